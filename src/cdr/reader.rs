@@ -1,0 +1,153 @@
+//! Reading CDR without copying.
+
+use super::ENCAPSULATION_LEN;
+
+/// The message ends before what it declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {wanted} more bytes at byte {at}, found {left}")]
+pub struct Truncated {
+    /// Position in the message, the encapsulation header included.
+    pub at: usize,
+    /// Bytes that were asked for.
+    pub wanted: usize,
+    /// Bytes that are left.
+    pub left: usize,
+}
+
+/// A cursor over a serialized message.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    /// The whole message; `position` counts from its start.
+    message: &'a [u8],
+    position: usize,
+    big_endian: bool,
+}
+
+macro_rules! primitive {
+    ($(#[$doc:meta])* $name:ident: $type:ty) => {
+        $(#[$doc])*
+        pub fn $name(&mut self) -> Result<$type, Truncated> {
+            const SIZE: usize = size_of::<$type>();
+            self.align(SIZE);
+            let mut bytes = [0u8; SIZE];
+            bytes.copy_from_slice(self.take(SIZE)?);
+            Ok(if self.big_endian { <$type>::from_be_bytes(bytes) } else { <$type>::from_le_bytes(bytes) })
+        }
+    };
+}
+
+impl<'a> Reader<'a> {
+    /// Starts after the encapsulation header, whose second byte tells the byte order
+    /// (0 big-endian, 1 little-endian).
+    pub fn new(message: &'a [u8]) -> Result<Self, Truncated> {
+        if message.len() < ENCAPSULATION_LEN {
+            return Err(Truncated { at: 0, wanted: ENCAPSULATION_LEN, left: message.len() });
+        }
+        Ok(Reader { message, position: ENCAPSULATION_LEN, big_endian: message[1] & 1 == 0 })
+    }
+
+    /// Whether the numbers of this message stand most significant byte first.
+    pub fn is_big_endian(&self) -> bool {
+        self.big_endian
+    }
+
+    fn align(&mut self, size: usize) {
+        let past = (self.position - ENCAPSULATION_LEN) % size;
+        if past != 0 {
+            self.position = self.position.saturating_add(size - past);
+        }
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Truncated> {
+        let left = self.message.len().saturating_sub(self.position);
+        if len > left {
+            return Err(Truncated { at: self.position, wanted: len, left });
+        }
+        let bytes = &self.message[self.position..self.position + len];
+        self.position += len;
+        Ok(bytes)
+    }
+
+    primitive!(
+        /// `uint8`, `byte`, `char` and `bool`.
+        u8: u8
+    );
+    primitive!(
+        /// `uint16`
+        u16: u16
+    );
+    primitive!(
+        /// `uint32`, and the length in front of every sequence.
+        u32: u32
+    );
+    primitive!(
+        /// `int32`
+        i32: i32
+    );
+    primitive!(
+        /// `uint64`
+        u64: u64
+    );
+    primitive!(
+        /// `int64`
+        i64: i64
+    );
+    primitive!(
+        /// `float64`
+        f64: f64
+    );
+
+    /// A string without its terminating zero. Bytes, because nothing on the wire promises UTF-8.
+    pub fn string_bytes(&mut self) -> Result<&'a [u8], Truncated> {
+        let len = self.u32()? as usize;
+        let bytes = self.take(len)?;
+        Ok(bytes.strip_suffix(&[0]).unwrap_or(bytes))
+    }
+
+    /// A sequence of `uint8`.
+    pub fn bytes(&mut self) -> Result<&'a [u8], Truncated> {
+        let len = self.u32()? as usize;
+        self.take(len)
+    }
+
+    /// A sequence of `float64`, as the cursor over its elements.
+    pub fn f64_sequence(&mut self) -> Result<F64Sequence<'a>, Truncated> {
+        let len = self.u32()? as usize;
+        if len > 0 {
+            self.align(8);
+        }
+        let bytes = self.take(len.saturating_mul(8))?;
+        Ok(F64Sequence { bytes, big_endian: self.big_endian })
+    }
+
+    /// Passes over `len` bytes that are aligned to `align`.
+    pub fn skip(&mut self, align: usize, len: usize) -> Result<(), Truncated> {
+        self.align(align);
+        self.take(len).map(|_| ())
+    }
+}
+
+/// A sequence of `float64` inside a message.
+#[derive(Clone, Copy, Debug)]
+pub struct F64Sequence<'a> {
+    bytes: &'a [u8],
+    big_endian: bool,
+}
+
+impl F64Sequence<'_> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.bytes.len() / 8
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Element `i`, or `None` past the end.
+    pub fn get(&self, i: usize) -> Option<f64> {
+        let bytes = self.bytes.get(i.checked_mul(8)?..)?.first_chunk::<8>()?;
+        Some(if self.big_endian { f64::from_be_bytes(*bytes) } else { f64::from_le_bytes(*bytes) })
+    }
+}

@@ -1,0 +1,5 @@
+//! The configuration: one annotated YAML file, the same for live and replay.
+
+mod spec;
+
+pub use spec::*;

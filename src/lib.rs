@@ -1,0 +1,40 @@
+//! robocache: every sensor stream of a robot at the same instants, in one tensor per control tick.
+//!
+//! **Every stream is a ring of (stamp, row); fusing is resampling every ring at the target times
+//! into one packed tensor.**
+//!
+//! ```text
+//! message bytes --decode--> row --ring--+
+//! message bytes --decode--> row --ring--+--> fuse(tick) --> packed tensor --> publish / write
+//! message bytes --decode--> row --ring--+
+//! ```
+//!
+//! The map of the program:
+//!
+//! - [`time`]: [`Stamp`](time::Stamp), integer nanoseconds, and the grid of ticks.
+//! - [`config`]: the YAML file, validated into specs.
+//! - [`cdr`]: the wire encoding of ROS messages; [`decode`]: messages to borrowed views.
+//! - [`ring`]: which rows a stream holds; [`align`]: which of them give the value at an instant.
+//! - [`layout`]: where each segment stands in the packed tensor.
+//! - [`backend`]: where rows live and tensors are computed; [`backend::cpu`] is the oracle.
+//! - [`pipeline`]: `push(stream, bytes, receive_stamp)` and `tick(stamp)`; no ROS, no clock.
+//! - [`message`]: a tick as the bytes of a `robocache_ros/msg/FusedTensor`.
+//! - [`sim`]: a synthetic robot, every signal an analytic function of time.
+//! - `node` (feature `ros`): subscriptions, publisher, clock, parameters, diagnostics.
+
+pub mod align;
+pub mod backend;
+pub mod cdr;
+pub mod config;
+pub mod decode;
+pub mod dtype;
+pub mod layout;
+pub mod message;
+pub mod pipeline;
+pub mod ring;
+pub mod sim;
+pub mod stats;
+pub mod time;
+
+#[cfg(feature = "ros")]
+pub mod node;

@@ -1,0 +1,144 @@
+//! Stamps in integer nanoseconds and the grid of ticks.
+//!
+//! No floating-point number in this crate ever holds an absolute time: an `f64` of seconds
+//! resolves an epoch time to 240 ns, an `f32` to 128 s. Differences are taken in integers; only
+//! a ratio of two differences becomes a float (see [`crate::align`]).
+
+use std::fmt;
+
+/// Nanoseconds in one millisecond.
+pub const NANOS_PER_MS: i64 = 1_000_000;
+/// Nanoseconds in one second.
+pub const NANOS_PER_S: i64 = 1_000_000_000;
+
+/// An instant: nanoseconds since the epoch of whichever clock is in use (Unix time for the system
+/// clock, anything for a simulator's).
+///
+/// The range of `i64` covers the years 1678 to 2262, so sums and differences of real stamps do
+/// not overflow; the arithmetic saturates all the same, because stamps come off the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(i64);
+
+impl Stamp {
+    /// The zero stamp: in a message header it means "not set".
+    pub const ZERO: Stamp = Stamp(0);
+    /// The latest instant that can be represented.
+    pub const MAX: Stamp = Stamp(i64::MAX);
+
+    /// The instant `nanos` nanoseconds after the clock's epoch.
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Stamp(nanos)
+    }
+
+    /// From the two fields of `builtin_interfaces/Time`. `None` where `nanosec` is a second or
+    /// more, which that message's definition rules out.
+    pub fn from_sec_nanosec(sec: i32, nanosec: u32) -> Option<Self> {
+        (i64::from(nanosec) < NANOS_PER_S)
+            .then(|| Stamp(i64::from(sec) * NANOS_PER_S + i64::from(nanosec)))
+    }
+
+    /// The two fields of `builtin_interfaces/Time`; seconds saturate at the range of `i32`.
+    pub fn to_sec_nanosec(self) -> (i32, u32) {
+        let sec = self.0.div_euclid(NANOS_PER_S);
+        let sec32 = sec.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+        (sec32, self.0.rem_euclid(NANOS_PER_S) as u32)
+    }
+
+    /// Nanoseconds since the clock's epoch.
+    pub const fn nanos(self) -> i64 {
+        self.0
+    }
+
+    /// `self - earlier` in nanoseconds, saturating.
+    pub const fn since(self, earlier: Stamp) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The instant `nanos` later (earlier if negative), saturating.
+    pub const fn offset(self, nanos: i64) -> Self {
+        Stamp(self.0.saturating_add(nanos))
+    }
+}
+
+impl fmt::Display for Stamp {
+    /// Seconds with all nine decimals, as `ros2` tools print stamps.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let magnitude = self.0.unsigned_abs();
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let second = NANOS_PER_S as u64;
+        write!(f, "{sign}{}.{:09}", magnitude / second, magnitude % second)
+    }
+}
+
+/// The instants at which ticks stand: tick `k` at `k * period`, on the clock in use.
+///
+/// Anchoring the grid at the clock's epoch rather than at start-up is what lets a live run and a
+/// replay of its recording tick at the same instants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickGrid {
+    period_ns: i64,
+}
+
+impl TickGrid {
+    /// A grid with `period_ns` nanoseconds between ticks. `None` unless positive.
+    pub fn new(period_ns: i64) -> Option<Self> {
+        (period_ns > 0).then_some(TickGrid { period_ns })
+    }
+
+    /// The grid of a rate in hertz; the period is rounded to a whole nanosecond (30 Hz ticks
+    /// every 33,333,333 ns). `None` unless the rate is positive and at most 1 GHz.
+    pub fn from_rate_hz(rate_hz: f64) -> Option<Self> {
+        let period = (NANOS_PER_S as f64 / rate_hz).round();
+        (rate_hz > 0.0 && period >= 1.0 && period < i64::MAX as f64)
+            .then_some(TickGrid { period_ns: period as i64 })
+    }
+
+    /// Nanoseconds between ticks.
+    pub fn period_ns(self) -> i64 {
+        self.period_ns
+    }
+
+    /// The number of the newest tick at or before `now`.
+    pub fn tick_at(self, now: Stamp) -> i64 {
+        now.nanos().div_euclid(self.period_ns)
+    }
+
+    /// The instant of tick `k`, saturating.
+    pub fn stamp_of(self, k: i64) -> Stamp {
+        Stamp(k.saturating_mul(self.period_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_fields_round_trip_and_bad_nanoseconds_are_refused() {
+        let stamp = Stamp::from_sec_nanosec(1_795_000_000, 999_999_999).unwrap();
+        assert_eq!(stamp.nanos(), 1_795_000_000_999_999_999);
+        assert_eq!(stamp.to_sec_nanosec(), (1_795_000_000, 999_999_999));
+        assert_eq!(Stamp::from_sec_nanosec(1, 1_000_000_000), None);
+        let before_epoch = Stamp::from_nanos(-1);
+        assert_eq!(before_epoch.to_sec_nanosec(), (-1, 999_999_999));
+        assert_eq!(before_epoch.to_string(), "-0.000000001");
+    }
+
+    #[test]
+    fn ticks_stand_at_multiples_of_the_period() {
+        let grid = TickGrid::from_rate_hz(30.0).unwrap();
+        assert_eq!(grid.period_ns(), 33_333_333);
+        let now = Stamp::from_nanos(1_795_000_000_123_456_789);
+        let k = grid.tick_at(now);
+        assert!(grid.stamp_of(k) <= now && now < grid.stamp_of(k + 1));
+        assert_eq!(grid.tick_at(grid.stamp_of(k)), k);
+        assert_eq!(grid.tick_at(Stamp::from_nanos(-1)), -1);
+    }
+
+    #[test]
+    fn unusable_rates_have_no_grid() {
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 3e9, 1e-12] {
+            assert_eq!(TickGrid::from_rate_hz(rate), None, "{rate}");
+        }
+    }
+}
