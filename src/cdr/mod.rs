@@ -7,7 +7,7 @@
 mod reader;
 mod writer;
 
-pub use reader::{Reader, Truncated};
+pub use reader::{F64Sequence, Reader, Truncated};
 pub use writer::Writer;
 
 /// Length of the encapsulation header in front of every serialized message \[bytes\].

@@ -55,7 +55,7 @@ pub struct StreamSpec {
     pub max_gap_ns: i64,
     /// What an invalid step holds.
     pub fill: Fill,
-    /// Whether a tick is held back while this stream's newest step is invalid.
+    /// Whether a tick is held back while any step of this stream is invalid.
     pub required: bool,
     /// Added to every stamp on arrival \[ns\].
     pub stamp_offset_ns: i64,
