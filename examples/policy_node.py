@@ -1,6 +1,6 @@
 """An example policy: one fused tensor in, one command out, and no command without good data.
 
-    python3 examples/policy_node.py --ros-args -r fused:=/robocache/fused -p max_age_ms:=50.0
+    python3 examples/policy_node.py --ros-args -r fused_tensor:=/robocache/fused -p max_age_ms:=50.0
 
 Replace `Policy.act` by a network and the rest is what a real policy needs: it refuses to act when
 a stream it depends on is invalid or too old, and it says so, once a second at most. Refusing means
@@ -25,15 +25,15 @@ class Policy(Node):
         super().__init__("policy")
         # The streams this policy looks at. Others may be invalid without stopping it.
         self.inputs = self.declare_parameter("inputs", ["joints", "wrench"]).value
-        # A bound of the policy's own, on top of the node's max_age_ms: how old the newest row
-        # behind the newest step may be, counted from the tick (thus including `lag_ms`) [ms].
+        # A bound of the policy's own, on top of the node's max_age_ms: how old the tensor, and
+        # the row behind the newest step of an input, may be [ms].
         self.max_age_ns = int(self.declare_parameter("max_age_ms", 100.0).value * 1e6)
         self.stiffness = self.declare_parameter("stiffness", 0.5).value
 
         self.command = self.create_publisher(Float64MultiArray, "/policy/command", 1)
         self.acted = 0
         self.refused = 0
-        TensorSubscriber(self, self.on_tensor, topic="fused")
+        TensorSubscriber(self, self.on_tensor, topic="fused_tensor")
 
     def on_tensor(self, tensor):
         problem = self.problem_with(tensor)

@@ -22,7 +22,7 @@ class TensorSubscriber:
         malformed: those of them that were not a fused tensor; logged, and not passed on.
     """
 
-    def __init__(self, node, callback, topic="fused", qos=TENSOR_QOS):
+    def __init__(self, node, callback, topic="fused_tensor", qos=TENSOR_QOS):
         self.received = 0
         self.malformed = 0
         self._node = node
