@@ -94,7 +94,7 @@ class Plot:
             x = float(self.x(value))
             self.add(f'<path class="grid" d="M{x:.1f} {self.top}V{base}"/>')
             self.text(x, base + 17, label(value))
-        for value in ticks(*self.y_range, count=max(3, self.height // 55)):
+        for value in ticks(*self.y_range, count=max(3, self.height // 40)):
             y = float(self.y(value))
             self.add(f'<path class="grid" d="M{self.left} {y:.1f}H{end}"/>')
             self.text(self.left - 8, y + 4, label(value), "end")
@@ -159,7 +159,7 @@ def histogram(values, x_label, title, marks=()):
     return plot.svg(title)
 
 
-def heat_map(values, x_range, y_range, x_label, y_label, title, width, unit="", logarithmic=False):
+def heat_map(values, x_range, y_range, x_label, y_label, title, width, logarithmic=False):
     """A picture [y, x] with axes, the first row at the bottom, and a bar of colours."""
     rows, columns = values.shape
     margin = (58, 76, 10, 42)
@@ -185,6 +185,8 @@ def heat_map(values, x_range, y_range, x_label, y_label, title, width, unit="", 
     )
     for share in (0.0, 0.5, 1.0):
         value = math.expm1(share * math.log1p(spread)) if logarithmic else share * spread
-        text = f"{value + least:.3g}{unit}"
-        plot.text(left + 17, margin[2] + height * (1 - share) + (4 if 0 < share < 1 else share * 10), text, "start")
+        value += least
+        text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        place = margin[2] + height * (1 - share) + (4 if 0 < share < 1 else 10 * share)
+        plot.text(left + 17, place, text, "start")
     return plot.svg(title)

@@ -178,7 +178,7 @@ def main():
         problems = run_demo(arguments)
     except Interrupted:
         problems = ["interrupted"]
-    except ProcessFailure as failure:
+    except (ProcessFailure, OSError) as failure:
         problems = [str(failure)]
     for problem in problems:
         print(f"demo: {problem}", file=sys.stderr)

@@ -23,8 +23,7 @@ class Recorder:
     """
     Attributes:
         arrivals: (arrival_ns, tick, stamp_ns) per tensor, in Unix time.
-        newest: stream name to a list of (stamp_ns, row, valid) of the newest step.
-        valid_steps: stream name to the number of valid steps, `steps` to that of all.
+        newest: stream name to a list of (stamp_ns, row, age_ns) of the newest steps that were valid.
         snapshots: a few whole tensors, the newest last.
         joints: joint name to two lists, stamps and positions, as published.
     """
@@ -47,8 +46,8 @@ class Recorder:
         self.arrivals.append((time.time_ns(), tensor.tick, tensor.stamp_ns))
         for name, segment in tensor.segments.items():
             newest = segment.array[-1]
-            if newest.size <= SMALL:
-                entry = (tensor.stamp_ns, newest.copy(), bool(segment.valid[-1]))
+            if newest.size <= SMALL and segment.valid[-1]:
+                entry = (tensor.stamp_ns, newest.copy(), int(segment.age_ns[-1]))
                 self.newest.setdefault(name, []).append(entry)
         if time.monotonic() >= self._next_snapshot:
             self._next_snapshot = time.monotonic() + SNAPSHOT_PERIOD_S
@@ -84,11 +83,12 @@ class Recorder:
         return np.array(inside) / 1e6
 
     def raw_and_aligned(self, stream, index, name):
-        """One joint, twice: (stamps, positions) raw, and (target times, values) from tensors."""
+        """One joint twice: raw as (stamps, positions), aligned as (targets, values, ages)."""
         raw_stamps, raw = (np.array(column) for column in self.joints.get(name, ([], [])))
         order = np.argsort(raw_stamps, kind="stable")
-        entries = [entry for entry in self.newest.get(stream, []) if entry[2]]
+        entries = self.newest.get(stream, [])
         targets = np.array([stamp for stamp, _, _ in entries], dtype=np.int64)
         targets -= self.configuration.lag_ns
-        values = np.array([row.reshape(-1)[index] for _, row, _ in entries])
-        return (raw_stamps[order], raw[order]), (targets, values)
+        values = np.array([row.reshape(-1)[index] for _, row, _ in entries], dtype=np.float64)
+        ages = np.array([age for _, _, age in entries], dtype=np.int64)
+        return (raw_stamps[order], raw[order]), (targets, values, ages)

@@ -152,7 +152,7 @@ def joints(config, recorder):
     names = stream.raw["joints"]
     start = stream.raw["fields"].index("position") * len(names)
     curves = []
-    for name in recorder.joints:
+    for name in (name for name in names if name in recorder.joints):
         raw, aligned = recorder.raw_and_aligned(stream.name, start + names.index(name), name)
         if len(raw[0]) > 1:
             curves.append((name, *overlap(raw, aligned)))
@@ -163,40 +163,35 @@ def joints(config, recorder):
 
 
 def overlap(raw, aligned):
-    """The aligned values that raw ones surround, and their times in seconds from the start."""
+    """Both where both are, at most CURVE_S long, with times in seconds from its start."""
     stamps, positions = raw
-    targets, values = aligned
-    inside = (targets >= stamps[0]) & (targets <= stamps[-1])
-    origin = stamps[0]
-    raw = ((stamps - origin) / 1e9, positions)  # differences, so that a float holds them
-    return raw, ((targets[inside] - origin) / 1e9, values[inside].astype(np.float64))
+    targets, values, ages = aligned
+    origin = stamps[0]  # differences of integers: a float does not hold an absolute time
+    shown = stamps <= origin + int(CURVE_S * 1e9)
+    raw = ((stamps[shown] - origin) / 1e9, positions[shown])
+    inside = (targets >= origin) & (targets <= stamps[shown][-1])
+    return raw, ((targets[inside] - origin) / 1e9, values[inside], ages[inside])
 
 
 def joint_charts(curves, lag_ms):
-    end = min(CURVE_S, max(raw[0][-1] for _, raw, _ in curves))
-    whole = charts.Plot(
-        (0, end),
-        charts.padded(np.concatenate([raw[1][raw[0] <= end] for _, raw, _ in curves])),
-        "time [s]",
-        "position [rad]",
-        height=300,
-    )
+    span = (0, max(raw[0][-1] for _, raw, _ in curves))
+    heights = charts.padded(np.concatenate([raw[1] for _, raw, _ in curves]))
+    whole = charts.Plot(span, heights, "time [s]", "position [rad]", height=300)
     legend, errors = [], []
-    for at, (name, raw, aligned) in enumerate(curves):
+    for at, (name, raw, (times, values, ages)) in enumerate(curves):
         style = f"s{at % 3}"
-        shown = raw[0] <= end
-        whole.line(raw[0][shown], raw[1][shown], style)
-        shown = aligned[0] <= end
-        whole.dots(aligned[0][shown], aligned[1][shown], style)
-        error = aligned[1] - np.interp(aligned[0], *raw)
-        errors.append((style, aligned[0], error))
+        whole.line(*raw, style)
+        whole.dots(times, values, style)
+        # Where the newest row used lies before the target, the value is held, not interpolated.
+        between = ages <= 0
+        errors.append((style, times[between], (values - np.interp(times, *raw))[between]))
         legend.append(f'<span class="{style}">{html.escape(name)}</span>')
-    worst = max(float(np.abs(error).max()) for _, _, error in errors)
+    held = int(np.count_nonzero(curves[0][2][2] > 0))
+    worst = max((float(np.abs(error).max()) for _, _, error in errors if len(error)), default=0.0)
     limit = max(worst, 1e-9) * 1e6 * 1.15
-    plot = charts.Plot((0, end), (-limit, limit), "time [s]", "error [\N{MICRO SIGN}rad]", height=170)
+    plot = charts.Plot(span, (-limit, limit), "time [s]", "error [\N{MICRO SIGN}rad]", height=170)
     for style, times, error in errors:
-        shown = times <= end
-        plot.dots(times[shown], error[shown] * 1e6, style, radius=1.7)
+        plot.dots(times, error * 1e6, style, radius=1.7)
     return (
         "<p>Lines: the positions as published. Dots: the newest step of the fused tensor, at its "
         f"target time (tick &minus; {lag_ms:g} ms).</p>"
@@ -205,16 +200,18 @@ def joint_charts(curves, lag_ms):
         f"<figure>{close_up(curves[0])}<figcaption>Close-up of {html.escape(curves[0][0])}: small "
         "dots are messages, large ones aligned values</figcaption></figure>"
         f"<figure>{plot.svg('alignment error')}<figcaption>Aligned value minus the published "
-        "positions interpolated at the same instant; at most "
-        f"{worst * 1e6:.3g} &micro;rad (a float32 near 1 resolves 0.12)</figcaption></figure>"
+        f"positions interpolated at the same instant: at most {worst * 1e6:.3g} &micro;rad (a "
+        f"float32 near 1 resolves 0.12). {held} of {len(curves[0][2][0])} values were held and "
+        "are left out here: their next message had not arrived yet.</figcaption></figure>"
     )
 
 
 def close_up(curve):
     """A few hundredths of a second, where single messages show: where the joint moves most."""
     _, raw, aligned = curve
-    speed = np.abs(np.gradient(raw[1], raw[0]))
-    middle = raw[0][len(raw[0]) // 10 + int(np.argmax(speed[len(speed) // 10 : -len(speed) // 10]))]
+    edge = len(raw[0]) // 10  # keep away from the ends, so that the close-up is full
+    speed = np.abs(np.diff(raw[1]))[edge : len(raw[0]) - edge - 1]
+    middle = raw[0][edge + int(np.argmax(speed))] if speed.size else raw[0][0]
     low, high = middle - CLOSE_UP_S / 2, middle + CLOSE_UP_S / 2
     near = (raw[0] >= low) & (raw[0] <= high)
     hits = (aligned[0] >= low) & (aligned[0] <= high)

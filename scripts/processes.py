@@ -156,14 +156,20 @@ class Diagnostics:
         arrivals: number of arrays so far.
     """
 
-    def __init__(self, node, on_update=None):
+    def __init__(self, node):
         from diagnostic_msgs.msg import DiagnosticArray
 
         self.tick = {}
         self.streams = {}
         self.arrivals = 0
-        self._on_update = on_update
-        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_array, 10)
+        self._node = node
+        self._subscription = node.create_subscription(
+            DiagnosticArray, "/diagnostics", self._on_array, 10
+        )
+
+    def destroy(self):
+        """Ends the subscription."""
+        self._node.destroy_subscription(self._subscription)
 
     def _on_array(self, msg):
         for status in msg.status:
@@ -174,8 +180,6 @@ class Diagnostics:
             else:
                 self.streams[subject] = values
         self.arrivals += 1
-        if self._on_update:
-            self._on_update()
 
 
 def number(values, key):

@@ -52,7 +52,8 @@ class FusionPeer(Node):
         self.diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         for stream in self.streams:
             self._subscribe(stream)
-        self.create_timer(1.0, self.publish_diagnostics)
+        diagnostics_period_s = self.declare_parameter("diagnostics_period_s", 1.0).value
+        self.create_timer(diagnostics_period_s, self.publish_diagnostics)
 
     def _make_message(self):
         """The output message, once: its data is one array.array that NumPy views write into."""
@@ -123,7 +124,7 @@ class FusionPeer(Node):
         self.latencies_ms += window
         values = {
             "backend": "numpy",
-            "rate_hz": len(window),
+            "rate_hz": self.config.rate_hz,
             "published": self.published,
             "held_back": self.held_back,
             "overruns": self.overruns,
