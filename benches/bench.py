@@ -30,7 +30,9 @@ from processes import ProcessFailure, executable, private_environment  # noqa: E
 REFERENCE = REPOSITORY / "config" / "robocache.yaml"
 JOINTS_1KHZ = REPOSITORY / "config" / "joints_1khz.yaml"
 #: The robot of the 1,000 Hz case has joints and a wrench alone.
-SIM_JOINTS_ALONE = ["--camera-hz", "0", "--lidar-hz", "0", "--imu-hz", "0"]
+SIM_JOINTS_ALONE = [
+    option for name in ("camera-front", "camera-wrist", "lidar", "imu") for option in (f"--{name}-hz", "0")
+]
 
 
 def parse_arguments():
