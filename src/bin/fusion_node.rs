@@ -1,5 +1,6 @@
 //! The node: sensor topics in, one fused tensor per control tick out. See `--help`.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use robocache::node::{self, Invocation, RosArgs};
@@ -27,10 +28,14 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &RosArgs) -> ExitCode {
+    let stderr = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false);
     let (rosout, records) = node::rosout_layer();
     tracing_subscriber::registry()
         .with(node::log_filter(args))
-        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false))
+        .with(stderr)
         .with(rosout)
         .init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

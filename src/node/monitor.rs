@@ -9,7 +9,6 @@ use r2r::Publisher;
 use r2r::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
 use r2r::std_msgs::msg::Header;
 
-use super::clock::NodeClock;
 use super::health::{self, Level, StreamWindow, Trouble};
 use super::latency::{Quantiles, WindowReader};
 use super::shared::{Shared, lock};
