@@ -13,9 +13,12 @@ const RINGS: usize = 128;
 const COLUMNS: usize = 1024;
 const FLOAT32: u8 = 7;
 
+/// The points of a cloud, from a seed.
+type Pattern = fn(u64) -> Vec<[f32; 5]>;
+
 fn main() {
     println!("{} points; ms per cloud: p50, p99 over 200 clouds", RINGS * COLUMNS);
-    let patterns: [(&str, fn(u64) -> Vec<[f32; 5]>); 2] = [("uniform", uniform), ("rings", rings)];
+    let patterns: [(&str, Pattern); 2] = [("uniform", uniform), ("rings", rings)];
     for (name, points) in patterns {
         for step in [16, 24] {
             let messages: Vec<_> = (0..4).map(|seed| message(&points(seed), step)).collect();

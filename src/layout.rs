@@ -37,6 +37,12 @@ impl Segment {
     pub fn step_byte_len(&self) -> usize {
         self.step_len * self.dtype.size()
     }
+
+    /// Where history step `step` stands in the packed tensor \[bytes\].
+    pub fn step_range(&self, step: usize) -> std::ops::Range<usize> {
+        let start = self.byte_offset + step * self.step_byte_len();
+        start..start + self.step_byte_len()
+    }
 }
 
 impl Layout {

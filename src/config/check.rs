@@ -64,11 +64,14 @@ impl<'a> Check<'a> {
         Check { doc, problems: Vec::new() }
     }
 
-    /// The value, unless a problem was reported.
-    pub fn finish<T>(self, value: Option<T>) -> Result<T, Vec<Problem>> {
+    /// The value, unless problems were reported: those, in the order of the file.
+    pub fn finish<T>(mut self, value: Option<T>) -> Result<T, Vec<Problem>> {
         match value {
             Some(value) if self.problems.is_empty() => Ok(value),
-            _ => Err(self.problems),
+            _ => {
+                self.problems.sort_by_key(|problem| problem.line);
+                Err(self.problems)
+            }
         }
     }
 
@@ -135,7 +138,8 @@ impl<'a> Check<'a> {
         range: Range,
     ) -> Option<[f64; N]> {
         let Ok(values) = <[f64; N]>::try_from(values) else {
-            self.fail(key, format!("a list of {N} numbers"));
+            let plural = if N == 1 { "" } else { "s" };
+            self.fail(key, format!("a list of {N} number{plural}"));
             return None;
         };
         let mut all = true;

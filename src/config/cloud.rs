@@ -13,7 +13,7 @@ const MAX_ELEMENTS: usize = 1 << 28;
 /// How far the length of a quaternion may be from 1.
 const MAX_NORM_ERROR: f64 = 1e-3;
 /// An `f32` must tell apart at least so many places within a voxel.
-const PLACES_PER_VOXEL: f64 = 16.0;
+const PLACES_PER_VOXEL: f32 = 16.0;
 
 /// Validates the key `cloud` of the stream at `key`.
 pub(super) fn cloud(check: &mut Check<'_>, key: &str, raw: Option<RawCloud>) -> Option<CloudSpec> {
@@ -67,15 +67,13 @@ fn resolves(
 ) -> Option<()> {
     let ends = (0..3).map(|axis| origin_m[axis] + size_m * shape[axis] as f64);
     let farthest = ends.chain(origin_m).map(f64::abs).fold(0.0, f64::max);
-    let resolution = farthest * f64::from(f32::EPSILON);
-    let least = PLACES_PER_VOXEL * resolution;
-    if size_m >= least && size_m as f32 >= f32::MIN_POSITIVE {
+    // In f32, so that the number in the message is itself accepted.
+    let resolution = farthest as f32 * f32::EPSILON;
+    let least = (PLACES_PER_VOXEL * resolution).max(f32::MIN_POSITIVE);
+    if size_m as f32 >= least {
         return Some(());
     }
-    check.fail(
-        key,
-        format!("at least {least:.3e}: f32 resolves {farthest} m to {resolution:.1e} m"),
-    );
+    check.fail(key, format!("at least {least}: f32 resolves {farthest} m to {resolution} m"));
     None
 }
 

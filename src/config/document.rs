@@ -41,8 +41,9 @@ impl Document {
                     Err(problem) => return Err(vec![problem]),
                 },
                 Err(error) => {
-                    let line = error.marker().line();
-                    return Err(vec![Problem::of_file(file, line, "valid YAML", error.info())]);
+                    let (line, found) =
+                        (error.marker().line(), format!("an error: {}", error.info()));
+                    return Err(vec![Problem::of_file(file, line, "valid YAML", found)]);
                 }
             }
         }

@@ -211,7 +211,12 @@ pub(super) fn one_of(names: &[&str]) -> String {
 /// The name that `name` is most likely a misspelling of.
 pub(super) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let (distance, near) = names.iter().map(|known| (edits(name, known), *known)).min()?;
-    (distance <= 1 + name.len().min(near.len()) / 3).then_some(near)
+    let allowed = match name.len().min(near.len()) {
+        0..=4 => 1,
+        5..=11 => 2,
+        _ => 3,
+    };
+    (distance <= allowed).then_some(near)
 }
 
 /// Levenshtein's distance: characters to insert, delete or replace to make `a` of `b`.
@@ -234,7 +239,7 @@ fn in_words(expected: &str) -> String {
     match expected {
         "f64" => "a number",
         "i64" => "a whole number",
-        "a string" => "text (quote it if it looks like a number)",
+        "a string" => "text",
         "a boolean" => "true or false",
         "a sequence" => "a list",
         "string or map" => "a word",

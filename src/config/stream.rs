@@ -5,7 +5,7 @@ use super::raw::{RawHistory, RawQos, RawStream, Reliability, nearest, one_of};
 use super::spec::*;
 use super::{cloud, image, vector};
 use crate::dtype::DType;
-use crate::time::NANOS_PER_S;
+use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// Rows of a stream take less than this in memory \[bytes\], counted as 4-byte elements.
 const MAX_RING_BYTES: usize = 1 << 32;
@@ -55,62 +55,59 @@ impl Kind {
 pub(super) fn stream(
     check: &mut Check<'_>,
     name: String,
-    raw: RawStream,
+    mut raw: RawStream,
     defaults: &Defaults,
 ) -> Option<StreamSpec> {
     let key = format!("streams.{name}");
     let at = |rest: &str| format!("{key}.{rest}");
     let name = stream_name(check, &key, name);
     let kind = kind(check, &at("type"), raw.ros_type.as_deref());
-    if let Some(kind) = kind {
-        reject_foreign_keys(check, &key, &raw, kind);
-    }
+    let topic = check
+        .required(&at("topic"), raw.topic.take(), "a topic")
+        .and_then(|topic| check.topic(&at("topic"), topic));
     let strategy = kind.and_then(|kind| strategy(check, &key, &raw, kind));
-    let dtype = raw.dtype.unwrap_or(defaults.dtype);
-    let max_age_ns = check
-        .required(&at("max_age_ms"), raw.max_age_ms, "the age up to which a value is valid")
-        .and_then(|ms| check.nanos(&at("max_age_ms"), ms, Range::POSITIVE_MS));
-    let max_gap_ns = max_gap(check, &at("max_gap_ms"), raw.max_gap_ms, strategy, max_age_ns);
-    let history = history(check, &at("history"), raw.history.unwrap_or_default());
-    let offset_ms = raw.stamp_offset_ms.unwrap_or(0.0);
-    let stamp_offset_ns = check.nanos(&at("stamp_offset_ms"), offset_ms, Range::ANY_MS);
-    let qos = qos(check, &at("qos"), raw.qos.unwrap_or_default(), kind);
+    let times = times(check, &key, &raw, strategy);
+    let qos = qos(check, &at("qos"), raw.qos.take().unwrap_or_default(), kind);
     if raw.frame_id.as_deref().is_some_and(|frame| !is_printable(frame)) {
         check.fail(&at("frame_id"), "the frame_id that messages must carry, not empty");
     }
     if let Some(hz) = raw.expected_rate_hz {
         check.number(&at("expected_rate_hz"), hz, Range::above(0.0, 1e5));
     }
-    let topic = check
-        .required(&at("topic"), raw.topic, "a topic")
-        .and_then(|topic| check.topic(&at("topic"), topic));
-    let source = match kind? {
-        Kind::Vector(message) => {
-            vector::vector(check, &key, message, raw.fields, raw.joints, raw.angular)
-                .map(Source::Vector)
-        }
-        Kind::Image => image::image(check, &key, raw.image, dtype).map(Source::Image),
-        Kind::Cloud => cloud::cloud(check, &key, raw.cloud).map(Source::Cloud),
-    };
-    let mut spec = StreamSpec {
+    let default_rows = if kind.is_some_and(Kind::is_vector) { 1024 } else { 16 };
+    let rows = raw.ring_rows.unwrap_or(default_rows);
+    let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
+    let dtype = raw.dtype.unwrap_or(defaults.dtype);
+    let source = source(check, &key, &mut raw, kind?, dtype);
+    let times = times?;
+    let spec = StreamSpec {
         name: name?,
         topic: topic?,
         source: source?,
         strategy: strategy?,
-        history_steps: history?.0,
-        history_step_ns: history?.1,
-        max_age_ns: max_age_ns?,
-        max_gap_ns: max_gap_ns?,
+        history_steps: times.history_steps,
+        history_step_ns: times.history_step_ns,
+        max_age_ns: times.max_age_ns,
+        max_gap_ns: times.max_gap_ns,
         fill: raw.fill.unwrap_or_default(),
         required: raw.required.unwrap_or(false),
-        stamp_offset_ns: stamp_offset_ns?,
+        stamp_offset_ns: times.stamp_offset_ns,
         dtype,
-        ring_rows: 0,
+        ring_rows: rows?,
         qos: qos?,
         frame_id: raw.frame_id,
         expected_rate_hz: raw.expected_rate_hz,
     };
-    spec.ring_rows = ring_rows(check, &at("ring_rows"), raw.ring_rows, &spec, defaults)?;
+    if let Some(expected) = ring_violation(&spec, defaults) {
+        match raw.ring_rows {
+            Some(_) => check.fail(&at("ring_rows"), expected),
+            None => {
+                let found = format!("the default of {default_rows}");
+                check.fail_found(&at("ring_rows"), expected, found);
+            }
+        }
+        return None;
+    }
     Some(spec)
 }
 
@@ -143,8 +140,15 @@ fn kind(check: &mut Check<'_>, key: &str, ros_type: Option<&str>) -> Option<Kind
     kind.copied()
 }
 
-/// Keys that say something about one type only.
-fn reject_foreign_keys(check: &mut Check<'_>, key: &str, raw: &RawStream, kind: Kind) {
+/// How a message becomes a row, from the keys of the stream's type; the keys of other types are
+/// errors.
+fn source(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: &mut RawStream,
+    kind: Kind,
+    dtype: DType,
+) -> Option<Source> {
     let joints = kind == Kind::Vector(VectorMessage::JointState);
     let joint_type = VectorMessage::JointState.ros_type();
     for (name, present, fits, owner) in [
@@ -155,10 +159,19 @@ fn reject_foreign_keys(check: &mut Check<'_>, key: &str, raw: &RawStream, kind: 
         ("cloud", raw.cloud.is_some(), kind == Kind::Cloud, CLOUD_TYPE),
     ] {
         if present && !fits {
-            let expected =
-                format!("no such key on a {} stream (it is for {owner})", kind.ros_type());
+            let own = kind.ros_type();
+            let expected = format!("no such key on a {own} stream (it is for {owner})");
             check.fail(&format!("{key}.{name}"), expected);
         }
+    }
+    match kind {
+        Kind::Vector(message) => {
+            let (fields, joints) = (raw.fields.take(), raw.joints.take());
+            vector::vector(check, key, message, fields, joints, raw.angular.take())
+                .map(Source::Vector)
+        }
+        Kind::Image => image::image(check, key, raw.image.take(), dtype).map(Source::Image),
+        Kind::Cloud => cloud::cloud(check, key, raw.cloud.take()).map(Source::Cloud),
     }
 }
 
@@ -182,7 +195,8 @@ fn strategy(check: &mut Check<'_>, key: &str, raw: &RawStream, kind: Kind) -> Op
         }
         Strategy::Slerp if !turns => "linear, hold or nearest: slerp needs the field orientation",
         _ => {
-            if raw.angular.is_some() && strategy != Strategy::Linear {
+            let joints = kind == Kind::Vector(VectorMessage::JointState);
+            if joints && raw.angular.is_some() && strategy != Strategy::Linear {
                 let expected = "no such key unless the strategy is linear";
                 check.fail(&format!("{key}.angular"), expected);
             }
@@ -193,23 +207,50 @@ fn strategy(check: &mut Check<'_>, key: &str, raw: &RawStream, kind: Kind) -> Op
     None
 }
 
-fn max_gap(
+/// The times of a stream.
+struct Times {
+    history_steps: usize,
+    history_step_ns: i64,
+    max_age_ns: i64,
+    max_gap_ns: i64,
+    stamp_offset_ns: i64,
+}
+
+fn times(
     check: &mut Check<'_>,
     key: &str,
-    ms: Option<f64>,
+    raw: &RawStream,
     strategy: Option<Strategy>,
-    max_age_ns: Option<i64>,
-) -> Option<i64> {
-    let Some(ms) = ms else { return max_age_ns.map(|age| 2 * age) };
-    if strategy.is_some_and(|strategy| !strategy.interpolates()) {
-        check.fail(key, "no such key unless the strategy is linear or slerp");
-        return None;
-    }
-    check.nanos(key, ms, Range::POSITIVE_MS)
+) -> Option<Times> {
+    let at = |rest: &str| format!("{key}.{rest}");
+    let history = history(check, &at("history"), raw.history.as_ref());
+    let max_age_ns = check
+        .required(&at("max_age_ms"), raw.max_age_ms, "the age up to which a value is valid")
+        .and_then(|ms| check.nanos(&at("max_age_ms"), ms, Range::POSITIVE_MS));
+    let max_gap_ns = match raw.max_gap_ms {
+        None => max_age_ns.map(|age| 2 * age),
+        Some(_) if strategy.is_some_and(|strategy| !strategy.interpolates()) => {
+            let expected = "no such key unless the strategy is linear or slerp";
+            check.fail(&at("max_gap_ms"), expected);
+            None
+        }
+        Some(ms) => check.nanos(&at("max_gap_ms"), ms, Range::POSITIVE_MS),
+    };
+    let offset_ms = raw.stamp_offset_ms.unwrap_or(0.0);
+    let stamp_offset_ns = check.nanos(&at("stamp_offset_ms"), offset_ms, Range::ANY_MS);
+    let (history_steps, history_step_ns) = history?;
+    Some(Times {
+        history_steps,
+        history_step_ns,
+        max_age_ns: max_age_ns?,
+        max_gap_ns: max_gap_ns?,
+        stamp_offset_ns: stamp_offset_ns?,
+    })
 }
 
 /// Number of steps, and nanoseconds between them.
-fn history(check: &mut Check<'_>, key: &str, raw: RawHistory) -> Option<(usize, i64)> {
+fn history(check: &mut Check<'_>, key: &str, raw: Option<&RawHistory>) -> Option<(usize, i64)> {
+    let Some(raw) = raw else { return Some((1, 0)) };
     let steps = check.integer(&format!("{key}.steps"), raw.steps.unwrap_or(1), 1, 1024);
     let key = format!("{key}.step_ms");
     let step_ns = match raw.step_ms {
@@ -229,56 +270,26 @@ fn qos(check: &mut Check<'_>, key: &str, raw: RawQos, kind: Option<Kind>) -> Opt
     Some(Qos { reliable: matches!(raw.reliability, Some(Reliability::Reliable)), depth })
 }
 
-/// Rows of the ring: at least what interpolation and the oldest target need, at most what fits.
-fn ring_rows(
-    check: &mut Check<'_>,
-    key: &str,
-    raw: Option<i64>,
-    spec: &StreamSpec,
-    defaults: &Defaults,
-) -> Option<usize> {
-    let default = if matches!(spec.source, Source::Vector(_)) { 1024 } else { 16 };
-    let rows = raw.unwrap_or(default);
+/// What is expected of the ring instead: at least the rows that interpolation and the oldest
+/// target need, at most those that fit in memory.
+fn ring_violation(spec: &StreamSpec, defaults: &Defaults) -> Option<String> {
     // One slot more than the ring has rows: the next message is encoded there.
     let fitting = (MAX_RING_BYTES - 1) / (4 * spec.source.row_len()) - 1;
-    let low = if spec.strategy.interpolates() { 2 } else { 1 };
-    let high = fitting.min(MAX_RING_ROWS);
-    let rows = match usize::try_from(rows) {
-        Ok(rows) if (low..=high).contains(&rows) => rows,
-        _ => {
-            let why = if fitting < MAX_RING_ROWS { " (less than 4 GiB)" } else { "" };
-            fail_ring(check, key, raw, default, format!("{low} to {high} rows{why}"));
-            return None;
-        }
-    };
-    let Some(hz) = spec.expected_rate_hz else { return Some(rows) };
-    let needed = rows_needed(hz, spec, defaults);
-    if rows < needed {
-        let reach = history_reach_ns(spec) + defaults.lag_ns;
-        let expected = format!(
-            "at least {needed} rows, to reach back over lag and history ({} ms) at {hz} Hz",
-            reach as f64 / 1e6
-        );
-        fail_ring(check, key, raw, default, expected);
-        return None;
+    if spec.ring_rows > fitting {
+        return Some(format!("at most {fitting} rows (less than 4 GiB)"));
     }
-    Some(rows)
-}
-
-fn fail_ring(check: &mut Check<'_>, key: &str, raw: Option<i64>, default: i64, expected: String) {
-    match raw {
-        Some(_) => check.fail(key, expected),
-        None => check.fail_found(key, expected, format!("the default of {default}")),
+    if spec.strategy.interpolates() && spec.ring_rows < 2 {
+        return Some("at least 2 rows, to interpolate between".into());
     }
-}
-
-fn history_reach_ns(spec: &StreamSpec) -> i64 {
-    (spec.history_steps as i64 - 1) * spec.history_step_ns
-}
-
-/// Rows between the oldest target and now, where a tick may be served up to one period late, and
-/// the two that bracket that target.
-fn rows_needed(hz: f64, spec: &StreamSpec, defaults: &Defaults) -> usize {
-    let span_ns = defaults.lag_ns + history_reach_ns(spec) + defaults.period_ns;
-    (span_ns as f64 / NANOS_PER_S as f64 * hz).ceil() as usize + 2
+    let hz = spec.expected_rate_hz?;
+    let reach_ns = defaults.lag_ns + (spec.history_steps as i64 - 1) * spec.history_step_ns;
+    // A tick may be served up to one period late; two rows bracket its oldest target.
+    let span_s = (reach_ns + defaults.period_ns) as f64 / NANOS_PER_S as f64;
+    let needed = (span_s * hz).ceil() as usize + 2;
+    (spec.ring_rows < needed).then(|| {
+        let reach_ms = reach_ns as f64 / NANOS_PER_MS as f64;
+        format!(
+            "at least {needed} rows, to reach back over lag and history ({reach_ms} ms) at {hz} Hz"
+        )
+    })
 }

@@ -267,3 +267,6 @@ fn read_field<'a>(reader: &mut Reader<'a>) -> Result<PointField<'a>, Truncated> 
         count: reader.u32()?,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,9 +43,11 @@
 
 mod block;
 mod reduce;
+mod write;
 
 use self::block::{BLOCK, Block, NONE};
 use self::reduce::{Channel, Hits};
+use self::write::Writer;
 use crate::backend::EncodeReport;
 use crate::config::{CloudSpec, Grid, Reduction};
 use crate::decode::DecodeError;
@@ -79,6 +81,9 @@ pub struct Voxelizer {
     voxels: Vec<u32>,
     /// Points per element of `voxels`.
     counts: Vec<u32>,
+    /// Per element of `voxels`: the value of the channel at hand.
+    values: Vec<f32>,
+    writer: Writer,
     /// Per slot: the voxels that its row holds values in.
     held: Vec<Vec<u32>>,
 }
@@ -87,12 +92,12 @@ impl Voxelizer {
     /// A voxelizer for rows `[channels, z, y, x]` of `dtype` in `slots` slots, all zero at first.
     ///
     /// # Panics
-    /// When the grid has more than 2^31 - 1 voxels or an axis more than 2^24 (the integers that an
-    /// `f32` tells apart). The size comes from the configuration, never from a message.
+    /// When the grid has more than 2^31 - 1 voxels or an axis more than 2^23 (below which an `f32`
+    /// resolves halves of a voxel). The size comes from the configuration, never from a message.
     pub fn new(spec: &CloudSpec, dtype: DType, slots: usize) -> Self {
         let volume = spec.grid.shape.iter().try_fold(1usize, |v, n| v.checked_mul(*n));
         let volume = volume.filter(|v| *v <= i32::MAX as usize).expect("grid: too many voxels");
-        assert!(spec.grid.shape.iter().all(|n| *n <= 1 << 24), "grid: axis too long");
+        assert!(spec.grid.shape.iter().all(|n| *n <= 1 << 23), "grid: axis too long");
         let extras: Vec<&str> = extra_fields(spec).collect();
         let column = |name: &str| {
             let extra = || extras.iter().position(|extra| *extra == name).map(|at| at + 3);
@@ -115,6 +120,8 @@ impl Voxelizer {
             entry_of: vec![0; volume],
             voxels: Vec::new(),
             counts: Vec::new(),
+            values: Vec::new(),
+            writer: Writer::new(dtype),
             held: vec![Vec::new(); slots],
         }
     }
@@ -146,7 +153,7 @@ impl Voxelizer {
         row: &mut [u8],
     ) -> Result<EncodeReport, DecodeError> {
         assert_eq!(row.len(), self.row_bytes(), "voxelize: length mismatch");
-        reduce::clear(self.dtype, &self.held[slot], self.entry_of.len(), row);
+        self.writer.clear(&self.held[slot], self.entry_of.len(), row);
         self.held[slot].clear();
         self.check(view)?;
         let report = self.scatter(view);
@@ -157,7 +164,7 @@ impl Voxelizer {
         match &written {
             // The lists change places, so that none is copied and both keep their memory.
             Ok(()) => std::mem::swap(&mut self.held[slot], &mut self.voxels),
-            Err(_) => reduce::clear(self.dtype, &self.voxels, self.entry_of.len(), row),
+            Err(_) => self.writer.clear(&self.voxels, self.entry_of.len(), row),
         }
         written.map(|()| report)
     }
@@ -210,15 +217,16 @@ impl Voxelizer {
             hits.points[hits.len] = point as u32;
             hits.len += usize::from(*voxel != NONE);
         }
-        for (point, entry) in hits.points[..hits.len].iter().zip(&mut hits.entries) {
-            let voxel = self.block.voxels()[*point as usize];
-            let known = &mut self.entry_of[voxel as usize];
-            if *known == 0 {
-                self.voxels.push(voxel);
-                self.counts.push(0);
-                *known = self.voxels.len() as u32;
+        // Looked up for all before any is acted upon: the memory then fetches many at a time.
+        let (points, entries) = (&hits.points[..hits.len], &mut hits.entries[..hits.len]);
+        for (point, entry) in points.iter().zip(&mut *entries) {
+            *entry = self.entry_of[self.block.voxels()[*point as usize] as usize];
+        }
+        for (point, entry) in points.iter().zip(entries) {
+            if *entry == 0 {
+                *entry = self.enter(*point);
             }
-            *entry = *known - 1;
+            *entry -= 1;
             self.counts[*entry as usize] += 1;
         }
         for channel in &mut self.channels {
@@ -226,12 +234,25 @@ impl Voxelizer {
         }
     }
 
+    /// Makes the voxel of a point of the block occupied, unless an earlier one of the block did.
+    /// Returns 1 + its position.
+    fn enter(&mut self, point: u32) -> u32 {
+        let voxel = self.block.voxels()[point as usize];
+        let known = &mut self.entry_of[voxel as usize];
+        if *known == 0 {
+            self.voxels.push(voxel);
+            self.counts.push(0);
+            *known = self.voxels.len() as u32;
+        }
+        *known
+    }
+
     /// Writes the occupied voxels of every channel.
-    fn write(&self, row: &mut [u8]) -> Result<(), DecodeError> {
-        let plane_bytes = self.entry_of.len() * self.dtype.size();
-        let planes = row.chunks_exact_mut(plane_bytes.max(1));
+    fn write(&mut self, row: &mut [u8]) -> Result<(), DecodeError> {
+        let planes = row.chunks_exact_mut((self.entry_of.len() * self.dtype.size()).max(1));
         for (at, (channel, plane)) in self.channels.iter().zip(planes).enumerate() {
-            if let Some(value) = channel.write(self.dtype, &self.voxels, &self.counts, plane) {
+            channel.values(&self.counts, &mut self.values);
+            if let Err(value) = self.writer.store(&self.values, &self.voxels, plane) {
                 let name = self.dtype.name();
                 let detail =
                     format!("channel {at}: expected a value that {name} holds, found {value}");

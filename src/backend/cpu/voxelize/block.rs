@@ -119,7 +119,7 @@ fn locate(
     let [ox, oy, oz] = grid.origin_m;
     let size = grid.size_m;
     let [nx, ny, nz] = grid.shape.map(|n| n as f32);
-    let [row, plane] = [grid.shape[0] as i32, (grid.shape[0] * grid.shape[1]) as i32];
+    let [row, plane] = [grid.shape[0] as u32, (grid.shape[0] * grid.shape[1]) as u32];
     let (mut non_finite, mut outside) = (0u32, 0u32);
     for (((x, y), z), voxel) in x.iter_mut().zip(y).zip(z).zip(voxels) {
         let finite = (*voxel == 0) & x.is_finite() & y.is_finite() & z.is_finite();
@@ -127,16 +127,22 @@ fn locate(
         let (bx, by, bz) = (base(&t[0]), base(&t[1]), base(&t[2]));
         let (gx, gy, gz) = ((bx - ox) / size, (by - oy) / size, (bz - oz) / size);
         let inside = (gx >= 0.0) & (gx < nx) & (gy >= 0.0) & (gy < ny) & (gz >= 0.0) & (gz < nz);
-        // Truncation is floor from 0 on. It saturates, and points outside are not looked up, so
-        // that their products may wrap.
-        let at = (gz as i32).wrapping_mul(plane);
-        let at = at.wrapping_add((gy as i32).wrapping_mul(row)).wrapping_add(gx as i32);
-        *voxel = if finite & inside { at as u32 } else { NONE };
+        // Points outside are not looked up, so that their products may be anything.
+        let at = floor_bits(gz).wrapping_mul(plane);
+        let at = at.wrapping_add(floor_bits(gy).wrapping_mul(row)).wrapping_add(floor_bits(gx));
+        *voxel = if finite & inside { at } else { NONE };
         (*x, *y, *z) = (bx, by, bz);
         non_finite += u32::from(!finite);
         outside += u32::from(finite & !inside);
     }
     (non_finite, outside)
+}
+
+/// `floor(g)` as an integer for `0 <= g < 2^23`; anything else gives some number. Added to 2^23, an
+/// integer stands in the low bits of the sum. (`as` saturates, which does not vectorise.)
+#[inline(always)]
+fn floor_bits(g: f32) -> u32 {
+    (g.floor() + 8_388_608.0).to_bits() & 0x7F_FFFF
 }
 
 /// Reads one field of every point as `f32`, rounded to nearest with ties to even.

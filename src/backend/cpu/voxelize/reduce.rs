@@ -1,10 +1,8 @@
-//! The reductions: values of points to one value per occupied voxel, and on into the row.
+//! The reductions: values of points to one value per occupied voxel.
 
 use super::FRACTION_BITS;
 use super::block::{BLOCK, Block};
 use crate::config::Reduction;
-use crate::dtype::{DType, bf16_bits};
-use half::f16;
 
 /// 2^20: scales a value to fixed point.
 const ONE: f64 = (1u64 << FRACTION_BITS) as f64;
@@ -93,71 +91,30 @@ impl Channel {
         }
     }
 
-    /// Writes the values of the occupied `voxels` into the channel's `plane`. Returns a value that
-    /// `dtype` cannot hold, if there is one.
-    pub fn write(
-        &self,
-        dtype: DType,
-        voxels: &[u32],
-        counts: &[u32],
-        plane: &mut [u8],
-    ) -> Option<f32> {
+    /// The value of every occupied voxel, into `values`. All are finite.
+    pub fn values(&self, counts: &[u32], values: &mut Vec<f32>) {
+        values.clear();
         match self {
-            Channel::Count => store(dtype, voxels, plane, |i| counts[i] as f32),
-            Channel::Occupancy => store(dtype, voxels, plane, |_| 1.0),
+            Channel::Count => values.extend(counts.iter().map(|count| *count as f32)),
+            Channel::Occupancy => values.resize(counts.len(), 1.0),
             Channel::Mean { sums, .. } => {
-                let mean = |i: usize| sums[i] as f64 / (f64::from(counts[i]) * ONE);
-                store(dtype, voxels, plane, |i| mean(i) as f32)
+                let means = sums.iter().zip(counts).map(|(sum, count)| mean(*sum, *count));
+                values.extend(means);
             }
-            Channel::Max { greatest, .. } => store(dtype, voxels, plane, |i| greatest[i]),
+            Channel::Max { greatest, .. } => values.extend_from_slice(greatest),
         }
     }
+}
+
+/// The mean of `count` values whose fixed-point sum is `sum`.
+fn mean(sum: i64, count: u32) -> f32 {
+    (sum as f64 / (f64::from(count) * ONE)) as f32
 }
 
 /// `value * 2^20`, rounded to the nearest integer with ties to even. `|value| <= 2^20`.
 fn fixed_point(value: f32) -> i64 {
     let rounded = f64::from(value) * ONE + ROUNDER;
     rounded.to_bits() as i64 - ROUNDER.to_bits() as i64
-}
-
-/// Zeros the elements at `voxels` in every plane of `row`, each `volume` elements long.
-pub fn clear(dtype: DType, voxels: &[u32], volume: usize, row: &mut [u8]) {
-    for plane in row.chunks_exact_mut((volume * dtype.size()).max(1)) {
-        match dtype {
-            DType::F32 => put(voxels, plane, |_| [0; 4]),
-            DType::F16 | DType::Bf16 => put(voxels, plane, |_| [0; 2]),
-        }
-    }
-}
-
-/// Rounds `value(i)` to `dtype` and writes it at `voxels[i]`, for every `i`. Returns a value that
-/// `dtype` cannot hold, if there is one.
-fn store(
-    dtype: DType,
-    voxels: &[u32],
-    plane: &mut [u8],
-    value: impl Fn(usize) -> f32,
-) -> Option<f32> {
-    if dtype != DType::F32 {
-        // Values are finite, so that only the narrow types can fail to hold one.
-        let beyond = (0..voxels.len()).map(&value).find(|value| !dtype.holds(*value));
-        if beyond.is_some() {
-            return beyond;
-        }
-    }
-    match dtype {
-        DType::F32 => put(voxels, plane, |i| value(i).to_le_bytes()),
-        DType::F16 => put(voxels, plane, |i| f16::from_f32(value(i)).to_le_bytes()),
-        DType::Bf16 => put(voxels, plane, |i| bf16_bits(value(i)).to_le_bytes()),
-    }
-    None
-}
-
-#[inline(always)]
-fn put<const SIZE: usize>(voxels: &[u32], plane: &mut [u8], bytes: impl Fn(usize) -> [u8; SIZE]) {
-    for (i, voxel) in voxels.iter().enumerate() {
-        plane[*voxel as usize * SIZE..][..SIZE].copy_from_slice(&bytes(i));
-    }
 }
 
 #[cfg(test)]
