@@ -81,8 +81,14 @@ def test_voxels_against_a_loop_over_points(specs):
     points["x"][7] = np.nan
     expected = {}
     for x, y, z, intensity in points.tolist():
-        cell = [math.floor((v + shift - low) / 0.2) for v, shift, low in
-                zip((x, y, z), (0.3, 0, 0.5), (-6.4, -6.4, -1.6))] if x == x else [-1]
+        cell = (
+            [
+                math.floor((v + shift - low) / 0.2)
+                for v, shift, low in zip((x, y, z), (0.3, 0, 0.5), (-6.4, -6.4, -1.6))
+            ]
+            if x == x
+            else [-1]
+        )
         if all(0 <= c < n for c, n in zip(cell, (64, 64, 32))):
             expected.setdefault(tuple(reversed(cell)), []).append(intensity)
     counts, means = stream._voxels(points)

@@ -4,7 +4,7 @@ import sys
 import time
 
 import pytest
-from processes import Process, ProcessFailure, Processes, drops_in_words, executable
+from processes import Process, Processes, ProcessFailure, drops_in_words, executable
 
 READY_THEN = "import signal, time; print('ready', flush=True); "
 
@@ -29,7 +29,9 @@ def test_a_clean_end_is_no_problem(tmp_path):
 def test_an_early_end_names_the_process_its_exit_code_and_its_last_words(tmp_path):
     with Processes(tmp_path) as processes:
         process = start(processes, "short", "print('no such file'); exit(3)")
-        with pytest.raises(ProcessFailure, match=r"(?s)short ended early with exit code 3.*no such"):
+        with pytest.raises(
+            ProcessFailure, match=r"(?s)short ended early with exit code 3.*no such"
+        ):
             while True:
                 processes.check()
         with pytest.raises(ProcessFailure, match="short ended early"):
@@ -47,7 +49,11 @@ def test_a_bad_end_and_a_signal_are_problems(tmp_path):
 def test_one_that_does_not_end_is_killed_and_said_so(tmp_path):
     process = Process(
         "deaf",
-        [sys.executable, "-c", READY_THEN + "signal.signal(2, signal.SIG_IGN); print(2); time.sleep(60)"],
+        [
+            sys.executable,
+            "-c",
+            READY_THEN + "signal.signal(2, signal.SIG_IGN); print(2); time.sleep(60)",
+        ],
         tmp_path,
     )
     while len(process.log.read_text().split()) < 2:
@@ -59,7 +65,9 @@ def test_what_cannot_start_says_so(tmp_path, monkeypatch):
     with pytest.raises(ProcessFailure, match="robot: cannot start /no/such/program"):
         Process("robot", ["/no/such/program"], tmp_path)
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
-    with pytest.raises(ProcessFailure, match="(?s)no executable no_such.*lib/robocache_ros/no_such"):
+    with pytest.raises(
+        ProcessFailure, match="(?s)no executable no_such.*lib/robocache_ros/no_such"
+    ):
         executable("no_such")
 
 
@@ -77,6 +85,11 @@ time.sleep(60)"""
 
 
 def test_drops_in_words():
-    values = {"dropped": "4", "dropped.late": "3", "dropped.malformed": "1", "dropped.overload": "0"}
+    values = {
+        "dropped": "4",
+        "dropped.late": "3",
+        "dropped.malformed": "1",
+        "dropped.overload": "0",
+    }
     assert drops_in_words(values) == "3 late, 1 malformed"
     assert drops_in_words({"dropped": "0", "dropped.late": "0"}) == ""
