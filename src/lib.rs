@@ -16,6 +16,7 @@
 //! - [`cdr`]: the wire encoding of ROS messages; [`decode`]: messages to borrowed views.
 //! - [`ring`]: which rows a stream holds; [`align`]: which of them give the value at an instant.
 //! - [`layout`]: where each segment stands in the packed tensor.
+//! - [`check`]: the tensor of a configuration, described for people and programs.
 //! - [`backend`]: where rows live and tensors are computed; [`backend::cpu`] is the oracle.
 //! - [`pipeline`]: `push(stream, bytes, receive_stamp)` and `tick(stamp)`; no ROS, no clock.
 //! - [`message`]: a tick as the bytes of a `robocache_ros/msg/FusedTensor`.
@@ -25,6 +26,7 @@
 pub mod align;
 pub mod backend;
 pub mod cdr;
+pub mod check;
 pub mod config;
 pub mod decode;
 pub mod dtype;

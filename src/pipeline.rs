@@ -1,1 +1,363 @@
-//! In the making.
+//! Messages in, fused tensors out: [`Pipeline::push`] and [`Pipeline::tick`].
+//!
+//! No ROS, no clock and no thread of its own. All methods take `&self`, so that a live node can
+//! push from one thread while it ticks on another: a message is decoded and encoded outside of
+//! the lock that a tick takes, and enters its ring in a step of constant time.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::align::{AlignRule, Value, align};
+use crate::backend::{Backend, BackendError, Sample, StepJob};
+use crate::config::{CloudSpec, Config, Source, StreamSpec, Timeline};
+use crate::decode::cloud::FieldAt;
+use crate::decode::vector::VectorDecoder;
+use crate::decode::{self, DecodeError, Header};
+use crate::layout::Layout;
+pub use crate::message::Frame;
+use crate::message::StepState;
+use crate::ring::{Inserted, Lease, Ring};
+use crate::stats::{Counter, DropReason, StreamStats};
+use crate::time::Stamp;
+
+/// A message that became a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Where the row stands in time, offset included.
+    pub stamp: Stamp,
+}
+
+/// Why a message did not become a row.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// It was dropped, and counted.
+    #[error(transparent)]
+    Dropped(#[from] DecodeError),
+    /// The backend failed; nothing more can be computed.
+    #[error(transparent)]
+    Backend(BackendError),
+}
+
+/// What became of a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TickOutcome {
+    /// The frame holds the tensor of this tick.
+    Ready,
+    /// A required stream has an invalid step; the frame is not to be published.
+    HeldBack {
+        /// The first such stream.
+        stream: usize,
+    },
+}
+
+/// All streams of a configuration, from their messages to the fused tensor.
+pub struct Pipeline {
+    config: Config,
+    layout: Layout,
+    backend: Arc<dyn Backend>,
+    streams: Vec<Stream>,
+    /// All rings under one lock: a tick sees one state of the robot.
+    rings: Mutex<Vec<Ring>>,
+    ticker: Mutex<Ticker>,
+    clock_jumps: Counter,
+}
+
+struct Stream {
+    rule: AlignRule,
+    decoder: Mutex<Decoder>,
+    stats: StreamStats,
+    held_back: Counter,
+}
+
+/// Decoding with the memory that it reuses from message to message.
+enum Decoder {
+    Vector { decoder: VectorDecoder, row: Vec<f32> },
+    Image,
+    Cloud { spec: CloudSpec, fields: Vec<FieldAt> },
+}
+
+#[derive(Default)]
+struct Ticker {
+    last: Option<i64>,
+    jobs: Vec<StepJob>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Decoder {
+    fn new(spec: &StreamSpec) -> Self {
+        match &spec.source {
+            Source::Vector(vector) => Decoder::Vector {
+                decoder: VectorDecoder::new(vector, spec.dtype),
+                row: vec![0.0; vector.dim()],
+            },
+            Source::Image(_) => Decoder::Image,
+            Source::Cloud(cloud) => Decoder::Cloud { spec: cloud.clone(), fields: Vec::new() },
+        }
+    }
+
+    fn decode<'a>(
+        &'a mut self,
+        message: &'a [u8],
+    ) -> Result<(Header<'a>, Sample<'a>), DecodeError> {
+        match self {
+            Decoder::Vector { decoder, row } => {
+                let header = decoder.decode(message, row)?;
+                Ok((header, Sample::Vector(row)))
+            }
+            Decoder::Image => {
+                let (header, view) = decode::image::decode(message)?;
+                Ok((header, Sample::Image(view)))
+            }
+            Decoder::Cloud { spec, fields } => {
+                let (header, view) = decode::cloud::decode(message, spec, fields)?;
+                Ok((header, Sample::Cloud(view)))
+            }
+        }
+    }
+}
+
+impl Pipeline {
+    /// A pipeline with empty rings. The backend must have been made for the same configuration.
+    pub fn new(config: Config, backend: Arc<dyn Backend>) -> Self {
+        let layout = Layout::new(&config);
+        let rings = config.streams.iter().map(|spec| Ring::new(spec.ring_rows)).collect();
+        let streams = config
+            .streams
+            .iter()
+            .map(|spec| Stream {
+                rule: AlignRule::from(spec),
+                decoder: Mutex::new(Decoder::new(spec)),
+                stats: StreamStats::default(),
+                held_back: Counter::default(),
+            })
+            .collect();
+        Pipeline {
+            config,
+            layout,
+            backend,
+            streams,
+            rings: Mutex::new(rings),
+            ticker: Mutex::default(),
+            clock_jumps: Counter::default(),
+        }
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Where the segments stand in the tensor.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The name of the backend.
+    pub fn backend_name(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    /// Counters of a stream.
+    pub fn stats(&self, stream: usize) -> &StreamStats {
+        &self.streams[stream].stats
+    }
+
+    /// Ticks that a required stream held back.
+    pub fn held_back(&self, stream: usize) -> u64 {
+        self.streams[stream].held_back.get()
+    }
+
+    /// How often the clock jumped back.
+    pub fn clock_jumps(&self) -> u64 {
+        self.clock_jumps.get()
+    }
+
+    /// Memory for one output.
+    pub fn new_frame(&self) -> Frame {
+        Frame::new(&self.layout, &self.config.base_frame)
+    }
+
+    /// Takes in a serialized message of a stream. `receive` is when it arrived, on the clock in
+    /// use; it counts under `timeline: receive` only.
+    pub fn push(
+        &self,
+        stream: usize,
+        message: &[u8],
+        receive: Stamp,
+    ) -> Result<Accepted, PushError> {
+        let stats = &self.streams[stream].stats;
+        stats.received.add(1);
+        match self.try_push(stream, message, receive) {
+            Ok(accepted) => {
+                stats.rows.add(1);
+                Ok(accepted)
+            }
+            Err(BackendError::Sample(dropped)) => {
+                stats.drop(dropped.reason);
+                Err(PushError::Dropped(dropped))
+            }
+            Err(fatal) => Err(PushError::Backend(fatal)),
+        }
+    }
+
+    /// Counts a message that was lost before it could be pushed.
+    pub fn drop_unseen(&self, stream: usize, reason: DropReason) {
+        self.streams[stream].stats.received.add(1);
+        self.streams[stream].stats.drop(reason);
+    }
+
+    fn try_push(
+        &self,
+        stream: usize,
+        message: &[u8],
+        receive: Stamp,
+    ) -> Result<Accepted, BackendError> {
+        let spec = &self.config.streams[stream];
+        // Held to the end: a stream's messages enter its ring one after the other.
+        let mut decoder = lock(&self.streams[stream].decoder);
+        let (header, sample) = decoder.decode(message)?;
+        check_frame(spec, &header)?;
+        let stamp = self.stamp_of(spec, &header, receive)?;
+        let lease = lock(&self.rings)[stream].lease();
+        let lease = lease.ok_or_else(|| late("no spare row"))?;
+        match self.backend.encode(stream, lease.slot(), sample) {
+            Ok(report) => {
+                let stats = &self.streams[stream].stats;
+                stats.points_non_finite.add(report.points_non_finite);
+                stats.points_out_of_range.add(report.points_out_of_range);
+                stats.points_outside.add(report.points_outside);
+            }
+            Err(error) => {
+                lock(&self.rings)[stream].give_back(lease);
+                return Err(error);
+            }
+        }
+        self.commit(stream, stamp, lease)?;
+        Ok(Accepted { stamp })
+    }
+
+    fn commit(&self, stream: usize, stamp: Stamp, lease: Lease) -> Result<(), DecodeError> {
+        let inserted = lock(&self.rings)[stream].insert(stamp, lease);
+        let stats = &self.streams[stream].stats;
+        match inserted {
+            Inserted::Newest => {}
+            Inserted::Reordered => stats.reordered.add(1),
+            Inserted::Replaced => stats.replaced.add(1),
+            Inserted::Late => {
+                return Err(late(&format!("stamp {stamp} is older than everything in the ring")));
+            }
+        }
+        Ok(())
+    }
+
+    fn stamp_of(
+        &self,
+        spec: &StreamSpec,
+        header: &Header<'_>,
+        receive: Stamp,
+    ) -> Result<Stamp, DecodeError> {
+        let stamp = match self.config.timeline {
+            Timeline::Receive => receive,
+            Timeline::Header => header.stamp.ok_or_else(|| {
+                let detail = "header.stamp: expected the time of measurement, found zero";
+                DecodeError::new(DropReason::ZeroStamp, detail)
+            })?,
+        };
+        Ok(stamp.offset(spec.stamp_offset_ns))
+    }
+
+    /// Resamples every stream for tick `tick` into `frame`. A tick before the last one means that
+    /// the clock jumped back: all rings are cleared first.
+    pub fn tick(&self, tick: i64, frame: &mut Frame) -> Result<TickOutcome, BackendError> {
+        let mut ticker = lock(&self.ticker);
+        if ticker.last.is_some_and(|last| tick < last) {
+            self.clear();
+        }
+        ticker.last = Some(tick);
+        ticker.jobs.clear();
+        let stamp = self.config.grid.stamp_of(tick);
+        frame.set_tick(tick, stamp);
+        let mut held_back = None;
+        // Held until the rows have been read: none may be overwritten meanwhile.
+        let rings = lock(&self.rings);
+        for (stream, ring) in rings.iter().enumerate() {
+            let all_valid = self.align_stream(stream, ring, stamp, frame, &mut ticker.jobs);
+            if !all_valid && self.config.streams[stream].required {
+                self.streams[stream].held_back.add(1);
+                held_back = held_back.or(Some(stream));
+            }
+        }
+        if let Some(stream) = held_back {
+            // The frame's data still is that of an earlier tick.
+            frame.forget_rows();
+            return Ok(TickOutcome::HeldBack { stream });
+        }
+        self.backend.fuse(&ticker.jobs, frame.data_mut())?;
+        Ok(TickOutcome::Ready)
+    }
+
+    /// Aligns all history steps of a stream; returns whether all are valid.
+    fn align_stream(
+        &self,
+        stream: usize,
+        ring: &Ring,
+        tick: Stamp,
+        frame: &mut Frame,
+        jobs: &mut Vec<StepJob>,
+    ) -> bool {
+        let spec = &self.config.streams[stream];
+        let state = &self.streams[stream];
+        let mut valid_steps = 0;
+        for step in 0..spec.history_steps {
+            let back = (spec.history_steps - 1 - step) as i64;
+            let target =
+                tick.offset(-self.config.lag_ns).offset(-back.saturating_mul(spec.history_step_ns));
+            let aligned = align(state.rule, ring.len(), |i| ring.entry(i).stamp, target);
+            frame.set_step(
+                stream,
+                step,
+                StepState { valid: aligned.valid, age_ns: aligned.age_ns },
+            );
+            valid_steps += u64::from(aligned.valid);
+            let row = match aligned.value {
+                Value::Row(i) => Some(ring.entry(i).serial),
+                Value::Nothing => Some(0),
+                Value::Between { .. } => None,
+            };
+            let unchanged = frame.replace_row(stream, step, row);
+            let value = aligned.map(|i| ring.entry(i).slot).value;
+            jobs.push(StepJob { stream, step, value, unchanged });
+        }
+        state.stats.steps.add(spec.history_steps as u64);
+        state.stats.steps_valid.add(valid_steps);
+        valid_steps == spec.history_steps as u64
+    }
+
+    /// The clock jumped back: forgets all rows, whose stamps now lie in the future.
+    pub fn reset(&self) {
+        lock(&self.ticker).last = None;
+        self.clear();
+    }
+
+    fn clear(&self) {
+        self.clock_jumps.add(1);
+        lock(&self.rings).iter_mut().for_each(Ring::clear);
+    }
+}
+
+fn check_frame(spec: &StreamSpec, header: &Header<'_>) -> Result<(), DecodeError> {
+    match &spec.frame_id {
+        Some(expected) if expected != header.frame_id => {
+            let detail =
+                format!("header.frame_id: expected {expected:?}, found {:?}", header.frame_id);
+            Err(DecodeError::new(DropReason::WrongFrame, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn late(detail: &str) -> DecodeError {
+    DecodeError::new(DropReason::Late, detail)
+}

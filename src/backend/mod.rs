@@ -7,7 +7,7 @@
 
 pub mod cpu;
 
-use crate::align::Alignment;
+use crate::align::Value;
 use crate::decode::{DecodeError, cloud::CloudView, image::ImageView};
 
 /// Index of a row's memory inside its stream, `0..=ring_rows`.
@@ -43,10 +43,14 @@ pub struct StepJob {
     /// History step inside the stream's segment.
     pub step: usize,
     /// The rows to read, as slots, and the weight.
-    pub alignment: Alignment<Slot>,
+    pub value: Value<Slot>,
+    /// Whether the output already holds this value, from the last tick: a backend whose output
+    /// memory keeps its content may pass over the step.
+    pub unchanged: bool,
 }
 
-/// Errors of a backend. All are fatal: a node stops rather than publish what was not computed.
+/// Errors of a backend. All but `Sample` are fatal: a node stops rather than publish what was not
+/// computed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
     /// The message cannot become a row; it is dropped and counted, and the backend goes on.
@@ -78,6 +82,6 @@ pub trait Backend: Send + Sync {
     ) -> Result<EncodeReport, BackendError>;
 
     /// Writes every step's value into `out`, at the offsets of the layout. Steps without a row are
-    /// zeroed. `out` is the same memory on every call, as the last call left it.
+    /// zeroed. `out` is as the call for the tick before left it.
     fn fuse(&self, jobs: &[StepJob], out: &mut [u8]) -> Result<(), BackendError>;
 }

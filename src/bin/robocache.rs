@@ -1,2 +1,65 @@
 //! The command line of robocache.
-fn main() {}
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use robocache::check::Report;
+use robocache::config;
+
+/// Every sensor stream of a robot at the same instants, in one tensor per control tick.
+#[derive(Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Check(CheckArgs),
+}
+
+/// Validate a configuration and print the tensor that it results in.
+///
+/// Prints one row per stream: message type, topic, strategy, shape (the first dimension is the
+/// history, oldest first), element type, bytes, byte offset in the packed tensor, rows and memory
+/// of its ring, and the instants relative to the tick at which it is resampled; then the size of
+/// the tensor and its bandwidth.
+///
+/// Exit code: 0 when the configuration is valid; 1 when it is not, with every problem on stderr as
+/// FILE:LINE: KEY: expected ..., found ...; 2 for a wrong command line.
+#[derive(Args)]
+#[command(after_help = "Every key of the file is explained in config/robocache.yaml.")]
+struct CheckArgs {
+    /// The configuration file (YAML)
+    config: PathBuf,
+    /// Print JSON; times are in nanoseconds, sizes in bytes
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Check(args) => check(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check(args: &CheckArgs) -> Result<(), Box<dyn std::error::Error>> {
+    let report = Report::new(&config::load(&args.config)?);
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        write!(out, "{report}")?;
+    }
+    Ok(())
+}

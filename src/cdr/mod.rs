@@ -2,12 +2,14 @@
 //!
 //! OMG DDS-XTypes 1.3, section 7.4.1 (PLAIN_CDR, version 1): a four-byte encapsulation header,
 //! then primitives aligned to their own size (8 at most) counted from after that header.
-//! [`Reader`] borrows from the bytes and never copies a sequence; [`Writer`] is its inverse.
+//! [`Reader`] borrows from the bytes and never copies a sequence; [`Writer`] is its inverse, and
+//! [`messages`] writes whole standard messages with it.
 
+pub mod messages;
 mod reader;
 mod writer;
 
-pub use reader::{Reader, Truncated};
+pub use reader::{F64Sequence, Reader, Truncated};
 pub use writer::Writer;
 
 /// Length of the encapsulation header in front of every serialized message \[bytes\].

@@ -86,6 +86,16 @@ impl Writer {
         self.buffer.extend_from_slice(values);
     }
 
+    /// A sequence of `uint8` made in place: `build` appends to the message, and what it appended
+    /// is the sequence. Saves a copy of every image and cloud.
+    pub fn bytes_with(&mut self, build: impl FnOnce(&mut Vec<u8>)) {
+        self.u32(0);
+        let start = self.buffer.len();
+        build(&mut self.buffer);
+        let len = (self.buffer.len() - start) as u32;
+        self.buffer[start - 4..start].copy_from_slice(&len.to_le_bytes());
+    }
+
     /// A sequence of `float64`.
     pub fn f64_sequence(&mut self, values: &[f64]) {
         self.u32(values.len() as u32);

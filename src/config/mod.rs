@@ -1,5 +1,121 @@
 //! The configuration: one annotated YAML file, the same for live and replay.
+//!
+//! A file becomes a [`Config`] in three steps. The event parser of yaml-rust2 yields, for every
+//! key path, its line and its text (`document`); serde_yaml yields typed values (`raw`); the
+//! checks then turn those into specs (`check`, `stream` and one file per kind of stream). Errors
+//! of one step are all reported together; a later step starts only after the earlier ones found
+//! none.
 
+mod check;
+mod cloud;
+mod document;
+mod error;
+mod image;
+mod raw;
 mod spec;
+mod stream;
+mod vector;
 
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+pub use error::{ConfigError, Problem};
 pub use spec::*;
+
+use check::{Check, Range};
+use document::Document;
+use raw::RawConfig;
+use stream::Defaults;
+
+use crate::dtype::DType;
+use crate::layout::Layout;
+use crate::time::TickGrid;
+
+/// Greatest size of a tick's tensor \[bytes\]. A ROS message carries at most 4 GiB; a tensor of
+/// even this size cannot be published at any useful rate.
+const MAX_TENSOR_BYTES: usize = 1 << 30;
+
+/// Reads and validates a configuration file.
+///
+/// # Errors
+/// [`ConfigError::Read`] when there is no such file; otherwise every problem of its content, each
+/// with file, line, key, what was expected and what was found.
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    let file_name = path.display().to_string();
+    let bytes = std::fs::read(path)
+        .map_err(|source| ConfigError::Read { file: file_name.clone(), source })?;
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => parse(text, &file_name),
+        Err(error) => {
+            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&b| b == b'\n').count();
+            let found = format!("the byte {:#04x}", bytes[error.valid_up_to()]);
+            Err(ConfigError::Invalid(vec![Problem::of_file(&file_name, line, "UTF-8 text", found)]))
+        }
+    }
+}
+
+/// Validates the text of a configuration; `file_name` is what errors call it.
+///
+/// # Errors
+/// [`ConfigError::Invalid`], as for [`load`].
+pub fn parse(text: &str, file_name: &str) -> Result<Config, ConfigError> {
+    let doc = Document::read(text, file_name).map_err(ConfigError::Invalid)?;
+    let raw = raw::read(text, &doc).map_err(|problem| ConfigError::Invalid(vec![problem]))?;
+    let mut check = Check::new(&doc);
+    let config = config(&mut check, raw);
+    check.finish(config).map_err(ConfigError::Invalid)
+}
+
+fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
+    let rate_hz = check
+        .required("rate_hz", raw.rate_hz, "the rate of the ticks, a number from 0.1 to 2000")
+        .and_then(|hz| check.number("rate_hz", hz, Range::from(0.1, 2000.0)));
+    let lag_ns = check.nanos("lag_ms", raw.lag_ms.unwrap_or(0.0), Range::NON_NEGATIVE_MS);
+    let base_frame = raw.base_frame.unwrap_or_else(|| "base_link".into());
+    let base_frame = check.frame_id("base_frame", base_frame);
+    let output = raw.output.unwrap_or_default();
+    let output_topic = output.topic.unwrap_or_else(|| "fused_tensor".into());
+    let output_topic = check.topic("output.topic", output_topic);
+    let grid = rate_hz.and_then(TickGrid::from_rate_hz);
+    let defaults = Defaults {
+        dtype: output.dtype.unwrap_or(DType::F32),
+        lag_ns: lag_ns.unwrap_or(0),
+        period_ns: grid.map_or(0, TickGrid::period_ns),
+    };
+    let streams = check
+        .required("streams", raw.streams, "a mapping from stream names to streams")
+        .and_then(|raw| streams(check, raw.0, &defaults));
+    let config = Config {
+        rate_hz: rate_hz?,
+        grid: grid?,
+        lag_ns: lag_ns?,
+        timeline: raw.timeline.unwrap_or_default(),
+        base_frame: base_frame?,
+        output_topic: output_topic?,
+        streams: streams?,
+    };
+    let bytes = Layout::new(&config).byte_len();
+    if bytes > MAX_TENSOR_BYTES {
+        let expected = format!("streams of at most {MAX_TENSOR_BYTES} bytes per tick in all");
+        check.fail_found("streams", expected, format!("{bytes} bytes"));
+        return None;
+    }
+    Some(config)
+}
+
+fn streams(
+    check: &mut Check<'_>,
+    raw: Vec<(String, raw::RawStream)>,
+    defaults: &Defaults,
+) -> Option<Vec<StreamSpec>> {
+    if raw.is_empty() {
+        check.fail("streams", "at least one stream");
+        return None;
+    }
+    // Every stream is looked at, so that all of their problems are reported together.
+    let specs: Vec<_> =
+        raw.into_iter().map(|(name, raw)| stream::stream(check, name, raw, defaults)).collect();
+    specs.into_iter().collect()
+}

@@ -55,7 +55,7 @@ pub struct StreamSpec {
     pub max_gap_ns: i64,
     /// What an invalid step holds.
     pub fill: Fill,
-    /// Whether a tick is held back while this stream's newest step is invalid.
+    /// Whether a tick is held back while any step of this stream is invalid.
     pub required: bool,
     /// Added to every stamp on arrival \[ns\].
     pub stamp_offset_ns: i64,
@@ -67,7 +67,8 @@ pub struct StreamSpec {
     pub qos: Qos,
     /// `header.frame_id` that messages must carry; any if `None`.
     pub frame_id: Option<String>,
-    /// Rate at which the stream is expected to arrive \[Hz\], for diagnostics only.
+    /// Rate at which the stream is expected to arrive \[Hz\], for diagnostics and, at load, to
+    /// check that the ring reaches back far enough.
     pub expected_rate_hz: Option<f64>,
 }
 
@@ -258,7 +259,8 @@ pub struct ImageSpec {
     pub fit: Fit,
     /// Channels of the row, in order.
     pub color: Color,
-    /// Per channel of the row: the value is `(byte / 255 - mean) / std`, in `f32`.
+    /// Per channel of the row: the value is `(byte / 255 - mean) / std`, in `f32`. A single
+    /// channel's number stands in all three places.
     pub mean: [f32; 3],
     /// See `mean`; positive.
     pub std: [f32; 3],

@@ -26,3 +26,11 @@ pub struct ImageView<'a> {
     /// The lines.
     pub data: &'a [u8],
 }
+
+/// Images are not decoded yet.
+pub fn decode(_: &[u8]) -> Result<(super::Header<'_>, ImageView<'_>), super::DecodeError> {
+    Err(super::DecodeError::new(
+        crate::stats::DropReason::Unsupported,
+        "images are not decoded yet",
+    ))
+}

@@ -1,0 +1,240 @@
+"""The benchmark: fusion_node and the node that a user would write today, side by side.
+
+    python3 benches/bench.py [--seconds 60] [--only node,peer,1khz]
+
+Each case runs the simulated robot, the node under test and the same policy process on this
+machine; one case after the other, with the same options. Prints a table and the targets, and
+writes bench/bench.json. `make bench` builds first and calls this with ROS sourced.
+
+Every figure is the median of several windows, so that a disturbance of a shared machine spoils
+one window and not the figure; maxima and counts are of all windows. Latencies of ticks run from
+the scheduled instant to the return of publish. Exit code 0 when all cases were measured, whether
+or not their targets are reached.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(REPOSITORY / "scripts"), str(REPOSITORY / "python")]
+
+import bench_case  # noqa: E402
+import configuration  # noqa: E402
+from processes import ProcessFailure, executable, private_environment  # noqa: E402
+
+REFERENCE = REPOSITORY / "config" / "robocache.yaml"
+JOINTS_1KHZ = REPOSITORY / "config" / "joints_1khz.yaml"
+#: The robot of the 1,000 Hz case has joints and a wrench alone.
+SIM_JOINTS_ALONE = [
+    option for name in ("camera-front", "camera-wrist", "lidar", "imu") for option in (f"--{name}-hz", "0")
+]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60.0, help="per case [s] (60)")
+    parser.add_argument("--windows", type=int, default=6, help="windows per case (6)")
+    parser.add_argument("--only", default="node,peer,1khz", help="cases (node,peer,1khz)")
+    parser.add_argument(
+        "--peer-executor", default="thread", choices=["single", "multi", "thread"],
+        help="how the peer ticks (thread: the fastest of the three)",
+    )  # fmt: skip
+    parser.add_argument("--output", default=str(REPOSITORY / "bench"), help="folder (bench)")
+    parser.add_argument("--domain-id", type=int, default=100 + os.getpid() % 100)
+    arguments = parser.parse_args()
+    if arguments.seconds < arguments.windows or arguments.windows < 1:
+        parser.error("expected at least one window, of at least a second")
+    arguments.only = arguments.only.split(",")
+    unknown = set(arguments.only) - {"node", "peer", "1khz"}
+    if unknown:
+        parser.error(f"--only: expected some of node, peer, 1khz, found {', '.join(unknown)}")
+    return arguments
+
+
+def make_case(name, arguments, period_s):
+    config_path = JOINTS_1KHZ if name == "1khz" else REFERENCE
+    config = configuration.load(config_path)
+    ros = ["--ros-args", "-p", f"config_file:={config_path}"]
+    ros += ["-p", f"diagnostics_period_s:={period_s:.3f}"]
+    if name == "peer":
+        peer = REPOSITORY / "benches" / "peers" / "rclpy_node.py"
+        node = [sys.executable, peer, *ros, "-p", f"executor:={arguments.peer_executor}"]
+    else:
+        node = [executable("fusion_node"), *ros]
+    probe_output = Path(arguments.output).resolve() / f"{name}.npz"
+    probe = [sys.executable, REPOSITORY / "benches" / "policy_probe.py", probe_output]
+    sim = [executable("sensor_sim"), *(SIM_JOINTS_ALONE if name == "1khz" else [])]
+    titles = {
+        "node": f"fusion_node at {config.rate_hz:g} Hz",
+        "peer": f"rclpy peer at {config.rate_hz:g} Hz",
+        "1khz": f"fusion_node at {config.rate_hz:g} Hz, joints and wrench",
+    }
+    commands = {"sim": sim, "node": node, "policy": [*probe, "--topic", config.output_topic]}
+    return bench_case.Case(
+        name, titles[name], config.rate_hz, config.lag_ns, commands, probe_output
+    )
+
+
+def measure(arguments):
+    """Case name to figures."""
+    import rclpy
+    from rclpy.executors import SingleThreadedExecutor
+
+    period_s = arguments.seconds / arguments.windows
+    rclpy.init()
+    ros_node = rclpy.create_node("bench")
+    executor = SingleThreadedExecutor()
+    executor.add_node(ros_node)
+    results = {}
+    try:
+        for name in arguments.only:
+            case = make_case(name, arguments, period_s)
+            print(f"{case.title}: {arguments.seconds:g} s after a warm-up ...", flush=True)
+            bench_case.run(case, arguments.windows, period_s, arguments.output, ros_node, executor)
+            results[name] = bench_case.summarize(case)
+    finally:
+        executor.shutdown()
+        ros_node.destroy_node()
+        rclpy.try_shutdown()
+    return results
+
+
+def targets(results):
+    """(what, found, relation, wanted, reached) for all that was measured."""
+    lines = []
+
+    def at_most(what, found, wanted):
+        lines.append((what, found, "<=", wanted, found <= wanted))
+
+    def at_least(what, found, wanted):
+        lines.append((what, found, ">=", wanted, found >= wanted))
+
+    node, peer, fast = (results.get(name) for name in ("node", "peer", "1khz"))
+    if node:
+        at_most("overruns", node["overruns"], 0)
+        at_most("tick latency p50 [ms]", node["tick_latency_ms"]["p50"], 1.5)
+        at_most("tick latency p99 [ms]", node["tick_latency_ms"]["p99"], 4.0)
+        at_most("fusion_node CPU [s/s]", node["cpu_s_per_s"]["node"], 0.45)
+    if node and peer:
+        at_least("CPU per tick, peer / node", ratios(results)["cpu_ms_per_tick"], 5.0)
+        at_least("tick latency p99, peer / node", ratios(results)["tick_latency_p99"], 5.0)
+    if fast:
+        at_most("1,000 Hz: overruns", fast["overruns"], 0)
+        at_most("1,000 Hz: tick latency p99 [ms]", fast["tick_latency_ms"]["p99"], 0.6)
+    return lines
+
+
+def ratios(results):
+    """The peer's figures over the node's, greater is better for the node; {} without both."""
+    node, peer = results.get("node"), results.get("peer")
+    if not (node and peer):
+        return {}
+    return {
+        "cpu_ms_per_tick": peer["cpu_ms_per_tick"] / max(node["cpu_ms_per_tick"], 1e-9),
+        "tick_latency_p50": peer["tick_latency_ms"]["p50"] / node["tick_latency_ms"]["p50"],
+        "tick_latency_p99": peer["tick_latency_ms"]["p99"] / node["tick_latency_ms"]["p99"],
+        "peak_memory": peer["peak_memory_mb"]["node"] / node["peak_memory_mb"]["node"],
+    }
+
+
+def rows(results):
+    """Rows of the printed table: a name and one text per case."""
+    cases = list(results.values())
+
+    def row(name, pick, spec="{:.2f}"):
+        return [name, *(spec.format(pick(case)) for case in cases)]
+
+    table = [["", *(case["title"] for case in cases)]]
+    for key in ("p50", "p99", "p99_worst_window", "max"):
+        name = f"tick latency {key.replace('_', ' ')} [ms]"
+        table.append(row(name, lambda case, key=key: case["tick_latency_ms"][key]))
+    table += [
+        row("ticks delivered", lambda case: case["ticks_delivered"], "{}"),
+        row("  of those scheduled [%]", lambda case: 100 * case["ticks_delivered_share"], "{:.1f}"),
+        row("overruns", lambda case: case["overruns"], "{}"),
+        row("CPU of the node [s/s]", lambda case: case["cpu_s_per_s"]["node"], "{:.3f}"),
+        row("CPU of the robot [s/s]", lambda case: case["cpu_s_per_s"]["sim"], "{:.3f}"),
+        row("CPU of the policy [s/s]", lambda case: case["cpu_s_per_s"]["policy"], "{:.3f}"),
+        row("CPU of others [s/s]", lambda case: case["cpu_s_per_s_of_others"], "{:.3f}"),
+        row("CPU per tick delivered [ms]", lambda case: case["cpu_ms_per_tick"]),
+        row("peak memory of the node [MB]", lambda case: case["peak_memory_mb"]["node"], "{:.0f}"),
+    ]
+    streams = dict.fromkeys(name for case in cases for name in case["sensor_to_policy_ms"])
+    for stream in streams:
+        cells = [case["sensor_to_policy_ms"].get(stream, {}) for case in cases]
+        texts = [
+            f"{cell['p50']:.1f} / {cell['p99']:.1f}" if cell.get("p50") is not None else "-"
+            for cell in cells
+        ]
+        table.append([f"sensor to policy, {stream}, p50 / p99 [ms]", *texts])
+    return table
+
+
+def machine():
+    """What the figures were measured on."""
+    model = "unknown"
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    try:
+        git = ["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"]
+        commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        commit = "unknown"
+    return {
+        "cpu": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "commit": commit,
+        "load_average_before": os.getloadavg(),
+    }
+
+
+def show(results, facts):
+    print(f"\n{facts['cpu']}, {facts['cores']} cores, Linux {facts['kernel']}, {facts['commit']}\n")
+    table = rows(results)
+    widths = [max(len(line[at]) for line in table) for at in range(len(table[0]))]
+    for line in table:
+        cells = [f"{cell:>{width}}" for cell, width in zip(line[1:], widths[1:])]
+        print(f"{line[0]:<{widths[0]}}  " + "  ".join(cells))
+    print()
+    for what, found, relation, wanted, reached in targets(results):
+        verdict = "reached" if reached else "NOT REACHED"
+        print(f"  {verdict:<12}{what}: {found:.2f} (target {relation} {wanted:g})")
+
+
+def main():
+    arguments = parse_arguments()
+    private_environment(arguments.domain_id)
+    Path(arguments.output).mkdir(parents=True, exist_ok=True)
+    facts = machine()
+    try:
+        results = measure(arguments)
+    except (ProcessFailure, OSError) as failure:
+        print(f"bench: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        return 1
+    show(results, facts)
+    verdicts = [
+        {"what": what, "found": found, "relation": relation, "wanted": wanted, "reached": reached}
+        for what, found, relation, wanted, reached in targets(results)
+    ]
+    report = {"machine": facts, "cases": results, "ratios": ratios(results), "targets": verdicts}
+    path = Path(arguments.output) / "bench.json"
+    path.write_text(json.dumps(report, indent=2), encoding="utf-8")
+    print(f"\nall figures: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""One case of the benchmark: robot, node under test and policy, measured over several windows.
+
+A window is one period of the node's diagnostics, so that the latencies which the node reports and
+the CPU times read from /proc cover the same time.
+"""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from processes import Diagnostics, ProcessFailure, Processes, number
+
+#: Between start and the first window: discovery, first touches, CPU clocks [s].
+WARM_UP_S = 8.0
+#: A node that reports nothing for so many periods has failed.
+SILENT_PERIODS = 3
+
+
+@dataclass
+class Window:
+    """What was read at the end of a window."""
+
+    at_ns: int
+    cpu_s: dict  # process name to user + system time so far
+    machine_busy_s: float  # of all cores, by anybody, so far
+    tick: dict  # the node's tick status
+
+
+@dataclass
+class Case:
+    """What is started. `commands` are the robot, the node under test and the policy."""
+
+    name: str
+    title: str
+    rate_hz: float
+    lag_ns: int
+    commands: dict
+    probe_output: Path
+    windows: list = field(default_factory=list)
+    memory_mb: dict = field(default_factory=dict)
+
+
+def machine_busy_s():
+    """Time in which any core did anything so far [s] (proc(5): idle and iowait are the rest)."""
+    with open("/proc/stat", encoding="ascii") as file:
+        fields = [int(value) for value in file.readline().split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / 100
+
+
+def run(case, count, period_s, log_dir, ros_node, executor):
+    """Measures `count` windows of `case`; raises ProcessFailure when a process does not last."""
+    processes = Processes(log_dir)
+    case.probe_output.unlink(missing_ok=True)
+    diagnostics = Diagnostics(ros_node)
+    with processes:
+        running = {
+            name: processes.start(f"{case.name}.{name}", command)
+            for name, command in case.commands.items()
+        }
+        warm_from = time.monotonic() + WARM_UP_S
+        while len(case.windows) <= count:
+            seen = diagnostics.arrivals
+            wait_for(lambda: diagnostics.arrivals > seen, period_s, processes, executor)
+            if time.monotonic() >= warm_from and diagnostics.tick:
+                cpu_s = {name: process.cpu_s() for name, process in running.items()}
+                entry = Window(time.time_ns(), cpu_s, machine_busy_s(), diagnostics.tick)
+                case.windows.append(entry)
+        case.memory_mb = {name: process.peak_memory_mb() for name, process in running.items()}
+    diagnostics.destroy()
+    if processes.problems:
+        raise ProcessFailure("\n".join(processes.problems))
+    if not case.probe_output.exists():
+        raise ProcessFailure(f"the policy wrote no {case.probe_output}")
+
+
+def wait_for(done, period_s, processes, executor):
+    deadline = time.monotonic() + SILENT_PERIODS * period_s + WARM_UP_S
+    while not done():
+        executor.spin_once(timeout_sec=0.2)
+        processes.check()
+        if time.monotonic() > deadline:
+            tails = "\n".join(process.tail() for process in processes.running)
+            raise ProcessFailure(f"no diagnostics from the node under test\n{tails}")
+
+
+def summarize(case):
+    """The figures of a measured case, as they go to the JSON file."""
+    probe = dict(np.load(case.probe_output))
+    windows = [window_figures(*pair, probe) for pair in zip(case.windows, case.windows[1:])]
+    first, last = case.windows[0], case.windows[-1]
+    seconds = (last.at_ns - first.at_ns) / 1e9
+    inside = (probe["stamp_ns"] >= first.at_ns) & (probe["stamp_ns"] < last.at_ns)
+    delivered = len(np.unique(probe["tick"][inside]))
+    overruns = number(last.tick, "overruns") - number(first.tick, "overruns")
+    return {
+        "title": case.title,
+        "rate_hz": case.rate_hz,
+        "seconds": seconds,
+        "tick_latency_ms": {
+            "p50": median(windows, "latency_p50_ms"),
+            "p99": median(windows, "latency_p99_ms"),
+            "p99_worst_window": max(window["latency_p99_ms"] for window in windows),
+            "max": max(window["latency_max_ms"] for window in windows),
+        },
+        "tick_to_policy_ms": quantiles((probe["arrival_ns"] - probe["stamp_ns"])[inside]),
+        "sensor_to_policy_ms": sensor_to_policy_ms(probe, inside, case.lag_ns),
+        "ticks_delivered": delivered,
+        "ticks_delivered_share": delivered / (seconds * case.rate_hz),
+        "overruns": int(overruns),
+        "held_back": int(number(last.tick, "held_back") - number(first.tick, "held_back")),
+        "cpu_s_per_s": {name: median(windows, f"cpu.{name}") for name in last.cpu_s},
+        "cpu_ms_per_tick": median(windows, "cpu_ms_per_tick"),
+        "cpu_s_per_s_of_others": median(windows, "cpu_of_others"),
+        "peak_memory_mb": case.memory_mb,
+        "backend": last.tick.get("backend"),
+        "windows": windows,
+    }
+
+
+def window_figures(start, end, probe):
+    """Latencies and CPU shares of the window between two readings."""
+    seconds = (end.at_ns - start.at_ns) / 1e9
+    inside = (probe["stamp_ns"] >= start.at_ns) & (probe["stamp_ns"] < end.at_ns)
+    delivered = len(np.unique(probe["tick"][inside]))
+    cpu = {name: (end.cpu_s[name] - start.cpu_s[name]) / seconds for name in end.cpu_s}
+    busy = (end.machine_busy_s - start.machine_busy_s) / seconds
+    figures = {key: number(end.tick, key) for key in
+               ("latency_p50_ms", "latency_p99_ms", "latency_max_ms")}
+    missing = [key for key, value in figures.items() if value is None]
+    if missing:
+        raise ProcessFailure(f"expected {', '.join(missing)} in the node's diagnostics")
+    return {
+        **figures,
+        **{f"cpu.{name}": share for name, share in cpu.items()},
+        "cpu_of_others": max(0.0, busy - sum(cpu.values())),
+        "cpu_ms_per_tick": 1e3 * cpu["node"] * seconds / max(delivered, 1),
+        "ticks_delivered": delivered,
+        "overruns": int(number(end.tick, "overruns") - number(start.tick, "overruns")),
+    }
+
+
+def median(windows, key):
+    return float(np.median([window[key] for window in windows]))
+
+
+def quantiles(nanoseconds):
+    if not len(nanoseconds):
+        return {"p50": None, "p99": None, "max": None}
+    p50, p99, most = np.percentile(nanoseconds, [50, 99, 100]) / 1e6
+    return {"p50": float(p50), "p99": float(p99), "max": float(most)}
+
+
+def sensor_to_policy_ms(probe, inside, lag_ns):
+    """Per stream: from a datum's stamp to the callback of the first tensor that it is in.
+
+    The newest row behind a tensor's newest step stands at tick - lag - age.
+    """
+    latencies = {}
+    for name in (key.partition(".")[2] for key in probe if key.startswith("age_ns.")):
+        known = inside & probe[f"valid.{name}"]
+        row_ns = (probe["stamp_ns"] - lag_ns - probe[f"age_ns.{name}"])[known]
+        arrival_ns = probe["arrival_ns"][known]
+        new = np.diff(row_ns) > 0  # the first entry may have been in an earlier tensor
+        latencies[name] = quantiles((arrival_ns - row_ns)[1:][new])
+    return latencies

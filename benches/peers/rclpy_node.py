@@ -1,0 +1,204 @@
+"""The node that a user would write today: rclpy, a deque per topic, NumPy and OpenCV.
+
+What `fusion_node` is measured against. It reads the same configuration and publishes the same
+message and the same diagnostics, and it is meant to be as fast as this approach gets with care:
+message data is viewed and not copied, nothing loops over points or pixels in Python, an image or
+a cloud is encoded once, on arrival, and the output message is reused from tick to tick.
+
+    python3 benches/peers/rclpy_node.py --ros-args -p config_file:=config/robocache.yaml
+"""
+
+import array
+import importlib
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+from robocache_ros.msg import FusedTensor, TensorSegment
+from streams import DLPACK, KINDS, OUTPUT_TYPES
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+import configuration  # noqa: E402
+
+SEGMENT_ALIGN = 64
+
+
+class FusionPeer(Node):
+    def __init__(self):
+        super().__init__("rclpy_peer")
+        self.config = configuration.load(self.declare_parameter("config_file", "").value)
+        # single: one thread for callbacks and ticks. thread: ticks have a thread of their own.
+        # multi: rclpy's thread pool. bench.py --peer-executor compares them.
+        self.executor_kind = self.declare_parameter("executor", "thread").value
+        self.period_ns = self.config.period_ns
+        self.streams = [KINDS[spec.kind](spec) for spec in self.config.streams]
+        self.lock = threading.Lock()
+        self.last_tick = None
+        self.published = self.held_back = self.overruns = 0
+        self.latencies_ms, self.window_ms = [], []
+        self._make_message()
+        qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
+        self.output = self.create_publisher(FusedTensor, self.config.output_topic, qos)
+        self.diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        for stream in self.streams:
+            self._subscribe(stream)
+        diagnostics_period_s = self.declare_parameter("diagnostics_period_s", 1.0).value
+        self.create_timer(diagnostics_period_s, self.publish_diagnostics)
+
+    def _make_message(self):
+        """The output message, once: its data is one array.array that NumPy views write into."""
+        offset, self.views = 0, []
+        self.message = FusedTensor()
+        self.message.header.frame_id = self.config.base_frame
+        for stream in self.streams:
+            shape = (stream.spec.steps, *stream.shape)
+            dtype = OUTPUT_TYPES[stream.spec.dtype]
+            code, bits = DLPACK[stream.spec.dtype]
+            segment = TensorSegment(name=stream.spec.name, dtype_code=code, dtype_bits=bits)
+            segment.dtype_lanes, segment.shape, segment.byte_offset = 1, shape, offset
+            self.message.segments.append(segment)
+            self.views.append((offset, shape, dtype))
+            size = int(np.prod(shape)) * dtype.itemsize
+            offset += size + -size % SEGMENT_ALIGN
+        self.message.data = array.array("B", bytes(offset))
+        data = np.frombuffer(self.message.data, dtype=np.uint8)
+        self.views = [
+            data[at : at + int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
+            for at, shape, dtype in self.views
+        ]
+
+    def _subscribe(self, stream):
+        spec = stream.spec
+        kind = getattr(importlib.import_module(f"{spec.package}.msg"), spec.type)
+        reliability = ReliabilityPolicy.RELIABLE if spec.reliable else ReliabilityPolicy.BEST_EFFORT
+
+        def on_message(msg):
+            stream.push(msg, time.time_ns(), self.config.timeline, self.lock)
+
+        self.create_subscription(
+            kind,
+            spec.topic,
+            on_message,
+            QoSProfile(depth=spec.depth, reliability=reliability),
+            callback_group=MutuallyExclusiveCallbackGroup(),
+        )
+
+    def tick(self):
+        """Fuses and publishes the newest tick; those passed over are overruns."""
+        tick = time.time_ns() // self.period_ns
+        if self.last_tick is not None:
+            if tick <= self.last_tick:
+                return
+            self.overruns += tick - self.last_tick - 1
+        self.last_tick = tick
+        stamp_ns = tick * self.period_ns
+        with self.lock:
+            for stream, view in zip(self.streams, self.views):
+                stream.fuse(stamp_ns - self.config.lag_ns, view)
+        if any(s.spec.required and not s.valid[-1] for s in self.streams):
+            self.held_back += 1
+            return
+        for stream, segment in zip(self.streams, self.message.segments):
+            segment.valid = stream.valid.tolist()
+            segment.age_ns = stream.age_ns.tolist()
+        stamp = self.message.header.stamp
+        stamp.sec, stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
+        self.message.tick = tick
+        self.output.publish(self.message)
+        self.published += 1
+        self.window_ms.append((time.time_ns() - stamp_ns) / 1e6)
+
+    def publish_diagnostics(self):
+        """The tick's status with the keys of fusion_node's."""
+        window, self.window_ms = self.window_ms, []
+        self.latencies_ms += window
+        values = {
+            "backend": "numpy",
+            "rate_hz": self.config.rate_hz,
+            "published": self.published,
+            "held_back": self.held_back,
+            "overruns": self.overruns,
+            "tick": self.last_tick,
+            **percentiles("latency", window),
+            **percentiles("total_latency", self.latencies_ms),
+        }
+        name = self.get_fully_qualified_name()
+        status = [DiagnosticStatus(name=f"{name}: tick", values=key_values(values))]
+        for stream in self.streams:
+            age = int(stream.age_ns[-1])
+            values = {
+                "topic": stream.spec.topic,
+                "received": stream.received,
+                "dropped": stream.dropped,
+                "age_ms": age / 1e6,
+                "valid_share": stream.steps_valid / max(stream.steps_served, 1),
+            }
+            status.append(
+                DiagnosticStatus(name=f"{name}: {stream.spec.name}", values=key_values(values))
+            )
+        array_msg = DiagnosticArray(status=status)
+        array_msg.header.stamp = self.get_clock().now().to_msg()
+        self.diagnostics.publish(array_msg)
+
+    def tick_until(self, stop):
+        """Ticks on the calling thread: sleeps until each of the grid's instants."""
+        while not stop.is_set():
+            time.sleep((-time.time_ns() % self.period_ns) / 1e9)
+            self.tick()
+
+
+def percentiles(prefix, values):
+    if not values:
+        return {}
+    p50, p99 = np.percentile(values, [50, 99])
+    return {
+        f"{prefix}_p50_ms": f"{p50:.4f}",
+        f"{prefix}_p99_ms": f"{p99:.4f}",
+        f"{prefix}_max_ms": f"{max(values):.4f}",
+    }
+
+
+def key_values(values):
+    return [KeyValue(key=key, value=str(value)) for key, value in values.items()]
+
+
+def main():
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    node = FusionPeer()
+    multi = node.executor_kind == "multi"
+    executor = MultiThreadedExecutor(4) if multi else SingleThreadedExecutor()
+    executor.add_node(node)
+    ticker = None
+    if node.executor_kind == "thread":
+        ticker = threading.Thread(target=node.tick_until, args=(stop,))
+        ticker.start()
+    else:
+        # A timer keeps the phase that it starts with: start it on the grid.
+        time.sleep((-time.time_ns() % node.period_ns) / 1e9)
+        node.create_timer(
+            node.period_ns / 1e9, node.tick, callback_group=MutuallyExclusiveCallbackGroup()
+        )
+    while not stop.is_set():
+        executor.spin_once(timeout_sec=0.2)
+    if ticker is not None:
+        ticker.join()
+    executor.shutdown()
+    node.destroy_node()
+    rclpy.shutdown()
+
+
+if __name__ == "__main__":
+    main()

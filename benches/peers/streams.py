@@ -1,0 +1,357 @@
+"""Message to row and row to segment in NumPy and OpenCV, for `rclpy_node.py`.
+
+Everything per point and per pixel is inside NumPy or OpenCV; what is left in Python is per
+message and per tick. Rows that no strategy interpolates are converted to the output type once,
+when their message arrives.
+"""
+
+from bisect import bisect_right
+from collections import deque
+
+import numpy as np
+
+try:
+    import cv2
+
+    cv2.setNumThreads(1)  # the images are small: handing them to threads costs more than it saves
+except ImportError:
+    cv2 = None
+    from PIL import Image as PillowImage
+
+NO_AGE = np.iinfo(np.int64).max
+OUTPUT_TYPES = {"f32": np.dtype("<f4"), "f16": np.dtype("<f2"), "bf16": np.dtype("<u2")}
+DLPACK = {"f32": (2, 32), "f16": (2, 16), "bf16": (4, 16)}
+
+
+def to_output(values, dtype):
+    """float32 to the elements of a segment, rounded to nearest even."""
+    if dtype != "bf16":
+        return values.astype(OUTPUT_TYPES[dtype], copy=False)
+    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+class Stream:
+    """A buffer of (stamp, row) and the resampling of it. Subclasses make rows of messages."""
+
+    shape = ()
+    angular = None  # mask of elements that take the short arc
+    quaternion = None  # slice of elements that take the short arc of rotations
+
+    def __init__(self, spec):
+        self.spec = spec
+        self.stamps = deque(maxlen=spec.ring_rows)
+        self.rows = deque(maxlen=spec.ring_rows)
+        self.received = self.dropped = self.steps_served = self.steps_valid = 0
+        self.interpolates = spec.strategy in ("linear", "slerp")
+        self.offsets_ns = (np.arange(spec.steps) - (spec.steps - 1)) * spec.step_ns
+        self.age_ns = np.full(spec.steps, NO_AGE)
+        self.valid = np.zeros(spec.steps, dtype=bool)
+
+    def decode(self, msg):
+        """A row of float32 values, or None for a message that is no use."""
+        raise NotImplementedError
+
+    def push(self, msg, now_ns, timeline, lock):
+        """Subscription callback: the message becomes a row in its place.
+
+        It is encoded outside the lock, so that a tick on another thread need not wait for it.
+        """
+        self.received += 1
+        stamp = msg.header.stamp
+        stamp_ns = stamp.sec * 1_000_000_000 + stamp.nanosec if timeline == "header" else now_ns
+        row = self.decode(msg) if stamp_ns else None
+        if row is None:
+            self.dropped += 1
+            return
+        stamp_ns += self.spec.stamp_offset_ns
+        if not self.interpolates:
+            row = to_output(row, self.spec.dtype)
+        with lock:
+            if not self.stamps or stamp_ns > self.stamps[-1]:
+                self.stamps.append(stamp_ns)
+                self.rows.append(row)
+            else:
+                self._insert(stamp_ns, row)
+
+    def _insert(self, stamp_ns, row):
+        at = bisect_right(self.stamps, stamp_ns)
+        if at and self.stamps[at - 1] == stamp_ns:
+            self.rows[at - 1] = row
+        elif len(self.stamps) < self.stamps.maxlen:
+            self.stamps.insert(at, stamp_ns)
+            self.rows.insert(at, row)
+        elif at:
+            self.stamps.popleft()
+            self.rows.popleft()
+            self.stamps.insert(at - 1, stamp_ns)
+            self.rows.insert(at - 1, row)
+        else:
+            self.dropped += 1
+
+    def fuse(self, newest_target_ns, out):
+        """Writes every step's value to `out`, of the segment's shape, and its age and validity."""
+        for step, offset in enumerate(self.offsets_ns.tolist()):
+            value, self.valid[step], self.age_ns[step] = self._align(newest_target_ns + offset)
+            out[step] = 0 if value is None else value
+        self.steps_served += len(self.valid)
+        self.steps_valid += int(np.count_nonzero(self.valid))
+
+    def _align(self, target):
+        """(value or None, valid, age): DESIGN's rule, see src/align.rs."""
+        spec, stamps = self.spec, self.stamps
+        after = bisect_right(stamps, target)
+        if after == 0:
+            return None, False, NO_AGE
+        row, age = after - 1, target - stamps[after - 1]
+        if self.interpolates and after < len(stamps) and age:
+            gap = stamps[after] - stamps[row]
+            if gap <= spec.max_gap_ns:
+                value = self._between(self.rows[row], self.rows[after], np.float32(age / gap))
+                return to_output(value, spec.dtype), True, target - stamps[after]
+            return self._filled(row), False, target - stamps[after]
+        if spec.strategy == "nearest" and after < len(stamps) and stamps[after] - target < age:
+            row, age = after, target - stamps[after]
+        if abs(age) <= spec.max_age_ns:
+            return self._stored(row), True, age
+        return self._filled(after - 1), False, age
+
+    def _stored(self, row):
+        value = self.rows[row]
+        return to_output(value, self.spec.dtype) if self.interpolates else value
+
+    def _filled(self, row):
+        return self._stored(row) if self.spec.fill == "last" else None
+
+    def _between(self, a, b, weight):
+        delta = b - a
+        if self.angular is not None:
+            turn = np.float32(2 * np.pi)
+            delta = np.where(self.angular, delta - turn * np.round(delta / turn), delta)
+        value = a + weight * delta
+        if self.quaternion is not None:
+            value[self.quaternion] = slerp(a[self.quaternion], b[self.quaternion], weight)
+        return value
+
+
+def slerp(a, b, weight):
+    """Between two unit quaternions, the short way round."""
+    cosine = float(a @ b)
+    if cosine < 0:
+        b, cosine = -b, -cosine
+    if cosine > 0.9995:  # the arc is straight, and its sine too small to divide by
+        value = a + weight * (b - a)
+    else:
+        angle = np.arccos(cosine)
+        value = (np.sin((1 - weight) * angle) * a + np.sin(weight * angle) * b) / np.sin(angle)
+    return value / np.linalg.norm(value)
+
+
+class VectorStream(Stream):
+    def __init__(self, spec):
+        self.joints = spec.raw.get("joints", [])
+        self.fields = spec.raw["fields"]
+        self._names, self._index = None, None
+        if spec.type == "JointState":
+            widths = [len(self.joints)] * len(self.fields)
+        else:
+            widths = [4 if field == "orientation" else 3 for field in self.fields]
+        self.shape = (sum(widths),)
+        if "orientation" in self.fields and spec.strategy == "slerp":
+            start = sum(widths[: self.fields.index("orientation")])
+            self.quaternion = slice(start, start + 4)
+        angular = spec.raw.get("angular") or []
+        if angular and spec.type == "JointState":
+            self.angular = np.zeros(self.shape, dtype=bool)
+            if "position" in self.fields:
+                start = len(self.joints) * self.fields.index("position")
+                self.angular[start : start + len(self.joints)] = [j in angular for j in self.joints]
+        super().__init__(spec)
+
+    def decode(self, msg):
+        if self.spec.type == "JointState":
+            return self._joints(msg)
+        values = []
+        for part in self._parts(msg):
+            values += (part.x, part.y, part.z)
+            if hasattr(part, "w"):
+                values.append(part.w)
+        row = np.array(values, dtype=np.float32)
+        return row if np.isfinite(row).all() else None
+
+    def _joints(self, msg):
+        if msg.name != self._names:  # the order rarely changes: look the names up when it does
+            place = {name: at for at, name in enumerate(msg.name)}
+            if not all(joint in place for joint in self.joints):
+                return None
+            self._names = list(msg.name)
+            self._index = np.array([place[joint] for joint in self.joints])
+        columns = [np.frombuffer(getattr(msg, field)) for field in self.fields]
+        if any(len(column) != len(self._names) for column in columns):
+            return None
+        row = np.concatenate([column[self._index] for column in columns]).astype(np.float32)
+        return row if np.isfinite(row).all() else None
+
+    def _parts(self, msg):
+        homes = {
+            "Imu": lambda: msg,
+            "WrenchStamped": lambda: msg.wrench,
+            "PoseStamped": lambda: msg.pose,
+            "TwistStamped": lambda: msg.twist,
+        }
+        for field in self.fields:
+            if self.spec.type == "Odometry":
+                home = msg.pose.pose if field in ("position", "orientation") else msg.twist.twist
+            else:
+                home = homes[self.spec.type]()
+            yield getattr(home, field)
+
+
+class ImageStream(Stream):
+    CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
+
+    def __init__(self, spec):
+        image = spec.raw["image"]
+        self.width, self.height = image["width"], image["height"]
+        self.fit = image.get("fit", "pad")
+        self.color = image.get("color", "rgb")
+        if self.color == "mono":
+            raise ValueError("the peer node makes no mono rows")
+        scale = 1 / (255 * np.array(image.get("std", [1, 1, 1]), dtype=np.float64))
+        shift = np.array(image.get("mean", [0, 0, 0])) / np.array(image.get("std", [1, 1, 1]))
+        self.scale = scale.astype(np.float32)[:, None, None]
+        self.shift = shift.astype(np.float32)[:, None, None]
+        self.pad_value = image.get("pad_value", 0)
+        self.shape = (3, self.height, self.width)
+        super().__init__(spec)
+
+    def decode(self, msg):
+        channels = self.CHANNELS.get(msg.encoding)
+        if channels is None or len(msg.data) < msg.step * msg.height:
+            return None
+        pixels = np.frombuffer(msg.data, dtype=np.uint8, count=msg.step * msg.height)
+        pixels = pixels.reshape(msg.height, msg.step)[:, : msg.width * channels]
+        pixels = pixels.reshape(msg.height, msg.width, channels)
+        pixels = self._resize(np.repeat(pixels, 3, axis=2) if channels == 1 else pixels[..., :3])
+        if msg.encoding.startswith("bgr") != (self.color == "bgr") and channels != 1:
+            pixels = pixels[..., ::-1]
+        row = pixels.transpose(2, 0, 1).astype(np.float32)
+        row *= self.scale
+        row -= self.shift
+        return row
+
+    def _resize(self, pixels):
+        """Into the row's size: padded, cropped or stretched, with antialias."""
+        height, width = pixels.shape[:2]
+        if self.fit == "crop":
+            scale = max(self.width / width, self.height / height)
+            w, h = round(self.width / scale), round(self.height / scale)
+            left, top = (width - w) // 2, (height - h) // 2
+            pixels = pixels[top : top + h, left : left + w]
+        if self.fit != "pad":
+            return _scaled(pixels, self.width, self.height)
+        scale = min(self.width / width, self.height / height)
+        w, h = round(width * scale), round(height * scale)
+        padded = np.full((self.height, self.width, 3), self.pad_value, dtype=np.uint8)
+        left, top = (self.width - w) // 2, (self.height - h) // 2
+        padded[top : top + h, left : left + w] = _scaled(pixels, w, h)
+        return padded
+
+
+def _scaled(pixels, width, height):
+    if cv2 is not None:
+        # INTER_AREA is OpenCV's antialiased reduction; its INTER_LINEAR takes 2x2 pixels only.
+        return cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA)
+    image = PillowImage.fromarray(np.ascontiguousarray(pixels))
+    return np.asarray(image.resize((width, height), PillowImage.Resampling.BILINEAR))
+
+
+class CloudStream(Stream):
+    TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
+
+    def __init__(self, spec):
+        cloud = spec.raw["cloud"]
+        self.origin = np.array(cloud["origin_m"], dtype=np.float32)
+        self.size = np.float32(cloud["size_m"])
+        self.grid = np.array(cloud["shape"])
+        self.channels = [(c["reduce"], c.get("field")) for c in cloud["channels"]]
+        self.rotation, self.translation = _transform(cloud.get("t_base_lidar") or {})
+        x, y, z = cloud["shape"]
+        self.shape = (len(self.channels), z, y, x)
+        super().__init__(spec)
+
+    def decode(self, msg):
+        order = ">" if msg.is_bigendian else "<"
+        fields = {f.name: (order + self.TYPES[f.datatype], f.offset) for f in msg.fields}
+        wanted = ["x", "y", "z"] + [f for _, f in self.channels if f and f not in "xyz"]
+        if any(name not in fields for name in wanted):
+            return None
+        count = msg.width * msg.height
+        if msg.row_step != msg.width * msg.point_step or len(msg.data) < count * msg.point_step:
+            return None
+        types = {name: fields[name] for name in dict.fromkeys(wanted)}
+        layout = np.dtype(
+            {
+                "names": list(types),
+                "formats": [kind for kind, _ in types.values()],
+                "offsets": [offset for _, offset in types.values()],
+                "itemsize": msg.point_step,
+            }
+        )
+        return self._voxels(np.frombuffer(msg.data, dtype=layout, count=count))
+
+    def _voxels(self, points):
+        xyz = np.stack([points[axis] for axis in "xyz"]).astype(np.float32, copy=False)
+        xyz = self.rotation @ xyz + self.translation
+        with np.errstate(invalid="ignore"):  # NaN points are sorted out by the comparison
+            cell = np.floor((xyz - self.origin[:, None]) / self.size)
+            inside = ((cell >= 0) & (cell < self.grid[:, None])).all(axis=0)
+        cell = cell[:, inside].astype(np.int32)
+        nx, ny, nz = self.grid.tolist()
+        flat = (cell[2] * ny + cell[1]) * nx + cell[0]
+        counts = np.bincount(flat, minlength=nx * ny * nz)
+        row = np.empty((len(self.channels), nx * ny * nz), dtype=np.float32)
+        for channel, (reduce, field) in enumerate(self.channels):
+            row[channel] = self._reduce(reduce, field, points, xyz, inside, flat, counts)
+        return row.reshape(self.shape)
+
+    def _reduce(self, reduce, field, points, xyz, inside, flat, counts):
+        if reduce == "count":
+            return counts
+        if reduce == "occupancy":
+            return counts > 0
+        values = xyz["xyz".index(field)] if field in ("x", "y", "z") else points[field]
+        values = values[inside].astype(np.float32, copy=False)
+        if reduce == "mean":
+            sums = np.bincount(flat, weights=values, minlength=len(counts))
+            return sums / np.maximum(counts, 1)
+        greatest = np.full(len(counts), -np.inf, dtype=np.float32)
+        np.maximum.at(greatest, flat, values)
+        return np.where(counts > 0, greatest, 0)
+
+
+def _transform(raw):
+    """`t_base_lidar` as a rotation matrix and a column."""
+    translation = np.array(raw.get("translation_m", [0, 0, 0]), dtype=np.float32)[:, None]
+    if "rotation_rpy_deg" in raw:
+        (cr, cp, cy), (sr, sp, sy) = (f(np.radians(raw["rotation_rpy_deg"])) for f in (np.cos, np.sin))
+        rotation = np.array(
+            [
+                [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+                [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+                [-sp, cp * sr, cp * cr],
+            ]
+        )
+    else:
+        x, y, z, w = np.array(raw.get("rotation_xyzw", [0, 0, 0, 1]), dtype=np.float64)
+        rotation = np.array(
+            [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+                [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+                [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+            ]
+        )
+    return rotation.astype(np.float32), translation
+
+
+KINDS = {"vector": VectorStream, "image": ImageStream, "cloud": CloudStream}

@@ -1,0 +1,66 @@
+"""The policy of the benchmark: takes every fused tensor and notes when what arrived.
+
+    python3 benches/policy_probe.py OUTPUT.npz --topic fused_tensor
+
+Until SIGINT; then it writes, with one entry per tensor: `arrival_ns` (Unix time in the callback),
+`tick`, `stamp_ns`, and per stream `age_ns.<name>` and `valid.<name>` of the newest step.
+"""
+
+import argparse
+import signal
+import threading
+import time
+
+import numpy as np
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
+
+from robocache.ros import TensorSubscriber
+
+
+class Notes:
+    """What is kept of each tensor, in plain lists: the cheapest that Python has."""
+
+    def __init__(self):
+        self.ticks = []
+        self.streams = {}
+
+    def take(self, tensor):
+        self.ticks.append((time.time_ns(), tensor.tick, tensor.stamp_ns))
+        for name, segment in tensor.segments.items():
+            self.streams.setdefault(name, []).append((segment.age_ns[-1], segment.valid[-1]))
+
+    def save(self, path):
+        ticks = np.array(self.ticks, dtype=np.int64).reshape(-1, 3)
+        columns = dict(zip(("arrival_ns", "tick", "stamp_ns"), ticks.T))
+        for name, entries in self.streams.items():
+            entries = np.array(entries, dtype=np.int64).reshape(-1, 2)
+            columns[f"age_ns.{name}"] = entries[:, 0]
+            columns[f"valid.{name}"] = entries[:, 1].astype(bool)
+        np.savez(path, **columns)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("output")
+    parser.add_argument("--topic", default="fused_tensor")
+    arguments = parser.parse_args()
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    node = rclpy.create_node("policy_probe")
+    notes = Notes()
+    TensorSubscriber(node, notes.take, topic=arguments.topic)
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    while not stop.is_set():
+        executor.spin_once(timeout_sec=0.2)
+    notes.save(arguments.output)
+    node.destroy_node()
+    rclpy.shutdown()
+
+
+if __name__ == "__main__":
+    main()

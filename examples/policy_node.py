@@ -1,0 +1,91 @@
+"""An example policy: one fused tensor in, one command out, and no command without good data.
+
+    python3 examples/policy_node.py --ros-args -r fused_tensor:=/robocache/fused -p max_age_ms:=50.0
+
+Replace `Policy.act` by a network and the rest is what a real policy needs: it refuses to act when
+a stream it depends on is invalid or too old, and it says so, once a second at most. Refusing means
+not publishing: a controller downstream must stop by itself when commands stay away.
+"""
+
+import signal
+import threading
+
+import numpy as np
+import rclpy
+from rclpy.executors import ExternalShutdownException
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from std_msgs.msg import Float64MultiArray
+
+from robocache.ros import TensorSubscriber
+
+
+class Policy(Node):
+    def __init__(self):
+        super().__init__("policy")
+        # The streams this policy looks at. Others may be invalid without stopping it.
+        self.inputs = self.declare_parameter("inputs", ["joints", "wrench"]).value
+        # A bound of the policy's own, on top of the node's max_age_ms: how old the tensor, and
+        # the row behind the newest step of an input, may be [ms].
+        self.max_age_ns = int(self.declare_parameter("max_age_ms", 100.0).value * 1e6)
+        self.stiffness = self.declare_parameter("stiffness", 0.5).value
+
+        self.command = self.create_publisher(Float64MultiArray, "/policy/command", 1)
+        self.acted = 0
+        self.refused = 0
+        TensorSubscriber(self, self.on_tensor, topic="fused_tensor")
+
+    def on_tensor(self, tensor):
+        problem = self.problem_with(tensor)
+        if problem:
+            self.refused += 1
+            self.get_logger().warning(f"not acting: {problem}", throttle_duration_sec=1.0)
+            return
+        self.acted += 1
+        self.command.publish(Float64MultiArray(data=self.act(tensor).tolist()))
+
+    def problem_with(self, tensor):
+        """Why these inputs must not be acted on, or None."""
+        now_ns = self.get_clock().now().nanoseconds
+        if now_ns - tensor.stamp_ns > self.max_age_ns:
+            return f"the tensor itself is {(now_ns - tensor.stamp_ns) / 1e6:.0f} ms old"
+        for name in self.inputs:
+            segment = tensor.segments.get(name)
+            if segment is None:
+                return f"expected a stream {name!r}, found {', '.join(tensor.segments)}"
+            # Every step that the network reads must be valid, the whole history included: the
+            # value of an invalid step is a fill value (zeros, say), not a measurement.
+            if not segment.valid.all():
+                return f"{name}: {np.count_nonzero(~segment.valid)} invalid step(s)"
+            if segment.age_ns[-1] > self.max_age_ns:
+                return f"{name}: newest value is {segment.age_ns[-1] / 1e6:.0f} ms old"
+        return None
+
+    def act(self, tensor):
+        """The place of the network: pulls every joint gently towards zero."""
+        # Views into the message, no copy; on a GPU: tensor["joints"].torch().cuda().
+        joints = tensor[self.inputs[0]].float32()[-1]
+        return -self.stiffness * joints.astype(np.float64)
+
+
+def main():
+    # rclpy's own SIGINT handling raises inside callbacks; one stop flag ends the process cleanly.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    policy = Policy()
+    executor = rclpy.executors.SingleThreadedExecutor()
+    executor.add_node(policy)
+    try:
+        while not stop.is_set():
+            executor.spin_once(timeout_sec=0.2)
+    except ExternalShutdownException:
+        pass
+    policy.get_logger().info(f"acted on {policy.acted} tensors, refused {policy.refused}")
+    policy.destroy_node()
+    rclpy.shutdown()
+
+
+if __name__ == "__main__":
+    main()

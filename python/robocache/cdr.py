@@ -1,0 +1,93 @@
+"""A reader of CDR, the wire encoding of ROS 2 messages.
+
+OMG DDS-XTypes 1.3, section 7.4.1 (PLAIN_CDR, version 1): an encapsulation header of four bytes,
+then primitives aligned to their own size, counted from after that header.
+"""
+
+import struct
+
+import numpy as np
+
+ENCAPSULATION_LEN = 4
+
+
+class Reader:
+    """A cursor over one serialized message. Everything it cannot read is a ValueError."""
+
+    def __init__(self, message):
+        self._message = memoryview(message).cast("B")
+        if len(self._message) < ENCAPSULATION_LEN:
+            raise ValueError(
+                f"expected at least {ENCAPSULATION_LEN} bytes of CDR, found {len(self._message)}"
+            )
+        # RTPS 2.5, 10.5: the second byte is 0 for big-endian and 1 for little-endian PLAIN_CDR.
+        if self._message[0] != 0 or self._message[1] not in (0, 1):
+            raise ValueError(
+                "expected the encapsulation 0000 or 0001 (PLAIN_CDR), "
+                f"found {self._message[:2].hex()}"
+            )
+        self._order = "<" if self._message[1] else ">"
+        self._position = ENCAPSULATION_LEN
+        self._formats = {
+            code: struct.Struct(self._order + code) for code in ("B", "H", "i", "I", "Q")
+        }
+
+    def _align(self, size):
+        self._position += -(self._position - ENCAPSULATION_LEN) % size
+
+    def _take(self, length):
+        """The next `length` bytes as a view."""
+        end = self._position + length
+        if end > len(self._message):
+            left = max(0, len(self._message) - self._position)
+            raise ValueError(
+                f"expected {length} more bytes at byte {self._position}, found {left}"
+            )
+        view = self._message[self._position : end]
+        self._position = end
+        return view
+
+    def _primitive(self, code):
+        layout = self._formats[code]
+        self._align(layout.size)
+        return layout.unpack(self._take(layout.size))[0]
+
+    def u8(self):
+        return self._primitive("B")
+
+    def u16(self):
+        return self._primitive("H")
+
+    def i32(self):
+        return self._primitive("i")
+
+    def u32(self):
+        return self._primitive("I")
+
+    def u64(self):
+        return self._primitive("Q")
+
+    def string(self):
+        """A string without its terminating zero."""
+        at = self._position
+        raw = bytes(self._take(self.u32()))
+        try:
+            return raw.removesuffix(b"\0").decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"expected UTF-8 in the string at byte {at}, found {raw!r}") from None
+
+    def bytes(self):
+        """A sequence of uint8 as a view."""
+        return self._take(self.u32())
+
+    def bools(self):
+        """A sequence of bool as an array. Anything but 0 counts as true, as it does in C."""
+        return np.frombuffer(self.bytes(), dtype=np.uint8) != 0
+
+    def i64s(self):
+        """A sequence of int64 as an array in this machine's byte order."""
+        count = self.u32()
+        if count:  # an empty sequence is followed by no padding
+            self._align(8)
+        values = np.frombuffer(self._take(8 * count), dtype=self._order + "i8")
+        return values.astype(np.int64, copy=False)

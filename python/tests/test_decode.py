@@ -1,0 +1,156 @@
+"""Messages to views: values, byte orders, and every way in which a message can be wrong."""
+
+import numpy as np
+import pytest
+from cdr_writer import fused_tensor, segment
+
+import robocache
+
+F32, F16, BF16 = (2, 32), (2, 16), (4, 16)
+
+
+def example(order="<", **changes):
+    """Three segments of the three types, with padding between them, as bytes."""
+    joints = np.arange(6, dtype="<f4").reshape(2, 3) - 2.5
+    wrench = np.array([[1.5, -0.25]], dtype="<f2")
+    camera = np.array([[[0x3F80, 0xC000], [0x0000, 0x4049]]], dtype="<u2")  # 1, -2, 0, 3.140625
+    data = bytearray(256 + camera.nbytes)
+    data[0:24] = joints.tobytes()
+    data[64:68] = wrench.tobytes()
+    data[256:] = camera.tobytes()
+    segments = [
+        segment("joints", F32, (2, 3), 0, (False, True), (robocache.NO_AGE, 4_000_000)),
+        segment("wrench", F16, (1, 2), 64, (True,), (-5,)),
+        segment("camera", BF16, (1, 2, 2), 256, (True,), (33_000_000,)),
+    ]
+    segments[changes.pop("segment", 0)].update(changes)
+    return fused_tensor(segments, data, order)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_values_flags_and_ages_in_both_byte_orders(order):
+    tensor = robocache.decode(example(order))
+    assert (tensor.tick, tensor.stamp_ns, tensor.frame_id) == (77, 12_000_000_340, "base")
+    assert list(tensor.segments) == ["joints", "wrench", "camera"]
+    joints, wrench, camera = tensor.segments.values()
+    np.testing.assert_array_equal(joints.array, np.arange(6).reshape(2, 3) - 2.5)
+    assert (joints.dtype, joints.array.dtype, joints.shape) == ("f32", np.float32, (2, 3))
+    assert joints.valid.tolist() == [False, True] and joints.valid.dtype == bool
+    assert joints.age_ns.tolist() == [robocache.NO_AGE, 4_000_000]
+    assert (wrench.array.dtype, wrench.array.tolist()) == (np.float16, [[1.5, -0.25]])
+    assert wrench.age_ns.tolist() == [-5]
+    assert camera.array.dtype == np.uint16 and camera.shape == (1, 2, 2)
+    np.testing.assert_array_equal(camera.float32(), [[[1, -2], [0, 3.140625]]])
+    assert wrench.float32().dtype == camera.float32().dtype == np.float32
+    assert tensor["camera"] is camera
+
+
+def test_nothing_is_copied():
+    message = bytearray(example())
+    tensor = robocache.decode(message)
+    whole = np.frombuffer(message, dtype=np.uint8)
+    for part in tensor.segments.values():
+        assert np.shares_memory(part.array, whole)
+    assert np.shares_memory(tensor["joints"].float32(), whole)
+    message[-2:] = b"\x80\x3f"  # the last element of the last segment: 1.0
+    assert tensor["camera"].float32()[0, 1, 1] == 1.0
+
+
+def test_the_views_of_immutable_bytes_are_read_only():
+    with pytest.raises(ValueError, match="read-only"):
+        robocache.decode(example())["joints"].array[0, 0] = 1
+
+
+def test_dlpack_shares_memory():
+    message = bytearray(example())
+    joints = robocache.decode(message)["joints"]
+    imported = np.from_dlpack(joints)
+    assert np.shares_memory(imported, np.frombuffer(message, dtype=np.uint8))
+    np.testing.assert_array_equal(imported, joints.array)
+
+
+def test_torch_shares_memory():
+    torch = pytest.importorskip("torch", reason="torch is an optional companion")
+    message = bytearray(example())
+    tensor = robocache.decode(message)
+    camera = tensor["camera"].torch()
+    assert camera.dtype == torch.bfloat16 and camera.shape == (1, 2, 2)
+    assert camera.flatten().tolist() == [1, -2, 0, 3.140625]
+    message[-2:] = b"\x80\x3f"
+    assert camera[0, 1, 1] == 1
+    assert tensor["joints"].torch().dtype == torch.float32
+
+
+def test_every_bfloat16_converts_as_its_upper_half_says():
+    bits = np.arange(1 << 16, dtype="<u2")
+    message = fused_tensor([segment("all", BF16, (1, 1 << 16), 0, [1], [0])], bits.tobytes())
+    values = robocache.decode(message)["all"].float32()
+    np.testing.assert_array_equal(values[0].view(np.uint32), bits.astype(np.uint32) << 16)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_every_truncation_is_an_error(order):
+    message = example(order)
+    for length in range(len(message)):
+        with pytest.raises(ValueError, match="expected .* found"):
+            robocache.decode(message[:length])
+
+
+def test_no_flipped_byte_gives_anything_but_a_value_or_an_error():
+    message = example()
+    outcomes = {"value": 0, "error": 0}
+    for at in range(len(message)):
+        for flip in (0x01, 0x80, 0xFF):
+            broken = bytearray(message)
+            broken[at] ^= flip
+            try:
+                tensor = robocache.decode(broken)
+            except ValueError:
+                outcomes["error"] += 1
+                continue
+            outcomes["value"] += 1
+            for part in tensor.segments.values():
+                assert part.array.shape == part.shape and len(part.valid) == part.shape[0]
+    assert min(outcomes.values()) > 100, outcomes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dtype_code": 1}, r"'joints': expected DLPack type .* found \(1, 32\) with 1"),
+        ({"dtype_bits": 64}, r"found \(2, 64\) with 1"),
+        ({"dtype_lanes": 4}, r"found \(2, 32\) with 4"),
+        ({"shape": []}, r"expected a shape of sizes >= 0, found \[\]"),
+        ({"shape": [2, -3]}, r"expected a shape of sizes >= 0, found \[2, -3\]"),
+        ({"shape": [2, 1 << 62]}, r"expected bytes 0..\d+ .* found 264 bytes of data"),
+        ({"shape": [3, 3]}, r"expected 3 steps in valid and age_ns, found 2 and 2"),
+        ({"valid": [True]}, r"expected 2 steps in valid and age_ns, found 1 and 2"),
+        ({"age_ns": [1, 2, 3]}, r"expected 2 steps in valid and age_ns, found 2 and 3"),
+        ({"byte_offset": 4}, r"expected bytes 4..28 to start at a multiple of 64"),
+        ({"byte_offset": 256}, r"expected bytes 256..280 .* found 264 bytes of data"),
+        ({"byte_offset": (1 << 64) - 64}, r"found 264 bytes of data"),
+        ({"name": "wrench"}, r"expected distinct segment names, found 'wrench' twice"),
+    ],
+)
+def test_impossible_segments_are_errors_that_say_why(changes, message):
+    with pytest.raises(ValueError, match=message):
+        robocache.decode(example(**changes))
+
+
+def test_impossible_headers_are_errors_that_say_why():
+    with pytest.raises(ValueError, match="expected at least 4 bytes of CDR, found 0"):
+        robocache.decode(b"")
+    with pytest.raises(ValueError, match="PLAIN_CDR.*found 0003"):
+        robocache.decode(b"\0\3" + example()[2:])
+    with pytest.raises(ValueError, match="below 1000000000, found 1000000000"):
+        robocache.decode(fused_tensor([], b"", stamp=(0, 1_000_000_000)))
+    broken = example().replace(b"base\0", b"b\xffse\0")
+    with pytest.raises(ValueError, match="expected UTF-8 in the string at byte 12"):
+        robocache.decode(broken)
+
+
+def test_empty_tensors_and_empty_segments_are_fine():
+    assert robocache.decode(fused_tensor([], b"")).segments == {}
+    empty = segment("none", F32, (0, 3), 64, [], [])
+    tensor = robocache.decode(fused_tensor([empty], bytes(64)))
+    assert tensor["none"].array.shape == (0, 3)

@@ -1,0 +1,102 @@
+"""Against rclpy: its serialization of the message, and a topic between two nodes.
+
+Needs a sourced ROS 2 with robocache_ros built, which `make test` sees to.
+"""
+
+import time
+
+import numpy as np
+import pytest
+import rclpy
+from cdr_writer import fused_tensor, segment
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.serialization import deserialize_message, serialize_message
+from robocache_ros.msg import FusedTensor, TensorSegment
+
+import robocache
+from robocache.ros import TENSOR_QOS, TensorSubscriber
+
+
+def fused_tensor_msg(tick=9, names=("joints", "camera")):
+    """A message of the message generator's own class."""
+    msg = FusedTensor(tick=tick)
+    msg.header.frame_id = "base_link"
+    msg.header.stamp.sec, msg.header.stamp.nanosec = 1_795_000_000, 90_000_000
+    data = bytearray(64 * len(names))
+    for at, name in enumerate(names):
+        part = TensorSegment(name=name, dtype_code=2, dtype_bits=32, dtype_lanes=1)
+        part.shape, part.byte_offset = [2, 3], 64 * at
+        part.valid, part.age_ns = [at == 0, True], [robocache.NO_AGE, -7 - at]
+        data[64 * at : 64 * at + 24] = (np.arange(6, dtype="<f4") + at).tobytes()
+        msg.segments.append(part)
+    msg.data = data
+    return msg
+
+
+def assert_same(left, right):
+    assert (left.tick, left.stamp_ns, left.frame_id) == (right.tick, right.stamp_ns, right.frame_id)
+    assert list(left.segments) == list(right.segments)
+    for one, other in zip(left.segments.values(), right.segments.values()):
+        assert (one.name, one.dtype, one.shape) == (other.name, other.dtype, other.shape)
+        np.testing.assert_array_equal(one.array, other.array)
+        np.testing.assert_array_equal(one.valid, other.valid)
+        np.testing.assert_array_equal(one.age_ns, other.age_ns)
+
+
+@pytest.mark.parametrize("names", [(), ("j",), ("joints", "camera"), ("a", "bc", "def", "ghij")])
+def test_what_rclpy_serializes_is_decoded(names):
+    msg = fused_tensor_msg(names=names)
+    tensor = robocache.decode(serialize_message(msg))
+    assert tensor.stamp_ns == 1_795_000_000_090_000_000
+    assert list(tensor.segments) == list(names)
+    for at, part in enumerate(tensor.segments.values()):
+        np.testing.assert_array_equal(part.array, np.arange(6).reshape(2, 3) + at)
+        assert part.valid.tolist() == [at == 0, True]
+        assert part.age_ns.tolist() == [robocache.NO_AGE, -7 - at]
+    assert_same(tensor, robocache.from_msg(msg))
+
+
+def test_big_endian_bytes_mean_the_same_to_rclpy_and_to_us():
+    part = segment("joints", (4, 16), (1, 2), 0, [True], [5])
+    message = fused_tensor([part], b"\x80\x3f\x00\xc0" + bytes(60), order=">")
+    assert_same(robocache.decode(message), robocache.from_msg(deserialize_message(message, FusedTensor)))
+
+
+def test_from_msg_copies_nothing_and_checks_as_decode_does():
+    msg = fused_tensor_msg()
+    tensor = robocache.from_msg(msg)
+    assert np.shares_memory(tensor["joints"].array, np.frombuffer(msg.data, dtype=np.uint8))
+    msg.segments[1].byte_offset = 96
+    with pytest.raises(ValueError, match="'camera': expected bytes 96..120 to start at a multiple"):
+        robocache.from_msg(msg)
+
+
+@pytest.fixture
+def node():
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    made = rclpy.create_node("tensor_subscriber_test", context=context)
+    yield made
+    made.destroy_node()
+    rclpy.shutdown(context=context)
+
+
+def test_a_subscriber_gets_tensors_and_counts_what_is_none(node):
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+    tensors = []
+    subscriber = TensorSubscriber(node, tensors.append, topic="fused_under_test")
+    publisher = node.create_publisher(FusedTensor, "fused_under_test", TENSOR_QOS)
+    good = fused_tensor_msg()
+    bad = fused_tensor_msg()
+    bad.segments[0].valid = []
+    deadline = time.monotonic() + 20
+    while (len(tensors) < 3 or not subscriber.malformed) and time.monotonic() < deadline:
+        for msg in (good, bad):
+            publisher.publish(msg)
+            for _ in range(5):
+                executor.spin_once(timeout_sec=0.02)
+    executor.shutdown()
+    assert len(tensors) >= 3 and subscriber.malformed
+    assert subscriber.received == len(tensors) + subscriber.malformed
+    assert_same(tensors[0], robocache.from_msg(good))

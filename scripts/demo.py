@@ -1,0 +1,191 @@
+"""The demo: a synthetic robot, the fusion node and a policy, with a live table and a report.
+
+    python3 scripts/demo.py [--seconds 15] [--config config/robocache.yaml] [--output demo]
+
+Exit code 0 only if fused tensors arrived at the configured rate (at least 98 % of the ticks of the
+measured window) and all three processes ended with exit code 0. `make demo` builds first and calls
+this with ROS sourced.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import configuration
+import demo_table
+from processes import REPOSITORY, ProcessFailure, Processes, executable, private_environment
+
+#: Ticks that must have arrived, of those of the measured window.
+REQUIRED_SHARE = 0.98
+#: The first tensor must be there after this [s].
+START_TIMEOUT_S = 15.0
+#: Between the first tensor and the measured window: discovery and first touches [s].
+GRACE_S = 2.0
+#: The joint curves of the report span this [s].
+JOINT_WINDOW_S = 3.0
+JOINTS_SHOWN = 3
+
+
+class Interrupted(Exception):
+    """The user wants out."""
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=15.0, help="measured time [s] (15)")
+    parser.add_argument(
+        "--config",
+        default=str(REPOSITORY / "config" / "robocache.yaml"),
+        help="configuration of the node (config/robocache.yaml)",
+    )
+    parser.add_argument(
+        "--output", default=str(REPOSITORY / "demo"), help="folder of report and logs (demo)"
+    )
+    # The domain is private to the demo: its traffic must not meet that of a robot.
+    parser.add_argument(
+        "--domain-id", type=int, default=100 + os.getpid() % 100, help="ROS_DOMAIN_ID (100 to 199)"
+    )
+    arguments = parser.parse_args()
+    if arguments.seconds < 4:
+        parser.error("--seconds: expected at least 4, for the joint curves and the rates")
+    return arguments
+
+
+def start_all(processes, config_path, config):
+    processes.start("sensor_sim", [executable("sensor_sim")])
+    processes.start(
+        "fusion_node",
+        [executable("fusion_node"), "--ros-args", "-p", f"config_file:={config_path}"],
+    )
+    vectors = [stream.name for stream in config.streams if stream.kind == "vector"]
+    inputs = "[" + ", ".join(vectors[:2] or [config.streams[0].name]) + "]"
+    remap = f"fused_tensor:={config.output_topic}"
+    policy = [sys.executable, REPOSITORY / "examples" / "policy_node.py", "--ros-args"]
+    processes.start("policy", [*policy, "-p", f"inputs:={inputs}", "-r", remap])
+
+
+class Demo:
+    """Spins the recorder on this thread, redraws the table, and keeps an eye on the processes."""
+
+    def __init__(self, config, processes, executor, recorder):
+        self.config = config
+        self.processes = processes
+        self.executor = executor
+        self.recorder = recorder
+        self.table = demo_table.Table(config)
+
+    def spin_until(self, done, timeout_s=None):
+        """Runs callbacks until `done()`, with a table a second. False at the time-out."""
+        started = time.monotonic()
+        next_look = started + 1.0
+        while not done():
+            self.executor.spin_once(timeout_sec=0.1)
+            now = time.monotonic()
+            if timeout_s is not None and now > started + timeout_s:
+                return False
+            if now >= next_look:
+                next_look = now + 1.0
+                self.processes.check()
+                self.table.show(self.recorder)
+        return True
+
+    def spin_for(self, seconds):
+        end = time.monotonic() + seconds
+        self.spin_until(lambda: time.monotonic() >= end)
+
+    def run(self, seconds):
+        """The measured window (start_ns, end_ns) in Unix time."""
+        if not self.spin_until(lambda: self.recorder.arrivals, START_TIMEOUT_S):
+            raise ProcessFailure(
+                f"no tensor on {self.config.output_topic} within {START_TIMEOUT_S:.0f} s\n"
+                + "\n".join(process.tail() for process in self.processes.running)
+            )
+        self.spin_for(GRACE_S)
+        start_ns = time.time_ns()
+        joints = next((s for s in self.config.streams if s.type == "JointState"), None)
+        before = max(0.0, seconds - JOINT_WINDOW_S - 1.0)
+        self.spin_for(before)
+        if joints is not None:
+            self.recorder.watch_joints(joints.topic, joints.raw["joints"][:JOINTS_SHOWN])
+        self.spin_for(seconds - before)
+        end_ns = time.time_ns()
+        self.recorder.stop_watching_joints()
+        self.spin_for(0.3)  # ticks of the window that are still under way
+        return start_ns, end_ns
+
+
+def verdict(config, recorder, window):
+    """(ticks received, ticks expected, what is wrong with that or None)."""
+    start_ns, end_ns = window
+    received = recorder.ticks_between(start_ns, end_ns)
+    period = config.period_ns
+    expected = (end_ns - 1) // period - (start_ns - 1) // period  # grid points in [start, end)
+    if received >= REQUIRED_SHARE * expected:
+        return received, expected, None
+    return received, expected, (
+        f"fused tensors did not arrive at the configured {config.rate_hz:g} Hz: {received} of "
+        f"{expected} ticks ({100 * received / max(expected, 1):.1f} %, expected at least "
+        f"{100 * REQUIRED_SHARE:.0f} %)"
+    )
+
+
+def run_demo(arguments):
+    """Problems, or an empty list."""
+    import demo_report
+    import rclpy
+    from demo_recorder import Recorder
+    from rclpy.executors import SingleThreadedExecutor
+    from rclpy.signals import SignalHandlerOptions
+
+    config = configuration.load(arguments.config)
+    output = Path(arguments.output)
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    node = rclpy.create_node("demo")
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    recorder = Recorder(node, config)
+    processes = Processes(output)
+    try:
+        with processes:
+            start_all(processes, arguments.config, config)
+            window = Demo(config, processes, executor, recorder).run(arguments.seconds)
+        received, expected, problem = verdict(config, recorder, window)
+        problems = [*([problem] if problem else []), *processes.problems]
+        report = output / "report.html"
+        demo_report.write(report, config, recorder, window, (received, expected), problems)
+        print(f"\n{received} of {expected} ticks arrived; what the policy got: {report}")
+    finally:
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown()
+    return problems
+
+
+def main():
+    arguments = parse_arguments()
+    private_environment(arguments.domain_id)
+    sys.path.insert(0, str(REPOSITORY / "python"))
+
+    def interrupt(*_):
+        raise Interrupted
+
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        problems = run_demo(arguments)
+    except Interrupted:
+        problems = ["interrupted"]
+    except (ProcessFailure, OSError) as failure:
+        problems = [str(failure)]
+    for problem in problems:
+        print(f"demo: {problem}", file=sys.stderr)
+    if problems:
+        print(f"demo: failed; the logs are {arguments.output}/*.log", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

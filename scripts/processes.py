@@ -1,0 +1,198 @@
+"""Processes under supervision, what they cost, and what a node says of itself.
+
+Shared by the demo and the benchmark.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class ProcessFailure(Exception):
+    """A process did what it must not; the message says which and where its log is."""
+
+
+def executable(name):
+    """The path of an executable of robocache_ros, installed or built in this repository."""
+    prefixes = [REPOSITORY / "install" / "robocache_ros"]
+    prefixes += [Path(p) for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
+    tried = [prefix / "lib" / "robocache_ros" / name for prefix in prefixes]
+    for path in tried:
+        if os.access(path, os.X_OK):
+            return str(path)
+    looked = "\n  ".join(map(str, tried))
+    raise ProcessFailure(f"no executable {name} (`make build` makes it); looked for\n  {looked}")
+
+
+def private_environment(domain_id):
+    """This process's environment, with DDS traffic kept on this machine and in its own domain.
+
+    Called before the first rclpy call, it holds for this process and for all that it starts.
+    """
+    os.environ["ROS_DOMAIN_ID"] = str(domain_id)
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    os.environ["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(REPOSITORY / "config" / "fastdds.xml")
+    package = str(REPOSITORY / "python")
+    paths = os.environ.get("PYTHONPATH", "").split(":")
+    os.environ["PYTHONPATH"] = ":".join([package, *filter(None, paths)])
+
+
+class Process:
+    """One child with its output in a log file."""
+
+    def __init__(self, name, command, log_dir):
+        self.name = name
+        self.log = Path(log_dir) / f"{name}.log"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log, "wb") as log:
+            try:
+                self._popen = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # a Ctrl-C at the terminal reaches us alone
+                )
+            except OSError as error:
+                raise ProcessFailure(f"{name}: cannot start {command[0]}: {error}") from error
+        self.pid = self._popen.pid
+
+    def check(self):
+        """Raises ProcessFailure when the process has ended."""
+        code = self._popen.poll()
+        if code is not None:
+            raise ProcessFailure(f"{self.name} ended early with {describe(code)}\n{self.tail()}")
+
+    def tail(self, lines=8):
+        """The end of the log, for a message."""
+        text = self.log.read_text(errors="replace").splitlines()[-lines:]
+        return "\n".join([f"  the end of {self.log}:", *(f"    {line}" for line in text)])
+
+    def stop(self, timeout_s=5.0):
+        """SIGINT, then SIGKILL. What went wrong, or None for exit code 0 in time."""
+        if self._popen.poll() is None:
+            self._popen.send_signal(signal.SIGINT)
+        try:
+            code = self._popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
+            return f"{self.name} had to be killed: still running {timeout_s:g} s after SIGINT"
+        return None if code == 0 else f"{self.name} ended with {describe(code)}"
+
+    def cpu_s(self):
+        """User and system time of all threads so far [s]; resolution 1/SC_CLK_TCK."""
+        # proc(5): fields 14 and 15 are utime and stime; the name before them may hold spaces.
+        fields = self._proc("stat").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+    def peak_memory_mb(self):
+        """The largest resident set so far [MB], shared memory included (VmHWM)."""
+        for line in self._proc("status").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024 / 1e6
+        raise ProcessFailure(f"{self.name} ended early\n{self.tail()}")
+
+    def _proc(self, file):
+        try:
+            return Path(f"/proc/{self.pid}/{file}").read_text()
+        except OSError:
+            self.check()
+            raise
+
+
+def describe(code):
+    """An exit status in words."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
+
+
+class Processes:
+    """Children that are all stopped on the way out, the last started first."""
+
+    def __init__(self, log_dir):
+        self.log_dir = Path(log_dir)
+        self.running = []
+        self.problems = []
+
+    def start(self, name, command):
+        process = Process(name, [str(part) for part in command], self.log_dir)
+        self.running.append(process)
+        return process
+
+    def check(self):
+        for process in self.running:
+            process.check()
+
+    def stop(self):
+        """Stops all; what went wrong is in `problems`."""
+        while self.running:
+            problem = self.running.pop().stop()
+            if problem:
+                self.problems.append(problem)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class Diagnostics:
+    """The newest values of a node's `<node>: tick` status and of its streams' statuses.
+
+    Attributes:
+        tick: key/values of the tick; empty until something arrived.
+        streams: stream name to key/values.
+        arrivals: number of arrays so far.
+    """
+
+    def __init__(self, node):
+        from diagnostic_msgs.msg import DiagnosticArray
+
+        self.tick = {}
+        self.streams = {}
+        self.arrivals = 0
+        self._node = node
+        self._subscription = node.create_subscription(
+            DiagnosticArray, "/diagnostics", self._on_array, 10
+        )
+
+    def destroy(self):
+        """Ends the subscription."""
+        self._node.destroy_subscription(self._subscription)
+
+    def _on_array(self, msg):
+        for status in msg.status:
+            subject = status.name.rpartition(": ")[2]
+            values = {item.key: item.value for item in status.values}
+            if subject == "tick":
+                self.tick = values
+            else:
+                self.streams[subject] = values
+        self.arrivals += 1
+
+
+def number(values, key):
+    """A value of a status as a number; None where it is missing or no number."""
+    try:
+        return float(values[key])
+    except (KeyError, ValueError):
+        return None
+
+
+def drops_in_words(values):
+    """"3 late, 1 malformed" from the `dropped.<reason>` keys; "" for none."""
+    reasons = {
+        key.partition(".")[2]: number(values, key) for key in values if key.startswith("dropped.")
+    }
+    return ", ".join(f"{count:.0f} {reason}" for reason, count in reasons.items() if count)

@@ -1,0 +1,210 @@
+//! `sensor_sim`: the synthetic robot of [`robocache::sim`] as a ROS 2 node.
+
+use clap::Parser;
+use r2r::{Context, Node, PublisherUntyped, QosProfile};
+use robocache::sim::{
+    Event, Pace, Reliability, Report, Robot, Schedule, SimOptions, Stream, drive,
+    without_ros_arguments,
+};
+use robocache::time::{NANOS_PER_S, Stamp};
+use std::error::Error;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// A reproducible synthetic robot that publishes real ROS 2 messages.
+///
+/// Every signal is an analytic function of time, so what a consumer computes from the messages
+/// can be checked against the truth. The same seed and options give the same messages. ROS
+/// arguments are accepted too: `sensor_sim --lidar-hz 0 --ros-args -r __ns:=/robot`.
+///
+/// Prints what it publishes, runs until stopped (SIGINT or SIGTERM) or until `--duration` is over,
+/// and prints what became of each stream's messages as one line of JSON: `sent`; `dropped` and
+/// `reordered` as asked for; `late` (more than 2 ms after their instant); `skipped` (over 100 ms
+/// late, so not sent).
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(flatten)]
+    options: SimOptions,
+}
+
+type Publishers = Vec<(Stream, PublisherUntyped)>;
+
+fn main() -> ExitCode {
+    let options = Cli::parse_from(without_ros_arguments(std::env::args_os())).options;
+    match run(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sensor_sim: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
+    let signals = Signals::new()?;
+    let robot = Robot::new(options)?;
+    let context = Context::create()?;
+    // Dropped at the end of this function, whatever happened: otherwise the middleware's shared
+    // memory outlives the process. Nothing here needs spinning.
+    let mut node = Node::create(context, "sensor_sim", "")?;
+    let publishers = create_publishers(&mut node, robot.options())?;
+    let report = publish_until_stopped(&robot, &publishers, signals)?;
+    say(&serde_json::to_string(&report)?);
+    Ok(())
+}
+
+fn create_publishers(node: &mut Node, options: &SimOptions) -> r2r::Result<Publishers> {
+    let streams = Stream::ALL.into_iter().filter(|stream| options.grid(*stream).is_some());
+    let publisher = |stream: Stream| {
+        let qos = QosProfile::default().keep_last(options.depth);
+        // Whoever follows /clock may ask for a reliable one.
+        let reliable = stream == Stream::Clock || options.reliability == Reliability::Reliable;
+        let qos = if reliable { qos.reliable() } else { qos.best_effort() };
+        Ok((stream, node.create_publisher_untyped(stream.topic(), stream.ros_type(), qos)?))
+    };
+    streams.map(publisher).collect()
+}
+
+/// The system's clock, or with `--clock` one of our own.
+#[derive(Clone, Copy)]
+enum RobotClock {
+    System { start: Stamp },
+    Simulated { started: Instant, speed: f64 },
+}
+
+impl RobotClock {
+    /// The clock and what it shows now.
+    fn start(options: &SimOptions) -> (Self, Stamp) {
+        if options.clock {
+            let start = Stamp::from_nanos(options.clock_start_s * NANOS_PER_S);
+            (RobotClock::Simulated { started: Instant::now(), speed: options.speed }, start)
+        } else {
+            let start = system_now();
+            (RobotClock::System { start }, start)
+        }
+    }
+}
+
+impl Pace for RobotClock {
+    fn now_ns(&self) -> i64 {
+        match self {
+            RobotClock::System { start } => system_now().since(*start),
+            // A duration in f64 nanoseconds is exact for 104 days, and to microseconds for ever.
+            RobotClock::Simulated { started, speed } => {
+                (started.elapsed().as_nanos() as f64 * speed) as i64
+            }
+        }
+    }
+
+    fn real_ns(&self, ns: i64) -> i64 {
+        match self {
+            RobotClock::System { .. } => ns,
+            RobotClock::Simulated { speed, .. } => (ns as f64 / speed) as i64,
+        }
+    }
+}
+
+fn system_now() -> Stamp {
+    // A system clock before 1970 is as good as one at 1970: stamps from it are wrong anyway.
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Stamp::from_nanos(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// Small messages on one thread and large ones on another, so that drawing and sending a cloud
+/// delays no joint state. Ends when the schedules do, or at a signal.
+fn publish_until_stopped(
+    robot: &Robot,
+    publishers: &Publishers,
+    signals: Signals,
+) -> Result<Report, Box<dyn Error>> {
+    let stop = &AtomicBool::new(false);
+    let (clock, start) = RobotClock::start(robot.options());
+    announce(robot, start);
+    let reports = std::thread::scope(|scope| {
+        let (running, all_ended) = mpsc::channel::<()>(1);
+        let threads = [false, true].map(|large| {
+            let publishers = publishers.clone();
+            let running = running.clone();
+            scope.spawn(move || {
+                let _running = running; // dropped when the thread ends, however it does
+                let streams: Vec<_> =
+                    Stream::ALL.into_iter().filter(|s| s.is_large() == large).collect();
+                let schedule = Schedule::of_streams(robot.options(), start, &streams);
+                drive(robot, schedule, &clock, stop, |event, message| {
+                    publish(&publishers, event, message)
+                })
+            })
+        });
+        drop(running);
+        signals.wait_or(all_ended);
+        stop.store(true, Ordering::Relaxed);
+        threads.map(|thread| thread.join())
+    });
+    let mut all = Report::new();
+    for report in reports {
+        all.extend(report.map_err(|_| "a publishing thread panicked")??);
+    }
+    Ok(all)
+}
+
+/// SIGINT and SIGTERM.
+struct Signals {
+    runtime: tokio::runtime::Runtime,
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let inside = runtime.enter();
+        let interrupt = signal(SignalKind::interrupt())?;
+        let terminate = signal(SignalKind::terminate())?;
+        drop(inside);
+        Ok(Signals { runtime, interrupt, terminate })
+    }
+
+    /// Returns at a signal (one that came before the call counts) or when nobody holds the other
+    /// end of `all_ended` any more.
+    fn wait_or(mut self, mut all_ended: mpsc::Receiver<()>) {
+        self.runtime.block_on(async {
+            tokio::select! {
+                _ = self.interrupt.recv() => {}
+                _ = self.terminate.recv() => {}
+                _ = all_ended.recv() => {}
+            }
+        });
+    }
+}
+
+fn publish(publishers: &Publishers, event: &Event, message: &[u8]) -> r2r::Result<()> {
+    let of_stream = publishers.iter().find(|(stream, _)| *stream == event.stream);
+    of_stream.map_or(Ok(()), |(_, publisher)| publisher.publish_raw(message))
+}
+
+/// One line: which topics at which rates, on which clock.
+fn announce(robot: &Robot, start: Stamp) {
+    let options = robot.options();
+    let rate = |stream: Stream| {
+        let hz = options.rate_hz(stream);
+        (hz > 0.0).then(|| format!("{} {hz} Hz", stream.topic()))
+    };
+    let topics: Vec<_> = Stream::ALL.into_iter().filter_map(rate).collect();
+    let clock = if options.clock { "simulated" } else { "system" };
+    say(&format!(
+        "sensor_sim: seed {}, {clock} clock from {start} s: {}",
+        options.seed,
+        topics.join(", ")
+    ));
+}
+
+/// To standard output. A reader that has gone away is no reason to fail.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

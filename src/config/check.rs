@@ -1,0 +1,234 @@
+//! Checks of single values. Each returns the value in its final unit, or reports a problem and
+//! returns `None`, so that all problems of a file are found in one go.
+
+use super::document::Document;
+use super::error::Problem;
+use crate::time::NANOS_PER_MS;
+
+/// Longest time a configuration can name \[ms\], 11.5 days. The longest sum of times, a lag and
+/// 1,023 history steps of this length, stays within an `i64` of nanoseconds.
+const MAX_MS: f64 = 1e9;
+/// Farthest coordinate a configuration can name \[m\].
+const MAX_M: f64 = 1e6;
+/// `RMW_TOPIC_MAX_NAME_LENGTH` of rmw/validate_full_topic_name.h.
+const MAX_TOPIC_LEN: usize = 247;
+
+/// The numbers that a key takes.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    low: f64,
+    /// Whether `low` itself is outside.
+    above_low: bool,
+    high: f64,
+}
+
+impl Range {
+    pub const NON_NEGATIVE_MS: Range = Range::from(0.0, MAX_MS);
+    pub const POSITIVE_MS: Range = Range::above(0.0, MAX_MS);
+    pub const ANY_MS: Range = Range::from(-MAX_MS, MAX_MS);
+    pub const POSITIVE_M: Range = Range::above(0.0, MAX_M);
+    pub const ANY_M: Range = Range::from(-MAX_M, MAX_M);
+
+    /// `low..=high`
+    pub const fn from(low: f64, high: f64) -> Range {
+        Range { low, above_low: false, high }
+    }
+
+    /// Greater than `low`, up to `high`.
+    pub const fn above(low: f64, high: f64) -> Range {
+        Range { low, above_low: true, high }
+    }
+
+    /// What is expected instead of `value`, if it is outside.
+    fn violation(self, value: f64) -> Option<String> {
+        if value <= self.low && self.above_low {
+            Some(format!("a number greater than {}", self.low))
+        } else if value < self.low {
+            Some(format!("a number of at least {}", self.low))
+        } else if value > self.high || value.is_nan() {
+            Some(format!("a number of at most {}", self.high))
+        } else {
+            None
+        }
+    }
+}
+
+/// Collects the problems of a file.
+pub(super) struct Check<'a> {
+    doc: &'a Document,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Check<'a> {
+    pub fn new(doc: &'a Document) -> Check<'a> {
+        Check { doc, problems: Vec::new() }
+    }
+
+    /// The value, unless problems were reported: those, in the order of the file.
+    pub fn finish<T>(mut self, value: Option<T>) -> Result<T, Vec<Problem>> {
+        match value {
+            Some(value) if self.problems.is_empty() => Ok(value),
+            _ => {
+                self.problems.sort_by_key(|problem| problem.line);
+                Err(self.problems)
+            }
+        }
+    }
+
+    /// Reports a problem at a key, found as the file has it.
+    pub fn fail(&mut self, key: &str, expected: impl Into<String>) {
+        self.problems.push(self.doc.problem(key, expected));
+    }
+
+    /// Reports a problem whose finding is not what stands at the key.
+    pub fn fail_found(&mut self, key: &str, expected: impl Into<String>, found: impl Into<String>) {
+        self.problems.push(self.doc.problem_found(key, expected, found));
+    }
+
+    /// Adds to the problem reported last what was probably meant.
+    pub fn hint(&mut self, hint: String) {
+        if let Some(problem) = self.problems.last_mut() {
+            problem.hint = Some(hint);
+        }
+    }
+
+    pub fn required<T>(&mut self, key: &str, value: Option<T>, expected: &str) -> Option<T> {
+        if value.is_none() {
+            self.fail(key, expected);
+        }
+        value
+    }
+
+    pub fn number(&mut self, key: &str, value: f64, range: Range) -> Option<f64> {
+        match range.violation(value) {
+            None => Some(value),
+            Some(expected) => {
+                self.fail(key, expected);
+                None
+            }
+        }
+    }
+
+    /// Milliseconds to whole nanoseconds. What is more than 0 ms must be so in nanoseconds too.
+    pub fn nanos(&mut self, key: &str, ms: f64, range: Range) -> Option<i64> {
+        let ms = self.number(key, ms, range)?;
+        let nanos = (ms * NANOS_PER_MS as f64).round() as i64;
+        if nanos == 0 && ms != 0.0 {
+            self.fail(key, "a whole nanosecond (0.000001) or more");
+            return None;
+        }
+        Some(nanos)
+    }
+
+    pub fn integer(&mut self, key: &str, value: i64, low: usize, high: usize) -> Option<usize> {
+        match usize::try_from(value) {
+            Ok(value) if (low..=high).contains(&value) => Some(value),
+            _ => {
+                self.fail(key, format!("a whole number from {low} to {high}"));
+                None
+            }
+        }
+    }
+
+    /// A list of `N` numbers, each within the range.
+    pub fn numbers<const N: usize>(
+        &mut self,
+        key: &str,
+        values: &[f64],
+        range: Range,
+    ) -> Option<[f64; N]> {
+        let Ok(values) = <[f64; N]>::try_from(values) else {
+            let plural = if N == 1 { "" } else { "s" };
+            self.fail(key, format!("a list of {N} number{plural}"));
+            return None;
+        };
+        let mut all = true;
+        for (i, value) in values.iter().enumerate() {
+            all &= self.number(&format!("{key}[{i}]"), *value, range).is_some();
+        }
+        all.then_some(values)
+    }
+
+    /// A list of names, not empty, none twice.
+    pub fn names(&mut self, key: &str, names: &[String], what: &str) -> Option<()> {
+        if names.is_empty() {
+            self.fail(key, format!("at least one {what}"));
+            return None;
+        }
+        let mut all = true;
+        for (i, name) in names.iter().enumerate() {
+            let key = format!("{key}[{i}]");
+            if !is_printable(name) {
+                self.fail(&key, format!("the name of a {what}"));
+                all = false;
+            } else if let Some(first) = names[..i].iter().position(|other| other == name) {
+                self.fail(&key, format!("each {what} only once (first at [{first}])"));
+                all = false;
+            }
+        }
+        all.then_some(())
+    }
+
+    /// A topic name by the rules of rcl/validate_topic_name.h, without substitutions in braces.
+    pub fn topic(&mut self, key: &str, topic: String) -> Option<String> {
+        match topic_violation(&topic) {
+            None => Some(topic),
+            Some(why) => {
+                self.fail(key, format!("a ROS topic name such as /joint_states ({why})"));
+                None
+            }
+        }
+    }
+
+    /// A coordinate frame as tf2 names them.
+    pub fn frame_id(&mut self, key: &str, frame: String) -> Option<String> {
+        if is_printable(&frame) && !frame.starts_with('/') {
+            return Some(frame);
+        }
+        self.fail(key, "the name of a frame, not empty and without a leading /");
+        None
+    }
+}
+
+/// Neither empty nor with characters that cannot be seen (a NUL cannot even be sent).
+pub(super) fn is_printable(name: &str) -> bool {
+    !name.is_empty() && !name.chars().any(char::is_control)
+}
+
+fn topic_violation(topic: &str) -> Option<&'static str> {
+    let relative = match topic.strip_prefix('~') {
+        Some(private) if !private.starts_with('/') => return Some("~ is followed by /"),
+        Some(private) => private,
+        None => topic,
+    };
+    let mut tokens = relative.strip_prefix('/').unwrap_or(relative).split('/');
+    if topic.is_empty() {
+        return Some("it is not empty");
+    }
+    if topic.len() > MAX_TOPIC_LEN {
+        return Some("at most 247 characters");
+    }
+    if tokens.any(|token| {
+        !token.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            || !token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+    }) {
+        return Some("between slashes: letters, digits and _, no digit first");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topic_names() {
+        for good in ["/a", "a", "~/a", "/a_b/C9", "_a", "a__b"] {
+            assert_eq!(topic_violation(good), None, "{good}");
+        }
+        for bad in ["", "/", "a/", "//a", "a//b", "~a", "~", "~/", "/9a", "/a-b", "/a b", "a/{b}"] {
+            assert!(topic_violation(bad).is_some(), "{bad}");
+        }
+        assert!(topic_violation(&"a".repeat(248)).is_some());
+    }
+}

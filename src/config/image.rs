@@ -1,0 +1,77 @@
+//! How images become rows.
+
+use super::check::{Check, Range};
+use super::raw::RawImage;
+use super::spec::ImageSpec;
+use crate::dtype::DType;
+
+const MAX_SIDE: usize = 8192;
+const F32: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
+const POSITIVE_F32: Range = Range::above(0.0, f32::MAX as f64);
+
+/// Validates the key `image` of the stream at `key`.
+pub(super) fn image(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: Option<RawImage>,
+    dtype: DType,
+) -> Option<ImageSpec> {
+    let key = format!("{key}.image");
+    let raw = check.required(&key, raw, "a mapping with the keys `width` and `height`")?;
+    let mut side = |name: &str, value: Option<i64>| {
+        let key = format!("{key}.{name}");
+        let px = check.required(&key, value, "the size of the row in pixels")?;
+        check.integer(&key, px, 1, MAX_SIDE)
+    };
+    let (width, height) = (side("width", raw.width), side("height", raw.height));
+    let color = raw.color.unwrap_or_default();
+    let channels = color.channels();
+    let mean = per_channel(check, &format!("{key}.mean"), raw.mean, channels, 0.0, F32);
+    let std = per_channel(check, &format!("{key}.std"), raw.std, channels, 1.0, POSITIVE_F32);
+    let pad_value = check.integer(&format!("{key}.pad_value"), raw.pad_value.unwrap_or(0), 0, 255);
+    let spec = ImageSpec {
+        width: width?,
+        height: height?,
+        fit: raw.fit.unwrap_or_default(),
+        color,
+        mean: mean?,
+        std: std?,
+        pad_value: pad_value? as u8,
+    };
+    fits_dtype(check, &key, &spec, dtype).then_some(spec)
+}
+
+/// One number per channel; a single channel's number stands in all three places.
+fn per_channel(
+    check: &mut Check<'_>,
+    key: &str,
+    values: Option<Vec<f64>>,
+    channels: usize,
+    default: f32,
+    range: Range,
+) -> Option<[f32; 3]> {
+    let Some(values) = values else { return Some([default; 3]) };
+    match channels {
+        1 => check.numbers::<1>(key, &values, range).map(|[value]| [value as f32; 3]),
+        _ => check.numbers::<3>(key, &values, range).map(|values| values.map(|v| v as f32)),
+    }
+}
+
+/// Whether black and white, and so everything between, become numbers that `dtype` holds.
+fn fits_dtype(check: &mut Check<'_>, key: &str, spec: &ImageSpec, dtype: DType) -> bool {
+    for channel in 0..spec.color.channels() {
+        let (mean, std) = (spec.mean[channel], spec.std[channel]);
+        for byte in [0.0f32, 255.0] {
+            let value = (byte / 255.0 - mean) / std;
+            if !dtype.holds(value) {
+                let name = dtype.name();
+                let expected =
+                    format!("`mean` and `std` whose result (byte/255 - mean)/std fits {name}");
+                let found = format!("{value:e} for the byte {byte} of channel {channel}");
+                check.fail_found(key, expected, found);
+                return false;
+            }
+        }
+    }
+    true
+}

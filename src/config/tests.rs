@@ -1,0 +1,355 @@
+//! What valid configurations mean, and that no text whatsoever makes the parser panic.
+
+use proptest::prelude::{ProptestConfig, any, prop, prop_assert, proptest};
+
+use super::*;
+use crate::dtype::DType;
+
+const REFERENCE: &str = include_str!("../../config/robocache.yaml");
+
+/// The only stream of a configuration at 100 Hz, given as `key: value` lines.
+fn stream(lines: &[&str]) -> StreamSpec {
+    let body: String = lines.iter().map(|line| format!("    {line}\n")).collect();
+    let text = format!("rate_hz: 100\nstreams:\n  s:\n    max_age_ms: 50\n{body}");
+    let mut config = parse(&text, "test.yaml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    config.streams.remove(0)
+}
+
+fn vector(ros_type: &str, more: &[&str]) -> (StreamSpec, VectorSpec) {
+    let (ros_type, topic) = (format!("type: {ros_type}"), "topic: /t");
+    let spec = stream(&[&[ros_type.as_str(), topic], more].concat());
+    let Source::Vector(vector) = spec.source.clone() else { panic!("not a vector") };
+    (spec, vector)
+}
+
+fn image(image: &str, more: &[&str]) -> (StreamSpec, ImageSpec) {
+    let lines = ["type: sensor_msgs/Image", "topic: /t", &format!("image: {image}")];
+    let spec = stream(&[&lines, more].concat());
+    let Source::Image(image) = spec.source.clone() else { panic!("not an image") };
+    (spec, image)
+}
+
+fn cloud(transform: &str) -> (StreamSpec, CloudSpec) {
+    let spec = stream(&[
+        "type: sensor_msgs/PointCloud2",
+        "topic: /t",
+        "cloud:",
+        "  origin_m: [-3.2, 0, 1]",
+        "  size_m: 0.1",
+        "  shape: [4, 5, 6]",
+        "  channels: [{reduce: count}, {reduce: max, field: intensity}]",
+        transform,
+    ]);
+    let Source::Cloud(cloud) = spec.source.clone() else { panic!("not a cloud") };
+    (spec, cloud)
+}
+
+#[test]
+fn defaults_of_the_top_level() {
+    let text = "rate_hz: 30\nstreams: {w: {type: geometry_msgs/msg/WrenchStamped, topic: w, \
+                max_age_ms: 1}}";
+    let config = parse(text, "test.yaml").unwrap();
+    assert_eq!((config.rate_hz, config.grid.period_ns(), config.lag_ns), (30.0, 33_333_333, 0));
+    assert_eq!(config.timeline, Timeline::Header);
+    assert_eq!(
+        (config.base_frame.as_str(), config.output_topic.as_str()),
+        ("base_link", "fused_tensor")
+    );
+    assert_eq!(config.streams[0].dtype, DType::F32);
+}
+
+#[test]
+fn defaults_of_a_vector_stream() {
+    let (spec, vector) = vector("geometry_msgs/WrenchStamped", &[]);
+    assert_eq!(spec.name, "s");
+    assert_eq!(spec.strategy, Strategy::Linear);
+    assert_eq!((spec.history_steps, spec.history_step_ns), (1, 0));
+    assert_eq!((spec.max_age_ns, spec.max_gap_ns), (50_000_000, 100_000_000));
+    assert_eq!((spec.fill, spec.required, spec.stamp_offset_ns), (Fill::Zero, false, 0));
+    assert_eq!((spec.dtype, spec.ring_rows), (DType::F32, 1024));
+    assert_eq!(spec.qos, Qos { reliable: false, depth: 256 });
+    assert_eq!((spec.frame_id, spec.expected_rate_hz), (None, None));
+    assert_eq!(vector.fields, [VectorField::Force, VectorField::Torque]);
+    assert_eq!((vector.lanes, vector.joints.len()), (vec![Lane::Linear; 6], 0));
+}
+
+#[test]
+fn times_become_whole_nanoseconds() {
+    let (spec, _) = vector(
+        "geometry_msgs/TwistStamped",
+        &["history: {steps: 3, step_ms: 0.5}", "max_gap_ms: 0.0000014", "stamp_offset_ms: -1.25"],
+    );
+    assert_eq!((spec.history_steps, spec.history_step_ns), (3, 500_000));
+    assert_eq!(spec.max_gap_ns, 1);
+    assert_eq!(spec.stamp_offset_ns, -1_250_000);
+    let longest = "lag_ms: 1000000000\n".to_owned() + REFERENCE;
+    let longest = longest.replace("\nlag_ms: 20\n", "\n").replace("expected_rate_hz", "# rate");
+    assert_eq!(parse(&longest, "test.yaml").unwrap().lag_ns, 1_000_000_000_000_000);
+}
+
+#[test]
+fn joint_state_lanes_follow_fields_then_joints() {
+    let (spec, vector) = vector(
+        "sensor_msgs/msg/JointState",
+        &["joints: [b, a, c]", "fields: [velocity, position]", "angular: [a]"],
+    );
+    assert_eq!(spec.source.ros_type(), "sensor_msgs/msg/JointState");
+    assert_eq!(vector.joints, ["b", "a", "c"]);
+    assert_eq!(vector.fields, [VectorField::Velocity, VectorField::Position]);
+    use Lane::{Angular, Linear};
+    assert_eq!(vector.lanes, [Linear, Linear, Linear, Linear, Angular, Linear]);
+    let (_, vector) = self::vector("sensor_msgs/JointState", &["joints: [a]"]);
+    assert_eq!(vector.fields, [VectorField::Position]);
+}
+
+#[test]
+fn orientations_are_quaternion_lanes_and_slerp() {
+    let (spec, vector) = vector("sensor_msgs/Imu", &[]);
+    assert_eq!(spec.strategy, Strategy::Slerp);
+    assert_eq!(vector.lanes[..4], [Lane::Quaternion; 4]);
+    assert_eq!(vector.lanes[4..], [Lane::Linear; 6]);
+    let (spec, vector) = self::vector("nav_msgs/Odometry", &["fields: [linear, orientation]"]);
+    assert_eq!(spec.strategy, Strategy::Slerp);
+    assert_eq!(vector.lanes[..3], [Lane::Linear; 3]);
+    assert_eq!(vector.lanes[3..], [Lane::Quaternion; 4]);
+    let (spec, vector) = self::vector("geometry_msgs/PoseStamped", &["fields: [position]"]);
+    assert_eq!((spec.strategy, vector.dim()), (Strategy::Linear, 3));
+    let (spec, _) = self::vector("sensor_msgs/Imu", &["strategy: nearest"]);
+    assert_eq!(spec.strategy, Strategy::Nearest);
+}
+
+#[test]
+fn defaults_of_an_image_stream() {
+    let (spec, image) = image("{width: 32, height: 16}", &[]);
+    assert_eq!((spec.strategy, spec.ring_rows), (Strategy::Hold, 16));
+    assert_eq!(spec.qos, Qos { reliable: false, depth: 8 });
+    assert_eq!(spec.source.row_shape(), [3, 16, 32]);
+    assert_eq!((image.fit, image.color, image.pad_value), (Fit::Pad, Color::Rgb, 0));
+    assert_eq!((image.mean, image.std), ([0.0; 3], [1.0; 3]));
+}
+
+#[test]
+fn a_mono_image_takes_one_number() {
+    let (spec, image) = image(
+        "{width: 2, height: 2, color: mono, mean: [0.5], std: [0.25], pad_value: 255, fit: crop}",
+        &["dtype: f16", "qos: {reliability: reliable, depth: 3}", "fill: last", "required: true"],
+    );
+    assert_eq!(spec.source.row_shape(), [1, 2, 2]);
+    assert_eq!((image.mean, image.std), ([0.5; 3], [0.25; 3]));
+    assert_eq!((image.pad_value, image.fit), (255, Fit::Crop));
+    assert_eq!((spec.dtype, spec.qos), (DType::F16, Qos { reliable: true, depth: 3 }));
+    assert_eq!((spec.fill, spec.required), (Fill::Last, true));
+}
+
+#[test]
+fn a_grid_is_channels_z_y_x_and_untransformed_by_default() {
+    let (spec, cloud) = cloud("");
+    assert_eq!(spec.source.row_shape(), [2, 6, 5, 4]);
+    assert_eq!(cloud.grid, Grid { origin_m: [-3.2, 0.0, 1.0], size_m: 0.1, shape: [4, 5, 6] });
+    assert_eq!(cloud.channels, [Reduction::Count, Reduction::Max("intensity".into())]);
+    let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+    assert_eq!(cloud.t_base_lidar, identity);
+}
+
+/// Within an ulp or two: the two sides round different formulas.
+fn assert_close(found: [[f32; 4]; 3], expected: [[f32; 4]; 3]) {
+    for (found, expected) in found.as_flattened().iter().zip(expected.as_flattened()) {
+        assert!((found - expected).abs() <= 1.2e-7 * expected.abs().max(0.1), "{found} {expected}");
+    }
+}
+
+#[test]
+fn transforms_are_those_of_scipy() {
+    // scipy 1.x: Rotation.from_euler("xyz", [10, -20, 30], degrees=True).as_matrix(), in float32.
+    let (_, cloud) =
+        cloud("  t_base_lidar: {rotation_rpy_deg: [10, -20, 30], translation_m: [0.3, 0, 0.5]}");
+    assert_close(
+        cloud.t_base_lidar,
+        [
+            [0.81379765, -0.54383814, -0.20487413, 0.3],
+            [0.4698463, 0.8231729, -0.31879577, 0.0],
+            [0.34202015, 0.16317591, 0.9254166, 0.5],
+        ],
+    );
+    // Rotation.from_quat([0.1, 0.2, -0.3, 0.9273618495495704]).as_matrix(): normalised first, so
+    // that a length of 1.0005 makes no difference.
+    for scale in [1.0, 1.0005] {
+        let [x, y, z, w] = [0.1, 0.2, -0.3, 0.9273618495495704].map(|q: f64| q * scale);
+        let (_, cloud) = self::cloud(&format!(
+            "  t_base_lidar: {{rotation_xyzw: [{x}, {y}, {z}, {w}], translation_m: [1, -2, 3]}}"
+        ));
+        assert_close(
+            cloud.t_base_lidar,
+            [
+                [0.74, 0.5964171, 0.31094474, 1.0],
+                [-0.5164171, 0.8, -0.30547237, -2.0],
+                [-0.43094474, 0.06547237, 0.9, 3.0],
+            ],
+        );
+    }
+}
+
+#[test]
+fn the_ring_must_cover_lag_history_one_tick_and_a_bracket() {
+    let lines = |rows| {
+        format!(
+            "rate_hz: 100\nlag_ms: 20\nstreams: {{s: {{type: sensor_msgs/Imu, topic: t, \
+             max_age_ms: 50, history: {{steps: 16, step_ms: 10}}, expected_rate_hz: 200, \
+             ring_rows: {rows}}}}}"
+        )
+    };
+    // (20 + 150 + 10) ms at 200 Hz are 36 rows, and two around the oldest target.
+    assert!(parse(&lines(38), "test.yaml").is_ok());
+    assert!(parse(&lines(37), "test.yaml").is_err());
+}
+
+#[test]
+fn aliases_repeat_what_they_name_and_problems_in_them_have_lines() {
+    let text = "rate_hz: 100
+streams:
+  a: {type: sensor_msgs/Image, topic: a, max_age_ms: 1, image: &i {width: 4, height: 2}}
+  b: {type: sensor_msgs/Image, topic: b, max_age_ms: 1, image: *i}
+";
+    let config = parse(text, "test.yaml").unwrap();
+    assert_eq!(config.streams[0].source, config.streams[1].source);
+    let error = parse(&text.replace("height: 2", "height: 0"), "t.yaml").unwrap_err().to_string();
+    let lines: Vec<_> = error.lines().collect();
+    assert_eq!(lines.len(), 2, "{error}");
+    assert!(lines[0].starts_with("t.yaml:3: streams.a.image.height: "), "{error}");
+    assert!(lines[1].starts_with("t.yaml:4: streams.b.image.height: "), "{error}");
+}
+
+#[test]
+fn the_reference_configurations_are_what_they_say() {
+    let config = parse(REFERENCE, "robocache.yaml").unwrap();
+    let names: Vec<_> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
+    assert_eq!(names, ["camera_front", "camera_wrist", "lidar", "joints", "wrench", "imu"]);
+    assert_eq!((config.rate_hz, config.lag_ns), (100.0, 20_000_000));
+    assert!(config.streams.iter().all(|stream| stream.qos.reliable));
+    let bytes = Layout::new(&config).byte_len();
+    assert!((1_050_000..1_150_000).contains(&bytes), "{bytes}");
+    let fast = parse(include_str!("../../config/joints_1khz.yaml"), "joints_1khz.yaml").unwrap();
+    assert_eq!((fast.grid.period_ns(), fast.streams.len()), (1_000_000, 2));
+}
+
+/// What is written out in the reference must be what its comments call the default: without these
+/// lines nothing may change.
+#[test]
+fn the_reference_writes_out_true_defaults() {
+    let whole = parse(REFERENCE, "robocache.yaml").unwrap();
+    let defaults = [
+        "timeline: header",
+        "base_frame: base_link",
+        "topic: fused_tensor",
+        "strategy: hold",
+        "history: {steps: 1}",
+        "fill: zero",
+        "required: false",
+        "stamp_offset_ms: 0",
+        "dtype: bf16",
+        "ring_rows: 16",
+        "max_gap_ms: 100",
+        "fit: pad",
+        "color: rgb",
+        "pad_value: 0",
+        "rotation_xyzw: [0, 0, 0, 1]",
+        "strategy: linear",
+        "strategy: slerp",
+        "fields: [orientation, angular_velocity, linear_acceleration]",
+    ];
+    let lines = REFERENCE.lines();
+    let (mut removed, mut seen_output_dtype) = (0, false);
+    let shorter: Vec<_> = lines
+        .filter(|line| {
+            // The first `dtype` is that of the output, which is not at its default.
+            let first_dtype = line.trim() == "dtype: bf16" && !seen_output_dtype;
+            seen_output_dtype |= first_dtype;
+            let is_default = defaults.contains(&line.trim()) && !first_dtype;
+            removed += usize::from(is_default);
+            !is_default
+        })
+        .collect();
+    assert_eq!(removed, defaults.len() + 1, "`strategy: linear` stands there twice");
+    assert_eq!(parse(&shorter.join("\n"), "robocache.yaml").unwrap(), whole);
+}
+
+#[test]
+fn unreadable_files_are_reported() {
+    let missing = load(Path::new("no/such/file.yaml")).unwrap_err().to_string();
+    assert!(missing.starts_with("no/such/file.yaml: expected a readable"), "{missing}");
+    let path = std::env::temp_dir().join(format!("robocache_latin1_{}.yaml", std::process::id()));
+    std::fs::write(&path, b"rate_hz: 1\n# \xE4\n").unwrap();
+    let error = load(&path).unwrap_err().to_string();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(error, format!("{}:2: expected UTF-8 text, found the byte 0xe4", path.display()));
+}
+
+#[test]
+fn deep_nesting_and_alias_bombs_are_harmless() {
+    for text in ["[".repeat(100_000), "{a: ".repeat(100_000), "- ".repeat(100_000)] {
+        assert!(parse(&text, "test.yaml").is_err());
+    }
+    let mut bomb = String::from("a0: &a0 [x, x]\n");
+    for i in 1..60 {
+        bomb += &format!("a{i}: &a{i} [*a{0}, *a{0}]\n", i - 1);
+    }
+    assert!(parse(&bomb, "test.yaml").is_err());
+    assert!(parse("rate_hz: &a [*a]\n", "test.yaml").is_err());
+}
+
+/// Pieces of YAML that change what is around them.
+const PIECES: [&str; 24] = [
+    "\t",
+    "\n",
+    "  ",
+    ":",
+    ": ",
+    "- ",
+    "[",
+    "]",
+    "{",
+    "}",
+    "&a ",
+    "*a",
+    "!!int ",
+    "|\n",
+    ">",
+    "\"",
+    "'",
+    "---\n",
+    "...\n",
+    ".inf",
+    "-1e308",
+    "99999999999999999999",
+    "\u{0}",
+    "\u{feff}",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn mutations_of_the_reference_never_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..30, any::<u8>(), 0usize..80), 1..6)
+    ) {
+        let mut bytes = REFERENCE.as_bytes().to_vec();
+        for (at, kind, byte, cut) in edits {
+            let at = at.index(bytes.len());
+            match kind {
+                0..24 => drop(bytes.splice(at..at, PIECES[kind].bytes())),
+                24..27 => bytes[at] = byte,
+                27 => bytes.truncate(at + 1),
+                _ => drop(bytes.drain(at..(at + cut).min(bytes.len() - 1).max(at))),
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if let Err(error) = parse(&text, "m.yaml") {
+            let ConfigError::Invalid(problems) = error else { panic!("{error}") };
+            prop_assert!(!problems.is_empty());
+            let lines = text.split(['\n', '\r']).count();
+            for problem in problems {
+                prop_assert!((1..=lines + 1).contains(&problem.line), "{problem}");
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What the numbers of a stream mean to a person: its level and the words for it. Pure functions.
+
+use std::time::Duration;
+
+use crate::config::{Source, StreamSpec};
+use crate::stats::DropReason;
+
+/// A stream from which nothing comes for this long is silent.
+const SILENCE: Duration = Duration::from_secs(3);
+/// Share of published messages that may be missing before it is said.
+const MISSING: f64 = 0.3;
+
+/// The remedy for large messages that do not arrive.
+const FASTDDS_ADVICE: &str = "Fast DDS drops large messages while the publisher's shared-memory \
+    segment is smaller than two of them: start the publisher with \
+    FASTRTPS_DEFAULT_PROFILES_FILE=config/fastdds.xml (a segment of 16 MB)";
+
+/// Levels of `diagnostic_msgs/msg/DiagnosticStatus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// As it should be.
+    Ok = 0,
+    /// Data is being lost or is late.
+    Warn = 1,
+    /// No tensor can be computed.
+    Error = 2,
+    /// Nothing comes.
+    Stale = 3,
+}
+
+/// A publisher of a stream's topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublisherSeen {
+    /// The node's full name.
+    pub node: String,
+    /// The type it publishes.
+    pub ros_type: String,
+    /// Whether it offers reliable delivery.
+    pub reliable: bool,
+}
+
+/// What was seen of one stream in the last window.
+#[derive(Clone, Debug, Default)]
+pub struct StreamWindow {
+    /// Whether a message ever came.
+    pub ever: bool,
+    /// Time since the newest message, or since the start.
+    pub silence: Duration,
+    /// Messages per second.
+    pub rate_hz: f64,
+    /// Messages dropped in this window.
+    pub dropped: Vec<(DropReason, u64)>,
+    /// Times the middleware's queue was full in this window.
+    pub queue_full: u64,
+    /// Share of steps that were valid; `None` without a step.
+    pub valid_share: Option<f64>,
+    /// Share of published messages that seem lost on the way.
+    pub missing_share: Option<f64>,
+}
+
+/// What is wrong with the way a stream arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing comes.
+    Silent,
+    /// Far less comes than is published.
+    Lossy,
+}
+
+/// Decides whether the arrival of a stream is in trouble.
+pub fn trouble(spec: &StreamSpec, window: &StreamWindow) -> Option<Trouble> {
+    let patience = match spec.expected_rate_hz {
+        Some(rate) if rate > 0.0 => SILENCE.max(Duration::from_secs_f64((3.0 / rate).min(3600.0))),
+        _ => SILENCE,
+    };
+    if window.silence > patience {
+        return Some(Trouble::Silent);
+    }
+    // A slow stream's rate in one window is coarse: three messages of a 1 Hz stream fit none.
+    let few = |expected: f64| expected >= 5.0 && window.rate_hz < (1.0 - MISSING) * expected;
+    let lossy = match spec.expected_rate_hz {
+        Some(expected) => few(expected),
+        None => window.missing_share.is_some_and(|share| share > MISSING),
+    };
+    (window.ever && lossy).then_some(Trouble::Lossy)
+}
+
+/// Level and message of a stream.
+pub fn assess(spec: &StreamSpec, window: &StreamWindow) -> (Level, String) {
+    if trouble(spec, window) == Some(Trouble::Silent) {
+        let seconds = window.silence.as_secs_f64();
+        let since = if window.ever { "" } else { " since the start" };
+        let level = if spec.required { Level::Error } else { Level::Stale };
+        return (level, format!("no message in {seconds:.1} s{since}"));
+    }
+    if !window.ever {
+        return (Level::Ok, "waiting for the first message".to_owned());
+    }
+    let mut words = Vec::new();
+    if trouble(spec, window) == Some(Trouble::Lossy) {
+        words.push(lossy(spec, window));
+    }
+    words
+        .extend(window.dropped.iter().map(|(reason, n)| format!("{n} dropped: {}", reason.name())));
+    if window.queue_full > 0 {
+        words.push(format!("the middleware's queue was full {} times", window.queue_full));
+    }
+    if let Some(valid) = window.valid_share.filter(|share| *share < 1.0) {
+        words.push(format!("{:.1} % of the steps invalid", (1.0 - valid) * 100.0));
+    }
+    match words.is_empty() {
+        true => (Level::Ok, format!("{:.1} Hz", window.rate_hz)),
+        false => (Level::Warn, words.join("; ")),
+    }
+}
+
+fn lossy(spec: &StreamSpec, window: &StreamWindow) -> String {
+    match (spec.expected_rate_hz, window.missing_share) {
+        (Some(expected), _) => format!("{:.1} Hz instead of {expected} Hz", window.rate_hz),
+        (None, share) => {
+            let percent = share.unwrap_or(0.0) * 100.0;
+            format!("{percent:.0} % of the published messages do not arrive")
+        }
+    }
+}
+
+/// Why nothing, or too little, may come from a topic, as far as its publishers tell.
+pub fn explain(
+    trouble: Trouble,
+    spec: &StreamSpec,
+    topic: &str,
+    seen: Option<&[PublisherSeen]>,
+) -> String {
+    let Some(publishers) = seen else { return "publishers not yet known".to_owned() };
+    if publishers.is_empty() {
+        return format!("no publisher on {topic}: is the name right, and its node running?");
+    }
+    let wanted = spec.source.ros_type();
+    let describe = |p: &PublisherSeen| {
+        let reliability = if p.reliable { "reliable" } else { "best_effort" };
+        format!("{} ({}, {reliability})", p.node, p.ros_type)
+    };
+    let list = publishers.iter().map(describe).collect::<Vec<_>>().join(", ");
+    let advice = if publishers.iter().all(|p| p.ros_type != wanted) {
+        format!("the types differ: this stream expects {wanted}")
+    } else if spec.qos.reliable && publishers.iter().all(|p| !p.reliable) {
+        "the quality of service does not match: this stream asks for reliable delivery and the \
+         publisher offers best_effort; give the stream `qos: {reliability: best_effort}`"
+            .to_owned()
+    } else if !matches!(spec.source, Source::Vector(_)) {
+        FASTDDS_ADVICE.to_owned()
+    } else if trouble == Trouble::Silent {
+        "types and quality of service match: it publishes nothing".to_owned()
+    } else {
+        "messages are lost on the way, or the publisher is slower than expected".to_owned()
+    };
+    format!("publishers seen: {list}; {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Fill, Lane, Qos, Strategy, VectorMessage, VectorSpec};
+    use crate::dtype::DType;
+
+    fn stream() -> StreamSpec {
+        let lanes = vec![Lane::Linear; 6];
+        let vector = VectorSpec {
+            message: VectorMessage::WrenchStamped,
+            fields: VectorMessage::WrenchStamped.fields().to_vec(),
+            joints: vec![],
+            lanes,
+        };
+        StreamSpec {
+            name: "wrench".into(),
+            topic: "/wrench".into(),
+            source: Source::Vector(vector),
+            strategy: Strategy::Hold,
+            history_steps: 1,
+            history_step_ns: 1,
+            max_age_ns: 1,
+            max_gap_ns: 1,
+            fill: Fill::Zero,
+            required: false,
+            stamp_offset_ns: 0,
+            dtype: DType::F32,
+            ring_rows: 8,
+            qos: Qos { reliable: true, depth: 10 },
+            frame_id: None,
+            expected_rate_hz: None,
+        }
+    }
+
+    fn healthy() -> StreamWindow {
+        StreamWindow { ever: true, rate_hz: 500.0, valid_share: Some(1.0), ..Default::default() }
+    }
+
+    fn publisher(ros_type: &str, reliable: bool) -> PublisherSeen {
+        PublisherSeen { node: "/driver".into(), ros_type: ros_type.into(), reliable }
+    }
+
+    #[test]
+    fn a_healthy_stream_says_its_rate_and_a_new_one_waits() {
+        assert_eq!(assess(&stream(), &healthy()), (Level::Ok, "500.0 Hz".into()));
+        let (level, message) = assess(&stream(), &StreamWindow::default());
+        assert_eq!((level, message.as_str()), (Level::Ok, "waiting for the first message"));
+    }
+
+    #[test]
+    fn silence_is_stale_and_an_error_where_the_stream_is_required() {
+        let silent = StreamWindow { silence: Duration::from_millis(3200), ..healthy() };
+        assert_eq!(assess(&stream(), &silent), (Level::Stale, "no message in 3.2 s".into()));
+        let required = StreamSpec { required: true, ..stream() };
+        assert_eq!(assess(&required, &silent).0, Level::Error);
+        let slow = StreamSpec { expected_rate_hz: Some(0.1), ..stream() };
+        assert_eq!(trouble(&slow, &silent), None);
+    }
+
+    #[test]
+    fn losses_are_named() {
+        let window = StreamWindow {
+            dropped: vec![(DropReason::Late, 42)],
+            queue_full: 2,
+            valid_share: Some(0.875),
+            ..healthy()
+        };
+        let (level, message) = assess(&stream(), &window);
+        assert_eq!(level, Level::Warn);
+        assert_eq!(
+            message,
+            "42 dropped: late; the middleware's queue was full 2 times; 12.5 % of the steps invalid"
+        );
+    }
+
+    #[test]
+    fn a_stream_far_under_its_rate_is_lossy() {
+        let expecting = StreamSpec { expected_rate_hz: Some(500.0), ..stream() };
+        let window = StreamWindow { rate_hz: 130.0, ..healthy() };
+        assert_eq!(trouble(&expecting, &window), Some(Trouble::Lossy));
+        assert_eq!(assess(&expecting, &window).1, "130.0 Hz instead of 500 Hz");
+        assert_eq!(trouble(&stream(), &window), None);
+        let missing = StreamWindow { missing_share: Some(0.73), ..window };
+        let message = assess(&stream(), &missing).1;
+        assert_eq!(message, "73 % of the published messages do not arrive");
+    }
+
+    #[test]
+    fn the_reason_for_silence_is_found_among_the_publishers() {
+        let explain =
+            |seen: Option<&[PublisherSeen]>| explain(Trouble::Silent, &stream(), "/wrench", seen);
+        assert!(explain(Some(&[])).starts_with("no publisher on /wrench"));
+        let other = explain(Some(&[publisher("geometry_msgs/msg/Wrench", true)]));
+        assert!(other.contains("expects geometry_msgs/msg/WrenchStamped"), "{other}");
+        let offered = publisher("geometry_msgs/msg/WrenchStamped", false);
+        let offered = explain(Some(std::slice::from_ref(&offered)));
+        assert!(offered.contains("/driver (geometry_msgs/msg/WrenchStamped, best_effort)"));
+        assert!(offered.contains("`qos: {reliability: best_effort}`"), "{offered}");
+        let fine = explain(Some(&[publisher("geometry_msgs/msg/WrenchStamped", true)]));
+        assert!(fine.ends_with("it publishes nothing"), "{fine}");
+    }
+}

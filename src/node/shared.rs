@@ -1,0 +1,195 @@
+//! What the threads of the node share.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::arrivals::Arrivals;
+use super::clock::NodeClock;
+use super::error::NodeError;
+use super::health::PublisherSeen;
+use super::inbox::{Inbox, Message};
+use super::latency::Latency;
+use crate::align::NO_AGE;
+use crate::config::{Source, StreamSpec};
+use crate::decode::DecodeError;
+use crate::pipeline::{Pipeline, PushError};
+use crate::stats::{Counter, DropReason};
+use crate::time::Stamp;
+
+/// Messages of a large stream that wait for the encoder: the one to come, and one in reserve for
+/// two streams that arrive together.
+const INBOX_MESSAGES: usize = 2;
+
+/// Everything that more than one thread touches.
+pub struct Shared {
+    /// The streams and the tensor.
+    pub pipeline: Pipeline,
+    /// The node's clock.
+    pub clock: NodeClock,
+    /// Large messages on their way to the encoder.
+    pub inbox: Inbox,
+    /// What the tick thread counts.
+    pub ticks: TickStats,
+    /// By stream index: what the pipeline does not count.
+    pub streams: Vec<StreamState>,
+    /// Set when the threads are to end.
+    stop: AtomicBool,
+    /// Held while a message of the inbox is encoded, and while everything is cleared.
+    encoding: Mutex<()>,
+}
+
+/// Counters of the ticks.
+#[derive(Debug)]
+pub struct TickStats {
+    /// Tensors published.
+    pub published: Counter,
+    /// Ticks without a tensor because a required stream was invalid.
+    pub held_back: Counter,
+    /// The stream that held back the newest of those.
+    pub held_back_by: AtomicUsize,
+    /// Ticks that were due and not served.
+    pub overruns: Counter,
+    /// Times the clock was set.
+    pub clock_jumps: Counter,
+    /// Tensors that the middleware refused.
+    pub publish_failed: Counter,
+    /// The newest tick served.
+    pub newest: AtomicI64,
+    /// From a tick's instant to the return of its publication.
+    pub latency: Latency,
+}
+
+/// State of one stream outside the pipeline.
+#[derive(Debug)]
+pub struct StreamState {
+    /// How messages arrive.
+    pub arrivals: Mutex<Arrivals>,
+    /// Times the middleware's queue was found full, so that it may have dropped messages.
+    pub queue_full: Counter,
+    /// Publishers seen at the last look at the graph; `None` before the first.
+    pub publishers: Mutex<Option<Vec<PublisherSeen>>>,
+    /// Age of the newest step of the last tick \[ns\].
+    pub age_ns: AtomicI64,
+    /// By drop reason: whether it has been logged in detail.
+    explained: [AtomicBool; DropReason::ALL.len()],
+}
+
+/// Locks a mutex over plain values, which a panic elsewhere cannot leave half changed.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// The state at the start.
+    pub fn new(pipeline: Pipeline, clock: NodeClock) -> Self {
+        let start = Instant::now();
+        let state = |_| StreamState {
+            arrivals: Mutex::new(Arrivals::new(start)),
+            queue_full: Counter::default(),
+            publishers: Mutex::new(None),
+            age_ns: AtomicI64::new(NO_AGE),
+            explained: std::array::from_fn(|_| AtomicBool::new(false)),
+        };
+        let streams = pipeline.config().streams.iter().map(state).collect();
+        let ticks = TickStats {
+            published: Counter::default(),
+            held_back: Counter::default(),
+            held_back_by: AtomicUsize::new(0),
+            overruns: Counter::default(),
+            clock_jumps: Counter::default(),
+            publish_failed: Counter::default(),
+            newest: AtomicI64::new(0),
+            latency: Latency::default(),
+        };
+        let (stop, encoding) = (AtomicBool::new(false), Mutex::new(()));
+        let inbox = Inbox::new(INBOX_MESSAGES);
+        Shared { pipeline, clock, inbox, ticks, streams, stop, encoding }
+    }
+
+    /// A stream's configuration.
+    pub fn spec(&self, stream: usize) -> &StreamSpec {
+        &self.pipeline.config().streams[stream]
+    }
+
+    /// Whether the threads are to end.
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Asks the threads to end; each looks at least every 50 ms.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.inbox.close();
+    }
+
+    /// Hands a message on: small ones to the pipeline, large ones to the encoder thread, which
+    /// has milliseconds for them that the spin thread has not.
+    pub fn receive(&self, message: Message) -> Result<(), NodeError> {
+        match self.spec(message.stream).source {
+            Source::Vector(_) => self.push(&message),
+            Source::Image(_) | Source::Cloud(_) => {
+                if let Some(overwritten) = self.inbox.put(message) {
+                    self.pipeline.drop_unseen(overwritten.stream, DropReason::Overload);
+                    let detail = "the encoder could not keep up; the oldest message went";
+                    self.explain(overwritten.stream, DropReason::Overload, detail);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Encodes what comes into the inbox until the node stops.
+    pub fn encode(&self) -> Result<(), NodeError> {
+        while self.inbox.wait() {
+            let _encoding = lock(&self.encoding);
+            // Taken under the lock, so that a message from before a jump of the clock cannot be
+            // pushed after the rings were cleared.
+            if let Some(message) = self.inbox.take() {
+                self.push(&message)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&self, message: &Message) -> Result<(), NodeError> {
+        let Message { stream, bytes, receive } = message;
+        let outcome = self.pipeline.push(*stream, bytes, *receive);
+        let stamp = match outcome {
+            Ok(accepted) => Some(accepted.stamp),
+            Err(PushError::Dropped(DecodeError { reason, detail })) => {
+                self.explain(*stream, reason, &detail);
+                None
+            }
+            Err(PushError::Backend(source)) => {
+                let name = &self.spec(*stream).name;
+                let operation = format!("encode a message of stream '{name}'");
+                return Err(NodeError::Backend { operation, source });
+            }
+        };
+        lock(&self.streams[*stream].arrivals).note(Instant::now(), stamp);
+        Ok(())
+    }
+
+    /// Logs the first drop of each stream and reason; the others are summed up by the monitor.
+    fn explain(&self, stream: usize, reason: DropReason, detail: &str) {
+        if !self.streams[stream].explained[reason as usize].swap(true, Ordering::Relaxed) {
+            let StreamSpec { name, topic, .. } = self.spec(stream);
+            tracing::warn!(
+                "stream '{name}' ({topic}): message dropped, {}: {detail}",
+                reason.name()
+            );
+        }
+    }
+
+    /// Clears everything that came before the clock jumped back.
+    pub fn reset(&self, from: Stamp, to: Stamp) {
+        let _encoding = lock(&self.encoding);
+        while let Some(message) = self.inbox.take() {
+            self.pipeline.drop_unseen(message.stream, DropReason::Late);
+        }
+        self.pipeline.reset();
+        self.ticks.clock_jumps.add(1);
+        tracing::warn!("the clock jumped back from {from} to {to}: all streams start anew");
+    }
+}

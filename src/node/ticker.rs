@@ -1,0 +1,94 @@
+//! The tick thread: serves the newest tick that is due and publishes its tensor.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use r2r::PublisherUntyped;
+
+use super::clock::{NodeClock, Reading};
+use super::error::NodeError;
+use super::schedule::{Schedule, Step, elapsed_ns};
+use super::shared::Shared;
+use crate::message::Frame;
+use crate::pipeline::TickOutcome;
+use crate::time::Stamp;
+
+/// Ticks and publishes until the node stops.
+pub fn run(shared: &Shared, publisher: &PublisherUntyped) -> Result<(), NodeError> {
+    let grid = shared.pipeline.config().grid;
+    let real_time = matches!(shared.clock, NodeClock::System);
+    let mut schedule = Schedule::new(grid, real_time);
+    let mut frame = shared.pipeline.new_frame();
+    let mut before = Stamp::ZERO;
+    while !shared.stopping() {
+        let Some(now) = shared.clock.now() else {
+            shared.clock.wait(None);
+            continue;
+        };
+        match schedule.advance(now) {
+            Step::Wait(until) => shared.clock.wait(Some(until)),
+            Step::Serve { tick, missed } => {
+                shared.ticks.overruns.add(missed);
+                serve(shared, publisher, tick, now, &mut frame)?;
+            }
+            // A simulator's clock has been dealt with where its message arrived.
+            Step::Jumped { back: true } if real_time => shared.reset(before, now.stamp),
+            Step::Jumped { .. } if real_time => {
+                shared.ticks.clock_jumps.add(1);
+                tracing::warn!("the clock was set ahead from {before} to {}", now.stamp);
+            }
+            Step::Jumped { .. } => {}
+        }
+        before = now.stamp;
+    }
+    Ok(())
+}
+
+fn serve(
+    shared: &Shared,
+    publisher: &PublisherUntyped,
+    tick: i64,
+    due: Reading,
+    frame: &mut Frame,
+) -> Result<(), NodeError> {
+    let ticks = &shared.ticks;
+    let outcome = shared.pipeline.tick(tick, frame);
+    let outcome = outcome
+        .map_err(|source| NodeError::Backend { operation: format!("fuse tick {tick}"), source })?;
+    match outcome {
+        TickOutcome::Ready => match publisher.publish_raw(frame.message()) {
+            Ok(()) => {
+                ticks.published.add(1);
+                ticks.latency.record(latency(shared, tick, due));
+            }
+            Err(_) if shared.stopping() => return Ok(()),
+            Err(error) => {
+                if ticks.publish_failed.get() == 0 {
+                    tracing::error!("the middleware refused the tensor of tick {tick}: {error}");
+                }
+                ticks.publish_failed.add(1);
+            }
+        },
+        TickOutcome::HeldBack { stream } => {
+            ticks.held_back_by.store(stream, Ordering::Relaxed);
+            ticks.held_back.add(1);
+        }
+    }
+    ticks.newest.store(tick, Ordering::Relaxed);
+    for (stream, state) in shared.streams.iter().enumerate() {
+        if let Some(age) = frame.ages(stream).last() {
+            state.age_ns.store(*age, Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}
+
+/// Nanoseconds from the tick's instant to now. A simulator's clock stands still while we work, so
+/// there the instant is the arrival of the message that made the tick due.
+fn latency(shared: &Shared, tick: i64, due: Reading) -> i64 {
+    let late = match shared.clock {
+        NodeClock::System => due.stamp.since(shared.pipeline.config().grid.stamp_of(tick)),
+        NodeClock::Sim(_) => 0,
+    };
+    late.saturating_add(elapsed_ns(due.since, Instant::now()))
+}

@@ -1,0 +1,184 @@
+//! What the cameras see: a background that pans and shapes that move before it.
+//!
+//! The background is drawn once; a frame is a copy of its lines, shifted, and a few hundred
+//! spans of one colour.
+
+use super::random::Random;
+use super::wave::Wave;
+use crate::time::Stamp;
+
+/// Bytes of an rgb8 pixel.
+const PIXEL: usize = 3;
+
+/// A shape in an image.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// Centre \[px\], x to the right and y downwards.
+    pub center: [f64; 2],
+    /// Half width and half height \[px\].
+    pub half: [f64; 2],
+    /// Whether it is an ellipse rather than a rectangle.
+    pub round: bool,
+    /// Red, green, blue.
+    pub color: [u8; PIXEL],
+}
+
+/// What is in a frame, besides the pixels of the background.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// Columns by which the background is shifted to the left, from its leftmost place.
+    pub pan_px: usize,
+    /// Drawn in this order.
+    pub shapes: Vec<Shape>,
+}
+
+/// A camera.
+#[derive(Clone, Debug)]
+pub(super) struct Camera {
+    width: usize,
+    height: usize,
+    /// Pixels that the background is wider than a frame.
+    margin: usize,
+    background: Vec<u8>,
+    pan: Wave,
+    shapes: Vec<MovingShape>,
+}
+
+#[derive(Clone, Debug)]
+struct MovingShape {
+    center: [Wave; 2],
+    half: [f64; 2],
+    round: bool,
+    color: [u8; PIXEL],
+}
+
+impl Camera {
+    /// Looks into a room with a chequered floor; two balls and a box move in it.
+    pub(super) fn front(random: &mut Random, width: u32, height: u32) -> Self {
+        let (w, h) = (f64::from(width), f64::from(height));
+        let margin = width as usize / 4;
+        let shapes = vec![
+            MovingShape::random(random, [w, h], [0.07 * h; 2], true, [220, 60, 40]),
+            MovingShape::random(random, [w, h], [0.10 * h; 2], true, [40, 90, 220]),
+            MovingShape::random(random, [w, h], [0.12 * w, 0.06 * h], false, [240, 200, 40]),
+        ];
+        let half = margin as f64 / 2.0;
+        let pan = Wave::random(random, half, &[(half, 0.1, 0.3)]);
+        let horizon = height as usize / 2;
+        let cell = (height as usize / 12).max(1);
+        let background = background(random, width as usize + margin, height as usize, |x, y| {
+            if y < horizon {
+                let shade = (90 * y / horizon) as u8;
+                return [70 + shade, 110 + shade, 150 + shade];
+            }
+            if (x / cell + y / cell) % 2 == 0 { [150, 140, 120] } else { [90, 85, 80] }
+        });
+        let (width, height) = (width as usize, height as usize);
+        Camera { width, height, margin, background, pan, shapes }
+    }
+
+    /// Looks along the tool at a table; a work piece moves on it and two fingers close.
+    pub(super) fn wrist(random: &mut Random, width: u32, height: u32) -> Self {
+        let (w, h) = (f64::from(width), f64::from(height));
+        let piece = MovingShape::random(random, [w, h], [0.11 * h; 2], false, [60, 170, 90]);
+        let opening = Wave::random(random, 0.28 * w, &[(0.12 * w, 0.3, 1.0)]);
+        let finger = |side: f64| MovingShape {
+            center: [opening.mirrored(0.5 * w, side), Wave::constant(0.85 * h)],
+            half: [0.05 * w, 0.25 * h],
+            round: false,
+            color: [50, 50, 60],
+        };
+        let shapes = vec![piece, finger(-1.0), finger(1.0)];
+        let cell = (width as usize / 20).max(1);
+        let background = background(random, width as usize, height as usize, |x, y| {
+            if x % cell < 2 || y % cell < 2 { [120, 90, 60] } else { [190, 160, 120] }
+        });
+        let (width, height) = (width as usize, height as usize);
+        Camera { width, height, margin: 0, background, pan: Wave::constant(0.0), shapes }
+    }
+
+    pub(super) fn view(&self, t: Stamp) -> View {
+        let pan_px = self.pan.value(t).round().clamp(0.0, self.margin as f64) as usize;
+        View { pan_px, shapes: self.shapes.iter().map(|shape| shape.at(t)).collect() }
+    }
+
+    /// Appends the lines of the frame at `t`, rgb8 and without padding.
+    pub(super) fn render(&self, t: Stamp, out: &mut Vec<u8>) {
+        let view = self.view(t);
+        let start = out.len();
+        out.reserve(self.width * self.height * PIXEL);
+        for line in self.background.chunks_exact((self.width + self.margin) * PIXEL) {
+            out.extend_from_slice(&line[view.pan_px * PIXEL..][..self.width * PIXEL]);
+        }
+        let mut line_of_color = vec![0; self.width * PIXEL];
+        for shape in &view.shapes {
+            for pixel in line_of_color.chunks_exact_mut(PIXEL) {
+                pixel.copy_from_slice(&shape.color);
+            }
+            self.draw(shape, &line_of_color, &mut out[start..]);
+        }
+    }
+
+    /// A pixel belongs to a shape if its centre does.
+    fn draw(&self, shape: &Shape, line_of_color: &[u8], frame: &mut [u8]) {
+        let [cx, cy] = shape.center;
+        let [half_x, half_y] = shape.half;
+        for y in pixels(cy - half_y, cy + half_y, self.height) {
+            let up = (y as f64 + 0.5 - cy) / half_y;
+            let share = if shape.round { (1.0 - up * up).max(0.0).sqrt() } else { 1.0 };
+            let span = pixels(cx - share * half_x, cx + share * half_x, self.width);
+            let bytes = span.len() * PIXEL;
+            let first = (y * self.width + span.start) * PIXEL;
+            frame[first..first + bytes].copy_from_slice(&line_of_color[..bytes]);
+        }
+    }
+}
+
+/// The pixels of `0..len` whose centres lie in `low..high`.
+fn pixels(low: f64, high: f64, len: usize) -> std::ops::Range<usize> {
+    let index = |edge: f64| (edge - 0.5).ceil().clamp(0.0, len as f64) as usize;
+    index(low)..index(high).max(index(low))
+}
+
+/// Draws `color(x, y)` with some noise, since flat areas would hide errors of a resize.
+fn background(
+    random: &mut Random,
+    width: usize,
+    height: usize,
+    color: impl Fn(usize, usize) -> [u8; PIXEL],
+) -> Vec<u8> {
+    let mut pixels = Vec::with_capacity(width * height * PIXEL);
+    for y in 0..height {
+        for x in 0..width {
+            let noise = (random.bits() % 16) as u8;
+            pixels.extend(color(x, y).map(|channel| channel.saturating_sub(noise)));
+        }
+    }
+    pixels
+}
+
+impl MovingShape {
+    /// Moves about the middle of the frame without leaving it.
+    fn random(
+        random: &mut Random,
+        size: [f64; 2],
+        half: [f64; 2],
+        round: bool,
+        color: [u8; PIXEL],
+    ) -> Self {
+        let mut along = |axis: usize| {
+            let reach = 0.5 * size[axis] - half[axis];
+            Wave::random(
+                random,
+                0.5 * size[axis],
+                &[(0.7 * reach, 0.1, 0.4), (0.3 * reach, 0.4, 1.0)],
+            )
+        };
+        MovingShape { center: [along(0), along(1)], half, round, color }
+    }
+
+    fn at(&self, t: Stamp) -> Shape {
+        let center = self.center.each_ref().map(|wave| wave.value(t));
+        Shape { center, half: self.half, round: self.round, color: self.color }
+    }
+}

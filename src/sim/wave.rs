@@ -1,0 +1,142 @@
+//! Sums of sines with whole-nanosecond periods, and bounds of what is computed from them.
+
+use super::random::Random;
+use crate::time::{NANOS_PER_S, Stamp};
+use std::f64::consts::TAU;
+use std::ops::{Add, Mul, Neg, Sub};
+
+/// `amplitude * sin(tau * t / period + phase)`
+#[derive(Clone, Copy, Debug)]
+struct Sine {
+    amplitude: f64,
+    period_ns: i64,
+    phase: f64,
+}
+
+impl Sine {
+    /// Angular frequency \[rad/s\].
+    fn omega(&self) -> f64 {
+        TAU * NANOS_PER_S as f64 / self.period_ns as f64
+    }
+}
+
+/// A signal: an offset and sines.
+///
+/// The stamp is reduced modulo each period in integers, so a stamp of this century is as precise
+/// as one near zero.
+#[derive(Clone, Debug)]
+pub struct Wave {
+    offset: f64,
+    sines: Vec<Sine>,
+}
+
+impl Wave {
+    /// A signal that does not change.
+    pub(super) fn constant(offset: f64) -> Self {
+        Wave { offset, sines: Vec::new() }
+    }
+
+    /// One sine per part, of the given amplitude, with a frequency drawn from `low..high` \[Hz\]
+    /// and any phase.
+    pub(super) fn random(random: &mut Random, offset: f64, parts: &[(f64, f64, f64)]) -> Self {
+        let sine = |&(amplitude, low, high): &(f64, f64, f64)| {
+            let period_ns = (NANOS_PER_S as f64 / random.between(low, high)).round() as i64;
+            Sine { amplitude, period_ns, phase: random.between(0.0, TAU) }
+        };
+        Wave { offset, sines: parts.iter().map(sine).collect() }
+    }
+
+    /// `middle + side * self`
+    pub(super) fn mirrored(&self, middle: f64, side: f64) -> Self {
+        let mut wave = self.clone();
+        wave.offset = middle + side * wave.offset;
+        for sine in &mut wave.sines {
+            sine.amplitude *= side;
+        }
+        wave
+    }
+
+    /// Value, first and second derivative by time in seconds.
+    pub fn jet(&self, t: Stamp) -> [f64; 3] {
+        let mut jet = [self.offset, 0.0, 0.0];
+        for sine in &self.sines {
+            let past = t.nanos().rem_euclid(sine.period_ns) as f64;
+            let (s, c) = (TAU * (past / sine.period_ns as f64) + sine.phase).sin_cos();
+            let omega = sine.omega();
+            jet[0] += sine.amplitude * s;
+            jet[1] += sine.amplitude * omega * c;
+            jet[2] -= sine.amplitude * omega * omega * s;
+        }
+        jet
+    }
+
+    /// The value alone.
+    pub fn value(&self, t: Stamp) -> f64 {
+        self.jet(t)[0]
+    }
+
+    /// Greatest magnitude of the derivative of the given order (0: the value).
+    pub fn bound(&self, order: i32) -> f64 {
+        let offset = if order == 0 { self.offset.abs() } else { 0.0 };
+        let size = |sine: &Sine| sine.amplitude.abs() * sine.omega().powi(order);
+        offset + self.sines.iter().map(size).sum::<f64>()
+    }
+
+    /// Bounds of the derivative of the given order and of its own two derivatives.
+    pub(super) fn bounds(&self, order: i32) -> Bound {
+        Bound([0, 1, 2].map(|more| self.bound(order + more)))
+    }
+}
+
+/// Greatest magnitudes of a signal and of its first and second derivative. Sums and products of
+/// bounds bound the sums and products of the signals (triangle inequality and product rule).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound(pub(super) [f64; 3]);
+
+impl Bound {
+    /// Of the sine or cosine of a signal with these bounds: `(sin f)'' = f'' cos f - f'^2 sin f`.
+    pub(super) fn of_trigonometric(self) -> Bound {
+        let [_, rate, acceleration] = self.0;
+        Bound([1.0, rate, acceleration + rate * rate])
+    }
+}
+
+impl Add for Bound {
+    type Output = Bound;
+    fn add(self, other: Bound) -> Bound {
+        Bound([0, 1, 2].map(|i| self.0[i] + other.0[i]))
+    }
+}
+
+impl Sub for Bound {
+    type Output = Bound;
+    #[allow(clippy::suspicious_arithmetic_impl)] // the magnitude of a difference
+    fn sub(self, other: Bound) -> Bound {
+        self + other
+    }
+}
+
+impl Neg for Bound {
+    type Output = Bound;
+    fn neg(self) -> Bound {
+        self
+    }
+}
+
+impl Mul for Bound {
+    type Output = Bound;
+    #[allow(clippy::suspicious_arithmetic_impl)] // the product rule
+    fn mul(self, other: Bound) -> Bound {
+        let ([f0, f1, f2], [g0, g1, g2]) = (self.0, other.0);
+        Bound([f0 * g0, f1 * g0 + f0 * g1, f2 * g0 + 2.0 * f1 * g1 + f0 * g2])
+    }
+}
+
+/// What the formulas of [`super::motion`] need: they are written once, and evaluated with `f64`
+/// for values and with [`Bound`] for bounds.
+pub(super) trait Number:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
+{
+}
+impl Number for f64 {}
+impl Number for Bound {}

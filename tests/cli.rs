@@ -1,0 +1,102 @@
+//! The command line as a user meets it: output, errors and exit codes.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn robocache(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_robocache"))
+        .args(args)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn check_prints_a_table() {
+    let output = robocache(&["check", "config/robocache.yaml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty());
+    let table = text(&output.stdout);
+    let columns = |name: &str| -> Vec<String> {
+        let line = table.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split("  ").map(|cell| cell.trim().to_owned()).filter(|c| !c.is_empty()).collect()
+    };
+    let head = ["segment", "type", "topic", "strategy", "shape", "dtype", "bytes", "offset"];
+    assert_eq!(columns("segment")[..8], head);
+    assert_eq!(
+        columns("joints"),
+        [
+            "joints",
+            "sensor_msgs/msg/JointState",
+            "/joint_states",
+            "linear",
+            "[16, 28]",
+            "f32",
+            "1792",
+            "1126400",
+            "1024 (114.8 kB)",
+            "tick - 170 ms to tick - 20 ms, 10 ms apart",
+        ]
+    );
+    assert_eq!(columns("lidar")[4..8], ["[1, 2, 32, 64, 64]", "bf16", "524288", "602112"]);
+    assert!(table.contains("1128640 bytes per tick, 112.9 MB/s"), "{table}");
+}
+
+#[test]
+fn check_prints_json() {
+    let output = robocache(&["check", "--json", "config/robocache.yaml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["bytes_per_tick"], 1_128_640);
+    assert_eq!(report["period_ns"], 10_000_000);
+    let joints = &report["segments"][3];
+    assert_eq!(joints["name"], "joints");
+    assert_eq!(joints["type"], "sensor_msgs/msg/JointState");
+    assert_eq!(joints["shape"], serde_json::json!([16, 28]));
+    assert_eq!(joints["byte_offset"], 1_126_400);
+    let targets = joints["targets_ns"].as_array().unwrap();
+    assert_eq!(
+        (targets.len(), &targets[0], &targets[15]),
+        (16, &(-170_000_000).into(), &(-20_000_000).into())
+    );
+}
+
+#[test]
+fn check_prints_all_errors_and_fails() {
+    let file = "tests/configs/bad/several.yaml";
+    let output = robocache(&["check", file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    let announced =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+    let expected: Vec<_> = announced
+        .lines()
+        .map_while(|line| line.strip_prefix("# expect: "))
+        .map(|line| format!("tests/configs/bad/{line}\n"))
+        .collect();
+    assert!(expected.len() > 1);
+    assert_eq!(text(&output.stderr), expected.concat());
+}
+
+#[test]
+fn a_missing_file_and_a_wrong_command_line_differ() {
+    let missing = robocache(&["check", "no_such.yaml"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).starts_with("no_such.yaml: expected a readable configuration"));
+    assert_eq!(robocache(&["check"]).status.code(), Some(2));
+    assert_eq!(robocache(&["chekc"]).status.code(), Some(2));
+}
+
+#[test]
+fn help_explains_the_command_and_its_exit_codes() {
+    let help = robocache(&["check", "--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    let help = text(&help.stdout);
+    for word in ["--json", "Exit code", "config/robocache.yaml"] {
+        assert!(help.contains(word), "{word} is missing:\n{help}");
+    }
+}

@@ -1,0 +1,45 @@
+//! What the tests of the pipeline share.
+#![allow(dead_code)] // every test program uses its own part
+
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use robocache::backend::cpu::CpuBackend;
+use robocache::cdr::Writer;
+use robocache::config;
+use robocache::dtype::DType;
+use robocache::layout::Layout;
+use robocache::message::Frame;
+use robocache::pipeline::Pipeline;
+use robocache::time::Stamp;
+
+/// A pipeline on the CPU backend for a configuration that is known to be good.
+pub fn pipeline(yaml: &str) -> Pipeline {
+    let config = config::parse(yaml, "test.yaml").unwrap_or_else(|error| panic!("{error}\n{yaml}"));
+    let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
+    Pipeline::new(config, Arc::new(backend))
+}
+
+/// A serialized `sensor_msgs/JointState` with positions only.
+pub fn joint_state(stamp: Stamp, names: &[&str], position: &[f64]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.header(stamp, "base_link");
+    writer.u32(names.len() as u32);
+    names.iter().for_each(|name| writer.string(name));
+    writer.f64_sequence(position);
+    writer.f64_sequence(&[]);
+    writer.f64_sequence(&[]);
+    writer.finish()
+}
+
+/// The values of a stream's segment, all history steps, whatever their type.
+pub fn values(pipeline: &Pipeline, frame: &Frame, stream: usize) -> Vec<f32> {
+    let segment = &pipeline.layout().segments()[stream];
+    let bytes = &frame.data()[segment.byte_offset..segment.byte_offset + segment.byte_len];
+    let halves = || bytes.as_chunks::<2>().0.iter().map(|b| u16::from_le_bytes(*b));
+    match segment.dtype {
+        DType::F32 => bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+        DType::F16 => halves().map(|bits| f16::from_bits(bits).to_f32()).collect(),
+        DType::Bf16 => halves().map(|bits| bf16::from_bits(bits).to_f32()).collect(),
+    }
+}

@@ -1,0 +1,315 @@
+//! Clouds from serialized bytes to rows, against a plain reference in arbitrary precision.
+
+#[path = "voxelize/support.rs"]
+mod support;
+
+use proptest::prelude::*;
+use robocache::backend::EncodeReport;
+use robocache::backend::cpu::voxelize::{MAX_POINTS, Voxelizer};
+use robocache::config::{CloudSpec, Grid, Reduction};
+use robocache::decode::cloud::{self, CloudView, FieldAt, FieldType};
+use robocache::dtype::DType;
+use robocache::stats::DropReason;
+use support::{Cloud, Layout, encode, fresh, message, reference, spec};
+
+#[test]
+fn a_cloud_by_hand() {
+    let mut spec = spec(["count", "mean:i", "max:i", "occupancy", "mean:z"]);
+    spec.grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [3, 2, 2] };
+    spec.t_base_lidar = [[1.0, 0.0, 0.0, 0.5], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+    let points = [[0.0, 0.0, 0.25, 1.0], [0.4, 0.9, 0.75, 2.0], [2.0, 1.5, 1.5, -7.0]];
+    let cloud = Cloud::of(&points);
+    let (row, report) = fresh(&message(&cloud, &Layout::plain()), &spec, DType::F32).unwrap();
+    assert_eq!(report, EncodeReport::default());
+    let mut expected = vec![0f32; 5 * 12];
+    let last = 11; // z 1, y 1, x 2
+    for (channel, (first_value, last_value)) in
+        [(2.0, 1.0), (1.5, -7.0), (2.0, -7.0), (1.0, 1.0), (0.5, 1.5)].into_iter().enumerate()
+    {
+        expected[channel * 12] = first_value;
+        expected[channel * 12 + last] = last_value;
+    }
+    let found: Vec<f32> =
+        row.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn points_on_a_face_belong_to_the_upper_voxel() {
+    let mut spec = spec(["count"]);
+    spec.grid = Grid { origin_m: [-1.0, -1.0, -1.0], size_m: 0.5, shape: [4, 4, 4] };
+    let below_one = 1.0 - 2f32.powi(-22); // its distance to the origin is exact
+    let below_origin = f32::from_bits((-1.0f32).to_bits() + 1);
+    for (x, expected) in [
+        (-1.0, Some(0)),
+        (below_origin, None),
+        (-0.5, Some(1)),
+        (0.0, Some(2)),
+        (-0.0, Some(2)),
+        (0.5, Some(3)),
+        (below_one, Some(3)),
+        (1.0, None),
+    ] {
+        let cloud = Cloud::of(&[[x, -1.0, -1.0, 0.0]]);
+        let (row, report) = fresh(&message(&cloud, &Layout::plain()), &spec, DType::F32).unwrap();
+        let found = row.chunks_exact(4).position(|bytes| bytes != [0; 4]);
+        assert_eq!(found, expected, "x = {x}");
+        assert_eq!(report.points_outside, u64::from(expected.is_none()), "x = {x}");
+    }
+}
+
+#[test]
+fn an_empty_cloud_is_an_empty_grid_whatever_height_it_declares() {
+    let spec = spec(["count", "mean:i"]);
+    for (width, height) in [(0, 0), (0, 1), (0, u32::MAX), (7, 0)] {
+        let mut layout = Layout::plain();
+        (layout.width, layout.height) = (Some(width), Some(height));
+        let bytes = message(&Cloud::of(&[]), &layout);
+        let (row, report) = fresh(&bytes, &spec, DType::F32).unwrap();
+        assert!(row.iter().all(|byte| *byte == 0));
+        assert_eq!(report, EncodeReport::default());
+    }
+}
+
+#[test]
+fn each_dropped_point_is_counted_once_under_the_first_rule_that_drops_it() {
+    let spec = spec(["count", "mean:i", "max:i"]);
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let cloud = Cloud::of_f64(&[
+        [0.1, 0.1, 0.1, 1.0],
+        [nan, 0.1, 0.1, 1.0],
+        [0.1, -inf, 0.1, nan],
+        [0.1, 0.1, 0.1, nan],
+        [99.0, 0.1, 0.1, inf],
+        [1e39, 0.1, 0.1, 1.0], // rounds to an infinite f32
+        [99.0, 0.1, 0.1, 2e6],
+        [0.1, 3e38, 3e38, 1.0], // overflows in the transform
+        [0.1, 0.1, 0.1, 1_048_576.0],
+        [0.1, 0.1, 0.1, -1_048_576.1],
+        [0.1, 0.1, 0.1, 3e38],
+    ]);
+    let mut layout = Layout::plain();
+    layout.kinds = [FieldType::Float64; 4];
+    layout.point_step = 40;
+    layout.offsets = [0, 8, 16, 24];
+    let mut rotated = spec.clone();
+    rotated.t_base_lidar[1] = [0.0, 1.0, 1.0, 0.0];
+    let (row, report) = fresh(&message(&cloud, &layout), &rotated, DType::F32).unwrap();
+    let expected = EncodeReport { points_non_finite: 5, points_out_of_range: 2, points_outside: 2 };
+    assert_eq!(report, expected);
+    assert_eq!(Some((row, report)), reference(&cloud, &layout, &rotated, DType::F32));
+}
+
+#[test]
+fn max_does_not_look_at_the_fixed_point_range_and_has_one_zero() {
+    let spec = spec(["max:i"]);
+    let one = |value: f32| {
+        let cloud = Cloud::of(&[[0.1, 0.1, 0.1, value]]);
+        fresh(&message(&cloud, &Layout::plain()), &spec, DType::F32).unwrap()
+    };
+    assert_eq!(one(-0.0), one(0.0));
+    let (row, report) = one(3e38);
+    assert_eq!(report, EncodeReport::default());
+    assert!(row.chunks_exact(4).any(|bytes| bytes == 3e38f32.to_le_bytes()));
+}
+
+#[test]
+fn sums_do_not_overflow_at_the_bounds() {
+    let spec = spec(["mean:i", "count"]);
+    let points = vec![[0.1, 0.1, 0.1, 1_048_576.0]; MAX_POINTS as usize];
+    let mut layout = Layout::plain();
+    layout.point_step = 16;
+    let cloud = Cloud::of(&points);
+    let (row, _) = fresh(&message(&cloud, &layout), &spec, DType::F32).unwrap();
+    let occupied = row.chunks_exact(4).filter(|bytes| *bytes != [0; 4]);
+    let values: Vec<f32> =
+        occupied.map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect();
+    assert_eq!(values, [1_048_576.0, MAX_POINTS as f32]);
+}
+
+#[test]
+fn a_cloud_of_too_many_points_is_dropped_and_leaves_the_slot_clear() {
+    let spec = spec(["count"]);
+    let mut voxelizer = Voxelizer::new(&spec, DType::F32, 1);
+    let mut row = vec![0; voxelizer.row_bytes()];
+    let good = message(&Cloud::of(&[[0.1, 0.1, 0.1, 0.0]]), &Layout::plain());
+    encode(&mut voxelizer, &good, &spec, 0, &mut row).unwrap();
+    assert!(row.iter().any(|byte| *byte != 0));
+    let field = |offset| FieldAt { offset, kind: FieldType::Float32 };
+    let view = CloudView {
+        width: MAX_POINTS as usize + 1,
+        height: 1,
+        point_step: 12,
+        row_step: 12 * (MAX_POINTS as usize + 1),
+        big_endian: false,
+        fields: &[field(0), field(4), field(8)],
+        data: &[],
+    };
+    let error = voxelizer.encode(&view, 0, &mut row).unwrap_err();
+    assert_eq!(error.reason, DropReason::OutOfRange);
+    assert_eq!(error.detail, "points: expected at most 4194304, found 4194305");
+    assert!(row.iter().all(|byte| *byte == 0));
+    let other = CloudView { fields: &[], ..view };
+    assert_eq!(voxelizer.encode(&other, 0, &mut row).unwrap_err().reason, DropReason::MissingField);
+}
+
+#[test]
+fn what_f16_cannot_hold_drops_the_cloud_and_leaves_the_slot_clear_and_usable() {
+    let in_one = |values: &[f32]| -> Vec<[f32; 4]> {
+        values.iter().map(|value| [0.1, 0.1, 0.1, *value]).collect()
+    };
+    let (fits, beyond) = (in_one(&[65_519.0, 65_519.0]), in_one(&[65_520.0]));
+    let crowd = vec![[0.1, 0.1, 0.1, 1.0]; 65_520];
+    let huge = in_one(&[f32::MAX]);
+    for (dtype, channels, bad) in [
+        (DType::F16, ["count", "mean:i"], &beyond),
+        (DType::F16, ["count", "max:i"], &beyond),
+        (DType::F16, ["occupancy", "count"], &crowd),
+        (DType::Bf16, ["count", "max:i"], &huge),
+    ] {
+        let spec = spec(channels);
+        let mut voxelizer = Voxelizer::new(&spec, dtype, 2);
+        let mut row = vec![0; voxelizer.row_bytes()];
+        let message = |points: &[[f32; 4]]| message(&Cloud::of(points), &Layout::plain());
+        encode(&mut voxelizer, &message(&fits), &spec, 1, &mut row).unwrap();
+        let error = encode(&mut voxelizer, &message(bad), &spec, 1, &mut row).unwrap_err();
+        assert_eq!(error.reason, DropReason::OutOfRange, "{channels:?}");
+        assert!(error.detail.contains(dtype.name()), "{}", error.detail);
+        assert!(row.iter().all(|byte| *byte == 0), "{channels:?}");
+        encode(&mut voxelizer, &message(&fits), &spec, 1, &mut row).unwrap();
+        assert_eq!(row, fresh(&message(&fits), &spec, dtype).unwrap().0);
+    }
+}
+
+#[test]
+fn numpy_agrees() {
+    let golden: serde_json::Value =
+        serde_json::from_str(include_str!("golden/voxel_golden.json")).unwrap();
+    let bits = |value: &serde_json::Value| f32::from_bits(value.as_u64().unwrap() as u32);
+    let floats = |value: &serde_json::Value| -> Vec<f32> {
+        value.as_array().unwrap().iter().map(bits).collect()
+    };
+    let mut spec = spec(["count", "mean:i", "max:i", "mean:x", "max:z"]);
+    let shape = golden["shape"].as_array().unwrap();
+    spec.grid = Grid {
+        origin_m: floats(&golden["origin"]).try_into().unwrap(),
+        size_m: bits(&golden["size"]),
+        shape: std::array::from_fn(|axis| shape[axis].as_u64().unwrap() as usize),
+    };
+    let transform = floats(&golden["transform"]);
+    spec.t_base_lidar = std::array::from_fn(|r| std::array::from_fn(|c| transform[4 * r + c]));
+    let points: Vec<[f32; 4]> =
+        floats(&golden["points"]).chunks_exact(4).map(|p| p.try_into().unwrap()).collect();
+    let bytes = message(&Cloud::of(&points), &Layout::plain());
+    let (row, report) = fresh(&bytes, &spec, DType::F32).unwrap();
+    assert_eq!(report.points_outside, golden["outside"].as_u64().unwrap());
+    assert_eq!(report.points_non_finite, golden["non_finite"].as_u64().unwrap());
+    let volume: usize = spec.grid.shape.iter().product();
+    let mut expected = vec![0u8; row.len()];
+    for voxel in golden["voxels"].as_array().unwrap() {
+        let at = voxel[0].as_u64().unwrap() as usize;
+        for channel in 0..5 {
+            let value = bits(&voxel[1 + channel]);
+            expected[4 * (channel * volume + at)..][..4].copy_from_slice(&value.to_le_bytes());
+        }
+    }
+    assert!(golden["voxels"].as_array().unwrap().len() > 20);
+    assert_eq!(row, expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_cloud_in_any_layout_gives_the_reference(
+        (cloud, layout) in support::any_cloud(),
+        spec in support::any_spec(),
+        dtype in support::any_dtype(),
+    ) {
+        match (fresh(&message(&cloud, &layout), &spec, dtype), reference(&cloud, &layout, &spec, dtype)) {
+            (Ok((row, report)), Some((expected, expected_report))) => {
+                prop_assert_eq!(report, expected_report);
+                prop_assert!(row == expected, "rows differ");
+            }
+            (Err(error), None) => prop_assert_eq!(error.reason, DropReason::OutOfRange),
+            (found, _) => prop_assert!(false, "only one of the two is an error: {:?}", found.err()),
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_points_does_not_matter(
+        (mut cloud, layout) in support::any_cloud(),
+        spec in support::any_spec(),
+        turn in 0usize..2000,
+    ) {
+        let before = fresh(&message(&cloud, &layout), &spec, DType::F32).unwrap();
+        let len = cloud.points.len().max(1);
+        cloud.points.reverse();
+        cloud.points.rotate_left(turn % len);
+        prop_assert_eq!(fresh(&message(&cloud, &layout), &spec, DType::F32).unwrap(), before);
+    }
+
+    #[test]
+    fn a_slot_keeps_nothing_of_what_it_held(
+        clouds in prop::collection::vec((support::any_cloud(), 0usize..3), 1..12),
+        spec in support::any_spec(),
+        dtype in support::any_dtype(),
+    ) {
+        let mut voxelizer = Voxelizer::new(&spec, dtype, 3);
+        let mut rows = vec![vec![0; voxelizer.row_bytes()]; 3];
+        for ((cloud, layout), slot) in clouds {
+            let bytes = message(&cloud, &layout);
+            let found = encode(&mut voxelizer, &bytes, &spec, slot, &mut rows[slot]);
+            let zeros = vec![0; rows[slot].len()];
+            let (expected, expected_report) = match fresh(&bytes, &spec, dtype) {
+                Ok((row, report)) => (row, Ok(report)),
+                Err(error) => (zeros, Err(error)),
+            };
+            prop_assert_eq!(found, expected_report);
+            prop_assert!(rows[slot] == expected, "rows differ");
+            let volume: usize = spec.grid.shape.iter().product();
+            prop_assert!(voxelizer.occupied(slot) <= volume.min(cloud.points.len()));
+        }
+    }
+
+    #[test]
+    fn damaged_messages_never_panic(
+        (cloud, layout) in support::any_cloud(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+        header_only in any::<bool>(),
+    ) {
+        let spec = spec(["count", "mean:i", "max:i"]);
+        let mut bytes = message(&cloud, &layout);
+        let range = if header_only { 160.min(bytes.len()) } else { bytes.len() };
+        bytes[at.index(range)] = byte;
+        if let Err(error) = fresh(&bytes, &spec, DType::F32) {
+            prop_assert!(!error.detail.is_empty());
+        }
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let spec: CloudSpec = spec(["mean:i"]);
+        prop_assert!(cloud::decode(&bytes, &spec, &mut Vec::new()).is_err());
+    }
+}
+
+#[test]
+fn a_message_cut_short_anywhere_is_malformed() {
+    let spec = spec(["count", "mean:i"]);
+    let points = [[0.1, 0.2, 0.3, 4.0], [0.5, 0.6, 0.7, 8.0]];
+    let bytes = message(&Cloud::of(&points), &Layout::plain());
+    for len in 0..bytes.len() {
+        let error = cloud::decode(&bytes[..len], &spec, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.reason, DropReason::Malformed, "{len} bytes: {error}");
+    }
+    assert!(cloud::decode(&bytes, &spec, &mut Vec::new()).is_ok());
+}
+
+#[test]
+fn an_axis_as_feature_takes_no_extra_field() {
+    let spec = spec(["max:z", "mean:i", "max:i", "mean:x"]);
+    assert_eq!(cloud::extra_fields(&spec).collect::<Vec<_>>(), ["i"]);
+    assert_eq!(spec.channels[0], Reduction::Max("z".into()));
+}

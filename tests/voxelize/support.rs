@@ -1,0 +1,363 @@
+//! Clouds in every layout, and what their rows must be: slow, in 128-bit integers, on hash maps.
+
+use half::{bf16, f16};
+use proptest::prelude::*;
+use robocache::backend::EncodeReport;
+use robocache::backend::cpu::voxelize::Voxelizer;
+use robocache::cdr::Writer;
+use robocache::config::{CloudSpec, Grid, Reduction};
+use robocache::decode::DecodeError;
+use robocache::decode::cloud::{self, FieldType};
+use robocache::dtype::DType;
+use robocache::time::Stamp;
+use std::collections::BTreeMap;
+
+const KINDS: [FieldType; 8] = [
+    FieldType::Int8,
+    FieldType::Uint8,
+    FieldType::Int16,
+    FieldType::Uint16,
+    FieldType::Int32,
+    FieldType::Uint32,
+    FieldType::Float32,
+    FieldType::Float64,
+];
+
+/// Points as x, y, z and the field `i`, before they take the types of a layout.
+#[derive(Clone, Debug)]
+pub struct Cloud {
+    pub points: Vec<[f64; 4]>,
+}
+
+impl Cloud {
+    pub fn of(points: &[[f32; 4]]) -> Self {
+        Cloud { points: points.iter().map(|point| point.map(f64::from)).collect() }
+    }
+
+    pub fn of_f64(points: &[[f64; 4]]) -> Self {
+        Cloud { points: points.to_vec() }
+    }
+}
+
+/// How a cloud is serialized.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    pub offsets: [usize; 4],
+    pub kinds: [FieldType; 4],
+    /// In which order the fields are declared.
+    pub declared: [usize; 4],
+    pub point_step: usize,
+    pub row_padding: usize,
+    /// Height of the cloud, if that divides the number of points; else 1.
+    pub rows: usize,
+    pub big_endian: bool,
+    /// Declared instead of the cloud's own.
+    pub width: Option<u32>,
+    pub height: Option<u32>,
+}
+
+impl Layout {
+    /// As most drivers do: float32, little-endian, one row.
+    pub fn plain() -> Self {
+        Layout {
+            offsets: [0, 4, 8, 12],
+            kinds: [FieldType::Float32; 4],
+            declared: [0, 1, 2, 3],
+            point_step: 20,
+            row_padding: 0,
+            rows: 1,
+            big_endian: false,
+            width: None,
+            height: None,
+        }
+    }
+}
+
+/// `value` as a field of `kind`: little-endian bytes, and the number that these stand for.
+fn typed(value: f64, kind: FieldType) -> (Vec<u8>, f64) {
+    macro_rules! as_type {
+        ($type:ty) => {
+            ((value as $type).to_le_bytes().to_vec(), (value as $type) as f64)
+        };
+    }
+    match kind {
+        FieldType::Int8 => as_type!(i8),
+        FieldType::Uint8 => as_type!(u8),
+        FieldType::Int16 => as_type!(i16),
+        FieldType::Uint16 => as_type!(u16),
+        FieldType::Int32 => as_type!(i32),
+        FieldType::Uint32 => as_type!(u32),
+        FieldType::Float32 => as_type!(f32),
+        FieldType::Float64 => as_type!(f64),
+    }
+}
+
+/// The cloud as a serialized PointCloud2, with noise between the fields.
+pub fn message(cloud: &Cloud, layout: &Layout) -> Vec<u8> {
+    let count = cloud.points.len();
+    let height = if count % layout.rows == 0 { layout.rows } else { 1 };
+    let width = count / height;
+    let row_step = width * layout.point_step + layout.row_padding;
+    let mut data = vec![0xA5u8; row_step * height];
+    for (at, point) in cloud.points.iter().enumerate() {
+        let start = at / width * row_step + at % width * layout.point_step;
+        for ((value, kind), offset) in point.iter().zip(layout.kinds).zip(layout.offsets) {
+            let mut bytes = typed(*value, kind).0;
+            if layout.big_endian {
+                bytes.reverse();
+            }
+            data[start + offset..][..bytes.len()].copy_from_slice(&bytes);
+        }
+    }
+    let mut writer = Writer::new();
+    writer.header(Stamp::from_nanos(1_795_000_000_000_000_001), "lidar");
+    writer.u32(layout.height.unwrap_or(height as u32));
+    writer.u32(layout.width.unwrap_or(width as u32));
+    writer.u32(5);
+    let mut field = |name: &str, offset: u32, datatype: u8, count: u32| {
+        writer.string(name);
+        writer.u32(offset);
+        writer.u8(datatype);
+        writer.u32(count);
+    };
+    field("unused, and of no known type", u32::MAX, 99, 3);
+    for at in layout.declared {
+        let code = 1 + KINDS.iter().position(|kind| *kind == layout.kinds[at]).unwrap() as u8;
+        field(["x", "y", "z", "i"][at], layout.offsets[at] as u32, code, (at % 2) as u32);
+    }
+    writer.u8(layout.big_endian.into());
+    writer.u32(layout.point_step as u32);
+    let declared_width = layout.width.unwrap_or(0) as usize;
+    writer.u32(row_step.max(declared_width * layout.point_step) as u32);
+    writer.bytes(&data);
+    writer.u8(1);
+    writer.finish()
+}
+
+/// A grid of 8 x 8 x 4 voxels of half a metre around the origin, with channels such as `mean:i`.
+pub fn spec<const N: usize>(channels: [&str; N]) -> CloudSpec {
+    let channel = |text: &str| match text.split_once(':') {
+        Some(("mean", name)) => Reduction::Mean(name.into()),
+        Some(("max", name)) => Reduction::Max(name.into()),
+        _ if text == "count" => Reduction::Count,
+        _ if text == "occupancy" => Reduction::Occupancy,
+        _ => panic!("no such channel: {text}"),
+    };
+    CloudSpec {
+        grid: Grid { origin_m: [-2.0, -2.0, -1.0], size_m: 0.5, shape: [8, 8, 4] },
+        t_base_lidar: [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]],
+        channels: channels.map(channel).to_vec(),
+    }
+}
+
+/// Decodes and encodes.
+pub fn encode(
+    voxelizer: &mut Voxelizer,
+    message: &[u8],
+    spec: &CloudSpec,
+    slot: usize,
+    row: &mut [u8],
+) -> Result<EncodeReport, DecodeError> {
+    let mut scratch = Vec::new();
+    let (_, view) = cloud::decode(message, spec, &mut scratch)?;
+    voxelizer.encode(&view, slot, row)
+}
+
+/// The same with a new voxelizer and a row of zeros, which an error must leave behind.
+pub fn fresh(
+    message: &[u8],
+    spec: &CloudSpec,
+    dtype: DType,
+) -> Result<(Vec<u8>, EncodeReport), DecodeError> {
+    let mut voxelizer = Voxelizer::new(spec, dtype, 1);
+    let mut row = vec![0; voxelizer.row_bytes()];
+    let result = encode(&mut voxelizer, message, spec, 0, &mut row);
+    assert!(result.is_ok() || row.iter().all(|byte| *byte == 0), "an error left something");
+    result.map(|report| (row, report))
+}
+
+/// What the row must be; `None` where `dtype` cannot hold a value.
+pub fn reference(
+    cloud: &Cloud,
+    layout: &Layout,
+    spec: &CloudSpec,
+    dtype: DType,
+) -> Option<(Vec<u8>, EncodeReport)> {
+    let mut report = EncodeReport::default();
+    let mut voxels: BTreeMap<usize, Vec<[f32; 4]>> = BTreeMap::new();
+    for point in &cloud.points {
+        let loaded: [f32; 4] = std::array::from_fn(|i| typed(point[i], layout.kinds[i]).1 as f32);
+        match place(loaded, spec, &mut report) {
+            Some((voxel, values)) => voxels.entry(voxel).or_default().push(values),
+            None => continue,
+        }
+    }
+    let volume: usize = spec.grid.shape.iter().product();
+    let mut row = vec![0; spec.channels.len() * volume * dtype.size()];
+    for (channel, reduction) in spec.channels.iter().enumerate() {
+        for (voxel, points) in &voxels {
+            let bytes = rounded(reduce(reduction, points), dtype)?;
+            row[(channel * volume + voxel) * dtype.size()..][..dtype.size()]
+                .copy_from_slice(&bytes);
+        }
+    }
+    Some((row, report))
+}
+
+fn field_at(name: &str) -> usize {
+    ["x", "y", "z", "i"].iter().position(|field| *field == name).unwrap()
+}
+
+/// Voxel and values (coordinates in the base frame) of a point, if it is kept.
+fn place(
+    [x, y, z, i]: [f32; 4],
+    spec: &CloudSpec,
+    report: &mut EncodeReport,
+) -> Option<(usize, [f32; 4])> {
+    let i_used = cloud::extra_fields(spec).count() > 0;
+    if ![x, y, z].iter().all(|c| c.is_finite()) || (i_used && !i.is_finite()) {
+        report.points_non_finite += 1;
+        return None;
+    }
+    let base = spec.t_base_lidar.map(|r| {
+        let xy = r[0] * x + r[1] * y;
+        let xyz = xy + r[2] * z;
+        xyz + r[3]
+    });
+    let mut index = [0usize; 3];
+    for axis in 0..3 {
+        let steps = (base[axis] - spec.grid.origin_m[axis]) / spec.grid.size_m;
+        let floor = steps.floor();
+        if !floor.is_finite()
+            || floor as i128 != (floor as i128).clamp(0, spec.grid.shape[axis] as i128 - 1)
+        {
+            report.points_outside += 1;
+            return None;
+        }
+        index[axis] = floor as usize;
+    }
+    let values = [base[0], base[1], base[2], i];
+    let beyond = |channel: &Reduction| match channel {
+        Reduction::Mean(name) => f64::from(values[field_at(name)]).abs() > 1_048_576.0,
+        _ => false,
+    };
+    if spec.channels.iter().any(beyond) {
+        report.points_out_of_range += 1;
+        return None;
+    }
+    let [nx, ny, _] = spec.grid.shape;
+    Some(((index[2] * ny + index[1]) * nx + index[0], values))
+}
+
+fn reduce(reduction: &Reduction, points: &[[f32; 4]]) -> f32 {
+    let values = |name: &str| {
+        let at = field_at(name);
+        points.iter().map(move |point| point[at])
+    };
+    match reduction {
+        Reduction::Count => points.len() as f32,
+        Reduction::Occupancy => 1.0,
+        Reduction::Mean(name) => {
+            let scaled = |v: f32| (f64::from(v) * 1_048_576.0).round_ties_even() as i128;
+            let sum: i128 = values(name).map(scaled).sum();
+            (sum as f64 / (points.len() as f64 * 1_048_576.0)) as f32
+        }
+        Reduction::Max(name) => {
+            let greatest = values(name).max_by(f32::total_cmp).unwrap();
+            if greatest == 0.0 { 0.0 } else { greatest }
+        }
+    }
+}
+
+fn rounded(value: f32, dtype: DType) -> Option<Vec<u8>> {
+    let (finite, bytes) = match dtype {
+        DType::F32 => (value.is_finite(), value.to_le_bytes().to_vec()),
+        DType::F16 => (f16::from_f32(value).is_finite(), f16::from_f32(value).to_le_bytes().into()),
+        DType::Bf16 => {
+            (bf16::from_f32(value).is_finite(), bf16::from_f32(value).to_le_bytes().into())
+        }
+    };
+    finite.then_some(bytes)
+}
+
+pub fn any_dtype() -> impl Strategy<Value = DType> {
+    prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16])
+}
+
+pub fn any_spec() -> impl Strategy<Value = CloudSpec> {
+    let names = ["count", "occupancy", "mean:i", "max:i", "mean:x", "max:y", "mean:z", "max:z"];
+    let channels = prop::collection::vec(prop::sample::select(names.to_vec()), 1..6);
+    let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+    let turned = [[0.6, -0.8, 0.0, 0.1], [0.8, 0.6, 0.0, -0.3], [0.0, 0.0, 1.0, 0.7]];
+    let grid = (prop::array::uniform3(-3.0f32..1.0), 0.1f32..1.5, prop::array::uniform3(1usize..9));
+    let transform = prop::sample::select(vec![identity, turned]);
+    (channels, prop::option::of(grid), transform).prop_map(|(channels, grid, t_base_lidar)| {
+        let mut made = spec([]);
+        made.channels = channels.iter().map(|name| spec([name]).channels.remove(0)).collect();
+        made.t_base_lidar = t_base_lidar;
+        if let Some((origin_m, size_m, shape)) = grid {
+            made.grid = Grid { origin_m, size_m, shape };
+        }
+        made
+    })
+}
+
+fn any_value() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        12 => -300.0..300.0f64,
+        2 => (-40i32..40).prop_map(|units| f64::from(units) / 2_097_152.0), // ties in fixed point
+        1 => prop::sample::select(vec![0.0, -0.0, 60_000.0, 70_000.0, 1_048_576.0, -1_048_577.0]),
+        1 => prop::sample::select(vec![f64::NAN, f64::INFINITY, -3e38, 1e39, 2e9]),
+    ]
+}
+
+fn any_point() -> impl Strategy<Value = [f64; 4]> {
+    let axis = prop_oneof![
+        20 => -2.5..2.5f64,
+        10 => (-6i32..6).prop_map(|steps| f64::from(steps) * 0.5), // on faces
+        1 => prop::sample::select(vec![-0.0, f64::NAN, f64::NEG_INFINITY, 1e39, 3e38, 50.0]),
+    ];
+    (prop::array::uniform3(axis), any_value()).prop_map(|([x, y, z], i)| [x, y, z, i])
+}
+
+fn any_layout() -> impl Strategy<Value = Layout> {
+    let coordinate = prop::sample::select(vec![FieldType::Float32, FieldType::Float64]);
+    let order = || Just([0usize, 1, 2, 3]).prop_shuffle();
+    let gaps = prop::array::uniform5(0usize..6);
+    let kinds = (prop::array::uniform3(coordinate), prop::sample::select(KINDS.to_vec()));
+    (order(), order(), gaps, kinds, 0usize..9, 1usize..5, any::<bool>()).prop_map(
+        |(declared, placed, gaps, ([x, y, z], i), row_padding, rows, big_endian)| {
+            let kinds = [x, y, z, i];
+            let (mut offsets, mut end) = ([0; 4], 0);
+            for (at, gap) in placed.into_iter().zip(gaps) {
+                offsets[at] = end + gap;
+                end = offsets[at] + kinds[at].size();
+            }
+            let point_step = end + gaps[4];
+            Layout {
+                offsets,
+                kinds,
+                declared,
+                point_step,
+                row_padding,
+                rows,
+                big_endian,
+                ..Layout::plain()
+            }
+        },
+    )
+}
+
+/// Scattered, all in one voxel, all outside, or none.
+pub fn any_cloud() -> impl Strategy<Value = (Cloud, Layout)> {
+    let scattered = prop::collection::vec(any_point(), 0..200);
+    let crowd = (prop::collection::vec(any_value(), 0..200), -2.0..2.0f64)
+        .prop_map(|(values, at)| values.into_iter().map(|i| [at, at, 0.2, i]).collect());
+    let outside = prop::collection::vec((-90.0..-80.0f64, any_value()), 0..50)
+        .prop_map(|points| points.into_iter().map(|(at, i)| [at, 0.0, 0.0, i]).collect());
+    // Longer than a block of the implementation, whatever that is.
+    let long = (prop::collection::vec(any_point(), 50..100), 20usize..60)
+        .prop_map(|(points, times)| points.repeat(times));
+    let points = prop_oneof![5 => scattered, 2 => crowd, 1 => outside, 1 => long];
+    (points.prop_map(|points| Cloud { points }), any_layout())
+}
