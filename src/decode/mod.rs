@@ -8,6 +8,7 @@ pub mod cloud;
 pub mod image;
 pub mod vector;
 
+use crate::cdr::{Reader, Truncated};
 use crate::stats::DropReason;
 use crate::time::Stamp;
 
@@ -36,4 +37,29 @@ impl DecodeError {
     pub fn new(reason: DropReason, detail: impl Into<String>) -> Self {
         DecodeError { reason, detail: detail.into() }
     }
+}
+
+impl From<Truncated> for DecodeError {
+    fn from(truncated: Truncated) -> Self {
+        DecodeError::new(DropReason::Malformed, truncated.to_string())
+    }
+}
+
+/// Reads a `std_msgs/Header`. A zero stamp is no stamp; a stamp whose nanoseconds make a second or
+/// more, and a `frame_id` that is not UTF-8, are errors.
+pub fn header<'a>(reader: &mut Reader<'a>) -> Result<Header<'a>, DecodeError> {
+    let (sec, nanosec) = (reader.i32()?, reader.u32()?);
+    let stamp = Stamp::from_sec_nanosec(sec, nanosec).ok_or_else(|| {
+        DecodeError::new(
+            DropReason::BadStamp,
+            format!("header.stamp.nanosec: expected less than 1000000000, found {nanosec}"),
+        )
+    })?;
+    let frame_id = std::str::from_utf8(reader.string_bytes()?).map_err(|error| {
+        DecodeError::new(
+            DropReason::Malformed,
+            format!("header.frame_id: expected UTF-8, found {error}"),
+        )
+    })?;
+    Ok(Header { stamp: (stamp != Stamp::ZERO).then_some(stamp), frame_id })
 }

@@ -1,1 +1,4 @@
 //! In the making.
+
+pub mod image;
+pub mod resize;
