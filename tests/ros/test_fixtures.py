@@ -1,14 +1,11 @@
 """The fixtures and the middleware's profile, which all other tests rely on."""
 
-import os
 import sys
 
 import pytest
-import rclpy
+from conftest import DOMAINS, FIRST_DOMAIN, _discovery_port_is_free, free_domain
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image
-
-from conftest import FIRST_DOMAIN, DOMAINS, _discovery_port_is_free, free_domain
 
 IMAGES = 60
 
