@@ -1,8 +1,9 @@
 //! Bilinear resize with antialias, in integers.
 //!
 //! The result is that of Pillow's `Image.resize(size, Image.BILINEAR, box)` on 8-bit images, bit
-//! for bit (`src/libImaging/Resample.c`, versions 2.7 to 12.0; later versions run the passes in
-//! the other order for some sizes, which changes the rounding in between). Per axis, from the box
+//! for bit (`src/libImaging/Resample.c`; compared with version 12.0.0). Pillow 13 runs the passes
+//! in the other order where the height shrinks much more than the width, which changes the
+//! rounding in between; here the horizontal pass always comes first. Per axis, from the box
 //! `[in0, in1)` of an input of `n` pixels to `out` pixels, in `f64`:
 //!
 //! ```text
@@ -14,8 +15,8 @@
 //! ```
 //!
 //! The support reaches past the box where the image does. A pass computes
-//! `(2^21 + sum of byte * coefficient) >> 22`, at most 255, in `i32`; the horizontal pass comes
-//! first, and its result is rounded to bytes. Integers, so that every order of summation and
+//! `(2^21 + sum of byte * coefficient) >> 22`, at most 255, in `i32`; the result of the
+//! first pass is rounded to bytes. Integers, so that every order of summation and
 //! every processor gives the same bits.
 //!
 //! Speed comes from the layout. Lines are taken in blocks whose pixels stand side by side, 16
