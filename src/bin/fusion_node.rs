@@ -33,11 +33,7 @@ fn run(args: &RosArgs) -> ExitCode {
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false);
     let (rosout, records) = node::rosout_layer();
-    tracing_subscriber::registry()
-        .with(node::log_filter(args))
-        .with(stderr)
-        .with(rosout)
-        .init();
+    tracing_subscriber::registry().with(node::log_filter(args)).with(stderr).with(rosout).init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
         runtime.block_on(async {
