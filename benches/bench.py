@@ -31,7 +31,9 @@ REFERENCE = REPOSITORY / "config" / "robocache.yaml"
 JOINTS_1KHZ = REPOSITORY / "config" / "joints_1khz.yaml"
 #: The robot of the 1,000 Hz case has joints and a wrench alone.
 SIM_JOINTS_ALONE = [
-    option for name in ("camera-front", "camera-wrist", "lidar", "imu") for option in (f"--{name}-hz", "0")
+    option
+    for name in ("camera-front", "camera-wrist", "lidar", "imu")
+    for option in (f"--{name}-hz", "0")
 ]
 
 

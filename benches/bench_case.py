@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from processes import Diagnostics, ProcessFailure, Processes, number
+from processes import Diagnostics, Processes, ProcessFailure, number
 
 #: Between start and the first window: discovery, first touches, CPU clocks [s].
 WARM_UP_S = 8.0
@@ -60,8 +60,7 @@ def run(case, count, period_s, log_dir, ros_node, executor):
         }
         warm_from = time.monotonic() + WARM_UP_S
         while len(case.windows) <= count:
-            seen = diagnostics.arrivals
-            wait_for(lambda: diagnostics.arrivals > seen, period_s, processes, executor)
+            await_diagnostics(diagnostics, period_s, processes, executor)
             if time.monotonic() >= warm_from and diagnostics.tick:
                 cpu_s = {name: process.cpu_s() for name, process in running.items()}
                 entry = Window(time.time_ns(), cpu_s, machine_busy_s(), diagnostics.tick)
@@ -74,9 +73,11 @@ def run(case, count, period_s, log_dir, ros_node, executor):
         raise ProcessFailure(f"the policy wrote no {case.probe_output}")
 
 
-def wait_for(done, period_s, processes, executor):
+def await_diagnostics(diagnostics, period_s, processes, executor):
+    """Returns at the node's next report."""
+    seen = diagnostics.arrivals
     deadline = time.monotonic() + SILENT_PERIODS * period_s + WARM_UP_S
-    while not done():
+    while diagnostics.arrivals == seen:
         executor.spin_once(timeout_sec=0.2)
         processes.check()
         if time.monotonic() > deadline:
@@ -125,8 +126,9 @@ def window_figures(start, end, probe):
     delivered = len(np.unique(probe["tick"][inside]))
     cpu = {name: (end.cpu_s[name] - start.cpu_s[name]) / seconds for name in end.cpu_s}
     busy = (end.machine_busy_s - start.machine_busy_s) / seconds
-    figures = {key: number(end.tick, key) for key in
-               ("latency_p50_ms", "latency_p99_ms", "latency_max_ms")}
+    figures = {
+        key: number(end.tick, key) for key in ("latency_p50_ms", "latency_p99_ms", "latency_max_ms")
+    }
     missing = [key for key, value in figures.items() if value is None]
     if missing:
         raise ProcessFailure(f"expected {', '.join(missing)} in the node's diagnostics")

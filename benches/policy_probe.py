@@ -15,7 +15,6 @@ import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
-
 from robocache.ros import TensorSubscriber
 
 

@@ -15,9 +15,8 @@ import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
-from std_msgs.msg import Float64MultiArray
-
 from robocache.ros import TensorSubscriber
+from std_msgs.msg import Float64MultiArray
 
 
 class Policy(Node):

@@ -21,9 +21,7 @@ def png_uri(pixels):
     """An RGB picture [height, width, 3] of uint8 as a data URI (PNG, RFC 2083)."""
     height, width, _ = pixels.shape
     # Filter type 0 (none) in front of every line.
-    lines = np.concatenate(
-        [np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], axis=1
-    )
+    lines = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], axis=1)
 
     def chunk(kind, body):
         checksum = zlib.crc32(kind + body)
@@ -84,9 +82,8 @@ class Plot:
         self._parts.append(part)
 
     def text(self, x, y, text, anchor="middle", extra=""):
-        self.add(
-            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {extra}>{html.escape(text)}</text>'
-        )
+        place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+        self.add(f"<text {place} {extra}>{html.escape(text)}</text>")
 
     def _axes(self, x_label, y_label):
         base, end = self.height - self.bottom, self.width - self.right

@@ -20,6 +20,7 @@ VECTOR_FIELDS = {
     "Odometry": ["position", "orientation", "linear", "angular"],
 }
 
+
 @dataclass
 class Stream:
     """One stream; `raw` is its mapping in the file."""
@@ -44,7 +45,7 @@ class Stream:
 
     @property
     def kind(self):
-        """"vector", "image" or "cloud"."""
+        """One of vector, image and cloud."""
         return {"Image": "image", "PointCloud2": "cloud"}.get(self.type, "vector")
 
 

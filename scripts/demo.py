@@ -16,7 +16,7 @@ from pathlib import Path
 
 import configuration
 import demo_table
-from processes import REPOSITORY, ProcessFailure, Processes, executable, private_environment
+from processes import REPOSITORY, Processes, ProcessFailure, executable, private_environment
 
 #: Ticks that must have arrived, of those of the measured window.
 REQUIRED_SHARE = 0.98
@@ -125,11 +125,12 @@ def verdict(config, recorder, window):
     expected = (end_ns - 1) // period - (start_ns - 1) // period  # grid points in [start, end)
     if received >= REQUIRED_SHARE * expected:
         return received, expected, None
-    return received, expected, (
+    problem = (
         f"fused tensors did not arrive at the configured {config.rate_hz:g} Hz: {received} of "
         f"{expected} ticks ({100 * received / max(expected, 1):.1f} %, expected at least "
         f"{100 * REQUIRED_SHARE:.0f} %)"
     )
+    return received, expected, problem
 
 
 def run_demo(arguments):

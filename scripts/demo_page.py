@@ -41,7 +41,8 @@ svg text.axis { font-size: 12.5px; }
 .s0 { stroke: var(--s0); } .s1 { stroke: var(--s1); } .s2 { stroke: var(--s2); }
 .bar { fill: var(--s0); } .mark { stroke: var(--s1); stroke-dasharray: 4 3; fill: none; }
 .legend span { margin-right: 18px; } .legend span::before { content: "\\25CF\\00A0"; }
-.legend .s0 { color: var(--s0); } .legend .s1 { color: var(--s1); } .legend .s2 { color: var(--s2); }
+.legend .s0 { color: var(--s0); } .legend .s1 { color: var(--s1); }
+.legend .s2 { color: var(--s2); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th, td { text-align: left; padding: 7px 14px 7px 0; border-bottom: 1px solid var(--edge);

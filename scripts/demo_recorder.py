@@ -8,9 +8,8 @@ import time
 
 import numpy as np
 from processes import Diagnostics
-from sensor_msgs.msg import JointState
-
 from robocache.ros import TensorSubscriber
+from sensor_msgs.msg import JointState
 
 #: Segments whose newest step has at most this many elements are noted at every tick.
 SMALL = 1024
@@ -23,7 +22,7 @@ class Recorder:
     """
     Attributes:
         arrivals: (arrival_ns, tick, stamp_ns) per tensor, in Unix time.
-        newest: stream name to a list of (stamp_ns, row, age_ns) of the newest steps that were valid.
+        newest: stream name to a list of (stamp_ns, row, age_ns), of newest steps that were valid.
         snapshots: a few whole tensors, the newest last.
         joints: joint name to two lists, stamps and positions, as published.
     """
@@ -38,9 +37,7 @@ class Recorder:
         self._joint_subscription = None
         self._next_snapshot = 0.0
         self.diagnostics = Diagnostics(node)
-        self.subscriber = TensorSubscriber(
-            node, self._on_tensor, topic=configuration.output_topic
-        )
+        self.subscriber = TensorSubscriber(node, self._on_tensor, topic=configuration.output_topic)
 
     def _on_tensor(self, tensor):
         self.arrivals.append((time.time_ns(), tensor.tick, tensor.stamp_ns))

@@ -140,7 +140,8 @@ def grid_figure(name, values, channel, ends):
     return (
         f"<h3>{html.escape(name)}: {html.escape(title)}</h3><div class='pair'>"
         f"<figure>{top}<figcaption>From above ({what} over z{scale})</figcaption></figure>"
-        f"<figure>{front}<figcaption>From the side ({what} over y{scale})</figcaption></figure></div>"
+        f"<figure>{front}<figcaption>From the side ({what} over y{scale})</figcaption></figure>"
+        "</div>"
     )
 
 
@@ -229,8 +230,10 @@ def latency(recorder, latencies):
         return "<p>No tensor arrived in the measured window.</p>"
     p50, p99 = np.percentile(latencies, [50, 99])
     chart = charts.histogram(
-        latencies, "from the tick's instant to the subscriber's callback [ms]",
-        "latency histogram", [("p50", p50), ("p99", p99)],
+        latencies,
+        "from the tick's instant to the subscriber's callback [ms]",
+        "latency histogram",
+        [("p50", p50), ("p99", p99)],
     )
     tick = recorder.diagnostics.tick
     rows = [
@@ -271,7 +274,16 @@ def layout(recorder):
         shape = " \N{MULTIPLICATION SIGN} ".join(map(str, segment.shape))
         size = f"{segment.array.nbytes:,}"
         key = f'<i class="key b{at % 6}"></i>'
-        rows.append((key + segment.name, segment.dtype, shape, f"{offset:,}", size, f"{share:.1%}"))
+        rows.append(
+            (
+                key + html.escape(segment.name),
+                segment.dtype,
+                shape,
+                f"{offset:,}",
+                size,
+                f"{share:.1%}",
+            )
+        )
     head = ["segment", "type", "shape (steps first)", "byte offset", "bytes", "share"]
     return f'<div class="blocks">{"".join(blocks)}</div>' + table(head, rows, texts=3, raw=True)
 
@@ -286,4 +298,5 @@ def table(head, rows, texts=1, raw=False):
         + "</tr>"
         for row in rows
     )
-    return f"<div class=scroll><table><thead><tr>{top}</tr></thead><tbody>{lines}</tbody></table></div>"
+    body = f"<thead><tr>{top}</tr></thead><tbody>{lines}</tbody>"
+    return f"<div class=scroll><table>{body}</table></div>"

@@ -6,7 +6,6 @@ Shared by the demo and the benchmark.
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -191,7 +190,7 @@ def number(values, key):
 
 
 def drops_in_words(values):
-    """"3 late, 1 malformed" from the `dropped.<reason>` keys; "" for none."""
+    """Such as "3 late, 1 malformed", from the `dropped.<reason>` keys; empty for none."""
     reasons = {
         key.partition(".")[2]: number(values, key) for key in values if key.startswith("dropped.")
     }

@@ -334,7 +334,9 @@ def _transform(raw):
     """`t_base_lidar` as a rotation matrix and a column."""
     translation = np.array(raw.get("translation_m", [0, 0, 0]), dtype=np.float32)[:, None]
     if "rotation_rpy_deg" in raw:
-        (cr, cp, cy), (sr, sp, sy) = (f(np.radians(raw["rotation_rpy_deg"])) for f in (np.cos, np.sin))
+        (cr, cp, cy), (sr, sp, sy) = (
+            f(np.radians(raw["rotation_rpy_deg"])) for f in (np.cos, np.sin)
+        )
         rotation = np.array(
             [
                 [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],

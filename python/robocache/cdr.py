@@ -40,9 +40,7 @@ class Reader:
         end = self._position + length
         if end > len(self._message):
             left = max(0, len(self._message) - self._position)
-            raise ValueError(
-                f"expected {length} more bytes at byte {self._position}, found {left}"
-            )
+            raise ValueError(f"expected {length} more bytes at byte {self._position}, found {left}")
         view = self._message[self._position : end]
         self._position = end
         return view

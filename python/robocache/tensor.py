@@ -82,7 +82,9 @@ class Segment:
         return self.array.__dlpack_device__()
 
     def __repr__(self):
-        return f"Segment({self.name!r}, {self.dtype}{list(self.shape)}, valid={self.valid.tolist()})"
+        return (
+            f"Segment({self.name!r}, {self.dtype}{list(self.shape)}, valid={self.valid.tolist()})"
+        )
 
 
 class FusedTensor:

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from cdr_writer import fused_tensor, segment
-
 import robocache
+from cdr_writer import fused_tensor, segment
 
 F32, F16, BF16 = (2, 32), (2, 16), (4, 16)
 

@@ -8,13 +8,12 @@ import time
 import numpy as np
 import pytest
 import rclpy
+import robocache
 from cdr_writer import fused_tensor, segment
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.serialization import deserialize_message, serialize_message
-from robocache_ros.msg import FusedTensor, TensorSegment
-
-import robocache
 from robocache.ros import TENSOR_QOS, TensorSubscriber
+from robocache_ros.msg import FusedTensor, TensorSegment
 
 
 def fused_tensor_msg(tick=9, names=("joints", "camera")):
@@ -59,7 +58,9 @@ def test_what_rclpy_serializes_is_decoded(names):
 def test_big_endian_bytes_mean_the_same_to_rclpy_and_to_us():
     part = segment("joints", (4, 16), (1, 2), 0, [True], [5])
     message = fused_tensor([part], b"\x80\x3f\x00\xc0" + bytes(60), order=">")
-    assert_same(robocache.decode(message), robocache.from_msg(deserialize_message(message, FusedTensor)))
+    assert_same(
+        robocache.decode(message), robocache.from_msg(deserialize_message(message, FusedTensor))
+    )
 
 
 def test_from_msg_copies_nothing_and_checks_as_decode_does():

@@ -1,5 +1,6 @@
 //! The node: sensor topics in, one fused tensor per control tick out. See `--help`.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use robocache::node::{self, Invocation, RosArgs};
@@ -27,12 +28,12 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &RosArgs) -> ExitCode {
+    let stderr = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false);
     let (rosout, records) = node::rosout_layer();
-    tracing_subscriber::registry()
-        .with(node::log_filter(args))
-        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false))
-        .with(rosout)
-        .init();
+    tracing_subscriber::registry().with(node::log_filter(args)).with(stderr).with(rosout).init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
         runtime.block_on(async {

@@ -141,7 +141,6 @@ fn build(settings: &Settings) -> Result<Shared, NodeError> {
     {
         (config.rate_hz, config.grid) = (rate_hz, grid);
     }
-    let failed = |source| NodeError::Backend { operation: "start the backend".to_owned(), source };
     let backend = choose_backend(settings, &config)?;
     tracing::info!(
         "{}: {} streams at {} Hz on the {} backend",
@@ -150,7 +149,7 @@ fn build(settings: &Settings) -> Result<Shared, NodeError> {
         config.rate_hz,
         backend.name(),
     );
-    let pipeline = Pipeline::new(config, backend).map_err(failed)?;
+    let pipeline = Pipeline::new(config, backend);
     let clock = match settings.use_sim_time {
         true => NodeClock::Sim(SimClock::default()),
         false => NodeClock::System,

@@ -9,7 +9,6 @@ use r2r::Publisher;
 use r2r::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
 use r2r::std_msgs::msg::Header;
 
-use super::clock::NodeClock;
 use super::health::{self, Level, StreamWindow, Trouble};
 use super::latency::{Quantiles, WindowReader};
 use super::shared::{Shared, lock};
@@ -19,6 +18,8 @@ use crate::time::Stamp;
 
 /// Between two log lines that sum up drops.
 const SUMMARY_PERIOD: Duration = Duration::from_secs(10);
+/// Windows in a row in which too little comes before it is said: one may be a start or a hiccup.
+const LOSSY_WINDOWS: u32 = 3;
 /// Without a clock for this long, it is said.
 const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -40,7 +41,8 @@ struct StreamBefore {
     steps_valid: u64,
     queue_full: u64,
     dropped: [u64; DropReason::ALL.len()],
-    trouble: Option<Trouble>,
+    /// Windows in a row that were lossy.
+    lossy: u32,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -62,6 +64,8 @@ pub struct Monitor {
     latency: WindowReader,
     ticks: TicksBefore,
     streams: Vec<StreamBefore>,
+    /// By stream: the reason for trouble that has been logged, while it lasts.
+    said: Vec<Option<String>>,
     summary: Summary,
     clock_missed: bool,
 }
@@ -86,6 +90,7 @@ impl Monitor {
             latency: WindowReader::default(),
             ticks: TicksBefore::default(),
             streams: vec![StreamBefore::default(); streams],
+            said: vec![None; streams],
             summary: Summary { next: now, at: vec![Default::default(); streams] },
             clock_missed: false,
         }
@@ -197,10 +202,26 @@ impl Monitor {
         let shared = Arc::clone(&self.shared);
         let spec = shared.spec(stream);
         let window = self.stream_window(stream, now, seconds);
-        self.log_trouble(stream, health::trouble(spec, &window), &window);
-        let mut status = self.status(&spec.name, health::assess(spec, &window));
+        let (level, mut message) = health::assess(spec, &window);
+        let trouble = self.lasting_trouble(stream, health::trouble(spec, &window));
+        let why = trouble.map(|trouble| {
+            let seen = lock(&shared.streams[stream].publishers);
+            health::explain(trouble, spec, &self.names.topics[stream], seen.as_deref())
+        });
+        self.log_trouble(stream, &message, why.clone());
+        if let Some(why) = why {
+            message = format!("{message}; {why}");
+        }
+        let mut status = self.status(&spec.name, (level, message));
         status.values = self.stream_values(stream, &window);
         status
+    }
+
+    /// Trouble, without the hiccup of a window or two.
+    fn lasting_trouble(&mut self, stream: usize, trouble: Option<Trouble>) -> Option<Trouble> {
+        let lossy = &mut self.streams[stream].lossy;
+        *lossy = if trouble == Some(Trouble::Lossy) { *lossy + 1 } else { 0 };
+        trouble.filter(|_| !(1..LOSSY_WINDOWS).contains(lossy))
     }
 
     fn stream_window(&mut self, stream: usize, now: Instant, seconds: f64) -> StreamWindow {
@@ -213,7 +234,7 @@ impl Monitor {
             steps_valid: stats.steps_valid.get(),
             queue_full: state.queue_full.get(),
             dropped: DropReason::ALL.map(|reason| stats.dropped(reason)),
-            trouble: before.trouble,
+            ..before
         };
         self.streams[stream] = after;
         let steps = after.steps - before.steps;
@@ -268,23 +289,18 @@ impl Monitor {
         values
     }
 
-    /// Says once when a stream gets into trouble, and once when it is over.
-    fn log_trouble(&mut self, stream: usize, trouble: Option<Trouble>, window: &StreamWindow) {
-        let before = std::mem::replace(&mut self.streams[stream].trouble, trouble);
-        if trouble == before {
+    /// Says once when a stream gets into trouble or the reason for it changes, and once when it is
+    /// over.
+    fn log_trouble(&mut self, stream: usize, what: &str, why: Option<String>) {
+        if why == self.said[stream] {
             return;
         }
         let (name, topic) = (&self.shared.spec(stream).name, &self.names.topics[stream]);
-        let spec = self.shared.spec(stream);
-        match trouble {
+        match &why {
+            Some(why) => tracing::warn!("stream '{name}' ({topic}): {what}; {why}"),
             None => tracing::info!("stream '{name}' ({topic}) arrives again"),
-            Some(trouble) => {
-                let what = health::assess(spec, window).1;
-                let seen = lock(&self.shared.streams[stream].publishers);
-                let why = health::explain(trouble, spec, topic, seen.as_deref());
-                tracing::warn!("stream '{name}' ({topic}): {what}; {why}");
-            }
         }
+        self.said[stream] = why;
     }
 
     /// One line at most every 10 s for all drops since the one before.

@@ -20,7 +20,7 @@ use crate::time::Stamp;
 /// The longest wait for a message: the thread looks for the end of the node in between.
 const IDLE: Duration = Duration::from_millis(50);
 /// Between two looks at the graph for all streams' publishers.
-const GRAPH_PERIOD: Duration = Duration::from_secs(2);
+const GRAPH_PERIOD: Duration = Duration::from_secs(1);
 /// Messages of `/clock` that may wait; at 1 kHz, a tenth of a second.
 const CLOCK_DEPTH: usize = 100;
 

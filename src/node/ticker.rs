@@ -76,8 +76,8 @@ fn serve(
     }
     ticks.newest.store(tick, Ordering::Relaxed);
     for (stream, state) in shared.streams.iter().enumerate() {
-        if let Some(age) = frame.ages(stream).last() {
-            state.age_ns.store(*age, Ordering::Relaxed);
+        if let Some(newest) = frame.steps(stream).last() {
+            state.age_ns.store(newest.age_ns, Ordering::Relaxed);
         }
     }
     Ok(())

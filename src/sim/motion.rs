@@ -41,13 +41,13 @@ impl Motion {
     }
 
     pub(super) fn bounds(&self) -> State<Bound> {
-        let trigonometric = self.angles.each_ref().map(|wave| wave.bounds(0).of_trigonometric());
+        let angles = self.angles.each_ref().map(|wave| wave.bounds(0));
         State {
             position: self.position.each_ref().map(|wave| wave.bounds(0)),
             velocity: self.position.each_ref().map(|wave| wave.bounds(1)),
             acceleration: self.position.each_ref().map(|wave| wave.bounds(2)),
-            sin: trigonometric,
-            cos: trigonometric,
+            sin: angles.map(Bound::of_sine),
+            cos: angles.map(Bound::of_cosine),
             angle_rates: self.angles.each_ref().map(|wave| wave.bounds(1)),
         }
     }
@@ -81,10 +81,6 @@ impl<T: Number> State<T> {
         [0, 1, 2].map(|i| r[0][i] * v[0] + r[1][i] * v[1] + r[2][i] * v[2])
     }
 
-    fn to_fixed(self, v: [T; 3]) -> [T; 3] {
-        self.rotation().map(|row| row[0] * v[0] + row[1] * v[1] + row[2] * v[2])
-    }
-
     /// Angular velocity in the body's frame \[rad/s\].
     pub(super) fn rates_body(self) -> [T; 3] {
         let ([sr, sp, _], [cr, cp, _]) = (self.sin, self.cos);
@@ -92,9 +88,12 @@ impl<T: Number> State<T> {
         [roll - yaw * sp, pitch * cr + yaw * cp * sr, yaw * cp * cr - pitch * sr]
     }
 
-    /// Angular velocity in the fixed frame \[rad/s\].
+    /// Angular velocity in the fixed frame \[rad/s\]. Not `rates_body` turned by the rotation: the
+    /// bounds of that would be far too wide.
     pub(super) fn rates_fixed(self) -> [T; 3] {
-        self.to_fixed(self.rates_body())
+        let ([_, sp, sy], [_, cp, cy]) = (self.sin, self.cos);
+        let [roll, pitch, yaw] = self.angle_rates;
+        [roll * cp * cy - pitch * sy, roll * cp * sy + pitch * cy, yaw - roll * sp]
     }
 
     /// Velocity in the fixed frame \[m/s\].

@@ -94,10 +94,19 @@ impl Wave {
 pub(super) struct Bound(pub(super) [f64; 3]);
 
 impl Bound {
-    /// Of the sine or cosine of a signal with these bounds: `(sin f)'' = f'' cos f - f'^2 sin f`.
-    pub(super) fn of_trigonometric(self) -> Bound {
-        let [_, rate, acceleration] = self.0;
-        Bound([1.0, rate, acceleration + rate * rate])
+    /// Of the sine of a signal with these bounds: `(sin f)'' = f'' cos f - f'^2 sin f`, and
+    /// `|sin f| <= |f|`.
+    pub(super) fn of_sine(self) -> Bound {
+        let [value, rate, acceleration] = self.0;
+        let sine = value.min(1.0);
+        Bound([sine, rate, acceleration + rate * rate * sine])
+    }
+
+    /// Of the cosine: `(cos f)'' = -f'' sin f - f'^2 cos f`.
+    pub(super) fn of_cosine(self) -> Bound {
+        let [value, rate, acceleration] = self.0;
+        let sine = value.min(1.0);
+        Bound([1.0, rate * sine, acceleration * sine + rate * rate])
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod image;
 pub mod interpolate;
+pub mod resize;
 pub mod voxelize;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

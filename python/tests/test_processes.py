@@ -1,0 +1,95 @@
+"""Supervision: what is said of processes that end early, badly, or not at all."""
+
+import sys
+import time
+
+import pytest
+from processes import Process, Processes, ProcessFailure, drops_in_words, executable
+
+READY_THEN = "import signal, time; print('ready', flush=True); "
+
+
+def start(processes, name, code):
+    """A Python process that has run as far as its first line of output."""
+    process = processes.start(name, [sys.executable, "-c", READY_THEN + code])
+    deadline = time.monotonic() + 20
+    while not process.log.read_text().startswith("ready") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return process
+
+
+def test_a_clean_end_is_no_problem(tmp_path):
+    code = "signal.signal(signal.SIGINT, lambda *_: exit(0)); time.sleep(60)"
+    with Processes(tmp_path) as processes:
+        start(processes, "clean", code)
+        processes.check()
+    assert processes.problems == [] and processes.running == []
+
+
+def test_an_early_end_names_the_process_its_exit_code_and_its_last_words(tmp_path):
+    with Processes(tmp_path) as processes:
+        process = start(processes, "short", "print('no such file'); exit(3)")
+        with pytest.raises(
+            ProcessFailure, match=r"(?s)short ended early with exit code 3.*no such"
+        ):
+            while True:
+                processes.check()
+        with pytest.raises(ProcessFailure, match="short ended early"):
+            process.peak_memory_mb()
+    assert processes.problems == ["short ended with exit code 3"]
+
+
+def test_a_bad_end_and_a_signal_are_problems(tmp_path):
+    with Processes(tmp_path) as processes:
+        start(processes, "bad", "signal.signal(signal.SIGINT, lambda *_: exit(7)); time.sleep(60)")
+        start(processes, "dead", "signal.signal(signal.SIGINT, signal.SIG_DFL); time.sleep(60)")
+    assert processes.problems == ["dead ended with signal SIGINT", "bad ended with exit code 7"]
+
+
+def test_one_that_does_not_end_is_killed_and_said_so(tmp_path):
+    process = Process(
+        "deaf",
+        [
+            sys.executable,
+            "-c",
+            READY_THEN + "signal.signal(2, signal.SIG_IGN); print(2); time.sleep(60)",
+        ],
+        tmp_path,
+    )
+    while len(process.log.read_text().split()) < 2:
+        time.sleep(0.01)
+    assert process.stop(timeout_s=0.3) == "deaf had to be killed: still running 0.3 s after SIGINT"
+
+
+def test_what_cannot_start_says_so(tmp_path, monkeypatch):
+    with pytest.raises(ProcessFailure, match="robot: cannot start /no/such/program"):
+        Process("robot", ["/no/such/program"], tmp_path)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
+    with pytest.raises(
+        ProcessFailure, match="(?s)no executable no_such.*lib/robocache_ros/no_such"
+    ):
+        executable("no_such")
+
+
+def test_cpu_time_and_memory_are_those_of_the_process(tmp_path):
+    code = """x = bytearray(50_000_000)
+while time.process_time() < 0.6: pass
+time.sleep(60)"""
+    process = Process("busy", [sys.executable, "-c", READY_THEN + code], tmp_path)
+    deadline = time.monotonic() + 30
+    while process.cpu_s() < 0.5 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert 0.5 <= process.cpu_s() < 5
+    assert 50 < process.peak_memory_mb() < 500
+    assert process.stop() == "busy ended with signal SIGINT"
+
+
+def test_drops_in_words():
+    values = {
+        "dropped": "4",
+        "dropped.late": "3",
+        "dropped.malformed": "1",
+        "dropped.overload": "0",
+    }
+    assert drops_in_words(values) == "3 late, 1 malformed"
+    assert drops_in_words({"dropped": "0", "dropped.late": "0"}) == ""

@@ -1,0 +1,180 @@
+"""The synthetic robot against rclpy: its messages, and the node that publishes them.
+
+Needs a sourced ROS 2 and the built `sensor_sim`, which `make test` sees to.
+"""
+
+import importlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rclpy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message, serialize_message
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Image, JointState, PointCloud2
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def sensor_sim():
+    """The newest build of the executable: named by SENSOR_SIM, on the path, or in target/."""
+    named = os.environ.get("SENSOR_SIM") or shutil.which("sensor_sim")
+    if named:
+        return named
+    built = [REPOSITORY / "target" / profile / "sensor_sim" for profile in ("release", "debug")]
+    built = [path for path in built if path.exists()]
+    assert built, "sensor_sim is not built: cargo build --release --bin sensor_sim"
+    return str(max(built, key=lambda path: path.stat().st_mtime))
+
+
+@pytest.fixture(scope="module")
+def messages():
+    """The bytes of one message of every stream, by name, with their type."""
+    command = ["cargo", "run", "--quiet", "--no-default-features", "--example", "sim_messages"]
+    run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
+    return {line["stream"]: (line["type"], bytes.fromhex(line["cdr"])) for line in lines}
+
+
+STREAMS = "clock joints wrench imu pose twist odom camera_front camera_wrist lidar".split()
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_rclpy_reads_every_message_and_writes_the_same(messages, stream):
+    ros_type, cdr = messages[stream]
+    package, _, name = ros_type.split("/")
+    kind = getattr(importlib.import_module(f"{package}.msg"), name)
+    message = deserialize_message(cdr, kind)
+    again = serialize_message(message)
+    # Fast CDR rounds the length of a message up to four bytes and leaves padding as it finds it.
+    assert 0 <= len(again) - len(cdr) < 4
+    ours, theirs = (np.frombuffer(data[: len(cdr)], np.uint8) for data in (cdr, again))
+    differing = ours != theirs
+    assert not ours[differing].any() and differing.sum() <= 64
+    assert deserialize_message(again, kind) == message
+    if stream != "clock":
+        assert message.header.stamp.sec == 1_795_000_000
+
+
+def test_large_messages_are_as_declared(messages):
+    image = deserialize_message(messages["camera_front"][1], Image)
+    assert (image.height, image.width, image.encoding, image.step) == (480, 640, "rgb8", 1920)
+    assert image.header.frame_id == "camera_front" and len(image.data) == 480 * 1920
+    cloud = deserialize_message(messages["lidar"][1], PointCloud2)
+    assert (cloud.height, cloud.width, cloud.point_step, cloud.row_step) == (128, 1024, 20, 20480)
+    assert [(f.name, f.offset, f.datatype, f.count) for f in cloud.fields] == [
+        (name, 4 * i, 7, 1) for i, name in enumerate(["x", "y", "z", "intensity", "time"])
+    ]
+    points = np.frombuffer(cloud.data, "<f4").reshape(-1, 5)
+    assert np.isfinite(points).all() and np.abs(points[:, :3]).max() < 15
+    joints = deserialize_message(messages["joints"][1], JointState)
+    assert list(joints.name) == [f"joint_{i}" for i in range(14)]
+    assert len(joints.position) == len(joints.velocity) == len(joints.effort) == 14
+
+
+class Run:
+    """`sensor_sim` with these arguments; SIGKILL at the end if it has not ended by itself."""
+
+    def __init__(self, *arguments):
+        command = [sensor_sim(), *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        self.announced = self.process.stdout.readline()
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def end(self, how):
+        """Exit code, counts and the time it took to end."""
+        started = time.monotonic()
+        self.process.send_signal(how)
+        counts = json.loads(self.process.stdout.readline())
+        return self.process.wait(timeout=5), counts, time.monotonic() - started
+
+
+@pytest.fixture
+def node():
+    rclpy.init()
+    node = rclpy.create_node("listener")
+    yield node
+    node.destroy_node()
+    rclpy.shutdown()
+
+
+def spin(node, seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        rclpy.spin_once(node, timeout_sec=0.05)
+
+
+def test_all_streams_arrive_under_ros_arguments(node):
+    count = Counter()
+    qos = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
+    topics = {"camera_front/image_raw": Image, "points": PointCloud2, "joint_states": JointState}
+    for topic, kind in topics.items():
+        seen = lambda _, topic=topic: count.update([topic])  # noqa: E731
+        node.create_subscription(kind, f"/robot/{topic}", seen, qos)
+    ros = "--ros-args -r /joint_states:=/robot/joint_states -r /lidar/points:=/robot/points"
+    ros += " -r /camera_front/image_raw:=/robot/camera_front/image_raw -r __ns:=/robot"
+    with Run("--joints-hz", "50", "--wrench-hz", "0", *ros.split()) as run:
+        assert "/joint_states 50 Hz" in run.announced and "/wrench" not in run.announced
+        spin(node, 4)
+        names = dict(node.get_node_names_and_namespaces())
+        assert names.get("sensor_sim") == "/robot"
+        code, counts, _ = run.end(signal.SIGINT)
+    assert code == 0 and set(counts) == {"joints", "imu", "camera_front", "camera_wrist", "lidar"}
+    # Discovery takes part of the time, a busy machine some more.
+    assert count["joint_states"] > 50 and count["points"] > 5, count
+    assert count["camera_front/image_raw"] > 15, count
+
+
+def test_the_simulated_clock_runs_at_its_speed_and_jumps_back(node):
+    times = []
+    node.create_subscription(Clock, "/clock", lambda m: times.append(m.clock), 1000)
+    options = "--clock --speed 2 --clock-hz 200 --jump-back-at 6 --jump-back-by 3 --duration 10"
+    streams = "--joints-hz 0 --wrench-hz 0 --imu-hz 0 --lidar-hz 0".split()
+    streams += "--camera-front-hz 0 --camera-wrist-hz 0".split()
+    with Run(*options.split(), *streams) as run:
+        started = time.monotonic()
+        while run.process.poll() is None and time.monotonic() - started < 15:
+            rclpy.spin_once(node, timeout_sec=0.05)
+        took = time.monotonic() - started
+        assert run.process.returncode == 0
+        assert json.loads(run.process.stdout.readline())["clock"]["sent"] == 2000
+    assert 4.5 < took < 8
+    ns = np.array([t.sec * 10**9 + t.nanosec for t in times])
+    steps = np.diff(ns)
+    assert (steps < 0).sum() == 1 and steps.min() == -3 * 10**9 + 5_000_000
+    assert ns[steps.argmin()] == 16 * 10**9 - 5_000_000
+    assert ns[-1] == 17 * 10**9 - 5_000_000
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_within_a_second_and_leave_no_shared_memory(how):
+    before = set(os.listdir("/dev/shm"))
+    with Run() as run:
+        time.sleep(1.5)
+        mine = set(os.listdir("/dev/shm")) - before
+        code, counts, took = run.end(how)
+    assert code == 0 and took < 1
+    assert counts["joints"]["sent"] > 100
+    left = {name for name in mine & set(os.listdir("/dev/shm")) if name.startswith("fastrtps_")}
+    assert mine and not left
+
+
+def test_impossible_options_are_refused():
+    run = subprocess.run([sensor_sim(), "--drop-share", "2"], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr == "sensor_sim: --drop-share: expected 0 to below 1, found 2\n"

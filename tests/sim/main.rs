@@ -1,0 +1,19 @@
+//! The synthetic robot: its truth is consistent, its schedule has the faults asked for, and its
+//! messages say what the truth says.
+
+mod messages;
+mod options;
+mod schedule;
+mod truth;
+
+use robocache::sim::SimOptions;
+use robocache::time::Stamp;
+
+/// An instant of this century: where precision would be lost first.
+const EPOCH: Stamp = Stamp::from_nanos(1_795_000_000_123_456_789);
+
+fn options(change: impl FnOnce(&mut SimOptions)) -> SimOptions {
+    let mut options = SimOptions { duration: 1.0, ..SimOptions::default() };
+    change(&mut options);
+    options
+}
