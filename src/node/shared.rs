@@ -17,9 +17,9 @@ use crate::pipeline::{Pipeline, PushError};
 use crate::stats::{Counter, DropReason};
 use crate::time::Stamp;
 
-/// Messages of a large stream that wait for the encoder: the one to come, and one in reserve for
-/// two streams that arrive together.
-const INBOX_MESSAGES: usize = 2;
+/// Messages of a large stream that wait for the encoder: a tenth of a second of a camera, for the
+/// moments in which the processor is elsewhere.
+const INBOX_MESSAGES: usize = 4;
 
 /// Everything that more than one thread touches.
 pub struct Shared {
