@@ -15,6 +15,7 @@ import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
+
 from robocache.ros import TensorSubscriber
 
 

@@ -67,6 +67,8 @@ add_custom_target(${PROJECT_NAME}_staging
   VERBATIM)
 add_dependencies(${PROJECT_NAME}_staging ${message_targets})
 
+# cargo knows a crate by its path: through a workspace's link it would be another one.
+get_filename_component(crate_dir ${CMAKE_CURRENT_SOURCE_DIR} REALPATH)
 configure_file(cmake/cargo.sh.in ${CMAKE_CURRENT_BINARY_DIR}/cargo.sh @ONLY)
 add_custom_target(${PROJECT_NAME}_executables ALL
   COMMAND sh ${CMAKE_CURRENT_BINARY_DIR}/cargo.sh build --release --bins

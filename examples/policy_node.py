@@ -15,8 +15,9 @@ import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
-from robocache.ros import TensorSubscriber
 from std_msgs.msg import Float64MultiArray
+
+from robocache.ros import TensorSubscriber
 
 
 class Policy(Node):

@@ -8,12 +8,13 @@ import time
 import numpy as np
 import pytest
 import rclpy
-import robocache
 from cdr_writer import fused_tensor, segment
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.serialization import deserialize_message, serialize_message
-from robocache.ros import TENSOR_QOS, TensorSubscriber
 from robocache_ros.msg import FusedTensor, TensorSegment
+
+import robocache
+from robocache.ros import TENSOR_QOS, TensorSubscriber
 
 
 def fused_tensor_msg(tick=9, names=("joints", "camera")):

@@ -6,6 +6,8 @@ use std::ffi::OsString;
 
 /// Everything that can be chosen; each field is also an option of `sensor_sim`.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
+// The comments are the --help text, where a unit in brackets must not be escaped.
+#[allow(rustdoc::broken_intra_doc_links)]
 pub struct SimOptions {
     /// Which robot: signals, scene and faults all follow from this number.
     #[arg(long, default_value_t = DEFAULT.seed)]
@@ -85,7 +87,7 @@ pub struct SimOptions {
     /// Rate of /clock [Hz of simulated time].
     #[arg(long, value_name = "HZ", default_value_t = DEFAULT.clock_hz)]
     pub clock_hz: f64,
-    /// Simulated time at the start [whole s].
+    /// Simulated time at the start [whole s], at most 2100000000 (stamps hold seconds in 32 bits).
     #[arg(long, value_name = "S", default_value_t = DEFAULT.clock_start_s)]
     pub clock_start_s: i64,
     /// Simulated seconds per second; other than 1 needs --clock.
@@ -240,7 +242,7 @@ impl SimOptions {
         let span = 0.0..=LONGEST_S;
         require(span.contains(&self.duration), "duration", "0 to a year", self.duration)?;
         let start = self.clock_start_s;
-        require((0..=4_000_000_000).contains(&start), "clock-start-s", "0 to 4000000000", start)?;
+        require((0..=2_100_000_000).contains(&start), "clock-start-s", "0 to 2100000000", start)?;
         require(!self.clock || self.clock_hz > 0.0, "clock-hz", "more than 0 Hz", self.clock_hz)?;
         let speed = self.speed;
         require((0.001..=1000.0).contains(&speed), "speed", "0.001 to 1000", speed)?;

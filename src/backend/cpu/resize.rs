@@ -1,8 +1,9 @@
 //! Bilinear resize with antialias, in integers.
 //!
 //! The result is that of Pillow's `Image.resize(size, Image.BILINEAR, box)` on 8-bit images, bit
-//! for bit (`src/libImaging/Resample.c`, versions 2.7 to 12.0; later versions run the passes in
-//! the other order for some sizes, which changes the rounding in between). Per axis, from the box
+//! for bit (`src/libImaging/Resample.c`; compared with version 12.0.0). Pillow 13 runs the passes
+//! in the other order where the height shrinks much more than the width, which changes the
+//! rounding in between; here the horizontal pass always comes first. Per axis, from the box
 //! `[in0, in1)` of an input of `n` pixels to `out` pixels, in `f64`:
 //!
 //! ```text
@@ -14,8 +15,8 @@
 //! ```
 //!
 //! The support reaches past the box where the image does. A pass computes
-//! `(2^21 + sum of byte * coefficient) >> 22`, at most 255, in `i32`; the horizontal pass comes
-//! first, and its result is rounded to bytes. Integers, so that every order of summation and
+//! `(2^21 + sum of byte * coefficient) >> 22`, at most 255, in `i32`; the result of the
+//! first pass is rounded to bytes. Integers, so that every order of summation and
 //! every processor gives the same bits.
 //!
 //! Speed comes from the layout. Lines are taken in blocks whose pixels stand side by side, 16
@@ -26,7 +27,7 @@
 
 use std::ops::Range;
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 use crate::decode::image::{Encoding, ImageView};
 
@@ -145,28 +146,32 @@ impl Resizer {
     /// hands every line of the result to `sink` with its number, top to bottom: the channels in the
     /// order of the encoding, the fourth without meaning.
     pub fn run(&mut self, view: &ImageView<'_>, mut sink: impl FnMut(usize, &[u8])) {
-        let arch = self.arch;
+        let sink = &mut sink;
         match (self.channels, view.encoding) {
             (4, Encoding::Rgb8 | Encoding::Bgr8) => {
-                arch.dispatch(|| self.passes::<3, 4>(view, |[a, b, c]| [a, b, c, 0], &mut sink));
+                self.dispatch::<3, 4>(view, |[a, b, c]| [a, b, c, 0], sink);
             }
-            (4, _) => arch.dispatch(|| self.passes::<4, 4>(view, |pixel| pixel, &mut sink)),
-            (_, Encoding::Mono8) => {
-                arch.dispatch(|| self.passes::<1, 1>(view, |pixel| pixel, &mut sink));
-            }
-            (_, Encoding::Rgb8) => {
-                arch.dispatch(|| self.passes::<3, 1>(view, |[r, g, b]| luma(r, g, b), &mut sink));
-            }
-            (_, Encoding::Bgr8) => {
-                arch.dispatch(|| self.passes::<3, 1>(view, |[b, g, r]| luma(r, g, b), &mut sink));
-            }
+            (4, _) => self.dispatch::<4, 4>(view, |pixel| pixel, sink),
+            (_, Encoding::Mono8) => self.dispatch::<1, 1>(view, |pixel| pixel, sink),
+            (_, Encoding::Rgb8) => self.dispatch::<3, 1>(view, |[r, g, b]| luma(r, g, b), sink),
+            (_, Encoding::Bgr8) => self.dispatch::<3, 1>(view, |[b, g, r]| luma(r, g, b), sink),
             (_, Encoding::Rgba8) => {
-                arch.dispatch(|| self.passes::<4, 1>(view, |[r, g, b, _]| luma(r, g, b), &mut sink))
+                self.dispatch::<4, 1>(view, |[r, g, b, _]| luma(r, g, b), sink);
             }
             (_, Encoding::Bgra8) => {
-                arch.dispatch(|| self.passes::<4, 1>(view, |[b, g, r, _]| luma(r, g, b), &mut sink))
+                self.dispatch::<4, 1>(view, |[b, g, r, _]| luma(r, g, b), sink);
             }
         }
+    }
+
+    /// Runs the passes in code compiled for this processor's vector instructions.
+    fn dispatch<const BPP: usize, const CH: usize>(
+        &mut self,
+        view: &ImageView<'_>,
+        convert: impl Fn([u8; BPP]) -> [u8; CH] + Copy,
+        sink: &mut impl FnMut(usize, &[u8]),
+    ) {
+        self.arch.dispatch(Passes::<_, _, BPP, CH> { resizer: self, view, convert, sink });
     }
 
     /// Both passes, for pixels of `BPP` bytes that `convert` takes to `CH` bytes.
@@ -215,6 +220,29 @@ impl Resizer {
                 column[lane * CH..(lane + 1) * CH].copy_from_slice(&convert(bytes));
             }
         }
+    }
+}
+
+/// The arguments of [`Resizer::passes`]. A closure would not do: it is a function of its own,
+/// compiled for the oldest processor unless the optimiser happens to inline it.
+struct Passes<'a, 'v, Convert, Sink, const BPP: usize, const CH: usize> {
+    resizer: &'a mut Resizer,
+    view: &'a ImageView<'v>,
+    convert: Convert,
+    sink: &'a mut Sink,
+}
+
+impl<Convert, Sink, const BPP: usize, const CH: usize> WithSimd
+    for Passes<'_, '_, Convert, Sink, BPP, CH>
+where
+    Convert: Fn([u8; BPP]) -> [u8; CH] + Copy,
+    Sink: FnMut(usize, &[u8]),
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.resizer.passes::<BPP, CH>(self.view, self.convert, self.sink);
     }
 }
 

@@ -1,0 +1,72 @@
+"""Starts the fusion node: `ros2 launch robocache_ros robocache.launch.py config_file:=my.yaml`.
+
+`ros2 launch robocache_ros robocache.launch.py --show-args` lists the arguments.
+"""
+
+import os
+
+from ament_index_python.packages import get_package_share_directory
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+
+SHARE = get_package_share_directory("robocache_ros")
+PROFILE_VARIABLE = "FASTRTPS_DEFAULT_PROFILES_FILE"
+
+ARGUMENTS = {
+    "config_file": (
+        os.path.join(SHARE, "config", "robocache.yaml"),
+        "Configuration of streams and tensor (YAML); `robocache check FILE` validates it",
+    ),
+    "backend": ("auto", "Where tensors are computed: auto, cpu or cuda"),
+    "device": ("0", "Number of the GPU for the cuda backend"),
+    "use_sim_time": ("false", "Tick by /clock instead of the system's clock: true or false"),
+    "rate_hz": ("", "Rate of the ticks [Hz]; empty: as the configuration says"),
+    "namespace": ("", "Namespace of the node and of its relative topics"),
+    "log_level": ("info", "debug, info, warn or error"),
+}
+
+
+def boolean(name, text):
+    """YAML's spellings that the ROS command line takes too, and nothing else."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{name}: expected true or false, found '{text}'")
+    return text.lower() == "true"
+
+
+def fusion_node(context):
+    """The node. Parameters keep their types, which text from the command line has lost."""
+    given = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
+    parameters = {
+        "config_file": given["config_file"],
+        "backend": given["backend"],
+        "device": int(given["device"]),
+        "use_sim_time": boolean("use_sim_time", given["use_sim_time"]),
+    }
+    if given["rate_hz"]:
+        parameters["rate_hz"] = float(given["rate_hz"])
+    return [
+        Node(
+            package="robocache_ros",
+            executable="fusion_node",
+            namespace=given["namespace"],
+            parameters=[parameters],
+            ros_arguments=["--log-level", given["log_level"]],
+            output="screen",
+        )
+    ]
+
+
+def generate_launch_description():
+    """The arguments, the middleware's profile, the node."""
+    # For this node and all that is launched after it: a camera driver needs the larger shared
+    # memory as much as we do. A profile of the user's own stays.
+    profile = os.environ.get(PROFILE_VARIABLE) or os.path.join(SHARE, "config", "fastdds.xml")
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument(name, default_value=default, description=description)
+            for name, (default, description) in ARGUMENTS.items()
+        ]
+        + [SetEnvironmentVariable(PROFILE_VARIABLE, profile), OpaqueFunction(function=fusion_node)]
+    )

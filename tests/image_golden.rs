@@ -1,0 +1,269 @@
+//! Image messages to rows: against Pillow (golden values), against a plain reference, and with
+//! messages that lie about themselves.
+
+use proptest::prelude::*;
+use robocache::backend::cpu::image::ImageEncoder;
+use robocache::cdr::Writer;
+use robocache::config::{Color, Fit, ImageSpec};
+use robocache::decode::image::{Encoding, ImageView, decode};
+use robocache::dtype::DType;
+use robocache::stats::DropReason;
+use robocache::time::Stamp;
+
+/// `sensor_msgs/msg/Image`.
+fn message(encoding: &str, [width, height, step]: [u32; 3], data: &[u8]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.header(Stamp::from_nanos(1_795_000_000_000_000_007), "camera");
+    writer.u32(height);
+    writer.u32(width);
+    writer.string(encoding);
+    writer.u8(1);
+    writer.u32(step);
+    writer.bytes(data);
+    writer.finish()
+}
+
+/// The bytes of `noise` in `tests/golden/make_image_golden.py`.
+fn noise(len: usize) -> Vec<u8> {
+    (0..len as u32)
+        .map(|i| {
+            let x = i.wrapping_mul(2_654_435_761);
+            ((x ^ (x >> 15)).wrapping_mul(2_246_822_519) >> 24) as u8
+        })
+        .collect()
+}
+
+/// CRC-32 of IEEE 802.3, as `zlib.crc32`.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
+        })
+    })
+}
+
+#[derive(serde::Deserialize)]
+struct Golden {
+    cases: Vec<Case>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct Case {
+    encoding: String,
+    width: u32,
+    height: u32,
+    step: u32,
+    color: Color,
+    fit: Fit,
+    row_width: usize,
+    row_height: usize,
+    mean: [f32; 3],
+    std: [f32; 3],
+    pad_value: u8,
+    dtype: DType,
+    crc32: u32,
+    row: Option<String>,
+}
+
+impl Case {
+    fn spec(&self) -> ImageSpec {
+        ImageSpec {
+            width: self.row_width,
+            height: self.row_height,
+            fit: self.fit,
+            color: self.color,
+            mean: self.mean,
+            std: self.std,
+            pad_value: self.pad_value,
+        }
+    }
+}
+
+#[test]
+fn rows_are_those_of_pillow() {
+    let golden: Golden = serde_json::from_str(include_str!("golden/image.json")).unwrap();
+    assert!(golden.cases.len() > 300);
+    for case in &golden.cases {
+        let spec = case.spec();
+        let data = noise(case.step as usize * case.height as usize);
+        let message = message(&case.encoding, [case.width, case.height, case.step], &data);
+        let (header, view) = decode(&message).unwrap();
+        assert_eq!(header.stamp, Some(Stamp::from_nanos(1_795_000_000_000_000_007)));
+        assert_eq!(header.frame_id, "camera");
+        let mut row =
+            vec![0xA5; spec.color.channels() * spec.width * spec.height * case.dtype.size()];
+        ImageEncoder::new(&spec, case.dtype).encode(&view, &mut row);
+        if let Some(expected) = &case.row {
+            let hex: String = row.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(&hex, expected, "{case:?}");
+        }
+        assert_eq!(crc32(&row), case.crc32, "{case:?}");
+    }
+}
+
+/// One pass of the resize along `line`, in the plainest form: every input has a weight.
+fn plain_pass(line: &[u8], part: std::ops::Range<usize>, outputs: usize) -> Vec<u8> {
+    let scale = part.len() as f64 / outputs as f64;
+    let support = scale.max(1.0);
+    let output = |i: usize| {
+        let centre = part.start as f64 + (i as f64 + 0.5) * scale;
+        let weight =
+            |x: usize| (1.0 - ((x as f64 - centre + 0.5) * (1.0 / support)).abs()).max(0.0);
+        let sum: f64 = (0..line.len()).map(weight).sum();
+        let total: i64 = (0..line.len())
+            .map(|x| i64::from(line[x]) * (weight(x) / sum * 4_194_304.0 + 0.5) as i64)
+            .sum();
+        ((total + 2_097_152) >> 22).min(255) as u8
+    };
+    (0..outputs).map(output).collect()
+}
+
+/// Bytes of the plain resize of one channel of `width` columns.
+fn plain_resize(channel: &[u8], width: usize, to: (usize, usize)) -> Vec<u8> {
+    let rows: Vec<Vec<u8>> =
+        channel.chunks(width).map(|line| plain_pass(line, 0..width, to.0)).collect();
+    let columns: Vec<Vec<u8>> = (0..to.0)
+        .map(|x| {
+            let column: Vec<u8> = rows.iter().map(|row| row[x]).collect();
+            plain_pass(&column, 0..column.len(), to.1)
+        })
+        .collect();
+    (0..to.1).flat_map(|y| columns.iter().map(move |column| column[y])).collect()
+}
+
+/// A spec whose rows are the bytes themselves, over 255.
+fn plain_spec(width: usize, height: usize, fit: Fit, color: Color) -> ImageSpec {
+    ImageSpec { width, height, fit, color, mean: [0.0; 3], std: [1.0; 3], pad_value: 0 }
+}
+
+fn bytes_of_f32_row(row: &[u8]) -> Vec<u8> {
+    let value = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().unwrap());
+    row.chunks(4).map(|bytes| (value(bytes) * 255.0).round() as u8).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn every_size_is_that_of_the_plain_resize(
+        size in (1usize..70, 1usize..70),
+        to in (1usize..40, 1usize..40),
+        encoding in prop::sample::select(&Encoding::ALL[..]),
+        padding in 0usize..5,
+        bgr in any::<bool>(),
+    ) {
+        let ((width, height), bpp) = (size, encoding.bytes_per_pixel());
+        let step = width * bpp + padding;
+        let data = noise(step * height - padding);
+        let view = ImageView { encoding, width, height, step, data: &data };
+        let color = if bgr { Color::Bgr } else { Color::Rgb };
+        let mut row = vec![0; 3 * to.0 * to.1 * 4];
+        let spec = plain_spec(to.0, to.1, Fit::Stretch, color);
+        ImageEncoder::new(&spec, DType::F32).encode(&view, &mut row);
+        for (channel, plane) in row.chunks(to.0 * to.1 * 4).enumerate() {
+            let lane = match encoding {
+                Encoding::Mono8 => 0,
+                Encoding::Rgb8 | Encoding::Rgba8 => if bgr { 2 - channel } else { channel },
+                Encoding::Bgr8 | Encoding::Bgra8 => if bgr { channel } else { 2 - channel },
+            };
+            let pixels: Vec<u8> = (0..width * height)
+                .map(|i| data[i / width * step + i % width * bpp + lane])
+                .collect();
+            prop_assert_eq!(bytes_of_f32_row(plane), plain_resize(&pixels, width, to));
+        }
+    }
+
+    #[test]
+    fn an_encoder_keeps_nothing_of_earlier_images(
+        sizes in prop::collection::vec((1usize..30, 1usize..30, 0usize..5), 2..6),
+    ) {
+        let data = noise(30 * 30 * 4);
+        let spec = plain_spec(17, 11, Fit::Pad, Color::Rgb);
+        let mut kept = ImageEncoder::new(&spec, DType::Bf16);
+        let (mut first, mut second) = (vec![1; 3 * 17 * 11 * 2], vec![2; 3 * 17 * 11 * 2]);
+        for (width, height, encoding) in sizes {
+            let encoding = Encoding::ALL[encoding];
+            let step = width * encoding.bytes_per_pixel();
+            let view = ImageView { encoding, width, height, step, data: &data };
+            kept.encode(&view, &mut first);
+            ImageEncoder::new(&spec, DType::Bf16).encode(&view, &mut second);
+            prop_assert_eq!(&first, &second);
+        }
+    }
+}
+
+#[test]
+fn an_image_of_the_rows_size_is_kept_as_it_is() {
+    let data = noise(640 * 3);
+    let view = ImageView { encoding: Encoding::Rgb8, width: 32, height: 20, step: 96, data: &data };
+    for fit in [Fit::Stretch, Fit::Pad, Fit::Crop] {
+        let mut row = vec![0; 3 * 640 * 4];
+        ImageEncoder::new(&plain_spec(32, 20, fit, Color::Rgb), DType::F32).encode(&view, &mut row);
+        let green: Vec<u8> = data.chunks(3).map(|pixel| pixel[1]).collect();
+        assert_eq!(bytes_of_f32_row(&row[640 * 4..2 * 640 * 4]), green);
+    }
+}
+
+fn refused(message: &[u8]) -> (DropReason, String) {
+    let error = decode(message).unwrap_err();
+    (error.reason, error.detail)
+}
+
+#[test]
+fn truncated_messages_are_malformed_at_every_length() {
+    let message = message("rgb8", [3, 2, 10], &noise(20));
+    assert!(decode(&message).is_ok());
+    for len in 0..message.len() {
+        assert_eq!(refused(&message[..len]).0, DropReason::Malformed, "{len} bytes");
+    }
+}
+
+#[test]
+fn images_that_lie_about_their_size_are_malformed() {
+    let data = noise(20);
+    let detail = |size, data: &[u8]| {
+        let (reason, detail) = refused(&message("rgb8", size, data));
+        assert_eq!(reason, DropReason::Malformed);
+        detail
+    };
+    assert!(decode(&message("rgb8", [3, 2, 10], &data[..19])).is_ok(), "no padding at the end");
+    assert_eq!(
+        detail([3, 2, 10], &data[..18]),
+        "data: expected at least 19 bytes for 3x2 pixels of rgb8 with step 10, found 18"
+    );
+    assert_eq!(
+        detail([3, 2, 8], &data),
+        "step: expected at least 9 bytes for 3 pixels of rgb8, found 8"
+    );
+    assert_eq!(detail([0, 2, 8], &data), "image: expected at least 1x1 pixels, found 0x2");
+    assert_eq!(detail([3, 0, 9], &[]), "image: expected at least 1x1 pixels, found 3x0");
+    let max = u32::MAX;
+    assert!(detail([max, max, max], &data).starts_with("step: expected at least 12884901885 "));
+    assert!(
+        detail([1, max, max], &data).starts_with("data: expected at least 18446744060824649733")
+    );
+}
+
+#[test]
+fn other_encodings_are_unsupported_and_the_text_names_the_supported_ones() {
+    for encoding in ["8UC1", "8UC3", "mono16", "bayer_rggb8", "RGB8", "rgb8 ", "", "16UC1"] {
+        let (reason, detail) = refused(&message(encoding, [1, 1, 8], &[0; 8]));
+        assert_eq!(reason, DropReason::Unsupported);
+        let expected = "encoding: expected one of rgb8, bgr8, rgba8, bgra8, mono8, found ";
+        assert_eq!(detail, format!("{expected}{encoding:?}"));
+    }
+}
+
+#[test]
+fn headers_without_a_usable_stamp_or_frame() {
+    let good = message("mono8", [1, 1, 1], &[0]);
+    let mut zero = good.clone();
+    zero[4..12].fill(0);
+    assert_eq!(decode(&zero).unwrap().0.stamp, None);
+    let mut bad_stamp = good.clone();
+    bad_stamp[8..12].copy_from_slice(&1_000_000_000u32.to_le_bytes());
+    assert_eq!(refused(&bad_stamp).0, DropReason::BadStamp);
+    let mut bad_frame = good;
+    bad_frame[16] = 0xFF;
+    assert_eq!(refused(&bad_frame).0, DropReason::Malformed);
+}

@@ -1,0 +1,209 @@
+"""Fixtures of the tests against real ROS processes.
+
+Run them with ROS and the installed package in the environment: `make test`, or
+`scripts/with_ros.sh pytest tests/ros`. ROBOCACHE_INSTALL names another install prefix.
+"""
+
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+#: Domains of tests. Above 101 the middleware's ports lie among those that Linux hands out by
+#: itself; a taken one is noticed below.
+FIRST_DOMAIN, DOMAINS = 100, 121
+#: UDP port of a domain's discovery: 7400 + 250 * domain (DDS Interoperability Protocol, 9.6.1.1).
+PORT_BASE, PORTS_PER_DOMAIN = 7400, 250
+
+_taken = itertools.count()
+
+
+def _discovery_port_is_free(domain):
+    """Whether nobody on this machine takes part in the domain: its port can be bound alone."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(("", PORT_BASE + PORTS_PER_DOMAIN * domain))
+        except OSError:
+            return False
+    return True
+
+
+def free_domain():
+    """A domain that this process has not used lately and that nobody uses now.
+
+    Processes start at different places (by their id) and step through all domains (the step and
+    the number of domains have no common factor), so two of them meet only by chance, and then the
+    port tells.
+    """
+    for _ in range(DOMAINS):
+        domain = FIRST_DOMAIN + (os.getpid() * 7 + next(_taken) * 50) % DOMAINS
+        if _discovery_port_is_free(domain):
+            return domain
+    raise RuntimeError(f"all ROS domains from {FIRST_DOMAIN} on are in use ({DOMAINS} of them)")
+
+
+@pytest.fixture(autouse=True)
+def domain_id(monkeypatch):
+    """A private ROS domain per test, for this process and all that it starts."""
+    domain = free_domain()
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    monkeypatch.setenv("FASTRTPS_DEFAULT_PROFILES_FILE", str(REPOSITORY / "config/fastdds.xml"))
+    return domain
+
+
+@pytest.fixture(scope="session")
+def install():
+    """The install prefix of robocache_ros, whichever of colcon's layouts it has."""
+    root = Path(os.environ.get("ROBOCACHE_INSTALL") or REPOSITORY / "install")
+    for prefix in (root / "robocache_ros", root):
+        if (prefix / "share" / "robocache_ros" / "package.xml").exists():
+            return prefix
+    pytest.fail(f"robocache_ros is not installed in {root}: run `make build`")
+
+
+class Process:
+    """A started executable, its output in a file."""
+
+    def __init__(self, command, log, expected_code=0, env=None):
+        self.name = Path(command[0]).name
+        self.log = log
+        self.expected_code = expected_code
+        #: Seconds from the signal of `stop` to the end.
+        self.stop_s = None
+        with open(log, "wb") as file:
+            self._popen = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {})},
+                start_new_session=True,  # a Ctrl-C at the terminal reaches pytest alone
+            )
+        self.pid = self._popen.pid
+
+    @property
+    def output(self):
+        """All that it has written so far, standard output and error together."""
+        return self.log.read_text(errors="replace")
+
+    @property
+    def running(self):
+        """Whether it has not ended."""
+        return self._popen.poll() is None
+
+    def wait_for(self, text, timeout=10.0):
+        """Waits until the output contains the text, and returns the output."""
+        deadline = time.monotonic() + timeout
+        while True:
+            running, output = self.running, self.output  # in this order: the last words count
+            if text in output:
+                return output
+            assert running, f"{self.name} ended without '{text}':\n{output}"
+            assert time.monotonic() < deadline, (
+                f"{self.name}: no '{text}' in {timeout} s:\n{output}"
+            )
+            time.sleep(0.02)
+
+    def wait(self, timeout=10.0):
+        """Waits for the end of a process that ends by itself, and returns its exit code."""
+        try:
+            return self._popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            pytest.fail(f"{self.name} did not end within {timeout} s:\n{self.output}")
+
+    def stop(self, signum=signal.SIGINT, timeout=5.0):
+        """Ends it by the signal, after the timeout by force, and checks the exit code."""
+        started = time.monotonic()
+        if self.running:
+            self._popen.send_signal(signum)
+        code = self.wait(timeout)
+        self.stop_s = time.monotonic() - started
+        assert self.expected_code is None or code == self.expected_code, (
+            f"{self.name}: expected exit code {self.expected_code}, found {code}:\n{self.output}"
+        )
+        return code
+
+    def _kill(self):
+        self._popen.kill()
+        self._popen.wait()
+
+
+@pytest.fixture
+def start(install, tmp_path, domain_id):
+    """`start(executable, *arguments, expected_code=0, env=None) -> Process`.
+
+    The executable is one of the package's or a path. All still running at the test's end are
+    stopped by SIGINT, the latest first, and must end with the expected code (None: any).
+    """
+    processes = []
+
+    def start_process(executable, *arguments, expected_code=0, env=None):
+        path = executable
+        if os.sep not in str(executable):
+            path = install / "lib" / "robocache_ros" / executable
+        assert os.access(path, os.X_OK), f"no executable {path}: run `make build`"
+        log = tmp_path / f"{Path(path).name}-{len(processes)}.log"
+        processes.append(Process([path, *arguments], log, expected_code, env))
+        return processes[-1]
+
+    yield start_process
+
+    failures = []
+    for process in reversed(processes):
+        if process.stop_s is None:  # else the test has seen to it
+            try:
+                process.stop()
+            except (AssertionError, pytest.fail.Exception) as failure:
+                failures.append(str(failure))
+    assert not failures, "\n".join(failures)
+
+
+class Ros:
+    """A node of rclpy with an executor of its own."""
+
+    def __init__(self, context):
+        self.context = context
+        self.node = rclpy.create_node("test_client", context=context)
+        self.executor = SingleThreadedExecutor(context=context)
+        self.executor.add_node(self.node)
+
+    def spin_until(self, predicate, timeout=10.0):
+        """Handles messages until the predicate holds; False when it does not in time [s]."""
+        deadline = time.monotonic() + timeout
+        while not predicate():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self.executor.spin_once(timeout_sec=min(left, 0.05))
+        return True
+
+    def spin_for(self, seconds):
+        """Handles messages for the given time [s]."""
+        self.spin_until(lambda: False, seconds)
+
+    def close(self):
+        """Ends node and context; without it their shared memory outlives the test."""
+        self.executor.shutdown()
+        self.node.destroy_node()
+        rclpy.shutdown(context=self.context)
+
+
+@pytest.fixture
+def ros(domain_id):
+    """An rclpy node in the test's domain."""
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    client = Ros(context)
+    yield client
+    client.close()

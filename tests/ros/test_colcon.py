@@ -1,0 +1,124 @@
+"""One `colcon build` in a fresh workspace gives all that `ros2 run` and `ros2 launch` look for.
+
+Neither command exists in the wheels; what they read does: the ament index names the package's
+prefix, and executables lie in lib/<package>.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGE = "robocache_ros"
+BUILD_TIMEOUT_S = 900
+
+
+def underlay():
+    """The environment without this repository's own install: the build must not lean on it."""
+    env = dict(os.environ)
+    for name in ("AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PATH"):
+        paths = env.get(name, "").split(":")
+        install = str(REPOSITORY / "install")
+        env[name] = ":".join(p for p in paths if p and not p.startswith(install))
+    env.pop("COLCON_PREFIX_PATH", None)
+    # Compiling r2r takes minutes and depends on nothing in the workspace: cargo's folder of
+    # `make build` is used again. cargo itself checks that what lies there is up to date.
+    env["CARGO_TARGET_DIR"] = str(REPOSITORY / "build" / PACKAGE / "cargo")
+    return env
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory):
+    """A workspace with the repository linked into src, built."""
+    root = tmp_path_factory.mktemp("workspace")
+    (root / "src").mkdir()
+    (root / "src" / "robocache").symlink_to(REPOSITORY)
+    build = subprocess.run(
+        ["colcon", "build", "--packages-select", PACKAGE],
+        cwd=root,
+        env=underlay(),
+        capture_output=True,
+        text=True,
+        timeout=BUILD_TIMEOUT_S,
+    )
+    assert build.returncode == 0, build.stdout + build.stderr
+    return root
+
+
+@pytest.fixture(scope="module")
+def prefix(workspace):
+    return workspace / "install" / PACKAGE
+
+
+def sourced(workspace, command, **kwargs):
+    """Runs a command in a shell that has sourced the workspace, as a user does."""
+    script = f". {workspace}/install/setup.bash && {command}"
+    return subprocess.run(
+        ["bash", "-c", script], env=underlay(), capture_output=True, text=True, timeout=60, **kwargs
+    )
+
+
+def test_ament_index_and_executables_are_where_ros2_run_looks(workspace, prefix):
+    assert (prefix / "share/ament_index/resource_index/packages" / PACKAGE).exists()
+    found = sourced(workspace, "printenv AMENT_PREFIX_PATH")
+    assert str(prefix) in found.stdout.strip().split(":")
+    for name in ("fusion_node", "sensor_sim", "robocache"):
+        executable = prefix / "lib" / PACKAGE / name
+        assert os.access(executable, os.X_OK), executable
+        linked = sourced(workspace, f"ldd {executable}")
+        assert linked.returncode == 0 and "not found" not in linked.stdout, linked.stdout
+
+
+def test_launch_files_and_configurations_are_installed(prefix):
+    share = prefix / "share" / PACKAGE
+    for folder, pattern in (("launch", "*.launch.py"), ("config", "*.yaml"), ("config", "*.xml")):
+        wanted = {path.name for path in (REPOSITORY / folder).glob(pattern)}
+        assert wanted and wanted <= {path.name for path in (share / folder).iterdir()}
+    for message in (REPOSITORY / "msg").glob("*.msg"):
+        assert (share / "msg" / message.name).read_text() == message.read_text()
+
+
+def test_messages_exist_for_c_and_cpp(prefix):
+    include = prefix / "include" / PACKAGE / PACKAGE / "msg"
+    assert (include / "fused_tensor.h").exists() and (include / "fused_tensor.hpp").exists()
+    for part in ("generator_c", "typesupport_c", "typesupport_cpp", "typesupport_fastrtps_cpp"):
+        assert (prefix / "lib" / f"lib{PACKAGE}__rosidl_{part}.so").exists()
+
+
+def test_python_finds_messages_and_package(workspace, prefix):
+    script = (
+        "import robocache, robocache_ros.msg as m; from rclpy.serialization import *;"
+        "bytes = serialize_message(m.FusedTensor(tick=7, segments=[m.TensorSegment(name='a')]));"
+        "assert deserialize_message(bytes, m.FusedTensor).segments[0].name == 'a';"
+        "print(robocache.__file__, m.__file__)"
+    )
+    found = sourced(workspace, f'python3 -c "{script}"')
+    assert found.returncode == 0, found.stderr
+    assert all(Path(path).is_relative_to(prefix) for path in found.stdout.split()), found.stdout
+
+
+def test_the_command_line_is_on_the_path(workspace):
+    checked = sourced(
+        workspace,
+        f"robocache check $(dirname $(which robocache))/../share/{PACKAGE}/config/robocache.yaml",
+    )
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_the_installed_node_runs_and_ends_cleanly(workspace, prefix, start, ros):
+    config = prefix / "share" / PACKAGE / "config" / "robocache.yaml"
+    node = start(
+        "/bin/bash",
+        "-c",
+        f". {workspace}/install/setup.bash && exec {prefix}/lib/{PACKAGE}/fusion_node "
+        f"--ros-args -p config_file:={config}",
+        env=underlay() | {"ROS_DOMAIN_ID": os.environ["ROS_DOMAIN_ID"]},
+    )
+    names = ros.node.get_node_names
+    assert ros.spin_until(lambda: "fusion_node" in names(), timeout=15), node.output
+    ros.spin_for(1.0)
+    assert node.running, node.output
+    assert node.stop() == 0
+    assert node.stop_s < 1.0

@@ -1,0 +1,224 @@
+"""The launch files, run against stand-ins for `launch` and `launch_ros`.
+
+Neither package can be had where ROS comes from wheels, so these modules take their place: they
+have the names and signatures of the documented API and record what is called. A real
+`ros2 launch` is not proven by this.
+"""
+
+import importlib.util
+import os
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROFILE = "FASTRTPS_DEFAULT_PROFILES_FILE"
+
+
+class LaunchDescription:
+    def __init__(self, initial_entities=None):
+        self.entities = list(initial_entities or [])
+
+
+class DeclareLaunchArgument:
+    def __init__(self, name, *, default_value=None, description=None, choices=None):
+        self.name, self.default_value, self.description = name, default_value, description
+
+    def execute(self, context):
+        context.values.setdefault(self.name, self.default_value)
+
+
+class SetEnvironmentVariable:
+    def __init__(self, name, value):
+        self.name, self.value = name, value
+
+    def execute(self, context):
+        context.environment[self.name] = self.value
+
+
+class OpaqueFunction:
+    def __init__(self, *, function, args=None, kwargs=None):
+        self.function = function
+
+    def execute(self, context):
+        context.run(self.function(context))
+
+
+class PythonLaunchDescriptionSource:
+    def __init__(self, launch_file_path):
+        self.path = launch_file_path
+
+
+class IncludeLaunchDescription:
+    def __init__(self, launch_description_source, *, launch_arguments=None):
+        self.source = launch_description_source
+
+    def execute(self, context):
+        context.run(load(self.source.path).generate_launch_description().entities)
+
+
+class LaunchConfiguration:
+    def __init__(self, variable_name, *, default=None):
+        self.name = variable_name
+
+    def perform(self, context):
+        return context.values[self.name]
+
+
+class Node:
+    def __init__(
+        self,
+        *,
+        executable,
+        package=None,
+        namespace=None,
+        parameters=None,
+        arguments=None,
+        ros_arguments=None,
+        output=None,
+    ):
+        self.executable, self.package, self.namespace = executable, package, namespace
+        self.parameters, self.arguments, self.output = parameters, arguments, output
+        self.ros_arguments = ros_arguments
+
+    def execute(self, context):
+        for name in ("namespace", "executable"):
+            value = getattr(self, name)
+            if isinstance(value, LaunchConfiguration):
+                setattr(self, name, value.perform(context))
+        self.arguments = [
+            a.perform(context) if isinstance(a, LaunchConfiguration) else a
+            for a in self.arguments or []
+        ]
+        self.environment = dict(context.environment)
+        context.nodes.append(self)
+
+
+class Context:
+    """What one `ros2 launch` has: the values given and the environment so far."""
+
+    def __init__(self, given):
+        self.values, self.environment, self.nodes = dict(given), {}, []
+
+    def run(self, entities):
+        for entity in entities or []:
+            entity.execute(self)
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch, install):
+    modules = {
+        "launch": {"LaunchDescription": LaunchDescription},
+        "launch.actions": {
+            c.__name__: c
+            for c in (
+                DeclareLaunchArgument,
+                SetEnvironmentVariable,
+                OpaqueFunction,
+                IncludeLaunchDescription,
+            )
+        },
+        "launch.launch_description_sources": {
+            "PythonLaunchDescriptionSource": PythonLaunchDescriptionSource
+        },
+        "launch.substitutions": {"LaunchConfiguration": LaunchConfiguration},
+        "launch_ros": {},
+        "launch_ros.actions": {"Node": Node},
+    }
+    for name, content in modules.items():
+        module = types.ModuleType(name)
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(install), prepend=os.pathsep)
+    monkeypatch.delenv(PROFILE)
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("launch_file", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def launch(share, file, **given):
+    context = Context(given)
+    context.run(load(share / "launch" / file).generate_launch_description().entities)
+    return context.nodes
+
+
+@pytest.fixture
+def share(install):
+    return install / "share" / "robocache_ros"
+
+
+def test_defaults_name_installed_files(share, install):
+    (node,) = launch(share, "robocache.launch.py")
+    assert (node.package, node.executable) == ("robocache_ros", "fusion_node")
+    assert (install / "lib" / node.package / node.executable).exists()
+    assert node.parameters == [
+        {
+            "config_file": str(share / "config" / "robocache.yaml"),
+            "backend": "auto",
+            "device": 0,
+            "use_sim_time": False,
+        }
+    ]
+    assert Path(node.parameters[0]["config_file"]).exists()
+    assert node.environment == {PROFILE: str(share / "config" / "fastdds.xml")}
+    assert Path(node.environment[PROFILE]).exists()
+
+
+def test_arguments_reach_the_node_with_their_types(share):
+    (node,) = launch(
+        share,
+        "robocache.launch.py",
+        config_file="/my.yaml",
+        backend="cpu",
+        device="1",
+        use_sim_time="True",
+        rate_hz="50",
+        namespace="left",
+        log_level="debug",
+    )
+    (parameters,) = node.parameters
+    assert parameters == {
+        "config_file": "/my.yaml",
+        "backend": "cpu",
+        "device": 1,
+        "use_sim_time": True,
+        "rate_hz": 50.0,
+    }
+    assert {k: type(v) for k, v in parameters.items()}["rate_hz"] is float
+    assert node.namespace == "left"
+    assert node.ros_arguments == ["--log-level", "debug"]
+
+
+def test_a_wrong_boolean_is_an_error(share):
+    with pytest.raises(ValueError, match="use_sim_time: expected true or false, found 'yes'"):
+        launch(share, "robocache.launch.py", use_sim_time="yes")
+
+
+def test_a_profile_of_the_users_own_stays(share, monkeypatch):
+    monkeypatch.setenv(PROFILE, "/own.xml")
+    (node,) = launch(share, "robocache.launch.py")
+    assert node.environment == {PROFILE: "/own.xml"}
+
+
+def test_the_demo_adds_the_robot_with_the_same_profile(share, install):
+    node, robot = launch(share, "demo.launch.py", sim_seed="7", rate_hz="20")
+    assert (node.executable, robot.executable) == ("fusion_node", "sensor_sim")
+    assert node.parameters[0]["rate_hz"] == 20.0
+    assert robot.arguments == ["--seed", "7"]
+    assert robot.environment == node.environment
+    assert (install / "lib" / robot.package / robot.executable).exists()
+
+
+def test_the_parameters_exist_in_the_node(share, start):
+    """A misspelt parameter would be refused by the node at every launch: its help names them."""
+    (node,) = launch(share, "robocache.launch.py", rate_hz="1")
+    process = start("fusion_node", "--help")
+    assert process.wait() == 0
+    for name in node.parameters[0]:
+        assert f"  {name} " in process.output
