@@ -17,7 +17,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Float64MultiArray
 
-from robocache.ros import TensorSubscriber
+from robocache.ros import TensorSubscriber, keep_large_buffers
 
 
 class Policy(Node):
@@ -69,6 +69,7 @@ class Policy(Node):
 
 
 def main():
+    keep_large_buffers()
     # rclpy's own SIGINT handling raises inside callbacks; one stop flag ends the process cleanly.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     stop = threading.Event()

@@ -141,6 +141,9 @@ def run_demo(arguments):
     from rclpy.executors import SingleThreadedExecutor
     from rclpy.signals import SignalHandlerOptions
 
+    from robocache.ros import keep_large_buffers
+
+    keep_large_buffers()
     config = configuration.load(arguments.config)
     output = Path(arguments.output)
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
