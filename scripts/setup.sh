@@ -39,8 +39,9 @@ find_python() {
   [ "$mode" = sourced ] || versions='(3, 10) <= sys.version_info[:2] <= (3, 12)'
   for candidate in ${PYTHON:-python3 python3.12 python3.11 python3.10 /usr/bin/python3}; do
     if "$candidate" -c "import ensurepip, sys, venv; sys.exit(not ($versions))" 2>/dev/null; then
-      # The real interpreter: a version manager's shim depends on the folder it is started in.
-      "$candidate" -c 'import sys; print(sys.executable)'
+      # The interpreter behind a version manager's shim, which depends on the folder it is started
+      # in, and behind a virtual environment, which may be the one to be replaced.
+      "$candidate" -c 'import os, sys; print(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))'
       return
     fi
   done
