@@ -13,6 +13,8 @@ const ENOUGH: usize = 16;
 const JITTER: f64 = 0.25;
 /// Share of spacings that must lie near a multiple before the stamps count as periodic.
 const PERIODIC: f64 = 0.8;
+/// Messages between two looks at the period.
+const LOOK: usize = 16;
 
 /// The recent arrivals of one stream.
 #[derive(Debug)]
@@ -22,12 +24,23 @@ pub struct Arrivals {
     stamp: Option<Stamp>,
     spacings: [i64; SPACINGS],
     count: usize,
+    /// Spacing of the stamps as published \[ns\], as of the last look.
+    period: Option<f64>,
+    missing: u64,
 }
 
 impl Arrivals {
     /// Nothing has arrived since `start`.
     pub fn new(start: Instant) -> Self {
-        Arrivals { newest: start, seen: false, stamp: None, spacings: [0; SPACINGS], count: 0 }
+        Arrivals {
+            newest: start,
+            seen: false,
+            stamp: None,
+            spacings: [0; SPACINGS],
+            count: 0,
+            period: None,
+            missing: 0,
+        }
     }
 
     /// Notes a message; `stamp` if it was accepted.
@@ -35,16 +48,43 @@ impl Arrivals {
         self.newest = at;
         self.seen = true;
         let Some(stamp) = stamp else { return };
-        if let Some(before) = self.stamp.replace(stamp) {
-            let spacing = stamp.since(before);
-            if spacing <= 0 {
-                // Reordering, a replacement or a clock that jumped: spacings start anew.
-                self.count = 0;
+        let Some(before) = self.stamp else {
+            self.stamp = Some(stamp);
+            return;
+        };
+        let spacing = stamp.since(before);
+        let periods = self.period.map(|period| (spacing as f64 / period).round());
+        match periods {
+            // Out of order: it had been missed already, and the newest stays the newest.
+            Some(periods) if spacing <= 0 && periods > -(SPACINGS as f64) => {
+                self.missing -= u64::from(spacing < 0).min(self.missing);
                 return;
             }
-            self.spacings[self.count % SPACINGS] = spacing;
-            self.count += 1;
+            Some(periods) if periods > 1.0 => self.missing += periods as u64 - 1,
+            _ => {}
         }
+        self.stamp = Some(stamp);
+        if spacing <= 0 {
+            // Reordering, a replacement or a clock that jumped: spacings start anew.
+            self.count = 0;
+            return;
+        }
+        self.spacings[self.count % SPACINGS] = spacing;
+        self.count += 1;
+        if self.count % LOOK == 0 {
+            self.period = self.periodicity().map(|(period, _)| period);
+        }
+    }
+
+    /// The clock jumped: stamps start anew.
+    pub fn restart(&mut self) {
+        (self.stamp, self.count, self.period) = (None, 0, None);
+    }
+
+    /// Messages that were to be expected by the period of the stamps, so far, and did not come:
+    /// lost on the way, or never sent. Counts nothing while the stamps have no period.
+    pub fn missing(&self) -> u64 {
+        self.missing
     }
 
     /// Whether anything has ever arrived, and how long ago the newest message did (or the start).
@@ -56,6 +96,11 @@ impl Arrivals {
     /// multiples of a period, the share of multiples without a message. `None` where the stamps
     /// do not tell.
     pub fn missing_share(&self) -> Option<f64> {
+        self.periodicity().map(|(_, missing)| missing)
+    }
+
+    /// The period of the stamps \[ns\] and the share of its multiples without a message.
+    fn periodicity(&self) -> Option<(f64, f64)> {
         let mut spacings = self.spacings[..self.count.min(SPACINGS)].to_vec();
         if spacings.len() < ENOUGH {
             return None;
@@ -72,7 +117,8 @@ impl Arrivals {
             return None;
         }
         let published: f64 = multiples.iter().map(|m| m.round()).sum();
-        Some(1.0 - multiples.len() as f64 / published)
+        let period = spacings.iter().sum::<i64>() as f64 / published;
+        Some((period, 1.0 - multiples.len() as f64 / published))
     }
 }
 
@@ -106,6 +152,28 @@ mod tests {
         let kept = (0..300i64).filter(|k| k * 7919 % 100 < 27);
         let share = arrivals(kept.map(|k| jittered(k, 33_333_333))).missing_share().unwrap();
         assert!((share - 0.73).abs() < 0.1, "{share}");
+    }
+
+    #[test]
+    fn a_gap_is_counted_by_the_messages_that_it_lacks() {
+        let kept = |k: &i64| !(200..3200).contains(k) && *k != 3300;
+        let gap = arrivals((0..3400).filter(kept).map(|k| jittered(k, 1_000_000)));
+        assert_eq!(gap.missing(), 3001);
+        assert_eq!(arrivals((0..3400).map(|k| jittered(k, 1_000_000))).missing(), 0);
+    }
+
+    #[test]
+    fn what_comes_out_of_order_is_not_missing_and_a_jump_starts_anew() {
+        // Every tenth message changes places with its successor.
+        let place = |k: i64| k + i64::from(k % 10 == 5) - i64::from(k % 10 == 6);
+        let swapped = (0..40).chain((40..400).map(place));
+        let mut arrivals = arrivals(swapped.map(|k| k * 2_000_000));
+        assert_eq!(arrivals.missing(), 0);
+        arrivals.restart();
+        let later = Stamp::from_nanos(1_795_000_900_000_000_000);
+        arrivals.note(Instant::now(), Some(later));
+        arrivals.note(Instant::now(), Some(later.offset(90_000_000)));
+        assert_eq!(arrivals.missing(), 0);
     }
 
     #[test]

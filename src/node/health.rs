@@ -55,6 +55,8 @@ pub struct StreamWindow {
     pub dropped: Vec<(DropReason, u64)>,
     /// Times the middleware's queue was full in this window.
     pub queue_full: u64,
+    /// Messages that were to be expected by their stamps' period and did not come in this window.
+    pub missing: u64,
     /// Share of steps that were valid; `None` without a step.
     pub valid_share: Option<f64>,
     /// Share of published messages that seem lost on the way.
@@ -106,6 +108,9 @@ pub fn assess(spec: &StreamSpec, window: &StreamWindow) -> (Level, String) {
     }
     words
         .extend(window.dropped.iter().map(|(reason, n)| format!("{n} dropped: {}", reason.name())));
+    if window.missing > 0 {
+        words.push(format!("{} missing by their stamps' period", window.missing));
+    }
     if window.queue_full > 0 {
         words.push(format!("the middleware's queue was full {} times", window.queue_full));
     }
@@ -227,6 +232,7 @@ mod tests {
         let window = StreamWindow {
             dropped: vec![(DropReason::Late, 42)],
             queue_full: 2,
+            missing: 3,
             valid_share: Some(0.875),
             ..healthy()
         };
@@ -234,7 +240,8 @@ mod tests {
         assert_eq!(level, Level::Warn);
         assert_eq!(
             message,
-            "42 dropped: late; the middleware's queue was full 2 times; 12.5 % of the steps invalid"
+            "42 dropped: late; 3 missing by their stamps' period; the middleware's queue was full 2 \
+             times; 12.5 % of the steps invalid"
         );
     }
 

@@ -40,6 +40,7 @@ struct StreamBefore {
     steps: u64,
     steps_valid: u64,
     queue_full: u64,
+    missing: u64,
     dropped: [u64; DropReason::ALL.len()],
     /// Windows in a row that were lossy.
     lossy: u32,
@@ -73,7 +74,7 @@ pub struct Monitor {
 /// Drops since the last log line about them, all streams together.
 struct Summary {
     next: Instant,
-    at: Vec<([u64; DropReason::ALL.len()], u64)>,
+    at: Vec<StreamBefore>,
 }
 
 impl Monitor {
@@ -91,7 +92,7 @@ impl Monitor {
             ticks: TicksBefore::default(),
             streams: vec![StreamBefore::default(); streams],
             said: vec![None; streams],
-            summary: Summary { next: now, at: vec![Default::default(); streams] },
+            summary: Summary { next: now, at: vec![StreamBefore::default(); streams] },
             clock_missed: false,
         }
     }
@@ -227,12 +228,14 @@ impl Monitor {
     fn stream_window(&mut self, stream: usize, now: Instant, seconds: f64) -> StreamWindow {
         let state = &self.shared.streams[stream];
         let stats = self.shared.pipeline.stats(stream);
+        let arrivals = lock(&state.arrivals);
         let before = self.streams[stream];
         let after = StreamBefore {
             received: stats.received.get(),
             steps: stats.steps.get(),
             steps_valid: stats.steps_valid.get(),
             queue_full: state.queue_full.get(),
+            missing: arrivals.missing(),
             dropped: DropReason::ALL.map(|reason| stats.dropped(reason)),
             ..before
         };
@@ -243,7 +246,6 @@ impl Monitor {
             let n = after.dropped[reason as usize] - before.dropped[reason as usize];
             (n > 0).then_some((reason, n))
         };
-        let arrivals = lock(&state.arrivals);
         let (ever, silence) = arrivals.silence(now);
         StreamWindow {
             ever,
@@ -251,6 +253,8 @@ impl Monitor {
             rate_hz: (after.received - before.received) as f64 / seconds,
             dropped: DropReason::ALL.into_iter().filter_map(new_drops).collect(),
             queue_full: after.queue_full - before.queue_full,
+            // Messages out of order take back what was counted before they came.
+            missing: after.missing.saturating_sub(before.missing),
             valid_share: (steps > 0).then(|| valid as f64 / steps as f64),
             missing_share: arrivals.missing_share(),
         }
@@ -281,6 +285,7 @@ impl Monitor {
             pair("reordered", stats.reordered.get()),
             pair("replaced", stats.replaced.get()),
             pair("queue_full", state.queue_full.get()),
+            pair("missing", self.streams[stream].missing),
             pair("points_non_finite", stats.points_non_finite.get()),
             pair("points_out_of_range", stats.points_out_of_range.get()),
             pair("points_outside", stats.points_outside.get()),
@@ -303,7 +308,7 @@ impl Monitor {
         self.said[stream] = why;
     }
 
-    /// One line at most every 10 s for all drops since the one before.
+    /// One line at most every 10 s for all drops and gaps since the one before.
     fn log_summary(&mut self, now: Instant) {
         if now < self.summary.next {
             return;
@@ -312,22 +317,28 @@ impl Monitor {
         for (stream, (after, before)) in self.streams.iter().zip(&mut self.summary.at).enumerate() {
             let name = &self.shared.spec(stream).name;
             for reason in DropReason::ALL {
-                let n = after.dropped[reason as usize] - before.0[reason as usize];
+                let n = after.dropped[reason as usize] - before.dropped[reason as usize];
                 if n > 0 {
                     lines.push(format!("{name}: {n} {}", reason.name()));
                 }
             }
-            if after.queue_full > before.1 {
-                let n = after.queue_full - before.1;
+            if after.missing > before.missing {
+                let n = after.missing - before.missing;
+                lines.push(format!(
+                    "{name}: {n} missing by their stamps' period (lost on the way, or never sent)"
+                ));
+            }
+            if after.queue_full > before.queue_full {
+                let n = after.queue_full - before.queue_full;
                 lines.push(format!(
                     "{name}: the middleware's queue was full {n} times and may have lost \
                      messages; raise the stream's qos depth or give the node more of the processor"
                 ));
             }
-            *before = (after.dropped, after.queue_full);
+            *before = *after;
         }
         if !lines.is_empty() {
-            tracing::warn!("dropped messages: {}", lines.join(", "));
+            tracing::warn!("dropped or missing messages: {}", lines.join(", "));
             self.summary.next = now + SUMMARY_PERIOD;
         }
     }

@@ -189,6 +189,7 @@ impl Shared {
             self.pipeline.drop_unseen(message.stream, DropReason::Late);
         }
         self.pipeline.reset();
+        self.streams.iter().for_each(|stream| lock(&stream.arrivals).restart());
         self.ticks.clock_jumps.add(1);
         tracing::warn!("the clock jumped back from {from} to {to}: all streams start anew");
     }

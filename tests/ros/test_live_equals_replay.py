@@ -252,5 +252,3 @@ def describe_difference(live, replayed):
         if a.valid != b.valid or a.age_ns != b.age_ns or np.any(a.array != b.array):
             lines.append(f"  {name}: {a.valid} {a.age_ns} live, {b.valid} {b.age_ns} replayed")
     return "\n".join(lines)
-
-

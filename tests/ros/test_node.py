@@ -135,7 +135,9 @@ def test_what_cannot_work_ends_with_a_word_about_it(start, tmp_path, config_file
     bad = tmp_path / "bad.yaml"
     stream = {k: v for k, v in WRENCH.items() if k != "max_age_ms"} | {"max_age": 50}
     bad.write_text(yaml.safe_dump({"rate_hz": 50, "streams": {"wrench": stream}}))
-    parameters = [p.replace("CONFIG", str(config_file)).replace("BAD", str(bad)) for p in parameters]
+    parameters = [
+        p.replace("CONFIG", str(config_file)).replace("BAD", str(bad)) for p in parameters
+    ]
     given = [word for parameter in parameters for word in ("-p", parameter)]
     node = start("fusion_node", "--ros-args", *given, expected_code=1)
     assert node.wait() == 1
@@ -186,7 +188,9 @@ def test_parameters_can_be_listed_and_read_and_say_why_they_are_fixed(ros, start
         "rate_hz",
         "use_sim_time",
     ]
-    values = ask(client.get_parameters(["rate_hz", "config_file", "use_sim_time", "no_such"])).values
+    values = ask(
+        client.get_parameters(["rate_hz", "config_file", "use_sim_time", "no_such"])
+    ).values
     rate, file, sim, unknown = values
     assert (rate.double_value, file.string_value) == (25.0, str(config_file))
     assert (sim.type, sim.bool_value, unknown.type) == (1, False, 0)
@@ -340,7 +344,8 @@ def test_an_end_of_silence_is_said(ros, start, logs, tmp_path):
 
     fusion.until(arrives, "a word about its end")
     fusion.until(
-        lambda: publish_now(ros, fusion.publishers["/wrench"]) or fusion.status["wrench"][0] < b"\x03",
+        lambda: publish_now(ros, fusion.publishers["/wrench"])
+        or fusion.status["wrench"][0] < b"\x03",
         "the level falls",
     )
 

@@ -6,6 +6,7 @@ import signal
 import time
 
 import numpy as np
+import pytest
 from fusion import MS, T0, segments, stamped, start_fusion
 from sensor_msgs.msg import Image
 
@@ -21,8 +22,8 @@ for other in ("camera-front", "camera-wrist", "lidar", "wrench", "imu"):
     ONLY_JOINTS += [f"--{other}-hz", 0]
 
 
-def start_node(ros, start, folder, rate_hz=100):
-    config = {"rate_hz": rate_hz, "streams": {"joints": {**JOINTS}}}
+def start_node(ros, start, folder):
+    config = {"streams": {"joints": {**JOINTS}}}
     # The client's own publisher on the topic is silent: it only tells that the node is there.
     return start_fusion(ros, start, folder, config, sim_time=False)
 
@@ -46,11 +47,15 @@ def test_nothing_is_lost_at_1_khz(ros, start, tmp_path):
     assert "dropped" not in fusion.process.output
 
 
-def test_a_node_that_was_stopped_says_what_it_lost_and_recovers(ros, start, tmp_path):
+@pytest.mark.parametrize("publisher_depth", [10, 2000])
+def test_a_node_that_was_stopped_says_what_it_lost_and_recovers(
+    ros, start, tmp_path, publisher_depth
+):
+    """With a short history it is the publisher that loses, with a long one the node's queue."""
     fusion = start_node(ros, start, tmp_path)
-    robot = start("sensor_sim", *ONLY_JOINTS, "--depth", 2000)
+    robot = start("sensor_sim", *ONLY_JOINTS, "--depth", publisher_depth)
     fusion.until(lambda: fusion.value("joints", "received") > 500, "joints at 1 kHz")
-    assert fusion.value("joints", "queue_full") == 0
+    assert (fusion.value("joints", "queue_full"), fusion.value("joints", "missing")) == (0, 0)
     stopped_at = time.monotonic()
     os.kill(fusion.process.pid, signal.SIGSTOP)
     try:
@@ -60,9 +65,13 @@ def test_a_node_that_was_stopped_says_what_it_lost_and_recovers(ros, start, tmp_
     finally:
         os.kill(fusion.process.pid, signal.SIGCONT)
     received = fusion.value("joints", "received")
-    fusion.until(lambda: fusion.value("joints", "queue_full") > 0, "the full queue is counted")
-    fusion.process.wait_for("joints: the middleware's queue was full")
-    assert any("queue was full" in words for part, words in fusion.said if part == "joints")
+    fusion.until(lambda: fusion.value("joints", "missing") > 0, "the gap is counted")
+    fusion.process.wait_for("missing by their stamps' period")
+    assert any("missing by their" in words for part, words in fusion.said if part == "joints")
+    if publisher_depth == 2000:
+        fusion.until(lambda: fusion.value("joints", "queue_full") > 0, "the full queue is counted")
+        fusion.process.wait_for("joints: the middleware's queue was full", timeout=20)
+        assert any("queue was full" in words for part, words in fusion.said if part == "joints")
     fusion.await_value("joints", "dropped", 0)  # what came was taken
 
     # It serves on, with fresh values and without a burst of the ticks it missed.
@@ -75,8 +84,12 @@ def test_a_node_that_was_stopped_says_what_it_lost_and_recovers(ros, start, tmp_
     assert stall > 100, "the missed ticks are not made up for"
 
     assert robot.stop() == 0
-    lost = sent_by(robot) - fusion.value("joints", "received")
+    sent = sent_by(robot)
+    # Counters of the last window: nothing arrives any more.
+    fusion.until(lambda: fusion.status["joints"][2]["rate_hz"] == "0.00", "the end of the joints")
+    lost = sent - fusion.value("joints", "received")
     assert lost > 0, "the queue did overflow"
+    assert fusion.value("joints", "missing") >= lost - 20
 
 
 def fresh(fusion):
