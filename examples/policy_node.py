@@ -15,8 +15,9 @@ import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
-from robocache.ros import TensorSubscriber
 from std_msgs.msg import Float64MultiArray
+
+from robocache.ros import TensorSubscriber, keep_large_buffers
 
 
 class Policy(Node):
@@ -68,6 +69,7 @@ class Policy(Node):
 
 
 def main():
+    keep_large_buffers()
     # rclpy's own SIGINT handling raises inside callbacks; one stop flag ends the process cleanly.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     stop = threading.Event()

@@ -128,7 +128,9 @@ def verdict(config, recorder, window):
     problem = (
         f"fused tensors did not arrive at the configured {config.rate_hz:g} Hz: {received} of "
         f"{expected} ticks ({100 * received / max(expected, 1):.1f} %, expected at least "
-        f"{100 * REQUIRED_SHARE:.0f} %)"
+        f"{100 * REQUIRED_SHARE:.0f} %); the node counted "
+        f"{recorder.diagnostics.tick.get('overruns', '?')} overruns; load average "
+        f"{os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores"
     )
     return received, expected, problem
 
@@ -141,6 +143,9 @@ def run_demo(arguments):
     from rclpy.executors import SingleThreadedExecutor
     from rclpy.signals import SignalHandlerOptions
 
+    from robocache.ros import keep_large_buffers
+
+    keep_large_buffers()
     config = configuration.load(arguments.config)
     output = Path(arguments.output)
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)

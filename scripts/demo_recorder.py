@@ -8,8 +8,10 @@ import time
 
 import numpy as np
 from processes import Diagnostics
-from robocache.ros import TensorSubscriber
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
+
+from robocache.ros import TensorSubscriber
 
 #: Segments whose newest step has at most this many elements are noted at every tick.
 SMALL = 1024
@@ -37,7 +39,12 @@ class Recorder:
         self._joint_subscription = None
         self._next_snapshot = 0.0
         self.diagnostics = Diagnostics(node)
-        self.subscriber = TensorSubscriber(node, self._on_tensor, topic=configuration.output_topic)
+        # Deeper than a policy's, for what is counted here is what was published: a table that is
+        # being drawn must not pass for a lost tick.
+        qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+        self.subscriber = TensorSubscriber(
+            node, self._on_tensor, topic=configuration.output_topic, qos=qos
+        )
 
     def _on_tensor(self, tensor):
         self.arrivals.append((time.time_ns(), tensor.tick, tensor.stamp_ns))

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-import robocache
 from cdr_writer import fused_tensor, segment
+
+import robocache
 
 F32, F16, BF16 = (2, 32), (2, 16), (4, 16)
 

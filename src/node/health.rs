@@ -7,6 +7,8 @@ use crate::stats::DropReason;
 
 /// A stream from which nothing comes for this long is silent.
 const SILENCE: Duration = Duration::from_secs(3);
+/// So long after the start, because the middleware takes seconds to find publishers.
+const FIRST_MESSAGE: Duration = Duration::from_secs(5);
 /// Share of published messages that may be missing before it is said.
 const MISSING: f64 = 0.3;
 
@@ -70,9 +72,10 @@ pub enum Trouble {
 
 /// Decides whether the arrival of a stream is in trouble.
 pub fn trouble(spec: &StreamSpec, window: &StreamWindow) -> Option<Trouble> {
+    let usual = if window.ever { SILENCE } else { FIRST_MESSAGE };
     let patience = match spec.expected_rate_hz {
-        Some(rate) if rate > 0.0 => SILENCE.max(Duration::from_secs_f64((3.0 / rate).min(3600.0))),
-        _ => SILENCE,
+        Some(rate) if rate > 0.0 => usual.max(Duration::from_secs_f64((3.0 / rate).min(3600.0))),
+        _ => usual,
     };
     if window.silence > patience {
         return Some(Trouble::Silent);
@@ -213,6 +216,8 @@ mod tests {
         assert_eq!(assess(&stream(), &silent), (Level::Stale, "no message in 3.2 s".into()));
         let required = StreamSpec { required: true, ..stream() };
         assert_eq!(assess(&required, &silent).0, Level::Error);
+        let starting = StreamWindow { ever: false, ..silent.clone() };
+        assert_eq!(trouble(&stream(), &starting), None);
         let slow = StreamSpec { expected_rate_hz: Some(0.1), ..stream() };
         assert_eq!(trouble(&slow, &silent), None);
     }

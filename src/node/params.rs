@@ -19,6 +19,17 @@ pub enum BackendChoice {
     Cuda,
 }
 
+impl BackendChoice {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(BackendChoice::Auto),
+            "cpu" => Some(BackendChoice::Cpu),
+            "cuda" => Some(BackendChoice::Cuda),
+            _ => None,
+        }
+    }
+}
+
 /// The parameters, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -132,24 +143,19 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
             }
             ("config_file", ParameterValue::String(path)) => settings.config_file = path.into(),
             ("backend", ParameterValue::String(backend)) => {
-                settings.backend = match backend.as_str() {
-                    "auto" => BackendChoice::Auto,
-                    "cpu" => BackendChoice::Cpu,
-                    "cuda" => BackendChoice::Cuda,
-                    other => return Err(wrong("auto, cpu or cuda", format!("'{other}'"))),
-                }
+                settings.backend = BackendChoice::named(backend)
+                    .ok_or_else(|| wrong("auto, cpu or cuda", format!("'{backend}'")))?;
             }
             ("device", ParameterValue::Integer(device)) => {
                 settings.device = u32::try_from(*device)
                     .map_err(|_| wrong("the number of a GPU, 0 or more", device.to_string()))?;
             }
             ("use_sim_time", ParameterValue::Bool(yes)) => settings.use_sim_time = *yes,
-            ("rate_hz", ParameterValue::Double(rate)) if *rate == 0.0 => settings.rate_hz = None,
             ("rate_hz", ParameterValue::Double(rate)) => {
-                settings.rate_hz = Some(*rate);
-                if !is_rate(*rate) {
+                if *rate != 0.0 && !is_rate(*rate) {
                     return Err(wrong("a rate in Hz from 0.1 to 2000, or 0", rate.to_string()));
                 }
+                settings.rate_hz = (*rate != 0.0).then_some(*rate);
             }
             ("diagnostics_period_s", ParameterValue::Double(period)) => {
                 let expected = "a time in seconds from 0.1 to 3600";

@@ -17,9 +17,9 @@ use crate::pipeline::{Pipeline, PushError};
 use crate::stats::{Counter, DropReason};
 use crate::time::Stamp;
 
-/// Messages of a large stream that wait for the encoder: the one to come, and one in reserve for
-/// two streams that arrive together.
-const INBOX_MESSAGES: usize = 2;
+/// Messages of a large stream that wait for the encoder: a tenth of a second of a camera, for the
+/// moments in which the processor is elsewhere.
+const INBOX_MESSAGES: usize = 4;
 
 /// Everything that more than one thread touches.
 pub struct Shared {
@@ -191,5 +191,89 @@ impl Shared {
         self.pipeline.reset();
         self.ticks.clock_jumps.add(1);
         tracing::warn!("the clock jumped back from {from} to {to}: all streams start anew");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Backend, BackendError, EncodeReport, Sample, Slot, StepJob};
+    use crate::cdr::Writer;
+    use crate::node::clock::SimClock;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    /// A backend whose memory is gone.
+    struct Failing;
+
+    impl Failing {
+        fn error() -> BackendError {
+            BackendError::Unavailable { backend: "failing", detail: "out of memory".into() }
+        }
+    }
+
+    impl Backend for Failing {
+        fn name(&self) -> &'static str {
+            "failing"
+        }
+
+        fn encode(&self, _: usize, _: Slot, _: Sample<'_>) -> Result<EncodeReport, BackendError> {
+            Err(Failing::error())
+        }
+
+        fn fuse(&self, _: &[StepJob], _: &mut [u8]) -> Result<(), BackendError> {
+            Err(Failing::error())
+        }
+    }
+
+    fn shared() -> Shared {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/robocache.yaml");
+        let pipeline = Pipeline::new(crate::config::load(&file).unwrap(), Arc::new(Failing));
+        Shared::new(pipeline, NodeClock::Sim(SimClock::default()))
+    }
+
+    fn stream(shared: &Shared, name: &str) -> usize {
+        shared.pipeline.config().streams.iter().position(|s| s.name == name).unwrap()
+    }
+
+    fn message(stream: usize, bytes: Vec<u8>) -> Message {
+        Message { stream, bytes, receive: Stamp::ZERO }
+    }
+
+    #[test]
+    fn a_failing_backend_ends_the_node_and_the_error_says_what_failed() {
+        let shared = shared();
+        let wrench = stream(&shared, "wrench");
+        let mut writer = Writer::new();
+        writer.header(Stamp::from_nanos(5), "tool");
+        writer.f64_array(&[0.0; 6]);
+        let error = shared.receive(message(wrench, writer.finish())).unwrap_err().to_string();
+        assert_eq!(error, "encode a message of stream 'wrench': backend failing: out of memory");
+    }
+
+    #[test]
+    fn a_malformed_message_is_dropped_and_counted_and_still_an_arrival() {
+        let shared = shared();
+        let wrench = stream(&shared, "wrench");
+        shared.receive(message(wrench, vec![0, 1, 0, 0, 9])).unwrap();
+        let stats = shared.pipeline.stats(wrench);
+        assert_eq!((stats.received.get(), stats.dropped(DropReason::Malformed)), (1, 1));
+        assert!(lock(&shared.streams[wrench].arrivals).silence(Instant::now()).0);
+    }
+
+    #[test]
+    fn images_that_wait_too_long_or_from_before_a_jump_are_counted() {
+        let shared = shared();
+        let camera = stream(&shared, "camera_front");
+        for _ in 0..INBOX_MESSAGES + 3 {
+            shared.receive(message(camera, vec![])).unwrap();
+        }
+        shared.reset(Stamp::from_nanos(9), Stamp::from_nanos(2));
+        let stats = shared.pipeline.stats(camera);
+        assert_eq!(stats.dropped(DropReason::Overload), 3);
+        assert_eq!(stats.dropped(DropReason::Late), INBOX_MESSAGES as u64);
+        assert_eq!(stats.received.get(), stats.dropped_total());
+        assert_eq!(shared.ticks.clock_jumps.get(), 1);
+        assert!(shared.inbox.take().is_none());
     }
 }
