@@ -59,7 +59,7 @@ check_machine() {
       missing+=("python3 with venv: Debian's python3 and python3-venv")
     else
       missing+=("python3 with venv, version 3.10, 3.11 or 3.12 (ROS 2 Jazzy has wheels for these):
-  found $(python3 --version 2>&1 || true); Debian's python3 and python3-venv, or PYTHON=/path/to/python3.12")
+  found $("${PYTHON:-python3}" --version 2>&1 || true); Debian's python3 and python3-venv, or PYTHON=/path/to/python3.12")
     fi
   fi
   [ ${#missing[@]} -eq 0 ] && return
@@ -108,10 +108,17 @@ repair_prefix() {
   [ -d "$site/ros_wheels_bootstrapper" ] || fail "the ROS wheels are not where they should be: $site"
 }
 
-# True if bindgen finds a libclang by itself.
+# True if bindgen finds a libclang by itself (libclang-cpp is another library).
 has_libclang() {
-  [ -n "${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null ||
-    compgen -G "/usr/lib/$(uname -m)-linux-gnu/libclang*.so*" >/dev/null
+  local folder
+  [ -z "${LIBCLANG_PATH:-}" ] || return 0
+  for folder in /usr/lib/llvm-*/lib "/usr/lib/$(uname -m)-linux-gnu" /usr/lib64 /usr/local/lib; do
+    if compgen -G "$folder/libclang.so*" >/dev/null ||
+      compgen -G "$folder/libclang-[0-9]*.so*" >/dev/null; then
+      return 0
+    fi
+  done
+  return 1
 }
 
 install_ros() {
@@ -204,6 +211,10 @@ for argument in "$@"; do
     *) fail "unknown argument $argument; known: --tests" ;;
   esac
 done
+
+# What an earlier set-up installed is not what the machine has.
+PATH=$(tr : '\n' <<<"$PATH" | grep -vF "$ros_dir/" | paste -sd:)
+case ${LIBCLANG_PATH:-} in "$ros_dir"/*) unset LIBCLANG_PATH ;; esac
 
 sourced=$(prefix_of rcl)
 case $sourced in "$ros_dir"/*) sourced= ;; esac

@@ -17,7 +17,13 @@ pub use crate::message::Frame;
 use crate::message::StepState;
 use crate::ring::{Inserted, Lease, Ring};
 use crate::stats::{Counter, DropReason, StreamStats};
-use crate::time::Stamp;
+use crate::time::{NANOS_PER_S, Stamp};
+
+/// A header's stamp may be this far ahead of the node's clock \[ns\]: more than clocks that are
+/// meant to agree differ, less than a jump back of a simulator's clock, from before which messages
+/// may still be on their way. Such a row would stand in its ring as the newest until the clock
+/// gets there.
+const MAX_AHEAD_NS: i64 = NANOS_PER_S;
 
 /// A message that became a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +186,8 @@ impl Pipeline {
     }
 
     /// Takes in a serialized message of a stream. `receive` is when it arrived, on the clock in
-    /// use; it counts under `timeline: receive` only.
+    /// use, [`Stamp::ZERO`] where that is not known: it is the row's instant under
+    /// `timeline: receive`, and otherwise what a header's stamp may not be far ahead of.
     pub fn push(
         &self,
         stream: usize,
@@ -248,6 +255,10 @@ impl Pipeline {
             Inserted::Late => {
                 return Err(late(&format!("stamp {stamp} is older than everything in the ring")));
             }
+            Inserted::Cleared => {
+                let detail = format!("stamp {stamp} is from before the clock jumped back");
+                return Err(DecodeError::new(DropReason::Cleared, detail));
+            }
         }
         Ok(())
     }
@@ -258,14 +269,26 @@ impl Pipeline {
         header: &Header<'_>,
         receive: Stamp,
     ) -> Result<Stamp, DecodeError> {
-        let stamp = match self.config.timeline {
-            Timeline::Receive => receive,
-            Timeline::Header => header.stamp.ok_or_else(|| {
-                let detail = "header.stamp: expected the time of measurement, found zero";
-                DecodeError::new(DropReason::ZeroStamp, detail)
-            })?,
+        let known = (receive != Stamp::ZERO).then_some(receive);
+        let (stamp, what) = match self.config.timeline {
+            Timeline::Receive => (known, "expected the time of arrival, found no clock yet"),
+            Timeline::Header => {
+                (header.stamp, "header.stamp: expected the time of measurement, found zero")
+            }
         };
-        Ok(stamp.offset(spec.stamp_offset_ns))
+        let stamp = stamp.ok_or_else(|| DecodeError::new(DropReason::ZeroStamp, what))?;
+        let stamp = stamp.offset(spec.stamp_offset_ns);
+        match known {
+            Some(now) if stamp.since(now) > MAX_AHEAD_NS => {
+                let ahead = stamp.since(now) as f64 / NANOS_PER_S as f64;
+                let detail = format!(
+                    "header.stamp: expected at most 1 s ahead of the node's clock ({now}), found \
+                     {stamp}, {ahead:.3} s ahead; do sensor and node use the same clock?"
+                );
+                Err(DecodeError::new(DropReason::Ahead, detail))
+            }
+            _ => Ok(stamp),
+        }
     }
 
     /// Resamples every stream for tick `tick` into `frame`. A tick before the last one means that

@@ -119,8 +119,25 @@ fn zero_stamps_are_dropped_unless_the_time_of_arrival_counts() {
     let by_arrival = one_joint("max_age_ms: 50", "timeline: receive");
     let message = joint_state(Stamp::ZERO, &["a"], &[3.0]);
     by_arrival.push(0, &message, Stamp::from_nanos(95 * MS)).unwrap();
+    // No clock yet, no stamp.
+    assert!(by_arrival.push(0, &message, Stamp::ZERO).is_err());
+    assert_eq!(by_arrival.stats(0).dropped(DropReason::ZeroStamp), 1);
     let mut frame = by_arrival.new_frame();
     assert_eq!(served(&by_arrival, &mut frame, 10), (vec![3.0], vec![state(true, 5)]));
+}
+
+#[test]
+fn a_stamp_far_ahead_of_the_clock_is_dropped() {
+    let pipeline = one_joint("max_age_ms: 50\nstamp_offset_ms: -100", "");
+    let now = Stamp::from_nanos(5_000 * MS);
+    let push = |ms: i64| {
+        let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[1.0]);
+        pipeline.push(0, &message, now).map(|accepted| accepted.stamp.nanos() / MS)
+    };
+    assert_eq!(push(6_100).unwrap(), 6_000);
+    let error = push(6_101).unwrap_err();
+    assert!(matches!(&error, PushError::Dropped(e) if e.reason == DropReason::Ahead), "{error}");
+    assert!(error.to_string().contains("found 6.001000000, 1.001 s ahead"), "{error}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod latency;
 mod monitor;
 mod param_services;
 mod params;
+mod priority;
 mod rosout;
 mod schedule;
 mod shared;
@@ -73,7 +74,8 @@ pub async fn run(
     let spinner = Spinner::new(node, Arc::clone(&shared), parameters, topics)?;
 
     let (failures, failed) = unbounded_channel();
-    let threads = Threads::start(&shared, spinner, output, failures)?;
+    let priority = settings.realtime_priority;
+    let threads = Threads::start(&shared, spinner, (output, priority), failures)?;
     let mut period = tokio::time::interval(settings.diagnostics_period);
     period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     // The first tick of an interval is at once; the first window ends a period later.
@@ -210,13 +212,16 @@ impl Threads {
     fn start(
         shared: &Arc<Shared>,
         spinner: Spinner,
-        output: PublisherUntyped,
+        (output, priority): (PublisherUntyped, u8),
         failures: UnboundedSender<NodeError>,
     ) -> Result<Self, NodeError> {
         let mut threads = Threads { shared: Arc::clone(shared), handles: vec![] };
         // In the order in which they are joined: the node, on the spin thread, goes last.
         let ticking = Arc::clone(shared);
-        threads.spawn("tick", &failures, move || ticker::run(&ticking, &output))?;
+        threads.spawn("tick", &failures, move || {
+            priority::raise(priority);
+            ticker::run(&ticking, &output)
+        })?;
         let encoding = Arc::clone(shared);
         threads.spawn("encode", &failures, move || encoding.encode())?;
         threads.spawn("spin", &failures, move || spinner.run())?;

@@ -41,6 +41,8 @@ pub struct Settings {
     pub device: u32,
     /// Whether `/clock` is the node's clock.
     pub use_sim_time: bool,
+    /// Real-time priority of the tick thread, 0 for none.
+    pub realtime_priority: u8,
     /// Rate of the ticks \[Hz\], where it is not the configuration's.
     pub rate_hz: Option<f64>,
     /// Time between two messages on `/diagnostics`.
@@ -75,6 +77,11 @@ pub fn declared() -> Vec<Declared> {
             "rate_hz",
             ParameterValue::Double(0.0),
             "Rate of the ticks [Hz]; 0 takes the configuration's.",
+        ),
+        parameter(
+            "realtime_priority",
+            ParameterValue::Integer(50),
+            "Real-time priority (SCHED_FIFO, 1 to 99) of the tick thread; 0: ordinary priority.",
         ),
         parameter(
             "diagnostics_period_s",
@@ -127,6 +134,7 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
         backend: BackendChoice::Auto,
         device: 0,
         use_sim_time: false,
+        realtime_priority: 0,
         rate_hz: None,
         diagnostics_period: Duration::from_secs(1),
     };
@@ -151,6 +159,12 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
                     .map_err(|_| wrong("the number of a GPU, 0 or more", device.to_string()))?;
             }
             ("use_sim_time", ParameterValue::Bool(yes)) => settings.use_sim_time = *yes,
+            ("realtime_priority", ParameterValue::Integer(priority)) => {
+                settings.realtime_priority = u8::try_from(*priority)
+                    .ok()
+                    .filter(|priority| *priority <= 99)
+                    .ok_or_else(|| wrong("a priority from 0 to 99", priority.to_string()))?;
+            }
             ("rate_hz", ParameterValue::Double(rate)) => {
                 if *rate != 0.0 && !is_rate(*rate) {
                     return Err(wrong("a rate in Hz from 0.1 to 2000, or 0", rate.to_string()));
@@ -224,6 +238,7 @@ mod tests {
             (("device", ParameterValue::Double(1.0)), "expected an integer, found a double"),
             (("device", ParameterValue::Integer(-1)), "0 or more, found -1"),
             (("use_sim_time", ParameterValue::Integer(1)), "expected a boolean, found an integer"),
+            (("realtime_priority", ParameterValue::Integer(100)), "from 0 to 99, found 100"),
             (("backend", text("gpu")), "expected auto, cpu or cuda, found 'gpu'"),
             (("diagnostics_period_s", ParameterValue::Integer(0)), "0.1 to 3600, found 0"),
         ];

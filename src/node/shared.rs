@@ -186,7 +186,7 @@ impl Shared {
     pub fn reset(&self, from: Stamp, to: Stamp) {
         let _encoding = lock(&self.encoding);
         while let Some(message) = self.inbox.take() {
-            self.pipeline.drop_unseen(message.stream, DropReason::Late);
+            self.pipeline.drop_unseen(message.stream, DropReason::Cleared);
         }
         self.pipeline.reset();
         self.streams.iter().for_each(|stream| lock(&stream.arrivals).restart());
@@ -272,7 +272,7 @@ mod tests {
         shared.reset(Stamp::from_nanos(9), Stamp::from_nanos(2));
         let stats = shared.pipeline.stats(camera);
         assert_eq!(stats.dropped(DropReason::Overload), 3);
-        assert_eq!(stats.dropped(DropReason::Late), INBOX_MESSAGES as u64);
+        assert_eq!(stats.dropped(DropReason::Cleared), INBOX_MESSAGES as u64);
         assert_eq!(stats.received.get(), stats.dropped_total());
         assert_eq!(shared.ticks.clock_jumps.get(), 1);
         assert!(shared.inbox.take().is_none());

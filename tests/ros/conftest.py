@@ -21,19 +21,24 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 #: Domains of tests. Above 101 the middleware's ports lie among those that Linux hands out by
 #: itself; a taken one is noticed below.
 FIRST_DOMAIN, DOMAINS = 100, 121
-#: UDP port of a domain's discovery: 7400 + 250 * domain (DDS Interoperability Protocol, 9.6.1.1).
-PORT_BASE, PORTS_PER_DOMAIN = 7400, 250
+#: UDP ports of a domain: 7400 + 250 * domain for multicast discovery, and from there 10 + 2 * n
+#: for participant n (DDS Interoperability Protocol, 9.6.1.1). Kept to this machine, participants
+#: open only the latter, and up to 32 of them look for each other.
+PORT_BASE, PORTS_PER_DOMAIN, FIRST_PARTICIPANT, PARTICIPANTS = 7400, 250, 10, 32
 
 _taken = itertools.count()
 
 
-def _discovery_port_is_free(domain):
-    """Whether nobody on this machine takes part in the domain: its port can be bound alone."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind(("", PORT_BASE + PORTS_PER_DOMAIN * domain))
-        except OSError:
-            return False
+def domain_is_free(domain):
+    """Whether nobody on this machine takes part in the domain: each of its ports can be bound."""
+    base = PORT_BASE + PORTS_PER_DOMAIN * domain
+    first = base + FIRST_PARTICIPANT
+    for port in (base, *range(first, first + 2 * PARTICIPANTS, 2)):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                return False
     return True
 
 
@@ -42,11 +47,11 @@ def free_domain():
 
     Processes start at different places (by their id) and step through all domains (the step and
     the number of domains have no common factor), so two of them meet only by chance, and then the
-    port tells.
+    ports tell.
     """
     for _ in range(DOMAINS):
         domain = FIRST_DOMAIN + (os.getpid() * 7 + next(_taken) * 50) % DOMAINS
-        if _discovery_port_is_free(domain):
+        if domain_is_free(domain):
             return domain
     raise RuntimeError(f"all ROS domains from {FIRST_DOMAIN} on are in use ({DOMAINS} of them)")
 
