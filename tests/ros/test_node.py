@@ -186,6 +186,7 @@ def test_parameters_can_be_listed_and_read_and_say_why_they_are_fixed(ros, start
         "device",
         "diagnostics_period_s",
         "rate_hz",
+        "realtime_priority",
         "use_sim_time",
     ]
     values = ask(

@@ -176,18 +176,18 @@ def test_a_required_stream_holds_the_tick_back(ros, start, tmp_path):
         fusion.settle()
     held_back = fusion.value("tick", "held_back")
 
-    fusion.send("/wrench", wrench(T0 + 998 * MS, 1, 2, 3))
-    got = fusion.tick(T0 + 1000 * MS)
+    fusion.send("/wrench", wrench(T0 + 498 * MS, 1, 2, 3))
+    got = fusion.tick(T0 + 500 * MS)
     assert (got["wrench"].valid, got["other"].valid) == ([True], [False])
-    fusion.tick(T0 + 1010 * MS)
-    fusion.advance(T0 + 1020 * MS)  # 22 ms old
+    fusion.tick(T0 + 510 * MS)
+    fusion.advance(T0 + 520 * MS)  # 22 ms old
     fusion.await_value("tick", "held_back", held_back + 1)
-    fusion.advance(T0 + 1030 * MS)
+    fusion.advance(T0 + 530 * MS)
     fusion.await_value("tick", "held_back", held_back + 2)
-    fusion.send("/wrench", wrench(T0 + 1031 * MS, 4, 5, 6))
-    got = fusion.tick(T0 + 1040 * MS)
+    fusion.send("/wrench", wrench(T0 + 531 * MS, 4, 5, 6))
+    got = fusion.tick(T0 + 540 * MS)
     np.testing.assert_array_equal(got["wrench"].array, [[4, 5, 6]])
-    missing = {fusion.tick_of(T0 + ms * MS) for ms in (1020, 1030)}
+    missing = {fusion.tick_of(T0 + ms * MS) for ms in (520, 530)}
     assert not missing & set(fusion.tensors)
     words = [words for part, words in fusion.said if part == "tick"]
     assert any("held back by 'wrench'" in w for w in words), words
@@ -222,6 +222,24 @@ def test_rows_out_of_order_find_their_place_late_ones_are_counted(ros, start, tm
     fusion.await_value("wrench", "dropped.late", 2)
     fusion.await_value("wrench", "rows", 6)
     fusion.await_value("wrench", "received", 8)
+
+
+def test_a_stamp_far_ahead_of_the_clock_is_dropped(ros, start, tmp_path):
+    stream = {**WRENCH, "strategy": "nearest"}
+    fusion = start_fusion(ros, start, tmp_path, {"streams": {"wrench": stream}}).warm_up()
+    fusion.advance(T0)
+    fusion.send("/wrench", wrench(T0 + 1000 * MS + 1, 9, 9, 9))
+    fusion.settle()
+    fusion.await_value("wrench", "dropped.ahead", 1)
+    fusion.process.wait_for("expected at most 1 s ahead of the node's clock (1795000000.000000000)")
+    fusion.send("/wrench", wrench(T0 + 1000 * MS, 1, 2, 3))
+    fusion.send("/wrench", wrench(T0 + 960 * MS, 4, 5, 6))
+    got = fusion.tick(T0 + 980 * MS)["wrench"]  # a tie
+    assert (got.valid, got.age_ns) == ([True], [20 * MS])
+    got = fusion.tick(T0 + 990 * MS)["wrench"]
+    assert (got.valid, got.age_ns) == ([True], [-10 * MS])
+    np.testing.assert_array_equal(got.array, [[1, 2, 3]])
+    fusion.await_value("wrench", "dropped", 1)
 
 
 def test_the_receive_timeline_takes_the_nodes_clock(ros, start, tmp_path):
