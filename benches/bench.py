@@ -25,6 +25,7 @@ sys.path[:0] = [str(REPOSITORY / "scripts"), str(REPOSITORY / "python")]
 
 import bench_case  # noqa: E402
 import configuration  # noqa: E402
+from domains import free_domain  # noqa: E402
 from processes import ProcessFailure, executable, private_environment  # noqa: E402
 
 REFERENCE = REPOSITORY / "config" / "robocache.yaml"
@@ -47,7 +48,7 @@ def parse_arguments():
         help="how the peer ticks (thread: the fastest of the three)",
     )  # fmt: skip
     parser.add_argument("--output", default=str(REPOSITORY / "bench"), help="folder (bench)")
-    parser.add_argument("--domain-id", type=int, default=100 + os.getpid() % 100)
+    parser.add_argument("--domain-id", type=int, help="ROS_DOMAIN_ID; default: a free one")
     arguments = parser.parse_args()
     if arguments.seconds < arguments.windows or arguments.windows < 1:
         parser.error("expected at least one window, of at least a second")
@@ -215,7 +216,7 @@ def show(results, facts):
 
 def main():
     arguments = parse_arguments()
-    private_environment(arguments.domain_id)
+    private_environment(arguments.domain_id or free_domain())
     Path(arguments.output).mkdir(parents=True, exist_ok=True)
     facts = machine()
     try:
