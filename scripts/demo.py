@@ -16,6 +16,7 @@ from pathlib import Path
 
 import configuration
 import demo_table
+from domains import free_domain
 from processes import REPOSITORY, Processes, ProcessFailure, executable, private_environment
 
 #: Ticks that must have arrived, of those of the measured window.
@@ -45,9 +46,7 @@ def parse_arguments():
         "--output", default=str(REPOSITORY / "demo"), help="folder of report and logs (demo)"
     )
     # The domain is private to the demo: its traffic must not meet that of a robot.
-    parser.add_argument(
-        "--domain-id", type=int, default=100 + os.getpid() % 100, help="ROS_DOMAIN_ID (100 to 199)"
-    )
+    parser.add_argument("--domain-id", type=int, help="ROS_DOMAIN_ID; default: a free one")
     arguments = parser.parse_args()
     if arguments.seconds < 4:
         parser.error("--seconds: expected at least 4, for the joint curves and the rates")
@@ -172,7 +171,7 @@ def run_demo(arguments):
 
 def main():
     arguments = parse_arguments()
-    private_environment(arguments.domain_id)
+    private_environment(arguments.domain_id or free_domain())
     sys.path.insert(0, str(REPOSITORY / "python"))
 
     def interrupt(*_):

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from conftest import DOMAINS, FIRST_DOMAIN, domain_is_free, free_domain
+from domains import DOMAINS, FIRST_DOMAIN, domain_is_free, free_domain
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image
 
