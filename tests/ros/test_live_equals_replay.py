@@ -198,7 +198,8 @@ def recording(ros, start, tmp_path):
     # Two streams take the joints' topic, which is sent once.
     recorded = len(recorder.messages) - report["joints"]["sent"]
     assert recorded == sum(stream["sent"] for stream in report.values()), report
-    assert all(stream["dropped"] and stream["reordered"] for stream in report.values()), report
+    for fault in ("dropped", "reordered"):
+        assert sum(stream[fault] for stream in report.values()) > 20, report
     tensors = {tick_of(message): message for message in recorder.tensors}
     return config_file, sorted(recorder.messages), tensors
 
