@@ -52,10 +52,10 @@ impl Reference {
             }
             _ => (Value::Row(held.1), target - held.0 <= max_age, held.0),
         };
-        let value = match (valid, rule.fill) {
-            (true, _) => value,
-            (false, Fill::Zero) => Value::Nothing,
-            (false, Fill::Last) => Value::Row(held.1),
+        let (value, newest_used) = match (valid, rule.fill) {
+            (true, _) => (value, newest_used),
+            (false, Fill::Zero) => (Value::Nothing, newest_used),
+            (false, Fill::Last) => (Value::Row(held.1), held.0),
         };
         Alignment { value, valid, age_ns: (target - newest_used) as i64 }
     }

@@ -3,7 +3,7 @@
 //! Joints are found by name, whatever their order in the message. A value that is NaN or infinite
 //! in a field that the row takes drops the whole message: half a robot state is not a state.
 
-use super::{DecodeError, Header, header};
+use super::{DecodeError, Header, NAME_LOGGED, NAMES_LOGGED, header};
 use crate::cdr::{F64Sequence, Reader};
 use crate::config::{VectorField, VectorMessage, VectorSpec};
 use crate::dtype::DType;
@@ -228,8 +228,13 @@ impl JointOrder {
     fn find(&self, joint: &str) -> Result<usize, DecodeError> {
         let mut places = (0..self.names.len()).filter(|i| self.names[*i] == joint.as_bytes());
         let Some(first) = places.next() else {
-            let found: Vec<_> = self.names.iter().map(|n| String::from_utf8_lossy(n)).collect();
-            let detail = format!("name: expected joint {joint}, found {}", found.join(", "));
+            let names = self.names.iter().take(NAMES_LOGGED);
+            let found: Vec<_> = names
+                .map(|name| String::from_utf8_lossy(&name[..name.len().min(NAME_LOGGED)]))
+                .collect();
+            let more = if self.names.len() > NAMES_LOGGED { ", ..." } else { "" };
+            let found = found.join(", ");
+            let detail = format!("name: expected joint {joint}, found {found}{more}");
             return Err(DecodeError::new(DropReason::MissingField, detail));
         };
         if places.next().is_some() {

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::cdr::{Reader, Truncated};
+use crate::cdr::{CdrError, Reader};
 use crate::time::Stamp;
 
 /// The longest uninterrupted sleep: a step of the system clock is noticed within this time.
@@ -128,7 +128,7 @@ impl SimClock {
 
 /// The instant in a serialized `rosgraph_msgs/msg/Clock`; `None` where its nanosecond part is a
 /// second or more.
-pub fn decode_clock(message: &[u8]) -> Result<Option<Stamp>, Truncated> {
+pub fn decode_clock(message: &[u8]) -> Result<Option<Stamp>, CdrError> {
     let mut reader = Reader::new(message)?;
     let (sec, nanosec) = (reader.i32()?, reader.u32()?);
     Ok(Stamp::from_sec_nanosec(sec, nanosec))

@@ -188,7 +188,7 @@ impl Shared {
         while let Some(message) = self.inbox.take() {
             self.pipeline.drop_unseen(message.stream, DropReason::Cleared);
         }
-        self.pipeline.reset();
+        self.pipeline.reset(from);
         self.streams.iter().for_each(|stream| lock(&stream.arrivals).restart());
         self.ticks.clock_jumps.add(1);
         tracing::warn!("the clock jumped back from {from} to {to}: all streams start anew");
