@@ -60,10 +60,11 @@ impl VectorDecoder {
         let effort = reader.f64_sequence()?;
         let count = self.spec.joints.len();
         for (field, out) in self.spec.fields.iter().zip(row.chunks_exact_mut(count)) {
-            let (name, values) = match field {
-                VectorField::Velocity => ("velocity", velocity),
-                VectorField::Effort => ("effort", effort),
-                _ => ("position", position),
+            let name = field.name();
+            let values = match field {
+                VectorField::Velocity => velocity,
+                VectorField::Effort => effort,
+                _ => position,
             };
             check_joint_values(name, values, named)?;
             for (joint, (out, at)) in out.iter_mut().zip(&self.joints.place).enumerate() {
@@ -88,7 +89,7 @@ impl VectorDecoder {
             }
             let (out, rest) = row.split_at_mut(values.len());
             for (out, value) in out.iter_mut().zip(values) {
-                *out = narrow(*value, self.limit, || format!("{field:?}").to_lowercase())?;
+                *out = narrow(*value, self.limit, || field.name().to_owned())?;
             }
             row = rest;
         }
@@ -123,7 +124,7 @@ fn read_fixed(
                 reader.skip(8, 8 * 8)?;
                 if unknown && wanted.contains(field) {
                     let detail =
-                        format!("{field:?}: its covariance says that there is no estimate");
+                        format!("{}: its covariance says that there is no estimate", field.name());
                     return Err(DecodeError::new(DropReason::MissingField, detail));
                 }
             }
