@@ -171,7 +171,8 @@ def run_demo(arguments):
 
 def main():
     arguments = parse_arguments()
-    private_environment(arguments.domain_id or free_domain())
+    given = arguments.domain_id
+    private_environment(free_domain() if given is None else given)
     sys.path.insert(0, str(REPOSITORY / "python"))
 
     def interrupt(*_):

@@ -128,6 +128,7 @@ class FusionPeer(Node):
             "published": self.published,
             "held_back": self.held_back,
             "overruns": self.overruns,
+            "realtime_priority": 0,  # an rclpy thread has an ordinary one
             "tick": self.last_tick,
             **percentiles("latency", window),
             **percentiles("total_latency", self.latencies_ms),
