@@ -6,12 +6,20 @@ Each case runs the simulated robot, the node under test and the same policy proc
 machine; one case after the other, with the same options. Prints a table and the targets, and
 writes bench/bench.json. `make bench` builds first and calls this with ROS sourced.
 
-Every figure is the median of several windows, so that a disturbance of a shared machine spoils
-one window and not the figure; maxima and counts are of all windows. Latencies of ticks run from
-the scheduled instant to the return of publish. `plain` is this node without real-time priority.
-Beside each case runs a bare real-time thread that only sleeps (stall_probe.py): the ticks that it
-misses are the machine's doing, and no node on this machine does better. Exit code 0 when all cases were measured, whether
-or not their targets are reached.
+Latencies of ticks run from the scheduled instant to the return of publish; a tick that was missed
+(an overrun) or held back has none and is in no percentile, so overruns are printed beside them.
+Figures are the median of several windows, so that a disturbance of a shared machine spoils one
+window and not the figure, except that maxima and counts are of all windows, and that p99 is
+printed of the worst window too, which the p99 of the whole run cannot exceed: targets of p99 are
+held against that one.
+
+`plain` is this node at ordinary priority, as the peer is: it is what the targets of the comparison
+are held against. Beside each case a bare real-time thread only sleeps (stall_probe.py): the
+instants that it misses show how often the machine stalls. They need not be those that the node
+misses, so the two counts stand side by side and are not subtracted. Where real-time priority is
+not permitted there is no such thread to compare with, and its row says n/a.
+
+Exit code 0 when all cases were measured, whether or not their targets are reached.
 """
 
 import argparse
@@ -32,6 +40,7 @@ from processes import ProcessFailure, executable, private_environment  # noqa: E
 
 REFERENCE = REPOSITORY / "config" / "robocache.yaml"
 JOINTS_1KHZ = REPOSITORY / "config" / "joints_1khz.yaml"
+CASES = ("node", "plain", "peer", "1khz")
 #: The robot of the 1,000 Hz case has joints and a wrench alone.
 SIM_JOINTS_ALONE = [
     option
@@ -40,24 +49,24 @@ SIM_JOINTS_ALONE = [
 ]
 
 
-def parse_arguments():
+def parse_arguments(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="per case [s] (60)")
     parser.add_argument("--windows", type=int, default=6, help="windows per case (6)")
-    parser.add_argument("--only", default="node,plain,peer,1khz", help="cases (all four)")
+    parser.add_argument("--only", default=",".join(CASES), help="cases (all four)")
     parser.add_argument(
         "--peer-executor", default="thread", choices=["single", "multi", "thread"],
         help="how the peer ticks (thread: the fastest of the three)",
     )  # fmt: skip
     parser.add_argument("--output", default=str(REPOSITORY / "bench"), help="folder (bench)")
     parser.add_argument("--domain-id", type=int, help="ROS_DOMAIN_ID; default: a free one")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     if arguments.seconds < arguments.windows or arguments.windows < 1:
         parser.error("expected at least one window, of at least a second")
     arguments.only = arguments.only.split(",")
-    unknown = set(arguments.only) - {"node", "peer", "1khz"}
+    unknown = sorted(set(arguments.only) - set(CASES))
     if unknown:
-        parser.error(f"--only: expected some of node, peer, 1khz, found {', '.join(unknown)}")
+        parser.error(f"--only: expected some of {', '.join(CASES)}, found {', '.join(unknown)}")
     return arguments
 
 
@@ -128,37 +137,45 @@ def targets(results):
     def at_least(what, found, wanted):
         lines.append((what, found, ">=", wanted, found >= wanted))
 
-    node, peer, fast = (results.get(name) for name in ("node", "peer", "1khz"))
+    node, fast = results.get("node"), results.get("1khz")
     if node:
         at_most("overruns", node["overruns"], 0)
-        at_most("overruns beyond a bare thread's", beyond_the_machine(node), 0)
         at_most("tick latency p50 [ms]", node["tick_latency_ms"]["p50"], 1.5)
-        at_most("tick latency p99 [ms]", node["tick_latency_ms"]["p99"], 4.0)
+        at_most("tick latency p99, worst window [ms]", p99_ms(node), 4.0)
         at_most("fusion_node CPU [s/s]", node["cpu_s_per_s"]["node"], 0.45)
-    if node and peer:
-        at_least("CPU per tick, peer / node", ratios(results)["cpu_ms_per_tick"], 5.0)
-        at_least("tick latency p99, peer / node", ratios(results)["tick_latency_p99"], 5.0)
+    if "plain" in ratios(results):
+        ratio = ratios(results)["plain"]
+        at_least("CPU per tick, peer / ordinary priority", ratio["cpu_ms_per_tick"], 5.0)
+        # Of the two, the one that flatters less.
+        least = min(ratio["tick_latency_p99"], ratio["tick_latency_p99_worst_window"])
+        at_least("tick latency p99, peer / ordinary priority", least, 5.0)
     if fast:
         at_most("1,000 Hz: overruns", fast["overruns"], 0)
-        at_most("1,000 Hz: overruns beyond a bare thread's", beyond_the_machine(fast), 0)
-        at_most("1,000 Hz: tick latency p99 [ms]", fast["tick_latency_ms"]["p99"], 0.6)
+        at_most("1,000 Hz: tick latency p99, worst window [ms]", p99_ms(fast), 0.6)
     return lines
 
 
-def beyond_the_machine(case):
-    return max(0, case["overruns"] - case["machine_overruns"])
+def p99_ms(case):
+    return case["tick_latency_ms"]["p99_worst_window"]
 
 
 def ratios(results):
-    """The peer's figures over the node's, greater is better for the node; {} without both."""
-    node, peer = results.get("node"), results.get("peer")
-    if not (node and peer):
-        return {}
+    """The peer's figures over those of `node` and of `plain`, as far as measured; greater is
+    better for this node."""
+    peer = results.get("peer")
+    names = [name for name in ("node", "plain") if peer and name in results]
+    return {name: peer_over(peer, results[name]) for name in names}
+
+
+def peer_over(peer, ours):
+    latencies = {
+        f"tick_latency_{key}": peer["tick_latency_ms"][key] / ours["tick_latency_ms"][key]
+        for key in ("p50", "p99", "p99_worst_window")
+    }
     return {
-        "cpu_ms_per_tick": peer["cpu_ms_per_tick"] / max(node["cpu_ms_per_tick"], 1e-9),
-        "tick_latency_p50": peer["tick_latency_ms"]["p50"] / node["tick_latency_ms"]["p50"],
-        "tick_latency_p99": peer["tick_latency_ms"]["p99"] / node["tick_latency_ms"]["p99"],
-        "peak_memory": peer["peak_memory_mb"]["node"] / node["peak_memory_mb"]["node"],
+        "cpu_ms_per_tick": peer["cpu_ms_per_tick"] / max(ours["cpu_ms_per_tick"], 1e-9),
+        **latencies,
+        "peak_memory": peer["peak_memory_mb"]["node"] / ours["peak_memory_mb"]["node"],
     }
 
 
@@ -177,7 +194,8 @@ def rows(results):
         row("ticks delivered", lambda case: case["ticks_delivered"], "{}"),
         row("  of those scheduled [%]", lambda case: 100 * case["ticks_delivered_share"], "{:.1f}"),
         row("overruns", lambda case: case["overruns"], "{}"),
-        row("  missed by a bare thread", lambda case: case["machine_overruns"], "{}"),
+        row("missed by a bare thread", bare_thread, "{}"),
+        row("real-time priority of the ticks", priority, "{}"),
         row("CPU of the node [s/s]", lambda case: case["cpu_s_per_s"]["node"], "{:.3f}"),
         row("CPU of the robot [s/s]", lambda case: case["cpu_s_per_s"]["sim"], "{:.3f}"),
         row("CPU of the policy [s/s]", lambda case: case["cpu_s_per_s"]["policy"], "{:.3f}"),
@@ -194,6 +212,17 @@ def rows(results):
         ]
         table.append([f"sensor to policy, {stream}, p50 / p99 [ms]", *texts])
     return table
+
+
+def bare_thread(case):
+    missed = case["machine_overruns"]
+    return "n/a" if missed is None else missed
+
+
+def priority(case):
+    """As the node reports it; 0 is ordinary priority."""
+    value = case["realtime_priority"]
+    return "unknown" if value is None else value or "none"
 
 
 def machine():
@@ -227,6 +256,12 @@ def show(results, facts):
         cells = [f"{cell:>{width}}" for cell, width in zip(line[1:], widths[1:])]
         print(f"{line[0]:<{widths[0]}}  " + "  ".join(cells))
     print()
+    for name, ratio in ratios(results).items():
+        texts = [f"{key.replace('_', ' ')} {value:.1f}" for key, value in ratio.items()]
+        print(f"  peer / {results[name]['title']}: {', '.join(texts)}")
+    if any(case["machine_overruns"] is None for case in results.values()):
+        print("  real-time priority is not permitted here: nothing shows what the machine stalls")
+    print()
     for what, found, relation, wanted, reached in targets(results):
         verdict = "reached" if reached else "NOT REACHED"
         print(f"  {verdict:<12}{what}: {found:.2f} (target {relation} {wanted:g})")
@@ -234,7 +269,8 @@ def show(results, facts):
 
 def main():
     arguments = parse_arguments()
-    private_environment(arguments.domain_id or free_domain())
+    given = arguments.domain_id
+    private_environment(free_domain() if given is None else given)
     Path(arguments.output).mkdir(parents=True, exist_ok=True)
     facts = machine()
     try:

@@ -98,6 +98,7 @@ def summarize(case):
     inside = (probe["stamp_ns"] >= first.at_ns) & (probe["stamp_ns"] < last.at_ns)
     delivered = len(np.unique(probe["tick"][inside]))
     overruns = number(last.tick, "overruns") - number(first.tick, "overruns")
+    priority = number(last.tick, "realtime_priority")
     return {
         "title": case.title,
         "rate_hz": case.rate_hz,
@@ -114,6 +115,7 @@ def summarize(case):
         "ticks_delivered_share": delivered / (seconds * case.rate_hz),
         "overruns": int(overruns),
         "machine_overruns": machine_overruns(case.stalls_output, first.at_ns, last.at_ns),
+        "realtime_priority": None if priority is None else int(priority),
         "held_back": int(number(last.tick, "held_back") - number(first.tick, "held_back")),
         "cpu_s_per_s": {name: median(windows, f"cpu.{name}") for name in last.cpu_s},
         "cpu_ms_per_tick": median(windows, "cpu_ms_per_tick"),
@@ -125,9 +127,14 @@ def summarize(case):
 
 
 def machine_overruns(path, start_ns, end_ns):
-    """Instants that a bare real-time thread missed between the two times."""
-    stalls = json.loads(path.read_text(encoding="utf-8"))["stalls"]
-    return sum(missed for at_ns, missed in stalls if start_ns <= at_ns < end_ns)
+    """Instants that a bare real-time thread missed between the two times.
+
+    None where the thread was not permitted to be one: what it misses then says nothing.
+    """
+    probe = json.loads(path.read_text(encoding="utf-8"))
+    if not probe["real_time"]:
+        return None
+    return sum(missed for at_ns, missed in probe["stalls"] if start_ns <= at_ns < end_ns)
 
 
 def window_figures(start, end, probe):
