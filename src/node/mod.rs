@@ -28,6 +28,7 @@ mod ticker;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use r2r::{Node, PublisherUntyped, QosProfile};
@@ -41,7 +42,6 @@ use crate::backend::{Backend, cpu::CpuBackend};
 use crate::config::{self, Config};
 use crate::layout::Layout;
 use crate::pipeline::Pipeline;
-use crate::time::TickGrid;
 use clock::{NodeClock, SimClock};
 use error::RosContext;
 use monitor::{Monitor, Names};
@@ -137,12 +137,7 @@ fn read_parameters(node: &mut Node) -> Result<(Settings, ParameterServices), Nod
 
 /// Loads the configuration and makes the pipeline for it.
 fn build(settings: &Settings) -> Result<Shared, NodeError> {
-    let mut config = config::load(&settings.config_file)?;
-    if let Some((rate_hz, grid)) =
-        settings.rate_hz.and_then(|rate| Some((rate, TickGrid::from_rate_hz(rate)?)))
-    {
-        (config.rate_hz, config.grid) = (rate_hz, grid);
-    }
+    let config = config::load_at_rate(&settings.config_file, settings.rate_hz)?;
     let backend = choose_backend(settings, &config)?;
     tracing::info!(
         "{}: {} streams at {} Hz on the {} backend",
@@ -151,11 +146,11 @@ fn build(settings: &Settings) -> Result<Shared, NodeError> {
         config.rate_hz,
         backend.name(),
     );
-    let pipeline = Pipeline::new(config, backend);
     let clock = match settings.use_sim_time {
-        true => NodeClock::Sim(SimClock::default()),
+        true => NodeClock::Sim(SimClock::new(config.grid)),
         false => NodeClock::System,
     };
+    let pipeline = Pipeline::new(config, backend);
     Ok(Shared::new(pipeline, clock))
 }
 
@@ -219,7 +214,7 @@ impl Threads {
         // In the order in which they are joined: the node, on the spin thread, goes last.
         let ticking = Arc::clone(shared);
         threads.spawn("tick", &failures, move || {
-            priority::raise(priority);
+            ticking.ticks.priority.store(priority::raise(priority), Ordering::Relaxed);
             ticker::run(&ticking, &output)
         })?;
         let encoding = Arc::clone(shared);
