@@ -25,6 +25,8 @@ mod tests;
 use std::path::Path;
 
 pub use error::{ConfigError, Problem};
+#[cfg(feature = "ros")]
+pub(crate) use raw::nearest;
 pub use spec::*;
 
 use check::{Check, Range};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use r2r::ParameterValue;
 
 use super::error::NodeError;
+use crate::config::nearest;
 use crate::time::TickGrid;
 
 /// Where tensors are computed.
@@ -80,7 +81,7 @@ pub fn declared() -> Vec<Declared> {
         ),
         parameter(
             "realtime_priority",
-            ParameterValue::Integer(50),
+            ParameterValue::Integer(20),
             "Real-time priority (SCHED_FIFO, 1 to 99) of the tick thread; 0: ordinary priority.",
         ),
         parameter(
@@ -91,16 +92,25 @@ pub fn declared() -> Vec<Declared> {
     ]
 }
 
-/// Puts the given values (from the command line and parameter files) in the place of the defaults.
-/// Unknown names and other types are errors; an integer serves where a double is expected.
+/// Puts the given values (from the command line and parameter files) in the place of the defaults;
+/// returns the names that are not of this node. As in every ROS node these are no error, because
+/// one file may serve many nodes; a name so close to one of ours that it is meant for us is. So is
+/// another type; an integer serves where a double is expected.
 pub fn override_declared<'a>(
     declared: &mut [Declared],
     given: impl IntoIterator<Item = (&'a String, &'a ParameterValue)>,
-) -> Result<(), NodeError> {
+) -> Result<Vec<String>, NodeError> {
+    let mut unknown = Vec::new();
     for (name, value) in given {
-        let known = declared.iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
         let Some(parameter) = declared.iter_mut().find(|d| d.name == name) else {
-            return Err(NodeError::UnknownParameter { name: name.clone(), known });
+            let names: Vec<_> = declared.iter().map(|d| d.name).collect();
+            match meant(name, &names) {
+                Some(near) => {
+                    return Err(NodeError::UnknownParameter { name: name.clone(), near });
+                }
+                None => unknown.push(name.clone()),
+            }
+            continue;
         };
         parameter.value = match (&parameter.value, value) {
             (ParameterValue::Double(_), ParameterValue::Integer(i)) => {
@@ -116,7 +126,15 @@ pub fn override_declared<'a>(
             (_, found) => found.clone(),
         };
     }
-    Ok(())
+    unknown.sort();
+    Ok(unknown)
+}
+
+/// The parameter that `name` was meant to be: one a few letters away, or the one that it lacks the
+/// unit of.
+fn meant(name: &str, names: &[&'static str]) -> Option<&'static str> {
+    let unit = |known: &str| known.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
+    names.iter().copied().find(|known| unit(known)).or_else(|| nearest(name, names))
 }
 
 fn with_article(type_name: &str) -> String {
@@ -139,49 +157,55 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
         diagnostics_period: Duration::from_secs(1),
     };
     for Declared { name, value, .. } in declared {
-        let wrong = |expected: &str, found: String| NodeError::Parameter {
+        settings.read(name, value).map_err(|(expected, found)| NodeError::Parameter {
             name,
             expected: expected.to_owned(),
             found,
-        };
-        match (*name, value) {
-            ("config_file", ParameterValue::String(path)) if path.is_empty() => {
-                let hint = "the path of a configuration (--ros-args -p config_file:=PATH)";
-                return Err(wrong(hint, "nothing".to_owned()));
-            }
-            ("config_file", ParameterValue::String(path)) => settings.config_file = path.into(),
-            ("backend", ParameterValue::String(backend)) => {
-                settings.backend = BackendChoice::named(backend)
-                    .ok_or_else(|| wrong("auto, cpu or cuda", format!("'{backend}'")))?;
-            }
-            ("device", ParameterValue::Integer(device)) => {
-                settings.device = u32::try_from(*device)
-                    .map_err(|_| wrong("the number of a GPU, 0 or more", device.to_string()))?;
-            }
-            ("use_sim_time", ParameterValue::Bool(yes)) => settings.use_sim_time = *yes,
-            ("realtime_priority", ParameterValue::Integer(priority)) => {
-                settings.realtime_priority = u8::try_from(*priority)
-                    .ok()
-                    .filter(|priority| *priority <= 99)
-                    .ok_or_else(|| wrong("a priority from 0 to 99", priority.to_string()))?;
-            }
-            ("rate_hz", ParameterValue::Double(rate)) => {
-                if *rate != 0.0 && !is_rate(*rate) {
-                    return Err(wrong("a rate in Hz from 0.1 to 2000, or 0", rate.to_string()));
-                }
-                settings.rate_hz = (*rate != 0.0).then_some(*rate);
-            }
-            ("diagnostics_period_s", ParameterValue::Double(period)) => {
-                let expected = "a time in seconds from 0.1 to 3600";
-                if !(0.1..=3600.0).contains(period) {
-                    return Err(wrong(expected, period.to_string()));
-                }
-                settings.diagnostics_period = Duration::from_secs_f64(*period);
-            }
-            (_, value) => return Err(wrong("its declared type", with_article(value.type_name()))),
-        }
+        })?;
     }
     Ok(settings)
+}
+
+impl Settings {
+    /// Reads one parameter; an error says what was expected and what was found.
+    fn read(&mut self, name: &str, value: &ParameterValue) -> Result<(), (&'static str, String)> {
+        match (name, value) {
+            ("config_file", ParameterValue::String(path)) if path.is_empty() => {
+                let expected = "the path of a configuration (--ros-args -p config_file:=PATH)";
+                return Err((expected, "nothing".to_owned()));
+            }
+            ("config_file", ParameterValue::String(path)) => self.config_file = path.into(),
+            ("backend", ParameterValue::String(backend)) => {
+                let named = BackendChoice::named(backend);
+                self.backend = named.ok_or(("auto, cpu or cuda", format!("'{backend}'")))?;
+            }
+            ("device", ParameterValue::Integer(device)) => {
+                let number = u32::try_from(*device).ok();
+                let expected = "the number of a GPU, 0 or more";
+                self.device = number.ok_or((expected, device.to_string()))?;
+            }
+            ("use_sim_time", ParameterValue::Bool(yes)) => self.use_sim_time = *yes,
+            ("realtime_priority", ParameterValue::Integer(priority)) => {
+                let in_range = u8::try_from(*priority).ok().filter(|priority| *priority <= 99);
+                let expected = "a priority from 0 to 99";
+                self.realtime_priority = in_range.ok_or((expected, priority.to_string()))?;
+            }
+            ("rate_hz", ParameterValue::Double(rate)) => {
+                self.rate_hz = (*rate != 0.0).then_some(*rate);
+                if self.rate_hz.is_some_and(|rate| !is_rate(rate)) {
+                    return Err(("a rate in Hz from 0.1 to 2000, or 0", rate.to_string()));
+                }
+            }
+            ("diagnostics_period_s", ParameterValue::Double(period)) => {
+                if !(0.1..=3600.0).contains(period) {
+                    return Err(("a time in seconds from 0.1 to 3600", period.to_string()));
+                }
+                self.diagnostics_period = Duration::from_secs_f64(*period);
+            }
+            (_, value) => return Err(("its declared type", with_article(value.type_name()))),
+        }
+        Ok(())
+    }
 }
 
 /// The range that the configuration's own `rate_hz` has.
@@ -225,12 +249,28 @@ mod tests {
     }
 
     #[test]
+    fn parameters_of_other_nodes_are_passed_over() {
+        let mut declared = declared();
+        let names = ["robot_description", "joints", "qos_overrides./clock.subscription.depth"];
+        let given = names.map(|name| (name.to_owned(), text("")));
+        let given = given.iter().map(|(name, value)| (name, value));
+        let unknown = override_declared(&mut declared, given).unwrap();
+        assert_eq!(unknown, ["joints", "qos_overrides./clock.subscription.depth", names[0]]);
+        assert_eq!(declared, super::declared());
+    }
+
+    #[test]
     fn every_wrong_parameter_is_named_with_what_was_expected_and_found() {
         let file = ("config_file", text("robot.yaml"));
         let missing = error(&[]);
         assert!(missing.starts_with("parameter config_file: expected the path"), "{missing}");
-        let unknown = error(&[file.clone(), ("rate", ParameterValue::Integer(5))]);
-        assert!(unknown.starts_with("parameter rate: expected one of config_file,"), "{unknown}");
+        for (name, near) in
+            [("rate", "rate_hz"), ("rate_hx", "rate_hz"), ("use_sim_tme", "use_sim_time")]
+        {
+            let message = error(&[file.clone(), (name, ParameterValue::Integer(5))]);
+            let expected = format!("parameter {name}: no such name, did you mean {near}?");
+            assert_eq!(message, expected);
+        }
         let cases = [
             (("rate_hz", text("fast")), "expected a double, found a string"),
             (("rate_hz", ParameterValue::Double(-1.0)), "from 0.1 to 2000, or 0, found -1"),

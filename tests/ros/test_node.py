@@ -94,6 +94,16 @@ def test_a_parameter_file_serves(ros, start, tmp_path, config_file, name):
         assert stamp.sec * 10**9 + stamp.nanosec == tensor.tick * 50_000_000
 
 
+def test_a_parameter_file_may_hold_what_other_nodes_need(ros, start, tmp_path, config_file):
+    parameters = {"config_file": str(config_file), "robot_description": "<robot/>", "gain": 0.5}
+    file = tmp_path / "parameters.yaml"
+    file.write_text(yaml.safe_dump({"/**": {"ros__parameters": parameters}}))
+    node = start("fusion_node", "--ros-args", "--params-file", file)
+    node.wait_for("1 streams at 50 Hz")
+    words = "not parameters of this node, passed over: gain, robot_description"
+    assert node.output.count(words) == 1
+
+
 def test_the_rate_can_be_given_as_an_integer(start, config_file):
     given = ["-p", f"config_file:={config_file}", "-p", "rate_hz:=200"]
     start("fusion_node", "--ros-args", *given).wait_for("1 streams at 200 Hz")
@@ -104,10 +114,15 @@ def test_the_rate_can_be_given_as_an_integer(start, config_file):
 ERRORS = {
     "no configuration": ([], "parameter config_file: expected the path of a configuration"),
     "a file that is not there": (["config_file:=/no/such.yaml"], "/no/such.yaml"),
-    "an unknown parameter": (
+    "a parameter without its unit": (
         ["config_file:=CONFIG", "rate:=50"],
-        "parameter rate: expected one of config_file, backend, device, use_sim_time, rate_hz",
+        "parameter rate: no such name, did you mean rate_hz?",
     ),
+    "a mistyped parameter": (
+        ["config_file:=CONFIG", "use_simtime:=true"],
+        "parameter use_simtime: no such name, did you mean use_sim_time?",
+    ),
+    "too low a rate for the rings": (["config_file:=RING", "rate_hz:=0.2"], "ring_rows"),
     "a wrong type": (
         ["config_file:=CONFIG", "rate_hz:=fast"],
         "parameter rate_hz: expected a double, found a string",
@@ -135,14 +150,16 @@ def test_what_cannot_work_ends_with_a_word_about_it(start, tmp_path, config_file
     bad = tmp_path / "bad.yaml"
     stream = {k: v for k, v in WRENCH.items() if k != "max_age_ms"} | {"max_age": 50}
     bad.write_text(yaml.safe_dump({"rate_hz": 50, "streams": {"wrench": stream}}))
-    parameters = [
-        p.replace("CONFIG", str(config_file)).replace("BAD", str(bad)) for p in parameters
-    ]
+    ring = tmp_path / "ring.yaml"
+    stream = {**WRENCH, "expected_rate_hz": 500, "ring_rows": 64}
+    ring.write_text(yaml.safe_dump({"rate_hz": 50, "streams": {"wrench": stream}}))
+    for name, file in {"CONFIG": config_file, "BAD": bad, "RING": ring}.items():
+        parameters = [p.replace(name, str(file)) for p in parameters]
     given = [word for parameter in parameters for word in ("-p", parameter)]
     node = start("fusion_node", "--ros-args", *given, expected_code=1)
     assert node.wait() == 1
     node.stop()
-    assert expected in node.output and "panicked" not in node.output
+    assert node.output.count(expected) == 1 and "panicked" not in node.output
 
 
 def test_cuda_without_a_gpu_or_without_cuda_says_so(start, config_file):

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+import yaml
 from fusion import MS, T0, segments, stamped, start_fusion
 from sensor_msgs.msg import Image
 
@@ -133,5 +134,29 @@ def test_images_too_many_to_encode_lose_the_oldest_and_are_counted(ros, start, t
     overload, rows = fusion.value("camera", "dropped.overload"), fusion.value("camera", "rows")
     assert overload > 0 and overload + rows == count
     assert fusion.value("camera", "received") == count
+    # None was lost on the way, and none is said to have been.
+    assert not any("missing" in words for part, words in fusion.said if part == "camera")
+    assert fusion.value("camera", "missing") == 0
     words = "message dropped, overload: the encoder could not keep up; the oldest message went"
     assert fusion.process.output.count(words) == 1
+
+
+def test_ticks_that_never_rest_give_up_their_priority(start, tmp_path):
+    path = tmp_path / "config.yaml"
+    camera = {
+        "type": "sensor_msgs/msg/Image",
+        "topic": "/camera",
+        "max_age_ms": 1000,
+        "ring_rows": 2,
+        "dtype": "f32",
+        "image": {"width": 4000, "height": 3000, "fit": "stretch"},
+    }
+    # 144 MB in half a millisecond.
+    path.write_text(yaml.safe_dump({"rate_hz": 2000, "streams": {"camera": camera}}))
+    node = start("fusion_node", "--ros-args", "-p", f"config_file:={path}")
+    node.wait_for("ticks run at ")
+    if "ticks run at ordinary priority" in node.output:
+        pytest.skip("real-time priority is not permitted here")
+    assert "ticks run at real-time priority 20 (SCHED_FIFO)" in node.output
+    output = node.wait_for("ticks go on at ordinary priority")
+    assert output.count("does not fit into its period") == 1

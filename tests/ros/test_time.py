@@ -39,8 +39,10 @@ def reference(rows, targets, strategy, max_age, max_gap=None, fill="zero"):
                 valid = after - before <= max_gap
         age = target - newest
         valid = abs(age) <= max_age if valid is None else valid
-        if not valid:
-            value = rows[before] if fill == "last" else np.zeros(3, np.float32)
+        if not valid and fill == "last":
+            value, age = rows[before], target - before
+        elif not valid:
+            value = np.zeros(3, np.float32)
         results.append((value, valid, age))
     return results
 
@@ -345,3 +347,21 @@ def test_a_malformed_clock_is_ignored(ros, start, tmp_path, sent):
     )
     fusion.await_value("tick", "clock_jumps", 0)
     fusion.tick(T0)
+
+
+def test_a_clock_that_stands_is_stale_and_it_is_said_once(ros, start, tmp_path):
+    fusion = start_fusion(ros, start, tmp_path, {"streams": {"wrench": WRENCH}}).warm_up()
+    fusion.tick(T0)
+    fusion.until(
+        lambda: "/clock has stood still for 3." in fusion.status["tick"][1], "a clock that stands"
+    )
+    assert fusion.status["tick"][0] == b"\x03"
+    # A simulator on pause repeats its instant.
+    stood_at = len(fusion.said)
+    fusion.set_clock(T0)
+    fusion.until(lambda: len(fusion.said) > stood_at + 6, "more diagnostics")
+    assert fusion.status["tick"][0] == b"\x03"
+    assert fusion.process.output.count("/clock has stood still") == 1
+    fusion.tick(T0 + 10 * MS)
+    fusion.until(lambda: fusion.status["tick"][0] == b"\x00", "ticks again")
+    fusion.process.wait_for("/clock runs again")
