@@ -22,7 +22,10 @@ fn main() -> ExitCode {
     match invocation {
         Ok(Invocation::Help) => print!("{}", node::HELP),
         Ok(Invocation::Version) => println!("fusion_node {}", env!("CARGO_PKG_VERSION")),
-        Ok(Invocation::Run(args)) => return run(&args),
+        Ok(Invocation::Run(args)) => {
+            node::ensure_profile();
+            return run(&args);
+        }
         Err(message) => {
             eprintln!("fusion_node: {message}");
             return ExitCode::from(2);

@@ -41,6 +41,7 @@ type Publishers = Vec<(Stream, PublisherUntyped)>;
 
 fn main() -> ExitCode {
     let options = Cli::parse_from(without_ros_arguments(std::env::args_os())).options;
+    robocache::node::ensure_profile();
     match run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

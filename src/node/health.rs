@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::profile;
 use crate::config::{Source, StreamSpec};
 use crate::stats::DropReason;
 
@@ -17,9 +18,13 @@ const UNSERVED_TICKS: i64 = 3;
 const MISSING: f64 = 0.3;
 
 /// The remedy for large messages that do not arrive.
-const FASTDDS_ADVICE: &str = "Fast DDS drops large messages while the publisher's shared-memory \
-    segment is smaller than two of them: start the publisher with \
-    FASTRTPS_DEFAULT_PROFILES_FILE=config/fastdds.xml (a segment of 16 MB)";
+fn fastdds_advice() -> String {
+    format!(
+        "Fast DDS drops large messages while the publisher's shared-memory segment is smaller than \
+         two of them: start the publisher with FASTRTPS_DEFAULT_PROFILES_FILE={} (a segment of 16 MB)",
+        profile::hint()
+    )
+}
 
 /// Levels of `diagnostic_msgs/msg/DiagnosticStatus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -245,9 +250,10 @@ pub fn explain(
         match trouble {
             Trouble::Silent => format!(
                 "types and quality of service match: it publishes nothing, or its messages are too \
-                 large for its shared memory. {FASTDDS_ADVICE}"
+                 large for its shared memory. {}",
+                fastdds_advice()
             ),
-            Trouble::Lossy => FASTDDS_ADVICE.to_owned(),
+            Trouble::Lossy => fastdds_advice(),
         }
     } else if trouble == Trouble::Silent {
         "types and quality of service match: it publishes nothing".to_owned()

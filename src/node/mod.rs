@@ -19,6 +19,7 @@ mod monitor;
 mod param_services;
 mod params;
 mod priority;
+mod profile;
 mod rosout;
 mod schedule;
 mod shared;
@@ -36,6 +37,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
 pub use error::NodeError;
+pub use profile::ensure as ensure_profile;
 pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
 
 use crate::backend::{Backend, cpu::CpuBackend};
@@ -93,6 +95,7 @@ fn start(args: &RosArgs, records: Records) -> Result<Running, NodeError> {
     let shared = Arc::new(build(&settings)?);
     let (monitor, topics) = build_monitor(&mut node, args, &shared)?;
     let output = advertise(&mut node, shared.pipeline.config())?;
+    profile::warn_of(shared.pipeline.layout().byte_len());
     let spinner = Spinner::new(node, Arc::clone(&shared), parameters, topics)?;
 
     let (failures, failed) = unbounded_channel();

@@ -25,10 +25,8 @@ pub fn ensure() {
     }
     let (Some(profile), Ok(program)) = (installed(), std::env::current_exe()) else { return };
     // Returns only where it fails; then the node runs on, and `warn_of` says what that means.
-    let _ = Command::new(program)
-        .args(std::env::args_os().skip(1))
-        .env(VARIABLES[0], profile)
-        .exec();
+    let _ =
+        Command::new(program).args(std::env::args_os().skip(1)).env(VARIABLES[0], profile).exec();
 }
 
 /// Warns where tensors of this size \[bytes\] will not fit the middleware's default.

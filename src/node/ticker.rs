@@ -88,6 +88,13 @@ fn serve(
             }
         },
         TickOutcome::HeldBack { stream } => {
+            if ticks.held_back.get() == 0 {
+                tracing::warn!(
+                    "tick {tick} is held back: stream '{}' is required and not valid; no tensor is \
+                     published until it is",
+                    shared.spec(stream).name
+                );
+            }
             ticks.held_back_by.store(stream, Ordering::Relaxed);
             ticks.held_back.add(1);
         }
