@@ -50,10 +50,11 @@ fn run(args: &RosArgs) -> ExitCode {
     let (rosout, records) = node::rosout_layer();
     tracing_subscriber::registry().with(node::log_filter(args)).with(stderr).with(rosout).init();
     let outcome = run_until_signal(args, records);
-    drop(flush);
     if lost.dropped_lines() > 0 {
-        eprintln!("fusion_node: {} log lines were lost on stderr", lost.dropped_lines());
+        // Not written directly: whoever does not read would hold up the end, too.
+        tracing::warn!("{} lines of the log were lost on stderr", lost.dropped_lines());
     }
+    drop(flush);
     match outcome {
         Ok(Ok(())) => ExitCode::SUCCESS,
         // It has been logged.

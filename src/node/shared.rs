@@ -196,11 +196,15 @@ impl Shared {
     /// Sets a simulator's clock. After a jump back everything is cleared here, before any later
     /// message of a stream is taken.
     pub fn set_clock(&self, clock: &SimClock, stamp: Stamp) -> Advance {
-        let _jumping = lock(&self.jumping);
         let advance = clock.compare(stamp);
-        if let Advance::Back(by) = advance {
+        // Only a jump waits for the tick that is being fused.
+        let _jumping = if let Advance::Back(by) = advance {
+            let jumping = lock(&self.jumping);
             self.reset(stamp.offset(by), stamp);
-        }
+            Some(jumping)
+        } else {
+            None
+        };
         clock.set(stamp);
         advance
     }

@@ -1,21 +1,27 @@
 """The node as a ROS citizen: names, parameters, errors, logs, what it says of silence, its end."""
 
+import array
+import fcntl
+import itertools
 import os
 import re
 import signal
+import subprocess
+import termios
 import time
 from pathlib import Path
 
 import pytest
 import yaml
 from conftest import REPOSITORY
-from fusion import BEST_EFFORT, PATIENCE, RELIABLE, start_fusion
+from fusion import BEST_EFFORT, MS, PATIENCE, RELIABLE, T0, start_fusion, time_message
 from geometry_msgs.msg import TwistStamped, WrenchStamped
 from rcl_interfaces.msg import Log
 from rclpy.parameter import Parameter
 from rclpy.parameter_client import AsyncParameterClient
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from robocache_ros.msg import FusedTensor
+from rosgraph_msgs.msg import Clock
 
 WRENCH = {
     "type": "geometry_msgs/msg/WrenchStamped",
@@ -366,6 +372,41 @@ def test_an_end_of_silence_is_said(ros, start, logs, tmp_path):
         or fusion.status["wrench"][0] < b"\x03",
         "the level falls",
     )
+
+
+def test_a_reader_of_the_logs_that_stopped_holds_nothing_up(ros, install, config_file):
+    executable = install / "lib" / "robocache_ros" / "fusion_node"
+    given = ["-p", f"config_file:={config_file}", "-p", "use_sim_time:=true"]
+    node = subprocess.Popen([executable, "--ros-args", *given], stderr=subprocess.PIPE)
+    try:
+        tensors = subscribe_tensors(ros, "/fused_tensor")
+        clock = ros.node.create_publisher(Clock, "/clock", RELIABLE)
+        assert ros.spin_until(lambda: clock.get_subscription_count() > 0, PATIENCE)
+
+        def full():
+            # Each is worth a line in the log.
+            for _ in range(20):
+                clock.publish(b"\x00\x01\x00\x00\x01\x00")
+            waiting = array.array("i", [0])
+            fcntl.ioctl(node.stderr, termios.FIONREAD, waiting)
+            return waiting[0] > 60_000
+
+        assert ros.spin_until(full, PATIENCE), "the pipe takes ever more"
+        ros.spin_until(lambda: full() and False, 0.5)
+        tick = itertools.count(T0 // (20 * MS))
+
+        def ticking():
+            ns = next(tick) * 20 * MS
+            clock.publish(Clock(clock=time_message(ns)))
+            ros.spin_until(lambda: False, 0.01)
+            return len(tensors) > 5
+
+        assert ros.spin_until(ticking, PATIENCE), "the node ticks on"
+        node.send_signal(signal.SIGINT)
+        assert node.wait(5) == 0
+    finally:
+        node.kill()
+        node.communicate()
 
 
 def test_a_shipped_configuration_runs_as_it_is(ros, start, install):

@@ -48,6 +48,8 @@ def test_nothing_is_lost_at_1_khz(ros, start, tmp_path):
         assert fusion.value("joints", key) == 0, key
     assert fusion.value("joints", "missing") == report["skipped"]
     assert len(fusion.tensors) > 100
+    permitted = "ticks run at real-time priority 20" in fusion.process.output
+    assert fusion.value("tick", "realtime_priority") == (20 if permitted else 0)
     assert "message dropped" not in fusion.process.output
 
 
