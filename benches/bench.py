@@ -10,11 +10,10 @@ Latencies of ticks run from the scheduled instant to the return of publish; a ti
 (an overrun) or held back has none and is in no percentile, so overruns are printed beside them.
 Figures are the median of several windows, so that a disturbance of a shared machine spoils one
 window and not the figure, except that maxima and counts are of all windows, and that p99 is
-printed of the worst window too, which the p99 of the whole run cannot exceed: targets of p99 are
-held against that one.
+printed of the worst window and of the whole run (its warm-up included) too. Limits of p99 are held
+against the worst window, the comparison with the peer against the whole run of both.
 
-`plain` is this node at ordinary priority, as the peer is: it is what the targets of the comparison
-are held against. Beside each case a bare real-time thread only sleeps (stall_probe.py): the
+`plain` is this node at ordinary priority, as the peer is; the comparison is made with both. Beside each case a bare real-time thread only sleeps (stall_probe.py): the
 instants that it misses show how often the machine stalls. They need not be those that the node
 misses, so the two counts stand side by side and are not subtracted. Where real-time priority is
 not permitted there is no such thread to compare with, and its row says n/a.
@@ -143,12 +142,11 @@ def targets(results):
         at_most("tick latency p50 [ms]", node["tick_latency_ms"]["p50"], 1.5)
         at_most("tick latency p99, worst window [ms]", p99_ms(node), 4.0)
         at_most("fusion_node CPU [s/s]", node["cpu_s_per_s"]["node"], 0.45)
-    if "plain" in ratios(results):
-        ratio = ratios(results)["plain"]
-        at_least("CPU per tick, peer / ordinary priority", ratio["cpu_ms_per_tick"], 5.0)
-        # Of the two, the one that flatters less.
-        least = min(ratio["tick_latency_p99"], ratio["tick_latency_p99_worst_window"])
-        at_least("tick latency p99, peer / ordinary priority", least, 5.0)
+    # As shipped, and without the priority that the peer has not either.
+    for case, words in (("node", "as shipped"), ("plain", "ordinary priority")):
+        if ratio := ratios(results).get(case):
+            at_least(f"CPU per tick, peer / {words}", ratio["cpu_ms_per_tick"], 5.0)
+            at_least(f"tick latency p99, peer / {words}", ratio["tick_latency_p99_whole_run"], 5.0)
     if fast:
         at_most("1,000 Hz: overruns", fast["overruns"], 0)
         at_most("1,000 Hz: tick latency p99, worst window [ms]", p99_ms(fast), 0.6)
@@ -170,7 +168,7 @@ def ratios(results):
 def peer_over(peer, ours):
     latencies = {
         f"tick_latency_{key}": peer["tick_latency_ms"][key] / ours["tick_latency_ms"][key]
-        for key in ("p50", "p99", "p99_worst_window")
+        for key in ("p50", "p99", "p99_whole_run", "p99_worst_window")
     }
     return {
         "cpu_ms_per_tick": peer["cpu_ms_per_tick"] / max(ours["cpu_ms_per_tick"], 1e-9),
@@ -187,7 +185,7 @@ def rows(results):
         return [name, *(spec.format(pick(case)) for case in cases)]
 
     table = [["", *(case["title"] for case in cases)]]
-    for key in ("p50", "p99", "p99_worst_window", "max"):
+    for key in ("p50", "p99", "p99_whole_run", "p99_worst_window", "max"):
         name = f"tick latency {key.replace('_', ' ')} [ms]"
         table.append(row(name, lambda case, key=key: case["tick_latency_ms"][key]))
     table += [
