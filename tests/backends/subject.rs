@@ -1,7 +1,5 @@
 //! What is under test: a backend, beside the oracle.
 
-use std::sync::Arc;
-
 use robocache::align::Value;
 use robocache::backend::cpu::CpuBackend;
 use robocache::backend::{Backend, BackendError, EncodeReport, HostBytes, Sample, StepJob};
@@ -20,7 +18,7 @@ pub fn cases() -> usize {
 pub enum Kind {
     Cpu,
     #[cfg(feature = "cuda")]
-    Cuda(Arc<robocache::backend::cuda::Device>),
+    Cuda(std::sync::Arc<robocache::backend::cuda::Device>),
 }
 
 impl Kind {

@@ -146,7 +146,19 @@ impl ImageEncoder {
         let used = plan.vertical.used.clone();
         let line = view.width * view.encoding.bytes_per_pixel();
         let bytes = &view.data[used.start * view.step..(used.end - 1) * view.step + line];
-        self.staging.upload(&[bytes], stream)?;
+        self.staging.fill(&[bytes], stream)?;
+        self.start(view, row, stream)
+    }
+
+    /// The part of [`ImageEncoder::encode`] after the image's bytes are in pinned memory.
+    pub(super) fn start(
+        &self,
+        view: &ImageView<'_>,
+        row: u64,
+        stream: &Stream,
+    ) -> Result<(), BackendError> {
+        let Some(plan) = &self.plan else { return Ok(()) };
+        self.staging.send(stream)?;
         self.launch(plan, view, row, stream)
     }
 

@@ -40,6 +40,35 @@ impl DeviceBuffer {
         })
     }
 
+    /// Puts zeroing it on a stream.
+    ///
+    /// # Safety
+    /// Nothing else uses it until that is done.
+    pub unsafe fn clear_on(&self, stream: &Stream) -> Result<(), BackendError> {
+        self.device.bind()?;
+        // SAFETY: all of the buffer; the caller answers for the time.
+        let status = unsafe { sys::cuMemsetD8Async(self.address, 0, self.len, stream.handle()) };
+        check(status, "clear device memory")
+    }
+
+    /// Puts a copy of another buffer of the same size on a stream.
+    ///
+    /// # Safety
+    /// Nothing else uses it, and nothing writes to `source`, until that is done.
+    pub unsafe fn copy_on(
+        &self,
+        source: &DeviceBuffer,
+        stream: &Stream,
+    ) -> Result<(), BackendError> {
+        assert_eq!(self.len, source.len, "copy: length mismatch");
+        self.device.bind()?;
+        // SAFETY: both are `len` bytes; the caller answers for the time.
+        let status = unsafe {
+            sys::cuMemcpyDtoDAsync_v2(self.address, source.address, self.len, stream.handle())
+        };
+        check(status, "copy device memory")
+    }
+
     /// A buffer with the content of `bytes`.
     pub fn from_bytes(device: &Arc<Device>, bytes: &[u8]) -> Result<Self, BackendError> {
         let mut buffer = DeviceBuffer::new(device, bytes.len())?;
@@ -211,6 +240,7 @@ pub struct Staging {
     pinned: PinnedBuffer,
     buffer: DeviceBuffer,
     taken: Event,
+    len: usize,
 }
 
 /// Messages up to this size need no more memory than is reserved at the start \[bytes\].
@@ -223,6 +253,7 @@ impl Staging {
             pinned: PinnedBuffer::new(device, STAGING_BYTES)?,
             buffer: DeviceBuffer::new(device, STAGING_BYTES)?,
             taken: Event::new(device, false)?,
+            len: 0,
         })
     }
 
@@ -231,10 +262,10 @@ impl Staging {
         self.buffer.address()
     }
 
-    /// Puts the upload of `parts`, one after the other, on `stream`. Waits for the upload of the
-    /// message before, which almost always is long done. A message larger than all before makes
-    /// it reserve more memory, and wait for all that is on `stream`.
-    pub fn upload(&mut self, parts: &[&[u8]], stream: &Stream) -> Result<(), BackendError> {
+    /// Takes the message: `parts`, one after the other. Waits for the upload of the one before,
+    /// which almost always is long done. A message larger than all before makes it reserve more
+    /// memory, and wait for all that is on `stream`.
+    pub fn fill(&mut self, parts: &[&[u8]], stream: &Stream) -> Result<(), BackendError> {
         let len = parts.iter().map(|part| part.len()).sum::<usize>();
         if len > self.pinned.len() {
             stream.synchronize("finish earlier messages")?;
@@ -250,9 +281,15 @@ impl Staging {
             place.copy_from_slice(part);
             rest = later;
         }
+        self.len = len;
+        Ok(())
+    }
+
+    /// Puts the upload of the message on `stream`.
+    pub fn send(&self, stream: &Stream) -> Result<(), BackendError> {
         // SAFETY: the pinned memory is not written before `taken` has happened, and whoever uses
         // the buffer does so on `stream`.
-        unsafe { self.buffer.upload(&self.pinned, len, stream)? };
+        unsafe { self.buffer.upload(&self.pinned, self.len, stream)? };
         self.taken.record(stream)
     }
 }

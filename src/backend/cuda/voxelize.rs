@@ -144,7 +144,7 @@ pub struct Voxelizer {
     finish: Kernel,
     finish_blocks: u32,
     /// Memory of the accumulators: counts, sums, maxima.
-    _memory: [DeviceBuffer; 3],
+    memory: [DeviceBuffer; 3],
     epochs: DeviceBuffer,
     accumulators: Accumulators,
     columns: DeviceBuffer,
@@ -273,7 +273,7 @@ impl Voxelizer {
             scatter: device.kernel(plan.scatter_kernel())?,
             finish: device.kernel(finish)?,
             finish_blocks: FINISH_BLOCKS * device.multiprocessors(),
-            _memory: [counts, sums, maxima],
+            memory: [counts, sums, maxima],
             epochs,
             accumulators,
             columns: DeviceBuffer::from_bytes(device, bytes_of(&plan.columns))?,
@@ -298,8 +298,22 @@ impl Voxelizer {
         stream: &Stream,
     ) -> Result<EncodeReport, BackendError> {
         self.check(view)?;
-        self.stage(view, stream)?;
-        self.launch(view, slot, row, stream)?;
+        self.fill(view, stream)?;
+        self.start(view, slot, row, stream)
+    }
+
+    /// The part of [`Voxelizer::encode`] after the cloud's bytes are in pinned memory.
+    pub(super) fn start(
+        &mut self,
+        view: &CloudView<'_>,
+        slot: usize,
+        row: u64,
+        stream: &Stream,
+    ) -> Result<EncodeReport, BackendError> {
+        self.staging.send(stream)?;
+        let upload = self.staging.address();
+        self.launch_scatter(view, upload, stream, None)?;
+        self.launch_finish(slot, row, stream)?;
         self.done.record(stream)?;
         self.done.synchronize("voxelize a cloud")?;
         let report = self.read_report();
@@ -330,34 +344,31 @@ impl Voxelizer {
         Ok(())
     }
 
-    /// Puts the upload of the fields and the points on the stream, in this order: fields are
-    /// multiples of 8 bytes, so that the points stay aligned.
-    fn stage(&mut self, view: &CloudView<'_>, stream: &Stream) -> Result<(), BackendError> {
+    fn fill(&mut self, view: &CloudView<'_>, stream: &Stream) -> Result<(), BackendError> {
         self.fields.clear();
-        self.fields.extend(
-            view.fields
-                .iter()
-                .map(|field| Field { offset: field.offset as u32, kind: field.kind as u32 }),
-        );
-        let padding = [0; POINTS_ALIGNMENT];
+        self.fields.extend(view.fields.iter().map(field));
         let fields = bytes_of(&self.fields);
-        let padding = &padding[..padding_after(fields.len())];
-        self.staging.upload(&[fields, padding, points_of(view)], stream)
+        let padding = &[0; POINTS_ALIGNMENT][..padding_after(fields.len())];
+        self.staging.fill(&[fields, padding, points_of(view)], stream)
     }
 
-    fn launch(
+    /// Adds the points of a cloud, uploaded to `upload`, to the accumulators. Lists their bricks
+    /// in the spare list, or in `list` (bricks, their number).
+    pub(super) fn launch_scatter(
         &mut self,
         view: &CloudView<'_>,
-        slot: usize,
-        row: u64,
+        upload: u64,
         stream: &Stream,
+        list: Option<(u64, u64)>,
     ) -> Result<(), BackendError> {
         self.next_epoch(stream)?;
         let count = (view.width * view.height) as u32;
         let fields = size_of::<Field>() * self.column_count;
-        let mut scatter = Scatter {
-            points: self.staging.address() + (fields + padding_after(fields)) as u64,
-            fields: self.staging.address(),
+        let spare = (self.spare.bricks.address(), self.spare.count.address());
+        let (bricks, brick_count) = list.unwrap_or(spare);
+        let mut job = Scatter {
+            points: upload + (fields + padding_after(fields)) as u64,
+            fields: upload,
             columns: self.columns.address(),
             row_step: if is_dense(view) { 0 } else { view.row_step as u64 },
             width: view.width as u32,
@@ -369,38 +380,61 @@ impl Voxelizer {
             t: self.t_base_lidar,
             grid: device_grid(&self.grid),
             to: self.accumulators,
-            bricks: self.spare.bricks.address(),
-            brick_count: self.spare.count.address(),
+            bricks,
+            brick_count,
             counters: self.counters.address(),
         };
+        let arguments = &mut [ptr::from_mut(&mut job).cast()];
+        // SAFETY: the argument is that of the kernel. All buffers are of this voxelizer and sized
+        // for its grid, and the upload holds every point of the view.
+        unsafe { self.scatter.launch(stream, count.div_ceil(THREADS), THREADS, arguments) }
+    }
+
+    /// Writes what has been scattered into the row of `slot`, which stands at `row`.
+    pub(super) fn launch_finish(
+        &mut self,
+        slot: usize,
+        row: u64,
+        stream: &Stream,
+    ) -> Result<(), BackendError> {
         let old = &self.held[slot];
-        let mut finish = Finish {
+        let mut job = Finish {
             from: self.accumulators,
-            bricks: scatter.bricks,
-            brick_count: scatter.brick_count,
+            bricks: self.spare.bricks.address(),
+            brick_count: self.spare.count.address(),
             old_bricks: old.bricks.address(),
             old_count: old.count.address(),
             channels: self.channels.address(),
             row,
-            counters: scatter.counters,
+            counters: self.counters.address(),
             report: self.report.address(),
             channel_count: self.channel_count as u32,
-            volume: scatter.grid.volume,
+            volume: device_grid(&self.grid).volume,
             dtype: self.dtype as u32,
             reserved: 0,
         };
-        // SAFETY: the arguments are those of the kernels. All buffers are of this voxelizer and
-        // sized for its grid, the row is one of its slots and not read until the encode is done,
-        // and the upload holds every point of the view.
-        unsafe {
-            let arguments = &mut [ptr::from_mut(&mut scatter).cast()];
-            self.scatter.launch(stream, count.div_ceil(THREADS), THREADS, arguments)?;
-            let arguments = &mut [ptr::from_mut(&mut finish).cast()];
-            self.finish.launch(stream, self.finish_blocks, THREADS, arguments)?;
-        }
+        let arguments = &mut [ptr::from_mut(&mut job).cast()];
+        // SAFETY: as for the scatter; the row is of one of the stream's slots, and is not read
+        // until the encode is done.
+        unsafe { self.finish.launch(stream, self.finish_blocks, THREADS, arguments)? };
         // The finished list is the slot's; the one before has been emptied.
         mem::swap(&mut self.held[slot], &mut self.spare);
         Ok(())
+    }
+
+    /// The epochs, for whoever replays launches: a replay starts from the same number again.
+    pub(super) fn epochs(&self) -> &DeviceBuffer {
+        &self.epochs
+    }
+
+    /// Starts counting clouds from 1 again, once the epochs have been cleared.
+    pub(super) fn restart_epochs(&mut self) {
+        self.accumulators.epoch = 0;
+    }
+
+    /// The counts of points, for whoever scatters without finishing.
+    pub(super) fn counts(&self) -> &DeviceBuffer {
+        &self.memory[0]
     }
 
     /// Numbers the cloud at hand, from 1. After 2^32 of them old numbers would come up again.
@@ -428,7 +462,20 @@ impl Voxelizer {
     }
 }
 
-/// Points start at multiples of this in the upload, and so do those of a message whose data does.
+/// The bytes that the kernels expect of a cloud: its fields, then its points.
+pub(super) fn upload_of(view: &CloudView<'_>) -> Vec<u8> {
+    let fields: Vec<Field> = view.fields.iter().map(field).collect();
+    let mut bytes = bytes_of(&fields).to_vec();
+    bytes.resize(bytes.len() + padding_after(bytes.len()), 0);
+    bytes.extend_from_slice(points_of(view));
+    bytes
+}
+
+fn field(at: &FieldAt) -> Field {
+    Field { offset: at.offset as u32, kind: at.kind as u32 }
+}
+
+/// Points start at multiples of this in the upload.
 const POINTS_ALIGNMENT: usize = 16;
 
 fn padding_after(len: usize) -> usize {
