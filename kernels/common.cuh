@@ -225,31 +225,31 @@ __device__ __forceinline__ i64 magnitude(i64 value) {
     return value >= 0 ? value : value == -NO_AGE - 1 ? NO_AGE : -value;
 }
 
-// The rows for `target`, of which the first `after` of `len` stand at or before it.
+// The rows for `target`, of which the first `after` of `len` stand at or before it. `stamp_held` and
+// `stamp_next` are those of row `after - 1` and of row `after`, where there are such.
 __device__ inline Aligned align(
-    const AlignRule& rule, const i64* stamps, u32 len, u32 after, i64 target) {
+    const AlignRule& rule, i64 stamp_held, i64 stamp_next, u32 len, u32 after, i64 target) {
     Aligned out = {0, 0, 0.0f, MODE_NOTHING, false, NO_AGE};
     if (after == 0) return out;
     const u32 held = after - 1;
-    const i64 held_age = since(target, stamps[held]);
+    const i64 held_age = since(target, stamp_held);
     u32 row = held;
     i64 row_age = held_age;
     bool alone = true;
     // An exact hit needs no neighbour, and a target after the newest row has none.
     if (after < len && held_age != 0 && rule.strategy != STRATEGY_HOLD) {
-        const i64 next = stamps[after];
         if (rule.strategy == STRATEGY_NEAREST) {
-            if (since(next, target) < held_age) {
+            if (since(stamp_next, target) < held_age) {
                 row = after;
-                row_age = since(target, next);
+                row_age = since(target, stamp_next);
             }
         } else {
             alone = false;
-            const i64 gap = since(next, stamps[held]);
+            const i64 gap = since(stamp_next, stamp_held);
             out.weight = static_cast<float>(
                 static_cast<double>(held_age) / static_cast<double>(gap));
             out.valid = gap <= rule.max_gap_ns;
-            out.age_ns = since(target, next);
+            out.age_ns = since(target, stamp_next);
         }
     }
     if (alone) {

@@ -2,18 +2,33 @@
 // [B, T, sum of D] at targets [B, T], streams one after the other along the last dimension.
 //
 // A block takes some consecutive targets of one episode and stream. It finds their brackets
-// together: a sample of the stamps goes to shared memory, where one thread per target searches
-// it; then all threads stream the rows. So a target is searched for once, not once per element,
-// and stamps are read in two rounds of independent loads instead of a chain of log2(S).
+// together: the stamps around the place where these targets stand if both advance evenly go to
+// shared memory, in one round of independent loads, and one thread per target searches there. A
+// block whose targets stand elsewhere searches a sample of all stamps, and memory from there. Then
+// all threads stream the rows. So a target is searched for once, not once per element.
 #include "common.cuh"
 
 constexpr u32 THREADS = 256;
-// Stamps in shared memory; episodes up to this length are searched there alone.
-constexpr u32 SAMPLES = 512;
+// Stamps in shared memory, and the number up to which the first step of the search is saved.
+constexpr u32 WINDOW = 1023;
+constexpr u32 SMALL_WINDOW = 511;
 // Packs that a thread has under way at once.
 constexpr int UNROLL = 2;
 // Streams described in the launch parameters; further ones are read from memory.
 constexpr u32 INLINE_STREAMS = 4;
+
+// Division by a number that the host knows, as a multiplication: `Divisor` in
+// src/backend/cuda/batch.rs. Exact below 2^31.
+struct Divisor {
+    u32 by;
+    u32 magic;
+    u32 shift;
+    u32 reserved;
+
+    __device__ __forceinline__ u32 quotient(u32 n) const {
+        return static_cast<u32>(static_cast<u64>(n) * magic >> shift);
+    }
+};
 
 // One stream. Written by the host: `BatchStream` in src/backend/cuda/batch.rs.
 struct Stream {
@@ -29,12 +44,15 @@ struct Stream {
     u32 packs;         // accesses per row: D / pack
     u32 tile_targets;  // targets of one block
     u32 tile_packs;    // accesses per row of one block
-    u32 target_tiles;  // blocks along T
-    u32 pack_tiles;    // blocks along a row
     u32 step_targets;  // THREADS / tile_packs and THREADS % tile_packs:
     u32 step_packs;    // how far a thread's next pack is
     u32 first_block;
-    u32 reserved;
+    u32 window;        // stamps that a block fetches
+    float rows_per_target; // S / T
+    u32 prefetched;    // bytes of the rows that a block asks for ahead of the search
+    Divisor target_tiles; // blocks along T
+    Divisor pack_tiles;   // blocks along a row
+    Divisor per_row;      // tile_packs
 };
 
 struct Batch {
@@ -58,23 +76,51 @@ struct Bracket {
 };
 
 struct Shared {
-    i64 samples[SAMPLES];
+    i64 stamps[WINDOW + 1];
     Bracket brackets[THREADS];
 };
 
-// Number of stamps at or before `target`. `shared` holds every `stride`-th stamp, `count` in all.
-__device__ __forceinline__ u32 search(
-    const i64* shared, u32 count, u32 stride, const i64* stamps, u32 len, i64 target) {
-    u32 low = 0, high = count;
-    while (low < high) {
-        const u32 middle = (low + high) / 2;
-        if (shared[middle] <= target) low = middle + 1;
-        else high = middle;
+constexpr i64 LATEST = 0x7FFFFFFFFFFFFFFFll;
+
+// Fetches `count` stamps, every `stride`-th, and fills up to `size` with the latest of all.
+__device__ __forceinline__ void fetch_stamps(
+    Shared& shared, const i64* stamps, u32 count, u32 stride, u32 size) {
+    i64 own[(WINDOW + 1) / THREADS];
+#pragma unroll
+    for (u32 i = 0; i < (WINDOW + 1) / THREADS; ++i) {
+        const u32 at = i * THREADS + threadIdx.x;
+        own[i] = at < count ? stamps[static_cast<u64>(at) * stride] : LATEST;
     }
-    if (low == 0 || stride == 1) return low;
+#pragma unroll
+    for (u32 i = 0; i < (WINDOW + 1) / THREADS; ++i) {
+        if (i * THREADS < size) shared.stamps[i * THREADS + threadIdx.x] = own[i];
+    }
+}
+
+// Number of fetched stamps at or before `target`: seven independent reads at a time, as a chain of
+// single ones would wait for each.
+__device__ __forceinline__ u32 search(const i64* stamps, u32 count, i64 target) {
+    u32 low = 0;
+    if (count > SMALL_WINDOW && stamps[SMALL_WINDOW] <= target) low = SMALL_WINDOW + 1;
+#pragma unroll
+    for (u32 stride = 64; stride != 0; stride /= 8) {
+        u32 steps = 0;
+#pragma unroll
+        for (u32 k = 1; k < 8; ++k) steps += stamps[low + k * stride - 1] <= target;
+        low += steps * stride;
+    }
+    return min(low, count);
+}
+
+// Number of stamps at or before `target`, from all over the episode; `shared` holds every
+// `stride`-th of them, `count` in all.
+__device__ __forceinline__ u32 search_all(
+    const Shared& shared, u32 count, u32 stride, const i64* stamps, u32 len, i64 target) {
+    const u32 sample = search(shared.stamps, count, target);
+    if (sample == 0) return 0;
     // Between the last sample at or before the target and the next one.
-    u32 first = (low - 1) * stride + 1;
-    u32 end = min(low * stride, len);
+    u32 first = (sample - 1) * stride + 1;
+    u32 end = min(sample * stride, len);
     while (first < end) {
         const u32 middle = (first + end) / 2;
         if (stamps[middle] <= target) first = middle + 1;
@@ -83,31 +129,84 @@ __device__ __forceinline__ u32 search(
     return first;
 }
 
+struct Found {
+    u32 after;
+    i64 held; // stamps of the rows before and after, where there are such
+    i64 next;
+};
+
+// Finds the target of this thread, if it has one. All threads take part.
+__device__ __forceinline__ Found find(
+    const Stream& stream, const i64* stamps, u32 first, u32 count, bool mine, i64 target,
+    Shared& shared) {
+    const u32 window = stream.window;
+    u32 start = 0;
+    if (window < stream.len) {
+        const float centre = (static_cast<float>(first) + 0.5f * count) * stream.rows_per_target;
+        const float before = fmaxf(centre - 0.5f * window, 0.0f);
+        start = min(static_cast<u32>(before), stream.len - window);
+    }
+    const u32 size = window > SMALL_WINDOW ? WINDOW + 1 : SMALL_WINDOW + 1;
+    fetch_stamps(shared, stamps + start, window, 1, size);
+    __syncthreads();
+    Found found = {0, 0, 0};
+    bool here = mine;
+    if (window < stream.len) {
+        here = mine && (start == 0 || shared.stamps[0] <= target) &&
+               (start + window == stream.len || target < shared.stamps[window - 1]);
+    }
+    if (here) {
+        const u32 at = search(shared.stamps, window, target);
+        found.after = start + at;
+        found.held = shared.stamps[at == 0 ? 0 : at - 1];
+        found.next = shared.stamps[at];
+    }
+    if (window < stream.len && __syncthreads_or(mine && !here)) {
+        const u32 stride = (stream.len + WINDOW - 1) / WINDOW;
+        const u32 samples = (stream.len + stride - 1) / stride;
+        fetch_stamps(shared, stamps, samples, stride, WINDOW + 1);
+        __syncthreads();
+        if (mine && !here) {
+            found.after = search_all(shared, samples, stride, stamps, stream.len, target);
+            if (found.after != 0) found.held = stamps[found.after - 1];
+            if (found.after != stream.len) found.next = stamps[found.after];
+        }
+    }
+    return found;
+}
+
 // Finds the brackets of the `count` targets from `first` on of an episode.
 __device__ __forceinline__ void find_brackets(
     const Batch& batch, const Stream& stream, u32 stream_at, u32 episode, u32 first, u32 count,
     bool report, Shared& shared) {
     const i64* stamps = stream.stamps + static_cast<u64>(episode) * stream.len;
     const u64 at = static_cast<u64>(episode) * batch.steps + first + threadIdx.x;
+    const bool mine = threadIdx.x < count;
     i64 target = 0;
-    if (threadIdx.x < count) target = batch.targets[at];
-    const u32 stride = (stream.len + SAMPLES - 1) / SAMPLES;
-    const u32 samples = stride == 0 ? 0 : (stream.len + stride - 1) / stride;
-#pragma unroll
-    for (u32 i = 0; i < SAMPLES / THREADS; ++i) {
-        const u32 sample = i * THREADS + threadIdx.x;
-        if (sample < samples) shared.samples[sample] = stamps[sample * stride];
-    }
-    __syncthreads();
-    if (threadIdx.x < count) {
-        const u32 after = search(shared.samples, samples, stride, stamps, stream.len, target);
-        const Aligned found = align(stream.rule, stamps, stream.len, after, target);
-        shared.brackets[threadIdx.x] = {found.a, found.b, found.weight, found.mode};
+    if (mine) target = batch.targets[at];
+    const Found found = find(stream, stamps, first, count, mine, target, shared);
+    if (mine) {
+        const Aligned row =
+            align(stream.rule, found.held, found.next, stream.len, found.after, target);
+        shared.brackets[threadIdx.x] = {row.a, row.b, row.weight, row.mode};
         const u64 out = static_cast<u64>(stream_at) * batch.episodes * batch.steps + at;
-        if (report && batch.valid != nullptr) batch.valid[out] = found.valid;
-        if (report && batch.age_ns != nullptr) batch.age_ns[out] = found.age_ns;
+        if (report && batch.valid != nullptr) batch.valid[out] = row.valid;
+        if (report && batch.age_ns != nullptr) batch.age_ns[out] = row.age_ns;
     }
     __syncthreads();
+}
+
+// Asks for this block's share of the episode's rows, where nearly all of them will be needed: they
+// are on their way to the cache while the brackets are being found.
+__device__ __forceinline__ void prefetch(
+    const Stream& stream, u32 episode, u32 tile_of_episode, u32 row_bytes) {
+    constexpr u32 LINE = 128;
+    const u64 bytes = static_cast<u64>(stream.len) * row_bytes;
+    const u8* rows = static_cast<const u8*>(stream.rows) + episode * bytes;
+    const u64 start = static_cast<u64>(tile_of_episode) * stream.prefetched;
+    for (u32 i = threadIdx.x * LINE; i < stream.prefetched; i += THREADS * LINE) {
+        if (start + i < bytes) asm volatile("prefetch.global.L2 [%0];" ::"l"(rows + start + i));
+    }
 }
 
 // What a block works on.
@@ -122,8 +221,8 @@ template <class In, class Out, int N>
 __device__ __forceinline__ void write_rows(
     const Stream& stream, const Tile& tile, const Bracket* brackets, const In* rows, Out* out,
     u32 out_row) {
-    u32 target = threadIdx.x / stream.tile_packs;
-    u32 pack = threadIdx.x % stream.tile_packs;
+    u32 target = stream.per_row.quotient(threadIdx.x);
+    u32 pack = threadIdx.x - target * stream.tile_packs;
     while (target < tile.targets) {
         Inputs<In, N> in[UNROLL];
         Bracket bracket[UNROLL];
@@ -162,8 +261,8 @@ __device__ __forceinline__ void write_lanes(
     const Stream& stream, const Tile& tile, const Bracket* brackets, const In* rows, Out* out,
     u32 out_row) {
     for (u32 i = threadIdx.x; i < tile.targets * stream.tile_packs; i += THREADS) {
-        const u32 target = i / stream.tile_packs;
-        const u32 pack = i % stream.tile_packs;
+        const u32 target = stream.per_row.quotient(i);
+        const u32 pack = i - target * stream.tile_packs;
         if (pack >= tile.packs) continue;
         const u32 element = tile.first_pack + pack;
         const Bracket bracket = brackets[target];
@@ -217,11 +316,16 @@ __device__ __forceinline__ void resample(const Batch& batch) {
         stream = next;
         ++at;
     }
-    u32 block = blockIdx.x - stream->first_block;
-    const u32 pack_tile = block % stream->pack_tiles;
-    block /= stream->pack_tiles;
-    const u32 target_tile = block % stream->target_tiles;
-    const u32 episode = block / stream->target_tiles;
+    const u32 block = blockIdx.x - stream->first_block;
+    const u32 tile_row = stream->pack_tiles.quotient(block);
+    const u32 pack_tile = block - tile_row * stream->pack_tiles.by;
+    const u32 episode = stream->target_tiles.quotient(tile_row);
+    const u32 target_tile = tile_row - episode * stream->target_tiles.by;
+    if (stream->prefetched != 0) {
+        const u32 element_bytes = stream->dtype == DTYPE_F32 ? 4 : 2;
+        prefetch(*stream, episode, target_tile * stream->pack_tiles.by + pack_tile,
+                 stream->dim * element_bytes);
+    }
     const u32 first = target_tile * stream->tile_targets;
     Tile tile;
     tile.targets = min(stream->tile_targets, batch.steps - first);
@@ -235,13 +339,13 @@ __device__ __forceinline__ void resample(const Batch& batch) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) resample_f32(const __grid_constant__ Batch batch) {
+extern "C" __global__ void __launch_bounds__(THREADS, 4) resample_f32(const __grid_constant__ Batch batch) {
     resample<F32>(batch);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) resample_f16(const __grid_constant__ Batch batch) {
+extern "C" __global__ void __launch_bounds__(THREADS, 4) resample_f16(const __grid_constant__ Batch batch) {
     resample<F16>(batch);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) resample_bf16(const __grid_constant__ Batch batch) {
+extern "C" __global__ void __launch_bounds__(THREADS, 4) resample_bf16(const __grid_constant__ Batch batch) {
     resample<Bf16>(batch);
 }
 

@@ -1,11 +1,15 @@
 // A point cloud into a row of the tensor: the twin of src/backend/cpu/voxelize.rs, which states
 // the arithmetic and its bounds.
 //
-// `voxelize_scatter` adds every point to dense accumulators of the whole grid, which are all zero
-// between clouds, and lists the bricks that it touches: runs of 32 voxels, as wide as the memory's
-// own grain, so that a brick costs no more to write than a voxel. `voxelize_finish` writes the
-// listed bricks into the row, returns their accumulators to zero, and zeros the bricks that the
-// row held before and no longer does. Cost: points plus occupied bricks, never the grid.
+// The grid is cut into bins of some 1,000 voxels, which one block can hold in shared memory.
+// `voxelize_scatter` appends every point to the list of its bin, as a record of its voxel and its
+// values, and lists the bins that it touches. `voxelize_finish` takes a listed bin per block, adds
+// up its records in shared memory, and writes into the row the bricks that hold or held something:
+// runs of 32 voxels, as wide as the memory's own grain. So no atomic on a sum leaves the
+// multiprocessor, and nothing of the grid's size is cleared. Points that a bin has no room for are
+// added to accumulators of the whole grid, all zero between clouds, from which the bin's block then
+// starts; where no values are asked for, only counts, all points are. Cost: points plus occupied
+// bins, never the grid.
 //
 // Sums are integers and the maximum has no ties, so that the order of the atomics does not show.
 #include "common.cuh"
@@ -19,6 +23,8 @@ constexpr double ONE = 1048576.0; // 2^20
 constexpr double ROUNDER = 6755399441055744.0;
 // Sums per voxel up to which those of a warp are gathered before they are added.
 constexpr u32 MOST_GATHERED = 4;
+// Words of a record up to which those of a warp are gathered before they are written.
+constexpr u32 MOST_WORDS = 8;
 
 enum FieldType : u32 { INT8, UINT8, INT16, UINT16, INT32, UINT32, FLOAT32, FLOAT64 };
 enum ChannelKind : u32 { CHANNEL_COUNT, CHANNEL_OCCUPANCY, CHANNEL_MEAN, CHANNEL_MAX };
@@ -63,12 +69,21 @@ struct Accumulators {
     u32* counts;   // [volume]
     i64* sums;     // [volume, sum_stride]
     u32* maxima;   // [volume, max_count], ordered bits, 0 for none
-    u32* epochs;   // [bricks]: the last cloud that touched it
+    u32* epochs;   // [bins]: the last cloud that touched it
+    u32* fills;    // [bins, FILL_STRIDE]: points of this cloud, 0 between clouds
+    u32* records;  // [bins, capacity, record_words]: voxel in the bin, summed values, maxima
     u32 sum_count;
     u32 sum_shift; // log2 of sum_stride
     u32 max_count;
     u32 epoch;     // this cloud
+    u32 bin_shift; // log2 of the voxels of a bin
+    u32 capacity;  // records of a bin; 0 if there are no values
+    u32 record_words; // a multiple of 4
+    u32 reserved;
 };
+
+// Neighbouring bins count in different sectors of memory, so that their atomics do not queue.
+constexpr u32 FILL_STRIDE = 8;
 
 struct Scatter {
     const u8* points;
@@ -84,17 +99,18 @@ struct Scatter {
     float t[3][4];
     Grid grid;
     Accumulators to;
-    u32* bricks;           // the list, and its length
-    u32* brick_count;
+    u32* bins;             // the list, and its length
+    u32* bin_count;
     Counters* counters;
 };
 
 struct Finish {
     Accumulators from;
-    const u32* bricks;
-    u32* brick_count;
-    const u32* old_bricks;
+    const u32* bins;
+    const u32* bin_count;
+    const u32* old_bins;
     u32* old_count;
+    u32* held;             // [bins]: which bricks of the row hold something
     const Channel* channels;
     void* row;             // [channels, volume]
     Counters* counters;
@@ -232,22 +248,81 @@ __device__ __forceinline__ u32 locate(
            static_cast<u32>(g[0]);
 }
 
-// Lists the brick of every lane's voxel, once per cloud.
-__device__ __forceinline__ void touch(const Scatter& job, u32 voxel, u32 lane) {
-    const u32 brick = voxel == NONE ? NONE : voxel / BRICK;
-    const u32 before = __shfl_up_sync(ALL_LANES, brick, 1);
-    bool fresh = false;
-    if (brick != NONE && (lane == 0 || before != brick) &&
-        job.to.epochs[brick] != job.to.epoch) {
-        fresh = atomicExch(&job.to.epochs[brick], job.to.epoch) != job.to.epoch;
-    }
+// Lists the bins of the lanes that are the first of this cloud to touch theirs.
+__device__ __forceinline__ void list_bins(const Scatter& job, bool fresh, u32 bin, u32 lane) {
     const u32 all = __ballot_sync(ALL_LANES, fresh);
     if (all == 0) return;
     const u32 leader = __ffs(all) - 1;
     u32 first = 0;
-    if (lane == leader) first = atomicAdd(job.brick_count, __popc(all));
+    if (lane == leader) first = atomicAdd(job.bin_count, __popc(all));
     first = __shfl_sync(ALL_LANES, first, leader);
-    if (fresh) job.bricks[first + __popc(all & ((1u << lane) - 1))] = brick;
+    if (fresh) job.bins[first + __popc(all & ((1u << lane) - 1))] = bin;
+}
+
+// Takes a place in the bin of every lane's voxel; returns it, or NONE if the bin is full or the
+// lane has none.
+__device__ __forceinline__ u32 take_place(const Scatter& job, u32 bin, u32 lane) {
+    // One addition for neighbours in one bin.
+    const u32 before = __shfl_up_sync(ALL_LANES, bin, 1);
+    const bool head = lane == 0 || before != bin;
+    const u32 heads = __ballot_sync(ALL_LANES, head);
+    const u32 own_head = 31 - __clz(heads & (ALL_LANES >> (31 - lane)));
+    const u32 later = lane == 31 ? 0 : heads >> (lane + 1);
+    const u32 run = later == 0 ? WARP - lane : __ffs(later);
+    u32 first = 0;
+    if (head && bin != NONE) first = atomicAdd(&job.to.fills[bin * FILL_STRIDE], run);
+    const bool fresh = head && bin != NONE && first == 0;
+    if (fresh) job.to.epochs[bin] = job.to.epoch;
+    list_bins(job, fresh, bin, lane);
+    const u32 place = __shfl_sync(ALL_LANES, first, own_head) + lane - own_head;
+    return bin != NONE && place < job.to.capacity ? place : NONE;
+}
+
+// The same where bins hold no records.
+__device__ __forceinline__ void touch(const Scatter& job, u32 bin, u32 lane) {
+    bool fresh = false;
+    // An epoch that is cached from before is an old one, and then the exchange tells.
+    if (bin != NONE && job.to.epochs[bin] != job.to.epoch) {
+        fresh = atomicExch(&job.to.epochs[bin], job.to.epoch) != job.to.epoch;
+    }
+    list_bins(job, fresh, bin, lane);
+}
+
+// Writes the records of a warp. They are gathered in shared memory first, so that neighbouring
+// lanes write neighbouring parts of one record: whole sectors.
+template <u32 COLUMNS>
+__device__ __forceinline__ void write_records(
+    const Scatter& job, const Values<COLUMNS>& values, u32 voxel, u32 place, u32 lane, u32* gathered) {
+    const u32 words = job.to.record_words;
+    const u32 bin = voxel >> job.to.bin_shift;
+    const u32 number = bin * job.to.capacity + place;
+    const u32 in_bin = voxel & ((1u << job.to.bin_shift) - 1);
+    const bool wide = words > MOST_WORDS;
+    u32* own = wide ? job.to.records + static_cast<u64>(number) * words : gathered + lane * words;
+    if (!wide || place != NONE) {
+        own[0] = in_bin;
+        for_columns<COLUMNS>(job, [&](u32 c) {
+            const Column column = job.columns[c];
+            const u32 bits = __float_as_uint(values.column(job, c));
+            if (column.sum != NONE) own[1 + column.sum] = bits;
+            if (column.max != NONE) own[1 + job.to.sum_count + column.max] = bits;
+        });
+    }
+    if (wide) return;
+    __syncwarp();
+    const u32 parts_shift = words == 8 ? 1 : 0;
+#pragma unroll
+    for (u32 round = 0; round < 2; ++round) {
+        if (round > parts_shift) break;
+        const u32 part = round * WARP + lane;
+        const u32 record = part >> parts_shift;
+        const u32 to = __shfl_sync(ALL_LANES, number, record);
+        const u32 taken = __shfl_sync(ALL_LANES, place, record);
+        if (taken == NONE) continue;
+        const uint4 bits = reinterpret_cast<const uint4*>(gathered)[part];
+        reinterpret_cast<uint4*>(job.to.records)[(static_cast<u64>(to) << parts_shift) + (part & parts_shift)] = bits;
+    }
+    __syncwarp();
 }
 
 // Adds the sums of a warp. They are gathered in shared memory first, so that neighbouring lanes
@@ -292,21 +367,15 @@ __device__ __forceinline__ void count_lanes(u32* counter, bool mine, u32 lane) {
     if (total != 0 && lane == 0) atomicAdd(counter, total);
 }
 
+// Adds the points of a warp to the accumulators of the grid.
 template <u32 COLUMNS>
-__device__ __forceinline__ void scatter(const Scatter& job) {
-    __shared__ i64 gathered[WARPS][WARP * MOST_GATHERED];
-    const u32 lane = threadIdx.x % WARP;
-    const u32 i = blockIdx.x * THREADS + threadIdx.x;
-    Values<COLUMNS> values;
-    Dropped dropped = {false, false, false};
-    u32 voxel = NONE;
-    if (i < job.count) voxel = locate(job, i, values, dropped);
-    touch(job, voxel, lane);
+__device__ __forceinline__ void accumulate(
+    const Scatter& job, const Values<COLUMNS>& values, u32 voxel, u32 lane, i64* gathered) {
     const u32 run = run_length(voxel, lane);
     if (run != 0) atomicAdd(&job.to.counts[voxel], run);
     if (job.to.sum_count != 0) {
         if ((1u << job.to.sum_shift) <= MOST_GATHERED) {
-            add_sums(job, values, voxel, run, lane, gathered[threadIdx.x / WARP]);
+            add_sums(job, values, voxel, run, lane, gathered);
         } else if (voxel != NONE) {
             for_columns<COLUMNS>(job, [&](u32 c) {
                 const u32 sum = job.columns[c].sum;
@@ -324,6 +393,33 @@ __device__ __forceinline__ void scatter(const Scatter& job) {
             const u64 place = static_cast<u64>(voxel) * job.to.max_count + max;
             atomicMax(job.to.maxima + place, ordered(values.column(job, c)));
         });
+    }
+}
+
+template <u32 COLUMNS>
+__device__ __forceinline__ void scatter(const Scatter& job) {
+    // Sums or records of each warp, whichever are under way.
+    __shared__ uint4 gathered[WARPS][WARP * 2];
+    static_assert(MOST_GATHERED * sizeof(i64) == 2 * sizeof(uint4));
+    static_assert(MOST_WORDS * sizeof(u32) == 2 * sizeof(uint4));
+    uint4* own = gathered[threadIdx.x / WARP];
+    const u32 lane = threadIdx.x % WARP;
+    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    Values<COLUMNS> values;
+    Dropped dropped = {false, false, false};
+    u32 voxel = NONE;
+    if (i < job.count) voxel = locate(job, i, values, dropped);
+    const u32 bin = voxel == NONE ? NONE : voxel >> job.to.bin_shift;
+    if (job.to.capacity == 0) {
+        touch(job, bin, lane);
+        accumulate(job, values, voxel, lane, reinterpret_cast<i64*>(own));
+    } else {
+        const u32 place = take_place(job, bin, lane);
+        write_records(job, values, voxel, place, lane, reinterpret_cast<u32*>(own));
+        const u32 left = place == NONE ? voxel : NONE;
+        if (__any_sync(ALL_LANES, left != NONE)) {
+            accumulate(job, values, left, lane, reinterpret_cast<i64*>(own));
+        }
     }
     count_lanes(&job.counters->non_finite, dropped.non_finite, lane);
     count_lanes(&job.counters->out_of_range, dropped.out_of_range, lane);
@@ -346,23 +442,112 @@ extern "C" __global__ void __launch_bounds__(THREADS) voxelize_scatter_any(const
     scatter<0>(job);
 }
 
+// The accumulators of one bin in shared memory. The two halves of a sum are apart, because shared
+// memory adds 32 bits in one go and 64 in a loop.
+struct Bin {
+    u32* counts; // [voxels]
+    u32* lows;   // [sum_count, voxels]
+    u32* highs;  // likewise
+    u32* maxima; // [max_count, voxels]
+
+    __device__ __forceinline__ Bin(const Accumulators& all, u32* memory) {
+        const u32 voxels = 1u << all.bin_shift;
+        counts = memory;
+        lows = counts + voxels;
+        highs = lows + all.sum_count * voxels;
+        maxima = highs + all.sum_count * voxels;
+    }
+};
+
+__device__ __forceinline__ void clear_bin(const Accumulators& all, u32* memory) {
+    const u32 words = (1 + 2 * all.sum_count + all.max_count) << all.bin_shift;
+    for (u32 i = threadIdx.x * 4; i < words; i += THREADS * 4) {
+        *reinterpret_cast<uint4*>(memory + i) = make_uint4(0, 0, 0, 0);
+    }
+}
+
+// Takes what the grid's accumulators hold for a bin, and returns them to zero.
+__device__ __forceinline__ void take_over(const Accumulators& all, const Bin& bin, u32 first, u32 volume) {
+    const u32 voxels = 1u << all.bin_shift;
+    for (u32 v = threadIdx.x; v < voxels; v += THREADS) {
+        const u32 voxel = first + v;
+        const u32 count = voxel < volume ? all.counts[voxel] : 0;
+        bin.counts[v] = count;
+        if (count != 0) all.counts[voxel] = 0;
+        for (u32 s = 0; s < all.sum_count; ++s) {
+            const u64 at = (static_cast<u64>(voxel) << all.sum_shift) + s;
+            const u64 sum = count != 0 ? all.sums[at] : 0;
+            bin.lows[s * voxels + v] = static_cast<u32>(sum);
+            bin.highs[s * voxels + v] = static_cast<u32>(sum >> 32);
+            if (count != 0) all.sums[at] = 0;
+        }
+        for (u32 m = 0; m < all.max_count; ++m) {
+            const u64 at = static_cast<u64>(voxel) * all.max_count + m;
+            bin.maxima[m * voxels + v] = count != 0 ? all.maxima[at] : 0;
+            if (count != 0) all.maxima[at] = 0;
+        }
+    }
+}
+
+// Adds a record to the bin.
+__device__ __forceinline__ void add_word(const Accumulators& all, const Bin& bin, u32 v, u32 word, u32 bits) {
+    const u32 voxels = 1u << all.bin_shift;
+    const float value = __uint_as_float(bits);
+    if (word < all.sum_count) {
+        const u64 sum = static_cast<u64>(fixed_point(value));
+        const u32 low = static_cast<u32>(sum);
+        const u32 before = atomicAdd(&bin.lows[word * voxels + v], low);
+        const u32 high = static_cast<u32>(sum >> 32) + (before + low < before);
+        if (high != 0) atomicAdd(&bin.highs[word * voxels + v], high);
+    } else if (word < all.sum_count + all.max_count) {
+        atomicMax(&bin.maxima[(word - all.sum_count) * voxels + v], ordered(value));
+    }
+}
+
+__device__ __forceinline__ void add_record(const Accumulators& all, const Bin& bin, const uint4* record, uint4 first) {
+    const u32 v = first.x;
+    atomicAdd(&bin.counts[v], 1u);
+    add_word(all, bin, v, 0, first.y);
+    add_word(all, bin, v, 1, first.z);
+    add_word(all, bin, v, 2, first.w);
+    for (u32 part = 1; part < all.record_words / 4; ++part) {
+        const uint4 bits = record[part];
+        add_word(all, bin, v, part * 4 - 1, bits.x);
+        add_word(all, bin, v, part * 4, bits.y);
+        add_word(all, bin, v, part * 4 + 1, bits.z);
+        add_word(all, bin, v, part * 4 + 2, bits.w);
+    }
+}
+
+// The mean as f32 of the quotient in double. Division by a power of two is exact as a
+// multiplication, and most voxels hold one or two points.
+__device__ __forceinline__ float mean(i64 sum, u32 count) {
+    const double total = static_cast<double>(sum);
+    if ((count & (count - 1)) == 0) {
+        const i64 exponent = 1023 - 20 - (31 - __clz(count));
+        return static_cast<float>(total * __longlong_as_double(exponent << 52));
+    }
+    return static_cast<float>(total / (static_cast<double>(count) * ONE));
+}
+
 // The value of a channel in an occupied voxel.
-__device__ __forceinline__ float channel_value(const Finish& job, Channel channel, u32 voxel, u32 count) {
+__device__ __forceinline__ float channel_value(
+    const Accumulators& all, const Bin& bin, Channel channel, u32 v, u32 count) {
+    const u32 at = (channel.entry << all.bin_shift) + v;
     switch (channel.kind) {
         case CHANNEL_COUNT: return static_cast<float>(count);
         case CHANNEL_OCCUPANCY: return 1.0f;
-        case CHANNEL_MEAN: {
-            const i64 sum = job.from.sums[(static_cast<u64>(voxel) << job.from.sum_shift) + channel.entry];
-            return static_cast<float>(static_cast<double>(sum) / (static_cast<double>(count) * ONE));
-        }
-        default: return unordered(job.from.maxima[static_cast<u64>(voxel) * job.from.max_count + channel.entry]);
+        case CHANNEL_MEAN:
+            return mean(static_cast<i64>(static_cast<u64>(bin.highs[at]) << 32 | bin.lows[at]), count);
+        default: return unordered(bin.maxima[at]);
     }
 }
 
 template <class Out>
-__device__ __forceinline__ void write_channels(const Finish& job, u32 voxel, u32 count) {
+__device__ __forceinline__ void write_channels(
+    const Finish& job, const Bin& bin, u32 v, u32 voxel, u32 count) {
     for (u32 c = 0; c < job.channel_count; ++c) {
-        const float value = count == 0 ? 0.0f : channel_value(job, job.channels[c], voxel, count);
+        const float value = count == 0 ? 0.0f : channel_value(job.from, bin, job.channels[c], v, count);
         Out element;
         from_float(value, element);
         if constexpr (!SAME<Out, F32>) {
@@ -374,58 +559,81 @@ __device__ __forceinline__ void write_channels(const Finish& job, u32 voxel, u32
     }
 }
 
-__device__ __forceinline__ void reset(const Accumulators& all, u32 voxel) {
-    all.counts[voxel] = 0;
-    if (all.sum_count != 0) {
-        i64* sums = all.sums + (static_cast<u64>(voxel) << all.sum_shift);
-        if (all.sum_shift == 0) {
-            sums[0] = 0;
-        } else {
-            for (u32 i = 0; i < 1u << all.sum_shift; i += 2) {
-                *reinterpret_cast<longlong2*>(sums + i) = make_longlong2(0, 0);
-            }
+// Writes the bricks of a bin that hold something or did.
+template <class Out>
+__device__ __forceinline__ void write_bin(const Finish& job, const Bin& bin, u32 first, u32 held, u32* now) {
+    const u32 lane = threadIdx.x % WARP;
+    const u32 bricks = 1u << job.from.bin_shift >> 5;
+    for (u32 brick = threadIdx.x / WARP; brick < bricks; brick += WARPS) {
+        const u32 v = brick * BRICK + lane;
+        const u32 count = bin.counts[v];
+        const bool any = __any_sync(ALL_LANES, count != 0);
+        if (any && lane == 0) atomicOr(now, 1u << brick);
+        if ((any || held >> brick & 1) && first + v < job.volume) {
+            write_channels<Out>(job, bin, v, first + v, count);
         }
-    }
-    for (u32 i = 0; i < all.max_count; ++i) {
-        all.maxima[static_cast<u64>(voxel) * all.max_count + i] = 0;
     }
 }
 
-// Bricks that a warp has under way at once.
-constexpr u32 UNROLL = 4;
-
+// Zeros the bricks of a bin that hold something.
 template <class Out>
-__device__ __forceinline__ void finish(const Finish& job) {
+__device__ __forceinline__ void zero_bin(const Finish& job, u32 first, u32 held) {
     const u32 lane = threadIdx.x % WARP;
-    const u32 warp = blockIdx.x * WARPS + threadIdx.x / WARP;
-    const u32 warps = gridDim.x * WARPS;
-    const u32 count = *job.brick_count;
-    const u32 old_count = *job.old_count;
-    for (u32 first = warp * UNROLL; first < count; first += warps * UNROLL) {
-        u32 voxel[UNROLL], points[UNROLL];
-#pragma unroll
-        for (u32 i = 0; i < UNROLL; ++i) {
-            voxel[i] = first + i < count ? job.bricks[first + i] * BRICK + lane : NONE;
-        }
-#pragma unroll
-        for (u32 i = 0; i < UNROLL; ++i) {
-            if (voxel[i] >= job.volume) voxel[i] = NONE;
-            points[i] = voxel[i] != NONE ? job.from.counts[voxel[i]] : 0;
-        }
-#pragma unroll
-        for (u32 i = 0; i < UNROLL; ++i) {
-            if (voxel[i] == NONE) continue;
-            write_channels<Out>(job, voxel[i], points[i]);
-            if (points[i] != 0) reset(job.from, voxel[i]);
-        }
-    }
-    for (u32 i = warp; i < old_count; i += warps) {
-        const u32 brick = job.old_bricks[i];
-        const u32 voxel = brick * BRICK + lane;
-        if (job.from.epochs[brick] == job.from.epoch || voxel >= job.volume) continue;
+    for (u32 brick = threadIdx.x / WARP; brick < 32; brick += WARPS) {
+        const u32 voxel = first + brick * BRICK + lane;
+        if ((held >> brick & 1) == 0 || voxel >= job.volume) continue;
         for (u32 c = 0; c < job.channel_count; ++c) {
             static_cast<Out*>(job.row)[static_cast<u64>(c) * job.volume + voxel].bits = 0;
         }
+    }
+}
+
+template <class Out>
+__device__ __forceinline__ void finish_bin(const Finish& job, u32 number, u32* memory, u32* now) {
+    const Accumulators& all = job.from;
+    const Bin bin(all, memory);
+    const u32 first = number << all.bin_shift;
+    const u32 fill = all.fills[number * FILL_STRIDE];
+    const u32 held = job.held[number];
+    const u32 parts = all.record_words / 4;
+    const uint4* records =
+        reinterpret_cast<const uint4*>(all.records) + static_cast<u64>(number) * all.capacity * parts;
+    // Asked for before the number of records is known; the bin has room for this many.
+    uint4 record = make_uint4(0, 0, 0, 0);
+    if (threadIdx.x < all.capacity) record = records[threadIdx.x * parts];
+    if (threadIdx.x == 0) *now = 0;
+    if (all.capacity == 0 || fill > all.capacity) take_over(all, bin, first, job.volume);
+    else clear_bin(all, memory);
+    __syncthreads();
+    const u32 count = min(fill, all.capacity);
+    for (u32 i = threadIdx.x; i < count; i += THREADS) {
+        if (i >= THREADS) record = records[i * parts];
+        add_record(all, bin, records + i * parts, record);
+    }
+    __syncthreads();
+    write_bin<Out>(job, bin, first, held, now);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        job.held[number] = *now;
+        all.fills[number * FILL_STRIDE] = 0;
+    }
+}
+
+template <class Out>
+__device__ __forceinline__ void finish(const Finish& job) {
+    extern __shared__ uint4 memory[];
+    __shared__ u32 now;
+    const u32 count = *job.bin_count;
+    const u32 old_count = *job.old_count;
+    for (u32 i = blockIdx.x; i < count; i += gridDim.x) {
+        finish_bin<Out>(job, job.bins[i], reinterpret_cast<u32*>(memory), &now);
+    }
+    for (u32 i = blockIdx.x; i < old_count; i += gridDim.x) {
+        const u32 bin = job.old_bins[i];
+        if (job.from.epochs[bin] == job.from.epoch) continue;
+        zero_bin<Out>(job, bin << job.from.bin_shift, job.held[bin]);
+        __syncthreads();
+        if (threadIdx.x == 0) job.held[bin] = 0;
     }
     // The last block to get here reports, and leaves the counters as the next cloud needs them.
     __syncthreads();

@@ -32,8 +32,6 @@ pub fn run(
         ("voxel count 500000", &count, 500_000, false, None),
         ("voxel mean of 4, 500000", &mean, 500_000, false, Some(25.0)),
         ("voxel mean of 4, 131072", &mean, 131_072, false, Some(9.0)),
-        ("voxel mean of 4, 500000, scatter alone", &mean, 500_000, true, None),
-        ("voxel mean of 4, 131072, scatter alone", &mean, 131_072, true, None),
     ];
     for (name, channels, points, scatter_only, target) in cases {
         let case = time(timer, options, name, channels, points, scatter_only)?;

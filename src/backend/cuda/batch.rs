@@ -12,6 +12,12 @@ use crate::dtype::DType;
 
 /// Threads of a block, as in `kernels/resample.cu`.
 const THREADS: usize = 256;
+/// Stamps that a block fetches at most.
+const WINDOW: u32 = 1023;
+/// Bytes.
+const CACHE_LINE: usize = 128;
+/// Bytes of rows that a block asks for ahead.
+const MOST_PREFETCHED: usize = 1 << 16;
 /// Streams described in the launch parameters.
 const INLINE_STREAMS: usize = 4;
 /// Blocks that a multiprocessor runs at once.
@@ -27,6 +33,29 @@ struct Rule {
     max_gap_ns: i64,
     strategy: u32,
     fill: u32,
+}
+
+/// A number to divide by through multiplication, exact below 2^31: `Divisor` in
+/// `kernels/resample.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Divisor {
+    by: u32,
+    magic: u32,
+    shift: u32,
+    reserved: u32,
+}
+
+impl Divisor {
+    /// For n < 2^31 and 2^(l-1) < d <= 2^l, n / d is n * (floor(2^(31+l) / d) + 1) >> (31+l):
+    /// the factor is too large by at most 1, which adds less than n / 2^(31+l) < 1 / d. It has 32
+    /// bits unless d is a power of two, for which the exact factor does.
+    fn new(by: usize) -> Self {
+        let by = (by as u64).max(1);
+        let shift = 31 + by.next_power_of_two().trailing_zeros();
+        let magic = (1u64 << shift).div_ceil(by) as u32;
+        Divisor { by: by as u32, magic, shift, reserved: 0 }
+    }
 }
 
 /// `Stream` in `kernels/resample.cu`.
@@ -45,12 +74,15 @@ struct StreamJob {
     packs: u32,
     tile_targets: u32,
     tile_packs: u32,
-    target_tiles: u32,
-    pack_tiles: u32,
     step_targets: u32,
     step_packs: u32,
     first_block: u32,
-    reserved: u32,
+    window: u32,
+    rows_per_target: f32,
+    prefetched: u32,
+    target_tiles: Divisor,
+    pack_tiles: Divisor,
+    per_row: Divisor,
 }
 
 // SAFETY: numbers, the 8-byte ones first and an even number of the others.
@@ -285,12 +317,24 @@ fn share(job: &mut StreamJob, block_packs: usize, spec: &BatchSpec) -> u32 {
     let tile_targets = (block_packs / packs).clamp(1, most);
     job.tile_packs = tile_packs as u32;
     job.tile_targets = tile_targets as u32;
-    job.target_tiles = spec.steps.div_ceil(tile_targets).max(1) as u32;
-    job.pack_tiles = packs.div_ceil(tile_packs) as u32;
+    let target_tiles = spec.steps.div_ceil(tile_targets).max(1);
+    let pack_tiles = packs.div_ceil(tile_packs);
+    job.target_tiles = Divisor::new(target_tiles);
+    job.pack_tiles = Divisor::new(pack_tiles);
+    job.per_row = Divisor::new(tile_packs);
+    job.window = job.len.min(WINDOW);
+    job.rows_per_target = job.len as f32 / spec.steps.max(1) as f32;
+    // With fewer targets than rows, too many rows would be fetched for nothing.
+    if spec.steps >= job.len as usize {
+        let element = if job.dtype == DType::F32 as u32 { 4 } else { 2 };
+        let bytes = job.len as usize * job.dim as usize * element;
+        let share = bytes.div_ceil(target_tiles * pack_tiles).next_multiple_of(CACHE_LINE);
+        job.prefetched = share.min(MOST_PREFETCHED) as u32;
+    }
     job.step_targets = (THREADS / tile_packs) as u32;
     job.step_packs = (THREADS % tile_packs) as u32;
     match spec.steps {
         0 => 0,
-        _ => spec.episodes as u32 * job.target_tiles * job.pack_tiles,
+        _ => (spec.episodes * target_tiles * pack_tiles) as u32,
     }
 }

@@ -283,6 +283,22 @@ impl Kernel {
         threads: u32,
         arguments: &mut [*mut c_void],
     ) -> Result<(), BackendError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.launch_with(stream, blocks, threads, 0, arguments) }
+    }
+
+    /// The same with `shared` bytes of shared memory for each block, 48 KiB at most.
+    ///
+    /// # Safety
+    /// As for [`Kernel::launch`]; the kernel uses no more shared memory than that.
+    pub unsafe fn launch_with(
+        &self,
+        stream: &Stream,
+        blocks: u32,
+        threads: u32,
+        shared: u32,
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), BackendError> {
         if blocks == 0 {
             return Ok(());
         }
@@ -298,7 +314,7 @@ impl Kernel {
                 threads,
                 1,
                 1,
-                0,
+                shared,
                 stream.handle,
                 arguments.as_mut_ptr(),
                 ptr::null_mut(),

@@ -16,12 +16,17 @@ use crate::dtype::DType;
 use crate::stats::DropReason;
 
 const THREADS: u32 = 256;
-/// Voxels of a brick.
-const BRICK: usize = 32;
+/// log2 of the voxels of a bin: at most 32 bricks of 32 voxels, and one at least.
+const BIN_SHIFTS: std::ops::RangeInclusive<u32> = 5..=10;
+/// Words between the fill counts of two bins.
+const FILL_STRIDE: usize = 8;
+/// Shared memory of a block, of which six then fit on a multiprocessor of 228 KiB.
+const BIN_BYTES: usize = 37 << 10;
 /// "Not asked for" in [`Column`].
 const NONE: u32 = u32::MAX;
-/// Blocks of the finishing kernel per multiprocessor: as many as fit at once.
-const FINISH_BLOCKS: u32 = 4;
+/// Blocks of the finishing kernel per multiprocessor, at most: more than fit at once, so that the
+/// device balances bins of unequal fill.
+const FINISH_BLOCKS: usize = 16;
 
 /// `Field` in `kernels/voxelize.cu`, as are the next ones.
 #[repr(C)]
@@ -84,10 +89,16 @@ struct Accumulators {
     sums: u64,
     maxima: u64,
     epochs: u64,
+    fills: u64,
+    records: u64,
     sum_count: u32,
     sum_shift: u32,
     max_count: u32,
     epoch: u32,
+    bin_shift: u32,
+    capacity: u32,
+    record_words: u32,
+    reserved: u32,
 }
 
 #[repr(C)]
@@ -105,18 +116,19 @@ struct Scatter {
     t: [[f32; 4]; 3],
     grid: DeviceGrid,
     to: Accumulators,
-    bricks: u64,
-    brick_count: u64,
+    bins: u64,
+    bin_count: u64,
     counters: u64,
 }
 
 #[repr(C)]
 struct Finish {
     from: Accumulators,
-    bricks: u64,
-    brick_count: u64,
-    old_bricks: u64,
+    bins: u64,
+    bin_count: u64,
+    old_bins: u64,
     old_count: u64,
+    held: u64,
     channels: u64,
     row: u64,
     counters: u64,
@@ -127,9 +139,9 @@ struct Finish {
     reserved: u32,
 }
 
-/// A list of bricks, and on the device their number.
-struct BrickList {
-    bricks: DeviceBuffer,
+/// A list of bins, and on the device their number.
+struct BinList {
+    bins: DeviceBuffer,
     count: DeviceBuffer,
 }
 
@@ -143,18 +155,22 @@ pub struct Voxelizer {
     scatter: Kernel,
     finish: Kernel,
     finish_blocks: u32,
-    /// Memory of the accumulators: counts, sums, maxima.
-    memory: [DeviceBuffer; 3],
+    /// Bytes of shared memory that the finishing kernel takes.
+    bin_bytes: u32,
+    /// Memory of the accumulators: counts, sums, maxima, fills, records.
+    memory: [DeviceBuffer; 5],
     epochs: DeviceBuffer,
     accumulators: Accumulators,
     columns: DeviceBuffer,
     channels: DeviceBuffer,
     counters: DeviceBuffer,
     report: PinnedBuffer,
-    /// Per slot: the bricks that its row holds values in.
-    held: Vec<BrickList>,
+    /// Per slot: the bins that its row holds values in.
+    held: Vec<BinList>,
+    /// Per slot and bin: in which bricks.
+    held_bricks: Vec<DeviceBuffer>,
     /// The list for the next cloud: empty.
-    spare: BrickList,
+    spare: BinList,
     staging: Staging,
     fields: Vec<Field>,
     done: Event,
@@ -202,6 +218,34 @@ impl Plan {
         self.sums.max(1).next_power_of_two()
     }
 
+    /// Words of shared memory per voxel: its count, its sums in two halves, its maxima.
+    fn voxel_words(&self) -> usize {
+        1 + 2 * self.sums as usize + self.maxima as usize
+    }
+
+    /// log2 of the voxels of a bin: as many as fit the shared memory of a block.
+    fn bin_shift(&self) -> Result<u32, BackendError> {
+        let fits = |shift: &u32| (4 * self.voxel_words()) << shift <= BIN_BYTES;
+        BIN_SHIFTS.rev().find(fits).ok_or_else(|| {
+            let most = (BIN_BYTES >> BIN_SHIFTS.start()) / 4 - 1;
+            let found = self.voxel_words() - 1;
+            let detail = format!(
+                "voxel channels: expected at most {most} words of sums (2 each) and maxima (1), \
+                 found {found}"
+            );
+            BackendError::Failed { backend: super::NAME, operation: "plan a voxel grid", detail }
+        })
+    }
+
+    /// Records of a bin, and their words: the voxel in the bin, values to sum, values to compare.
+    /// Counts alone are quicker without.
+    fn records(&self, bin_shift: u32) -> (u32, u32) {
+        match self.sums + self.maxima {
+            0 => (0, 4),
+            values => (64.max(1 << bin_shift >> 1), (1 + values).next_multiple_of(4)),
+        }
+    }
+
     /// The kernel for this number of columns.
     fn scatter_kernel(&self) -> &'static str {
         match self.columns.len() {
@@ -223,10 +267,10 @@ fn entry(slot: &mut u32, count: &mut u32) -> u32 {
     *slot
 }
 
-impl BrickList {
-    fn new(device: &Arc<Device>, bricks: usize) -> Result<Self, BackendError> {
-        Ok(BrickList {
-            bricks: DeviceBuffer::new(device, 4 * bricks)?,
+impl BinList {
+    fn new(device: &Arc<Device>, bins: usize) -> Result<Self, BackendError> {
+        Ok(BinList {
+            bins: DeviceBuffer::new(device, 4 * bins)?,
             count: DeviceBuffer::new(device, 4)?,
         })
     }
@@ -242,13 +286,23 @@ impl Voxelizer {
     ) -> Result<Self, BackendError> {
         let plan = Plan::new(spec);
         let volume: usize = spec.grid.shape.iter().product();
-        let bricks = volume.div_ceil(BRICK);
+        let bin_shift = plan.bin_shift()?;
+        let bins = volume.div_ceil(1 << bin_shift);
+        let (capacity, record_words) = plan.records(bin_shift);
         let reserve = |bytes: usize| DeviceBuffer::new(device, bytes);
-        let (counts, epochs) = (reserve(4 * volume)?, reserve(4 * bricks)?);
+        let (counts, epochs) = (reserve(4 * volume)?, reserve(4 * bins)?);
         let sum_bytes = if plan.sums == 0 { 0 } else { 8 * plan.sum_stride() as usize };
         let sums = reserve(sum_bytes * volume)?;
         let maxima = reserve(4 * plan.maxima as usize * volume)?;
+        let fills = reserve(4 * FILL_STRIDE * bins)?;
+        let records = reserve(4 * bins * (capacity * record_words) as usize)?;
         let accumulators = Accumulators {
+            fills: fills.address(),
+            records: records.address(),
+            bin_shift,
+            capacity,
+            record_words,
+            reserved: 0,
             counts: counts.address(),
             sums: sums.address(),
             maxima: maxima.address(),
@@ -263,7 +317,8 @@ impl Voxelizer {
             DType::F16 => "voxelize_finish_f16",
             DType::Bf16 => "voxelize_finish_bf16",
         };
-        let lists = (0..slots).map(|_| BrickList::new(device, bricks));
+        let lists = (0..slots).map(|_| BinList::new(device, bins));
+        let held_bricks = (0..slots).map(|_| reserve(4 * bins));
         Ok(Voxelizer {
             grid: spec.grid,
             t_base_lidar: spec.t_base_lidar,
@@ -272,8 +327,9 @@ impl Voxelizer {
             channel_count: plan.channels.len(),
             scatter: device.kernel(plan.scatter_kernel())?,
             finish: device.kernel(finish)?,
-            finish_blocks: FINISH_BLOCKS * device.multiprocessors(),
-            memory: [counts, sums, maxima],
+            finish_blocks: bins.min(FINISH_BLOCKS * device.multiprocessors() as usize) as u32,
+            bin_bytes: (4 * plan.voxel_words() as u32) << bin_shift,
+            memory: [counts, sums, maxima, fills, records],
             epochs,
             accumulators,
             columns: DeviceBuffer::from_bytes(device, bytes_of(&plan.columns))?,
@@ -281,7 +337,8 @@ impl Voxelizer {
             counters: reserve(size_of::<Counters>())?,
             report: PinnedBuffer::new(device, size_of::<Counters>())?,
             held: lists.collect::<Result<_, _>>()?,
-            spare: BrickList::new(device, bricks)?,
+            held_bricks: held_bricks.collect::<Result<_, _>>()?,
+            spare: BinList::new(device, bins)?,
             staging: Staging::new(device)?,
             fields: Vec::new(),
             done: Event::new(device, false)?,
@@ -352,8 +409,8 @@ impl Voxelizer {
         self.staging.fill(&[fields, padding, points_of(view)], stream)
     }
 
-    /// Adds the points of a cloud, uploaded to `upload`, to the accumulators. Lists their bricks
-    /// in the spare list, or in `list` (bricks, their number).
+    /// Adds the points of a cloud, uploaded to `upload`, to the accumulators. Lists their bins
+    /// in the spare list, or in `list` (bins, their number).
     pub(super) fn launch_scatter(
         &mut self,
         view: &CloudView<'_>,
@@ -364,8 +421,8 @@ impl Voxelizer {
         self.next_epoch(stream)?;
         let count = (view.width * view.height) as u32;
         let fields = size_of::<Field>() * self.column_count;
-        let spare = (self.spare.bricks.address(), self.spare.count.address());
-        let (bricks, brick_count) = list.unwrap_or(spare);
+        let spare = (self.spare.bins.address(), self.spare.count.address());
+        let (bins, bin_count) = list.unwrap_or(spare);
         let mut job = Scatter {
             points: upload + (fields + padding_after(fields)) as u64,
             fields: upload,
@@ -380,8 +437,8 @@ impl Voxelizer {
             t: self.t_base_lidar,
             grid: device_grid(&self.grid),
             to: self.accumulators,
-            bricks,
-            brick_count,
+            bins,
+            bin_count,
             counters: self.counters.address(),
         };
         let arguments = &mut [ptr::from_mut(&mut job).cast()];
@@ -400,10 +457,11 @@ impl Voxelizer {
         let old = &self.held[slot];
         let mut job = Finish {
             from: self.accumulators,
-            bricks: self.spare.bricks.address(),
-            brick_count: self.spare.count.address(),
-            old_bricks: old.bricks.address(),
+            bins: self.spare.bins.address(),
+            bin_count: self.spare.count.address(),
+            old_bins: old.bins.address(),
             old_count: old.count.address(),
+            held: self.held_bricks[slot].address(),
             channels: self.channels.address(),
             row,
             counters: self.counters.address(),
@@ -416,7 +474,15 @@ impl Voxelizer {
         let arguments = &mut [ptr::from_mut(&mut job).cast()];
         // SAFETY: as for the scatter; the row is of one of the stream's slots, and is not read
         // until the encode is done.
-        unsafe { self.finish.launch(stream, self.finish_blocks, THREADS, arguments)? };
+        unsafe {
+            self.finish.launch_with(
+                stream,
+                self.finish_blocks,
+                THREADS,
+                self.bin_bytes,
+                arguments,
+            )?
+        };
         // The finished list is the slot's; the one before has been emptied.
         mem::swap(&mut self.held[slot], &mut self.spare);
         Ok(())
