@@ -167,7 +167,12 @@ __device__ __forceinline__ void put(
             from_float(to_float(in.a.at[i]), result.at[i]);
         }
     }
-    *reinterpret_cast<Pack<Out, N>*>(out + element) = result;
+    if constexpr (sizeof(result) == 16) {
+        // Nothing here reads the output again: it should not push rows out of the caches.
+        __stcs(reinterpret_cast<uint4*>(out + element), *reinterpret_cast<const uint4*>(&result));
+    } else {
+        *reinterpret_cast<Pack<Out, N>*>(out + element) = result;
+    }
 }
 
 // One element of an interpolated row whose lanes are not all linear.

@@ -49,7 +49,7 @@ struct Stream {
     u32 first_block;
     u32 window;        // stamps that a block fetches
     float rows_per_target; // S / T
-    u32 prefetched;    // bytes of the rows that a block asks for ahead of the search
+    u32 reserved;
     Divisor target_tiles; // blocks along T
     Divisor pack_tiles;   // blocks along a row
     Divisor per_row;      // tile_packs
@@ -196,19 +196,6 @@ __device__ __forceinline__ void find_brackets(
     __syncthreads();
 }
 
-// Asks for this block's share of the episode's rows, where nearly all of them will be needed: they
-// are on their way to the cache while the brackets are being found.
-__device__ __forceinline__ void prefetch(
-    const Stream& stream, u32 episode, u32 tile_of_episode, u32 row_bytes) {
-    constexpr u32 LINE = 128;
-    const u64 bytes = static_cast<u64>(stream.len) * row_bytes;
-    const u8* rows = static_cast<const u8*>(stream.rows) + episode * bytes;
-    const u64 start = static_cast<u64>(tile_of_episode) * stream.prefetched;
-    for (u32 i = threadIdx.x * LINE; i < stream.prefetched; i += THREADS * LINE) {
-        if (start + i < bytes) asm volatile("prefetch.global.L2 [%0];" ::"l"(rows + start + i));
-    }
-}
-
 // What a block works on.
 struct Tile {
     u32 targets;
@@ -321,11 +308,6 @@ __device__ __forceinline__ void resample(const Batch& batch) {
     const u32 pack_tile = block - tile_row * stream->pack_tiles.by;
     const u32 episode = stream->target_tiles.quotient(tile_row);
     const u32 target_tile = tile_row - episode * stream->target_tiles.by;
-    if (stream->prefetched != 0) {
-        const u32 element_bytes = stream->dtype == DTYPE_F32 ? 4 : 2;
-        prefetch(*stream, episode, target_tile * stream->pack_tiles.by + pack_tile,
-                 stream->dim * element_bytes);
-    }
     const u32 first = target_tile * stream->tile_targets;
     Tile tile;
     tile.targets = min(stream->tile_targets, batch.steps - first);

@@ -3,13 +3,13 @@
 //
 // The grid is cut into bins of some 1,000 voxels, which one block can hold in shared memory.
 // `voxelize_scatter` appends every point to the list of its bin, as a record of its voxel and its
-// values, and lists the bins that it touches. `voxelize_finish` takes a listed bin per block, adds
-// up its records in shared memory, and writes into the row the bricks that hold or held something:
-// runs of 32 voxels, as wide as the memory's own grain. So no atomic on a sum leaves the
-// multiprocessor, and nothing of the grid's size is cleared. Points that a bin has no room for are
-// added to accumulators of the whole grid, all zero between clouds, from which the bin's block then
-// starts; where no values are asked for, only counts, all points are. Cost: points plus occupied
-// bins, never the grid.
+// values, and marks the bin as touched. `voxelize_finish` takes a bin per block, adds up its records
+// in shared memory, and writes into the row the bricks that hold or held something: runs of 32
+// voxels, as wide as the memory's own grain. So no atomic on a sum leaves the multiprocessor, and
+// nothing of the grid's size is cleared. Points that a bin has no room for are added to
+// accumulators of the whole grid, all zero between clouds, from which the bin's block then starts;
+// where no values are asked for, only counts, all points are. Cost: points plus occupied bins; of
+// the others a mark of 8 bytes is read.
 //
 // Sums are integers and the maximum has no ties, so that the order of the atomics does not show.
 #include "common.cuh"
@@ -99,17 +99,11 @@ struct Scatter {
     float t[3][4];
     Grid grid;
     Accumulators to;
-    u32* bins;             // the list, and its length
-    u32* bin_count;
     Counters* counters;
 };
 
 struct Finish {
     Accumulators from;
-    const u32* bins;
-    const u32* bin_count;
-    const u32* old_bins;
-    u32* old_count;
     u32* held;             // [bins]: which bricks of the row hold something
     const Channel* channels;
     void* row;             // [channels, volume]
@@ -118,7 +112,7 @@ struct Finish {
     u32 channel_count;
     u32 volume;
     u32 dtype;
-    u32 reserved;
+    u32 bin_count;
 };
 
 template <class T>
@@ -248,17 +242,6 @@ __device__ __forceinline__ u32 locate(
            static_cast<u32>(g[0]);
 }
 
-// Lists the bins of the lanes that are the first of this cloud to touch theirs.
-__device__ __forceinline__ void list_bins(const Scatter& job, bool fresh, u32 bin, u32 lane) {
-    const u32 all = __ballot_sync(ALL_LANES, fresh);
-    if (all == 0) return;
-    const u32 leader = __ffs(all) - 1;
-    u32 first = 0;
-    if (lane == leader) first = atomicAdd(job.bin_count, __popc(all));
-    first = __shfl_sync(ALL_LANES, first, leader);
-    if (fresh) job.bins[first + __popc(all & ((1u << lane) - 1))] = bin;
-}
-
 // Takes a place in the bin of every lane's voxel; returns it, or NONE if the bin is full or the
 // lane has none.
 __device__ __forceinline__ u32 take_place(const Scatter& job, u32 bin, u32 lane) {
@@ -271,21 +254,14 @@ __device__ __forceinline__ u32 take_place(const Scatter& job, u32 bin, u32 lane)
     const u32 run = later == 0 ? WARP - lane : __ffs(later);
     u32 first = 0;
     if (head && bin != NONE) first = atomicAdd(&job.to.fills[bin * FILL_STRIDE], run);
-    const bool fresh = head && bin != NONE && first == 0;
-    if (fresh) job.to.epochs[bin] = job.to.epoch;
-    list_bins(job, fresh, bin, lane);
+    if (head && bin != NONE && first == 0) job.to.epochs[bin] = job.to.epoch;
     const u32 place = __shfl_sync(ALL_LANES, first, own_head) + lane - own_head;
     return bin != NONE && place < job.to.capacity ? place : NONE;
 }
 
-// The same where bins hold no records.
-__device__ __forceinline__ void touch(const Scatter& job, u32 bin, u32 lane) {
-    bool fresh = false;
-    // An epoch that is cached from before is an old one, and then the exchange tells.
-    if (bin != NONE && job.to.epochs[bin] != job.to.epoch) {
-        fresh = atomicExch(&job.to.epochs[bin], job.to.epoch) != job.to.epoch;
-    }
-    list_bins(job, fresh, bin, lane);
+// Marks a bin as touched. Whoever comes first is as good as any other; all write the same.
+__device__ __forceinline__ void touch(const Scatter& job, u32 bin) {
+    if (bin != NONE && job.to.epochs[bin] != job.to.epoch) job.to.epochs[bin] = job.to.epoch;
 }
 
 // Writes the records of a warp. They are gathered in shared memory first, so that neighbouring
@@ -299,7 +275,7 @@ __device__ __forceinline__ void write_records(
     const u32 in_bin = voxel & ((1u << job.to.bin_shift) - 1);
     const bool wide = words > MOST_WORDS;
     u32* own = wide ? job.to.records + static_cast<u64>(number) * words : gathered + lane * words;
-    if (!wide || place != NONE) {
+    if (place != NONE) {
         own[0] = in_bin;
         for_columns<COLUMNS>(job, [&](u32 c) {
             const Column column = job.columns[c];
@@ -411,7 +387,7 @@ __device__ __forceinline__ void scatter(const Scatter& job) {
     if (i < job.count) voxel = locate(job, i, values, dropped);
     const u32 bin = voxel == NONE ? NONE : voxel >> job.to.bin_shift;
     if (job.to.capacity == 0) {
-        touch(job, bin, lane);
+        touch(job, bin);
         accumulate(job, values, voxel, lane, reinterpret_cast<i64*>(own));
     } else {
         const u32 place = take_place(job, bin, lane);
@@ -520,9 +496,12 @@ __device__ __forceinline__ void add_record(const Accumulators& all, const Bin& b
 }
 
 // The mean as f32 of the quotient in double. Division by a power of two is exact as a
-// multiplication, and most voxels hold one or two points.
+// multiplication, and most voxels hold one or two points. Up to 2^51, an integer becomes a double
+// by an addition, which is quicker than the conversion.
 __device__ __forceinline__ float mean(i64 sum, u32 count) {
-    const double total = static_cast<double>(sum);
+    const double total = count <= 2048
+        ? __longlong_as_double(sum + __double_as_longlong(ROUNDER)) - ROUNDER
+        : static_cast<double>(sum);
     if ((count & (count - 1)) == 0) {
         const i64 exponent = 1023 - 20 - (31 - __clz(count));
         return static_cast<float>(total * __longlong_as_double(exponent << 52));
@@ -530,47 +509,68 @@ __device__ __forceinline__ float mean(i64 sum, u32 count) {
     return static_cast<float>(total / (static_cast<double>(count) * ONE));
 }
 
-// The value of a channel in an occupied voxel.
-__device__ __forceinline__ float channel_value(
-    const Accumulators& all, const Bin& bin, Channel channel, u32 v, u32 count) {
-    const u32 at = (channel.entry << all.bin_shift) + v;
-    switch (channel.kind) {
-        case CHANNEL_COUNT: return static_cast<float>(count);
-        case CHANNEL_OCCUPANCY: return 1.0f;
-        case CHANNEL_MEAN:
-            return mean(static_cast<i64>(static_cast<u64>(bin.highs[at]) << 32 | bin.lows[at]), count);
-        default: return unordered(bin.maxima[at]);
-    }
-}
+// Voxels of a bin per thread.
+constexpr u32 PER_THREAD = 1024 / THREADS;
 
-template <class Out>
-__device__ __forceinline__ void write_channels(
-    const Finish& job, const Bin& bin, u32 v, u32 voxel, u32 count) {
-    for (u32 c = 0; c < job.channel_count; ++c) {
-        const float value = count == 0 ? 0.0f : channel_value(job.from, bin, job.channels[c], v, count);
+// Writes one channel of the voxels first, first + THREADS, .. of a bin, where `written`; `value`
+// gives it from a voxel and its count, which is not 0.
+template <class Out, class Value>
+__device__ __forceinline__ void write_channel(
+    const Finish& job, u32 channel, u32 first, const u32 (&counts)[PER_THREAD],
+    const bool (&written)[PER_THREAD], Value value) {
+    Out* row = static_cast<Out*>(job.row) + static_cast<u64>(channel) * job.volume + first;
+#pragma unroll
+    for (u32 k = 0; k < PER_THREAD; ++k) {
+        if (!written[k]) continue;
+        const u32 v = k * THREADS + threadIdx.x;
+        const float number = counts[k] == 0 ? 0.0f : value(v, counts[k]);
         Out element;
-        from_float(value, element);
+        from_float(number, element);
         if constexpr (!SAME<Out, F32>) {
-            if (!finite(to_float(element)) && atomicCAS(&job.counters->beyond, 0, c + 1) == 0) {
-                job.counters->beyond_bits = __float_as_uint(value);
+            if (!finite(to_float(element)) && atomicCAS(&job.counters->beyond, 0, channel + 1) == 0) {
+                job.counters->beyond_bits = __float_as_uint(number);
             }
         }
-        static_cast<Out*>(job.row)[static_cast<u64>(c) * job.volume + voxel] = element;
+        row[v] = element;
     }
 }
 
-// Writes the bricks of a bin that hold something or did.
+// Writes the bricks of a bin that hold something or did, and notes in `now` which do.
 template <class Out>
 __device__ __forceinline__ void write_bin(const Finish& job, const Bin& bin, u32 first, u32 held, u32* now) {
-    const u32 lane = threadIdx.x % WARP;
-    const u32 bricks = 1u << job.from.bin_shift >> 5;
-    for (u32 brick = threadIdx.x / WARP; brick < bricks; brick += WARPS) {
-        const u32 v = brick * BRICK + lane;
-        const u32 count = bin.counts[v];
-        const bool any = __any_sync(ALL_LANES, count != 0);
-        if (any && lane == 0) atomicOr(now, 1u << brick);
-        if ((any || held >> brick & 1) && first + v < job.volume) {
-            write_channels<Out>(job, bin, v, first + v, count);
+    const u32 voxels = 1u << job.from.bin_shift;
+    u32 counts[PER_THREAD];
+    bool written[PER_THREAD];
+#pragma unroll
+    for (u32 k = 0; k < PER_THREAD; ++k) {
+        const u32 v = k * THREADS + threadIdx.x;
+        counts[k] = v < voxels ? bin.counts[v] : 0;
+        const bool any = __any_sync(ALL_LANES, counts[k] != 0);
+        if (any && v % WARP == 0) atomicOr(now, 1u << v / BRICK);
+        written[k] = v < voxels && (any || held >> v / BRICK & 1) && first + v < job.volume;
+    }
+    for (u32 c = 0; c < job.channel_count; ++c) {
+        const Channel channel = job.channels[c];
+        const u32* low = bin.lows + (channel.entry << job.from.bin_shift);
+        const u32* high = bin.highs + (channel.entry << job.from.bin_shift);
+        const u32* most = bin.maxima + (channel.entry << job.from.bin_shift);
+        switch (channel.kind) {
+            case CHANNEL_COUNT:
+                write_channel<Out>(job, c, first, counts, written,
+                                   [](u32, u32 count) { return static_cast<float>(count); });
+                break;
+            case CHANNEL_OCCUPANCY:
+                write_channel<Out>(job, c, first, counts, written, [](u32, u32) { return 1.0f; });
+                break;
+            case CHANNEL_MEAN:
+                write_channel<Out>(job, c, first, counts, written, [&](u32 v, u32 count) {
+                    return mean(static_cast<i64>(static_cast<u64>(high[v]) << 32 | low[v]), count);
+                });
+                break;
+            default:
+                write_channel<Out>(job, c, first, counts, written,
+                                   [&](u32 v, u32) { return unordered(most[v]); });
+                break;
         }
     }
 }
@@ -622,18 +622,30 @@ __device__ __forceinline__ void finish_bin(const Finish& job, u32 number, u32* m
 template <class Out>
 __device__ __forceinline__ void finish(const Finish& job) {
     extern __shared__ uint4 memory[];
-    __shared__ u32 now;
-    const u32 count = *job.bin_count;
-    const u32 old_count = *job.old_count;
-    for (u32 i = blockIdx.x; i < count; i += gridDim.x) {
-        finish_bin<Out>(job, job.bins[i], reinterpret_cast<u32*>(memory), &now);
-    }
-    for (u32 i = blockIdx.x; i < old_count; i += gridDim.x) {
-        const u32 bin = job.old_bins[i];
-        if (job.from.epochs[bin] == job.from.epoch) continue;
-        zero_bin<Out>(job, bin << job.from.bin_shift, job.held[bin]);
+    __shared__ u32 live[THREADS];
+    __shared__ u32 live_count, now;
+    // A round looks at THREADS bins per block, and works on those that hold something or did.
+    for (u32 base = 0; base < job.bin_count; base += gridDim.x * THREADS) {
+        const u32 mine = base + threadIdx.x * gridDim.x + blockIdx.x;
+        bool some = false;
+        if (mine < job.bin_count) {
+            some = job.from.epochs[mine] == job.from.epoch || job.held[mine] != 0;
+        }
+        if (threadIdx.x == 0) live_count = 0;
         __syncthreads();
-        if (threadIdx.x == 0) job.held[bin] = 0;
+        if (some) live[atomicAdd(&live_count, 1u)] = mine;
+        __syncthreads();
+        for (u32 i = 0; i < live_count; ++i) {
+            const u32 bin = live[i];
+            if (job.from.epochs[bin] == job.from.epoch) {
+                finish_bin<Out>(job, bin, reinterpret_cast<u32*>(memory), &now);
+                continue;
+            }
+            zero_bin<Out>(job, bin << job.from.bin_shift, job.held[bin]);
+            __syncthreads();
+            if (threadIdx.x == 0) job.held[bin] = 0;
+        }
+        __syncthreads();
     }
     // The last block to get here reports, and leaves the counters as the next cloud needs them.
     __syncthreads();
@@ -643,7 +655,6 @@ __device__ __forceinline__ void finish(const Finish& job) {
     __threadfence();
     *job.report = *job.counters;
     *job.counters = Counters{};
-    *job.old_count = 0;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) voxelize_finish_f32(const __grid_constant__ Finish job) {

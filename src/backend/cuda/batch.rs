@@ -14,10 +14,6 @@ use crate::dtype::DType;
 const THREADS: usize = 256;
 /// Stamps that a block fetches at most.
 const WINDOW: u32 = 1023;
-/// Bytes.
-const CACHE_LINE: usize = 128;
-/// Bytes of rows that a block asks for ahead.
-const MOST_PREFETCHED: usize = 1 << 16;
 /// Streams described in the launch parameters.
 const INLINE_STREAMS: usize = 4;
 /// Blocks that a multiprocessor runs at once.
@@ -79,7 +75,7 @@ struct StreamJob {
     first_block: u32,
     window: u32,
     rows_per_target: f32,
-    prefetched: u32,
+    reserved: u32,
     target_tiles: Divisor,
     pack_tiles: Divisor,
     per_row: Divisor,
@@ -212,7 +208,7 @@ impl BatchFuser {
         }
         let packs = jobs.iter().map(|job| spec.targets() * job.packs as usize).sum::<usize>();
         let threads = self.device.multiprocessors() as usize * BLOCKS_AT_ONCE * THREADS;
-        let block_packs = THREADS * (packs / threads).clamp(1, MOST_PER_THREAD);
+        let block_packs = THREADS * packs.div_ceil(threads).clamp(1, MOST_PER_THREAD);
         let mut blocks = 0;
         for job in &mut jobs {
             job.first_block = blocks;
@@ -324,13 +320,6 @@ fn share(job: &mut StreamJob, block_packs: usize, spec: &BatchSpec) -> u32 {
     job.per_row = Divisor::new(tile_packs);
     job.window = job.len.min(WINDOW);
     job.rows_per_target = job.len as f32 / spec.steps.max(1) as f32;
-    // With fewer targets than rows, too many rows would be fetched for nothing.
-    if spec.steps >= job.len as usize {
-        let element = if job.dtype == DType::F32 as u32 { 4 } else { 2 };
-        let bytes = job.len as usize * job.dim as usize * element;
-        let share = bytes.div_ceil(target_tiles * pack_tiles).next_multiple_of(CACHE_LINE);
-        job.prefetched = share.min(MOST_PREFETCHED) as u32;
-    }
     job.step_targets = (THREADS / tile_packs) as u32;
     job.step_packs = (THREADS % tile_packs) as u32;
     match spec.steps {

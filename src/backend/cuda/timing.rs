@@ -141,9 +141,6 @@ impl Timer {
         let row_bytes = volume * spec.channels.len() * dtype.size();
         let pitch = row_bytes.next_multiple_of(super::ROW_ALIGNMENT);
         let rows = DeviceBuffer::new(device, pitch * CLOUD_SLOTS)?;
-        let list_bytes = 4 * volume.div_ceil(32);
-        let lists = DeviceBuffer::new(device, list_bytes * CLOUD_LAUNCHES)?;
-        let list_counts = DeviceBuffer::new(device, 4 * CLOUD_LAUNCHES)?;
         let uploads = views.iter().map(|view| DeviceBuffer::from_bytes(device, &upload_of(view)));
         let uploads = uploads.collect::<Result<Vec<_>, _>>()?;
         let times = self.time(CLOUD_LAUNCHES, replays, |i| {
@@ -155,20 +152,15 @@ impl Timer {
                 unsafe { voxelizer.epochs().clear_on(&self.stream)? };
                 if scatter_only {
                     // SAFETY: as above.
-                    unsafe {
-                        list_counts.clear_on(&self.stream)?;
-                        voxelizer.counts().clear_on(&self.stream)?;
-                    }
+                    unsafe { voxelizer.counts().clear_on(&self.stream)? };
                 }
             }
             let (at, slot) = (i % views.len(), i % CLOUD_SLOTS);
             let upload = uploads[at].address();
             if scatter_only {
-                let bricks = lists.address() + (i * list_bytes) as u64;
-                let list = (bricks, list_counts.address() + 4 * i as u64);
-                return voxelizer.launch_scatter(&views[at], upload, &self.stream, Some(list));
+                return voxelizer.launch_scatter(&views[at], upload, &self.stream);
             }
-            voxelizer.launch_scatter(&views[at], upload, &self.stream, None)?;
+            voxelizer.launch_scatter(&views[at], upload, &self.stream)?;
             voxelizer.launch_finish(slot, rows.address() + (slot * pitch) as u64, &self.stream)
         })?;
         let last = (CLOUD_LAUNCHES - 1) % CLOUD_SLOTS;
@@ -225,8 +217,7 @@ impl Timer {
 /// Rows that clouds go round when they are timed.
 pub const CLOUD_SLOTS: usize = 4;
 
-/// Launches in a graph of clouds. Every encode swaps the list of its slot with the spare one, and
-/// after this many all lists are where they were, so that the graph can be replayed.
+/// Launches in a graph of clouds: a multiple of the number of rows.
 pub const CLOUD_LAUNCHES: usize = CLOUD_SLOTS * (CLOUD_SLOTS + 1);
 
 /// Microseconds of each of `repeats` calls, after some that are not counted.

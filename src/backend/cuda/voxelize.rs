@@ -1,7 +1,6 @@
 //! Point clouds into rows on the device: `kernels/voxelize.cu`, the twin of
 //! [`crate::backend::cpu::voxelize`].
 
-use std::mem;
 use std::ptr;
 use std::sync::Arc;
 
@@ -116,18 +115,12 @@ struct Scatter {
     t: [[f32; 4]; 3],
     grid: DeviceGrid,
     to: Accumulators,
-    bins: u64,
-    bin_count: u64,
     counters: u64,
 }
 
 #[repr(C)]
 struct Finish {
     from: Accumulators,
-    bins: u64,
-    bin_count: u64,
-    old_bins: u64,
-    old_count: u64,
     held: u64,
     channels: u64,
     row: u64,
@@ -136,13 +129,7 @@ struct Finish {
     channel_count: u32,
     volume: u32,
     dtype: u32,
-    reserved: u32,
-}
-
-/// A list of bins, and on the device their number.
-struct BinList {
-    bins: DeviceBuffer,
-    count: DeviceBuffer,
+    bin_count: u32,
 }
 
 /// Encodes the clouds of one stream into the rows of its slots.
@@ -165,12 +152,9 @@ pub struct Voxelizer {
     channels: DeviceBuffer,
     counters: DeviceBuffer,
     report: PinnedBuffer,
-    /// Per slot: the bins that its row holds values in.
-    held: Vec<BinList>,
-    /// Per slot and bin: in which bricks.
-    held_bricks: Vec<DeviceBuffer>,
-    /// The list for the next cloud: empty.
-    spare: BinList,
+    /// Per slot and bin: in which bricks its row holds values.
+    held: Vec<DeviceBuffer>,
+    bins: u32,
     staging: Staging,
     fields: Vec<Field>,
     done: Event,
@@ -267,15 +251,6 @@ fn entry(slot: &mut u32, count: &mut u32) -> u32 {
     *slot
 }
 
-impl BinList {
-    fn new(device: &Arc<Device>, bins: usize) -> Result<Self, BackendError> {
-        Ok(BinList {
-            bins: DeviceBuffer::new(device, 4 * bins)?,
-            count: DeviceBuffer::new(device, 4)?,
-        })
-    }
-}
-
 impl Voxelizer {
     /// A voxelizer for rows `[channels, z, y, x]` of `dtype` in `slots` slots, all zero at first.
     pub fn new(
@@ -317,8 +292,7 @@ impl Voxelizer {
             DType::F16 => "voxelize_finish_f16",
             DType::Bf16 => "voxelize_finish_bf16",
         };
-        let lists = (0..slots).map(|_| BinList::new(device, bins));
-        let held_bricks = (0..slots).map(|_| reserve(4 * bins));
+        let held = (0..slots).map(|_| reserve(4 * bins));
         Ok(Voxelizer {
             grid: spec.grid,
             t_base_lidar: spec.t_base_lidar,
@@ -336,9 +310,8 @@ impl Voxelizer {
             channels: DeviceBuffer::from_bytes(device, bytes_of(&plan.channels))?,
             counters: reserve(size_of::<Counters>())?,
             report: PinnedBuffer::new(device, size_of::<Counters>())?,
-            held: lists.collect::<Result<_, _>>()?,
-            held_bricks: held_bricks.collect::<Result<_, _>>()?,
-            spare: BinList::new(device, bins)?,
+            held: held.collect::<Result<_, _>>()?,
+            bins: bins as u32,
             staging: Staging::new(device)?,
             fields: Vec::new(),
             done: Event::new(device, false)?,
@@ -369,7 +342,7 @@ impl Voxelizer {
     ) -> Result<EncodeReport, BackendError> {
         self.staging.send(stream)?;
         let upload = self.staging.address();
-        self.launch_scatter(view, upload, stream, None)?;
+        self.launch_scatter(view, upload, stream)?;
         self.launch_finish(slot, row, stream)?;
         self.done.record(stream)?;
         self.done.synchronize("voxelize a cloud")?;
@@ -409,20 +382,16 @@ impl Voxelizer {
         self.staging.fill(&[fields, padding, points_of(view)], stream)
     }
 
-    /// Adds the points of a cloud, uploaded to `upload`, to the accumulators. Lists their bins
-    /// in the spare list, or in `list` (bins, their number).
+    /// Adds the points of a cloud, uploaded to `upload`, to the bins.
     pub(super) fn launch_scatter(
         &mut self,
         view: &CloudView<'_>,
         upload: u64,
         stream: &Stream,
-        list: Option<(u64, u64)>,
     ) -> Result<(), BackendError> {
         self.next_epoch(stream)?;
         let count = (view.width * view.height) as u32;
         let fields = size_of::<Field>() * self.column_count;
-        let spare = (self.spare.bins.address(), self.spare.count.address());
-        let (bins, bin_count) = list.unwrap_or(spare);
         let mut job = Scatter {
             points: upload + (fields + padding_after(fields)) as u64,
             fields: upload,
@@ -437,8 +406,6 @@ impl Voxelizer {
             t: self.t_base_lidar,
             grid: device_grid(&self.grid),
             to: self.accumulators,
-            bins,
-            bin_count,
             counters: self.counters.address(),
         };
         let arguments = &mut [ptr::from_mut(&mut job).cast()];
@@ -454,14 +421,9 @@ impl Voxelizer {
         row: u64,
         stream: &Stream,
     ) -> Result<(), BackendError> {
-        let old = &self.held[slot];
         let mut job = Finish {
             from: self.accumulators,
-            bins: self.spare.bins.address(),
-            bin_count: self.spare.count.address(),
-            old_bins: old.bins.address(),
-            old_count: old.count.address(),
-            held: self.held_bricks[slot].address(),
+            held: self.held[slot].address(),
             channels: self.channels.address(),
             row,
             counters: self.counters.address(),
@@ -469,7 +431,7 @@ impl Voxelizer {
             channel_count: self.channel_count as u32,
             volume: device_grid(&self.grid).volume,
             dtype: self.dtype as u32,
-            reserved: 0,
+            bin_count: self.bins,
         };
         let arguments = &mut [ptr::from_mut(&mut job).cast()];
         // SAFETY: as for the scatter; the row is of one of the stream's slots, and is not read
@@ -483,8 +445,6 @@ impl Voxelizer {
                 arguments,
             )?
         };
-        // The finished list is the slot's; the one before has been emptied.
-        mem::swap(&mut self.held[slot], &mut self.spare);
         Ok(())
     }
 
