@@ -23,6 +23,8 @@ constexpr double ONE = 1048576.0; // 2^20
 constexpr double ROUNDER = 6755399441055744.0;
 // Sums per voxel up to which those of a warp are gathered before they are added.
 constexpr u32 MOST_GATHERED = 4;
+// Bytes of a point up to which those of a block are fetched together, 16 bytes per access.
+constexpr u32 STAGED_BYTES = 32;
 // Words of a record up to which those of a warp are gathered before they are written.
 constexpr u32 MOST_WORDS = 8;
 
@@ -69,21 +71,28 @@ struct Accumulators {
     u32* counts;   // [volume]
     i64* sums;     // [volume, sum_stride]
     u32* maxima;   // [volume, max_count], ordered bits, 0 for none
-    u32* epochs;   // [bins]: the last cloud that touched it
-    u32* fills;    // [bins, FILL_STRIDE]: points of this cloud, 0 between clouds
-    u32* records;  // [bins, capacity, record_words]: voxel in the bin, summed values, maxima
+    u32* fills;    // [LISTS, bins, FILL_STRIDE]: 0 between clouds; points of this cloud, or
+                   // `epoch` where points have no records
+    u32* records;  // [bins, LISTS, capacity, record_words]: voxel in the bin, summed values, maxima
     u32 sum_count;
     u32 sum_shift; // log2 of sum_stride
     u32 max_count;
     u32 epoch;     // this cloud
     u32 bin_shift; // log2 of the voxels of a bin
-    u32 capacity;  // records of a bin; 0 if there are no values
+    u32 capacity;  // records of a list; 0 if there are no values
     u32 record_words; // a multiple of 4
-    u32 reserved;
+    u32 bin_count;
 };
 
-// Neighbouring bins count in different sectors of memory, so that their atomics do not queue.
+// A bin has a list per warp of a block. Which one a point goes to is the number of its warp in its
+// block: atomics on one sector of memory queue, so they are spread, bins to sectors of their
+// own and the points of a bin to several lists.
+constexpr u32 LISTS = WARPS;
 constexpr u32 FILL_STRIDE = 8;
+
+__device__ __forceinline__ u32* fill_of(const Accumulators& all, u32 list, u32 bin) {
+    return all.fills + (static_cast<u64>(list) * all.bin_count + bin) * FILL_STRIDE;
+}
 
 struct Scatter {
     const u8* points;
@@ -96,6 +105,8 @@ struct Scatter {
     u32 column_count;
     u32 big_endian;
     u32 words;             // whether all fields are aligned little-endian floats
+    u32 staged;            // whether points also follow each other and fit STAGED_BYTES
+    u32 reserved;
     float t[3][4];
     Grid grid;
     Accumulators to;
@@ -112,7 +123,7 @@ struct Finish {
     u32 channel_count;
     u32 volume;
     u32 dtype;
-    u32 bin_count;
+    u32 reserved;
 };
 
 template <class T>
@@ -192,9 +203,10 @@ struct Dropped {
 };
 
 // Reads point i and takes it to the base frame; returns its voxel, or NONE, and why.
+// `staged` is the point in shared memory, if it is there.
 template <u32 COLUMNS>
 __device__ __forceinline__ u32 locate(
-    const Scatter& job, u32 i, Values<COLUMNS>& values, Dropped& dropped) {
+    const Scatter& job, u32 i, const u32* staged, Values<COLUMNS>& values, Dropped& dropped) {
     const u64 at = job.row_step == 0
                        ? static_cast<u64>(i) * job.point_step
                        : i / job.width * job.row_step + static_cast<u64>(i % job.width) * job.point_step;
@@ -203,7 +215,9 @@ __device__ __forceinline__ u32 locate(
     bool all_finite = true;
     for_columns<COLUMNS>(job, [&](u32 c) {
         float value;
-        if (COLUMNS != 0 && job.words) {
+        if (COLUMNS != 0 && job.staged) {
+            value = __uint_as_float(staged[job.fields[c].offset / 4]);
+        } else if (COLUMNS != 0 && job.words) {
             value = *reinterpret_cast<const float*>(point + job.fields[c].offset);
         } else {
             value = read_field(point, job.fields[c], job.big_endian);
@@ -253,15 +267,16 @@ __device__ __forceinline__ u32 take_place(const Scatter& job, u32 bin, u32 lane)
     const u32 later = lane == 31 ? 0 : heads >> (lane + 1);
     const u32 run = later == 0 ? WARP - lane : __ffs(later);
     u32 first = 0;
-    if (head && bin != NONE) first = atomicAdd(&job.to.fills[bin * FILL_STRIDE], run);
-    if (head && bin != NONE && first == 0) job.to.epochs[bin] = job.to.epoch;
+    if (head && bin != NONE) first = atomicAdd(fill_of(job.to, threadIdx.x / WARP, bin), run);
     const u32 place = __shfl_sync(ALL_LANES, first, own_head) + lane - own_head;
     return bin != NONE && place < job.to.capacity ? place : NONE;
 }
 
 // Marks a bin as touched. Whoever comes first is as good as any other; all write the same.
 __device__ __forceinline__ void touch(const Scatter& job, u32 bin) {
-    if (bin != NONE && job.to.epochs[bin] != job.to.epoch) job.to.epochs[bin] = job.to.epoch;
+    if (bin == NONE) return;
+    u32* mark = fill_of(job.to, threadIdx.x / WARP, bin);
+    if (*mark != job.to.epoch) *mark = job.to.epoch;
 }
 
 // Writes the records of a warp. They are gathered in shared memory first, so that neighbouring
@@ -271,7 +286,7 @@ __device__ __forceinline__ void write_records(
     const Scatter& job, const Values<COLUMNS>& values, u32 voxel, u32 place, u32 lane, u32* gathered) {
     const u32 words = job.to.record_words;
     const u32 bin = voxel >> job.to.bin_shift;
-    const u32 number = bin * job.to.capacity + place;
+    const u32 number = (bin * LISTS + threadIdx.x / WARP) * job.to.capacity + place;
     const u32 in_bin = voxel & ((1u << job.to.bin_shift) - 1);
     const bool wide = words > MOST_WORDS;
     u32* own = wide ? job.to.records + static_cast<u64>(number) * words : gathered + lane * words;
@@ -372,10 +387,29 @@ __device__ __forceinline__ void accumulate(
     }
 }
 
+// Fetches the points of the block.
+__device__ __forceinline__ void fetch_points(const Scatter& job, uint4* memory) {
+    const u32 first = blockIdx.x * THREADS;
+    const u32 bytes = min(job.count - first, THREADS) * job.point_step;
+    const u8* points = job.points + static_cast<u64>(first) * job.point_step;
+#pragma unroll
+    for (u32 round = 0; round < STAGED_BYTES / 16; ++round) {
+        const u32 at = (round * THREADS + threadIdx.x) * 16;
+        if (at + 16 <= bytes) {
+            memory[at / 16] = *reinterpret_cast<const uint4*>(points + at);
+        } else {
+            for (u32 word = at; word < min(at + 16, bytes); word += 4) {
+                reinterpret_cast<u32*>(memory)[word / 4] = *reinterpret_cast<const u32*>(points + word);
+            }
+        }
+    }
+}
+
 template <u32 COLUMNS>
 __device__ __forceinline__ void scatter(const Scatter& job) {
-    // Sums or records of each warp, whichever are under way.
+    // The block's points, and then sums or records of each warp, whichever are under way.
     __shared__ uint4 gathered[WARPS][WARP * 2];
+    static_assert(sizeof(gathered) == THREADS * STAGED_BYTES);
     static_assert(MOST_GATHERED * sizeof(i64) == 2 * sizeof(uint4));
     static_assert(MOST_WORDS * sizeof(u32) == 2 * sizeof(uint4));
     uint4* own = gathered[threadIdx.x / WARP];
@@ -384,7 +418,13 @@ __device__ __forceinline__ void scatter(const Scatter& job) {
     Values<COLUMNS> values;
     Dropped dropped = {false, false, false};
     u32 voxel = NONE;
-    if (i < job.count) voxel = locate(job, i, values, dropped);
+    if (COLUMNS != 0 && job.staged) {
+        fetch_points(job, gathered[0]);
+        __syncthreads();
+    }
+    const u32* staged = reinterpret_cast<const u32*>(gathered) + threadIdx.x * (job.point_step / 4);
+    if (i < job.count) voxel = locate(job, i, staged, values, dropped);
+    if (COLUMNS != 0 && job.staged) __syncthreads();
     const u32 bin = voxel == NONE ? NONE : voxel >> job.to.bin_shift;
     if (job.to.capacity == 0) {
         touch(job, bin);
@@ -509,71 +549,103 @@ __device__ __forceinline__ float mean(i64 sum, u32 count) {
     return static_cast<float>(total / (static_cast<double>(count) * ONE));
 }
 
-// Voxels of a bin per thread.
-constexpr u32 PER_THREAD = 1024 / THREADS;
+// Voxels of a bin per thread, in a row.
+constexpr u32 PER_THREAD = 4;
+constexpr u32 MOST_VOXELS = PER_THREAD * THREADS;
 
-// Writes one channel of the voxels first, first + THREADS, .. of a bin, where `written`; `value`
-// gives it from a voxel and its count, which is not 0.
-template <class Out, class Value>
-__device__ __forceinline__ void write_channel(
-    const Finish& job, u32 channel, u32 first, const u32 (&counts)[PER_THREAD],
-    const bool (&written)[PER_THREAD], Value value) {
-    Out* row = static_cast<Out*>(job.row) + static_cast<u64>(channel) * job.volume + first;
-#pragma unroll
-    for (u32 k = 0; k < PER_THREAD; ++k) {
-        if (!written[k]) continue;
-        const u32 v = k * THREADS + threadIdx.x;
-        const float number = counts[k] == 0 ? 0.0f : value(v, counts[k]);
-        Out element;
-        from_float(number, element);
-        if constexpr (!SAME<Out, F32>) {
-            if (!finite(to_float(element)) && atomicCAS(&job.counters->beyond, 0, channel + 1) == 0) {
-                job.counters->beyond_bits = __float_as_uint(number);
-            }
+// What the threads of a block tell each other about a bin.
+struct Notes {
+    u16 occupied[MOST_VOXELS];
+    u32 occupied_count;
+    u32 bricks; // which hold something
+};
+
+// Lists the occupied voxels of a bin and their bricks.
+__device__ __forceinline__ void list_occupied(const Accumulators& all, const Bin& bin, Notes& notes) {
+    const u32 lane = threadIdx.x % WARP;
+    const u32 voxels = 1u << all.bin_shift;
+    for (u32 v = threadIdx.x; v < voxels; v += THREADS) {
+        const u32 some = __ballot_sync(ALL_LANES, bin.counts[v] != 0);
+        if (some == 0) continue;
+        u32 first = 0;
+        if (lane == 0) {
+            first = atomicAdd(&notes.occupied_count, __popc(some));
+            atomicOr(&notes.bricks, 1u << v / BRICK);
         }
-        row[v] = element;
+        first = __shfl_sync(ALL_LANES, first, 0);
+        if (some >> lane & 1) notes.occupied[first + __popc(some & ((1u << lane) - 1))] = v;
     }
 }
 
-// Writes the bricks of a bin that hold something or did, and notes in `now` which do.
-template <class Out>
-__device__ __forceinline__ void write_bin(const Finish& job, const Bin& bin, u32 first, u32 held, u32* now) {
-    const u32 voxels = 1u << job.from.bin_shift;
-    u32 counts[PER_THREAD];
-    bool written[PER_THREAD];
-#pragma unroll
-    for (u32 k = 0; k < PER_THREAD; ++k) {
-        const u32 v = k * THREADS + threadIdx.x;
-        counts[k] = v < voxels ? bin.counts[v] : 0;
-        const bool any = __any_sync(ALL_LANES, counts[k] != 0);
-        if (any && v % WARP == 0) atomicOr(now, 1u << v / BRICK);
-        written[k] = v < voxels && (any || held >> v / BRICK & 1) && first + v < job.volume;
+// Puts the values of the occupied voxels, as f32, where their sums and maxima stood. Those of the
+// others are 0 already.
+__device__ __forceinline__ void evaluate(const Accumulators& all, const Bin& bin, const Notes& notes) {
+    const u32 voxels = 1u << all.bin_shift;
+    for (u32 i = threadIdx.x; i < notes.occupied_count; i += THREADS) {
+        const u32 v = notes.occupied[i];
+        const u32 count = bin.counts[v];
+        for (u32 s = 0; s < all.sum_count; ++s) {
+            const u32 at = s * voxels + v;
+            const u64 sum = static_cast<u64>(bin.highs[at]) << 32 | bin.lows[at];
+            bin.lows[at] = __float_as_uint(mean(static_cast<i64>(sum), count));
+        }
+        for (u32 m = 0; m < all.max_count; ++m) {
+            u32& bits = bin.maxima[m * voxels + v];
+            bits = __float_as_uint(unordered(bits));
+        }
     }
+}
+
+template <class Out>
+__device__ __forceinline__ Out element_of(const Finish& job, u32 channel, float value) {
+    Out element;
+    from_float(value, element);
+    if constexpr (!SAME<Out, F32>) {
+        if (!finite(to_float(element)) && atomicCAS(&job.counters->beyond, 0, channel + 1) == 0) {
+            job.counters->beyond_bits = __float_as_uint(value);
+        }
+    }
+    return element;
+}
+
+// Writes the given bricks of a bin.
+template <class Out>
+__device__ __forceinline__ void write_bin(const Finish& job, const Bin& bin, u32 first, u32 bricks) {
+    const u32 v = threadIdx.x * PER_THREAD;
+    if (v >= 1u << job.from.bin_shift || (bricks >> v / BRICK & 1) == 0) return;
+    const bool whole = job.volume % PER_THREAD == 0 && first + v < job.volume;
     for (u32 c = 0; c < job.channel_count; ++c) {
         const Channel channel = job.channels[c];
-        const u32* low = bin.lows + (channel.entry << job.from.bin_shift);
-        const u32* high = bin.highs + (channel.entry << job.from.bin_shift);
-        const u32* most = bin.maxima + (channel.entry << job.from.bin_shift);
-        switch (channel.kind) {
-            case CHANNEL_COUNT:
-                write_channel<Out>(job, c, first, counts, written,
-                                   [](u32, u32 count) { return static_cast<float>(count); });
-                break;
-            case CHANNEL_OCCUPANCY:
-                write_channel<Out>(job, c, first, counts, written, [](u32, u32) { return 1.0f; });
-                break;
-            case CHANNEL_MEAN:
-                write_channel<Out>(job, c, first, counts, written, [&](u32 v, u32 count) {
-                    return mean(static_cast<i64>(static_cast<u64>(high[v]) << 32 | low[v]), count);
-                });
-                break;
-            default:
-                write_channel<Out>(job, c, first, counts, written,
-                                   [&](u32 v, u32) { return unordered(most[v]); });
-                break;
+        const u32 plane = channel.entry << job.from.bin_shift;
+        const u32* source = channel.kind == CHANNEL_MEAN  ? bin.lows + plane
+                            : channel.kind == CHANNEL_MAX ? bin.maxima + plane
+                                                          : bin.counts;
+        const uint4 words = *reinterpret_cast<const uint4*>(source + v);
+        float values[PER_THREAD] = {__uint_as_float(words.x), __uint_as_float(words.y),
+                                    __uint_as_float(words.z), __uint_as_float(words.w)};
+        if (source == bin.counts) {
+#pragma unroll
+            for (u32 k = 0; k < PER_THREAD; ++k) {
+                const u32 count = __float_as_uint(values[k]);
+                values[k] = static_cast<float>(channel.kind == CHANNEL_COUNT ? count : count != 0);
+            }
+        }
+        Pack<Out, PER_THREAD> pack;
+#pragma unroll
+        for (u32 k = 0; k < PER_THREAD; ++k) pack.at[k] = element_of<Out>(job, c, values[k]);
+        Out* row = static_cast<Out*>(job.row) + static_cast<u64>(c) * job.volume + first + v;
+        if (whole) {
+            *reinterpret_cast<Pack<Out, PER_THREAD>*>(row) = pack;
+        } else {
+#pragma unroll
+            for (u32 k = 0; k < PER_THREAD; ++k) {
+                if (first + v + k < job.volume) row[k] = pack.at[k];
+            }
         }
     }
 }
+
+constexpr u32 OLD = 0x80000000u;
 
 // Zeros the bricks of a bin that hold something.
 template <class Out>
@@ -589,56 +661,70 @@ __device__ __forceinline__ void zero_bin(const Finish& job, u32 first, u32 held)
 }
 
 template <class Out>
-__device__ __forceinline__ void finish_bin(const Finish& job, u32 number, u32* memory, u32* now) {
+__device__ __forceinline__ void finish_bin(const Finish& job, u32 number, u32* memory, Notes& notes) {
     const Accumulators& all = job.from;
     const Bin bin(all, memory);
     const u32 first = number << all.bin_shift;
-    const u32 fill = all.fills[number * FILL_STRIDE];
+    const u32 list = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+    const u32 fill = *fill_of(all, list, number);
     const u32 held = job.held[number];
     const u32 parts = all.record_words / 4;
-    const uint4* records =
-        reinterpret_cast<const uint4*>(all.records) + static_cast<u64>(number) * all.capacity * parts;
-    // Asked for before the number of records is known; the bin has room for this many.
+    const uint4* records = reinterpret_cast<const uint4*>(all.records) +
+                           static_cast<u64>(number * LISTS + list) * all.capacity * parts;
+    // Asked for before the number of records is known; a list has room for this many.
     uint4 record = make_uint4(0, 0, 0, 0);
-    if (threadIdx.x < all.capacity) record = records[threadIdx.x * parts];
-    if (threadIdx.x == 0) *now = 0;
-    if (all.capacity == 0 || fill > all.capacity) take_over(all, bin, first, job.volume);
+    if (all.capacity != 0) record = records[lane * parts];
+    if (threadIdx.x == 0) notes.occupied_count = notes.bricks = 0;
+    if (__syncthreads_or(fill > all.capacity)) take_over(all, bin, first, job.volume);
     else clear_bin(all, memory);
     __syncthreads();
     const u32 count = min(fill, all.capacity);
-    for (u32 i = threadIdx.x; i < count; i += THREADS) {
-        if (i >= THREADS) record = records[i * parts];
+    for (u32 i = lane; i < count; i += WARP) {
+        if (i >= WARP) record = records[i * parts];
         add_record(all, bin, records + i * parts, record);
     }
     __syncthreads();
-    write_bin<Out>(job, bin, first, held, now);
+    list_occupied(all, bin, notes);
     __syncthreads();
-    if (threadIdx.x == 0) {
-        job.held[number] = *now;
-        all.fills[number * FILL_STRIDE] = 0;
-    }
+    evaluate(all, bin, notes);
+    __syncthreads();
+    write_bin<Out>(job, bin, first, held | notes.bricks);
+    if (threadIdx.x == 0) job.held[number] = notes.bricks;
+    if (lane == 0) *fill_of(all, list, number) = 0;
+    __syncthreads();
+}
+
+// Whether a bin was touched by the cloud at hand.
+__device__ __forceinline__ bool touched(const Accumulators& all, u32 bin) {
+    u32 some = 0;
+#pragma unroll
+    for (u32 list = 0; list < LISTS; ++list) some |= *fill_of(all, list, bin);
+    return some != 0;
 }
 
 template <class Out>
 __device__ __forceinline__ void finish(const Finish& job) {
     extern __shared__ uint4 memory[];
     __shared__ u32 live[THREADS];
-    __shared__ u32 live_count, now;
+    __shared__ u32 live_count;
+    __shared__ Notes notes;
+    const u32 bins = job.from.bin_count;
     // A round looks at THREADS bins per block, and works on those that hold something or did.
-    for (u32 base = 0; base < job.bin_count; base += gridDim.x * THREADS) {
+    for (u32 base = 0; base < bins; base += gridDim.x * THREADS) {
         const u32 mine = base + threadIdx.x * gridDim.x + blockIdx.x;
-        bool some = false;
-        if (mine < job.bin_count) {
-            some = job.from.epochs[mine] == job.from.epoch || job.held[mine] != 0;
-        }
         if (threadIdx.x == 0) live_count = 0;
         __syncthreads();
-        if (some) live[atomicAdd(&live_count, 1u)] = mine;
+        if (mine < bins) {
+            const bool now = touched(job.from, mine);
+            // The bins are below 2^31: the highest bit says that there is nothing new.
+            if (now) live[atomicAdd(&live_count, 1u)] = mine;
+            else if (job.held[mine] != 0) live[atomicAdd(&live_count, 1u)] = mine | OLD;
+        }
         __syncthreads();
         for (u32 i = 0; i < live_count; ++i) {
-            const u32 bin = live[i];
-            if (job.from.epochs[bin] == job.from.epoch) {
-                finish_bin<Out>(job, bin, reinterpret_cast<u32*>(memory), &now);
+            const u32 bin = live[i] & ~OLD;
+            if ((live[i] & OLD) == 0) {
+                finish_bin<Out>(job, bin, reinterpret_cast<u32*>(memory), notes);
                 continue;
             }
             zero_bin<Out>(job, bin << job.from.bin_shift, job.held[bin]);

@@ -148,10 +148,8 @@ impl Timer {
             if i == 0 {
                 // Replays count their clouds from 1 again.
                 voxelizer.restart_epochs();
-                // SAFETY: cleared before the launches behind them on the stream.
-                unsafe { voxelizer.epochs().clear_on(&self.stream)? };
                 if scatter_only {
-                    // SAFETY: as above.
+                    // SAFETY: cleared before the launches behind it on the stream.
                     unsafe { voxelizer.counts().clear_on(&self.stream)? };
                 }
             }

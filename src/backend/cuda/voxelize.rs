@@ -17,8 +17,11 @@ use crate::stats::DropReason;
 const THREADS: u32 = 256;
 /// log2 of the voxels of a bin: at most 32 bricks of 32 voxels, and one at least.
 const BIN_SHIFTS: std::ops::RangeInclusive<u32> = 5..=10;
-/// Words between the fill counts of two bins.
+/// Lists of a bin, and words between the fill counts of two bins.
+const LISTS: usize = 8;
 const FILL_STRIDE: usize = 8;
+/// Bytes of a point up to which those of a block are fetched together.
+const STAGED_BYTES: usize = 32;
 /// Shared memory of a block, of which six then fit on a multiprocessor of 228 KiB.
 const BIN_BYTES: usize = 37 << 10;
 /// "Not asked for" in [`Column`].
@@ -87,7 +90,6 @@ struct Accumulators {
     counts: u64,
     sums: u64,
     maxima: u64,
-    epochs: u64,
     fills: u64,
     records: u64,
     sum_count: u32,
@@ -97,7 +99,7 @@ struct Accumulators {
     bin_shift: u32,
     capacity: u32,
     record_words: u32,
-    reserved: u32,
+    bin_count: u32,
 }
 
 #[repr(C)]
@@ -112,6 +114,8 @@ struct Scatter {
     column_count: u32,
     big_endian: u32,
     words: u32,
+    staged: u32,
+    reserved: u32,
     t: [[f32; 4]; 3],
     grid: DeviceGrid,
     to: Accumulators,
@@ -129,7 +133,7 @@ struct Finish {
     channel_count: u32,
     volume: u32,
     dtype: u32,
-    bin_count: u32,
+    reserved: u32,
 }
 
 /// Encodes the clouds of one stream into the rows of its slots.
@@ -146,7 +150,6 @@ pub struct Voxelizer {
     bin_bytes: u32,
     /// Memory of the accumulators: counts, sums, maxima, fills, records.
     memory: [DeviceBuffer; 5],
-    epochs: DeviceBuffer,
     accumulators: Accumulators,
     columns: DeviceBuffer,
     channels: DeviceBuffer,
@@ -154,7 +157,6 @@ pub struct Voxelizer {
     report: PinnedBuffer,
     /// Per slot and bin: in which bricks its row holds values.
     held: Vec<DeviceBuffer>,
-    bins: u32,
     staging: Staging,
     fields: Vec<Field>,
     done: Event,
@@ -221,12 +223,12 @@ impl Plan {
         })
     }
 
-    /// Records of a bin, and their words: the voxel in the bin, values to sum, values to compare.
+    /// Records of a list, and their words: the voxel in the bin, values to sum, values to compare.
     /// Counts alone are quicker without.
     fn records(&self, bin_shift: u32) -> (u32, u32) {
         match self.sums + self.maxima {
             0 => (0, 4),
-            values => (64.max(1 << bin_shift >> 1), (1 + values).next_multiple_of(4)),
+            values => (32.max(1 << bin_shift >> 4), (1 + values).next_multiple_of(4)),
         }
     }
 
@@ -265,23 +267,22 @@ impl Voxelizer {
         let bins = volume.div_ceil(1 << bin_shift);
         let (capacity, record_words) = plan.records(bin_shift);
         let reserve = |bytes: usize| DeviceBuffer::new(device, bytes);
-        let (counts, epochs) = (reserve(4 * volume)?, reserve(4 * bins)?);
+        let counts = reserve(4 * volume)?;
         let sum_bytes = if plan.sums == 0 { 0 } else { 8 * plan.sum_stride() as usize };
         let sums = reserve(sum_bytes * volume)?;
         let maxima = reserve(4 * plan.maxima as usize * volume)?;
-        let fills = reserve(4 * FILL_STRIDE * bins)?;
-        let records = reserve(4 * bins * (capacity * record_words) as usize)?;
+        let fills = reserve(4 * LISTS * FILL_STRIDE * bins)?;
+        let records = reserve(4 * bins * LISTS * (capacity * record_words) as usize)?;
         let accumulators = Accumulators {
             fills: fills.address(),
             records: records.address(),
             bin_shift,
             capacity,
             record_words,
-            reserved: 0,
+            bin_count: bins as u32,
             counts: counts.address(),
             sums: sums.address(),
             maxima: maxima.address(),
-            epochs: epochs.address(),
             sum_count: plan.sums,
             sum_shift: plan.sum_stride().trailing_zeros(),
             max_count: plan.maxima,
@@ -304,14 +305,12 @@ impl Voxelizer {
             finish_blocks: bins.min(FINISH_BLOCKS * device.multiprocessors() as usize) as u32,
             bin_bytes: (4 * plan.voxel_words() as u32) << bin_shift,
             memory: [counts, sums, maxima, fills, records],
-            epochs,
             accumulators,
             columns: DeviceBuffer::from_bytes(device, bytes_of(&plan.columns))?,
             channels: DeviceBuffer::from_bytes(device, bytes_of(&plan.channels))?,
             counters: reserve(size_of::<Counters>())?,
             report: PinnedBuffer::new(device, size_of::<Counters>())?,
             held: held.collect::<Result<_, _>>()?,
-            bins: bins as u32,
             staging: Staging::new(device)?,
             fields: Vec::new(),
             done: Event::new(device, false)?,
@@ -389,7 +388,7 @@ impl Voxelizer {
         upload: u64,
         stream: &Stream,
     ) -> Result<(), BackendError> {
-        self.next_epoch(stream)?;
+        self.next_epoch();
         let count = (view.width * view.height) as u32;
         let fields = size_of::<Field>() * self.column_count;
         let mut job = Scatter {
@@ -403,6 +402,8 @@ impl Voxelizer {
             column_count: self.column_count as u32,
             big_endian: u32::from(view.big_endian),
             words: u32::from(are_words(view)),
+            staged: u32::from(are_words(view) && is_dense(view) && view.point_step <= STAGED_BYTES),
+            reserved: 0,
             t: self.t_base_lidar,
             grid: device_grid(&self.grid),
             to: self.accumulators,
@@ -431,7 +432,7 @@ impl Voxelizer {
             channel_count: self.channel_count as u32,
             volume: device_grid(&self.grid).volume,
             dtype: self.dtype as u32,
-            bin_count: self.bins,
+            reserved: 0,
         };
         let arguments = &mut [ptr::from_mut(&mut job).cast()];
         // SAFETY: as for the scatter; the row is of one of the stream's slots, and is not read
@@ -448,12 +449,7 @@ impl Voxelizer {
         Ok(())
     }
 
-    /// The epochs, for whoever replays launches: a replay starts from the same number again.
-    pub(super) fn epochs(&self) -> &DeviceBuffer {
-        &self.epochs
-    }
-
-    /// Starts counting clouds from 1 again, once the epochs have been cleared.
+    /// Starts counting clouds from 1 again, for whoever replays launches.
     pub(super) fn restart_epochs(&mut self) {
         self.accumulators.epoch = 0;
     }
@@ -463,15 +459,9 @@ impl Voxelizer {
         &self.memory[0]
     }
 
-    /// Numbers the cloud at hand, from 1. After 2^32 of them old numbers would come up again.
-    fn next_epoch(&mut self, stream: &Stream) -> Result<(), BackendError> {
-        if self.accumulators.epoch == u32::MAX {
-            stream.synchronize("voxelize a cloud")?;
-            self.epochs.clear()?;
-            self.accumulators.epoch = 0;
-        }
-        self.accumulators.epoch += 1;
-        Ok(())
+    /// Numbers the cloud at hand, from 1: what marks a bin as touched where it holds no records.
+    fn next_epoch(&mut self) {
+        self.accumulators.epoch = self.accumulators.epoch.checked_add(1).unwrap_or(1);
     }
 
     fn read_report(&self) -> Counters {
