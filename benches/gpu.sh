@@ -55,15 +55,25 @@ run_sanitize() {
     done
 }
 
-# The counters that explain what is left: time, memory traffic, occupancy, stalls. A graph is one
-# item to the profiler, hence the launches of the warm-up in the whole-graph mode off.
+# The counters that explain what is left: time, memory traffic, occupancy, stalls. Each replay of a
+# graph is profiled launch by launch; one line per kernel and size, the median of its launches.
+metrics=gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed
+metrics+=,lts__t_sectors.avg.pct_of_peak_sustained_elapsed
+metrics+=,sm__warps_active.avg.pct_of_peak_sustained_active
+metrics+=,sm__inst_executed.avg.per_cycle_elapsed,launch__registers_per_thread
+for reason in long_scoreboard short_scoreboard barrier wait branch_resolving imc_miss; do
+    metrics+=,smsp__average_warps_issue_stalled_${reason}_per_issue_active.ratio
+done
+
 run_counters() {
-    ncu --clock-control none --graph-profiling node --set basic \
-        --section MemoryWorkloadAnalysis --section WarpStateStats \
-        --kernel-name 'regex:resample_bf16|voxelize' --launch-count "${COUNTED:-60}" \
-        --csv --page raw --log-file "$out/counters.csv" \
-        "$programs/robocache" bench --backend cuda --repeats 1 >"$out/counters.txt" 2>&1 ||
-        tail -5 "$out/counters.txt"
+    ncu --clock-control none --cache-control none --graph-profiling node --metrics "$metrics" \
+        --kernel-name 'regex:resample_bf16|voxelize' --csv --page raw \
+        --log-file "$out/counters.csv" \
+        "$programs/robocache" bench --backend cuda --repeats 1 >"$out/counters.log" 2>&1 || {
+        tail -5 "$out/counters.log"
+        return 1
+    }
+    python3 benches/peers/counters.py "$out/counters.csv" | tee "$out/counters.txt"
 }
 
 run_soak() {
@@ -88,5 +98,8 @@ done
 python3 benches/peers/table.py "$out" | tee "$out/table.txt"
 if [ ${#failed[@]} -gt 0 ]; then
     echo "failed: ${failed[*]}"
-    exit 1
 fi
+# Logs go into one archive, so that what is left to read are a few files.
+(cd "$out" && tar czf logs.tgz --remove-files --ignore-failed-read sanitize_*.txt counters.csv \
+    counters.log soak.txt test.txt 2>/dev/null) || true
+[ ${#failed[@]} -eq 0 ]
