@@ -4,6 +4,7 @@ A window is one period of the node's diagnostics, so that the latencies which th
 the CPU times read from /proc cover the same time.
 """
 
+import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,7 @@ class Window:
 
 @dataclass
 class Case:
-    """What is started. `commands` are the robot, the node under test and the policy."""
+    """What is started. `commands` are the robot, the node, the policy and the stall probe."""
 
     name: str
     title: str
@@ -37,6 +38,7 @@ class Case:
     lag_ns: int
     commands: dict
     probe_output: Path
+    stalls_output: Path
     windows: list = field(default_factory=list)
     memory_mb: dict = field(default_factory=dict)
 
@@ -52,6 +54,7 @@ def run(case, count, period_s, log_dir, ros_node, executor):
     """Measures `count` windows of `case`; raises ProcessFailure when a process does not last."""
     processes = Processes(log_dir)
     case.probe_output.unlink(missing_ok=True)
+    case.stalls_output.unlink(missing_ok=True)
     diagnostics = Diagnostics(ros_node)
     with processes:
         running = {
@@ -69,8 +72,9 @@ def run(case, count, period_s, log_dir, ros_node, executor):
     diagnostics.destroy()
     if processes.problems:
         raise ProcessFailure("\n".join(processes.problems))
-    if not case.probe_output.exists():
-        raise ProcessFailure(f"the policy wrote no {case.probe_output}")
+    for output in (case.probe_output, case.stalls_output):
+        if not output.exists():
+            raise ProcessFailure(f"expected {output} of a process that ended, found no such file")
 
 
 def await_diagnostics(diagnostics, period_s, processes, executor):
@@ -94,6 +98,7 @@ def summarize(case):
     inside = (probe["stamp_ns"] >= first.at_ns) & (probe["stamp_ns"] < last.at_ns)
     delivered = len(np.unique(probe["tick"][inside]))
     overruns = number(last.tick, "overruns") - number(first.tick, "overruns")
+    priority = number(last.tick, "realtime_priority")
     return {
         "title": case.title,
         "rate_hz": case.rate_hz,
@@ -101,6 +106,7 @@ def summarize(case):
         "tick_latency_ms": {
             "p50": median(windows, "latency_p50_ms"),
             "p99": median(windows, "latency_p99_ms"),
+            "p99_whole_run": number(last.tick, "total_latency_p99_ms"),
             "p99_worst_window": max(window["latency_p99_ms"] for window in windows),
             "max": max(window["latency_max_ms"] for window in windows),
         },
@@ -109,6 +115,8 @@ def summarize(case):
         "ticks_delivered": delivered,
         "ticks_delivered_share": delivered / (seconds * case.rate_hz),
         "overruns": int(overruns),
+        "machine_overruns": machine_overruns(case.stalls_output, first.at_ns, last.at_ns),
+        "realtime_priority": None if priority is None else int(priority),
         "held_back": int(number(last.tick, "held_back") - number(first.tick, "held_back")),
         "cpu_s_per_s": {name: median(windows, f"cpu.{name}") for name in last.cpu_s},
         "cpu_ms_per_tick": median(windows, "cpu_ms_per_tick"),
@@ -117,6 +125,17 @@ def summarize(case):
         "backend": last.tick.get("backend"),
         "windows": windows,
     }
+
+
+def machine_overruns(path, start_ns, end_ns):
+    """Instants that a bare real-time thread missed between the two times.
+
+    None where the thread was not permitted to be one: what it misses then says nothing.
+    """
+    probe = json.loads(path.read_text(encoding="utf-8"))
+    if not probe["real_time"]:
+        return None
+    return sum(missed for at_ns, missed in probe["stalls"] if start_ns <= at_ns < end_ns)
 
 
 def window_figures(start, end, probe):

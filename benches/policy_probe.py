@@ -16,7 +16,7 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
-from robocache.ros import TensorSubscriber
+from robocache.ros import TensorSubscriber, keep_large_buffers
 
 
 class Notes:
@@ -46,6 +46,7 @@ def main():
     parser.add_argument("output")
     parser.add_argument("--topic", default="fused_tensor")
     arguments = parser.parse_args()
+    keep_large_buffers()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -81,5 +81,9 @@ install(PROGRAMS
   ${cargo_target_dir}/release/sensor_sim
   ${cargo_target_dir}/release/robocache
   DESTINATION lib/${PROJECT_NAME})
-# The command line is also found without `ros2 run`.
-install(PROGRAMS ${cargo_target_dir}/release/robocache DESTINATION bin)
+# Also found without `ros2 run`.
+install(PROGRAMS
+  ${cargo_target_dir}/release/fusion_node
+  ${cargo_target_dir}/release/sensor_sim
+  ${cargo_target_dir}/release/robocache
+  DESTINATION bin)

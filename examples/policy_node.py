@@ -17,7 +17,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Float64MultiArray
 
-from robocache.ros import TensorSubscriber
+from robocache.ros import TensorSubscriber, keep_large_buffers
 
 
 class Policy(Node):
@@ -29,6 +29,12 @@ class Policy(Node):
         # the row behind the newest step of an input, may be [ms].
         self.max_age_ns = int(self.declare_parameter("max_age_ms", 100.0).value * 1e6)
         self.stiffness = self.declare_parameter("stiffness", 0.5).value
+        # How many elements of the first input's row are joint positions: they come first when
+        # `fields` in the node's configuration begins with `position`. What follows them (the
+        # velocities of config/robocache.yaml, whose row is 14 positions and 14 velocities) is
+        # nothing to command. The tensor says how long a row is, not what its elements mean: this
+        # number and the configuration must agree.
+        self.commanded = self.declare_parameter("commanded", 14).value
 
         self.command = self.create_publisher(Float64MultiArray, "/policy/command", 1)
         self.acted = 0
@@ -59,16 +65,24 @@ class Policy(Node):
                 return f"{name}: {np.count_nonzero(~segment.valid)} invalid step(s)"
             if segment.age_ns[-1] > self.max_age_ns:
                 return f"{name}: newest value is {segment.age_ns[-1] / 1e6:.0f} ms old"
+        shape = tensor[self.inputs[0]].shape
+        width = shape[-1]
+        if len(shape) != 2:
+            return f"expected vectors in {self.inputs[0]}, found a segment of {list(shape)}"
+        if not 1 <= self.commanded <= width:
+            row = f"the row of {self.inputs[0]} has {width} elements"
+            return f"expected `commanded` in 1..{width} ({row}), found {self.commanded}"
         return None
 
     def act(self, tensor):
-        """The place of the network: pulls every joint gently towards zero."""
+        """The place of the network: one number per joint, that pulls it gently towards zero."""
         # Views into the message, no copy; on a GPU: tensor["joints"].torch().cuda().
-        joints = tensor[self.inputs[0]].float32()[-1]
-        return -self.stiffness * joints.astype(np.float64)
+        positions = tensor[self.inputs[0]].float32()[-1, : self.commanded]
+        return -self.stiffness * positions.astype(np.float64)
 
 
 def main():
+    keep_large_buffers()
     # rclpy's own SIGINT handling raises inside callbacks; one stop flag ends the process cleanly.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     stop = threading.Event()

@@ -23,6 +23,14 @@ ARGUMENTS = {
     "device": ("0", "Number of the GPU for the cuda backend"),
     "use_sim_time": ("false", "Tick by /clock instead of the system's clock: true or false"),
     "rate_hz": ("", "Rate of the ticks [Hz]; empty: as the configuration says"),
+    "realtime_priority": (
+        "",
+        "Priority of the tick thread (SCHED_FIFO, 1 to 99; 0: ordinary); empty: the node's default",
+    ),
+    "diagnostics_period_s": (
+        "",
+        "Time between two messages on /diagnostics [s]; empty: the node's default",
+    ),
     "namespace": ("", "Namespace of the node and of its relative topics"),
     "log_level": ("info", "debug, info, warn or error"),
 }
@@ -35,17 +43,28 @@ def boolean(name, text):
     return text.lower() == "true"
 
 
+def number(kind, name, text):
+    """The text as an int or a float; the error says which argument it was given for."""
+    try:
+        return kind(text)
+    except ValueError:
+        what = {int: "an integer", float: "a number"}[kind]
+        raise ValueError(f"{name}: expected {what}, found '{text}'") from None
+
+
 def fusion_node(context):
     """The node. Parameters keep their types, which text from the command line has lost."""
     given = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
     parameters = {
         "config_file": given["config_file"],
         "backend": given["backend"],
-        "device": int(given["device"]),
+        "device": number(int, "device", given["device"]),
         "use_sim_time": boolean("use_sim_time", given["use_sim_time"]),
     }
-    if given["rate_hz"]:
-        parameters["rate_hz"] = float(given["rate_hz"])
+    optional = {"rate_hz": float, "realtime_priority": int, "diagnostics_period_s": float}
+    for name, kind in optional.items():
+        if given[name]:
+            parameters[name] = number(kind, name, given[name])
     return [
         Node(
             package="robocache_ros",

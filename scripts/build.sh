@@ -8,7 +8,8 @@ scripts/setup.sh
 # colcon configures again only when CMake's arguments change: after a change of the sourced ROS the
 # old configuration would go on naming the old one. This repository's own install is no change.
 mkdir -p build
-underlay="${VIRTUAL_ENV:-} $(tr : '\n' <<<"$AMENT_PREFIX_PATH" | grep -vF "$PWD/install" | tr '\n' :)"
+prefixes=$(tr : '\n' <<<"$AMENT_PREFIX_PATH" | grep -vF "$PWD/install" | tr '\n' :)
+underlay="${VIRTUAL_ENV:-} $prefixes"
 if [ "$(cat build/underlay 2>/dev/null)" != "$underlay" ]; then
   rm -f build/robocache_ros/CMakeCache.txt
   echo "$underlay" >build/underlay

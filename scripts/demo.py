@@ -3,8 +3,8 @@
     python3 scripts/demo.py [--seconds 15] [--config config/robocache.yaml] [--output demo]
 
 Exit code 0 only if fused tensors arrived at the configured rate (at least 98 % of the ticks of the
-measured window) and all three processes ended with exit code 0. `make demo` builds first and calls
-this with ROS sourced.
+measured window), at least 95 % of each stream's steps in them were valid, and all three processes
+ended with exit code 0. `make demo` builds first and calls this with ROS sourced.
 """
 
 import argparse
@@ -16,10 +16,13 @@ from pathlib import Path
 
 import configuration
 import demo_table
+from domains import free_domain
 from processes import REPOSITORY, Processes, ProcessFailure, executable, private_environment
 
 #: Ticks that must have arrived, of those of the measured window.
 REQUIRED_SHARE = 0.98
+#: Steps of each stream that must have been valid, of those in the tensors received.
+REQUIRED_VALID_SHARE = 0.95
 #: The first tensor must be there after this [s].
 START_TIMEOUT_S = 15.0
 #: Between the first tensor and the measured window: discovery and first touches [s].
@@ -45,9 +48,7 @@ def parse_arguments():
         "--output", default=str(REPOSITORY / "demo"), help="folder of report and logs (demo)"
     )
     # The domain is private to the demo: its traffic must not meet that of a robot.
-    parser.add_argument(
-        "--domain-id", type=int, default=100 + os.getpid() % 100, help="ROS_DOMAIN_ID (100 to 199)"
-    )
+    parser.add_argument("--domain-id", type=int, help="ROS_DOMAIN_ID; default: a free one")
     arguments = parser.parse_args()
     if arguments.seconds < 4:
         parser.error("--seconds: expected at least 4, for the joint curves and the rates")
@@ -60,11 +61,23 @@ def start_all(processes, config_path, config):
         "fusion_node",
         [executable("fusion_node"), "--ros-args", "-p", f"config_file:={config_path}"],
     )
-    vectors = [stream.name for stream in config.streams if stream.kind == "vector"]
-    inputs = "[" + ", ".join(vectors[:2] or [config.streams[0].name]) + "]"
-    remap = f"fused_tensor:={config.output_topic}"
     policy = [sys.executable, REPOSITORY / "examples" / "policy_node.py", "--ros-args"]
-    processes.start("policy", [*policy, "-p", f"inputs:={inputs}", "-r", remap])
+    policy += ["-r", f"fused_tensor:={config.output_topic}"]
+    processes.start("policy", policy + policy_parameters(config))
+
+
+def policy_parameters(config):
+    """The example policy for this configuration: its joints, if any, and another vector.
+
+    Where there are no joint positions to command it refuses every tensor, and says so.
+    """
+    vectors = [stream for stream in config.streams if stream.kind == "vector"]
+    vectors.sort(key=lambda stream: stream.type != "JointState")
+    first = (vectors or config.streams)[0]
+    inputs = [stream.name for stream in vectors[:2] or [first]]
+    positions = first.type == "JointState" and first.raw["fields"][0] == "position"
+    commanded = len(first.raw["joints"]) if positions else 0
+    return ["-p", f"inputs:=[{', '.join(inputs)}]", "-p", f"commanded:={commanded}"]
 
 
 class Demo:
@@ -118,19 +131,28 @@ class Demo:
 
 
 def verdict(config, recorder, window):
-    """(ticks received, ticks expected, what is wrong with that or None)."""
+    """(ticks received, ticks expected, list of what is wrong with the tensors)."""
     start_ns, end_ns = window
     received = recorder.ticks_between(start_ns, end_ns)
     period = config.period_ns
     expected = (end_ns - 1) // period - (start_ns - 1) // period  # grid points in [start, end)
-    if received >= REQUIRED_SHARE * expected:
-        return received, expected, None
-    problem = (
-        f"fused tensors did not arrive at the configured {config.rate_hz:g} Hz: {received} of "
-        f"{expected} ticks ({100 * received / max(expected, 1):.1f} %, expected at least "
-        f"{100 * REQUIRED_SHARE:.0f} %)"
-    )
-    return received, expected, problem
+    problems = []
+    if received < REQUIRED_SHARE * expected:
+        problems.append(
+            f"fused tensors did not arrive at the configured {config.rate_hz:g} Hz: {received} of "
+            f"{expected} ticks ({100 * received / max(expected, 1):.1f} %, expected at least "
+            f"{100 * REQUIRED_SHARE:.0f} %); the node counted "
+            f"{recorder.diagnostics.tick.get('overruns', '?')} overruns; load average "
+            f"{os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores"
+        )
+    for stream in config.streams:
+        share = recorder.valid_share(stream.name, start_ns, end_ns)
+        if share < REQUIRED_VALID_SHARE:
+            problems.append(
+                f"{stream.name}: {100 * share:.1f} % of its steps were valid, expected at least "
+                f"{100 * REQUIRED_VALID_SHARE:.0f} %"
+            )
+    return received, expected, problems
 
 
 def run_demo(arguments):
@@ -141,6 +163,9 @@ def run_demo(arguments):
     from rclpy.executors import SingleThreadedExecutor
     from rclpy.signals import SignalHandlerOptions
 
+    from robocache.ros import keep_large_buffers
+
+    keep_large_buffers()
     config = configuration.load(arguments.config)
     output = Path(arguments.output)
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
@@ -153,8 +178,8 @@ def run_demo(arguments):
         with processes:
             start_all(processes, arguments.config, config)
             window = Demo(config, processes, executor, recorder).run(arguments.seconds)
-        received, expected, problem = verdict(config, recorder, window)
-        problems = [*([problem] if problem else []), *processes.problems]
+        received, expected, problems = verdict(config, recorder, window)
+        problems += processes.problems
         report = output / "report.html"
         demo_report.write(report, config, recorder, window, (received, expected), problems)
         print(f"\n{received} of {expected} ticks arrived; what the policy got: {report}")
@@ -167,7 +192,8 @@ def run_demo(arguments):
 
 def main():
     arguments = parse_arguments()
-    private_environment(arguments.domain_id)
+    given = arguments.domain_id
+    private_environment(free_domain() if given is None else given)
     sys.path.insert(0, str(REPOSITORY / "python"))
 
     def interrupt(*_):

@@ -24,6 +24,7 @@ class Recorder:
     """
     Attributes:
         arrivals: (arrival_ns, tick, stamp_ns) per tensor, in Unix time.
+        valid: stream name to a list of (stamp_ns, steps that were valid, steps).
         newest: stream name to a list of (stamp_ns, row, age_ns), of newest steps that were valid.
         snapshots: a few whole tensors, the newest last.
         joints: joint name to two lists, stamps and positions, as published.
@@ -33,6 +34,7 @@ class Recorder:
         self._node = node
         self.configuration = configuration
         self.arrivals = []
+        self.valid = {}
         self.newest = {}
         self.snapshots = []
         self.joints = {}
@@ -49,6 +51,8 @@ class Recorder:
     def _on_tensor(self, tensor):
         self.arrivals.append((time.time_ns(), tensor.tick, tensor.stamp_ns))
         for name, segment in tensor.segments.items():
+            steps = (tensor.stamp_ns, int(segment.valid.sum()), len(segment.valid))
+            self.valid.setdefault(name, []).append(steps)
             newest = segment.array[-1]
             if newest.size <= SMALL and segment.valid[-1]:
                 entry = (tensor.stamp_ns, newest.copy(), int(segment.age_ns[-1]))
@@ -80,6 +84,14 @@ class Recorder:
     def ticks_between(self, start_ns, end_ns):
         """Distinct ticks received with a stamp in [start, end)."""
         return len({tick for _, tick, stamp in self.arrivals if start_ns <= stamp < end_ns})
+
+    def valid_share(self, stream, start_ns, end_ns):
+        """Valid steps of a stream, of all in the tensors with a stamp in [start, end); 0 of none."""
+        inside = [
+            entry[1:] for entry in self.valid.get(stream, []) if start_ns <= entry[0] < end_ns
+        ]
+        valid, steps = (sum(column) for column in zip(*inside)) if inside else (0, 0)
+        return valid / max(steps, 1)
 
     def latencies_ms(self, start_ns, end_ns):
         """Arrival minus the tick's stamp, of the ticks with a stamp in [start, end) [ms]."""

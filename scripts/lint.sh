@@ -16,13 +16,11 @@ phase 'shell syntax' shell_syntax
 phase 'cargo fmt' cargo fmt --check
 phase 'clippy: the core' \
   cargo clippy --locked --no-default-features --all-targets -- -D warnings
-phase 'set-up' scripts/setup.sh --tests
-phases_must_be_ok
+needed_phase 'set-up' scripts/setup.sh --tests
 phase 'ruff check' scripts/with_ros.sh ruff check .
 phase 'ruff format' scripts/with_ros.sh ruff format --check .
 # Clippy sees the ROS edge only with the messages built.
-phase 'build' scripts/build.sh
-phases_must_be_ok
+needed_phase 'build' scripts/build.sh
 phase 'clippy: everything' scripts/with_ros.sh \
   sh build/robocache_ros/cargo.sh clippy --release --all-targets -- -D warnings
 summary

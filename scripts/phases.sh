@@ -6,22 +6,23 @@ phase_lines=()
 phase_failed=0
 
 phase() {
-  local name=$1 started=$SECONDS status=0
+  local name=$1 started=$SECONDS verdict=ok
   shift
   printf '\n=== %s\n' "$name"
-  "$@" || status=$?
-  local verdict=ok
-  if [ "$status" -ne 0 ]; then
-    verdict="FAILED (exit code $status)"
+  phase_status=0
+  "$@" || phase_status=$?
+  if [ "$phase_status" -ne 0 ]; then
+    verdict="FAILED (exit code $phase_status)"
     phase_failed=1
   fi
   phase_lines+=("$(printf '%6d s  %-40s %s' "$((SECONDS - started))" "$name" "$verdict")")
   return 0
 }
 
-# Ends the script here when something that the rest stands on has failed.
-phases_must_be_ok() {
-  [ "$phase_failed" -eq 0 ] || { summary; exit 1; }
+# A phase that the rest stands on: its failure ends the script.
+needed_phase() {
+  phase "$@"
+  [ "$phase_status" -eq 0 ] || { summary; exit 1; }
 }
 
 summary() {

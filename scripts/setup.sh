@@ -32,15 +32,27 @@ prefix_of() {
   done
 }
 
-# A Python with venv, and without a sourced ROS one of the versions that have ROS wheels.
+# Sets `python`: one with venv that, with a sourced ROS, can import its rclpy (from the folder
+# `rclpy_folder`), and without one has a version for which there are ROS wheels. Empty for none.
 find_python() {
-  local candidate
-  local versions='sys.version_info >= (3, 10)'
-  [ "$mode" = sourced ] || versions='(3, 10) <= sys.version_info[:2] <= (3, 12)'
-  for candidate in ${PYTHON:-python3 python3.12 python3.11 python3.10 /usr/bin/python3}; do
-    if "$candidate" -c "import ensurepip, sys, venv; sys.exit(not ($versions))" 2>/dev/null; then
-      # The real interpreter: a version manager's shim depends on the folder it is started in.
-      "$candidate" -c 'import sys; print(sys.executable)'
+  local candidate found wanted
+  local -a candidates=(python3 python3.12 python3.11 python3.10 /usr/bin/python3)
+  [ -z "${PYTHON:-}" ] || candidates=("$PYTHON") # one path, which may hold spaces
+  if [ "$mode" = sourced ]; then
+    wanted='assert sys.version_info >= (3, 10)
+import rclpy
+print(os.path.dirname(os.path.dirname(rclpy.__file__)))'
+  else
+    wanted='assert (3, 10) <= sys.version_info[:2] <= (3, 12)'
+  fi
+  python='' rclpy_folder=''
+  for candidate in "${candidates[@]}"; do
+    # The interpreter behind a version manager's shim, which depends on the folder it is started
+    # in, and behind a virtual environment, which may be the one to be replaced.
+    if found=$("$candidate" -c "import ensurepip, os, sys, venv
+print(os.path.realpath(getattr(sys, '_base_executable', sys.executable)))
+$wanted" 2>/dev/null); then
+      { read -r python && read -r rclpy_folder; } <<<"$found" || true
       return
     fi
   done
@@ -55,10 +67,14 @@ check_machine() {
   command -v make >/dev/null || missing+=("make: Debian's make")
   if [ -z "$python" ]; then
     if [ "$mode" = sourced ]; then
-      missing+=("python3 with venv: Debian's python3 and python3-venv")
+      missing+=("python3 with venv, 3.10 or newer, that can import the rclpy of the sourced ROS
+  ($sourced): Debian's python3-venv and ros-${ROS_DISTRO:-jazzy}-rclpy; or
+  PYTHON=/path/to/python3, the interpreter that this ROS was built for. Tried:
+  ${PYTHON:-python3, python3.12, python3.11, python3.10, /usr/bin/python3}")
     else
       missing+=("python3 with venv, version 3.10, 3.11 or 3.12 (ROS 2 Jazzy has wheels for these):
-  found $(python3 --version 2>&1 || true); Debian's python3 and python3-venv, or PYTHON=/path/to/python3.12")
+  found $("${PYTHON:-python3}" --version 2>&1 || true);
+  Debian's python3 and python3-venv, or PYTHON=/path/to/python3.12")
     fi
   fi
   [ ${#missing[@]} -eq 0 ] && return
@@ -98,19 +114,28 @@ repair_prefix() {
   local include numpy
   include=$("$venv/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("include"))')
   numpy=$("$venv/bin/python3" -c 'import numpy; print(numpy.get_include())')
-  grep -rlE --include='*.cmake' '/opt/python/' "$venv/share" |
-    xargs -r sed -i -E \
+  # A path may hold spaces; grep's 1 says that no file names them (any more).
+  { grep -rlZ --include='*.cmake' '/opt/python/' "$venv/share" || [ $? -eq 1 ]; } |
+    xargs -0 -r sed -i -E \
       -e "s#/opt/python/[^;\"]*/numpy/_?core/include#$numpy#g" \
       -e "s#/opt/python/[^;\"/]*/include/python3\.[0-9]+#$include#g"
 
   # The wheels start every Python twice to set the library path, in random order. env.sh sets it.
-  [ -d "$site/ros_wheels_bootstrapper" ] || fail "the ROS wheels are not where they should be: $site"
+  [ -d "$site/ros_wheels_bootstrapper" ] ||
+    fail "the ROS wheels are not where they should be: $site"
 }
 
-# True if bindgen finds a libclang by itself.
+# True if bindgen finds a libclang by itself (libclang-cpp is another library).
 has_libclang() {
-  [ -n "${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null ||
-    compgen -G "/usr/lib/$(uname -m)-linux-gnu/libclang*.so*" >/dev/null
+  local folder
+  [ -z "${LIBCLANG_PATH:-}" ] || return 0
+  for folder in /usr/lib/llvm-*/lib "/usr/lib/$(uname -m)-linux-gnu" /usr/lib64 /usr/local/lib; do
+    if compgen -G "$folder/libclang.so*" >/dev/null ||
+      compgen -G "$folder/libclang-[0-9]*.so*" >/dev/null; then
+      return 0
+    fi
+  done
+  return 1
 }
 
 install_ros() {
@@ -131,6 +156,9 @@ install_tools() {
   say "using the sourced ROS ($sourced); installing into .ros/tools: ${tools[*]:-nothing yet}"
   "$python" -m venv --system-site-packages "$venv" >>"$log" 2>&1 ||
     { tail "$log" >&2; fail "python3 -m venv failed"; }
+  # A ROS in a virtual environment: the new one does not see into that.
+  "$venv/bin/python3" -c 'import rclpy' 2>/dev/null ||
+    echo "$rclpy_folder" >"$(echo "$venv"/lib/python3.*/site-packages)/sourced_ros.pth"
   # NumPy's version is the sourced ROS's affair.
   grep -v '^numpy==' "$pins" >"$ros_dir/constraints.txt"
   [ ${#tools[@]} -eq 0 ] || pip_install -c "$ros_dir/constraints.txt" "${tools[@]}"
@@ -183,7 +211,8 @@ ENV
     cat <<ENV
 export LIBCLANG_PATH="\${LIBCLANG_PATH:-$libclang}"
 # The wheel is the bare library: the compiler's own headers (stddef.h) are gcc's.
-export BINDGEN_EXTRA_CLANG_ARGS="\${BINDGEN_EXTRA_CLANG_ARGS:--isystem $(cc -print-file-name=include)}"
+_robocache_value='-isystem $(cc -print-file-name=include)'
+export BINDGEN_EXTRA_CLANG_ARGS="\${BINDGEN_EXTRA_CLANG_ARGS:-\$_robocache_value}"
 ENV
   fi
   cat <<ENV
@@ -204,18 +233,23 @@ for argument in "$@"; do
   esac
 done
 
+# What an earlier set-up installed is not what the machine has.
+PATH=$(tr : '\n' <<<"$PATH" | grep -vF "$ros_dir/" | paste -sd:)
+case ${LIBCLANG_PATH:-} in "$ros_dir"/*) unset LIBCLANG_PATH ;; esac
+
 sourced=$(prefix_of rcl)
 case $sourced in "$ros_dir"/*) sourced= ;; esac
 if [ -n "$sourced" ]; then
   mode=sourced
   venv=$ros_dir/tools
   [ -n "$(prefix_of rosidl_default_generators)" ] ||
-    fail "the sourced ROS ($sourced) has no message generators: Debian's ros-${ROS_DISTRO:-jazzy}-rosidl-default-generators"
+    fail "the sourced ROS ($sourced) has no message generators:
+  Debian's ros-${ROS_DISTRO:-jazzy}-rosidl-default-generators"
 else
   mode=wheels
   venv=$ros_dir/jazzy
 fi
-python=$(find_python)
+find_python
 check_machine
 mkdir -p "$ros_dir"
 if command -v flock >/dev/null; then
@@ -224,7 +258,7 @@ if command -v flock >/dev/null; then
 fi
 
 # What the stamp stands for: the same pins, script, interpreter and place give the same folder.
-key=$(cat "$pins" "${BASH_SOURCE[0]}" <(echo "$mode $sourced $python $repo") | cksum)
+key=$(cat "$pins" "${BASH_SOURCE[0]}" <(echo "$mode $sourced $python $rclpy_folder $repo") | cksum)
 stamp=$ros_dir/$mode.stamp
 if [ "$(cat "$stamp" 2>/dev/null)" != "$key" ]; then
   : >"$log"

@@ -8,7 +8,10 @@ if [ ! -e "$repo/.ros/env.sh" ]; then
   exit 1
 fi
 . "$repo/.ros/env.sh"
-if [ -e "$repo/install/local_setup.bash" ]; then
-  . "$repo/install/local_setup.bash"
+# The package's own script: that of the whole install folder starts a Python whose path it does not
+# quote, and fails in a folder with a space.
+package=$repo/install/robocache_ros/share/robocache_ros/package.bash
+if [ -e "$package" ]; then
+  . "$package"
 fi
 exec "$@"

@@ -35,8 +35,8 @@ pub struct Alignment<R> {
     /// Whether the value may be acted on.
     pub valid: bool,
     /// Target minus the stamp of the newest row used \[ns\]: negative where that row lies after
-    /// the target, [`NO_AGE`] where there is none. A zero-filled step keeps the age that made it
-    /// invalid.
+    /// the target, [`NO_AGE`] where there is none. Of a step that is filled with zeros, the age of
+    /// the row that would have been used.
     pub age_ns: i64,
 }
 
@@ -111,10 +111,10 @@ pub fn align(
             (value, gap <= rule.max_gap_ns, target.since(stamp_at(after)))
         }
     };
-    let value = match (valid, rule.fill) {
-        (true, _) => value,
-        (false, Fill::Zero) => Value::Nothing,
-        (false, Fill::Last) => Value::Row(held),
+    let (value, age_ns) = match (valid, rule.fill) {
+        (true, _) => (value, age_ns),
+        (false, Fill::Zero) => (Value::Nothing, age_ns),
+        (false, Fill::Last) => (Value::Row(held), held_age),
     };
     Alignment { value, valid, age_ns }
 }

@@ -12,6 +12,7 @@
 //! The map of the program:
 //!
 //! - [`time`]: [`Stamp`](time::Stamp), integer nanoseconds, and the grid of ticks.
+//! - [`dtype`]: element types and the one rounding; [`stats`]: what is counted, and why.
 //! - [`config`]: the YAML file, validated into specs.
 //! - [`cdr`]: the wire encoding of ROS messages; [`decode`]: messages to borrowed views.
 //! - [`ring`]: which rows a stream holds; [`align`]: which of them give the value at an instant.

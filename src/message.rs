@@ -22,6 +22,8 @@ pub struct Frame {
     /// Serial of the row that each step of `data` is a copy of: 0 where it is zeros, `None` where
     /// it is interpolated or not known.
     rows: Vec<Vec<Option<u64>>>,
+    /// The pipeline whose rows these are: serials of another one's mean other rows.
+    pipeline: u64,
     tick_at: usize,
     data_at: usize,
 }
@@ -48,9 +50,10 @@ const STAMP_AT: usize = crate::cdr::ENCAPSULATION_LEN;
 impl Frame {
     /// A message with all steps invalid and all values zero, in the zeroed memory that `reserve`
     /// returns for a number of bytes.
-    pub fn new(
+    pub(crate) fn new(
         layout: &Layout,
         base_frame: &str,
+        pipeline: u64,
         reserve: impl FnOnce(usize) -> Box<dyn HostBytes>,
     ) -> Self {
         let mut writer = Writer::new();
@@ -87,7 +90,7 @@ impl Frame {
         let never = StepState { valid: false, age_ns: NO_AGE };
         let steps = layout.segments().iter().map(|segment| vec![never; segment.steps]).collect();
         let rows = layout.segments().iter().map(|segment| vec![None; segment.steps]).collect();
-        Frame { memory, start, segments, steps, rows, tick_at, data_at }
+        Frame { memory, start, segments, steps, rows, pipeline, tick_at, data_at }
     }
 
     /// The serialized message, ready to be published or decoded.
@@ -123,6 +126,13 @@ impl Frame {
         let places = self.segments[stream];
         self.put(places.valid_at + step, &[u8::from(state.valid)]);
         self.put(places.age_at + 8 * step, &state.age_ns.to_le_bytes());
+    }
+
+    /// Becomes a frame of `pipeline`: a `fresh` one unless it is that already.
+    pub(crate) fn belong_to(&mut self, pipeline: u64, fresh: impl FnOnce() -> Frame) {
+        if self.pipeline != pipeline {
+            *self = fresh();
+        }
     }
 
     /// Notes which row a step is about to be a copy of; returns whether it is one already.

@@ -4,6 +4,7 @@
 //! push from one thread while it ticks on another: a message is decoded and encoded outside of
 //! the lock that a tick takes, and enters its ring in a step of constant time.
 
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::align::{AlignRule, Value, align};
@@ -17,7 +18,20 @@ pub use crate::message::Frame;
 use crate::message::StepState;
 use crate::ring::{Inserted, Lease, Ring};
 use crate::stats::{Counter, DropReason, StreamStats};
-use crate::time::Stamp;
+use crate::time::{NANOS_PER_MS, NANOS_PER_S, Stamp};
+
+/// A header's stamp may be this far ahead of the node's clock \[ns\], which is more than clocks that
+/// are meant to agree differ. A row further ahead would stand in its ring as the newest until the
+/// clock gets there.
+const MAX_AHEAD_NS: i64 = NANOS_PER_S;
+
+/// After a jump back of the clock, until it passes the instant it jumped from, a header's stamp may
+/// be no further ahead than this, or one tick if that is longer: what is, was stamped before the
+/// jump and has only now come through the middleware.
+const MAX_AHEAD_AFTER_JUMP_NS: i64 = 10 * NANOS_PER_MS;
+
+/// Tells the frames of one pipeline from those of another.
+static PIPELINES: AtomicU64 = AtomicU64::new(1);
 
 /// A message that became a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +65,7 @@ pub enum TickOutcome {
 
 /// All streams of a configuration, from their messages to the fused tensor.
 pub struct Pipeline {
+    id: u64,
     config: Config,
     layout: Layout,
     backend: Arc<dyn Backend>,
@@ -59,6 +74,8 @@ pub struct Pipeline {
     rings: Mutex<Vec<Ring>>,
     ticker: Mutex<Ticker>,
     clock_jumps: Counter,
+    /// Where the clock last jumped back from \[ns\].
+    jumped_from: AtomicI64,
 }
 
 struct Stream {
@@ -134,6 +151,7 @@ impl Pipeline {
             })
             .collect();
         Pipeline {
+            id: PIPELINES.fetch_add(1, Ordering::Relaxed),
             config,
             layout,
             backend,
@@ -141,6 +159,7 @@ impl Pipeline {
             rings: Mutex::new(rings),
             ticker: Mutex::default(),
             clock_jumps: Counter::default(),
+            jumped_from: AtomicI64::new(i64::MIN),
         }
     }
 
@@ -176,7 +195,7 @@ impl Pipeline {
 
     /// Memory for one output.
     pub fn new_frame(&self) -> Frame {
-        Frame::new(&self.layout, &self.config.base_frame, |len| {
+        Frame::new(&self.layout, &self.config.base_frame, self.id, |len| {
             self.backend.output_memory(len).unwrap_or_else(|error| {
                 tracing::warn!("an output in ordinary memory, which makes ticks slower: {error}");
                 Box::new(vec![0; len])
@@ -185,7 +204,8 @@ impl Pipeline {
     }
 
     /// Takes in a serialized message of a stream. `receive` is when it arrived, on the clock in
-    /// use; it counts under `timeline: receive` only.
+    /// use, [`Stamp::ZERO`] where that is not known: it is the row's instant under
+    /// `timeline: receive`, and otherwise what a header's stamp may not be far ahead of.
     pub fn push(
         &self,
         stream: usize,
@@ -227,19 +247,18 @@ impl Pipeline {
         let stamp = self.stamp_of(spec, &header, receive)?;
         let lease = lock(&self.rings)[stream].lease();
         let lease = lease.ok_or_else(|| late("no spare row"))?;
-        match self.backend.encode(stream, lease.slot(), sample) {
-            Ok(report) => {
-                let stats = &self.streams[stream].stats;
-                stats.points_non_finite.add(report.points_non_finite);
-                stats.points_out_of_range.add(report.points_out_of_range);
-                stats.points_outside.add(report.points_outside);
-            }
+        let report = match self.backend.encode(stream, lease.slot(), sample) {
+            Ok(report) => report,
             Err(error) => {
                 lock(&self.rings)[stream].give_back(lease);
                 return Err(error);
             }
-        }
+        };
         self.commit(stream, stamp, lease)?;
+        let stats = &self.streams[stream].stats;
+        stats.points_non_finite.add(report.points_non_finite);
+        stats.points_out_of_range.add(report.points_out_of_range);
+        stats.points_outside.add(report.points_outside);
         Ok(Accepted { stamp })
     }
 
@@ -253,6 +272,7 @@ impl Pipeline {
             Inserted::Late => {
                 return Err(late(&format!("stamp {stamp} is older than everything in the ring")));
             }
+            Inserted::Cleared => return Err(cleared(stamp)),
         }
         Ok(())
     }
@@ -263,26 +283,51 @@ impl Pipeline {
         header: &Header<'_>,
         receive: Stamp,
     ) -> Result<Stamp, DecodeError> {
-        let stamp = match self.config.timeline {
-            Timeline::Receive => receive,
-            Timeline::Header => header.stamp.ok_or_else(|| {
-                let detail = "header.stamp: expected the time of measurement, found zero";
+        let known = (receive != Stamp::ZERO).then_some(receive);
+        if self.config.timeline == Timeline::Receive {
+            let stamp = known.ok_or_else(|| {
+                let detail = "expected the time of arrival, found no clock yet";
                 DecodeError::new(DropReason::ZeroStamp, detail)
-            })?,
-        };
-        Ok(stamp.offset(spec.stamp_offset_ns))
+            })?;
+            return Ok(stamp.offset(spec.stamp_offset_ns));
+        }
+        let stamp = header.stamp?.offset(spec.stamp_offset_ns);
+        match known {
+            Some(now) => self.check_ahead(stamp, now).map(|()| stamp),
+            None => Ok(stamp),
+        }
     }
 
-    /// Resamples every stream for tick `tick` into `frame`. A tick before the last one means that
-    /// the clock jumped back: all rings are cleared first.
+    fn check_ahead(&self, stamp: Stamp, now: Stamp) -> Result<(), DecodeError> {
+        let ahead = stamp.since(now);
+        if ahead > MAX_AHEAD_NS {
+            let seconds = ahead as f64 / NANOS_PER_S as f64;
+            let detail = format!(
+                "header.stamp: expected at most 1 s ahead of the node's clock ({now}), found \
+                 {stamp}, {seconds:.3} s ahead; do sensor and node use the same clock?"
+            );
+            return Err(DecodeError::new(DropReason::Ahead, detail));
+        }
+        let jumped_from = Stamp::from_nanos(self.jumped_from.load(Ordering::Relaxed));
+        let period_ns = self.config.grid.period_ns();
+        if now < jumped_from && ahead > period_ns.max(MAX_AHEAD_AFTER_JUMP_NS) {
+            return Err(cleared(stamp));
+        }
+        Ok(())
+    }
+
+    /// Resamples every stream for tick `tick` into `frame`, which becomes this pipeline's if it was
+    /// another's. A tick before the last one means that the clock jumped back: all rings are cleared
+    /// first.
     pub fn tick(&self, tick: i64, frame: &mut Frame) -> Result<TickOutcome, BackendError> {
         let mut ticker = lock(&self.ticker);
-        if ticker.last.is_some_and(|last| tick < last) {
-            self.clear();
+        let stamp = self.config.grid.stamp_of(tick);
+        if let Some(last) = ticker.last.filter(|last| tick < *last) {
+            self.clear(self.config.grid.stamp_of(last));
         }
         ticker.last = Some(tick);
         ticker.jobs.clear();
-        let stamp = self.config.grid.stamp_of(tick);
+        frame.belong_to(self.id, || self.new_frame());
         frame.set_tick(tick, stamp);
         let mut held_back = None;
         // Held until the rows have been read: none may be overwritten meanwhile.
@@ -299,8 +344,11 @@ impl Pipeline {
             frame.forget_rows();
             return Ok(TickOutcome::HeldBack { stream });
         }
-        self.backend.fuse(&ticker.jobs, frame.data_mut())?;
-        Ok(TickOutcome::Ready)
+        let fused = self.backend.fuse(&ticker.jobs, frame.data_mut());
+        if fused.is_err() {
+            frame.forget_rows();
+        }
+        fused.map(|()| TickOutcome::Ready)
     }
 
     /// Aligns all history steps of a stream; returns whether all are valid.
@@ -340,14 +388,17 @@ impl Pipeline {
         valid_steps == spec.history_steps as u64
     }
 
-    /// The clock jumped back: forgets all rows, whose stamps now lie in the future.
-    pub fn reset(&self) {
-        lock(&self.ticker).last = None;
-        self.clear();
+    /// The clock jumped back, from `from`: forgets all rows, whose stamps now lie in the future, and
+    /// refuses those that are still on their way until the clock passes `from` again.
+    pub fn reset(&self, from: Stamp) {
+        let mut ticker = lock(&self.ticker);
+        ticker.last = None;
+        self.clear(from);
     }
 
-    fn clear(&self) {
+    fn clear(&self, from: Stamp) {
         self.clock_jumps.add(1);
+        self.jumped_from.store(from.nanos(), Ordering::Relaxed);
         lock(&self.rings).iter_mut().for_each(Ring::clear);
     }
 }
@@ -361,6 +412,11 @@ fn check_frame(spec: &StreamSpec, header: &Header<'_>) -> Result<(), DecodeError
         }
         _ => Ok(()),
     }
+}
+
+fn cleared(stamp: Stamp) -> DecodeError {
+    let detail = format!("stamp {stamp} is from before the clock jumped back");
+    DecodeError::new(DropReason::Cleared, detail)
 }
 
 fn late(detail: &str) -> DecodeError {

@@ -45,9 +45,10 @@ pub enum Inserted {
     Reordered,
     /// It took the place of a row with the same stamp.
     Replaced,
-    /// The ring is full of newer rows, or was cleared while the row was being encoded: it was not
-    /// taken, and its slot is spare again.
+    /// The ring is full of newer rows: it was not taken, and its slot is spare again.
     Late,
+    /// The ring was cleared while the row was being encoded: likewise.
+    Cleared,
 }
 
 /// Rows at strictly increasing stamps, at most `capacity` of them.
@@ -93,9 +94,10 @@ impl Ring {
         let place = self.entries.len() - newer;
         let full = self.entries.len() == self.capacity;
         let equal = place > 0 && self.entries[place - 1].stamp == stamp;
-        if lease.epoch != self.epoch || (full && place == 0) {
+        let cleared = lease.epoch != self.epoch;
+        if cleared || (full && place == 0) {
             self.spare.push(slot);
-            return Inserted::Late;
+            return if cleared { Inserted::Cleared } else { Inserted::Late };
         }
         self.serial += 1;
         let entry = Entry { stamp, slot, serial: self.serial };

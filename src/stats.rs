@@ -22,15 +22,19 @@ pub enum DropReason {
     NonFinite,
     /// A value that the row's element type cannot hold.
     OutOfRange,
+    /// Stamped further ahead of the node's clock than any transport explains.
+    Ahead,
     /// Older than everything in a full ring.
     Late,
+    /// Still on its way to the ring when the clock jumped back and the ring was cleared.
+    Cleared,
     /// Overwritten in the inbox because the encoder could not keep up; the oldest goes first.
     Overload,
 }
 
 impl DropReason {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [DropReason; 10] = [
+    pub const ALL: [DropReason; 12] = [
         DropReason::Malformed,
         DropReason::ZeroStamp,
         DropReason::BadStamp,
@@ -39,7 +43,9 @@ impl DropReason {
         DropReason::WrongFrame,
         DropReason::NonFinite,
         DropReason::OutOfRange,
+        DropReason::Ahead,
         DropReason::Late,
+        DropReason::Cleared,
         DropReason::Overload,
     ];
 
@@ -54,7 +60,9 @@ impl DropReason {
             DropReason::WrongFrame => "wrong_frame",
             DropReason::NonFinite => "non_finite",
             DropReason::OutOfRange => "out_of_range",
+            DropReason::Ahead => "ahead",
             DropReason::Late => "late",
+            DropReason::Cleared => "cleared",
             DropReason::Overload => "overload",
         }
     }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use robocache::backend::cpu::image::ImageEncoder;
 use robocache::cdr::Writer;
 use robocache::config::{Color, Fit, ImageSpec};
+use robocache::decode::StampError;
 use robocache::decode::image::{Encoding, ImageView, decode};
 use robocache::dtype::DType;
 use robocache::stats::DropReason;
@@ -88,7 +89,7 @@ fn rows_are_those_of_pillow() {
         let data = noise(case.step as usize * case.height as usize);
         let message = message(&case.encoding, [case.width, case.height, case.step], &data);
         let (header, view) = decode(&message).unwrap();
-        assert_eq!(header.stamp, Some(Stamp::from_nanos(1_795_000_000_000_000_007)));
+        assert_eq!(header.stamp, Ok(Stamp::from_nanos(1_795_000_000_000_000_007)));
         assert_eq!(header.frame_id, "camera");
         let mut row =
             vec![0xA5; spec.color.channels() * spec.width * spec.height * case.dtype.size()];
@@ -255,14 +256,22 @@ fn other_encodings_are_unsupported_and_the_text_names_the_supported_ones() {
 }
 
 #[test]
+fn a_line_that_would_take_minutes_to_resize_is_refused() {
+    let (reason, detail) = refused(&message("mono8", [1, 16_385, 1], &vec![0; 16_385]));
+    assert_eq!(reason, DropReason::Unsupported);
+    assert_eq!(detail, "image: expected sides of at most 16384 px, found 1x16385");
+}
+
+#[test]
 fn headers_without_a_usable_stamp_or_frame() {
     let good = message("mono8", [1, 1, 1], &[0]);
     let mut zero = good.clone();
     zero[4..12].fill(0);
-    assert_eq!(decode(&zero).unwrap().0.stamp, None);
+    assert_eq!(decode(&zero).unwrap().0.stamp, Err(StampError::Zero));
     let mut bad_stamp = good.clone();
     bad_stamp[8..12].copy_from_slice(&1_000_000_000u32.to_le_bytes());
-    assert_eq!(refused(&bad_stamp).0, DropReason::BadStamp);
+    let stamp = decode(&bad_stamp).unwrap().0.stamp;
+    assert_eq!(stamp, Err(StampError::Nanosec(1_000_000_000)));
     let mut bad_frame = good;
     bad_frame[16] = 0xFF;
     assert_eq!(refused(&bad_frame).0, DropReason::Malformed);

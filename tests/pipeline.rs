@@ -119,8 +119,25 @@ fn zero_stamps_are_dropped_unless_the_time_of_arrival_counts() {
     let by_arrival = one_joint("max_age_ms: 50", "timeline: receive");
     let message = joint_state(Stamp::ZERO, &["a"], &[3.0]);
     by_arrival.push(0, &message, Stamp::from_nanos(95 * MS)).unwrap();
+    // No clock yet, no stamp.
+    assert!(by_arrival.push(0, &message, Stamp::ZERO).is_err());
+    assert_eq!(by_arrival.stats(0).dropped(DropReason::ZeroStamp), 1);
     let mut frame = by_arrival.new_frame();
     assert_eq!(served(&by_arrival, &mut frame, 10), (vec![3.0], vec![state(true, 5)]));
+}
+
+#[test]
+fn a_stamp_far_ahead_of_the_clock_is_dropped() {
+    let pipeline = one_joint("max_age_ms: 50\nstamp_offset_ms: -100", "");
+    let now = Stamp::from_nanos(5_000 * MS);
+    let push = |ms: i64| {
+        let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[1.0]);
+        pipeline.push(0, &message, now).map(|accepted| accepted.stamp.nanos() / MS)
+    };
+    assert_eq!(push(6_100).unwrap(), 6_000);
+    let error = push(6_101).unwrap_err();
+    assert!(matches!(&error, PushError::Dropped(e) if e.reason == DropReason::Ahead), "{error}");
+    assert!(error.to_string().contains("found 6.001000000, 1.001 s ahead"), "{error}");
 }
 
 #[test]
@@ -141,9 +158,127 @@ fn a_clock_that_jumps_back_clears_the_rings() {
     push_ms(&pipeline, 100).unwrap();
     assert_eq!(served(&pipeline, &mut frame, 10).1, [state(true, 0)]);
     // Told by whoever watches the clock.
-    pipeline.reset();
+    pipeline.reset(Stamp::from_nanos(100 * MS));
     assert_eq!(served(&pipeline, &mut frame, 5).1, [NEVER]);
     assert_eq!(pipeline.clock_jumps(), 2);
+    // The first row after a jump is not taken for the first row before it.
+    let message = joint_state(Stamp::from_nanos(50 * MS), &["a"], &[7.0]);
+    pipeline.push(0, &message, Stamp::ZERO).unwrap();
+    assert_eq!(served(&pipeline, &mut frame, 5).0, [7.0]);
+    pipeline.reset(Stamp::from_nanos(50 * MS));
+    let message = joint_state(Stamp::from_nanos(50 * MS), &["a"], &[8.0]);
+    pipeline.push(0, &message, Stamp::ZERO).unwrap();
+    assert_eq!(served(&pipeline, &mut frame, 5).0, [8.0]);
+}
+
+#[test]
+fn what_was_stamped_before_a_jump_is_refused_until_the_clock_has_passed_it() {
+    let pipeline = one_joint("max_age_ms: 500", "");
+    pipeline.reset(Stamp::from_nanos(1000 * MS)); // to 500 ms
+    let push = |ms: i64, now_ms: i64| {
+        let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[1.0]);
+        pipeline.push(0, &message, Stamp::from_nanos(now_ms * MS)).is_ok()
+    };
+    assert!(!push(1002, 500));
+    assert_eq!(pipeline.stats(0).dropped(DropReason::Cleared), 1);
+    assert!(push(505, 500));
+    assert!(push(1100, 1000), "by now a sensor may be ahead again");
+}
+
+/// Two joints streams: `a` is required, `b` is not.
+fn two_streams() -> Pipeline {
+    let stream = |name: &str, rest: &str| {
+        format!(
+            "  {name}:\n    type: sensor_msgs/msg/JointState\n    topic: /{name}\n    \
+             joints: [j]\n    strategy: hold\n    {rest}\n"
+        )
+    };
+    let a = stream("a", "max_age_ms: 15\n    required: true");
+    let b = stream("b", "max_age_ms: 1000");
+    pipeline(&format!("rate_hz: 100\nstreams:\n{a}{b}"))
+}
+
+fn push_value(pipeline: &Pipeline, stream: usize, ms: i64, value: f64) {
+    let message = joint_state(Stamp::from_nanos(ms * MS), &["j"], &[value]);
+    pipeline.push(stream, &message, Stamp::ZERO).unwrap();
+}
+
+#[test]
+fn what_changed_during_a_tick_that_was_held_back_is_shown_by_the_next() {
+    let pipeline = two_streams();
+    let mut frame = pipeline.new_frame();
+    push_value(&pipeline, 0, 100, 1.0);
+    push_value(&pipeline, 1, 100, 2.0);
+    assert_eq!(pipeline.tick(10, &mut frame).unwrap(), TickOutcome::Ready);
+    // The required stream is missing while the other one gets a row...
+    push_value(&pipeline, 1, 120, 3.0);
+    assert_eq!(pipeline.tick(12, &mut frame).unwrap(), TickOutcome::HeldBack { stream: 0 });
+    // ... which the frame does not hold yet.
+    push_value(&pipeline, 0, 130, 1.5);
+    assert_eq!(pipeline.tick(13, &mut frame).unwrap(), TickOutcome::Ready);
+    assert_eq!(values(&pipeline, &frame, 1), [3.0]);
+}
+
+#[test]
+fn a_frame_of_another_pipeline_shows_nothing_of_it() {
+    let (first, second) = (two_streams(), two_streams());
+    let mut frame = first.new_frame();
+    for (pipeline, value) in [(&first, 1.0), (&second, 2.0), (&first, 1.0)] {
+        push_value(pipeline, 0, 100, value);
+        push_value(pipeline, 1, 100, value);
+        assert_eq!(pipeline.tick(10, &mut frame).unwrap(), TickOutcome::Ready);
+        assert_eq!(values(pipeline, &frame, 1), [value as f32]);
+    }
+}
+
+#[test]
+fn a_bad_stamp_matters_only_where_stamps_count() {
+    let mut message = joint_state(Stamp::from_nanos(5), &["a"], &[3.0]);
+    message[8..12].copy_from_slice(&1_000_000_000u32.to_le_bytes());
+    let now = Stamp::from_nanos(95 * MS);
+    let by_header = one_joint("max_age_ms: 50", "");
+    assert!(by_header.push(0, &message, now).is_err());
+    assert_eq!(by_header.stats(0).dropped(DropReason::BadStamp), 1);
+    let by_arrival = one_joint("max_age_ms: 50\nstamp_offset_ms: 2000", "timeline: receive");
+    assert_eq!(by_arrival.push(0, &message, now).unwrap().stamp, now.offset(2_000 * MS));
+}
+
+#[test]
+fn pushes_ticks_and_resets_from_several_threads_serve_whole_rows_and_lose_no_count() {
+    let pipeline = pipeline(
+        "rate_hz: 1000\nstreams:\n  joints:\n    type: sensor_msgs/msg/JointState\n    \
+         topic: /j\n    joints: [a, b, c, d]\n    strategy: hold\n    max_age_ms: 100\n    \
+         ring_rows: 4\n",
+    );
+    let (pushes, names) = (20_000i64, ["a", "b", "c", "d"]);
+    std::thread::scope(|scope| {
+        for lane in 0..2 {
+            let pipeline = &pipeline;
+            scope.spawn(move || {
+                for i in 0..pushes {
+                    let value = (2 * i + lane) as f64;
+                    let message =
+                        joint_state(Stamp::from_nanos((i + 1) * 50_000), &names, &[value; 4]);
+                    let _ = pipeline.push(0, &message, Stamp::ZERO);
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..200 {
+                pipeline.reset(Stamp::ZERO);
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+        });
+        let mut frame = pipeline.new_frame();
+        for tick in 1..4000 {
+            pipeline.tick(tick / 4, &mut frame).unwrap();
+            let row = values(&pipeline, &frame, 0);
+            assert!(row.iter().all(|value| *value == row[0]), "a torn row: {row:?}");
+        }
+    });
+    let stats = pipeline.stats(0);
+    assert_eq!(stats.received.get(), 2 * pushes as u64);
+    assert_eq!(stats.rows.get() + stats.dropped_total(), stats.received.get());
 }
 
 #[test]

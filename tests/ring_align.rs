@@ -34,7 +34,7 @@ impl Reference {
 
     /// The rules of time, read off one by one. Rows are named by message number.
     fn align(&self, rule: AlignRule, target: i128) -> Alignment<usize> {
-        let held = self.rows.iter().copied().filter(|row| row.0 <= target).next_back();
+        let held = self.rows.iter().copied().rfind(|row| row.0 <= target);
         let after = self.rows.iter().copied().find(|row| row.0 > target);
         let (max_age, max_gap) = (i128::from(rule.max_age_ns), i128::from(rule.max_gap_ns));
         let Some(held) = held else {
@@ -52,10 +52,10 @@ impl Reference {
             }
             _ => (Value::Row(held.1), target - held.0 <= max_age, held.0),
         };
-        let value = match (valid, rule.fill) {
-            (true, _) => value,
-            (false, Fill::Zero) => Value::Nothing,
-            (false, Fill::Last) => Value::Row(held.1),
+        let (value, newest_used) = match (valid, rule.fill) {
+            (true, _) => (value, newest_used),
+            (false, Fill::Zero) => (Value::Nothing, newest_used),
+            (false, Fill::Last) => (Value::Row(held.1), held.0),
         };
         Alignment { value, valid, age_ns: (target - newest_used) as i64 }
     }
@@ -150,8 +150,8 @@ proptest! {
                 5 => {
                     ring.clear();
                     // A row that was being encoded while the ring was cleared does not enter it.
-                    prop_assert_eq!(
-                        ring.insert(Stamp::from_nanos(*stamp), lease), Inserted::Late);
+                    let inserted = ring.insert(Stamp::from_nanos(*stamp), lease);
+                    prop_assert_eq!(inserted, Inserted::Cleared);
                     prop_assert!(ring.is_empty());
                 }
                 _ => { ring.insert(Stamp::from_nanos(*stamp), lease); }

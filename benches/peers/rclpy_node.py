@@ -33,6 +33,39 @@ import configuration  # noqa: E402
 SEGMENT_ALIGN = 64
 
 
+def make_message(config, streams):
+    """The output message, once, and a NumPy view per stream that writes into its data.
+
+    The data is one array.array: rclpy takes it as it is.
+    """
+    message, offset, places = FusedTensor(), 0, []
+    message.header.frame_id = config.base_frame
+    for stream in streams:
+        shape = (stream.spec.steps, *stream.shape)
+        dtype = OUTPUT_TYPES[stream.spec.dtype]
+        code, bits = DLPACK[stream.spec.dtype]
+        segment = TensorSegment(name=stream.spec.name, dtype_code=code, dtype_bits=bits)
+        segment.dtype_lanes, segment.shape, segment.byte_offset = 1, shape, offset
+        message.segments.append(segment)
+        size = int(np.prod(shape)) * dtype.itemsize
+        places.append((offset, size, shape, dtype))
+        offset += size + -size % SEGMENT_ALIGN
+    message.data = array.array("B", bytes(offset))
+    data = np.frombuffer(message.data, dtype=np.uint8)
+    views = [data[at : at + size].view(kind).reshape(shape) for at, size, shape, kind in places]
+    return message, views
+
+
+def complete(message, streams, tick, stamp_ns):
+    """Writes what is said of the fused values: whose tick they are, how valid, how old."""
+    for stream, segment in zip(streams, message.segments):
+        segment.valid = stream.valid.tolist()
+        segment.age_ns = stream.age_ns.tolist()
+    stamp = message.header.stamp
+    stamp.sec, stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
+    message.tick = tick
+
+
 class FusionPeer(Node):
     def __init__(self):
         super().__init__("rclpy_peer")
@@ -46,7 +79,7 @@ class FusionPeer(Node):
         self.last_tick = None
         self.published = self.held_back = self.overruns = 0
         self.latencies_ms, self.window_ms = [], []
-        self._make_message()
+        self.message, self.views = make_message(self.config, self.streams)
         qos = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
         self.output = self.create_publisher(FusedTensor, self.config.output_topic, qos)
         self.diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
@@ -54,28 +87,6 @@ class FusionPeer(Node):
             self._subscribe(stream)
         diagnostics_period_s = self.declare_parameter("diagnostics_period_s", 1.0).value
         self.create_timer(diagnostics_period_s, self.publish_diagnostics)
-
-    def _make_message(self):
-        """The output message, once: its data is one array.array that NumPy views write into."""
-        offset, self.views = 0, []
-        self.message = FusedTensor()
-        self.message.header.frame_id = self.config.base_frame
-        for stream in self.streams:
-            shape = (stream.spec.steps, *stream.shape)
-            dtype = OUTPUT_TYPES[stream.spec.dtype]
-            code, bits = DLPACK[stream.spec.dtype]
-            segment = TensorSegment(name=stream.spec.name, dtype_code=code, dtype_bits=bits)
-            segment.dtype_lanes, segment.shape, segment.byte_offset = 1, shape, offset
-            self.message.segments.append(segment)
-            self.views.append((offset, shape, dtype))
-            size = int(np.prod(shape)) * dtype.itemsize
-            offset += size + -size % SEGMENT_ALIGN
-        self.message.data = array.array("B", bytes(offset))
-        data = np.frombuffer(self.message.data, dtype=np.uint8)
-        self.views = [
-            data[at : at + int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
-            for at, shape, dtype in self.views
-        ]
 
     def _subscribe(self, stream):
         spec = stream.spec
@@ -108,12 +119,7 @@ class FusionPeer(Node):
         if any(s.spec.required and not s.valid[-1] for s in self.streams):
             self.held_back += 1
             return
-        for stream, segment in zip(self.streams, self.message.segments):
-            segment.valid = stream.valid.tolist()
-            segment.age_ns = stream.age_ns.tolist()
-        stamp = self.message.header.stamp
-        stamp.sec, stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
-        self.message.tick = tick
+        complete(self.message, self.streams, tick, stamp_ns)
         self.output.publish(self.message)
         self.published += 1
         self.window_ms.append((time.time_ns() - stamp_ns) / 1e6)
@@ -128,6 +134,7 @@ class FusionPeer(Node):
             "published": self.published,
             "held_back": self.held_back,
             "overruns": self.overruns,
+            "realtime_priority": 0,  # an rclpy thread has an ordinary one
             "tick": self.last_tick,
             **percentiles("latency", window),
             **percentiles("total_latency", self.latencies_ms),

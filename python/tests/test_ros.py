@@ -3,7 +3,10 @@
 Needs a sourced ROS 2 with robocache_ros built, which `make test` sees to.
 """
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,3 +105,28 @@ def test_a_subscriber_gets_tensors_and_counts_what_is_none(node):
     assert len(tensors) >= 3 and subscriber.malformed
     assert subscriber.received == len(tensors) + subscriber.malformed
     assert_same(tensors[0], robocache.from_msg(good))
+
+
+BUFFERS = """
+import resource, sys
+sys.path.insert(0, {package!r})
+from robocache.ros import keep_large_buffers
+assert {keep} is False or keep_large_buffers()
+def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10): bytes(bytearray(2_000_000))
+before = faults()
+for _ in range(100): bytes(bytearray(2_000_000))
+print(faults() - before)
+"""
+
+
+def test_large_buffers_are_kept():
+    package = str(Path(robocache.__file__).parents[1])
+
+    def faults(keep):
+        code = BUFFERS.format(package=package, keep=keep)
+        return int(
+            subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+        )
+
+    assert faults(keep=True) < 100 < faults(keep=False)

@@ -35,15 +35,6 @@ def sensor_sim():
     return str(max(built, key=lambda path: path.stat().st_mtime))
 
 
-@pytest.fixture(scope="module")
-def messages():
-    """The bytes of one message of every stream, by name, with their type."""
-    command = ["cargo", "run", "--quiet", "--no-default-features", "--example", "sim_messages"]
-    run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    lines = [json.loads(line) for line in run.stdout.splitlines()]
-    return {line["stream"]: (line["type"], bytes.fromhex(line["cdr"])) for line in lines}
-
-
 STREAMS = "clock joints wrench imu pose twist odom camera_front camera_wrist lidar".split()
 
 

@@ -54,8 +54,8 @@ pub struct StepJob {
     pub step: usize,
     /// The rows to read, as slots, and the weight.
     pub value: Value<Slot>,
-    /// Whether the output already holds this value, from the last tick: a backend whose output
-    /// memory keeps its content may pass over the step.
+    /// Whether the output already holds this value, from an earlier tick into the same memory: the
+    /// backend may pass over the step.
     pub unchanged: bool,
 }
 
@@ -113,6 +113,6 @@ pub trait Backend: Send + Sync {
     ) -> Result<EncodeReport, BackendError>;
 
     /// Writes every step's value into `out`, at the offsets of the layout. Steps without a row are
-    /// zeroed. `out` is as the call for the tick before left it.
+    /// zeroed. Where a job says `unchanged`, `out` holds that step as an earlier call left it.
     fn fuse(&self, jobs: &[StepJob], out: &mut [u8]) -> Result<(), BackendError>;
 }

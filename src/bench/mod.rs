@@ -101,6 +101,7 @@ impl Case {
         }
     }
 
+    #[cfg(feature = "cuda")]
     fn bytes(self, bytes: u64) -> Self {
         Case { bytes: Some(bytes), ..self }
     }

@@ -3,10 +3,14 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use robocache::node::{self, Invocation, RosArgs};
+use robocache::node::{self, Invocation, NodeError, RosArgs};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_appender::non_blocking::NonBlockingBuilder;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+
+/// Log lines that wait for stderr.
+const LOG_LINES: usize = 4096;
 
 fn main() -> ExitCode {
     // Arguments that are not UTF-8 would panic inside r2r.
@@ -18,7 +22,10 @@ fn main() -> ExitCode {
     match invocation {
         Ok(Invocation::Help) => print!("{}", node::HELP),
         Ok(Invocation::Version) => println!("fusion_node {}", env!("CARGO_PKG_VERSION")),
-        Ok(Invocation::Run(args)) => return run(&args),
+        Ok(Invocation::Run(args)) => {
+            node::ensure_profile();
+            return run(&args);
+        }
         Err(message) => {
             eprintln!("fusion_node: {message}");
             return ExitCode::from(2);
@@ -28,31 +35,52 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &RosArgs) -> ExitCode {
+    // A thread of its own writes the logs, so that none with a deadline waits for whoever reads
+    // them; beyond what it holds, lines are dropped and counted.
+    let (writer, flush) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(LOG_LINES)
+        .thread_name("log")
+        .finish(std::io::stderr());
+    let lost = writer.error_counter();
     let stderr = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false);
     let (rosout, records) = node::rosout_layer();
     tracing_subscriber::registry().with(node::log_filter(args)).with(stderr).with(rosout).init();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
-        runtime.block_on(async {
-            let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| e.to_string())?;
-            let mut terminate = signal(SignalKind::terminate()).map_err(|e| e.to_string())?;
-            let shutdown = async {
-                tokio::select! {
-                    _ = interrupt.recv() => "SIGINT",
-                    _ = terminate.recv() => "SIGTERM",
-                }
-            };
-            node::run(args, records, shutdown).await.map_err(|error| error.to_string())
-        })
-    });
+    let outcome = run_until_signal(args, records);
+    if lost.dropped_lines() > 0 {
+        // Not written directly: whoever does not read would hold up the end, too.
+        tracing::warn!("{} lines of the log were lost on stderr", lost.dropped_lines());
+    }
+    drop(flush);
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("fusion_node: {message}");
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        // It has been logged.
+        Ok(Err(_)) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("fusion_node: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The outcome of the node; on the outside, that of what is needed to run it.
+fn run_until_signal(
+    args: &RosArgs,
+    records: node::Records,
+) -> std::io::Result<Result<(), NodeError>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let shutdown = async {
+            tokio::select! {
+                _ = interrupt.recv() => "SIGINT",
+                _ = terminate.recv() => "SIGTERM",
+            }
+        };
+        Ok(node::run(args, records, shutdown).await)
+    })
 }

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -32,10 +32,16 @@ struct Cli {
     options: SimOptions,
 }
 
+/// Between two looks at the subscribers.
+const NAP: Duration = Duration::from_millis(20);
+/// From the publisher's knowing a subscriber to the subscriber's knowing the publisher.
+const OTHER_SIDE: Duration = Duration::from_millis(300);
+
 type Publishers = Vec<(Stream, PublisherUntyped)>;
 
 fn main() -> ExitCode {
     let options = Cli::parse_from(without_ros_arguments(std::env::args_os())).options;
+    robocache::node::ensure_profile();
     match run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -46,13 +52,16 @@ fn main() -> ExitCode {
 }
 
 fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
-    let signals = Signals::new()?;
+    let mut signals = Signals::new()?;
     let robot = Robot::new(options)?;
     let context = Context::create()?;
     // Dropped at the end of this function, whatever happened: otherwise the middleware's shared
     // memory outlives the process. Nothing here needs spinning.
     let mut node = Node::create(context, "sensor_sim", "")?;
     let publishers = create_publishers(&mut node, robot.options())?;
+    if !signals.wait_for_subscribers(&publishers, robot.options().wait_subscribers)? {
+        return Ok(());
+    }
     let report = publish_until_stopped(&robot, &publishers, signals)?;
     say(&serde_json::to_string(&report)?);
     Ok(())
@@ -169,6 +178,28 @@ impl Signals {
         Ok(Signals { runtime, interrupt, terminate })
     }
 
+    /// Returns true when every topic has so many subscribers, false at a signal before that.
+    fn wait_for_subscribers(
+        &mut self,
+        publishers: &Publishers,
+        wanted: usize,
+    ) -> r2r::Result<bool> {
+        if wanted == 0 {
+            return Ok(true);
+        }
+        self.runtime.block_on(async {
+            while fewest_subscribers(publishers)? < wanted {
+                tokio::select! {
+                    _ = self.interrupt.recv() => return Ok(false),
+                    _ = self.terminate.recv() => return Ok(false),
+                    _ = tokio::time::sleep(NAP) => {}
+                }
+            }
+            tokio::time::sleep(OTHER_SIDE).await;
+            Ok(true)
+        })
+    }
+
     /// Returns at a signal (one that came before the call counts) or when nobody holds the other
     /// end of `all_ended` any more.
     fn wait_or(mut self, mut all_ended: mpsc::Receiver<()>) {
@@ -180,6 +211,11 @@ impl Signals {
             }
         });
     }
+}
+
+fn fewest_subscribers(publishers: &Publishers) -> r2r::Result<usize> {
+    let counts = publishers.iter().map(|(_, p)| p.get_inter_process_subscription_count());
+    counts.reduce(|a, b| Ok(a?.min(b?))).unwrap_or(Ok(usize::MAX))
 }
 
 fn publish(publishers: &Publishers, event: &Event, message: &[u8]) -> r2r::Result<()> {

@@ -9,7 +9,7 @@ pub mod messages;
 mod reader;
 mod writer;
 
-pub use reader::{F64Sequence, Reader, Truncated};
+pub use reader::{CdrError, F64Sequence, Reader};
 pub use writer::Writer;
 
 /// Length of the encapsulation header in front of every serialized message \[bytes\].
@@ -51,6 +51,13 @@ mod tests {
         let mut reader = Reader::new(&bytes).unwrap();
         assert_eq!((reader.i32(), reader.u32()), (Ok(1), Ok(2)));
         assert_eq!(reader.string_bytes(), Ok(&b"a"[..]));
+    }
+
+    #[test]
+    fn other_encodings_are_refused() {
+        for (found, bytes) in [(0x0007u16, [0u8, 7, 0, 0]), (0x0100, [1, 0, 0, 0])] {
+            assert_eq!(Reader::new(&bytes).err(), Some(CdrError::Encapsulation { found }));
+        }
     }
 
     #[test]

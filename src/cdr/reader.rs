@@ -2,16 +2,25 @@
 
 use super::ENCAPSULATION_LEN;
 
-/// The message ends before what it declares.
+/// The bytes are not a serialized message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected {wanted} more bytes at byte {at}, found {left}")]
-pub struct Truncated {
-    /// Position in the message, the encapsulation header included.
-    pub at: usize,
-    /// Bytes that were asked for.
-    pub wanted: usize,
-    /// Bytes that are left.
-    pub left: usize,
+pub enum CdrError {
+    /// The message ends before what it declares.
+    #[error("expected {wanted} more bytes at byte {at}, found {left}")]
+    Truncated {
+        /// Position in the message, the encapsulation header included.
+        at: usize,
+        /// Bytes that were asked for.
+        wanted: usize,
+        /// Bytes that are left.
+        left: usize,
+    },
+    /// Another encoding, whose alignment differs: its numbers would be read from wrong places.
+    #[error("expected a PLAIN_CDR message (0x0000 or 0x0001), found encapsulation {found:#06x}")]
+    Encapsulation {
+        /// The first two bytes, as a big-endian number.
+        found: u16,
+    },
 }
 
 /// A cursor over a serialized message.
@@ -26,7 +35,7 @@ pub struct Reader<'a> {
 macro_rules! primitive {
     ($(#[$doc:meta])* $name:ident: $type:ty) => {
         $(#[$doc])*
-        pub fn $name(&mut self) -> Result<$type, Truncated> {
+        pub fn $name(&mut self) -> Result<$type, CdrError> {
             const SIZE: usize = size_of::<$type>();
             self.align(SIZE);
             let mut bytes = [0u8; SIZE];
@@ -39,11 +48,17 @@ macro_rules! primitive {
 impl<'a> Reader<'a> {
     /// Starts after the encapsulation header, whose second byte tells the byte order
     /// (0 big-endian, 1 little-endian).
-    pub fn new(message: &'a [u8]) -> Result<Self, Truncated> {
-        if message.len() < ENCAPSULATION_LEN {
-            return Err(Truncated { at: 0, wanted: ENCAPSULATION_LEN, left: message.len() });
+    pub fn new(message: &'a [u8]) -> Result<Self, CdrError> {
+        let Some(&[high, low, _, _]) = message.first_chunk::<ENCAPSULATION_LEN>() else {
+            let (wanted, left) = (ENCAPSULATION_LEN, message.len());
+            return Err(CdrError::Truncated { at: 0, wanted, left });
+        };
+        match u16::from_be_bytes([high, low]) {
+            order @ (0 | 1) => {
+                Ok(Reader { message, position: ENCAPSULATION_LEN, big_endian: order == 0 })
+            }
+            found => Err(CdrError::Encapsulation { found }),
         }
-        Ok(Reader { message, position: ENCAPSULATION_LEN, big_endian: message[1] & 1 == 0 })
     }
 
     /// Whether the numbers of this message stand most significant byte first.
@@ -58,10 +73,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn take(&mut self, len: usize) -> Result<&'a [u8], Truncated> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], CdrError> {
         let left = self.message.len().saturating_sub(self.position);
         if len > left {
-            return Err(Truncated { at: self.position, wanted: len, left });
+            return Err(CdrError::Truncated { at: self.position, wanted: len, left });
         }
         let bytes = &self.message[self.position..self.position + len];
         self.position += len;
@@ -98,20 +113,20 @@ impl<'a> Reader<'a> {
     );
 
     /// A string without its terminating zero. Bytes, because nothing on the wire promises UTF-8.
-    pub fn string_bytes(&mut self) -> Result<&'a [u8], Truncated> {
+    pub fn string_bytes(&mut self) -> Result<&'a [u8], CdrError> {
         let len = self.u32()? as usize;
         let bytes = self.take(len)?;
         Ok(bytes.strip_suffix(&[0]).unwrap_or(bytes))
     }
 
     /// A sequence of `uint8`.
-    pub fn bytes(&mut self) -> Result<&'a [u8], Truncated> {
+    pub fn bytes(&mut self) -> Result<&'a [u8], CdrError> {
         let len = self.u32()? as usize;
         self.take(len)
     }
 
     /// A sequence of `float64`, as the cursor over its elements.
-    pub fn f64_sequence(&mut self) -> Result<F64Sequence<'a>, Truncated> {
+    pub fn f64_sequence(&mut self) -> Result<F64Sequence<'a>, CdrError> {
         let len = self.u32()? as usize;
         if len > 0 {
             self.align(8);
@@ -121,7 +136,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes over `len` bytes that are aligned to `align`.
-    pub fn skip(&mut self, align: usize, len: usize) -> Result<(), Truncated> {
+    pub fn skip(&mut self, align: usize, len: usize) -> Result<(), CdrError> {
         self.align(align);
         self.take(len).map(|_| ())
     }

@@ -6,6 +6,9 @@
 //! of one step are all reported together; a later step starts only after the earlier ones found
 //! none.
 
+// A problem is made to be read by a person before the program ends: its size costs nothing.
+#![allow(clippy::result_large_err)]
+
 mod check;
 mod cloud;
 mod document;
@@ -22,6 +25,8 @@ mod tests;
 use std::path::Path;
 
 pub use error::{ConfigError, Problem};
+#[cfg(feature = "ros")]
+pub(crate) use raw::nearest;
 pub use spec::*;
 
 use check::{Check, Range};
@@ -43,11 +48,20 @@ const MAX_TENSOR_BYTES: usize = 1 << 30;
 /// [`ConfigError::Read`] when there is no such file; otherwise every problem of its content, each
 /// with file, line, key, what was expected and what was found.
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    load_at_rate(path, None)
+}
+
+/// As [`load`], with another rate of the ticks \[Hz\] in the place of the file's, as if it stood
+/// there: what depends on the rate is checked against it.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_at_rate(path: &Path, rate_hz: Option<f64>) -> Result<Config, ConfigError> {
     let file_name = path.display().to_string();
     let bytes = std::fs::read(path)
         .map_err(|source| ConfigError::Read { file: file_name.clone(), source })?;
     match std::str::from_utf8(&bytes) {
-        Ok(text) => parse(text, &file_name),
+        Ok(text) => parse_at_rate(text, &file_name, rate_hz),
         Err(error) => {
             let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&b| b == b'\n').count();
             let found = format!("the byte {:#04x}", bytes[error.valid_up_to()]);
@@ -61,8 +75,13 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// # Errors
 /// [`ConfigError::Invalid`], as for [`load`].
 pub fn parse(text: &str, file_name: &str) -> Result<Config, ConfigError> {
+    parse_at_rate(text, file_name, None)
+}
+
+fn parse_at_rate(text: &str, file_name: &str, rate_hz: Option<f64>) -> Result<Config, ConfigError> {
     let doc = Document::read(text, file_name).map_err(ConfigError::Invalid)?;
-    let raw = raw::read(text, &doc).map_err(|problem| ConfigError::Invalid(vec![problem]))?;
+    let mut raw = raw::read(text, &doc).map_err(|problem| ConfigError::Invalid(vec![problem]))?;
+    raw.rate_hz = rate_hz.or(raw.rate_hz);
     let mut check = Check::new(&doc);
     let config = config(&mut check, raw);
     check.finish(config).map_err(ConfigError::Invalid)

@@ -209,7 +209,7 @@ pub(super) fn one_of(names: &[&str]) -> String {
 }
 
 /// The name that `name` is most likely a misspelling of.
-pub(super) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let (distance, near) = names.iter().map(|known| (edits(name, known), *known)).min()?;
     let allowed = match name.len().min(near.len()) {
         0..=4 => 1,

@@ -221,8 +221,7 @@ impl VectorMessage {
 
 /// A field of a vector message, by its name in the message. `Position` means the joint positions
 /// of a `JointState` and the point of a pose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names are the messages' own
 pub enum VectorField {
     Position,
@@ -235,6 +234,24 @@ pub enum VectorField {
     Torque,
     Linear,
     Angular,
+}
+
+impl VectorField {
+    /// The name in the message and in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            VectorField::Position => "position",
+            VectorField::Velocity => "velocity",
+            VectorField::Effort => "effort",
+            VectorField::Orientation => "orientation",
+            VectorField::AngularVelocity => "angular_velocity",
+            VectorField::LinearAcceleration => "linear_acceleration",
+            VectorField::Force => "force",
+            VectorField::Torque => "torque",
+            VectorField::Linear => "linear",
+            VectorField::Angular => "angular",
+        }
+    }
 }
 
 /// How one element of a vector row is interpolated.

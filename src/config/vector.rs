@@ -39,7 +39,7 @@ pub(super) fn vector(
 pub(super) fn has_orientation(message: VectorMessage, fields: Option<&[String]>) -> bool {
     let orientation = VectorField::Orientation;
     message.fields().contains(&orientation)
-        && fields.is_none_or(|names| names.iter().any(|name| name == field_name(orientation)))
+        && fields.is_none_or(|names| names.iter().any(|name| name == orientation.name()))
 }
 
 fn chosen_fields(
@@ -49,7 +49,7 @@ fn chosen_fields(
     names: &[String],
 ) -> Option<Vec<VectorField>> {
     check.names(key, names, "field")?;
-    let known: Vec<_> = message.fields().iter().map(|field| field_name(*field)).collect();
+    let known: Vec<_> = message.fields().iter().map(|field| field.name()).collect();
     let mut fields = Vec::with_capacity(names.len());
     for (i, name) in names.iter().enumerate() {
         match known.iter().position(|known| known == name) {
@@ -126,20 +126,4 @@ fn lanes(
         }
     }
     lanes
-}
-
-/// The name of a field in its message.
-fn field_name(field: VectorField) -> &'static str {
-    match field {
-        VectorField::Position => "position",
-        VectorField::Velocity => "velocity",
-        VectorField::Effort => "effort",
-        VectorField::Orientation => "orientation",
-        VectorField::AngularVelocity => "angular_velocity",
-        VectorField::LinearAcceleration => "linear_acceleration",
-        VectorField::Force => "force",
-        VectorField::Torque => "torque",
-        VectorField::Linear => "linear",
-        VectorField::Angular => "angular",
-    }
 }

@@ -3,19 +3,13 @@
 //! Fields are found by name, whatever their order, offset, type and byte order. Only the fields
 //! that the configuration uses are looked at: a driver's extra fields may be of any kind.
 
-use super::{DecodeError, Header, header};
-use crate::cdr::{Reader, Truncated};
+use super::{DecodeError, Header, NAME_LOGGED, NAMES_LOGGED, header};
+use crate::cdr::{CdrError, Reader};
 use crate::config::{CloudSpec, Reduction};
 use crate::stats::DropReason;
 
 /// The fields that every cloud must have, in the order of [`CloudView::fields`].
 const COORDINATES: [&str; 3] = ["x", "y", "z"];
-
-/// Names listed in the log when a field is missing; a message may declare any number.
-const NAMES_LOGGED: usize = 32;
-
-/// Bytes of each of them.
-const NAME_LOGGED: usize = 64;
 
 /// Type of a point field: the constants of `sensor_msgs/msg/PointField`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,7 +253,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-fn read_field<'a>(reader: &mut Reader<'a>) -> Result<PointField<'a>, Truncated> {
+fn read_field<'a>(reader: &mut Reader<'a>) -> Result<PointField<'a>, CdrError> {
     Ok(PointField {
         name: reader.string_bytes()?,
         offset: reader.u32()?,

@@ -15,6 +15,10 @@ pub enum Encoding {
     Mono8,
 }
 
+/// The longest side of an image \[px\], longer than any camera's. What resizing costs grows with
+/// it, whatever the image's area: a line of a million pixels would occupy the encoder for a minute.
+pub const MAX_SIDE: usize = 16_384;
+
 /// An image whose declared size has been checked against its data:
 /// `data.len() >= (height - 1) * step + width * bytes_per_pixel`, and neither side is 0.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +79,7 @@ impl Encoding {
 /// not looked at; the padding of the last line may be missing, and bytes after it are ignored.
 ///
 /// # Errors
-/// [`DropReason::Unsupported`] for another encoding, [`DropReason::BadStamp`],
+/// [`DropReason::Unsupported`] for another encoding and for a side of more than [`MAX_SIDE`] pixels,
 /// and [`DropReason::Malformed`] for a message that ends early, an image without pixels, a `step`
 /// shorter than a line, and less data than `height`, `step` and `width` declare.
 pub fn decode<'a>(message: &'a [u8]) -> Result<(Header<'a>, ImageView<'a>), DecodeError> {
@@ -105,6 +109,11 @@ pub fn decode<'a>(message: &'a [u8]) -> Result<(Header<'a>, ImageView<'a>), Deco
              step {step}, found {}",
             data.len()
         ));
+    }
+    if width.max(height) > MAX_SIDE {
+        let detail =
+            format!("image: expected sides of at most {MAX_SIDE} px, found {width}x{height}");
+        return Err(DecodeError::new(DropReason::Unsupported, detail));
     }
     Ok((header, ImageView { encoding, width, height, step, data }))
 }

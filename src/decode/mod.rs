@@ -8,17 +8,44 @@ pub mod cloud;
 pub mod image;
 pub mod vector;
 
-use crate::cdr::{Reader, Truncated};
+use crate::cdr::{CdrError, Reader};
 use crate::stats::DropReason;
 use crate::time::Stamp;
+
+/// Names of a message that an error lists: a message may declare thousands.
+const NAMES_LOGGED: usize = 32;
+/// Bytes of such a name that an error shows.
+const NAME_LOGGED: usize = 64;
 
 /// The `std_msgs/Header` of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// `None` where the stamp is zero ("not set").
-    pub stamp: Option<Stamp>,
+    /// When the sensor measured, or why that is not known. Not an error of the message: under
+    /// `timeline: receive` nobody asks.
+    pub stamp: Result<Stamp, StampError>,
     /// Frame of the data.
     pub frame_id: &'a str,
+}
+
+/// Why a header's stamp is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StampError {
+    /// "Not set".
+    #[error("header.stamp: expected the time of measurement, found zero")]
+    Zero,
+    /// The nanosecond part is a second or more.
+    #[error("header.stamp.nanosec: expected under 1000000000, found {0}")]
+    Nanosec(u32),
+}
+
+impl From<StampError> for DecodeError {
+    fn from(error: StampError) -> Self {
+        let reason = match error {
+            StampError::Zero => DropReason::ZeroStamp,
+            StampError::Nanosec(_) => DropReason::BadStamp,
+        };
+        DecodeError::new(reason, error.to_string())
+    }
 }
 
 /// Why a message could not become a row. The message is dropped and counted under
@@ -39,8 +66,8 @@ impl DecodeError {
     }
 }
 
-impl From<Truncated> for DecodeError {
-    fn from(error: Truncated) -> Self {
+impl From<CdrError> for DecodeError {
+    fn from(error: CdrError) -> Self {
         DecodeError::new(DropReason::Malformed, error.to_string())
     }
 }
@@ -48,17 +75,17 @@ impl From<Truncated> for DecodeError {
 /// Reads the `std_msgs/Header` in front of a message.
 ///
 /// # Errors
-/// `BadStamp` for a nanosecond part of a second or more, `Malformed` for a `frame_id` that is not
-/// UTF-8 or a message that ends before it.
+/// `Malformed` for a `frame_id` that is not UTF-8 or a message that ends before it.
 pub fn header<'a>(reader: &mut Reader<'a>) -> Result<Header<'a>, DecodeError> {
     let (sec, nanosec) = (reader.i32()?, reader.u32()?);
-    let stamp = Stamp::from_sec_nanosec(sec, nanosec).ok_or_else(|| {
-        let detail = format!("header.stamp.nanosec: expected under 1000000000, found {nanosec}");
-        DecodeError::new(DropReason::BadStamp, detail)
-    })?;
+    let stamp = match Stamp::from_sec_nanosec(sec, nanosec) {
+        Some(Stamp::ZERO) => Err(StampError::Zero),
+        Some(stamp) => Ok(stamp),
+        None => Err(StampError::Nanosec(nanosec)),
+    };
     let frame_id = std::str::from_utf8(reader.string_bytes()?).map_err(|error| {
         let detail = format!("header.frame_id: expected UTF-8, found {error}");
         DecodeError::new(DropReason::Malformed, detail)
     })?;
-    Ok(Header { stamp: (stamp != Stamp::ZERO).then_some(stamp), frame_id })
+    Ok(Header { stamp, frame_id })
 }

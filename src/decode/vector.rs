@@ -3,7 +3,7 @@
 //! Joints are found by name, whatever their order in the message. A value that is NaN or infinite
 //! in a field that the row takes drops the whole message: half a robot state is not a state.
 
-use super::{DecodeError, Header, header};
+use super::{DecodeError, Header, NAME_LOGGED, NAMES_LOGGED, header};
 use crate::cdr::{F64Sequence, Reader};
 use crate::config::{VectorField, VectorMessage, VectorSpec};
 use crate::dtype::DType;
@@ -60,10 +60,11 @@ impl VectorDecoder {
         let effort = reader.f64_sequence()?;
         let count = self.spec.joints.len();
         for (field, out) in self.spec.fields.iter().zip(row.chunks_exact_mut(count)) {
-            let (name, values) = match field {
-                VectorField::Velocity => ("velocity", velocity),
-                VectorField::Effort => ("effort", effort),
-                _ => ("position", position),
+            let name = field.name();
+            let values = match field {
+                VectorField::Velocity => velocity,
+                VectorField::Effort => effort,
+                _ => position,
             };
             check_joint_values(name, values, named)?;
             for (joint, (out, at)) in out.iter_mut().zip(&self.joints.place).enumerate() {
@@ -88,7 +89,7 @@ impl VectorDecoder {
             }
             let (out, rest) = row.split_at_mut(values.len());
             for (out, value) in out.iter_mut().zip(values) {
-                *out = narrow(*value, self.limit, || format!("{field:?}").to_lowercase())?;
+                *out = narrow(*value, self.limit, || field.name().to_owned())?;
             }
             row = rest;
         }
@@ -123,7 +124,7 @@ fn read_fixed(
                 reader.skip(8, 8 * 8)?;
                 if unknown && wanted.contains(field) {
                     let detail =
-                        format!("{field:?}: its covariance says that there is no estimate");
+                        format!("{}: its covariance says that there is no estimate", field.name());
                     return Err(DecodeError::new(DropReason::MissingField, detail));
                 }
             }
@@ -228,8 +229,13 @@ impl JointOrder {
     fn find(&self, joint: &str) -> Result<usize, DecodeError> {
         let mut places = (0..self.names.len()).filter(|i| self.names[*i] == joint.as_bytes());
         let Some(first) = places.next() else {
-            let found: Vec<_> = self.names.iter().map(|n| String::from_utf8_lossy(n)).collect();
-            let detail = format!("name: expected joint {joint}, found {}", found.join(", "));
+            let names = self.names.iter().take(NAMES_LOGGED);
+            let found: Vec<_> = names
+                .map(|name| String::from_utf8_lossy(&name[..name.len().min(NAME_LOGGED)]))
+                .collect();
+            let more = if self.names.len() > NAMES_LOGGED { ", ..." } else { "" };
+            let found = found.join(", ");
+            let detail = format!("name: expected joint {joint}, found {found}{more}");
             return Err(DecodeError::new(DropReason::MissingField, detail));
         };
         if places.next().is_some() {

@@ -16,7 +16,11 @@ Parameters (-p NAME:=VALUE, or --params-file FILE.yaml); read at start, read-onl
   device                int     0            number of the GPU for the cuda backend
   use_sim_time          bool    false        tick by /clock instead of the system's clock
   rate_hz               double  0.0 [Hz]     rate of the ticks; 0: as the configuration says
+  realtime_priority     int     20           of the tick thread (SCHED_FIFO, 1 to 99), where the
+                                             system permits it; 0: ordinary priority
   diagnostics_period_s  double  1.0 [s]      time between two messages on /diagnostics
+Parameters of other names are passed over with a warning; one that is nearly one of these ends the
+node.
 
 ROS arguments (after --ros-args) work as in every node:
   -r FROM:=TO           remap a topic, or the node with __node:=NAME and __ns:=/NAMESPACE

@@ -3,8 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::cdr::{Reader, Truncated};
-use crate::time::Stamp;
+use crate::cdr::{CdrError, Reader};
+use crate::time::{Stamp, TickGrid};
 
 /// The longest uninterrupted sleep: a step of the system clock is noticed within this time.
 const SLICE: Duration = Duration::from_millis(50);
@@ -14,8 +14,8 @@ const SLICE: Duration = Duration::from_millis(50);
 pub struct Reading {
     /// The instant.
     pub stamp: Stamp,
-    /// When it became that instant, on the monotonic clock: now for the system's clock, the
-    /// arrival of the message for a simulator's.
+    /// On the monotonic clock: now for the system's clock, the arrival of the message that made the
+    /// newest tick due for a simulator's.
     pub since: Instant,
     /// Raised each time a simulator's clock jumps back; always 0 for the system's clock, whose
     /// steps the reader sees by comparing with `since`.
@@ -37,6 +37,15 @@ impl NodeClock {
         match self {
             NodeClock::System => Some(system_now()),
             NodeClock::Sim(clock) => clock.lock().reading,
+        }
+    }
+
+    /// For how long a simulator's clock has stood still; `None` before it runs, and for the
+    /// system's clock.
+    pub fn stands(&self) -> Option<Duration> {
+        match self {
+            NodeClock::System => None,
+            NodeClock::Sim(clock) => clock.lock().moved.map(|moved| moved.elapsed()),
         }
     }
 
@@ -63,8 +72,9 @@ fn system_now() -> Reading {
 
 /// A clock that stands still between the messages of `/clock`. The spin thread sets it, the tick
 /// thread waits on it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SimClock {
+    grid: TickGrid,
     state: Mutex<SimState>,
     changed: Condvar,
 }
@@ -72,6 +82,8 @@ pub struct SimClock {
 #[derive(Debug, Default)]
 struct SimState {
     reading: Option<Reading>,
+    /// When the instant last changed.
+    moved: Option<Instant>,
 }
 
 /// What a message on `/clock` did.
@@ -86,6 +98,11 @@ pub enum Advance {
 }
 
 impl SimClock {
+    /// A clock that does not run yet, for ticks on `grid`.
+    pub fn new(grid: TickGrid) -> Self {
+        SimClock { grid, state: Mutex::default(), changed: Condvar::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, SimState> {
         // The state is one plain value: a panic elsewhere cannot have left it half written.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -102,13 +119,19 @@ impl SimClock {
 
     /// Sets the clock and wakes whoever waits.
     pub fn set(&self, stamp: Stamp) {
+        let now = Instant::now();
         let mut state = self.lock();
-        let epoch = match state.reading {
-            Some(now) if stamp < now.stamp => now.epoch + 1,
-            Some(now) => now.epoch,
-            None => 0,
+        let tick = |stamp| self.grid.tick_at(stamp);
+        let (epoch, since) = match state.reading {
+            Some(before) if stamp < before.stamp => (before.epoch + 1, now),
+            Some(before) if tick(stamp) == tick(before.stamp) => (before.epoch, before.since),
+            Some(before) => (before.epoch, now),
+            None => (0, now),
         };
-        state.reading = Some(Reading { stamp, since: Instant::now(), epoch });
+        if state.reading.is_none_or(|before| before.stamp != stamp) {
+            state.moved = Some(now);
+        }
+        state.reading = Some(Reading { stamp, since, epoch });
         drop(state);
         self.changed.notify_all();
     }
@@ -128,7 +151,7 @@ impl SimClock {
 
 /// The instant in a serialized `rosgraph_msgs/msg/Clock`; `None` where its nanosecond part is a
 /// second or more.
-pub fn decode_clock(message: &[u8]) -> Result<Option<Stamp>, Truncated> {
+pub fn decode_clock(message: &[u8]) -> Result<Option<Stamp>, CdrError> {
     let mut reader = Reader::new(message)?;
     let (sec, nanosec) = (reader.i32()?, reader.u32()?);
     Ok(Stamp::from_sec_nanosec(sec, nanosec))
@@ -140,9 +163,45 @@ mod tests {
     use crate::cdr::Writer;
     use std::sync::Arc;
 
+    fn sim_clock() -> SimClock {
+        SimClock::new(TickGrid::new(10).unwrap())
+    }
+
+    #[test]
+    fn a_tick_is_due_since_the_first_message_at_or_after_it() {
+        let clock = NodeClock::Sim(sim_clock());
+        let NodeClock::Sim(sim) = &clock else { unreachable!() };
+        let since = |nanos| {
+            std::thread::sleep(Duration::from_millis(2));
+            sim.set(Stamp::from_nanos(nanos));
+            clock.now().unwrap().since
+        };
+        let first = since(12);
+        assert_eq!((since(15), since(19)), (first, first));
+        let second = since(20);
+        assert!(second > first);
+        assert_eq!(since(20), second);
+        assert!(since(11) > second, "a jump back starts anew");
+    }
+
+    #[test]
+    fn a_clock_whose_messages_repeat_an_instant_stands() {
+        let clock = NodeClock::Sim(sim_clock());
+        let NodeClock::Sim(sim) = &clock else { unreachable!() };
+        assert_eq!(clock.stands(), None);
+        let pause = Duration::from_millis(20);
+        sim.set(Stamp::from_nanos(5));
+        std::thread::sleep(pause);
+        sim.set(Stamp::from_nanos(5));
+        assert!(clock.stands().unwrap() >= pause);
+        sim.set(Stamp::from_nanos(6));
+        assert!(clock.stands().unwrap() < pause);
+        assert_eq!(NodeClock::System.stands(), None);
+    }
+
     #[test]
     fn a_simulators_clock_starts_advances_and_jumps() {
-        let clock = SimClock::default();
+        let clock = sim_clock();
         let at = Stamp::from_nanos;
         assert_eq!(clock.compare(at(5)), Advance::Started);
         clock.set(at(5));
@@ -157,7 +216,7 @@ mod tests {
     #[test]
     fn a_waiter_wakes_when_the_clock_reaches_its_instant_or_jumps_back() {
         for (set, waited_for) in [(20, 20), (3, 20)] {
-            let clock = Arc::new(NodeClock::Sim(SimClock::default()));
+            let clock = Arc::new(NodeClock::Sim(sim_clock()));
             let NodeClock::Sim(sim) = clock.as_ref() else { unreachable!() };
             sim.set(Stamp::from_nanos(10));
             let waiter = Arc::clone(&clock);

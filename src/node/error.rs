@@ -17,13 +17,13 @@ pub enum NodeError {
     /// The ROS arguments cannot be read.
     #[error("ROS arguments: {0}")]
     RosArguments(String),
-    /// A parameter that this node does not have.
-    #[error("parameter {name}: expected one of {known}, found an unknown name")]
+    /// A parameter that this node does not have, but nearly.
+    #[error("parameter {name}: no such name, did you mean {near}?")]
     UnknownParameter {
         /// The name.
         name: String,
-        /// Those there are.
-        known: String,
+        /// The one that it was meant to be.
+        near: &'static str,
     },
     /// A parameter of the wrong type or with an unusable value.
     #[error("parameter {name}: expected {expected}, found {found}")]

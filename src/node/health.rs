@@ -2,18 +2,29 @@
 
 use std::time::Duration;
 
+use super::profile;
 use crate::config::{Source, StreamSpec};
 use crate::stats::DropReason;
 
 /// A stream from which nothing comes for this long is silent.
 const SILENCE: Duration = Duration::from_secs(3);
+/// So long after the start, because the middleware takes seconds to find publishers.
+const FIRST_MESSAGE: Duration = Duration::from_secs(5);
+/// A simulator's clock that stands still for this long is paused or dead.
+pub const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// Ticks that may be due and not dealt with at a look: the one being served, and its successor.
+const UNSERVED_TICKS: i64 = 3;
 /// Share of published messages that may be missing before it is said.
 const MISSING: f64 = 0.3;
 
 /// The remedy for large messages that do not arrive.
-const FASTDDS_ADVICE: &str = "Fast DDS drops large messages while the publisher's shared-memory \
-    segment is smaller than two of them: start the publisher with \
-    FASTRTPS_DEFAULT_PROFILES_FILE=config/fastdds.xml (a segment of 16 MB)";
+fn fastdds_advice() -> String {
+    format!(
+        "Fast DDS drops large messages while the publisher's shared-memory segment is smaller than \
+         two of them: start the publisher with FASTRTPS_DEFAULT_PROFILES_FILE={} (a segment of 16 MB)",
+        profile::hint()
+    )
+}
 
 /// Levels of `diagnostic_msgs/msg/DiagnosticStatus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,10 +64,92 @@ pub struct StreamWindow {
     pub dropped: Vec<(DropReason, u64)>,
     /// Times the middleware's queue was full in this window.
     pub queue_full: u64,
+    /// Messages that were to be expected by their stamps' period and did not come in this window.
+    pub missing: u64,
     /// Share of steps that were valid; `None` without a step.
     pub valid_share: Option<f64>,
     /// Share of published messages that seem lost on the way.
     pub missing_share: Option<f64>,
+    /// The usual time between two messages, where enough have come.
+    pub usual: Option<Duration>,
+}
+
+/// What was seen of the ticks in the last window.
+#[derive(Clone, Debug, Default)]
+pub struct TickWindow {
+    /// Where the ticks stand on `/clock`: whether it has come, and for how long it has stood still.
+    pub sim_clock: Option<SimClockSeen>,
+    /// Tensors published per second.
+    pub rate_hz: f64,
+    /// Tensors published.
+    pub published: u64,
+    /// Ticks that a required stream held back.
+    pub held_back: u64,
+    /// The newest such stream.
+    pub held_back_by: String,
+    /// Ticks that were due and not served.
+    pub overruns: u64,
+    /// Times the clock was set.
+    pub clock_jumps: u64,
+    /// Tensors that the middleware refused.
+    pub publish_failed: u64,
+    /// Ticks that the clock has passed since the last one that was dealt with.
+    pub unserved: i64,
+    /// 99 % of the published ticks took at most this long \[ms\], as text.
+    pub p99_ms: String,
+}
+
+/// What was seen of `/clock`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimClockSeen {
+    /// No message yet.
+    Never,
+    /// It stands at the same instant for that long.
+    Stands(Duration),
+}
+
+impl SimClockSeen {
+    /// The words for a clock by which no tick is due any more; `None` while it runs.
+    pub fn trouble(self) -> Option<String> {
+        match self {
+            SimClockSeen::Never => Some("no message on /clock yet: no ticks".to_owned()),
+            SimClockSeen::Stands(time) if time > CLOCK_PATIENCE => Some(format!(
+                "/clock has stood still for {:.1} s (the simulation is paused, or whoever published \
+                 it is gone): no ticks",
+                time.as_secs_f64()
+            )),
+            SimClockSeen::Stands(_) => None,
+        }
+    }
+}
+
+/// Level and message of the ticks.
+pub fn assess_ticks(window: &TickWindow) -> (Level, String) {
+    if let Some(words) = window.sim_clock.and_then(SimClockSeen::trouble) {
+        return (Level::Stale, words);
+    }
+    let mut words = Vec::new();
+    let mut count = |n: u64, what: &str| {
+        if n > 0 {
+            words.push(format!("{n} {what}"));
+        }
+    };
+    count(window.held_back, &format!("held back by '{}'", window.held_back_by));
+    count(window.overruns, "overruns");
+    count(window.clock_jumps, "clock jumps");
+    count(window.publish_failed, "refused by the middleware");
+    let stuck = window.unserved >= UNSERVED_TICKS;
+    if stuck {
+        count(window.unserved as u64, "ticks due since the last one served");
+    }
+    let nothing = window.published == 0 && window.held_back + window.publish_failed > 0;
+    match (words.is_empty(), nothing || stuck) {
+        (true, _) => {
+            (Level::Ok, format!("{:.1} Hz, latency p99 {} ms", window.rate_hz, window.p99_ms))
+        }
+        (false, true) => (Level::Error, words.join("; ")),
+        (false, false) => (Level::Warn, words.join("; ")),
+    }
 }
 
 /// What is wrong with the way a stream arrives.
@@ -70,10 +163,12 @@ pub enum Trouble {
 
 /// Decides whether the arrival of a stream is in trouble.
 pub fn trouble(spec: &StreamSpec, window: &StreamWindow) -> Option<Trouble> {
-    let patience = match spec.expected_rate_hz {
-        Some(rate) if rate > 0.0 => SILENCE.max(Duration::from_secs_f64((3.0 / rate).min(3600.0))),
-        _ => SILENCE,
+    let usual = if window.ever { SILENCE } else { FIRST_MESSAGE };
+    let interval = match spec.expected_rate_hz {
+        Some(rate) if rate > 0.0 => Duration::from_secs_f64((1.0 / rate).min(1200.0)),
+        _ => window.usual.unwrap_or_default().min(Duration::from_secs(1200)),
     };
+    let patience = usual.max(3 * interval);
     if window.silence > patience {
         return Some(Trouble::Silent);
     }
@@ -103,6 +198,9 @@ pub fn assess(spec: &StreamSpec, window: &StreamWindow) -> (Level, String) {
     }
     words
         .extend(window.dropped.iter().map(|(reason, n)| format!("{n} dropped: {}", reason.name())));
+    if window.missing > 0 {
+        words.push(format!("{} missing by their stamps' period", window.missing));
+    }
     if window.queue_full > 0 {
         words.push(format!("the middleware's queue was full {} times", window.queue_full));
     }
@@ -149,7 +247,14 @@ pub fn explain(
          publisher offers best_effort; give the stream `qos: {reliability: best_effort}`"
             .to_owned()
     } else if !matches!(spec.source, Source::Vector(_)) {
-        FASTDDS_ADVICE.to_owned()
+        match trouble {
+            Trouble::Silent => format!(
+                "types and quality of service match: it publishes nothing, or its messages are too \
+                 large for its shared memory. {}",
+                fastdds_advice()
+            ),
+            Trouble::Lossy => fastdds_advice(),
+        }
     } else if trouble == Trouble::Silent {
         "types and quality of service match: it publishes nothing".to_owned()
     } else {
@@ -161,7 +266,9 @@ pub fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Fill, Lane, Qos, Strategy, VectorMessage, VectorSpec};
+    use crate::config::{
+        Color, Fill, Fit, ImageSpec, Lane, Qos, Strategy, VectorMessage, VectorSpec,
+    };
     use crate::dtype::DType;
 
     fn stream() -> StreamSpec {
@@ -213,8 +320,40 @@ mod tests {
         assert_eq!(assess(&stream(), &silent), (Level::Stale, "no message in 3.2 s".into()));
         let required = StreamSpec { required: true, ..stream() };
         assert_eq!(assess(&required, &silent).0, Level::Error);
+        let starting = StreamWindow { ever: false, ..silent.clone() };
+        assert_eq!(trouble(&stream(), &starting), None);
         let slow = StreamSpec { expected_rate_hz: Some(0.1), ..stream() };
         assert_eq!(trouble(&slow, &silent), None);
+    }
+
+    #[test]
+    fn a_slow_stream_is_silent_by_its_own_measure() {
+        let silent = StreamWindow { silence: Duration::from_secs(12), ..healthy() };
+        assert_eq!(trouble(&stream(), &silent), Some(Trouble::Silent));
+        let slow = StreamWindow { usual: Some(Duration::from_secs(10)), ..silent };
+        assert_eq!(trouble(&stream(), &slow), None);
+        let gone = StreamWindow { silence: Duration::from_secs(31), ..slow };
+        assert_eq!(trouble(&stream(), &gone), Some(Trouble::Silent));
+    }
+
+    #[test]
+    fn a_clock_that_stands_is_stale_and_ticks_that_nobody_serves_are_an_error() {
+        let fine = TickWindow { rate_hz: 99.96, p99_ms: "1.200".into(), ..Default::default() };
+        assert_eq!(assess_ticks(&fine), (Level::Ok, "100.0 Hz, latency p99 1.200 ms".into()));
+        let on = |seen| TickWindow { sim_clock: Some(seen), ..fine.clone() };
+        assert_eq!(assess_ticks(&on(SimClockSeen::Never)).0, Level::Stale);
+        let pause = |s| assess_ticks(&on(SimClockSeen::Stands(Duration::from_secs(s))));
+        assert_eq!(pause(2).0, Level::Ok);
+        let (level, words) = pause(4);
+        assert_eq!(level, Level::Stale);
+        assert!(words.starts_with("/clock has stood still for 4.0 s"), "{words}");
+        let stuck = assess_ticks(&TickWindow { unserved: 200, ..fine.clone() });
+        assert_eq!(stuck, (Level::Error, "200 ticks due since the last one served".into()));
+        assert_eq!(assess_ticks(&TickWindow { unserved: 2, ..fine.clone() }).0, Level::Ok);
+        let held_back = TickWindow { held_back: 4, held_back_by: "arm".into(), ..fine };
+        assert_eq!(assess_ticks(&held_back), (Level::Error, "4 held back by 'arm'".into()));
+        let now_and_then = TickWindow { published: 1, ..held_back };
+        assert_eq!(assess_ticks(&now_and_then).0, Level::Warn);
     }
 
     #[test]
@@ -222,6 +361,7 @@ mod tests {
         let window = StreamWindow {
             dropped: vec![(DropReason::Late, 42)],
             queue_full: 2,
+            missing: 3,
             valid_share: Some(0.875),
             ..healthy()
         };
@@ -229,7 +369,8 @@ mod tests {
         assert_eq!(level, Level::Warn);
         assert_eq!(
             message,
-            "42 dropped: late; the middleware's queue was full 2 times; 12.5 % of the steps invalid"
+            "42 dropped: late; 3 missing by their stamps' period; the middleware's queue was full 2 \
+             times; 12.5 % of the steps invalid"
         );
     }
 
@@ -258,5 +399,21 @@ mod tests {
         assert!(offered.contains("`qos: {reliability: best_effort}`"), "{offered}");
         let fine = explain(Some(&[publisher("geometry_msgs/msg/WrenchStamped", true)]));
         assert!(fine.ends_with("it publishes nothing"), "{fine}");
+        let image = StreamSpec {
+            source: Source::Image(ImageSpec {
+                width: 8,
+                height: 8,
+                fit: Fit::Stretch,
+                color: Color::Rgb,
+                mean: [0.0; 3],
+                std: [1.0; 3],
+                pad_value: 0,
+            }),
+            ..stream()
+        };
+        let seen = [publisher("sensor_msgs/msg/Image", true)];
+        let words = super::explain(Trouble::Silent, &image, "/camera", Some(&seen));
+        let nothing = words.find("it publishes nothing, or").unwrap();
+        assert!(nothing < words.find("FASTRTPS_DEFAULT_PROFILES_FILE").unwrap(), "{words}");
     }
 }

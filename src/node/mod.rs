@@ -18,6 +18,8 @@ mod latency;
 mod monitor;
 mod param_services;
 mod params;
+mod priority;
+mod profile;
 mod rosout;
 mod schedule;
 mod shared;
@@ -27,6 +29,7 @@ mod ticker;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use r2r::{Node, PublisherUntyped, QosProfile};
@@ -34,13 +37,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
 pub use error::NodeError;
+pub use profile::ensure as ensure_profile;
 pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
 
-use crate::backend::{Backend, cpu::CpuBackend};
+use crate::backend::{self, Backend, Choice};
 use crate::config::{self, Config};
 use crate::layout::Layout;
 use crate::pipeline::Pipeline;
-use crate::time::TickGrid;
 use clock::{NodeClock, SimClock};
 use error::RosContext;
 use monitor::{Monitor, Names};
@@ -58,51 +61,67 @@ const OUTPUT_DEPTH: usize = 1;
 /// Name of the node before remapping.
 const NODE_NAME: &str = "fusion_node";
 
-/// Runs the node until `shutdown` is ready, which says why, or until something fails.
+/// Runs the node until `shutdown` is ready, which says why, or until something fails. A failure has
+/// been logged when this returns: on stderr, and once the node runs on `/rosout`.
 pub async fn run(
     args: &RosArgs,
     records: Records,
     shutdown: impl Future<Output = &'static str>,
 ) -> Result<(), NodeError> {
-    let mut node = create_node()?;
-    let mut rosout = Rosout::new(&mut node, records)?;
-    let (settings, parameters) = read_parameters(&mut node)?;
-    let shared = Arc::new(build(&settings)?);
-    let (mut monitor, topics) = build_monitor(&mut node, args, &shared)?;
-    let output = advertise(&mut node, shared.pipeline.config())?;
-    let spinner = Spinner::new(node, Arc::clone(&shared), parameters, topics)?;
-
-    let (failures, failed) = unbounded_channel();
-    let threads = Threads::start(&shared, spinner, output, failures)?;
-    let mut period = tokio::time::interval(settings.diagnostics_period);
-    period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    // The first tick of an interval is at once; the first window ends a period later.
-    period.tick().await;
-    let outcome = supervise(&mut monitor, &mut rosout, &mut period, shutdown, failed).await;
+    let mut running = start(args, records).inspect_err(|error| tracing::error!("{error}"))?;
+    let outcome = running.supervise(shutdown).await;
     match &outcome {
         Ok(why) => tracing::info!("{why}: shutting down"),
         Err(error) => tracing::error!("{error}"),
     }
-    rosout.flush();
-    drop(threads);
+    running.rosout.flush();
     outcome.map(|_| ())
 }
 
-/// What the main thread does while the others work.
-async fn supervise(
-    monitor: &mut Monitor,
-    rosout: &mut Rosout,
-    period: &mut tokio::time::Interval,
-    shutdown: impl Future<Output = &'static str>,
-    mut failed: UnboundedReceiver<NodeError>,
-) -> Result<&'static str, NodeError> {
-    tokio::pin!(shutdown);
-    loop {
-        tokio::select! {
-            why = &mut shutdown => return Ok(why),
-            Some(error) = failed.recv() => return Err(error),
-            Some(log) = rosout.records.recv() => rosout.publish(log),
-            _ = period.tick() => monitor.report(),
+/// The node at work.
+struct Running {
+    monitor: Monitor,
+    rosout: Rosout,
+    period: tokio::time::Interval,
+    failed: UnboundedReceiver<NodeError>,
+    /// Dropped last of all, which ends the threads.
+    _threads: Threads,
+}
+
+fn start(args: &RosArgs, records: Records) -> Result<Running, NodeError> {
+    let mut node = create_node()?;
+    let rosout = Rosout::new(&mut node, records)?;
+    let (settings, parameters) = read_parameters(&mut node)?;
+    let shared = Arc::new(build(&settings)?);
+    let (monitor, topics) = build_monitor(&mut node, args, &shared)?;
+    let output = advertise(&mut node, shared.pipeline.config())?;
+    profile::warn_of(shared.pipeline.layout().byte_len());
+    let spinner = Spinner::new(node, Arc::clone(&shared), parameters, topics)?;
+
+    let (failures, failed) = unbounded_channel();
+    let priority = settings.realtime_priority;
+    let threads = Threads::start(&shared, spinner, (output, priority), failures)?;
+    // The first window ends a period from now.
+    let first = tokio::time::Instant::now() + settings.diagnostics_period;
+    let mut period = tokio::time::interval_at(first, settings.diagnostics_period);
+    period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    Ok(Running { monitor, rosout, period, failed, _threads: threads })
+}
+
+impl Running {
+    /// What the main thread does while the others work.
+    async fn supervise(
+        &mut self,
+        shutdown: impl Future<Output = &'static str>,
+    ) -> Result<&'static str, NodeError> {
+        tokio::pin!(shutdown);
+        loop {
+            tokio::select! {
+                why = &mut shutdown => return Ok(why),
+                Some(error) = self.failed.recv() => return Err(error),
+                Some(log) = self.rosout.records.recv() => self.rosout.publish(log),
+                _ = self.period.tick() => self.monitor.report(),
+            }
         }
     }
 }
@@ -127,7 +146,10 @@ fn read_parameters(node: &mut Node) -> Result<(Settings, ParameterServices), Nod
     {
         let given = shared::lock(&node.params);
         let given = given.iter().map(|(name, parameter)| (name, &parameter.value));
-        params::override_declared(&mut declared, given)?;
+        let unknown = params::override_declared(&mut declared, given)?;
+        if !unknown.is_empty() {
+            tracing::warn!("not parameters of this node, passed over: {}", unknown.join(", "));
+        }
     }
     let settings = params::settings(&declared)?;
     Ok((settings, ParameterServices::new(node, declared)?))
@@ -135,12 +157,7 @@ fn read_parameters(node: &mut Node) -> Result<(Settings, ParameterServices), Nod
 
 /// Loads the configuration and makes the pipeline for it.
 fn build(settings: &Settings) -> Result<Shared, NodeError> {
-    let mut config = config::load(&settings.config_file)?;
-    if let Some((rate_hz, grid)) =
-        settings.rate_hz.and_then(|rate| Some((rate, TickGrid::from_rate_hz(rate)?)))
-    {
-        (config.rate_hz, config.grid) = (rate_hz, grid);
-    }
+    let config = config::load_at_rate(&settings.config_file, settings.rate_hz)?;
     let backend = choose_backend(settings, &config)?;
     tracing::info!(
         "{}: {} streams at {} Hz on the {} backend",
@@ -149,29 +166,23 @@ fn build(settings: &Settings) -> Result<Shared, NodeError> {
         config.rate_hz,
         backend.name(),
     );
-    let pipeline = Pipeline::new(config, backend);
     let clock = match settings.use_sim_time {
-        true => NodeClock::Sim(SimClock::default()),
+        true => NodeClock::Sim(SimClock::new(config.grid)),
         false => NodeClock::System,
     };
+    let pipeline = Pipeline::new(config, backend);
     Ok(Shared::new(pipeline, clock))
 }
 
 fn choose_backend(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>, NodeError> {
-    match settings.backend {
-        BackendChoice::Auto | BackendChoice::Cpu => {}
-        BackendChoice::Cuda => {
-            return Err(NodeError::Parameter {
-                name: "backend",
-                expected: "auto or cpu".to_owned(),
-                found: "'cuda': this build has no CUDA backend".to_owned(),
-            });
-        }
-    }
-    let backend = CpuBackend::new(config, &Layout::new(config)).map_err(|source| {
-        NodeError::Backend { operation: "start the cpu backend".to_owned(), source }
-    })?;
-    Ok(Arc::new(backend))
+    let choice = match settings.backend {
+        BackendChoice::Auto => Choice::Auto,
+        BackendChoice::Cpu => Choice::Cpu,
+        BackendChoice::Cuda => Choice::Cuda,
+    };
+    let device = settings.device as usize;
+    backend::create(choice, device, config, &Layout::new(config))
+        .map_err(|source| NodeError::Backend { operation: "start the backend".to_owned(), source })
 }
 
 /// Makes the monitor; returns the streams' full topic names beside it.
@@ -210,13 +221,16 @@ impl Threads {
     fn start(
         shared: &Arc<Shared>,
         spinner: Spinner,
-        output: PublisherUntyped,
+        (output, priority): (PublisherUntyped, u8),
         failures: UnboundedSender<NodeError>,
     ) -> Result<Self, NodeError> {
         let mut threads = Threads { shared: Arc::clone(shared), handles: vec![] };
         // In the order in which they are joined: the node, on the spin thread, goes last.
         let ticking = Arc::clone(shared);
-        threads.spawn("tick", &failures, move || ticker::run(&ticking, &output))?;
+        threads.spawn("tick", &failures, move || {
+            ticking.ticks.priority.store(priority::raise(priority), Ordering::Relaxed);
+            ticker::run(&ticking, &output)
+        })?;
         let encoding = Arc::clone(shared);
         threads.spawn("encode", &failures, move || encoding.encode())?;
         threads.spawn("spin", &failures, move || spinner.run())?;

@@ -9,7 +9,8 @@ use r2r::Publisher;
 use r2r::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
 use r2r::std_msgs::msg::Header;
 
-use super::health::{self, Level, StreamWindow, Trouble};
+use super::clock::NodeClock;
+use super::health::{self, Level, SimClockSeen, StreamWindow, TickWindow, Trouble};
 use super::latency::{Quantiles, WindowReader};
 use super::shared::{Shared, lock};
 use crate::align::NO_AGE;
@@ -20,8 +21,8 @@ use crate::time::Stamp;
 const SUMMARY_PERIOD: Duration = Duration::from_secs(10);
 /// Windows in a row in which too little comes before it is said: one may be a start or a hiccup.
 const LOSSY_WINDOWS: u32 = 3;
-/// Without a clock for this long, it is said.
-const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// A tick thread that serves nothing for less is not said to be stuck.
+const HICCUP: Duration = Duration::from_millis(500);
 
 /// Names that the diagnostics show.
 pub struct Names {
@@ -40,6 +41,7 @@ struct StreamBefore {
     steps: u64,
     steps_valid: u64,
     queue_full: u64,
+    missing: u64,
     dropped: [u64; DropReason::ALL.len()],
     /// Windows in a row that were lossy.
     lossy: u32,
@@ -52,6 +54,16 @@ struct TicksBefore {
     overruns: u64,
     clock_jumps: u64,
     publish_failed: u64,
+}
+
+/// The last look at which the tick thread had dealt with a tick since the look before.
+#[derive(Clone, Copy)]
+struct Progress {
+    /// Ticks published, held back or refused.
+    served: u64,
+    /// The newest tick due.
+    tick: i64,
+    at: Instant,
 }
 
 /// Watches the counters.
@@ -68,12 +80,14 @@ pub struct Monitor {
     said: Vec<Option<String>>,
     summary: Summary,
     clock_missed: bool,
+    clock_stood: bool,
+    progress: Option<Progress>,
 }
 
 /// Drops since the last log line about them, all streams together.
 struct Summary {
     next: Instant,
-    at: Vec<([u64; DropReason::ALL.len()], u64)>,
+    at: Vec<StreamBefore>,
 }
 
 impl Monitor {
@@ -91,8 +105,10 @@ impl Monitor {
             ticks: TicksBefore::default(),
             streams: vec![StreamBefore::default(); streams],
             said: vec![None; streams],
-            summary: Summary { next: now, at: vec![Default::default(); streams] },
+            summary: Summary { next: now, at: vec![StreamBefore::default(); streams] },
             clock_missed: false,
+            clock_stood: false,
+            progress: None,
         }
     }
 
@@ -130,71 +146,101 @@ impl Monitor {
             published: ticks.published.get(),
             held_back: ticks.held_back.get(),
             overruns: ticks.overruns.get(),
-            clock_jumps: ticks.clock_jumps.get(),
+            clock_jumps: shared.pipeline.clock_jumps() + ticks.clock_set_ahead.get(),
             publish_failed: ticks.publish_failed.get(),
         };
-        let before = std::mem::replace(&mut self.ticks, totals);
-        let (window, total) = self.latency.read(&ticks.latency);
-        let rate_hz = (totals.published - before.published) as f64 / seconds;
-        let assessed = self.assess_ticks(now, rate_hz, before, totals, window);
-        let mut status = self.status("tick", assessed);
-        let newest = ticks.newest.load(Ordering::Relaxed);
+        let (latency, total) = self.latency.read(&ticks.latency);
+        let window = self.tick_window(now, seconds, totals, latency);
+        self.ticks = totals;
+        self.log_clock(now, window.sim_clock);
+        let mut status = self.status("tick", health::assess_ticks(&window));
         status.values = vec![
             pair("backend", self.names.backend),
             pair("rate_hz", shared.pipeline.config().rate_hz),
-            pair("published_hz", format!("{rate_hz:.2}")),
+            pair("published_hz", format!("{:.2}", window.rate_hz)),
             pair("published", totals.published),
             pair("held_back", totals.held_back),
             pair("overruns", totals.overruns),
             pair("clock_jumps", totals.clock_jumps),
             pair("publish_failed", totals.publish_failed),
-            pair("latency_p50_ms", milliseconds(window.p50_ns)),
-            pair("latency_p99_ms", milliseconds(window.p99_ns)),
-            pair("latency_max_ms", milliseconds(window.max_ns)),
+            pair("latency_p50_ms", milliseconds(latency.p50_ns)),
+            pair("latency_p99_ms", milliseconds(latency.p99_ns)),
+            pair("latency_max_ms", milliseconds(latency.max_ns)),
             pair("total_latency_p50_ms", milliseconds(total.p50_ns)),
             pair("total_latency_p99_ms", milliseconds(total.p99_ns)),
             pair("total_latency_max_ms", milliseconds(total.max_ns)),
-            pair("tick", newest),
+            pair("realtime_priority", ticks.priority.load(Ordering::Relaxed)),
+            pair("tick", ticks.newest.load(Ordering::Relaxed)),
         ];
         status
     }
 
-    fn assess_ticks(
+    fn tick_window(
         &mut self,
         now: Instant,
-        rate_hz: f64,
-        before: TicksBefore,
+        seconds: f64,
         totals: TicksBefore,
-        window: Quantiles,
-    ) -> (Level, String) {
-        if self.shared.clock.now().is_none() {
-            if now.duration_since(self.started) > CLOCK_PATIENCE && !self.clock_missed {
-                self.clock_missed = true;
-                tracing::warn!("use_sim_time is set and nothing comes on /clock: no ticks");
-            }
-            return (Level::Stale, "no message on /clock yet: no ticks".to_owned());
-        }
-        let mut words = Vec::new();
-        let mut count = |n: u64, what: String| {
-            if n > 0 {
-                words.push(format!("{n} {what}"));
-            }
-        };
+        latency: Quantiles,
+    ) -> TickWindow {
+        let before = self.ticks;
+        let published = totals.published - before.published;
         let by = self.shared.ticks.held_back_by.load(Ordering::Relaxed);
-        let held_back = totals.held_back - before.held_back;
-        count(held_back, format!("held back by '{}'", self.shared.spec(by).name));
-        count(totals.overruns - before.overruns, "overruns".to_owned());
-        count(totals.clock_jumps - before.clock_jumps, "clock jumps".to_owned());
-        let failed = totals.publish_failed - before.publish_failed;
-        count(failed, "refused by the middleware".to_owned());
-        let nothing = totals.published == before.published && held_back + failed > 0;
-        match (words.is_empty(), nothing) {
-            (true, _) => {
-                let p99 = milliseconds(window.p99_ns);
-                (Level::Ok, format!("{rate_hz:.1} Hz, latency p99 {p99} ms"))
+        let sim_clock = match (&self.shared.clock, self.shared.clock.stands()) {
+            (NodeClock::System, _) => None,
+            (NodeClock::Sim(_), None) => Some(SimClockSeen::Never),
+            (NodeClock::Sim(_), Some(time)) => Some(SimClockSeen::Stands(time)),
+        };
+        TickWindow {
+            sim_clock,
+            rate_hz: published as f64 / seconds,
+            published,
+            held_back: totals.held_back - before.held_back,
+            held_back_by: self.shared.spec(by).name.clone(),
+            overruns: totals.overruns - before.overruns,
+            clock_jumps: totals.clock_jumps - before.clock_jumps,
+            publish_failed: totals.publish_failed - before.publish_failed,
+            unserved: self.unserved(now, totals),
+            p99_ms: milliseconds(latency.p99_ns),
+        }
+    }
+
+    /// Ticks that the clock has passed since the last window in which one was dealt with.
+    fn unserved(&mut self, now: Instant, totals: TicksBefore) -> i64 {
+        let Some(reading) = self.shared.clock.now() else { return 0 };
+        let tick = self.shared.pipeline.config().grid.tick_at(reading.stamp);
+        let served = totals.published + totals.held_back + totals.publish_failed;
+        let new = Progress { served, tick, at: now };
+        let old = *self.progress.get_or_insert(new);
+        if served != old.served || tick < old.tick {
+            self.progress = Some(new);
+            return 0;
+        }
+        match now.duration_since(old.at) > HICCUP {
+            true => tick - old.tick,
+            false => 0,
+        }
+    }
+
+    /// Says once that there is no clock, or that it stands, and once that it runs again.
+    fn log_clock(&mut self, now: Instant, seen: Option<SimClockSeen>) {
+        match seen {
+            Some(SimClockSeen::Never) => {
+                let patient = now.duration_since(self.started) <= health::CLOCK_PATIENCE;
+                if !patient && !self.clock_missed {
+                    self.clock_missed = true;
+                    tracing::warn!("use_sim_time is set and nothing comes on /clock: no ticks");
+                }
             }
-            (false, true) => (Level::Error, words.join("; ")),
-            (false, false) => (Level::Warn, words.join("; ")),
+            Some(stands) => {
+                let trouble = stands.trouble();
+                match (&trouble, self.clock_stood) {
+                    (Some(words), false) => tracing::warn!("{words}"),
+                    (None, true) => tracing::info!("/clock runs again"),
+                    _ => {}
+                }
+                self.clock_stood = trouble.is_some();
+            }
+            None => {}
         }
     }
 
@@ -227,12 +273,14 @@ impl Monitor {
     fn stream_window(&mut self, stream: usize, now: Instant, seconds: f64) -> StreamWindow {
         let state = &self.shared.streams[stream];
         let stats = self.shared.pipeline.stats(stream);
+        let arrivals = lock(&state.arrivals);
         let before = self.streams[stream];
         let after = StreamBefore {
             received: stats.received.get(),
             steps: stats.steps.get(),
             steps_valid: stats.steps_valid.get(),
             queue_full: state.queue_full.get(),
+            missing: arrivals.missing(),
             dropped: DropReason::ALL.map(|reason| stats.dropped(reason)),
             ..before
         };
@@ -243,7 +291,6 @@ impl Monitor {
             let n = after.dropped[reason as usize] - before.dropped[reason as usize];
             (n > 0).then_some((reason, n))
         };
-        let arrivals = lock(&state.arrivals);
         let (ever, silence) = arrivals.silence(now);
         StreamWindow {
             ever,
@@ -251,8 +298,11 @@ impl Monitor {
             rate_hz: (after.received - before.received) as f64 / seconds,
             dropped: DropReason::ALL.into_iter().filter_map(new_drops).collect(),
             queue_full: after.queue_full - before.queue_full,
+            // Messages out of order take back what was counted before they came.
+            missing: after.missing.saturating_sub(before.missing),
             valid_share: (steps > 0).then(|| valid as f64 / steps as f64),
             missing_share: arrivals.missing_share(),
+            usual: arrivals.usual_interval(),
         }
     }
 
@@ -281,6 +331,7 @@ impl Monitor {
             pair("reordered", stats.reordered.get()),
             pair("replaced", stats.replaced.get()),
             pair("queue_full", state.queue_full.get()),
+            pair("missing", self.streams[stream].missing),
             pair("points_non_finite", stats.points_non_finite.get()),
             pair("points_out_of_range", stats.points_out_of_range.get()),
             pair("points_outside", stats.points_outside.get()),
@@ -303,7 +354,7 @@ impl Monitor {
         self.said[stream] = why;
     }
 
-    /// One line at most every 10 s for all drops since the one before.
+    /// One line at most every 10 s for all drops and gaps since the one before.
     fn log_summary(&mut self, now: Instant) {
         if now < self.summary.next {
             return;
@@ -312,22 +363,28 @@ impl Monitor {
         for (stream, (after, before)) in self.streams.iter().zip(&mut self.summary.at).enumerate() {
             let name = &self.shared.spec(stream).name;
             for reason in DropReason::ALL {
-                let n = after.dropped[reason as usize] - before.0[reason as usize];
+                let n = after.dropped[reason as usize] - before.dropped[reason as usize];
                 if n > 0 {
                     lines.push(format!("{name}: {n} {}", reason.name()));
                 }
             }
-            if after.queue_full > before.1 {
-                let n = after.queue_full - before.1;
+            if after.missing > before.missing {
+                let n = after.missing - before.missing;
+                lines.push(format!(
+                    "{name}: {n} missing by their stamps' period (lost on the way, or never sent)"
+                ));
+            }
+            if after.queue_full > before.queue_full {
+                let n = after.queue_full - before.queue_full;
                 lines.push(format!(
                     "{name}: the middleware's queue was full {n} times and may have lost \
                      messages; raise the stream's qos depth or give the node more of the processor"
                 ));
             }
-            *before = (after.dropped, after.queue_full);
+            *before = *after;
         }
         if !lines.is_empty() {
-            tracing::warn!("dropped messages: {}", lines.join(", "));
+            tracing::warn!("dropped or missing messages: {}", lines.join(", "));
             self.summary.next = now + SUMMARY_PERIOD;
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use r2r::ParameterValue;
 
 use super::error::NodeError;
+use crate::config::nearest;
 use crate::time::TickGrid;
 
 /// Where tensors are computed.
@@ -19,6 +20,17 @@ pub enum BackendChoice {
     Cuda,
 }
 
+impl BackendChoice {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(BackendChoice::Auto),
+            "cpu" => Some(BackendChoice::Cpu),
+            "cuda" => Some(BackendChoice::Cuda),
+            _ => None,
+        }
+    }
+}
+
 /// The parameters, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -30,6 +42,8 @@ pub struct Settings {
     pub device: u32,
     /// Whether `/clock` is the node's clock.
     pub use_sim_time: bool,
+    /// Real-time priority of the tick thread, 0 for none.
+    pub realtime_priority: u8,
     /// Rate of the ticks \[Hz\], where it is not the configuration's.
     pub rate_hz: Option<f64>,
     /// Time between two messages on `/diagnostics`.
@@ -66,6 +80,11 @@ pub fn declared() -> Vec<Declared> {
             "Rate of the ticks [Hz]; 0 takes the configuration's.",
         ),
         parameter(
+            "realtime_priority",
+            ParameterValue::Integer(20),
+            "Real-time priority (SCHED_FIFO, 1 to 99) of the tick thread; 0: ordinary priority.",
+        ),
+        parameter(
             "diagnostics_period_s",
             ParameterValue::Double(1.0),
             "Time between two messages on /diagnostics [s].",
@@ -73,16 +92,25 @@ pub fn declared() -> Vec<Declared> {
     ]
 }
 
-/// Puts the given values (from the command line and parameter files) in the place of the defaults.
-/// Unknown names and other types are errors; an integer serves where a double is expected.
+/// Puts the given values (from the command line and parameter files) in the place of the defaults;
+/// returns the names that are not of this node. As in every ROS node these are no error, because
+/// one file may serve many nodes; a name so close to one of ours that it is meant for us is. So is
+/// another type; an integer serves where a double is expected.
 pub fn override_declared<'a>(
     declared: &mut [Declared],
     given: impl IntoIterator<Item = (&'a String, &'a ParameterValue)>,
-) -> Result<(), NodeError> {
+) -> Result<Vec<String>, NodeError> {
+    let mut unknown = Vec::new();
     for (name, value) in given {
-        let known = declared.iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
         let Some(parameter) = declared.iter_mut().find(|d| d.name == name) else {
-            return Err(NodeError::UnknownParameter { name: name.clone(), known });
+            let names: Vec<_> = declared.iter().map(|d| d.name).collect();
+            match meant(name, &names) {
+                Some(near) => {
+                    return Err(NodeError::UnknownParameter { name: name.clone(), near });
+                }
+                None => unknown.push(name.clone()),
+            }
+            continue;
         };
         parameter.value = match (&parameter.value, value) {
             (ParameterValue::Double(_), ParameterValue::Integer(i)) => {
@@ -98,7 +126,15 @@ pub fn override_declared<'a>(
             (_, found) => found.clone(),
         };
     }
-    Ok(())
+    unknown.sort();
+    Ok(unknown)
+}
+
+/// The parameter that `name` was meant to be: one a few letters away, or the one that it lacks the
+/// unit of.
+fn meant(name: &str, names: &[&'static str]) -> Option<&'static str> {
+    let unit = |known: &str| known.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
+    names.iter().copied().find(|known| unit(known)).or_else(|| nearest(name, names))
 }
 
 fn with_article(type_name: &str) -> String {
@@ -116,52 +152,60 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
         backend: BackendChoice::Auto,
         device: 0,
         use_sim_time: false,
+        realtime_priority: 0,
         rate_hz: None,
         diagnostics_period: Duration::from_secs(1),
     };
     for Declared { name, value, .. } in declared {
-        let wrong = |expected: &str, found: String| NodeError::Parameter {
+        settings.read(name, value).map_err(|(expected, found)| NodeError::Parameter {
             name,
             expected: expected.to_owned(),
             found,
-        };
-        match (*name, value) {
+        })?;
+    }
+    Ok(settings)
+}
+
+impl Settings {
+    /// Reads one parameter; an error says what was expected and what was found.
+    fn read(&mut self, name: &str, value: &ParameterValue) -> Result<(), (&'static str, String)> {
+        match (name, value) {
             ("config_file", ParameterValue::String(path)) if path.is_empty() => {
-                let hint = "the path of a configuration (--ros-args -p config_file:=PATH)";
-                return Err(wrong(hint, "nothing".to_owned()));
+                let expected = "the path of a configuration (--ros-args -p config_file:=PATH)";
+                return Err((expected, "nothing".to_owned()));
             }
-            ("config_file", ParameterValue::String(path)) => settings.config_file = path.into(),
+            ("config_file", ParameterValue::String(path)) => self.config_file = path.into(),
             ("backend", ParameterValue::String(backend)) => {
-                settings.backend = match backend.as_str() {
-                    "auto" => BackendChoice::Auto,
-                    "cpu" => BackendChoice::Cpu,
-                    "cuda" => BackendChoice::Cuda,
-                    other => return Err(wrong("auto, cpu or cuda", format!("'{other}'"))),
-                }
+                let named = BackendChoice::named(backend);
+                self.backend = named.ok_or(("auto, cpu or cuda", format!("'{backend}'")))?;
             }
             ("device", ParameterValue::Integer(device)) => {
-                settings.device = u32::try_from(*device)
-                    .map_err(|_| wrong("the number of a GPU, 0 or more", device.to_string()))?;
+                let number = u32::try_from(*device).ok();
+                let expected = "the number of a GPU, 0 or more";
+                self.device = number.ok_or((expected, device.to_string()))?;
             }
-            ("use_sim_time", ParameterValue::Bool(yes)) => settings.use_sim_time = *yes,
-            ("rate_hz", ParameterValue::Double(rate)) if *rate == 0.0 => settings.rate_hz = None,
+            ("use_sim_time", ParameterValue::Bool(yes)) => self.use_sim_time = *yes,
+            ("realtime_priority", ParameterValue::Integer(priority)) => {
+                let in_range = u8::try_from(*priority).ok().filter(|priority| *priority <= 99);
+                let expected = "a priority from 0 to 99";
+                self.realtime_priority = in_range.ok_or((expected, priority.to_string()))?;
+            }
             ("rate_hz", ParameterValue::Double(rate)) => {
-                settings.rate_hz = Some(*rate);
-                if !is_rate(*rate) {
-                    return Err(wrong("a rate in Hz from 0.1 to 2000, or 0", rate.to_string()));
+                self.rate_hz = (*rate != 0.0).then_some(*rate);
+                if self.rate_hz.is_some_and(|rate| !is_rate(rate)) {
+                    return Err(("a rate in Hz from 0.1 to 2000, or 0", rate.to_string()));
                 }
             }
             ("diagnostics_period_s", ParameterValue::Double(period)) => {
-                let expected = "a time in seconds from 0.1 to 3600";
                 if !(0.1..=3600.0).contains(period) {
-                    return Err(wrong(expected, period.to_string()));
+                    return Err(("a time in seconds from 0.1 to 3600", period.to_string()));
                 }
-                settings.diagnostics_period = Duration::from_secs_f64(*period);
+                self.diagnostics_period = Duration::from_secs_f64(*period);
             }
-            (_, value) => return Err(wrong("its declared type", with_article(value.type_name()))),
+            (_, value) => return Err(("its declared type", with_article(value.type_name()))),
         }
+        Ok(())
     }
-    Ok(settings)
 }
 
 /// The range that the configuration's own `rate_hz` has.
@@ -205,12 +249,28 @@ mod tests {
     }
 
     #[test]
+    fn parameters_of_other_nodes_are_passed_over() {
+        let mut declared = declared();
+        let names = ["robot_description", "joints", "qos_overrides./clock.subscription.depth"];
+        let given = names.map(|name| (name.to_owned(), text("")));
+        let given = given.iter().map(|(name, value)| (name, value));
+        let unknown = override_declared(&mut declared, given).unwrap();
+        assert_eq!(unknown, ["joints", "qos_overrides./clock.subscription.depth", names[0]]);
+        assert_eq!(declared, super::declared());
+    }
+
+    #[test]
     fn every_wrong_parameter_is_named_with_what_was_expected_and_found() {
         let file = ("config_file", text("robot.yaml"));
         let missing = error(&[]);
         assert!(missing.starts_with("parameter config_file: expected the path"), "{missing}");
-        let unknown = error(&[file.clone(), ("rate", ParameterValue::Integer(5))]);
-        assert!(unknown.starts_with("parameter rate: expected one of config_file,"), "{unknown}");
+        for (name, near) in
+            [("rate", "rate_hz"), ("rate_hx", "rate_hz"), ("use_sim_tme", "use_sim_time")]
+        {
+            let message = error(&[file.clone(), (name, ParameterValue::Integer(5))]);
+            let expected = format!("parameter {name}: no such name, did you mean {near}?");
+            assert_eq!(message, expected);
+        }
         let cases = [
             (("rate_hz", text("fast")), "expected a double, found a string"),
             (("rate_hz", ParameterValue::Double(-1.0)), "from 0.1 to 2000, or 0, found -1"),
@@ -218,6 +278,7 @@ mod tests {
             (("device", ParameterValue::Double(1.0)), "expected an integer, found a double"),
             (("device", ParameterValue::Integer(-1)), "0 or more, found -1"),
             (("use_sim_time", ParameterValue::Integer(1)), "expected a boolean, found an integer"),
+            (("realtime_priority", ParameterValue::Integer(100)), "from 0 to 99, found 100"),
             (("backend", text("gpu")), "expected auto, cpu or cuda, found 'gpu'"),
             (("diagnostics_period_s", ParameterValue::Integer(0)), "0.1 to 3600, found 0"),
         ];

@@ -14,8 +14,8 @@ use tracing_subscriber::layer::Context;
 
 use super::error::{NodeError, RosContext};
 
-/// Records that wait for the publisher. Beyond that they are only on stderr: logging never blocks
-/// a thread that has a deadline.
+/// Records that wait for the publisher. Beyond that they are only on stderr, which has a thread and a
+/// queue of its own: logging never blocks a thread that has a deadline.
 const QUEUE: usize = 256;
 
 /// Queues every event that the filter lets pass.

@@ -8,7 +8,7 @@ use futures::{FutureExt, Stream, StreamExt};
 use r2r::qos::ReliabilityPolicy;
 use r2r::{Node, QosProfile};
 
-use super::clock::{Advance, NodeClock, SimClock, decode_clock};
+use super::clock::{Advance, NodeClock, decode_clock};
 use super::error::{NodeError, RosContext};
 use super::health::PublisherSeen;
 use super::inbox::Message;
@@ -39,9 +39,26 @@ pub struct Spinner {
 
 struct Subscription {
     messages: Bytes,
+    burst: Burst,
+}
+
+/// Messages that came without the queue being seen empty in between.
+struct Burst {
     depth: usize,
-    /// Messages that came without the queue being seen empty in between.
-    burst: usize,
+    length: usize,
+}
+
+impl Burst {
+    /// Notes whether a look found a message; says each time that as many as the queue holds have
+    /// come since it was last seen empty, so that it may have been full.
+    fn note(&mut self, delivered: bool) -> bool {
+        self.length = if delivered { self.length + 1 } else { 0 };
+        let full = self.length == self.depth;
+        if full {
+            self.length = 0;
+        }
+        full
+    }
 }
 
 impl Spinner {
@@ -103,8 +120,7 @@ impl Spinner {
                 delivered = true;
             }
             any |= delivered;
-            subscription.burst = if delivered { subscription.burst + 1 } else { 0 };
-            if subscription.burst == subscription.depth {
+            if subscription.burst.note(delivered) {
                 self.shared.streams[stream].queue_full.add(1);
             }
         }
@@ -121,7 +137,7 @@ fn subscribe_stream(node: &mut Node, spec: &StreamSpec) -> Result<Subscription, 
     let qos = QosProfile::default().keep_last(depth).volatile();
     let qos = if reliable { qos.reliable() } else { qos.best_effort() };
     let messages = subscribe(node, &spec.topic, spec.source.ros_type(), qos)?;
-    Ok(Subscription { messages, depth, burst: 0 })
+    Ok(Subscription { messages, burst: Burst { depth, length: 0 } })
 }
 
 fn subscribe(
@@ -136,8 +152,7 @@ fn subscribe(
     Ok(Box::pin(messages))
 }
 
-/// Sets a simulator's clock from a message on `/clock`. After a jump back everything is cleared
-/// here, before any later message of a stream is taken.
+/// Sets a simulator's clock from a message on `/clock`.
 fn set_clock(shared: &Shared, coarse: &mut u32, message: &[u8]) {
     let NodeClock::Sim(clock) = &shared.clock else { return };
     let Ok(Some(stamp)) = decode_clock(message) else {
@@ -145,12 +160,11 @@ fn set_clock(shared: &Shared, coarse: &mut u32, message: &[u8]) {
         return;
     };
     let period_ns = shared.pipeline.config().grid.period_ns();
-    match clock.compare(stamp) {
-        Advance::Back(by) => shared.reset(stamp.offset(by), stamp),
+    match shared.set_clock(clock, stamp) {
+        Advance::Back(_) => {}
         Advance::Started => tracing::info!("/clock runs, from {stamp}"),
         Advance::Forward(by) => warn_of_coarse_clock(coarse, by, period_ns),
     }
-    SimClock::set(clock, stamp);
 }
 
 /// Says once that the clock's steps are longer than a tick, after a few of them in a row: one
@@ -200,5 +214,20 @@ impl GraphWatch {
         }
         self.stream = (self.stream + 1) % self.topics.len();
         self.due = now + GRAPH_PERIOD / self.topics.len() as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_full_queue_of_a_burst_is_counted_and_a_fast_stream_is_not() {
+        let mut burst = Burst { depth: 10, length: 0 };
+        let full = (0..35).filter(|_| burst.note(true)).count();
+        assert_eq!(full, 3);
+        assert!(!burst.note(false));
+        let full = (0..100).filter(|k| burst.note(k % 10 != 9)).count();
+        assert_eq!(full, 0);
     }
 }

@@ -7,6 +7,7 @@ use r2r::PublisherUntyped;
 
 use super::clock::{NodeClock, Reading};
 use super::error::NodeError;
+use super::priority::{self, Overload};
 use super::schedule::{Schedule, Step, elapsed_ns};
 use super::shared::Shared;
 use crate::message::Frame;
@@ -20,21 +21,28 @@ pub fn run(shared: &Shared, publisher: &PublisherUntyped) -> Result<(), NodeErro
     let mut schedule = Schedule::new(grid, real_time);
     let mut frame = shared.pipeline.new_frame();
     let mut before = Stamp::ZERO;
+    let mut overload = Overload::default();
     while !shared.stopping() {
         let Some(now) = shared.clock.now() else {
             shared.clock.wait(None);
             continue;
         };
         match schedule.advance(now) {
-            Step::Wait(until) => shared.clock.wait(Some(until)),
+            Step::Wait(until) => {
+                overload.rested();
+                shared.clock.wait(Some(until));
+            }
             Step::Serve { tick, missed } => {
                 shared.ticks.overruns.add(missed);
                 serve(shared, publisher, tick, now, &mut frame)?;
+                if overload.served() {
+                    step_down(shared);
+                }
             }
             // A simulator's clock has been dealt with where its message arrived.
             Step::Jumped { back: true } if real_time => shared.reset(before, now.stamp),
             Step::Jumped { .. } if real_time => {
-                shared.ticks.clock_jumps.add(1);
+                shared.ticks.clock_set_ahead.add(1);
                 tracing::warn!("the clock was set ahead from {before} to {}", now.stamp);
             }
             Step::Jumped { .. } => {}
@@ -42,6 +50,18 @@ pub fn run(shared: &Shared, publisher: &PublisherUntyped) -> Result<(), NodeErro
         before = now.stamp;
     }
     Ok(())
+}
+
+/// Gives up the real-time priority of a tick thread that never rests: it would take a processor
+/// from the whole machine, the encoder and the sensors' drivers among it.
+fn step_down(shared: &Shared) {
+    if shared.ticks.priority.load(Ordering::Relaxed) > 0 && priority::lower() {
+        shared.ticks.priority.store(0, Ordering::Relaxed);
+        tracing::warn!(
+            "the work of a tick does not fit into its period: ticks go on at ordinary priority, so \
+             that the rest of the machine is not starved; lower rate_hz or the size of the tensor"
+        );
+    }
 }
 
 fn serve(
@@ -52,9 +72,7 @@ fn serve(
     frame: &mut Frame,
 ) -> Result<(), NodeError> {
     let ticks = &shared.ticks;
-    let outcome = shared.pipeline.tick(tick, frame);
-    let outcome = outcome
-        .map_err(|source| NodeError::Backend { operation: format!("fuse tick {tick}"), source })?;
+    let Some(outcome) = shared.fuse(tick, due, frame)? else { return Ok(()) };
     match outcome {
         TickOutcome::Ready => match publisher.publish_raw(frame.message()) {
             Ok(()) => {
@@ -70,6 +88,13 @@ fn serve(
             }
         },
         TickOutcome::HeldBack { stream } => {
+            if ticks.held_back.get() == 0 {
+                tracing::warn!(
+                    "tick {tick} is held back: stream '{}' is required and not valid; no tensor is \
+                     published until it is",
+                    shared.spec(stream).name
+                );
+            }
             ticks.held_back_by.store(stream, Ordering::Relaxed);
             ticks.held_back.add(1);
         }
@@ -83,8 +108,9 @@ fn serve(
     Ok(())
 }
 
-/// Nanoseconds from the tick's instant to now. A simulator's clock stands still while we work, so
-/// there the instant is the arrival of the message that made the tick due.
+/// Nanoseconds from the tick's instant to now, as [`TickStats::latency`] has it.
+///
+/// [`TickStats::latency`]: super::shared::TickStats::latency
 fn latency(shared: &Shared, tick: i64, due: Reading) -> i64 {
     let late = match shared.clock {
         NodeClock::System => due.stamp.since(shared.pipeline.config().grid.stamp_of(tick)),

@@ -71,7 +71,7 @@ impl Camera {
                 let shade = (90 * y / horizon) as u8;
                 return [70 + shade, 110 + shade, 150 + shade];
             }
-            if (x / cell + y / cell) % 2 == 0 { [150, 140, 120] } else { [90, 85, 80] }
+            if (x / cell + y / cell).is_multiple_of(2) { [150, 140, 120] } else { [90, 85, 80] }
         });
         let (width, height) = (width as usize, height as usize);
         Camera { width, height, margin, background, pan, shapes }

@@ -111,6 +111,9 @@ pub struct SimOptions {
     /// Messages that the middleware keeps per topic.
     #[arg(long, value_name = "N", default_value_t = DEFAULT.depth)]
     pub depth: usize,
+    /// Begin when every topic has this many subscribers, so that none misses the first messages.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT.wait_subscribers)]
+    pub wait_subscribers: usize,
 }
 
 const DEFAULT: SimOptions = SimOptions {
@@ -145,6 +148,7 @@ const DEFAULT: SimOptions = SimOptions {
     duration: 0.0,
     reliability: Reliability::Reliable,
     depth: 10,
+    wait_subscribers: 0,
 };
 
 impl Default for SimOptions {

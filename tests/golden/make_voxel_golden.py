@@ -53,12 +53,23 @@ def bits(values):
 
 
 count = np.bincount(voxel, minlength=np.prod(shape)).astype(np.float64)
-columns = [count, mean(fields["i"]), greatest(fields["i"]), mean(fields["x"]), greatest(fields["z"])]
+columns = [
+    count,
+    mean(fields["i"]),
+    greatest(fields["i"]),
+    mean(fields["x"]),
+    greatest(fields["z"]),
+]
 occupied = np.flatnonzero(count)
 rows = [[int(v), *(bits(column[v])[0] for column in columns)] for v in occupied]
 golden = {
-    "origin": bits(origin), "size": bits(size)[0], "shape": shape, "transform": bits(t),
-    "points": bits(points), "outside": int((~inside).sum()), "non_finite": int((~finite).sum()),
+    "origin": bits(origin),
+    "size": bits(size)[0],
+    "shape": shape,
+    "transform": bits(t),
+    "points": bits(points),
+    "outside": int((~inside).sum()),
+    "non_finite": int((~finite).sum()),
     "voxels": rows,
 }
 path = pathlib.Path(__file__).with_name("voxel_golden.json")

@@ -4,11 +4,10 @@ Run them with ROS and the installed package in the environment: `make test`, or
 `scripts/with_ros.sh pytest tests/ros`. ROBOCACHE_INSTALL names another install prefix.
 """
 
-import itertools
 import os
 import signal
-import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -17,38 +16,9 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "scripts"))
 
-#: Domains of tests. Above 101 the middleware's ports lie among those that Linux hands out by
-#: itself; a taken one is noticed below.
-FIRST_DOMAIN, DOMAINS = 100, 121
-#: UDP port of a domain's discovery: 7400 + 250 * domain (DDS Interoperability Protocol, 9.6.1.1).
-PORT_BASE, PORTS_PER_DOMAIN = 7400, 250
-
-_taken = itertools.count()
-
-
-def _discovery_port_is_free(domain):
-    """Whether nobody on this machine takes part in the domain: its port can be bound alone."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind(("", PORT_BASE + PORTS_PER_DOMAIN * domain))
-        except OSError:
-            return False
-    return True
-
-
-def free_domain():
-    """A domain that this process has not used lately and that nobody uses now.
-
-    Processes start at different places (by their id) and step through all domains (the step and
-    the number of domains have no common factor), so two of them meet only by chance, and then the
-    port tells.
-    """
-    for _ in range(DOMAINS):
-        domain = FIRST_DOMAIN + (os.getpid() * 7 + next(_taken) * 50) % DOMAINS
-        if _discovery_port_is_free(domain):
-            return domain
-    raise RuntimeError(f"all ROS domains from {FIRST_DOMAIN} on are in use ({DOMAINS} of them)")
+from domains import free_domain  # noqa: E402 (the path comes first)
 
 
 @pytest.fixture(autouse=True)

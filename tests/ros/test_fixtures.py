@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from conftest import DOMAINS, FIRST_DOMAIN, _discovery_port_is_free, free_domain
+from domains import DOMAINS, FIRST_DOMAIN, domain_is_free, free_domain
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image
 
@@ -48,13 +48,14 @@ def test_every_large_image_arrives_with_our_profile(ros, start):
 
 
 def test_a_domain_in_use_is_not_taken(ros, domain_id):
-    assert not _discovery_port_is_free(domain_id)
+    assert not domain_is_free(domain_id)
     assert domain_id not in {free_domain() for _ in range(DOMAINS)}
     assert FIRST_DOMAIN <= domain_id < FIRST_DOMAIN + DOMAINS
 
 
 def test_a_wrong_exit_code_fails(start):
     process = start(sys.executable, "-c", "raise SystemExit(3)")
+    assert process.wait() == 3
     with pytest.raises(AssertionError, match="expected exit code 0, found 3"):
         process.stop()
 

@@ -179,6 +179,8 @@ def test_arguments_reach_the_node_with_their_types(share):
         device="1",
         use_sim_time="True",
         rate_hz="50",
+        realtime_priority="0",
+        diagnostics_period_s="2",
         namespace="left",
         log_level="debug",
     )
@@ -189,8 +191,13 @@ def test_arguments_reach_the_node_with_their_types(share):
         "device": 1,
         "use_sim_time": True,
         "rate_hz": 50.0,
+        "realtime_priority": 0,
+        "diagnostics_period_s": 2.0,
     }
-    assert {k: type(v) for k, v in parameters.items()}["rate_hz"] is float
+    types_of = {name: type(value) for name, value in parameters.items()}
+    # ROS refuses an integer for a parameter that is a double.
+    assert types_of["rate_hz"] is types_of["diagnostics_period_s"] is float
+    assert types_of["realtime_priority"] is types_of["device"] is int
     assert node.namespace == "left"
     assert node.ros_arguments == ["--log-level", "debug"]
 
@@ -198,6 +205,21 @@ def test_arguments_reach_the_node_with_their_types(share):
 def test_a_wrong_boolean_is_an_error(share):
     with pytest.raises(ValueError, match="use_sim_time: expected true or false, found 'yes'"):
         launch(share, "robocache.launch.py", use_sim_time="yes")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("device", "first", "device: expected an integer, found 'first'"),
+        ("device", "", "device: expected an integer, found ''"),
+        ("rate_hz", "fast", "rate_hz: expected a number, found 'fast'"),
+        ("realtime_priority", "50.0", "realtime_priority: expected an integer, found '50.0'"),
+        ("diagnostics_period_s", "1s", "diagnostics_period_s: expected a number, found '1s'"),
+    ],
+)
+def test_a_wrong_number_is_an_error_that_names_the_argument(share, name, text, expected):
+    with pytest.raises(ValueError, match=f"^{expected}$"):
+        launch(share, "robocache.launch.py", **{name: text})
 
 
 def test_a_profile_of_the_users_own_stays(share, monkeypatch):
@@ -217,7 +239,8 @@ def test_the_demo_adds_the_robot_with_the_same_profile(share, install):
 
 def test_the_parameters_exist_in_the_node(share, start):
     """A misspelt parameter would be refused by the node at every launch: its help names them."""
-    (node,) = launch(share, "robocache.launch.py", rate_hz="1")
+    given = {"rate_hz": "1", "realtime_priority": "1", "diagnostics_period_s": "1"}
+    (node,) = launch(share, "robocache.launch.py", **given)
     process = start("fusion_node", "--help")
     assert process.wait() == 0
     for name in node.parameters[0]:

@@ -95,7 +95,7 @@ fn typed(value: f64, kind: FieldType) -> (Vec<u8>, f64) {
 /// The cloud as a serialized PointCloud2, with noise between the fields.
 pub fn message(cloud: &Cloud, layout: &Layout) -> Vec<u8> {
     let count = cloud.points.len();
-    let height = if count % layout.rows == 0 { layout.rows } else { 1 };
+    let height = if count.is_multiple_of(layout.rows) { layout.rows } else { 1 };
     let width = count / height;
     let row_step = width * layout.point_step + layout.row_padding;
     let mut data = vec![0xA5u8; row_step * height];

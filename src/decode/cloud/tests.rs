@@ -3,6 +3,7 @@
 use super::*;
 use crate::cdr::Writer;
 use crate::config::Grid;
+use crate::decode::StampError;
 use crate::time::Stamp;
 
 /// Takes a message from what it should be.
@@ -77,7 +78,7 @@ fn error(change: impl FnOnce(&mut Message)) -> (DropReason, String) {
 fn a_view_names_the_fields_of_the_configuration_in_its_order() {
     let (bytes, mut scratch) = (Message::default().bytes(), Vec::new());
     let (header, view) = decode(&bytes, &spec(), &mut scratch).unwrap();
-    let stamp = Some(Stamp::from_nanos(5_000_000_006));
+    let stamp = Ok(Stamp::from_nanos(5_000_000_006));
     assert_eq!(header, Header { stamp, frame_id: "lidar" });
     assert_eq!((view.height, view.width, view.point_step, view.row_step), (2, 2, 16, 40));
     assert_eq!((view.big_endian, view.data.len()), (false, 72));
@@ -89,10 +90,14 @@ fn a_view_names_the_fields_of_the_configuration_in_its_order() {
 #[test]
 fn headers() {
     let zero = Message { stamp: (0, 0), ..Message::default() }.bytes();
-    assert_eq!(decode(&zero, &spec(), &mut Vec::new()).unwrap().0.stamp, None);
-    let (reason, detail) = error(|m| m.stamp = (1, 1_000_000_000));
-    assert_eq!(reason, DropReason::BadStamp);
-    assert_eq!(detail, "header.stamp.nanosec: expected under 1000000000, found 1000000000");
+    let stamp = decode(&zero, &spec(), &mut Vec::new()).unwrap().0.stamp;
+    assert_eq!(stamp, Err(StampError::Zero));
+    let bad = Message { stamp: (1, 1_000_000_000), ..Message::default() }.bytes();
+    let stamp = decode(&bad, &spec(), &mut Vec::new()).unwrap().0.stamp.unwrap_err();
+    let error_of_stamp = DecodeError::from(stamp);
+    assert_eq!(error_of_stamp.reason, DropReason::BadStamp);
+    let expected = "header.stamp.nanosec: expected under 1000000000, found 1000000000";
+    assert_eq!(error_of_stamp.detail, expected);
     let (reason, detail) = error(|m| m.frame_id = b"\xFF");
     assert_eq!(reason, DropReason::Malformed);
     assert!(detail.starts_with("header.frame_id: expected UTF-8"), "{detail}");

@@ -1,0 +1,175 @@
+"""The benchmark's peer publishes what the node publishes: both over the same recorded messages.
+
+The node's side is the example `replay_recording`, which gives a live node's bytes. Layout, validity
+and ages must be equal. Values are compared within the tolerances that two ways of computing them
+leave: cameras most of all, which OpenCV averages over areas where the node weighs by a triangle.
+"""
+
+import importlib
+import math
+import struct
+import threading
+from pathlib import Path
+
+import configuration
+import numpy as np
+import pytest
+import rclpy_node
+import streams
+from conftest import run_example
+from rclpy.serialization import deserialize_message, serialize_message
+
+import robocache
+
+REFERENCE = Path(__file__).resolve().parents[2] / "config" / "robocache.yaml"
+MS = 1_000_000
+T0 = 1_795_000_000_000 * MS
+#: Name to (period, transport delay) of each stream [ms].
+STREAMS = {
+    "camera_front": (33, 9),
+    "camera_wrist": (33, 12),
+    "lidar": (100, 15),
+    "joints": (2, 1),
+    "wrench": (2, 1),
+    "imu": (5, 2),
+}
+RECORDED_MS = 420
+#: While the history fills (steps that are not valid), and when all is there.
+TICKS = [T0 // (10 * MS) + after for after in (8, 21, 35, 42)]
+
+
+def moved(name, message, stamp_ns):
+    """The robot's message at another time, the vectors with values of that time."""
+    message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
+    seconds = (stamp_ns - T0) / 1e9
+    if name == "joints":
+        message.position = [math.sin(5 * seconds + joint) for joint in range(14)]
+        message.velocity = [5 * math.cos(5 * seconds + joint) for joint in range(14)]
+    elif name == "wrench":
+        message.wrench.force.x = 10 * math.sin(20 * seconds)
+        message.wrench.torque.z = math.cos(30 * seconds)
+    elif name == "imu":
+        half = 1.5 * seconds
+        message.orientation.z, message.orientation.w = math.sin(half), math.cos(half)
+        message.orientation.x = message.orientation.y = 0.0
+        message.angular_velocity.z = math.sin(9 * seconds)
+    return message
+
+
+@pytest.fixture(scope="module")
+def recording(messages):
+    """(arrival_ns, stream, bytes, message) in order of arrival."""
+    events = []
+    for index, (name, (period, delay)) in enumerate(STREAMS.items()):
+        ros_type, cdr = messages[name]
+        package, _, type_name = ros_type.split("/")
+        kind = getattr(importlib.import_module(f"{package}.msg"), type_name)
+        for at_ms in range(0, RECORDED_MS, period):
+            stamp_ns = T0 + at_ms * MS
+            message = moved(name, deserialize_message(cdr, kind), stamp_ns)
+            arrival_ns = stamp_ns + delay * MS
+            events.append((arrival_ns, index, serialize_message(message), message))
+    return sorted(events, key=lambda event: event[:2])
+
+
+@pytest.fixture(scope="module")
+def nodes_tensors(recording, tmp_path_factory):
+    """What the node makes of the recording, by tick."""
+    folder = tmp_path_factory.mktemp("replay")
+    source, output = folder / "recording", folder / "replayed"
+    events = [(arrival, 0, stream, data) for arrival, stream, data, _ in recording]
+    events += [(tick * 10 * MS, 1, tick, b"") for tick in TICKS]
+    with open(source, "wb") as file:
+        for arrival, kind, number, data in sorted(events, key=lambda event: event[:3]):
+            if kind == 0:
+                file.write(struct.pack("<BIqI", 0, number, arrival, len(data)) + data)
+            else:
+                file.write(struct.pack("<Bq", 1, number))
+    run_example("replay_recording", REFERENCE, source, output)
+    data, at, tensors = output.read_bytes(), 0, {}
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at)
+        tensor = robocache.decode(data[at + 4 : at + 4 + length])
+        tensors[tensor.tick] = tensor
+        at += 4 + length
+    return tensors
+
+
+@pytest.fixture(scope="module")
+def peers_tensors(recording):
+    """What the peer makes of it, by tick, after a trip through rclpy's serialization."""
+    config = configuration.load(REFERENCE)
+    assert [spec.name for spec in config.streams] == list(STREAMS)
+    made = [streams.KINDS[spec.kind](spec) for spec in config.streams]
+    message, views = rclpy_node.make_message(config, made)
+    tensors, waiting = {}, list(recording)
+    for tick in TICKS:
+        stamp_ns = tick * config.period_ns
+        while waiting and waiting[0][0] <= stamp_ns:
+            arrival_ns, index, _, received = waiting.pop(0)
+            made[index].push(received, arrival_ns, config.timeline, threading.Lock())
+        for stream, view in zip(made, views):
+            stream.fuse(stamp_ns - config.lag_ns, view)
+        rclpy_node.complete(message, made, tick, stamp_ns)
+        tensors[tick] = robocache.decode(serialize_message(message))
+    return tensors
+
+
+@pytest.fixture(params=range(len(TICKS)))
+def pair(request, nodes_tensors, peers_tensors):
+    """Both tensors of one tick."""
+    return nodes_tensors[TICKS[request.param]], peers_tensors[TICKS[request.param]]
+
+
+def test_the_same_head_layout_validity_and_ages(pair):
+    node, peer = pair
+    assert (node.tick, node.stamp_ns, node.frame_id) == (peer.tick, peer.stamp_ns, peer.frame_id)
+    assert list(node.segments) == list(peer.segments) == list(STREAMS)
+    assert len(node.data) == len(peer.data)
+    for name, segment in node.segments.items():
+        other = peer[name]
+        assert (segment.dtype, segment.shape) == (other.dtype, other.shape)
+        offsets = [
+            part.array.ctypes.data - whole.data.ctypes.data
+            for part, whole in ((segment, node), (other, peer))
+        ]
+        assert offsets[0] == offsets[1], name
+        np.testing.assert_array_equal(segment.valid, other.valid, err_msg=name)
+        np.testing.assert_array_equal(segment.age_ns, other.age_ns, err_msg=name)
+
+
+def test_the_recording_has_what_there_is_to_compare(nodes_tensors):
+    assert list(nodes_tensors) == TICKS
+    first, last = nodes_tensors[TICKS[0]], nodes_tensors[TICKS[-1]]
+    assert 0 < np.count_nonzero(first["joints"].valid) < len(first["joints"].valid)
+    assert all(segment.valid.all() for segment in last.segments.values())
+    assert last["joints"].array.std() > 0.5 and last["wrench"].array.std() > 0.5
+    assert last["camera_front"].float32().std() > 0.1
+    assert last["lidar"].float32()[0, 0].sum() > 10_000
+
+
+def test_vectors_are_the_same(pair):
+    node, peer = pair
+    for name in ("joints", "wrench", "imu"):
+        np.testing.assert_allclose(node[name].array, peer[name].array, atol=1e-5, err_msg=name)
+
+
+def test_voxels_are_the_same(pair):
+    (counts, means), (peer_counts, peer_means) = (t["lidar"].float32()[0] for t in pair)
+    np.testing.assert_array_equal(counts, peer_counts)
+    np.testing.assert_allclose(means, peer_means, rtol=2**-7)  # a step of bfloat16
+
+
+@pytest.mark.parametrize("camera", ["camera_front", "camera_wrist"])
+def test_pictures_are_nearly_the_same(pair, camera):
+    node, peer = (tensor[camera].float32() for tensor in pair)
+
+    def mean_difference(other):
+        return np.abs(node - other).mean()
+
+    # In standard deviations of the normalisation: of these a picture spans more than four.
+    assert mean_difference(peer) < 0.03
+    # So near that nothing else could be meant: not a pixel beside, nor other channels.
+    assert mean_difference(np.roll(peer, 1, axis=-1)) > 0.04
+    assert mean_difference(np.roll(peer, 1, axis=-2)) > 0.04
+    assert mean_difference(peer[:, ::-1]) > 0.04

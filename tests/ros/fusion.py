@@ -1,0 +1,232 @@
+"""The node under test, driven step by step: messages in, a clock of the test's own, tensors out.
+
+The tensor is read off the plain rclpy message with NumPy, not by the package's own client, so
+that an error would have to be made twice to go unseen.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import yaml
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from nav_msgs.msg import Odometry
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from robocache_ros.msg import FusedTensor
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import Image, Imu, JointState, PointCloud2
+
+MS = 1_000_000
+#: An instant like those of a real clock, and a multiple of every period used [ns].
+T0 = 1_795_000_000_000 * MS
+#: Age of a step for which there is no row.
+NO_AGE = 2**63 - 1
+#: For whatever happens at once on an idle machine [s].
+PATIENCE = 20.0
+
+TYPES = {
+    "sensor_msgs/msg/JointState": JointState,
+    "sensor_msgs/msg/Imu": Imu,
+    "geometry_msgs/msg/WrenchStamped": WrenchStamped,
+    "geometry_msgs/msg/PoseStamped": PoseStamped,
+    "geometry_msgs/msg/TwistStamped": TwistStamped,
+    "nav_msgs/msg/Odometry": Odometry,
+    "sensor_msgs/msg/Image": Image,
+    "sensor_msgs/msg/PointCloud2": PointCloud2,
+}
+
+RELIABLE = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
+BEST_EFFORT = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+def time_message(ns):
+    """An instant [ns] as a message."""
+    return Time(sec=ns // 10**9, nanosec=ns % 10**9)
+
+
+def nanoseconds(stamp):
+    """A message's instant [ns]."""
+    return stamp.sec * 10**9 + stamp.nanosec
+
+
+def stamped(message_type, ns, **fields):
+    """A message of that header stamp [ns]."""
+    message = message_type(**fields)
+    message.header.stamp = time_message(ns)
+    return message
+
+
+def wrench(ns, *force):
+    """A wrench of that force."""
+    message = stamped(WrenchStamped, ns)
+    message.wrench.force.x, message.wrench.force.y, message.wrench.force.z = map(float, force)
+    return message
+
+
+@dataclass
+class Segment:
+    """One stream's part of a tensor."""
+
+    array: np.ndarray
+    valid: list
+    age_ns: list
+
+
+def elements(code, bits, data):
+    """The bytes of a DLPack type as an array of it; bfloat16, which NumPy lacks, as float32."""
+    if (code, bits) == (4, 16):
+        return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+    return np.frombuffer(data, {(2, 32): "<f4", (2, 16): "<f2"}[code, bits])
+
+
+def segments(message):
+    """The segments of a FusedTensor by name; checks what must hold for every message."""
+    data = bytes(message.data)
+    found, end = {}, 0
+    for part in message.segments:
+        assert part.dtype_lanes == 1 and part.byte_offset % 64 == 0
+        assert end <= part.byte_offset < end + 64, "segments follow each other"
+        end = part.byte_offset + int(np.prod(part.shape)) * part.dtype_bits // 8
+        assert end <= len(data) and part.name not in found
+        array = elements(part.dtype_code, part.dtype_bits, data[part.byte_offset : end])
+        steps = part.shape[0]
+        assert len(part.valid) == len(part.age_ns) == steps
+        array = array.reshape(part.shape)
+        found[part.name] = Segment(array, list(part.valid), list(part.age_ns))
+    return found
+
+
+class Fusion:
+    """A running fusion_node with a publisher for each of its topics and a clock to set."""
+
+    def __init__(self, ros, process, config, period_ms=10, sim_time=True):
+        self.ros, self.process, self.config = ros, process, config
+        self.period_ns = period_ms * MS
+        #: Received tensors by tick, and the ticks in order of arrival.
+        self.tensors, self.ticks = {}, []
+        #: Level, words and values by part, as last published; and all words so far.
+        self.status, self.said = {}, []
+        self.node_time_ns = None
+        self.sent = {}
+        node = ros.node
+        node.create_subscription(FusedTensor, "fused_tensor", self._on_tensor, RELIABLE)
+        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, RELIABLE)
+        self._clock = node.create_publisher(Clock, "/clock", RELIABLE) if sim_time else None
+        self.publishers = {}
+        for spec in config["streams"].values():
+            topic, kind = spec["topic"], TYPES[spec["type"]]
+            if topic not in self.publishers:
+                self.publishers[topic] = node.create_publisher(kind, topic, RELIABLE)
+                self.sent[topic] = 0
+        self._connect()
+
+    def _on_tensor(self, message):
+        self.ticks.append(message.tick)
+        self.tensors[message.tick] = message
+
+    def _on_diagnostics(self, message):
+        self.node_time_ns = nanoseconds(message.header.stamp)
+        for status in message.status:
+            values = {pair.key: pair.value for pair in status.values}
+            part = status.name.split(": ")[1]
+            self.status[part] = (status.level, status.message, values)
+            self.said.append((part, status.message))
+
+    def until(self, predicate, what, timeout=PATIENCE):
+        """Handles messages until the predicate holds; fails, saying what was awaited."""
+        done = self.ros.spin_until(predicate, timeout)
+        assert done, f"not in {timeout} s: {what}\n{self.status}\n{self.process.output}"
+
+    def _connect(self):
+        publishers = [*self.publishers.values(), *([self._clock] if self._clock else [])]
+        self.until(
+            lambda: all(p.get_subscription_count() > 0 for p in publishers) and self.status,
+            "the node subscribes and publishes diagnostics",
+        )
+
+    def warm_up(self):
+        """Ticks before T0 until a tensor comes, which tells that the node knows us."""
+        # Within the second by which a stamp may be ahead of the clock.
+        ns = T0 - 95 * self.period_ns
+        while not self.tensors:
+            assert ns < T0, f"no tensor:\n{self.process.output}"
+            self.set_clock(ns)
+            self.ros.spin_until(lambda: self.tensors, 0.2)
+            ns += self.period_ns
+        return self
+
+    def tick_of(self, ns):
+        """The number of the tick at that instant."""
+        assert ns % self.period_ns == 0
+        return ns // self.period_ns
+
+    def value(self, part, key):
+        """A number of the newest diagnostics: of a stream, or of `tick`."""
+        return float(self.status[part][2][key])
+
+    def await_value(self, part, key, expected):
+        """Waits until the diagnostics show that number."""
+        self.until(
+            lambda: part in self.status and self.value(part, key) == expected,
+            f"{part}: {key} = {expected}",
+        )
+
+    def send(self, topic, message):
+        """Publishes a message, or bytes that claim to be one."""
+        self.publishers[topic].publish(message)
+        self.sent[topic] += 1
+
+    def settle(self):
+        """Waits until the node has dealt with all that was sent: each a row or a counted drop."""
+
+        def dealt_with(name, topic):
+            return self.value(name, "rows") + self.value(name, "dropped") == self.sent[topic]
+
+        streams = {name: spec["topic"] for name, spec in self.config["streams"].items()}
+        self.until(
+            lambda: all(dealt_with(name, topic) for name, topic in streams.items()),
+            f"rows and drops as many as sent: {self.sent}",
+        )
+
+    def set_clock(self, ns):
+        """Publishes an instant on /clock; the node's subscription is best effort."""
+        self._clock.publish(Clock(clock=time_message(ns)))
+
+    def advance(self, ns):
+        """Sets the clock and waits until the node has it."""
+
+        def there():
+            self.set_clock(ns)
+            return self.ros.spin_until(lambda: self.node_time_ns == ns, 1.0)
+
+        self.until(there, f"the node's clock at {ns}")
+
+    def tick(self, ns):
+        """The segments of the tick at that instant, once all that was sent is in."""
+        self.settle()
+        tick = self.tick_of(ns)
+
+        def served():
+            self.set_clock(ns)
+            return self.ros.spin_until(lambda: tick in self.tensors, 1.0)
+
+        self.until(served, f"the tensor of tick {tick}")
+        message = self.tensors[tick]
+        assert nanoseconds(message.header.stamp) == ns
+        return segments(message)
+
+
+def start_fusion(ros, start, folder, config, *arguments, period_ms=10, sim_time=True, **kwargs):
+    """Writes the configuration, starts a node on it and waits until it is connected."""
+    path = folder / "config.yaml"
+    config.setdefault("rate_hz", 1000 / period_ms)
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    parameters = {
+        "config_file": path,
+        "use_sim_time": str(sim_time).lower(),
+        "diagnostics_period_s": 0.1,
+    }
+    given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
+    process = start("fusion_node", "--ros-args", *given, *arguments, **kwargs)
+    return Fusion(ros, process, config, period_ms, sim_time)

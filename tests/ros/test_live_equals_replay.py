@@ -1,0 +1,255 @@
+"""With a lag of at least the worst transport delay, live output is the replay of its recording.
+
+The recording is made beside the node, by a subscriber that keeps the serialized bytes; the replay
+runs the same pipeline without ROS over them. Every byte of every tensor message must be the same.
+"""
+
+import json
+import os
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+import yaml
+from conftest import REPOSITORY
+from fusion import MS, RELIABLE, TYPES, nanoseconds, segments
+from rclpy.serialization import deserialize_message
+from robocache_ros.msg import FusedTensor
+
+RECORDED_S = 6
+RATE_HZ = 50
+#: Ticks after the first messages until all of the history lies behind them.
+WARM_UP_NS = 1_000 * MS
+VECTOR = {"max_age_ms": 60, "qos": {"reliability": "reliable", "depth": 1000}}
+IMAGE = {
+    "type": "sensor_msgs/msg/Image",
+    "max_age_ms": 200,
+    "qos": {"reliability": "reliable", "depth": 50},
+}
+CONFIG = {
+    "rate_hz": RATE_HZ,
+    "lag_ms": 400,
+    "output": {"dtype": "bf16"},
+    "streams": {
+        "joints": {
+            **VECTOR,
+            "type": "sensor_msgs/msg/JointState",
+            "topic": "/joint_states",
+            "dtype": "f32",
+            "history": {"steps": 8, "step_ms": 10},
+            "fields": ["position", "velocity"],
+            "joints": [f"joint_{i}" for i in range(14)],
+        },
+        "wheel": {
+            **VECTOR,
+            "type": "sensor_msgs/msg/JointState",
+            "topic": "/joint_states",
+            "joints": ["joint_3", "joint_1"],
+            "angular": ["joint_3"],
+            "stamp_offset_ms": -3.3,
+        },
+        "wrench": {
+            **VECTOR,
+            "type": "geometry_msgs/msg/WrenchStamped",
+            "topic": "/wrench",
+            "strategy": "nearest",
+            "history": {"steps": 4, "step_ms": 7},
+            "dtype": "f16",
+        },
+        "imu": {**VECTOR, "type": "sensor_msgs/msg/Imu", "topic": "/imu/data", "dtype": "f32"},
+        "pose": {
+            **VECTOR,
+            "type": "geometry_msgs/msg/PoseStamped",
+            "topic": "/pose",
+            "dtype": "f32",
+            "history": {"steps": 3, "step_ms": 15},
+        },
+        "twist": {**VECTOR, "type": "geometry_msgs/msg/TwistStamped", "topic": "/twist"},
+        "odom": {**VECTOR, "type": "nav_msgs/msg/Odometry", "topic": "/odom", "strategy": "hold"},
+        "camera_front": {
+            **IMAGE,
+            "topic": "/camera_front/image_raw",
+            "image": {"width": 32, "height": 32},
+        },
+        "camera_wrist": {
+            **IMAGE,
+            "topic": "/camera_wrist/image_raw",
+            "strategy": "nearest",
+            "history": {"steps": 2, "step_ms": 100},
+            "fill": "last",
+            "image": {"width": 40, "height": 24, "fit": "crop", "color": "mono"},
+        },
+        "lidar": {
+            **IMAGE,
+            "type": "sensor_msgs/msg/PointCloud2",
+            "topic": "/lidar/points",
+            "cloud": {
+                "origin_m": [-6.4, -6.4, -1.6],
+                "size_m": 0.4,
+                "shape": [32, 32, 16],
+                "channels": [{"reduce": "count"}, {"reduce": "mean", "field": "intensity"}],
+            },
+        },
+    },
+}
+ROBOT = """
+    --camera-front-hz 15 --camera-wrist-hz 15 --image-width 96 --image-height 64
+    --lidar-hz 10 --lidar-rings 16 --lidar-columns 256
+    --joints-hz 150 --wrench-hz 150 --imu-hz 100 --pose-hz 50 --twist-hz 50 --odom-hz 50
+    --send-jitter-ms 25 --stamp-jitter-ms 2 --drop-share 0.05 --reorder-share 0.05
+    --wait-subscribers 2 --depth 200 --seed 11
+""".split()
+
+
+@pytest.fixture(scope="module")
+def replay_executable():
+    """The example, built from this tree; `cargo test` has built it already, so that takes no time.
+
+    ROBOCACHE_REPLAY names another one.
+    """
+    if given := os.environ.get("ROBOCACHE_REPLAY"):
+        return given
+    built = subprocess.run(
+        "cargo build --locked --no-default-features --example replay_recording "
+        "--message-format json-render-diagnostics".split(),
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert built.returncode == 0, built.stderr
+    artifacts = [json.loads(line) for line in built.stdout.splitlines()]
+    (path,) = (a["executable"] for a in artifacts if a.get("executable"))
+    return path
+
+
+class Recorder:
+    """Keeps what is published, serialized, with the instant of its arrival [ns]."""
+
+    def __init__(self, node):
+        #: (arrival, stream, bytes); a topic that two streams take is there twice.
+        self.messages = []
+        self.tensors = []
+        self.by_topic = {}
+        for index, spec in enumerate(CONFIG["streams"].values()):
+            self.by_topic.setdefault((spec["topic"], spec["type"]), []).append(index)
+        for (topic, kind), streams in self.by_topic.items():
+            self._subscribe(node, topic, kind, streams)
+        node.create_subscription(FusedTensor, "fused_tensor", self._on_tensor, RELIABLE, raw=True)
+
+    def _subscribe(self, node, topic, kind, streams):
+        def on_message(data, info):
+            arrival = info["received_timestamp"]
+            self.messages.extend((arrival, stream, bytes(data)) for stream in streams)
+
+        node.create_subscription(TYPES[kind], topic, on_message, RELIABLE, raw=True)
+
+    def _on_tensor(self, data):
+        self.tensors.append(bytes(data))
+
+
+def replay(executable, folder, config_file, messages, ticks):
+    """The tensor messages by tick that a replay makes of the messages (in order of arrival)."""
+    recording, output = folder / "recording", folder / "replayed"
+    period = 10**9 // RATE_HZ
+    # A tick comes when the clock reaches it: behind all that had arrived by then.
+    events = [(arrival, 0, stream, data) for arrival, stream, data in messages]
+    events += [(tick * period, 1, tick, b"") for tick in ticks]
+    with open(recording, "wb") as file:
+        for arrival, kind, number, data in sorted(events, key=lambda e: e[:2]):
+            if kind == 0:
+                file.write(struct.pack("<BIqI", 0, number, arrival, len(data)) + data)
+            else:
+                file.write(struct.pack("<Bq", 1, number))
+    command = [executable, config_file, recording, output]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    data, at, tensors = output.read_bytes(), 0, {}
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at)
+        message = data[at + 4 : at + 4 + length]
+        tensors[tick_of(message)] = message
+        at += 4 + length
+    return tensors
+
+
+def tick_of(message):
+    return deserialize_message(message, FusedTensor).tick
+
+
+@pytest.fixture
+def recording(ros, start, tmp_path):
+    """A run of the robot and the node: (configuration file, messages, tensors by tick)."""
+    config_file = tmp_path / "config.yaml"
+    config_file.write_text(yaml.safe_dump(CONFIG, sort_keys=False))
+    recorder = Recorder(ros.node)
+    node = start("fusion_node", "--ros-args", "-p", f"config_file:={config_file}")
+    assert ros.spin_until(lambda: recorder.tensors, 20), node.output
+    robot = start("sensor_sim", *ROBOT, "--duration", RECORDED_S)
+    assert ros.spin_until(lambda: not robot.running, 30 + RECORDED_S), robot.output
+    # What is still queued, and the ticks that the lag puts behind the last messages.
+    ros.spin_for(0.5)
+    assert robot.wait() == 0
+    node.stop()
+    assert "message dropped" not in node.output and "queue was full" not in node.output
+
+    report = json.loads(robot.output.splitlines()[-1])
+    # Two streams take the joints' topic, which is sent once.
+    recorded = len(recorder.messages) - report["joints"]["sent"]
+    assert recorded == sum(stream["sent"] for stream in report.values()), report
+    for fault in ("dropped", "reordered"):
+        assert sum(stream[fault] for stream in report.values()) > 20, report
+    tensors = {tick_of(message): message for message in recorder.tensors}
+    return config_file, sorted(recorder.messages), tensors
+
+
+def test_live_output_is_the_replay_of_its_recording(recording, replay_executable, tmp_path):
+    config_file, messages, live = recording
+    replayed = replay(replay_executable, tmp_path, config_file, messages, live)
+    firsts = {}
+    for arrival, stream, _ in messages:
+        firsts.setdefault(stream, arrival)
+    assert len(firsts) == len(CONFIG["streams"])
+    from_tick = (max(firsts.values()) + WARM_UP_NS) * RATE_HZ // 10**9
+    compared = sorted(tick for tick in live if tick > from_tick)
+    assert len(compared) > 0.5 * (RECORDED_S - 1) * RATE_HZ, "the recorder kept up"
+
+    different = [tick for tick in compared if replayed[tick] != live[tick]]
+    for tick in different[:3]:
+        print(describe_difference(live[tick], replayed[tick]))
+    assert not different, f"{len(different)} of {len(compared)} ticks differ"
+    assert_not_trivial([live[tick] for tick in compared])
+
+    # The comparison sees a single missing message, of the vectors, the images and the clouds.
+    middle = compared[len(compared) // 2] * 10**9 // RATE_HZ
+    for name in ("joints", "pose", "camera_front", "lidar"):
+        stream = list(CONFIG["streams"]).index(name)
+        gone = next(m for m in messages if m[1] == stream and m[0] > middle - 500 * MS)
+        fewer = replay(
+            replay_executable, tmp_path, config_file, [m for m in messages if m is not gone], live
+        )
+        different = [tick for tick in compared if fewer[tick] != live[tick]]
+        assert 1 <= len(different) < len(compared) / 2, name
+
+
+def assert_not_trivial(messages):
+    """The tensors hold what the robot does: valid, different from tick to tick, not all zero."""
+    decoded = [deserialize_message(message, FusedTensor) for message in messages]
+    tensors = [segments(message) for message in decoded]
+    for name in CONFIG["streams"]:
+        valid = np.mean([np.mean(tensor[name].valid) for tensor in tensors])
+        assert valid > 0.7, (name, valid)
+        assert len({tensor[name].array.tobytes() for tensor in tensors}) > len(tensors) / 10, name
+    stamps = [nanoseconds(message.header.stamp) for message in decoded]
+    assert all(stamp == m.tick * 10**9 // RATE_HZ for stamp, m in zip(stamps, decoded))
+
+
+def describe_difference(live, replayed):
+    """Which segments differ, for the log of a failure."""
+    one, other = (deserialize_message(message, FusedTensor) for message in (live, replayed))
+    lines = [f"tick {one.tick}: {len(live)} and {len(replayed)} bytes"]
+    for (name, a), b in zip(segments(one).items(), segments(other).values()):
+        if a.valid != b.valid or a.age_ns != b.age_ns or np.any(a.array != b.array):
+            lines.append(f"  {name}: {a.valid} {a.age_ns} live, {b.valid} {b.age_ns} replayed")
+    return "\n".join(lines)

@@ -1,0 +1,419 @@
+"""The node as a ROS citizen: names, parameters, errors, logs, what it says of silence, its end."""
+
+import array
+import fcntl
+import itertools
+import os
+import re
+import signal
+import subprocess
+import termios
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+from fusion import BEST_EFFORT, MS, PATIENCE, RELIABLE, T0, start_fusion, time_message
+from geometry_msgs.msg import TwistStamped, WrenchStamped
+from rcl_interfaces.msg import Log
+from rclpy.parameter import Parameter
+from rclpy.parameter_client import AsyncParameterClient
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from robocache_ros.msg import FusedTensor
+from rosgraph_msgs.msg import Clock
+
+WRENCH = {
+    "type": "geometry_msgs/msg/WrenchStamped",
+    "topic": "wrench",
+    "max_age_ms": 50,
+    "qos": {"reliability": "reliable"},
+}
+CONFIG = {"rate_hz": 50, "streams": {"wrench": WRENCH}}
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def config_file(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(CONFIG, sort_keys=False))
+    return path
+
+
+def subscribe_tensors(ros, topic):
+    tensors = []
+    ros.node.create_subscription(FusedTensor, topic, tensors.append, RELIABLE)
+    return tensors
+
+
+def publish_now(ros, publisher):
+    message = WrenchStamped()
+    message.header.stamp = ros.node.get_clock().now().to_msg()
+    publisher.publish(message)
+
+
+def valid_tensor_comes(ros, publisher, tensors):
+    """Publishes wrenches until a tensor holds one."""
+
+    def seen():
+        publish_now(ros, publisher)
+        ros.spin_until(lambda: False, 0.02)
+        return any(t.segments[0].valid == [True] for t in tensors)
+
+    return ros.spin_until(seen, PATIENCE)
+
+
+# ---- names --------------------------------------------------------------------------------------
+
+
+def test_relative_topics_follow_the_namespace(ros, start, config_file):
+    node = start("fusion_node", "--ros-args", "-p", f"config_file:={config_file}", "-r", "__ns:=/l")
+    tensors = subscribe_tensors(ros, "/l/fused_tensor")
+    publisher = ros.node.create_publisher(WrenchStamped, "/l/wrench", RELIABLE)
+    assert valid_tensor_comes(ros, publisher, tensors), node.output
+    assert ("fusion_node", "/l") in ros.node.get_node_names_and_namespaces()
+    assert ros.node.count_publishers("/fused_tensor") == 0
+
+
+def test_topics_and_the_node_can_be_remapped(ros, start, config_file):
+    arguments = ["-r", "wrench:=/arm/ft", "-r", "fused_tensor:=policy/input", "-r", "__node:=cell"]
+    node = start("fusion_node", "--ros-args", "-p", f"config_file:={config_file}", *arguments)
+    tensors = subscribe_tensors(ros, "/policy/input")
+    publisher = ros.node.create_publisher(WrenchStamped, "/arm/ft", RELIABLE)
+    assert valid_tensor_comes(ros, publisher, tensors), node.output
+    assert "cell" in ros.node.get_node_names()
+    assert ros.node.count_subscribers("/wrench") == 0
+
+
+@pytest.mark.parametrize("name", ["/**", "fusion_node", "/cell_1/fusion_node"])
+def test_a_parameter_file_serves(ros, start, tmp_path, config_file, name):
+    parameters = {"config_file": str(config_file), "rate_hz": 20.0, "diagnostics_period_s": 0.2}
+    file = tmp_path / "parameters.yaml"
+    file.write_text(yaml.safe_dump({name: {"ros__parameters": parameters}}))
+    namespace = ["-r", "__ns:=/cell_1"] if name.startswith("/cell") else []
+    node = start("fusion_node", "--ros-args", "--params-file", file, *namespace)
+    node.wait_for("1 streams at 20 Hz on the cpu backend")
+    tensors = subscribe_tensors(ros, "/cell_1/fused_tensor" if namespace else "/fused_tensor")
+    assert ros.spin_until(lambda: len(tensors) > 2, PATIENCE), node.output
+    for tensor in tensors:
+        stamp = tensor.header.stamp
+        assert stamp.sec * 10**9 + stamp.nanosec == tensor.tick * 50_000_000
+
+
+def test_a_parameter_file_may_hold_what_other_nodes_need(ros, start, tmp_path, config_file):
+    parameters = {"config_file": str(config_file), "robot_description": "<robot/>", "gain": 0.5}
+    file = tmp_path / "parameters.yaml"
+    file.write_text(yaml.safe_dump({"/**": {"ros__parameters": parameters}}))
+    node = start("fusion_node", "--ros-args", "--params-file", file)
+    node.wait_for("1 streams at 50 Hz")
+    words = "not parameters of this node, passed over: gain, robot_description"
+    assert node.output.count(words) == 1
+
+
+def test_the_rate_can_be_given_as_an_integer(start, config_file):
+    given = ["-p", f"config_file:={config_file}", "-p", "rate_hz:=200"]
+    start("fusion_node", "--ros-args", *given).wait_for("1 streams at 200 Hz")
+
+
+# ---- errors at the start ------------------------------------------------------------------------
+
+ERRORS = {
+    "no configuration": ([], "parameter config_file: expected the path of a configuration"),
+    "a file that is not there": (["config_file:=/no/such.yaml"], "/no/such.yaml"),
+    "a parameter without its unit": (
+        ["config_file:=CONFIG", "rate:=50"],
+        "parameter rate: no such name, did you mean rate_hz?",
+    ),
+    "a mistyped parameter": (
+        ["config_file:=CONFIG", "use_simtime:=true"],
+        "parameter use_simtime: no such name, did you mean use_sim_time?",
+    ),
+    "too low a rate for the rings": (["config_file:=RING", "rate_hz:=0.2"], "ring_rows"),
+    "a wrong type": (
+        ["config_file:=CONFIG", "rate_hz:=fast"],
+        "parameter rate_hz: expected a double, found a string",
+    ),
+    "a number for a path": (["config_file:=7"], "config_file: expected a string, found an integer"),
+    "a rate out of range": (
+        ["config_file:=CONFIG", "rate_hz:=-1.0"],
+        "parameter rate_hz: expected a rate in Hz from 0.1 to 2000, or 0, found -1",
+    ),
+    "text for a boolean": (
+        ["config_file:=CONFIG", "use_sim_time:=maybe"],
+        "parameter use_sim_time: expected a boolean, found a string",
+    ),
+    "another backend": (
+        ["config_file:=CONFIG", "backend:=gpu"],
+        "parameter backend: expected auto, cpu or cuda, found 'gpu'",
+    ),
+    "a bad configuration": (["config_file:=BAD"], "streams.wrench.max_age"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_what_cannot_work_ends_with_a_word_about_it(start, tmp_path, config_file, case):
+    parameters, expected = ERRORS[case]
+    bad = tmp_path / "bad.yaml"
+    stream = {k: v for k, v in WRENCH.items() if k != "max_age_ms"} | {"max_age": 50}
+    bad.write_text(yaml.safe_dump({"rate_hz": 50, "streams": {"wrench": stream}}))
+    ring = tmp_path / "ring.yaml"
+    stream = {**WRENCH, "expected_rate_hz": 500, "ring_rows": 64}
+    ring.write_text(yaml.safe_dump({"rate_hz": 50, "streams": {"wrench": stream}}))
+    for name, file in {"CONFIG": config_file, "BAD": bad, "RING": ring}.items():
+        parameters = [p.replace(name, str(file)) for p in parameters]
+    given = [word for parameter in parameters for word in ("-p", parameter)]
+    node = start("fusion_node", "--ros-args", *given, expected_code=1)
+    assert node.wait() == 1
+    node.stop()
+    assert node.output.count(expected) == 1 and "panicked" not in node.output
+
+
+def test_cuda_without_a_gpu_or_without_cuda_says_so(start, config_file):
+    given = ["-p", f"config_file:={config_file}", "-p", "backend:=cuda", "-p", "device:=99"]
+    node = start("fusion_node", "--ros-args", *given, expected_code=1)
+    assert node.wait() == 1
+    node.stop()
+    assert "cuda" in node.output.lower() and "panicked" not in node.output
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        (["--config", "x.yaml"], "expected --ros-args, --help or --version, found '--config'"),
+        (["--ros-args", "-p", "nonsense"], "nonsense"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(start, arguments, expected):
+    node = start("fusion_node", *arguments, expected_code=None)
+    assert node.wait() in (1, 2)
+    assert expected in node.output and "panicked" not in node.output
+
+
+# ---- parameters at run time ---------------------------------------------------------------------
+
+
+def test_parameters_can_be_listed_and_read_and_say_why_they_are_fixed(ros, start, config_file):
+    given = ["-p", f"config_file:={config_file}", "-p", "rate_hz:=25.0"]
+    node = start("fusion_node", "--ros-args", *given)
+    client = AsyncParameterClient(ros.node, "fusion_node")
+    assert ros.spin_until(client.services_are_ready, PATIENCE), node.output
+
+    def ask(future):
+        assert ros.spin_until(future.done, PATIENCE), node.output
+        return future.result()
+
+    names = ask(client.list_parameters()).result.names
+    assert sorted(names) == [
+        "backend",
+        "config_file",
+        "device",
+        "diagnostics_period_s",
+        "rate_hz",
+        "realtime_priority",
+        "use_sim_time",
+    ]
+    values = ask(
+        client.get_parameters(["rate_hz", "config_file", "use_sim_time", "no_such"])
+    ).values
+    rate, file, sim, unknown = values
+    assert (rate.double_value, file.string_value) == (25.0, str(config_file))
+    assert (sim.type, sim.bool_value, unknown.type) == (1, False, 0)
+    kinds = ask(client.get_parameter_types(["device", "rate_hz"])).types
+    assert list(kinds) == [Parameter.Type.INTEGER.value, Parameter.Type.DOUBLE.value]
+    (described,) = ask(client.describe_parameters(["rate_hz"])).descriptors
+    assert described.read_only and "[Hz]" in described.description
+    wanted = [Parameter("rate_hz", value=10.0), Parameter("no_such", value=1)]
+    fixed, unknown = ask(client.set_parameters(wanted)).results
+    assert not fixed.successful and "read-only: set it at start" in fixed.reason
+    assert not unknown.successful and "not a parameter of this node" in unknown.reason
+    atomic = ask(client.set_parameters_atomically(wanted)).result
+    assert not atomic.successful and atomic.reason
+    assert ask(client.get_parameters(["rate_hz"])).values[0].double_value == 25.0
+
+
+# ---- the end ------------------------------------------------------------------------------------
+
+
+#: Ports that Fast DDS hands out to whoever asks, over all domains: a free number is soon another
+#: process's.
+ANYONES = re.compile(r".*_port7[0-3]\d\d(_|$)")
+
+
+def shared_memory_of(pid):
+    """Names in /dev/shm that a process has mapped or holds open, and that are of its domain."""
+    links = [os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()]
+    maps = Path(f"/proc/{pid}/maps").read_text().split()
+    used = {Path(name).name for name in [*links, *maps] if name.startswith(f"{SHARED_MEMORY}/")}
+    return {n for n in used if (SHARED_MEMORY / n).exists() and not ANYONES.match(n)}
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_node_at_once_and_leaves_nothing_behind(ros, start, config_file, signum):
+    before = set(os.listdir(SHARED_MEMORY))
+    node = start("fusion_node", "--ros-args", "-p", f"config_file:={config_file}")
+    tensors = subscribe_tensors(ros, "/fused_tensor")
+    publisher = ros.node.create_publisher(WrenchStamped, "/wrench", RELIABLE)
+    assert valid_tensor_comes(ros, publisher, tensors), node.output
+    own = {name for name in shared_memory_of(node.pid) if name not in before}
+    assert any(name.startswith("fastrtps_") for name in own), "the test sees the node's segment"
+    assert node.stop(signum) == 0
+    assert node.stop_s < 1.0
+    assert f"{signum.name}: shutting down" in node.output
+    # What we have open of it goes when we have noticed its end.
+    gone = ros.spin_until(lambda: not own & set(os.listdir(SHARED_MEMORY)), 5)
+    assert gone, own & set(os.listdir(SHARED_MEMORY))
+
+
+def test_a_signal_during_the_start_ends_the_node_too(start, config_file):
+    for delay in (0.0, 0.03, 0.1):
+        given = ["-p", f"config_file:={config_file}"]
+        node = start("fusion_node", "--ros-args", *given, expected_code=None)
+        time.sleep(delay)  # wherever the start has got to
+        code = node.stop(signal.SIGTERM)
+        # Before the handlers are in place the signal itself ends the process.
+        assert code in (0, -signal.SIGTERM), node.output
+        assert "panicked" not in node.output
+
+
+# ---- what it says -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def logs(ros):
+    """Records of /rosout as (level, name, text)."""
+    records = []
+    qos = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    ros.node.create_subscription(
+        Log, "/rosout", lambda log: records.append((log.level, log.name, log.msg)), qos
+    )
+    return records
+
+
+def silence(logs, topic):
+    """The records about a silent topic."""
+    return [text for _, _, text in logs if f"({topic}): no message in" in text]
+
+
+def test_logs_reach_rosout(ros, start, logs, config_file):
+    node = start("fusion_node", "--ros-args", "-p", f"config_file:={config_file}")
+
+    def seen():
+        return [log for log in logs if "1 streams at 50 Hz on the cpu backend" in log[2]]
+
+    assert ros.spin_until(seen, PATIENCE), (logs, node.output)
+    assert seen()[0][:2] == (20, "fusion_node")
+    node.stop()
+    assert ros.spin_until(lambda: any("SIGINT" in text for _, _, text in logs), 2), logs
+
+
+def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_path):
+    topics = ("/nobody", "/lossy", "/other_type", "/idle", "/fine")
+    streams = {topic[1:]: {**WRENCH, "topic": topic} for topic in topics}
+    node = ros.node
+    node.create_publisher(WrenchStamped, "/lossy", BEST_EFFORT)
+    node.create_publisher(TwistStamped, "/other_type", RELIABLE)
+    node.create_publisher(WrenchStamped, "/idle", RELIABLE)
+    fine = node.create_publisher(WrenchStamped, "/fine", RELIABLE)
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({"rate_hz": 50, "streams": streams}, sort_keys=False))
+    given = ["-p", f"config_file:={path}", "-p", "diagnostics_period_s:=0.2"]
+    process = start("fusion_node", "--ros-args", *given)
+    silent = topics[:-1]
+
+    def all_said():
+        publish_now(ros, fine)
+        ros.spin_until(lambda: False, 0.05)
+        return all(silence(logs, topic) for topic in silent)
+
+    assert ros.spin_until(all_said, PATIENCE), (logs, process.output)
+    me = "/test_client"
+    expected = {
+        "/nobody": "no publisher on /nobody: is the name right, and its node running?",
+        "/lossy": f"publishers seen: {me} (geometry_msgs/msg/WrenchStamped, best_effort); the "
+        "quality of service does not match: this stream asks for reliable delivery and the "
+        "publisher offers best_effort",
+        "/other_type": f"publishers seen: {me} (geometry_msgs/msg/TwistStamped, reliable); the "
+        "types differ: this stream expects geometry_msgs/msg/WrenchStamped",
+        "/idle": f"publishers seen: {me} (geometry_msgs/msg/WrenchStamped, reliable); types and "
+        "quality of service match: it publishes nothing",
+    }
+    for topic, words in expected.items():
+        assert words in silence(logs, topic)[0], topic
+    # Several diagnostics later it has not been said again, and the stream that arrives is fine.
+    said = len(logs)
+    ros.spin_until(lambda: publish_now(ros, fine), 1.5)
+    assert [text for _, _, text in logs[said:] if "no message in" in text] == []
+    assert not silence(logs, "/fine")
+    warnings = [text for level, _, text in logs if level == 30 and "no message in" in text]
+    assert len(warnings) == len(silent)
+
+
+def test_an_end_of_silence_is_said(ros, start, logs, tmp_path):
+    fusion = start_fusion(
+        ros,
+        start,
+        tmp_path,
+        {"streams": {"wrench": {**WRENCH, "topic": "/wrench"}}},
+        sim_time=False,
+    )
+    fusion.until(lambda: silence(logs, "/wrench"), "a word about the silence")
+    fusion.until(lambda: fusion.status["wrench"][0] == b"\x03", "the level of silence")
+    _, words, values = fusion.status["wrench"]
+    assert "since the start" in words and values["publishers"] == "1"
+
+    def arrives():
+        publish_now(ros, fusion.publishers["/wrench"])
+        ros.spin_until(lambda: False, 0.02)
+        return any("stream 'wrench' (/wrench) arrives again" in text for _, _, text in logs)
+
+    fusion.until(arrives, "a word about its end")
+    fusion.until(
+        lambda: publish_now(ros, fusion.publishers["/wrench"])
+        or fusion.status["wrench"][0] < b"\x03",
+        "the level falls",
+    )
+
+
+def test_a_reader_of_the_logs_that_stopped_holds_nothing_up(ros, install, config_file):
+    executable = install / "lib" / "robocache_ros" / "fusion_node"
+    given = ["-p", f"config_file:={config_file}", "-p", "use_sim_time:=true"]
+    node = subprocess.Popen([executable, "--ros-args", *given], stderr=subprocess.PIPE)
+    try:
+        tensors = subscribe_tensors(ros, "/fused_tensor")
+        clock = ros.node.create_publisher(Clock, "/clock", RELIABLE)
+        assert ros.spin_until(lambda: clock.get_subscription_count() > 0, PATIENCE)
+
+        def full():
+            # Each is worth a line in the log.
+            for _ in range(20):
+                clock.publish(b"\x00\x01\x00\x00\x01\x00")
+            waiting = array.array("i", [0])
+            fcntl.ioctl(node.stderr, termios.FIONREAD, waiting)
+            return waiting[0] > 60_000
+
+        assert ros.spin_until(full, PATIENCE), "the pipe takes ever more"
+        ros.spin_until(lambda: full() and False, 0.5)
+        tick = itertools.count(T0 // (20 * MS))
+
+        def ticking():
+            ns = next(tick) * 20 * MS
+            clock.publish(Clock(clock=time_message(ns)))
+            ros.spin_until(lambda: False, 0.01)
+            return len(tensors) > 5
+
+        assert ros.spin_until(ticking, PATIENCE), "the node ticks on"
+        node.send_signal(signal.SIGINT)
+        assert node.wait(5) == 0
+    finally:
+        node.kill()
+        node.communicate()
+
+
+def test_a_shipped_configuration_runs_as_it_is(ros, start, install):
+    shipped = install / "share" / "robocache_ros" / "config" / "robocache.yaml"
+    node = start("fusion_node", "--ros-args", "-p", f"config_file:={shipped}")
+    tensors = subscribe_tensors(ros, "/fused_tensor")
+    assert ros.spin_until(lambda: len(tensors) > 5, PATIENCE), node.output
+    written = yaml.safe_load((REPOSITORY / "config" / "robocache.yaml").read_text())
+    assert [s.name for s in tensors[0].segments] == list(written["streams"])
+    assert all(not any(s.valid) for s in tensors[0].segments)
