@@ -30,7 +30,7 @@ impl Random {
 
     /// True once in `n` times.
     pub fn one_in(&mut self, n: u64) -> bool {
-        self.bits() % n == 0
+        self.bits().is_multiple_of(n)
     }
 
     pub fn choose<T: Clone>(&mut self, from: &[T]) -> T {

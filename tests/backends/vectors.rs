@@ -60,7 +60,7 @@ fn jobs_at(specs: &[StreamSpec], rings: &[Ring], now: Stamp, random: &mut Random
             let back = (spec.history_steps - 1 - step) as i64 * 7_000_000;
             let mut target = now.offset(-back);
             // Exactly at a sample.
-            if ring.len() > 0 && random.one_in(5) {
+            if !ring.is_empty() && random.one_in(5) {
                 target = ring.entry(random.range(0, ring.len() - 1)).stamp;
             }
             let aligned = align(AlignRule::from(spec), ring.len(), |i| ring.entry(i).stamp, target);

@@ -295,7 +295,7 @@ fn stream_job(stream: &BatchStream) -> StreamJob {
 /// Elements per access: as many as fill 16 bytes of output and as the alignment allows.
 fn pack(spec: &BatchSpec, stream: &BatchStream, out_at: usize) -> usize {
     let fits = |n: &usize| {
-        let whole = |elements: usize| elements % n == 0;
+        let whole = |elements: usize| elements.is_multiple_of(*n);
         n * spec.dtype.size() <= 16
             && whole(stream.lanes.len())
             && whole(out_at)

@@ -180,7 +180,7 @@ impl Fuser {
                 piece.a = source.address(a);
             }
         }
-        let wide = out % 16 == 0 && segment.step_byte_len() % 16 == 0;
+        let wide = out.is_multiple_of(16) && segment.step_byte_len().is_multiple_of(16);
         piece.wide = u32::from(wide);
         let most = PIECE_BYTES / size;
         for first in (0..segment.step_len).step_by(most) {

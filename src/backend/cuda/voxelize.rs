@@ -513,8 +513,9 @@ fn points_of<'a>(view: &CloudView<'a>) -> &'a [u8] {
 
 /// Whether every used field is a little-endian float at a multiple of four bytes.
 fn are_words(view: &CloudView<'_>) -> bool {
-    let word = |field: &FieldAt| field.kind == FieldType::Float32 && field.offset % 4 == 0;
-    let aligned = view.point_step % 4 == 0 && (is_dense(view) || view.row_step % 4 == 0);
+    let word = |field: &FieldAt| field.kind == FieldType::Float32 && field.offset.is_multiple_of(4);
+    let aligned =
+        view.point_step.is_multiple_of(4) && (is_dense(view) || view.row_step.is_multiple_of(4));
     !view.big_endian && aligned && view.fields.iter().all(word)
 }
 
