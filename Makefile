@@ -45,4 +45,4 @@ clean:
 	rm -rf build install log target demo bench
 
 distclean: clean
-	rm -rf .ros
+	rm -rf .ros .cuda

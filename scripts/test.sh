@@ -6,6 +6,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The core needs no ROS: its tests come first and would fail first.
 phase 'cargo test: the core' cargo test --locked --no-default-features
+# The kernels are compiled for every chip; what needs a GPU says so and is skipped without one.
+phase 'set-up of nvcc' scripts/cuda.sh
+phase 'cargo test: the CUDA backend' cargo test --locked --no-default-features --features cuda \
+  --lib --test backends
 needed_phase 'set-up' scripts/setup.sh --tests
 needed_phase 'build' scripts/build.sh
 # With the build's own profile and folder: r2r is compiled once for both.

@@ -21,11 +21,13 @@
 //! - [`backend`]: where rows live and tensors are computed; [`backend::cpu`] is the oracle.
 //! - [`pipeline`]: `push(stream, bytes, receive_stamp)` and `tick(stamp)`; no ROS, no clock.
 //! - [`message`]: a tick as the bytes of a `robocache_ros/msg/FusedTensor`.
+//! - [`bench`]: times of kernels and ticks, each output checked against the oracle.
 //! - [`sim`]: a synthetic robot, every signal an analytic function of time.
 //! - `node` (feature `ros`): subscriptions, publisher, clock, parameters, diagnostics.
 
 pub mod align;
 pub mod backend;
+pub mod bench;
 pub mod cdr;
 pub mod check;
 pub mod config;

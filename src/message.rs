@@ -6,14 +6,17 @@
 //! `data`: nothing is allocated and nothing is copied on the way to the middleware.
 
 use crate::align::NO_AGE;
+use crate::backend::HostBytes;
 use crate::cdr::Writer;
-use crate::layout::Layout;
+use crate::layout::{ALIGNMENT, Layout};
 use crate::time::Stamp;
 
 /// Memory for one output: the serialized message and where its changing parts stand.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Frame {
-    message: Vec<u8>,
+    memory: Box<dyn HostBytes>,
+    /// Where the message starts in `memory`: so that its data is aligned as the memory is.
+    start: usize,
     segments: Vec<SegmentPlaces>,
     steps: Vec<Vec<StepState>>,
     /// Serial of the row that each step of `data` is a copy of: 0 where it is zeros, `None` where
@@ -45,8 +48,14 @@ pub struct StepState {
 const STAMP_AT: usize = crate::cdr::ENCAPSULATION_LEN;
 
 impl Frame {
-    /// A message with all steps invalid and all values zero.
-    pub(crate) fn new(layout: &Layout, base_frame: &str, pipeline: u64) -> Self {
+    /// A message with all steps invalid and all values zero, in the zeroed memory that `reserve`
+    /// returns for a number of bytes.
+    pub(crate) fn new(
+        layout: &Layout,
+        base_frame: &str,
+        pipeline: u64,
+        reserve: impl FnOnce(usize) -> Box<dyn HostBytes>,
+    ) -> Self {
         let mut writer = Writer::new();
         writer.header(Stamp::ZERO, base_frame);
         writer.u64(0);
@@ -74,27 +83,29 @@ impl Frame {
         }
         writer.u32(layout.byte_len() as u32);
         let data_at = writer.position();
-        let mut message = writer.finish();
-        message.resize(data_at + layout.byte_len(), 0);
+        let head = writer.finish();
+        let start = data_at.next_multiple_of(ALIGNMENT) - data_at;
+        let mut memory = reserve(start + data_at + layout.byte_len());
+        memory[start..start + data_at].copy_from_slice(&head);
         let never = StepState { valid: false, age_ns: NO_AGE };
         let steps = layout.segments().iter().map(|segment| vec![never; segment.steps]).collect();
         let rows = layout.segments().iter().map(|segment| vec![None; segment.steps]).collect();
-        Frame { message, segments, steps, rows, pipeline, tick_at, data_at }
+        Frame { memory, start, segments, steps, rows, pipeline, tick_at, data_at }
     }
 
     /// The serialized message, ready to be published or decoded.
     pub fn message(&self) -> &[u8] {
-        &self.message
+        &self.memory[self.start..]
     }
 
     /// The packed tensor inside the message.
     pub fn data(&self) -> &[u8] {
-        &self.message[self.data_at..]
+        &self.memory[self.start + self.data_at..]
     }
 
     /// The packed tensor, for the backend to write.
     pub(crate) fn data_mut(&mut self) -> &mut [u8] {
-        &mut self.message[self.data_at..]
+        &mut self.memory[self.start + self.data_at..]
     }
 
     /// Validity and age of every history step of a stream.
@@ -136,6 +147,7 @@ impl Frame {
     }
 
     fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.message[at..at + bytes.len()].copy_from_slice(bytes);
+        let at = self.start + at;
+        self.memory[at..at + bytes.len()].copy_from_slice(bytes);
     }
 }

@@ -195,7 +195,12 @@ impl Pipeline {
 
     /// Memory for one output.
     pub fn new_frame(&self) -> Frame {
-        Frame::new(&self.layout, &self.config.base_frame, self.id)
+        Frame::new(&self.layout, &self.config.base_frame, self.id, |len| {
+            self.backend.output_memory(len).unwrap_or_else(|error| {
+                tracing::warn!("an output in ordinary memory, which makes ticks slower: {error}");
+                Box::new(vec![0; len])
+            })
+        })
     }
 
     /// Takes in a serialized message of a stream. `receive` is when it arrived, on the clock in

@@ -5,7 +5,17 @@
 //! subscriptions, clocks or decoding; the [`Pipeline`](crate::pipeline::Pipeline) tells it which
 //! slot to fill and which to read.
 
+pub mod batch;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code)] // a driver in another language; every block says why it is sound
+pub mod cuda;
+mod select;
+
+use std::fmt::Debug;
+use std::ops::DerefMut;
+
+pub use select::{Choice, create};
 
 use crate::align::Value;
 use crate::decode::{DecodeError, cloud::CloudView, image::ImageView};
@@ -64,13 +74,34 @@ pub enum BackendError {
         /// Why not.
         detail: String,
     },
+    /// An operation of the backend failed while it was running.
+    #[error("backend {backend}: failed to {operation}: {detail}")]
+    Failed {
+        /// Name of the backend.
+        backend: &'static str,
+        /// What it was doing.
+        operation: &'static str,
+        /// What went wrong.
+        detail: String,
+    },
 }
+
+/// Memory of the host that a backend reserved for outputs.
+pub trait HostBytes: DerefMut<Target = [u8]> + Debug + Send + Sync {}
+
+impl HostBytes for Vec<u8> {}
 
 /// Computes rows and tensors. Methods take `&self`: streams are encoded from several threads while
 /// another one fuses. The caller guarantees that no slot is encoded into while a fuse may read it.
 pub trait Backend: Send + Sync {
     /// The name in logs: `cpu` or `cuda`.
     fn name(&self) -> &'static str;
+
+    /// Reserves `len` zeroed bytes for an output. [`Backend::fuse`] takes any memory, and is
+    /// fastest with this.
+    fn output_memory(&self, len: usize) -> Result<Box<dyn HostBytes>, BackendError> {
+        Ok(Box::new(vec![0; len]))
+    }
 
     /// Encodes a sample into a slot that no ring refers to. On an error the slot's content is
     /// unspecified and the slot stays spare.

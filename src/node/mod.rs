@@ -40,7 +40,7 @@ pub use error::NodeError;
 pub use profile::ensure as ensure_profile;
 pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
 
-use crate::backend::{Backend, cpu::CpuBackend};
+use crate::backend::{self, Backend, Choice};
 use crate::config::{self, Config};
 use crate::layout::Layout;
 use crate::pipeline::Pipeline;
@@ -175,20 +175,14 @@ fn build(settings: &Settings) -> Result<Shared, NodeError> {
 }
 
 fn choose_backend(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>, NodeError> {
-    match settings.backend {
-        BackendChoice::Auto | BackendChoice::Cpu => {}
-        BackendChoice::Cuda => {
-            return Err(NodeError::Parameter {
-                name: "backend",
-                expected: "auto or cpu".to_owned(),
-                found: "'cuda': this build has no CUDA backend".to_owned(),
-            });
-        }
-    }
-    let backend = CpuBackend::new(config, &Layout::new(config)).map_err(|source| {
-        NodeError::Backend { operation: "start the cpu backend".to_owned(), source }
-    })?;
-    Ok(Arc::new(backend))
+    let choice = match settings.backend {
+        BackendChoice::Auto => Choice::Auto,
+        BackendChoice::Cpu => Choice::Cpu,
+        BackendChoice::Cuda => Choice::Cuda,
+    };
+    let device = settings.device as usize;
+    backend::create(choice, device, config, &Layout::new(config))
+        .map_err(|source| NodeError::Backend { operation: "start the backend".to_owned(), source })
 }
 
 /// Makes the monitor; returns the streams' full topic names beside it.

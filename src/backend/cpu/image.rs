@@ -179,8 +179,8 @@ impl Plan {
     }
 }
 
-/// The table of every channel of the row.
-fn tables<const N: usize>(spec: &ImageSpec, dtype: DType) -> Vec<[[u8; N]; 256]> {
+/// The table of every channel of the row: the elements of all bytes, as they are stored.
+pub fn tables<const N: usize>(spec: &ImageSpec, dtype: DType) -> Vec<[[u8; N]; 256]> {
     let mut tables = vec![[[0; N]; 256]; spec.color.channels()];
     for ((table, mean), std) in tables.iter_mut().zip(spec.mean).zip(spec.std) {
         for (byte, element) in (0u8..=255).zip(table.iter_mut()) {

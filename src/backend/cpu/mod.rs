@@ -1,6 +1,7 @@
 //! The CPU backend: the fallback on machines without a GPU, and the oracle that every other
 //! backend has to equal bit for bit.
 
+pub mod batch;
 pub mod image;
 pub mod interpolate;
 pub mod resize;

@@ -101,6 +101,22 @@ impl Axis {
         self.taps.len()
     }
 
+    /// The inputs that are read at all.
+    pub fn used(&self) -> Range<usize> {
+        self.used.clone()
+    }
+
+    /// Per output: the first input, counted from the start of [`Axis::used`], and the range of its
+    /// coefficients.
+    pub fn taps(&self) -> &[(usize, Range<usize>)] {
+        &self.taps
+    }
+
+    /// The coefficients of all outputs, with 22 fraction bits.
+    pub fn coefficients(&self) -> &[i32] {
+        &self.coefficients
+    }
+
     /// The most inputs that an output reads.
     fn longest(&self) -> usize {
         self.taps.iter().map(|(_, range)| range.len()).max().unwrap_or(0)

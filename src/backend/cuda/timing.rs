@@ -1,0 +1,235 @@
+//! Times of kernels, for the benchmarks: launches are recorded into a graph, and the graph is
+//! replayed between two events, so that what is timed is the device and not the host.
+
+use std::cell::RefCell;
+use std::ptr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::batch::{BatchFuser, DeviceBatch};
+use super::driver::{Device, Event, Kernel, Stream};
+use super::image::ImageEncoder;
+use super::memory::DeviceBuffer;
+use super::voxelize::{Voxelizer, upload_of};
+use crate::backend::BackendError;
+use crate::config::{CloudSpec, ImageSpec};
+use crate::decode::cloud::CloudView;
+use crate::decode::image::ImageView;
+use crate::dtype::DType;
+
+/// Replays that are not counted: they load code and fill caches.
+const WARM_UP: usize = 5;
+
+/// Times on one device.
+pub struct Timer {
+    stream: Stream,
+    empty: Kernel,
+    plain: Kernel,
+}
+
+impl Timer {
+    /// For a device.
+    pub fn new(device: &Arc<Device>) -> Result<Self, BackendError> {
+        Ok(Timer {
+            stream: Stream::new(device, false)?,
+            empty: device.kernel("empty")?,
+            plain: device.kernel("resample_plain_bf16")?,
+        })
+    }
+
+    /// The stream that is timed.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Microseconds per launch, for each of `replays` replays of a graph of `launches`.
+    fn time(
+        &self,
+        launches: usize,
+        replays: usize,
+        mut launch: impl FnMut(usize) -> Result<(), BackendError>,
+    ) -> Result<Vec<f64>, BackendError> {
+        let device = self.stream.device();
+        let graph = self.stream.capture(|| (0..launches).try_for_each(&mut launch))?;
+        let (start, end) = (Event::new(device, true)?, Event::new(device, true)?);
+        let mut times = Vec::with_capacity(replays);
+        for replay in 0..WARM_UP + replays {
+            start.record(&self.stream)?;
+            // SAFETY: the methods below borrow what they record until this function returns.
+            unsafe { graph.launch(&self.stream)? };
+            end.record(&self.stream)?;
+            end.synchronize("time a graph")?;
+            if replay >= WARM_UP {
+                times.push(end.microseconds_since(&start)? / launches as f64);
+            }
+        }
+        Ok(times)
+    }
+
+    /// A kernel that does nothing.
+    pub fn empty(&self, launches: usize, replays: usize) -> Result<Vec<f64>, BackendError> {
+        // SAFETY: the kernel takes no arguments.
+        self.time(launches, replays, |_| unsafe { self.empty.launch(&self.stream, 1, 32, &mut []) })
+    }
+
+    /// A batch, going round `batches`.
+    pub fn batch(
+        &self,
+        fuser: &BatchFuser,
+        batches: &[DeviceBatch],
+        launches: usize,
+        replays: usize,
+    ) -> Result<Vec<f64>, BackendError> {
+        // SAFETY: the batches are borrowed until the last replay is done.
+        self.time(launches, replays, |i| unsafe {
+            fuser.launch(&batches[i % batches.len()], &self.stream)
+        })
+    }
+
+    /// The same by one thread per element, bf16 and linear, the first stream only.
+    pub fn plain_batch(
+        &self,
+        [episodes, len, steps, dim]: [usize; 4],
+        batches: &[DeviceBatch],
+        launches: usize,
+        replays: usize,
+    ) -> Result<Vec<f64>, BackendError> {
+        let (mut len, mut dim, mut steps) = (len as u32, dim as u32, steps as u32);
+        let mut elements = episodes as u64 * u64::from(steps) * u64::from(dim);
+        self.time(launches, replays, |i| {
+            let [mut rows, mut stamps, mut targets, mut out] =
+                batches[i % batches.len()].addresses();
+            let arguments = &mut [
+                ptr::from_mut(&mut rows).cast(),
+                ptr::from_mut(&mut stamps).cast(),
+                ptr::from_mut(&mut targets).cast(),
+                ptr::from_mut(&mut out).cast(),
+                ptr::from_mut(&mut len).cast(),
+                ptr::from_mut(&mut dim).cast(),
+                ptr::from_mut(&mut steps).cast(),
+                ptr::from_mut(&mut elements).cast(),
+            ];
+            let blocks = elements.div_ceil(256) as u32;
+            // SAFETY: the arguments are those of the kernel; the batches are borrowed until the
+            // last replay is done, and of the sizes given.
+            unsafe { self.plain.launch(&self.stream, blocks, 256, arguments) }
+        })
+    }
+
+    /// A copy of `bytes` bytes from device memory to device memory.
+    pub fn copy(&self, bytes: usize, replays: usize) -> Result<Vec<f64>, BackendError> {
+        let device = self.stream.device();
+        let (from, to) = (DeviceBuffer::new(device, bytes)?, DeviceBuffer::new(device, bytes)?);
+        // SAFETY: both live until the last replay is done, and nothing else uses them.
+        self.time(1, replays, |_| unsafe { to.copy_on(&from, &self.stream) })
+    }
+
+    /// Clouds to rows, without their upload, going round `views` and [`CLOUD_SLOTS`] rows. With
+    /// `scatter_only`, the points are added to the accumulators and no more. Returns the times
+    /// and what the last row holds, or the counts.
+    pub fn clouds(
+        &self,
+        spec: &CloudSpec,
+        dtype: DType,
+        views: &[CloudView<'_>],
+        scatter_only: bool,
+        replays: usize,
+    ) -> Result<(Vec<f64>, Vec<u8>), BackendError> {
+        let device = self.stream.device();
+        let voxelizer = RefCell::new(Voxelizer::new(device, spec, dtype, CLOUD_SLOTS)?);
+        let volume: usize = spec.grid.shape.iter().product();
+        let row_bytes = volume * spec.channels.len() * dtype.size();
+        let pitch = row_bytes.next_multiple_of(super::ROW_ALIGNMENT);
+        let rows = DeviceBuffer::new(device, pitch * CLOUD_SLOTS)?;
+        let uploads = views.iter().map(|view| DeviceBuffer::from_bytes(device, &upload_of(view)));
+        let uploads = uploads.collect::<Result<Vec<_>, _>>()?;
+        let times = self.time(CLOUD_LAUNCHES, replays, |i| {
+            let mut voxelizer = voxelizer.borrow_mut();
+            if i == 0 {
+                // Replays count their clouds from 1 again.
+                voxelizer.restart_epochs();
+                if scatter_only {
+                    // SAFETY: cleared before the launches behind it on the stream.
+                    unsafe { voxelizer.counts().clear_on(&self.stream)? };
+                }
+            }
+            let (at, slot) = (i % views.len(), i % CLOUD_SLOTS);
+            let upload = uploads[at].address();
+            if scatter_only {
+                return voxelizer.launch_scatter(&views[at], upload, &self.stream);
+            }
+            voxelizer.launch_scatter(&views[at], upload, &self.stream)?;
+            voxelizer.launch_finish(slot, rows.address() + (slot * pitch) as u64, &self.stream)
+        })?;
+        let last = (CLOUD_LAUNCHES - 1) % CLOUD_SLOTS;
+        let mut all = vec![0; rows.len()];
+        rows.read(&mut all)?;
+        let row = all[last * pitch..][..row_bytes].to_vec();
+        match scatter_only {
+            false => Ok((times, row)),
+            true => {
+                let mut counts = vec![0; 4 * volume];
+                voxelizer.borrow().counts().read(&mut counts)?;
+                Ok((times, counts))
+            }
+        }
+    }
+
+    /// Upload and encoding of an image whose bytes are in pinned memory, on the host's clock.
+    pub fn image(
+        &self,
+        spec: &ImageSpec,
+        dtype: DType,
+        view: &ImageView<'_>,
+        repeats: usize,
+    ) -> Result<Vec<f64>, BackendError> {
+        let device = self.stream.device();
+        let mut encoder = ImageEncoder::new(device, spec, dtype)?;
+        let elements = spec.color.channels() * spec.width * spec.height;
+        let row = DeviceBuffer::new(device, elements * dtype.size())?;
+        encoder.encode(view, row.address(), &self.stream)?;
+        self.stream.synchronize("encode an image")?;
+        on_the_clock(repeats, || {
+            encoder.start(view, row.address(), &self.stream)?;
+            self.stream.synchronize("encode an image")
+        })
+    }
+
+    /// The same for a cloud.
+    pub fn cloud(
+        &self,
+        spec: &CloudSpec,
+        dtype: DType,
+        view: &CloudView<'_>,
+        repeats: usize,
+    ) -> Result<Vec<f64>, BackendError> {
+        let device = self.stream.device();
+        let mut voxelizer = Voxelizer::new(device, spec, dtype, 1)?;
+        let elements = spec.channels.len() * spec.grid.shape.iter().product::<usize>();
+        let row = DeviceBuffer::new(device, elements * dtype.size())?;
+        voxelizer.encode(view, 0, row.address(), &self.stream)?;
+        on_the_clock(repeats, || voxelizer.start(view, 0, row.address(), &self.stream).map(|_| ()))
+    }
+}
+
+/// Rows that clouds go round when they are timed.
+pub const CLOUD_SLOTS: usize = 4;
+
+/// Launches in a graph of clouds: a multiple of the number of rows.
+pub const CLOUD_LAUNCHES: usize = CLOUD_SLOTS * (CLOUD_SLOTS + 1);
+
+/// Microseconds of each of `repeats` calls, after some that are not counted.
+fn on_the_clock(
+    repeats: usize,
+    mut call: impl FnMut() -> Result<(), BackendError>,
+) -> Result<Vec<f64>, BackendError> {
+    let mut times = Vec::with_capacity(repeats);
+    for repeat in 0..WARM_UP + repeats {
+        let start = Instant::now();
+        call()?;
+        if repeat >= WARM_UP {
+            times.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+    }
+    Ok(times)
+}

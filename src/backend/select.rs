@@ -1,0 +1,99 @@
+//! Which backend a program runs on.
+
+use std::sync::Arc;
+
+use super::cpu::CpuBackend;
+use super::{Backend, BackendError};
+use crate::config::Config;
+use crate::layout::Layout;
+
+/// What was asked for: `backend: auto | cpu | cuda`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// CUDA where it can be used, the CPU elsewhere. Decided once, at the start.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// The GPU, or an error that says why not.
+    Cuda,
+}
+
+impl Choice {
+    /// From the word in a parameter or on the command line.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "auto" => Choice::Auto,
+            "cpu" => Choice::Cpu,
+            "cuda" => Choice::Cuda,
+            _ => return None,
+        })
+    }
+}
+
+/// Makes the backend that was asked for, with the memory of all rings. `device` is the ordinal of
+/// the GPU.
+///
+/// # Errors
+/// [`BackendError::Unavailable`] or [`BackendError::Failed`] where CUDA was asked for and cannot
+/// be used. Under [`Choice::Auto`] that is logged, and the CPU taken.
+pub fn create(
+    choice: Choice,
+    device: usize,
+    config: &Config,
+    layout: &Layout,
+) -> Result<Arc<dyn Backend>, BackendError> {
+    match choice {
+        Choice::Cpu => {}
+        Choice::Cuda => return cuda(device, config, layout),
+        Choice::Auto => match cuda(device, config, layout) {
+            Ok(backend) => return Ok(backend),
+            Err(reason) => tracing::info!("computing on the CPU: {reason}"),
+        },
+    }
+    Ok(Arc::new(CpuBackend::new(config, layout)?))
+}
+
+#[cfg(feature = "cuda")]
+fn cuda(device: usize, config: &Config, layout: &Layout) -> Result<Arc<dyn Backend>, BackendError> {
+    Ok(Arc::new(super::cuda::CudaBackend::new(device, config, layout)?))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda(_: usize, _: &Config, _: &Layout) -> Result<Arc<dyn Backend>, BackendError> {
+    let detail = "this program was built without the feature `cuda`".into();
+    Err(BackendError::Unavailable { backend: "cuda", detail })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = "
+rate_hz: 100
+streams:
+  wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms: 50}
+";
+
+    #[test]
+    fn without_a_gpu_auto_takes_the_cpu_and_cuda_says_why() {
+        let config = crate::config::parse(CONFIG, "test.yaml").unwrap();
+        let layout = Layout::new(&config);
+        let cuda = create(Choice::Cuda, 0, &config, &layout);
+        let auto = create(Choice::Auto, 0, &config, &layout).unwrap();
+        match cuda {
+            Ok(backend) => assert_eq!((backend.name(), auto.name()), ("cuda", "cuda")),
+            Err(error) => {
+                assert!(error.to_string().starts_with("backend cuda: "), "{error}");
+                assert_eq!(auto.name(), "cpu");
+            }
+        }
+        assert_eq!(create(Choice::Cpu, 0, &config, &layout).unwrap().name(), "cpu");
+    }
+
+    #[test]
+    fn names() {
+        let choices = ["auto", "cpu", "cuda", "gpu"].map(Choice::from_name);
+        assert_eq!(choices, [Some(Choice::Auto), Some(Choice::Cpu), Some(Choice::Cuda), None]);
+    }
+}

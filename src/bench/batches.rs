@@ -1,0 +1,171 @@
+//! Batched resampling and fusing on the GPU, in bf16.
+#![cfg(feature = "cuda")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::random::Random;
+use super::{BenchError, Case, Options, Report};
+use crate::align::{AlignRule, Value, align};
+use crate::backend::batch::{BatchInput, BatchSpec, BatchStream};
+use crate::backend::cpu;
+use crate::backend::cuda::Device;
+use crate::backend::cuda::batch::{BatchFuser, DeviceBatch};
+use crate::backend::cuda::timing::Timer;
+use crate::config::{Fill, Lane, Strategy};
+use crate::dtype::DType;
+use crate::time::Stamp;
+
+/// B, S, T, D and what is to be reached on an H100 \[us\].
+const RESAMPLE: [([usize; 4], f64); 5] = [
+    ([1, 500, 16, 32], 2.4),
+    ([32, 50, 256, 128], 3.0),
+    ([32, 500, 250, 256], 6.0),
+    ([64, 4096, 1024, 32], 7.5),
+    ([64, 1000, 500, 512], 29.0),
+];
+
+/// Mean distance of stamps \[ns\].
+const MEAN_GAP: i64 = 10_000_000;
+
+/// Launches in a graph, at least.
+const LAUNCHES: usize = 20;
+
+/// One input on the host.
+struct Input {
+    rows: Vec<Vec<u8>>,
+    stamps: Vec<Vec<i64>>,
+    targets: Vec<i64>,
+}
+
+impl Input {
+    /// Random rows; stamps and targets evenly distributed over one span, in order.
+    fn new(spec: &BatchSpec, seed: u64) -> Self {
+        let mut random = Random(seed);
+        let rows = spec.streams.iter().map(|stream| {
+            let count = spec.episodes * stream.rows * stream.lanes.len();
+            let values: Vec<f32> = (0..count).map(|_| random.float(-4.0, 4.0)).collect();
+            let mut bytes = vec![0; count * stream.dtype.size()];
+            stream.dtype.store(&values, &mut bytes);
+            bytes
+        });
+        let rows = rows.collect();
+        let span = MEAN_GAP * spec.streams.first().map_or(1, |stream| stream.rows) as i64;
+        let mut instants = |count: usize| {
+            let mut all = Vec::new();
+            for _ in 0..spec.episodes {
+                let mut own = BTreeSet::new();
+                while own.len() < count {
+                    let offset = random.below(span as u64) as i64;
+                    own.insert(1_795_000_000_000_000_000 + offset);
+                }
+                all.extend(own);
+            }
+            all
+        };
+        let stamps = spec.streams.iter().map(|stream| instants(stream.rows)).collect();
+        Input { rows, stamps, targets: instants(spec.steps) }
+    }
+
+    fn view(&self) -> BatchInput<'_> {
+        BatchInput {
+            rows: self.rows.iter().map(Vec::as_slice).collect(),
+            stamps: self.stamps.iter().map(Vec::as_slice).collect(),
+            targets: &self.targets,
+        }
+    }
+
+    /// Bytes that any implementation has to move: every row that a target needs once, all stamps
+    /// and targets, and the output.
+    fn least_bytes(&self, spec: &BatchSpec) -> u64 {
+        let mut bytes = spec.targets() * spec.row_len() * spec.dtype.size() + 8 * spec.targets();
+        for (stream, stamps) in spec.streams.iter().zip(&self.stamps) {
+            let mut touched = vec![false; spec.episodes * stream.rows];
+            for (at, target) in self.targets.iter().enumerate() {
+                let first = at / spec.steps * stream.rows;
+                let stamp_at = |i: usize| Stamp::from_nanos(stamps[first + i]);
+                let target = Stamp::from_nanos(*target);
+                match align(stream.rule, stream.rows, stamp_at, target).value {
+                    Value::Nothing => {}
+                    Value::Row(a) => touched[first + a] = true,
+                    Value::Between { a, b, .. } => {
+                        (touched[first + a], touched[first + b]) = (true, true);
+                    }
+                }
+            }
+            let rows = touched.iter().filter(|touched| **touched).count();
+            bytes += rows * stream.lanes.len() * stream.dtype.size() + 8 * touched.len();
+        }
+        bytes as u64
+    }
+}
+
+fn stream(rows: usize, dim: usize) -> BatchStream {
+    let rule = AlignRule {
+        strategy: Strategy::Linear,
+        max_age_ns: i64::MAX,
+        max_gap_ns: i64::MAX,
+        fill: Fill::Zero,
+    };
+    BatchStream { rule, rows, dtype: DType::Bf16, lanes: vec![Lane::Linear; dim] }
+}
+
+/// All cases.
+pub fn run(
+    device: &Arc<Device>,
+    timer: &Timer,
+    options: &Options,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    for (shape, target) in RESAMPLE {
+        let [episodes, rows, steps, dim] = shape;
+        let streams = vec![stream(rows, dim)];
+        let spec = BatchSpec { episodes, steps, dtype: DType::Bf16, streams };
+        let name = format!("resample B{episodes} S{rows} T{steps} D{dim}");
+        let (case, batches) = time(device, timer, options, &spec, &name, false)?;
+        report.cases.push(case.target(target));
+        let launches = LAUNCHES.next_multiple_of(batches.len());
+        let plain = timer.plain_batch(shape, &batches, launches, options.repeats)?;
+        report.cases.push(Case::new(format!("  plain: {name}"), plain));
+    }
+    let streams = vec![stream(30, 512), stream(100, 64), stream(200, 12)];
+    let spec = BatchSpec { episodes: 4, steps: 50, dtype: DType::Bf16, streams };
+    let name = "fuse 30x512, 100x64, 200x12 to 50, B4";
+    let (case, _) = time(device, timer, options, &spec, name, false)?;
+    report.cases.push(case.target(2.8));
+    let name = format!("{name}, with valid and age");
+    let (case, _) = time(device, timer, options, &spec, &name, true)?;
+    report.cases.push(case);
+    Ok(())
+}
+
+/// Times a spec over as many inputs as exceed the cache, and checks every output.
+fn time(
+    device: &Arc<Device>,
+    timer: &Timer,
+    options: &Options,
+    spec: &BatchSpec,
+    name: &str,
+    with_report: bool,
+) -> Result<(Case, Vec<DeviceBatch>), BenchError> {
+    const MOST_INPUTS: usize = 40;
+    let fuser = BatchFuser::new(device, spec)?;
+    let first = Input::new(spec, 1);
+    let bytes = fuser.upload(&first.view(), with_report)?.bytes();
+    let count = (2 * device.cache_bytes()?).div_ceil(bytes).clamp(2, MOST_INPUTS);
+    let inputs: Vec<_> = (0..count).map(|seed| Input::new(spec, seed as u64 + 1)).collect();
+    let batches = inputs.iter().map(|input| fuser.upload(&input.view(), with_report));
+    let batches = batches.collect::<Result<Vec<_>, _>>()?;
+    let launches = LAUNCHES.next_multiple_of(count);
+    let times = timer.batch(&fuser, &batches, launches, options.repeats)?;
+    for (input, batch) in inputs.iter().zip(&batches) {
+        let expected = cpu::batch::fuse(spec, &input.view());
+        let found = fuser.download(batch)?;
+        let same = found.data == expected.data
+            && (!with_report || (found.valid, found.age_ns) == (expected.valid, expected.age_ns));
+        if !same {
+            return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
+        }
+    }
+    Ok((Case::new(name, times).bytes(first.least_bytes(spec)), batches))
+}

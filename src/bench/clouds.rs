@@ -1,0 +1,127 @@
+//! Clouds of points to voxel grids on the GPU, without their upload.
+#![cfg(feature = "cuda")]
+
+use std::sync::Arc;
+
+use super::random::Random;
+use super::{BenchError, Case, Options, Report};
+use crate::backend::cpu::voxelize::Voxelizer;
+use crate::backend::cuda::Device;
+use crate::backend::cuda::timing::{CLOUD_LAUNCHES, Timer};
+use crate::config::{CloudSpec, Grid, Reduction};
+use crate::decode::cloud::{CloudView, FieldAt, FieldType};
+use crate::dtype::DType;
+
+/// Voxels along each axis.
+const SIDE: usize = 128;
+
+/// Clouds that a case goes round.
+const CLOUDS: usize = 5;
+
+/// All cases.
+pub fn run(
+    _: &Arc<Device>,
+    timer: &Timer,
+    options: &Options,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let count = vec![Reduction::Count];
+    let mean = ["a", "b", "c", "d"].map(|name| Reduction::Mean(name.into())).to_vec();
+    let cases = [
+        ("voxel count 500000, scatter alone", &count, 500_000, true, Some(7.7)),
+        ("voxel count 500000", &count, 500_000, false, None),
+        ("voxel mean of 4, 500000", &mean, 500_000, false, Some(25.0)),
+        ("voxel mean of 4, 131072", &mean, 131_072, false, Some(9.0)),
+    ];
+    for (name, channels, points, scatter_only, target) in cases {
+        let case = time(timer, options, name, channels, points, scatter_only)?;
+        report.cases.push(Case { target_us: target, ..case });
+    }
+    Ok(())
+}
+
+fn time(
+    timer: &Timer,
+    options: &Options,
+    name: &str,
+    channels: &[Reduction],
+    points: usize,
+    scatter_only: bool,
+) -> Result<Case, BenchError> {
+    let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+    let grid = Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [SIDE; 3] };
+    let spec = CloudSpec { grid, t_base_lidar: identity, channels: channels.to_vec() };
+    let columns = if matches!(channels[0], Reduction::Count) { 3 } else { 7 };
+    let field = |i: usize| FieldAt { offset: 4 * i, kind: FieldType::Float32 };
+    let fields: Vec<_> = (0..columns).map(field).collect();
+    let clouds: Vec<_> = (0..CLOUDS).map(|seed| cloud(points, columns, seed as u64)).collect();
+    let view = |data| CloudView {
+        width: points,
+        height: 1,
+        point_step: 4 * columns,
+        row_step: 4 * columns * points,
+        big_endian: false,
+        fields: &fields,
+        data,
+    };
+    let views: Vec<_> = clouds.iter().map(|data| view(data)).collect();
+    let dtype = DType::Bf16;
+    let (times, found) = timer.clouds(&spec, dtype, &views, scatter_only, options.repeats)?;
+    let expected = match scatter_only {
+        false => row_on_the_cpu(&spec, dtype, &views[(CLOUD_LAUNCHES - 1) % CLOUDS]),
+        true => counts_on_the_cpu(&spec, &views),
+    };
+    if expected.as_ref() != Some(&found) {
+        return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
+    }
+    // Points in, and the row out: zeros where the row held values before, and the new ones.
+    let occupied = occupied(&expected.unwrap_or_default(), spec.channels.len(), scatter_only);
+    let row = if scatter_only { 4 * occupied } else { 4 * occupied * channels.len() };
+    Ok(Case::new(name, times).bytes((4 * columns * points + row) as u64))
+}
+
+/// Points anywhere inside the grid, with values.
+fn cloud(points: usize, columns: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed);
+    let mut data = Vec::with_capacity(4 * points * columns);
+    for _ in 0..points {
+        for column in 0..columns {
+            let value = if column < 3 { random.float(-6.4, 6.39) } else { random.float(-9.0, 9.0) };
+            data.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+    data
+}
+
+fn row_on_the_cpu(spec: &CloudSpec, dtype: DType, view: &CloudView<'_>) -> Option<Vec<u8>> {
+    let mut voxelizer = Voxelizer::new(spec, dtype, 1);
+    let mut row = vec![0; voxelizer.row_bytes()];
+    voxelizer.encode(view, 0, &mut row).ok().map(|_| row)
+}
+
+/// The points per voxel of all launches of a graph together.
+fn counts_on_the_cpu(spec: &CloudSpec, views: &[CloudView<'_>]) -> Option<Vec<u8>> {
+    // Counts do not depend on the other columns.
+    let spec = CloudSpec { channels: vec![Reduction::Count], ..spec.clone() };
+    let volume: usize = spec.grid.shape.iter().product();
+    let mut totals = vec![0u32; volume];
+    for view in views {
+        let view = CloudView { fields: &view.fields[..3], ..*view };
+        let row = row_on_the_cpu(&spec, DType::F32, &view)?;
+        for (total, bytes) in totals.iter_mut().zip(row.as_chunks::<4>().0) {
+            *total += f32::from_le_bytes(*bytes) as u32 * (CLOUD_LAUNCHES / views.len()) as u32;
+        }
+    }
+    Some(totals.iter().flat_map(|total| total.to_le_bytes()).collect())
+}
+
+/// Voxels with a value, in the last channel.
+fn occupied(row: &[u8], channels: usize, counts: bool) -> usize {
+    match counts {
+        true => row.as_chunks::<4>().0.iter().filter(|bytes| **bytes != [0; 4]).count(),
+        false => {
+            let plane = row.len() / channels;
+            row[row.len() - plane..].as_chunks::<2>().0.iter().filter(|b| **b != [0; 2]).count()
+        }
+    }
+}

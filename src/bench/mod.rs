@@ -1,0 +1,195 @@
+//! `robocache bench`: times of the kernels and of whole ticks, every output checked against the
+//! CPU backend in the same run.
+
+mod batches;
+mod clouds;
+mod random;
+mod robot;
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::backend::{BackendError, Choice};
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// On which backend.
+    pub backend: Choice,
+    /// Ordinal of the GPU.
+    pub device: usize,
+    /// Times per case.
+    pub repeats: usize,
+    /// Seconds of ticks at 1 kHz; none if 0.
+    pub soak_s: u64,
+}
+
+/// Why a benchmark has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The backend failed.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// An output differs from that of the CPU backend: its times say nothing.
+    #[error("{case}: expected the bits of the CPU backend, found {found}")]
+    Mismatch {
+        /// The case.
+        case: String,
+        /// What differs.
+        found: String,
+    },
+    /// The pipeline dropped what it was given.
+    #[error("{case}: expected the message to be taken, found {found}")]
+    Dropped {
+        /// The case.
+        case: String,
+        /// Why.
+        found: String,
+    },
+}
+
+/// All times of a run.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The commit that was built, or `unknown`.
+    pub commit: &'static str,
+    /// Name of the backend.
+    pub backend: &'static str,
+    /// Name of the GPU, or `cpu`.
+    pub device: String,
+    /// Bandwidth of a copy in device memory, bytes read plus bytes written \[GB/s\].
+    pub copy_gb_per_s: Option<f64>,
+    /// Time of an empty kernel in a graph \[us\].
+    pub empty_us: Option<f64>,
+    /// The cases.
+    pub cases: Vec<Case>,
+}
+
+/// Times of one case \[us\].
+#[derive(Debug, Serialize)]
+pub struct Case {
+    /// What was timed.
+    pub name: String,
+    /// Median.
+    pub median_us: f64,
+    /// 10th percentile.
+    pub p10_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// Least bytes that have to move through device memory.
+    pub bytes: Option<u64>,
+    /// Their time at the bandwidth of a copy, plus the time of an empty kernel \[us\].
+    pub floor_us: Option<f64>,
+    /// What was to be reached, on an H100 \[us\].
+    pub target_us: Option<f64>,
+}
+
+impl Case {
+    /// From single times, of which there is one at least.
+    fn new(name: impl Into<String>, mut times: Vec<f64>) -> Self {
+        times.sort_by(f64::total_cmp);
+        let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
+        Case {
+            name: name.into(),
+            median_us: at(0.5),
+            p10_us: at(0.1),
+            p99_us: at(0.99),
+            bytes: None,
+            floor_us: None,
+            target_us: None,
+        }
+    }
+
+    #[cfg(feature = "cuda")]
+    fn bytes(self, bytes: u64) -> Self {
+        Case { bytes: Some(bytes), ..self }
+    }
+
+    fn target(self, us: f64) -> Self {
+        Case { target_us: Some(us), ..self }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} backend on {}", self.backend, self.device)?;
+        if let (Some(copy), Some(empty)) = (self.copy_gb_per_s, self.empty_us) {
+            writeln!(f, "copy {copy:.0} GB/s, empty kernel {empty:.2} us")?;
+        }
+        let columns = ["median us", "p10", "p99", "floor", "x floor", "target"];
+        write!(f, "{:52}", "case")?;
+        columns.iter().try_for_each(|column| write!(f, " {column:>9}"))?;
+        writeln!(f)?;
+        let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
+        for case in &self.cases {
+            let ratio = case.floor_us.map(|floor| case.median_us / floor);
+            let values = [
+                Some(case.median_us),
+                Some(case.p10_us),
+                Some(case.p99_us),
+                case.floor_us,
+                ratio,
+                case.target_us,
+            ];
+            write!(f, "{:52}", case.name)?;
+            values.iter().try_for_each(|value| write!(f, " {:>9}", number(*value)))?;
+            let missed = case.target_us.is_some_and(|target| case.median_us > target);
+            writeln!(f, "{}", if missed { "  missed" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs the benchmarks.
+///
+/// # Errors
+/// [`BenchError::Mismatch`] as soon as an output is not that of the CPU backend.
+pub fn run(options: &Options) -> Result<Report, BenchError> {
+    let mut report = Report {
+        commit: option_env!("ROBOCACHE_COMMIT").unwrap_or("unknown"),
+        backend: "cpu",
+        device: "cpu".into(),
+        copy_gb_per_s: None,
+        empty_us: None,
+        cases: Vec::new(),
+    };
+    #[cfg(feature = "cuda")]
+    if options.backend != Choice::Cpu {
+        match crate::backend::cuda::Device::open(options.device) {
+            Ok(device) => kernels(&device, options, &mut report)?,
+            Err(error) if options.backend == Choice::Cuda => return Err(error.into()),
+            Err(_) => {}
+        }
+    }
+    robot::run(options, &mut report)?;
+    floors(&mut report);
+    Ok(report)
+}
+
+/// The kernels by themselves.
+#[cfg(feature = "cuda")]
+fn kernels(
+    device: &std::sync::Arc<crate::backend::cuda::Device>,
+    options: &Options,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    const COPIED: usize = 1 << 30;
+    let timer = crate::backend::cuda::timing::Timer::new(device)?;
+    device.name().clone_into(&mut report.device);
+    report.backend = "cuda";
+    let copy = Case::new("copy", timer.copy(COPIED, options.repeats.min(20))?);
+    report.copy_gb_per_s = Some(2.0 * COPIED as f64 / copy.median_us / 1e3);
+    let empty = Case::new("empty kernel", timer.empty(100, options.repeats)?);
+    report.empty_us = Some(empty.median_us);
+    report.cases.push(empty);
+    batches::run(device, &timer, options, report)?;
+    clouds::run(device, &timer, options, report)
+}
+
+fn floors(report: &mut Report) {
+    let (Some(copy), Some(empty)) = (report.copy_gb_per_s, report.empty_us) else { return };
+    for case in &mut report.cases {
+        case.floor_us = case.bytes.map(|bytes| bytes as f64 / copy / 1e3 + empty);
+    }
+}

@@ -1,0 +1,49 @@
+//! Every backend gives the bits of the CPU backend: one test body, run on each.
+//!
+//! The oracle is a CPU backend that computes every step anew into fresh memory. The backend under
+//! test keeps its output from tick to tick and passes over what has not changed, as a node does;
+//! on the CPU that is what the test is about. The other half runs where a GPU is.
+//!
+//! `ROBOCACHE_TEST_CASES` sets the cases per operation, for runs under slow checkers.
+
+#[path = "backends/batches.rs"]
+mod batches;
+#[path = "backends/clouds.rs"]
+mod clouds;
+#[path = "backends/images.rs"]
+mod images;
+#[path = "backends/random.rs"]
+mod random;
+#[path = "backends/subject.rs"]
+mod subject;
+#[path = "backends/vectors.rs"]
+mod vectors;
+
+use subject::{Kind, cases};
+
+/// A test of every kind of backend.
+macro_rules! on_every_backend {
+    ($($name:ident => $body:path;)*) => {
+        mod cpu {
+            $(#[test]
+            fn $name() {
+                $body(&super::Kind::Cpu, super::cases());
+            })*
+        }
+        mod cuda {
+            $(#[test]
+            fn $name() {
+                if let Some(kind) = super::Kind::cuda(stringify!($name)) {
+                    $body(&kind, super::cases());
+                }
+            })*
+        }
+    };
+}
+
+on_every_backend! {
+    vectors => super::vectors::check;
+    images => super::images::check;
+    clouds => super::clouds::check;
+    batches => super::batches::check;
+}

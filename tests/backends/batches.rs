@@ -1,0 +1,153 @@
+//! Batches: every rule, several streams, odd sizes, stamps near the epoch and before it.
+
+use robocache::align::AlignRule;
+use robocache::backend::batch::{BatchInput, BatchOutput, BatchSpec, BatchStream};
+use robocache::backend::cpu;
+use robocache::config::{Fill, Lane, Strategy};
+use robocache::dtype::DType;
+
+use crate::random::Random;
+use crate::subject::Kind;
+
+pub fn check(kind: &Kind, cases: usize) {
+    for case in 0..cases {
+        let mut random = Random::new(case as u64 + 30_000);
+        let spec = random_batch(&mut random, case % 100 == 3);
+        let (rows, stamps, targets) = random_input(&mut random, &spec);
+        let input = BatchInput {
+            rows: rows.iter().map(Vec::as_slice).collect(),
+            stamps: stamps.iter().map(Vec::as_slice).collect(),
+            targets: &targets,
+        };
+        let expected = cpu::batch::fuse(&spec, &input);
+        let found = run(kind, &spec, &input);
+        assert_eq!(found.valid, expected.valid, "case {case}: valid of {spec:?}");
+        assert_eq!(found.age_ns, expected.age_ns, "case {case}: age of {spec:?}");
+        let differs = found.data.iter().zip(&expected.data).position(|(f, e)| f != e);
+        assert_eq!(differs, None, "case {case}: first differing byte of {spec:?}");
+    }
+}
+
+/// On the CPU every episode is resampled by itself: it must not matter what it is batched with.
+fn run(kind: &Kind, spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
+    match kind {
+        Kind::Cpu => one_by_one(spec, input),
+        #[cfg(feature = "cuda")]
+        Kind::Cuda(device) => {
+            use robocache::backend::cuda::batch::BatchFuser;
+            let fuser = BatchFuser::new(device, spec).unwrap();
+            let stream = robocache::backend::cuda::driver::Stream::new(device, false).unwrap();
+            let batch = fuser.upload(input, true).unwrap();
+            fuser.run(&batch, &stream).unwrap();
+            fuser.download(&batch).unwrap()
+        }
+    }
+}
+
+fn one_by_one(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
+    let mut output = spec.output();
+    let row = spec.row_len() * spec.dtype.size();
+    for episode in 0..spec.episodes {
+        let one = BatchSpec { episodes: 1, ..spec.clone() };
+        let of_streams = || spec.streams.iter().enumerate();
+        let part = BatchInput {
+            rows: of_streams()
+                .map(|(at, stream)| {
+                    let len = stream.rows * stream.lanes.len() * stream.dtype.size();
+                    &input.rows[at][episode * len..][..len]
+                })
+                .collect(),
+            stamps: of_streams()
+                .map(|(at, stream)| &input.stamps[at][episode * stream.rows..][..stream.rows])
+                .collect(),
+            targets: &input.targets[episode * spec.steps..][..spec.steps],
+        };
+        let found = cpu::batch::fuse(&one, &part);
+        let start = episode * spec.steps;
+        output.data[start * row..][..spec.steps * row].copy_from_slice(&found.data);
+        for (at, _) in of_streams() {
+            let (from, to) = (at * spec.steps, at * spec.targets() + start);
+            output.valid[to..][..spec.steps].copy_from_slice(&found.valid[from..][..spec.steps]);
+            output.age_ns[to..][..spec.steps].copy_from_slice(&found.age_ns[from..][..spec.steps]);
+        }
+    }
+    output
+}
+
+fn random_batch(random: &mut Random, large: bool) -> BatchSpec {
+    let dtype = random.dtype();
+    let streams = if large { 1 } else { random.choose(&[1, 1, 2, 3, 6]) };
+    BatchSpec {
+        episodes: random.range(1, 4),
+        steps: random.choose(&[1, 2, 7, 50, 300]),
+        dtype,
+        streams: (0..streams).map(|_| random_stream(random, dtype, large)).collect(),
+    }
+}
+
+fn random_stream(random: &mut Random, dtype: DType, large: bool) -> BatchStream {
+    let dim = match large {
+        true => random.choose(&[4099, 150_529]),
+        false => random.choose(&[1, 3, 4, 7, 8, 12, 32, 33, 64]),
+    };
+    let plain = random.one_in(2);
+    let mut lanes = Vec::with_capacity(dim);
+    while lanes.len() < dim {
+        match random.range(0, 5) {
+            0 if !plain => lanes.push(Lane::Angular),
+            1 if !plain && dim - lanes.len() >= 4 => lanes.extend([Lane::Quaternion; 4]),
+            _ => lanes.push(Lane::Linear),
+        }
+    }
+    let strategies = [Strategy::Hold, Strategy::Nearest, Strategy::Linear, Strategy::Slerp];
+    let rule = AlignRule {
+        strategy: random.choose(&strategies),
+        max_age_ns: random.choose(&[3_000_000, 50_000_000, i64::MAX]),
+        max_gap_ns: random.choose(&[12_000_000, i64::MAX]),
+        fill: random.choose(&[Fill::Zero, Fill::Last]),
+    };
+    let rows = match large {
+        true => random.range(1, 3),
+        false => random.choose(&[1, 2, 5, 31, 200, 512, 513, 1500]),
+    };
+    BatchStream { rule, rows, dtype: random.choose(&[DType::F32, dtype]), lanes }
+}
+
+type Input = (Vec<Vec<u8>>, Vec<Vec<i64>>, Vec<i64>);
+
+fn random_input(random: &mut Random, spec: &BatchSpec) -> Input {
+    let mut rows = Vec::new();
+    let mut stamps = Vec::new();
+    let base = random.choose(&[1_795_000_000_123_456_789i64, 0, -5_000_000_000]);
+    let mean_gap = random.choose(&[1, 1000, 10_000_000]);
+    for stream in &spec.streams {
+        let count = spec.episodes * stream.rows * stream.lanes.len();
+        let values: Vec<f32> = (0..count).map(|_| random.float(-4.0, 4.0)).collect();
+        let mut bytes = vec![0; count * stream.dtype.size()];
+        stream.dtype.store(&values, &mut bytes);
+        rows.push(bytes);
+        let mut of_stream = Vec::new();
+        for _ in 0..spec.episodes {
+            let mut stamp = base;
+            for _ in 0..stream.rows {
+                stamp += 1 + random.range(0, 2 * mean_gap) as i64;
+                of_stream.push(stamp);
+            }
+        }
+        stamps.push(of_stream);
+    }
+    let mut targets = Vec::new();
+    let longest = spec.streams.iter().map(|stream| stream.rows).max().unwrap_or(1);
+    for episode in 0..spec.episodes {
+        for _ in 0..spec.steps {
+            let at = random.range(0, spec.streams.len() - 1);
+            let own = &stamps[at][episode * spec.streams[at].rows..][..spec.streams[at].rows];
+            targets.push(match random.range(0, 3) {
+                0 => own[random.range(0, own.len() - 1)],
+                1 => base - 3,
+                _ => base + random.range(0, longest * mean_gap * 11 / 10 + 3) as i64,
+            });
+        }
+    }
+    (rows, stamps, targets)
+}

@@ -1,0 +1,223 @@
+//! Clouds: grids, channels, field layouts, and points at the places where rules meet.
+
+use robocache::backend::Sample;
+use robocache::config::{CloudSpec, Grid, Reduction, Source, Strategy};
+use robocache::decode::cloud::{CloudView, FieldAt, FieldType, extra_fields};
+
+use crate::random::Random;
+use crate::subject::{Kind, Pair, stream};
+
+const CLOUDS_PER_PAIR: usize = 20;
+const SLOTS: usize = 3;
+const FIELDS: [&str; 8] = ["x", "y", "z", "a", "b", "c", "d", "e"];
+
+pub fn check(kind: &Kind, cases: usize) {
+    for number in 0..cases.div_ceil(CLOUDS_PER_PAIR) {
+        let mut random = Random::new(number as u64 + 20_000);
+        let spec = random_spec(&mut random);
+        let dtype = random.dtype();
+        let case = format!("pair {number}: {spec:?} {dtype:?}");
+        let source = Source::Cloud(spec.clone());
+        let stream = stream("lidar", source, Strategy::Hold, dtype, 1, SLOTS - 1);
+        let mut pair = Pair::new(kind, vec![stream], number % 3 != 0);
+        for cloud in 0..CLOUDS_PER_PAIR {
+            let case = format!("{case}, cloud {cloud}");
+            check_cloud(&mut pair, &mut random, &spec, cloud % SLOTS, &case);
+        }
+    }
+}
+
+fn check_cloud(pair: &mut Pair, random: &mut Random, spec: &CloudSpec, slot: usize, case: &str) {
+    let (mut points, form) = random_points(random, spec);
+    let view_and_case =
+        |points: &[Vec<f64>], form: &Form| (form.bytes(points), format!("{case}, {form:?}"));
+    let (data, case) = view_and_case(&points, &form);
+    let outcome = pair.encode(0, slot, Sample::Cloud(form.view(&data)), &case);
+    if outcome.is_none() {
+        return;
+    }
+    pair.compare_slot(slot, &case);
+    // The same points in another order, in another slot.
+    if random.one_in(4) {
+        let before = pair.output().to_vec();
+        random.shuffle(&mut points);
+        let other = (slot + 1) % SLOTS;
+        let data = form.bytes(&points);
+        pair.encode(0, other, Sample::Cloud(form.view(&data)), &case);
+        pair.compare_slot(other, &case);
+        assert_eq!(pair.output(), before, "permuted: {case}");
+    }
+}
+
+fn random_spec(random: &mut Random) -> CloudSpec {
+    let mut channels: Vec<_> = (0..random.range(1, 6))
+        .map(|_| {
+            let field = random.choose(&FIELDS).to_string();
+            match random.range(0, 5) {
+                0 => Reduction::Count,
+                1 => Reduction::Occupancy,
+                2 | 3 => Reduction::Mean(field),
+                _ => Reduction::Max(field),
+            }
+        })
+        .collect();
+    if random.one_in(5) {
+        channels = ["a", "b", "c", "d"].map(|name| Reduction::Mean(name.into())).to_vec();
+    }
+    let angle = random.float(-3.0, 3.0);
+    let (sin, cos) = if random.one_in(2) { (0.0, 1.0) } else { (angle.sin(), angle.cos()) };
+    CloudSpec {
+        grid: Grid {
+            origin_m: [random.choose(&[0.0, -2.0, -1.6]), -2.0, random.float(-1.0, 0.0)],
+            size_m: random.choose(&[0.5, 0.1, 0.25, 0.07]),
+            shape: [random.range(1, 40), random.range(1, 40), random.range(1, 20)],
+        },
+        t_base_lidar: [
+            [cos, -sin, 0.0, random.choose(&[0.0, 0.3])],
+            [sin, cos, 0.0, 0.0],
+            [0.0, 0.0, 1.0, random.choose(&[0.0, -0.2])],
+        ],
+        channels,
+    }
+}
+
+/// How the points of a cloud are laid out.
+#[derive(Debug)]
+struct Form {
+    fields: Vec<FieldAt>,
+    point_step: usize,
+    width: usize,
+    height: usize,
+    row_step: usize,
+    big_endian: bool,
+}
+
+impl Form {
+    fn random(random: &mut Random, spec: &CloudSpec, points: usize) -> Self {
+        let plain = random.one_in(2);
+        let kinds = [
+            FieldType::Int8,
+            FieldType::Uint8,
+            FieldType::Int16,
+            FieldType::Uint16,
+            FieldType::Int32,
+            FieldType::Uint32,
+            FieldType::Float32,
+            FieldType::Float64,
+        ];
+        let mut offset = 0;
+        let fields = (0..3 + extra_fields(spec).count())
+            .map(|at| {
+                let kind = match (plain, at) {
+                    (true, _) => FieldType::Float32,
+                    (false, 0..3) => random.choose(&[FieldType::Float32, FieldType::Float64]),
+                    _ => random.choose(&kinds),
+                };
+                let gap = if plain { 0 } else { random.range(0, 3) };
+                let field = FieldAt { offset: offset + gap, kind };
+                offset += gap + kind.size();
+                field
+            })
+            .collect();
+        let point_step = offset + if plain { random.choose(&[0, 4]) } else { random.range(0, 5) };
+        let height = if random.one_in(3) { random.range(1, 4) } else { 1 };
+        let width = points / height;
+        let padding = if random.one_in(2) { 0 } else { random.choose(&[4, 7]) };
+        let row_step = width * point_step + padding;
+        Form { fields, point_step, width, height, row_step, big_endian: !plain && random.one_in(2) }
+    }
+
+    fn bytes(&self, points: &[Vec<f64>]) -> Vec<u8> {
+        let mut data = vec![0x5A; self.row_step * self.height];
+        for (i, point) in points.iter().enumerate().take(self.width * self.height) {
+            let start = i / self.width * self.row_step + i % self.width * self.point_step;
+            for (field, value) in self.fields.iter().zip(point) {
+                let mut bytes = encode(field.kind, *value);
+                if self.big_endian {
+                    bytes.reverse();
+                }
+                data[start + field.offset..][..bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+        data
+    }
+
+    fn view<'a>(&'a self, data: &'a [u8]) -> CloudView<'a> {
+        CloudView {
+            width: self.width,
+            height: self.height,
+            point_step: self.point_step,
+            row_step: self.row_step,
+            big_endian: self.big_endian,
+            fields: &self.fields,
+            data,
+        }
+    }
+}
+
+fn encode(kind: FieldType, value: f64) -> Vec<u8> {
+    match kind {
+        FieldType::Int8 => (value as i8).to_le_bytes().to_vec(),
+        FieldType::Uint8 => (value as u8).to_le_bytes().to_vec(),
+        FieldType::Int16 => (value as i16).to_le_bytes().to_vec(),
+        FieldType::Uint16 => (value as u16).to_le_bytes().to_vec(),
+        FieldType::Int32 => (value as i32).to_le_bytes().to_vec(),
+        FieldType::Uint32 => (value as u32).to_le_bytes().to_vec(),
+        FieldType::Float32 => (value as f32).to_le_bytes().to_vec(),
+        FieldType::Float64 => value.to_le_bytes().to_vec(),
+    }
+}
+
+/// What the points of a cloud have in common.
+#[derive(Clone, Copy)]
+enum Crowd {
+    Everywhere,
+    OneVoxel,
+    Outside,
+    Faces,
+    Runs,
+}
+
+fn random_points(random: &mut Random, spec: &CloudSpec) -> (Vec<Vec<f64>>, Form) {
+    let count = random.choose(&[0, 1, 31, 33, 500, 3000]);
+    let form = Form::random(random, spec, count);
+    let crowds = [Crowd::Everywhere, Crowd::OneVoxel, Crowd::Outside, Crowd::Faces, Crowd::Runs];
+    let crowd = random.choose(&crowds);
+    let (values, odd) = (random.choose(&[100.0, 1e5, 3e6]), random.one_in(2));
+    let points = (0..form.width * form.height)
+        .map(|i| {
+            let mut point = random_position(random, spec, crowd, i);
+            for _ in 3..form.fields.len() {
+                point.push(f64::from(random.float(-values, values)));
+            }
+            if odd && random.one_in(20) {
+                let at = random.range(0, point.len() - 1);
+                let odd_values =
+                    [f64::NAN, f64::INFINITY, -1e300, 1_048_576.0, 1_048_577.0, -0.0, 70_000.0];
+                point[at] = random.choose(&odd_values);
+            }
+            point
+        })
+        .collect();
+    (points, form)
+}
+
+fn random_position(random: &mut Random, spec: &CloudSpec, crowd: Crowd, i: usize) -> Vec<f64> {
+    let (origin, size) = (spec.grid.origin_m, spec.grid.size_m);
+    (0..3)
+        .map(|axis| {
+            let extent = spec.grid.shape[axis] as f32 * size;
+            let value = match crowd {
+                Crowd::Everywhere => origin[axis] + random.float(-0.2, 1.2) * extent,
+                Crowd::OneVoxel => origin[axis] + random.float(0.1, 0.4) * size,
+                Crowd::Outside => origin[axis] - 100.0,
+                Crowd::Faces => {
+                    let cells = spec.grid.shape[axis];
+                    origin[axis] + size * random.range(0, cells) as f32
+                }
+                Crowd::Runs => origin[axis] + (i / 40) as f32 * 0.013 * size,
+            };
+            f64::from(value)
+        })
+        .collect()
+}
