@@ -20,7 +20,9 @@ def main():
         return
     others = (peers or {}).get("cases", {})
     own = {case["name"]: case for case in bench["cases"]}
-    print(f"{bench['device']}, commit {bench['commit']}, {(folder / 'gpu.txt').read_text().strip()}")
+    print(
+        f"{bench['device']}, commit {bench['commit']}, {(folder / 'gpu.txt').read_text().strip()}"
+    )
     print(f"copy {bench['copy_gb_per_s']:.0f} GB/s, empty kernel {bench['empty_us']:.2f} us")
     head = ["case [us]", "robocache", "p99", "floor", "x floor", "plain", "eager", "compiled"]
     rows = [[*head, "x faster", "to reach", ""]]

@@ -2,7 +2,6 @@
 //! messages of a camera's or a tensor's size are lost, and the segment of the *publisher* counts:
 //! this node's own for its tensors.
 
-use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,17 +50,17 @@ pub fn hint() -> String {
 
 /// Whether the user has chosen a profile, or another middleware.
 fn chosen() -> bool {
-    let set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let other_middleware = std::env::var("RMW_IMPLEMENTATION")
         .is_ok_and(|name| !name.is_empty() && !name.starts_with("rmw_fastrtps"));
     other_middleware
-        || VARIABLES.iter().any(|name| set(&name))
+        || VARIABLES.iter().any(|name| set(name))
         || LOCAL_FILES.iter().any(|file| Path::new(file).exists())
 }
 
 /// The installed profile: of the sourced workspace, or of the prefix that the program lies in.
 fn installed() -> Option<PathBuf> {
-    let sourced = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_else(OsString::new);
+    let sourced = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
     let sourced: Vec<PathBuf> = std::env::split_paths(&sourced).collect();
     let program = std::env::current_exe().ok();
     let around = program.iter().flat_map(|program| program.ancestors().skip(1).take(3));
