@@ -40,7 +40,7 @@ pub use error::NodeError;
 pub use profile::ensure as ensure_profile;
 pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
 
-use crate::backend::{self, Backend, Choice};
+use crate::backend::{self, Backend};
 use crate::config::{self, Config};
 use crate::layout::Layout;
 use crate::pipeline::Pipeline;
@@ -48,7 +48,7 @@ use clock::{NodeClock, SimClock};
 use error::RosContext;
 use monitor::{Monitor, Names};
 use param_services::ParameterServices;
-use params::{BackendChoice, Settings};
+use params::Settings;
 use rosout::Rosout;
 use shared::Shared;
 use spin::Spinner;
@@ -175,13 +175,8 @@ fn build(settings: &Settings) -> Result<Shared, NodeError> {
 }
 
 fn choose_backend(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>, NodeError> {
-    let choice = match settings.backend {
-        BackendChoice::Auto => Choice::Auto,
-        BackendChoice::Cpu => Choice::Cpu,
-        BackendChoice::Cuda => Choice::Cuda,
-    };
     let device = settings.device as usize;
-    backend::create(choice, device, config, &Layout::new(config))
+    backend::create(settings.backend, device, config, &Layout::new(config))
         .map_err(|source| NodeError::Backend { operation: "start the backend".to_owned(), source })
 }
 

@@ -6,30 +6,9 @@ use std::time::Duration;
 use r2r::ParameterValue;
 
 use super::error::NodeError;
+use crate::backend::Choice;
 use crate::config::nearest;
 use crate::time::TickGrid;
-
-/// Where tensors are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackendChoice {
-    /// The fastest that this build and this machine have.
-    Auto,
-    /// The processor.
-    Cpu,
-    /// The GPU.
-    Cuda,
-}
-
-impl BackendChoice {
-    fn named(name: &str) -> Option<Self> {
-        match name {
-            "auto" => Some(BackendChoice::Auto),
-            "cpu" => Some(BackendChoice::Cpu),
-            "cuda" => Some(BackendChoice::Cuda),
-            _ => None,
-        }
-    }
-}
 
 /// The parameters, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +16,7 @@ pub struct Settings {
     /// The configuration file.
     pub config_file: PathBuf,
     /// Where tensors are computed.
-    pub backend: BackendChoice,
+    pub backend: Choice,
     /// Number of the GPU.
     pub device: u32,
     /// Whether `/clock` is the node's clock.
@@ -149,7 +128,7 @@ fn with_article(type_name: &str) -> String {
 pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
     let mut settings = Settings {
         config_file: PathBuf::new(),
-        backend: BackendChoice::Auto,
+        backend: Choice::Auto,
         device: 0,
         use_sim_time: false,
         realtime_priority: 0,
@@ -176,7 +155,7 @@ impl Settings {
             }
             ("config_file", ParameterValue::String(path)) => self.config_file = path.into(),
             ("backend", ParameterValue::String(backend)) => {
-                let named = BackendChoice::named(backend);
+                let named = Choice::from_name(backend);
                 self.backend = named.ok_or(("auto, cpu or cuda", format!("'{backend}'")))?;
             }
             ("device", ParameterValue::Integer(device)) => {
@@ -236,7 +215,7 @@ mod tests {
     fn defaults_hold_and_given_values_replace_them() {
         let config = ("config_file", text("robot.yaml"));
         let defaults = from(std::slice::from_ref(&config)).unwrap();
-        assert_eq!(defaults.backend, BackendChoice::Auto);
+        assert_eq!(defaults.backend, Choice::Auto);
         assert_eq!((defaults.rate_hz, defaults.use_sim_time), (None, false));
         let given = from(&[
             config,

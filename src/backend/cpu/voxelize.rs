@@ -88,6 +88,25 @@ pub struct Voxelizer {
     held: Vec<Vec<u32>>,
 }
 
+/// Checks of a view what every backend relies on: the fields that its stream's configuration asks
+/// for, and few enough points that no sum can overflow.
+///
+/// # Errors
+/// `MissingField` for another number of fields, `OutOfRange` for more than [`MAX_POINTS`] points.
+pub fn check_view(view: &CloudView<'_>, fields: usize) -> Result<(), DecodeError> {
+    if view.fields.len() != fields {
+        let found = view.fields.len();
+        let detail = format!("cloud view: expected {fields} fields, found {found}");
+        return Err(DecodeError::new(DropReason::MissingField, detail));
+    }
+    let points = (view.width as u64).saturating_mul(view.height as u64);
+    if points > MAX_POINTS {
+        let detail = format!("points: expected at most {MAX_POINTS}, found {points}");
+        return Err(DecodeError::new(DropReason::OutOfRange, detail));
+    }
+    Ok(())
+}
+
 impl Voxelizer {
     /// A voxelizer for rows `[channels, z, y, x]` of `dtype` in `slots` slots, all zero at first.
     ///
@@ -155,7 +174,7 @@ impl Voxelizer {
         assert_eq!(row.len(), self.row_bytes(), "voxelize: length mismatch");
         self.writer.clear(&self.held[slot], self.entry_of.len(), row);
         self.held[slot].clear();
-        self.check(view)?;
+        check_view(view, self.fields)?;
         let report = self.scatter(view);
         let written = self.write(row);
         for voxel in &self.voxels {
@@ -167,20 +186,6 @@ impl Voxelizer {
             Err(_) => self.writer.clear(&self.voxels, self.entry_of.len(), row),
         }
         written.map(|()| report)
-    }
-
-    fn check(&self, view: &CloudView<'_>) -> Result<(), DecodeError> {
-        if view.fields.len() != self.fields {
-            let (expected, found) = (self.fields, view.fields.len());
-            let detail = format!("cloud view: expected {expected} fields, found {found}");
-            return Err(DecodeError::new(DropReason::MissingField, detail));
-        }
-        let points = (view.width as u64).saturating_mul(view.height as u64);
-        if points > MAX_POINTS {
-            let detail = format!("points: expected at most {MAX_POINTS}, found {points}");
-            return Err(DecodeError::new(DropReason::OutOfRange, detail));
-        }
-        Ok(())
     }
 
     /// Adds every point to its voxel.

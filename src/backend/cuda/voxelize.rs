@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::driver::{Device, Event, Kernel, Stream};
 use super::memory::{DeviceBuffer, PinnedBuffer, Plain, Staging, bytes_of};
-use crate::backend::cpu::voxelize::MAX_POINTS;
+use crate::backend::cpu::voxelize::check_view;
 use crate::backend::{BackendError, EncodeReport};
 use crate::config::{CloudSpec, Grid, Reduction};
 use crate::decode::DecodeError;
@@ -326,7 +326,7 @@ impl Voxelizer {
         row: u64,
         stream: &Stream,
     ) -> Result<EncodeReport, BackendError> {
-        self.check(view)?;
+        check_view(view, self.column_count)?;
         self.fill(view, stream)?;
         self.start(view, slot, row, stream)
     }
@@ -357,20 +357,6 @@ impl Voxelizer {
             points_out_of_range: u64::from(report.out_of_range),
             points_outside: u64::from(report.outside),
         })
-    }
-
-    fn check(&self, view: &CloudView<'_>) -> Result<(), DecodeError> {
-        if view.fields.len() != self.column_count {
-            let (expected, found) = (self.column_count, view.fields.len());
-            let detail = format!("cloud view: expected {expected} fields, found {found}");
-            return Err(DecodeError::new(DropReason::MissingField, detail));
-        }
-        let points = (view.width as u64).saturating_mul(view.height as u64);
-        if points > MAX_POINTS {
-            let detail = format!("points: expected at most {MAX_POINTS}, found {points}");
-            return Err(DecodeError::new(DropReason::OutOfRange, detail));
-        }
-        Ok(())
     }
 
     fn fill(&mut self, view: &CloudView<'_>, stream: &Stream) -> Result<(), BackendError> {
