@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// One file per operation; each becomes a namespace of the one compiled source.
-const KERNELS: [&str; 4] = ["fuse", "resample", "image", "voxelize"];
+const KERNELS: [&str; 5] = ["fuse", "resample", "image", "voxelize_scatter", "voxelize_finish"];
+
+/// What they share, and so stands outside of their namespaces.
+const HEADERS: [&str; 3] = ["common", "points", "voxels"];
 
 /// The chips that get machine code, as far as nvcc knows them: Turing, Ampere, Jetson Orin, Ada,
 /// Hopper, Blackwell, Jetson Thor, desktop Blackwell. Later ones compile the PTX of the last.
@@ -54,7 +57,11 @@ fn compile() -> Result<(), String> {
     let archs = archs(&nvcc)?;
     let newest = archs.last().ok_or("feature `cuda`: nvcc knows none of the chips")?;
     let source = out.join("kernels.cu");
-    let mut text = format!("#include \"{}\"\n", root.join("kernels/common.cuh").display());
+    let mut text = String::new();
+    for name in HEADERS {
+        let file = root.join(format!("kernels/{name}.cuh"));
+        text += &format!("#include \"{}\"\n", file.display());
+    }
     for name in KERNELS {
         let file = root.join(format!("kernels/{name}.cu"));
         text += &format!("namespace {name}_kernels {{\n#include \"{}\"\n}}\n", file.display());

@@ -16,6 +16,25 @@ constexpr u32 NONE = 0xFFFFFFFFu;
 constexpr u32 WARP = 32;
 constexpr u32 ALL_LANES = 0xFFFFFFFFu;
 
+// ---- From one launch to the next ----------------------------------------------------------------
+
+// The launches of a stream may overlap: a kernel starts while the one before it ends, does what
+// needs no memory, and then waits here until everything before it is done and visible. On chips
+// older than Hopper it is not started before that. All threads of all kernels call this before
+// they read or write memory: so "everything before it" holds for the whole stream.
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets the next kernel be started as soon as all blocks have called this or ended.
+__device__ __forceinline__ void launch_later_kernels() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // ---- Element types (src/dtype.rs) ---------------------------------------------------------------
 
 // The codes by which the host names element types.
@@ -51,8 +70,29 @@ __device__ __forceinline__ void from_float(float value, F16& out) {
 }
 // To nearest, ties to even; rows hold no NaN, for which adding to the bits would not be right.
 __device__ __forceinline__ void from_float(float value, Bf16& out) {
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out.bits) : "f"(value));
+#else
     const u32 bits = __float_as_uint(value);
     out.bits = static_cast<u16>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+#endif
+}
+
+// The least magnitude that an element type rounds to infinity: half way between its greatest value
+// and what would be the next one. An f32 has none.
+template <class T>
+constexpr float BEYOND = 0.0f;
+template <>
+constexpr float BEYOND<F16> = 65520.0f;
+template <>
+constexpr float BEYOND<Bf16> = 3.39617752923046005526e38f; // 0x7F7F8000
+
+// The address of something in shared memory, which takes one register.
+__device__ __forceinline__ u32 shared_address(const void* pointer) {
+    return static_cast<u32>(__cvta_generic_to_shared(pointer));
+}
+__device__ __forceinline__ void store_shared(u32 address, u32 value) {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
 
 // N elements that are loaded and stored as one access, of 16 bytes at most.
@@ -269,6 +309,7 @@ __device__ inline Aligned align(
         out.mode = MODE_ROW;
         out.a = held;
         out.b = held;
+        out.age_ns = held_age;
     }
     return out;
 }

@@ -81,6 +81,8 @@ __device__ __forceinline__ void write_piece(const Piece& piece, u32 thread) {
 extern "C" __global__ void __launch_bounds__(128) fuse(const Piece* pieces, u32 count) {
     const u32 warp = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
     const u32 thread = threadIdx.x % WARP;
+    launch_later_kernels();
+    wait_for_earlier_kernels();
     if (warp >= count) return;
     const Piece piece = pieces[warp];
     switch (piece.conversion) {

@@ -89,6 +89,8 @@ __device__ __forceinline__ u32 resize_mono(const u8* line, const i32* coefficien
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) image_lines(const __grid_constant__ Lines job) {
+    launch_later_kernels();
+    wait_for_earlier_kernels();
     const u64 i = static_cast<u64>(blockIdx.x) * THREADS + threadIdx.x;
     const u32 y = static_cast<u32>(i / job.width);
     const u32 x = static_cast<u32>(i % job.width);
@@ -147,6 +149,8 @@ __device__ __forceinline__ u32 resize_column(const Row& job, u32 x, u32 y) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) image_row(const __grid_constant__ Row job) {
+    launch_later_kernels();
+    wait_for_earlier_kernels();
     const u32 plane = job.width * job.height;
     const u32 at = blockIdx.x * THREADS + threadIdx.x;
     if (at >= plane) return;

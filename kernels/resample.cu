@@ -294,6 +294,7 @@ __device__ __forceinline__ void write_tile(
 template <class Out>
 __device__ __forceinline__ void resample(const Batch& batch) {
     __shared__ Shared shared;
+    launch_later_kernels();
     u32 at = 0;
     const Stream* stream = &batch.first[0];
     while (at + 1 < batch.streams) {
@@ -313,6 +314,7 @@ __device__ __forceinline__ void resample(const Batch& batch) {
     tile.targets = min(stream->tile_targets, batch.steps - first);
     tile.first_pack = pack_tile * stream->tile_packs;
     tile.packs = min(stream->tile_packs, stream->packs - tile.first_pack);
+    wait_for_earlier_kernels();
     find_brackets(batch, *stream, at, episode, first, tile.targets, pack_tile == 0, shared);
     if (stream->dtype == DTYPE_F32) {
         write_tile<F32, Out>(batch, *stream, episode, first, tile, shared.brackets);
@@ -337,6 +339,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample_plain_bf16(
     const Bf16* rows, const i64* stamps, const i64* targets, Bf16* out, u32 len, u32 dim, u32 steps,
     u64 elements) {
     const u64 i = static_cast<u64>(blockIdx.x) * THREADS + threadIdx.x;
+    launch_later_kernels();
+    wait_for_earlier_kernels();
     if (i >= elements) return;
     const u32 element = static_cast<u32>(i % dim);
     const u64 at = i / dim;
@@ -363,4 +367,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample_plain_bf16(
 }
 
 // Nothing: what a launch costs by itself.
-extern "C" __global__ void empty() {}
+extern "C" __global__ void empty() {
+    launch_later_kernels();
+    wait_for_earlier_kernels();
+}

@@ -126,7 +126,7 @@ pub fn run(
         report.cases.push(case.target(target));
         let launches = LAUNCHES.next_multiple_of(batches.len());
         let plain = timer.plain_batch(shape, &batches, launches, options.repeats)?;
-        report.cases.push(Case::new(format!("  plain: {name}"), plain));
+        report.cases.push(Case::of_kernels(format!("  plain: {name}"), plain));
     }
     let streams = vec![stream(30, 512), stream(100, 64), stream(200, 12)];
     let spec = BatchSpec { episodes: 4, steps: 50, dtype: DType::Bf16, streams };
@@ -167,5 +167,5 @@ fn time(
             return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
         }
     }
-    Ok((Case::new(name, times).bytes(first.least_bytes(spec)), batches))
+    Ok((Case::of_kernels(name, times).bytes(first.least_bytes(spec)), batches))
 }

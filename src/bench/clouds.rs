@@ -77,7 +77,7 @@ fn time(
     // Points in, and the row out: zeros where the row held values before, and the new ones.
     let occupied = occupied(&expected.unwrap_or_default(), spec.channels.len(), scatter_only);
     let row = if scatter_only { 4 * occupied } else { 4 * occupied * channels.len() };
-    Ok(Case::new(name, times).bytes((4 * columns * points + row) as u64))
+    Ok(Case::of_kernels(name, times).bytes((4 * columns * points + row) as u64))
 }
 
 /// Points anywhere inside the grid, with values.

@@ -77,6 +77,8 @@ pub struct Case {
     pub p10_us: f64,
     /// 99th percentile.
     pub p99_us: f64,
+    /// Median where no call starts before the last one has ended.
+    pub alone_us: Option<f64>,
     /// Least bytes that have to move through device memory.
     pub bytes: Option<u64>,
     /// Their time at the bandwidth of a copy, plus the time of an empty kernel \[us\].
@@ -95,10 +97,17 @@ impl Case {
             median_us: at(0.5),
             p10_us: at(0.1),
             p99_us: at(0.99),
+            alone_us: None,
             bytes: None,
             floor_us: None,
             target_us: None,
         }
+    }
+
+    /// From the times of kernels.
+    #[cfg(feature = "cuda")]
+    fn of_kernels(name: impl Into<String>, times: crate::backend::cuda::timing::Times) -> Self {
+        Case { alone_us: Some(times.alone), ..Case::new(name, times.each) }
     }
 
     #[cfg(feature = "cuda")]
@@ -117,7 +126,7 @@ impl fmt::Display for Report {
         if let (Some(copy), Some(empty)) = (self.copy_gb_per_s, self.empty_us) {
             writeln!(f, "copy {copy:.0} GB/s, empty kernel {empty:.2} us")?;
         }
-        let columns = ["median us", "p10", "p99", "floor", "x floor", "target"];
+        let columns = ["median us", "p10", "p99", "alone", "floor", "x floor", "target"];
         write!(f, "{:52}", "case")?;
         columns.iter().try_for_each(|column| write!(f, " {column:>9}"))?;
         writeln!(f)?;
@@ -128,6 +137,7 @@ impl fmt::Display for Report {
                 Some(case.median_us),
                 Some(case.p10_us),
                 Some(case.p99_us),
+                case.alone_us,
                 case.floor_us,
                 ratio,
                 case.target_us,
@@ -178,9 +188,9 @@ fn kernels(
     let timer = crate::backend::cuda::timing::Timer::new(device)?;
     device.name().clone_into(&mut report.device);
     report.backend = "cuda";
-    let copy = Case::new("copy", timer.copy(COPIED, options.repeats.min(20))?);
+    let copy = Case::of_kernels("copy", timer.copy(COPIED, options.repeats.min(20))?);
     report.copy_gb_per_s = Some(2.0 * COPIED as f64 / copy.median_us / 1e3);
-    let empty = Case::new("empty kernel", timer.empty(100, options.repeats)?);
+    let empty = Case::of_kernels("empty kernel", timer.empty(100, options.repeats)?);
     report.empty_us = Some(empty.median_us);
     report.cases.push(empty);
     batches::run(device, &timer, options, report)?;

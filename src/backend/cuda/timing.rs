@@ -20,9 +20,19 @@ use crate::dtype::DType;
 /// Replays that are not counted: they load code and fill caches.
 const WARM_UP: usize = 5;
 
+/// Times of one case \[us\].
+pub struct Times {
+    /// Per call, of calls that follow each other: one replay each.
+    pub each: Vec<f64>,
+    /// The same, their median, where no call starts before the last one has ended.
+    pub alone: f64,
+}
+
 /// Times on one device.
 pub struct Timer {
     stream: Stream,
+    /// On which kernels do not overlap.
+    alone: Stream,
     empty: Kernel,
     plain: Kernel,
 }
@@ -32,6 +42,7 @@ impl Timer {
     pub fn new(device: &Arc<Device>) -> Result<Self, BackendError> {
         Ok(Timer {
             stream: Stream::new(device, false)?,
+            alone: Stream::new(device, false)?.without_overlap(),
             empty: device.kernel("empty")?,
             plain: device.kernel("resample_plain_bf16")?,
         })
@@ -42,34 +53,22 @@ impl Timer {
         &self.stream
     }
 
-    /// Microseconds per launch, for each of `replays` replays of a graph of `launches`.
+    /// Times `launches` calls, recorded as a graph, over `replays` replays.
     fn time(
         &self,
         launches: usize,
         replays: usize,
-        mut launch: impl FnMut(usize) -> Result<(), BackendError>,
-    ) -> Result<Vec<f64>, BackendError> {
-        let device = self.stream.device();
-        let graph = self.stream.capture(|| (0..launches).try_for_each(&mut launch))?;
-        let (start, end) = (Event::new(device, true)?, Event::new(device, true)?);
-        let mut times = Vec::with_capacity(replays);
-        for replay in 0..WARM_UP + replays {
-            start.record(&self.stream)?;
-            // SAFETY: the methods below borrow what they record until this function returns.
-            unsafe { graph.launch(&self.stream)? };
-            end.record(&self.stream)?;
-            end.synchronize("time a graph")?;
-            if replay >= WARM_UP {
-                times.push(end.microseconds_since(&start)? / launches as f64);
-            }
-        }
-        Ok(times)
+        mut launch: impl FnMut(usize, &Stream) -> Result<(), BackendError>,
+    ) -> Result<Times, BackendError> {
+        let mut alone = time_on(&self.alone, launches, replays, &mut launch)?;
+        alone.sort_by(f64::total_cmp);
+        let alone = alone.get(alone.len() / 2).copied().unwrap_or(f64::NAN);
+        Ok(Times { each: time_on(&self.stream, launches, replays, &mut launch)?, alone })
     }
-
     /// A kernel that does nothing.
-    pub fn empty(&self, launches: usize, replays: usize) -> Result<Vec<f64>, BackendError> {
+    pub fn empty(&self, launches: usize, replays: usize) -> Result<Times, BackendError> {
         // SAFETY: the kernel takes no arguments.
-        self.time(launches, replays, |_| unsafe { self.empty.launch(&self.stream, 1, 32, &mut []) })
+        self.time(launches, replays, |_, on| unsafe { self.empty.launch(on, 1, 32, &mut []) })
     }
 
     /// A batch, going round `batches`.
@@ -79,10 +78,10 @@ impl Timer {
         batches: &[DeviceBatch],
         launches: usize,
         replays: usize,
-    ) -> Result<Vec<f64>, BackendError> {
+    ) -> Result<Times, BackendError> {
         // SAFETY: the batches are borrowed until the last replay is done.
-        self.time(launches, replays, |i| unsafe {
-            fuser.launch(&batches[i % batches.len()], &self.stream)
+        self.time(launches, replays, |i, on| unsafe {
+            fuser.launch(&batches[i % batches.len()], on)
         })
     }
 
@@ -93,10 +92,10 @@ impl Timer {
         batches: &[DeviceBatch],
         launches: usize,
         replays: usize,
-    ) -> Result<Vec<f64>, BackendError> {
+    ) -> Result<Times, BackendError> {
         let (mut len, mut dim, mut steps) = (len as u32, dim as u32, steps as u32);
         let mut elements = episodes as u64 * u64::from(steps) * u64::from(dim);
-        self.time(launches, replays, |i| {
+        self.time(launches, replays, |i, on| {
             let [mut rows, mut stamps, mut targets, mut out] =
                 batches[i % batches.len()].addresses();
             let arguments = &mut [
@@ -112,16 +111,16 @@ impl Timer {
             let blocks = elements.div_ceil(256) as u32;
             // SAFETY: the arguments are those of the kernel; the batches are borrowed until the
             // last replay is done, and of the sizes given.
-            unsafe { self.plain.launch(&self.stream, blocks, 256, arguments) }
+            unsafe { self.plain.launch(on, blocks, 256, arguments) }
         })
     }
 
     /// A copy of `bytes` bytes from device memory to device memory.
-    pub fn copy(&self, bytes: usize, replays: usize) -> Result<Vec<f64>, BackendError> {
+    pub fn copy(&self, bytes: usize, replays: usize) -> Result<Times, BackendError> {
         let device = self.stream.device();
         let (from, to) = (DeviceBuffer::new(device, bytes)?, DeviceBuffer::new(device, bytes)?);
         // SAFETY: both live until the last replay is done, and nothing else uses them.
-        self.time(1, replays, |_| unsafe { to.copy_on(&from, &self.stream) })
+        self.time(1, replays, |_, on| unsafe { to.copy_on(&from, on) })
     }
 
     /// Clouds to rows, without their upload, going round `views` and [`CLOUD_SLOTS`] rows. With
@@ -134,7 +133,7 @@ impl Timer {
         views: &[CloudView<'_>],
         scatter_only: bool,
         replays: usize,
-    ) -> Result<(Vec<f64>, Vec<u8>), BackendError> {
+    ) -> Result<(Times, Vec<u8>), BackendError> {
         let device = self.stream.device();
         let voxelizer = RefCell::new(Voxelizer::new(device, spec, dtype, CLOUD_SLOTS)?);
         let volume: usize = spec.grid.shape.iter().product();
@@ -143,23 +142,25 @@ impl Timer {
         let rows = DeviceBuffer::new(device, pitch * CLOUD_SLOTS)?;
         let uploads = views.iter().map(|view| DeviceBuffer::from_bytes(device, &upload_of(view)));
         let uploads = uploads.collect::<Result<Vec<_>, _>>()?;
-        let times = self.time(CLOUD_LAUNCHES, replays, |i| {
+        let times = self.time(CLOUD_LAUNCHES, replays, |i, on| {
             let mut voxelizer = voxelizer.borrow_mut();
-            if i == 0 {
-                // Replays count their clouds from 1 again.
-                voxelizer.restart_epochs();
-                if scatter_only {
-                    // SAFETY: cleared before the launches behind it on the stream.
-                    unsafe { voxelizer.counts().clear_on(&self.stream)? };
-                }
+            if i == 0 && scatter_only {
+                // SAFETY: cleared before the launches behind it on the stream.
+                unsafe { voxelizer.claims().clear_on(on)? };
             }
             let (at, slot) = (i % views.len(), i % CLOUD_SLOTS);
             let upload = uploads[at].address();
             if scatter_only {
-                return voxelizer.launch_scatter(&views[at], upload, &self.stream);
+                return voxelizer.launch_scatter(&views[at], upload, on);
             }
-            voxelizer.launch_scatter(&views[at], upload, &self.stream)?;
-            voxelizer.launch_finish(slot, rows.address() + (slot * pitch) as u64, &self.stream)
+            voxelizer.launch_scatter(&views[at], upload, on)?;
+            voxelizer.launch_finish(
+                &views[at],
+                upload,
+                slot,
+                rows.address() + (slot * pitch) as u64,
+                on,
+            )
         })?;
         let last = (CLOUD_LAUNCHES - 1) % CLOUD_SLOTS;
         let mut all = vec![0; rows.len()];
@@ -169,7 +170,7 @@ impl Timer {
             false => Ok((times, row)),
             true => {
                 let mut counts = vec![0; 4 * volume];
-                voxelizer.borrow().counts().read(&mut counts)?;
+                voxelizer.borrow().claims().read(&mut counts)?;
                 Ok((times, counts))
             }
         }
@@ -212,10 +213,35 @@ impl Timer {
     }
 }
 
+/// Microseconds per launch, for each of `replays` replays of a graph of `launches`.
+fn time_on(
+    stream: &Stream,
+    launches: usize,
+    replays: usize,
+    launch: &mut impl FnMut(usize, &Stream) -> Result<(), BackendError>,
+) -> Result<Vec<f64>, BackendError> {
+    let device = stream.device();
+    let graph = stream.capture(|| (0..launches).try_for_each(|i| launch(i, stream)))?;
+    let (start, end) = (Event::new(device, true)?, Event::new(device, true)?);
+    let mut times = Vec::with_capacity(replays);
+    for replay in 0..WARM_UP + replays {
+        start.record(stream)?;
+        // SAFETY: whoever calls this borrows what is recorded until it returns.
+        unsafe { graph.launch(stream)? };
+        end.record(stream)?;
+        end.synchronize("time a graph")?;
+        if replay >= WARM_UP {
+            times.push(end.microseconds_since(&start)? / launches as f64);
+        }
+    }
+    Ok(times)
+}
+
 /// Rows that clouds go round when they are timed.
 pub const CLOUD_SLOTS: usize = 4;
 
-/// Launches in a graph of clouds: a multiple of the number of rows.
+/// Launches in a graph of clouds: a multiple of the number of rows, and an even one, as the marks of
+/// bins take turns.
 pub const CLOUD_LAUNCHES: usize = CLOUD_SLOTS * (CLOUD_SLOTS + 1);
 
 /// Microseconds of each of `repeats` calls, after some that are not counted.

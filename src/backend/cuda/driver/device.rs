@@ -31,6 +31,7 @@ pub struct Device {
     setup: sys::CUstream,
     name: String,
     multiprocessors: u32,
+    overlaps: bool,
 }
 
 // SAFETY: the handles are names that the driver accepts from any thread, and `Device` hands out
@@ -59,7 +60,8 @@ impl Device {
         let status = unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, handle) };
         opening(status, "open the device")?;
         let (module, setup) = (ptr::null_mut(), ptr::null_mut());
-        let mut device = Device { handle, context, module, setup, name, multiprocessors: 0 };
+        let mut device =
+            Device { handle, context, module, setup, name, multiprocessors: 0, overlaps: false };
         device.bind()?;
         let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: a place for a stream; a context is current.
@@ -67,6 +69,10 @@ impl Device {
         let count = device
             .attribute(sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         device.multiprocessors = count.max(1) as u32;
+        let major = device.attribute(
+            sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+        )?;
+        device.overlaps = major >= 9;
         device.load()?;
         Ok(Arc::new(device))
     }
@@ -91,6 +97,12 @@ impl Device {
     /// Number of its multiprocessors, at least 1.
     pub fn multiprocessors(&self) -> u32 {
         self.multiprocessors
+    }
+
+    /// Whether a kernel can be started while the one before it on its stream ends ("programmatic
+    /// dependent launch", from compute capability 9.0 on).
+    pub fn overlaps(&self) -> bool {
+        self.overlaps
     }
 
     /// Bytes of its second-level cache.

@@ -62,23 +62,29 @@ impl Kernel {
             return Ok(());
         }
         self.device.bind()?;
+        // Kernels wait themselves for what is before them (kernels/common.cuh), so that the
+        // device may start one while the last one ends.
+        let mut overlap = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: blocks,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shared,
+            hStream: stream.handle,
+            attrs: &mut overlap,
+            numAttrs: u32::from(stream.overlaps),
+        };
+        let (arguments, extra) = (arguments.as_mut_ptr(), ptr::null_mut());
         // SAFETY: handles of one live device; the caller answers for the arguments, which the
         // driver copies before it returns.
-        let status = unsafe {
-            sys::cuLaunchKernel(
-                self.handle,
-                blocks,
-                1,
-                1,
-                threads,
-                1,
-                1,
-                shared,
-                stream.handle,
-                arguments.as_mut_ptr(),
-                ptr::null_mut(),
-            )
-        };
+        let status = unsafe { sys::cuLaunchKernelEx(&config, self.handle, arguments, extra) };
         check(status, self.name)
     }
 }
@@ -87,6 +93,8 @@ impl Kernel {
 #[derive(Debug)]
 pub struct Stream {
     handle: sys::CUstream,
+    /// Whether a kernel may be started while the one before it ends.
+    overlaps: bool,
     device: Arc<Device>,
 }
 
@@ -110,7 +118,13 @@ impl Stream {
         // SAFETY: `handle` is a place for a stream; a context is current.
         let status = unsafe { sys::cuStreamCreateWithPriority(&mut handle, flags, priority) };
         check(status, "make a stream")?;
-        Ok(Stream { handle, device: device.clone() })
+        Ok(Stream { handle, overlaps: device.overlaps(), device: device.clone() })
+    }
+
+    /// Keeps kernels from overlapping, to time one by itself.
+    pub fn without_overlap(mut self) -> Self {
+        self.overlaps = false;
+        self
     }
 
     /// The device of this stream.

@@ -1,0 +1,156 @@
+// Points of a cloud message: their fields as f32, and the voxel that a point lies in. The twin of
+// src/backend/cpu/voxelize/block.rs, which says more of the arithmetic.
+#pragma once
+#include "common.cuh"
+
+constexpr float MAX_SUMMED = 1048576.0f; // 2^20
+constexpr float MAX_FINITE = 3.402823466e38f;
+
+enum FieldType : u32 { INT8, UINT8, INT16, UINT16, INT32, UINT32, FLOAT32, FLOAT64 };
+
+// The structures of this file are written by the host: src/backend/cuda/voxelize/job.rs.
+struct Field {
+    u32 offset;
+    u32 type;
+};
+
+// Columns that the launch parameters have room for.
+constexpr u32 INLINE_COLUMNS = 8;
+
+struct Cloud {
+    const u8* points;
+    const Field* fields; // of the columns: x, y, z and those that channels take
+    u64 row_step;
+    u32 width;
+    u32 count;
+    u32 point_step;
+    u32 column_count;
+    u32 big_endian;
+    u32 reserved;
+    u32 offsets[INLINE_COLUMNS]; // of the first columns
+    float t[3][4];               // from the cloud's frame to the base frame
+};
+
+struct Grid {
+    float origin[3];
+    float size;
+    float inverse; // 1 / size, rounded to nearest; 0 where only a division will do
+    float shape[3];
+    u32 row;       // voxels along x
+    u32 plane;     // voxels along x and y
+    u32 volume;
+    u32 reserved;
+};
+
+template <class T>
+__device__ __forceinline__ T read_bytes(const u8* bytes, bool big_endian) {
+    u64 bits = 0;
+#pragma unroll
+    for (u32 i = 0; i < sizeof(T); ++i) {
+        const u32 at = big_endian ? sizeof(T) - 1 - i : i;
+        bits |= static_cast<u64>(bytes[at]) << 8 * i;
+    }
+    if constexpr (sizeof(T) == 8) return __longlong_as_double(static_cast<i64>(bits));
+    else return static_cast<T>(bits);
+}
+
+// A field as f32, rounded to nearest.
+__device__ __noinline__ float read_field(const u8* point, Field field, bool big_endian) {
+    const u8* at = point + field.offset;
+    switch (field.type) {
+        case INT8: return static_cast<float>(static_cast<signed char>(at[0]));
+        case UINT8: return static_cast<float>(at[0]);
+        case INT16: return static_cast<float>(read_bytes<short>(at, big_endian));
+        case UINT16: return static_cast<float>(read_bytes<u16>(at, big_endian));
+        case INT32: return static_cast<float>(read_bytes<i32>(at, big_endian));
+        case UINT32: return static_cast<float>(read_bytes<u32>(at, big_endian));
+        case FLOAT32: return __uint_as_float(read_bytes<u32>(at, big_endian));
+        default: return static_cast<float>(read_bytes<double>(at, big_endian));
+    }
+}
+
+__device__ __forceinline__ bool finite(float value) {
+    return fabsf(value) <= MAX_FINITE;
+}
+
+// One coordinate in the base frame.
+__device__ __forceinline__ float to_base(const Cloud& cloud, u32 axis, float x, float y, float z) {
+    const float* r = cloud.t[axis];
+    return ((r[0] * x + r[1] * y) + r[2] * z) + r[3];
+}
+
+// Points that follow each other, all of whose columns are aligned little-endian floats.
+struct Words {
+    static __device__ __forceinline__ const u8* at(const Cloud& cloud, u32 i) {
+        return cloud.points + static_cast<u64>(i) * cloud.point_step;
+    }
+    static __device__ __forceinline__ float raw(const Cloud& cloud, const u8* point, u32 c) {
+        return *reinterpret_cast<const float*>(point + cloud.offsets[c]);
+    }
+};
+
+// Any points.
+struct Fields {
+    static __device__ __forceinline__ const u8* at(const Cloud& cloud, u32 i) {
+        return cloud.points + i / cloud.width * cloud.row_step +
+               static_cast<u64>(i % cloud.width) * cloud.point_step;
+    }
+    static __device__ __forceinline__ float raw(const Cloud& cloud, const u8* point, u32 c) {
+        return read_field(point, cloud.fields[c], cloud.big_endian);
+    }
+};
+
+// Column c of point i as channels take it: coordinates in the base frame.
+template <class Layout>
+__device__ __forceinline__ float column(const Cloud& cloud, u32 i, u32 c) {
+    const u8* point = Layout::at(cloud, i);
+    if (c >= 3) return Layout::raw(cloud, point, c);
+    const float x = Layout::raw(cloud, point, 0);
+    const float y = Layout::raw(cloud, point, 1);
+    const float z = Layout::raw(cloud, point, 2);
+    return c == 0 ? to_base(cloud, 0, x, y, z) : c == 1 ? to_base(cloud, 1, x, y, z) : to_base(cloud, 2, x, y, z);
+}
+
+// d / size, rounded to nearest, from the reciprocal: two corrections of the product. The first
+// leaves an error below one unit in the last place, and then the second one rounds correctly
+// (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990,
+// theorem 5.3). Both residuals are exact unless they underflow, which `divides` rules out. The fused
+// operations are asked for by name; nothing else here is fused.
+__device__ __forceinline__ float quotient(float d, const Grid& grid) {
+    const float first = d * grid.inverse;
+    const float second = __fmaf_rn(__fmaf_rn(-first, grid.size, d), grid.inverse, first);
+    return __fmaf_rn(__fmaf_rn(-second, grid.size, d), grid.inverse, second);
+}
+
+// Whether `quotient` may be used for these three: none is so small that a residual underflows. The
+// largest overflow, or become NaN, as they do in a division: they are outside either way.
+__device__ __forceinline__ bool divides(const Grid& grid, const float (&d)[3]) {
+    constexpr float LEAST = 8.6736174e-19f; // 2^-60
+    return grid.inverse != 0.0f && fminf(fminf(fabsf(d[0]), fabsf(d[1])), fabsf(d[2])) >= LEAST;
+}
+
+// The voxel of a point with coordinates `base` in the base frame, or NONE. What is not finite is
+// in none: it makes all of `base` infinite or NaN.
+__device__ __forceinline__ u32 voxel_of(const Grid& grid, const float (&base)[3]) {
+    float d[3], g[3];
+#pragma unroll
+    for (u32 axis = 0; axis < 3; ++axis) d[axis] = base[axis] - grid.origin[axis];
+    if (divides(grid, d)) {
+#pragma unroll
+        for (u32 axis = 0; axis < 3; ++axis) g[axis] = quotient(d[axis], grid);
+    } else {
+#pragma unroll 1
+        for (u32 axis = 0; axis < 3; ++axis) {
+            const float q = (axis == 0 ? d[0] : axis == 1 ? d[1] : d[2]) / grid.size;
+            if (axis == 0) g[0] = q;
+            else if (axis == 1) g[1] = q;
+            else g[2] = q;
+        }
+    }
+    bool inside = true;
+#pragma unroll
+    for (u32 axis = 0; axis < 3; ++axis) inside &= g[axis] >= 0.0f && g[axis] < grid.shape[axis];
+    if (!inside) return NONE;
+    return static_cast<u32>(g[2]) * grid.plane + static_cast<u32>(g[1]) * grid.row +
+           static_cast<u32>(g[0]);
+}
