@@ -1,0 +1,39 @@
+//! The CUDA driver in safe types: a device, streams, events, graphs and the kernels.
+//!
+//! The driver is loaded at run time. [`Device::open`] asks for it first, and says why there is
+//! none to be had; everything else here starts from an open device, so that the driver is there.
+//! Every object keeps its device alive, and no call uses the default stream.
+
+mod device;
+mod stream;
+
+use std::ffi::CStr;
+use std::ptr;
+
+use cudarc::driver::sys::{self, CUresult};
+
+pub use self::device::Device;
+pub use self::stream::{Event, Graph, Kernel, Stream};
+use super::NAME;
+use crate::backend::BackendError;
+
+/// Turns the status of a driver call into a result that names the operation.
+pub fn check(status: CUresult, operation: &'static str) -> Result<(), BackendError> {
+    match status {
+        CUresult::CUDA_SUCCESS => Ok(()),
+        status => Err(BackendError::Failed { backend: NAME, operation, detail: describe(status) }),
+    }
+}
+
+/// The name and the meaning of a status, such as
+/// `CUDA_ERROR_OUT_OF_MEMORY (out of memory)`.
+fn describe(status: CUresult) -> String {
+    let mut text = ptr::null();
+    // SAFETY: the driver is loaded, since a call returned `status`; it sets `text` to a static
+    // string, or leaves it null for a status that it does not know.
+    let text = unsafe {
+        let _ = sys::cuGetErrorString(status, &mut text);
+        (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy())
+    };
+    format!("{status:?} ({})", text.unwrap_or("unknown".into()))
+}
