@@ -44,6 +44,7 @@ use crate::backend::{self, Backend};
 use crate::config::{self, Config};
 use crate::layout::Layout;
 use crate::pipeline::Pipeline;
+use crate::sync::lock;
 use clock::{NodeClock, SimClock};
 use error::RosContext;
 use monitor::{Monitor, Names};
@@ -144,7 +145,8 @@ fn create_node() -> Result<Node, NodeError> {
 fn read_parameters(node: &mut Node) -> Result<(Settings, ParameterServices), NodeError> {
     let mut declared = params::declared();
     {
-        let given = shared::lock(&node.params);
+        // Written by r2r alone, when it made the node.
+        let given = lock(&node.params);
         let given = given.iter().map(|(name, parameter)| (name, &parameter.value));
         let unknown = params::override_declared(&mut declared, given)?;
         if !unknown.is_empty() {

@@ -12,9 +12,10 @@ use r2r::std_msgs::msg::Header;
 use super::clock::NodeClock;
 use super::health::{self, Level, SimClockSeen, StreamWindow, TickWindow, Trouble};
 use super::latency::{Quantiles, WindowReader};
-use super::shared::{Shared, lock};
+use super::shared::Shared;
 use crate::align::NO_AGE;
 use crate::stats::DropReason;
+use crate::sync::lock;
 use crate::time::Stamp;
 
 /// Between two log lines that sum up drops.

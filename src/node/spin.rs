@@ -13,8 +13,9 @@ use super::error::{NodeError, RosContext};
 use super::health::PublisherSeen;
 use super::inbox::Message;
 use super::param_services::ParameterServices;
-use super::shared::{Shared, lock};
+use super::shared::Shared;
 use crate::config::{Qos, StreamSpec};
+use crate::sync::lock;
 use crate::time::Stamp;
 
 /// The longest wait for a message: the thread looks for the end of the node in between.
