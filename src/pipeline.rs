@@ -4,15 +4,16 @@
 //! push from one thread while it ticks on another: a message is decoded and encoded outside of
 //! the lock that a tick takes, and enters its ring in a step of constant time.
 
+mod decoder;
+
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use self::decoder::Decoder;
 use crate::align::{AlignRule, Value, align};
-use crate::backend::{Backend, BackendError, Sample, StepJob};
-use crate::config::{CloudSpec, Config, Source, StreamSpec, Timeline};
-use crate::decode::cloud::FieldAt;
-use crate::decode::vector::VectorDecoder;
-use crate::decode::{self, DecodeError, Header};
+use crate::backend::{Backend, BackendError, StepJob};
+use crate::config::{Config, StreamSpec, Timeline};
+use crate::decode::{DecodeError, Header};
 use crate::layout::Layout;
 pub use crate::message::Frame;
 use crate::message::StepState;
@@ -88,52 +89,12 @@ struct Stream {
     held_back: Counter,
 }
 
-/// Decoding with the memory that it reuses from message to message.
-enum Decoder {
-    Vector { decoder: VectorDecoder, row: Vec<f32> },
-    Image,
-    Cloud { spec: CloudSpec, fields: Vec<FieldAt> },
-}
-
 /// One plain value and a list that every tick starts by clearing, so that a panic leaves nothing
 /// half done.
 #[derive(Default)]
 struct Ticker {
     last: Option<i64>,
     jobs: Vec<StepJob>,
-}
-
-impl Decoder {
-    fn new(spec: &StreamSpec) -> Self {
-        match &spec.source {
-            Source::Vector(vector) => Decoder::Vector {
-                decoder: VectorDecoder::new(vector, spec.dtype),
-                row: vec![0.0; vector.dim()],
-            },
-            Source::Image(_) => Decoder::Image,
-            Source::Cloud(cloud) => Decoder::Cloud { spec: cloud.clone(), fields: Vec::new() },
-        }
-    }
-
-    fn decode<'a>(
-        &'a mut self,
-        message: &'a [u8],
-    ) -> Result<(Header<'a>, Sample<'a>), DecodeError> {
-        match self {
-            Decoder::Vector { decoder, row } => {
-                let header = decoder.decode(message, row)?;
-                Ok((header, Sample::Vector(row)))
-            }
-            Decoder::Image => {
-                let (header, view) = decode::image::decode(message)?;
-                Ok((header, Sample::Image(view)))
-            }
-            Decoder::Cloud { spec, fields } => {
-                let (header, view) = decode::cloud::decode(message, spec, fields)?;
-                Ok((header, Sample::Cloud(view)))
-            }
-        }
-    }
 }
 
 impl Pipeline {
