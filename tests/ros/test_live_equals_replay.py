@@ -2,6 +2,9 @@
 
 The recording is made beside the node, by a subscriber that keeps the serialized bytes; the replay
 runs the same pipeline without ROS over them. Every byte of every tensor message must be the same.
+
+ROBOCACHE_BACKEND chooses the backend of both (auto, cpu or cuda; auto if not set). The replay is
+built with CUDA only for `cuda`; a node on the GPU under `auto` is compared with a replay on the CPU.
 """
 
 import json
@@ -17,6 +20,7 @@ from fusion import MS, RELIABLE, TYPES, nanoseconds, segments
 from rclpy.serialization import deserialize_message
 from robocache_ros.msg import FusedTensor
 
+BACKEND = os.environ.get("ROBOCACHE_BACKEND", "auto")
 RECORDED_S = 6
 RATE_HZ = 50
 #: Ticks after the first messages until all of the history lies behind them.
@@ -110,8 +114,9 @@ def replay_executable():
     """
     if given := os.environ.get("ROBOCACHE_REPLAY"):
         return given
+    features = "--features cuda " if BACKEND == "cuda" else ""
     built = subprocess.run(
-        "cargo build --locked --no-default-features --example replay_recording "
+        f"cargo build --locked --no-default-features {features}--example replay_recording "
         "--message-format json-render-diagnostics".split(),
         cwd=REPOSITORY,
         capture_output=True,
@@ -162,7 +167,7 @@ def replay(executable, folder, config_file, messages, ticks):
                 file.write(struct.pack("<BIqI", 0, number, arrival, len(data)) + data)
             else:
                 file.write(struct.pack("<Bq", 1, number))
-    command = [executable, config_file, recording, output]
+    command = [executable, "--backend", BACKEND, config_file, recording, output]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     data, at, tensors = output.read_bytes(), 0, {}
@@ -184,7 +189,8 @@ def recording(ros, start, tmp_path):
     config_file = tmp_path / "config.yaml"
     config_file.write_text(yaml.safe_dump(CONFIG, sort_keys=False))
     recorder = Recorder(ros.node)
-    node = start("fusion_node", "--ros-args", "-p", f"config_file:={config_file}")
+    given = ["-p", f"config_file:={config_file}", "-p", f"backend:={BACKEND}"]
+    node = start("fusion_node", "--ros-args", *given)
     assert ros.spin_until(lambda: recorder.tensors, 20), node.output
     robot = start("sensor_sim", *ROBOT, "--duration", RECORDED_S)
     assert ros.spin_until(lambda: not robot.running, 30 + RECORDED_S), robot.output
