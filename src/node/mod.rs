@@ -16,15 +16,18 @@ mod health;
 mod inbox;
 mod latency;
 mod monitor;
+mod notices;
 mod param_services;
 mod params;
 mod priority;
 mod profile;
+mod publishers;
 mod rosout;
 mod schedule;
 mod shared;
 mod spin;
 mod ticker;
+mod totals;
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
