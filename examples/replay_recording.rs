@@ -1,8 +1,11 @@
 //! Runs the pipeline over recorded messages, without ROS and without a clock.
 //!
 //! ```text
-//! replay_recording CONFIG RECORDING OUTPUT
+//! replay_recording [--backend auto|cpu|cuda] [--device NUMBER] CONFIG RECORDING OUTPUT
 //! ```
+//!
+//! The backend is chosen as the node chooses it; built without the feature `cuda`, `auto` is the
+//! CPU. Its name goes to standard error.
 //!
 //! RECORDING is a sequence of records, in order of arrival, little-endian:
 //! `u8 kind`, then for a message (kind 0) `u32 stream`, `i64 receive stamp [ns]`, `u32 length` and
@@ -12,16 +15,33 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use robocache::backend::cpu::CpuBackend;
+use clap::Parser;
+use robocache::backend::{self, Choice};
 use robocache::config;
 use robocache::layout::Layout;
 use robocache::pipeline::{Pipeline, PushError, TickOutcome};
 use robocache::time::Stamp;
 
 type Error = Box<dyn std::error::Error>;
+
+/// Runs the pipeline over recorded messages, without ROS and without a clock.
+#[derive(Parser)]
+struct Options {
+    /// Where to compute: auto, cpu or cuda
+    #[arg(long, default_value = "auto")]
+    backend: Choice,
+    /// Number of the GPU
+    #[arg(long, default_value_t = 0)]
+    device: usize,
+    /// The configuration that the node ran with
+    config: PathBuf,
+    /// Messages and ticks in order of arrival
+    recording: PathBuf,
+    /// Takes the tensors
+    output: PathBuf,
+}
 
 fn read<const N: usize>(input: &mut impl Read) -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
@@ -44,16 +64,14 @@ fn push(pipeline: &Pipeline, input: &mut impl Read) -> Result<(), Error> {
 }
 
 fn main() -> Result<(), Error> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [config, recording, output] = arguments.as_slice() else {
-        return Err("usage: replay_recording CONFIG RECORDING OUTPUT".into());
-    };
-    let config = config::load(Path::new(config))?;
-    let backend = CpuBackend::new(&config, &Layout::new(&config))?;
-    let pipeline = Pipeline::new(config, Arc::new(backend));
+    let options = Options::parse();
+    let config = config::load(&options.config)?;
+    let backend = backend::create(options.backend, options.device, &config, &Layout::new(&config))?;
+    let pipeline = Pipeline::new(config, backend);
+    eprintln!("replaying on the {} backend", pipeline.backend_name());
     let mut frame = pipeline.new_frame();
-    let mut input = BufReader::new(File::open(recording)?);
-    let mut output = BufWriter::new(File::create(output)?);
+    let mut input = BufReader::new(File::open(options.recording)?);
+    let mut output = BufWriter::new(File::create(options.output)?);
     let mut kind = [0];
     while input.read(&mut kind)? == 1 {
         match kind[0] {

@@ -39,6 +39,7 @@ pub mod pipeline;
 pub mod ring;
 pub mod sim;
 pub mod stats;
+mod sync;
 pub mod time;
 
 #[cfg(feature = "ros")]

@@ -4,20 +4,22 @@
 //! push from one thread while it ticks on another: a message is decoded and encoded outside of
 //! the lock that a tick takes, and enters its ring in a step of constant time.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod decoder;
 
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use self::decoder::Decoder;
 use crate::align::{AlignRule, Value, align};
-use crate::backend::{Backend, BackendError, Sample, StepJob};
-use crate::config::{CloudSpec, Config, Source, StreamSpec, Timeline};
-use crate::decode::cloud::FieldAt;
-use crate::decode::vector::VectorDecoder;
-use crate::decode::{self, DecodeError, Header};
+use crate::backend::{Backend, BackendError, StepJob};
+use crate::config::{Config, StreamSpec, Timeline};
+use crate::decode::{DecodeError, Header};
 use crate::layout::Layout;
 pub use crate::message::Frame;
 use crate::message::StepState;
 use crate::ring::{Inserted, Lease, Ring};
 use crate::stats::{Counter, DropReason, StreamStats};
+use crate::sync::lock;
 use crate::time::{NANOS_PER_MS, NANOS_PER_S, Stamp};
 
 /// A header's stamp may be this far ahead of the node's clock \[ns\], which is more than clocks that
@@ -70,7 +72,8 @@ pub struct Pipeline {
     layout: Layout,
     backend: Arc<dyn Backend>,
     streams: Vec<Stream>,
-    /// All rings under one lock: a tick sees one state of the robot.
+    /// All rings under one lock: a tick sees one state of the robot. Only reads them while anything
+    /// that could panic runs, so that a panic leaves them whole.
     rings: Mutex<Vec<Ring>>,
     ticker: Mutex<Ticker>,
     clock_jumps: Counter,
@@ -80,59 +83,18 @@ pub struct Pipeline {
 
 struct Stream {
     rule: AlignRule,
+    /// Held while a message is decoded and encoded; a panic meanwhile ends the stream.
     decoder: Mutex<Decoder>,
     stats: StreamStats,
     held_back: Counter,
 }
 
-/// Decoding with the memory that it reuses from message to message.
-enum Decoder {
-    Vector { decoder: VectorDecoder, row: Vec<f32> },
-    Image,
-    Cloud { spec: CloudSpec, fields: Vec<FieldAt> },
-}
-
+/// One plain value and a list that every tick starts by clearing, so that a panic leaves nothing
+/// half done.
 #[derive(Default)]
 struct Ticker {
     last: Option<i64>,
     jobs: Vec<StepJob>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Decoder {
-    fn new(spec: &StreamSpec) -> Self {
-        match &spec.source {
-            Source::Vector(vector) => Decoder::Vector {
-                decoder: VectorDecoder::new(vector, spec.dtype),
-                row: vec![0.0; vector.dim()],
-            },
-            Source::Image(_) => Decoder::Image,
-            Source::Cloud(cloud) => Decoder::Cloud { spec: cloud.clone(), fields: Vec::new() },
-        }
-    }
-
-    fn decode<'a>(
-        &'a mut self,
-        message: &'a [u8],
-    ) -> Result<(Header<'a>, Sample<'a>), DecodeError> {
-        match self {
-            Decoder::Vector { decoder, row } => {
-                let header = decoder.decode(message, row)?;
-                Ok((header, Sample::Vector(row)))
-            }
-            Decoder::Image => {
-                let (header, view) = decode::image::decode(message)?;
-                Ok((header, Sample::Image(view)))
-            }
-            Decoder::Cloud { spec, fields } => {
-                let (header, view) = decode::cloud::decode(message, spec, fields)?;
-                Ok((header, Sample::Cloud(view)))
-            }
-        }
-    }
 }
 
 impl Pipeline {
@@ -241,7 +203,8 @@ impl Pipeline {
     ) -> Result<Accepted, BackendError> {
         let spec = &self.config.streams[stream];
         // Held to the end: a stream's messages enter its ring one after the other.
-        let mut decoder = lock(&self.streams[stream].decoder);
+        let mut decoder =
+            self.streams[stream].decoder.lock().map_err(|_| self.panicked(&spec.name))?;
         let (header, sample) = decoder.decode(message)?;
         check_frame(spec, &header)?;
         let stamp = self.stamp_of(spec, &header, receive)?;
@@ -260,6 +223,15 @@ impl Pipeline {
         stats.points_out_of_range.add(report.points_out_of_range);
         stats.points_outside.add(report.points_outside);
         Ok(Accepted { stamp })
+    }
+
+    /// A panic may have left decoder, encoder and slot half changed, and the next row wrong.
+    fn panicked(&self, stream: &str) -> BackendError {
+        BackendError::Failed {
+            backend: self.backend.name(),
+            operation: "encode a message",
+            detail: format!("an earlier message of stream '{stream}' made it panic"),
+        }
     }
 
     fn commit(&self, stream: usize, stamp: Stamp, lease: Lease) -> Result<(), DecodeError> {

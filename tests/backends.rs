@@ -10,6 +10,8 @@
 mod batches;
 #[path = "backends/clouds.rs"]
 mod clouds;
+#[path = "common/fields.rs"]
+mod fields;
 #[path = "backends/images.rs"]
 mod images;
 #[path = "backends/random.rs"]

@@ -2,8 +2,13 @@
 
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use common::{joint_state, pipeline, values};
 use robocache::align::NO_AGE;
+use robocache::backend::{Backend, BackendError, EncodeReport, Sample, Slot, StepJob};
 use robocache::message::{Frame, StepState};
 use robocache::pipeline::{Pipeline, PushError, TickOutcome};
 use robocache::stats::DropReason;
@@ -295,4 +300,37 @@ fn epoch_sized_stamps_lose_nothing() {
     let (got, steps) = served(&pipeline, &mut frame, tick);
     assert_eq!(got, [2.0]);
     assert_eq!(steps, [StepState { valid: true, age_ns: -2 }]);
+}
+
+/// A backend that panics at its first message.
+struct Panicking(AtomicBool);
+
+impl Backend for Panicking {
+    fn name(&self) -> &'static str {
+        "panicking"
+    }
+
+    fn encode(&self, _: usize, _: Slot, _: Sample<'_>) -> Result<EncodeReport, BackendError> {
+        assert!(self.0.swap(true, Ordering::Relaxed), "as the test has it");
+        Ok(EncodeReport::default())
+    }
+
+    fn fuse(&self, _: &[StepJob], _: &mut [u8]) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_stream_whose_message_made_the_backend_panic_takes_no_other() {
+    let config = one_joint("max_age_ms: 50", "").config().clone();
+    let pipeline = Pipeline::new(config, Arc::new(Panicking(AtomicBool::new(false))));
+    assert!(catch_unwind(AssertUnwindSafe(|| push_ms(&pipeline, 10))).is_err());
+    let message = joint_state(Stamp::from_nanos(20 * MS), &["a"], &[1.0]);
+    let error = pipeline.push(0, &message, Stamp::ZERO).unwrap_err();
+    assert!(matches!(error, PushError::Backend(_)));
+    let words = "an earlier message of stream 'joints' made it panic";
+    assert!(error.to_string().ends_with(words), "{error}");
+    let mut frame = pipeline.new_frame();
+    assert_eq!(pipeline.tick(2, &mut frame).unwrap(), TickOutcome::Ready);
+    assert_eq!(frame.steps(0), [NEVER]);
 }

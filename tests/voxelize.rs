@@ -1,5 +1,7 @@
 //! Clouds from serialized bytes to rows, against a plain reference in arbitrary precision.
 
+#[path = "common/fields.rs"]
+mod fields;
 #[path = "voxelize/support.rs"]
 mod support;
 

@@ -8,20 +8,12 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-for folder in ("scripts", "benches", "benches/peers", "examples"):
+for folder in ("scripts", "benches", "benches/peers", "examples", "tests"):
     sys.path.insert(0, str(REPOSITORY / folder))
 
-from domains import free_domain  # noqa: E402 (the path comes first)
+import private_domain  # noqa: E402 (the path comes first)
 
-
-@pytest.fixture(autouse=True)
-def domain_id(monkeypatch):
-    """A private ROS domain per test, for this process and all that it starts."""
-    domain = free_domain()
-    monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
-    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    monkeypatch.setenv("FASTRTPS_DEFAULT_PROFILES_FILE", str(REPOSITORY / "config/fastdds.xml"))
-    return domain
+domain_id = private_domain.domain_id
 
 
 def run_example(name, *arguments):

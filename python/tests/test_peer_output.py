@@ -7,7 +7,6 @@ leave: cameras most of all, which OpenCV averages over areas where the node weig
 
 import importlib
 import math
-import struct
 import threading
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import rclpy_node
 import streams
 from conftest import run_example
 from rclpy.serialization import deserialize_message, serialize_message
+from recording_files import read_tensors, write_recording
 
 import robocache
 
@@ -77,22 +77,10 @@ def nodes_tensors(recording, tmp_path_factory):
     """What the node makes of the recording, by tick."""
     folder = tmp_path_factory.mktemp("replay")
     source, output = folder / "recording", folder / "replayed"
-    events = [(arrival, 0, stream, data) for arrival, stream, data, _ in recording]
-    events += [(tick * 10 * MS, 1, tick, b"") for tick in TICKS]
-    with open(source, "wb") as file:
-        for arrival, kind, number, data in sorted(events, key=lambda event: event[:3]):
-            if kind == 0:
-                file.write(struct.pack("<BIqI", 0, number, arrival, len(data)) + data)
-            else:
-                file.write(struct.pack("<Bq", 1, number))
+    write_recording(source, [event[:3] for event in recording], TICKS, 10 * MS)
     run_example("replay_recording", REFERENCE, source, output)
-    data, at, tensors = output.read_bytes(), 0, {}
-    while at < len(data):
-        (length,) = struct.unpack_from("<I", data, at)
-        tensor = robocache.decode(data[at + 4 : at + 4 + length])
-        tensors[tensor.tick] = tensor
-        at += 4 + length
-    return tensors
+    tensors = map(robocache.decode, read_tensors(output))
+    return {tensor.tick: tensor for tensor in tensors}
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ pub use select::{Choice, create};
 
 use crate::align::Value;
 use crate::decode::{DecodeError, cloud::CloudView, image::ImageView};
+use crate::stats::DropReason;
 
 /// Index of a row's memory inside its stream, `0..=ring_rows`.
 pub type Slot = usize;
@@ -32,6 +33,12 @@ pub enum Sample<'a> {
     Image(ImageView<'a>),
     /// A point cloud.
     Cloud(CloudView<'a>),
+}
+
+/// What every backend says to a sample that is not of its stream's message type.
+fn wrong_type() -> DecodeError {
+    let detail = "the sample is not of the stream's message type";
+    DecodeError::new(DropReason::Unsupported, detail)
 }
 
 /// What happened to the points of a cloud on the way into a row; all 0 for other samples.
@@ -104,7 +111,8 @@ pub trait Backend: Send + Sync {
     }
 
     /// Encodes a sample into a slot that no ring refers to. On an error the slot's content is
-    /// unspecified and the slot stays spare.
+    /// unspecified and the slot stays spare. After a panic the stream is not to be encoded again:
+    /// what the next row is made with may be half changed.
     fn encode(
         &self,
         stream: usize,

@@ -1,5 +1,6 @@
 //! Which backend a program runs on.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use super::cpu::CpuBackend;
@@ -20,13 +21,20 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// From the word in a parameter or on the command line.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
+    /// The words for it.
+    pub const NAMES: &str = "auto, cpu or cuda";
+}
+
+/// From the word in a parameter or on the command line.
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Ok(match name {
             "auto" => Choice::Auto,
             "cpu" => Choice::Cpu,
             "cuda" => Choice::Cuda,
-            _ => return None,
+            _ => return Err(format!("expected {}, found '{name}'", Self::NAMES)),
         })
     }
 }
@@ -93,7 +101,9 @@ streams:
 
     #[test]
     fn names() {
-        let choices = ["auto", "cpu", "cuda", "gpu"].map(Choice::from_name);
-        assert_eq!(choices, [Some(Choice::Auto), Some(Choice::Cpu), Some(Choice::Cuda), None]);
+        let choices = ["auto", "cpu", "cuda"].map(|name| name.parse::<Choice>().unwrap());
+        assert_eq!(choices, [Choice::Auto, Choice::Cpu, Choice::Cuda]);
+        let error = "gpu".parse::<Choice>().unwrap_err();
+        assert_eq!(error, "expected auto, cpu or cuda, found 'gpu'");
     }
 }

@@ -51,7 +51,7 @@ struct CheckArgs {
 #[derive(Args)]
 struct BenchArgs {
     /// Where to compute: auto, cpu or cuda
-    #[arg(long, default_value = "auto", value_parser = backend_choice)]
+    #[arg(long, default_value = "auto")]
     backend: Choice,
     /// Number of the GPU
     #[arg(long, default_value_t = 0)]
@@ -65,10 +65,6 @@ struct BenchArgs {
     /// Write the results to this file too, as JSON
     #[arg(long)]
     json: Option<PathBuf>,
-}
-
-fn backend_choice(name: &str) -> Result<Choice, String> {
-    Choice::from_name(name).ok_or_else(|| format!("expected auto, cpu or cuda, found {name}"))
 }
 
 fn main() -> ExitCode {

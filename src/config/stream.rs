@@ -62,20 +62,12 @@ pub(super) fn stream(
     let at = |rest: &str| format!("{key}.{rest}");
     let name = stream_name(check, &key, name);
     let kind = kind(check, &at("type"), raw.ros_type.as_deref());
-    let topic = check
-        .required(&at("topic"), raw.topic.take(), "a topic")
-        .and_then(|topic| check.topic(&at("topic"), topic));
+    let topic = topic(check, &at("topic"), raw.topic.take());
     let strategy = kind.and_then(|kind| strategy(check, &key, &raw, kind));
     let times = times(check, &key, &raw, strategy);
     let qos = qos(check, &at("qos"), raw.qos.take().unwrap_or_default(), kind);
-    if raw.frame_id.as_deref().is_some_and(|frame| !is_printable(frame)) {
-        check.fail(&at("frame_id"), "the frame_id that messages must carry, not empty");
-    }
-    if let Some(hz) = raw.expected_rate_hz {
-        check.number(&at("expected_rate_hz"), hz, Range::above(0.0, 1e5));
-    }
-    let default_rows = if kind.is_some_and(Kind::is_vector) { 1024 } else { 16 };
-    let rows = raw.ring_rows.unwrap_or(default_rows);
+    expectations(check, &key, &raw);
+    let rows = raw.ring_rows.unwrap_or(if kind.is_some_and(Kind::is_vector) { 1024 } else { 16 });
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
     let source = source(check, &key, &mut raw, kind?, dtype);
@@ -98,17 +90,23 @@ pub(super) fn stream(
         frame_id: raw.frame_id,
         expected_rate_hz: raw.expected_rate_hz,
     };
-    if let Some(expected) = ring_violation(&spec, defaults) {
-        match raw.ring_rows {
-            Some(_) => check.fail(&at("ring_rows"), expected),
-            None => {
-                let found = format!("the default of {default_rows}");
-                check.fail_found(&at("ring_rows"), expected, found);
-            }
-        }
-        return None;
+    ring_fits(check, &at("ring_rows"), raw.ring_rows.is_some(), &spec, defaults).then_some(spec)
+}
+
+fn topic(check: &mut Check<'_>, key: &str, topic: Option<String>) -> Option<String> {
+    let topic = check.required(key, topic, "a topic")?;
+    check.topic(key, topic)
+}
+
+/// Checks what the stream's messages are to be like.
+fn expectations(check: &mut Check<'_>, key: &str, raw: &RawStream) {
+    if raw.frame_id.as_deref().is_some_and(|frame| !is_printable(frame)) {
+        let expected = "the frame_id that messages must carry, not empty";
+        check.fail(&format!("{key}.frame_id"), expected);
     }
-    Some(spec)
+    if let Some(hz) = raw.expected_rate_hz {
+        check.number(&format!("{key}.expected_rate_hz"), hz, Range::above(0.0, 1e5));
+    }
 }
 
 fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String> {
@@ -268,6 +266,22 @@ fn qos(check: &mut Check<'_>, key: &str, raw: RawQos, kind: Option<Kind>) -> Opt
     let default = if kind.is_some_and(Kind::is_vector) { 256 } else { 8 };
     let depth = check.integer(&format!("{key}.depth"), raw.depth.unwrap_or(default), 1, 10_000)?;
     Some(Qos { reliable: matches!(raw.reliability, Some(Reliability::Reliable)), depth })
+}
+
+/// Whether the ring, of a size that was `given` or is the default, can serve the stream.
+fn ring_fits(
+    check: &mut Check<'_>,
+    key: &str,
+    given: bool,
+    spec: &StreamSpec,
+    defaults: &Defaults,
+) -> bool {
+    let Some(expected) = ring_violation(spec, defaults) else { return true };
+    match given {
+        true => check.fail(key, expected),
+        false => check.fail_found(key, expected, format!("the default of {}", spec.ring_rows)),
+    }
+    false
 }
 
 /// What is expected of the ring instead: at least the rows that interpolation and the oldest

@@ -1,9 +1,10 @@
 //! The node's clock: the system's, or a simulator's through `/clock`.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::cdr::{CdrError, Reader};
+use crate::sync::lock;
 use crate::time::{Stamp, TickGrid};
 
 /// The longest uninterrupted sleep: a step of the system clock is noticed within this time.
@@ -105,7 +106,7 @@ impl SimClock {
 
     fn lock(&self) -> MutexGuard<'_, SimState> {
         // The state is one plain value: a panic elsewhere cannot have left it half written.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// What setting the clock to `stamp` would be.

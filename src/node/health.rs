@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::profile;
-use crate::config::{Source, StreamSpec};
+use crate::config::StreamSpec;
 use crate::stats::DropReason;
 
 /// A stream from which nothing comes for this long is silent.
@@ -17,15 +16,6 @@ const UNSERVED_TICKS: i64 = 3;
 /// Share of published messages that may be missing before it is said.
 const MISSING: f64 = 0.3;
 
-/// The remedy for large messages that do not arrive.
-fn fastdds_advice() -> String {
-    format!(
-        "Fast DDS drops large messages while the publisher's shared-memory segment is smaller than \
-         two of them: start the publisher with FASTRTPS_DEFAULT_PROFILES_FILE={} (a segment of 16 MB)",
-        profile::hint()
-    )
-}
-
 /// Levels of `diagnostic_msgs/msg/DiagnosticStatus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -38,17 +28,6 @@ pub enum Level {
     Error = 2,
     /// Nothing comes.
     Stale = 3,
-}
-
-/// A publisher of a stream's topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublisherSeen {
-    /// The node's full name.
-    pub node: String,
-    /// The type it publishes.
-    pub ros_type: String,
-    /// Whether it offers reliable delivery.
-    pub reliable: bool,
 }
 
 /// What was seen of one stream in the last window.
@@ -223,88 +202,20 @@ fn lossy(spec: &StreamSpec, window: &StreamWindow) -> String {
     }
 }
 
-/// Why nothing, or too little, may come from a topic, as far as its publishers tell.
-pub fn explain(
-    trouble: Trouble,
-    spec: &StreamSpec,
-    topic: &str,
-    seen: Option<&[PublisherSeen]>,
-) -> String {
-    let Some(publishers) = seen else { return "publishers not yet known".to_owned() };
-    if publishers.is_empty() {
-        return format!("no publisher on {topic}: is the name right, and its node running?");
-    }
-    let wanted = spec.source.ros_type();
-    let describe = |p: &PublisherSeen| {
-        let reliability = if p.reliable { "reliable" } else { "best_effort" };
-        format!("{} ({}, {reliability})", p.node, p.ros_type)
-    };
-    let list = publishers.iter().map(describe).collect::<Vec<_>>().join(", ");
-    let advice = if publishers.iter().all(|p| p.ros_type != wanted) {
-        format!("the types differ: this stream expects {wanted}")
-    } else if spec.qos.reliable && publishers.iter().all(|p| !p.reliable) {
-        "the quality of service does not match: this stream asks for reliable delivery and the \
-         publisher offers best_effort; give the stream `qos: {reliability: best_effort}`"
-            .to_owned()
-    } else if !matches!(spec.source, Source::Vector(_)) {
-        match trouble {
-            Trouble::Silent => format!(
-                "types and quality of service match: it publishes nothing, or its messages are too \
-                 large for its shared memory. {}",
-                fastdds_advice()
-            ),
-            Trouble::Lossy => fastdds_advice(),
-        }
-    } else if trouble == Trouble::Silent {
-        "types and quality of service match: it publishes nothing".to_owned()
-    } else {
-        "messages are lost on the way, or the publisher is slower than expected".to_owned()
-    };
-    format!("publishers seen: {list}; {advice}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{
-        Color, Fill, Fit, ImageSpec, Lane, Qos, Strategy, VectorMessage, VectorSpec,
-    };
-    use crate::dtype::DType;
 
     fn stream() -> StreamSpec {
-        let lanes = vec![Lane::Linear; 6];
-        let vector = VectorSpec {
-            message: VectorMessage::WrenchStamped,
-            fields: VectorMessage::WrenchStamped.fields().to_vec(),
-            joints: vec![],
-            lanes,
-        };
-        StreamSpec {
-            name: "wrench".into(),
-            topic: "/wrench".into(),
-            source: Source::Vector(vector),
-            strategy: Strategy::Hold,
-            history_steps: 1,
-            history_step_ns: 1,
-            max_age_ns: 1,
-            max_gap_ns: 1,
-            fill: Fill::Zero,
-            required: false,
-            stamp_offset_ns: 0,
-            dtype: DType::F32,
-            ring_rows: 8,
-            qos: Qos { reliable: true, depth: 10 },
-            frame_id: None,
-            expected_rate_hz: None,
-        }
+        let config = "
+rate_hz: 100
+streams: {wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms: 50}}
+";
+        crate::config::parse(config, "test.yaml").unwrap().streams.remove(0)
     }
 
     fn healthy() -> StreamWindow {
         StreamWindow { ever: true, rate_hz: 500.0, valid_share: Some(1.0), ..Default::default() }
-    }
-
-    fn publisher(ros_type: &str, reliable: bool) -> PublisherSeen {
-        PublisherSeen { node: "/driver".into(), ros_type: ros_type.into(), reliable }
     }
 
     #[test]
@@ -384,36 +295,5 @@ mod tests {
         let missing = StreamWindow { missing_share: Some(0.73), ..window };
         let message = assess(&stream(), &missing).1;
         assert_eq!(message, "73 % of the published messages do not arrive");
-    }
-
-    #[test]
-    fn the_reason_for_silence_is_found_among_the_publishers() {
-        let explain =
-            |seen: Option<&[PublisherSeen]>| explain(Trouble::Silent, &stream(), "/wrench", seen);
-        assert!(explain(Some(&[])).starts_with("no publisher on /wrench"));
-        let other = explain(Some(&[publisher("geometry_msgs/msg/Wrench", true)]));
-        assert!(other.contains("expects geometry_msgs/msg/WrenchStamped"), "{other}");
-        let offered = publisher("geometry_msgs/msg/WrenchStamped", false);
-        let offered = explain(Some(std::slice::from_ref(&offered)));
-        assert!(offered.contains("/driver (geometry_msgs/msg/WrenchStamped, best_effort)"));
-        assert!(offered.contains("`qos: {reliability: best_effort}`"), "{offered}");
-        let fine = explain(Some(&[publisher("geometry_msgs/msg/WrenchStamped", true)]));
-        assert!(fine.ends_with("it publishes nothing"), "{fine}");
-        let image = StreamSpec {
-            source: Source::Image(ImageSpec {
-                width: 8,
-                height: 8,
-                fit: Fit::Stretch,
-                color: Color::Rgb,
-                mean: [0.0; 3],
-                std: [1.0; 3],
-                pad_value: 0,
-            }),
-            ..stream()
-        };
-        let seen = [publisher("sensor_msgs/msg/Image", true)];
-        let words = super::explain(Trouble::Silent, &image, "/camera", Some(&seen));
-        let nothing = words.find("it publishes nothing, or").unwrap();
-        assert!(nothing < words.find("FASTRTPS_DEFAULT_PROFILES_FILE").unwrap(), "{words}");
     }
 }

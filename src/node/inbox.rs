@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::sync::lock;
 use crate::time::Stamp;
 
 /// A serialized message on its way to the encoder.
@@ -42,7 +43,7 @@ impl Inbox {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change is one push or pop: a panic elsewhere cannot have left half of one.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Adds a message; returns the stream's oldest one if that had to make room.

@@ -16,15 +16,18 @@ mod health;
 mod inbox;
 mod latency;
 mod monitor;
+mod notices;
 mod param_services;
 mod params;
 mod priority;
 mod profile;
+mod publishers;
 mod rosout;
 mod schedule;
 mod shared;
 mod spin;
 mod ticker;
+mod totals;
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,6 +47,7 @@ use crate::backend::{self, Backend};
 use crate::config::{self, Config};
 use crate::layout::Layout;
 use crate::pipeline::Pipeline;
+use crate::sync::lock;
 use clock::{NodeClock, SimClock};
 use error::RosContext;
 use monitor::{Monitor, Names};
@@ -144,7 +148,8 @@ fn create_node() -> Result<Node, NodeError> {
 fn read_parameters(node: &mut Node) -> Result<(Settings, ParameterServices), NodeError> {
     let mut declared = params::declared();
     {
-        let given = shared::lock(&node.params);
+        // Written by r2r alone, when it made the node.
+        let given = lock(&node.params);
         let given = given.iter().map(|(name, parameter)| (name, &parameter.value));
         let unknown = params::override_declared(&mut declared, given)?;
         if !unknown.is_empty() {

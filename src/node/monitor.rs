@@ -1,5 +1,4 @@
-//! Once per diagnostics period: windows over the counters, `/diagnostics`, and the log lines that
-//! must come once or seldom.
+//! Once per diagnostics period: windows over the counters, `/diagnostics`, and log lines.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,13 +11,15 @@ use r2r::std_msgs::msg::Header;
 use super::clock::NodeClock;
 use super::health::{self, Level, SimClockSeen, StreamWindow, TickWindow, Trouble};
 use super::latency::{Quantiles, WindowReader};
-use super::shared::{Shared, lock};
+use super::notices::Notices;
+use super::publishers;
+use super::shared::Shared;
+use super::totals::{StreamTotals, TickTotals};
 use crate::align::NO_AGE;
 use crate::stats::DropReason;
+use crate::sync::lock;
 use crate::time::Stamp;
 
-/// Between two log lines that sum up drops.
-const SUMMARY_PERIOD: Duration = Duration::from_secs(10);
 /// Windows in a row in which too little comes before it is said: one may be a start or a hiccup.
 const LOSSY_WINDOWS: u32 = 3;
 /// A tick thread that serves nothing for less is not said to be stuck.
@@ -32,28 +33,6 @@ pub struct Names {
     pub topics: Vec<String>,
     /// Name of the backend.
     pub backend: &'static str,
-}
-
-/// Counters at the end of the window before.
-#[derive(Clone, Copy, Default)]
-struct StreamBefore {
-    received: u64,
-    steps: u64,
-    steps_valid: u64,
-    queue_full: u64,
-    missing: u64,
-    dropped: [u64; DropReason::ALL.len()],
-    /// Windows in a row that were lossy.
-    lossy: u32,
-}
-
-#[derive(Clone, Copy, Default)]
-struct TicksBefore {
-    published: u64,
-    held_back: u64,
-    overruns: u64,
-    clock_jumps: u64,
-    publish_failed: u64,
 }
 
 /// The last look at which the tick thread had dealt with a tick since the look before.
@@ -71,23 +50,16 @@ pub struct Monitor {
     shared: Arc<Shared>,
     names: Names,
     publisher: Publisher<DiagnosticArray>,
-    started: Instant,
     window_start: Instant,
     latency: WindowReader,
-    ticks: TicksBefore,
-    streams: Vec<StreamBefore>,
-    /// By stream: the reason for trouble that has been logged, while it lasts.
-    said: Vec<Option<String>>,
-    summary: Summary,
-    clock_missed: bool,
-    clock_stood: bool,
+    /// At the end of the window before.
+    ticks: TickTotals,
+    /// Likewise, by stream.
+    streams: Vec<StreamTotals>,
+    /// By stream: windows in a row that were lossy.
+    lossy: Vec<u32>,
+    notices: Notices,
     progress: Option<Progress>,
-}
-
-/// Drops since the last log line about them, all streams together.
-struct Summary {
-    next: Instant,
-    at: Vec<StreamBefore>,
 }
 
 impl Monitor {
@@ -99,15 +71,12 @@ impl Monitor {
             shared,
             names,
             publisher,
-            started: now,
             window_start: now,
             latency: WindowReader::default(),
-            ticks: TicksBefore::default(),
-            streams: vec![StreamBefore::default(); streams],
-            said: vec![None; streams],
-            summary: Summary { next: now, at: vec![StreamBefore::default(); streams] },
-            clock_missed: false,
-            clock_stood: false,
+            ticks: TickTotals::default(),
+            streams: vec![StreamTotals::default(); streams],
+            lossy: vec![0; streams],
+            notices: Notices::new(now, streams),
             progress: None,
         }
     }
@@ -121,7 +90,7 @@ impl Monitor {
         for stream in 0..self.streams.len() {
             status.push(self.stream_status(stream, now, seconds));
         }
-        self.log_summary(now);
+        self.notices.losses(now, &self.shared.pipeline.config().streams, &self.streams);
         let stamp = self.shared.clock.now().map_or(Stamp::ZERO, |now| now.stamp);
         let header = Header { stamp: time_message(stamp), ..Default::default() };
         if let Err(error) = self.publisher.publish(&DiagnosticArray { header, status }) {
@@ -142,17 +111,11 @@ impl Monitor {
     fn tick_status(&mut self, now: Instant, seconds: f64) -> DiagnosticStatus {
         let shared = Arc::clone(&self.shared);
         let ticks = &shared.ticks;
-        let totals = TicksBefore {
-            published: ticks.published.get(),
-            held_back: ticks.held_back.get(),
-            overruns: ticks.overruns.get(),
-            clock_jumps: shared.pipeline.clock_jumps() + ticks.clock_set_ahead.get(),
-            publish_failed: ticks.publish_failed.get(),
-        };
+        let totals = TickTotals::read(&shared);
         let (latency, total) = self.latency.read(&ticks.latency);
         let window = self.tick_window(now, seconds, totals, latency);
         self.ticks = totals;
-        self.log_clock(now, window.sim_clock);
+        self.notices.clock(now, window.sim_clock);
         let mut status = self.status("tick", health::assess_ticks(&window));
         status.values = vec![
             pair("backend", self.names.backend),
@@ -179,7 +142,7 @@ impl Monitor {
         &mut self,
         now: Instant,
         seconds: f64,
-        totals: TicksBefore,
+        totals: TickTotals,
         latency: Quantiles,
     ) -> TickWindow {
         let before = self.ticks;
@@ -205,10 +168,10 @@ impl Monitor {
     }
 
     /// Ticks that the clock has passed since the last window in which one was dealt with.
-    fn unserved(&mut self, now: Instant, totals: TicksBefore) -> i64 {
+    fn unserved(&mut self, now: Instant, totals: TickTotals) -> i64 {
         let Some(reading) = self.shared.clock.now() else { return 0 };
         let tick = self.shared.pipeline.config().grid.tick_at(reading.stamp);
-        let served = totals.published + totals.held_back + totals.publish_failed;
+        let served = totals.served();
         let new = Progress { served, tick, at: now };
         let old = *self.progress.get_or_insert(new);
         if served != old.served || tick < old.tick {
@@ -221,40 +184,18 @@ impl Monitor {
         }
     }
 
-    /// Says once that there is no clock, or that it stands, and once that it runs again.
-    fn log_clock(&mut self, now: Instant, seen: Option<SimClockSeen>) {
-        match seen {
-            Some(SimClockSeen::Never) => {
-                let patient = now.duration_since(self.started) <= health::CLOCK_PATIENCE;
-                if !patient && !self.clock_missed {
-                    self.clock_missed = true;
-                    tracing::warn!("use_sim_time is set and nothing comes on /clock: no ticks");
-                }
-            }
-            Some(stands) => {
-                let trouble = stands.trouble();
-                match (&trouble, self.clock_stood) {
-                    (Some(words), false) => tracing::warn!("{words}"),
-                    (None, true) => tracing::info!("/clock runs again"),
-                    _ => {}
-                }
-                self.clock_stood = trouble.is_some();
-            }
-            None => {}
-        }
-    }
-
     fn stream_status(&mut self, stream: usize, now: Instant, seconds: f64) -> DiagnosticStatus {
         let shared = Arc::clone(&self.shared);
         let spec = shared.spec(stream);
         let window = self.stream_window(stream, now, seconds);
         let (level, mut message) = health::assess(spec, &window);
         let trouble = self.lasting_trouble(stream, health::trouble(spec, &window));
+        let topic = &self.names.topics[stream];
         let why = trouble.map(|trouble| {
             let seen = lock(&shared.streams[stream].publishers);
-            health::explain(trouble, spec, &self.names.topics[stream], seen.as_deref())
+            publishers::explain(trouble, spec, topic, seen.as_deref())
         });
-        self.log_trouble(stream, &message, why.clone());
+        self.notices.trouble((stream, &spec.name, topic), &message, why.clone());
         if let Some(why) = why {
             message = format!("{message}; {why}");
         }
@@ -265,38 +206,25 @@ impl Monitor {
 
     /// Trouble, without the hiccup of a window or two.
     fn lasting_trouble(&mut self, stream: usize, trouble: Option<Trouble>) -> Option<Trouble> {
-        let lossy = &mut self.streams[stream].lossy;
+        let lossy = &mut self.lossy[stream];
         *lossy = if trouble == Some(Trouble::Lossy) { *lossy + 1 } else { 0 };
         trouble.filter(|_| !(1..LOSSY_WINDOWS).contains(lossy))
     }
 
     fn stream_window(&mut self, stream: usize, now: Instant, seconds: f64) -> StreamWindow {
         let state = &self.shared.streams[stream];
-        let stats = self.shared.pipeline.stats(stream);
         let arrivals = lock(&state.arrivals);
         let before = self.streams[stream];
-        let after = StreamBefore {
-            received: stats.received.get(),
-            steps: stats.steps.get(),
-            steps_valid: stats.steps_valid.get(),
-            queue_full: state.queue_full.get(),
-            missing: arrivals.missing(),
-            dropped: DropReason::ALL.map(|reason| stats.dropped(reason)),
-            ..before
-        };
+        let after = StreamTotals::read(&self.shared, stream, &arrivals);
         self.streams[stream] = after;
         let steps = after.steps - before.steps;
         let valid = after.steps_valid - before.steps_valid;
-        let new_drops = |reason: DropReason| {
-            let n = after.dropped[reason as usize] - before.dropped[reason as usize];
-            (n > 0).then_some((reason, n))
-        };
         let (ever, silence) = arrivals.silence(now);
         StreamWindow {
             ever,
             silence,
             rate_hz: (after.received - before.received) as f64 / seconds,
-            dropped: DropReason::ALL.into_iter().filter_map(new_drops).collect(),
+            dropped: after.drops_since(&before),
             queue_full: after.queue_full - before.queue_full,
             // Messages out of order take back what was counted before they came.
             missing: after.missing.saturating_sub(before.missing),
@@ -338,55 +266,6 @@ impl Monitor {
             pair("publishers", publishers),
         ]);
         values
-    }
-
-    /// Says once when a stream gets into trouble or the reason for it changes, and once when it is
-    /// over.
-    fn log_trouble(&mut self, stream: usize, what: &str, why: Option<String>) {
-        if why == self.said[stream] {
-            return;
-        }
-        let (name, topic) = (&self.shared.spec(stream).name, &self.names.topics[stream]);
-        match &why {
-            Some(why) => tracing::warn!("stream '{name}' ({topic}): {what}; {why}"),
-            None => tracing::info!("stream '{name}' ({topic}) arrives again"),
-        }
-        self.said[stream] = why;
-    }
-
-    /// One line at most every 10 s for all drops and gaps since the one before.
-    fn log_summary(&mut self, now: Instant) {
-        if now < self.summary.next {
-            return;
-        }
-        let mut lines = Vec::new();
-        for (stream, (after, before)) in self.streams.iter().zip(&mut self.summary.at).enumerate() {
-            let name = &self.shared.spec(stream).name;
-            for reason in DropReason::ALL {
-                let n = after.dropped[reason as usize] - before.dropped[reason as usize];
-                if n > 0 {
-                    lines.push(format!("{name}: {n} {}", reason.name()));
-                }
-            }
-            if after.missing > before.missing {
-                let n = after.missing - before.missing;
-                lines.push(format!(
-                    "{name}: {n} missing by their stamps' period (lost on the way, or never sent)"
-                ));
-            }
-            if after.queue_full > before.queue_full {
-                let n = after.queue_full - before.queue_full;
-                lines.push(format!(
-                    "{name}: the middleware's queue was full {n} times and may have lost \
-                     messages; raise the stream's qos depth or give the node more of the processor"
-                ));
-            }
-            *before = *after;
-        }
-        if !lines.is_empty() {
-            tracing::warn!("dropped or missing messages: {}", lines.join(", "));
-            self.summary.next = now + SUMMARY_PERIOD;
-        }
     }
 }
 

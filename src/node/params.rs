@@ -155,8 +155,8 @@ impl Settings {
             }
             ("config_file", ParameterValue::String(path)) => self.config_file = path.into(),
             ("backend", ParameterValue::String(backend)) => {
-                let named = Choice::from_name(backend);
-                self.backend = named.ok_or(("auto, cpu or cuda", format!("'{backend}'")))?;
+                let named = backend.parse();
+                self.backend = named.map_err(|_| (Choice::NAMES, format!("'{backend}'")))?;
             }
             ("device", ParameterValue::Integer(device)) => {
                 let number = u32::try_from(*device).ok();

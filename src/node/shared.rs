@@ -1,28 +1,30 @@
 //! What the threads of the node share.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::arrivals::Arrivals;
 use super::clock::{Advance, NodeClock, Reading, SimClock};
 use super::error::NodeError;
-use super::health::PublisherSeen;
 use super::inbox::{Inbox, Message};
 use super::latency::Latency;
+use super::publishers::PublisherSeen;
 use crate::align::NO_AGE;
 use crate::config::{Source, StreamSpec};
 use crate::decode::DecodeError;
 use crate::message::Frame;
 use crate::pipeline::{Pipeline, PushError, TickOutcome};
 use crate::stats::{Counter, DropReason};
+use crate::sync::lock;
 use crate::time::Stamp;
 
 /// Messages of a large stream that wait for the encoder: a tenth of a second of a camera, for the
 /// moments in which the processor is elsewhere.
 const INBOX_MESSAGES: usize = 4;
 
-/// Everything that more than one thread touches.
+/// Everything that more than one thread touches. Of the mutexes, two hold nothing and the others
+/// what diagnostics show: no tensor depends on what a panic could leave there, and it ends the node.
 pub struct Shared {
     /// The streams and the tensor.
     pub pipeline: Pipeline,
@@ -80,11 +82,6 @@ pub struct StreamState {
     pub age_ns: AtomicI64,
     /// By drop reason: whether it has been logged in detail.
     explained: [AtomicBool; DropReason::ALL.len()],
-}
-
-/// Locks a mutex over plain values, which a panic elsewhere cannot leave half changed.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {

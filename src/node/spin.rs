@@ -10,11 +10,12 @@ use r2r::{Node, QosProfile};
 
 use super::clock::{Advance, NodeClock, decode_clock};
 use super::error::{NodeError, RosContext};
-use super::health::PublisherSeen;
 use super::inbox::Message;
 use super::param_services::ParameterServices;
-use super::shared::{Shared, lock};
+use super::publishers::PublisherSeen;
+use super::shared::Shared;
 use crate::config::{Qos, StreamSpec};
+use crate::sync::lock;
 use crate::time::Stamp;
 
 /// The longest wait for a message: the thread looks for the end of the node in between.

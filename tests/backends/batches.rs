@@ -3,7 +3,7 @@
 use robocache::align::AlignRule;
 use robocache::backend::batch::{BatchInput, BatchOutput, BatchSpec, BatchStream};
 use robocache::backend::cpu;
-use robocache::config::{Fill, Lane, Strategy};
+use robocache::config::{Fill, Strategy};
 use robocache::dtype::DType;
 
 use crate::random::Random;
@@ -90,15 +90,7 @@ fn random_stream(random: &mut Random, dtype: DType, large: bool) -> BatchStream 
         true => random.choose(&[4099, 150_529]),
         false => random.choose(&[1, 3, 4, 7, 8, 12, 32, 33, 64]),
     };
-    let plain = random.one_in(2);
-    let mut lanes = Vec::with_capacity(dim);
-    while lanes.len() < dim {
-        match random.range(0, 5) {
-            0 if !plain => lanes.push(Lane::Angular),
-            1 if !plain && dim - lanes.len() >= 4 => lanes.extend([Lane::Quaternion; 4]),
-            _ => lanes.push(Lane::Linear),
-        }
-    }
+    let lanes = random.lanes(dim);
     let strategies = [Strategy::Hold, Strategy::Nearest, Strategy::Linear, Strategy::Slerp];
     let rule = AlignRule {
         strategy: random.choose(&strategies),

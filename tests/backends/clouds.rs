@@ -4,6 +4,7 @@ use robocache::backend::Sample;
 use robocache::config::{CloudSpec, Grid, Reduction, Source, Strategy};
 use robocache::decode::cloud::{CloudView, FieldAt, FieldType, extra_fields};
 
+use crate::fields::{KINDS, typed};
 use crate::random::Random;
 use crate::subject::{Kind, Pair, stream};
 
@@ -95,23 +96,13 @@ struct Form {
 impl Form {
     fn random(random: &mut Random, spec: &CloudSpec, points: usize) -> Self {
         let plain = random.one_in(2);
-        let kinds = [
-            FieldType::Int8,
-            FieldType::Uint8,
-            FieldType::Int16,
-            FieldType::Uint16,
-            FieldType::Int32,
-            FieldType::Uint32,
-            FieldType::Float32,
-            FieldType::Float64,
-        ];
         let mut offset = 0;
         let fields = (0..3 + extra_fields(spec).count())
             .map(|at| {
                 let kind = match (plain, at) {
                     (true, _) => FieldType::Float32,
                     (false, 0..3) => random.choose(&[FieldType::Float32, FieldType::Float64]),
-                    _ => random.choose(&kinds),
+                    _ => random.choose(&KINDS),
                 };
                 let gap = if plain { 0 } else { random.range(0, 3) };
                 let field = FieldAt { offset: offset + gap, kind };
@@ -132,7 +123,7 @@ impl Form {
         for (i, point) in points.iter().enumerate().take(self.width * self.height) {
             let start = i / self.width * self.row_step + i % self.width * self.point_step;
             for (field, value) in self.fields.iter().zip(point) {
-                let mut bytes = encode(field.kind, *value);
+                let (mut bytes, _) = typed(*value, field.kind);
                 if self.big_endian {
                     bytes.reverse();
                 }
@@ -152,19 +143,6 @@ impl Form {
             fields: &self.fields,
             data,
         }
-    }
-}
-
-fn encode(kind: FieldType, value: f64) -> Vec<u8> {
-    match kind {
-        FieldType::Int8 => (value as i8).to_le_bytes().to_vec(),
-        FieldType::Uint8 => (value as u8).to_le_bytes().to_vec(),
-        FieldType::Int16 => (value as i16).to_le_bytes().to_vec(),
-        FieldType::Uint16 => (value as u16).to_le_bytes().to_vec(),
-        FieldType::Int32 => (value as i32).to_le_bytes().to_vec(),
-        FieldType::Uint32 => (value as u32).to_le_bytes().to_vec(),
-        FieldType::Float32 => (value as f32).to_le_bytes().to_vec(),
-        FieldType::Float64 => value.to_le_bytes().to_vec(),
     }
 }
 

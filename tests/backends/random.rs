@@ -1,5 +1,6 @@
 //! Random numbers from a seed, so that a case that fails can be run again.
 
+use robocache::config::Lane;
 use robocache::dtype::DType;
 
 /// D. Lemire's SplitMix64.
@@ -39,6 +40,20 @@ impl Random {
 
     pub fn dtype(&mut self) -> DType {
         self.choose(&[DType::F32, DType::F16, DType::Bf16])
+    }
+
+    /// Lanes of a vector: as often all linear as of every kind.
+    pub fn lanes(&mut self, dim: usize) -> Vec<Lane> {
+        let plain = self.one_in(2);
+        let mut lanes = Vec::with_capacity(dim);
+        while lanes.len() < dim {
+            match self.range(0, 5) {
+                0 if !plain => lanes.push(Lane::Angular),
+                1 if !plain && dim - lanes.len() >= 4 => lanes.extend([Lane::Quaternion; 4]),
+                _ => lanes.push(Lane::Linear),
+            }
+        }
+        lanes
     }
 
     pub fn shuffle<T>(&mut self, items: &mut [T]) {

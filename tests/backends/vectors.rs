@@ -78,15 +78,7 @@ fn random_stream(random: &mut Random, number: usize, large: bool) -> StreamSpec 
     };
     let strategies = [Strategy::Hold, Strategy::Nearest, Strategy::Linear, Strategy::Slerp];
     let strategy = random.choose(&strategies);
-    let plain = random.one_in(2);
-    let mut lanes = Vec::with_capacity(dim);
-    while lanes.len() < dim {
-        match random.range(0, 5) {
-            0 if !plain => lanes.push(Lane::Angular),
-            1 if !plain && dim - lanes.len() >= 4 => lanes.extend([Lane::Quaternion; 4]),
-            _ => lanes.push(Lane::Linear),
-        }
-    }
+    let lanes = random.lanes(dim);
     let message = VectorMessage::JointState;
     let source = Source::Vector(VectorSpec { message, fields: vec![], joints: vec![], lanes });
     let (dtype, steps, rows) = (random.dtype(), random.range(1, 5), random.choose(&[1, 2, 5, 9]));

@@ -64,6 +64,47 @@ def wrench(ns, *force):
     return message
 
 
+def streams(**given):
+    """Streams on a topic of their own name, reliable, the newest message held."""
+    common = {"max_age_ms": 50, "strategy": "hold", "qos": {"reliability": "reliable"}}
+    return {name: {"topic": f"/{name}", **common, **spec} for name, spec in given.items()}
+
+
+def f32(values):
+    """The values as float32."""
+    return np.array(values, np.float32)
+
+
+#: A stream of wrenches; its topic is relative.
+WRENCH = {
+    "type": "geometry_msgs/msg/WrenchStamped",
+    "topic": "wrench",
+    "max_age_ms": 50,
+    "qos": {"reliability": "reliable"},
+}
+
+
+def write_config(folder, config):
+    """Writes a configuration and returns its path."""
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
+
+
+def publish_now(ros, publisher):
+    """Publishes a wrench stamped with the system's time."""
+    message = WrenchStamped()
+    message.header.stamp = ros.node.get_clock().now().to_msg()
+    publisher.publish(message)
+
+
+def subscribe_tensors(ros, topic):
+    """A list that fills with the tensors on a topic."""
+    tensors = []
+    ros.node.create_subscription(FusedTensor, topic, tensors.append, RELIABLE)
+    return tensors
+
+
 @dataclass
 class Segment:
     """One stream's part of a tensor."""
@@ -219,11 +260,9 @@ class Fusion:
 
 def start_fusion(ros, start, folder, config, *arguments, period_ms=10, sim_time=True, **kwargs):
     """Writes the configuration, starts a node on it and waits until it is connected."""
-    path = folder / "config.yaml"
     config.setdefault("rate_hz", 1000 / period_ms)
-    path.write_text(yaml.safe_dump(config, sort_keys=False))
     parameters = {
-        "config_file": path,
+        "config_file": write_config(folder, config),
         "use_sim_time": str(sim_time).lower(),
         "diagnostics_period_s": 0.1,
     }

@@ -4,22 +4,12 @@ import copy
 import struct
 
 import numpy as np
-from fusion import MS, T0, stamped, start_fusion, wrench
+from fusion import MS, T0, stamped, start_fusion, streams, wrench
 from geometry_msgs.msg import TwistStamped
 from PIL import Image as Pillow
-from test_messages import (
-    CLOUD,
-    JOINTS,
-    LAYOUTS,
-    SIZE,
-    cloud_message,
-    image_message,
-    imu,
-    joint_state,
-    pose,
-    random_points,
-    streams,
-)
+from test_clouds import CLOUD, LAYOUTS, cloud_message, random_points
+from test_images import SIZE, image_message
+from test_messages import JOINTS, imu, joint_state, pose
 
 BAD_STREAMS = {
     name: {**spec, "frame_id": "right_here"} if name == "wrench" else spec

@@ -2,21 +2,24 @@
 
 The recording is made beside the node, by a subscriber that keeps the serialized bytes; the replay
 runs the same pipeline without ROS over them. Every byte of every tensor message must be the same.
+
+ROBOCACHE_BACKEND chooses the backend of both (auto, cpu or cuda; auto if not set). The replay is
+built with CUDA only for `cuda`; a node on the GPU under `auto` is compared with a replay on the CPU.
 """
 
 import json
 import os
-import struct
 import subprocess
 
 import numpy as np
 import pytest
-import yaml
 from conftest import REPOSITORY
-from fusion import MS, RELIABLE, TYPES, nanoseconds, segments
+from fusion import MS, RELIABLE, TYPES, nanoseconds, segments, write_config
 from rclpy.serialization import deserialize_message
+from recording_files import read_tensors, write_recording
 from robocache_ros.msg import FusedTensor
 
+BACKEND = os.environ.get("ROBOCACHE_BACKEND", "auto")
 RECORDED_S = 6
 RATE_HZ = 50
 #: Ticks after the first messages until all of the history lies behind them.
@@ -110,8 +113,9 @@ def replay_executable():
     """
     if given := os.environ.get("ROBOCACHE_REPLAY"):
         return given
+    features = "--features cuda " if BACKEND == "cuda" else ""
     built = subprocess.run(
-        "cargo build --locked --no-default-features --example replay_recording "
+        f"cargo build --locked --no-default-features {features}--example replay_recording "
         "--message-format json-render-diagnostics".split(),
         cwd=REPOSITORY,
         capture_output=True,
@@ -152,26 +156,11 @@ class Recorder:
 def replay(executable, folder, config_file, messages, ticks):
     """The tensor messages by tick that a replay makes of the messages (in order of arrival)."""
     recording, output = folder / "recording", folder / "replayed"
-    period = 10**9 // RATE_HZ
-    # A tick comes when the clock reaches it: behind all that had arrived by then.
-    events = [(arrival, 0, stream, data) for arrival, stream, data in messages]
-    events += [(tick * period, 1, tick, b"") for tick in ticks]
-    with open(recording, "wb") as file:
-        for arrival, kind, number, data in sorted(events, key=lambda e: e[:2]):
-            if kind == 0:
-                file.write(struct.pack("<BIqI", 0, number, arrival, len(data)) + data)
-            else:
-                file.write(struct.pack("<Bq", 1, number))
-    command = [executable, config_file, recording, output]
+    write_recording(recording, messages, ticks, 10**9 // RATE_HZ)
+    command = [executable, "--backend", BACKEND, config_file, recording, output]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    data, at, tensors = output.read_bytes(), 0, {}
-    while at < len(data):
-        (length,) = struct.unpack_from("<I", data, at)
-        message = data[at + 4 : at + 4 + length]
-        tensors[tick_of(message)] = message
-        at += 4 + length
-    return tensors
+    return {tick_of(message): message for message in read_tensors(output)}
 
 
 def tick_of(message):
@@ -181,10 +170,10 @@ def tick_of(message):
 @pytest.fixture
 def recording(ros, start, tmp_path):
     """A run of the robot and the node: (configuration file, messages, tensors by tick)."""
-    config_file = tmp_path / "config.yaml"
-    config_file.write_text(yaml.safe_dump(CONFIG, sort_keys=False))
+    config_file = write_config(tmp_path, CONFIG)
     recorder = Recorder(ros.node)
-    node = start("fusion_node", "--ros-args", "-p", f"config_file:={config_file}")
+    given = ["-p", f"config_file:={config_file}", "-p", f"backend:={BACKEND}"]
+    node = start("fusion_node", "--ros-args", *given)
     assert ros.spin_until(lambda: recorder.tensors, 20), node.output
     robot = start("sensor_sim", *ROBOT, "--duration", RECORDED_S)
     assert ros.spin_until(lambda: not robot.running, 30 + RECORDED_S), robot.output

@@ -1,55 +1,25 @@
-"""The node as a ROS citizen: names, parameters, errors, logs, what it says of silence, its end."""
+"""The node as a ROS citizen: names, parameters, errors, its end."""
 
-import array
-import fcntl
-import itertools
 import os
 import re
 import signal
-import subprocess
-import termios
 import time
 from pathlib import Path
 
 import pytest
 import yaml
 from conftest import REPOSITORY
-from fusion import BEST_EFFORT, MS, PATIENCE, RELIABLE, T0, start_fusion, time_message
-from geometry_msgs.msg import TwistStamped, WrenchStamped
-from rcl_interfaces.msg import Log
+from fusion import PATIENCE, RELIABLE, WRENCH, publish_now, subscribe_tensors, write_config
+from geometry_msgs.msg import WrenchStamped
 from rclpy.parameter import Parameter
 from rclpy.parameter_client import AsyncParameterClient
-from rclpy.qos import DurabilityPolicy, QoSProfile
-from robocache_ros.msg import FusedTensor
-from rosgraph_msgs.msg import Clock
 
-WRENCH = {
-    "type": "geometry_msgs/msg/WrenchStamped",
-    "topic": "wrench",
-    "max_age_ms": 50,
-    "qos": {"reliability": "reliable"},
-}
-CONFIG = {"rate_hz": 50, "streams": {"wrench": WRENCH}}
 SHARED_MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture
 def config_file(tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(CONFIG, sort_keys=False))
-    return path
-
-
-def subscribe_tensors(ros, topic):
-    tensors = []
-    ros.node.create_subscription(FusedTensor, topic, tensors.append, RELIABLE)
-    return tensors
-
-
-def publish_now(ros, publisher):
-    message = WrenchStamped()
-    message.header.stamp = ros.node.get_clock().now().to_msg()
-    publisher.publish(message)
+    return write_config(tmp_path, {"rate_hz": 50, "streams": {"wrench": WRENCH}})
 
 
 def valid_tensor_comes(ros, publisher, tensors):
@@ -273,140 +243,6 @@ def test_a_signal_during_the_start_ends_the_node_too(start, config_file):
         # Before the handlers are in place the signal itself ends the process.
         assert code in (0, -signal.SIGTERM), node.output
         assert "panicked" not in node.output
-
-
-# ---- what it says -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def logs(ros):
-    """Records of /rosout as (level, name, text)."""
-    records = []
-    qos = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    ros.node.create_subscription(
-        Log, "/rosout", lambda log: records.append((log.level, log.name, log.msg)), qos
-    )
-    return records
-
-
-def silence(logs, topic):
-    """The records about a silent topic."""
-    return [text for _, _, text in logs if f"({topic}): no message in" in text]
-
-
-def test_logs_reach_rosout(ros, start, logs, config_file):
-    node = start("fusion_node", "--ros-args", "-p", f"config_file:={config_file}")
-
-    def seen():
-        return [log for log in logs if "1 streams at 50 Hz on the cpu backend" in log[2]]
-
-    assert ros.spin_until(seen, PATIENCE), (logs, node.output)
-    assert seen()[0][:2] == (20, "fusion_node")
-    node.stop()
-    assert ros.spin_until(lambda: any("SIGINT" in text for _, _, text in logs), 2), logs
-
-
-def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_path):
-    topics = ("/nobody", "/lossy", "/other_type", "/idle", "/fine")
-    streams = {topic[1:]: {**WRENCH, "topic": topic} for topic in topics}
-    node = ros.node
-    node.create_publisher(WrenchStamped, "/lossy", BEST_EFFORT)
-    node.create_publisher(TwistStamped, "/other_type", RELIABLE)
-    node.create_publisher(WrenchStamped, "/idle", RELIABLE)
-    fine = node.create_publisher(WrenchStamped, "/fine", RELIABLE)
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump({"rate_hz": 50, "streams": streams}, sort_keys=False))
-    given = ["-p", f"config_file:={path}", "-p", "diagnostics_period_s:=0.2"]
-    process = start("fusion_node", "--ros-args", *given)
-    silent = topics[:-1]
-
-    def all_said():
-        publish_now(ros, fine)
-        ros.spin_until(lambda: False, 0.05)
-        return all(silence(logs, topic) for topic in silent)
-
-    assert ros.spin_until(all_said, PATIENCE), (logs, process.output)
-    me = "/test_client"
-    expected = {
-        "/nobody": "no publisher on /nobody: is the name right, and its node running?",
-        "/lossy": f"publishers seen: {me} (geometry_msgs/msg/WrenchStamped, best_effort); the "
-        "quality of service does not match: this stream asks for reliable delivery and the "
-        "publisher offers best_effort",
-        "/other_type": f"publishers seen: {me} (geometry_msgs/msg/TwistStamped, reliable); the "
-        "types differ: this stream expects geometry_msgs/msg/WrenchStamped",
-        "/idle": f"publishers seen: {me} (geometry_msgs/msg/WrenchStamped, reliable); types and "
-        "quality of service match: it publishes nothing",
-    }
-    for topic, words in expected.items():
-        assert words in silence(logs, topic)[0], topic
-    # Several diagnostics later it has not been said again, and the stream that arrives is fine.
-    said = len(logs)
-    ros.spin_until(lambda: publish_now(ros, fine), 1.5)
-    assert [text for _, _, text in logs[said:] if "no message in" in text] == []
-    assert not silence(logs, "/fine")
-    warnings = [text for level, _, text in logs if level == 30 and "no message in" in text]
-    assert len(warnings) == len(silent)
-
-
-def test_an_end_of_silence_is_said(ros, start, logs, tmp_path):
-    fusion = start_fusion(
-        ros,
-        start,
-        tmp_path,
-        {"streams": {"wrench": {**WRENCH, "topic": "/wrench"}}},
-        sim_time=False,
-    )
-    fusion.until(lambda: silence(logs, "/wrench"), "a word about the silence")
-    fusion.until(lambda: fusion.status["wrench"][0] == b"\x03", "the level of silence")
-    _, words, values = fusion.status["wrench"]
-    assert "since the start" in words and values["publishers"] == "1"
-
-    def arrives():
-        publish_now(ros, fusion.publishers["/wrench"])
-        ros.spin_until(lambda: False, 0.02)
-        return any("stream 'wrench' (/wrench) arrives again" in text for _, _, text in logs)
-
-    fusion.until(arrives, "a word about its end")
-    fusion.until(
-        lambda: publish_now(ros, fusion.publishers["/wrench"])
-        or fusion.status["wrench"][0] < b"\x03",
-        "the level falls",
-    )
-
-
-def test_a_reader_of_the_logs_that_stopped_holds_nothing_up(ros, install, config_file):
-    executable = install / "lib" / "robocache_ros" / "fusion_node"
-    given = ["-p", f"config_file:={config_file}", "-p", "use_sim_time:=true"]
-    node = subprocess.Popen([executable, "--ros-args", *given], stderr=subprocess.PIPE)
-    try:
-        tensors = subscribe_tensors(ros, "/fused_tensor")
-        clock = ros.node.create_publisher(Clock, "/clock", RELIABLE)
-        assert ros.spin_until(lambda: clock.get_subscription_count() > 0, PATIENCE)
-
-        def full():
-            # Each is worth a line in the log.
-            for _ in range(20):
-                clock.publish(b"\x00\x01\x00\x00\x01\x00")
-            waiting = array.array("i", [0])
-            fcntl.ioctl(node.stderr, termios.FIONREAD, waiting)
-            return waiting[0] > 60_000
-
-        assert ros.spin_until(full, PATIENCE), "the pipe takes ever more"
-        ros.spin_until(lambda: full() and False, 0.5)
-        tick = itertools.count(T0 // (20 * MS))
-
-        def ticking():
-            ns = next(tick) * 20 * MS
-            clock.publish(Clock(clock=time_message(ns)))
-            ros.spin_until(lambda: False, 0.01)
-            return len(tensors) > 5
-
-        assert ros.spin_until(ticking, PATIENCE), "the node ticks on"
-        node.send_signal(signal.SIGINT)
-        assert node.wait(5) == 0
-    finally:
-        node.kill()
-        node.communicate()
 
 
 def test_a_shipped_configuration_runs_as_it_is(ros, start, install):

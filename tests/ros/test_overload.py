@@ -7,8 +7,7 @@ import time
 
 import numpy as np
 import pytest
-import yaml
-from fusion import MS, T0, segments, stamped, start_fusion
+from fusion import MS, T0, segments, stamped, start_fusion, write_config
 from sensor_msgs.msg import Image
 
 JOINTS = {
@@ -144,7 +143,6 @@ def test_images_too_many_to_encode_lose_the_oldest_and_are_counted(ros, start, t
 
 
 def test_ticks_that_never_rest_give_up_their_priority(start, tmp_path):
-    path = tmp_path / "config.yaml"
     camera = {
         "type": "sensor_msgs/msg/Image",
         "topic": "/camera",
@@ -154,7 +152,7 @@ def test_ticks_that_never_rest_give_up_their_priority(start, tmp_path):
         "image": {"width": 4000, "height": 3000, "fit": "stretch"},
     }
     # 144 MB in half a millisecond.
-    path.write_text(yaml.safe_dump({"rate_hz": 2000, "streams": {"camera": camera}}))
+    path = write_config(tmp_path, {"rate_hz": 2000, "streams": {"camera": camera}})
     node = start("fusion_node", "--ros-args", "-p", f"config_file:={path}")
     node.wait_for("ticks run at ")
     if "ticks run at ordinary priority" in node.output:

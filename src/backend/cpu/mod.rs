@@ -7,28 +7,31 @@ pub mod interpolate;
 pub mod resize;
 pub mod voxelize;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use self::image::ImageEncoder;
 use self::interpolate::Interpolator;
 use self::voxelize::Voxelizer;
-use super::{Backend, BackendError, EncodeReport, Sample, Slot, StepJob};
+use super::{Backend, BackendError, EncodeReport, Sample, Slot, StepJob, wrong_type};
 use crate::align::Value;
 use crate::config::{Config, Source, StreamSpec};
 use crate::decode::DecodeError;
 use crate::dtype::DType;
 use crate::layout::{Layout, Segment};
-use crate::stats::DropReason;
+use crate::sync::lock;
 
 /// Rows in main memory, encoded and fused on the calling thread.
 pub struct CpuBackend {
     streams: Vec<StreamMemory>,
-    /// One interpolated row, before it is rounded into the output.
+    /// One interpolated row, before it is rounded into the output. Written before it is read, so
+    /// that what a panic left does not matter.
     scratch: Mutex<Vec<f32>>,
 }
 
 /// Rows of one stream and how they are made. Every slot has its own lock, never contended: the
 /// caller keeps writers and readers of a slot apart. It is what lets safe code share the memory.
+/// What a panic left is not read: the caller passes over a slot whose encode did not come to its
+/// end, and encodes the stream no more.
 struct StreamMemory {
     segment: Segment,
     encoder: Mutex<Encoder>,
@@ -46,12 +49,6 @@ enum Encoder {
 enum Rows {
     Floats { slots: Vec<Mutex<Vec<f32>>>, interpolator: Interpolator },
     Stored(Vec<Mutex<Vec<u8>>>),
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere cannot leave a row half-valid in a way that matters: it is overwritten
-    // before it is read again.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl CpuBackend {
@@ -104,10 +101,7 @@ impl StreamMemory {
             (Rows::Stored(slots), Encoder::Cloud(voxelizer), Sample::Cloud(view)) => {
                 return voxelizer.encode(&view, slot, &mut lock(&slots[slot]));
             }
-            _ => {
-                let detail = "the sample is not of the stream's message type";
-                return Err(DecodeError::new(DropReason::Unsupported, detail));
-            }
+            _ => return Err(wrong_type()),
         }
         Ok(EncodeReport::default())
     }

@@ -4,12 +4,13 @@ use std::ffi::c_void;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use cudarc::driver::sys;
 
 use super::driver::{Device, Event, Stream, check};
 use crate::backend::{BackendError, HostBytes};
+use crate::sync::lock;
 
 /// Device memory, zero at first, aligned to 256 bytes at least.
 #[derive(Debug)]
@@ -319,8 +320,9 @@ impl Outputs {
         self.lock().iter().any(|known| known.start <= start && end <= known.end)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Range<usize>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Range<usize>>> {
+        // Every change is one push or removal: a panic elsewhere cannot have left half of one.
+        lock(&self.0)
     }
 }
 

@@ -19,7 +19,7 @@ pub mod timing;
 mod voxelize;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 pub use driver::Device;
 
@@ -28,12 +28,11 @@ use self::fuse::{Fuser, RowSource};
 use self::image::ImageEncoder;
 use self::memory::{DeviceBuffer, Outputs, PinnedBuffer};
 use self::voxelize::Voxelizer;
-use super::{Backend, BackendError, EncodeReport, HostBytes, Sample, Slot, StepJob};
+use super::{Backend, BackendError, EncodeReport, HostBytes, Sample, Slot, StepJob, wrong_type};
 use crate::config::{Config, Lane, Source, StreamSpec};
-use crate::decode::DecodeError;
 use crate::dtype::DType;
 use crate::layout::{Layout, Segment};
-use crate::stats::DropReason;
+use crate::sync::lock;
 
 /// The backend's name in logs and errors.
 const NAME: &str = "cuda";
@@ -45,11 +44,13 @@ const ROW_ALIGNMENT: usize = 128;
 pub struct CudaBackend {
     device: Arc<Device>,
     streams: Vec<StreamMemory>,
+    /// Every tick starts with empty lists, so that what a panic left does not matter.
     fuser: Mutex<Fuser>,
     outputs: Arc<Outputs>,
 }
 
-/// Rows of one stream and how they are made.
+/// Rows of one stream and how they are made. As on the CPU, what a panic left is not read: the
+/// caller passes over a slot whose encode did not come to its end, and encodes the stream no more.
 struct StreamMemory {
     segment: Segment,
     /// What a tick needs to know of the rows.
@@ -84,11 +85,6 @@ struct DeviceRows {
 struct SlotState {
     encoded: Event,
     pending: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // As on the CPU: a row is overwritten before it is read again.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl CudaBackend {
@@ -195,10 +191,7 @@ impl StreamMemory {
             (Encoder::Cloud { encoder, rows }, Sample::Cloud(view)) => {
                 lock(encoder).encode(&view, slot, row, &rows.stream)
             }
-            _ => {
-                let detail = "the sample is not of the stream's message type";
-                Err(DecodeError::new(DropReason::Unsupported, detail).into())
-            }
+            _ => Err(wrong_type().into()),
         }
     }
 }
