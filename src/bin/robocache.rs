@@ -66,7 +66,8 @@ struct BenchArgs {
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
     /// In place of the times: seconds of ticks at 1 kHz with all streams of the reference robot live
-    #[arg(long, default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
+    #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=86_400))]
     soak_s: u64,
     /// With --soak-s: images from 64x48 to 1280x960 and clouds of 0 to 131072 points
     #[arg(long, requires = "soak_s")]

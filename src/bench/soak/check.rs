@@ -160,3 +160,95 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::messages::{CAMERA_MS, LIDAR_MS, ROBOT, vectors};
+    use crate::bench::pair::parse;
+    use crate::bench::soak::spin::{Job, Pool, Robot};
+    use crate::layout::Layout;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    fn pipeline() -> Pipeline {
+        let config = parse(&ROBOT.replace("rate_hz: 100\n", "rate_hz: 1000\n")).unwrap();
+        let layout = Layout::new(&config);
+        let backend = crate::backend::cpu::CpuBackend::new(&config, &layout).unwrap();
+        Pipeline::new(config, Arc::new(backend))
+    }
+
+    /// The first instant of an image and a cloud.
+    const BOTH_MS: i64 = CAMERA_MS * LIDAR_MS;
+
+    /// A robot's messages up to `end_ms` and then a tick at it, for which `settled` says when the
+    /// large streams were.
+    fn check(end_ms: i64, settled_ms: i64, spoil: impl FnOnce(&mut [u8])) -> Checked {
+        let (subject, oracle) = (pipeline(), pipeline());
+        let start = Instant::now();
+        let (stop, settled) = (AtomicBool::new(false), Vec::new());
+        let soak = Soak { subject: &subject, start, ticks: 0, stop, settled };
+        let (send, notes) = mpsc::sync_channel(8192);
+        let mut robot = Robot::new(true);
+        for ms in 1..=end_ms {
+            let stamp_ns = ms * NANOS_PER_MS;
+            vectors(ms, |stream, bytes| {
+                push(&subject, stream, &bytes)?;
+                send.send(Note::Vector { stream, stamp_ns, bytes }).unwrap();
+                Ok(())
+            })
+            .unwrap();
+            // Its memory returns only when the checker has run.
+            if ms <= end_ms - 250 {
+                continue;
+            }
+            for job in robot.large(ms).map(Option::unwrap) {
+                let Job { stream, message, .. } = job;
+                if ms <= settled_ms {
+                    push(&subject, stream, &message.bytes).unwrap();
+                }
+                send.send(Note::Large { stream, stamp_ns, message }).unwrap();
+            }
+        }
+        let mut frame = subject.new_frame();
+        subject.tick(end_ms, &mut frame).unwrap();
+        let copy = |mut bytes: Vec<u8>| {
+            bytes.copy_from_slice(frame.message());
+            spoil(&mut bytes);
+            bytes
+        };
+        let message = Pool::new(1, frame.message().len()).fill(copy).unwrap();
+        let mut settled = vec![end_ms * NANOS_PER_MS; 6];
+        settled[..3].fill(settled_ms * NANOS_PER_MS);
+        send.send(Note::Tick { tick: end_ms, settled, message }).unwrap();
+        drop(send);
+        Checker::new(&soak, &oracle).run(notes).unwrap()
+    }
+
+    #[test]
+    fn a_tick_is_compared_once_what_it_shows_is_known() {
+        // The target is the instant of an image and of a cloud.
+        let at = BOTH_MS + 20;
+        let checked = check(at, at, |_| {});
+        assert_eq!((checked.equal, checked.unsettled, checked.mismatch), (1, 0, None));
+        // What came after the target does not matter.
+        let checked = check(at, BOTH_MS, |_| {});
+        assert_eq!((checked.equal, checked.unsettled, checked.mismatch), (1, 0, None));
+        let checked = check(at, BOTH_MS - 1, |_| {});
+        assert_eq!((checked.equal, checked.unsettled, checked.mismatch), (0, 1, None));
+    }
+
+    #[test]
+    fn another_bit_is_a_mismatch() {
+        for at in [3000, 700_000, -1] {
+            let checked = check(150, 150, |bytes| {
+                let at = usize::try_from(at).unwrap_or(bytes.len() - 1);
+                bytes[at] ^= 1;
+            });
+            assert_eq!((checked.equal, checked.unsettled), (0, 0));
+            let found = checked.mismatch.unwrap();
+            assert!(found.starts_with("tick 150: expected the bits of the CPU backend"), "{found}");
+        }
+    }
+}

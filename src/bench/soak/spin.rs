@@ -143,7 +143,7 @@ impl Robot {
 
     /// The large messages that are stamped in a millisecond, and `None` for each for which there
     /// is no memory.
-    fn large(&mut self, ms: i64) -> impl Iterator<Item = Option<Job>> {
+    pub fn large(&mut self, ms: i64) -> impl Iterator<Item = Option<Job>> {
         let images = CAMERAS.into_iter().filter(move |_| ms % CAMERA_MS == 0);
         let clouds = [LIDAR].into_iter().filter(move |_| ms % LIDAR_MS == 0);
         images.chain(clouds).map(move |stream| match stream {
