@@ -22,7 +22,7 @@ mod spin;
 mod tick;
 
 use std::fs;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, ScopedJoinHandle};
@@ -92,9 +92,13 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// Runs a thread; an error of one ends all.
+    /// Runs a thread; an error or a panic of one ends all.
     fn run<T>(&self, body: impl FnOnce() -> Result<T, BenchError>) -> Result<T, BenchError> {
-        body().inspect_err(|_| self.stop.store(true, Ordering::Relaxed))
+        let outcome = catch_unwind(AssertUnwindSafe(body));
+        if !matches!(outcome, Ok(Ok(_))) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 

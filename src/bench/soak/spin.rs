@@ -21,6 +21,9 @@ const LARGEST: [u32; 2] = [1280, 960];
 
 const MOST_POINTS: usize = 131_072;
 
+/// Pixels and points start at any of so many places, so that no message is like the one before.
+const FIRSTS: usize = 1000;
+
 /// Messages in the hands of the encoder and of the checker, which keeps some 15.
 const BUFFERS: usize = 28;
 
@@ -90,7 +93,7 @@ impl Robot {
             random_sizes,
             random: Random(3),
             pixels: noise(image_len, 1),
-            points: points(MOST_POINTS, POINT_STEP / 4, 14.0),
+            points: points(MOST_POINTS + FIRSTS, POINT_STEP / 4, 14.0),
             pool,
         }
     }
@@ -101,7 +104,8 @@ impl Robot {
         let size = if self.random_sizes { LARGEST } else { USUAL };
         let image =
             move |camera| (camera, image(stamp, Encoding::Rgb8, size, &self.pixels, Vec::new()));
-        let cloud = (LIDAR, cloud(stamp, &self.points, Vec::new()));
+        let points = &self.points[..POINT_STEP * MOST_POINTS];
+        let cloud = (LIDAR, cloud(stamp, points, Vec::new()));
         CAMERAS.into_iter().map(image).chain([cloud])
     }
 
@@ -120,19 +124,18 @@ impl Robot {
             size = [side(0, random), side(1, random)];
         }
         let stamp_ns = ms * NANOS_PER_MS;
-        let pixels = &self.pixels[random.below(1000) as usize..];
+        let pixels = &self.pixels[random.below(FIRSTS as u64) as usize..];
         let make = |buffer| image(Stamp::from_nanos(stamp_ns), encoding, size, pixels, buffer);
         let message = Arc::new(self.pool.fill(make)?);
         Some(Job { stream: camera, stamp_ns, what: What::Image { camera, size }, message })
     }
 
     fn cloud(&mut self, ms: i64) -> Option<Job> {
-        let mut first = self.random.below(1000) as usize;
-        let mut count = MOST_POINTS - first;
-        if self.random_sizes {
-            count = self.random.below(MOST_POINTS as u64 + 1) as usize;
-            first = first.min(MOST_POINTS - count);
-        }
+        let first = self.random.below(FIRSTS as u64) as usize;
+        let count = match self.random_sizes {
+            true => self.random.below(MOST_POINTS as u64 + 1) as usize,
+            false => MOST_POINTS,
+        };
         let stamp_ns = ms * NANOS_PER_MS;
         let points = &self.points[first * POINT_STEP..(first + count) * POINT_STEP];
         let make = |buffer| cloud(Stamp::from_nanos(stamp_ns), points, buffer);

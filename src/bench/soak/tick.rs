@@ -25,7 +25,7 @@ pub struct Overrun {
 }
 
 /// How the ticks went.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ticks {
     /// Real-time priority at the start, and at the end: 0 for ordinary.
     pub priority: [u8; 2],
@@ -33,7 +33,10 @@ pub struct Ticks {
     pub took: Vec<u32>,
     /// How late the thread woke for them \[ns\], where it slept.
     pub late: Vec<u32>,
+    /// Ticks that were due and not served, and those of them that were missed because the tick
+    /// before took too long: before the others, the thread woke late.
     pub missed: u64,
+    pub missed_awake: u64,
     /// The first [`MOST_OVERRUNS`], and the number of all.
     pub overruns: Vec<Overrun>,
     pub overrun_count: u64,
@@ -62,9 +65,8 @@ pub fn run(soak: &Soak<'_>, notes: &SyncSender<Note>) -> Result<Ticks, BenchErro
         priority: [priority; 2],
         took: touched(count),
         late: touched(count),
-        missed: 0,
         overruns: Vec::with_capacity(MOST_OVERRUNS),
-        overrun_count: 0,
+        ..Ticks::default()
     };
     let mut frame = soak.subject.new_frame();
     let copies = Pool::new(2, frame.message().len());
@@ -120,10 +122,11 @@ pub fn run(soak: &Soak<'_>, notes: &SyncSender<Note>) -> Result<Ticks, BenchErro
 impl Ticks {
     fn note(&mut self, tick: Overrun) {
         self.took.push(short(tick.ended - tick.began));
-        if tick.rested {
-            self.late.push(short(tick.began - tick.due));
-        }
         self.missed += tick.missed;
+        match tick.rested {
+            true => self.late.push(short(tick.began - tick.due)),
+            false => self.missed_awake += tick.missed,
+        }
         let next = (tick.tick + 1) as u64 * PERIOD_NS;
         if tick.missed > 0 || tick.ended >= next {
             self.overrun_count += 1;
@@ -131,5 +134,28 @@ impl Ticks {
                 self.overruns.push(tick);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_missed_is_told_by_its_cause() {
+        let mut ticks = Ticks::default();
+        let mut note = |tick: i64, missed: u64, began: u64, ended: u64, rested: bool| {
+            let due = (tick as u64 - missed) * PERIOD_NS;
+            ticks.note(Overrun { tick, due, began, ended, missed, rested });
+        };
+        note(1, 0, 1_000_100, 1_000_300, true); // as it should be
+        note(4, 2, 4_100_000, 4_200_000, true); // woke late by two periods
+        note(5, 0, 5_000_000, 7_500_000, true); // took too long, so that
+        note(7, 1, 7_500_000, 7_900_000, false); // one is missed
+        assert_eq!((ticks.missed, ticks.missed_awake), (3, 1));
+        let kept: Vec<_> = ticks.overruns.iter().map(|overrun| overrun.tick).collect();
+        assert_eq!((kept, ticks.overrun_count), (vec![4, 5, 7], 3));
+        assert_eq!(ticks.late, [100, 2_100_000, 0]);
+        assert_eq!(ticks.took, [200, 100_000, 2_500_000, 400_000]);
     }
 }
