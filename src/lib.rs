@@ -21,6 +21,7 @@
 //! - [`backend`]: where rows live and tensors are computed; [`backend::cpu`] is the oracle.
 //! - [`pipeline`]: `push(stream, bytes, receive_stamp)` and `tick(stamp)`; no ROS, no clock.
 //! - [`message`]: a tick as the bytes of a `robocache_ros/msg/FusedTensor`.
+//! - [`priority`]: real-time priority of the thread that ticks.
 //! - [`bench`]: times of kernels and ticks, each output checked against the oracle.
 //! - [`sim`]: a synthetic robot, every signal an analytic function of time.
 //! - `node` (feature `ros`): subscriptions, publisher, clock, parameters, diagnostics.
@@ -36,6 +37,7 @@ pub mod dtype;
 pub mod layout;
 pub mod message;
 pub mod pipeline;
+pub mod priority;
 pub mod ring;
 pub mod sim;
 pub mod stats;

@@ -46,6 +46,7 @@ macro_rules! on_every_backend {
 on_every_backend! {
     vectors => super::vectors::check;
     images => super::images::check;
+    image_sizes => super::images::check_sizes;
     clouds => super::clouds::check;
     batches => super::batches::check;
 }

@@ -100,3 +100,32 @@ fn help_explains_the_command_and_its_exit_codes() {
         assert!(help.contains(word), "{word} is missing:\n{help}");
     }
 }
+
+#[test]
+fn bench_soaks_and_tells_what_it_found() {
+    let folder = std::env::temp_dir().join(format!("robocache_soak_{}", std::process::id()));
+    let json = folder.with_extension("json");
+    let to = json.to_str().unwrap();
+    let args = ["bench", "--backend", "cpu", "--soak-s", "1", "--random-sizes", "--json", to];
+    let output = robocache(&args);
+    let (table, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{table}{errors}");
+    assert!(table.contains("ticks at 1 kHz for 1 s, random sizes"), "{table}");
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    std::fs::remove_file(&json).unwrap();
+    let soak = &report["soak"];
+    let number = |key: &str| soak[key].as_u64().unwrap_or_else(|| panic!("{key}: {soak}"));
+    // How many of each depends on what else this machine does, but not their sum.
+    assert_eq!(number("ticks") + number("overruns"), 1000);
+    assert_eq!(number("images") + number("clouds") + number("refused"), 2 * 30 + 10);
+    assert!(number("compared") + number("unsettled") <= 2);
+    assert_eq!(soak["problems"], serde_json::json!([]));
+}
+
+#[test]
+fn sizes_without_a_soak_are_refused() {
+    let output = robocache(&["bench", "--random-sizes"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--soak-s <SECONDS>"));
+}

@@ -3,12 +3,17 @@
 
 mod batches;
 mod clouds;
+mod messages;
+mod pair;
 mod random;
 mod robot;
+mod soak;
 
 use std::fmt;
 
 use serde::Serialize;
+
+pub use soak::SoakReport;
 
 use crate::backend::{BackendError, Choice};
 
@@ -21,8 +26,10 @@ pub struct Options {
     pub device: usize,
     /// Times per case.
     pub repeats: usize,
-    /// Seconds of ticks at 1 kHz; none if 0.
+    /// Seconds of ticks at 1 kHz, in place of the cases; none if 0.
     pub soak_s: u64,
+    /// Whether images and clouds of the soak have random sizes, and not the usual ones.
+    pub random_sizes: bool,
 }
 
 /// Why a benchmark has no result.
@@ -39,6 +46,9 @@ pub enum BenchError {
         /// What differs.
         found: String,
     },
+    /// Bits differ, or memory grows, while ticks go on.
+    #[error("ticks at 1 kHz: {0}")]
+    Soak(String),
     /// The pipeline dropped what it was given.
     #[error("{case}: expected the message to be taken, found {found}")]
     Dropped {
@@ -64,6 +74,8 @@ pub struct Report {
     pub empty_us: Option<f64>,
     /// The cases.
     pub cases: Vec<Case>,
+    /// Ticks at 1 kHz.
+    pub soak: Option<SoakReport>,
 }
 
 /// Times of one case \[us\].
@@ -120,9 +132,27 @@ impl Case {
     }
 }
 
+impl Report {
+    /// Whether all is as it should be.
+    ///
+    /// # Errors
+    /// [`BenchError::Soak`] with what a soak found wrong.
+    pub fn verdict(&self) -> Result<(), BenchError> {
+        match &self.soak {
+            Some(soak) if !soak.problems.is_empty() => {
+                Err(BenchError::Soak(soak.problems.join("; ")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} backend on {}", self.backend, self.device)?;
+        if let Some(soak) = &self.soak {
+            return write!(f, "{soak}");
+        }
         if let (Some(copy), Some(empty)) = (self.copy_gb_per_s, self.empty_us) {
             writeln!(f, "copy {copy:.0} GB/s, empty kernel {empty:.2} us")?;
         }
@@ -151,10 +181,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs the benchmarks.
+/// Runs the benchmarks, or the soak if one is asked for.
 ///
 /// # Errors
-/// [`BenchError::Mismatch`] as soon as an output is not that of the CPU backend.
+/// [`BenchError::Mismatch`] as soon as an output is not that of the CPU backend. What a soak finds
+/// stands in its report, which [`Report::verdict`] judges.
 pub fn run(options: &Options) -> Result<Report, BenchError> {
     let mut report = Report {
         commit: option_env!("ROBOCACHE_COMMIT").unwrap_or("unknown"),
@@ -163,7 +194,12 @@ pub fn run(options: &Options) -> Result<Report, BenchError> {
         copy_gb_per_s: None,
         empty_us: None,
         cases: Vec::new(),
+        soak: None,
     };
+    if options.soak_s > 0 {
+        soak::run(options, &mut report)?;
+        return Ok(report);
+    }
     #[cfg(feature = "cuda")]
     if options.backend != Choice::Cpu {
         match crate::backend::cuda::Device::open(options.device) {

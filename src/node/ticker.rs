@@ -7,11 +7,11 @@ use r2r::PublisherUntyped;
 
 use super::clock::{NodeClock, Reading};
 use super::error::NodeError;
-use super::priority::{self, Overload};
 use super::schedule::{Schedule, Step, elapsed_ns};
 use super::shared::Shared;
 use crate::message::Frame;
 use crate::pipeline::TickOutcome;
+use crate::priority::{self, Overload};
 use crate::time::Stamp;
 
 /// Ticks and publishes until the node stops.

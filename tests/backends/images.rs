@@ -25,10 +25,66 @@ pub fn check(kind: &Kind, cases: usize) {
     }
 }
 
+/// One encoder meets sizes in turn: some again and again, more of them than it may keep plans for,
+/// and others between. Images follow each other without a wait, so that the one before may still
+/// be under way, and the rows are compared when all are there.
+pub fn check_sizes(kind: &Kind, cases: usize) {
+    for number in 0..cases.div_ceil(10 * SLOTS) {
+        let mut random = Random::new(number as u64 + 40_000);
+        let spec = random_spec(&mut random);
+        let dtype = random.dtype();
+        let described = format!("{spec:?} {dtype:?}");
+        let spec = stream("camera", Source::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
+        let mut pair = Pair::new(kind, vec![spec], true);
+        let sides = |random: &mut Random| (random.range(1, 320), random.range(1, 240));
+        let known: Vec<_> = (0..random.range(2, 7)).map(|_| sides(&mut random)).collect();
+        for round in 0..10 {
+            let case = format!("pair {number} round {round}: {described}");
+            for slot in 0..SLOTS {
+                let size = match random.one_in(4) {
+                    true => sides(&mut random),
+                    false => known[(round * SLOTS + slot) % known.len()],
+                };
+                encode(&pair, &mut random, slot, size, &case);
+            }
+            (0..SLOTS).for_each(|slot| pair.compare_slot(slot, &case));
+        }
+    }
+    grows(kind);
+}
+
+/// Images that need more memory than any before, one after the other, and small ones between.
+fn grows(kind: &Kind) {
+    let mut random = Random::new(50_000);
+    let spec = ImageSpec { width: 33, height: 16, fit: Fit::Stretch, ..random_spec(&mut random) };
+    let dtype = random.dtype();
+    let stream = stream("camera", Source::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
+    let mut pair = Pair::new(kind, vec![stream], true);
+    let sizes = [(64, 48), (1300, 1210), (5, 7), (40, 3001), (1900, 1600), (1300, 1210)];
+    for (at, size) in sizes.into_iter().enumerate() {
+        encode(&pair, &mut random, at % SLOTS, size, "growing");
+        if at % SLOTS == SLOTS - 1 {
+            (0..SLOTS).for_each(|slot| pair.compare_slot(slot, "growing"));
+        }
+    }
+}
+
 fn check_image(pair: &mut Pair, random: &mut Random, slot: usize, large: bool, case: &str) {
-    let encoding = random.choose(&Encoding::ALL);
     let side = if large { 700 } else { 150 };
-    let (width, height) = (random.range(1, side), random.range(1, side));
+    let size = (random.range(1, side), random.range(1, side));
+    let case = encode(pair, random, slot, size, case);
+    pair.compare_slot(slot, &case);
+}
+
+/// Encodes an image of random content on both; returns what it was.
+fn encode(
+    pair: &Pair,
+    random: &mut Random,
+    slot: usize,
+    (width, height): (usize, usize),
+    case: &str,
+) -> String {
+    let encoding = random.choose(&Encoding::ALL);
     let line = width * encoding.bytes_per_pixel();
     let step = line + random.choose(&[0, 0, 1, 13]);
     let len = (height - 1) * step + line;
@@ -37,7 +93,7 @@ fn check_image(pair: &mut Pair, random: &mut Random, slot: usize, large: bool, c
     let view = ImageView { encoding, width, height, step, data: &data };
     let case = format!("{case}, {encoding:?} {width}x{height} step {step}");
     pair.encode(0, slot, Sample::Image(view), &case);
-    pair.compare_slot(slot, &case);
+    case
 }
 
 fn random_spec(random: &mut Random) -> ImageSpec {

@@ -1,5 +1,6 @@
 //! Images into rows on the device: `kernels/image.cu`, the twin of [`crate::backend::cpu::image`].
 
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
@@ -70,42 +71,35 @@ pub struct ImageEncoder {
     row_kernel: Kernel,
     table: DeviceBuffer,
     staging: Staging,
-    plan: Option<Plan>,
+    /// The lines that are needed, resized: up to 4 bytes per pixel.
+    lines: DeviceBuffer,
+    /// The last used first. It never is empty after the first image.
+    plans: Vec<Plan>,
 }
 
-/// What follows from the size of an image; kept until it changes.
+/// Lines of an image that need no more memory than is reserved at the start.
+const LINES_AT_START: usize = 1200;
+
+/// Sizes whose plans are kept, for a topic on which more than one size arrives in turn.
+const MOST_PLANS: usize = 4;
+
+/// The image stands at a multiple of this in the upload.
+const IMAGE_ALIGNMENT: usize = 256;
+
+/// What follows from the size of an image.
+///
+/// The taps and coefficients are part of every upload, in front of the image. That is a hundredth
+/// of it, and they need no memory of their own on the device that a new size would have to grow,
+/// or to wait for until the kernels of the last size are done with it.
 struct Plan {
     size: (usize, usize),
     placement: Placement,
-    horizontal: DeviceAxis,
-    vertical: DeviceAxis,
-    /// The lines that are needed, resized: up to 4 bytes per pixel.
-    lines: DeviceBuffer,
-}
-
-/// An [`Axis`] on the device.
-struct DeviceAxis {
-    used: std::ops::Range<usize>,
-    outputs: usize,
-    taps: DeviceBuffer,
-    coefficients: DeviceBuffer,
-}
-
-impl DeviceAxis {
-    fn new(device: &Arc<Device>, axis: &Axis) -> Result<Self, BackendError> {
-        let tap = |(first, range): &(usize, std::ops::Range<usize>)| Tap {
-            first: *first as u32,
-            begin: range.start as u32,
-            count: range.len() as u32,
-        };
-        let taps: Vec<Tap> = axis.taps().iter().map(tap).collect();
-        Ok(DeviceAxis {
-            used: axis.used(),
-            outputs: axis.outputs(),
-            taps: DeviceBuffer::from_bytes(device, bytes_of(&taps))?,
-            coefficients: DeviceBuffer::from_bytes(device, bytes_of(axis.coefficients()))?,
-        })
-    }
+    /// Columns and lines of the image that are read.
+    used: [Range<usize>; 2],
+    /// Of both axes, one after the other: taps, then coefficients.
+    tables: Vec<u8>,
+    /// Where the taps and the coefficients of both axes start in `tables`.
+    places: [[usize; 2]; 2],
 }
 
 impl ImageEncoder {
@@ -124,42 +118,61 @@ impl ImageEncoder {
             row_kernel: device.kernel("image_row")?,
             table: DeviceBuffer::from_bytes(device, &table)?,
             staging: Staging::new(device)?,
-            plan: None,
+            lines: DeviceBuffer::new(device, 4 * spec.width * LINES_AT_START)?,
+            plans: Vec::with_capacity(MOST_PLANS),
         })
     }
 
     /// Puts upload and encoding of an image into the row at `row` on `stream`, and returns while
-    /// they are under way. Reserves memory only when the image's size differs from the last one's.
+    /// they are under way. Reserves memory only for an image larger than all before, and than is
+    /// common.
     pub fn encode(
         &mut self,
         view: &ImageView<'_>,
         row: u64,
         stream: &Stream,
     ) -> Result<(), BackendError> {
-        if self.plan.as_ref().is_none_or(|plan| plan.size != (view.width, view.height)) {
-            // The plan may be in use.
-            stream.synchronize("encode an image")?;
-            self.plan = None;
-            self.plan = Some(Plan::new(stream.device(), &self.spec, view)?);
+        self.choose_plan(view);
+        let plan = &self.plans[0];
+        let needed = plan.lines_len();
+        if needed > self.lines.len() {
+            // The lines may be in use.
+            stream.synchronize("finish earlier images")?;
+            let capacity = needed.next_power_of_two();
+            tracing::info!("reserving {capacity} bytes for images of {} lines", view.height);
+            self.lines = DeviceBuffer::new(stream.device(), capacity)?;
         }
-        let Some(plan) = &self.plan else { return Ok(()) };
-        let used = plan.vertical.used.clone();
+        let lines = &plan.used[1];
         let line = view.width * view.encoding.bytes_per_pixel();
-        let bytes = &view.data[used.start * view.step..(used.end - 1) * view.step + line];
-        self.staging.fill(&[bytes], stream)?;
+        let image = &view.data[lines.start * view.step..(lines.end - 1) * view.step + line];
+        let padding = &[0; IMAGE_ALIGNMENT][..plan.image_at() - plan.tables.len()];
+        self.staging.fill(&[&plan.tables, padding, image], stream)?;
         self.start(view, row, stream)
     }
 
-    /// The part of [`ImageEncoder::encode`] after the image's bytes are in pinned memory.
+    /// The part of [`ImageEncoder::encode`] after the image's bytes are in pinned memory, for the
+    /// image that was encoded last.
     pub(super) fn start(
         &self,
         view: &ImageView<'_>,
         row: u64,
         stream: &Stream,
     ) -> Result<(), BackendError> {
-        let Some(plan) = &self.plan else { return Ok(()) };
         self.staging.send(stream)?;
-        self.launch(plan, view, row, stream)
+        self.launch(&self.plans[0], view, row, stream)
+    }
+
+    /// Moves the plan for the size of `view` to the front.
+    fn choose_plan(&mut self, view: &ImageView<'_>) {
+        let size = (view.width, view.height);
+        if let Some(at) = self.plans.iter().position(|plan| plan.size == size) {
+            self.plans[..=at].rotate_right(1);
+            return;
+        }
+        // Memory of the plan that was not used for longest.
+        let oldest = if self.plans.len() == MOST_PLANS { self.plans.pop() } else { None };
+        let tables = oldest.map_or_else(Vec::new, |plan| plan.tables);
+        self.plans.insert(0, Plan::new(&self.spec, size, tables));
     }
 
     fn launch(
@@ -171,23 +184,25 @@ impl ImageEncoder {
     ) -> Result<(), BackendError> {
         let spec = &self.spec;
         let luma = spec.color == Color::Mono;
-        let left_out = plan.horizontal.used.start * view.encoding.bytes_per_pixel();
+        let upload = self.staging.address();
+        let left_out = plan.used[0].start * view.encoding.bytes_per_pixel();
+        let [columns_at, rows_at] = plan.places.map(|at| at.map(|place| upload + place as u64));
+        let [columns, rows] = &plan.placement.target;
         let mut lines = Lines {
-            image: self.staging.address() + left_out as u64,
+            image: upload + (plan.image_at() + left_out) as u64,
             step: view.step as u64,
-            taps: plan.horizontal.taps.address(),
-            coefficients: plan.horizontal.coefficients.address(),
-            lines: plan.lines.address(),
-            count: plan.vertical.used.len() as u32,
-            width: plan.horizontal.outputs as u32,
+            taps: columns_at[0],
+            coefficients: columns_at[1],
+            lines: self.lines.address(),
+            count: plan.used[1].len() as u32,
+            width: columns.len() as u32,
             encoding: view.encoding as u32,
             luma: u32::from(luma),
         };
-        let [columns, rows] = &plan.placement.target;
         let mut job = Row {
             lines: lines.lines,
-            taps: plan.vertical.taps.address(),
-            coefficients: plan.vertical.coefficients.address(),
+            taps: rows_at[0],
+            coefficients: rows_at[1],
             table: self.table.address(),
             row,
             lines_width: lines.width,
@@ -208,7 +223,7 @@ impl ImageEncoder {
         let row_blocks = blocks(u64::from(job.width) * u64::from(job.height));
         // SAFETY: the arguments are those of the kernels. They name buffers of this encoder that
         // are only used on this stream, and a row that is not read until the encode is done. The
-        // upload holds all lines and columns that the plan reads.
+        // upload holds the plan's tables, and all lines and columns that the plan reads.
         unsafe {
             let arguments = &mut [ptr::from_mut(&mut lines).cast()];
             self.lines_kernel.launch(stream, line_blocks, THREADS, arguments)?;
@@ -219,20 +234,42 @@ impl ImageEncoder {
 }
 
 impl Plan {
-    fn new(
-        device: &Arc<Device>,
-        spec: &ImageSpec,
-        view: &ImageView<'_>,
-    ) -> Result<Self, BackendError> {
-        let placement = Placement::new(spec, view.width, view.height);
-        let axis = |inputs, i: usize| {
+    /// The plan for images of `size` (width, height), in the memory of `tables`.
+    fn new(spec: &ImageSpec, size: (usize, usize), mut tables: Vec<u8>) -> Self {
+        let placement = Placement::new(spec, size.0, size.1);
+        tables.clear();
+        let mut used = [0..0, 0..0];
+        let mut places = [[0; 2]; 2];
+        for (i, inputs) in [size.0, size.1].into_iter().enumerate() {
             let part = placement.source[i].clone();
-            DeviceAxis::new(device, &Axis::new(inputs, part, placement.target[i].len()))
-        };
-        let (horizontal, vertical) = (axis(view.width, 0)?, axis(view.height, 1)?);
-        let lines = DeviceBuffer::new(device, 4 * vertical.used.len() * horizontal.outputs)?;
-        Ok(Plan { size: (view.width, view.height), placement, horizontal, vertical, lines })
+            let axis = Axis::new(inputs, part, placement.target[i].len());
+            used[i] = axis.used();
+            places[i] = append(&mut tables, &axis);
+        }
+        Plan { size, placement, used, tables, places }
     }
+
+    /// Bytes of the resized lines.
+    fn lines_len(&self) -> usize {
+        4 * self.used[1].len() * self.placement.target[0].len()
+    }
+
+    /// Where the image stands in the upload.
+    fn image_at(&self) -> usize {
+        self.tables.len().next_multiple_of(IMAGE_ALIGNMENT)
+    }
+}
+
+/// Appends taps and coefficients, which are words, and returns where each of the two starts.
+fn append(tables: &mut Vec<u8>, axis: &Axis) -> [usize; 2] {
+    let taps_at = tables.len();
+    for (first, range) in axis.taps() {
+        let (first, begin, count) = (*first as u32, range.start as u32, range.len() as u32);
+        tables.extend_from_slice(bytes_of(&[Tap { first, begin, count }]));
+    }
+    let coefficients_at = tables.len();
+    tables.extend_from_slice(bytes_of(axis.coefficients()));
+    [taps_at, coefficients_at]
 }
 
 /// Whether red and blue change places from the image to the row.

@@ -65,11 +65,11 @@ enum Encoder {
         dtype: DType,
     },
     Image {
-        encoder: Mutex<ImageEncoder>,
+        encoder: Box<Mutex<ImageEncoder>>,
         rows: DeviceRows,
     },
     Cloud {
-        encoder: Mutex<Voxelizer>,
+        encoder: Box<Mutex<Voxelizer>>,
         rows: DeviceRows,
     },
 }
@@ -154,13 +154,15 @@ impl StreamMemory {
             Source::Image(image) => {
                 let (rows, encoder) = (device_rows()?, ImageEncoder::new(device, image, dtype)?);
                 let base = rows.buffer.address();
-                (Encoder::Image { encoder: Mutex::new(encoder), rows }, base, None)
+                let encoder = Box::new(Mutex::new(encoder));
+                (Encoder::Image { encoder, rows }, base, None)
             }
             Source::Cloud(cloud) => {
                 let rows = device_rows()?;
                 let encoder = Voxelizer::new(device, cloud, dtype, slots)?;
                 let base = rows.buffer.address();
-                (Encoder::Cloud { encoder: Mutex::new(encoder), rows }, base, None)
+                let encoder = Box::new(Mutex::new(encoder));
+                (Encoder::Cloud { encoder, rows }, base, None)
             }
         };
         let source = RowSource { base, pitch, dtype, lanes };

@@ -177,23 +177,29 @@ impl Timer {
     }
 
     /// Upload and encoding of an image whose bytes are in pinned memory, on the host's clock.
+    /// Returns the times and the row.
     pub fn image(
         &self,
         spec: &ImageSpec,
         dtype: DType,
         view: &ImageView<'_>,
         repeats: usize,
-    ) -> Result<Vec<f64>, BackendError> {
+    ) -> Result<(Vec<f64>, Vec<u8>), BackendError> {
         let device = self.stream.device();
         let mut encoder = ImageEncoder::new(device, spec, dtype)?;
         let elements = spec.color.channels() * spec.width * spec.height;
         let row = DeviceBuffer::new(device, elements * dtype.size())?;
         encoder.encode(view, row.address(), &self.stream)?;
         self.stream.synchronize("encode an image")?;
-        on_the_clock(repeats, || {
+        // What is compared is what the timed calls leave behind.
+        row.clear()?;
+        let times = on_the_clock(repeats, || {
             encoder.start(view, row.address(), &self.stream)?;
             self.stream.synchronize("encode an image")
-        })
+        })?;
+        let mut bytes = vec![0; row.len()];
+        row.read(&mut bytes)?;
+        Ok((times, bytes))
     }
 
     /// The same for a cloud.
@@ -203,13 +209,17 @@ impl Timer {
         dtype: DType,
         view: &CloudView<'_>,
         repeats: usize,
-    ) -> Result<Vec<f64>, BackendError> {
+    ) -> Result<(Vec<f64>, Vec<u8>), BackendError> {
         let device = self.stream.device();
         let mut voxelizer = Voxelizer::new(device, spec, dtype, 1)?;
         let elements = spec.channels.len() * spec.grid.shape.iter().product::<usize>();
         let row = DeviceBuffer::new(device, elements * dtype.size())?;
         voxelizer.encode(view, 0, row.address(), &self.stream)?;
-        on_the_clock(repeats, || voxelizer.start(view, 0, row.address(), &self.stream).map(|_| ()))
+        let start = || voxelizer.start(view, 0, row.address(), &self.stream).map(|_| ());
+        let times = on_the_clock(repeats, start)?;
+        let mut bytes = vec![0; row.len()];
+        row.read(&mut bytes)?;
+        Ok((times, bytes))
     }
 }
 

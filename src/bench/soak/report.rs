@@ -1,0 +1,311 @@
+//! What a soak found, for people and programs.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::check::{Checked, EVERY};
+use super::probe::Probe;
+use super::tick::{Overrun, Ticks};
+use super::{Memory, PERIOD_NS, Span, TICK_PRIORITY, What};
+use crate::bench::Options;
+
+/// Overruns that are described one by one.
+const DESCRIBED: usize = 100;
+
+/// What ended this long before a late tick is told with it \[ns\]: on a GPU, the encode that a push
+/// started may still be under way.
+const BEFORE: u64 = PERIOD_NS / 2;
+
+/// The allocator keeps some of what threads return to it: growth of the resident memory up to this
+/// is not held against us \[bytes\].
+const RESIDENT_SLACK: usize = 16 << 20;
+
+/// What the threads noted.
+#[derive(Debug)]
+pub struct Parts {
+    pub tick: Ticks,
+    pub refused: u64,
+    pub pushes: Vec<Span>,
+    pub probe: Probe,
+    pub checked: Checked,
+    pub memory: (Memory, Vec<Span>),
+}
+
+/// Median, 99th percentile and maximum \[us\]; 0 where there is nothing.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Quantiles {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Maximum.
+    pub max: f64,
+}
+
+impl Quantiles {
+    fn new(mut ns: Vec<u32>) -> Self {
+        ns.sort_unstable();
+        let at = |share: f64| {
+            let index = (ns.len().saturating_sub(1) as f64 * share).round() as usize;
+            ns.get(index).map_or(0.0, |ns| f64::from(*ns) / 1e3)
+        };
+        Quantiles { p50: at(0.5), p99: at(0.99), max: at(1.0) }
+    }
+}
+
+/// Memory over the soak \[bytes\].
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Course {
+    /// At the start.
+    pub start: usize,
+    /// At the worst of the looks in between: the least that was free, the most that was resident.
+    pub worst: usize,
+    /// At the end.
+    pub end: usize,
+}
+
+/// A tick that was late or that others were missed before.
+#[derive(Debug, Serialize)]
+pub struct Late {
+    /// Seconds since the start.
+    pub at_s: f64,
+    /// Its number since the start.
+    pub tick: i64,
+    /// Ticks before it that were due and not served.
+    pub missed: u64,
+    /// From the instant of the first that was due to its begin \[us\].
+    pub late_us: f64,
+    /// Whether the thread slept before it: if not, it is late because the one before was.
+    pub slept: bool,
+    /// What it took \[us\].
+    pub took_us: f64,
+    /// What else went on between shortly before that instant and its end, and when \[us from that
+    /// instant\].
+    pub meanwhile: Vec<String>,
+}
+
+/// Ticks at 1 kHz with all streams live.
+#[derive(Debug, Serialize)]
+pub struct SoakReport {
+    /// Seconds.
+    pub seconds: u64,
+    /// Whether images and clouds had random sizes.
+    pub random_sizes: bool,
+    /// Real-time priority of the tick thread at the start and at the end, 0 for ordinary.
+    pub priority: [u8; 2],
+    /// Ticks served.
+    pub ticks: usize,
+    /// Ticks that were due and not served.
+    pub overruns: u64,
+    /// Those that were missed because the tick before took too long. Before the others the thread
+    /// woke late from its sleep, which is the machine's doing.
+    pub overruns_by_ticks: u64,
+    /// Ticks that were not done before the next was due, or before which others were missed.
+    pub late_ticks: u64,
+    /// Duration of a tick.
+    pub tick_us: Quantiles,
+    /// How late the tick thread woke.
+    pub wake_up_us: Quantiles,
+    /// Real-time priority of the bare thread, 0 for ordinary.
+    pub probe_priority: u8,
+    /// Instants that it missed.
+    pub probe_overruns: u64,
+    /// How late it woke.
+    pub probe_us: Quantiles,
+    /// Images that were pushed.
+    pub images: usize,
+    /// Clouds that were pushed.
+    pub clouds: usize,
+    /// Duration of a push of an image or a cloud.
+    pub push_us: Quantiles,
+    /// Images and clouds that were never sent, because the encoder lagged too far behind.
+    pub refused: u64,
+    /// Ticks that were equal to the CPU backend's, byte for byte.
+    pub compared: u64,
+    /// Ticks that could not be compared, because messages were late.
+    pub unsettled: u64,
+    /// Free memory of the GPU; none on the CPU.
+    pub free_device_bytes: Option<Course>,
+    /// Resident memory of the process.
+    pub resident_bytes: Option<Course>,
+    /// The first late ticks.
+    pub late: Vec<Late>,
+    /// Why the soak has failed; nothing if it has not.
+    pub problems: Vec<String>,
+}
+
+impl SoakReport {
+    /// From what the threads noted.
+    pub(super) fn new(options: &Options, parts: Parts) -> Self {
+        let problems = problems(&parts);
+        let late = parts.tick.overruns.iter().take(DESCRIBED);
+        let late = late.map(|tick| describe(tick, &parts)).collect();
+        let Parts { tick, refused, pushes, probe, checked, memory: (memory, _) } = parts;
+        let course = |[start, worst, end]: [usize; 3]| Course { start, worst, end };
+        let is_image = |span: &&Span| matches!(span.what, What::Image { .. });
+        let images = pushes.iter().filter(is_image).count();
+        let push_ns = pushes.iter().map(|span| super::tick::short(span.to - span.from));
+        SoakReport {
+            seconds: options.soak_s,
+            random_sizes: options.random_sizes,
+            priority: tick.priority,
+            ticks: tick.took.len(),
+            overruns: tick.missed,
+            overruns_by_ticks: tick.missed_awake,
+            late_ticks: tick.overrun_count,
+            tick_us: Quantiles::new(tick.took),
+            wake_up_us: Quantiles::new(tick.late),
+            probe_priority: probe.priority,
+            probe_overruns: probe.missed,
+            probe_us: Quantiles::new(probe.late),
+            images,
+            clouds: pushes.len() - images,
+            push_us: Quantiles::new(push_ns.collect()),
+            refused,
+            compared: checked.equal,
+            unsettled: checked.unsettled,
+            free_device_bytes: memory.device.map(course),
+            resident_bytes: memory.resident.map(course),
+            late,
+            problems,
+        }
+    }
+}
+
+fn problems(parts: &Parts) -> Vec<String> {
+    let mut problems = Vec::new();
+    problems.extend(parts.checked.mismatch.clone());
+    let memory = &parts.memory.0;
+    if let Some([start, least, end]) = memory.device
+        && least < start
+    {
+        problems.push(format!(
+            "free device memory: expected {start} bytes as at the start, found {least} at the \
+             least and {end} at the end"
+        ));
+    }
+    if let Some([start, _, end]) = memory.resident
+        && end > start + RESIDENT_SLACK
+    {
+        problems.push(format!(
+            "resident memory: expected at most {RESIDENT_SLACK} bytes more than the {start} at the \
+             start, found {end} at the end"
+        ));
+    }
+    // A soak that compares nothing has not shown that the bits are right.
+    if parts.checked.equal == 0 && parts.tick.took.len() > 2 * EVERY as usize {
+        problems
+            .push("expected ticks that can be compared with the CPU backend, found none".into());
+    }
+    problems
+}
+
+fn describe(tick: &Overrun, parts: &Parts) -> Late {
+    let us = |ns: u64| ns as f64 / 1e3;
+    let spans = [&parts.pushes, &parts.checked.spans, &parts.memory.1, &parts.probe.stalls];
+    let during = |span: &&Span| span.from < tick.ended && span.to + BEFORE > tick.due;
+    let relative = |ns: u64| (ns as f64 - tick.due as f64) / 1e3;
+    let meanwhile = spans.into_iter().flatten().filter(during).map(|span| {
+        format!("{} ({:.0} to {:.0})", span.what, relative(span.from), relative(span.to))
+    });
+    Late {
+        at_s: (tick.tick as u64 * PERIOD_NS) as f64 / 1e9,
+        tick: tick.tick,
+        missed: tick.missed,
+        late_us: us(tick.began - tick.due),
+        slept: tick.rested,
+        took_us: us(tick.ended - tick.began),
+        meanwhile: meanwhile.collect(),
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Image { camera, size: [width, height] } => {
+                write!(f, "push of {width}x{height}, camera {camera}")
+            }
+            What::Cloud { points } => write!(f, "push of {points} points"),
+            What::Check => write!(f, "comparison on the CPU"),
+            What::Look => write!(f, "look at the memory"),
+            What::Stall { missed: 0 } => write!(f, "the bare thread woke late"),
+            What::Stall { missed } => write!(f, "the bare thread missed {missed}"),
+        }
+    }
+}
+
+impl fmt::Display for Quantiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p50 {:.1}, p99 {:.1}, max {:.1} us", self.p50, self.p99, self.max)
+    }
+}
+
+/// A real-time priority in words.
+fn at(priority: u8) -> String {
+    if priority == 0 { "ordinary priority".into() } else { format!("SCHED_FIFO {priority}") }
+}
+
+impl fmt::Display for SoakReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes = if self.random_sizes { "random sizes" } else { "usual sizes" };
+        let [first, last] = self.priority;
+        let lowered = if last < first { ", lowered on overload" } else { "" };
+        writeln!(f, "ticks at 1 kHz for {} s, {sizes}, {}{lowered}", self.seconds, at(first))?;
+        writeln!(
+            f,
+            "  {} ticks, {} overruns ({} after a tick that took too long, {} after a late wake-up)",
+            self.ticks,
+            self.overruns,
+            self.overruns_by_ticks,
+            self.overruns - self.overruns_by_ticks
+        )?;
+        let (late, missed) = (self.late_ticks, self.probe_overruns);
+        let probe = at(self.probe_priority);
+        writeln!(f, "  {missed} missed by a bare thread ({probe}); {late} ticks late, see below")?;
+        if self.probe_priority <= TICK_PRIORITY {
+            writeln!(f, "  without real-time priority overruns may be due to any other process")?;
+        }
+        writeln!(f, "  tick             {}", self.tick_us)?;
+        writeln!(f, "  wake-up late     {}", self.wake_up_us)?;
+        writeln!(f, "  bare thread late {}", self.probe_us)?;
+        let (images, clouds) = (self.images, self.clouds);
+        writeln!(f, "  push             {}; {images} images, {clouds} clouds", self.push_us)?;
+        if self.refused > 0 {
+            let refused = self.refused;
+            writeln!(f, "  {refused} images and clouds not sent: the encoder could not keep up")?;
+        }
+        let (compared, unsettled) = (self.compared, self.unsettled);
+        writeln!(f, "  {compared} ticks equal to the CPU's; {unsettled} not compared, input late")?;
+        let mb = |bytes: usize| bytes as f64 / 1e6;
+        for (name, course) in [
+            ("device memory free", self.free_device_bytes),
+            ("resident memory   ", self.resident_bytes),
+        ] {
+            if let Some(Course { start, worst, end }) = course {
+                let (start, worst, end) = (mb(start), mb(worst), mb(end));
+                writeln!(f, "  {name} {start:.1} MB, at worst {worst:.1}, at the end {end:.1}")?;
+            }
+        }
+        self.late.iter().try_for_each(|late| writeln!(f, "  {late}"))?;
+        if self.late_ticks > self.late.len() as u64 {
+            writeln!(f, "  and {} more", self.late_ticks - self.late.len() as u64)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Late { at_s, missed, late_us, took_us, .. } = self;
+        let kind = if self.slept { "woke" } else { "without sleep, began" };
+        write!(f, "{at_s:9.3} s: {kind} {late_us:.0} us late, took {took_us:.0} us")?;
+        if *missed > 0 {
+            write!(f, ", {missed} missed")?;
+        }
+        if !self.meanwhile.is_empty() {
+            write!(f, "; meanwhile [us]: {}", self.meanwhile.join(", "))?;
+        }
+        Ok(())
+    }
+}
