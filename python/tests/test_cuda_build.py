@@ -69,8 +69,11 @@ class Machine:
     def python_that_installs(self, nvcc=COMPILES):
         """Stands in for python3: its virtual environment has a pip that installs an nvcc."""
         site = "lib/python3.12/site-packages/nvidia/cu13/bin"
-        pip = self.program("pip", f'cd "$(dirname "$0")/.." && mkdir -p {site} && '
-                           f"cp '{self.program('wheel', nvcc)}' {site}/nvcc")
+        pip = self.program(
+            "pip",
+            f'cd "$(dirname "$0")/.." && mkdir -p {site} && '
+            f"cp '{self.program('wheel', nvcc)}' {site}/nvcc",
+        )
         os.symlink(shutil.which("mkdir"), self.bin / "mkdir")
         self.program("python3", f'mkdir -p "$3/bin" && cp \'{pip}\' "$3/bin/python3"')
 
