@@ -2,14 +2,14 @@
 # The one place that knows whether the node is built with CUDA, and with which nvcc.
 #
 #   scripts/cuda.sh [get]      make sure of an nvcc: this machine's, or else the pinned wheels from
-#                              PyPI, into .cuda/ of the repository, without root
+#                              PyPI, into .cuda/ of the repository, without root (make lint, test)
 #   scripts/cuda.sh find       print the nvcc to use (build.rs asks), or say what to do without one
 #   scripts/cuda.sh prepare    `get` where a GPU is, or where ROBOCACHE_CUDA=on (make build)
 #   scripts/cuda.sh features   print cargo's arguments: without CUDA where no nvcc is found, which
 #                              it says in one line. Installs nothing (colcon build)
 #
-# Environment: ROBOCACHE_CUDA (auto, on or off), NVCC (the compiler: this one or an error),
-# CUDA_HOME, PYTHON (makes .cuda/).
+# Environment: ROBOCACHE_CUDA (auto; on: never without; off: never with, and nothing is installed),
+# NVCC (the compiler: this one or an error), CUDA_HOME, PYTHON (makes .cuda/).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -99,7 +99,7 @@ case ${ROBOCACHE_CUDA:=auto} in
   *) fail "ROBOCACHE_CUDA: expected auto, on or off, found '$ROBOCACHE_CUDA'" ;;
 esac
 case ${1:-get} in
-  get) get ;;
+  get) [ "$ROBOCACHE_CUDA" = off ] || get ;;
   find)
     find_nvcc || fail "no nvcc of CUDA 12.0 or later in CUDA_HOME, on PATH, in /usr/local/cuda*, \
 /opt/cuda, .cuda or a Python environment

@@ -66,15 +66,13 @@ class Machine:
     def cuda(self, word, **environment):
         return self.run("bash", self.script, word, **environment)
 
-    def python_that_installs(self, nvcc=COMPILES):
+    def python_that_installs(self, then="true"):
         """Stands in for python3: its virtual environment has a pip that installs an nvcc."""
         site = "lib/python3.12/site-packages/nvidia/cu13/bin"
-        pip = self.program(
-            "pip",
-            f'cd "$(dirname "$0")/.." && mkdir -p {site} && '
-            f"cp '{self.program('wheel', nvcc)}' {site}/nvcc",
-        )
-        os.symlink(shutil.which("mkdir"), self.bin / "mkdir")
+        wheel = self.program("wheel", COMPILES)
+        copy = f"mkdir -p {site} && cp '{wheel}' {site}/nvcc"
+        pip = self.program("pip", f'cd "$(dirname "$0")/.." && {copy}; {then}')
+        (self.bin / "mkdir").symlink_to(shutil.which("mkdir"))
         self.program("python3", f'mkdir -p "$3/bin" && cp \'{pip}\' "$3/bin/python3"')
 
 
@@ -114,6 +112,9 @@ def test_make_build_installs_an_nvcc_where_a_gpu_is(machine):
 @without_gpu
 def test_the_user_has_the_last_word(machine):
     machine.python_that_installs()
+    for word in ("get", "prepare"):
+        assert machine.cuda(word, ROBOCACHE_CUDA="off").returncode == 0
+        assert not (machine.root / ".cuda").exists()
     assert machine.cuda("prepare", ROBOCACHE_CUDA="on").returncode == 0
     assert machine.cuda("find").returncode == 0
     asked = machine.cuda("features", ROBOCACHE_CUDA="off")
@@ -123,12 +124,13 @@ def test_the_user_has_the_last_word(machine):
 
 
 def test_an_install_that_fails_says_how_to_build_without(machine):
-    machine.program("python3", "echo 'no route to the index' >&2; exit 1")
+    machine.python_that_installs(then="echo 'no route to the index' >&2; exit 1")
     machine.program("nvidia-smi", "echo 'GPU 0: a name'")
     prepared = machine.cuda("prepare")
     assert prepared.returncode == 1
     assert "no route" in prepared.stderr and "ROBOCACHE_CUDA=off make build" in prepared.stderr
-    # What was left behind is not taken for a compiler.
+    # The half of it that was left behind is not taken for a compiler.
+    assert list((machine.root / ".cuda").rglob("nvcc"))
     assert machine.cuda("features").stdout.strip() == WITHOUT
 
 
