@@ -1,4 +1,5 @@
-# The commands of the README and of CI. Each sets up what it needs, into .ros/ of this folder.
+# The commands of the README and of CI. Each sets up what it needs, into .ros/ and .cuda/ of this
+# folder.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -7,7 +8,8 @@ SHELL := bash
 .NOTPARALLEL:
 
 help:
-	@echo 'make build      build the node, release, into install/ (sets up ROS first, once)'
+	@echo 'make build      build the node, release, into install/ (sets up ROS first, once); with CUDA'
+	@echo '                where an nvcc or a GPU is; ROBOCACHE_CUDA=off, on: without, with'
 	@echo 'make demo       a synthetic robot, the node and a policy for 15 s; then demo/report.html'
 	@echo 'make test       all tests, among them those against real ROS processes'
 	@echo 'make bench      this node beside the one written with rclpy and NumPy'

@@ -1,11 +1,11 @@
-//! Compiles the CUDA kernels, when the feature `cuda` is on, into one fat binary.
+//! Checks what the features need, and compiles the CUDA kernels into one fat binary.
 //!
-//! Environment: `NVCC` (path of the compiler), `CUDA_HOME`, `ROBOCACHE_CUDA_ARCHS` (such as
+//! Environment: what `scripts/cuda.sh` obeys to find nvcc, and `ROBOCACHE_CUDA_ARCHS` (such as
 //! `90,120`: compile for these chips only, which is faster while the kernels are being changed).
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 /// One file per operation; each becomes a namespace of the one compiled source.
 const KERNELS: [&str; 5] = ["fuse", "resample", "image", "voxelize_scatter", "voxelize_finish"];
@@ -17,45 +17,58 @@ const HEADERS: [&str; 3] = ["common", "points", "voxels"];
 /// Hopper, Blackwell, Jetson Thor, desktop Blackwell. Later ones compile the PTX of the last.
 const ARCHS: [u32; 9] = [75, 80, 86, 87, 89, 90, 100, 110, 120];
 
-/// Where Python environments of this repository may lie.
-const ENVIRONMENTS: [&str; 4] = [".cuda", ".venv", ".ros", ".ros/venv"];
+/// What finds nvcc, for this and for those who choose the features.
+const FINDER: &str = "scripts/cuda.sh";
 
-const INSTALL: &str =
-    "python3 -m venv .cuda && .cuda/bin/pip install 'cuda-toolkit[nvcc,cudart,cccl]==13.0.*'";
+/// The file that says, in a prefix of ROS, that this package's messages are there.
+const MESSAGES: &str = "share/ament_index/resource_index/rosidl_interfaces/robocache_ros";
 
-fn main() -> ExitCode {
-    for variable in ["NVCC", "CUDA_HOME", "VIRTUAL_ENV", "ROBOCACHE_CUDA_ARCHS"] {
-        println!("cargo:rerun-if-env-changed={variable}");
+fn main() {
+    for variable in ["NVCC", "CUDA_HOME", "ROBOCACHE_CUDA_ARCHS"] {
+        println!("cargo::rerun-if-env-changed={variable}");
     }
-    println!("cargo:rerun-if-changed=kernels");
-    println!("cargo:rerun-if-changed=build.rs");
-    if env::var_os("CARGO_FEATURE_CUDA").is_none() {
-        return ExitCode::SUCCESS;
+    for path in ["kernels", "build.rs", FINDER] {
+        println!("cargo::rerun-if-changed={path}");
     }
-    match compile() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            for line in message.lines() {
-                println!("cargo:error={line}");
-            }
-            ExitCode::FAILURE
+    // cargo ends the build after such a line, and shows the lines alone.
+    if let Err(message) = build() {
+        for line in message.lines() {
+            println!("cargo::error={line}");
         }
     }
 }
 
-fn compile() -> Result<(), String> {
+/// All that is missing is said at once, before the kernels take their time.
+fn build() -> Result<(), String> {
+    let on = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("no CARGO_MANIFEST_DIR")?);
+    let messages = if on("ROS") { find_messages() } else { Ok(()) };
+    let nvcc = if on("CUDA") { find_nvcc(&root).map(Some) } else { Ok(None) };
+    match (messages, nvcc) {
+        (Ok(()), Ok(Some(nvcc))) => compile(&root, &nvcc),
+        (Ok(()), Ok(None)) => Ok(()),
+        (Err(ros), Err(cuda)) => Err(format!("{ros}\n{cuda}")),
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    }
+}
+
+/// The node speaks this package's own messages, which r2r takes from a prefix of ROS.
+fn find_messages() -> Result<(), String> {
+    let prefixes = env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
+    if env::split_paths(&prefixes).any(|prefix| prefix.join(MESSAGES).exists()) {
+        return Ok(());
+    }
+    Err("ros: expected the messages of robocache_ros in a prefix of AMENT_PREFIX_PATH, \
+         found none\n\
+         build messages and node together:  make build (or colcon build)\n\
+         or build the core alone:           cargo build --no-default-features"
+        .into())
+}
+
+fn compile(root: &Path, nvcc: &Path) -> Result<(), String> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("no OUT_DIR")?);
-    let nvcc = find_nvcc(&root).ok_or_else(|| {
-        format!(
-            "feature `cuda`: expected nvcc in NVCC, CUDA_HOME/bin, PATH or a Python environment \
-             ({}), found none.\nInstall it without root: {INSTALL}\n\
-             Or build for the CPU alone: cargo build --no-default-features (--features ros)",
-            ENVIRONMENTS.join(", ")
-        )
-    })?;
-    let archs = archs(&nvcc)?;
-    let newest = archs.last().ok_or("feature `cuda`: nvcc knows none of the chips")?;
+    let archs = archs(nvcc)?;
+    let newest = archs.last().ok_or("cuda: nvcc knows none of the chips")?;
     let source = out.join("kernels.cu");
     let mut text = String::new();
     for name in HEADERS {
@@ -67,7 +80,7 @@ fn compile() -> Result<(), String> {
         text += &format!("namespace {name}_kernels {{\n#include \"{}\"\n}}\n", file.display());
     }
     std::fs::write(&source, text).map_err(|error| format!("{}: {error}", source.display()))?;
-    let mut command = Command::new(&nvcc);
+    let mut command = Command::new(nvcc);
     command.args(["-fatbin", "-std=c++17", "-O3", "-fmad=false", "-lineinfo", "--threads=0"]);
     for arch in &archs {
         command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
@@ -75,7 +88,7 @@ fn compile() -> Result<(), String> {
     command.arg(format!("-gencode=arch=compute_{newest},code=compute_{newest}"));
     command.arg("-o").arg(out.join("kernels.fatbin")).arg(&source);
     run(command)?;
-    println!("cargo:rustc-env=ROBOCACHE_CUDA_VERSION={}", version(&nvcc)?);
+    println!("cargo::rustc-env=ROBOCACHE_CUDA_VERSION={}", version(nvcc)?);
     Ok(())
 }
 
@@ -90,30 +103,16 @@ fn run(mut command: Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn find_nvcc(root: &Path) -> Option<PathBuf> {
-    let named = env::var_os("NVCC").map(PathBuf::from);
-    let home = env::var_os("CUDA_HOME").map(|home| Path::new(&home).join("bin/nvcc"));
-    let paths = env::var_os("PATH").unwrap_or_default();
-    let on_path = env::split_paths(&paths).map(|folder| folder.join("nvcc"));
-    let environments = env::var_os("VIRTUAL_ENV").map(PathBuf::from);
-    let environments = environments.into_iter().chain(ENVIRONMENTS.map(|name| root.join(name)));
-    named
-        .into_iter()
-        .chain(home)
-        .chain(on_path)
-        .chain(environments.flat_map(|folder| wheels(&folder)))
-        .find(|nvcc| nvcc.is_file())
-}
-
-/// The nvcc of the PyPI wheels in a Python environment.
-fn wheels(environment: &Path) -> Vec<PathBuf> {
-    let entries = |folder: PathBuf| {
-        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
-    };
-    entries(environment.join("lib"))
-        .flat_map(|python| entries(python.join("site-packages/nvidia")))
-        .map(|toolkit| toolkit.join("bin/nvcc"))
-        .collect()
+fn find_nvcc(root: &Path) -> Result<PathBuf, String> {
+    let mut command = Command::new("bash");
+    command.arg(root.join(FINDER)).arg("find");
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let nvcc = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    println!("cargo::rerun-if-changed={nvcc}");
+    Ok(PathBuf::from(nvcc))
 }
 
 /// The chips to compile for, ascending.

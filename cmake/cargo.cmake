@@ -6,8 +6,11 @@
 # for the content of the messages: a changed message is noticed, and another workspace that
 # shares the target folder compiles nothing anew.
 #
+# CUDA is built in where scripts/cuda.sh finds an nvcc; nothing is installed for it from here.
+#
 # Environment: CARGO_TARGET_DIR (default: cargo/ in the build folder), CARGO_FLAGS (more
-# arguments for cargo build), and everything cargo itself obeys (CARGO_NET_OFFLINE, RUSTFLAGS).
+# arguments for cargo build), ROBOCACHE_CUDA (auto, on or off), NVCC, CUDA_HOME, and everything
+# cargo itself obeys (CARGO_NET_OFFLINE, RUSTFLAGS).
 
 find_program(CARGO_EXECUTABLE cargo HINTS $ENV{CARGO_HOME}/bin $ENV{HOME}/.cargo/bin)
 if(NOT CARGO_EXECUTABLE)

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Sets up what is missing and builds all of it, release, into build/ and install/.
+# Sets up what is missing and builds all of it, release, into build/ and install/: with CUDA where an
+# nvcc is found, or a GPU, for which it is then installed (scripts/cuda.sh).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/setup.sh
 . .ros/env.sh
+# In the environment of the build, so that what is found here is found there.
+scripts/cuda.sh prepare
 # colcon configures again only when CMake's arguments change: after a change of the sourced ROS the
 # old configuration would go on naming the old one. This repository's own install is no change.
 mkdir -p build

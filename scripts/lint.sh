@@ -19,7 +19,8 @@ phase 'clippy: the core' \
 needed_phase 'set-up' scripts/setup.sh --tests
 phase 'ruff check' scripts/with_ros.sh ruff check .
 phase 'ruff format' scripts/with_ros.sh ruff format --check .
-# Clippy sees the ROS edge only with the messages built.
+# Clippy sees the ROS edge only with the messages built, and the CUDA backend only with an nvcc.
+phase 'set-up of nvcc' scripts/cuda.sh
 needed_phase 'build' scripts/build.sh
 phase 'clippy: everything' scripts/with_ros.sh \
   sh build/robocache_ros/cargo.sh clippy --release --all-targets -- -D warnings

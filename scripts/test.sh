@@ -6,15 +6,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The core needs no ROS: its tests come first and would fail first.
 phase 'cargo test: the core' cargo test --locked --no-default-features
-# The kernels are compiled for every chip; what needs a GPU says so and is skipped without one.
+# What is tested is what ships: with CUDA, its kernels compiled for every chip.
 phase 'set-up of nvcc' scripts/cuda.sh
-phase 'cargo test: the CUDA backend' cargo test --locked --no-default-features --features cuda \
-  --lib --test backends
 needed_phase 'set-up' scripts/setup.sh --tests
 needed_phase 'build' scripts/build.sh
-# With the build's own profile and folder: r2r is compiled once for both.
-phase 'cargo test: the ROS edge' scripts/with_ros.sh \
-  sh build/robocache_ros/cargo.sh test --release --lib --bins
+# With the build's own profile and folder: r2r and the kernels are compiled once for both. What needs
+# a GPU says so and is skipped without one.
+phase 'cargo test: the ROS edge, the CUDA backend' scripts/with_ros.sh \
+  sh build/robocache_ros/cargo.sh test --release --lib --bins --test backends
 phase 'pytest: the Python package' scripts/with_ros.sh \
   env SENSOR_SIM="$PWD/install/robocache_ros/lib/robocache_ros/sensor_sim" pytest -q python/tests
 phase 'pytest: ROS processes' scripts/with_ros.sh pytest -q tests/ros

@@ -138,12 +138,45 @@ def test_what_cannot_work_ends_with_a_word_about_it(start, tmp_path, config_file
     assert node.output.count(expected) == 1 and "panicked" not in node.output
 
 
-def test_cuda_without_a_gpu_or_without_cuda_says_so(start, config_file):
+#: Why device 99 is no use, wherever this runs.
+NO_DEVICE = [
+    "no NVIDIA driver on this machine (libcuda.so.1)",
+    "the driver is too old: expected one for CUDA",
+    "no GPU on this machine",
+    "device: expected 0 to",
+]
+
+
+@pytest.fixture(scope="module")
+def cuda_reasons():
+    """What the node may say of device 99, as `make build` made it: with CUDA or without."""
+    script = REPOSITORY / "scripts" / "cuda.sh"
+    features = subprocess.run(["bash", script, "features"], capture_output=True, text=True)
+    assert features.returncode == 0, features.stderr
+    return ["built without the feature `cuda`"] if features.stdout.strip() else NO_DEVICE
+
+
+def test_cuda_on_a_machine_without_ends_the_node_and_says_what_is_missing(
+    start, config_file, cuda_reasons
+):
     given = ["-p", f"config_file:={config_file}", "-p", "backend:=cuda", "-p", "device:=99"]
     node = start("fusion_node", "--ros-args", *given, expected_code=1)
     assert node.wait() == 1
     node.stop()
-    assert "cuda" in node.output.lower() and "panicked" not in node.output
+    assert "backend cuda: " in node.output and "panicked" not in node.output
+    assert any(reason in node.output for reason in cuda_reasons), node.output
+
+
+def test_auto_on_a_machine_without_cuda_computes_on_the_cpu_and_says_why(
+    ros, start, config_file, cuda_reasons
+):
+    tensors = subscribe_tensors(ros, "fused_tensor")
+    publisher = ros.node.create_publisher(WrenchStamped, "wrench", RELIABLE)
+    given = ["-p", f"config_file:={config_file}", "-p", "backend:=auto", "-p", "device:=99"]
+    node = start("fusion_node", "--ros-args", *given)
+    assert valid_tensor_comes(ros, publisher, tensors), node.output
+    (line,) = [line for line in node.output.splitlines() if "computing on the CPU" in line]
+    assert any(reason in line for reason in cuda_reasons), line
 
 
 @pytest.mark.parametrize(

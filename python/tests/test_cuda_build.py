@@ -1,0 +1,212 @@
+"""Whether the node is built with CUDA: what scripts/cuda.sh decides, and who asks it.
+
+Each test has a machine of its own: a copy of the script without .cuda/, and a PATH on which only the
+tools are found that the test puts there. Compilers and package installers are stand-ins.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+WITHOUT = "--no-default-features --features ros"
+#: What the scripts themselves run.
+TOOLS = "bash sh cat cmp cp dirname env grep mktemp rm sed sort tail".split()
+#: Where an nvcc is found whatever the environment says.
+FIXED = ["/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc"]
+has_fixed_nvcc = any(map(os.path.exists, FIXED)) or any(Path("/usr/local").glob("cuda-*"))
+pytestmark = pytest.mark.skipif(has_fixed_nvcc, reason="this machine's own nvcc cannot be hidden")
+COMPILES = '[ "$1" = -fatbin ]'
+REFUSES = 'echo "trial.cu: error: unsupported GNU version" >&2; exit 1'
+
+
+def has_gpu():
+    libraries = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    return any(Path("/dev").glob("nvidia[0-9]*")) or "libcuda.so.1" in libraries
+
+
+without_gpu = pytest.mark.skipif(has_gpu(), reason="this machine's own GPU cannot be hidden")
+
+
+class Machine:
+    """A folder like the repository's, and the environment in which its scripts run."""
+
+    def __init__(self, root):
+        self.root = root / "robo cache"  # a space, as users have them
+        (self.root / "scripts").mkdir(parents=True)
+        self.script = self.root / "scripts" / "cuda.sh"
+        for name in ("cuda.sh", "requirements-cuda.txt"):
+            shutil.copy(REPOSITORY / "scripts" / name, self.root / "scripts")
+        self.bin = root / "bin"
+        self.bin.mkdir()
+        for tool in TOOLS:
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        self.env = {"PATH": str(self.bin)}
+
+    def program(self, path, body):
+        """A shell script at a path relative to the folder of the machine's programs."""
+        path = self.bin / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+        return path
+
+    def run(self, *command, **environment):
+        return subprocess.run(
+            [str(word) for word in command],
+            env=self.env | environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def cuda(self, word, **environment):
+        return self.run("bash", self.script, word, **environment)
+
+    def python_that_installs(self, then="true"):
+        """Stands in for python3: its virtual environment has a pip that installs an nvcc."""
+        site = "lib/python3.12/site-packages/nvidia/cu13/bin"
+        wheel = self.program("wheel", COMPILES)
+        copy = f"mkdir -p {site} && cp '{wheel}' {site}/nvcc"
+        pip = self.program("pip", f'cd "$(dirname "$0")/.." && {copy}; {then}')
+        (self.bin / "mkdir").symlink_to(shutil.which("mkdir"))
+        self.program("python3", f'mkdir -p "$3/bin" && cp \'{pip}\' "$3/bin/python3"')
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def test_without_an_nvcc_it_is_built_without_and_one_line_says_how_to_get_it(machine):
+    asked = machine.cuda("features")
+    assert (asked.returncode, asked.stdout.strip()) == (0, WITHOUT)
+    (line,) = asked.stderr.splitlines()
+    assert "building for the CPU alone" in line and f"'{machine.script}'" in line
+
+
+@without_gpu
+def test_make_demo_installs_nothing_where_neither_gpu_nor_nvcc_is(machine):
+    machine.program("python3", "echo installs >&2; exit 1")
+    assert (REPOSITORY / "scripts/build.sh").read_text().count("\nscripts/cuda.sh prepare\n") == 1
+    prepared = machine.cuda("prepare")
+    assert (prepared.returncode, prepared.stdout, prepared.stderr) == (0, "", "")
+    assert not (machine.root / ".cuda").exists()
+
+
+def test_make_build_installs_an_nvcc_where_a_gpu_is(machine):
+    machine.python_that_installs()
+    machine.program("nvidia-smi", "echo 'GPU 0: a name'")
+    assert machine.cuda("prepare").returncode == 0
+    found = machine.cuda("find").stdout.strip()
+    assert found.startswith(f"{machine.root}/.cuda/lib/") and found.endswith("/nvcc")
+    assert machine.cuda("features").stdout == ""
+    # Once: a second time there is nothing to install.
+    machine.program("python3", "exit 1")
+    assert machine.cuda("prepare").returncode == 0
+
+
+@without_gpu
+def test_the_user_has_the_last_word(machine):
+    machine.python_that_installs()
+    for word in ("get", "prepare"):
+        assert machine.cuda(word, ROBOCACHE_CUDA="off").returncode == 0
+        assert not (machine.root / ".cuda").exists()
+    assert machine.cuda("prepare", ROBOCACHE_CUDA="on").returncode == 0
+    assert machine.cuda("find").returncode == 0
+    asked = machine.cuda("features", ROBOCACHE_CUDA="off")
+    assert (asked.stdout.strip(), asked.stderr) == (WITHOUT, "")
+    wrong = machine.cuda("features", ROBOCACHE_CUDA="yes")
+    assert wrong.returncode == 1 and "expected auto, on or off, found 'yes'" in wrong.stderr
+
+
+def test_an_install_that_fails_says_how_to_build_without(machine):
+    machine.python_that_installs(then="echo 'no route to the index' >&2; exit 1")
+    machine.program("nvidia-smi", "echo 'GPU 0: a name'")
+    prepared = machine.cuda("prepare")
+    assert prepared.returncode == 1
+    assert "no route" in prepared.stderr and "ROBOCACHE_CUDA=off make build" in prepared.stderr
+    # The half of it that was left behind is not taken for a compiler.
+    assert list((machine.root / ".cuda").rglob("nvcc"))
+    assert machine.cuda("features").stdout.strip() == WITHOUT
+
+
+def test_new_pins_replace_what_older_ones_installed_and_until_then_it_serves(machine):
+    machine.python_that_installs()
+    assert machine.cuda("get").returncode == 0
+    pins = machine.root / "scripts/requirements-cuda.txt"
+    pins.write_text(pins.read_text() + "another==1\n")
+    assert machine.cuda("features").stdout == ""
+    assert machine.cuda("get").returncode == 0
+    assert (machine.root / ".cuda/installed.txt").read_text() == pins.read_text()
+
+
+def test_places_are_tried_in_order_and_what_cannot_compile_is_passed_over(machine):
+    on_path = machine.program("nvcc", COMPILES)
+    home = machine.program("toolkit/bin/nvcc", COMPILES)
+    named = machine.program("another/nvcc", COMPILES)
+    home_variable = {"CUDA_HOME": str(machine.bin / "toolkit")}
+    assert machine.cuda("find").stdout.strip() == str(on_path)
+    assert machine.cuda("find", **home_variable).stdout.strip() == str(home)
+    assert machine.cuda("find", NVCC=str(named), **home_variable).stdout.strip() == str(named)
+    machine.program("toolkit/bin/nvcc", REFUSES)
+    asked = machine.cuda("find", **home_variable)
+    assert asked.stdout.strip() == str(on_path)
+    assert f"passing over {home}: trial.cu: error: unsupported GNU version" in asked.stderr
+
+
+def test_a_compiler_that_was_named_is_that_one_or_an_error(machine):
+    machine.program("nvcc", COMPILES)
+    wrong = machine.program("wrong", REFUSES)
+    for name in (str(wrong), "/no/such/nvcc"):
+        asked = machine.cuda("features", NVCC=name)
+        assert asked.returncode == 1 and f"NVCC={name}: expected" in asked.stderr
+
+
+@pytest.mark.parametrize("nvcc", [True, False])
+@pytest.mark.parametrize("command", ["build", "test", "clippy"])
+def test_every_cargo_of_the_ros_build_has_the_features_of_the_decision(machine, command, nvcc):
+    if nvcc:
+        machine.program("nvcc", COMPILES)
+    cargo = machine.program("cargo", 'printf "%s\\n" "$@"')
+    text = (REPOSITORY / "cmake/cargo.sh.in").read_text()
+    for name, value in {"CARGO_EXECUTABLE": cargo, "crate_dir": machine.root}.items():
+        text = text.replace(f"@{name}@", str(value))
+    script = machine.root / "cargo.sh"
+    script.write_text(text)
+    asked = machine.run("sh", script, command, "--release", "--", "-D")
+    assert asked.returncode == 0, asked.stderr
+    features = [] if nvcc else WITHOUT.split()
+    manifest = ["--manifest-path", f"{machine.root}/Cargo.toml"]
+    wanted = [command, "--locked", *manifest, *features, "--release", "--", "-D"]
+    assert asked.stdout.splitlines() == wanted
+    # A wrong word stops it before cargo starts.
+    assert machine.run("sh", script, command, ROBOCACHE_CUDA="yes").stdout == ""
+
+
+@pytest.fixture(scope="module")
+def build_script(tmp_path_factory):
+    """build.rs as a program: what `cargo build` runs before it compiles the crate."""
+    program = tmp_path_factory.mktemp("build") / "build-script"
+    command = ["rustc", "--edition=2024", "-o", program, REPOSITORY / "build.rs"]
+    home = os.environ.get("CARGO_HOME", os.path.expanduser("~/.cargo"))
+    env = os.environ | {"PATH": f"{os.environ['PATH']}:{home}/bin"}
+    subprocess.run(command, env=env, check=True, timeout=120)
+    return program
+
+
+def test_the_build_error_says_the_one_command_and_how_to_build_without(machine, build_script):
+    folders = {"CARGO_MANIFEST_DIR": str(machine.root), "OUT_DIR": str(machine.bin)}
+    built = machine.run(build_script, CARGO_FEATURE_CUDA="1", **folders)
+    errors = [line for line in built.stdout.splitlines() if line.startswith("cargo::error=")]
+    assert len(errors) == 3 and "no nvcc of CUDA 12.0 or later" in errors[0]
+    assert errors[1].endswith("scripts/cuda.sh") and errors[2].endswith(f"cargo build {WITHOUT}")
+
+    both = machine.run(build_script, CARGO_FEATURE_CUDA="1", CARGO_FEATURE_ROS="1", **folders)
+    assert "the messages of robocache_ros in a prefix of AMENT_PREFIX_PATH" in both.stdout
+    assert "make build" in both.stdout and "no nvcc" in both.stdout
+    neither = machine.run(build_script, **folders)
+    assert neither.returncode == 0 and "cargo::error=" not in neither.stdout
