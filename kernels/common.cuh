@@ -20,8 +20,9 @@ constexpr u32 ALL_LANES = 0xFFFFFFFFu;
 
 // The launches of a stream may overlap: a kernel starts while the one before it ends, does what
 // needs no memory, and then waits here until everything before it is done and visible. On chips
-// older than Hopper it is not started before that. All threads of all kernels call this before
-// they read or write memory: so "everything before it" holds for the whole stream.
+// older than Hopper it is not started before that. Every kernel calls this, so that "everything before
+// it" holds for the whole stream: before it writes memory, and before it reads what earlier kernels
+// may write.
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

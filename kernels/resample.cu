@@ -58,13 +58,15 @@ struct Stream {
 struct Batch {
     const i64* targets; // [B, T]
     void* out;          // [B, T, row]
-    u8* valid;          // [streams, B, T] or null
-    i64* age_ns;        // [streams, B, T] or null
+    u8* valid;          // [streams, B, T], or null, and then no ages either
+    i64* age_ns;        // [streams, B, T]
     const Stream* more; // streams from INLINE_STREAMS on
     u32 episodes;       // B
     u32 steps;          // T
     u32 row;            // elements of a row of the output
     u32 streams;
+    u32 inputs_ready;   // whether no kernel that may still run writes rows, stamps or targets
+    u32 reserved;
     Stream first[INLINE_STREAMS];
 };
 
@@ -189,9 +191,12 @@ __device__ __forceinline__ void find_brackets(
         const Aligned row =
             align(stream.rule, found.held, found.next, stream.len, found.after, target);
         shared.brackets[threadIdx.x] = {row.a, row.b, row.weight, row.mode};
-        const u64 out = static_cast<u64>(stream_at) * batch.episodes * batch.steps + at;
-        if (report && batch.valid != nullptr) batch.valid[out] = row.valid;
-        if (report && batch.age_ns != nullptr) batch.age_ns[out] = row.age_ns;
+        if (report && batch.valid != nullptr) {
+            const u64 out = static_cast<u64>(stream_at) * batch.episodes * batch.steps + at;
+            wait_for_earlier_kernels();
+            batch.valid[out] = row.valid;
+            batch.age_ns[out] = row.age_ns;
+        }
     }
     __syncthreads();
 }
@@ -210,6 +215,7 @@ __device__ __forceinline__ void write_rows(
     u32 out_row) {
     u32 target = stream.per_row.quotient(threadIdx.x);
     u32 pack = threadIdx.x - target * stream.tile_packs;
+    bool waits = true;
     while (target < tile.targets) {
         Inputs<In, N> in[UNROLL];
         Bracket bracket[UNROLL];
@@ -233,6 +239,9 @@ __device__ __forceinline__ void write_rows(
                 ++target;
             }
         }
+        // The first rows are on their way by now.
+        if (waits) wait_for_earlier_kernels();
+        waits = false;
 #pragma unroll
         for (int i = 0; i < UNROLL; ++i) {
             if (element[i] == NONE) continue;
@@ -247,6 +256,7 @@ template <class In, class Out>
 __device__ __forceinline__ void write_lanes(
     const Stream& stream, const Tile& tile, const Bracket* brackets, const In* rows, Out* out,
     u32 out_row) {
+    wait_for_earlier_kernels();
     for (u32 i = threadIdx.x; i < tile.targets * stream.tile_packs; i += THREADS) {
         const u32 target = stream.per_row.quotient(i);
         const u32 pack = i - target * stream.tile_packs;
@@ -314,7 +324,8 @@ __device__ __forceinline__ void resample(const Batch& batch) {
     tile.targets = min(stream->tile_targets, batch.steps - first);
     tile.first_pack = pack_tile * stream->tile_packs;
     tile.packs = min(stream->tile_packs, stream->packs - tile.first_pack);
-    wait_for_earlier_kernels();
+    // Where the inputs are there already, only writing has to wait.
+    if (!batch.inputs_ready) wait_for_earlier_kernels();
     find_brackets(batch, *stream, at, episode, first, tile.targets, pack_tile == 0, shared);
     if (stream->dtype == DTYPE_F32) {
         write_tile<F32, Out>(batch, *stream, episode, first, tile, shared.brackets);

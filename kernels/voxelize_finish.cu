@@ -63,6 +63,7 @@ struct Occupied {
 
 struct Found {
     u32 count;
+    u32 several;
     u32 bricks; // a bit for each that has something
 };
 
@@ -136,18 +137,31 @@ __device__ __forceinline__ float evaluate_one(const Channel& channel, float valu
     return channel.kind == CHANNEL_MEAN ? mean_of_one(value) : channel.kind == CHANNEL_MAX ? value + 0.0f : 1.0f;
 }
 
-// The value of a channel in a voxel with later points.
-__device__ __forceinline__ float evaluate_several(const Finish& job, const Channel& channel, u32 voxel, float value) {
+// What a voxel with later points holds of a channel.
+struct Held {
+    float value; // of the first point
+    u32 count;   // of later points
+    u64 more;    // their sum, or the greatest of them
+};
+
+template <bool FAST>
+__device__ __forceinline__ Held fetch_several(const Finish& job, const Channel& channel, u32 first, u32 item) {
     const Accumulators& all = job.from;
-    if (channel.kind == CHANNEL_OCCUPANCY) return 1.0f;
-    if (channel.kind == CHANNEL_MAX) {
-        const u32 bits = all.maxima[static_cast<u64>(voxel) * all.max_count + channel.entry];
-        return unordered(max(bits, ordered(value)));
+    const u64 voxel = first + voxel_of(item);
+    Held held = {value_of<FAST>(job, channel, point_of(item)), all.counts[voxel], 0};
+    if (channel.kind == CHANNEL_MEAN) {
+        held.more = static_cast<u64>(all.sums[(voxel << all.sum_shift) + channel.entry]);
+    } else if (channel.kind == CHANNEL_MAX) {
+        held.more = all.maxima[voxel * all.max_count + channel.entry];
     }
-    const u32 count = 1 + all.counts[voxel];
-    if (channel.kind == CHANNEL_COUNT) return static_cast<float>(count);
-    const i64 sum = all.sums[(static_cast<u64>(voxel) << all.sum_shift) + channel.entry];
-    return mean(sum + fixed_point(value), count);
+    return held;
+}
+
+__device__ __forceinline__ float evaluate_several(const Channel& channel, const Held& held) {
+    if (channel.kind == CHANNEL_OCCUPANCY) return 1.0f;
+    if (channel.kind == CHANNEL_COUNT) return static_cast<float>(1 + held.count);
+    if (channel.kind == CHANNEL_MAX) return unordered(max(static_cast<u32>(held.more), ordered(held.value)));
+    return mean(static_cast<i64>(held.more) + fixed_point(held.value), 1 + held.count);
 }
 
 // Returns to zero what later points have added to voxels.
@@ -190,51 +204,53 @@ __device__ __forceinline__ Found take_claims(u32* claims, Occupied& occupied, u3
     for (u32 b = 0; b < BRICKS; ++b) own[b] = claims[b * BRICK];
     const u32 earlier = (1u << lane) - 1;
     const u32 list = shared_address(occupied.items);
-    u32 end = list, bricks = 0;
+    u32 end = list, several = 0, bricks = 0;
 #pragma unroll
     for (u32 b = 0; b < BRICKS; ++b) {
         const bool is_some = own[b] != 0;
         const u32 some = __ballot_sync(ALL_LANES, is_some);
         if (is_some) claims[b * BRICK] = 0;
         const u32 item = (own[b] << UNIT_SHIFT | (own[b] & SEVERAL)) + b * BRICK + lane;
-        store_shared(is_some ? end + 4 * __popc(some & earlier) : list + 4 * UNIT, item);
+        const u32 place = end + 4 * __popc(some & earlier);
+        store_shared(is_some ? place : list + 4 * UNIT, item);
+        const bool is_several = (own[b] & SEVERAL) != 0;
+        const u32 more = __ballot_sync(ALL_LANES, is_several);
+        if (is_several) occupied.several[several + __popc(more & earlier)] = (place - list) / 4;
+        several += __popc(more);
         end += 4 * __popc(some);
         if (some != 0) bricks |= 1u << b;
     }
-    return {(end - list) / 4, bricks};
+    return {(end - list) / 4, several, bricks};
 }
 
-// Puts `group` channels, from number `from` on, of the occupied voxels into the tile. Returns how
-// many of them have later points, which it lists.
+// Puts `group` channels, from number `from` on, of the occupied voxels into the tile.
 template <class Out, bool FAST>
-__device__ __forceinline__ u32 fill_tile(
-    const Finish& job, u32 from, u32 group, u32 first, Occupied& occupied, u32 count, Tile<Out>& tile, u32 lane) {
+__device__ __forceinline__ void fill_tile(
+    const Finish& job, u32 from, u32 group, u32 first, const Occupied& occupied, const Found& found, Tile<Out>& tile, u32 lane) {
     // A lane stays with one channel, the lanes of an item stand side by side.
     const u32 shift = group == 1 ? 0 : group == 2 ? 1 : 2;
     const u32 c = min(lane & ((1u << shift) - 1), group - 1);
-    const bool leads = (lane & ((1u << shift) - 1)) == 0;
     const Channel channel = channel_at(job, from + c);
     const u32 step = WARP >> shift;
     Out* out = tile.at[c];
     Beyond beyond = {0.0f};
-    u32 several = 0;
+    // Mostly these are all: what they take a while to fetch is asked for before the rest.
+    u32 at = lane >> shift;
+    u32 item = NONE;
+    Held held;
+    if (at < found.several) {
+        item = occupied.items[occupied.several[at]];
+        held = fetch_several<FAST>(job, channel, first, item);
+    }
 #pragma unroll 1
-    for (u32 base = 0; base < count; base += step * UNROLL) {
-        const u32 i = base + (lane >> shift);
+    for (u32 i = lane >> shift; i < found.count; i += step * UNROLL) {
         u32 items[UNROLL];
         float values[UNROLL];
         // What is beyond the end is the last one once more.
 #pragma unroll
-        for (u32 u = 0; u < UNROLL; ++u) items[u] = occupied.items[min(i + u * step, count - 1)];
+        for (u32 u = 0; u < UNROLL; ++u) items[u] = occupied.items[min(i + u * step, found.count - 1)];
 #pragma unroll
         for (u32 u = 0; u < UNROLL; ++u) values[u] = value_of<FAST>(job, channel, point_of(items[u]));
-#pragma unroll
-        for (u32 u = 0; u < UNROLL; ++u) {
-            const u32 more = __ballot_sync(ALL_LANES, leads && i + u * step < count && (items[u] & SEVERAL) != 0);
-            if (more == 0) continue;
-            if (more >> lane & 1) occupied.several[several + __popc(more & ((1u << lane) - 1))] = i + u * step;
-            several += __popc(more);
-        }
 #pragma unroll
         for (u32 u = 0; u < UNROLL; ++u) {
             // Of several values, one alone may be beyond what their mean is.
@@ -245,22 +261,21 @@ __device__ __forceinline__ u32 fill_tile(
     // After those, which these replace.
     __syncwarp();
 #pragma unroll 1
-    for (u32 i = lane >> shift; i < several; i += step) {
-        const u32 item = occupied.items[occupied.several[i]];
-        const u32 v = voxel_of(item);
-        const float value = value_of<FAST>(job, channel, point_of(item));
-        out[v] = beyond.element<Out>(evaluate_several(job, channel, first + v, value));
+    while (at < found.several) {
+        out[voxel_of(item)] = beyond.element<Out>(evaluate_several(channel, held));
+        at += step;
+        if (at >= found.several) break;
+        item = occupied.items[occupied.several[at]];
+        held = fetch_several<FAST>(job, channel, first, item);
     }
     beyond.report(job, from + c);
-    return several;
 }
 
 // Writes a unit; returns its bricks.
 template <class Out, bool FAST>
 __device__ __forceinline__ u32 write_values(
     const Finish& job, bool now, u32 held, u32 first, Occupied& occupied, Tile<Out>& tile, u32 lane) {
-    Found found = {0, 0};
-    u32 several = 0;
+    Found found = {0, 0, 0};
     if (now) found = take_claims(job.from.claims + first, occupied, lane);
     const bool write = ((found.bricks | held) >> lane / (BRICK / PER_LANE) & 1) != 0;
     Out* own = &tile.at[0][lane * PER_LANE];
@@ -275,7 +290,7 @@ __device__ __forceinline__ u32 write_values(
             }
         }
         __syncwarp();
-        several = fill_tile<Out, FAST>(job, from, group, first, occupied, found.count, tile, lane);
+        fill_tile<Out, FAST>(job, from, group, first, occupied, found, tile, lane);
         __syncwarp();
         if (write) {
 #pragma unroll
@@ -291,7 +306,7 @@ __device__ __forceinline__ u32 write_values(
         }
         __syncwarp();
     }
-    clear_several(job.from, first, occupied, several, lane);
+    clear_several(job.from, first, occupied, found.several, lane);
     __syncwarp();
     return found.bricks;
 }

@@ -224,7 +224,7 @@ fn kernels(
     let timer = crate::backend::cuda::timing::Timer::new(device)?;
     device.name().clone_into(&mut report.device);
     report.backend = "cuda";
-    let copy = Case::of_kernels("copy", timer.copy(COPIED, options.repeats.min(20))?);
+    let copy = Case::new("copy", timer.copy(COPIED, options.repeats.min(20))?);
     report.copy_gb_per_s = Some(2.0 * COPIED as f64 / copy.median_us / 1e3);
     let empty = Case::of_kernels("empty kernel", timer.empty(100, options.repeats)?);
     report.empty_us = Some(empty.median_us);

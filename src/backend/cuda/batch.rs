@@ -16,10 +16,11 @@ const THREADS: usize = 256;
 const WINDOW: u32 = 1023;
 /// Streams described in the launch parameters.
 const INLINE_STREAMS: usize = 4;
-/// Blocks that a multiprocessor runs at once.
-const BLOCKS_AT_ONCE: usize = 4;
+/// Blocks that a multiprocessor gets of a batch, where that is enough: it runs one more, so that the
+/// next batch can start beside them.
+const BLOCKS_AT_ONCE: usize = 3;
 /// The most accesses per thread: more of them than this save nothing.
-const MOST_PER_THREAD: usize = 8;
+const MOST_PER_THREAD: usize = 16;
 
 /// `AlignRule` in `kernels/common.cuh`.
 #[repr(C)]
@@ -97,6 +98,8 @@ struct Job {
     steps: u32,
     row: u32,
     streams: u32,
+    inputs_ready: u32,
+    reserved: u32,
     first: [StreamJob; INLINE_STREAMS],
 }
 
@@ -182,6 +185,9 @@ impl BatchFuser {
             steps: self.spec.steps as u32,
             row: self.spec.row_len() as u32,
             streams: jobs.len() as u32,
+            // They were uploaded, and waited for, above; no kernel writes them.
+            inputs_ready: 1,
+            reserved: 0,
             first: std::array::from_fn(|i| jobs.get(i).copied().unwrap_or_default()),
         };
         batch._more = more;

@@ -41,17 +41,6 @@ impl DeviceBuffer {
         })
     }
 
-    /// Puts zeroing it on a stream.
-    ///
-    /// # Safety
-    /// Nothing else uses it until that is done.
-    pub unsafe fn clear_on(&self, stream: &Stream) -> Result<(), BackendError> {
-        self.device.bind()?;
-        // SAFETY: all of the buffer; the caller answers for the time.
-        let status = unsafe { sys::cuMemsetD8Async(self.address, 0, self.len, stream.handle()) };
-        check(status, "clear device memory")
-    }
-
     /// Puts a copy of another buffer of the same size on a stream.
     ///
     /// # Safety

@@ -115,12 +115,24 @@ impl Timer {
         })
     }
 
-    /// A copy of `bytes` bytes from device memory to device memory.
-    pub fn copy(&self, bytes: usize, replays: usize) -> Result<Times, BackendError> {
+    /// Microseconds of a copy of `bytes` bytes from device memory to device memory. Not in a graph,
+    /// where the driver copies more slowly.
+    pub fn copy(&self, bytes: usize, repeats: usize) -> Result<Vec<f64>, BackendError> {
         let device = self.stream.device();
         let (from, to) = (DeviceBuffer::new(device, bytes)?, DeviceBuffer::new(device, bytes)?);
-        // SAFETY: both live until the last replay is done, and nothing else uses them.
-        self.time(1, replays, |_, on| unsafe { to.copy_on(&from, on) })
+        let (start, end) = (Event::new(device, true)?, Event::new(device, true)?);
+        let mut times = Vec::with_capacity(repeats);
+        for repeat in 0..WARM_UP + repeats {
+            start.record(&self.stream)?;
+            // SAFETY: both live until the last copy is done, and nothing else uses them.
+            unsafe { to.copy_on(&from, &self.stream)? };
+            end.record(&self.stream)?;
+            end.synchronize("time a copy")?;
+            if repeat >= WARM_UP {
+                times.push(end.microseconds_since(&start)?);
+            }
+        }
+        Ok(times)
     }
 
     /// Clouds to rows, without their upload, going round `views` and [`CLOUD_SLOTS`] rows. With
@@ -144,10 +156,6 @@ impl Timer {
         let uploads = uploads.collect::<Result<Vec<_>, _>>()?;
         let times = self.time(CLOUD_LAUNCHES, replays, |i, on| {
             let mut voxelizer = voxelizer.borrow_mut();
-            if i == 0 && scatter_only {
-                // SAFETY: cleared before the launches behind it on the stream.
-                unsafe { voxelizer.claims().clear_on(on)? };
-            }
             let (at, slot) = (i % views.len(), i % CLOUD_SLOTS);
             let upload = uploads[at].address();
             if scatter_only {
@@ -171,7 +179,7 @@ impl Timer {
             true => {
                 let mut counts = vec![0; 4 * volume];
                 voxelizer.borrow().claims().read(&mut counts)?;
-                Ok((times, counts))
+                Ok((times, per_replay(&counts, 2 * (WARM_UP + replays) as u32)))
             }
         }
     }
@@ -245,6 +253,15 @@ fn time_on(
         }
     }
     Ok(times)
+}
+
+/// Counts that grew with every replay, for one of them; one that did not becomes `u32::MAX`.
+fn per_replay(counts: &[u8], replays: u32) -> Vec<u8> {
+    let one = |bytes: &[u8; 4]| match u32::from_ne_bytes(*bytes) {
+        count if count.is_multiple_of(replays) => count / replays,
+        _ => u32::MAX,
+    };
+    counts.as_chunks::<4>().0.iter().flat_map(|bytes| one(bytes).to_ne_bytes()).collect()
 }
 
 /// Rows that clouds go round when they are timed.

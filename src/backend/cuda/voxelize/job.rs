@@ -179,8 +179,8 @@ impl Report {
     }
 }
 
-/// Points start at multiples of this in the upload.
-const POINTS_ALIGNMENT: usize = 16;
+/// Points start at multiples of this in the upload: whole lines of the caches.
+pub const POINTS_ALIGNMENT: usize = 128;
 
 /// Bytes of zeros behind `len` bytes of fields.
 pub fn padding_after(len: usize) -> usize {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use self::job::{
     Accumulators, CHANNEL_MAX, CHANNEL_MEAN, COUNTERS_BYTES, Channel, Cloud, DeviceGrid, Field,
-    Finish, INLINE_CHANNELS, INLINE_COLUMNS, REPORT_BYTES, Report, Scatter, are_words,
-    padding_after, points_of,
+    Finish, INLINE_CHANNELS, INLINE_COLUMNS, POINTS_ALIGNMENT, REPORT_BYTES, Report, Scatter,
+    are_words, padding_after, points_of,
 };
 use super::driver::{Device, Event, Kernel, Stream};
 use super::memory::{DeviceBuffer, PinnedBuffer, Staging, bytes_of};
@@ -255,7 +255,7 @@ impl Voxelizer {
         self.fields.clear();
         self.fields.extend(view.fields.iter().map(Field::from));
         let fields = bytes_of(&self.fields);
-        let padding = &[0; 16][..padding_after(fields.len())];
+        let padding = &[0; POINTS_ALIGNMENT][..padding_after(fields.len())];
         self.staging.fill(&[fields, padding, points_of(view)], stream)
     }
 
