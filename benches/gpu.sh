@@ -6,7 +6,8 @@
 #
 # Results go to $OUT (default bench/gpu). Seconds of ticks at 1 kHz: $SOAK_S with images and clouds
 # of the usual sizes (default 60), $SOAK_RANDOM_S of random ones (default 600); 0 for none.
-# $SANITIZE_CASES: cases per operation under compute-sanitizer (default 100).
+# $SANITIZE_CASES: cases per operation under compute-sanitizer (default 100). $COUNTERS_S: seconds
+# after which the counters of a case are given up (default 90).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 programs=build/gpu
@@ -56,31 +57,65 @@ run_sanitize() {
     done
 }
 
-# The counters that explain what is left: time, memory traffic, occupancy, stalls. Each replay of a
-# graph is profiled launch by launch; one line per kernel and size, the median of its launches.
+# The counters that explain what is left: time, traffic of the device memory and of the L2 cache,
+# occupancy, instructions, stalls.
 metrics=gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed
-metrics+=,lts__t_sectors.avg.pct_of_peak_sustained_elapsed
+metrics+=,dram__bytes_read.sum,dram__bytes_write.sum
+metrics+=,lts__throughput.avg.pct_of_peak_sustained_elapsed
+metrics+=,lts__t_sectors.avg.pct_of_peak_sustained_elapsed,lts__t_sectors.sum
 metrics+=,sm__warps_active.avg.pct_of_peak_sustained_active
-metrics+=,sm__inst_executed.avg.per_cycle_elapsed,launch__registers_per_thread
+metrics+=,sm__inst_executed.avg.per_cycle_elapsed,smsp__inst_executed.sum
+metrics+=,launch__registers_per_thread
 for reason in long_scoreboard short_scoreboard barrier wait branch_resolving imc_miss; do
     metrics+=,smsp__average_warps_issue_stalled_${reason}_per_issue_active.ratio
 done
 
+counted=(
+    'resample B1 S500 T16 D32'
+    'resample B32 S50 T256 D128'
+    'resample B32 S500 T250 D256'
+    'resample B64 S4096 T1024 D32'
+    'resample B64 S1000 T500 D512'
+    'fuse 30x512, 100x64, 200x12 to 50, B4'
+    'voxel scatter alone, count 500000'
+    'voxel count 500000'
+    'voxel mean of 4, 500000'
+    'voxel mean of 4, 131072'
+)
+
+# A case that fails, or hangs, costs its own line and no other.
 run_counters() {
-    ncu --clock-control none --cache-control none --graph-profiling node --metrics "$metrics" \
-        --kernel-name 'regex:resample_bf16|voxelize' --csv --page raw \
-        --log-file "$out/counters.csv" \
-        "$programs/robocache" bench --backend cuda --repeats 1 >"$out/counters.log" 2>&1 || {
-        tail -5 "$out/counters.log"
-        return 1
-    }
-    python3 benches/peers/counters.py "$out/counters.csv" | tee "$out/counters.txt"
+    local at log csv failed=0
+    rm -f "$out"/counters_*
+    for at in "${!counted[@]}"; do
+        csv=$out/counters_$at.csv log=$out/counters_$at.log
+        count "${counted[at]}" "$csv" >"$log" 2>&1 || {
+            echo "counters_$at, ${counted[at]}: exit code $? (124: out of time)"
+            failed=1
+            # What ncu itself says stands in the file of the counters.
+            cat "$log" "$csv" 2>/dev/null | grep -v '^"' | tail -5
+        }
+        # After the counters, as ncu begins the file anew.
+        echo "==CASE== ${counted[at]}" >>"$csv"
+    done
+    python3 benches/peers/counters.py "$out"/counters_*.csv | tee "$out/counters.txt" || failed=1
+    return $failed
+}
+
+# Four launches of the case $1 into the file $2. A graph of 20 calls at least is replayed six times
+# without overlap, before anything else: what is skipped is its warm-up.
+count() {
+    timeout -k 10 "${COUNTERS_S:-90}" ncu --clock-control none --cache-control none \
+        --graph-profiling node --kernel-name 'regex:resample_bf16|voxelize' --launch-skip 100 \
+        --launch-count 4 --metrics "$metrics" --csv --page raw --print-units base --log-file "$2" \
+        "$programs/robocache" bench --backend cuda --repeats 1 --case "$1"
 }
 
 # Fails where memory grows or bits differ; overruns are for the reader, who sees beside them what
 # the machine did to a thread that only sleeps.
 run_soak() {
     local failed=0
+    rm -f "$out/soak.txt"
     soak usual "${SOAK_S:-60}" || failed=1
     soak random "${SOAK_RANDOM_S:-600}" --random-sizes || failed=1
     return $failed
@@ -90,14 +125,25 @@ soak() {
     local name=$1 seconds=$2
     [ "$seconds" -gt 0 ] || return 0
     "$programs/robocache" bench --backend cuda --soak-s "$seconds" "${@:3}" \
-        --json "$out/soak_$name.json" | tee "$out/soak_$name.txt"
+        --json "$out/soak_$name.json" | tee -a "$out/soak.txt"
 }
+
+# Logs go into one archive, so that what is left to read are eight files at most; those of steps that
+# were run before stay in it. Where the script is stopped early, too.
+archive() (
+    cd "$out"
+    shopt -s nullglob
+    [ ! -f logs.tgz ] || tar xzf logs.tgz --skip-old-files
+    logs=(test*.txt sanitize_*.txt counters_* soak_*)
+    [ ${#logs[@]} -eq 0 ] || tar czf logs.tgz --remove-files "${logs[@]}"
+)
 
 if [ "${1:-}" = --build ]; then
     build
     exit
 fi
 if command -v cargo >/dev/null; then build; fi
+trap archive EXIT
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv | tee "$out/gpu.txt"
 failed=()
 steps=("$@")
@@ -110,7 +156,4 @@ python3 benches/peers/table.py "$out" | tee "$out/table.txt"
 if [ ${#failed[@]} -gt 0 ]; then
     echo "failed: ${failed[*]}"
 fi
-# Logs go into one archive, so that what is left to read are a few files.
-(cd "$out" && tar czf logs.tgz --remove-files --ignore-failed-read sanitize_*.txt counters.csv \
-    counters.log soak_*.txt test.txt 2>/dev/null) || true
 [ ${#failed[@]} -eq 0 ]

@@ -129,3 +129,41 @@ fn sizes_without_a_soak_are_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--soak-s <SECONDS>"));
 }
+
+#[test]
+fn bench_runs_the_cases_that_are_asked_for() {
+    let only = ["bench", "--backend", "cpu", "--repeats", "1", "--case"];
+    let json = std::env::temp_dir().join(format!("robocache_case_{}.json", std::process::id()));
+    let output =
+        robocache(&[&only[..], &["640x480 rgb8", "--json", json.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    std::fs::remove_file(&json).unwrap();
+    let names: Vec<_> =
+        report["cases"].as_array().unwrap().iter().map(|case| &case["name"]).collect();
+    assert_eq!(names, ["push of a 640x480 rgb8 image (host clock)"]);
+
+    // One repeat ends before the first cloud, which this case has to wait for.
+    let output = robocache(&[&only[..], &["push of 131072 points"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert_eq!(table.lines().filter(|line| line.contains("(host clock)")).count(), 1, "{table}");
+    assert!(table.contains("push of 131072 points, 64x64x32 (host clock)"), "{table}");
+}
+
+#[test]
+fn a_case_that_is_not_there_is_told_which_are() {
+    let output = robocache(&["bench", "--backend", "cpu", "--case", "tock"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    let expected = "case: expected a part of one of these names, found \"tock\"
+  tick, 301 kB all new (host clock)
+  push of a 640x480 rgb8 image (host clock)
+  tick, reference robot, 1128 kB (host clock)
+  push of 131072 points, 64x64x32 (host clock)
+";
+    assert_eq!(text(&output.stderr), expected);
+    let with_soak = robocache(&["bench", "--case", "tick", "--soak-s", "1"]);
+    assert_eq!(with_soak.status.code(), Some(2));
+}

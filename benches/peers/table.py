@@ -24,8 +24,8 @@ def main():
         f"{bench['device']}, commit {bench['commit']}, {(folder / 'gpu.txt').read_text().strip()}"
     )
     print(f"copy {bench['copy_gb_per_s']:.0f} GB/s, empty kernel {bench['empty_us']:.2f} us")
-    head = ["case [us]", "robocache", "p99", "floor", "x floor", "plain", "eager", "compiled"]
-    rows = [[*head, "x faster", "to reach", ""]]
+    head = ["case [us]", "robocache", "p99", "alone", "floor", "x floor", "plain", "eager"]
+    rows = [[*head, "compiled", "x faster", "to reach", ""]]
     for name, case in own.items():
         if name.startswith("  plain"):
             continue
@@ -41,6 +41,7 @@ def main():
                 name,
                 number(time),
                 number(case["p99_us"]),
+                number(case["alone_us"]),
                 number(floor),
                 number(floor and time / floor),
                 number(plain),
@@ -56,6 +57,7 @@ def main():
         first = row[0].ljust(widths[0])
         rest = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
         print(" ".join([first, *rest]).rstrip())
+    print("alone: the median where no call starts before the last one has ended; else they overlap")
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ fn stream(rows: usize, dim: usize) -> BatchStream {
     BatchStream { rule, rows, dtype: DType::Bf16, lanes: vec![Lane::Linear; dim] }
 }
 
-/// All cases.
+/// All cases that are asked for.
 pub fn run(
     device: &Arc<Device>,
     timer: &Timer,
@@ -119,23 +119,36 @@ pub fn run(
 ) -> Result<(), BenchError> {
     for (shape, target) in RESAMPLE {
         let [episodes, rows, steps, dim] = shape;
+        let name = format!("resample B{episodes} S{rows} T{steps} D{dim}");
+        let plain = format!("  plain: {name}");
+        let (wanted, plain_wanted) = (report.wants(options, &name), report.wants(options, &plain));
+        if !wanted && !plain_wanted {
+            continue;
+        }
         let streams = vec![stream(rows, dim)];
         let spec = BatchSpec { episodes, steps, dtype: DType::Bf16, streams };
-        let name = format!("resample B{episodes} S{rows} T{steps} D{dim}");
         let (case, batches) = time(device, timer, options, &spec, &name, false)?;
-        report.cases.push(case.target(target));
-        let launches = LAUNCHES.next_multiple_of(batches.len());
-        let plain = timer.plain_batch(shape, &batches, launches, options.repeats)?;
-        report.cases.push(Case::of_kernels(format!("  plain: {name}"), plain));
+        if wanted {
+            report.cases.push(case.target(target));
+        }
+        if plain_wanted {
+            let launches = LAUNCHES.next_multiple_of(batches.len());
+            let times = timer.plain_batch(shape, &batches, launches, options.repeats)?;
+            report.cases.push(Case::of_kernels(plain, times));
+        }
     }
     let streams = vec![stream(30, 512), stream(100, 64), stream(200, 12)];
     let spec = BatchSpec { episodes: 4, steps: 50, dtype: DType::Bf16, streams };
     let name = "fuse 30x512, 100x64, 200x12 to 50, B4";
-    let (case, _) = time(device, timer, options, &spec, name, false)?;
-    report.cases.push(case.target(2.8));
+    if report.wants(options, name) {
+        let (case, _) = time(device, timer, options, &spec, name, false)?;
+        report.cases.push(case.target(2.8));
+    }
     let name = format!("{name}, with valid and age");
-    let (case, _) = time(device, timer, options, &spec, &name, true)?;
-    report.cases.push(case);
+    if report.wants(options, &name) {
+        let (case, _) = time(device, timer, options, &spec, &name, true)?;
+        report.cases.push(case);
+    }
     Ok(())
 }
 

@@ -18,7 +18,7 @@ pub use soak::SoakReport;
 use crate::backend::{BackendError, Choice};
 
 /// What to run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// On which backend.
     pub backend: Choice,
@@ -26,6 +26,8 @@ pub struct Options {
     pub device: usize,
     /// Times per case.
     pub repeats: usize,
+    /// Run the cases whose name contains this alone; all if none.
+    pub case: Option<String>,
     /// Seconds of ticks at 1 kHz, in place of the cases; none if 0.
     pub soak_s: u64,
     /// Whether images and clouds of the soak have random sizes, and not the usual ones.
@@ -45,6 +47,14 @@ pub enum BenchError {
         case: String,
         /// What differs.
         found: String,
+    },
+    /// No case has such a name.
+    #[error("case: expected a part of one of these names, found {found:?}\n  {}", names.join("\n  "))]
+    NoCase {
+        /// What was asked for.
+        found: String,
+        /// The cases of this backend.
+        names: Vec<String>,
     },
     /// Bits differ, or memory grows, while ticks go on.
     #[error("ticks at 1 kHz: {0}")]
@@ -76,6 +86,9 @@ pub struct Report {
     pub cases: Vec<Case>,
     /// Ticks at 1 kHz.
     pub soak: Option<SoakReport>,
+    /// Cases that were not asked for.
+    #[serde(skip)]
+    skipped: Vec<String>,
 }
 
 /// Times of one case \[us\].
@@ -133,6 +146,15 @@ impl Case {
 }
 
 impl Report {
+    /// Whether the case `name` was asked for; notes it if not. To be asked before any set-up.
+    fn wants(&mut self, options: &Options, name: &str) -> bool {
+        let wanted = options.case.as_ref().is_none_or(|text| name.contains(text.as_str()));
+        if !wanted {
+            self.skipped.push(name.into());
+        }
+        wanted
+    }
+
     /// Whether all is as it should be.
     ///
     /// # Errors
@@ -184,8 +206,9 @@ impl fmt::Display for Report {
 /// Runs the benchmarks, or the soak if one is asked for.
 ///
 /// # Errors
-/// [`BenchError::Mismatch`] as soon as an output is not that of the CPU backend. What a soak finds
-/// stands in its report, which [`Report::verdict`] judges.
+/// [`BenchError::Mismatch`] as soon as an output is not that of the CPU backend;
+/// [`BenchError::NoCase`] where no name contains what was asked for. What a soak finds stands in its
+/// report, which [`Report::verdict`] judges.
 pub fn run(options: &Options) -> Result<Report, BenchError> {
     let mut report = Report {
         commit: option_env!("ROBOCACHE_COMMIT").unwrap_or("unknown"),
@@ -195,6 +218,7 @@ pub fn run(options: &Options) -> Result<Report, BenchError> {
         empty_us: None,
         cases: Vec::new(),
         soak: None,
+        skipped: Vec::new(),
     };
     if options.soak_s > 0 {
         soak::run(options, &mut report)?;
@@ -209,8 +233,15 @@ pub fn run(options: &Options) -> Result<Report, BenchError> {
         }
     }
     robot::run(options, &mut report)?;
-    floors(&mut report);
-    Ok(report)
+    match &options.case {
+        Some(text) if report.cases.is_empty() => {
+            Err(BenchError::NoCase { found: text.clone(), names: report.skipped })
+        }
+        _ => {
+            floors(&mut report);
+            Ok(report)
+        }
+    }
 }
 
 /// The kernels by themselves.
@@ -227,8 +258,11 @@ fn kernels(
     let copy = Case::new("copy", timer.copy(COPIED, options.repeats.min(20))?);
     report.copy_gb_per_s = Some(2.0 * COPIED as f64 / copy.median_us / 1e3);
     let empty = Case::of_kernels("empty kernel", timer.empty(100, options.repeats)?);
+    // The floors need it in any case.
     report.empty_us = Some(empty.median_us);
-    report.cases.push(empty);
+    if report.wants(options, &empty.name) {
+        report.cases.push(empty);
+    }
     batches::run(device, &timer, options, report)?;
     clouds::run(device, &timer, options, report)
 }

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use super::messages::{
     CAMERA_MS, CAMERAS, LIDAR, LIDAR_MS, ROBOT, cloud, image, noise, points, vectors,
 };
-use super::pair::{Pair, compare};
+use super::pair::{Pair, compare, parse};
 use super::{BenchError, Case, Options, Report};
 use crate::decode::image::Encoding;
+use crate::layout::Layout;
 use crate::pipeline::TickOutcome;
 use crate::time::{NANOS_PER_MS, Stamp};
 
@@ -29,7 +30,7 @@ streams:
     image: {width: 224, height: 224}
 ";
 
-/// Runs the cases on the backend of `options`.
+/// Runs the cases that are asked for on the backend of `options`.
 pub fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
     camera_ticks(options, report)?;
     robot_ticks(options, report)?;
@@ -40,6 +41,11 @@ pub fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
 
 /// Ticks of which every one serves a new image.
 fn camera_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+    let names = ["tick, 301 kB all new (host clock)", "push of a 640x480 rgb8 image (host clock)"];
+    let [tick_wanted, push_wanted] = names.map(|name| report.wants(options, name));
+    if !tick_wanted && !push_wanted {
+        return Ok(());
+    }
     let pair = Pair::new(CAMERA, options, report)?;
     let (mut frame, mut expected) = (pair.subject.new_frame(), pair.oracle.new_frame());
     let pixels = noise(VGA_BYTES, 7);
@@ -65,22 +71,37 @@ fn camera_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError
             pushes.push(push);
         }
     }
-    let on_gpu = report.backend == "cuda";
-    let tick = Case::new("tick, 301 kB all new (host clock)", ticks);
-    report.cases.push(if on_gpu { tick.target(45.0) } else { tick });
-    report.cases.push(Case::new("push of a 640x480 rgb8 image (host clock)", pushes));
+    if tick_wanted {
+        let tick = Case::new(names[0], ticks);
+        let on_gpu = report.backend == "cuda";
+        report.cases.push(if on_gpu { tick.target(45.0) } else { tick });
+    }
+    if push_wanted {
+        report.cases.push(Case::new(names[1], pushes));
+    }
     Ok(())
 }
 
 /// The reference robot at 100 Hz, its messages in order of their stamps, as fast as it goes.
 fn robot_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+    let kb = Layout::new(&parse(ROBOT)?).byte_len() / 1000;
+    let names = [
+        format!("tick, reference robot, {kb} kB (host clock)"),
+        "push of 131072 points, 64x64x32 (host clock)".into(),
+    ];
+    let [tick_wanted, push_wanted] = names.each_ref().map(|name| report.wants(options, name));
+    if !tick_wanted && !push_wanted {
+        return Ok(());
+    }
     let pair = Pair::new(ROBOT, options, report)?;
     let (pixels, points) = (noise(VGA_BYTES, 1), points(131_072, 5, 14.0));
     let (mut frame, mut expected) = (pair.subject.new_frame(), pair.oracle.new_frame());
     let period = pair.subject.config().grid.period_ns();
     let (mut ticks, mut clouds) = (Vec::new(), Vec::new());
     let mut now = 0;
-    for tick in 1..=(options.repeats as i64).min(600) {
+    // Up to the first cloud at least.
+    let least = LIDAR_MS * NANOS_PER_MS / period + 1;
+    for tick in 1..=(options.repeats as i64).min(600).max(least) {
         while now * NANOS_PER_MS < tick * period {
             now += 1;
             push_robot(&pair, now, &pixels, &points, &mut clouds)?;
@@ -94,14 +115,20 @@ fn robot_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError>
             compare("tick of the robot", frame.message(), expected.message())?;
         }
     }
-    let kb = pair.subject.layout().byte_len() / 1000;
-    report.cases.push(Case::new(format!("tick, reference robot, {kb} kB (host clock)"), ticks));
-    if !clouds.is_empty() {
-        let name = "push of 131072 points, 64x64x32 (host clock)";
-        report.cases.push(Case::new(name, clouds));
+    let wanted = [(tick_wanted, ticks), (push_wanted, clouds)];
+    for (name, (wanted, times)) in names.into_iter().zip(wanted) {
+        if wanted {
+            report.cases.push(Case::new(name, times));
+        }
     }
     Ok(())
 }
+
+/// Names of the cases that [`encodes`] runs.
+#[cfg(feature = "cuda")]
+const ENCODE_OF_AN_IMAGE: &str = "image 640x480 rgb8 to 224x224, from pinned memory";
+#[cfg(feature = "cuda")]
+const ENCODE_OF_A_CLOUD: &str = "cloud of 131072 points to 128^3, from pinned memory";
 
 /// Upload and encoding after the bytes are in pinned memory.
 #[cfg(feature = "cuda")]
@@ -112,8 +139,12 @@ fn encodes(options: &Options, report: &mut Report) -> Result<(), BenchError> {
         return Ok(());
     }
     let timer = Timer::new(&Device::open(options.device)?)?;
-    report.cases.push(encode_of_an_image(&timer, options)?);
-    report.cases.push(encode_of_a_cloud(&timer, options)?);
+    if report.wants(options, ENCODE_OF_AN_IMAGE) {
+        report.cases.push(encode_of_an_image(&timer, options)?);
+    }
+    if report.wants(options, ENCODE_OF_A_CLOUD) {
+        report.cases.push(encode_of_a_cloud(&timer, options)?);
+    }
     Ok(())
 }
 
@@ -127,7 +158,6 @@ fn encode_of_an_image(
     use crate::decode::image::ImageView;
     use crate::dtype::DType;
 
-    let name = "image 640x480 rgb8 to 224x224, from pinned memory";
     let spec = ImageSpec {
         width: 224,
         height: 224,
@@ -142,8 +172,8 @@ fn encode_of_an_image(
     let (times, row) = timer.image(&spec, DType::Bf16, &view, options.repeats)?;
     let mut expected = vec![0; row.len()];
     ImageEncoder::new(&spec, DType::Bf16).encode(&view, &mut expected);
-    compare(name, &row, &expected)?;
-    Ok(Case::new(name, times).target(60.0))
+    compare(ENCODE_OF_AN_IMAGE, &row, &expected)?;
+    Ok(Case::new(ENCODE_OF_AN_IMAGE, times).target(60.0))
 }
 
 #[cfg(feature = "cuda")]
@@ -157,7 +187,6 @@ fn encode_of_a_cloud(
     use crate::decode::cloud::{CloudView, FieldAt, FieldType};
     use crate::dtype::DType;
 
-    let name = "cloud of 131072 points to 128^3, from pinned memory";
     let fields = [0, 4, 8, 12].map(|offset| FieldAt { offset, kind: FieldType::Float32 });
     let data = &points(131_072, 4, 12.7);
     let view = CloudView {
@@ -178,8 +207,8 @@ fn encode_of_a_cloud(
     let mut expected = vec![0; row.len()];
     let mut voxelizer = Voxelizer::new(&spec, DType::Bf16, 1);
     voxelizer.encode(&view, 0, &mut expected).map_err(BackendError::from)?;
-    compare(name, &row, &expected)?;
-    Ok(Case::new(name, times).target(80.0))
+    compare(ENCODE_OF_A_CLOUD, &row, &expected)?;
+    Ok(Case::new(ENCODE_OF_A_CLOUD, times).target(80.0))
 }
 
 /// Whatever is stamped in the millisecond `ms`.

@@ -65,6 +65,9 @@ struct BenchArgs {
     /// Times taken per case, at least 1
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
+    /// Only the cases whose name contains this text; the others are not even set up
+    #[arg(long, value_name = "TEXT", conflicts_with = "soak_s")]
+    case: Option<String>,
     /// In place of the times: seconds of ticks at 1 kHz with all streams of the reference robot live
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     #[arg(value_parser = clap::value_parser!(u64).range(..=86_400))]
@@ -80,7 +83,7 @@ struct BenchArgs {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Check(args) => check(&args),
-        Command::Bench(args) => bench(&args),
+        Command::Bench(args) => bench(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -102,11 +105,12 @@ fn check(args: &CheckArgs) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn bench(args: &BenchArgs) -> Result<(), Box<dyn std::error::Error>> {
+fn bench(args: BenchArgs) -> Result<(), Box<dyn std::error::Error>> {
     let report = bench::run(&Options {
         backend: args.backend,
         device: args.device,
         repeats: args.repeats as usize,
+        case: args.case,
         soak_s: args.soak_s,
         random_sizes: args.random_sizes,
     })?;
