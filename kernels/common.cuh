@@ -19,7 +19,7 @@ constexpr u32 ALL_LANES = 0xFFFFFFFFu;
 // ---- From one launch to the next ----------------------------------------------------------------
 
 // The launches of a stream may overlap: a kernel starts while the one before it ends, does what
-// needs no memory, and then waits here until everything before it is done and visible. On chips
+// does not depend on it, and then waits here until everything before it is done and visible. On chips
 // older than Hopper it is not started before that. Every kernel calls this, so that "everything before
 // it" holds for the whole stream: before it writes memory, and before it reads what earlier kernels
 // may write.

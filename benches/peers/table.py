@@ -13,6 +13,14 @@ def number(value):
     return "-" if value is None else f"{value:.2f}"
 
 
+def verdict(target, time, alone):
+    if target is None:
+        return ""
+    if time > target:
+        return "missed"
+    return "reached, but not alone" if alone is not None and alone > target else "reached"
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     bench, peers = load(folder / "bench.json"), load(folder / "peers.json")
@@ -49,7 +57,7 @@ def main():
                 number(peer.get("compiled_us")),
                 number(best and best / time),
                 number(target),
-                "" if target is None else "reached" if time <= target else "missed",
+                verdict(target, time, case["alone_us"]),
             ]
         )
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

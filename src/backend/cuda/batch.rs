@@ -16,9 +16,8 @@ const THREADS: usize = 256;
 const WINDOW: u32 = 1023;
 /// Streams described in the launch parameters.
 const INLINE_STREAMS: usize = 4;
-/// Blocks that a multiprocessor gets of a batch, where that is enough: it runs one more, so that the
-/// next batch can start beside them.
-const BLOCKS_AT_ONCE: usize = 3;
+/// Blocks that a multiprocessor runs at once.
+const BLOCKS_AT_ONCE: usize = 4;
 /// The most accesses per thread: more of them than this save nothing.
 const MOST_PER_THREAD: usize = 16;
 
@@ -115,10 +114,14 @@ pub struct DeviceBatch {
     _more: Option<DeviceBuffer>,
     job: Job,
     blocks: u32,
+    /// Whose it is: the job names its lanes.
+    fuser: Arc<Inner>,
 }
 
 /// Resamples batches of one spec.
-pub struct BatchFuser {
+pub struct BatchFuser(Arc<Inner>);
+
+struct Inner {
     spec: BatchSpec,
     device: Arc<Device>,
     kernel: Kernel,
@@ -138,7 +141,12 @@ impl BatchFuser {
             false => Ok(None),
         });
         let lanes = lanes.collect::<Result<_, _>>()?;
-        Ok(BatchFuser { spec: spec.clone(), device: device.clone(), kernel, lanes })
+        Ok(BatchFuser(Arc::new(Inner {
+            spec: spec.clone(),
+            device: device.clone(),
+            kernel,
+            lanes,
+        })))
     }
 
     /// Uploads an input and reserves its output. Validity and age are computed if `report`.
@@ -150,30 +158,31 @@ impl BatchFuser {
         input: &BatchInput<'_>,
         report: bool,
     ) -> Result<DeviceBatch, BackendError> {
-        if let Some(mismatch) = self.spec.mismatch(input) {
+        if let Some(mismatch) = self.0.spec.mismatch(input) {
             panic!("batch: {mismatch}");
         }
-        let from_bytes = |bytes: &[u8]| DeviceBuffer::from_bytes(&self.device, bytes);
+        let from_bytes = |bytes: &[u8]| DeviceBuffer::from_bytes(&self.0.device, bytes);
         let rows: Vec<_> = input.rows.iter().map(|b| from_bytes(b)).collect::<Result<_, _>>()?;
         let stamps = input.stamps.iter().map(|s| from_bytes(bytes_of(s)));
         let stamps: Vec<_> = stamps.collect::<Result<_, _>>()?;
-        let steps = self.spec.streams.len() * self.spec.targets();
+        let steps = self.0.spec.streams.len() * self.0.spec.targets();
         let (jobs, blocks) = self.stream_jobs(&rows, &stamps);
         let more = match jobs.get(INLINE_STREAMS..) {
             Some(more) if !more.is_empty() => Some(from_bytes(bytes_of(more))?),
             _ => None,
         };
-        let out_bytes = self.spec.targets() * self.spec.row_len() * self.spec.dtype.size();
+        let out_bytes = self.0.spec.targets() * self.0.spec.row_len() * self.0.spec.dtype.size();
         let mut batch = DeviceBatch {
             rows,
             stamps,
             targets: from_bytes(bytes_of(input.targets))?,
-            data: DeviceBuffer::new(&self.device, out_bytes)?,
-            valid: DeviceBuffer::new(&self.device, steps)?,
-            age_ns: DeviceBuffer::new(&self.device, 8 * steps)?,
+            data: DeviceBuffer::new(&self.0.device, out_bytes)?,
+            valid: DeviceBuffer::new(&self.0.device, steps)?,
+            age_ns: DeviceBuffer::new(&self.0.device, 8 * steps)?,
             job: Job::default(),
             _more: None,
             blocks,
+            fuser: self.0.clone(),
         };
         batch.job = Job {
             targets: batch.targets.address(),
@@ -181,9 +190,9 @@ impl BatchFuser {
             valid: if report { batch.valid.address() } else { 0 },
             age_ns: if report { batch.age_ns.address() } else { 0 },
             more: more.as_ref().map_or(0, DeviceBuffer::address),
-            episodes: self.spec.episodes as u32,
-            steps: self.spec.steps as u32,
-            row: self.spec.row_len() as u32,
+            episodes: self.0.spec.episodes as u32,
+            steps: self.0.spec.steps as u32,
+            row: self.0.spec.row_len() as u32,
             streams: jobs.len() as u32,
             // They were uploaded, and waited for, above; no kernel writes them.
             inputs_ready: 1,
@@ -196,15 +205,15 @@ impl BatchFuser {
 
     /// How the work is shared among blocks. Returns their number too.
     fn stream_jobs(&self, rows: &[DeviceBuffer], stamps: &[DeviceBuffer]) -> (Vec<StreamJob>, u32) {
-        let spec = &self.spec;
+        let spec = &self.0.spec;
         let mut jobs = Vec::new();
         let mut out_at = 0;
         for (at, stream) in spec.streams.iter().enumerate() {
             let mut job = stream_job(stream);
             (job.rows, job.stamps) = (rows[at].address(), stamps[at].address());
-            job.lanes = self.lanes[at].as_ref().map_or(0, DeviceBuffer::address);
+            job.lanes = self.0.lanes[at].as_ref().map_or(0, DeviceBuffer::address);
             job.out_at = out_at as u32;
-            job.pack = match &self.lanes[at] {
+            job.pack = match &self.0.lanes[at] {
                 Some(_) => 1,
                 None => pack(spec, stream, out_at) as u32,
             };
@@ -213,8 +222,11 @@ impl BatchFuser {
             jobs.push(job);
         }
         let packs = jobs.iter().map(|job| spec.targets() * job.packs as usize).sum::<usize>();
-        let threads = self.device.multiprocessors() as usize * BLOCKS_AT_ONCE * THREADS;
-        let block_packs = THREADS * packs.div_ceil(threads).clamp(1, MOST_PER_THREAD);
+        let threads = self.0.device.multiprocessors() as usize * BLOCKS_AT_ONCE * THREADS;
+        // A thread has two accesses under way at once. With one each, a batch that just fills the
+        // device would leave the next one no room to start.
+        let per_thread = if packs > threads / 2 { 2.max(packs.div_ceil(threads)) } else { 1 };
+        let block_packs = THREADS * per_thread.min(MOST_PER_THREAD);
         let mut blocks = 0;
         for job in &mut jobs {
             job.first_block = blocks;
@@ -223,33 +235,41 @@ impl BatchFuser {
         (jobs, blocks)
     }
 
-    /// Starts a batch on a stream.
+    /// Starts a batch on a stream. It reads its inputs, which do not change after
+    /// [`BatchFuser::upload`], while launches before it may still be under way, and writes its
+    /// output after them.
     ///
     /// # Safety
-    /// `batch` is of this fuser, and stays until the launch is done.
+    /// `batch` stays until the launch is done.
+    ///
+    /// # Panics
+    /// When `batch` is of another fuser.
     pub unsafe fn launch(&self, batch: &DeviceBatch, stream: &Stream) -> Result<(), BackendError> {
+        assert!(Arc::ptr_eq(&self.0, &batch.fuser), "batch: of another fuser");
         let mut job = batch.job;
         let arguments = &mut [ptr::from_mut(&mut job).cast()];
-        // SAFETY: the argument is that of the kernel, and names buffers of `batch`, sized for the
-        // spec; the caller answers for how long they stay.
-        unsafe { self.kernel.launch(stream, batch.blocks, THREADS as u32, arguments) }
+        // SAFETY: the argument is that of the kernel, and names buffers of `batch` and of this
+        // fuser, sized for the spec; the caller answers for how long they stay.
+        unsafe { self.0.kernel.launch(stream, batch.blocks, THREADS as u32, arguments) }
     }
 
     /// Resamples a batch and waits for it.
+    ///
+    /// # Panics
+    /// When `batch` is of another fuser.
     pub fn run(&self, batch: &DeviceBatch, stream: &Stream) -> Result<(), BackendError> {
-        // SAFETY: waited for; a batch that is not of this spec has other sizes, so that is checked.
-        assert_eq!(
-            batch.data.len(),
-            self.spec.output().data.len().max(1),
-            "batch: of another spec"
-        );
+        // SAFETY: the batch is borrowed until the launch has been waited for.
         unsafe { self.launch(batch, stream)? };
         stream.synchronize("resample")
     }
 
-    /// Copies the output to the host.
+    /// Copies the output to the host, after everything that was started on the device.
+    ///
+    /// # Panics
+    /// When `batch` is of another fuser.
     pub fn download(&self, batch: &DeviceBatch) -> Result<BatchOutput, BackendError> {
-        let mut output = self.spec.output();
+        assert!(Arc::ptr_eq(&self.0, &batch.fuser), "batch: of another fuser");
+        let mut output = self.0.spec.output();
         batch.data.read(&mut output.data)?;
         batch.valid.read(&mut output.valid)?;
         let mut ages = vec![0; 8 * output.age_ns.len()];

@@ -26,14 +26,18 @@ pub fn check(status: CUresult, operation: &'static str) -> Result<(), BackendErr
 }
 
 /// The name and the meaning of a status, such as
-/// `CUDA_ERROR_OUT_OF_MEMORY (out of memory)`.
+/// `CUDA_ERROR_OUT_OF_MEMORY (out of memory)`. A driver newer than the bindings may return one that
+/// they do not list: so only the driver is asked for the text, and of the status only its number is
+/// looked at.
 fn describe(status: CUresult) -> String {
-    let mut text = ptr::null();
-    // SAFETY: the driver is loaded, since a call returned `status`; it sets `text` to a static
-    // string, or leaves it null for a status that it does not know.
-    let text = unsafe {
+    let (mut name, mut text) = (ptr::null(), ptr::null());
+    // SAFETY: the driver is loaded, since a call returned `status`; both calls set their place to a
+    // static string, or leave it null for a status that the driver does not know.
+    let [name, text] = unsafe {
+        let _ = sys::cuGetErrorName(status, &mut name);
         let _ = sys::cuGetErrorString(status, &mut text);
-        (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy())
+        [name, text].map(|text| (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy()))
     };
-    format!("{status:?} ({})", text.unwrap_or("unknown".into()))
+    let name = name.unwrap_or_else(|| format!("CUDA error {}", status as u32).into());
+    format!("{name} ({})", text.unwrap_or("unknown".into()))
 }

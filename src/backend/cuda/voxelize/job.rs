@@ -41,7 +41,7 @@ pub struct Cloud {
     column_count: u32,
     big_endian: u32,
     reserved: u32,
-    pub offsets: [u32; INLINE_COLUMNS],
+    offsets: [u32; INLINE_COLUMNS],
     t: [[f32; 4]; 3],
 }
 

@@ -32,8 +32,9 @@ const FINISH_BLOCKS: u32 = 64;
 const UNIT_SHIFT: u32 = 8;
 /// log2 of the voxels of a bin, unless the grid has more than [`MOST_BINS`] of them.
 const BIN_SHIFT: u32 = 10;
-/// Bins whose bits fit the shared memory of a block beside all else.
-const MOST_BINS: usize = 1 << 18;
+/// Bins whose bits, 16 KiB, fit the 48 KiB of shared memory of a block beside the 17 KiB that the
+/// kernels take by themselves.
+const MOST_BINS: usize = 1 << 17;
 /// Copies of the marks, and words from one to the next.
 const MARK_COPIES: usize = 8;
 const MARK_STRIDE: usize = 8;
@@ -300,8 +301,8 @@ impl Voxelizer {
         let cloud = Cloud::new(view, upload, &self.t_base_lidar);
         let channel = |at: usize| {
             let channel = self.plan.channels.get(at).copied().unwrap_or_default();
-            let offset = cloud.offsets.get(channel.column as usize).copied().unwrap_or(0);
-            Channel { offset, ..channel }
+            let field = view.fields.get(channel.column as usize);
+            Channel { offset: field.map_or(0, |field| field.offset as u32), ..channel }
         };
         let mut job = Finish {
             cloud,
