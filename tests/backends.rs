@@ -8,6 +8,12 @@
 
 #[path = "backends/batches.rs"]
 mod batches;
+#[path = "backends/cloud_cells.rs"]
+mod cloud_cells;
+#[path = "backends/cloud_crowds.rs"]
+mod cloud_crowds;
+#[path = "backends/cloud_paths.rs"]
+mod cloud_paths;
 #[path = "backends/clouds.rs"]
 mod clouds;
 #[path = "common/fields.rs"]
@@ -48,5 +54,15 @@ on_every_backend! {
     images => super::images::check;
     image_sizes => super::images::check_sizes;
     clouds => super::clouds::check;
+    cloud_paths => super::cloud_paths::check;
+    cloud_refusals => super::cloud_paths::check_refusals;
+    cloud_crowds => super::cloud_crowds::check;
+    cloud_cells => super::cloud_cells::check;
     batches => super::batches::check;
+}
+
+/// What the kernels do instead of dividing, on the CPU.
+#[test]
+fn quotients_from_the_reciprocal_are_those_of_a_division() {
+    cloud_cells::check_quotients(cases());
 }

@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::subject::{Kind, Pair, stream};
 
 const CLOUDS_PER_PAIR: usize = 20;
-const SLOTS: usize = 3;
+pub const SLOTS: usize = 3;
 const FIELDS: [&str; 8] = ["x", "y", "z", "a", "b", "c", "d", "e"];
 
 pub fn check(kind: &Kind, cases: usize) {
@@ -30,9 +30,19 @@ pub fn check(kind: &Kind, cases: usize) {
 
 fn check_cloud(pair: &mut Pair, random: &mut Random, spec: &CloudSpec, slot: usize, case: &str) {
     let (mut points, form) = random_points(random, spec);
-    let view_and_case =
-        |points: &[Vec<f64>], form: &Form| (form.bytes(points), format!("{case}, {form:?}"));
-    let (data, case) = view_and_case(&points, &form);
+    check_points(pair, random, &mut points, &form, slot, case);
+}
+
+/// Encodes points into a slot and compares it; now and then also in another order.
+pub fn check_points(
+    pair: &mut Pair,
+    random: &mut Random,
+    points: &mut [Vec<f64>],
+    form: &Form,
+    slot: usize,
+    case: &str,
+) {
+    let (data, case) = (form.bytes(points), format!("{case}, {form:?}"));
     let outcome = pair.encode(0, slot, Sample::Cloud(form.view(&data)), &case);
     if outcome.is_none() {
         return;
@@ -41,9 +51,9 @@ fn check_cloud(pair: &mut Pair, random: &mut Random, spec: &CloudSpec, slot: usi
     // The same points in another order, in another slot.
     if random.one_in(4) {
         let before = pair.output().to_vec();
-        random.shuffle(&mut points);
+        random.shuffle(points);
         let other = (slot + 1) % SLOTS;
-        let data = form.bytes(&points);
+        let data = form.bytes(points);
         pair.encode(0, other, Sample::Cloud(form.view(&data)), &case);
         pair.compare_slot(other, &case);
         assert_eq!(pair.output(), before, "permuted: {case}");
@@ -84,7 +94,7 @@ fn random_spec(random: &mut Random) -> CloudSpec {
 
 /// How the points of a cloud are laid out.
 #[derive(Debug)]
-struct Form {
+pub struct Form {
     fields: Vec<FieldAt>,
     point_step: usize,
     width: usize,
@@ -94,7 +104,26 @@ struct Form {
 }
 
 impl Form {
-    fn random(random: &mut Random, spec: &CloudSpec, points: usize) -> Self {
+    /// Little-endian floats without gaps: what kernels read as words.
+    pub fn words(columns: usize, points: usize) -> Self {
+        let fields = (0..columns).map(|at| FieldAt { offset: 4 * at, kind: FieldType::Float32 });
+        let point_step = 4 * columns;
+        Form {
+            fields: fields.collect(),
+            point_step,
+            width: points,
+            height: 1,
+            row_step: points * point_step,
+            big_endian: false,
+        }
+    }
+
+    /// The same most significant byte first, which are no words.
+    pub fn big_endian(columns: usize, points: usize) -> Self {
+        Form { big_endian: true, ..Self::words(columns, points) }
+    }
+
+    pub fn random(random: &mut Random, spec: &CloudSpec, points: usize) -> Self {
         let plain = random.one_in(2);
         let mut offset = 0;
         let fields = (0..3 + extra_fields(spec).count())
@@ -118,9 +147,14 @@ impl Form {
         Form { fields, point_step, width, height, row_step, big_endian: !plain && random.one_in(2) }
     }
 
-    fn bytes(&self, points: &[Vec<f64>]) -> Vec<u8> {
+    /// Points that it has room for, as all rows are of one length.
+    pub fn points(&self) -> usize {
+        self.width * self.height
+    }
+
+    pub fn bytes(&self, points: &[Vec<f64>]) -> Vec<u8> {
         let mut data = vec![0x5A; self.row_step * self.height];
-        for (i, point) in points.iter().enumerate().take(self.width * self.height) {
+        for (i, point) in points.iter().enumerate().take(self.points()) {
             let start = i / self.width * self.row_step + i % self.width * self.point_step;
             for (field, value) in self.fields.iter().zip(point) {
                 let (mut bytes, _) = typed(*value, field.kind);
@@ -133,7 +167,7 @@ impl Form {
         data
     }
 
-    fn view<'a>(&'a self, data: &'a [u8]) -> CloudView<'a> {
+    pub fn view<'a>(&'a self, data: &'a [u8]) -> CloudView<'a> {
         CloudView {
             width: self.width,
             height: self.height,
@@ -162,7 +196,7 @@ fn random_points(random: &mut Random, spec: &CloudSpec) -> (Vec<Vec<f64>>, Form)
     let crowds = [Crowd::Everywhere, Crowd::OneVoxel, Crowd::Outside, Crowd::Faces, Crowd::Runs];
     let crowd = random.choose(&crowds);
     let (values, odd) = (random.choose(&[100.0, 1e5, 3e6]), random.one_in(2));
-    let points = (0..form.width * form.height)
+    let points = (0..form.points())
         .map(|i| {
             let mut point = random_position(random, spec, crowd, i);
             for _ in 3..form.fields.len() {
