@@ -49,4 +49,5 @@ on_every_backend! {
     image_sizes => super::images::check_sizes;
     clouds => super::clouds::check;
     batches => super::batches::check;
+    queued_batches => super::batches::check_queued;
 }
