@@ -111,8 +111,9 @@ count() {
         "$programs/robocache" bench --backend cuda --repeats 1 --case "$1"
 }
 
-# Fails where memory grows or bits differ; overruns are for the reader, who sees beside them what
-# the machine did to a thread that only sleeps.
+# Fails where memory grows, bits differ, a tick takes so long that others are missed, or the encoder
+# cannot keep up. Overruns for which the thread was not run in time are for the reader, who sees
+# beside them how punctual a thread was that only sleeps (`--no-overruns` would fail for them too).
 run_soak() {
     local failed=0
     rm -f "$out/soak.txt"

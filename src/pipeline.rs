@@ -65,6 +65,23 @@ pub enum TickOutcome {
     },
 }
 
+/// A frame whose notes are ahead of its data, which still is that of an earlier tick. Forgets the
+/// rows when it goes: where a tick is held back, fails or panics.
+struct Unfused<'a>(&'a mut Frame);
+
+impl Unfused<'_> {
+    /// The data is what the notes say.
+    fn fused(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unfused<'_> {
+    fn drop(&mut self) {
+        self.0.forget_rows();
+    }
+}
+
 /// All streams of a configuration, from their messages to the fused tensor.
 pub struct Pipeline {
     id: u64,
@@ -300,6 +317,8 @@ impl Pipeline {
         ticker.last = Some(tick);
         ticker.jobs.clear();
         frame.belong_to(self.id, || self.new_frame());
+        let unfused = Unfused(frame);
+        let frame = &mut *unfused.0;
         frame.set_tick(tick, stamp);
         let mut held_back = None;
         // Held until the rows have been read: none may be overwritten meanwhile.
@@ -312,15 +331,11 @@ impl Pipeline {
             }
         }
         if let Some(stream) = held_back {
-            // The frame's data still is that of an earlier tick.
-            frame.forget_rows();
             return Ok(TickOutcome::HeldBack { stream });
         }
-        let fused = self.backend.fuse(&ticker.jobs, frame.data_mut());
-        if fused.is_err() {
-            frame.forget_rows();
-        }
-        fused.map(|()| TickOutcome::Ready)
+        self.backend.fuse(&ticker.jobs, frame.data_mut())?;
+        unfused.fused();
+        Ok(TickOutcome::Ready)
     }
 
     /// Aligns all history steps of a stream; returns whether all are valid.

@@ -59,6 +59,7 @@ on_every_backend! {
     cloud_crowds => super::cloud_crowds::check;
     cloud_cells => super::cloud_cells::check;
     batches => super::batches::check;
+    queued_batches => super::batches::check_queued;
 }
 
 /// What the kernels do instead of dividing, on the CPU.

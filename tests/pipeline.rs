@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{joint_state, pipeline, values};
 use robocache::align::NO_AGE;
+use robocache::backend::cpu::CpuBackend;
 use robocache::backend::{Backend, BackendError, EncodeReport, Sample, Slot, StepJob};
+use robocache::layout::Layout;
 use robocache::message::{Frame, StepState};
 use robocache::pipeline::{Pipeline, PushError, TickOutcome};
 use robocache::stats::DropReason;
@@ -333,4 +335,52 @@ fn a_stream_whose_message_made_the_backend_panic_takes_no_other() {
     let mut frame = pipeline.new_frame();
     assert_eq!(pipeline.tick(2, &mut frame).unwrap(), TickOutcome::Ready);
     assert_eq!(frame.steps(0), [NEVER]);
+}
+
+/// The CPU backend, but for ticks that panic or fail before they write anything.
+struct Failing {
+    cpu: CpuBackend,
+    panics: AtomicBool,
+    fails: AtomicBool,
+}
+
+impl Backend for Failing {
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+
+    fn encode(&self, at: usize, to: Slot, of: Sample<'_>) -> Result<EncodeReport, BackendError> {
+        self.cpu.encode(at, to, of)
+    }
+
+    fn fuse(&self, jobs: &[StepJob], out: &mut [u8]) -> Result<(), BackendError> {
+        assert!(!self.panics.swap(false, Ordering::Relaxed), "as the test has it");
+        if self.fails.swap(false, Ordering::Relaxed) {
+            let (operation, detail) = ("fuse", "as the test has it".into());
+            return Err(BackendError::Failed { backend: "failing", operation, detail });
+        }
+        self.cpu.fuse(jobs, out)
+    }
+}
+
+#[test]
+fn what_a_tick_that_panics_or_fails_was_to_write_is_written_by_the_next() {
+    let config = two_streams().config().clone();
+    let cpu = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
+    let (panics, fails) = (AtomicBool::new(false), AtomicBool::new(false));
+    let backend = Arc::new(Failing { cpu, panics, fails });
+    let pipeline = Pipeline::new(config, backend.clone());
+    let mut frame = pipeline.new_frame();
+    push_value(&pipeline, 0, 100, 1.0);
+    push_value(&pipeline, 1, 100, 2.0);
+    backend.panics.store(true, Ordering::Relaxed);
+    assert!(catch_unwind(AssertUnwindSafe(|| pipeline.tick(10, &mut frame))).is_err());
+    assert_eq!(values(&pipeline, &frame, 1), [0.0]);
+    assert_eq!(pipeline.tick(10, &mut frame).unwrap(), TickOutcome::Ready);
+    assert_eq!(values(&pipeline, &frame, 1), [2.0]);
+    push_value(&pipeline, 1, 105, 3.0);
+    backend.fails.store(true, Ordering::Relaxed);
+    assert!(pipeline.tick(11, &mut frame).is_err());
+    assert_eq!(pipeline.tick(11, &mut frame).unwrap(), TickOutcome::Ready);
+    assert_eq!(values(&pipeline, &frame, 1), [3.0]);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::random::Random;
 use super::{BenchError, Case, Options, Report};
 use crate::align::{AlignRule, Value, align};
-use crate::backend::batch::{BatchInput, BatchSpec, BatchStream};
+use crate::backend::batch::{BatchInput, BatchOutput, BatchSpec, BatchStream};
 use crate::backend::cpu;
 use crate::backend::cuda::Device;
 use crate::backend::cuda::batch::{BatchFuser, DeviceBatch};
@@ -127,58 +127,103 @@ pub fn run(
         }
         let streams = vec![stream(rows, dim)];
         let spec = BatchSpec { episodes, steps, dtype: DType::Bf16, streams };
-        let (case, batches) = time(device, timer, options, &spec, &name, false)?;
+        let inputs = Inputs::new(device, spec, false)?;
         if wanted {
-            report.cases.push(case.target(target));
+            report.cases.push(time(timer, options, &inputs, &name)?.target(target));
         }
         if plain_wanted {
-            let launches = LAUNCHES.next_multiple_of(batches.len());
-            let times = timer.plain_batch(shape, &batches, launches, options.repeats)?;
-            report.cases.push(Case::of_kernels(plain, times));
+            report.cases.push(time_plain(timer, options, &inputs, shape, &plain)?);
         }
     }
     let streams = vec![stream(30, 512), stream(100, 64), stream(200, 12)];
     let spec = BatchSpec { episodes: 4, steps: 50, dtype: DType::Bf16, streams };
     let name = "fuse 30x512, 100x64, 200x12 to 50, B4";
     if report.wants(options, name) {
-        let (case, _) = time(device, timer, options, &spec, name, false)?;
-        report.cases.push(case.target(2.8));
+        let inputs = Inputs::new(device, spec.clone(), false)?;
+        report.cases.push(time(timer, options, &inputs, name)?.target(2.8));
     }
     let name = format!("{name}, with valid and age");
     if report.wants(options, &name) {
-        let (case, _) = time(device, timer, options, &spec, &name, true)?;
-        report.cases.push(case);
+        let inputs = Inputs::new(device, spec, true)?;
+        report.cases.push(time(timer, options, &inputs, &name)?);
     }
     Ok(())
 }
 
-/// Times a spec over as many inputs as exceed the cache, and checks every output.
-fn time(
-    device: &Arc<Device>,
+/// As many inputs of a spec as exceed the cache.
+struct Inputs {
+    spec: BatchSpec,
+    fuser: BatchFuser,
+    with_report: bool,
+    all: Vec<Input>,
+}
+
+impl Inputs {
+    fn new(device: &Arc<Device>, spec: BatchSpec, with_report: bool) -> Result<Self, BenchError> {
+        const MOST: usize = 40;
+        let fuser = BatchFuser::new(device, &spec)?;
+        let bytes = fuser.upload(&Input::new(&spec, 1).view(), with_report)?.bytes();
+        let count = (2 * device.cache_bytes()?).div_ceil(bytes).clamp(2, MOST);
+        let all = (0..count).map(|seed| Input::new(&spec, seed as u64 + 1)).collect();
+        Ok(Inputs { spec, fuser, with_report, all })
+    }
+
+    /// All of them on the device, with outputs of their own.
+    fn upload(&self) -> Result<Vec<DeviceBatch>, BenchError> {
+        let batches = self.all.iter().map(|one| self.fuser.upload(&one.view(), self.with_report));
+        Ok(batches.collect::<Result<_, _>>()?)
+    }
+
+    /// Launches in a graph: each input as often as any other.
+    fn launches(&self) -> usize {
+        LAUNCHES.next_multiple_of(self.all.len())
+    }
+
+    /// Whether every output is `right`, given it and that of the CPU.
+    fn check(
+        &self,
+        name: &str,
+        batches: &[DeviceBatch],
+        right: impl Fn(&BatchOutput, &BatchOutput) -> bool,
+    ) -> Result<(), BenchError> {
+        for (input, batch) in self.all.iter().zip(batches) {
+            let expected = cpu::batch::fuse(&self.spec, &input.view());
+            if !right(&self.fuser.download(batch)?, &expected) {
+                return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Times the batches of `inputs`, and checks every output of the launches that overlapped.
+fn time(timer: &Timer, options: &Options, inputs: &Inputs, name: &str) -> Result<Case, BenchError> {
+    let (first, second) = (inputs.upload()?, inputs.upload()?);
+    let (launches, repeats) = (inputs.launches(), options.repeats);
+    let times = timer.batch(&inputs.fuser, [&first, &second], launches, repeats)?;
+    inputs.check(name, &second, |found, expected| {
+        let report = |output: &BatchOutput| (output.valid.clone(), output.age_ns.clone());
+        found.data == expected.data && (!inputs.with_report || report(found) == report(expected))
+    })?;
+    Ok(Case::of_kernels(name, times).bytes(inputs.all[0].least_bytes(&inputs.spec)))
+}
+
+/// The same by one thread per element, for a spec of one stream.
+fn time_plain(
     timer: &Timer,
     options: &Options,
-    spec: &BatchSpec,
+    inputs: &Inputs,
+    shape: [usize; 4],
     name: &str,
-    with_report: bool,
-) -> Result<(Case, Vec<DeviceBatch>), BenchError> {
-    const MOST_INPUTS: usize = 40;
-    let fuser = BatchFuser::new(device, spec)?;
-    let first = Input::new(spec, 1);
-    let bytes = fuser.upload(&first.view(), with_report)?.bytes();
-    let count = (2 * device.cache_bytes()?).div_ceil(bytes).clamp(2, MOST_INPUTS);
-    let inputs: Vec<_> = (0..count).map(|seed| Input::new(spec, seed as u64 + 1)).collect();
-    let batches = inputs.iter().map(|input| fuser.upload(&input.view(), with_report));
-    let batches = batches.collect::<Result<Vec<_>, _>>()?;
-    let launches = LAUNCHES.next_multiple_of(count);
-    let times = timer.batch(&fuser, &batches, launches, options.repeats)?;
-    for (input, batch) in inputs.iter().zip(&batches) {
-        let expected = cpu::batch::fuse(spec, &input.view());
-        let found = fuser.download(batch)?;
-        let same = found.data == expected.data
-            && (!with_report || (found.valid, found.age_ns) == (expected.valid, expected.age_ns));
-        if !same {
-            return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
-        }
-    }
-    Ok((Case::of_kernels(name, times).bytes(first.least_bytes(spec)), batches))
+) -> Result<Case, BenchError> {
+    let batches = inputs.upload()?;
+    let (launches, repeats) = (inputs.launches(), options.repeats);
+    let times = timer.plain_batch(&inputs.fuser, shape, &batches, launches, repeats)?;
+    let row = inputs.spec.row_len() * inputs.spec.dtype.size();
+    inputs.check(name, &batches, |found, expected| {
+        // It leaves out the rules: before the first row it holds that row, and not zeros.
+        let rows = found.data.chunks(row).zip(expected.data.chunks(row));
+        rows.zip(&expected.valid).all(|((found, expected), valid)| *valid == 0 || found == expected)
+    })?;
+    Ok(Case::of_kernels(name, times))
 }

@@ -32,6 +32,8 @@ pub struct Options {
     pub soak_s: u64,
     /// Whether images and clouds of the soak have random sizes, and not the usual ones.
     pub random_sizes: bool,
+    /// Whether the soak fails for any tick that was due and not served, whatever the cause.
+    pub no_overruns: bool,
 }
 
 /// Why a benchmark has no result.
@@ -56,7 +58,7 @@ pub enum BenchError {
         /// The cases of this backend.
         names: Vec<String>,
     },
-    /// Bits differ, or memory grows, while ticks go on.
+    /// Bits differ, memory grows, or ticks take too long, while ticks go on.
     #[error("ticks at 1 kHz: {0}")]
     Soak(String),
     /// The pipeline dropped what it was given.

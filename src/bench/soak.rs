@@ -12,7 +12,7 @@
 //! and beside them:
 //!
 //! - *probe* sleeps to the same instants as *tick*, at a higher priority, and does nothing else.
-//!   What it misses, the machine missed ([`probe`]).
+//!   What it misses, a thread misses without any work of ours ([`probe`]).
 //! - *check* compares ticks with the CPU backend ([`check`]).
 
 mod check;
@@ -188,7 +188,7 @@ fn run_threads(
         // Spin and tick end on their own, and then the others, for want of messages.
         Ok(Parts {
             tick: joined(tick)?,
-            refused: joined(spin)?,
+            spun: joined(spin)?,
             pushes: joined(encode)?,
             probe: joined(probe)?,
             checked: joined(check)?,

@@ -14,17 +14,65 @@ pub fn check(kind: &Kind, cases: usize) {
         let mut random = Random::new(case as u64 + 30_000);
         let spec = random_batch(&mut random, case % 100 == 3);
         let (rows, stamps, targets) = random_input(&mut random, &spec);
-        let input = BatchInput {
-            rows: rows.iter().map(Vec::as_slice).collect(),
-            stamps: stamps.iter().map(Vec::as_slice).collect(),
-            targets: &targets,
-        };
+        let input = view(&rows, &stamps, &targets);
         let expected = cpu::batch::fuse(&spec, &input);
-        let found = run(kind, &spec, &input);
-        assert_eq!(found.valid, expected.valid, "case {case}: valid of {spec:?}");
-        assert_eq!(found.age_ns, expected.age_ns, "case {case}: age of {spec:?}");
-        let differs = found.data.iter().zip(&expected.data).position(|(f, e)| f != e);
-        assert_eq!(differs, None, "case {case}: first differing byte of {spec:?}");
+        compare(&run(kind, &spec, &input), &expected, &format!("case {case}: {spec:?}"));
+    }
+}
+
+/// Batches of two specs in turn, one after the other without a wait in between: a launch may start
+/// before the one ahead of it has ended, and neither may get in the other's way.
+pub fn check_queued(kind: &Kind, cases: usize) {
+    const BATCHES: usize = 24;
+    for seed in 0..cases.div_ceil(10 * BATCHES) {
+        let mut random = Random::new(seed as u64 + 60_000);
+        // A long launch and a short one in turn, where one of the two is large.
+        let specs = [random_batch(&mut random, seed % 3 == 1), random_batch(&mut random, false)];
+        let inputs: Vec<_> =
+            (0..BATCHES).map(|at| random_input(&mut random, &specs[at % 2])).collect();
+        let views: Vec<_> = inputs.iter().map(|(r, s, t)| view(r, s, t)).collect();
+        for (at, found) in run_queued(kind, &specs, &views).iter().enumerate() {
+            let expected = cpu::batch::fuse(&specs[at % 2], &views[at]);
+            let case = format!("seed {seed}, batch {at}: {:?}", specs[at % 2]);
+            // Fresh outputs are zeros, so that what is never written shows in these.
+            let mut steps = expected.valid.iter().zip(&expected.age_ns);
+            assert!(steps.all(|step| step != (&0, &0)), "{case}: an invalid step of age 0");
+            compare(found, &expected, &case);
+        }
+    }
+}
+
+fn view<'a>(rows: &'a [Vec<u8>], stamps: &'a [Vec<i64>], targets: &'a [i64]) -> BatchInput<'a> {
+    BatchInput {
+        rows: rows.iter().map(Vec::as_slice).collect(),
+        stamps: stamps.iter().map(Vec::as_slice).collect(),
+        targets,
+    }
+}
+
+fn compare(found: &BatchOutput, expected: &BatchOutput, case: &str) {
+    assert_eq!(found.valid, expected.valid, "valid, {case}");
+    assert_eq!(found.age_ns, expected.age_ns, "age, {case}");
+    assert_eq!(found.data.len(), expected.data.len(), "bytes, {case}");
+    let differs = found.data.iter().zip(&expected.data).position(|(f, e)| f != e);
+    assert_eq!(differs, None, "first differing byte, {case}");
+}
+
+/// The batches of two specs in turn, all of them queued before the first is waited for.
+fn run_queued(kind: &Kind, specs: &[BatchSpec; 2], inputs: &[BatchInput<'_>]) -> Vec<BatchOutput> {
+    match kind {
+        Kind::Cpu => {
+            let turns = inputs.iter().enumerate();
+            turns.map(|(at, input)| one_by_one(&specs[at % 2], input)).collect()
+        }
+        #[cfg(feature = "cuda")]
+        Kind::Cuda(device) => {
+            use robocache::backend::cuda::batch::BatchFuser;
+            use robocache::backend::cuda::timing::batches_in_a_row;
+            let fusers = specs.each_ref().map(|spec| BatchFuser::new(device, spec).unwrap());
+            let turns = inputs.iter().enumerate().map(|(at, input)| (&fusers[at % 2], input));
+            batches_in_a_row(device, &turns.collect::<Vec<_>>()).unwrap()
+        }
     }
 }
 

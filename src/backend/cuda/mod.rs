@@ -60,18 +60,12 @@ struct StreamMemory {
 
 enum Encoder {
     /// Rows in pinned memory, of this element type.
-    Vector {
-        rows: Mutex<PinnedBuffer>,
-        dtype: DType,
-    },
-    Image {
-        encoder: Box<Mutex<ImageEncoder>>,
-        rows: DeviceRows,
-    },
-    Cloud {
-        encoder: Box<Mutex<Voxelizer>>,
-        rows: DeviceRows,
-    },
+    Vector { rows: Mutex<PinnedBuffer>, dtype: DType },
+    /// The rows come first, and so are dropped first: that waits for what is on their stream, which
+    /// uses the memory of the encoder as well.
+    Image { rows: DeviceRows, encoder: Box<Mutex<ImageEncoder>> },
+    /// As above.
+    Cloud { rows: DeviceRows, encoder: Box<Mutex<Voxelizer>> },
 }
 
 /// Rows in device memory.
@@ -155,14 +149,14 @@ impl StreamMemory {
                 let (rows, encoder) = (device_rows()?, ImageEncoder::new(device, image, dtype)?);
                 let base = rows.buffer.address();
                 let encoder = Box::new(Mutex::new(encoder));
-                (Encoder::Image { encoder, rows }, base, None)
+                (Encoder::Image { rows, encoder }, base, None)
             }
             Source::Cloud(cloud) => {
                 let rows = device_rows()?;
                 let encoder = Voxelizer::new(device, cloud, dtype, slots)?;
                 let base = rows.buffer.address();
                 let encoder = Box::new(Mutex::new(encoder));
-                (Encoder::Cloud { encoder, rows }, base, None)
+                (Encoder::Cloud { rows, encoder }, base, None)
             }
         };
         let source = RowSource { base, pitch, dtype, lanes };
@@ -185,12 +179,12 @@ impl StreamMemory {
                 dtype.store(values, &mut lock(rows)[start..end]);
                 Ok(EncodeReport::default())
             }
-            (Encoder::Image { encoder, rows }, Sample::Image(view)) => {
+            (Encoder::Image { rows, encoder }, Sample::Image(view)) => {
                 lock(encoder).encode(&view, row, &rows.stream)?;
                 rows.mark(slot)?;
                 Ok(EncodeReport::default())
             }
-            (Encoder::Cloud { encoder, rows }, Sample::Cloud(view)) => {
+            (Encoder::Cloud { rows, encoder }, Sample::Cloud(view)) => {
                 lock(encoder).encode(&view, slot, row, &rows.stream)
             }
             _ => Err(wrong_type().into()),
@@ -216,6 +210,14 @@ impl DeviceRows {
         self.slots[slot].encoded.record(&self.stream)?;
         self.slots[slot].pending.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+impl Drop for DeviceRows {
+    fn drop(&mut self) {
+        // An upload or an encode may be under way, into these rows and through the memory of their
+        // encoder. After a failure nothing runs any more.
+        let _ = self.stream.synchronize("finish the last messages");
     }
 }
 

@@ -1,10 +1,12 @@
 //! Times of kernels, for the benchmarks: launches are recorded into a graph, and the graph is
 //! replayed between two events, so that what is timed is the device and not the host.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
 use std::time::Instant;
+
+use cudarc::driver::sys;
 
 use super::batch::{BatchFuser, DeviceBatch};
 use super::driver::{Device, Event, Kernel, Stream};
@@ -12,6 +14,7 @@ use super::image::ImageEncoder;
 use super::memory::DeviceBuffer;
 use super::voxelize::{Voxelizer, upload_of};
 use crate::backend::BackendError;
+use crate::backend::batch::{BatchInput, BatchOutput};
 use crate::config::{CloudSpec, ImageSpec};
 use crate::decode::cloud::CloudView;
 use crate::decode::image::ImageView;
@@ -53,41 +56,56 @@ impl Timer {
         &self.stream
     }
 
-    /// Times `launches` calls, recorded as a graph, over `replays` replays.
+    /// Times `launches` calls, recorded as a graph, over `replays` replays: first without overlap,
+    /// and then with it. `start_over` runs before the latter, so that what the calls leave behind
+    /// is the work of those that overlapped.
     fn time(
         &self,
         launches: usize,
         replays: usize,
         mut launch: impl FnMut(usize, &Stream) -> Result<(), BackendError>,
+        start_over: impl FnOnce() -> Result<(), BackendError>,
     ) -> Result<Times, BackendError> {
         let mut alone = time_on(&self.alone, launches, replays, &mut launch)?;
         alone.sort_by(f64::total_cmp);
         let alone = alone.get(alone.len() / 2).copied().unwrap_or(f64::NAN);
+        start_over()?;
         Ok(Times { each: time_on(&self.stream, launches, replays, &mut launch)?, alone })
     }
+
     /// A kernel that does nothing.
     pub fn empty(&self, launches: usize, replays: usize) -> Result<Times, BackendError> {
         // SAFETY: the kernel takes no arguments.
-        self.time(launches, replays, |_, on| unsafe { self.empty.launch(on, 1, 32, &mut []) })
+        let launch = |_, on: &Stream| unsafe { self.empty.launch(on, 1, 32, &mut []) };
+        self.time(launches, replays, launch, || Ok(()))
     }
 
-    /// A batch, going round `batches`.
+    /// A batch, going round the `first` ones without overlap and then round the `second` ones,
+    /// whose outputs so come from launches that overlapped alone.
     pub fn batch(
         &self,
         fuser: &BatchFuser,
-        batches: &[DeviceBatch],
+        [first, second]: [&[DeviceBatch]; 2],
         launches: usize,
         replays: usize,
     ) -> Result<Times, BackendError> {
-        // SAFETY: the batches are borrowed until the last replay is done.
-        self.time(launches, replays, |i, on| unsafe {
-            fuser.launch(&batches[i % batches.len()], on)
-        })
+        let batches = Cell::new(first);
+        let start_over = || {
+            batches.set(second);
+            second.iter().try_for_each(|batch| poison(fuser, batch, &self.stream))
+        };
+        let launch = |i: usize, on: &Stream| {
+            let batches = batches.get();
+            // SAFETY: the batches are borrowed until the last replay is done.
+            unsafe { fuser.launch(&batches[i % batches.len()], on) }
+        };
+        self.time(launches, replays, launch, start_over)
     }
 
     /// The same by one thread per element, bf16 and linear, the first stream only.
     pub fn plain_batch(
         &self,
+        fuser: &BatchFuser,
         [episodes, len, steps, dim]: [usize; 4],
         batches: &[DeviceBatch],
         launches: usize,
@@ -95,7 +113,7 @@ impl Timer {
     ) -> Result<Times, BackendError> {
         let (mut len, mut dim, mut steps) = (len as u32, dim as u32, steps as u32);
         let mut elements = episodes as u64 * u64::from(steps) * u64::from(dim);
-        self.time(launches, replays, |i, on| {
+        let launch = |i: usize, on: &Stream| {
             let [mut rows, mut stamps, mut targets, mut out] =
                 batches[i % batches.len()].addresses();
             let arguments = &mut [
@@ -112,7 +130,9 @@ impl Timer {
             // SAFETY: the arguments are those of the kernel; the batches are borrowed until the
             // last replay is done, and of the sizes given.
             unsafe { self.plain.launch(on, blocks, 256, arguments) }
-        })
+        };
+        let start_over = || batches.iter().try_for_each(|batch| poison(fuser, batch, &self.stream));
+        self.time(launches, replays, launch, start_over)
     }
 
     /// Microseconds of a copy of `bytes` bytes from device memory to device memory. Not in a graph,
@@ -147,14 +167,15 @@ impl Timer {
         replays: usize,
     ) -> Result<(Times, Vec<u8>), BackendError> {
         let device = self.stream.device();
-        let voxelizer = RefCell::new(Voxelizer::new(device, spec, dtype, CLOUD_SLOTS)?);
+        let new = || Voxelizer::new(device, spec, dtype, CLOUD_SLOTS);
+        let voxelizer = RefCell::new(new()?);
         let volume: usize = spec.grid.shape.iter().product();
         let row_bytes = volume * spec.channels.len() * dtype.size();
         let pitch = row_bytes.next_multiple_of(super::ROW_ALIGNMENT);
         let rows = DeviceBuffer::new(device, pitch * CLOUD_SLOTS)?;
         let uploads = views.iter().map(|view| DeviceBuffer::from_bytes(device, &upload_of(view)));
         let uploads = uploads.collect::<Result<Vec<_>, _>>()?;
-        let times = self.time(CLOUD_LAUNCHES, replays, |i, on| {
+        let launch = |i: usize, on: &Stream| {
             let mut voxelizer = voxelizer.borrow_mut();
             let (at, slot) = (i % views.len(), i % CLOUD_SLOTS);
             let upload = uploads[at].address();
@@ -169,7 +190,15 @@ impl Timer {
                 rows.address() + (slot * pitch) as u64,
                 on,
             )
-        })?;
+        };
+        // A voxelizer knows which values its rows hold and clears no others, so that a row may not
+        // be poisoned: it starts anew, and the rows as zeros, which is what a new one expects.
+        let start_over = || {
+            rows.clear()?;
+            *voxelizer.borrow_mut() = new()?;
+            Ok(())
+        };
+        let times = self.time(CLOUD_LAUNCHES, replays, launch, start_over)?;
         let last = (CLOUD_LAUNCHES - 1) % CLOUD_SLOTS;
         let mut all = vec![0; rows.len()];
         rows.read(&mut all)?;
@@ -179,7 +208,7 @@ impl Timer {
             true => {
                 let mut counts = vec![0; 4 * volume];
                 voxelizer.borrow().claims().read(&mut counts)?;
-                Ok((times, per_replay(&counts, 2 * (WARM_UP + replays) as u32)))
+                Ok((times, per_replay(&counts, (WARM_UP + replays) as u32)))
             }
         }
     }
@@ -229,6 +258,44 @@ impl Timer {
         row.read(&mut bytes)?;
         Ok((times, bytes))
     }
+}
+
+/// Overwrites the data of a batch's output with bytes that no value has, so that what a launch does
+/// not write shows. Validities and ages are left: fresh ones, invalid and of age 0, are no answer
+/// either.
+fn poison(fuser: &BatchFuser, batch: &DeviceBatch, stream: &Stream) -> Result<(), BackendError> {
+    // A download is no longer than the memory that it is read from.
+    let len = fuser.download(batch)?.data.len();
+    let [.., data] = batch.addresses();
+    stream.synchronize("finish earlier batches")?;
+    stream.device().at_once("poison an output", |on| {
+        // SAFETY: `len` bytes of the batch, which is borrowed; it is waited for.
+        unsafe { sys::cuMemsetD8Async(data, 0xAB, len, on) }
+    })
+}
+
+/// Resamples all of `turns` on one stream, with no wait between them, and returns their outputs:
+/// whether overlapping launches get in each other's way, for the tests.
+///
+/// # Panics
+/// When an input does not fit the spec of its fuser.
+pub fn batches_in_a_row(
+    device: &Arc<Device>,
+    turns: &[(&BatchFuser, &BatchInput<'_>)],
+) -> Result<Vec<BatchOutput>, BackendError> {
+    let stream = Stream::new(device, false)?;
+    let batches = turns.iter().map(|(fuser, input)| fuser.upload(input, true));
+    let batches = batches.collect::<Result<Vec<_>, _>>()?;
+    let all = || turns.iter().map(|(fuser, _)| *fuser).zip(&batches);
+    // The first round loads the kernels, so that nothing holds up the launches that count.
+    for _ in 0..2 {
+        all().try_for_each(|(fuser, batch)| poison(fuser, batch, &stream))?;
+        // SAFETY: each batch is of its fuser; they stay until the stream was waited for, below.
+        let launched = all().try_for_each(|(fuser, batch)| unsafe { fuser.launch(batch, &stream) });
+        stream.synchronize("resample")?;
+        launched?;
+    }
+    all().map(|(fuser, batch)| fuser.download(batch)).collect()
 }
 
 /// Microseconds per launch, for each of `replays` replays of a graph of `launches`.

@@ -1,7 +1,7 @@
-//! What the machine does to a thread that only sleeps.
+//! How punctual a thread is that only sleeps.
 //!
 //! A stall of one core holds up whoever sleeps there, so that not every stall of the ticks is one
-//! of the probe: over a run their numbers say what the machine does.
+//! of the probe: over a run their numbers are to be compared.
 
 use super::tick::{short, touched};
 use super::{PERIOD_NS, Soak, Span, TICK_PRIORITY, What};

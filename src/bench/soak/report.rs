@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::check::{Checked, EVERY};
 use super::probe::Probe;
-use super::tick::{Overrun, Ticks};
+use super::spin::Spun;
+use super::tick::{After, Overrun, Ticks};
 use super::{Memory, PERIOD_NS, Span, TICK_PRIORITY, What};
 use crate::bench::Options;
 
@@ -25,7 +26,7 @@ const RESIDENT_SLACK: usize = 16 << 20;
 #[derive(Debug)]
 pub struct Parts {
     pub tick: Ticks,
-    pub refused: u64,
+    pub spun: Spun,
     pub pushes: Vec<Span>,
     pub probe: Probe,
     pub checked: Checked,
@@ -76,8 +77,11 @@ pub struct Late {
     pub missed: u64,
     /// From the instant of the first that was due to its begin \[us\].
     pub late_us: f64,
-    /// Whether the thread slept before it: if not, it is late because the one before was.
+    /// Whether the thread slept before it: if not, it is late because the one before was, or, if
+    /// `copied`, because a copy for the comparison took until after that instant.
     pub slept: bool,
+    /// Whether it came after such a copy.
+    pub copied: bool,
     /// What it took \[us\].
     pub took_us: f64,
     /// What else went on between shortly before that instant and its end, and when \[us from that
@@ -98,9 +102,13 @@ pub struct SoakReport {
     pub ticks: usize,
     /// Ticks that were due and not served.
     pub overruns: u64,
-    /// Those that were missed because the tick before took too long. Before the others the thread
-    /// woke late from its sleep, which is the machine's doing.
+    /// Those that were missed because the tick before took too long.
     pub overruns_by_ticks: u64,
+    /// Those that were missed because of a copy for the comparison. Before the others the thread
+    /// woke late: the host did not run it in time.
+    pub overruns_by_copies: u64,
+    /// Copies for the comparison during which the next tick became due.
+    pub late_copies: u64,
     /// Ticks that were not done before the next was due, or before which others were missed.
     pub late_ticks: u64,
     /// Duration of a tick.
@@ -121,10 +129,16 @@ pub struct SoakReport {
     pub push_us: Quantiles,
     /// Images and clouds that were never sent, because the encoder lagged too far behind.
     pub refused: u64,
+    /// Comparisons that were to be made.
+    pub planned: u64,
     /// Ticks that were equal to the CPU backend's, byte for byte.
     pub compared: u64,
     /// Ticks that could not be compared, because messages were late.
     pub unsettled: u64,
+    /// Ticks that could not be compared, because too many notes waited for the comparison.
+    pub unsent: u64,
+    /// Messages that were held up, because too many notes waited for the comparison.
+    pub waits: u64,
     /// Free memory of the GPU; none on the CPU.
     pub free_device_bytes: Option<Course>,
     /// Resident memory of the process.
@@ -138,10 +152,10 @@ pub struct SoakReport {
 impl SoakReport {
     /// From what the threads noted.
     pub(super) fn new(options: &Options, parts: Parts) -> Self {
-        let problems = problems(&parts);
+        let problems = problems(options, &parts);
         let late = parts.tick.overruns.iter().take(DESCRIBED);
         let late = late.map(|tick| describe(tick, &parts)).collect();
-        let Parts { tick, refused, pushes, probe, checked, memory: (memory, _) } = parts;
+        let Parts { tick, spun, pushes, probe, checked, memory: (memory, _) } = parts;
         let course = |[start, worst, end]: [usize; 3]| Course { start, worst, end };
         let is_image = |span: &&Span| matches!(span.what, What::Image { .. });
         let images = pushes.iter().filter(is_image).count();
@@ -153,6 +167,8 @@ impl SoakReport {
             ticks: tick.took.len(),
             overruns: tick.missed,
             overruns_by_ticks: tick.missed_awake,
+            overruns_by_copies: tick.missed_copying,
+            late_copies: tick.late_copies,
             late_ticks: tick.overrun_count,
             tick_us: Quantiles::new(tick.took),
             wake_up_us: Quantiles::new(tick.late),
@@ -162,9 +178,12 @@ impl SoakReport {
             images,
             clouds: pushes.len() - images,
             push_us: Quantiles::new(push_ns.collect()),
-            refused,
+            refused: spun.refused,
+            planned: planned(options),
             compared: checked.equal,
             unsettled: checked.unsettled,
+            unsent: tick.unsent,
+            waits: spun.waits,
             free_device_bytes: memory.device.map(course),
             resident_bytes: memory.resident.map(course),
             late,
@@ -173,9 +192,51 @@ impl SoakReport {
     }
 }
 
-fn problems(parts: &Parts) -> Vec<String> {
+/// Comparisons with the CPU that a soak is to make.
+fn planned(options: &Options) -> u64 {
+    options.soak_s * 1000 / EVERY as u64
+}
+
+fn problems(options: &Options, parts: &Parts) -> Vec<String> {
+    let mut problems = memory_problems(parts);
+    match &parts.checked.mismatch {
+        Some(mismatch) => problems.push(mismatch.clone()),
+        None => problems.extend(comparison_problem(options, parts)),
+    }
+    let (missed, awake) = (parts.tick.missed, parts.tick.missed_awake);
+    if awake > 0 {
+        problems.push(format!("overruns: expected none after a long tick, found {awake}"));
+    } else if options.no_overruns && missed > 0 {
+        problems.push(format!("overruns: expected none, found {missed}"));
+    }
+    let refused = parts.spun.refused;
+    if refused > 0 {
+        problems.push(format!(
+            "refused pushes: expected none, found {refused} images and clouds that the encoder \
+             could not keep up with"
+        ));
+    }
+    problems
+}
+
+/// A soak that compares little has not shown that the bits are right. Comparisons that late input
+/// prevented are excused, unless the input waited for the checker itself; but some must be made.
+fn comparison_problem(options: &Options, parts: &Parts) -> Option<String> {
+    let planned = planned(options);
+    let (equal, waits) = (parts.checked.equal, parts.spun.waits);
+    let excused = if waits == 0 { parts.checked.unsettled } else { 0 };
+    let enough = equal + excused >= planned * 9 / 10;
+    (planned > 0 && (equal == 0 || !enough)).then(|| {
+        format!(
+            "comparisons: expected at least 90 % of {planned}, and one at least, found {equal} \
+             ({} more had late input, {} were not sent, messages waited {waits} times)",
+            parts.checked.unsettled, parts.tick.unsent
+        )
+    })
+}
+
+fn memory_problems(parts: &Parts) -> Vec<String> {
     let mut problems = Vec::new();
-    problems.extend(parts.checked.mismatch.clone());
     let memory = &parts.memory.0;
     if let Some([start, least, end]) = memory.device
         && least < start
@@ -193,11 +254,6 @@ fn problems(parts: &Parts) -> Vec<String> {
              start, found {end} at the end"
         ));
     }
-    // A soak that compares nothing has not shown that the bits are right.
-    if parts.checked.equal == 0 && parts.tick.took.len() > 2 * EVERY as usize {
-        problems
-            .push("expected ticks that can be compared with the CPU backend, found none".into());
-    }
     problems
 }
 
@@ -214,7 +270,8 @@ fn describe(tick: &Overrun, parts: &Parts) -> Late {
         tick: tick.tick,
         missed: tick.missed,
         late_us: us(tick.began - tick.due),
-        slept: tick.rested,
+        slept: tick.after == After::Sleep,
+        copied: tick.after == After::Copy,
         took_us: us(tick.ended - tick.began),
         meanwhile: meanwhile.collect(),
     }
@@ -254,11 +311,13 @@ impl fmt::Display for SoakReport {
         writeln!(f, "ticks at 1 kHz for {} s, {sizes}, {}{lowered}", self.seconds, at(first))?;
         writeln!(
             f,
-            "  {} ticks, {} overruns ({} after a tick that took too long, {} after a late wake-up)",
+            "  {} ticks, {} overruns: {} after a tick that took too long, {} after a copy for the \
+             comparison, {} woke late: the host did not run the thread in time",
             self.ticks,
             self.overruns,
             self.overruns_by_ticks,
-            self.overruns - self.overruns_by_ticks
+            self.overruns_by_copies,
+            self.overruns - self.overruns_by_ticks - self.overruns_by_copies
         )?;
         let (late, missed) = (self.late_ticks, self.probe_overruns);
         let probe = at(self.probe_priority);
@@ -275,8 +334,18 @@ impl fmt::Display for SoakReport {
             let refused = self.refused;
             writeln!(f, "  {refused} images and clouds not sent: the encoder could not keep up")?;
         }
-        let (compared, unsettled) = (self.compared, self.unsettled);
-        writeln!(f, "  {compared} ticks equal to the CPU's; {unsettled} not compared, input late")?;
+        let SoakReport { planned, compared, unsettled, unsent, waits, late_copies, .. } = self;
+        writeln!(
+            f,
+            "  {compared} of {planned} ticks equal to the CPU's; {unsettled} not compared, input late"
+        )?;
+        if unsent + waits + late_copies > 0 {
+            writeln!(
+                f,
+                "  comparison behind: {unsent} ticks not sent, {waits} messages held up; \
+                 {late_copies} copies took until the next tick was due"
+            )?;
+        }
         let mb = |bytes: usize| bytes as f64 / 1e6;
         for (name, course) in [
             ("device memory free", self.free_device_bytes),
@@ -298,7 +367,11 @@ impl fmt::Display for SoakReport {
 impl fmt::Display for Late {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Late { at_s, missed, late_us, took_us, .. } = self;
-        let kind = if self.slept { "woke" } else { "without sleep, began" };
+        let kind = match (self.slept, self.copied) {
+            (true, _) => "woke",
+            (false, true) => "after a copy, began",
+            (false, false) => "without sleep, began",
+        };
         write!(f, "{at_s:9.3} s: {kind} {late_us:.0} us late, took {took_us:.0} us")?;
         if *missed > 0 {
             write!(f, ", {missed} missed")?;
@@ -307,5 +380,62 @@ impl fmt::Display for Late {
             write!(f, "; meanwhile [us]: {}", self.meanwhile.join(", "))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Choice;
+
+    /// The problems of 10 s, of which 20 ticks are to be compared.
+    fn found(no_overruns: bool, spoil: impl FnOnce(&mut Parts)) -> Vec<String> {
+        let (backend, soak_s) = (Choice::Cpu, 10);
+        let (device, repeats, case, random_sizes) = (0, 1, None, false);
+        let options = Options { backend, device, repeats, case, soak_s, random_sizes, no_overruns };
+        let probe = Probe { priority: 0, late: Vec::new(), missed: 0, stalls: Vec::new() };
+        let mut parts = Parts {
+            tick: Ticks::default(),
+            spun: Spun::default(),
+            pushes: Vec::new(),
+            probe,
+            checked: Checked { equal: 20, ..Checked::default() },
+            memory: (Memory { device: None, resident: None }, Vec::new()),
+        };
+        spoil(&mut parts);
+        problems(&options, &parts)
+    }
+
+    #[test]
+    fn overruns_fail_where_a_tick_took_too_long_or_where_none_is_allowed() {
+        assert!(found(true, |_| {}).is_empty());
+        // Woke late, or copied.
+        let late = |parts: &mut Parts| (parts.tick.missed, parts.tick.missed_copying) = (5, 2);
+        assert!(found(false, late).is_empty());
+        assert_eq!(found(true, late), ["overruns: expected none, found 5"]);
+        let long = |parts: &mut Parts| (parts.tick.missed, parts.tick.missed_awake) = (5, 1);
+        assert_eq!(found(false, long), ["overruns: expected none after a long tick, found 1"]);
+    }
+
+    #[test]
+    fn messages_that_are_not_sent_fail() {
+        let problems = found(false, |parts| parts.spun.refused = 3);
+        assert!(problems[0].starts_with("refused pushes: expected none, found 3"), "{problems:?}");
+    }
+
+    #[test]
+    fn too_few_comparisons_fail_unless_input_was_late() {
+        let problems = |equal: u64, unsettled: u64, waits: u64| {
+            let problems = found(false, |parts| {
+                (parts.checked.equal, parts.checked.unsettled) = (equal, unsettled);
+                parts.spun.waits = waits;
+            });
+            assert!(problems.iter().all(|problem| problem.starts_with("comparisons: ")));
+            problems.len()
+        };
+        assert_eq!([problems(18, 0, 0), problems(17, 0, 0)], [0, 1]);
+        assert_eq!([problems(1, 17, 0), problems(1, 16, 0), problems(0, 20, 0)], [0, 1, 1]);
+        // Late because the messages waited for the comparison.
+        assert_eq!([problems(17, 3, 1), problems(18, 2, 1)], [1, 0]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
 
 use super::check::Note;
 use super::{PERIOD_NS, START_MS, Soak, What};
@@ -156,8 +156,17 @@ impl Robot {
     }
 }
 
-/// Sends messages until the end. Returns for how many there was no memory, because the encoder
-/// lagged that far behind.
+/// What did not go as planned.
+#[derive(Debug, Default)]
+pub struct Spun {
+    /// Images and clouds that were not sent: there was no memory, because the encoder lagged that far
+    /// behind.
+    pub refused: u64,
+    /// Waits for the checker, which every message is told of: what came after them was late.
+    pub waits: u64,
+}
+
+/// Sends messages until the end.
 ///
 /// The checker hears of a message before the subject does, and so before any tick that serves it.
 pub fn run(
@@ -165,9 +174,10 @@ pub fn run(
     robot: &mut Robot,
     jobs: Sender<Job>,
     notes: SyncSender<Note>,
-) -> Result<u64, BenchError> {
-    let mut refused = 0;
+) -> Result<Spun, BenchError> {
+    let mut spun = Spun::default();
     let mut phase = Random(11);
+    // A checker or an encoder that is gone has failed, and says so itself.
     for ms in START_MS + 1..=START_MS + soak.ticks {
         soak.sleep_until((ms - START_MS) as u64 * PERIOD_NS + phase.below(PERIOD_NS));
         if soak.stopping() {
@@ -175,19 +185,31 @@ pub fn run(
         }
         let stamp_ns = ms * NANOS_PER_MS;
         vectors(ms, |stream, bytes| {
-            // A checker or an encoder that is gone has failed, and says so itself.
-            let _ = notes.send(Note::Vector { stream, stamp_ns, bytes: bytes.clone() });
+            let note = Note::Vector { stream, stamp_ns, bytes: bytes.clone() };
+            spun.waits += u64::from(tell(&notes, note));
             soak.push(stream, stamp_ns, &bytes)
         })?;
         for job in robot.large(ms) {
             let Some(job) = job else {
-                refused += 1;
+                spun.refused += 1;
                 continue;
             };
             let Job { stream, stamp_ns, .. } = job;
-            let _ = notes.send(Note::Large { stream, stamp_ns, message: job.message.clone() });
+            let note = Note::Large { stream, stamp_ns, message: job.message.clone() };
+            spun.waits += u64::from(tell(&notes, note));
             let _ = jobs.send(job);
         }
     }
-    Ok(refused)
+    Ok(spun)
+}
+
+/// Sends a note; says whether it had to wait for the checker.
+fn tell(notes: &SyncSender<Note>, note: Note) -> bool {
+    match notes.try_send(note) {
+        Err(TrySendError::Full(note)) => {
+            let _ = notes.send(note);
+            true
+        }
+        _ => false,
+    }
 }
