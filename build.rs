@@ -17,6 +17,10 @@ const HEADERS: [&str; 3] = ["common", "points", "voxels"];
 /// Hopper, Blackwell, Jetson Thor, desktop Blackwell. Later ones compile the PTX of the last.
 const ARCHS: [u32; 9] = [75, 80, 86, 87, 89, 90, 100, 110, 120];
 
+/// The environment that decides on the nvcc, its host compiler and the chips.
+const INPUTS: [&str; 6] =
+    ["NVCC", "NVCC_CCBIN", "CUDA_HOME", "VIRTUAL_ENV", "ROBOCACHE_CUDA", "ROBOCACHE_CUDA_ARCHS"];
+
 /// What finds nvcc, for this and for those who choose the features.
 const FINDER: &str = "scripts/cuda.sh";
 
@@ -24,7 +28,7 @@ const FINDER: &str = "scripts/cuda.sh";
 const MESSAGES: &str = "share/ament_index/resource_index/rosidl_interfaces/robocache_ros";
 
 fn main() {
-    for variable in ["NVCC", "CUDA_HOME", "ROBOCACHE_CUDA_ARCHS"] {
+    for variable in INPUTS {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     for path in ["kernels", "build.rs", FINDER] {
@@ -80,7 +84,7 @@ fn compile(root: &Path, nvcc: &Path) -> Result<(), String> {
         text += &format!("namespace {name}_kernels {{\n#include \"{}\"\n}}\n", file.display());
     }
     std::fs::write(&source, text).map_err(|error| format!("{}: {error}", source.display()))?;
-    let mut command = Command::new(nvcc);
+    let mut command = compiler(nvcc);
     command.args(["-fatbin", "-std=c++17", "-O3", "-fmad=false", "-lineinfo", "--threads=0"]);
     for arch in &archs {
         command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
@@ -90,6 +94,14 @@ fn compile(root: &Path, nvcc: &Path) -> Result<(), String> {
     run(command)?;
     println!("cargo::rustc-env=ROBOCACHE_CUDA_VERSION={}", version(nvcc)?);
     Ok(())
+}
+
+/// nvcc with the options that it is given here and no others: `--use_fast_math` in a user's shell
+/// would change the bits.
+fn compiler(nvcc: &Path) -> Command {
+    let mut command = Command::new(nvcc);
+    command.env_remove("NVCC_PREPEND_FLAGS").env_remove("NVCC_APPEND_FLAGS");
+    command
 }
 
 /// Runs a command and returns what it printed.
@@ -110,33 +122,42 @@ fn find_nvcc(root: &Path) -> Result<PathBuf, String> {
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
+    for line in String::from_utf8_lossy(&output.stderr).lines() {
+        println!("cargo::warning={line}");
+    }
     let nvcc = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     println!("cargo::rerun-if-changed={nvcc}");
     Ok(PathBuf::from(nvcc))
 }
 
-/// The chips to compile for, ascending.
+/// The chips to compile for, ascending: the PTX is that of the last.
 fn archs(nvcc: &Path) -> Result<Vec<u32>, String> {
-    let mut command = Command::new(nvcc);
+    let mut command = compiler(nvcc);
     command.arg("--list-gpu-code");
-    let known = run(command)?;
-    let known: Vec<&str> = known.split_whitespace().collect();
-    let wanted = match env::var("ROBOCACHE_CUDA_ARCHS") {
-        Err(_) => ARCHS.to_vec(),
-        Ok(list) => list
-            .split(',')
-            .map(|arch| arch.trim().parse())
-            .collect::<Result<Vec<u32>, _>>()
-            .map_err(|_| {
-                format!("ROBOCACHE_CUDA_ARCHS: expected such as 90,120, found {list:?}")
-            })?,
+    let text = run(command)?;
+    let number = |code: &str| code.strip_prefix("sm_")?.parse().ok();
+    let mut known: Vec<u32> = text.split_whitespace().filter_map(number).collect();
+    known.sort_unstable();
+    let Ok(list) = env::var("ROBOCACHE_CUDA_ARCHS") else {
+        return Ok(ARCHS.into_iter().filter(|arch| known.contains(arch)).collect());
     };
-    Ok(wanted.into_iter().filter(|arch| known.contains(&format!("sm_{arch}").as_str())).collect())
+    let numbers: Result<Vec<u32>, _> = list.split(',').map(|arch| arch.trim().parse()).collect();
+    let mut wanted = numbers
+        .map_err(|_| format!("ROBOCACHE_CUDA_ARCHS: expected such as 90,120, found {list:?}"))?;
+    wanted.sort_unstable();
+    wanted.dedup();
+    match wanted.iter().find(|arch| !known.contains(arch)) {
+        None => Ok(wanted),
+        Some(arch) => Err(format!(
+            "ROBOCACHE_CUDA_ARCHS: expected chips that {} knows, {known:?}, found {arch}",
+            nvcc.display()
+        )),
+    }
 }
 
 /// The version of the toolkit, as 1000 * major + 10 * minor: what the driver must know at least.
 fn version(nvcc: &Path) -> Result<u32, String> {
-    let mut command = Command::new(nvcc);
+    let mut command = compiler(nvcc);
     command.arg("--version");
     let text = run(command)?;
     let unknown = || format!("nvcc --version: expected a release, found {text:?}");

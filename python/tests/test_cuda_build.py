@@ -20,6 +20,10 @@ FIXED = ["/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc"]
 has_fixed_nvcc = any(map(os.path.exists, FIXED)) or any(Path("/usr/local").glob("cuda-*"))
 pytestmark = pytest.mark.skipif(has_fixed_nvcc, reason="this machine's own nvcc cannot be hidden")
 COMPILES = '[ "$1" = -fatbin ]'
+#: What nvidia-smi and nvcc say, as far as it is read. The first is of driver 550, the second of 610.
+HEADING = "| NVIDIA-SMI 550.54.14    Driver Version: 550.54.14    CUDA Version: {}    |"
+UMD_HEADING = "| NVIDIA-SMI 610.43.02    KMD Version: 610.43.02    CUDA UMD Version: {}    |"
+RELEASE = "Cuda compilation tools, release {}, V{}.88"
 REFUSES = 'echo "trial.cu: error: unsupported GNU version" >&2; exit 1'
 
 
@@ -66,6 +70,16 @@ class Machine:
     def cuda(self, word, **environment):
         return self.run("bash", self.script, word, **environment)
 
+    def nvcc(self, path, version):
+        """An nvcc that compiles and says its version."""
+        says = f'[ "$1" = --version ] && echo "{RELEASE.format(version, version)}"'
+        return self.program(path, f"{COMPILES} || {says}")
+
+    def driver(self, cuda, heading=HEADING):
+        """A GPU, with the driver of a version of CUDA."""
+        self.program("nvidia-smi", f"echo '{heading.format(cuda)}'; echo 'GPU 0: a name'")
+        self.program("ldconfig", "true")
+
     def python_that_installs(self, then="true"):
         """Stands in for python3: its virtual environment has a pip that installs an nvcc."""
         site = "lib/python3.12/site-packages/nvidia/cu13/bin"
@@ -73,7 +87,8 @@ class Machine:
         copy = f"mkdir -p {site} && cp '{wheel}' {site}/nvcc"
         pip = self.program("pip", f'cd "$(dirname "$0")/.." && {copy}; {then}')
         (self.bin / "mkdir").symlink_to(shutil.which("mkdir"))
-        self.program("python3", f'mkdir -p "$3/bin" && cp \'{pip}\' "$3/bin/python3"')
+        venv = '[ "$2" = venv ] || exit 1; mkdir -p "$3/bin"'
+        self.program("python3", f"{venv} && cp '{pip}' \"$3/bin/python3\"")
 
 
 @pytest.fixture
@@ -166,6 +181,89 @@ def test_a_compiler_that_was_named_is_that_one_or_an_error(machine):
         assert asked.returncode == 1 and f"NVCC={name}: expected" in asked.stderr
 
 
+@pytest.mark.parametrize("cuda", ["12.2", "12.8"])
+def test_for_a_driver_too_old_for_the_pins_nothing_is_fetched_and_one_line_says_why(machine, cuda):
+    machine.python_that_installs()
+    machine.driver(cuda)
+    assert machine.cuda("prepare").returncode == 0
+    assert not (machine.root / ".cuda").exists()
+    asked = machine.cuda("features")
+    assert (asked.returncode, asked.stdout.strip()) == (0, WITHOUT)
+    (line,) = asked.stderr.splitlines()
+    assert "driver is for CUDA 12, the nvcc from PyPI for CUDA 13: no nvcc, building for" in line
+    assert line.endswith("a driver for CUDA 13 (580 or later), or an nvcc of CUDA 12 in NVCC")
+
+
+@pytest.mark.parametrize("heading", [HEADING, UMD_HEADING, "no heading {}"])
+def test_a_driver_new_enough_or_unknown_gets_the_pins(machine, heading):
+    machine.python_that_installs()
+    machine.driver("13.1", heading)
+    assert machine.cuda("prepare").returncode == 0
+    asked = machine.cuda("features")
+    assert (asked.returncode, asked.stdout, asked.stderr) == (0, "", "")
+    assert (machine.root / ".cuda").exists()
+
+
+def test_both_headings_of_nvidia_smi_are_read(machine):
+    machine.nvcc("nvcc", "14.0")
+    for heading in (HEADING, UMD_HEADING):
+        machine.driver("13.3", heading)
+        asked = machine.cuda("features")
+        assert asked.stdout.strip() == WITHOUT and "driver is for CUDA 13," in asked.stderr
+
+
+def test_an_old_driver_without_an_nvcc_of_its_own_is_not_sent_to_look_for_one(machine):
+    machine.driver("11.4")
+    asked = machine.cuda("features")
+    assert asked.stderr.strip().endswith("For the GPU: a driver for CUDA 13 (580 or later)")
+
+
+@pytest.mark.parametrize("version, installs", [(12, False), (13, True)])
+def test_without_nvidia_smi_the_library_of_the_driver_is_asked(machine, version, installs):
+    """As in a container of a Jetson, which has the driver's library and little else."""
+    machine.python_that_installs()
+    machine.program("ldconfig", "echo 'libcuda.so.1 (libc6,AArch64) => /usr/lib/libcuda.so.1'")
+    installer = (machine.bin / "python3").read_text().removeprefix("#!/bin/sh\n")
+    asks = "case $2 in *libcuda.so.1*cuDriverGetVersion*)"
+    machine.program("python3", f"{asks} echo {version}; exit ;; esac; {installer}")
+    assert machine.cuda("prepare").returncode == 0
+    assert (machine.root / ".cuda").exists() == installs
+    asked = machine.cuda("features")
+    assert (asked.stdout.strip() == "") == installs
+    assert ("an nvcc of CUDA 12 in NVCC" in asked.stderr) != installs
+
+
+def test_on_and_get_do_as_they_are_told_and_warn(machine):
+    machine.python_that_installs()
+    wheel = machine.nvcc("wheel", "13.0")
+    machine.driver("12.4")
+    for word, given in {"get": {}, "prepare": {"ROBOCACHE_CUDA": "on"}}.items():
+        got = machine.cuda(word, **given)
+        assert got.returncode == 0 and list((machine.root / ".cuda").rglob("nvcc"))
+        assert "driver is for CUDA 12" in got.stderr and "(580 or later)" in got.stderr
+        shutil.rmtree(machine.root / ".cuda")
+    on = {"ROBOCACHE_CUDA": "on", "NVCC": str(wheel)}
+    assert machine.cuda("features", **on).stdout == ""
+    found = machine.cuda("find", **on)
+    assert found.stdout.strip() == str(wheel)
+    assert f"CUDA 12, {wheel} for CUDA 13: what it builds computes on the CPU" in found.stderr
+    # Which nvcc is not whether: under auto the driver decides.
+    asked = machine.cuda("features", NVCC=str(wheel))
+    assert asked.stdout.strip() == WITHOUT and "building for the CPU alone" in asked.stderr
+
+
+def test_an_nvcc_that_fits_the_driver_goes_before_a_newer_one(machine):
+    home = machine.nvcc("toolkit/bin/nvcc", "13.0")
+    fitting = machine.nvcc("nvcc", "12.4")
+    for cuda, nvcc in {"12.8": fitting, "13.0": home}.items():
+        machine.driver(cuda)
+        found = machine.cuda("find", CUDA_HOME=str(machine.bin / "toolkit"))
+        assert (found.stdout.strip(), found.stderr) == (str(nvcc), "")
+    machine.driver("12.8")
+    asked = machine.cuda("features", CUDA_HOME=str(machine.bin / "toolkit"))
+    assert (asked.stdout, asked.stderr) == ("", "")
+
+
 @pytest.mark.parametrize("nvcc", [True, False])
 @pytest.mark.parametrize("command", ["build", "test", "clippy"])
 def test_every_cargo_of_the_ros_build_has_the_features_of_the_decision(machine, command, nvcc):
@@ -210,3 +308,68 @@ def test_the_build_error_says_the_one_command_and_how_to_build_without(machine, 
     assert "make build" in both.stdout and "no nvcc" in both.stdout
     neither = machine.run(build_script, **folders)
     assert neither.returncode == 0 and "cargo::error=" not in neither.stdout
+
+
+class Kernels:
+    """The build of the kernels by an nvcc that knows three chips and writes down how it is run."""
+
+    def __init__(self, machine, build_script):
+        self.machine, self.script = machine, build_script
+        self.log = machine.bin / "nvcc.log"
+        machine.program(
+            "nvcc",
+            f"""case $1 in
+            --list-gpu-code) printf 'sm_120\\nsm_75\\nsm_90\\n' ;;
+            --version) echo '{RELEASE.format("13.0", "13.0")}' ;;
+            -fatbin) echo "$NVCC_PREPEND_FLAGS $* $NVCC_APPEND_FLAGS" >>'{self.log}' ;;
+            esac""",
+        )
+
+    def build(self, **environment):
+        """What cargo is told, and the arguments of nvcc with the options it has from outside."""
+        self.log.unlink(missing_ok=True)
+        folders = {"CARGO_MANIFEST_DIR": str(self.machine.root), "OUT_DIR": str(self.machine.bin)}
+        built = self.machine.run(self.script, CARGO_FEATURE_CUDA="1", **folders, **environment)
+        assert built.returncode == 0, built.stderr
+        return built.stdout, self.log.read_text() if self.log.exists() else ""
+
+
+@pytest.fixture
+def kernels(machine, build_script):
+    return Kernels(machine, build_script)
+
+
+def codes(arguments):
+    return [word.split("code=")[-1] for word in arguments.split() if word.startswith("-gencode")]
+
+
+def test_the_chips_are_those_that_nvcc_knows_or_the_ones_asked_for_ascending(kernels):
+    told, arguments = kernels.build()
+    assert "cargo::error" not in told and "ROBOCACHE_CUDA_VERSION=13000" in told
+    assert codes(arguments) == ["sm_75", "sm_90", "sm_120", "compute_120"]
+    # The PTX, which later chips compile, is that of the newest, in whatever order they are given.
+    _, arguments = kernels.build(ROBOCACHE_CUDA_ARCHS="90, 75,90")
+    assert codes(arguments) == ["sm_75", "sm_90", "compute_90"]
+
+
+@pytest.mark.parametrize("chips, found", [("90,91", "91"), ("9", "9"), ("", '""'), ("x", '"x"')])
+def test_a_chip_that_nvcc_does_not_know_is_an_error(kernels, chips, found):
+    told, _ = kernels.build(ROBOCACHE_CUDA_ARCHS=chips)
+    (error,) = [line for line in told.splitlines() if line.startswith("cargo::error=")]
+    assert "ROBOCACHE_CUDA_ARCHS: expected" in error and error.endswith(f", found {found}")
+    assert "[75, 90, 120]" in error or not found.isdigit()
+
+
+@pytest.mark.parametrize("variable", ["NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"])
+def test_options_of_a_shell_do_not_reach_nvcc(kernels, variable):
+    _, arguments = kernels.build(**{variable: "--use_fast_math"})
+    assert "-fmad=false" in arguments and "fast_math" not in arguments
+
+
+def test_a_build_for_a_driver_too_old_warns_and_is_made_anew_when_its_inputs_change(kernels):
+    kernels.machine.driver("12.4")
+    told, _ = kernels.build()
+    (warning,) = [line for line in told.splitlines() if line.startswith("cargo::warning=")]
+    assert "driver is for CUDA 12" in warning and "(580 or later)" in warning
+    for variable in ("NVCC", "ROBOCACHE_CUDA", "VIRTUAL_ENV", "ROBOCACHE_CUDA_ARCHS"):
+        assert f"cargo::rerun-if-env-changed={variable}\n" in told

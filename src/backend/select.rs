@@ -44,7 +44,8 @@ impl FromStr for Choice {
 ///
 /// # Errors
 /// [`BackendError::Unavailable`] or [`BackendError::Failed`] where CUDA was asked for and cannot
-/// be used. Under [`Choice::Auto`] that is logged, and the CPU taken.
+/// be used. Under [`Choice::Auto`] that is logged, as a warning if it is about a driver that the
+/// machine has, and the CPU taken.
 pub fn create(
     choice: Choice,
     device: usize,
@@ -56,10 +57,22 @@ pub fn create(
         Choice::Cuda => return cuda(device, config, layout),
         Choice::Auto => match cuda(device, config, layout) {
             Ok(backend) => return Ok(backend),
-            Err(reason) => tracing::info!("computing on the CPU: {reason}"),
+            Err(reason) if is_expected(&reason) => tracing::info!("computing on the CPU: {reason}"),
+            Err(reason) => tracing::warn!("computing on the CPU: {reason}"),
         },
     }
     Ok(Arc::new(CpuBackend::new(config, layout)?))
+}
+
+/// Whether nobody could expect a GPU to be used: none was built for, or the machine has no driver.
+fn is_expected(reason: &BackendError) -> bool {
+    let without_driver = "no NVIDIA driver on this machine";
+    match reason {
+        BackendError::Unavailable { detail, .. } => {
+            !cfg!(feature = "cuda") || detail.starts_with(without_driver)
+        }
+        _ => false,
+    }
 }
 
 #[cfg(feature = "cuda")]
@@ -69,7 +82,9 @@ fn cuda(device: usize, config: &Config, layout: &Layout) -> Result<Arc<dyn Backe
 
 #[cfg(not(feature = "cuda"))]
 fn cuda(_: usize, _: &Config, _: &Layout) -> Result<Arc<dyn Backend>, BackendError> {
-    let detail = "this program was built without the feature `cuda`".into();
+    let detail = "this program was built without the feature `cuda`: run scripts/cuda.sh of its \
+                  source, then build again"
+        .into();
     Err(BackendError::Unavailable { backend: "cuda", detail })
 }
 
@@ -97,6 +112,19 @@ streams:
             }
         }
         assert_eq!(create(Choice::Cpu, 0, &config, &layout).unwrap().name(), "cpu");
+    }
+
+    #[test]
+    fn only_a_driver_that_exists_and_is_refused_is_worth_a_warning() {
+        let unavailable =
+            |detail: &str| BackendError::Unavailable { backend: "cuda", detail: detail.into() };
+        let refused = unavailable("the driver is too old: expected one for CUDA 13.x or later");
+        assert_eq!(is_expected(&refused), cfg!(not(feature = "cuda")));
+        // What is said of this machine, where it has no driver.
+        let config = crate::config::parse(CONFIG, "test.yaml").unwrap();
+        let Err(error) = create(Choice::Cuda, 0, &config, &Layout::new(&config)) else { return };
+        let absent = error.to_string().contains("libcuda.so.1");
+        assert_eq!(is_expected(&error), absent || cfg!(not(feature = "cuda")), "{error}");
     }
 
     #[test]
