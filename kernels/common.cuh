@@ -88,14 +88,6 @@ constexpr float BEYOND<F16> = 65520.0f;
 template <>
 constexpr float BEYOND<Bf16> = 3.39617752923046005526e38f; // 0x7F7F8000
 
-// The address of something in shared memory, which takes one register.
-__device__ __forceinline__ u32 shared_address(const void* pointer) {
-    return static_cast<u32>(__cvta_generic_to_shared(pointer));
-}
-__device__ __forceinline__ void store_shared(u32 address, u32 value) {
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
-}
-
 // N elements that are loaded and stored as one access, of 16 bytes at most.
 template <class T, int N>
 struct alignas(N * sizeof(T) > 16 ? 16 : N * sizeof(T)) Pack {

@@ -57,8 +57,8 @@ __device__ __forceinline__ Channel channel_at(const Finish& job, u32 c) {
 // The occupied voxels of a unit. An item is a claim whose lower 23 bits, 1 + the first point, stand 8
 // places higher, above the voxel in the unit; its highest bit still is SEVERAL.
 struct Occupied {
-    u32 items[UNIT + 1]; // behind them is room for what the other lanes store
-    u16 several[UNIT];   // which of the items have later points
+    u32 items[UNIT];
+    u16 several[UNIT]; // which of the items have later points
 };
 
 struct Found {
@@ -203,24 +203,23 @@ __device__ __forceinline__ Found take_claims(u32* claims, Occupied& occupied, u3
 #pragma unroll
     for (u32 b = 0; b < BRICKS; ++b) own[b] = claims[b * BRICK];
     const u32 earlier = (1u << lane) - 1;
-    const u32 list = shared_address(occupied.items);
-    u32 end = list, several = 0, bricks = 0;
+    u32 count = 0, several = 0, bricks = 0;
 #pragma unroll
     for (u32 b = 0; b < BRICKS; ++b) {
         const bool is_some = own[b] != 0;
         const u32 some = __ballot_sync(ALL_LANES, is_some);
         if (is_some) claims[b * BRICK] = 0;
         const u32 item = (own[b] << UNIT_SHIFT | (own[b] & SEVERAL)) + b * BRICK + lane;
-        const u32 place = end + 4 * __popc(some & earlier);
-        store_shared(is_some ? place : list + 4 * UNIT, item);
+        const u32 place = count + __popc(some & earlier);
+        if (is_some) occupied.items[place] = item;
         const bool is_several = (own[b] & SEVERAL) != 0;
         const u32 more = __ballot_sync(ALL_LANES, is_several);
-        if (is_several) occupied.several[several + __popc(more & earlier)] = (place - list) / 4;
+        if (is_several) occupied.several[several + __popc(more & earlier)] = place;
         several += __popc(more);
-        end += 4 * __popc(some);
+        count += __popc(some);
         if (some != 0) bricks |= 1u << b;
     }
-    return {(end - list) / 4, several, bricks};
+    return {count, several, bricks};
 }
 
 // Puts `group` channels, from number `from` on, of the occupied voxels into the tile.
@@ -229,7 +228,8 @@ __device__ __forceinline__ void fill_tile(
     const Finish& job, u32 from, u32 group, u32 first, const Occupied& occupied, const Found& found, Tile<Out>& tile, u32 lane) {
     // A lane stays with one channel, the lanes of an item stand side by side.
     const u32 shift = group == 1 ? 0 : group == 2 ? 1 : 2;
-    const u32 c = min(lane & ((1u << shift) - 1), group - 1);
+    const u32 c = lane & ((1u << shift) - 1);
+    if (c >= group) return;
     const Channel channel = channel_at(job, from + c);
     const u32 step = WARP >> shift;
     Out* out = tile.at[c];
@@ -246,20 +246,18 @@ __device__ __forceinline__ void fill_tile(
     for (u32 i = lane >> shift; i < found.count; i += step * UNROLL) {
         u32 items[UNROLL];
         float values[UNROLL];
-        // What is beyond the end is the last one once more.
+        // What is beyond the end is the last one once more, and not written.
 #pragma unroll
         for (u32 u = 0; u < UNROLL; ++u) items[u] = occupied.items[min(i + u * step, found.count - 1)];
 #pragma unroll
         for (u32 u = 0; u < UNROLL; ++u) values[u] = value_of<FAST>(job, channel, point_of(items[u]));
 #pragma unroll
         for (u32 u = 0; u < UNROLL; ++u) {
-            // Of several values, one alone may be beyond what their mean is.
-            const float value = items[u] & SEVERAL ? 0.0f : evaluate_one(channel, values[u]);
-            out[voxel_of(items[u])] = beyond.element<Out>(value);
+            // Those with later points follow below: one value may be beyond what their mean is.
+            if (i + u * step >= found.count || (items[u] & SEVERAL) != 0) continue;
+            out[voxel_of(items[u])] = beyond.element<Out>(evaluate_one(channel, values[u]));
         }
     }
-    // After those, which these replace.
-    __syncwarp();
 #pragma unroll 1
     while (at < found.several) {
         out[voxel_of(item)] = beyond.element<Out>(evaluate_several(channel, held));

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 
