@@ -36,8 +36,8 @@ struct Grid {
     float size;
     float inverse; // 1 / size, rounded to nearest; 0 where only a division will do
     float shape[3];
-    u32 row;       // voxels along x
-    u32 plane;     // voxels along x and y
+    u32 row;   // voxels along x
+    u32 plane; // voxels along x and y
     u32 volume;
     u32 reserved;
 };
@@ -58,14 +58,22 @@ __device__ __forceinline__ T read_bytes(const u8* bytes, bool big_endian) {
 __device__ __noinline__ float read_field(const u8* point, Field field, bool big_endian) {
     const u8* at = point + field.offset;
     switch (field.type) {
-        case INT8: return static_cast<float>(static_cast<signed char>(at[0]));
-        case UINT8: return static_cast<float>(at[0]);
-        case INT16: return static_cast<float>(read_bytes<short>(at, big_endian));
-        case UINT16: return static_cast<float>(read_bytes<u16>(at, big_endian));
-        case INT32: return static_cast<float>(read_bytes<i32>(at, big_endian));
-        case UINT32: return static_cast<float>(read_bytes<u32>(at, big_endian));
-        case FLOAT32: return __uint_as_float(read_bytes<u32>(at, big_endian));
-        default: return static_cast<float>(read_bytes<double>(at, big_endian));
+        case INT8:
+            return static_cast<float>(static_cast<signed char>(at[0]));
+        case UINT8:
+            return static_cast<float>(at[0]);
+        case INT16:
+            return static_cast<float>(read_bytes<short>(at, big_endian));
+        case UINT16:
+            return static_cast<float>(read_bytes<u16>(at, big_endian));
+        case INT32:
+            return static_cast<float>(read_bytes<i32>(at, big_endian));
+        case UINT32:
+            return static_cast<float>(read_bytes<u32>(at, big_endian));
+        case FLOAT32:
+            return __uint_as_float(read_bytes<u32>(at, big_endian));
+        default:
+            return static_cast<float>(read_bytes<double>(at, big_endian));
     }
 }
 
@@ -108,7 +116,9 @@ __device__ __forceinline__ float column(const Cloud& cloud, u32 i, u32 c) {
     const float x = Layout::raw(cloud, point, 0);
     const float y = Layout::raw(cloud, point, 1);
     const float z = Layout::raw(cloud, point, 2);
-    return c == 0 ? to_base(cloud, 0, x, y, z) : c == 1 ? to_base(cloud, 1, x, y, z) : to_base(cloud, 2, x, y, z);
+    return c == 0   ? to_base(cloud, 0, x, y, z)
+           : c == 1 ? to_base(cloud, 1, x, y, z)
+                    : to_base(cloud, 2, x, y, z);
 }
 
 // d / size, rounded to nearest, from the reciprocal: two corrections of the product. The first

@@ -40,11 +40,11 @@ constexpr u32 INLINE_CHANNELS = 8;
 struct Finish {
     Cloud cloud;
     Accumulators from;
-    u8* held;             // [units]: which bricks of the row hold something
-    const Channel* more;  // channels from INLINE_CHANNELS on
-    void* row;            // [channels, volume]
+    u8* held;            // [units]: which bricks of the row hold something
+    const Channel* more; // channels from INLINE_CHANNELS on
+    void* row;           // [channels, volume]
     Counters* counters;
-    Report* report;       // pinned host memory
+    Report* report; // pinned host memory
     u32 channel_count;
     u32 volume;
     Channel first[INLINE_CHANNELS];
@@ -106,8 +106,8 @@ struct Beyond {
 // conversion.
 __device__ __forceinline__ float mean(i64 sum, u32 count) {
     const double total = count <= 2048
-        ? __longlong_as_double(sum + __double_as_longlong(ROUNDER)) - ROUNDER
-        : static_cast<double>(sum);
+                             ? __longlong_as_double(sum + __double_as_longlong(ROUNDER)) - ROUNDER
+                             : static_cast<double>(sum);
     if ((count & (count - 1)) == 0) {
         const i64 exponent = 1023 - 20 - (31 - __clz(count));
         return static_cast<float>(total * __longlong_as_double(exponent << 52));
@@ -125,7 +125,8 @@ template <bool FAST>
 __device__ __forceinline__ float value_of(const Finish& job, const Channel& channel, u32 point) {
     if constexpr (FAST) {
         // All bytes of the cloud are within 32 bits of its first one.
-        return *reinterpret_cast<const float*>(job.cloud.points + channel.offset + point * job.cloud.point_step);
+        return *reinterpret_cast<const float*>(
+            job.cloud.points + channel.offset + point * job.cloud.point_step);
     } else {
         if (channel.kind != CHANNEL_MEAN && channel.kind != CHANNEL_MAX) return 0.0f;
         return column<Fields>(job.cloud, point, channel.column);
@@ -134,7 +135,9 @@ __device__ __forceinline__ float value_of(const Finish& job, const Channel& chan
 
 // The value of a channel in a voxel with one point.
 __device__ __forceinline__ float evaluate_one(const Channel& channel, float value) {
-    return channel.kind == CHANNEL_MEAN ? mean_of_one(value) : channel.kind == CHANNEL_MAX ? value + 0.0f : 1.0f;
+    return channel.kind == CHANNEL_MEAN  ? mean_of_one(value)
+           : channel.kind == CHANNEL_MAX ? value + 0.0f
+                                         : 1.0f;
 }
 
 // What a voxel with later points holds of a channel.
@@ -145,7 +148,8 @@ struct Held {
 };
 
 template <bool FAST>
-__device__ __forceinline__ Held fetch_several(const Finish& job, const Channel& channel, u32 first, u32 item) {
+__device__ __forceinline__ Held
+fetch_several(const Finish& job, const Channel& channel, u32 first, u32 item) {
     const Accumulators& all = job.from;
     const u64 voxel = first + voxel_of(item);
     Held held = {value_of<FAST>(job, channel, point_of(item)), all.counts[voxel], 0};
@@ -160,12 +164,14 @@ __device__ __forceinline__ Held fetch_several(const Finish& job, const Channel& 
 __device__ __forceinline__ float evaluate_several(const Channel& channel, const Held& held) {
     if (channel.kind == CHANNEL_OCCUPANCY) return 1.0f;
     if (channel.kind == CHANNEL_COUNT) return static_cast<float>(1 + held.count);
-    if (channel.kind == CHANNEL_MAX) return unordered(max(static_cast<u32>(held.more), ordered(held.value)));
+    if (channel.kind == CHANNEL_MAX)
+        return unordered(max(static_cast<u32>(held.more), ordered(held.value)));
     return mean(static_cast<i64>(held.more) + fixed_point(held.value), 1 + held.count);
 }
 
 // Returns to zero what later points have added to voxels.
-__device__ __forceinline__ void clear_several(const Accumulators& all, u32 first, const Occupied& occupied, u32 count, u32 lane) {
+__device__ __forceinline__ void clear_several(
+    const Accumulators& all, u32 first, const Occupied& occupied, u32 count, u32 lane) {
 #pragma unroll 1
     for (u32 i = lane; i < count; i += WARP) {
         const u64 voxel = first + voxel_of(occupied.items[occupied.several[i]]);
@@ -179,14 +185,16 @@ __device__ __forceinline__ void clear_several(const Accumulators& all, u32 first
 
 // Writes a lane's elements of a channel.
 template <class Out>
-__device__ __forceinline__ void write_elements(const Finish& job, u32 channel, u32 voxel, const Out (&elements)[PER_LANE]) {
+__device__ __forceinline__ void write_elements(
+    const Finish& job, u32 channel, u32 voxel, const Out (&elements)[PER_LANE]) {
     Out* row = static_cast<Out*>(job.row) + static_cast<u64>(channel) * job.volume + voxel;
     if (job.volume % PER_LANE == 0) {
         constexpr u32 PACK = 16 / sizeof(Out);
         if (voxel >= job.volume) return;
 #pragma unroll
         for (u32 i = 0; i < PER_LANE; i += PACK) {
-            __stcs(reinterpret_cast<uint4*>(row + i), *reinterpret_cast<const uint4*>(elements + i));
+            __stcs(
+                reinterpret_cast<uint4*>(row + i), *reinterpret_cast<const uint4*>(elements + i));
         }
     } else {
 #pragma unroll
@@ -225,7 +233,8 @@ __device__ __forceinline__ Found take_claims(u32* claims, Occupied& occupied, u3
 // Puts `group` channels, from number `from` on, of the occupied voxels into the tile.
 template <class Out, bool FAST>
 __device__ __forceinline__ void fill_tile(
-    const Finish& job, u32 from, u32 group, u32 first, const Occupied& occupied, const Found& found, Tile<Out>& tile, u32 lane) {
+    const Finish& job, u32 from, u32 group, u32 first, const Occupied& occupied, const Found& found,
+    Tile<Out>& tile, u32 lane) {
     // A lane stays with one channel, the lanes of an item stand side by side.
     const u32 shift = group == 1 ? 0 : group == 2 ? 1 : 2;
     const u32 c = lane & ((1u << shift) - 1);
@@ -248,9 +257,11 @@ __device__ __forceinline__ void fill_tile(
         float values[UNROLL];
         // What is beyond the end is the last one once more, and not written.
 #pragma unroll
-        for (u32 u = 0; u < UNROLL; ++u) items[u] = occupied.items[min(i + u * step, found.count - 1)];
+        for (u32 u = 0; u < UNROLL; ++u)
+            items[u] = occupied.items[min(i + u * step, found.count - 1)];
 #pragma unroll
-        for (u32 u = 0; u < UNROLL; ++u) values[u] = value_of<FAST>(job, channel, point_of(items[u]));
+        for (u32 u = 0; u < UNROLL; ++u)
+            values[u] = value_of<FAST>(job, channel, point_of(items[u]));
 #pragma unroll
         for (u32 u = 0; u < UNROLL; ++u) {
             // Those with later points follow below: one value may be beyond what their mean is.
@@ -272,7 +283,8 @@ __device__ __forceinline__ void fill_tile(
 // Writes a unit; returns its bricks.
 template <class Out, bool FAST>
 __device__ __forceinline__ u32 write_values(
-    const Finish& job, bool now, u32 held, u32 first, Occupied& occupied, Tile<Out>& tile, u32 lane) {
+    const Finish& job, bool now, u32 held, u32 first, Occupied& occupied, Tile<Out>& tile,
+    u32 lane) {
     Found found = {0, 0, 0};
     if (now) found = take_claims(job.from.claims + first, occupied, lane);
     const bool write = ((found.bricks | held) >> lane / (BRICK / PER_LANE) & 1) != 0;
@@ -297,7 +309,8 @@ __device__ __forceinline__ u32 write_values(
                 alignas(16) Out elements[PER_LANE];
 #pragma unroll
                 for (u32 i = 0; i < PER_LANE * sizeof(Out) / 16; ++i) {
-                    reinterpret_cast<uint4*>(elements)[i] = reinterpret_cast<const uint4*>(own + c * UNIT)[i];
+                    reinterpret_cast<uint4*>(elements)[i] =
+                        reinterpret_cast<const uint4*>(own + c * UNIT)[i];
                 }
                 write_elements(job, from + c, first + lane * PER_LANE, elements);
             }
@@ -323,7 +336,8 @@ __device__ __forceinline__ u32 bricks_of(bool some) {
 
 // Writes a unit whose claims are counts, and returns them to zero; returns its bricks.
 template <class Out>
-__device__ __forceinline__ u32 write_counts(const Finish& job, bool now, u32 held, u32 first, u32 lane) {
+__device__ __forceinline__ u32
+write_counts(const Finish& job, bool now, u32 held, u32 first, u32 lane) {
     uint4* claims = reinterpret_cast<uint4*>(job.from.claims + first + lane * PER_LANE);
     uint4 fours[2] = {make_uint4(0, 0, 0, 0), make_uint4(0, 0, 0, 0)};
     static_assert(PER_LANE == 8);
@@ -333,7 +347,8 @@ __device__ __forceinline__ u32 write_counts(const Finish& job, bool now, u32 hel
     }
     const u32 own[PER_LANE] = {fours[0].x, fours[0].y, fours[0].z, fours[0].w,
                                fours[1].x, fours[1].y, fours[1].z, fours[1].w};
-    const bool some[2] = {(own[0] | own[1] | own[2] | own[3]) != 0, (own[4] | own[5] | own[6] | own[7]) != 0};
+    const bool some[2] = {
+        (own[0] | own[1] | own[2] | own[3]) != 0, (own[4] | own[5] | own[6] | own[7]) != 0};
     if (some[0]) claims[0] = make_uint4(0, 0, 0, 0);
     if (some[1]) claims[1] = make_uint4(0, 0, 0, 0);
     const u32 bricks = bricks_of(some[0] || some[1]);
@@ -382,15 +397,17 @@ __device__ __forceinline__ void finish(const Finish& job) {
         const u32 first = unit << UNIT_SHIFT;
         u32 bricks;
         if constexpr (HOW == COUNTS) bricks = write_counts<Out>(job, now, held, first, lane);
-        else bricks = write_values<Out, HOW == WORDS>(job, now, held, first, occupied[warp], tiles[warp], lane);
+        else
+            bricks = write_values<Out, HOW == WORDS>(
+                job, now, held, first, occupied[warp], tiles[warp], lane);
         if (lane == 0 && bricks != held) job.held[unit] = bricks;
     }
 }
 
-#define FINISH(NAME, OUT, HOW)                                                  \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE) NAME(   \
-        const __grid_constant__ Finish job) {                                   \
-        finish<OUT, HOW>(job);                                                  \
+#define FINISH(NAME, OUT, HOW)                                            \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE) \
+        NAME(const __grid_constant__ Finish job) {                        \
+        finish<OUT, HOW>(job);                                            \
     }
 FINISH(voxelize_counts_f32, F32, COUNTS)
 FINISH(voxelize_counts_f16, F16, COUNTS)

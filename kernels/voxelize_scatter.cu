@@ -46,7 +46,8 @@ __device__ __noinline__ void drop(u32* dropped, bool all_finite, bool inside) {
 
 // The voxel of a point, or NONE, which is counted.
 template <u32 COLUMNS>
-__device__ __forceinline__ u32 locate(const Scatter& job, const float (&at)[COLUMNS], u32* dropped) {
+__device__ __forceinline__ u32
+locate(const Scatter& job, const float (&at)[COLUMNS], u32* dropped) {
     float base[3];
 #pragma unroll
     for (u32 axis = 0; axis < 3; ++axis) base[axis] = to_base(job.cloud, axis, at[0], at[1], at[2]);
@@ -87,7 +88,8 @@ __device__ __forceinline__ u32 locate_fields(const Scatter& job, u32 i, u32* dro
 
 // The voxel of point i, or NONE; its bin is noted as touched.
 template <u32 COLUMNS>
-__device__ __forceinline__ u32 take(const Scatter& job, u32 i, const Point<COLUMNS>& point, u32* touched, u32* dropped) {
+__device__ __forceinline__ u32
+take(const Scatter& job, u32 i, const Point<COLUMNS>& point, u32* touched, u32* dropped) {
     if (i >= job.cloud.count) return NONE;
     u32 voxel;
     if constexpr (COLUMNS != 0) voxel = locate(job, point.at, dropped);
@@ -141,7 +143,8 @@ __device__ __forceinline__ u32 note_later(
 
 // Adds the values of later points. A run of them in one voxel is added as one.
 template <u32 COLUMNS>
-__device__ __forceinline__ void add_later(const Scatter& job, const Later* later, u32 count, u32 lane) {
+__device__ __forceinline__ void add_later(
+    const Scatter& job, const Later* later, u32 count, u32 lane) {
     const Accumulators& all = job.to;
     const auto value = [&](u32 i, u32 source) {
         if constexpr (COLUMNS != 0) return column<Words>(job.cloud, later[i].point, source);
@@ -174,7 +177,8 @@ __device__ __forceinline__ void add_later(const Scatter& job, const Later* later
                 u32 greatest = 0;
 #pragma unroll 1
                 for (u32 i = at; i < end; ++i) greatest = max(greatest, ordered(value(i, source)));
-                const u64 place = static_cast<u64>(voxel) * all.max_count + entry - 1 - all.sum_count;
+                const u64 place =
+                    static_cast<u64>(voxel) * all.max_count + entry - 1 - all.sum_count;
                 atomicMax(&all.maxima[place], greatest);
             }
         }
@@ -241,10 +245,10 @@ __device__ __forceinline__ void scatter(const Scatter& job) {
     }
 }
 
-#define SCATTER(NAME, COLUMNS, VALUES)                                               \
-    extern "C" __global__ void __launch_bounds__(THREADS) NAME(                    \
-        const __grid_constant__ Scatter job) {                                       \
-        scatter<COLUMNS, VALUES>(job);                                               \
+#define SCATTER(NAME, COLUMNS, VALUES)                    \
+    extern "C" __global__ void __launch_bounds__(THREADS) \
+        NAME(const __grid_constant__ Scatter job) {       \
+        scatter<COLUMNS, VALUES>(job);                    \
     }
 SCATTER(voxelize_count_3, 3, false)
 SCATTER(voxelize_count_any, 0, false)
