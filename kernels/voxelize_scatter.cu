@@ -200,7 +200,7 @@ __device__ __forceinline__ void scatter(const Scatter& job) {
     __shared__ u32 dropped[4];
     launch_later_kernels();
     const u32 lane = threadIdx.x % WARP;
-    const u32 words = (job.to.bin_count + WARP - 1) / WARP;
+    const u32 words = bin_words(job.to);
 #pragma unroll 1
     for (u32 w = threadIdx.x; w < words; w += THREADS) touched[w] = 0;
     if (threadIdx.x < 4) dropped[threadIdx.x] = 0;

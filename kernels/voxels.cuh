@@ -41,9 +41,13 @@ struct Accumulators {
     u32 bin_count;
 };
 
+// Words that have a bit for each bin.
+__device__ __forceinline__ u32 bin_words(const Accumulators& all) {
+    return (all.bin_count + WARP - 1) / WARP;
+}
 // The words of marks of one turn, in all copies.
 __device__ __forceinline__ u32 mark_words(const Accumulators& all) {
-    return (all.bin_count + WARP - 1) / WARP * COPIES;
+    return bin_words(all) * COPIES;
 }
 __device__ __forceinline__ u32* mark_at(const Accumulators& all, u32 turn, u32 word) {
     return all.marks + static_cast<u64>(turn * mark_words(all) + word) * SECTOR;

@@ -22,8 +22,9 @@
 //! - [`pipeline`]: `push(stream, bytes, receive_stamp)` and `tick(stamp)`; no ROS, no clock.
 //! - [`message`]: a tick as the bytes of a `robocache_ros/msg/FusedTensor`.
 //! - [`priority`]: real-time priority of the thread that ticks.
-//! - [`bench`]: times of kernels and ticks, each output checked against the oracle.
+//! - [`mod@bench`]: times of kernels and ticks, each output checked against the oracle.
 //! - [`sim`]: a synthetic robot, every signal an analytic function of time.
+//! - [`random`]: reproducible randomness, for the robot, the benchmarks and the tests.
 //! - `node` (feature `ros`): subscriptions, publisher, clock, parameters, diagnostics.
 
 pub mod align;
@@ -38,6 +39,7 @@ pub mod layout;
 pub mod message;
 pub mod pipeline;
 pub mod priority;
+pub mod random;
 pub mod ring;
 pub mod sim;
 pub mod stats;

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::random::Random;
 use super::{BenchError, Case, Options, Report};
 use crate::align::{AlignRule, Value, align};
 use crate::backend::batch::{BatchInput, BatchOutput, BatchSpec, BatchStream};
@@ -14,6 +13,7 @@ use crate::backend::cuda::batch::{BatchFuser, DeviceBatch};
 use crate::backend::cuda::timing::Timer;
 use crate::config::{Fill, Lane, Strategy};
 use crate::dtype::DType;
+use crate::random::Random;
 use crate::time::Stamp;
 
 /// B, S, T, D and what is to be reached on an H100 \[us\].
@@ -41,7 +41,7 @@ struct Input {
 impl Input {
     /// Random rows; stamps and targets evenly distributed over one span, in order.
     fn new(spec: &BatchSpec, seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let rows = spec.streams.iter().map(|stream| {
             let count = spec.episodes * stream.rows * stream.lanes.len();
             let values: Vec<f32> = (0..count).map(|_| random.float(-4.0, 4.0)).collect();

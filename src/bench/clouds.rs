@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use super::random::Random;
 use super::{BenchError, Case, Options, Report};
 use crate::backend::cpu::voxelize::Voxelizer;
 use crate::backend::cuda::Device;
@@ -11,6 +10,7 @@ use crate::backend::cuda::timing::{CLOUD_LAUNCHES, Timer};
 use crate::config::{CloudSpec, Grid, Reduction};
 use crate::decode::cloud::{CloudView, FieldAt, FieldType};
 use crate::dtype::DType;
+use crate::random::Random;
 
 /// Voxels along each axis.
 const SIDE: usize = 128;
@@ -85,7 +85,7 @@ fn time(
 
 /// Points anywhere inside the grid, with values.
 fn cloud(points: usize, columns: usize, seed: u64) -> Vec<u8> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut data = Vec::with_capacity(4 * points * columns);
     for _ in 0..points {
         for column in 0..columns {

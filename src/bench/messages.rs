@@ -1,9 +1,9 @@
 //! What the reference robot publishes, with random content.
 
 use super::BenchError;
-use super::random::Random;
 use crate::cdr::messages::{Image, Imu, JointState, PointCloud2, PointField, WrenchStamped};
 use crate::decode::image::Encoding;
+use crate::random::Random;
 use crate::time::{NANOS_PER_MS, Stamp};
 
 /// The configuration of the reference robot.
@@ -97,13 +97,13 @@ pub fn cloud(stamp: Stamp, points: &[u8], buffer: Vec<u8>) -> Vec<u8> {
 
 /// Pixels for images of `len` bytes that start at any of the first 1000.
 pub fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     (0..len + 1000).map(|_| random.bits() as u8).collect()
 }
 
 /// Points of `columns` floats within `reach` metres, the fourth one up to 255.
 pub fn points(count: usize, columns: usize, reach: f32) -> Vec<u8> {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut data = Vec::with_capacity(4 * count * columns);
     for _ in 0..count {
         for column in 0..columns {

@@ -3,8 +3,8 @@
 //! The background is drawn once; a frame is a copy of its lines, shifted, and a few hundred
 //! spans of one colour.
 
-use super::random::Random;
 use super::wave::Wave;
+use crate::random::Random;
 use crate::time::Stamp;
 
 /// Bytes of an rgb8 pixel.

@@ -4,9 +4,9 @@
 //! which the rays that meet something nearer are replaced; only the columns that a moving thing
 //! can cover are tried.
 
-use super::random::Random;
 use super::wave::Wave;
 use crate::cdr::messages::PointField;
+use crate::random::Random;
 use crate::time::{NANOS_PER_S, Stamp};
 use std::f64::consts::{FRAC_PI_2, TAU};
 

@@ -15,7 +15,6 @@ mod drive;
 mod lidar;
 mod motion;
 mod options;
-mod random;
 mod robot;
 mod schedule;
 mod stream;

@@ -3,11 +3,11 @@
 use super::camera::{Camera, View};
 use super::lidar::{FIELDS, Lidar, POINT_STEP, Scene};
 use super::options::{OptionError, SimOptions};
-use super::random::Random;
 use super::schedule::{Event, Schedule};
 use super::stream::Stream;
 use super::truth::{JOINT_NAMES, Truth};
 use crate::cdr::messages;
+use crate::random::Random;
 use crate::time::{NANOS_PER_S, Stamp};
 
 /// A synthetic robot. The same options give the same bytes, always.

@@ -1,8 +1,8 @@
 //! When which message is sampled, what its stamp says, and when it is sent.
 
 use super::options::{JitterShape, SimOptions, nanos_of_ms, nanos_of_s};
-use super::random::Random;
 use super::stream::Stream;
+use crate::random::Random;
 use crate::time::{Stamp, TickGrid};
 use std::collections::VecDeque;
 

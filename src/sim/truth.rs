@@ -1,8 +1,8 @@
 //! What every sensor of the robot would measure at any instant.
 
 use super::motion::Motion;
-use super::random::Random;
 use super::wave::{Bound, Wave};
+use crate::random::Random;
 use crate::time::Stamp;
 
 /// Number of joints.

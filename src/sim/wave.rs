@@ -1,6 +1,6 @@
 //! Sums of sines with whole-nanosecond periods, and bounds of what is computed from them.
 
-use super::random::Random;
+use crate::random::Random;
 use crate::time::{NANOS_PER_S, Stamp};
 use std::f64::consts::TAU;
 use std::ops::{Add, Mul, Neg, Sub};

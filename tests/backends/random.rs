@@ -3,20 +3,17 @@
 use robocache::config::Lane;
 use robocache::dtype::DType;
 
-/// D. Lemire's SplitMix64.
-pub struct Random(u64);
+/// The crate's generator, with what the tests draw.
+pub struct Random(robocache::random::Random);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5DEE_CE66)
+        let seed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5DEE_CE66;
+        Random(robocache::random::Random::new(seed))
     }
 
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// In `low..=high`.
@@ -26,7 +23,7 @@ impl Random {
 
     /// In `low..high`.
     pub fn float(&mut self, low: f32, high: f32) -> f32 {
-        low + (high - low) * ((self.bits() >> 40) as f32 / (1u64 << 24) as f32)
+        self.0.float(low, high)
     }
 
     /// True once in `n` times.

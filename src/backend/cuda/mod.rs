@@ -116,14 +116,6 @@ impl CudaBackend {
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }
-
-    /// Waits until the row in a slot is complete.
-    pub fn finish_encode(&self, stream: usize, slot: Slot) -> Result<(), BackendError> {
-        match self.streams[stream].device_rows() {
-            Some(rows) => rows.slots[slot].encoded.synchronize("encode a message"),
-            None => Ok(()),
-        }
-    }
 }
 
 impl StreamMemory {

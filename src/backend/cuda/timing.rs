@@ -27,8 +27,8 @@ const WARM_UP: usize = 5;
 pub struct Times {
     /// Per call, of calls that follow each other: one replay each.
     pub each: Vec<f64>,
-    /// The same, their median, where no call starts before the last one has ended.
-    pub alone: f64,
+    /// The same where no call starts before the last one has ended.
+    pub alone: Vec<f64>,
 }
 
 /// Times on one device.
@@ -66,9 +66,7 @@ impl Timer {
         mut launch: impl FnMut(usize, &Stream) -> Result<(), BackendError>,
         start_over: impl FnOnce() -> Result<(), BackendError>,
     ) -> Result<Times, BackendError> {
-        let mut alone = time_on(&self.alone, launches, replays, &mut launch)?;
-        alone.sort_by(f64::total_cmp);
-        let alone = alone.get(alone.len() / 2).copied().unwrap_or(f64::NAN);
+        let alone = time_on(&self.alone, launches, replays, &mut launch)?;
         start_over()?;
         Ok(Times { each: time_on(&self.stream, launches, replays, &mut launch)?, alone })
     }

@@ -10,8 +10,8 @@ use crate::bench::BenchError;
 use crate::bench::messages::{
     CAMERA_MS, CAMERAS, LIDAR, LIDAR_MS, POINT_STEP, cloud, image, noise, points, vectors,
 };
-use crate::bench::random::Random;
 use crate::decode::image::Encoding;
+use crate::random::Random;
 use crate::time::{NANOS_PER_MS, Stamp};
 
 /// The usual size of an image, the smallest and the largest.
@@ -91,7 +91,7 @@ impl Robot {
         let pool = Pool::new(BUFFERS, image_len.max(cloud_len) + 1024);
         Robot {
             random_sizes,
-            random: Random(3),
+            random: Random::new(3),
             pixels: noise(image_len, 1),
             points: points(MOST_POINTS + FIRSTS, POINT_STEP / 4, 14.0),
             pool,
@@ -176,7 +176,7 @@ pub fn run(
     notes: SyncSender<Note>,
 ) -> Result<Spun, BenchError> {
     let mut spun = Spun::default();
-    let mut phase = Random(11);
+    let mut phase = Random::new(11);
     // A checker or an encoder that is gone has failed, and says so itself.
     for ms in START_MS + 1..=START_MS + soak.ticks {
         soak.sleep_until((ms - START_MS) as u64 * PERIOD_NS + phase.below(PERIOD_NS));

@@ -255,9 +255,7 @@ impl Voxelizer {
     fn fill(&mut self, view: &CloudView<'_>, stream: &Stream) -> Result<(), BackendError> {
         self.fields.clear();
         self.fields.extend(view.fields.iter().map(Field::from));
-        let fields = bytes_of(&self.fields);
-        let padding = &[0; POINTS_ALIGNMENT][..padding_after(fields.len())];
-        self.staging.fill(&[fields, padding, points_of(view)], stream)
+        self.staging.fill(&parts_of(&self.fields, view), stream)
     }
 
     /// Has the points of a cloud, uploaded to `upload`, claim their voxels.
@@ -368,11 +366,14 @@ fn reserve_accumulators(
     Ok(([claims, counts, sums, maxima, marks], accumulators))
 }
 
-/// The bytes that the kernels expect of a cloud: its fields, then its points.
+/// What the kernels expect of a cloud, in parts: its fields, padding, and its points.
+fn parts_of<'a>(fields: &'a [Field], view: &CloudView<'a>) -> [&'a [u8]; 3] {
+    let fields = bytes_of(fields);
+    [fields, &[0; POINTS_ALIGNMENT][..padding_after(fields.len())], points_of(view)]
+}
+
+/// The bytes that the kernels expect of a cloud.
 pub(super) fn upload_of(view: &CloudView<'_>) -> Vec<u8> {
     let fields: Vec<Field> = view.fields.iter().map(Field::from).collect();
-    let mut bytes = bytes_of(&fields).to_vec();
-    bytes.resize(bytes.len() + padding_after(bytes.len()), 0);
-    bytes.extend_from_slice(points_of(view));
-    bytes
+    parts_of(&fields, view).concat()
 }
