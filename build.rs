@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One file per operation; each becomes a namespace of the one compiled source.
-const KERNELS: [&str; 5] = ["fuse", "resample", "image", "voxelize_scatter", "voxelize_finish"];
+const KERNELS: [&str; 6] =
+    ["fuse", "resample", "image", "voxelize_count", "voxelize_sort", "voxelize_reduce"];
 
 /// What they share, and so stands outside of their namespaces.
 const HEADERS: [&str; 3] = ["common", "points", "voxels"];

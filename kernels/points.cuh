@@ -87,35 +87,50 @@ __device__ __forceinline__ float to_base(const Cloud& cloud, u32 axis, float x, 
     return ((r[0] * x + r[1] * y) + r[2] * z) + r[3];
 }
 
-// Points that follow each other, all of whose columns are aligned little-endian floats.
+// Points that follow each other, all of whose columns are aligned little-endian floats. A point is its
+// number, and the key of a column its offset.
 struct Words {
-    static __device__ __forceinline__ const u8* at(const Cloud& cloud, u32 i) {
-        return cloud.points + static_cast<u64>(i) * cloud.point_step;
+    static __device__ __forceinline__ u32 at(const Cloud& cloud, u32 i) {
+        return i;
     }
-    static __device__ __forceinline__ float raw(const Cloud& cloud, const u8* point, u32 c) {
-        return *reinterpret_cast<const float*>(point + cloud.offsets[c]);
+    static __device__ __forceinline__ u32 key(const Cloud& cloud, u32 c) {
+        return c < INLINE_COLUMNS ? cloud.offsets[c] : cloud.fields[c].offset;
+    }
+    static __device__ __forceinline__ float read(const Cloud& cloud, u32 i, u32 key) {
+        // The first sum is the same for all points.
+        const u8* column = cloud.points + key;
+        return *reinterpret_cast<const float*>(column + static_cast<u64>(i) * cloud.point_step);
     }
 };
 
-// Any points.
+// Any points. The key of a column is its number.
 struct Fields {
     static __device__ __forceinline__ const u8* at(const Cloud& cloud, u32 i) {
         return cloud.points + i / cloud.width * cloud.row_step +
                static_cast<u64>(i % cloud.width) * cloud.point_step;
     }
-    static __device__ __forceinline__ float raw(const Cloud& cloud, const u8* point, u32 c) {
-        return read_field(point, cloud.fields[c], cloud.big_endian);
+    static __device__ __forceinline__ u32 key(const Cloud& cloud, u32 c) {
+        return c;
+    }
+    static __device__ __forceinline__ float read(const Cloud& cloud, const u8* point, u32 key) {
+        return read_field(point, cloud.fields[key], cloud.big_endian);
     }
 };
+
+// Column c of the point at `at` as it stands there.
+template <class Layout, class At>
+__device__ __forceinline__ float raw(const Cloud& cloud, At at, u32 c) {
+    return Layout::read(cloud, at, Layout::key(cloud, c));
+}
 
 // Column c of point i as channels take it: coordinates in the base frame.
 template <class Layout>
 __device__ __forceinline__ float column(const Cloud& cloud, u32 i, u32 c) {
-    const u8* point = Layout::at(cloud, i);
-    if (c >= 3) return Layout::raw(cloud, point, c);
-    const float x = Layout::raw(cloud, point, 0);
-    const float y = Layout::raw(cloud, point, 1);
-    const float z = Layout::raw(cloud, point, 2);
+    const auto point = Layout::at(cloud, i);
+    if (c >= 3) return raw<Layout>(cloud, point, c);
+    const float x = raw<Layout>(cloud, point, 0);
+    const float y = raw<Layout>(cloud, point, 1);
+    const float z = raw<Layout>(cloud, point, 2);
     return c == 0   ? to_base(cloud, 0, x, y, z)
            : c == 1 ? to_base(cloud, 1, x, y, z)
                     : to_base(cloud, 2, x, y, z);

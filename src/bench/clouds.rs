@@ -27,17 +27,19 @@ pub fn run(
 ) -> Result<(), BenchError> {
     let count = vec![Reduction::Count];
     let mean = ["a", "b", "c", "d"].map(|name| Reduction::Mean(name.into())).to_vec();
-    let cases = [
-        ("voxel scatter alone, count 500000", &count, 500_000, true, Some(7.7)),
-        ("voxel count 500000", &count, 500_000, false, None),
-        ("voxel mean of 4, 500000", &mean, 500_000, false, Some(25.0)),
-        ("voxel mean of 4, 131072", &mean, 131_072, false, Some(9.0)),
+    let cases: [(_, _, _, fn(&mut Random) -> _, _, _); 6] = [
+        ("voxel scatter alone, count 500000", &count, 500_000, anywhere, true, Some(7.7)),
+        ("voxel count 500000", &count, 500_000, anywhere, false, None),
+        ("voxel mean of 4, 500000", &mean, 500_000, anywhere, false, Some(25.0)),
+        ("voxel mean of 4, 131072", &mean, 131_072, anywhere, false, Some(9.0)),
+        ("voxel mean of 4, 500000 in a room", &mean, 500_000, in_a_room, false, None),
+        ("voxel mean of 4, 131072 in a room", &mean, 131_072, in_a_room, false, None),
     ];
-    for (name, channels, points, scatter_only, target) in cases {
+    for (name, channels, points, place, scatter_only, target) in cases {
         if !report.wants(options, name) {
             continue;
         }
-        let case = time(timer, options, name, channels, points, scatter_only)?;
+        let case = time(timer, options, name, channels, (points, place), scatter_only)?;
         report.cases.push(Case { target_us: target, ..case });
     }
     Ok(())
@@ -48,7 +50,7 @@ fn time(
     options: &Options,
     name: &str,
     channels: &[Reduction],
-    points: usize,
+    (points, place): (usize, fn(&mut Random) -> [f32; 3]),
     scatter_only: bool,
 ) -> Result<Case, BenchError> {
     let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
@@ -57,7 +59,7 @@ fn time(
     let columns = if matches!(channels[0], Reduction::Count) { 3 } else { 7 };
     let field = |i: usize| FieldAt { offset: 4 * i, kind: FieldType::Float32 };
     let fields: Vec<_> = (0..columns).map(field).collect();
-    let clouds: Vec<_> = (0..CLOUDS).map(|seed| cloud(points, columns, seed as u64)).collect();
+    let clouds: Vec<_> = (0..CLOUDS).map(|seed| cloud(points, place, columns, seed as u64)).collect();
     let view = |data| CloudView {
         width: points,
         height: 1,
@@ -83,14 +85,32 @@ fn time(
     Ok(Case::of_kernels(name, times).bytes((4 * columns * points + row) as u64))
 }
 
-/// Points anywhere inside the grid, with values.
-fn cloud(points: usize, columns: usize, seed: u64) -> Vec<u8> {
+/// A place anywhere inside the grid.
+fn anywhere(random: &mut Random) -> [f32; 3] {
+    std::array::from_fn(|_| random.float(-6.4, 6.39))
+}
+
+/// A place on the floor or one of two walls: there points are dense, as what a sensor sees is.
+fn in_a_room(random: &mut Random) -> [f32; 3] {
+    let mut place = anywhere(random);
+    place[(random.bits() % 3) as usize] = random.float(-5.1, -5.05);
+    place
+}
+
+/// Points with values.
+fn cloud(
+    points: usize,
+    place: fn(&mut Random) -> [f32; 3],
+    columns: usize,
+    seed: u64,
+) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut data = Vec::with_capacity(4 * points * columns);
     for _ in 0..points {
-        for column in 0..columns {
-            let value = if column < 3 { random.float(-6.4, 6.39) } else { random.float(-9.0, 9.0) };
-            data.extend_from_slice(&value.to_le_bytes());
+        let place = place(&mut random);
+        data.extend(place.iter().flat_map(|value| value.to_le_bytes()));
+        for _ in 3..columns {
+            data.extend_from_slice(&random.float(-9.0, 9.0).to_le_bytes());
         }
     }
     data

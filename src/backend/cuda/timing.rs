@@ -154,7 +154,7 @@ impl Timer {
     }
 
     /// Clouds to rows, without their upload, going round `views` and [`CLOUD_SLOTS`] rows. With
-    /// `scatter_only`, the points are added to the accumulators and no more. Returns the times
+    /// `scatter_only`, the points are added to the counts and no more. Returns the times
     /// and what the last row holds, or the counts.
     pub fn clouds(
         &self,
@@ -178,16 +178,10 @@ impl Timer {
             let (at, slot) = (i % views.len(), i % CLOUD_SLOTS);
             let upload = uploads[at].address();
             if scatter_only {
-                return voxelizer.launch_scatter(&views[at], upload, on);
+                return voxelizer.launch_count(&views[at], upload, on);
             }
-            voxelizer.launch_scatter(&views[at], upload, on)?;
-            voxelizer.launch_finish(
-                &views[at],
-                upload,
-                slot,
-                rows.address() + (slot * pitch) as u64,
-                on,
-            )
+            let row = rows.address() + (slot * pitch) as u64;
+            voxelizer.launch(&views[at], upload, (slot, row), true, on)
         };
         // A voxelizer knows which values its rows hold and clears no others, so that a row may not
         // be poisoned: it starts anew, and the rows as zeros, which is what a new one expects.
@@ -205,7 +199,7 @@ impl Timer {
             false => Ok((times, row)),
             true => {
                 let mut counts = vec![0; 4 * volume];
-                voxelizer.borrow().claims().read(&mut counts)?;
+                voxelizer.borrow().counts().read(&mut counts)?;
                 Ok((times, per_replay(&counts, (WARM_UP + replays) as u32)))
             }
         }

@@ -105,6 +105,17 @@ impl Device {
         self.overlaps
     }
 
+    /// Bytes of shared memory that each of `blocks` blocks of one multiprocessor can have.
+    pub fn shared_bytes(&self, blocks: usize) -> Result<usize, BackendError> {
+        use sys::CUdevice_attribute_enum as attribute;
+        let bytes = |which| Ok::<_, BackendError>(self.attribute(which)?.max(0) as usize);
+        let all =
+            bytes(attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)? / blocks;
+        let kept = bytes(attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
+        let most = bytes(attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        Ok(all.saturating_sub(kept).min(most))
+    }
+
     /// Bytes of its second-level cache.
     pub fn cache_bytes(&self) -> Result<usize, BackendError> {
         let attribute = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE;

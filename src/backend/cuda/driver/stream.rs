@@ -46,7 +46,18 @@ impl Kernel {
         unsafe { self.launch_with(stream, blocks, threads, 0, arguments) }
     }
 
-    /// The same with `shared` bytes of shared memory for each block, 48 KiB at most.
+    /// Lets blocks have `bytes` of shared memory.
+    pub fn allow_shared(&self, bytes: u32) -> Result<(), BackendError> {
+        self.device.bind()?;
+        let attribute =
+            sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: a kernel of a live device.
+        let status = unsafe { sys::cuFuncSetAttribute(self.handle, attribute, bytes as i32) };
+        check(status, "set a kernel's shared memory")
+    }
+
+    /// The same with `shared` bytes of shared memory for each block: up to 48 KiB, or what
+    /// [`Kernel::allow_shared`] allowed.
     ///
     /// # Safety
     /// As for [`Kernel::launch`]; the kernel uses no more shared memory than that.

@@ -1,5 +1,5 @@
-//! What the kernels of a cloud are given: the structures of `kernels/points.cuh`, `voxels.cuh`,
-//! `voxelize_scatter.cu` and `voxelize_finish.cu`, and how they follow from a message.
+//! What the kernels of a cloud are given: the structures of `kernels/points.cuh`, `voxels.cuh` and
+//! `voxelize_*.cu`, and how they follow from a message.
 
 use crate::backend::cuda::memory::Plain;
 use crate::config::Grid;
@@ -98,59 +98,166 @@ impl From<&Grid> for DeviceGrid {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Channel {
     pub kind: u32,
+    /// Of its values, or [`NO_COLUMN`].
     pub column: u32,
-    pub entry: u32,
-    pub offset: u32,
+    /// The greatest magnitude that these may have.
+    pub limit: f32,
+    pub reserved: u32,
 }
+
+/// The column of a channel without values.
+pub const NO_COLUMN: u32 = u32::MAX;
 
 // SAFETY: numbers of one size.
 unsafe impl Plain for Channel {}
 
-/// Kinds of channels that take values.
+impl Channel {
+    /// A channel of the kernels' `kind`, without values.
+    pub fn without_values(kind: u32) -> Self {
+        Channel { kind, column: NO_COLUMN, limit: f32::MAX, reserved: 0 }
+    }
+}
+
+/// The kernels' kinds of channels.
+pub const CHANNEL_COUNT: u32 = 0;
+pub const CHANNEL_OCCUPANCY: u32 = 1;
 pub const CHANNEL_MEAN: u32 = 2;
 pub const CHANNEL_MAX: u32 = 3;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Accumulators {
-    pub claims: u64,
+pub struct Channels {
+    more: u64,
+    pub count: u32,
+    reserved: u32,
+    first: [Channel; INLINE_CHANNELS],
+}
+
+impl Channels {
+    /// These channels, of which those from [`INLINE_CHANNELS`] on stand at `more` on the device.
+    pub fn new(all: &[Channel], more: u64) -> Self {
+        let absent = Channel::without_values(CHANNEL_OCCUPANCY);
+        let first = std::array::from_fn(|at| all.get(at).copied().unwrap_or(absent));
+        Channels { more, count: all.len() as u32, reserved: 0, first }
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Counted {
     pub counts: u64,
-    pub sums: u64,
-    pub maxima: u64,
     pub marks: u64,
-    pub sum_count: u32,
-    pub sum_shift: u32,
-    pub max_count: u32,
     pub turn: u32,
     pub bin_shift: u32,
     pub bin_count: u32,
+    pub reserved: u32,
 }
 
 #[repr(C)]
-pub struct Scatter {
+pub struct Count {
     pub cloud: Cloud,
     pub grid: DeviceGrid,
-    pub to: Accumulators,
+    pub to: Counted,
     pub counters: u64,
-    pub sources: u64,
-    pub limits: [f32; INLINE_COLUMNS],
 }
 
 #[repr(C)]
-pub struct Finish {
-    pub cloud: Cloud,
-    pub from: Accumulators,
+pub struct WriteCounts {
+    pub channels: Channels,
+    pub from: Counted,
     pub held: u64,
-    pub more: u64,
     pub row: u64,
     pub counters: u64,
     pub report: u64,
-    pub channel_count: u32,
     pub volume: u32,
-    pub first: [Channel; INLINE_CHANNELS],
+    pub reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bins {
+    pub bin_shift: u32,
+    pub unit_shift: u32,
+    pub bin_count: u32,
+    pub brick_mask: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Sorted {
+    pub voxels: u64,
+    pub values: u64,
+    pub runs: u64,
+    pub tiles: u32,
+    pub tile_points: u32,
+}
+
+/// Channels whose values stand together for each point.
+pub const SLICE: usize = 4;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Sources {
+    keys: [u32; SLICE],
+    fields: u32,
+    coordinates: u32,
+    means: u32,
+    reserved: u32,
+}
+
+impl Sources {
+    /// Where the values of the first channels come from, in a cloud of words or any other.
+    ///
+    /// # Panics
+    /// When `fields` are fewer than the channels take.
+    pub fn new(channels: &Channels, fields: &[FieldAt], words: bool) -> Self {
+        let mut sources = Sources::default();
+        for (at, channel) in channels.first.iter().take(SLICE).enumerate() {
+            let bit = 1 << at;
+            match channel.column {
+                NO_COLUMN => {}
+                0..3 => sources.coordinates |= bit,
+                column => {
+                    sources.fields |= bit;
+                    let offset = fields[column as usize].offset as u32;
+                    sources.keys[at] = if words { offset } else { column };
+                }
+            }
+            if channel.kind == CHANNEL_MEAN {
+                sources.means |= bit;
+            }
+        }
+        sources
+    }
+}
+
+#[repr(C)]
+pub struct Sort {
+    pub cloud: Cloud,
+    pub grid: DeviceGrid,
+    pub bins: Bins,
+    pub sources: Sources,
+    pub channels: Channels,
+    pub to: Sorted,
+    pub counters: u64,
+    pub inputs_ready: u32,
+    pub reserved: u32,
+}
+
+#[repr(C)]
+pub struct Reduce {
+    pub bins: Bins,
+    pub from: Sorted,
+    pub channels: Channels,
+    pub held: u64,
+    pub row: u64,
+    pub counters: u64,
+    pub report: u64,
+    pub volume: u32,
+    pub reserved: u32,
 }
 
 /// What a cloud reports.
