@@ -32,7 +32,7 @@ struct Reduce {
     Counters* counters;
     Report* report; // pinned host memory
     u32 volume;
-    u32 reserved;
+    u32 all_means; // whether all channels are means, SLICE of them
 };
 
 // Channels that a block has in shared memory at once.
@@ -70,11 +70,17 @@ struct Shared {
     Several list[LISTED];
 };
 
+// Zeros words of shared memory, four at a time.
 template <u32 FOURS>
 __device__ __forceinline__ void clear_memory(void* memory) {
+    constexpr u32 WHOLE = FOURS / THREADS * THREADS;
+    uint4* own = static_cast<uint4*>(memory) + threadIdx.x;
+    if constexpr (WHOLE != 0) {
 #pragma unroll
-    for (u32 i = threadIdx.x; i < FOURS; i += THREADS) {
-        static_cast<uint4*>(memory)[i] = make_uint4(0, 0, 0, 0);
+        for (u32 i = 0; i < WHOLE; i += THREADS) own[i] = make_uint4(0, 0, 0, 0);
+    }
+    if constexpr (WHOLE != FOURS) {
+        if (threadIdx.x < FOURS - WHOLE) own[WHOLE] = make_uint4(0, 0, 0, 0);
     }
 }
 
@@ -158,12 +164,6 @@ __device__ __forceinline__ u32 list_runs(const Reduce& job, u32 first, Shared& s
     return total;
 }
 
-// Half of the least power of two that is not below the number of tiles in a list.
-__device__ __forceinline__ u32 first_step(const Reduce& job, u32 first) {
-    const u32 tiles = min(job.from.tiles - first, TILES);
-    return tiles <= 1 ? 0 : 1u << (31 - __clz(tiles - 1));
-}
-
 // Where the values of points stand for channels from number `from` on.
 template <class Out>
 __device__ __forceinline__ const Values<Out>* values_of(const Reduce& job, u32 from) {
@@ -244,8 +244,11 @@ __device__ __forceinline__ void add_points(
     }
 }
 
-// Calls `use(number of the voxel in the unit, place of the point)` for all points of the unit, NONE
-// for those that are another's, with whole warps.
+// Points that a thread has under way at once.
+constexpr u32 BATCH = 4;
+
+// Calls `use(voxels in the unit, places)` for the points of the unit, BATCH at a time, with whole
+// warps; the voxel is NONE for what is no point of the unit.
 template <class Use>
 __device__ __forceinline__ void for_all_points(const Reduce& job, Shared& shared, Use use) {
     const u32 lane = threadIdx.x % WARP;
@@ -254,16 +257,24 @@ __device__ __forceinline__ void for_all_points(const Reduce& job, Shared& shared
         // Nobody still reads the list before.
         __syncthreads();
         const u32 count = list_runs(job, first, shared);
-        const u32 half = first_step(job, first);
 #pragma unroll 1
-        for (u32 i = threadIdx.x; i - lane < count; i += THREADS) {
-            u32 run = 0;
+        for (u32 i = threadIdx.x; i - lane < count; i += BATCH * THREADS) {
+            u32 at[BATCH], voxels[BATCH];
+#pragma unroll
+            for (u32 k = 0; k < BATCH; ++k) at[k] = 0;
 #pragma unroll 1
-            for (u32 step = half; step != 0; step /= 2) {
-                if (shared.runs.before[run + step] <= i) run += step;
+            for (u32 step = TILES / 2; step != 0; step /= 2) {
+#pragma unroll
+                for (u32 k = 0; k < BATCH; ++k) {
+                    if (shared.runs.before[at[k] + step] <= i + k * THREADS) at[k] += step;
+                }
             }
-            const u32 at = shared.runs.from[run] + i;
-            use(i < count ? in_unit(job, job.from.voxels[at]) : NONE, at);
+#pragma unroll
+            for (u32 k = 0; k < BATCH; ++k) {
+                at[k] = shared.runs.from[at[k]] + i + k * THREADS;
+                voxels[k] = i + k * THREADS < count ? in_unit(job, job.from.voxels[at[k]]) : NONE;
+            }
+            use(voxels, at);
         }
     }
     __syncthreads();
@@ -320,8 +331,11 @@ __device__ __noinline__ void reduce_crowd(const Reduce& job, Shared& shared, u16
     part.lower = part.counts + part.voxels;
     part.upper = part.lower + GROUP<Out> * part.voxels;
     u32 wanted = 0;
-    for_all_points(job, shared, [&](u32 voxel, u32) {
-        if (voxel != NONE) wanted |= 1u << voxel / part.voxels;
+    for_all_points(job, shared, [&](const u32(&in)[BATCH], const u32(&)[BATCH]) {
+#pragma unroll
+        for (u32 k = 0; k < BATCH; ++k) {
+            if (in[k] != NONE) wanted |= 1u << in[k] / part.voxels;
+        }
     });
     if (wanted != 0) atomicOr(&shared.wanted, wanted);
     __syncthreads();
@@ -333,18 +347,28 @@ __device__ __noinline__ void reduce_crowd(const Reduce& job, Shared& shared, u16
         for (u32 from = 0; from < job.channels.count; from += GROUP<Out>) {
             u32 kinds[GROUP<Out>];
             kinds_of<Out>(job, from, kinds);
-            const u32 words = part.voxels * (1 + 2 * GROUP<Out>);
-            for (u32 i = threadIdx.x; i < words; i += THREADS) part.counts[i] = 0;
+            const u32 fours = part.voxels * (1 + 2 * GROUP<Out>) / 4;
+            for (u32 i = threadIdx.x; i < fours; i += THREADS) {
+                reinterpret_cast<uint4*>(part.counts)[i] = make_uint4(0, 0, 0, 0);
+            }
             __syncthreads();
             const Values<Out>* values = values_of<Out>(job, from);
             if (some) {
-                for_all_points(job, shared, [&](u32 voxel, u32 at) {
-                    // What is below the part becomes more than any of it.
-                    const u32 local = voxel == NONE ? NONE : voxel - start;
-                    const bool mine = local < part.voxels;
-                    Values<Out> own = {};
-                    if (mine) own = values[static_cast<u64>(at) * APART<Out>];
-                    add_points<Out>(part, mine ? local : NONE, own, kinds, lane);
+                for_all_points(job, shared, [&](const u32(&in)[BATCH], const u32(&at)[BATCH]) {
+                    Values<Out> own[BATCH];
+                    u32 local[BATCH];
+#pragma unroll
+                    for (u32 k = 0; k < BATCH; ++k) {
+                        // What is below the part becomes more than any of it.
+                        local[k] = in[k] == NONE ? NONE : in[k] - start;
+                        if (local[k] >= part.voxels) local[k] = NONE;
+                        own[k] = Values<Out>{};
+                        if (local[k] != NONE) own[k] = values[at[k] * APART<Out>];
+                    }
+#pragma unroll
+                    for (u32 k = 0; k < BATCH; ++k) {
+                        add_points<Out>(part, local[k], own[k], kinds, lane);
+                    }
                 });
             }
             write_part<Out>(job, part, start / BRICK, from, shared, kinds);
@@ -401,34 +425,49 @@ __device__ __forceinline__ void load_points(
         points.voxels[k] = job.from.voxels[at[k]];
         points.values[k] = values[at[k] * APART<Out>];
     }
+    if (job.bins.unit_shift == job.bins.bin_shift) return;
 #pragma unroll
     for (u32 k = 0; k < SLOTS; ++k) {
         if (points.voxels[k] != NONE) points.voxels[k] = in_unit(job, points.voxels[k]);
     }
 }
 
-// Lists the voxels with several points.
+// Counts the points per voxel, and lists the voxels with several: whoever is second in one does.
 template <class Out, u32 VOXELS>
-__device__ __forceinline__ void list_several(const Reduce& job, Unit<Out, VOXELS>& unit) {
-    const u32 lanes = (1u << job.bins.unit_shift) / PER_LANE;
-#pragma unroll 1
-    for (u32 g = threadIdx.x; g < lanes; g += THREADS) {
-        const uint4 counts = reinterpret_cast<const uint4*>(unit.counts)[g];
-        const u32 words[PER_LANE / 2] = {counts.x, counts.y, counts.z, counts.w};
-        u32 several = 0;
+__device__ __forceinline__ void count_points(
+    Unit<Out, VOXELS>& unit, const u32 (&voxels)[SLOTS]) {
+    u32 before[SLOTS];
 #pragma unroll
-        for (u32 w = 0; w < PER_LANE / 2; ++w) {
-            if ((words[w] & 0xFFFEu) != 0) several |= 1u << 2 * w;
-            if (words[w] >= 0x20000u) several |= 2u << 2 * w;
-        }
-        if (several == 0) continue;
-        u32 at = atomicAdd(&unit.shared.several, __popc(several));
+    for (u32 k = 0; k < SLOTS; ++k) {
+        before[k] = 0;
+        if (voxels[k] == NONE) continue;
+        // Two counts are one word, and none overflows into the other.
+        u32* word = reinterpret_cast<u32*>(unit.counts) + voxels[k] / 2;
+        const u32 shift = voxels[k] % 2 * 16;
+        before[k] = atomicAdd(word, 1u << shift) >> shift & 0xFFFFu;
+    }
+    u32 seconds = 0;
+#pragma unroll
+    for (u32 k = 0; k < SLOTS; ++k) seconds += before[k] == 1 ? 1u : 0u;
+    if (seconds == 0) return;
+    u32 at = atomicAdd(&unit.shared.several, seconds);
+#pragma unroll
+    for (u32 k = 0; k < SLOTS; ++k) {
+        if (before[k] != 1) continue;
+        if (at < LISTED) unit.shared.list[at].voxel = voxels[k];
+        ++at;
+    }
+}
+
+// Notes how many points listed voxels have, and where in the list these are.
+template <class Out, u32 VOXELS>
+__device__ __forceinline__ void number_several(Unit<Out, VOXELS>& unit) {
+    const u32 several = min(unit.shared.several, LISTED);
 #pragma unroll 1
-        for (; several != 0 && at < LISTED; several &= several - 1, ++at) {
-            const u32 voxel = g * PER_LANE + __ffs(several) - 1;
-            unit.shared.list[at] = {static_cast<u16>(voxel), unit.counts[voxel]};
-            unit.counts[voxel] = LISTED_BIT | at;
-        }
+    for (u32 i = threadIdx.x; i < several; i += THREADS) {
+        Several& entry = unit.shared.list[i];
+        entry.count = unit.counts[entry.voxel];
+        unit.counts[entry.voxel] = LISTED_BIT | i;
     }
 }
 
@@ -451,11 +490,15 @@ __device__ __forceinline__ void put_elements(
 }
 
 // Puts the values of lone points into the tile, if `lone`; and adds those of listed voxels from
-// number `first` on to the accumulators, as far as there are some.
-template <class Out, u32 VOXELS>
+// number `first` on to the accumulators, as far as there are some. MEANS: all channels are means.
+template <bool MEANS, class Out, u32 VOXELS>
 __device__ __forceinline__ void place_points(
-    const Reduce& job, Unit<Out, VOXELS>& unit, u32 from, const u32 (&kinds)[GROUP<Out>],
-    const Points<Out>& points, u32 first, bool lone) {
+    const Reduce& job, Unit<Out, VOXELS>& unit, u32 from, const Points<Out>& points, u32 first,
+    bool lone) {
+    u32 kinds[GROUP<Out>];
+#pragma unroll
+    for (u32 c = 0; c < GROUP<Out>; ++c) kinds[c] = CHANNEL_MEAN;
+    if constexpr (!MEANS) kinds_of<Out>(job, from, kinds);
 #pragma unroll
     for (u32 k = 0; k < SLOTS; ++k) {
         const u32 voxel = points.voxels[k];
@@ -485,8 +528,11 @@ __device__ __forceinline__ void put_several(
     // A thread stays with one channel.
     constexpr u32 WIDTH = GROUP<Out>;
     const u32 c = threadIdx.x % WIDTH;
-    const bool is_there = from + c < job.channels.count;
-    const u32 kind = is_there ? channel_at(job.channels, from + c).kind : CHANNEL_OCCUPANCY;
+    u32 kind = CHANNEL_MEAN;
+    if (job.all_means == 0) {
+        const bool is_there = from + c < job.channels.count;
+        kind = is_there ? channel_at(job.channels, from + c).kind : CHANNEL_OCCUPANCY;
+    }
     const u32 count = min(unit.shared.several - first, ACCUMULATORS / WIDTH);
 #pragma unroll 1
     for (u32 i = threadIdx.x; i < count * WIDTH; i += THREADS) {
@@ -551,16 +597,10 @@ __device__ __forceinline__ void reduce(const Reduce& job) {
 #pragma unroll 1
     for (u32 chunk = 0; chunk < chunks; ++chunk) {
         load_points(job, shared.runs, chunk, count, 0, points);
-#pragma unroll
-        for (u32 k = 0; k < SLOTS; ++k) {
-            // Two counts are one word, and no count overflows into the next one.
-            const u32 voxel = points.voxels[k];
-            u32* word = reinterpret_cast<u32*>(unit.counts) + voxel / 2;
-            if (voxel != NONE) atomicAdd(word, 1u << voxel % 2 * 16);
-        }
+        count_points(unit, points.voxels);
     }
     __syncthreads();
-    list_several(job, unit);
+    number_several(unit);
     __syncthreads();
     if (shared.several > LISTED) {
         reduce_crowd<Out>(job, shared, unit.counts);
@@ -568,8 +608,6 @@ __device__ __forceinline__ void reduce(const Reduce& job) {
     }
 #pragma unroll 1
     for (u32 from = 0; from < job.channels.count; from += GROUP<Out>) {
-        u32 kinds[GROUP<Out>];
-        kinds_of<Out>(job, from, kinds);
         // At least once, for lone points.
         u32 first = 0;
         do {
@@ -578,7 +616,9 @@ __device__ __forceinline__ void reduce(const Reduce& job) {
                 if (chunks > 1 || (from != 0 && first == 0)) {
                     load_points(job, shared.runs, chunk, count, from, points);
                 }
-                place_points(job, unit, from, kinds, points, first, first == 0);
+                const bool lone = first == 0;
+                if (job.all_means != 0) place_points<true>(job, unit, from, points, first, lone);
+                else place_points<false>(job, unit, from, points, first, lone);
             }
             __syncthreads();
             put_several(job, unit, from, first);

@@ -143,6 +143,12 @@ impl Channels {
         let first = std::array::from_fn(|at| all.get(at).copied().unwrap_or(absent));
         Channels { more, count: all.len() as u32, reserved: 0, first }
     }
+
+    /// Whether all of them are means, and as many as stand together for each point.
+    pub fn are_one_slice_of_means(&self) -> bool {
+        let slice = &self.first[..SLICE];
+        self.count as usize == SLICE && slice.iter().all(|channel| channel.kind == CHANNEL_MEAN)
+    }
 }
 
 #[repr(C)]
@@ -257,7 +263,7 @@ pub struct Reduce {
     pub counters: u64,
     pub report: u64,
     pub volume: u32,
-    pub reserved: u32,
+    pub all_means: u32,
 }
 
 /// What a cloud reports.

@@ -183,7 +183,7 @@ impl Sorting {
             counters: target.counters,
             report: target.report,
             volume: self.grid.volume,
-            reserved: 0,
+            all_means: u32::from(channels.are_one_slice_of_means()),
         };
         let arguments = &mut [ptr::from_mut(&mut job).cast()];
         // SAFETY: as for the sort; the row is of one of the stream's slots, and is not read until
