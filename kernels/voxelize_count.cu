@@ -161,11 +161,14 @@ write_unit(const WriteCounts& job, bool now, u32 held, u32 first, u32 lane) {
     for (u32 c = 0; c < job.channels.count; ++c) {
         const bool count = channel_at(job.channels, c).kind == CHANNEL_COUNT;
         alignas(16) Out elements[PER_LANE];
+        float greatest = 0.0f;
 #pragma unroll
         for (u32 i = 0; i < PER_LANE; ++i) {
             const float value = static_cast<float>(count ? own[i] : own[i] != 0);
-            elements[i] = element<Out>(job.report, c, value);
+            greatest = fmaxf(greatest, value);
+            from_float(value, elements[i]);
         }
+        element<Out>(job.report, c, greatest);
         write_elements(job.row, job.volume, c, first + lane * PER_LANE, elements);
     }
     return bricks;
@@ -178,7 +181,7 @@ __device__ __forceinline__ void write_counts(const WriteCounts& job) {
     const u32 units = (job.volume + (1 << UNIT_SHIFT) - 1) >> UNIT_SHIFT;
     const u32 bin_shift = job.from.bin_shift - UNIT_SHIFT;
     wait_for_earlier_kernels();
-    report_dropped(job.report, job.counters);
+    if (blockIdx.x == 0 && threadIdx.x == 0) report_dropped(job.report, job.counters);
     // The other half of the marks is the next cloud's.
     const u32 words = mark_words(job.from);
     const u32 thread = blockIdx.x * WRITE_THREADS + threadIdx.x;

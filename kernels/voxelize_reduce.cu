@@ -104,7 +104,6 @@ struct Unit {
     __device__ __forceinline__ void clear_all() {
         clear_memory<sizeof(counts) / 16>(counts);
         clear_tile();
-        clear_memory<2 * ACCUMULATORS / 4>(lower);
     }
 };
 
@@ -149,13 +148,17 @@ __device__ __forceinline__ float of_several(u32 kind, u64 all, u32 count) {
 
 // ---- Points of a unit ----------------------------------------------------------------------------
 
-// Lists the runs of the unit's bin in the tiles from number `first` on, and returns how many points
-// they have. All threads call it, and it ends with all of them having the list.
-__device__ __forceinline__ u32 list_runs(const Reduce& job, u32 first, Shared& shared) {
-    const u32 tile = first + threadIdx.x;
+// The run of the unit's bin in a tile, or one without points.
+__device__ __forceinline__ u32 run_in(const Reduce& job, u32 tile) {
     const u32 bin = blockIdx.x >> (job.bins.bin_shift - job.bins.unit_shift);
     const u64 at = static_cast<u64>(tile) * job.bins.bin_count + bin;
-    const u32 run = tile < job.from.tiles ? job.from.runs[at] : 0;
+    return tile < job.from.tiles ? job.from.runs[at] : 0;
+}
+
+// Lists the runs in the tiles from number `first` on, of which each thread has one, and returns how
+// many points they have. All threads call it, and it ends with all of them having the list.
+__device__ __forceinline__ u32 list_runs(const Reduce& job, u32 first, u32 run, Shared& shared) {
+    const u32 tile = first + threadIdx.x;
     u32 total;
     const u32 before = sum_before<WARPS>(run >> 16, shared.warp_sums, total);
     shared.runs.before[threadIdx.x] = before;
@@ -256,7 +259,7 @@ __device__ __forceinline__ void for_all_points(const Reduce& job, Shared& shared
     for (u32 first = 0; first < job.from.tiles; first += TILES) {
         // Nobody still reads the list before.
         __syncthreads();
-        const u32 count = list_runs(job, first, shared);
+        const u32 count = list_runs(job, first, run_in(job, first + threadIdx.x), shared);
 #pragma unroll 1
         for (u32 i = threadIdx.x; i - lane < count; i += BATCH * THREADS) {
             u32 at[BATCH], voxels[BATCH];
@@ -459,7 +462,8 @@ __device__ __forceinline__ void count_points(
     }
 }
 
-// Notes how many points listed voxels have, and where in the list these are.
+// Notes how many points listed voxels have, and where in the list these are; and zeros the
+// accumulators that they will need.
 template <class Out, u32 VOXELS>
 __device__ __forceinline__ void number_several(Unit<Out, VOXELS>& unit) {
     const u32 several = min(unit.shared.several, LISTED);
@@ -469,6 +473,9 @@ __device__ __forceinline__ void number_several(Unit<Out, VOXELS>& unit) {
         entry.count = unit.counts[entry.voxel];
         unit.counts[entry.voxel] = LISTED_BIT | i;
     }
+    const u32 needed = min(several * GROUP<Out>, ACCUMULATORS);
+#pragma unroll 1
+    for (u32 i = threadIdx.x; i < needed; i += THREADS) unit.lower[i] = unit.upper[i] = 0;
 }
 
 // Puts the values of a voxel with one point into the tile. Channels that are not there have elements,
@@ -575,15 +582,22 @@ __device__ __forceinline__ void reduce(const Reduce& job) {
     Unit<Out, VOXELS>& unit = *reinterpret_cast<Unit<Out, VOXELS>*>(memory);
     Shared& shared = unit.shared;
     const u32 t = threadIdx.x;
+    if (blockIdx.x == gridDim.x - 1) {
+        // This block has no unit: any other would finish later for it.
+        wait_for_earlier_kernels();
+        if (t == 0) report_dropped(job.report, job.counters);
+        return;
+    }
     unit.clear_all();
     if (t < BRICK_WORDS) shared.now[t] = 0;
     if (t == 0) shared.several = shared.wanted = 0;
     wait_for_earlier_kernels();
-    report_dropped(job.report, job.counters);
-    if (t < BRICK_WORDS) {
-        shared.held[t] = t < brick_words(job) ? job.held[blockIdx.x * brick_words(job) + t] : 0;
-    }
-    const u32 count = list_runs(job, 0, shared);
+    // Both are asked for before one is used.
+    const u32 run = run_in(job, t);
+    const u32 words = brick_words(job);
+    const u32 own_held = t < words ? job.held[blockIdx.x * words + t] : 0;
+    if (t < BRICK_WORDS) shared.held[t] = own_held;
+    const u32 count = list_runs(job, 0, run, shared);
     u32 held = 0;
 #pragma unroll
     for (u32 w = 0; w < BRICK_WORDS; ++w) held |= shared.held[w];

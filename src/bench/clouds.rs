@@ -59,7 +59,8 @@ fn time(
     let columns = if matches!(channels[0], Reduction::Count) { 3 } else { 7 };
     let field = |i: usize| FieldAt { offset: 4 * i, kind: FieldType::Float32 };
     let fields: Vec<_> = (0..columns).map(field).collect();
-    let clouds: Vec<_> = (0..CLOUDS).map(|seed| cloud(points, place, columns, seed as u64)).collect();
+    let clouds: Vec<_> =
+        (0..CLOUDS).map(|seed| cloud(points, place, columns, seed as u64)).collect();
     let view = |data| CloudView {
         width: points,
         height: 1,
@@ -98,12 +99,7 @@ fn in_a_room(random: &mut Random) -> [f32; 3] {
 }
 
 /// Points with values.
-fn cloud(
-    points: usize,
-    place: fn(&mut Random) -> [f32; 3],
-    columns: usize,
-    seed: u64,
-) -> Vec<u8> {
+fn cloud(points: usize, place: fn(&mut Random) -> [f32; 3], columns: usize, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut data = Vec::with_capacity(4 * points * columns);
     for _ in 0..points {

@@ -186,9 +186,11 @@ impl Sorting {
             all_means: u32::from(channels.are_one_slice_of_means()),
         };
         let arguments = &mut [ptr::from_mut(&mut job).cast()];
+        // One block for each unit, and one that reports.
+        let blocks = self.bins.units() + 1;
         // SAFETY: as for the sort; the row is of one of the stream's slots, and is not read until
         // the encode is done.
-        unsafe { self.reduce.launch_with(stream, self.bins.units(), THREADS, self.shared, arguments) }
+        unsafe { self.reduce.launch_with(stream, blocks, THREADS, self.shared, arguments) }
     }
 }
 
