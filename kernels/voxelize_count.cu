@@ -20,7 +20,7 @@ constexpr u32 SECTOR = 8;
 
 // The structures of this file are written by the host: src/backend/cuda/voxelize/job.rs.
 struct Counted {
-    u32* counts;   // [volume]; 0 between clouds
+    u32* counts;   // [voxels of all bins]; 0 between clouds
     u32* marks;    // [2, bins / 32, COPIES, SECTOR]: bits of touched bins; the rest is 0 between clouds
     u32 turn;      // which half of the marks is this cloud's
     u32 bin_shift; // log2 of the voxels of a bin

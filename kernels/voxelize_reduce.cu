@@ -3,8 +3,8 @@
 // Most voxels hold one point or none. A block counts the points of its unit per voxel, puts the values
 // of lone points straight into the tile, adds those of voxels with several to accumulators, one for
 // each such voxel, and writes the tile. Points stay in registers if they are as few as they mostly are.
-// A unit with so many points or voxels that counts or lists would not hold them takes another way
-// (`reduce_crowd`): accumulators for all voxels, a part of the unit at a time.
+// A unit with so many points, tiles or voxels that counts or lists would not hold them takes another
+// way (`reduce_crowd`): accumulators for all voxels, a part of the unit at a time.
 #include "voxelize_crowd.cuh"
 
 // The points of this thread in a chunk of those of the unit's bin: their voxels in the unit, NONE for

@@ -8,7 +8,7 @@ constexpr u32 WARPS = THREADS / WARP;
 // Points that a thread holds, and those of a block.
 constexpr u32 SLOTS = 5;
 constexpr u32 CHUNK = SLOTS * THREADS;
-// Most points of a unit that counts of 16 bits hold.
+// Most points of a bin, so that counts of 16 bits hold them.
 constexpr u32 MOST_POINTS = 0xFFFF;
 // Voxels with several points that are listed, and the channels of them that have accumulators at once.
 constexpr u32 LISTED = 2048;

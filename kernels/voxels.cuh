@@ -4,12 +4,14 @@
 //
 // 1. `voxelize_sort`: each block takes a tile of the points, and puts their values into the order of
 //    the bins that their voxels are in. A run is the points of one tile in one bin.
-// 2. `voxelize_reduce`: each block takes a bin, gathers its runs from all tiles, reduces them voxel by
-//    voxel in shared memory, and writes the bricks (32 voxels along x) that hold or held something.
+// 2. `voxelize_reduce`: each block takes a bin, or one of the units that a large bin has, gathers its
+//    runs from all tiles, reduces them voxel by voxel in shared memory, and writes the bricks (32
+//    voxels along x) that hold or held something.
 //
 // Which bin a brick is in is a scattered choice, so that a wall or a floor is spread over all of
-// them. Cost: points, and for every bin of 8,192 voxels a number per tile. Where a cloud is only
-// counted, its points are added to the grid at once: `voxelize_count`.
+// them. Cost: points, as often as their bin has units; and for every unit (up to 8,192 voxels) a
+// number per tile, and shared memory to clear if it has or had points. Where a cloud is only counted,
+// its points are added to the grid at once: `voxelize_count`.
 //
 // In which order points meet differs from run to run, and nothing shows it: sums are integers and the
 // maximum has no ties.
@@ -177,7 +179,7 @@ constexpr u32 SLICE = 4;
 // A sorted cloud.
 struct Sorted {
     u32* voxels;    // [tiles, tile_points]: numbers of voxels within their bins
-    float4* values; // [channels / SLICE, tiles, tile_points]: what they are for a voxel of one point
+    float4* values; // [slices of channels, tiles, tile_points]: of a voxel with one point
     u32* runs;      // [tiles, bins]: where a run starts in its tile, and its length above 16 bits
     u32 tiles;
     u32 tile_points;

@@ -41,6 +41,7 @@ pub fn check(kind: &Kind, cases: usize) {
     }
     check_greatest_sum(kind, (cases << 12).min(MOST_POINTS));
     check_bins(kind, (cases * 50).min(100_000));
+    check_grids_of_one_device(kind, (cases * 50).min(100_000));
 }
 
 /// Points one after the other in these voxels, then the same from the last to the first.
@@ -107,6 +108,28 @@ fn check_bins(kind: &Kind, points: usize) {
             assert!(encode(&mut pair, columns, &values, usize::from(number == 3), &case));
         }
         pair.compare_slot(1, "the other slot");
+    }
+}
+
+/// Two streams of one device, a large grid made before a small one: what one needs of the device must
+/// not be taken from it by the other. The large one has more voxels than a cloud's bins hold at once.
+fn check_grids_of_one_device(kind: &Kind, points: usize) {
+    let mut random = Random::new(62_000);
+    let mut pairs = [[260, 260, 250], [20, 20, 10]].map(|shape| {
+        let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape };
+        let spec = CloudSpec { grid, t_base_lidar: UNMOVED, channels: channels("mean a, count") };
+        (shape, pair(kind, &spec, DType::Bf16))
+    });
+    for (number, points) in [points, 30, points].into_iter().enumerate() {
+        for (shape, pair) in &mut pairs {
+            let mut values = Vec::with_capacity(4 * points);
+            for _ in 0..points {
+                values.extend(shape.map(|n| random.float(0.0, 1.0) * n as f32));
+                values.push(random.float(-100.0, 100.0));
+            }
+            let case = format!("cloud {number} of {points} points in {shape:?}");
+            assert!(encode(pair, 4, &values, number % 2, &case));
+        }
     }
 }
 

@@ -46,7 +46,8 @@ impl Kernel {
         unsafe { self.launch_with(stream, blocks, threads, 0, arguments) }
     }
 
-    /// Lets blocks have `bytes` of shared memory.
+    /// Lets blocks have `bytes` of shared memory, also those that others of this device launch: who
+    /// allows less than is needed elsewhere takes it away there.
     pub fn allow_shared(&self, bytes: u32) -> Result<(), BackendError> {
         self.device.bind()?;
         let attribute =

@@ -130,7 +130,7 @@ impl Voxelizer {
         row: u64,
         stream: &Stream,
     ) -> Result<EncodeReport, BackendError> {
-        // The kernels add to it, and the last ones are done.
+        // The kernels write what is not zero, and the last ones are done.
         self.report.fill(0);
         self.staging.send(stream)?;
         let upload = self.staging.address();

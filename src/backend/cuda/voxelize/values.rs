@@ -29,6 +29,8 @@ const LARGE_UNIT_SHIFT: u32 = 13;
 /// Bytes of shared memory of a block that reduces, beside 10 for each voxel of the largest unit: as in
 /// the kernels.
 const REDUCE_BYTES: u32 = 28_944;
+/// Bytes of shared memory of a block that sorts, for each point.
+const POINT_BYTES: u32 = 20;
 /// Clouds of up to this many points need no more memory than is reserved at the start.
 const POINTS: usize = 1 << 19;
 
@@ -96,10 +98,12 @@ impl Sorting {
         })?;
         reduce.allow_shared(reduce_bytes(most))?;
         let pair = |few, many| {
-            let [few, many] = [device.kernel(few)?, device.kernel(many)?];
-            few.allow_shared(bins.sort_bytes(FEW))?;
-            many.allow_shared(bins.sort_bytes(MANY))?;
-            Ok::<_, BackendError>([few, many])
+            let kernels = [device.kernel(few)?, device.kernel(many)?];
+            for kernel in &kernels {
+                // What any grid needs: the limit is the kernel's, and so that of all streams.
+                kernel.allow_shared(THREADS * MANY * POINT_BYTES + (4 << MOST_BIN_BITS))?;
+            }
+            Ok::<_, BackendError>(kernels)
         };
         let held_bytes = 4 * (bins.units() * bins.brick_words()) as usize;
         let held = (0..slots).map(|_| DeviceBuffer::new(device, held_bytes));
@@ -221,7 +225,7 @@ impl Bins {
     /// Shared memory of a block that sorts `each` points per thread: values and voxels of the points,
     /// and where the bins start.
     fn sort_bytes(&self, each: u32) -> u32 {
-        THREADS * each * 20 + 4 * self.bin_count
+        THREADS * each * POINT_BYTES + 4 * self.bin_count
     }
 }
 
