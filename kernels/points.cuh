@@ -123,6 +123,30 @@ __device__ __forceinline__ float raw(const Cloud& cloud, At at, u32 c) {
     return Layout::read(cloud, at, Layout::key(cloud, c));
 }
 
+// The coordinates of a point.
+struct Coordinates {
+    float at[3];
+};
+
+// Those of the point at `at` as they stand there.
+template <class Layout, class At>
+__device__ __forceinline__ Coordinates coordinates(const Cloud& cloud, At at) {
+    Coordinates out;
+#pragma unroll
+    for (u32 c = 0; c < 3; ++c) out.at[c] = raw<Layout>(cloud, at, c);
+    return out;
+}
+
+// All of them in the base frame.
+__device__ __forceinline__ Coordinates to_base(const Cloud& cloud, const Coordinates& point) {
+    Coordinates base;
+#pragma unroll
+    for (u32 axis = 0; axis < 3; ++axis) {
+        base.at[axis] = to_base(cloud, axis, point.at[0], point.at[1], point.at[2]);
+    }
+    return base;
+}
+
 // Column c of point i as channels take it: coordinates in the base frame.
 template <class Layout>
 __device__ __forceinline__ float column(const Cloud& cloud, u32 i, u32 c) {

@@ -47,31 +47,19 @@ struct Count {
     Counters* counters;
 };
 
-struct Coordinates {
-    float at[3];
-};
-
 // Those of point i; of the last one, if there are not as many.
 template <class Layout>
 __device__ __forceinline__ Coordinates load(const Count& job, u32 i) {
-    const auto point = Layout::at(job.cloud, min(i, job.cloud.count - 1));
-    Coordinates out;
-#pragma unroll
-    for (u32 c = 0; c < 3; ++c) out.at[c] = raw<Layout>(job.cloud, point, c);
-    return out;
+    return coordinates<Layout>(job.cloud, Layout::at(job.cloud, min(i, job.cloud.count - 1)));
 }
 
 // The voxel of point i, or NONE, which is counted; its bin is noted as touched.
 __device__ __forceinline__ u32
 take(const Count& job, u32 i, const Coordinates& point, u32* touched, u32* dropped) {
     if (i >= job.cloud.count) return NONE;
-    const float x = point.at[0], y = point.at[1], z = point.at[2];
-    float base[3];
-#pragma unroll
-    for (u32 axis = 0; axis < 3; ++axis) base[axis] = to_base(job.cloud, axis, x, y, z);
-    const u32 voxel = voxel_of(job.grid, base);
+    const u32 voxel = voxel_of(job.grid, to_base(job.cloud, point).at);
     if (voxel == NONE) {
-        drop(dropped, finite(x) && finite(y) && finite(z), false);
+        drop(dropped, finite(point.at[0]) && finite(point.at[1]) && finite(point.at[2]), false);
     } else {
         const u32 bin = voxel >> job.to.bin_shift;
         atomicOr(&touched[bin / WARP], 1u << bin % WARP);

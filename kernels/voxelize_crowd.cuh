@@ -55,15 +55,7 @@ __device__ __forceinline__ void for_all_points(const Reduce& job, Shared& shared
 #pragma unroll 1
         for (u32 i = threadIdx.x; i - lane < count; i += BATCH * THREADS) {
             u32 at[BATCH], voxels[BATCH];
-#pragma unroll
-            for (u32 k = 0; k < BATCH; ++k) at[k] = 0;
-#pragma unroll 1
-            for (u32 step = TILES / 2; step != 0; step /= 2) {
-#pragma unroll
-                for (u32 k = 0; k < BATCH; ++k) {
-                    if (shared.runs.before[at[k] + step] <= i + k * THREADS) at[k] += step;
-                }
-            }
+            find_runs<BATCH>(job, shared.runs, i, at);
 #pragma unroll
             for (u32 k = 0; k < BATCH; ++k) {
                 at[k] = shared.runs.from[at[k]] + i + k * THREADS;
@@ -78,8 +70,7 @@ __device__ __forceinline__ void for_all_points(const Reduce& job, Shared& shared
 // Writes a group of channels of a part of the unit, which starts at brick `first` of it.
 template <class Out>
 __device__ __forceinline__ void write_part(
-    const Reduce& job, const Part& part, u32 first, u32 from, Shared& shared,
-    const u32 (&kinds)[GROUP<Out>]) {
+    const Reduce& job, const Part& part, u32 first, u32 from, Shared& shared) {
     const u32 lane = threadIdx.x % WARP;
 #pragma unroll 1
     for (u32 b = threadIdx.x / WARP; b < part.voxels / BRICK; b += WARPS) {
@@ -93,9 +84,7 @@ __device__ __forceinline__ void write_part(
 #pragma unroll 1
         for (u32 c = 0; c < GROUP<Out> && from + c < job.channels.count; ++c) {
             const u32 i = c * part.voxels + at;
-            u32 kind = kinds[0];
-#pragma unroll
-            for (u32 k = 1; k < GROUP<Out>; ++k) kind = k == c ? kinds[k] : kind;
+            const u32 kind = channel_at(job.channels, from + c).kind;
             const u64 all = static_cast<u64>(part.upper[i]) << 32 | part.lower[i];
             const float value = count == 0 ? 0.0f : of_several(kind, all, count);
             Out* row = static_cast<Out*>(job.row) + static_cast<u64>(from + c) * job.volume;
@@ -156,7 +145,7 @@ __device__ __noinline__ void reduce_crowd(const Reduce& job, Shared& shared, u16
                     }
                 });
             }
-            write_part<Out>(job, part, start / BRICK, from, shared, kinds);
+            write_part<Out>(job, part, start / BRICK, from, shared);
             __syncthreads();
         }
     }

@@ -15,23 +15,6 @@ struct Points {
     Values<Out> values[SLOTS];
 };
 
-// The runs that the first COUNT points of this thread are in, from point `first` on.
-template <u32 COUNT>
-__device__ __forceinline__ void find_runs(
-    const Reduce& job, const Runs& runs, u32 first, u32 (&at)[SLOTS]) {
-#pragma unroll
-    for (u32 k = 0; k < SLOTS; ++k) at[k] = 0;
-    const auto halve = [&](u32 step) {
-#pragma unroll
-        for (u32 k = 0; k < COUNT; ++k) {
-            if (runs.before[at[k] + step] <= first + k * THREADS) at[k] += step;
-        }
-    };
-    if (job.from.tiles > TILES / 2) halve(TILES / 2);
-#pragma unroll
-    for (u32 step = TILES / 4; step != 0; step /= 2) halve(step);
-}
-
 // Loads the points of a chunk, of which the bin has `count` in all.
 template <class Out>
 __device__ __forceinline__ void load_points(

@@ -29,7 +29,7 @@ struct Sort {
 
 // A point: as it was read, and later its values.
 struct Point {
-    float at[3];
+    Coordinates place;
     float values[SLICE];
 };
 
@@ -38,8 +38,7 @@ __device__ __forceinline__ Point load(const Sort& job, u32 i) {
     // One that is not there is a copy of the last one, and not looked at.
     const auto bytes = Layout::at(job.cloud, min(i, job.cloud.count - 1));
     Point point;
-#pragma unroll
-    for (u32 c = 0; c < 3; ++c) point.at[c] = raw<Layout>(job.cloud, bytes, c);
+    point.place = coordinates<Layout>(job.cloud, bytes);
 #pragma unroll
     for (u32 c = 0; c < SLICE; ++c) {
         const bool is_field = (job.sources.fields >> c & 1) != 0;
@@ -69,11 +68,8 @@ __device__ __forceinline__ float of_one(bool is_mean, float value) {
 template <class Layout>
 __device__ __forceinline__ u32 locate(const Sort& job, u32 i, Point& point, u32* dropped) {
     if (i >= job.cloud.count) return NONE;
-    float base[3];
-#pragma unroll
-    for (u32 axis = 0; axis < 3; ++axis) {
-        base[axis] = to_base(job.cloud, axis, point.at[0], point.at[1], point.at[2]);
-    }
+    const Coordinates in_base = to_base(job.cloud, point.place);
+    const float(&base)[3] = in_base.at;
     if (job.sources.coordinates != 0) {
 #pragma unroll
         for (u32 c = 0; c < SLICE; ++c) {

@@ -171,6 +171,23 @@ __device__ __forceinline__ u32 list_runs(const Reduce& job, u32 first, u32 run, 
     return total;
 }
 
+// The runs that the first COUNT points of this thread are in, from point `first` on.
+template <u32 COUNT, u32 SIZE>
+__device__ __forceinline__ void find_runs(
+    const Reduce& job, const Runs& runs, u32 first, u32 (&at)[SIZE]) {
+#pragma unroll
+    for (u32 k = 0; k < SIZE; ++k) at[k] = 0;
+    const auto halve = [&](u32 step) {
+#pragma unroll
+        for (u32 k = 0; k < COUNT; ++k) {
+            if (runs.before[at[k] + step] <= first + k * THREADS) at[k] += step;
+        }
+    };
+    if (job.from.tiles > TILES / 2) halve(TILES / 2);
+#pragma unroll
+    for (u32 step = TILES / 4; step != 0; step /= 2) halve(step);
+}
+
 // Where the values of points stand for channels from number `from` on.
 template <class Out>
 __device__ __forceinline__ const Values<Out>* values_of(const Reduce& job, u32 from) {

@@ -94,7 +94,7 @@ fn anywhere(random: &mut Random) -> [f32; 3] {
 /// A place on the floor or one of two walls: there points are dense, as what a sensor sees is.
 fn in_a_room(random: &mut Random) -> [f32; 3] {
     let mut place = anywhere(random);
-    place[(random.bits() % 3) as usize] = random.float(-5.1, -5.05);
+    place[random.below(3) as usize] = random.float(-5.1, -5.05);
     place
 }
 
