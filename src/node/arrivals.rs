@@ -17,6 +17,10 @@ const JITTER: f64 = 0.25;
 const PERIODIC: f64 = 0.8;
 /// Messages between two looks at the period.
 const LOOK: usize = 16;
+/// A period of more than this many of the one before is a loss, until it has lasted.
+const SLOWER: f64 = 1.5;
+/// How long it has to last: longer than a backlog takes, of which a full queue lost most.
+const LASTING: Duration = Duration::from_secs(1);
 /// Stamps further apart than this \[ns\], and than [`LEAP_PERIODS`], do not tell how many messages
 /// are missing: the stream was off, or its clock was set.
 const LEAP_NS: f64 = 10e9;
@@ -40,8 +44,10 @@ pub struct Arrivals {
     dropped: u64,
     /// Of those, the ones noted since the last look: older ones left no gap.
     dropped_lately: u64,
-    /// Spacing of the stamps as published \[ns\], as of the last look.
+    /// Spacing of the stamps as published \[ns\], as of the last look that told.
     period: Option<f64>,
+    /// Since when looks have told of a longer one, or of none.
+    doubted: Option<Instant>,
     missing: u64,
 }
 
@@ -59,6 +65,7 @@ impl Arrivals {
             dropped: 0,
             dropped_lately: 0,
             period: None,
+            doubted: None,
             missing: 0,
         }
     }
@@ -102,9 +109,24 @@ impl Arrivals {
         self.explained[self.count % SPACINGS] = explained;
         self.count += 1;
         if self.count.is_multiple_of(LOOK) {
-            self.period = self.periodicity().map(|(period, _)| period);
+            self.look(at);
             self.dropped = self.dropped.min(self.dropped_lately);
             self.dropped_lately = 0;
+        }
+    }
+
+    /// Learns the period. Where messages are lost one after the other, what is left looks like a slower
+    /// stream, or like one without a period: believed at once, it would hide the losses.
+    fn look(&mut self, at: Instant) {
+        let period = self.periodicity().map(|(period, _)| period);
+        let agrees = match (self.period, period) {
+            (Some(before), Some(period)) => period <= SLOWER * before,
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        let since = *self.doubted.get_or_insert(at);
+        if agrees || at.saturating_duration_since(since) >= LASTING {
+            (self.period, self.doubted) = (period, None);
         }
     }
 
@@ -142,7 +164,7 @@ impl Arrivals {
 
     /// The clock jumped, or the stamps did: they start anew.
     pub fn restart(&mut self) {
-        (self.stamp, self.count, self.period) = (None, 0, None);
+        (self.stamp, self.count, self.period, self.doubted) = (None, 0, None, None);
         (self.dropped, self.dropped_lately) = (0, 0);
     }
 
@@ -230,6 +252,36 @@ mod tests {
         // The period is that of the last few stamps: as exact as their jitter lets it be.
         assert!(gap.missing().abs_diff(3001) < 30, "{}", gap.missing());
         assert_eq!(arrivals((0..3400).map(|k| jittered(k, 1_000_000))).missing(), 0);
+    }
+
+    #[test]
+    fn a_backlog_that_lost_most_does_not_hide_how_much() {
+        // Stopped for two seconds, and of what has queued up every third to fifth message is left.
+        let mut arrivals = arrivals((0..500).map(|k| k * 1_000_000));
+        let mut kept = 0;
+        let mut k = 500;
+        while k < 2500 {
+            arrivals.note(Instant::now(), Stamp::from_nanos(EPOCH + k * 1_000_000));
+            kept += 1;
+            k += [3, 5, 4, 5][kept as usize % 4];
+        }
+        arrivals.note(Instant::now(), Stamp::from_nanos(EPOCH + k * 1_000_000));
+        assert_eq!(arrivals.missing(), (k - 500) as u64 - kept);
+    }
+
+    #[test]
+    fn a_stream_that_slows_down_is_believed_after_a_second() {
+        let start = Instant::now();
+        let mut arrivals = Arrivals::new(start);
+        let mut note = |ms: u64| {
+            let at = start + Duration::from_millis(ms);
+            arrivals.note(at, Stamp::from_nanos(EPOCH + ms as i64 * 1_000_000));
+            arrivals.missing()
+        };
+        assert_eq!((0..500).map(|k| note(k * 10)).max(), Some(0));
+        let slower: Vec<_> = (0..500).map(|k| note(5000 + k * 40)).collect();
+        assert!((60..300).contains(&slower[499]), "{}", slower[499]);
+        assert_eq!(slower[100], slower[499], "nothing is missing any more");
     }
 
     #[test]
