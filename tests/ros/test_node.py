@@ -63,7 +63,7 @@ def test_a_parameter_file_serves(ros, start, tmp_path, config_file, name):
     file.write_text(yaml.safe_dump({name: {"ros__parameters": parameters}}))
     namespace = ["-r", "__ns:=/cell_1"] if name.startswith("/cell") else []
     node = start("fusion_node", "--ros-args", "--params-file", file, *namespace)
-    node.wait_for("1 streams at 20 Hz on the cpu backend")
+    node.wait_for("1 streams at 20 Hz on the ")
     tensors = subscribe_tensors(ros, "/cell_1/fused_tensor" if namespace else "/fused_tensor")
     assert ros.spin_until(lambda: len(tensors) > 2, PATIENCE), node.output
     for tensor in tensors:
