@@ -67,13 +67,17 @@ take(const Count& job, u32 i, const Coordinates& point, u32* touched, u32* dropp
     return voxel;
 }
 
-// Counts the points of a warp: a run of equal voxels at once.
+// Counts the points of a warp. Where neighbours share a voxel, others may as well (rays that returned
+// nothing, say, which some drivers place at the sensor): then those of each voxel are added at once, as
+// atomics on one address queue. To look for them always would cost more than it saves.
 __device__ __forceinline__ void add_count(const Counted& all, u32 voxel, u32 lane) {
     const u32 before = __shfl_up_sync(ALL_LANES, voxel, 1);
-    const u32 heads = __ballot_sync(ALL_LANES, lane == 0 || before != voxel);
-    if (voxel == NONE || (heads >> lane & 1) == 0) return;
-    const u32 after = lane == WARP - 1 ? 0 : heads >> (lane + 1);
-    atomicAdd(&all.counts[voxel], after == 0 ? WARP - lane : __ffs(after));
+    u32 points = 1;
+    if (__any_sync(ALL_LANES, lane != 0 && before == voxel && voxel != NONE)) {
+        const u32 peers = __match_any_sync(ALL_LANES, voxel);
+        points = lane == __ffs(peers) - 1 ? __popc(peers) : 0;
+    }
+    if (voxel != NONE && points != 0) atomicAdd(&all.counts[voxel], points);
 }
 
 template <class Layout>

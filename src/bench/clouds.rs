@@ -27,13 +27,15 @@ pub fn run(
 ) -> Result<(), BenchError> {
     let count = vec![Reduction::Count];
     let mean = ["a", "b", "c", "d"].map(|name| Reduction::Mean(name.into())).to_vec();
-    let cases: [(_, _, _, fn(&mut Random) -> _, _, _); 6] = [
+    let cases: [(_, _, _, fn(&mut Random) -> _, _, _); 8] = [
         ("voxel scatter alone, count 500000", &count, 500_000, anywhere, true, Some(7.7)),
         ("voxel count 500000", &count, 500_000, anywhere, false, None),
         ("voxel mean of 4, 500000", &mean, 500_000, anywhere, false, Some(25.0)),
         ("voxel mean of 4, 131072", &mean, 131_072, anywhere, false, Some(9.0)),
         ("voxel mean of 4, 500000 in a room", &mean, 500_000, in_a_room, false, None),
         ("voxel mean of 4, 131072 in a room", &mean, 131_072, in_a_room, false, None),
+        ("voxel mean of 4, 131072, a third dead", &mean, 131_072, often_dead, false, None),
+        ("voxel count 131072, a third dead", &count, 131_072, often_dead, false, None),
     ];
     for (name, channels, points, place, scatter_only, target) in cases {
         if !report.wants(options, name) {
@@ -96,6 +98,13 @@ fn in_a_room(random: &mut Random) -> [f32; 3] {
     let mut place = anywhere(random);
     place[random.below(3) as usize] = random.float(-5.1, -5.05);
     place
+}
+
+/// Anywhere, or at one place, where the sensor is: there some drivers put a ray that returned
+/// nothing, which is dead.
+fn often_dead(random: &mut Random) -> [f32; 3] {
+    let place = anywhere(random);
+    if random.below(3) == 0 { [0.0; 3] } else { place }
 }
 
 /// Points with values.
