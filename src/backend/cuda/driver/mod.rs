@@ -21,8 +21,20 @@ use crate::backend::BackendError;
 pub fn check(status: CUresult, operation: &'static str) -> Result<(), BackendError> {
     match status {
         CUresult::CUDA_SUCCESS => Ok(()),
-        status => Err(BackendError::Failed { backend: NAME, operation, detail: describe(status) }),
+        status => Err(failed(operation, describe(status))),
     }
+}
+
+/// The same for the launch of a kernel.
+fn check_launch(status: CUresult, kernel: &str) -> Result<(), BackendError> {
+    match status {
+        CUresult::CUDA_SUCCESS => Ok(()),
+        status => Err(failed("launch a kernel", format!("{kernel}: {}", describe(status)))),
+    }
+}
+
+fn failed(operation: &'static str, detail: String) -> BackendError {
+    BackendError::Failed { backend: NAME, operation, detail }
 }
 
 /// The name and the meaning of a status, such as

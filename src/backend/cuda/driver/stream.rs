@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys;
 
-use super::{Device, check};
+use super::{Device, check, check_launch};
 use crate::backend::BackendError;
 
 /// A kernel of the loaded module.
@@ -97,7 +97,7 @@ impl Kernel {
         // SAFETY: handles of one live device; the caller answers for the arguments, which the
         // driver copies before it returns.
         let status = unsafe { sys::cuLaunchKernelEx(&config, self.handle, arguments, extra) };
-        check(status, self.name)
+        check_launch(status, self.name)
     }
 }
 

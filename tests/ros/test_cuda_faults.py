@@ -1,0 +1,125 @@
+"""What the node does when the CUDA driver fails, at the start and while it runs. Needs a GPU.
+
+The driver is the machine's own; cuda_faults.c makes one of its functions fail.
+"""
+
+import shutil
+import subprocess
+
+import pytest
+from conftest import REPOSITORY
+from fusion import PATIENCE, subscribe_tensors
+
+CONFIG = REPOSITORY / "config" / "robocache.yaml"
+
+
+def has_gpu():
+    """Whether a driver lists a GPU here."""
+    if shutil.which("nvidia-smi") is None:
+        return False
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60)
+    return listed.returncode == 0 and "GPU 0" in listed.stdout
+
+
+pytestmark = pytest.mark.skipif(not has_gpu(), reason="no GPU on this machine")
+
+
+@pytest.fixture(scope="module")
+def with_cuda():
+    """Skips where `make build` built without CUDA, for want of an nvcc, say."""
+    command = ["bash", REPOSITORY / "scripts" / "cuda.sh", "features"]
+    features = subprocess.run(command, capture_output=True, text=True)
+    assert features.returncode == 0, features.stderr
+    if features.stdout.strip():
+        pytest.skip("built without the feature `cuda`")
+
+
+@pytest.fixture(scope="module")
+def faults(with_cuda, tmp_path_factory):
+    """`faults(function, calls, status)`: the environment in which that function fails."""
+    library = tmp_path_factory.mktemp("faults") / "cuda_faults.so"
+    source = REPOSITORY / "tests" / "ros" / "cuda_faults.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+
+    def environment(function, calls, status):
+        fault = f"{function}:{calls}:{status}"
+        return {"LD_PRELOAD": str(library), "ROBOCACHE_TEST_FAULT": fault}
+
+    return environment
+
+
+def arguments(backend):
+    return ["--ros-args", "-p", f"config_file:={CONFIG}", "-p", f"backend:={backend}"]
+
+
+RUNNING = {
+    "a launch": (
+        ("cuLaunchKernelEx", 500, 719),
+        ["failed to launch a kernel: ", "CUDA_ERROR_LAUNCH_FAILED"],
+    ),
+    "an upload": (
+        ("cuMemcpyHtoDAsync_v2", 100, 700),
+        ["encode a message of stream '", "failed to upload a message: CUDA_ERROR_ILLEGAL_ADDRESS"],
+    ),
+    "the wait for an upload": (
+        ("cuEventSynchronize", 50, 46),
+        ["failed to finish the last upload: CUDA_ERROR_DEVICE_UNAVAILABLE"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RUNNING)
+@pytest.mark.parametrize("backend", ["cuda", "auto"])
+def test_a_failure_while_running_ends_the_node_and_names_the_operation(
+    start, faults, case, backend
+):
+    fault, expected = RUNNING[case]
+    node = start("fusion_node", *arguments(backend), expected_code=1, env=faults(*fault))
+    node.wait_for("on the cuda backend")
+    start("sensor_sim", "--wait-subscribers", 1)
+    assert node.wait(3 * PATIENCE) == 1
+    (error,) = [line for line in node.output.splitlines() if "ERROR" in line]
+    assert all(words in error for words in expected), error
+    assert "panicked" not in node.output
+
+
+def test_a_tick_that_fails_is_not_published(ros, start, faults):
+    tensors = subscribe_tensors(ros, "/fused_tensor")
+    environment = faults("cuStreamSynchronize", 300, 46)
+    node = start("fusion_node", *arguments("cuda"), expected_code=1, env=environment)
+    node.wait_for("on the cuda backend")
+    start("sensor_sim", "--wait-subscribers", 1)
+    assert ros.spin_until(lambda: not node.running, 3 * PATIENCE), node.output
+    ros.spin_for(0.5)
+    (error,) = [line for line in node.output.splitlines() if "ERROR" in line]
+    assert "failed to fuse: CUDA_ERROR_DEVICE_UNAVAILABLE" in error
+    failed = int(error.split("fuse tick ")[1].split(":")[0])
+    assert tensors and max(tensor.tick for tensor in tensors) < failed
+
+
+STARTING = {
+    "device memory": (("cuMemAlloc_v2", 5, 2), "CUDA_ERROR_OUT_OF_MEMORY"),
+    "pinned memory": (("cuMemHostAlloc", 1, 2), "CUDA_ERROR_OUT_OF_MEMORY"),
+    "the driver": (("cuInit", 0, 803), "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
+}
+
+
+@pytest.mark.parametrize("case", STARTING)
+def test_a_failure_at_the_start_ends_the_node_under_cuda(start, faults, case):
+    fault, expected = STARTING[case]
+    node = start("fusion_node", *arguments("cuda"), expected_code=1, env=faults(*fault))
+    assert node.wait(PATIENCE) == 1
+    assert "start the backend: backend cuda: " in node.output
+    assert expected in node.output and "panicked" not in node.output
+
+
+@pytest.mark.parametrize("case", STARTING)
+def test_a_failure_at_the_start_is_answered_by_the_cpu_under_auto(ros, start, faults, case):
+    fault, expected = STARTING[case]
+    tensors = subscribe_tensors(ros, "/fused_tensor")
+    node = start("fusion_node", *arguments("auto"), env=faults(*fault))
+    start("sensor_sim", "--wait-subscribers", 1)
+    assert ros.spin_until(lambda: len(tensors) > 10, PATIENCE), node.output
+    (warning,) = [line for line in node.output.splitlines() if "computing on the CPU" in line]
+    assert "WARN" in warning and expected in warning
+    assert "on the cpu backend" in node.output
