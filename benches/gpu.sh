@@ -51,7 +51,7 @@ run_sanitize() {
     for tool in memcheck racecheck initcheck synccheck; do
         echo "compute-sanitizer $tool"
         ROBOCACHE_TEST_CASES=${SANITIZE_CASES:-100} compute-sanitizer --tool "$tool" \
-            --error-exitcode 1 "$programs/backends" cuda:: --test-threads=1 \
+            --error-exitcode 1 "$programs/backends" cuda --test-threads=1 \
             >"$out/sanitize_$tool.txt" 2>&1 || { tail -30 "$out/sanitize_$tool.txt"; return 1; }
         tail -1 "$out/sanitize_$tool.txt"
     done

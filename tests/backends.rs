@@ -41,7 +41,16 @@ macro_rules! on_every_backend {
         mod cuda {
             $(#[test]
             fn $name() {
-                if let Some(kind) = super::Kind::cuda(stringify!($name)) {
+                if let Some(kind) = super::Kind::cuda(stringify!($name), false) {
+                    $body(&kind, super::cases());
+                }
+            })*
+        }
+        /// No more of the GPU than a small one has.
+        mod cuda_small {
+            $(#[test]
+            fn $name() {
+                if let Some(kind) = super::Kind::cuda(stringify!($name), true) {
                     $body(&kind, super::cases());
                 }
             })*

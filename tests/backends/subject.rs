@@ -22,17 +22,24 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The GPU, where there is one. Says so if not.
-    pub fn cuda(test: &str) -> Option<Kind> {
+    /// The GPU, where there is one: all of it, or what a small one has, so that the ways for small
+    /// ones are tested on large ones, too. Says so if there is none.
+    pub fn cuda(test: &str, small: bool) -> Option<Kind> {
         #[cfg(feature = "cuda")]
-        let skipped = match robocache::backend::cuda::Device::open(0) {
-            Ok(device) => return Some(Kind::Cuda(device)),
-            Err(reason) => reason.to_string(),
+        let skipped = {
+            use robocache::backend::cuda::{Device, Limits};
+            // A chip of the Turing generation, in an embedded computer.
+            let least = Limits { multiprocessors: 8, shared_bytes: 65_536, overlap: false };
+            match Device::open_within(0, if small { least } else { Limits::NONE }) {
+                Ok(device) => return Some(Kind::Cuda(device)),
+                Err(reason) => reason.to_string(),
+            }
         };
         #[cfg(not(feature = "cuda"))]
         let skipped = "built without the feature `cuda`";
         // Past the capture of the test harness, which would swallow it.
-        let line = format!("cuda::{test} was skipped: {skipped}\n");
+        let module = if small { "cuda_small" } else { "cuda" };
+        let line = format!("{module}::{test} was skipped: {skipped}\n");
         std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).ok();
         None
     }

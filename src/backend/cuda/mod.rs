@@ -21,7 +21,7 @@ mod voxelize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-pub use driver::Device;
+pub use driver::{Device, Limits};
 
 use self::driver::{Event, Stream};
 use self::fuse::{Fuser, RowSource};

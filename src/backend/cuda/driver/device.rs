@@ -21,6 +21,23 @@ fn unavailable(detail: String) -> BackendError {
     BackendError::Unavailable { backend: NAME, detail }
 }
 
+/// What is used of a GPU, at most.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Multiprocessors that work is divided for.
+    pub multiprocessors: u32,
+    /// Bytes of shared memory of each.
+    pub shared_bytes: usize,
+    /// Whether kernels may overlap, if they can ([`Device::overlaps`]).
+    pub overlap: bool,
+}
+
+impl Limits {
+    /// All that there is.
+    pub const NONE: Limits =
+        Limits { multiprocessors: u32::MAX, shared_bytes: usize::MAX, overlap: true };
+}
+
 /// An opened GPU with the kernels loaded.
 #[derive(Debug)]
 pub struct Device {
@@ -31,6 +48,8 @@ pub struct Device {
     setup: sys::CUstream,
     name: String,
     multiprocessors: u32,
+    /// Of one multiprocessor.
+    shared_bytes: usize,
     overlaps: bool,
 }
 
@@ -47,6 +66,15 @@ impl Device {
     /// [`BackendError::Unavailable`], with the reason: no driver, a driver that is too old, no
     /// GPU, no such ordinal, a GPU older than Turing, not enough memory.
     pub fn open(ordinal: usize) -> Result<Arc<Self>, BackendError> {
+        Self::open_within(ordinal, Limits::NONE)
+    }
+
+    /// The same, and uses no more of the GPU than `limits`: so a large one takes the ways of a smaller
+    /// one, which are to give the same bits.
+    ///
+    /// # Errors
+    /// As [`Device::open`].
+    pub fn open_within(ordinal: usize, limits: Limits) -> Result<Arc<Self>, BackendError> {
         // SAFETY: looks for the library and runs nothing of ours; loading the driver's library
         // runs the driver's own initialisers.
         if !unsafe { sys::is_culib_present() } {
@@ -59,22 +87,36 @@ impl Device {
         // SAFETY: `handle` is a device of this driver; the context is released in `drop`.
         let status = unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, handle) };
         opening(status, "open the device")?;
-        let (module, setup) = (ptr::null_mut(), ptr::null_mut());
-        let mut device =
-            Device { handle, context, module, setup, name, multiprocessors: 0, overlaps: false };
+        let mut device = Device {
+            handle,
+            context,
+            module: ptr::null_mut(),
+            setup: ptr::null_mut(),
+            name,
+            multiprocessors: 0,
+            shared_bytes: 0,
+            overlaps: false,
+        };
         device.bind()?;
         let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: a place for a stream; a context is current.
         opening(unsafe { sys::cuStreamCreate(&mut device.setup, flags) }, "make a stream")?;
-        let count = device
-            .attribute(sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        device.multiprocessors = count.max(1) as u32;
-        let major = device.attribute(
-            sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-        )?;
-        device.overlaps = major >= 9;
+        device.measure(limits)?;
         device.load()?;
         Ok(Arc::new(device))
+    }
+
+    /// Asks what there is to be used.
+    fn measure(&mut self, limits: Limits) -> Result<(), BackendError> {
+        use sys::CUdevice_attribute_enum as attribute;
+        let count = self.attribute(attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        self.multiprocessors = (count.max(1) as u32).min(limits.multiprocessors);
+        let shared =
+            self.attribute(attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?;
+        self.shared_bytes = (shared.max(0) as usize).min(limits.shared_bytes);
+        let major = self.attribute(attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        self.overlaps = major >= 9 && limits.overlap;
+        Ok(())
     }
 
     fn load(&mut self) -> Result<(), BackendError> {
@@ -94,7 +136,7 @@ impl Device {
         &self.name
     }
 
-    /// Number of its multiprocessors, at least 1.
+    /// Number of its multiprocessors that are used, at least 1.
     pub fn multiprocessors(&self) -> u32 {
         self.multiprocessors
     }
@@ -109,11 +151,9 @@ impl Device {
     pub fn shared_bytes(&self, blocks: usize) -> Result<usize, BackendError> {
         use sys::CUdevice_attribute_enum as attribute;
         let bytes = |which| Ok::<_, BackendError>(self.attribute(which)?.max(0) as usize);
-        let all =
-            bytes(attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)? / blocks;
         let kept = bytes(attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
         let most = bytes(attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
-        Ok(all.saturating_sub(kept).min(most))
+        Ok((self.shared_bytes / blocks).saturating_sub(kept).min(most))
     }
 
     /// Bytes of its second-level cache.

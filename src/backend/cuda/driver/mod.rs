@@ -12,7 +12,7 @@ use std::ptr;
 
 use cudarc::driver::sys::{self, CUresult};
 
-pub use self::device::Device;
+pub use self::device::{Device, Limits};
 pub use self::stream::{Event, Graph, Kernel, Stream};
 use super::NAME;
 use crate::backend::BackendError;
