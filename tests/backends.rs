@@ -46,7 +46,7 @@ macro_rules! on_every_backend {
                 }
             })*
         }
-        /// No more of the GPU than a small one has.
+        /// With work divided as for a small GPU.
         mod cuda_small {
             $(#[test]
             fn $name() {

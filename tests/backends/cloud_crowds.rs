@@ -26,12 +26,18 @@ pub fn check(kind: &Kind, cases: usize) {
         let spec = CloudSpec { grid, t_base_lidar: UNMOVED, channels: channels(list) };
         let mut pair = pair(kind, &spec, DType::F32);
         let run = random.range(2, 90);
-        let orders: [(&str, &dyn Fn(usize) -> usize); 5] = [
+        let mixed = |i: usize| match i {
+            i if i.is_multiple_of(11) => 5000, // in no voxel
+            i if i % 5 < 2 => 321,
+            i => i % 7,
+        };
+        let orders: [(&str, &dyn Fn(usize) -> usize); 6] = [
             ("one voxel", &|_| 321),
             ("two in turns", &|i| 500 + i % 2),
             ("runs", &|i| i / run % 7),
             ("runs that come again far away", &|i| i / 40 % 1000),
             ("as far apart as can be", &|i| i % 1000),
+            ("neighbours and others of one voxel, some outside", &mixed),
         ];
         for (name, voxel) in orders {
             let case = format!("{list}, {name}, runs of {run}");

@@ -22,13 +22,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The GPU, where there is one: all of it, or what a small one has, so that the ways for small
-    /// ones are tested on large ones, too. Says so if there is none.
+    /// The GPU, where there is one, and if `small` with work divided as for a small one: that takes other
+    /// kernels and launches, if with this GPU's machine code. Says so if there is none.
     pub fn cuda(test: &str, small: bool) -> Option<Kind> {
         #[cfg(feature = "cuda")]
         let skipped = {
             use robocache::backend::cuda::{Device, Limits};
-            // A chip of the Turing generation, in an embedded computer.
+            // As few multiprocessors as embedded chips have, and the shared memory of Turing.
             let least = Limits { multiprocessors: 8, shared_bytes: 65_536, overlap: false };
             match Device::open_within(0, if small { least } else { Limits::NONE }) {
                 Ok(device) => return Some(Kind::Cuda(device)),

@@ -1,6 +1,7 @@
 // Makes one function of the CUDA driver fail, for tests of what the node does then: a driver does not
 // fail on demand. Loaded before the C library (LD_PRELOAD), it answers for dlsym, through which the
-// driver's functions are found, and hands all other calls to the real driver.
+// driver's functions are found, and hands all other calls to the real driver. For the programs under
+// test alone: another library that answers for dlsym would find itself.
 //
 // ROBOCACHE_TEST_FAULT=FUNCTION:CALLS:STATUS: after that many calls FUNCTION does nothing, and returns
 // STATUS. Of a lost device all others would fail, too, and which one first would depend on the threads.
@@ -17,7 +18,8 @@
 #define FIRST_VERSION "GLIBC_2.2.5"
 #endif
 
-// None takes more than four arguments, all of them integers or pointers.
+// None takes more than four arguments, all of them integers or pointers. On the 64-bit systems that ROS 2
+// has, these stand in registers of their own, so that one type of function hands on all of them.
 typedef int (*Function)(long, long, long, long);
 
 // name, number

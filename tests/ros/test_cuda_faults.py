@@ -17,7 +17,10 @@ def has_gpu():
     """Whether a driver lists a GPU here."""
     if shutil.which("nvidia-smi") is None:
         return False
-    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60)
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
     return listed.returncode == 0 and "GPU 0" in listed.stdout
 
 
@@ -25,12 +28,12 @@ pytestmark = pytest.mark.skipif(not has_gpu(), reason="no GPU on this machine")
 
 
 @pytest.fixture(scope="module")
-def with_cuda():
+def with_cuda(install):
     """Skips where `make build` built without CUDA, for want of an nvcc, say."""
-    command = ["bash", REPOSITORY / "scripts" / "cuda.sh", "features"]
-    features = subprocess.run(command, capture_output=True, text=True)
-    assert features.returncode == 0, features.stderr
-    if features.stdout.strip():
+    program = install / "lib" / "robocache_ros" / "robocache"
+    command = [program, "bench", "--backend", "cuda", "--case", "none of them"]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if "built without the feature `cuda`" in asked.stdout + asked.stderr:
         pytest.skip("built without the feature `cuda`")
 
 
@@ -75,7 +78,7 @@ def test_a_failure_while_running_ends_the_node_and_names_the_operation(
 ):
     fault, expected = RUNNING[case]
     node = start("fusion_node", *arguments(backend), expected_code=1, env=faults(*fault))
-    node.wait_for("on the cuda backend")
+    node.wait_for("on the cuda backend", PATIENCE)
     start("sensor_sim", "--wait-subscribers", 1)
     assert node.wait(3 * PATIENCE) == 1
     (error,) = [line for line in node.output.splitlines() if "ERROR" in line]
@@ -87,7 +90,7 @@ def test_a_tick_that_fails_is_not_published(ros, start, faults):
     tensors = subscribe_tensors(ros, "/fused_tensor")
     environment = faults("cuStreamSynchronize", 300, 46)
     node = start("fusion_node", *arguments("cuda"), expected_code=1, env=environment)
-    node.wait_for("on the cuda backend")
+    node.wait_for("on the cuda backend", PATIENCE)
     start("sensor_sim", "--wait-subscribers", 1)
     assert ros.spin_until(lambda: not node.running, 3 * PATIENCE), node.output
     ros.spin_for(0.5)

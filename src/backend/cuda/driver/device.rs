@@ -21,7 +21,7 @@ fn unavailable(detail: String) -> BackendError {
     BackendError::Unavailable { backend: NAME, detail }
 }
 
-/// What is used of a GPU, at most.
+/// By what work is divided at most, whatever a GPU has.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Multiprocessors that work is divided for.
@@ -69,8 +69,8 @@ impl Device {
         Self::open_within(ordinal, Limits::NONE)
     }
 
-    /// The same, and uses no more of the GPU than `limits`: so a large one takes the ways of a smaller
-    /// one, which are to give the same bits.
+    /// The same, dividing work as if the GPU had no more than `limits`: so tests of a large one also run
+    /// the kernels and the launches that a smaller one gets.
     ///
     /// # Errors
     /// As [`Device::open`].
@@ -110,7 +110,7 @@ impl Device {
     fn measure(&mut self, limits: Limits) -> Result<(), BackendError> {
         use sys::CUdevice_attribute_enum as attribute;
         let count = self.attribute(attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        self.multiprocessors = (count.max(1) as u32).min(limits.multiprocessors);
+        self.multiprocessors = (count.max(0) as u32).min(limits.multiprocessors).max(1);
         let shared =
             self.attribute(attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?;
         self.shared_bytes = (shared.max(0) as usize).min(limits.shared_bytes);
