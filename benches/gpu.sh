@@ -139,10 +139,17 @@ archive() (
     [ ${#logs[@]} -eq 0 ] || tar czf logs.tgz --remove-files "${logs[@]}"
 )
 
-if [ "${1:-}" = --build ]; then
-    build
-    exit
-fi
+case "${1:-}" in
+    --build)
+        build
+        exit
+        ;;
+    -*)
+        sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "benches/gpu.sh"
+        [ "$1" = --help ]
+        exit
+        ;;
+esac
 if command -v cargo >/dev/null; then build; fi
 trap archive EXIT
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv | tee "$out/gpu.txt"

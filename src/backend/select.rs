@@ -82,8 +82,9 @@ fn cuda(device: usize, config: &Config, layout: &Layout) -> Result<Arc<dyn Backe
 
 #[cfg(not(feature = "cuda"))]
 fn cuda(_: usize, _: &Config, _: &Layout) -> Result<Arc<dyn Backend>, BackendError> {
-    let detail = "this program was built without the feature `cuda`: run scripts/cuda.sh of its \
-                  source, then build again"
+    let detail = "this program was built without the feature `cuda`: where there is an NVIDIA GPU \
+                  and its driver is new enough (README, On a GPU), run scripts/cuda.sh of its source, \
+                  then build again"
         .into();
     Err(BackendError::Unavailable { backend: "cuda", detail })
 }

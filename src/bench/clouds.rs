@@ -75,15 +75,13 @@ fn time(
     let views: Vec<_> = clouds.iter().map(|data| view(data)).collect();
     let dtype = DType::Bf16;
     let (times, found) = timer.clouds(&spec, dtype, &views, scatter_only, options.repeats)?;
-    let expected = match scatter_only {
-        false => row_on_the_cpu(&spec, dtype, &views[(CLOUD_LAUNCHES - 1) % CLOUDS]),
-        true => counts_on_the_cpu(&spec, &views),
-    };
+    let row = row_on_the_cpu(&spec, dtype, &views[(CLOUD_LAUNCHES - 1) % CLOUDS]);
+    let occupied = occupied(row.as_deref().unwrap_or_default(), spec.channels.len());
+    let expected = if scatter_only { counts_on_the_cpu(&spec, &views) } else { row };
     if expected.as_ref() != Some(&found) {
         return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
     }
-    // Points in, and the row out: zeros where the row held values before, and the new ones.
-    let occupied = occupied(&expected.unwrap_or_default(), spec.channels.len(), scatter_only);
+    // Points in, and the row out: zeros where the row held values before, and the new ones. Or a count.
     let row = if scatter_only { 4 * occupied } else { 4 * occupied * channels.len() };
     Ok(Case::of_kernels(name, times).bytes((4 * columns * points + row) as u64))
 }
@@ -143,13 +141,8 @@ fn counts_on_the_cpu(spec: &CloudSpec, views: &[CloudView<'_>]) -> Option<Vec<u8
     Some(totals.iter().flat_map(|total| total.to_le_bytes()).collect())
 }
 
-/// Voxels with a value, in the last channel.
-fn occupied(row: &[u8], channels: usize, counts: bool) -> usize {
-    match counts {
-        true => row.as_chunks::<4>().0.iter().filter(|bytes| **bytes != [0; 4]).count(),
-        false => {
-            let plane = row.len() / channels;
-            row[row.len() - plane..].as_chunks::<2>().0.iter().filter(|b| **b != [0; 2]).count()
-        }
-    }
+/// Voxels with a value, in the last channel of a row of two bytes per element.
+fn occupied(row: &[u8], channels: usize) -> usize {
+    let plane = row.len() / channels;
+    row[row.len() - plane..].as_chunks::<2>().0.iter().filter(|bytes| **bytes != [0; 2]).count()
 }
