@@ -29,6 +29,12 @@ mod vectors;
 
 use subject::{Kind, cases};
 
+fn on_the_gpu(test: &str, small: bool, check: fn(&Kind, usize)) {
+    if let Some(kind) = Kind::cuda(test, small) {
+        check(&kind, cases());
+    }
+}
+
 /// A test of every kind of backend.
 macro_rules! on_every_backend {
     ($($name:ident => $body:path;)*) => {
@@ -41,18 +47,14 @@ macro_rules! on_every_backend {
         mod cuda {
             $(#[test]
             fn $name() {
-                if let Some(kind) = super::Kind::cuda(stringify!($name), false) {
-                    $body(&kind, super::cases());
-                }
+                super::on_the_gpu(stringify!($name), false, $body);
             })*
         }
         /// With work divided as for a small GPU.
         mod cuda_small {
             $(#[test]
             fn $name() {
-                if let Some(kind) = super::Kind::cuda(stringify!($name), true) {
-                    $body(&kind, super::cases());
-                }
+                super::on_the_gpu(stringify!($name), true, $body);
             })*
         }
     };

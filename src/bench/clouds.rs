@@ -81,9 +81,9 @@ fn time(
     if expected.as_ref() != Some(&found) {
         return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
     }
-    // Points in, and the row out: zeros where the row held values before, and the new ones. Or a count.
-    let row = if scatter_only { 4 * occupied } else { 4 * occupied * channels.len() };
-    Ok(Case::of_kernels(name, times).bytes((4 * columns * points + row) as u64))
+    // Points in; and out a count per voxel, or the row: zeros where it held values before, and new ones.
+    let written = if scatter_only { 4 * occupied } else { 4 * occupied * channels.len() };
+    Ok(Case::of_kernels(name, times).bytes((4 * columns * points + written) as u64))
 }
 
 /// A place anywhere inside the grid.

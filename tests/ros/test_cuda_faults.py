@@ -3,7 +3,6 @@
 The driver is the machine's own; cuda_faults.c makes one of its functions fail.
 """
 
-import shutil
 import subprocess
 
 import pytest
@@ -13,36 +12,28 @@ from fusion import PATIENCE, subscribe_tensors
 CONFIG = REPOSITORY / "config" / "robocache.yaml"
 
 
-def has_gpu():
-    """Whether a driver lists a GPU here."""
-    if shutil.which("nvidia-smi") is None:
-        return False
-    try:
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return listed.returncode == 0 and "GPU 0" in listed.stdout
-
-
-pytestmark = pytest.mark.skipif(not has_gpu(), reason="no GPU on this machine")
+@pytest.fixture
+def usable_gpu(start):
+    """Skips, with the node's own words, where it cannot use a GPU: none, or built without CUDA."""
+    # There is no such device: a node that gets as far as counting them can use one.
+    node = start("fusion_node", *arguments("cuda"), "-p", "device:=99", expected_code=1)
+    assert node.wait(PATIENCE) == 1
+    if "device: expected 0 to" not in node.output:
+        pytest.skip(node.output.strip().split("ERROR ")[-1])
 
 
 @pytest.fixture(scope="module")
-def with_cuda(install):
-    """Skips where `make build` built without CUDA, for want of an nvcc, say."""
-    program = install / "lib" / "robocache_ros" / "robocache"
-    command = [program, "bench", "--backend", "cuda", "--case", "none of them"]
-    asked = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    if "built without the feature `cuda`" in asked.stdout + asked.stderr:
-        pytest.skip("built without the feature `cuda`")
-
-
-@pytest.fixture(scope="module")
-def faults(with_cuda, tmp_path_factory):
-    """`faults(function, calls, status)`: the environment in which that function fails."""
+def library(tmp_path_factory):
+    """cuda_faults.c, compiled."""
     library = tmp_path_factory.mktemp("faults") / "cuda_faults.so"
     source = REPOSITORY / "tests" / "ros" / "cuda_faults.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+@pytest.fixture
+def faults(usable_gpu, library):
+    """`faults(function, calls, status)`: the environment in which that function fails."""
 
     def environment(function, calls, status):
         fault = f"{function}:{calls}:{status}"
