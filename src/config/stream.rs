@@ -66,7 +66,8 @@ pub(super) fn stream(
     let strategy = kind.and_then(|kind| strategy(check, &key, &raw, kind));
     let times = times(check, &key, &raw, strategy);
     let qos = qos(check, &at("qos"), raw.qos.take().unwrap_or_default(), kind);
-    expectations(check, &key, &raw);
+    let frame_id = frame_id(check, &at("frame_id"), raw.frame_id.take());
+    let expected_rate_hz = expected_rate(check, &at("expected_rate_hz"), raw.expected_rate_hz);
     let rows = raw.ring_rows.unwrap_or(if kind.is_some_and(Kind::is_vector) { 1024 } else { 16 });
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
@@ -87,8 +88,8 @@ pub(super) fn stream(
         dtype,
         ring_rows: rows?,
         qos: qos?,
-        frame_id: raw.frame_id,
-        expected_rate_hz: raw.expected_rate_hz,
+        frame_id: frame_id?,
+        expected_rate_hz: expected_rate_hz?,
     };
     ring_fits(check, &at("ring_rows"), raw.ring_rows.is_some(), &spec, defaults).then_some(spec)
 }
@@ -98,14 +99,20 @@ fn topic(check: &mut Check<'_>, key: &str, topic: Option<String>) -> Option<Stri
     check.topic(key, topic)
 }
 
-/// Checks what the stream's messages are to be like.
-fn expectations(check: &mut Check<'_>, key: &str, raw: &RawStream) {
-    if raw.frame_id.as_deref().is_some_and(|frame| !is_printable(frame)) {
-        let expected = "the frame_id that messages must carry, not empty";
-        check.fail(&format!("{key}.frame_id"), expected);
+/// The frame that messages must carry, if the file names one.
+fn frame_id(check: &mut Check<'_>, key: &str, frame: Option<String>) -> Option<Option<String>> {
+    if frame.as_deref().is_some_and(|frame| !is_printable(frame)) {
+        check.fail(key, "the frame_id that messages must carry, not empty");
+        return None;
     }
-    if let Some(hz) = raw.expected_rate_hz {
-        check.number(&format!("{key}.expected_rate_hz"), hz, Range::above(0.0, 1e5));
+    Some(frame)
+}
+
+/// The rate that messages must come at, if the file names one.
+fn expected_rate(check: &mut Check<'_>, key: &str, hz: Option<f64>) -> Option<Option<f64>> {
+    match hz {
+        None => Some(None),
+        Some(hz) => check.number(key, hz, Range::above(0.0, 1e5)).map(Some),
     }
 }
 

@@ -1,6 +1,9 @@
 //! What valid configurations mean, and that no text whatsoever makes the parser panic.
 
-use proptest::prelude::{ProptestConfig, any, prop, prop_assert, proptest};
+use std::ops::Range;
+
+use proptest::prelude::{ProptestConfig, any, prop, proptest};
+use proptest::sample::select;
 
 use super::*;
 use crate::dtype::DType;
@@ -297,6 +300,77 @@ fn deep_nesting_and_alias_bombs_are_harmless() {
     assert!(parse("rate_hz: &a [*a]\n", "test.yaml").is_err());
 }
 
+/// That the text is a configuration, or that its problems have lines.
+fn assert_read(text: &str) {
+    let Err(error) = parse(text, "m.yaml") else { return };
+    let ConfigError::Invalid(problems) = error else { panic!("{error}") };
+    assert!(!problems.is_empty());
+    let lines = text.split(['\n', '\r']).count();
+    for problem in problems {
+        assert!((1..=lines + 1).contains(&problem.line), "{problem}");
+    }
+}
+
+/// Values that arithmetic and conversions go wrong at.
+const EXTREMES: [&str; 20] = [
+    "0",
+    "-0.0",
+    "1",
+    "-1",
+    "0.000001",
+    "5e-324",
+    "100000",
+    "1048576",
+    "1000000000",
+    "1e308",
+    "-1e308",
+    "1e999",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "99999999999999999999",
+    "\"\"",
+    "[]",
+    "{}",
+    "a",
+];
+
+/// Where the keys and values of a file stand, without its comments.
+fn words(text: &str) -> Vec<Range<usize>> {
+    let in_word = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
+    let mut words = Vec::new();
+    let mut line_start = 0;
+    for line in text.split_inclusive('\n') {
+        let code = line.split('#').next().unwrap_or_default();
+        let mut start = None;
+        for (at, c) in code.char_indices().chain([(code.len(), ' ')]) {
+            match (in_word(c), start) {
+                (true, None) => start = Some(line_start + at),
+                (false, Some(first)) => {
+                    words.push(first..line_start + at);
+                    start = None;
+                }
+                _ => {}
+            }
+        }
+        line_start += line.len();
+    }
+    words
+}
+
+#[test]
+fn extreme_values_never_panic() {
+    let words = words(REFERENCE);
+    assert!(words.len() > 200, "{}", words.len());
+    for word in words {
+        for extreme in EXTREMES {
+            let mut text = REFERENCE.to_owned();
+            text.replace_range(word.clone(), extreme);
+            assert_read(&text);
+        }
+    }
+}
+
 /// Pieces of YAML that change what is around them.
 const PIECES: [&str; 24] = [
     "\t",
@@ -342,14 +416,18 @@ proptest! {
                 _ => drop(bytes.drain(at..(at + cut).min(bytes.len() - 1).max(at))),
             }
         }
-        let text = String::from_utf8_lossy(&bytes);
-        if let Err(error) = parse(&text, "m.yaml") {
-            let ConfigError::Invalid(problems) = error else { panic!("{error}") };
-            prop_assert!(!problems.is_empty());
-            let lines = text.split(['\n', '\r']).count();
-            for problem in problems {
-                prop_assert!((1..=lines + 1).contains(&problem.line), "{problem}");
-            }
+        assert_read(&String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn combinations_of_extreme_values_never_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), select(&EXTREMES[..])), 2..8)
+    ) {
+        let mut text = REFERENCE.to_owned();
+        for (at, extreme) in edits {
+            let words = words(&text);
+            text.replace_range(words[at.index(words.len())].clone(), extreme);
         }
+        assert_read(&text);
     }
 }
