@@ -66,8 +66,7 @@ pub(super) fn stream(
     let strategy = kind.and_then(|kind| strategy(check, &key, &raw, kind));
     let times = times(check, &key, &raw, strategy);
     let qos = qos(check, &at("qos"), raw.qos.take().unwrap_or_default(), kind);
-    let frame_id = frame_id(check, &at("frame_id"), raw.frame_id.take());
-    let expected_rate_hz = expected_rate(check, &at("expected_rate_hz"), raw.expected_rate_hz);
+    let expected = expectations(check, &key, &mut raw);
     let rows = raw.ring_rows.unwrap_or(if kind.is_some_and(Kind::is_vector) { 1024 } else { 16 });
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
@@ -88,8 +87,8 @@ pub(super) fn stream(
         dtype,
         ring_rows: rows?,
         qos: qos?,
-        frame_id: frame_id?,
-        expected_rate_hz: expected_rate_hz?,
+        frame_id: expected.frame_id,
+        expected_rate_hz: expected.rate_hz,
     };
     ring_fits(check, &at("ring_rows"), raw.ring_rows.is_some(), &spec, defaults).then_some(spec)
 }
@@ -99,21 +98,27 @@ fn topic(check: &mut Check<'_>, key: &str, topic: Option<String>) -> Option<Stri
     check.topic(key, topic)
 }
 
-/// The frame that messages must carry, if the file names one.
-fn frame_id(check: &mut Check<'_>, key: &str, frame: Option<String>) -> Option<Option<String>> {
-    if frame.as_deref().is_some_and(|frame| !is_printable(frame)) {
-        check.fail(key, "the frame_id that messages must carry, not empty");
-        return None;
-    }
-    Some(frame)
+/// What the stream's messages are expected to be like.
+struct Expectations {
+    frame_id: Option<String>,
+    rate_hz: Option<f64>,
 }
 
-/// The rate that messages must come at, if the file names one.
-fn expected_rate(check: &mut Check<'_>, key: &str, hz: Option<f64>) -> Option<Option<f64>> {
-    match hz {
-        None => Some(None),
-        Some(hz) => check.number(key, hz, Range::above(0.0, 1e5)).map(Some),
-    }
+/// The expectations that the file names and that can be met: nothing is computed with a value
+/// whose check failed, and the stream's other problems are still found.
+fn expectations(check: &mut Check<'_>, key: &str, raw: &mut RawStream) -> Expectations {
+    let frame_id = raw.frame_id.take().and_then(|frame| {
+        if is_printable(&frame) {
+            return Some(frame);
+        }
+        let expected = "the frame_id that messages must carry, not empty";
+        check.fail(&format!("{key}.frame_id"), expected);
+        None
+    });
+    let rate_hz = raw.expected_rate_hz.and_then(|hz| {
+        check.number(&format!("{key}.expected_rate_hz"), hz, Range::above(0.0, 1e5))
+    });
+    Expectations { frame_id, rate_hz }
 }
 
 fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String> {

@@ -1,11 +1,10 @@
 //! What valid configurations mean, and that no text whatsoever makes the parser panic.
 
-use std::ops::Range;
-
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 use proptest::sample::select;
 
 use super::*;
+use crate::check::Report;
 use crate::dtype::DType;
 
 const REFERENCE: &str = include_str!("../../config/robocache.yaml");
@@ -88,6 +87,30 @@ fn times_become_whole_nanoseconds() {
     let longest = "lag_ms: 1000000000\n".to_owned() + REFERENCE;
     let longest = longest.replace("\nlag_ms: 20\n", "\n").replace("expected_rate_hz", "# rate");
     assert_eq!(parse(&longest, "test.yaml").unwrap().lag_ns, 1_000_000_000_000_000);
+}
+
+/// The longest reach back is a sum of nanoseconds that an `i64` holds.
+#[test]
+fn the_longest_times_together_need_more_rows_than_a_ring_can_have() {
+    let text = "rate_hz: 0.1
+lag_ms: 1000000000
+streams:
+  s:
+    type: sensor_msgs/Imu
+    topic: t
+    max_age_ms: 1000000000
+    stamp_offset_ms: -1000000000
+    history: {steps: 1024, step_ms: 1000000000}
+    expected_rate_hz: 100000
+    ring_rows: 1048576
+";
+    let error = parse(text, "t.yaml").unwrap_err().to_string();
+    let expected = "t.yaml:11: streams.s.ring_rows: expected at least 102400001000002 rows, to \
+                    reach back over lag and history (1024000000000 ms) at 100000 Hz, found 1048576";
+    assert_eq!(error, expected);
+    assert_read(&text.replace("    expected_rate_hz: 100000\n", ""));
+    let longer = parse(&text.replace("1000000000", "1000000001"), "t.yaml").unwrap_err();
+    assert_eq!(longer.to_string().matches("expected a number of at most 1000000000,").count(), 3);
 }
 
 #[test]
@@ -300,10 +323,17 @@ fn deep_nesting_and_alias_bombs_are_harmless() {
     assert!(parse("rate_hz: &a [*a]\n", "test.yaml").is_err());
 }
 
-/// That the text is a configuration, or that its problems have lines.
+/// Reads the text: it is a configuration, of which a report can be made, or its problems have
+/// lines.
 fn assert_read(text: &str) {
-    let Err(error) = parse(text, "m.yaml") else { return };
-    let ConfigError::Invalid(problems) = error else { panic!("{error}") };
+    let problems = match parse(text, "m.yaml") {
+        Ok(config) => {
+            assert!(!Report::new(&config).to_string().is_empty());
+            return;
+        }
+        Err(ConfigError::Invalid(problems)) => problems,
+        Err(error) => panic!("{error}"),
+    };
     assert!(!problems.is_empty());
     let lines = text.split(['\n', '\r']).count();
     for problem in problems {
@@ -311,15 +341,23 @@ fn assert_read(text: &str) {
     }
 }
 
-/// Values that arithmetic and conversions go wrong at.
-const EXTREMES: [&str; 20] = [
+/// Numbers that arithmetic and conversions go wrong at, and the largest that keys take.
+const NUMBERS: [&str; 24] = [
     "0",
     "-0.0",
     "1",
     "-1",
     "0.000001",
     "5e-324",
+    "0.1",
+    "255",
+    "1024",
+    "2000",
+    "4096",
+    "8192",
+    "10000",
     "100000",
+    "1000000",
     "1048576",
     "1000000000",
     "1e308",
@@ -329,14 +367,10 @@ const EXTREMES: [&str; 20] = [
     "-9223372036854775808",
     "18446744073709551615",
     "99999999999999999999",
-    "\"\"",
-    "[]",
-    "{}",
-    "a",
 ];
 
 /// Where the keys and values of a file stand, without its comments.
-fn words(text: &str) -> Vec<Range<usize>> {
+fn words(text: &str) -> Vec<std::ops::Range<usize>> {
     let in_word = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
     let mut words = Vec::new();
     let mut line_start = 0;
@@ -363,9 +397,9 @@ fn extreme_values_never_panic() {
     let words = words(REFERENCE);
     assert!(words.len() > 200, "{}", words.len());
     for word in words {
-        for extreme in EXTREMES {
+        for other in NUMBERS.into_iter().chain(["\"\"", "[]", "{}", "a"]) {
             let mut text = REFERENCE.to_owned();
-            text.replace_range(word.clone(), extreme);
+            text.replace_range(word.clone(), other);
             assert_read(&text);
         }
     }
@@ -420,13 +454,14 @@ proptest! {
     }
 
     #[test]
-    fn combinations_of_extreme_values_never_panic(
-        edits in prop::collection::vec((any::<prop::sample::Index>(), select(&EXTREMES[..])), 2..8)
+    fn combinations_of_extreme_numbers_never_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), select(&NUMBERS[..])), 2..5)
     ) {
         let mut text = REFERENCE.to_owned();
-        for (at, extreme) in edits {
-            let words = words(&text);
-            text.replace_range(words[at.index(words.len())].clone(), extreme);
+        for (at, number) in edits {
+            let mut words = words(&text);
+            words.retain(|word| text[word.clone()].parse::<f64>().is_ok());
+            text.replace_range(words[at.index(words.len())].clone(), number);
         }
         assert_read(&text);
     }
