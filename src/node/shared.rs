@@ -74,7 +74,8 @@ pub struct TickStats {
 pub struct StreamState {
     /// How messages arrive.
     pub arrivals: Mutex<Arrivals>,
-    /// Times the middleware's queue was found full, so that it may have dropped messages.
+    /// Times the middleware's queue was found full, so that it may have dropped messages; what it
+    /// loses while a publisher sends lost messages anew is found by [`Arrivals::missing`] alone.
     pub queue_full: Counter,
     /// Publishers seen at the last look at the graph; `None` before the first.
     pub publishers: Mutex<Option<Vec<PublisherSeen>>>,

@@ -22,8 +22,8 @@ for other in ("camera-front", "camera-wrist", "lidar", "wrench", "imu"):
     ONLY_JOINTS += [f"--{other}-hz", 0]
 
 
-def start_node(ros, start, folder):
-    config = {"streams": {"joints": {**JOINTS}}}
+def start_node(ros, start, folder, **qos):
+    config = {"streams": {"joints": {**JOINTS, "qos": {**JOINTS["qos"], **qos}}}}
     # The client's own publisher on the topic is silent: it only tells that the node is there.
     return start_fusion(ros, start, folder, config, sim_time=False)
 
@@ -56,32 +56,17 @@ def test_nothing_is_lost_at_1_khz(ros, start, tmp_path):
 def test_a_node_that_was_stopped_says_what_it_lost_and_recovers(
     ros, start, tmp_path, publisher_depth
 ):
-    """With a short history it is the publisher that loses, with a long one the node's queue."""
+    """With a short history it is the publisher that loses, with a long one the node's queue, into
+    which the publisher sends anew, out of order, what did not fit into the transport."""
     fusion = start_node(ros, start, tmp_path)
     robot = start("sensor_sim", *ONLY_JOINTS, "--depth", publisher_depth)
     fusion.until(lambda: fusion.value("joints", "received") > 500, "joints at 1 kHz")
-    before = {key: fusion.value("joints", key) for key in ("queue_full", "missing")}
-    stopped_at = time.monotonic()
-    os.kill(fusion.process.pid, signal.SIGSTOP)
-    try:
-        # Eight times the depth of its queue.
-        ros.spin_until(lambda: time.monotonic() - stopped_at > 2.1, 10)
-        tensors = len(fusion.ticks)
-    finally:
-        os.kill(fusion.process.pid, signal.SIGCONT)
+    before = fusion.value("joints", "missing")
+    tensors = stop_for(ros, fusion, 2.1)  # eight times the depth of its queue
     received = fusion.value("joints", "received")
-    fusion.until(
-        lambda: fusion.value("joints", "missing") > before["missing"], "the gap is counted"
-    )
+    fusion.until(lambda: fusion.value("joints", "missing") > before, "the gap is counted")
     fusion.process.wait_for("missing by their stamps' period")
     assert any("missing by their" in words for part, words in fusion.said if part == "joints")
-    if publisher_depth == 2000:
-        fusion.until(
-            lambda: fusion.value("joints", "queue_full") > before["queue_full"],
-            "the full queue is counted",
-        )
-        fusion.process.wait_for("joints: the middleware's queue was full", timeout=20)
-        assert any("queue was full" in words for part, words in fusion.said if part == "joints")
     fusion.await_value("joints", "dropped", 0)  # what came was taken
 
     # It serves on, with fresh values and without a burst of the ticks it missed.
@@ -93,12 +78,43 @@ def test_a_node_that_was_stopped_says_what_it_lost_and_recovers(
     stall = max(b - a for a, b in zip(ticks, ticks[1:]))
     assert stall > 100, "the missed ticks are not made up for"
 
+    await_losses_counted(fusion, robot)
+
+
+def test_a_queue_that_overflowed_is_counted(ros, start, tmp_path):
+    """All of a short stop fits into the transport and comes at once, in order."""
+    fusion = start_node(ros, start, tmp_path, depth=16)
+    robot = start("sensor_sim", *ONLY_JOINTS, "--depth", 2000)
+    fusion.until(lambda: fusion.value("joints", "received") > 500, "joints at 1 kHz")
+    before = fusion.value("joints", "queue_full")
+    stop_for(ros, fusion, 0.3)
+    fusion.until(
+        lambda: fusion.value("joints", "queue_full") > before, "the full queue is counted"
+    )
+    fusion.process.wait_for("joints: the middleware's queue was full")
+    assert any("queue was full" in words for part, words in fusion.said if part == "joints")
+    await_losses_counted(fusion, robot)
+
+
+def stop_for(ros, fusion, seconds):
+    """Stops the node's process for so long; the number of tensors before."""
+    stopped_at = time.monotonic()
+    os.kill(fusion.process.pid, signal.SIGSTOP)
+    try:
+        ros.spin_until(lambda: time.monotonic() - stopped_at > seconds, 10)
+        return len(fusion.ticks)
+    finally:
+        os.kill(fusion.process.pid, signal.SIGCONT)
+
+
+def await_losses_counted(fusion, robot):
+    """Stops the robot: of what it sent, all that did not arrive is counted as missing."""
     assert robot.stop() == 0
     sent = report_of(robot)["sent"]
     # Counters of the last window: nothing arrives any more.
     fusion.until(lambda: fusion.status["joints"][2]["rate_hz"] == "0.00", "the end of the joints")
     lost = sent - fusion.value("joints", "received")
-    assert lost > 0, "the queue did overflow"
+    assert lost > 0, "messages were lost"
     assert fusion.value("joints", "missing") >= lost - 20
 
 
