@@ -64,8 +64,11 @@ class Process:
         """Whether it has not ended."""
         return self._popen.poll() is None
 
-    def wait_for(self, text, timeout=10.0):
-        """Waits until the output contains the text, and returns the output."""
+    def wait_for(self, text, timeout=20.0):
+        """Waits until the output contains the text, and returns the output.
+
+        The node sums up its losses every 10 s: what is logged there may be that late.
+        """
         deadline = time.monotonic() + timeout
         while True:
             running, output = self.running, self.output  # in this order: the last words count
