@@ -36,6 +36,9 @@ struct Cli {
 const NAP: Duration = Duration::from_millis(20);
 /// From the publisher's knowing a subscriber to the subscriber's knowing the publisher.
 const OTHER_SIDE: Duration = Duration::from_millis(300);
+/// From the last message to the end of the publishers. What has not arrived by then goes with them,
+/// reliable or not, and r2r 0.9 does not tell what has been acknowledged.
+const LINGER: Duration = Duration::from_millis(500);
 
 type Publishers = Vec<(Stream, PublisherUntyped)>;
 
@@ -63,6 +66,7 @@ fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let report = publish_until_stopped(&robot, &publishers, signals)?;
+    std::thread::sleep(LINGER);
     say(&serde_json::to_string(&report)?);
     Ok(())
 }

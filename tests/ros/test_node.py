@@ -42,7 +42,8 @@ def test_relative_topics_follow_the_namespace(ros, start, config_file):
     tensors = subscribe_tensors(ros, "/l/fused_tensor")
     publisher = ros.node.create_publisher(WrenchStamped, "/l/wrench", RELIABLE)
     assert valid_tensor_comes(ros, publisher, tensors), node.output
-    assert ("fusion_node", "/l") in ros.node.get_node_names_and_namespaces()
+    names = ros.node.get_node_names_and_namespaces
+    assert ros.spin_until(lambda: ("fusion_node", "/l") in names(), PATIENCE), names()
     assert ros.node.count_publishers("/fused_tensor") == 0
 
 
@@ -52,7 +53,8 @@ def test_topics_and_the_node_can_be_remapped(ros, start, config_file):
     tensors = subscribe_tensors(ros, "/policy/input")
     publisher = ros.node.create_publisher(WrenchStamped, "/arm/ft", RELIABLE)
     assert valid_tensor_comes(ros, publisher, tensors), node.output
-    assert "cell" in ros.node.get_node_names()
+    names = ros.node.get_node_names
+    assert ros.spin_until(lambda: "cell" in names(), PATIENCE), names()
     assert ros.node.count_subscribers("/wrench") == 0
 
 
