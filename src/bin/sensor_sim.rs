@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 /// arguments are accepted too: `sensor_sim --lidar-hz 0 --ros-args -r __ns:=/robot`.
 ///
 /// Prints what it publishes, runs until stopped (SIGINT or SIGTERM) or until `--duration` is over,
-/// and prints what became of each stream's messages as one line of JSON: `sent`; `dropped` and
+/// waits half a second for the last messages to arrive, and prints what became of each stream's messages as one line of JSON: `sent`; `dropped` and
 /// `reordered` as asked for; `late` (more than 2 ms after their instant); `skipped` (over 100 ms
 /// late, so not sent).
 #[derive(Parser)]
@@ -65,8 +65,8 @@ fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
     if !signals.wait_for_subscribers(&publishers, robot.options().wait_subscribers)? {
         return Ok(());
     }
-    let report = publish_until_stopped(&robot, &publishers, signals)?;
-    std::thread::sleep(LINGER);
+    let report = publish_until_stopped(&robot, &publishers, &mut signals)?;
+    signals.linger();
     say(&serde_json::to_string(&report)?);
     Ok(())
 }
@@ -133,7 +133,7 @@ fn system_now() -> Stamp {
 fn publish_until_stopped(
     robot: &Robot,
     publishers: &Publishers,
-    signals: Signals,
+    signals: &mut Signals,
 ) -> Result<Report, Box<dyn Error>> {
     let stop = &AtomicBool::new(false);
     let (clock, start) = RobotClock::start(robot.options());
@@ -206,12 +206,23 @@ impl Signals {
 
     /// Returns at a signal (one that came before the call counts) or when nobody holds the other
     /// end of `all_ended` any more.
-    fn wait_or(mut self, mut all_ended: mpsc::Receiver<()>) {
+    fn wait_or(&mut self, mut all_ended: mpsc::Receiver<()>) {
         self.runtime.block_on(async {
             tokio::select! {
                 _ = self.interrupt.recv() => {}
                 _ = self.terminate.recv() => {}
                 _ = all_ended.recv() => {}
+            }
+        });
+    }
+
+    /// Gives what was sent the time to arrive; a signal cuts it short.
+    fn linger(&mut self) {
+        self.runtime.block_on(async {
+            tokio::select! {
+                _ = self.interrupt.recv() => {}
+                _ = self.terminate.recv() => {}
+                _ = tokio::time::sleep(LINGER) => {}
             }
         });
     }

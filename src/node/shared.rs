@@ -74,8 +74,9 @@ pub struct TickStats {
 pub struct StreamState {
     /// How messages arrive.
     pub arrivals: Mutex<Arrivals>,
-    /// Times the middleware's queue was found full, so that it may have dropped messages; what it
-    /// loses while a publisher sends lost messages anew is found by [`Arrivals::missing`] alone.
+    /// Times the middleware's queue was found full, so that it may have dropped messages. What it
+    /// loses while a publisher sends lost messages anew may show in [`Arrivals::missing`] alone, and
+    /// so nowhere if the stamps have no period.
     pub queue_full: Counter,
     /// Publishers seen at the last look at the graph; `None` before the first.
     pub publishers: Mutex<Option<Vec<PublisherSeen>>>,

@@ -47,9 +47,9 @@ struct Subscription {
 ///
 /// In order, a queue cannot lose messages unnoticed here: when it does, as many as it holds are yet
 /// to be taken. Where a publisher sends anew what got lost on the way, newer messages already stand
-/// in the queue, cannot be taken before the older ones have come, and push them out: then only the
-/// stamps tell ([`Arrivals::missing`](super::arrivals::Arrivals::missing)). The middleware's own
-/// count, the event `MESSAGE_LOST`, cannot be asked for through r2r 0.9.
+/// in the queue, cannot be taken before the older ones have come, and push them out: then it may be
+/// that only the stamps tell ([`Arrivals::missing`](super::arrivals::Arrivals::missing)). The
+/// middleware's own count, the event `MESSAGE_LOST`, cannot be asked for through r2r 0.9.
 struct Burst {
     depth: usize,
     length: usize,

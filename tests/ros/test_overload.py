@@ -88,9 +88,7 @@ def test_a_queue_that_overflowed_is_counted(ros, start, tmp_path):
     fusion.until(lambda: fusion.value("joints", "received") > 500, "joints at 1 kHz")
     before = fusion.value("joints", "queue_full")
     stop_for(ros, fusion, 0.3)
-    fusion.until(
-        lambda: fusion.value("joints", "queue_full") > before, "the full queue is counted"
-    )
+    fusion.until(lambda: fusion.value("joints", "queue_full") > before, "the full queue is counted")
     fusion.process.wait_for("joints: the middleware's queue was full")
     assert any("queue was full" in words for part, words in fusion.said if part == "joints")
     await_losses_counted(fusion, robot)
@@ -111,8 +109,13 @@ def await_losses_counted(fusion, robot):
     """Stops the robot: of what it sent, all that did not arrive is counted as missing."""
     assert robot.stop() == 0
     sent = report_of(robot)["sent"]
-    # Counters of the last window: nothing arrives any more.
-    fusion.until(lambda: fusion.status["joints"][2]["rate_hz"] == "0.00", "the end of the joints")
+    ended = time.time_ns()
+
+    def over():
+        """Whether the counters are of a window, later than the end, in which nothing arrived."""
+        return fusion.node_time_ns > ended and fusion.status["joints"][2]["rate_hz"] == "0.00"
+
+    fusion.until(over, "the end of the joints")
     lost = sent - fusion.value("joints", "received")
     assert lost > 0, "messages were lost"
     assert fusion.value("joints", "missing") >= lost - 20
