@@ -58,25 +58,27 @@ def test_a_node_that_was_stopped_says_what_it_lost_and_recovers(
 ):
     """With a short history it is the publisher that loses, with a long one the node's queue, into
     which the publisher sends anew, out of order, what did not fit into the transport."""
-    fusion = start_node(ros, start, tmp_path)
+    fusion = start_node(ros, start, tmp_path, depth=16)
     robot = start("sensor_sim", *ONLY_JOINTS, "--depth", publisher_depth)
     fusion.until(lambda: fusion.value("joints", "received") > 500, "joints at 1 kHz")
     before = fusion.value("joints", "missing")
-    tensors = stop_for(ros, fusion, 2.1)  # eight times the depth of its queue
+    # Many times the depth of its queue, but shorter than the second after which Fast DDS takes a
+    # reader that shares memory for dead (healthy_check_timeout_ms) and may cut it off for good.
+    tensors = stop_for(ros, fusion, 0.8)
     received = fusion.value("joints", "received")
     fusion.until(lambda: fusion.value("joints", "missing") > before, "the gap is counted")
     fusion.process.wait_for("missing by their stamps' period")
-    assert any("missing by their" in words for part, words in fusion.said if part == "joints")
+    fusion.until(lambda: joints_said(fusion, "missing by their"), "so do the diagnostics")
     fusion.await_value("joints", "dropped", 0)  # what came was taken
 
     # It serves on, with fresh values and without a burst of the ticks it missed.
     fusion.until(lambda: fusion.value("joints", "received") > received + 2000, "joints go on")
     fusion.until(lambda: fresh(fusion), "a valid and fresh tensor")
-    assert fusion.value("tick", "overruns") > 100
+    assert fusion.value("tick", "overruns") > 50
     ticks = fusion.ticks[tensors - 1 :]
     assert ticks == sorted(set(ticks))
     stall = max(b - a for a, b in zip(ticks, ticks[1:]))
-    assert stall > 100, "the missed ticks are not made up for"
+    assert stall > 50, "the missed ticks are not made up for"
 
     await_losses_counted(fusion, robot)
 
@@ -90,8 +92,14 @@ def test_a_queue_that_overflowed_is_counted(ros, start, tmp_path):
     stop_for(ros, fusion, 0.3)
     fusion.until(lambda: fusion.value("joints", "queue_full") > before, "the full queue is counted")
     fusion.process.wait_for("joints: the middleware's queue was full")
-    assert any("queue was full" in words for part, words in fusion.said if part == "joints")
+    fusion.until(lambda: joints_said(fusion, "queue was full"), "so do the diagnostics")
     await_losses_counted(fusion, robot)
+
+
+def joints_said(fusion, text):
+    """Whether the diagnostics of the joints ever had this text. A window may tell later than the
+    counter beside it, which is read after it."""
+    return any(text in words for part, words in fusion.said if part == "joints")
 
 
 def stop_for(ros, fusion, seconds):
