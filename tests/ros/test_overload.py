@@ -114,7 +114,10 @@ def stop_for(ros, fusion, seconds):
 
 
 def await_losses_counted(fusion, robot):
-    """Stops the robot: of what it sent, all that did not arrive is counted as missing."""
+    """Stops the robot: of what it sent, all that did not arrive is counted as missing.
+
+    Not to the last one: the period is learnt from stamps, and a loss at the end leaves no gap.
+    """
     assert robot.stop() == 0
     sent = report_of(robot)["sent"]
     ended = time.time_ns()
@@ -126,7 +129,7 @@ def await_losses_counted(fusion, robot):
     fusion.until(over, "the end of the joints")
     lost = sent - fusion.value("joints", "received")
     assert lost > 0, "messages were lost"
-    assert fusion.value("joints", "missing") >= lost - 20
+    assert fusion.value("joints", "missing") >= 0.9 * lost - 20
 
 
 def fresh(fusion):
