@@ -20,6 +20,8 @@ mod stream;
 mod vector;
 
 #[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
 mod tests;
 
 use std::path::Path;

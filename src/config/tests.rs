@@ -1,13 +1,9 @@
-//! What valid configurations mean, and that no text whatsoever makes the parser panic.
-
-use proptest::prelude::{ProptestConfig, any, prop, proptest};
-use proptest::sample::select;
+//! What valid configurations mean.
 
 use super::*;
-use crate::check::Report;
 use crate::dtype::DType;
 
-const REFERENCE: &str = include_str!("../../config/robocache.yaml");
+pub(super) const REFERENCE: &str = include_str!("../../config/robocache.yaml");
 
 /// The only stream of a configuration at 100 Hz, given as `key: value` lines.
 fn stream(lines: &[&str]) -> StreamSpec {
@@ -111,7 +107,7 @@ streams:
     let at_any_rate = text.replace("    expected_rate_hz: 100000\n", "");
     let config = parse(&at_any_rate, "t.yaml").unwrap();
     assert_eq!(config.streams[0].max_gap_ns, 2_000_000_000_000_000);
-    assert_read(&at_any_rate);
+    hostile_tests::assert_read(&at_any_rate);
     let longer = parse(&text.replace("1000000000", "1000000001"), "t.yaml").unwrap_err();
     assert_eq!(longer.to_string().matches("expected a number of at most 1000000000,").count(), 3);
 }
@@ -311,161 +307,4 @@ fn unreadable_files_are_reported() {
     let error = load(&path).unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(error, format!("{}:2: expected UTF-8 text, found the byte 0xe4", path.display()));
-}
-
-#[test]
-fn deep_nesting_and_alias_bombs_are_harmless() {
-    for text in ["[".repeat(100_000), "{a: ".repeat(100_000), "- ".repeat(100_000)] {
-        assert!(parse(&text, "test.yaml").is_err());
-    }
-    let mut bomb = String::from("a0: &a0 [x, x]\n");
-    for i in 1..60 {
-        bomb += &format!("a{i}: &a{i} [*a{0}, *a{0}]\n", i - 1);
-    }
-    assert!(parse(&bomb, "test.yaml").is_err());
-    assert!(parse("rate_hz: &a [*a]\n", "test.yaml").is_err());
-}
-
-/// Reads the text: it is a configuration, of which a report can be made, or its problems have
-/// lines.
-fn assert_read(text: &str) {
-    let problems = match parse(text, "m.yaml") {
-        Ok(config) => {
-            assert!(!Report::new(&config).to_string().is_empty());
-            return;
-        }
-        Err(ConfigError::Invalid(problems)) => problems,
-        Err(error) => panic!("{error}"),
-    };
-    assert!(!problems.is_empty());
-    let lines = text.split(['\n', '\r']).count();
-    for problem in problems {
-        assert!((1..=lines + 1).contains(&problem.line), "{problem}");
-    }
-}
-
-/// Numbers that arithmetic and conversions go wrong at, and many of the largest that keys take.
-const NUMBERS: [&str; 24] = [
-    "0",
-    "-0.0",
-    "1",
-    "-1",
-    "0.000001",
-    "5e-324",
-    "0.1",
-    "255",
-    "1024",
-    "2000",
-    "4096",
-    "8192",
-    "10000",
-    "100000",
-    "1000000",
-    "1048576",
-    "1000000000",
-    "1e308",
-    "-1e308",
-    "1e999",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "18446744073709551615",
-    "99999999999999999999",
-];
-
-/// Where the keys and values of a file stand, without its comments.
-fn words(text: &str) -> Vec<std::ops::Range<usize>> {
-    let in_word = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
-    let mut words = Vec::new();
-    let mut line_start = 0;
-    for line in text.split_inclusive('\n') {
-        let code = line.split('#').next().unwrap_or_default();
-        let mut start = None;
-        for (at, c) in code.char_indices().chain([(code.len(), ' ')]) {
-            match (in_word(c), start) {
-                (true, None) => start = Some(line_start + at),
-                (false, Some(first)) => {
-                    words.push(first..line_start + at);
-                    start = None;
-                }
-                _ => {}
-            }
-        }
-        line_start += line.len();
-    }
-    words
-}
-
-#[test]
-fn extreme_values_never_panic() {
-    let words = words(REFERENCE);
-    assert!(words.len() > 200, "{}", words.len());
-    for word in words {
-        for other in NUMBERS.into_iter().chain(["\"\"", "[]", "{}", "a"]) {
-            let mut text = REFERENCE.to_owned();
-            text.replace_range(word.clone(), other);
-            assert_read(&text);
-        }
-    }
-}
-
-/// Pieces of YAML that change what is around them.
-const PIECES: [&str; 24] = [
-    "\t",
-    "\n",
-    "  ",
-    ":",
-    ": ",
-    "- ",
-    "[",
-    "]",
-    "{",
-    "}",
-    "&a ",
-    "*a",
-    "!!int ",
-    "|\n",
-    ">",
-    "\"",
-    "'",
-    "---\n",
-    "...\n",
-    ".inf",
-    "-1e308",
-    "99999999999999999999",
-    "\u{0}",
-    "\u{feff}",
-];
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
-    #[test]
-    fn mutations_of_the_reference_never_panic(
-        edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..30, any::<u8>(), 0usize..80), 1..6)
-    ) {
-        let mut bytes = REFERENCE.as_bytes().to_vec();
-        for (at, kind, byte, cut) in edits {
-            let at = at.index(bytes.len());
-            match kind {
-                0..24 => drop(bytes.splice(at..at, PIECES[kind].bytes())),
-                24..27 => bytes[at] = byte,
-                27 => bytes.truncate(at + 1),
-                _ => drop(bytes.drain(at..(at + cut).min(bytes.len() - 1).max(at))),
-            }
-        }
-        assert_read(&String::from_utf8_lossy(&bytes));
-    }
-
-    #[test]
-    fn combinations_of_extreme_numbers_never_panic(
-        edits in prop::collection::vec((any::<prop::sample::Index>(), select(&NUMBERS[..])), 2..5)
-    ) {
-        let mut text = REFERENCE.to_owned();
-        for (at, number) in edits {
-            let mut words = words(&text);
-            words.retain(|word| text[word.clone()].parse::<f64>().is_ok());
-            text.replace_range(words[at.index(words.len())].clone(), number);
-        }
-        assert_read(&text);
-    }
 }

@@ -237,6 +237,7 @@ impl Monitor {
     fn stream_values(&self, stream: usize, window: &StreamWindow) -> Vec<KeyValue> {
         let state = &self.shared.streams[stream];
         let stats = self.shared.pipeline.stats(stream);
+        let totals = &self.streams[stream];
         let age_ms = match state.age_ns.load(Ordering::Relaxed) {
             NO_AGE => String::new(),
             age => format!("{:.3}", age as f64 / 1e6),
@@ -248,7 +249,7 @@ impl Monitor {
             pair("rate_hz", format!("{:.2}", window.rate_hz)),
             pair("age_ms", age_ms),
             pair("valid_share", window.valid_share.map_or(String::new(), |v| format!("{v:.4}"))),
-            pair("received", stats.received.get()),
+            pair("received", totals.received),
             pair("rows", stats.rows.get()),
             pair("dropped", stats.dropped_total()),
         ];
@@ -258,8 +259,8 @@ impl Monitor {
         values.extend([
             pair("reordered", stats.reordered.get()),
             pair("replaced", stats.replaced.get()),
-            pair("queue_full", state.queue_full.get()),
-            pair("missing", self.streams[stream].missing),
+            pair("queue_full", totals.queue_full),
+            pair("missing", totals.missing),
             pair("points_non_finite", stats.points_non_finite.get()),
             pair("points_out_of_range", stats.points_out_of_range.get()),
             pair("points_outside", stats.points_outside.get()),

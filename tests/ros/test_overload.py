@@ -56,8 +56,7 @@ def test_nothing_is_lost_at_1_khz(ros, start, tmp_path):
 def test_a_node_that_was_stopped_says_what_it_lost_and_recovers(
     ros, start, tmp_path, publisher_depth
 ):
-    """With a short history it is the publisher that loses, with a long one the node's queue, into
-    which the publisher sends anew, out of order, what did not fit into the transport."""
+    """However long the publisher's history is, what does not fit into the node's queue is lost."""
     fusion = start_node(ros, start, tmp_path, depth=16)
     robot = start("sensor_sim", *ONLY_JOINTS, "--depth", publisher_depth)
     fusion.until(lambda: fusion.value("joints", "received") > 500, "joints at 1 kHz")
@@ -97,8 +96,7 @@ def test_a_queue_that_overflowed_is_counted(ros, start, tmp_path):
 
 
 def joints_said(fusion, text):
-    """Whether the diagnostics of the joints ever had this text. A window may tell later than the
-    counter beside it, which is read after it."""
+    """Whether the diagnostics of the joints ever had this text."""
     return any(text in words for part, words in fusion.said if part == "joints")
 
 
