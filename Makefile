@@ -1,22 +1,22 @@
-# The commands of the README and of CI. Each sets up what it needs, into .ros/ and .cuda/ of this
+# The commands of the README and of CI. Each installs what it needs into .ros/ and .cuda/ of this
 # folder.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup build test demo bench lint format clean distclean
-# One at a time: colcon and cargo use all cores by themselves.
+# Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
 help:
-	@echo 'make build      build the node, release, into install/ (sets up ROS first, once); with CUDA'
-	@echo '                where an nvcc or a GPU is; ROBOCACHE_CUDA=off, on: without, with'
-	@echo 'make demo       a synthetic robot, the node and a policy for 15 s; then demo/report.html'
-	@echo 'make test       all tests, among them those against real ROS processes'
-	@echo 'make bench      this node beside the one written with rclpy and NumPy'
-	@echo 'make lint       formats and lints: Rust, Python, shell'
+	@echo 'make build      build the release into install/; the first run sets up ROS. With CUDA if'
+	@echo '                there is an nvcc or a GPU; ROBOCACHE_CUDA=off: never, =on: always'
+	@echo 'make demo       run a robot, the node and a policy for 15 s; write demo/report.html'
+	@echo 'make test       run all tests, also those with real ROS processes'
+	@echo 'make bench      compare the node with a peer written with rclpy and NumPy'
+	@echo 'make lint       check formats and lints: Rust, Python, shell'
 	@echo 'make format     format Rust and Python in place'
-	@echo 'make setup      only the set-up; afterwards: . .ros/env.sh'
-	@echo 'make clean      remove what was built; distclean: and what was installed'
+	@echo 'make setup      only set up ROS; afterwards: . .ros/env.sh'
+	@echo 'make clean      remove the build; distclean: also remove ROS and nvcc'
 
 setup:
 	@scripts/setup.sh
@@ -28,7 +28,7 @@ test:
 	@scripts/test.sh
 
 demo: build
-	@scripts/with_ros.sh python3 scripts/demo.py
+	@scripts/with_ros.sh python3 demo/demo.py
 
 bench: build
 	@scripts/setup.sh --tests
@@ -38,13 +38,13 @@ lint:
 	@scripts/lint.sh
 
 format:
-	cargo fmt
+	cargo fmt --all
 	@scripts/setup.sh --tests
 	@scripts/with_ros.sh ruff check --fix-only --quiet .
 	@scripts/with_ros.sh ruff format .
 
 clean:
-	rm -rf build install log target demo bench
+	rm -rf build install log target bench demo/report.html demo/*.log
 
 distclean: clean
 	rm -rf .ros .cuda

@@ -5,34 +5,37 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// One file per operation; each becomes a namespace of the one compiled source.
-const KERNELS: [&str; 6] =
-    ["fuse", "resample", "image", "voxelize_count", "voxelize_sort", "voxelize_reduce"];
+#[path = "kernels/nvcc.rs"]
+mod nvcc;
 
-/// What they share, and so stands outside of their namespaces.
-const HEADERS: [&str; 3] = ["common", "points", "voxels"];
+/// The structures that the kernels share with the host, as the crate declares them.
+#[path = "src/device"]
+mod device {
+    #[allow(dead_code)]
+    pub mod shared;
+}
 
-/// The chips that get machine code, as far as nvcc knows them: Turing, Ampere, Jetson Orin, Ada,
-/// Hopper, Blackwell, Jetson Thor, desktop Blackwell. Later ones compile the PTX of the last.
-const ARCHS: [u32; 9] = [75, 80, 86, 87, 89, 90, 100, 110, 120];
+/// The kernels: a file per operation, each in a namespace of its own, in one compiled source.
+const KERNELS: [&str; 7] = [
+    "resample/fuse",
+    "resample/resample",
+    "image/resize",
+    "voxelize/count",
+    "voxelize/write_counts",
+    "voxelize/sort",
+    "voxelize/reduce",
+];
 
-/// The environment that decides on the nvcc, its host compiler and the chips.
-const INPUTS: [&str; 6] =
-    ["NVCC", "NVCC_CCBIN", "CUDA_HOME", "VIRTUAL_ENV", "ROBOCACHE_CUDA", "ROBOCACHE_CUDA_ARCHS"];
-
-/// What finds nvcc, for this and for those who choose the features.
-const FINDER: &str = "scripts/cuda.sh";
+/// What the module `device` above includes.
+const SHARED: &str = "src/device/shared.rs";
+const SHARED_FOLDER: &str = "src/device/shared";
 
 /// The file that says, in a prefix of ROS, that this package's messages are there.
 const MESSAGES: &str = "share/ament_index/resource_index/rosidl_interfaces/robocache_ros";
 
 fn main() {
-    for variable in INPUTS {
-        println!("cargo::rerun-if-env-changed={variable}");
-    }
-    for path in ["kernels", "build.rs", FINDER] {
+    for path in ["kernels", "build.rs", SHARED, SHARED_FOLDER] {
         println!("cargo::rerun-if-changed={path}");
     }
     // cargo ends the build after such a line, and shows the lines alone.
@@ -48,7 +51,7 @@ fn build() -> Result<(), String> {
     let on = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("no CARGO_MANIFEST_DIR")?);
     let messages = if on("ROS") { find_messages() } else { Ok(()) };
-    let nvcc = if on("CUDA") { find_nvcc(&root).map(Some) } else { Ok(None) };
+    let nvcc = if on("CUDA") { nvcc::find(&root).map(Some) } else { Ok(None) };
     match (messages, nvcc) {
         (Ok(()), Ok(Some(nvcc))) => compile(&root, &nvcc),
         (Ok(()), Ok(None)) => Ok(()),
@@ -71,99 +74,31 @@ fn find_messages() -> Result<(), String> {
 }
 
 fn compile(root: &Path, nvcc: &Path) -> Result<(), String> {
-    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("no OUT_DIR")?);
-    let archs = archs(nvcc)?;
-    let newest = archs.last().ok_or("cuda: nvcc knows none of the chips")?;
-    let source = out.join("kernels.cu");
-    let mut text = String::new();
-    for name in HEADERS {
-        let file = root.join(format!("kernels/{name}.cuh"));
-        text += &format!("#include \"{}\"\n", file.display());
-    }
-    for name in KERNELS {
-        let file = root.join(format!("kernels/{name}.cu"));
-        text += &format!("namespace {name}_kernels {{\n#include \"{}\"\n}}\n", file.display());
-    }
-    std::fs::write(&source, text).map_err(|error| format!("{}: {error}", source.display()))?;
-    let mut command = compiler(nvcc);
-    command.args(["-fatbin", "-std=c++17", "-O3", "-fmad=false", "-lineinfo", "--threads=0"]);
-    for arch in &archs {
-        command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
-    }
-    command.arg(format!("-gencode=arch=compute_{newest},code=compute_{newest}"));
-    command.arg("-o").arg(out.join("kernels.fatbin")).arg(&source);
-    run(command)?;
-    println!("cargo::rustc-env=ROBOCACHE_CUDA_VERSION={}", version(nvcc)?);
+    let include = |name| format!("#include \"{}/kernels/{name}.cu\"\n", root.display());
+    let text: String = KERNELS.into_iter().map(include).collect();
+    nvcc::compile(nvcc, &(text + &assertions()), "kernels")?;
+    println!("cargo::rustc-env=ROBOCACHE_CUDA_VERSION={}", nvcc::version(nvcc)?);
     Ok(())
 }
 
-/// nvcc with the options that it is given here and no others: `--use_fast_math` in a user's shell
-/// would change the bits.
-fn compiler(nvcc: &Path) -> Command {
-    let mut command = Command::new(nvcc);
-    command.env_remove("NVCC_PREPEND_FLAGS").env_remove("NVCC_APPEND_FLAGS");
-    command
-}
+/// What makes nvcc compare the kernels' structures and numbers with those of `device::shared`.
+fn assertions() -> String {
+    use device::shared::{NUMBERS, STRUCTS};
 
-/// Runs a command and returns what it printed.
-fn run(mut command: Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    if !output.status.success() {
-        let [out, err] =
-            [output.stdout, output.stderr].map(|b| String::from_utf8_lossy(&b).into_owned());
-        return Err(format!("{command:?}: {}\n{out}{err}", output.status));
+    let assert =
+        |is: String| format!("static_assert({is}, \"differs from src/device/shared.rs\");\n");
+    let mut text = String::new();
+    for (name, value) in NUMBERS.iter().copied().flatten() {
+        text += &assert(format!("{name} == {value}u"));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn find_nvcc(root: &Path) -> Result<PathBuf, String> {
-    let mut command = Command::new("bash");
-    command.arg(root.join(FINDER)).arg("find");
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    for all in STRUCTS.iter().copied().flatten() {
+        let name = all.name;
+        text +=
+            &assert(format!("sizeof({name}) == {} && alignof({name}) == {}", all.size, all.align));
+        for (field, offset, size) in all.fields {
+            let is = format!("__builtin_offsetof({name}, {field}) == {offset}");
+            text += &assert(format!("{is} && sizeof({name}::{field}) == {size}"));
+        }
     }
-    for line in String::from_utf8_lossy(&output.stderr).lines() {
-        println!("cargo::warning={line}");
-    }
-    let nvcc = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    println!("cargo::rerun-if-changed={nvcc}");
-    Ok(PathBuf::from(nvcc))
-}
-
-/// The chips to compile for, ascending: the PTX is that of the last.
-fn archs(nvcc: &Path) -> Result<Vec<u32>, String> {
-    let mut command = compiler(nvcc);
-    command.arg("--list-gpu-code");
-    let text = run(command)?;
-    let number = |code: &str| code.strip_prefix("sm_")?.parse().ok();
-    let mut known: Vec<u32> = text.split_whitespace().filter_map(number).collect();
-    known.sort_unstable();
-    let Ok(list) = env::var("ROBOCACHE_CUDA_ARCHS") else {
-        return Ok(ARCHS.into_iter().filter(|arch| known.contains(arch)).collect());
-    };
-    let numbers: Result<Vec<u32>, _> = list.split(',').map(|arch| arch.trim().parse()).collect();
-    let mut wanted = numbers
-        .map_err(|_| format!("ROBOCACHE_CUDA_ARCHS: expected such as 90,120, found {list:?}"))?;
-    wanted.sort_unstable();
-    wanted.dedup();
-    match wanted.iter().find(|arch| !known.contains(arch)) {
-        None => Ok(wanted),
-        Some(arch) => Err(format!(
-            "ROBOCACHE_CUDA_ARCHS: expected chips that {} knows, {known:?}, found {arch}",
-            nvcc.display()
-        )),
-    }
-}
-
-/// The version of the toolkit, as 1000 * major + 10 * minor: what the driver must know at least.
-fn version(nvcc: &Path) -> Result<u32, String> {
-    let mut command = compiler(nvcc);
-    command.arg("--version");
-    let text = run(command)?;
-    let unknown = || format!("nvcc --version: expected a release, found {text:?}");
-    let release = text.split("release ").nth(1).and_then(|rest| rest.split(',').next());
-    let (major, minor) = release.and_then(|release| release.split_once('.')).ok_or_else(unknown)?;
-    let parse = |number: &str| number.trim().parse::<u32>().map_err(|_| unknown());
-    Ok(1000 * parse(major)? + 10 * parse(minor)?)
+    text
 }

@@ -1,24 +1,25 @@
-"""The benchmark: fusion_node and the node that a user would write today, side by side.
+"""The benchmark: compares fusion_node with the node that a user would write today.
 
     python3 benches/bench.py [--seconds 60] [--only node,plain,peer,1khz]
 
 Each case runs the simulated robot, the node under test and the same policy process on this
-machine; one case after the other, with the same options. Prints a table and the targets, and
-writes bench/bench.json. `make bench` builds first and calls this with ROS sourced.
+machine. The cases run one after the other, with the same options. The benchmark prints a table and
+the targets, and writes bench/bench.json. `make bench` builds first and calls this with ROS sourced.
 
-Latencies of ticks run from the scheduled instant to the return of publish; a tick that was missed
-(an overrun) or held back has none and is in no percentile, so overruns are printed beside them.
-Figures are the median of several windows, so that a disturbance of a shared machine spoils one
-window and not the figure, except that maxima and counts are of all windows, and that p99 is
-printed of the worst window and of the whole run (its warm-up included) too. Limits of p99 are held
-against the worst window, the comparison with the peer against the whole run of both.
+The latency of a tick is the time from its instant to the return of publish. A tick that was missed
+(an overrun) or held back has no latency, so overruns are printed beside the percentiles.
 
-`plain` is this node at ordinary priority, as the peer is; the comparison is made with both. Beside each case a bare real-time thread only sleeps (stall_probe.py): the
-instants that it misses show how often the machine stalls. They need not be those that the node
-misses, so the two counts stand side by side and are not subtracted. Where real-time priority is
-not permitted there is no such thread to compare with, and its row says n/a.
+A figure is the median of several windows, so that a short disturbance does not change it. Maxima
+and counts are of all windows. p99 is also printed for the worst window and for the whole run with
+its warm-up. The limits of p99 apply to the worst window. The comparison with the peer uses the p99
+of the whole runs.
 
-Exit code 0 when all cases were measured, whether or not their targets are reached.
+`plain` is this node at ordinary priority, which the peer also has. Both are compared with the peer.
+Beside each case runs a real-time thread that only sleeps (stall_probe.py): the instants that it
+misses show how often the machine stalls. The node may miss others, so the two counts are shown
+beside each other and not subtracted. If real-time priority is not permitted, the row says n/a.
+
+The exit code is 0 if all cases were measured, even if a target was not reached.
 """
 
 import argparse
@@ -40,7 +41,7 @@ from processes import ProcessFailure, executable, private_environment  # noqa: E
 REFERENCE = REPOSITORY / "config" / "robocache.yaml"
 JOINTS_1KHZ = REPOSITORY / "config" / "joints_1khz.yaml"
 CASES = ("node", "plain", "peer", "1khz")
-#: The robot of the 1,000 Hz case has joints and a wrench alone.
+#: In the 1,000 Hz case the robot has only joints and a wrench.
 SIM_JOINTS_ALONE = [
     option
     for name in ("camera-front", "camera-wrist", "lidar", "imu")
@@ -95,7 +96,7 @@ def make_case(name, arguments, period_s):
         "sim": sim,
         "node": node,
         "policy": [*probe, "--topic", config.output_topic],
-        "stalls": [*stalls, "--period-ns", str(round(1e9 / config.rate_hz))],
+        "stalls": [*stalls, "--period-ns", str(config.period_ns)],
     }
     return bench_case.Case(
         name, titles[name], config.rate_hz, config.lag_ns, commands, probe_output, stalls_output
@@ -103,7 +104,7 @@ def make_case(name, arguments, period_s):
 
 
 def measure(arguments):
-    """Case name to figures."""
+    """Measures the cases. Returns case name to figures."""
     import rclpy
     from rclpy.executors import SingleThreadedExecutor
 
@@ -127,7 +128,7 @@ def measure(arguments):
 
 
 def targets(results):
-    """(what, found, relation, wanted, reached) for all that was measured."""
+    """(what, found, relation, wanted, reached) for each target of the measured cases."""
     lines = []
 
     def at_most(what, found, wanted):
@@ -142,7 +143,7 @@ def targets(results):
         at_most("tick latency p50 [ms]", node["tick_latency_ms"]["p50"], 1.5)
         at_most("tick latency p99, worst window [ms]", p99_ms(node), 4.0)
         at_most("fusion_node CPU [s/s]", node["cpu_s_per_s"]["node"], 0.45)
-    # As shipped, and without the priority that the peer has not either.
+    # As shipped, and at ordinary priority, which the peer has.
     for case, words in (("node", "as shipped"), ("plain", "ordinary priority")):
         if ratio := ratios(results).get(case):
             at_least(f"CPU per tick, peer / {words}", ratio["cpu_ms_per_tick"], 5.0)
@@ -158,8 +159,7 @@ def p99_ms(case):
 
 
 def ratios(results):
-    """The peer's figures over those of `node` and of `plain`, as far as measured; greater is
-    better for this node."""
+    """The peer's figures divided by those of `node` and `plain`; greater favours this node."""
     peer = results.get("peer")
     names = [name for name in ("node", "plain") if peer and name in results]
     return {name: peer_over(peer, results[name]) for name in names}
@@ -178,7 +178,7 @@ def peer_over(peer, ours):
 
 
 def rows(results):
-    """Rows of the printed table: a name and one text per case."""
+    """The rows of the printed table: a name, and one text for each case."""
     cases = list(results.values())
 
     def row(name, pick, spec="{:.2f}"):
@@ -218,13 +218,13 @@ def bare_thread(case):
 
 
 def priority(case):
-    """As the node reports it; 0 is ordinary priority."""
+    """The priority that the node reports, as text; 0 is ordinary."""
     value = case["realtime_priority"]
     return "unknown" if value is None else value or "none"
 
 
 def machine():
-    """What the figures were measured on."""
+    """The machine on which the figures were measured."""
     model = "unknown"
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         for line in file:
@@ -258,7 +258,7 @@ def show(results, facts):
         texts = [f"{key.replace('_', ' ')} {value:.1f}" for key, value in ratio.items()]
         print(f"  peer / {results[name]['title']}: {', '.join(texts)}")
     if any(case["machine_overruns"] is None for case in results.values()):
-        print("  real-time priority is not permitted here: nothing shows what the machine stalls")
+        print("  real-time priority is not permitted here: the machine's stalls are unknown")
     print()
     for what, found, relation, wanted, reached in targets(results):
         verdict = "reached" if reached else "NOT REACHED"
@@ -273,7 +273,7 @@ def main():
     facts = machine()
     try:
         results = measure(arguments)
-    except (ProcessFailure, OSError) as failure:
+    except (configuration.ConfigurationError, ProcessFailure, OSError) as failure:
         print(f"bench: {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

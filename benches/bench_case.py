@@ -1,7 +1,7 @@
 """One case of the benchmark: robot, node under test and policy, measured over several windows.
 
-A window is one period of the node's diagnostics, so that the latencies which the node reports and
-the CPU times read from /proc cover the same time.
+A window is one period of the node's diagnostics. So the latencies that the node reports and the CPU
+times from /proc cover the same time.
 """
 
 import json
@@ -12,25 +12,25 @@ from pathlib import Path
 import numpy as np
 from processes import Diagnostics, Processes, ProcessFailure, number
 
-#: Between start and the first window: discovery, first touches, CPU clocks [s].
+#: Time from the start to the first window, for discovery and warm-up [s].
 WARM_UP_S = 8.0
-#: A node that reports nothing for so many periods has failed.
+#: If the node reports nothing for this many periods, it has failed.
 SILENT_PERIODS = 3
 
 
 @dataclass
 class Window:
-    """What was read at the end of a window."""
+    """The readings at the end of a window."""
 
     at_ns: int
     cpu_s: dict  # process name to user + system time so far
-    machine_busy_s: float  # of all cores, by anybody, so far
+    machine_busy_s: float  # of all cores and all processes so far
     tick: dict  # the node's tick status
 
 
 @dataclass
 class Case:
-    """What is started. `commands` are the robot, the node, the policy and the stall probe."""
+    """One case. `commands` start the robot, the node, the policy and the stall probe."""
 
     name: str
     title: str
@@ -44,14 +44,14 @@ class Case:
 
 
 def machine_busy_s():
-    """Time in which any core did anything so far [s] (proc(5): idle and iowait are the rest)."""
+    """Busy time of all cores so far [s] (proc(5): all but idle and iowait)."""
     with open("/proc/stat", encoding="ascii") as file:
         fields = [int(value) for value in file.readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / 100
 
 
 def run(case, count, period_s, log_dir, ros_node, executor):
-    """Measures `count` windows of `case`; raises ProcessFailure when a process does not last."""
+    """Measures `count` windows of `case`. Raises ProcessFailure if a process ends early."""
     processes = Processes(log_dir)
     case.probe_output.unlink(missing_ok=True)
     case.stalls_output.unlink(missing_ok=True)
@@ -78,7 +78,7 @@ def run(case, count, period_s, log_dir, ros_node, executor):
 
 
 def await_diagnostics(diagnostics, period_s, processes, executor):
-    """Returns at the node's next report."""
+    """Waits for the node's next report."""
     seen = diagnostics.arrivals
     deadline = time.monotonic() + SILENT_PERIODS * period_s + WARM_UP_S
     while diagnostics.arrivals == seen:
@@ -90,7 +90,7 @@ def await_diagnostics(diagnostics, period_s, processes, executor):
 
 
 def summarize(case):
-    """The figures of a measured case, as they go to the JSON file."""
+    """The figures of a measured case, for the JSON file."""
     probe = dict(np.load(case.probe_output))
     windows = [window_figures(*pair, probe) for pair in zip(case.windows, case.windows[1:])]
     first, last = case.windows[0], case.windows[-1]
@@ -128,9 +128,9 @@ def summarize(case):
 
 
 def machine_overruns(path, start_ns, end_ns):
-    """Instants that a bare real-time thread missed between the two times.
+    """The instants that the stall probe's real-time thread missed between the two times.
 
-    None where the thread was not permitted to be one: what it misses then says nothing.
+    None if real-time priority was not permitted: then the count says nothing about the machine.
     """
     probe = json.loads(path.read_text(encoding="utf-8"))
     if not probe["real_time"]:
@@ -173,9 +173,9 @@ def quantiles(nanoseconds):
 
 
 def sensor_to_policy_ms(probe, inside, lag_ns):
-    """Per stream: from a datum's stamp to the callback of the first tensor that it is in.
+    """For each stream, the time from a row's stamp to the callback of its first tensor.
 
-    The newest row behind a tensor's newest step stands at tick - lag - age.
+    The stamp of the newest row in a tensor's newest step is tick - lag - age.
     """
     latencies = {}
     for name in (key.partition(".")[2] for key in probe if key.startswith("age_ns.")):

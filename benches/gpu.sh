@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Checks and times everything on a machine with a GPU, and prints one table.
 #
-#   benches/gpu.sh [STEP...]     steps: test bench peers sanitize counters soak; default: all
+#   benches/gpu.sh [STEP...]     steps: test digests bench versus peers sanitize counters soak
+#                                default: all, `versus` only with $OLD_PROGRAMS
 #   benches/gpu.sh --build       build the programs into build/gpu, for a machine without cargo
 #
-# Results go to $OUT (default bench/gpu). Seconds of ticks at 1 kHz: $SOAK_S with images and clouds
-# of the usual sizes (default 60), $SOAK_RANDOM_S of random ones (default 600); 0 for none.
-# $SANITIZE_CASES: cases per operation under compute-sanitizer (default 100). $COUNTERS_S: seconds
-# after which the counters of a case are given up (default 90).
+# Results go to $OUT (default bench/gpu). $OLD_PROGRAMS: a folder with the benchmark of an earlier
+# commit, `robocache_bench` or the `robocache` that had it as a subcommand; `versus` runs that and
+# this one in turns, $ROUNDS times each (default 3), and compares. Seconds of ticks at 1 kHz: $SOAK_S
+# with images and clouds of the usual sizes (default 60), $SOAK_RANDOM_S of random ones (default
+# 600); 0 for none. $SANITIZE_CASES: cases per operation under compute-sanitizer (default 100).
+# $COUNTERS_S: seconds after which the counters of a case are given up (default 90).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 programs=build/gpu
@@ -15,31 +18,58 @@ out=${OUT:-bench/gpu}
 mkdir -p "$out"
 
 build() {
-    local commit features=(--no-default-features --features cuda)
+    local commit features=(--no-default-features --features cuda,sim)
     commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
     export ROBOCACHE_COMMIT=$commit
-    cargo build --release "${features[@]}" --bin robocache
-    local tests
-    tests=$(cargo test --release "${features[@]}" --test backends --no-run --message-format=json |
-        python3 -c 'import json, sys
-for line in sys.stdin:
-    item = json.loads(line)
-    if item.get("executable") and item["target"]["name"] == "backends":
-        print(item["executable"])')
+    cargo build --release -p robocache_bench --features cuda
     mkdir -p "$programs"
-    cp target/release/robocache "$programs/robocache"
-    cp "$tests" "$programs/backends"
+    rm -f "$programs"/*
+    cp target/release/robocache_bench "$programs/"
+    local name
+    for name in backends digests; do
+        cp "$(cargo test --release "${features[@]}" --test "$name" --no-run --message-format=json |
+            executable "$name")" "$programs/$name"
+    done
     strip --strip-debug "$programs"/*
 }
 
-# One body for both backends; on this machine none may be skipped.
+# The program of a test, from what cargo says of its build.
+executable() {
+    python3 -c 'import json, sys
+for line in sys.stdin:
+    item = json.loads(line)
+    if item.get("executable") and item["target"]["name"] == sys.argv[1]:
+        print(item["executable"])' "$1"
+}
+
+# One body for all kinds of backends; on this machine none may be skipped.
 run_test() {
     "$programs/backends" --test-threads=4 2>&1 | tee "$out/test.txt" &&
         ! grep -q 'was skipped' "$out/test.txt"
 }
 
+# The bits of a recording, on every backend.
+run_digests() {
+    "$programs/digests" 2>&1 | tee "$out/test_digests.txt" &&
+        ! grep -q 'was skipped' "$out/test_digests.txt"
+}
+
 run_bench() {
-    "$programs/robocache" bench --backend cuda --json "$out/bench.json" | tee "$out/bench.txt"
+    "$programs/robocache_bench" --backend cuda --json "$out/bench.json" | tee "$out/bench.txt"
+    # Rows on the host: whole messages and ticks alone, as the kernels are the same.
+    "$programs/robocache_bench" --backend auto --case 'host clock' | tee -a "$out/bench.txt"
+}
+
+# The benchmark of an earlier commit and this one, in turns, so that a disturbance meets both.
+run_versus() {
+    local old=("${OLD_PROGRAMS:?a folder with an earlier benchmark}/robocache_bench") round
+    [ -x "${old[0]}" ] || old=("$OLD_PROGRAMS/robocache" bench)
+    rm -f "$out"/versus_*
+    for round in $(seq "${ROUNDS:-3}"); do
+        "${old[@]}" --backend cuda --json "$out/versus_old_$round.json" >/dev/null
+        "$programs/robocache_bench" --backend cuda --json "$out/versus_new_$round.json" >/dev/null
+    done
+    python3 benches/peers/versus.py "$out" | tee "$out/versus.txt"
 }
 
 run_peers() {
@@ -51,7 +81,7 @@ run_sanitize() {
     for tool in memcheck racecheck initcheck synccheck; do
         echo "compute-sanitizer $tool"
         ROBOCACHE_TEST_CASES=${SANITIZE_CASES:-100} compute-sanitizer --tool "$tool" \
-            --error-exitcode 1 "$programs/backends" cuda --test-threads=1 \
+            --error-exitcode 1 "$programs/backends" cuda auto --test-threads=1 \
             >"$out/sanitize_$tool.txt" 2>&1 || { tail -30 "$out/sanitize_$tool.txt"; return 1; }
         tail -1 "$out/sanitize_$tool.txt"
     done
@@ -106,9 +136,9 @@ run_counters() {
 # without overlap, before anything else: what is skipped is its warm-up.
 count() {
     timeout -k 10 "${COUNTERS_S:-90}" ncu --clock-control none --cache-control none \
-        --graph-profiling node --kernel-name 'regex:resample_bf16|voxelize' --launch-skip 100 \
+        --graph-profiling node --kernel-name 'regex:^resample_bf16|^voxelize' --launch-skip 100 \
         --launch-count 4 --metrics "$metrics" --csv --page raw --print-units base --log-file "$2" \
-        "$programs/robocache" bench --backend cuda --repeats 1 --case "$1"
+        "$programs/robocache_bench" --backend cuda --repeats 1 --case "$1"
 }
 
 # Fails where memory grows, bits differ, a tick takes so long that others are missed, or the encoder
@@ -125,7 +155,7 @@ run_soak() {
 soak() {
     local name=$1 seconds=$2
     [ "$seconds" -gt 0 ] || return 0
-    "$programs/robocache" bench --backend cuda --soak-s "$seconds" "${@:3}" \
+    "$programs/robocache_bench" --backend cuda --soak-s "$seconds" "${@:3}" \
         --json "$out/soak_$name.json" | tee -a "$out/soak.txt"
 }
 
@@ -135,7 +165,7 @@ archive() (
     cd "$out"
     shopt -s nullglob
     [ ! -f logs.tgz ] || tar xzf logs.tgz --skip-old-files
-    logs=(test*.txt sanitize_*.txt counters_* soak_*)
+    logs=(test*.txt sanitize_*.txt counters_* soak_* versus_*.json)
     [ ${#logs[@]} -eq 0 ] || tar czf logs.tgz --remove-files "${logs[@]}"
 )
 
@@ -155,7 +185,9 @@ trap archive EXIT
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv | tee "$out/gpu.txt"
 failed=()
 steps=("$@")
-[ $# -gt 0 ] || steps=(test bench peers sanitize counters soak)
+if [ $# -eq 0 ]; then
+    steps=(test digests bench ${OLD_PROGRAMS:+versus} peers sanitize counters soak)
+fi
 for step in "${steps[@]}"; do
     echo "== $step"
     "run_$step" || failed+=("$step")

@@ -1,9 +1,9 @@
-"""The policy of the benchmark: takes every fused tensor and notes when what arrived.
+"""The policy of the benchmark: takes every fused tensor and notes its arrival.
 
     python3 benches/policy_probe.py OUTPUT.npz --topic fused_tensor
 
-Until SIGINT; then it writes, with one entry per tensor: `arrival_ns` (Unix time in the callback),
-`tick`, `stamp_ns`, and per stream `age_ns.<name>` and `valid.<name>` of the newest step.
+It runs until SIGINT. Then it writes one entry per tensor: `arrival_ns` (Unix time in the callback),
+`tick`, `stamp_ns`, and for each stream `age_ns.<name>` and `valid.<name>` of the newest step.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from robocache.ros import TensorSubscriber, keep_large_buffers
 
 
 class Notes:
-    """What is kept of each tensor, in plain lists: the cheapest that Python has."""
+    """The notes of each tensor, in plain lists, which cost the least in Python."""
 
     def __init__(self):
         self.ticks = []

@@ -1,13 +1,14 @@
-"""What this machine does to a real-time thread that does nothing.
+"""Measures how often this machine stalls a real-time thread that does nothing.
 
     python3 benches/stall_probe.py OUTPUT.json --period-ns 10000000
 
-Sleeps from instant to instant at a higher real-time priority than the node under test, does
-nothing else, and counts the instants that it missed by a whole period, by the rule by which the
-nodes count overruns. A machine without stalls (no hypervisor that takes the processor away, no
-firmware interrupts) has none. Until SIGINT; then it writes `stalls`, the list of [Unix time ns,
-missed], and `real_time`: false where the priority was not permitted. What is missed then is due to
-other processes as well, and is no measure of the machine.
+The thread only sleeps from instant to instant, at a higher real-time priority than the node under
+test. It counts the instants that it missed by a whole period, as the nodes count overruns. Stalls
+come from a hypervisor that takes the processor away, or from firmware interrupts.
+
+It runs until SIGINT. Then it writes `stalls`, a list of [Unix time ns, missed], and `real_time`. If
+`real_time` is false, the priority was not permitted. Then other processes also cause misses, and
+the list does not measure the machine.
 """
 
 import argparse

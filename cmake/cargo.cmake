@@ -1,16 +1,15 @@
-# Builds the executables with cargo against the messages that this same build generates.
+# Builds the executables with cargo, against the messages that this build generates.
 #
-# r2r finds message packages in the prefixes of AMENT_PREFIX_PATH, so the fresh messages are
-# staged as such a prefix, inside cargo's target folder. r2r's build scripts look at the
-# *names* of the prefixes alone to decide whether to run again; the folder is therefore named
-# for the content of the messages: a changed message is noticed, and another workspace that
-# shares the target folder compiles nothing anew.
+# r2r finds message packages in the prefixes of AMENT_PREFIX_PATH. So this build copies the new
+# messages into such a prefix inside cargo's target folder. r2r's build scripts run again only if
+# the *name* of a prefix changes, so the name holds a hash of the messages. Then a changed message
+# causes a new build, and another workspace with the same target folder does not.
 #
-# CUDA is built in where scripts/cuda.sh finds an nvcc; nothing is installed for it from here.
+# The node is built with CUDA if scripts/cuda.sh finds an nvcc. This file installs nothing for it.
 #
 # Environment: CARGO_TARGET_DIR (default: cargo/ in the build folder), CARGO_FLAGS (more
-# arguments for cargo build), ROBOCACHE_CUDA (auto, on or off), NVCC, CUDA_HOME, and everything
-# cargo itself obeys (CARGO_NET_OFFLINE, RUSTFLAGS).
+# arguments for cargo build), ROBOCACHE_CUDA (auto, on or off), NVCC, CUDA_HOME, and the variables
+# of cargo itself (CARGO_NET_OFFLINE, RUSTFLAGS).
 
 find_program(CARGO_EXECUTABLE cargo HINTS $ENV{CARGO_HOME}/bin $ENV{HOME}/.cargo/bin)
 if(NOT CARGO_EXECUTABLE)
@@ -38,7 +37,8 @@ string(SHA256 messages_hash "${all_messages}")
 string(SUBSTRING ${messages_hash} 0 12 messages_hash)
 set(staging_prefix ${cargo_target_dir}/messages-${messages_hash})
 
-# An earlier install of this package alone is left out: it would only change the names.
+# A prefix that holds only an earlier install of this package is left out: it would only change the
+# names.
 string(REPLACE ":" ";" prefixes "$ENV{AMENT_PREFIX_PATH}")
 set(cargo_ament_prefix_path ${staging_prefix})
 foreach(prefix ${prefixes})
@@ -58,7 +58,7 @@ foreach(part generator_c typesupport_c typesupport_introspection_c typesupport_f
   endif()
 endforeach()
 set(index share/ament_index/resource_index/rosidl_interfaces)
-# Beside lib and include, r2r reads the index of the packages that have messages.
+# r2r reads lib, include, and the index of the packages that have messages.
 add_custom_target(${PROJECT_NAME}_staging
   COMMAND ${CMAKE_COMMAND} -E make_directory ${staging_prefix}/lib ${staging_prefix}/${index}
   COMMAND ${CMAKE_COMMAND} -E copy_if_different ${staged_libraries} ${staging_prefix}/lib
@@ -70,7 +70,7 @@ add_custom_target(${PROJECT_NAME}_staging
   VERBATIM)
 add_dependencies(${PROJECT_NAME}_staging ${message_targets})
 
-# cargo knows a crate by its path: through a workspace's link it would be another one.
+# cargo identifies a crate by its path, so a link in a workspace would make it another crate.
 get_filename_component(crate_dir ${CMAKE_CURRENT_SOURCE_DIR} REALPATH)
 configure_file(cmake/cargo.sh.in ${CMAKE_CURRENT_BINARY_DIR}/cargo.sh @ONLY)
 add_custom_target(${PROJECT_NAME}_executables ALL
@@ -84,7 +84,7 @@ install(PROGRAMS
   ${cargo_target_dir}/release/sensor_sim
   ${cargo_target_dir}/release/robocache
   DESTINATION lib/${PROJECT_NAME})
-# Also found without `ros2 run`.
+# For use without `ros2 run`.
 install(PROGRAMS
   ${cargo_target_dir}/release/fusion_node
   ${cargo_target_dir}/release/sensor_sim

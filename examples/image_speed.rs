@@ -1,18 +1,18 @@
-//! Time of turning a camera image into a row, per frame on one core:
+//! Time to turn a camera image into a row, on one core:
 //! `cargo run --release --no-default-features --example image_speed`.
-//! The peer, Pillow and NumPy: `python tests/golden/make_image_golden.py --speed`.
+//! To compare with Pillow and NumPy: `python tests/golden/make_image_golden.py --speed`.
 
 use std::time::Instant;
 
-use robocache::backend::cpu::image::ImageEncoder;
-use robocache::config::{Color, Fit, ImageSpec};
-use robocache::decode::image::{Encoding, ImageView};
 use robocache::dtype::DType;
+use robocache::ops::image::cpu::ImageEncoder;
+use robocache::ops::image::{Color, Fit, ImageSpec};
+use robocache::ops::image::{Encoding, ImageView};
 
 fn main() {
     let data: Vec<u8> =
         (0..640 * 480 * 4u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    println!("640x480 into 224x224, [ms] per frame: median and least of 300");
+    println!("640x480 into 224x224, [ms] per image: median and least of 300");
     for (encoding, color, fit, dtype) in [
         (Encoding::Rgb8, Color::Rgb, Fit::Pad, DType::Bf16),
         (Encoding::Rgb8, Color::Rgb, Fit::Pad, DType::F32),

@@ -1,10 +1,10 @@
-"""An example policy: one fused tensor in, one command out, and no command without good data.
+"""An example policy: makes one command from each fused tensor, but none without good data.
 
     python3 examples/policy_node.py --ros-args -r fused_tensor:=/robocache/fused -p max_age_ms:=50.0
 
-Replace `Policy.act` by a network and the rest is what a real policy needs: it refuses to act when
-a stream it depends on is invalid or too old, and it says so, once a second at most. Refusing means
-not publishing: a controller downstream must stop by itself when commands stay away.
+Replace `Policy.act` by a network; a real policy needs the rest too. If a stream that it depends on
+is invalid or too old, the policy publishes no command. It logs the reason, at most once a second.
+The controller must stop by itself when no command comes.
 """
 
 import signal
@@ -23,17 +23,16 @@ from robocache.ros import TensorSubscriber, keep_large_buffers
 class Policy(Node):
     def __init__(self):
         super().__init__("policy")
-        # The streams this policy looks at. Others may be invalid without stopping it.
+        # The streams that this policy reads. Other streams may be invalid.
         self.inputs = self.declare_parameter("inputs", ["joints", "wrench"]).value
-        # A bound of the policy's own, on top of the node's max_age_ms: how old the tensor, and
-        # the row behind the newest step of an input, may be [ms].
+        # The policy's own limit, beside the node's max_age_ms: the largest age of the tensor, and
+        # of the newest step of an input [ms].
         self.max_age_ns = int(self.declare_parameter("max_age_ms", 100.0).value * 1e6)
         self.stiffness = self.declare_parameter("stiffness", 0.5).value
-        # How many elements of the first input's row are joint positions: they come first when
-        # `fields` in the node's configuration begins with `position`. What follows them (the
-        # velocities of config/robocache.yaml, whose row is 14 positions and 14 velocities) is
-        # nothing to command. The tensor says how long a row is, not what its elements mean: this
-        # number and the configuration must agree.
+        # How many elements of the first input's row are joint positions. They come first if
+        # `fields` in the node's configuration begins with `position`. With config/robocache.yaml, a
+        # row has 14 positions and then 14 velocities, which are not commanded. The tensor gives the
+        # length of a row and not its meaning, so this number must fit the configuration.
         self.commanded = self.declare_parameter("commanded", 14).value
 
         self.command = self.create_publisher(Float64MultiArray, "/policy/command", 1)
@@ -51,7 +50,7 @@ class Policy(Node):
         self.command.publish(Float64MultiArray(data=self.act(tensor).tolist()))
 
     def problem_with(self, tensor):
-        """Why these inputs must not be acted on, or None."""
+        """The reason why the policy must not act on this tensor, or None."""
         now_ns = self.get_clock().now().nanoseconds
         if now_ns - tensor.stamp_ns > self.max_age_ns:
             return f"the tensor itself is {(now_ns - tensor.stamp_ns) / 1e6:.0f} ms old"
@@ -59,8 +58,8 @@ class Policy(Node):
             segment = tensor.segments.get(name)
             if segment is None:
                 return f"expected a stream {name!r}, found {', '.join(tensor.segments)}"
-            # Every step that the network reads must be valid, the whole history included: the
-            # value of an invalid step is a fill value (zeros, say), not a measurement.
+            # Every step that the network reads must be valid, including the whole history. An
+            # invalid step holds a fill value, such as zeros, and not a measurement.
             if not segment.valid.all():
                 return f"{name}: {np.count_nonzero(~segment.valid)} invalid step(s)"
             if segment.age_ns[-1] > self.max_age_ns:
@@ -75,15 +74,15 @@ class Policy(Node):
         return None
 
     def act(self, tensor):
-        """The place of the network: one number per joint, that pulls it gently towards zero."""
-        # Views into the message, no copy; on a GPU: tensor["joints"].torch().cuda().
+        """In place of a network: one number per joint, which pulls the joint gently to zero."""
+        # A view of the message without a copy; on a GPU: tensor["joints"].torch().cuda().
         positions = tensor[self.inputs[0]].float32()[-1, : self.commanded]
         return -self.stiffness * positions.astype(np.float64)
 
 
 def main():
     keep_large_buffers()
-    # rclpy's own SIGINT handling raises inside callbacks; one stop flag ends the process cleanly.
+    # rclpy's own SIGINT handler raises inside callbacks. A stop flag ends the process cleanly.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -4,14 +4,18 @@
 //! replay_recording [--backend auto|cpu|cuda] [--device NUMBER] CONFIG RECORDING OUTPUT
 //! ```
 //!
-//! The backend is chosen as the node chooses it; built without the feature `cuda`, `auto` is the
-//! CPU. Its name goes to standard error.
+//! The backend is chosen as the node chooses it. If the program is built without the feature
+//! `cuda`, `auto` is the CPU. The backend's name goes to standard error.
 //!
-//! RECORDING is a sequence of records, in order of arrival, little-endian:
-//! `u8 kind`, then for a message (kind 0) `u32 stream`, `i64 receive stamp [ns]`, `u32 length` and
-//! the serialized message; for a tick (kind 1) `i64 number`. OUTPUT receives, for every tick that
-//! is not held back, `u32 length` and the serialized `FusedTensor`: byte for byte what a live node
-//! publishes for the same messages.
+//! RECORDING is a sequence of records, in order of arrival, little-endian. Each begins with
+//! `u8 kind`:
+//!
+//! - A message (kind 0) goes on with `u32 input` (its number in the configuration), the
+//!   receive stamp `i64 [ns]`, `u32 length` and the serialized message.
+//! - A tick (kind 1) goes on with `i64 number`.
+//!
+//! For every tick that is not held back, OUTPUT receives `u32 length` and the serialized
+//! `FusedTensor`. It is byte for byte what a live node publishes for the same messages.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -21,8 +25,9 @@ use clap::Parser;
 use robocache::backend::{self, Choice};
 use robocache::config;
 use robocache::layout::Layout;
-use robocache::pipeline::{Pipeline, PushError, TickOutcome};
-use robocache::time::Stamp;
+use robocache::pipeline::{Arrival, Pipeline, PushError, TickOutcome};
+use robocache::spec::InputId;
+use robocache::time::{Epoch, Stamp};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -39,7 +44,7 @@ struct Options {
     config: PathBuf,
     /// Messages and ticks in order of arrival
     recording: PathBuf,
-    /// Takes the tensors
+    /// File for the tensors
     output: PathBuf,
 }
 
@@ -49,16 +54,17 @@ fn read<const N: usize>(input: &mut impl Read) -> std::io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-fn push(pipeline: &Pipeline, input: &mut impl Read) -> Result<(), Error> {
-    let stream = u32::from_le_bytes(read(input)?) as usize;
-    let receive = Stamp::from_nanos(i64::from_le_bytes(read(input)?));
+fn push(pipeline: &Pipeline, epoch: Epoch, input: &mut impl Read) -> Result<(), Error> {
+    let number = u32::from_le_bytes(read(input)?) as usize;
+    let stamp = Stamp::from_nanos(i64::from_le_bytes(read(input)?));
     let mut message = vec![0; u32::from_le_bytes(read(input)?) as usize];
     input.read_exact(&mut message)?;
-    if stream >= pipeline.config().streams.len() {
-        return Err(format!("stream {stream} is not in the configuration").into());
+    if number >= pipeline.config().inputs.len() {
+        return Err(format!("input {number} is not in the configuration").into());
     }
-    match pipeline.push(stream, &message, receive) {
-        Ok(_) | Err(PushError::Dropped(_)) => Ok(()), // drops are counted, as they are live
+    let arrival = Arrival { stamp: Some(stamp), epoch };
+    match pipeline.push(InputId::new(number), &message, arrival) {
+        Ok(_) | Err(PushError::Dropped(_)) => Ok(()), // drops are counted, as in a live node
         Err(PushError::Backend(error)) => Err(error.into()),
     }
 }
@@ -67,18 +73,24 @@ fn main() -> Result<(), Error> {
     let options = Options::parse();
     let config = config::load(&options.config)?;
     let backend = backend::create(options.backend, options.device, &config, &Layout::new(&config))?;
-    let pipeline = Pipeline::new(config, backend);
+    let pipeline = Pipeline::new(config, backend)?;
     eprintln!("replaying on the {} backend", pipeline.backend_name());
-    let mut frame = pipeline.new_frame();
+    let mut frame = pipeline.new_message();
     let mut input = BufReader::new(File::open(options.recording)?);
     let mut output = BufWriter::new(File::create(options.output)?);
     let mut kind = [0];
+    let (mut epoch, mut last) = (Epoch::default(), i64::MIN);
     while input.read(&mut kind)? == 1 {
         match kind[0] {
-            0 => push(&pipeline, &mut input)?,
+            0 => push(&pipeline, epoch, &mut input)?,
             1 => {
                 let tick = i64::from_le_bytes(read(&mut input)?);
-                if pipeline.tick(tick, &mut frame)? == TickOutcome::Ready {
+                // If the clock jumped back, an epoch begins, as in a live node.
+                if tick < last {
+                    epoch = epoch.next(Some(pipeline.config().grid.stamp_of(last)));
+                }
+                last = tick;
+                if pipeline.tick(tick, epoch, &mut frame)? == TickOutcome::Ready {
                     output.write_all(&(frame.message().len() as u32).to_le_bytes())?;
                     output.write_all(frame.message())?;
                 }

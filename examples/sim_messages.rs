@@ -1,7 +1,7 @@
-//! One message of every stream of the synthetic robot, and what each costs to make: lines of
+//! Prints one message of every stream of the synthetic robot, and the time to make it. Each line is
 //! JSON with `stream`, `type`, `cost_us` (mean of one second's messages) and `cdr` (hexadecimal).
 //!
-//! `cargo run --release --no-default-features --example sim_messages`
+//! `cargo run --release --no-default-features --features sim --example sim_messages`
 
 use robocache::sim::{Robot, Schedule, SimOptions, Stream};
 use robocache::time::Stamp;

@@ -1,11 +1,11 @@
 //! Time to voxelize a cloud of 131,072 points on one core:
 //! `cargo run --release --no-default-features --example voxel_speed`
 
-use robocache::backend::cpu::voxelize::Voxelizer;
 use robocache::cdr::Writer;
-use robocache::config::{CloudSpec, Grid, Reduction};
-use robocache::decode::cloud;
 use robocache::dtype::DType;
+use robocache::input::point_cloud2;
+use robocache::ops::voxelize::cpu::Voxelizer;
+use robocache::ops::voxelize::{Grid, PointDrops, Reduction, VoxelSpec, extra_fields};
 use robocache::time::Stamp;
 use std::time::Instant;
 
@@ -33,7 +33,7 @@ fn main() {
 
 fn measure(name: &str, messages: &[Vec<u8>], step: usize, shape: [usize; 3], dtype: DType) {
     let size_m = 64.0 / shape[0] as f32;
-    let spec = CloudSpec {
+    let spec = VoxelSpec {
         grid: Grid { origin_m: [-32.0, -32.0, -4.0], size_m, shape },
         t_base_lidar: [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.8]],
         channels: vec![Reduction::Count, Reduction::Mean("intensity".into())],
@@ -42,12 +42,13 @@ fn measure(name: &str, messages: &[Vec<u8>], step: usize, shape: [usize; 3], dty
     let mut voxelizer = Voxelizer::new(&spec, dtype, SLOTS);
     let mut rows = vec![vec![0u8; voxelizer.row_bytes()]; SLOTS];
     let mut scratch = Vec::new();
+    let extra: Vec<_> = extra_fields(&spec).map(str::to_owned).collect();
     let mut times = Vec::new();
-    let mut report = Default::default();
+    let mut report = PointDrops::default();
     for i in 0..220 {
         let slot = i % SLOTS;
         let start = Instant::now();
-        let (_, view) = cloud::decode(&messages[i % messages.len()], &spec, &mut scratch)
+        let (_, view) = point_cloud2::decode(&messages[i % messages.len()], &extra, &mut scratch)
             .expect("the message is well-formed");
         report = voxelizer.encode(&view, slot, &mut rows[slot]).expect("the values fit");
         times.push(start.elapsed().as_secs_f64() * 1e3);

@@ -37,14 +37,14 @@ ARGUMENTS = {
 
 
 def boolean(name, text):
-    """YAML's spellings that the ROS command line takes too, and nothing else."""
+    """Reads true or false; the ROS command line takes other spellings as text."""
     if text.lower() not in ("true", "false"):
         raise ValueError(f"{name}: expected true or false, found '{text}'")
     return text.lower() == "true"
 
 
 def number(kind, name, text):
-    """The text as an int or a float; the error says which argument it was given for."""
+    """The text as an int or a float. The error names the argument."""
     try:
         return kind(text)
     except ValueError:
@@ -53,7 +53,7 @@ def number(kind, name, text):
 
 
 def fusion_node(context):
-    """The node. Parameters keep their types, which text from the command line has lost."""
+    """The node. The text from the command line is converted to the parameters' types."""
     given = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
     parameters = {
         "config_file": given["config_file"],
@@ -79,8 +79,8 @@ def fusion_node(context):
 
 def generate_launch_description():
     """The arguments, the middleware's profile, the node."""
-    # For this node and all that is launched after it: a camera driver needs the larger shared
-    # memory as much as we do. A profile of the user's own stays.
+    # The profile holds for this node and all that is launched after it: a camera driver also needs
+    # the larger shared memory. If the user has set a profile, it stays.
     profile = os.environ.get(PROFILE_VARIABLE) or os.path.join(SHARE, "config", "fastdds.xml")
     return LaunchDescription(
         [

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Sets up what is missing and builds all of it, release, into build/ and install/: with CUDA where an
-# nvcc is found, or a GPU, for which it is then installed (scripts/cuda.sh).
+# Sets up what is missing and builds the release into build/ and install/. It builds with CUDA if
+# there is an nvcc. If there is only a GPU, scripts/cuda.sh first installs an nvcc.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/setup.sh
 . .ros/env.sh
-# In the environment of the build, so that what is found here is found there.
+# Runs in the environment of the build, so that both find the same nvcc.
 scripts/cuda.sh prepare
-# colcon configures again only when CMake's arguments change: after a change of the sourced ROS the
-# old configuration would go on naming the old one. This repository's own install is no change.
+# colcon configures again only if CMake's arguments change. If another ROS was sourced since the
+# last build, the old configuration still names the old ROS, so it is removed. This repository's
+# own install does not count.
 mkdir -p build
 prefixes=$(tr : '\n' <<<"$AMENT_PREFIX_PATH" | grep -vF "$PWD/install" | tr '\n' :)
 underlay="${VIRTUAL_ENV:-} $prefixes"

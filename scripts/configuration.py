@@ -1,34 +1,59 @@
-"""A configuration file of robocache's, for Python tools that run beside the node.
+"""Loads a configuration file of robocache for Python tools that run beside the node.
 
-`robocache check` is what validates a configuration. This reads one that has been validated and
-fills in the same defaults; it is shared by the demo, the benchmark and the benchmark's peer node.
+`robocache check --json` reads and validates the file, and fills in the defaults. This module runs
+it, so that each default is written only once. The demo, the benchmark and its peer node use it.
 """
 
-from dataclasses import dataclass, field
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 
-import yaml
+REPOSITORY = Path(__file__).resolve().parent.parent
+#: Where `make build` puts the program, and where `cargo build` does.
+INSTALLED = REPOSITORY / "install" / "robocache_ros" / "lib" / "robocache_ros" / "robocache"
+BUILT = [REPOSITORY / "target" / profile / "robocache" for profile in ("debug", "release")]
 
-NANOS_PER_MS = 1_000_000
 
-#: The fields of each vector message, in the order in which a message carries them.
-VECTOR_FIELDS = {
-    "JointState": ["position", "velocity", "effort"],
-    "Imu": ["orientation", "angular_velocity", "linear_acceleration"],
-    "WrenchStamped": ["force", "torque"],
-    "PoseStamped": ["position", "orientation"],
-    "TwistStamped": ["linear", "angular"],
-    "Odometry": ["position", "orientation", "linear", "angular"],
-}
+class ConfigurationError(Exception):
+    """The file is no valid configuration, or `robocache` was not found; the message says which."""
+
+
+@dataclass
+class Input:
+    """One input of a stream: a subscription."""
+
+    name: str
+    topic: str
+    type: str  # as "sensor_msgs/msg/Image"
+    reliable: bool
+    depth: int
+    stamp_offset_ns: int
+    frame_id: str | None
+    expected_rate_hz: float | None
+
+    @property
+    def package(self):
+        """The package of the type: "sensor_msgs"."""
+        return self.type.split("/")[0]
+
+    @property
+    def message(self):
+        """The type without its package: "Image"."""
+        return self.type.split("/")[-1]
 
 
 @dataclass
 class Stream:
-    """One stream; `raw` is its mapping in the file."""
+    """One stream. `encoder` holds the settings of its kind, with the names in `robocache check`."""
 
     name: str
-    type: str  # without the package: "Image"
-    package: str
-    topic: str
+    kind: str  # vector, image or voxels
+    encoder: dict = field(repr=False)
+    fields: list  # of a vector, in the order of the row
+    joints: list  # in the order of the row
     strategy: str
     steps: int
     step_ns: int
@@ -36,82 +61,81 @@ class Stream:
     max_gap_ns: int
     fill: str
     required: bool
-    stamp_offset_ns: int
     dtype: str
     ring_rows: int
-    reliable: bool
-    depth: int
-    raw: dict = field(repr=False)
+    inputs: list
 
     @property
-    def kind(self):
-        """One of vector, image and cloud."""
-        return {"Image": "image", "PointCloud2": "cloud"}.get(self.type, "vector")
+    def topics(self):
+        """The topics of its inputs."""
+        return [source.topic for source in self.inputs]
+
+    @property
+    def message(self):
+        """The type of its messages, without the package: "Image"."""
+        return self.inputs[0].message
 
 
 @dataclass
 class Configuration:
+    """The whole configuration. Times are in nanoseconds."""
+
     rate_hz: float
+    period_ns: int
     lag_ns: int
     timeline: str
     base_frame: str
     output_topic: str
     streams: list
 
-    @property
-    def period_ns(self):
-        return round(1e9 / self.rate_hz)
-
 
 def load(path):
-    """The configuration in the file at `path`."""
-    with open(path, encoding="utf-8") as file:
-        raw = yaml.safe_load(file)
-    output = raw.get("output") or {}
-    return Configuration(
-        rate_hz=float(raw["rate_hz"]),
-        lag_ns=_ns(raw.get("lag_ms", 0)),
-        timeline=raw.get("timeline", "header"),
-        base_frame=raw.get("base_frame", "base_link"),
-        output_topic=output.get("topic", "fused_tensor"),
-        streams=[
-            _stream(name, stream, output.get("dtype", "f32"))
-            for name, stream in raw["streams"].items()
-        ],
-    )
+    """Loads the configuration in the file at `path`. ConfigurationError says what is wrong."""
+    program = _program()
+    report = _report(program, path)
+    try:
+        return _configuration(report)
+    except KeyError as key:
+        message = f"{program}: its report has no {key}; it has another version, so build it again"
+        raise ConfigurationError(message) from key
 
 
-def _ns(milliseconds):
-    return round(milliseconds * NANOS_PER_MS)
+def _configuration(report):
+    config = _picked(Configuration, report)
+    config.streams = [_picked(Stream, stream) for stream in config.streams]
+    for stream in config.streams:
+        stream.inputs = [_picked(Input, source) for source in stream.inputs]
+    return config
 
 
-def _stream(name, raw, default_dtype):
-    parts = raw["type"].split("/")
-    kind = parts[-1]
-    vector = kind in VECTOR_FIELDS
-    raw = dict(raw)
-    if vector:
-        all_fields = VECTOR_FIELDS[kind]
-        raw.setdefault("fields", ["position"] if kind == "JointState" else all_fields)
-    turns = "orientation" in raw.get("fields", [])
-    history = raw.get("history") or {}
-    qos = raw.get("qos") or {}
-    return Stream(
-        name=name,
-        type=kind,
-        package=parts[0],
-        topic=raw["topic"],
-        strategy=raw.get("strategy", "slerp" if turns else "linear" if vector else "hold"),
-        steps=history.get("steps", 1),
-        step_ns=_ns(history.get("step_ms", 0)),
-        max_age_ns=_ns(raw["max_age_ms"]),
-        max_gap_ns=_ns(raw.get("max_gap_ms", 2 * raw["max_age_ms"])),
-        fill=raw.get("fill", "zero"),
-        required=raw.get("required", False),
-        stamp_offset_ns=_ns(raw.get("stamp_offset_ms", 0)),
-        dtype=raw.get("dtype", default_dtype),
-        ring_rows=raw.get("ring_rows", 1024 if vector else 16),
-        reliable=qos.get("reliability", "best_effort") == "reliable",
-        depth=qos.get("depth", 256 if vector else 8),
-        raw=raw,
+def _picked(kind, report):
+    """An object of the dataclass `kind`, from the keys of the same names."""
+    return kind(**{entry.name: report[entry.name] for entry in fields(kind)})
+
+
+def _report(program, path):
+    command = [program, "check", "--json", str(path)]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        raise ConfigurationError(f"cannot start {program}: {error}") from error
+    if run.returncode != 0:
+        raise ConfigurationError(run.stderr.strip() or f"{program}: exit code {run.returncode}")
+    return json.loads(run.stdout)
+
+
+def _program():
+    """The path of `robocache`: that in ROBOCACHE, else installed, else built by cargo."""
+    if named := os.environ.get("ROBOCACHE"):
+        return named
+    if found := shutil.which("robocache"):
+        return found
+    if os.access(INSTALLED, os.X_OK):
+        return str(INSTALLED)
+    if built := [path for path in BUILT if os.access(path, os.X_OK)]:
+        return str(max(built, key=lambda path: path.stat().st_mtime))  # the newest
+    looked = "\n  ".join(map(str, ["PATH", INSTALLED, *BUILT]))
+    raise ConfigurationError(
+        "no executable robocache: run `make build`, or `cargo build --no-default-features`, or name "
+        f"one in ROBOCACHE; looked in\n  {looked}"
     )

@@ -1,31 +1,33 @@
 #!/usr/bin/env bash
-# The one place that knows whether the node is built with CUDA, and with which nvcc.
+# Decides whether the node is built with CUDA, and with which nvcc. Nothing else decides this.
 #
-#   scripts/cuda.sh [get]      make sure of an nvcc: this machine's, or else the pinned wheels from
-#                              PyPI, into .cuda/ of the repository, without root (make lint, test)
-#   scripts/cuda.sh find       print the nvcc to use (build.rs asks), or say what to do without one
-#   scripts/cuda.sh prepare    `get` where a GPU is, or where ROBOCACHE_CUDA=on (make build)
-#   scripts/cuda.sh features   print cargo's arguments: without CUDA where no nvcc is found that fits
-#                              the driver, which it says in one line. Installs nothing (colcon build)
+#   scripts/cuda.sh [get]      find an nvcc on this machine, else install the pinned one from PyPI
+#                              into .cuda/ of the repository, without root (make lint, test)
+#   scripts/cuda.sh find       print the nvcc to use, or say what to do if there is none (build.rs)
+#   scripts/cuda.sh prepare    `get` if there is a GPU, or if ROBOCACHE_CUDA=on (make build)
+#   scripts/cuda.sh features   print cargo's arguments. If no nvcc fits the driver, they are those
+#                              without CUDA, and one line says so. Installs nothing (colcon build)
 #
-# A driver runs what nvcc made if its CUDA has at least the major version of the nvcc: for another
-# driver `prepare` installs nothing. Where the driver's CUDA cannot be told, any nvcc fits.
+# A driver runs the nvcc's code if the driver's CUDA has at least the nvcc's major version. If no
+# pinned nvcc fits the driver, `prepare` installs nothing. If the driver's CUDA is unknown, any nvcc
+# fits.
 #
-# Environment: ROBOCACHE_CUDA (auto; on: never without; off: never with, and nothing is installed),
-# NVCC (the compiler: this one or an error), CUDA_HOME, PYTHON (makes .cuda/).
+# Environment: ROBOCACHE_CUDA (auto; on: always with CUDA; off: never, and nothing is installed),
+# NVCC (use this compiler or fail), CUDA_HOME, PYTHON (makes .cuda/).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The trial below and build.rs agree on the options: those in a user's shell could change the bits.
+# The trial below and build.rs use the same options. Options in a user's shell could change the
+# results of the kernels.
 unset NVCC_APPEND_FLAGS NVCC_PREPEND_FLAGS driver
 pins=scripts/requirements-cuda.txt
-without='--no-default-features --features ros'
+without='--no-default-features --features ros,sim'
 
 say() { printf 'cuda: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 
-# True if the compiler works as a whole: a toolkit without its headers, or with a host compiler that
-# it refuses, compiles nothing. 12.0 is the oldest driver interface that the backend is bound to.
+# True if the compiler compiles a trial kernel. A toolkit without its headers does not, nor one that
+# refuses the host compiler. The backend needs the driver interface of CUDA 12.0 or later.
 works() {
   [ -f "$1" ] && [ -x "$1" ] || return
   local folder reason status=0
@@ -36,20 +38,20 @@ works() {
     status=$?
   if [ "$status" -ne 0 ]; then
     reason=$(grep -m 1 -i error "$folder/log" || tail -n 1 "$folder/log")
-    say "passing over $1: ${reason:-exit code $status}"
+    say "skipping $1: ${reason:-exit code $status}"
   fi
   rm -rf "$folder"
   return "$status"
 }
 
-# Where an nvcc may be, the likeliest to be meant first; what does not exist is passed over.
+# Prints the places where an nvcc may be, the most likely choice first. Not all of them exist.
 places() {
   [ -z "${CUDA_HOME:-}" ] || echo "$CUDA_HOME/bin/nvcc"
   type -aP nvcc || true
-  # Where the toolkit's own installers (JetPack's too) and distributions put it, off PATH.
+  # The toolkit's own installers (also JetPack's) and distributions put it here, not on PATH.
   printf '%s\n' /usr/local/cuda/bin/nvcc /opt/cuda/bin/nvcc
   printf '%s\n' /usr/local/cuda-*/bin/nvcc | sort -rV
-  # The list of what was installed is written last: without it the environment is half made.
+  # installed.txt is written last: if it is missing, the environment is incomplete.
   [ ! -e .cuda/installed.txt ] || wheels "$PWD/.cuda"
   [ -z "${VIRTUAL_ENV:-}" ] || wheels "$VIRTUAL_ENV"
   wheels "$PWD/.venv"
@@ -57,8 +59,8 @@ places() {
 
 wheels() { printf '%s\n' "$1"/lib/python3*/site-packages/nvidia/*/bin/nvcc; }
 
-# The major version of CUDA, each of the three: of an nvcc, of the pinned one, of the driver. Nothing
-# is printed where it cannot be told.
+# Each of these three prints a major version of CUDA: of an nvcc, of the pinned nvcc, of the driver.
+# If the version is unknown, it prints nothing.
 cuda_of() { [[ ! $("$1" --version 2>/dev/null) =~ release\ ([0-9]+)\. ]] || echo "${BASH_REMATCH[1]}"; }
 pinned_cuda() { [[ ! $(<"$pins") =~ cuda-toolkit[^=]*==([0-9]+)\. ]] || echo "${BASH_REMATCH[1]}"; }
 driver_cuda() {
@@ -67,7 +69,7 @@ driver_cuda() {
   # The heading says "CUDA UMD Version" since driver 610.
   if [[ $text =~ CUDA(\ UMD)?\ Version\ *:\ *([0-9]+)\. ]]; then
     echo "${BASH_REMATCH[2]}"
-  elif has_libcuda; then # without nvidia-smi, as in a Jetson's container: ask as the node will
+  elif has_libcuda; then # no nvidia-smi, as in a Jetson's container: ask libcuda as the node does
     text=$("${PYTHON:-python3}" -c 'import ctypes
 version = ctypes.c_int()
 assert ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) == 0
@@ -76,13 +78,13 @@ print(version.value // 1000)' 2>/dev/null) || true
   fi
 }
 
-# True if what an nvcc of this CUDA makes runs on this machine's driver, as far as one can tell.
+# True if this machine's driver runs the code of an nvcc of this CUDA, or if that is unknown.
 fits() {
   driver=${driver-$(driver_cuda)}
   [ -z "$driver" ] || [ -z "$1" ] || [ "$1" -le "$driver" ]
 }
 
-# misfit WHAT ITS_CUDA CONSEQUENCE: says in one line what to do about a driver that is too old.
+# misfit WHAT ITS_CUDA CONSEQUENCE: says in one line what to do if the driver is too old.
 misfit() {
   local remedy="a driver for CUDA $2"
   [ "$2" != 13 ] || remedy+=' (580 or later)'
@@ -90,8 +92,8 @@ misfit() {
   say "this machine's driver is for CUDA $driver, $1 for CUDA $2: $3. For the GPU: $remedy"
 }
 
-# Sets `nvcc` to the first that works, and `cuda` to its major version. One that fits the driver
-# goes before all that do not. Fails without any.
+# Sets `nvcc` to the first that works, and `cuda` to its major version. It prefers one that fits the
+# driver. Fails if there is none.
 find_nvcc() {
   local candidate found
   nvcc=
@@ -120,7 +122,7 @@ has_gpu() {
     has_libcuda
 }
 
-# A Jetson's driver is part of JetPack, and so is the nvcc that fits it.
+# A Jetson's driver is part of JetPack, and JetPack also has the nvcc that fits.
 is_jetson() { [ -e /etc/nv_tegra_release ]; }
 
 get() {
@@ -145,7 +147,7 @@ install() {
   find_nvcc || fail 'the nvcc from PyPI does not work here (above); it needs a C++ compiler'
 }
 
-# True if the GPU can be built for; else it says why not.
+# True if an nvcc can build for the GPU; else says why not.
 usable_nvcc() {
   local alone='building for the CPU alone' remedy="'$PWD/scripts/cuda.sh'" pin
   pin=$(pinned_cuda)

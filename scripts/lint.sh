@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formats and lints. Runs on after a failure; exit code 0 only if all is clean.
+# Checks formats and lints. Goes on after a failure; exit code 0 only if all checks pass.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/phases.sh
@@ -13,13 +13,15 @@ shell_syntax() {
 }
 
 phase 'shell syntax' shell_syntax
-phase 'cargo fmt' cargo fmt --check
-phase 'clippy: the core' \
-  cargo clippy --locked --no-default-features --all-targets -- -D warnings
+phase 'cargo fmt' cargo fmt --all --check
+phase 'clippy: the core' cargo clippy --locked --no-default-features -- -D warnings
+phase 'clippy: the core with the robot, tests and benchmarks' \
+  cargo clippy --locked --workspace --no-default-features --features robocache/sim \
+  --all-targets -- -D warnings
 needed_phase 'set-up' scripts/setup.sh --tests
 phase 'ruff check' scripts/with_ros.sh ruff check .
 phase 'ruff format' scripts/with_ros.sh ruff format --check .
-# Clippy sees the ROS edge only with the messages built, and the CUDA backend only with an nvcc.
+# Clippy checks the ROS edge only if the messages are built, and the CUDA backend only with an nvcc.
 phase 'set-up of nvcc' scripts/cuda.sh
 needed_phase 'build' scripts/build.sh
 phase 'clippy: everything' scripts/with_ros.sh \

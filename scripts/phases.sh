@@ -1,6 +1,6 @@
-# Sourced by the scripts that do one thing after the other: `phase NAME COMMAND...` runs and times
-# the command and remembers a failure without stopping; `summary` prints all, and its exit status
-# is that of the whole.
+# For scripts that run one command after the other; they source this file. `phase NAME COMMAND...`
+# runs and times the command; after a failure the script goes on. `summary` prints all phases. Its
+# exit status is 0 only if all phases passed.
 
 phase_lines=()
 phase_failed=0
@@ -19,7 +19,7 @@ phase() {
   return 0
 }
 
-# A phase that the rest stands on: its failure ends the script.
+# A phase that later phases need: if it fails, the script ends.
 needed_phase() {
   phase "$@"
   [ "$phase_status" -eq 0 ] || { summary; exit 1; }

@@ -1,6 +1,6 @@
-"""Processes under supervision, what they cost, and what a node says of itself.
+"""Runs processes, measures what they cost, and reads a node's diagnostics.
 
-Shared by the demo and the benchmark.
+The demo and the benchmark use it.
 """
 
 import os
@@ -13,7 +13,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class ProcessFailure(Exception):
-    """A process did what it must not; the message says which and where its log is."""
+    """A process failed; the message says which one, and where its log is."""
 
 
 def executable(name):
@@ -29,9 +29,9 @@ def executable(name):
 
 
 def private_environment(domain_id):
-    """This process's environment, with DDS traffic kept on this machine and in its own domain.
+    """Sets this process's environment, so that DDS stays on this machine and in this domain.
 
-    Called before the first rclpy call, it holds for this process and for all that it starts.
+    The caller must do this before the first rclpy call. It also holds for the child processes.
     """
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
@@ -55,25 +55,25 @@ class Process:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,  # a Ctrl-C at the terminal reaches us alone
+                    start_new_session=True,  # a Ctrl-C at the terminal reaches only this process
                 )
             except OSError as error:
                 raise ProcessFailure(f"{name}: cannot start {command[0]}: {error}") from error
         self.pid = self._popen.pid
 
     def check(self):
-        """Raises ProcessFailure when the process has ended."""
+        """Raises ProcessFailure if the process has ended."""
         code = self._popen.poll()
         if code is not None:
             raise ProcessFailure(f"{self.name} ended early with {describe(code)}\n{self.tail()}")
 
     def tail(self, lines=8):
-        """The end of the log, for a message."""
+        """The end of the log, for an error message."""
         text = self.log.read_text(errors="replace").splitlines()[-lines:]
         return "\n".join([f"  the end of {self.log}:", *(f"    {line}" for line in text)])
 
     def stop(self, timeout_s=5.0):
-        """SIGINT, then SIGKILL. What went wrong, or None for exit code 0 in time."""
+        """Sends SIGINT, then SIGKILL. Returns the problem, or None for exit code 0 in time."""
         if self._popen.poll() is None:
             self._popen.send_signal(signal.SIGINT)
         try:
@@ -81,12 +81,12 @@ class Process:
         except subprocess.TimeoutExpired:
             self._popen.kill()
             self._popen.wait()
-            return f"{self.name} had to be killed: still running {timeout_s:g} s after SIGINT"
+            return f"{self.name} was killed: it still ran {timeout_s:g} s after SIGINT"
         return None if code == 0 else f"{self.name} ended with {describe(code)}"
 
     def cpu_s(self):
         """User and system time of all threads so far [s]; resolution 1/SC_CLK_TCK."""
-        # proc(5): fields 14 and 15 are utime and stime; the name before them may hold spaces.
+        # proc(5): fields 14 and 15 are utime and stime. The name before them may contain spaces.
         fields = self._proc("stat").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
@@ -116,7 +116,7 @@ def describe(code):
 
 
 class Processes:
-    """Children that are all stopped on the way out, the last started first."""
+    """Child processes. At the end of the `with` block all are stopped, the last started first."""
 
     def __init__(self, log_dir):
         self.log_dir = Path(log_dir)
@@ -133,7 +133,7 @@ class Processes:
             process.check()
 
     def stop(self):
-        """Stops all; what went wrong is in `problems`."""
+        """Stops all processes and adds their problems to `problems`."""
         while self.running:
             problem = self.running.pop().stop()
             if problem:
@@ -150,9 +150,9 @@ class Diagnostics:
     """The newest values of a node's `<node>: tick` status and of its streams' statuses.
 
     Attributes:
-        tick: key/values of the tick; empty until something arrived.
-        streams: stream name to key/values.
-        arrivals: number of arrays so far.
+        tick: values of the tick by key; empty before the first message.
+        streams: stream name to values by key.
+        arrivals: number of messages so far.
     """
 
     def __init__(self, node):
@@ -182,7 +182,7 @@ class Diagnostics:
 
 
 def number(values, key):
-    """A value of a status as a number; None where it is missing or no number."""
+    """A value of a status as a number; None if it is missing or no number."""
     try:
         return float(values[key])
     except (KeyError, ValueError):
@@ -190,7 +190,7 @@ def number(values, key):
 
 
 def drops_in_words(values):
-    """Such as "3 late, 1 malformed", from the `dropped.<reason>` keys; empty for none."""
+    """The `dropped.<reason>` values as text, such as "3 late, 1 malformed"; empty if none."""
     reasons = {
         key.partition(".")[2]: number(values, key) for key in values if key.startswith("dropped.")
     }

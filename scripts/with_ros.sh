@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs a command in the ROS environment that scripts/setup.sh made, with what `make build`
-# installed on top of it: `scripts/with_ros.sh COMMAND [ARGUMENT...]`. A ROS that was sourced at
-# set-up must be sourced here too.
+# Runs a command in the ROS environment of scripts/setup.sh, with the install of `make build`:
+# `scripts/with_ros.sh COMMAND [ARGUMENT...]`. If a ROS was sourced at set-up, it must be sourced
+# here too.
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 if [ ! -e "$repo/.ros/env.sh" ]; then
   echo "with_ros: run scripts/setup.sh (or make build) first" >&2
   exit 1
 fi
 . "$repo/.ros/env.sh"
-# The package's own script: that of the whole install folder starts a Python whose path it does not
-# quote, and fails in a folder with a space.
+# The package's own script. The script of the whole install folder fails if the path has a space: it
+# starts a Python without quotes around the path.
 package=$repo/install/robocache_ros/share/robocache_ros/package.bash
 if [ -e "$package" ]; then
   . "$package"

@@ -1,10 +1,51 @@
-//! From a strategy and a target instant to the rows that give the value there.
+//! Finds the rows that give the value at a target time.
 //!
-//! Nothing extrapolates: before the oldest row there is no value, after the newest one
-//! interpolating strategies hold it, and how far that may go is bounded by `max_age_ms`.
+//! Nothing extrapolates. Before the oldest row there is no value. After the newest row every
+//! strategy holds that row, and the value is valid up to `max_age_ms`.
 
-use crate::config::{Fill, Strategy, StreamSpec};
 use crate::time::Stamp;
+
+/// How a value at a target time follows from the rows around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// The newest row at or before the target.
+    Hold,
+    /// The row closest to the target, the earlier on a tie.
+    Nearest,
+    /// Between the two bracketing rows.
+    Linear,
+    /// As `Linear`, with quaternions turned along the shorter arc.
+    Slerp,
+}
+
+impl Strategy {
+    /// Whether a value may be between two rows rather than one of them.
+    pub fn interpolates(self) -> bool {
+        matches!(self, Strategy::Linear | Strategy::Slerp)
+    }
+
+    /// The name in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Strategy::Hold => "hold",
+            Strategy::Nearest => "nearest",
+            Strategy::Linear => "linear",
+            Strategy::Slerp => "slerp",
+        }
+    }
+}
+
+/// What an invalid step holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fill {
+    /// Zeros.
+    #[default]
+    Zero,
+    /// The newest row at or before the target, however old; zeros if there is none.
+    Last,
+}
 
 /// Age of a step for which there is no row at all.
 pub const NO_AGE: i64 = i64::MAX;
@@ -27,28 +68,35 @@ pub enum Value<R> {
     },
 }
 
-/// The value of one step and what is known of its quality.
+/// The value of one step, with its validity and age.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alignment<R> {
-    /// Which rows to read. Where `valid` is false this is the fill.
+    /// Which rows to read. If `valid` is false, this is the fill.
     pub value: Value<R>,
     /// Whether the value may be acted on.
     pub valid: bool,
-    /// Target minus the stamp of the newest row used \[ns\]: negative where that row lies after
-    /// the target, [`NO_AGE`] where there is none. Of a step that is filled with zeros, the age of
+    /// Target minus the stamp of the newest row used \[ns\]: negative if that row is after the
+    /// target, [`NO_AGE`] if there is no row. If the step is filled with zeros, this is the age of
     /// the row that would have been used.
     pub age_ns: i64,
 }
 
 impl<R> Alignment<R> {
     /// The same alignment with rows named differently.
-    pub fn map<S>(self, mut name: impl FnMut(R) -> S) -> Alignment<S> {
-        let value = match self.value {
+    pub fn map<S>(self, name: impl FnMut(R) -> S) -> Alignment<S> {
+        let Alignment { value, valid, age_ns } = self;
+        Alignment { value: value.map(name), valid, age_ns }
+    }
+}
+
+impl<R> Value<R> {
+    /// The same value with rows named differently.
+    pub fn map<S>(self, mut name: impl FnMut(R) -> S) -> Value<S> {
+        match self {
             Value::Nothing => Value::Nothing,
             Value::Row(r) => Value::Row(name(r)),
             Value::Between { a, b, weight } => Value::Between { a: name(a), b: name(b), weight },
-        };
-        Alignment { value, valid: self.valid, age_ns: self.age_ns }
+        }
     }
 }
 
@@ -65,18 +113,7 @@ pub struct AlignRule {
     pub fill: Fill,
 }
 
-impl From<&StreamSpec> for AlignRule {
-    fn from(spec: &StreamSpec) -> Self {
-        AlignRule {
-            strategy: spec.strategy,
-            max_age_ns: spec.max_age_ns,
-            max_gap_ns: spec.max_gap_ns,
-            fill: spec.fill,
-        }
-    }
-}
-
-/// Aligns one target. `len` rows stand at the strictly increasing instants `stamp_at(0..len)`; the
+/// Aligns one target. `len` rows are at the strictly increasing instants `stamp_at(0..len)`; the
 /// result names rows by position.
 pub fn align(
     rule: AlignRule,
@@ -84,8 +121,29 @@ pub fn align(
     stamp_at: impl Fn(usize) -> Stamp,
     target: Stamp,
 ) -> Alignment<usize> {
-    // The first row after the target; the one before it is the newest at or before the target.
-    let after = partition_point(len, |i| stamp_at(i) <= target);
+    let found = unfilled(rule, len, &stamp_at, target);
+    if found.valid { found } else { fill(rule, len, &stamp_at, target, found.age_ns) }
+}
+
+/// As [`align`], but for a step that is invalid for another reason: gives its fill.
+pub fn align_invalid(
+    rule: AlignRule,
+    len: usize,
+    stamp_at: impl Fn(usize) -> Stamp,
+    target: Stamp,
+) -> Alignment<usize> {
+    let found = unfilled(rule, len, &stamp_at, target);
+    fill(rule, len, &stamp_at, target, found.age_ns)
+}
+
+/// The rows that give the value, valid or not.
+fn unfilled(
+    rule: AlignRule,
+    len: usize,
+    stamp_at: impl Fn(usize) -> Stamp,
+    target: Stamp,
+) -> Alignment<usize> {
+    let after = first_after(len, &stamp_at, target);
     let Some(held) = after.checked_sub(1) else {
         return Alignment { value: Value::Nothing, valid: false, age_ns: NO_AGE };
     };
@@ -93,9 +151,9 @@ pub fn align(
     let alone = |row: usize| {
         let age_ns = target.since(stamp_at(row));
         let valid = age_ns.saturating_abs() <= rule.max_age_ns;
-        (Value::Row(row), valid, age_ns)
+        Alignment { value: Value::Row(row), valid, age_ns }
     };
-    let (value, valid, age_ns) = match rule.strategy {
+    match rule.strategy {
         // An exact hit needs no neighbour, and a target after the newest row has none.
         _ if after == len || held_age == 0 => alone(held),
         Strategy::Hold => alone(held),
@@ -108,18 +166,37 @@ pub fn align(
             // Both are exact in f64 up to 2^53 ns (104 days), far beyond any valid gap.
             let weight = (held_age as f64 / gap as f64) as f32;
             let value = Value::Between { a: held, b: after, weight };
-            (value, gap <= rule.max_gap_ns, target.since(stamp_at(after)))
+            let age_ns = target.since(stamp_at(after));
+            Alignment { value, valid: gap <= rule.max_gap_ns, age_ns }
         }
-    };
-    let (value, age_ns) = match (valid, rule.fill) {
-        (true, _) => (value, age_ns),
-        (false, Fill::Zero) => (Value::Nothing, age_ns),
-        (false, Fill::Last) => (Value::Row(held), held_age),
-    };
-    Alignment { value, valid, age_ns }
+    }
 }
 
-/// The first `i` in `0..len` for which `before(i)` is false, where `before` is true on a prefix.
+/// What an invalid step holds. `age_ns` is that of the row that would have been used.
+fn fill(
+    rule: AlignRule,
+    len: usize,
+    stamp_at: impl Fn(usize) -> Stamp,
+    target: Stamp,
+    age_ns: i64,
+) -> Alignment<usize> {
+    let held = first_after(len, &stamp_at, target).checked_sub(1);
+    match (rule.fill, held) {
+        (Fill::Last, Some(held)) => {
+            let age_ns = target.since(stamp_at(held));
+            Alignment { value: Value::Row(held), valid: false, age_ns }
+        }
+        _ => Alignment { value: Value::Nothing, valid: false, age_ns },
+    }
+}
+
+/// The first row after the target; the one before it is the newest at or before the target.
+fn first_after(len: usize, stamp_at: impl Fn(usize) -> Stamp, target: Stamp) -> usize {
+    partition_point(len, |i| stamp_at(i) <= target)
+}
+
+/// The first `i` in `0..len` for which `before(i)` is false, otherwise `len`. `before` must be true
+/// on a prefix.
 fn partition_point(len: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {

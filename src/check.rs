@@ -1,14 +1,19 @@
-//! What a configuration makes of its topics: the report of `robocache check`.
+//! The report of `robocache check`: the streams and the tensor of a configuration.
+
+mod stream;
 
 use std::fmt::{self, Display};
 
 use serde::Serialize;
 
-use crate::config::{Config, Strategy, StreamSpec, Timeline};
+pub use stream::{InputReport, StreamReport};
+
 use crate::layout::{Layout, Segment};
+use crate::spec::{Config, InputId};
 use crate::time::NANOS_PER_MS;
 
-/// The tensor of a configuration. Displayed as a table for people, serialized for programs.
+/// A configuration with all defaults, and its tensor. Its text is a table for people. Its
+/// serialized form has everything, so that a program needs no defaults of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Rate of the ticks \[Hz\].
@@ -23,26 +28,28 @@ pub struct Report {
     pub base_frame: String,
     /// Topic of the tensor, before remapping.
     pub output_topic: String,
+    /// The streams, with every default filled in.
+    pub streams: Vec<StreamReport>,
     /// One row per stream, in packed order.
     pub segments: Vec<SegmentReport>,
     /// Bytes of one tick's tensor.
     pub bytes_per_tick: usize,
-    /// Bytes of all ticks of a second.
+    /// Bytes of all tensors in one second.
     pub bytes_per_second: f64,
     /// Memory of all rings \[bytes\].
     pub ring_bytes: usize,
 }
 
 /// One stream and its segment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SegmentReport {
     /// Name of the stream and the segment.
     pub name: String,
     /// ROS type of the messages.
     #[serde(rename = "type")]
     pub ros_type: &'static str,
-    /// Topic, before remapping.
-    pub topic: String,
+    /// Topics of its inputs, before remapping.
+    pub topics: Vec<String>,
     /// `hold`, `nearest`, `linear` or `slerp`.
     pub strategy: &'static str,
     /// Shape of the segment; the first dimension is the history.
@@ -53,34 +60,28 @@ pub struct SegmentReport {
     pub byte_offset: usize,
     /// Length in the packed tensor \[bytes\].
     pub byte_len: usize,
-    /// Rows that the ring holds.
+    /// Rows that each ring holds.
     pub ring_rows: usize,
-    /// Memory of the ring's rows and the spare one, 4 bytes per element \[bytes\].
+    /// Memory of the rows and the spare slots, with 4 bytes per element \[bytes\].
     pub ring_bytes: usize,
-    /// Target times relative to the tick \[ns\], oldest first: none is positive.
+    /// Target times relative to the tick \[ns\], oldest first. None is positive.
     pub targets_ns: Vec<i64>,
 }
 
 impl Report {
-    /// What `config` results in.
+    /// Makes the report of `config`.
     pub fn new(config: &Config) -> Report {
         let layout = Layout::new(config);
-        let segments: Vec<_> = config
-            .streams
-            .iter()
-            .zip(layout.segments())
-            .map(|(spec, segment)| SegmentReport::new(config.lag_ns, spec, segment))
-            .collect();
+        let segment = |segment: &Segment| SegmentReport::new(config, segment);
+        let segments: Vec<_> = layout.segments().iter().map(segment).collect();
         Report {
             rate_hz: config.rate_hz,
             period_ns: config.grid.period_ns(),
             lag_ns: config.lag_ns,
-            timeline: match config.timeline {
-                Timeline::Header => "header",
-                Timeline::Receive => "receive",
-            },
+            timeline: config.timeline.name(),
             base_frame: config.base_frame.clone(),
             output_topic: config.output_topic.clone(),
+            streams: config.stream_ids().map(|id| StreamReport::new(config, id)).collect(),
             bytes_per_tick: layout.byte_len(),
             bytes_per_second: layout.byte_len() as f64 * config.rate_hz,
             ring_bytes: segments.iter().map(|segment| segment.ring_bytes).sum(),
@@ -90,18 +91,18 @@ impl Report {
 }
 
 impl SegmentReport {
-    fn new(lag_ns: i64, spec: &StreamSpec, segment: &Segment) -> SegmentReport {
+    fn new(config: &Config, segment: &Segment) -> SegmentReport {
+        let spec = config.stream(segment.stream);
+        let lag_ns = config.lag_ns;
+        let inputs: Vec<InputId> = config.inputs_of(segment.stream).collect();
+        let topics = inputs.iter().map(|input| config.input(*input).topic.clone()).collect();
+        let ros_type = inputs.first().map_or("", |input| config.input(*input).ros_type);
         let steps = spec.history_steps as i64;
         SegmentReport {
             name: spec.name.clone(),
-            ros_type: spec.source.ros_type(),
-            topic: spec.topic.clone(),
-            strategy: match spec.strategy {
-                Strategy::Hold => "hold",
-                Strategy::Nearest => "nearest",
-                Strategy::Linear => "linear",
-                Strategy::Slerp => "slerp",
-            },
+            ros_type,
+            topics,
+            strategy: spec.strategy().name(),
             shape: segment.shape.clone(),
             dtype: segment.dtype.name(),
             byte_offset: segment.byte_offset,
@@ -112,7 +113,7 @@ impl SegmentReport {
         }
     }
 
-    /// The target times in words, for the table.
+    /// Returns the target times in words, for the table.
     fn targets(&self) -> String {
         let ago = |ns: i64| format!("{} ms", -ns as f64 / NANOS_PER_MS as f64);
         match self.targets_ns.as_slice() {
@@ -136,7 +137,7 @@ impl Display for Report {
             [
                 segment.name.clone(),
                 segment.ros_type.into(),
-                segment.topic.clone(),
+                segment.topics.join(" "),
                 segment.strategy.into(),
                 format!("[{}]", dims.join(", ")),
                 segment.dtype.into(),
@@ -178,7 +179,7 @@ impl Display for Report {
     }
 }
 
-/// Columns as wide as their widest cell, two spaces apart.
+/// Writes a table. A column is as wide as its widest cell, and two spaces separate columns.
 fn table<const N: usize>(f: &mut fmt::Formatter<'_>, rows: &[[String; N]]) -> fmt::Result {
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);

@@ -1,10 +1,10 @@
-//! Element types of the output, and the one rounding that happens on the way there.
+//! Element types of the output, and the one rounding of a value to its type.
 
 use half::{bf16, f16};
 
 /// Element type of an output segment. All arithmetic before it is `f32`; a value is rounded once,
 /// to nearest with ties to even, when it is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
     /// IEEE 754 binary32.
@@ -46,7 +46,7 @@ impl DType {
         }
     }
 
-    /// Whether `value` survives storage as a finite number.
+    /// Whether `value` is still finite when it is stored.
     pub fn holds(self, value: f32) -> bool {
         match self {
             DType::F32 => value.is_finite(),
@@ -58,7 +58,7 @@ impl DType {
     /// Rounds `values` into `out` (little-endian, `values.len() * self.size()` bytes).
     ///
     /// # Panics
-    /// When the lengths do not match: they come from the layout, never from a message.
+    /// If the lengths do not match. They come from the layout, never from a message.
     pub fn store(self, values: &[f32], out: &mut [u8]) {
         assert_eq!(out.len(), values.len() * self.size(), "store: length mismatch");
         match self {
@@ -81,8 +81,8 @@ impl DType {
     }
 }
 
-/// `f32` to bfloat16 bits, to nearest with ties to even. Branch-free, so that loops over it
-/// vectorise; rows hold no NaN (decoders drop them), for which this would not be right.
+/// `f32` to bfloat16 bits, to nearest with ties to even. It has no branch, so that loops over it
+/// vectorise. It is wrong for NaN, but rows hold none: encoders drop them.
 #[inline(always)]
 pub fn bf16_bits(value: f32) -> u16 {
     let bits = value.to_bits();

@@ -1,22 +1,30 @@
-//! Where each segment stands in the packed tensor. This is the only place that computes offsets.
+//! Where each segment is in the packed tensor, and each ring's row in its segment. This is the only
+//! place that computes offsets.
 
-use crate::config::Config;
+use std::ops::Range;
+
 use crate::dtype::DType;
+use crate::spec::{Config, EncoderSpec, RingId, SegmentId, StreamId, StreamSpec};
 
 /// Segments start at multiples of this many bytes: a cache line, and what DLPack asks of data.
 pub const ALIGNMENT: usize = 64;
 
-/// The packed tensor of one tick: one segment per stream, in the order of the configuration.
+/// The packed tensor of one tick: the segments of all streams, in the order of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     segments: Vec<Segment>,
+    rings: Vec<RingPlace>,
+    /// Per stream: its segments, and its rings.
+    streams: Vec<[Range<usize>; 2]>,
     byte_len: usize,
 }
 
-/// One stream's part of the packed tensor, row-major.
+/// A part of the packed tensor, row-major.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Name of the stream.
+    /// The stream whose values it holds.
+    pub stream: StreamId,
+    /// Its name: that of the stream.
     pub name: String,
     /// Element type.
     pub dtype: DType,
@@ -32,14 +40,51 @@ pub struct Segment {
     pub steps: usize,
 }
 
+/// Where the rows of a ring go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingPlace {
+    /// The ring's stream.
+    pub stream: StreamId,
+    /// The ring's number in its stream: the group of a vector, otherwise 0.
+    pub group: usize,
+    /// The segment that its rows are part of.
+    pub segment: SegmentId,
+    /// Elements of one of its rows.
+    pub row_len: usize,
+    /// Where the elements of a row are in a step of the segment. Together the runs are the whole
+    /// row.
+    pub runs: Vec<Run>,
+}
+
+/// Elements that are next to each other in a ring's row and in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// First element in the ring's row.
+    pub row_at: usize,
+    /// First element in the step.
+    pub step_at: usize,
+    /// Number of elements.
+    pub len: usize,
+}
+
 impl Segment {
+    /// The segment of a stream, `byte_offset` bytes from the start of the tensor.
+    fn new(stream: StreamId, spec: &StreamSpec, byte_offset: usize) -> Self {
+        let (name, dtype, steps) = (spec.name.clone(), spec.dtype, spec.history_steps);
+        let step_len = spec.encoder.row_len();
+        let mut shape = vec![steps];
+        shape.extend(spec.encoder.row_shape());
+        let byte_len = steps * step_len * dtype.size();
+        Segment { stream, name, dtype, shape, byte_offset, byte_len, step_len, steps }
+    }
+
     /// Bytes of one step.
     pub fn step_byte_len(&self) -> usize {
         self.step_len * self.dtype.size()
     }
 
-    /// Where history step `step` stands in the packed tensor \[bytes\].
-    pub fn step_range(&self, step: usize) -> std::ops::Range<usize> {
+    /// Where history step `step` is in the packed tensor \[bytes\].
+    pub fn step_range(&self, step: usize) -> Range<usize> {
         let start = self.byte_offset + step * self.step_byte_len();
         start..start + self.step_byte_len()
     }
@@ -50,17 +95,23 @@ impl Layout {
     pub fn new(config: &Config) -> Layout {
         let mut end = 0;
         let mut segments = Vec::with_capacity(config.streams.len());
-        for spec in &config.streams {
-            let step_len = spec.source.row_len();
-            let steps = spec.history_steps;
-            let mut shape = vec![steps];
-            shape.extend(spec.source.row_shape());
-            let byte_len = steps * step_len * spec.dtype.size();
-            let (name, dtype, byte_offset) = (spec.name.clone(), spec.dtype, end);
-            segments.push(Segment { name, dtype, shape, byte_offset, byte_len, step_len, steps });
-            end = (byte_offset + byte_len).next_multiple_of(ALIGNMENT);
+        let mut rings = Vec::new();
+        let mut streams = Vec::with_capacity(config.streams.len());
+        for stream in config.stream_ids() {
+            let spec = config.stream(stream);
+            let segment = Segment::new(stream, spec, end);
+            end = (segment.byte_offset + segment.byte_len).next_multiple_of(ALIGNMENT);
+            let first_ring = rings.len();
+            for group in 0..spec.encoder.rings() {
+                let runs = runs(&spec.encoder, group, segment.step_len);
+                let row_len = runs.iter().map(|run| run.len).sum();
+                let segment = SegmentId::new(segments.len());
+                rings.push(RingPlace { stream, group, segment, row_len, runs });
+            }
+            segments.push(segment);
+            streams.push([segments.len() - 1..segments.len(), first_ring..rings.len()]);
         }
-        Layout { segments, byte_len: end }
+        Layout { segments, rings, streams, byte_len: end }
     }
 
     /// The segments, in the order of the configuration's streams.
@@ -68,10 +119,53 @@ impl Layout {
         &self.segments
     }
 
+    /// A segment.
+    ///
+    /// # Panics
+    /// If the id is of another layout. The other look-ups panic, too.
+    pub fn segment(&self, id: SegmentId) -> &Segment {
+        &self.segments[id.index()]
+    }
+
+    /// The rings: those of the first stream first.
+    pub fn rings(&self) -> &[RingPlace] {
+        &self.rings
+    }
+
+    /// A ring.
+    pub fn ring(&self, id: RingId) -> &RingPlace {
+        &self.rings[id.index()]
+    }
+
+    /// The segments of a stream.
+    pub fn segments_of(&self, stream: StreamId) -> impl Iterator<Item = SegmentId> + use<> {
+        self.streams[stream.index()][0].clone().map(SegmentId::new)
+    }
+
+    /// The rings of a stream.
+    pub fn rings_of(&self, stream: StreamId) -> impl Iterator<Item = RingId> + use<> {
+        self.streams[stream.index()][1].clone().map(RingId::new)
+    }
+
     /// Bytes of the whole tensor, a multiple of [`ALIGNMENT`].
     pub fn byte_len(&self) -> usize {
         self.byte_len
     }
+}
+
+/// Where the elements of a group's row go.
+fn runs(encoder: &EncoderSpec, group: usize, step_len: usize) -> Vec<Run> {
+    let EncoderSpec::Vector(spec) = encoder else {
+        return vec![Run { row_at: 0, step_at: 0, len: step_len }];
+    };
+    let mut runs: Vec<Run> = Vec::new();
+    for (row_at, step_at) in spec.groups[group].channels.iter().copied().enumerate() {
+        match runs.last_mut() {
+            Some(run) if run.step_at + run.len == step_at => run.len += 1,
+            _ => runs.push(Run { row_at, step_at, len: 1 }),
+        }
+    }
+    runs
 }
 
 #[cfg(test)]

@@ -4,47 +4,52 @@
 //! into one packed tensor.**
 //!
 //! ```text
-//! message bytes --decode--> row --ring--+
-//! message bytes --decode--> row --ring--+--> fuse(tick) --> packed tensor --> publish / write
-//! message bytes --decode--> row --ring--+
+//! message bytes --input--> sample --encoder--> row --> ring --+
+//! message bytes --input--> sample --encoder--> row --> ring --+--> tick --> packed tensor
+//! message bytes --input--> sample --encoder--> row --> ring --+
 //! ```
 //!
-//! The map of the program:
+//! The map of the program, from the outside in:
 //!
-//! - [`time`]: [`Stamp`](time::Stamp), integer nanoseconds, and the grid of ticks.
-//! - [`dtype`]: element types and the one rounding; [`stats`]: what is counted, and why.
-//! - [`config`]: the YAML file, validated into specs.
-//! - [`cdr`]: the wire encoding of ROS messages; [`decode`]: messages to borrowed views.
+//! - `ros` (feature `ros`): subscriptions, publishers, parameters and diagnostics of ROS 2;
+//!   `ros::rcl` is a safe wrapper over its C library.
+//! - [`runtime`]: gives the pipeline time and threads: clock, schedule, queues, workers, health.
+//! - [`pipeline`]: `push(input, bytes, arrival)` and `tick(number, epoch)`; no ROS, no clock.
+//! - [`input`]: messages to samples, one file per message; [`cdr`]: the wire encoding.
+//! - [`backend`]: where rows live, how samples become rows, and a tick's arithmetic.
+//! - [`ops`]: resample, image and voxelize: arithmetic on arrays; its CPU code is the oracle.
 //! - [`ring`]: which rows a stream holds; [`align`]: which of them give the value at an instant.
-//! - [`layout`]: where each segment stands in the packed tensor.
+//! - [`layout`]: where each segment is in the packed tensor.
+//! - [`time`]: [`Stamp`](time::Stamp), integer nanoseconds, epochs, and the grid of ticks.
+//! - [`dtype`]: element types and the one rounding.
+//! - [`spec`]: what a configuration means; [`config`]: the YAML file, validated into that.
 //! - [`check`]: the tensor of a configuration, described for people and programs.
-//! - [`backend`]: where rows live and tensors are computed; [`backend::cpu`] is the oracle.
-//! - [`pipeline`]: `push(stream, bytes, receive_stamp)` and `tick(stamp)`; no ROS, no clock.
-//! - [`message`]: a tick as the bytes of a `robocache_ros/msg/FusedTensor`.
-//! - [`priority`]: real-time priority of the thread that ticks.
-//! - [`mod@bench`]: times of kernels and ticks, each output checked against the oracle.
-//! - [`sim`]: a synthetic robot, every signal an analytic function of time.
-//! - [`random`]: reproducible randomness, for the robot, the benchmarks and the tests.
-//! - `node` (feature `ros`): subscriptions, publisher, clock, parameters, diagnostics.
+//! - `sim` (feature `sim`): a synthetic robot, every signal an analytic function of time.
+//! - `random` (feature `sim`): reproducible randomness, for the robot, benchmarks and tests.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod align;
 pub mod backend;
-pub mod bench;
 pub mod cdr;
 pub mod check;
 pub mod config;
-pub mod decode;
+#[allow(unsafe_code)] // a driver in another language; every block says why it is sound
+pub mod device;
 pub mod dtype;
+pub mod input;
 pub mod layout;
-pub mod message;
+pub mod ops;
 pub mod pipeline;
-pub mod priority;
-pub mod random;
 pub mod ring;
-pub mod sim;
-pub mod stats;
+pub mod runtime;
+pub mod spec;
 mod sync;
 pub mod time;
 
+#[cfg(feature = "sim")]
+pub mod random;
 #[cfg(feature = "ros")]
-pub mod node;
+pub mod ros;
+#[cfg(feature = "sim")]
+pub mod sim;

@@ -11,9 +11,8 @@ impl Random {
         Random(seed)
     }
 
-    /// The generator that belongs to `keys` alone. Drawing a message's faults from its stream and
-    /// number rather than from a running generator makes them the same wherever a run starts and
-    /// whichever other streams it has.
+    /// A generator that depends on `seed` and `keys` alone. If the keys are a message's stream and
+    /// number, its faults do not depend on the start of the run or on the other streams.
     pub fn keyed(seed: u64, keys: [u64; 2]) -> Self {
         keys.into_iter().fold(Random(seed), |mut random, key| Random(random.bits() ^ key))
     }
@@ -36,7 +35,7 @@ impl Random {
         low + (high - low) * self.unit()
     }
 
-    /// In `0..below`; `below` is to be far less than 2^64.
+    /// In `0..below`; `below` must be far less than 2^64.
     pub fn below(&mut self, below: u64) -> u64 {
         self.bits() % below
     }

@@ -1,13 +1,14 @@
 //! Which rows a stream holds, in order of their stamps.
 //!
-//! A ring knows stamps and slots; the rows themselves lie in the backend, in `capacity + 1` slots,
-//! so that one is always spare: a message is encoded into the spare slot first and enters the
-//! ring only then. Out-of-order rows are put in their place while they fit.
+//! A ring knows stamps and slots. The rows themselves are in the backend, in `capacity + 1` slots,
+//! so that one slot is always spare. The backend encodes a message into the spare slot, and then
+//! the row enters the ring. A row out of order goes to its place, if the ring is not full of newer
+//! rows.
 
 use std::collections::VecDeque;
 
 use crate::backend::Slot;
-use crate::time::Stamp;
+use crate::time::{Epoch, Stamp};
 
 /// One row: its instant and where the backend keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,17 +17,17 @@ pub struct Entry {
     pub stamp: Stamp,
     /// The row's memory.
     pub slot: Slot,
-    /// Unique among all rows that ever entered this ring, from 1: tells whether a slot still holds
-    /// the row that it held before.
+    /// Counts all rows that ever entered this ring, from 1. It tells whether a slot still holds the
+    /// same row as before.
     pub serial: u64,
 }
 
-/// A spare slot on loan to whoever encodes the next row.
+/// A spare slot on loan to the encoder of the next row.
 #[derive(Debug)]
 #[must_use = "a lease that is neither inserted nor given back loses its slot"]
 pub struct Lease {
     slot: Slot,
-    epoch: u64,
+    epoch: Epoch,
 }
 
 impl Lease {
@@ -41,13 +42,14 @@ impl Lease {
 pub enum Inserted {
     /// It is the newest.
     Newest,
-    /// It stands behind a newer one.
+    /// It is in its place behind a newer one.
     Reordered,
     /// It took the place of a row with the same stamp.
     Replaced,
     /// The ring is full of newer rows: it was not taken, and its slot is spare again.
     Late,
-    /// The ring was cleared while the row was being encoded: likewise.
+    /// The ring was cleared while the row was being encoded: it was not taken, and its slot is
+    /// spare again.
     Cleared,
 }
 
@@ -57,8 +59,8 @@ pub struct Ring {
     entries: VecDeque<Entry>,
     capacity: usize,
     spare: Vec<Slot>,
-    /// Raised by [`Ring::clear`], so that a row from before cannot enter after.
-    epoch: u64,
+    /// The epoch of the rows. A row of an earlier epoch cannot enter.
+    epoch: Epoch,
     serial: u64,
 }
 
@@ -70,12 +72,12 @@ impl Ring {
             entries: VecDeque::with_capacity(capacity + 1),
             capacity,
             spare: (0..=capacity).rev().collect(),
-            epoch: 0,
+            epoch: Epoch::default(),
             serial: 0,
         }
     }
 
-    /// A slot to encode the next row into; `None` if the spare one is out already.
+    /// A slot to encode the next row into; `None` if no slot is spare.
     pub fn lease(&mut self) -> Option<Lease> {
         self.spare.pop().map(|slot| Lease { slot, epoch: self.epoch })
     }
@@ -85,8 +87,8 @@ impl Ring {
         self.spare.push(lease.slot);
     }
 
-    /// Puts a row into its place. A row with an equal stamp is replaced: the later message is the
-    /// sensor's correction. Whatever slot this frees is spare again.
+    /// Puts a row into its place. If the ring has a row with an equal stamp, the new row replaces
+    /// it: the later message is the sensor's correction. A slot that this frees is spare again.
     pub fn insert(&mut self, stamp: Stamp, lease: Lease) -> Inserted {
         let slot = lease.slot;
         // From the back: almost every row is the newest or close to it.
@@ -113,9 +115,9 @@ impl Ring {
         if newer == 0 { Inserted::Newest } else { Inserted::Reordered }
     }
 
-    /// Forgets all rows, and those that are being encoded.
-    pub fn clear(&mut self) {
-        self.epoch += 1;
+    /// Begins an epoch: forgets all rows. A row that is being encoded will not enter.
+    pub fn begin(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
         self.spare.extend(self.entries.drain(..).map(|entry| entry.slot));
     }
 
@@ -132,7 +134,7 @@ impl Ring {
     /// Row `i`, oldest first.
     ///
     /// # Panics
-    /// When `i` is not below [`Ring::len`].
+    /// If `i` is not below [`Ring::len`].
     pub fn entry(&self, i: usize) -> Entry {
         self.entries[i]
     }

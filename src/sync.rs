@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex, also after a panic elsewhere while it was held. Only for values that such a panic
-/// cannot have left half changed, or whose next use does not read what it left: the caller says
-/// which, beside the mutex or the call.
+/// Locks a mutex, even if a thread panicked while it held the lock.
+///
+/// The caller must know that such a panic leaves the value whole, or that the next use does not
+/// read what it left. A comment beside the mutex or the call says which.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

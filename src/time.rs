@@ -1,8 +1,8 @@
 //! Stamps in integer nanoseconds and the grid of ticks.
 //!
-//! No floating-point number in this crate ever holds an absolute time: an `f64` of seconds
-//! resolves an epoch time to 240 ns, an `f32` to 128 s. Differences are taken in integers; only
-//! a ratio of two differences becomes a float (see [`crate::align`]).
+//! No floating-point number in this crate holds an absolute time: today an `f64` of seconds
+//! resolves Unix time to 240 ns, an `f32` to 128 s. Differences are taken in integers. Only a ratio
+//! of two differences becomes a float (see [`crate::align`]).
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ pub const NANOS_PER_MS: i64 = 1_000_000;
 /// Nanoseconds in one second.
 pub const NANOS_PER_S: i64 = 1_000_000_000;
 
-/// An instant: nanoseconds since the epoch of whichever clock is in use (Unix time for the system
-/// clock, anything for a simulator's).
+/// An instant: nanoseconds since the zero of the clock in use. The system clock has Unix time; the
+/// clock of a simulator may start anywhere.
 ///
 /// The range of `i64` covers the years 1678 to 2262, so sums and differences of real stamps do
-/// not overflow; the arithmetic saturates all the same, because stamps come off the wire.
+/// not overflow. The arithmetic saturates nevertheless, because stamps come off the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(i64);
 
@@ -25,13 +25,13 @@ impl Stamp {
     /// The latest instant that can be represented.
     pub const MAX: Stamp = Stamp(i64::MAX);
 
-    /// The instant `nanos` nanoseconds after the clock's epoch.
+    /// The instant `nanos` nanoseconds after the clock's zero.
     pub const fn from_nanos(nanos: i64) -> Self {
         Stamp(nanos)
     }
 
-    /// From the two fields of `builtin_interfaces/Time`. `None` where `nanosec` is a second or
-    /// more, which that message's definition rules out.
+    /// From the two fields of `builtin_interfaces/Time`. `None` if `nanosec` is a second or more,
+    /// which that message's definition rules out.
     pub fn from_sec_nanosec(sec: i32, nanosec: u32) -> Option<Self> {
         (i64::from(nanosec) < NANOS_PER_S)
             .then(|| Stamp(i64::from(sec) * NANOS_PER_S + i64::from(nanosec)))
@@ -44,7 +44,7 @@ impl Stamp {
         (sec32, self.0.rem_euclid(NANOS_PER_S) as u32)
     }
 
-    /// Nanoseconds since the clock's epoch.
+    /// Nanoseconds since the clock's zero.
     pub const fn nanos(self) -> i64 {
         self.0
     }
@@ -60,6 +60,41 @@ impl Stamp {
     }
 }
 
+/// A stretch of a clock's time without a jump back.
+///
+/// Instants of two epochs cannot be compared: after a jump back the later one may have the smaller
+/// stamp. So whatever is stamped carries the epoch of its clock, and nothing of an earlier epoch
+/// meets what belongs to a later one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Epoch {
+    number: u64,
+    jumped_from: Option<Stamp>,
+}
+
+impl Epoch {
+    /// How many epochs came before.
+    pub const fn number(self) -> u64 {
+        self.number
+    }
+
+    /// The epoch after this one. `jumped_from` is the instant that the clock jumped back from, if
+    /// it did.
+    #[must_use]
+    pub const fn next(self, jumped_from: Option<Stamp>) -> Epoch {
+        Epoch { number: self.number + 1, jumped_from }
+    }
+
+    /// The instant of the epoch before that the clock jumped back from.
+    pub const fn jumped_from(self) -> Option<Stamp> {
+        self.jumped_from
+    }
+
+    /// Whether `other` began after this one did.
+    pub const fn is_before(self, other: Epoch) -> bool {
+        self.number < other.number
+    }
+}
+
 impl fmt::Display for Stamp {
     /// Seconds with all nine decimals, as `ros2` tools print stamps.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,10 +105,10 @@ impl fmt::Display for Stamp {
     }
 }
 
-/// The instants at which ticks stand: tick `k` at `k * period`, on the clock in use.
+/// The instants of ticks: tick `k` is at `k * period`, on the clock in use.
 ///
-/// Anchoring the grid at the clock's epoch rather than at start-up is what lets a live run and a
-/// replay of its recording tick at the same instants.
+/// The grid starts at the clock's zero rather than at start-up, so that a live run and a replay of
+/// its recording tick at the same instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickGrid {
     period_ns: i64,
@@ -125,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_stand_at_multiples_of_the_period() {
+    fn ticks_are_at_multiples_of_the_period() {
         let grid = TickGrid::from_rate_hz(30.0).unwrap();
         assert_eq!(grid.period_ns(), 33_333_333);
         let now = Stamp::from_nanos(1_795_000_000_123_456_789);
@@ -133,6 +168,15 @@ mod tests {
         assert!(grid.stamp_of(k) <= now && now < grid.stamp_of(k + 1));
         assert_eq!(grid.tick_at(grid.stamp_of(k)), k);
         assert_eq!(grid.tick_at(Stamp::from_nanos(-1)), -1);
+    }
+
+    #[test]
+    fn an_epoch_is_before_the_next_and_knows_where_the_clock_jumped_from() {
+        let first = Epoch::default();
+        let second = first.next(Some(Stamp::from_nanos(7)));
+        assert!(first.is_before(second) && !second.is_before(first) && !first.is_before(first));
+        assert_eq!((first.jumped_from(), first.number()), (None, 0));
+        assert_eq!((second.jumped_from(), second.number()), (Some(Stamp::from_nanos(7)), 1));
     }
 
     #[test]

@@ -1,21 +1,24 @@
-//! Every backend gives the bits of the CPU backend: one test body, run on each.
+//! Every backend gives the bits of the CPU backend: the same test bodies run on each.
 //!
-//! The oracle is a CPU backend that computes every step anew into fresh memory. The backend under
-//! test keeps its output from tick to tick and passes over what has not changed, as a node does;
-//! on the CPU that is what the test is about. The other half runs where a GPU is.
+//! The oracle is a CPU backend that computes every step again into fresh memory. The backend under
+//! test keeps its output from tick to tick and passes over what has not changed, as a node does: on
+//! the CPU that is what the test is about. The other kinds run where a GPU is: rows on the device,
+//! and rows on the host that either processor encodes, chosen at random for each message.
 //!
 //! `ROBOCACHE_TEST_CASES` sets the cases per operation, for runs under slow checkers.
 
 #[path = "backends/batches.rs"]
 mod batches;
+#[path = "backends/chains.rs"]
+mod chains;
 #[path = "backends/cloud_cells.rs"]
 mod cloud_cells;
-#[path = "backends/cloud_crowds.rs"]
-mod cloud_crowds;
 #[path = "backends/cloud_paths.rs"]
 mod cloud_paths;
 #[path = "backends/clouds.rs"]
 mod clouds;
+#[path = "backends/dense_clouds.rs"]
+mod dense_clouds;
 #[path = "common/fields.rs"]
 mod fields;
 #[path = "backends/images.rs"]
@@ -29,8 +32,8 @@ mod vectors;
 
 use subject::{Kind, cases};
 
-fn on_the_gpu(test: &str, small: bool, check: fn(&Kind, usize)) {
-    if let Some(kind) = Kind::cuda(test, small) {
+fn on_the_gpu(module: &str, test: &str, check: fn(&Kind, usize)) {
+    if let Some(kind) = Kind::of(module, test) {
         check(&kind, cases());
     }
 }
@@ -47,14 +50,21 @@ macro_rules! on_every_backend {
         mod cuda {
             $(#[test]
             fn $name() {
-                super::on_the_gpu(stringify!($name), false, $body);
+                super::on_the_gpu("cuda", stringify!($name), $body);
             })*
         }
         /// With work divided as for a small GPU.
         mod cuda_small {
             $(#[test]
             fn $name() {
-                super::on_the_gpu(stringify!($name), true, $body);
+                super::on_the_gpu("cuda_small", stringify!($name), $body);
+            })*
+        }
+        /// Rows on the host, each encoded by the one processor or the other.
+        mod auto {
+            $(#[test]
+            fn $name() {
+                super::on_the_gpu("auto", stringify!($name), $body);
             })*
         }
     };
@@ -62,18 +72,27 @@ macro_rules! on_every_backend {
 
 on_every_backend! {
     vectors => super::vectors::check;
+    grouped_vectors => super::vectors::check_groups;
     images => super::images::check;
     image_sizes => super::images::check_sizes;
     clouds => super::clouds::check;
     cloud_paths => super::cloud_paths::check;
     cloud_refusals => super::cloud_paths::check_refusals;
-    cloud_crowds => super::cloud_crowds::check;
+    dense_clouds => super::dense_clouds::check;
     cloud_cells => super::cloud_cells::check;
     batches => super::batches::check;
     queued_batches => super::batches::check_queued;
+    chains => super::chains::check;
 }
 
-/// What the kernels do instead of dividing, on the CPU.
+/// A row that another processor has written, on the CPU.
+#[test]
+fn a_row_of_unknown_content_is_cleared() {
+    clouds::check_forgotten_rows();
+}
+
+/// The kernels multiply by a reciprocal instead of dividing. This checks the same method on the
+/// CPU.
 #[test]
 fn quotients_from_the_reciprocal_are_those_of_a_division() {
     cloud_cells::check_quotients(cases());

@@ -54,6 +54,7 @@ fn check_prints_json() {
     assert_eq!(report["bytes_per_tick"], 1_128_640);
     assert_eq!(report["period_ns"], 10_000_000);
     let joints = &report["segments"][3];
+    assert_eq!(joints["topics"], serde_json::json!(["/joint_states"]));
     assert_eq!(joints["name"], "joints");
     assert_eq!(joints["type"], "sensor_msgs/msg/JointState");
     assert_eq!(joints["shape"], serde_json::json!([16, 28]));
@@ -63,6 +64,140 @@ fn check_prints_json() {
         (targets.len(), &targets[0], &targets[15]),
         (16, &(-170_000_000).into(), &(-20_000_000).into())
     );
+}
+
+/// The streams of a configuration, as `robocache check --json` reports them.
+fn streams(config: &str) -> Vec<serde_json::Value> {
+    let name =
+        format!("robocache_streams_{}_{:?}.yaml", std::process::id(), std::thread::current().id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, config).unwrap();
+    let output = robocache(&["check", "--json", path.to_str().unwrap()]);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let mut report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    std::mem::take(report["streams"].as_array_mut().unwrap())
+}
+
+#[test]
+fn json_has_the_defaults_of_a_stream() {
+    let config = "
+rate_hz: 100
+streams:
+  wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms: 50}
+  camera: {type: sensor_msgs/Image, topic: /image, max_age_ms: 100, image: {width: 8, height: 4}}
+";
+    let [wrench, camera] = streams(config).try_into().unwrap();
+    let channel = |name: &str| serde_json::json!({"name": name, "lane": "linear"});
+    let names = ["force.x", "force.y", "force.z", "torque.x", "torque.y", "torque.z"];
+    let expected = serde_json::json!({
+        "name": "wrench",
+        "kind": "vector",
+        "encoder": {
+            "channels": names.map(channel),
+            "groups": [{"channels": [0, 1, 2, 3, 4, 5]}],
+        },
+        "fields": ["force", "torque"],
+        "joints": [],
+        "strategy": "linear",
+        "steps": 1,
+        "step_ns": 0,
+        "max_age_ns": 50_000_000,
+        "max_gap_ns": 100_000_000,
+        "fill": "zero",
+        "required": false,
+        "dtype": "f32",
+        "ring_rows": 1024,
+        "inputs": [{
+            "name": "wrench",
+            "topic": "/wrench",
+            "type": "geometry_msgs/msg/WrenchStamped",
+            "reliable": false,
+            "depth": 256,
+            "stamp_offset_ns": 0,
+            "frame_id": null,
+            "expected_rate_hz": null,
+        }],
+    });
+    assert_eq!(wrench, expected);
+    let encoder = serde_json::json!({
+        "width": 8,
+        "height": 4,
+        "fit": "pad",
+        "color": "rgb",
+        "mean": [0.0, 0.0, 0.0],
+        "std": [1.0, 1.0, 1.0],
+        "pad_value": 0,
+    });
+    assert_eq!((&camera["kind"], &camera["encoder"]), (&"image".into(), &encoder));
+    assert_eq!((&camera["strategy"], &camera["ring_rows"]), (&"hold".into(), &16.into()));
+    assert_eq!(camera["inputs"][0]["depth"], 8);
+}
+
+#[test]
+fn json_has_the_grid_in_the_base_frame() {
+    let config = "
+rate_hz: 100
+streams:
+  lidar:
+    type: sensor_msgs/PointCloud2
+    topic: /points
+    max_age_ms: 100
+    cloud:
+      t_base_lidar: {translation_m: [1, 2, 3], rotation_rpy_deg: [0, 0, 180]}
+      origin_m: [-1, -2, 0]
+      size_m: 0.5
+      shape: [4, 8, 2]
+      channels: [{reduce: count}, {reduce: occupancy}, {reduce: max, field: z}]
+";
+    let [lidar] = streams(config).try_into().unwrap();
+    let encoder = &lidar["encoder"];
+    assert_eq!(lidar["kind"], "voxels");
+    assert_eq!(encoder["origin_m"], serde_json::json!([-1.0, -2.0, 0.0]));
+    assert_eq!((&encoder["size_m"], &encoder["shape"]), (&0.5.into(), &vec![4, 8, 2].into()));
+    let number = |row: usize, column: usize| encoder["t_base_lidar"][row][column].as_f64().unwrap();
+    let expected = [[-1.0, 0.0, 0.0, 1.0], [0.0, -1.0, 0.0, 2.0], [0.0, 0.0, 1.0, 3.0]];
+    for (row, numbers) in expected.into_iter().enumerate() {
+        for (column, expected) in numbers.into_iter().enumerate() {
+            assert!((number(row, column) - expected).abs() < 1e-6, "{encoder}");
+        }
+    }
+    let channels = serde_json::json!([{"reduce": "count"}, {"reduce": "occupancy"}, {"reduce": "max", "field": "z"}]);
+    assert_eq!(encoder["channels"], channels);
+}
+
+#[test]
+fn json_has_every_input_and_the_channels_of_every_group() {
+    let config = "
+rate_hz: 100
+streams:
+  joints:
+    type: sensor_msgs/JointState
+    max_age_ms: 50
+    fields: [velocity, position]
+    groups: {arm: [a, b], gripper: [c]}
+    angular: [b]
+    stamp_offset_ms: -1.5
+    qos: {reliability: reliable}
+    inputs:
+      - {topic: /arm, expected_rate_hz: 250}
+      - {topic: /gripper, frame_id: hand, qos: {depth: 3}}
+";
+    let [joints] = streams(config).try_into().unwrap();
+    assert_eq!(joints["fields"], serde_json::json!(["velocity", "position"]));
+    assert_eq!(joints["joints"], serde_json::json!(["a", "b", "c"]));
+    let groups = serde_json::json!([{"channels": [0, 1, 3, 4]}, {"channels": [2, 5]}]);
+    assert_eq!(joints["encoder"]["groups"], groups);
+    let turning = serde_json::json!({"name": "b.position", "lane": "angular"});
+    assert_eq!(joints["encoder"]["channels"][4], turning);
+    let ros_type = "sensor_msgs/msg/JointState";
+    let expected = serde_json::json!([
+        {"name": "joints[0]", "topic": "/arm", "type": ros_type, "reliable": true, "depth": 256,
+         "stamp_offset_ns": -1_500_000, "frame_id": null, "expected_rate_hz": 250.0},
+        {"name": "joints[1]", "topic": "/gripper", "type": ros_type, "reliable": true, "depth": 3,
+         "stamp_offset_ns": -1_500_000, "frame_id": "hand", "expected_rate_hz": null},
+    ]);
+    assert_eq!(joints["inputs"], expected);
 }
 
 #[test]
@@ -99,96 +234,4 @@ fn help_explains_the_command_and_its_exit_codes() {
     for word in ["--json", "Exit code", "config/robocache.yaml"] {
         assert!(help.contains(word), "{word} is missing:\n{help}");
     }
-}
-
-/// A second of a soak: its exit code, what it printed, and its report.
-fn soak(arguments: &[&str]) -> (Output, serde_json::Value) {
-    let json = std::env::temp_dir().join(format!("robocache_soak_{}.json", std::process::id()));
-    let always = ["bench", "--backend", "cpu", "--soak-s", "1", "--json", json.to_str().unwrap()];
-    let output = robocache(&[&always[..], arguments].concat());
-    let report = std::fs::read_to_string(&json);
-    let report = report.unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
-    std::fs::remove_file(&json).unwrap();
-    (output, serde_json::from_str(&report).unwrap())
-}
-
-#[test]
-fn bench_soaks_and_tells_what_it_found() {
-    const MOST_RUNS: usize = 20;
-    let mut compared = 0;
-    // A machine that is busy with other things may be late with all that is to be compared: what
-    // the times are depends on it, but not which bits are right.
-    for _ in 0..MOST_RUNS {
-        let (output, report) = soak(&["--random-sizes"]);
-        let (table, errors) = (text(&output.stdout), text(&output.stderr));
-        assert!(table.contains("ticks at 1 kHz for 1 s, random sizes"), "{table}{errors}");
-        let soak = &report["soak"];
-        let number = |key: &str| soak[key].as_u64().unwrap_or_else(|| panic!("{key}: {soak}"));
-        assert_eq!(number("ticks") + number("overruns"), 1000);
-        assert!(number("overruns_by_ticks") + number("overruns_by_copies") <= number("overruns"));
-        assert_eq!(number("images") + number("clouds") + number("refused"), 2 * 30 + 10);
-        assert_eq!(number("planned"), 2);
-        assert!(number("compared") + number("unsettled") <= 2);
-        let problems = soak["problems"].as_array().unwrap();
-        let of_time = ["overruns: ", "refused pushes: ", "comparisons: "];
-        for problem in problems.iter().map(|problem| problem.as_str().unwrap()) {
-            assert!(of_time.iter().any(|start| problem.starts_with(start)), "{problem}");
-            assert!(errors.contains(problem), "{problem}: {errors}");
-        }
-        assert_eq!(output.status.code(), Some(i32::from(!problems.is_empty())), "{errors}");
-        // Nothing compared is a failure.
-        assert!(number("compared") > 0 || !problems.is_empty(), "{table}");
-        compared = number("compared");
-        if compared > 0 {
-            break;
-        }
-    }
-    assert!(compared > 0, "none of {MOST_RUNS} runs compared a tick");
-}
-
-#[test]
-fn options_of_a_soak_are_refused_without_one() {
-    for argument in ["--random-sizes", "--no-overruns"] {
-        let output = robocache(&["bench", argument]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains("--soak-s <SECONDS>"));
-    }
-}
-
-#[test]
-fn bench_runs_the_cases_that_are_asked_for() {
-    let only = ["bench", "--backend", "cpu", "--repeats", "1", "--case"];
-    let json = std::env::temp_dir().join(format!("robocache_case_{}.json", std::process::id()));
-    let output =
-        robocache(&[&only[..], &["640x480 rgb8", "--json", json.to_str().unwrap()]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let report: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
-    std::fs::remove_file(&json).unwrap();
-    let names: Vec<_> =
-        report["cases"].as_array().unwrap().iter().map(|case| &case["name"]).collect();
-    assert_eq!(names, ["push of a 640x480 rgb8 image (host clock)"]);
-
-    // One repeat ends before the first cloud, which this case has to wait for.
-    let output = robocache(&[&only[..], &["push of 131072 points"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let table = text(&output.stdout);
-    assert_eq!(table.lines().filter(|line| line.contains("(host clock)")).count(), 1, "{table}");
-    assert!(table.contains("push of 131072 points, 64x64x32 (host clock)"), "{table}");
-}
-
-#[test]
-fn a_case_that_is_not_there_is_told_which_are() {
-    let output = robocache(&["bench", "--backend", "cpu", "--case", "tock"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(output.stdout.is_empty());
-    let expected = "case: expected a part of one of these names, found \"tock\"
-  tick, 301 kB all new (host clock)
-  push of a 640x480 rgb8 image (host clock)
-  tick, reference robot, 1128 kB (host clock)
-  push of 131072 points, 64x64x32 (host clock)
-";
-    assert_eq!(text(&output.stderr), expected);
-    let with_soak = robocache(&["bench", "--case", "tick", "--soak-s", "1"]);
-    assert_eq!(with_soak.status.code(), Some(2));
 }

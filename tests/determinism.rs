@@ -3,18 +3,19 @@
 mod common;
 
 use common::pipeline;
-use robocache::pipeline::TickOutcome;
+use robocache::pipeline::{Arrival, TickOutcome};
 use robocache::sim::{Robot, Schedule, SimOptions, Stream};
-use robocache::time::Stamp;
+use robocache::spec::{InputId, SegmentId};
+use robocache::time::{Epoch, Stamp};
 
-/// Runs the reference robot for a second. With `fresh_frames` every tick is served into memory of
-/// its own, so that nothing can be left over from the tick before.
+/// Runs the reference robot for a second. With `fresh_frames` every tick has a new message, so that
+/// nothing can be left from the tick before.
 fn run(fresh_frames: bool) -> Vec<Vec<u8>> {
     let yaml = include_str!("../config/robocache.yaml");
     let pipeline = pipeline(yaml);
     let streams: Vec<Stream> = pipeline
         .config()
-        .streams
+        .inputs
         .iter()
         .map(|spec| Stream::ALL.into_iter().find(|s| s.topic() == spec.topic).unwrap())
         .collect();
@@ -28,14 +29,17 @@ fn run(fresh_frames: bool) -> Vec<Vec<u8>> {
     let start = Stamp::from_nanos(1_795_000_000_000_000_000);
     let grid = pipeline.config().grid;
     let mut tick = grid.tick_at(start) + 1;
-    let mut frame = pipeline.new_frame();
+    let mut frame = pipeline.new_message();
     let mut served = Vec::new();
     for event in Schedule::of_streams(&options, start, &streams) {
         while grid.stamp_of(tick) <= start.offset(event.due_ns) {
             if fresh_frames {
-                frame = pipeline.new_frame();
+                frame = pipeline.new_message();
             }
-            assert_eq!(pipeline.tick(tick, &mut frame).unwrap(), TickOutcome::Ready);
+            assert_eq!(
+                pipeline.tick(tick, Epoch::default(), &mut frame).unwrap(),
+                TickOutcome::Ready
+            );
             served.push(frame.message().to_vec());
             tick += 1;
         }
@@ -44,9 +48,9 @@ fn run(fresh_frames: bool) -> Vec<Vec<u8>> {
         }
         let stream = streams.iter().position(|s| *s == event.stream).unwrap();
         let message = robot.message(&event, Vec::new());
-        pipeline.push(stream, &message, Stamp::ZERO).unwrap();
+        pipeline.push(InputId::new(stream), &message, Arrival::default()).unwrap();
     }
-    let last = |stream: usize| frame.steps(stream).iter().all(|step| step.valid);
+    let last = |stream: usize| frame.steps(SegmentId::new(stream)).iter().all(|step| step.valid);
     assert!((0..streams.len()).all(last), "all streams are valid in the end");
     served
 }
@@ -64,7 +68,7 @@ fn two_runs_over_the_same_messages_give_the_same_bytes() {
     for (tick, (reused, fresh)) in first.iter().zip(&fresh).enumerate() {
         assert!(reused == fresh, "tick {tick}: memory that is reused gives other bytes");
     }
-    // The message of every tick is another, by its number alone; the tensor is, too.
+    // The messages of two ticks differ at least in the tick number. Their tensors must differ, too.
     let tensors: Vec<_> =
         first.iter().map(|message| &message[message.len() - tensor_len()..]).collect();
     assert!(tensors.windows(2).all(|ticks| ticks[0] != ticks[1]), "every tensor is another");

@@ -1,20 +1,20 @@
-//! The bits that a recording gives, kept: every kind of stream, strategy, element type and fill.
+//! A recording gives the same bits as before: every kind of stream, strategy, element type and
+//! fill.
 //!
-//! `tests/golden/digests.txt` holds a digest per segment. A change of the program's structure keeps
-//! them; a change that is meant to alter bits writes the file again, with
-//! `ROBOCACHE_WRITE_DIGESTS=1 cargo test --test digests`, and says why.
-
+//! `tests/golden/digests.txt` has a digest per segment. If a change must alter bits, write the file
+//! again with `ROBOCACHE_WRITE_DIGESTS=1 cargo test --test digests`, and say why in the commit.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use robocache::backend::Backend;
 use robocache::backend::cpu::CpuBackend;
-use robocache::config::{self, Config};
+use robocache::config;
 use robocache::layout::Layout;
-use robocache::pipeline::{Pipeline, TickOutcome};
+use robocache::pipeline::{Arrival, Pipeline, TickOutcome};
 use robocache::sim::{Robot, Schedule, SimOptions, Stream};
-use robocache::time::{NANOS_PER_S, Stamp};
+use robocache::spec::{Config, InputId, SegmentId};
+use robocache::time::{Epoch, NANOS_PER_S, Stamp};
 
 const GOLDEN: &str = "tests/golden/digests.txt";
 const START: Stamp = Stamp::from_nanos(1_795_000_000_000_000_000);
@@ -134,7 +134,7 @@ const KINDS: [Kind; 13] = [
     },
 ];
 
-/// All kinds with all their strategies, as `dtype`, and which of the robot's streams feeds each.
+/// All kinds with all their strategies, as `dtype`, and the robot's stream that feeds each.
 fn configuration(dtype: &str, fill: &str) -> (Config, Vec<Stream>) {
     let mut yaml = format!("rate_hz: 50\nlag_ms: 12.5\noutput: {{dtype: {dtype}}}\nstreams:\n");
     let mut fed_by = Vec::new();
@@ -176,17 +176,20 @@ fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream]) -> String {
     let robot = Robot::new(options.clone()).unwrap();
     let grid = pipeline.config().grid;
     let mut tick = grid.tick_at(START) + 1;
-    let mut frame = pipeline.new_frame();
+    let mut frame = pipeline.new_message();
     let mut digests = vec![0xcbf2_9ce4_8422_2325u64; fed_by.len()];
     let mut streams = fed_by.to_vec();
     streams.sort_by_key(|stream| stream.topic());
     streams.dedup();
     for event in Schedule::of_streams(&options, START, &streams) {
         while grid.stamp_of(tick) <= START.offset(event.due_ns) {
-            assert_eq!(pipeline.tick(tick, &mut frame).unwrap(), TickOutcome::Ready);
+            assert_eq!(
+                pipeline.tick(tick, Epoch::default(), &mut frame).unwrap(),
+                TickOutcome::Ready
+            );
             for (at, into) in digests.iter_mut().enumerate() {
                 let segment = &pipeline.layout().segments()[at];
-                for step in frame.steps(at) {
+                for step in frame.steps(SegmentId::new(at)) {
                     digest(into, &[u8::from(step.valid)]);
                     digest(into, &step.age_ns.to_le_bytes());
                 }
@@ -200,8 +203,8 @@ fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream]) -> String {
         }
         let message = robot.message(&event, Vec::new());
         for at in (0..fed_by.len()).filter(|at| fed_by[*at] == event.stream) {
-            // What is late is dropped and counted, as it is live.
-            let _ = pipeline.push(at, &message, Stamp::ZERO);
+            // A late message is dropped and counted, as in a live node.
+            let _ = pipeline.push(InputId::new(at), &message, Arrival::default());
         }
     }
     let mut lines = String::new();
@@ -217,16 +220,16 @@ fn all(backend: impl Fn(&Config, &Layout) -> Arc<dyn Backend>) -> String {
         for fill in ["zero", "last"] {
             let (config, fed_by) = configuration(dtype, fill);
             let backend = backend(&config, &Layout::new(&config));
-            lines += &replay(&format!("{dtype} {fill}"), &Pipeline::new(config, backend), &fed_by);
+            let pipeline = Pipeline::new(config, backend).unwrap();
+            lines += &replay(&format!("{dtype} {fill}"), &pipeline, &fed_by);
         }
     }
     lines
 }
 
-/// Names the segments that differ, rather than printing all.
+/// If segments differ, prints these alone.
 fn compare(found: &str) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(GOLDEN);
-    let kept = std::fs::read_to_string(path).unwrap();
+    let kept = include_str!("golden/digests.txt");
     let kept: Vec<_> = kept.lines().filter(|line| !line.starts_with('#')).collect();
     let differ: Vec<_> = found.lines().filter(|line| !kept.contains(line)).collect();
     assert_eq!(differ, [""; 0]);
@@ -240,21 +243,51 @@ fn the_cpu_backend_gives_the_kept_bits() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(GOLDEN);
         let head = "# dtype, fill, segment, digest of every tick's validity, age and data\n";
         std::fs::write(path, head.to_owned() + &found).unwrap();
+        return;
     }
     compare(&found);
 }
 
-#[test]
+/// A GPU encodes, and rows are on the host or on the device.
 #[cfg(feature = "cuda")]
-fn the_cuda_backend_gives_the_kept_bits() {
-    use robocache::backend::cuda::{CudaBackend, Device, Limits};
-    match Device::open_within(0, Limits::NONE) {
-        Ok(device) => compare(&all(|config, layout| {
-            Arc::new(CudaBackend::on(&device, config, layout).unwrap())
-        })),
-        Err(reason) => {
-            let line = format!("the_cuda_backend_gives_the_kept_bits was skipped: {reason}\n");
-            std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).ok();
+mod on_the_gpu {
+    use std::sync::Arc;
+
+    use robocache::backend::Backend;
+    use robocache::backend::cpu::CpuBackend;
+    use robocache::backend::cuda::CudaBackend;
+    use robocache::device::{Device, Limits};
+    use robocache::layout::Layout;
+    use robocache::spec::Config;
+
+    use super::{all, compare};
+
+    fn check<B: Backend + 'static>(
+        test: &str,
+        backend: impl Fn(&Arc<Device>, &Config, &Layout) -> B,
+    ) {
+        match Device::open_within(0, Limits::NONE) {
+            Ok(device) => {
+                compare(&all(|config, layout| Arc::new(backend(&device, config, layout))));
+            }
+            Err(reason) => {
+                let line = format!("on_the_gpu::{test} was skipped: {reason}\n");
+                std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).ok();
+            }
         }
+    }
+
+    #[test]
+    fn rows_on_the_device_have_the_kept_bits() {
+        check("rows_on_the_device_have_the_kept_bits", |device, config, layout| {
+            CudaBackend::new(device, config, layout).unwrap()
+        });
+    }
+
+    #[test]
+    fn rows_on_the_host_have_the_kept_bits() {
+        check("rows_on_the_host_have_the_kept_bits", |device, config, layout| {
+            CpuBackend::with_gpu(device, config, layout).unwrap()
+        });
     }
 }

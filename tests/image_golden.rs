@@ -1,14 +1,15 @@
-//! Image messages to rows: against Pillow (golden values), against a plain reference, and with
-//! messages that lie about themselves.
+//! Image messages to rows, compared with Pillow (golden values) and with a plain reference.
+//! Messages that declare a wrong size are refused.
 
 use proptest::prelude::*;
-use robocache::backend::cpu::image::ImageEncoder;
 use robocache::cdr::Writer;
-use robocache::config::{Color, Fit, ImageSpec};
-use robocache::decode::StampError;
-use robocache::decode::image::{Encoding, ImageView, decode};
 use robocache::dtype::DType;
-use robocache::stats::DropReason;
+use robocache::input::StampError;
+use robocache::input::image::decode;
+use robocache::ops::image::cpu::ImageEncoder;
+use robocache::ops::image::{Color, Fit, ImageSpec};
+use robocache::ops::image::{Encoding, ImageView};
+use robocache::pipeline::DropReason;
 use robocache::time::Stamp;
 
 /// `sensor_msgs/msg/Image`.
@@ -132,7 +133,7 @@ fn plain_resize(channel: &[u8], width: usize, to: (usize, usize)) -> Vec<u8> {
     (0..to.1).flat_map(|y| columns.iter().map(move |column| column[y])).collect()
 }
 
-/// A spec whose rows are the bytes themselves, over 255.
+/// A spec whose elements are the bytes divided by 255.
 fn plain_spec(width: usize, height: usize, fit: Fit, color: Color) -> ImageSpec {
     ImageSpec { width, height, fit, color, mean: [0.0; 3], std: [1.0; 3], pad_value: 0 }
 }

@@ -1,12 +1,12 @@
-//! The ring and the alignment rule against a plain reference: a sorted list that is searched from
-//! end to end, in `i128` arithmetic. Random schedules with jitter, duplicates, reordering, gaps,
-//! at the epoch, long after it and before it.
+//! The ring and the alignment rule, compared with a plain reference: a sorted list that is searched
+//! from end to end, in `i128` arithmetic. The schedules are random, with jitter, duplicates,
+//! reordering and gaps, at the clock's zero, long after it and before it.
 
 use proptest::prelude::*;
 use robocache::align::{AlignRule, Alignment, NO_AGE, Value, align};
-use robocache::config::{Fill, Strategy as Method};
+use robocache::align::{Fill, Strategy as Method};
 use robocache::ring::{Inserted, Ring};
-use robocache::time::Stamp;
+use robocache::time::{Epoch, Stamp};
 
 /// The rows that the rules say a stream holds: `(stamp, message number)`, sorted.
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl Reference {
         }
         let newest = self.rows.iter().all(|row| row.0 < stamp);
         self.rows.push((stamp, message));
-        self.rows.sort();
+        self.rows.sort_unstable();
         if self.rows.len() > capacity {
             let (evicted, _) = self.rows.remove(0);
             if evicted == stamp {
@@ -32,7 +32,7 @@ impl Reference {
         if newest { Inserted::Newest } else { Inserted::Reordered }
     }
 
-    /// The rules of time, read off one by one. Rows are named by message number.
+    /// The rules of time, one by one. Rows are named by message number.
     fn align(&self, rule: AlignRule, target: i128) -> Alignment<usize> {
         let held = self.rows.iter().copied().rfind(|row| row.0 <= target);
         let after = self.rows.iter().copied().find(|row| row.0 > target);
@@ -61,8 +61,8 @@ impl Reference {
     }
 }
 
-/// Stamps around a base, on a coarse grid so that duplicates and exact hits are common, with
-/// gaps and neighbours exchanged.
+/// Stamps around a base, with gaps, and with some neighbours swapped. The grid is coarse, so that
+/// duplicates and exact hits are common.
 fn schedule() -> impl Strategy<Value = Vec<i64>> {
     let base = prop_oneof![
         Just(0i64),
@@ -142,13 +142,15 @@ proptest! {
     #[test]
     fn every_slot_stays_accounted_for(stamps in schedule(), capacity in 1usize..8) {
         let mut ring = Ring::new(capacity);
+        let mut epoch = Epoch::default();
         for (n, stamp) in stamps.iter().enumerate() {
             let lease = ring.lease().expect("one slot is always spare");
             prop_assert!((0..ring.len()).all(|i| ring.entry(i).slot != lease.slot()));
             match n % 7 {
                 3 => ring.give_back(lease),
                 5 => {
-                    ring.clear();
+                    epoch = epoch.next(None);
+                    ring.begin(epoch);
                     // A row that was being encoded while the ring was cleared does not enter it.
                     let inserted = ring.insert(Stamp::from_nanos(*stamp), lease);
                     prop_assert_eq!(inserted, Inserted::Cleared);

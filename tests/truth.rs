@@ -1,13 +1,14 @@
-//! Aligned values against the truth. The simulated robot's signals are analytic functions of time;
-//! a value that is interpolated between samples `h` apart may differ from the function at its
+//! Aligned values, compared with the truth. The simulated robot's signals are analytic functions of
+//! time. A value is interpolated between samples `h` apart. It may differ from the function at its
 //! target by `h^2 / 8 * max|f''|` and the rounding of `f32`, and by nothing else.
 
 mod common;
 
 use common::{pipeline, values};
-use robocache::pipeline::{Pipeline, TickOutcome};
+use robocache::pipeline::{Arrival, TickOutcome};
 use robocache::sim::{Robot, Schedule, SimOptions, Stream};
-use robocache::time::Stamp;
+use robocache::spec::{InputId, SegmentId};
+use robocache::time::{Epoch, Stamp};
 
 const CONFIG: &str = "
 rate_hz: 100
@@ -82,7 +83,7 @@ fn truth(robot: &Robot, stream: Stream, t: Stamp) -> Vec<(f64, f64)> {
     }
 }
 
-/// Distance of the samples around `target` [ns]; 0 on a sample, `None` where there are not two.
+/// Distance of the samples around `target` [ns]; 0 on a sample, `None` if there are not two.
 fn bracket(stamps: &[i64], target: i64) -> Option<i64> {
     let before = stamps.iter().filter(|s| **s <= target).max()?;
     if *before == target {
@@ -118,10 +119,10 @@ fn check_step(
 
 /// Runs the simulated robot through a pipeline for some seconds and checks every valid value.
 fn run(options: SimOptions, offset_ms: f64) -> Findings {
-    let pipeline: Pipeline = pipeline(&CONFIG.replace("OFFSET", &offset_ms.to_string()));
+    let pipeline = pipeline(&CONFIG.replace("OFFSET", &offset_ms.to_string()));
     let robot = Robot::new(options.clone()).unwrap();
     let start = Stamp::from_nanos(1_795_000_000_000_000_000);
-    let mut frame = pipeline.new_frame();
+    let mut frame = pipeline.new_message();
     let mut found = Findings::default();
     let mut stamps: [Vec<i64>; 3] = Default::default();
     let mut message = Vec::new();
@@ -130,12 +131,16 @@ fn run(options: SimOptions, offset_ms: f64) -> Findings {
     for event in Schedule::of_streams(&options, start, &STREAMS) {
         let now = start.offset(event.due_ns);
         while grid.stamp_of(tick) <= now {
-            assert_eq!(pipeline.tick(tick, &mut frame).unwrap(), TickOutcome::Ready);
+            assert_eq!(
+                pipeline.tick(tick, Epoch::default(), &mut frame).unwrap(),
+                TickOutcome::Ready
+            );
             for (index, stream) in STREAMS.into_iter().enumerate() {
                 let spec = &pipeline.config().streams[index];
-                let all = values(&pipeline, &frame, index);
+                let all = values(&pipeline, &frame, SegmentId::new(index));
                 let rows = all.chunks_exact(all.len() / spec.history_steps);
-                for (step, (row, state)) in rows.zip(frame.steps(index)).enumerate() {
+                for (step, (row, state)) in rows.zip(frame.steps(SegmentId::new(index))).enumerate()
+                {
                     let back = (spec.history_steps - 1 - step) as i64 * spec.history_step_ns;
                     let target = grid.stamp_of(tick).nanos() - 60_000_000 - back;
                     found.steps += 1;
@@ -156,8 +161,9 @@ fn run(options: SimOptions, offset_ms: f64) -> Findings {
         }
         let index = STREAMS.iter().position(|s| *s == event.stream).unwrap();
         message = robot.message(&event, message);
-        let accepted = pipeline.push(index, &message, now).unwrap();
-        stamps[index].push(accepted.stamp.nanos());
+        let arrival = Arrival { stamp: Some(now), ..Arrival::default() };
+        let accepted = pipeline.push(InputId::new(index), &message, arrival).unwrap();
+        stamps[index].push(accepted.stamp.unwrap().nanos());
     }
     found
 }
@@ -166,18 +172,18 @@ fn run(options: SimOptions, offset_ms: f64) -> Findings {
 fn every_valid_value_is_the_function_at_its_target_within_the_bound() {
     let found = run(options(), 0.0);
     assert_eq!(found.wrong, 0, "{found:?}");
-    // The test is about something: most steps are valid and interpolated, and the bound is tight.
+    // The test can fail: most steps are valid and interpolated, and the bound is tight.
     assert!(found.steps > 11_000 && found.valid * 100 > found.steps * 97, "{found:?}");
     assert!(found.interpolated * 100 > found.valid * 99, "{found:?}");
     assert!(found.worst > 0.5, "{found:?}");
 }
 
 #[test]
-fn a_stream_that_is_shifted_by_five_milliseconds_is_found_out() {
+fn a_stream_that_is_shifted_by_five_milliseconds_fails_the_bound() {
     let skewed = SimOptions { skew_stream: Some(Stream::Joints), skew_ms: 5.0, ..options() };
     let found = run(skewed.clone(), 0.0);
     assert!(found.wrong > found.valid, "{found:?}");
-    // And the configured offset puts it right again.
+    // The configured offset corrects the shift.
     let mended = run(skewed, -5.0);
     assert_eq!(mended.wrong, 0, "{mended:?}");
 }

@@ -1,4 +1,4 @@
-//! Clouds from serialized bytes to rows, against a plain reference in arbitrary precision.
+//! Clouds from serialized bytes to rows, compared with a plain reference in 128-bit integers.
 
 #[path = "common/fields.rs"]
 mod fields;
@@ -6,13 +6,14 @@ mod fields;
 mod support;
 
 use proptest::prelude::*;
-use robocache::backend::EncodeReport;
-use robocache::backend::cpu::voxelize::{MAX_POINTS, Voxelizer};
-use robocache::config::{CloudSpec, Grid, Reduction};
-use robocache::decode::cloud::{self, CloudView, FieldAt, FieldType};
 use robocache::dtype::DType;
-use robocache::stats::DropReason;
-use support::{Cloud, Layout, encode, fresh, message, reference, spec};
+use robocache::input::point_cloud2;
+use robocache::ops::voxelize::PointDrops;
+use robocache::ops::voxelize::cpu::Voxelizer;
+use robocache::ops::voxelize::{FieldAt, FieldType, MAX_POINTS, PointsView, extra_fields};
+use robocache::ops::voxelize::{Grid, Reduction, VoxelSpec};
+use robocache::pipeline::{DropReason, Rejected};
+use support::{Cloud, Layout, encode, extra, fresh, message, reference, spec};
 
 #[test]
 fn a_cloud_by_hand() {
@@ -22,7 +23,7 @@ fn a_cloud_by_hand() {
     let points = [[0.0, 0.0, 0.25, 1.0], [0.4, 0.9, 0.75, 2.0], [2.0, 1.5, 1.5, -7.0]];
     let cloud = Cloud::of(&points);
     let (row, report) = fresh(&message(&cloud, &Layout::plain()), &spec, DType::F32).unwrap();
-    assert_eq!(report, EncodeReport::default());
+    assert_eq!(report, PointDrops::default());
     let mut expected = vec![0f32; 5 * 12];
     let last = 11; // z 1, y 1, x 2
     for (channel, (first_value, last_value)) in
@@ -56,7 +57,7 @@ fn points_on_a_face_belong_to_the_upper_voxel() {
         let (row, report) = fresh(&message(&cloud, &Layout::plain()), &spec, DType::F32).unwrap();
         let found = row.chunks_exact(4).position(|bytes| bytes != [0; 4]);
         assert_eq!(found, expected, "x = {x}");
-        assert_eq!(report.points_outside, u64::from(expected.is_none()), "x = {x}");
+        assert_eq!(report.outside, u64::from(expected.is_none()), "x = {x}");
     }
 }
 
@@ -69,7 +70,7 @@ fn an_empty_cloud_is_an_empty_grid_whatever_height_it_declares() {
         let bytes = message(&Cloud::of(&[]), &layout);
         let (row, report) = fresh(&bytes, &spec, DType::F32).unwrap();
         assert!(row.iter().all(|byte| *byte == 0));
-        assert_eq!(report, EncodeReport::default());
+        assert_eq!(report, PointDrops::default());
     }
 }
 
@@ -94,10 +95,10 @@ fn each_dropped_point_is_counted_once_under_the_first_rule_that_drops_it() {
     layout.kinds = [FieldType::Float64; 4];
     layout.point_step = 40;
     layout.offsets = [0, 8, 16, 24];
-    let mut rotated = spec.clone();
+    let mut rotated = spec;
     rotated.t_base_lidar[1] = [0.0, 1.0, 1.0, 0.0];
     let (row, report) = fresh(&message(&cloud, &layout), &rotated, DType::F32).unwrap();
-    let expected = EncodeReport { points_non_finite: 5, points_out_of_range: 2, points_outside: 2 };
+    let expected = PointDrops { non_finite: 5, out_of_range: 2, outside: 2 };
     assert_eq!(report, expected);
     assert_eq!(Some((row, report)), reference(&cloud, &layout, &rotated, DType::F32));
 }
@@ -111,7 +112,7 @@ fn max_does_not_look_at_the_fixed_point_range_and_has_one_zero() {
     };
     assert_eq!(one(-0.0), one(0.0));
     let (row, report) = one(3e38);
-    assert_eq!(report, EncodeReport::default());
+    assert_eq!(report, PointDrops::default());
     assert!(row.chunks_exact(4).any(|bytes| bytes == 3e38f32.to_le_bytes()));
 }
 
@@ -138,7 +139,7 @@ fn a_cloud_of_too_many_points_is_dropped_and_leaves_the_slot_clear() {
     encode(&mut voxelizer, &good, &spec, 0, &mut row).unwrap();
     assert!(row.iter().any(|byte| *byte != 0));
     let field = |offset| FieldAt { offset, kind: FieldType::Float32 };
-    let view = CloudView {
+    let view = PointsView {
         width: MAX_POINTS as usize + 1,
         height: 1,
         point_step: 12,
@@ -147,12 +148,13 @@ fn a_cloud_of_too_many_points_is_dropped_and_leaves_the_slot_clear() {
         fields: &[field(0), field(4), field(8)],
         data: &[],
     };
-    let error = voxelizer.encode(&view, 0, &mut row).unwrap_err();
+    let error = Rejected::from(voxelizer.encode(&view, 0, &mut row).unwrap_err());
     assert_eq!(error.reason, DropReason::OutOfRange);
     assert_eq!(error.detail, "points: expected at most 4194304, found 4194305");
     assert!(row.iter().all(|byte| *byte == 0));
-    let other = CloudView { fields: &[], ..view };
-    assert_eq!(voxelizer.encode(&other, 0, &mut row).unwrap_err().reason, DropReason::MissingField);
+    let other = PointsView { fields: &[], ..view };
+    let error = Rejected::from(voxelizer.encode(&other, 0, &mut row).unwrap_err());
+    assert_eq!(error.reason, DropReason::MissingField);
 }
 
 #[test]
@@ -204,8 +206,8 @@ fn numpy_agrees() {
         floats(&golden["points"]).chunks_exact(4).map(|p| p.try_into().unwrap()).collect();
     let bytes = message(&Cloud::of(&points), &Layout::plain());
     let (row, report) = fresh(&bytes, &spec, DType::F32).unwrap();
-    assert_eq!(report.points_outside, golden["outside"].as_u64().unwrap());
-    assert_eq!(report.points_non_finite, golden["non_finite"].as_u64().unwrap());
+    assert_eq!(report.outside, golden["outside"].as_u64().unwrap());
+    assert_eq!(report.non_finite, golden["non_finite"].as_u64().unwrap());
     let volume: usize = spec.grid.shape.iter().product();
     let mut expected = vec![0u8; row.len()];
     for voxel in golden["voxels"].as_array().unwrap() {
@@ -292,8 +294,8 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let spec: CloudSpec = spec(["mean:i"]);
-        prop_assert!(cloud::decode(&bytes, &spec, &mut Vec::new()).is_err());
+        let spec: VoxelSpec = spec(["mean:i"]);
+        prop_assert!(point_cloud2::decode(&bytes, &extra(&spec), &mut Vec::new()).is_err());
     }
 }
 
@@ -303,15 +305,16 @@ fn a_message_cut_short_anywhere_is_malformed() {
     let points = [[0.1, 0.2, 0.3, 4.0], [0.5, 0.6, 0.7, 8.0]];
     let bytes = message(&Cloud::of(&points), &Layout::plain());
     for len in 0..bytes.len() {
-        let error = cloud::decode(&bytes[..len], &spec, &mut Vec::new()).unwrap_err();
+        let error =
+            point_cloud2::decode(&bytes[..len], &extra(&spec), &mut Vec::new()).unwrap_err();
         assert_eq!(error.reason, DropReason::Malformed, "{len} bytes: {error}");
     }
-    assert!(cloud::decode(&bytes, &spec, &mut Vec::new()).is_ok());
+    assert!(point_cloud2::decode(&bytes, &extra(&spec), &mut Vec::new()).is_ok());
 }
 
 #[test]
 fn an_axis_as_feature_takes_no_extra_field() {
     let spec = spec(["max:z", "mean:i", "max:i", "mean:x"]);
-    assert_eq!(cloud::extra_fields(&spec).collect::<Vec<_>>(), ["i"]);
+    assert_eq!(extra_fields(&spec).collect::<Vec<_>>(), ["i"]);
     assert_eq!(spec.channels[0], Reduction::Max("z".into()));
 }

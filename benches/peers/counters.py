@@ -1,9 +1,9 @@
-"""Summarises the counters of profiled benchmarks: one line per case, kernel and number of blocks.
+"""Sums up the counters of profiled benchmarks: one line per case, kernel and number of blocks.
 
     counters.py FILE...     raw pages of Nsight Compute as CSV, with a line `==CASE== NAME` in each
 
-Values are medians over the profiled launches. A file without launches gets a line that says so, and
-the exit code is 1.
+Values are medians over the profiled launches. If a file has no launches, a line says so and the
+exit code is 1.
 """
 
 import csv
@@ -15,8 +15,8 @@ import sys
 
 SECTOR_BYTES = 32
 
-# Metric, title, digits, and factors from the units that Nsight Compute may give to the one shown; a
-# value of any other unit is shown with its unit.
+# Metric, title, digits, and factors from Nsight Compute's units to the one shown. A value of
+# another unit is shown with its unit.
 TIME = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3}
 BYTES = {"byte": 1e-6, "Kbyte": 1e-3, "Mbyte": 1.0, "Gbyte": 1e3}
 SECTORS = {f"{k}sector": SECTOR_BYTES * v for k, v in {"": 1e-6, "K": 1e-3, "M": 1.0}.items()}
@@ -39,7 +39,7 @@ STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.r
 
 
 def median(rows, at):
-    """The median of a column; none where no launch has a number there."""
+    """The median of a column; none if no launch has a number there."""
     values = []
     for row in rows:
         try:
@@ -58,7 +58,7 @@ def cell(value, unit, digits, factors):
 
 
 def stalls(head, rows):
-    """The two reasons for which most warps wait, with the warps that do per issued instruction."""
+    """The two reasons for which most warps wait, with the waiting warps per issued instruction."""
     found = []
     for at, name in enumerate(head):
         reason = STALL.fullmatch(name)
@@ -70,7 +70,7 @@ def stalls(head, rows):
 
 
 def lines(path):
-    """The case of a file, and a row of the table per kernel and grid."""
+    """The case of a file, and a table row for each kernel and grid."""
     text = pathlib.Path(path).read_text().splitlines()
     names = [line.removeprefix("==CASE== ") for line in text if line.startswith("==CASE== ")]
     name = names[-1] if names else pathlib.Path(path).stem
@@ -80,7 +80,7 @@ def lines(path):
     head, units, launches = rows[0], rows[1], rows[2:]
     groups = {}
     for row in launches:
-        # A file that was cut short ends anywhere.
+        # A truncated file may end anywhere.
         if len(row) == len(head):
             key = (row[head.index("Kernel Name")].split("(")[0], row[head.index("Grid Size")])
             groups.setdefault(key, []).append(row)

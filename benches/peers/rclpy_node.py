@@ -1,9 +1,12 @@
-"""The node that a user would write today: rclpy, a deque per topic, NumPy and OpenCV.
+"""The node that a user would write today, with rclpy, a deque per topic, NumPy and OpenCV.
 
-What `fusion_node` is measured against. It reads the same configuration and publishes the same
-message and the same diagnostics, and it is meant to be as fast as this approach gets with care:
-message data is viewed and not copied, nothing loops over points or pixels in Python, an image or
-a cloud is encoded once, on arrival, and the output message is reused from tick to tick.
+The benchmark compares `fusion_node` with it. It reads the same configuration, and publishes the
+same message and the same diagnostics. It is as fast as this approach allows:
+
+- Message data is viewed and not copied.
+- No Python loop runs over points or pixels.
+- An image or a cloud is encoded once, on arrival.
+- All ticks use the same output message.
 
     python3 benches/peers/rclpy_node.py --ros-args -p config_file:=config/robocache.yaml
 """
@@ -34,9 +37,9 @@ SEGMENT_ALIGN = 64
 
 
 def make_message(config, streams):
-    """The output message, once, and a NumPy view per stream that writes into its data.
+    """Makes the output message, and for each stream a NumPy view that writes into its data.
 
-    The data is one array.array: rclpy takes it as it is.
+    The data is one array.array, which rclpy takes without a conversion.
     """
     message, offset, places = FusedTensor(), 0, []
     message.header.frame_id = config.base_frame
@@ -57,7 +60,7 @@ def make_message(config, streams):
 
 
 def complete(message, streams, tick, stamp_ns):
-    """Writes what is said of the fused values: whose tick they are, how valid, how old."""
+    """Writes the tick, the validity and the ages of the fused values."""
     for stream, segment in zip(streams, message.segments):
         segment.valid = stream.valid.tolist()
         segment.age_ns = stream.age_ns.tolist()
@@ -70,7 +73,7 @@ class FusionPeer(Node):
     def __init__(self):
         super().__init__("rclpy_peer")
         self.config = configuration.load(self.declare_parameter("config_file", "").value)
-        # single: one thread for callbacks and ticks. thread: ticks have a thread of their own.
+        # single: one thread for callbacks and ticks. thread: ticks have their own thread.
         # multi: rclpy's thread pool. bench.py --peer-executor compares them.
         self.executor_kind = self.declare_parameter("executor", "thread").value
         self.period_ns = self.config.period_ns
@@ -89,23 +92,23 @@ class FusionPeer(Node):
         self.create_timer(diagnostics_period_s, self.publish_diagnostics)
 
     def _subscribe(self, stream):
-        spec = stream.spec
-        kind = getattr(importlib.import_module(f"{spec.package}.msg"), spec.type)
-        reliability = ReliabilityPolicy.RELIABLE if spec.reliable else ReliabilityPolicy.BEST_EFFORT
+        source = stream.input
+        kind = getattr(importlib.import_module(f"{source.package}.msg"), source.message)
+        reliable = ReliabilityPolicy.RELIABLE if source.reliable else ReliabilityPolicy.BEST_EFFORT
 
         def on_message(msg):
             stream.push(msg, time.time_ns(), self.config.timeline, self.lock)
 
         self.create_subscription(
             kind,
-            spec.topic,
+            source.topic,
             on_message,
-            QoSProfile(depth=spec.depth, reliability=reliability),
+            QoSProfile(depth=source.depth, reliability=reliable),
             callback_group=MutuallyExclusiveCallbackGroup(),
         )
 
     def tick(self):
-        """Fuses and publishes the newest tick; those passed over are overruns."""
+        """Fuses and publishes the newest tick. The ticks missed before it are overruns."""
         tick = time.time_ns() // self.period_ns
         if self.last_tick is not None:
             if tick <= self.last_tick:
@@ -125,7 +128,7 @@ class FusionPeer(Node):
         self.window_ms.append((time.time_ns() - stamp_ns) / 1e6)
 
     def publish_diagnostics(self):
-        """The tick's status with the keys of fusion_node's."""
+        """Publishes the tick's status with the keys of fusion_node."""
         window, self.window_ms = self.window_ms, []
         self.latencies_ms += window
         values = {
@@ -134,7 +137,7 @@ class FusionPeer(Node):
             "published": self.published,
             "held_back": self.held_back,
             "overruns": self.overruns,
-            "realtime_priority": 0,  # an rclpy thread has an ordinary one
+            "realtime_priority": 0,  # rclpy threads have ordinary priority
             "tick": self.last_tick,
             **percentiles("latency", window),
             **percentiles("total_latency", self.latencies_ms),
@@ -144,7 +147,7 @@ class FusionPeer(Node):
         for stream in self.streams:
             age = int(stream.age_ns[-1])
             values = {
-                "topic": stream.spec.topic,
+                "topic": stream.input.topic,
                 "received": stream.received,
                 "dropped": stream.dropped,
                 "age_ms": age / 1e6,
@@ -158,7 +161,7 @@ class FusionPeer(Node):
         self.diagnostics.publish(array_msg)
 
     def tick_until(self, stop):
-        """Ticks on the calling thread: sleeps until each of the grid's instants."""
+        """Ticks on the calling thread: sleeps until each instant of the grid."""
         while not stop.is_set():
             time.sleep((-time.time_ns() % self.period_ns) / 1e9)
             self.tick()
@@ -193,7 +196,7 @@ def main():
         ticker = threading.Thread(target=node.tick_until, args=(stop,))
         ticker.start()
     else:
-        # A timer keeps the phase that it starts with: start it on the grid.
+        # A timer keeps the phase of its start, so it starts on the grid.
         time.sleep((-time.time_ns() % node.period_ns) / 1e9)
         node.create_timer(
             node.period_ns / 1e9, node.tick, callback_group=MutuallyExclusiveCallbackGroup()

@@ -1,8 +1,7 @@
-"""Message to row and row to segment in NumPy and OpenCV, for `rclpy_node.py`.
+"""Encodes messages and resamples rows with NumPy and OpenCV, for `rclpy_node.py`.
 
-Everything per point and per pixel is inside NumPy or OpenCV; what is left in Python is per
-message and per tick. Rows that no strategy interpolates are converted to the output type once,
-when their message arrives.
+NumPy or OpenCV does all work per point and per pixel. Python code runs only per message and per
+tick. If rows are not interpolated, they are converted to the output type once, on arrival.
 """
 
 from bisect import bisect_right
@@ -13,7 +12,7 @@ import numpy as np
 try:
     import cv2
 
-    cv2.setNumThreads(1)  # the images are small: handing them to threads costs more than it saves
+    cv2.setNumThreads(1)  # the images are small, so threads cost more time than they save
 except ImportError:
     cv2 = None
     from PIL import Image as PillowImage
@@ -24,7 +23,7 @@ DLPACK = {"f32": (2, 32), "f16": (2, 16), "bf16": (4, 16)}
 
 
 def to_output(values, dtype):
-    """float32 to the elements of a segment, rounded to nearest even."""
+    """Converts float32 to the elements of a segment, rounded to nearest even."""
     if dtype != "bf16":
         return values.astype(OUTPUT_TYPES[dtype], copy=False)
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
@@ -32,14 +31,17 @@ def to_output(values, dtype):
 
 
 class Stream:
-    """A buffer of (stamp, row) and the resampling of it. Subclasses make rows of messages."""
+    """Buffers (stamp, row) and resamples them. Subclasses make rows from messages."""
 
     shape = ()
-    angular = None  # mask of elements that take the short arc
-    quaternion = None  # slice of elements that take the short arc of rotations
+    angular = None  # mask of elements that are angles
+    quaternion = None  # slice of elements that are a rotation
 
     def __init__(self, spec):
+        if len(spec.inputs) != 1:
+            raise ValueError(f"{spec.name}: the peer node takes one input per stream")
         self.spec = spec
+        self.input = spec.inputs[0]
         self.stamps = deque(maxlen=spec.ring_rows)
         self.rows = deque(maxlen=spec.ring_rows)
         self.received = self.dropped = self.steps_served = self.steps_valid = 0
@@ -49,13 +51,13 @@ class Stream:
         self.valid = np.zeros(spec.steps, dtype=bool)
 
     def decode(self, msg):
-        """A row of float32 values, or None for a message that is no use."""
+        """A row of float32 values, or None if the message cannot be used."""
         raise NotImplementedError
 
     def push(self, msg, now_ns, timeline, lock):
-        """Subscription callback: the message becomes a row in its place.
+        """Callback of the subscription: makes a row and inserts it by its stamp.
 
-        It is encoded outside the lock, so that a tick on another thread need not wait for it.
+        The row is encoded outside the lock, so that a tick on another thread does not wait.
         """
         self.received += 1
         stamp = msg.header.stamp
@@ -64,7 +66,7 @@ class Stream:
         if row is None:
             self.dropped += 1
             return
-        stamp_ns += self.spec.stamp_offset_ns
+        stamp_ns += self.input.stamp_offset_ns
         if not self.interpolates:
             row = to_output(row, self.spec.dtype)
         with lock:
@@ -90,7 +92,7 @@ class Stream:
             self.dropped += 1
 
     def fuse(self, newest_target_ns, out):
-        """Writes every step's value to `out`, of the segment's shape, and its age and validity."""
+        """Writes every step's value to `out`, and keeps its age and validity."""
         for step, offset in enumerate(self.offsets_ns.tolist()):
             value, self.valid[step], self.age_ns[step] = self._align(newest_target_ns + offset)
             out[step] = 0 if value is None else value
@@ -98,7 +100,7 @@ class Stream:
         self.steps_valid += int(np.count_nonzero(self.valid))
 
     def _align(self, target):
-        """(value or None, valid, age): DESIGN's rule, see src/align.rs."""
+        """(value or None, valid, age), by the rule of src/align.rs."""
         spec, stamps = self.spec, self.stamps
         after = bisect_right(stamps, target)
         if after == 0:
@@ -135,11 +137,11 @@ class Stream:
 
 
 def slerp(a, b, weight):
-    """Between two unit quaternions, the short way round."""
+    """Interpolates between two unit quaternions, on the shorter arc."""
     cosine = float(a @ b)
     if cosine < 0:
         b, cosine = -b, -cosine
-    if cosine > 0.9995:  # the arc is straight, and its sine too small to divide by
+    if cosine > 0.9995:  # the arc is almost straight, and its sine is too small to divide by
         value = a + weight * (b - a)
     else:
         angle = np.arccos(cosine)
@@ -149,27 +151,21 @@ def slerp(a, b, weight):
 
 class VectorStream(Stream):
     def __init__(self, spec):
-        self.joints = spec.raw.get("joints", [])
-        self.fields = spec.raw["fields"]
+        if len(spec.encoder["groups"]) != 1:
+            raise ValueError(f"{spec.name}: the peer node takes all joints from one message")
+        self.joints, self.fields = spec.joints, spec.fields
         self._names, self._index = None, None
-        if spec.type == "JointState":
-            widths = [len(self.joints)] * len(self.fields)
-        else:
-            widths = [4 if field == "orientation" else 3 for field in self.fields]
-        self.shape = (sum(widths),)
-        if "orientation" in self.fields and spec.strategy == "slerp":
-            start = sum(widths[: self.fields.index("orientation")])
+        lanes = [channel["lane"] for channel in spec.encoder["channels"]]
+        self.shape = (len(lanes),)
+        if "quaternion" in lanes and spec.strategy == "slerp":
+            start = lanes.index("quaternion")
             self.quaternion = slice(start, start + 4)
-        angular = spec.raw.get("angular") or []
-        if angular and spec.type == "JointState":
-            self.angular = np.zeros(self.shape, dtype=bool)
-            if "position" in self.fields:
-                start = len(self.joints) * self.fields.index("position")
-                self.angular[start : start + len(self.joints)] = [j in angular for j in self.joints]
+        if "angular" in lanes:
+            self.angular = np.array([lane == "angular" for lane in lanes])
         super().__init__(spec)
 
     def decode(self, msg):
-        if self.spec.type == "JointState":
+        if self.joints:
             return self._joints(msg)
         values = []
         for part in self._parts(msg):
@@ -180,7 +176,7 @@ class VectorStream(Stream):
         return row if np.isfinite(row).all() else None
 
     def _joints(self, msg):
-        if msg.name != self._names:  # the order rarely changes: look the names up when it does
+        if msg.name != self._names:  # the order rarely changes: look up names only then
             place = {name: at for at, name in enumerate(msg.name)}
             if not all(joint in place for joint in self.joints):
                 return None
@@ -200,10 +196,10 @@ class VectorStream(Stream):
             "TwistStamped": lambda: msg.twist,
         }
         for field in self.fields:
-            if self.spec.type == "Odometry":
+            if self.input.message == "Odometry":
                 home = msg.pose.pose if field in ("position", "orientation") else msg.twist.twist
             else:
-                home = homes[self.spec.type]()
+                home = homes[self.input.message]()
             yield getattr(home, field)
 
 
@@ -211,17 +207,16 @@ class ImageStream(Stream):
     CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 
     def __init__(self, spec):
-        image = spec.raw["image"]
+        image = spec.encoder
         self.width, self.height = image["width"], image["height"]
-        self.fit = image.get("fit", "pad")
-        self.color = image.get("color", "rgb")
+        self.fit, self.color = image["fit"], image["color"]
         if self.color == "mono":
             raise ValueError("the peer node makes no mono rows")
-        scale = 1 / (255 * np.array(image.get("std", [1, 1, 1]), dtype=np.float64))
-        shift = np.array(image.get("mean", [0, 0, 0])) / np.array(image.get("std", [1, 1, 1]))
+        scale = 1 / (255 * np.array(image["std"], dtype=np.float64))
+        shift = np.array(image["mean"]) / np.array(image["std"])
         self.scale = scale.astype(np.float32)[:, None, None]
         self.shift = shift.astype(np.float32)[:, None, None]
-        self.pad_value = image.get("pad_value", 0)
+        self.pad_value = image["pad_value"]
         self.shape = (3, self.height, self.width)
         super().__init__(spec)
 
@@ -241,7 +236,7 @@ class ImageStream(Stream):
         return row
 
     def _resize(self, pixels):
-        """Into the row's size: padded, cropped or stretched, with antialias."""
+        """Resizes to the row's size: padded, cropped or stretched, with antialiasing."""
         height, width = pixels.shape[:2]
         if self.fit == "crop":
             scale = max(self.width / width, self.height / height)
@@ -260,23 +255,24 @@ class ImageStream(Stream):
 
 def _scaled(pixels, width, height):
     if cv2 is not None:
-        # INTER_AREA is OpenCV's antialiased reduction; its INTER_LINEAR takes 2x2 pixels only.
+        # INTER_AREA is OpenCV's antialiased reduction. INTER_LINEAR reads only 2x2 pixels.
         return cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA)
     image = PillowImage.fromarray(np.ascontiguousarray(pixels))
     return np.asarray(image.resize((width, height), PillowImage.Resampling.BILINEAR))
 
 
-class CloudStream(Stream):
+class VoxelStream(Stream):
     TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
 
     def __init__(self, spec):
-        cloud = spec.raw["cloud"]
-        self.origin = np.array(cloud["origin_m"], dtype=np.float32)
-        self.size = np.float32(cloud["size_m"])
-        self.grid = np.array(cloud["shape"])
-        self.channels = [(c["reduce"], c.get("field")) for c in cloud["channels"]]
-        self.rotation, self.translation = _transform(cloud.get("t_base_lidar") or {})
-        x, y, z = cloud["shape"]
+        voxels = spec.encoder
+        self.origin = np.array(voxels["origin_m"], dtype=np.float32)
+        self.size = np.float32(voxels["size_m"])
+        self.grid = np.array(voxels["shape"])
+        self.channels = [(c["reduce"], c.get("field")) for c in voxels["channels"]]
+        t_base_lidar = np.array(voxels["t_base_lidar"], dtype=np.float32)
+        self.rotation, self.translation = t_base_lidar[:, :3], t_base_lidar[:, 3:]
+        x, y, z = voxels["shape"]
         self.shape = (len(self.channels), z, y, x)
         super().__init__(spec)
 
@@ -303,7 +299,7 @@ class CloudStream(Stream):
     def _voxels(self, points):
         xyz = np.stack([points[axis] for axis in "xyz"]).astype(np.float32, copy=False)
         xyz = self.rotation @ xyz + self.translation
-        with np.errstate(invalid="ignore"):  # NaN points are sorted out by the comparison
+        with np.errstate(invalid="ignore"):  # the comparison excludes NaN points
             cell = np.floor((xyz - self.origin[:, None]) / self.size)
             inside = ((cell >= 0) & (cell < self.grid[:, None])).all(axis=0)
         cell = cell[:, inside].astype(np.int32)
@@ -330,30 +326,4 @@ class CloudStream(Stream):
         return np.where(counts > 0, greatest, 0)
 
 
-def _transform(raw):
-    """`t_base_lidar` as a rotation matrix and a column."""
-    translation = np.array(raw.get("translation_m", [0, 0, 0]), dtype=np.float32)[:, None]
-    if "rotation_rpy_deg" in raw:
-        (cr, cp, cy), (sr, sp, sy) = (
-            f(np.radians(raw["rotation_rpy_deg"])) for f in (np.cos, np.sin)
-        )
-        rotation = np.array(
-            [
-                [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-                [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-                [-sp, cp * sr, cp * cr],
-            ]
-        )
-    else:
-        x, y, z, w = np.array(raw.get("rotation_xyzw", [0, 0, 0, 1]), dtype=np.float64)
-        rotation = np.array(
-            [
-                [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-                [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-                [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-            ]
-        )
-    return rotation.astype(np.float32), translation
-
-
-KINDS = {"vector": VectorStream, "image": ImageStream, "cloud": CloudStream}
+KINDS = {"vector": VectorStream, "image": ImageStream, "voxels": VoxelStream}

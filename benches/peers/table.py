@@ -1,4 +1,4 @@
-"""Prints the results of benches/gpu.sh as one table, the floor and the peers beside each case."""
+"""Prints the results of benches/gpu.sh as one table, with the floor and the peers of each case."""
 
 import json
 import pathlib
@@ -65,7 +65,7 @@ def main():
         first = row[0].ljust(widths[0])
         rest = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
         print(" ".join([first, *rest]).rstrip())
-    print("alone: the median where no call starts before the last one has ended; else they overlap")
+    print("alone: the median if each call starts after the last one has ended; else calls overlap")
 
 
 if __name__ == "__main__":

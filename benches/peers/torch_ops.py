@@ -1,7 +1,8 @@
-"""Times the cases of `robocache bench` through PyTorch, as a user would write them.
+"""Times the cases of `robocache_bench` in PyTorch, as a user would write them.
 
-Eager operations and torch.compile (max-autotune-no-cudagraphs), both captured in a CUDA graph, so
-that what is timed is the device. Inputs rotate through more memory than the cache holds.
+It times eager operations and torch.compile (max-autotune-no-cudagraphs). Both are captured in a
+CUDA graph, so that only the device is timed. The inputs rotate through more memory than the cache
+holds.
 """
 
 import argparse
@@ -57,7 +58,7 @@ def voxel_count(points):
 
 
 def voxel_mean(points, values):
-    """Not deterministic, as floats are summed in any order."""
+    """The mean per voxel. It is not deterministic, because floats are summed in any order."""
     index = voxel_index(points)
     sums = torch.zeros(SIDE**3, values.shape[1], device=points.device)
     sums.index_add_(0, index, values)
@@ -77,7 +78,7 @@ def stream_inputs(episodes, rows, dim, span):
 
 
 def in_graph(function, sets, replays):
-    """Microseconds per call: median over replays of a graph that goes round the inputs."""
+    """Microseconds per call: the median over replays of a graph that runs on all inputs."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for _ in range(3):
@@ -145,7 +146,7 @@ def main():
         try:
             fast = torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False)
             compiled = in_graph(fast, sets, arguments.replays)
-        except Exception as error:  # a case that the compiler cannot do is a result, too
+        except Exception as error:  # a case that does not compile is a result too
             print(f"{name}: not compiled: {str(error)[:200]}")
         results["cases"][name] = {"eager_us": eager, "compiled_us": compiled}
         shown = "-" if compiled is None else f"{compiled:.2f}"

@@ -1,7 +1,7 @@
 """A reader of CDR, the wire encoding of ROS 2 messages.
 
 OMG DDS-XTypes 1.3, section 7.4.1 (PLAIN_CDR, version 1): an encapsulation header of four bytes,
-then primitives aligned to their own size, counted from after that header.
+then primitives. Each is aligned to its own size, counted from the end of the header.
 """
 
 import struct
@@ -12,7 +12,7 @@ ENCAPSULATION_LEN = 4
 
 
 class Reader:
-    """A cursor over one serialized message. Everything it cannot read is a ValueError."""
+    """A cursor over one serialized message. Raises ValueError if it cannot read a value."""
 
     def __init__(self, message):
         self._message = memoryview(message).cast("B")
@@ -79,13 +79,13 @@ class Reader:
         return self._take(self.u32())
 
     def bools(self):
-        """A sequence of bool as an array. Anything but 0 counts as true, as it does in C."""
+        """A sequence of bool as an array. Any byte but 0 is true, as in C."""
         return np.frombuffer(self.bytes(), dtype=np.uint8) != 0
 
     def i64s(self):
         """A sequence of int64 as an array in this machine's byte order."""
         count = self.u32()
-        if count:  # an empty sequence is followed by no padding
+        if count:  # no padding follows the length of an empty sequence
             self._align(8)
         values = np.frombuffer(self._take(8 * count), dtype=self._order + "i8")
         return values.astype(np.int64, copy=False)

@@ -1,4 +1,4 @@
-"""Fused tensors from a topic, in a process of rclpy's."""
+"""Receives fused tensors from a topic with rclpy."""
 
 import ctypes
 
@@ -7,7 +7,7 @@ from robocache_ros.msg import FusedTensor as FusedTensorMsg
 
 from .tensor import decode
 
-#: What a policy wants: every tick while it keeps up, and the newest one when it does not.
+#: For a policy: it gets every tick while it keeps up, and else the newest one.
 TENSOR_QOS = QoSProfile(
     depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE
 )
@@ -19,12 +19,12 @@ _KEPT_BYTES = 32 << 20
 
 
 def keep_large_buffers():
-    """Lets this process reuse the memory of large messages. Call it once, first thing in `main`.
+    """Lets this process reuse the memory of large messages. Call it once, at the start of `main`.
 
-    A tensor of a megabyte is otherwise mapped anew for every message and given back after it,
-    which at 100 Hz costs 80,000 page faults a second: more than half of what it takes to receive
-    the tensors. The price is that freed memory stays with the process. False where there is no
-    glibc; nothing has changed then.
+    Else glibc maps the memory of a large tensor again for every message and returns it after. With
+    1 MB at 100 Hz this costs 80,000 page faults a second: more than half of the time to receive the
+    tensors. The price is that the process keeps freed memory. Returns False if there is no glibc;
+    then nothing changes.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -37,12 +37,12 @@ def keep_large_buffers():
 class TensorSubscriber:
     """Calls `callback(tensor)` with every `robocache.FusedTensor` on `topic`.
 
-    The subscription is raw: rclpy hands over the message's bytes and `decode` makes views of
-    them, where rclpy's own deserialization would copy each field into Python objects.
+    The subscription is raw: rclpy gives the message's bytes, and `decode` makes views of them.
+    rclpy's own deserialization would copy each field into Python objects.
 
     Attributes:
         received: messages so far.
-        malformed: those of them that were not a fused tensor; logged, and not passed on.
+        malformed: messages that were no fused tensor; they are logged, without a callback.
     """
 
     def __init__(self, node, callback, topic="fused_tensor", qos=TENSOR_QOS):

@@ -6,14 +6,14 @@ import numpy as np
 
 from .cdr import Reader
 
-#: `age_ns` of a step for which no row was used.
+#: `age_ns` of a step that used no row.
 NO_AGE = np.iinfo(np.int64).max
 
-#: The first byte of every segment stands at a multiple of this inside `FusedTensor.data`.
+#: Every segment starts at a multiple of this inside `FusedTensor.data` [bytes].
 SEGMENT_ALIGN = 64
 
-# DLPack's (type code, bits) to the configuration's name and the NumPy type of the view. The data
-# is little-endian whatever the byte order of the message. NumPy has no bfloat16.
+# DLPack's (type code, bits) to the configuration's name and the NumPy type of the view. The data is
+# little-endian, also in a big-endian message. NumPy has no bfloat16.
 _DTYPES = {
     (2, 32): ("f32", np.dtype("<f4")),
     (2, 16): ("f16", np.dtype("<f2")),
@@ -29,9 +29,9 @@ class Segment:
         dtype: "f32", "f16" or "bf16".
         shape: the first dimension is the history step, oldest first.
         array: a view of the message, of `shape`; for bf16 its bits as uint16 (see `float32`).
-        valid: bool per step; where it is False the value is a fill value, not to be acted on.
-        age_ns: int64 per step, target time minus the stamp of the newest row used; negative where
-            that row is newer than the target, `NO_AGE` where no row was used.
+        valid: bool per step; if it is False, the value is a fill value, so do not act on it.
+        age_ns: int64 per step, target time minus the stamp of the newest row used; negative if that
+            row is newer than the target, `NO_AGE` if the step used no row.
     """
 
     __slots__ = ("name", "dtype", "shape", "array", "valid", "age_ns")
@@ -64,15 +64,15 @@ class Segment:
         dtypes = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
         if self.array.size == 0:
             return torch.empty(self.shape, dtype=dtypes[self.dtype])
-        with warnings.catch_warnings():  # it warns about the read-only memory, see above
+        with warnings.catch_warnings():  # torch warns about the read-only memory, see above
             warnings.simplefilter("ignore", UserWarning)
             return torch.frombuffer(self.array, dtype=dtypes[self.dtype]).reshape(self.shape)
 
     def __dlpack__(self, **options):
-        """DLPack export without a copy: by NumPy, which has no bfloat16, or else by torch.
+        """DLPack export without a copy: by NumPy or, for bfloat16, by torch.
 
-        NumPy before 2.1 and consumers of DLPack before 1.0 know no read-only memory and refuse
-        that of a `bytes` message with a BufferError; decode a `bytearray` for them.
+        NumPy before 2.1 and consumers of DLPack before 1.0 do not support read-only memory. They
+        refuse a `bytes` message with a BufferError, so decode a `bytearray` for them.
         """
         if self.dtype != "bf16":
             return self.array.__dlpack__(**options)
@@ -88,14 +88,14 @@ class Segment:
 
 
 class FusedTensor:
-    """Every stream at the instants of one control tick.
+    """Every stream at the target times of one control tick.
 
     Attributes:
         tick: the tick's number; `stamp_ns` is tick * period.
         stamp_ns: the tick's instant, nanoseconds on the node's clock.
         frame_id: the base frame.
         segments: dict of name to `Segment`, in the order of the configuration.
-        data: the packed bytes that all segments are views of (uint8 array).
+        data: the packed bytes (uint8 array); all segments are views of it.
     """
 
     __slots__ = ("tick", "stamp_ns", "frame_id", "segments", "data")
@@ -115,9 +115,9 @@ class FusedTensor:
 
 
 def decode(message):
-    """Decodes the CDR bytes of a `robocache_ros/msg/FusedTensor`; the arrays are views of them.
+    """Decodes the CDR bytes of a `robocache_ros/msg/FusedTensor`. The arrays are views of them.
 
-    Raises ValueError when the bytes are not such a message, with what was expected and found.
+    Raises ValueError if the bytes are no such message. It says what was expected and found.
     """
     reader = Reader(message)
     stamp_ns = _stamp_ns(reader.i32(), reader.u32())
@@ -129,7 +129,7 @@ def decode(message):
 
 
 def from_msg(msg):
-    """The same from a deserialized `robocache_ros.msg.FusedTensor`; the arrays share its memory."""
+    """Converts a deserialized `robocache_ros.msg.FusedTensor`. The arrays share its memory."""
     heads = [
         (
             segment.name,
@@ -153,7 +153,7 @@ def _stamp_ns(sec, nanosec):
 
 
 def _read_head(reader):
-    """A `TensorSegment`: everything but the values. Arguments are evaluated in wire order."""
+    """Reads a `TensorSegment` without the values. The tuple is evaluated in wire order."""
     return (
         reader.string(),
         (reader.u8(), reader.u8(), reader.u16()),

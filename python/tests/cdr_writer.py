@@ -1,4 +1,4 @@
-"""Writes CDR in either byte order, so that the reader is tested against something but itself."""
+"""Writes CDR in both byte orders, so that the tests of the reader do not depend on the reader."""
 
 import struct
 

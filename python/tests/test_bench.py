@@ -1,4 +1,4 @@
-"""The benchmark's own arithmetic: arguments, what is compared with what, and what is not known."""
+"""The benchmark's arguments, its comparisons, and its unknown figures."""
 
 import json
 
@@ -56,19 +56,19 @@ def test_unknown_cases_are_refused(capsys):
     assert expected in capsys.readouterr().err
 
 
-def test_p99_is_held_against_the_worst_window():
+def test_the_limit_of_p99_applies_to_the_worst_window():
     found = verdicts(node=case(p99=1.0, worst=4.5))
     assert found["tick latency p99, worst window [ms]"] == (4.5, False)
     assert verdicts(node=case(worst=3.9))["tick latency p99, worst window [ms]"] == (3.9, True)
 
 
-def test_overruns_count_whatever_the_machine_misses():
+def test_overruns_count_even_if_the_machine_stalls():
     found = verdicts(node=case(overruns=2, machine=5))
     assert found["overruns"] == (2, False)
     assert not any("bare" in what for what in found)
 
 
-def test_the_peer_is_compared_with_the_node_as_shipped_and_at_its_own_priority():
+def test_the_peer_is_compared_with_the_node_as_shipped_and_at_ordinary_priority():
     results = {
         "node": case(p99=1.0, worst=1.0, cpu=1.0),
         "plain": case(p99=2.0, worst=8.0, cpu=2.0),
@@ -87,7 +87,7 @@ def test_the_peer_is_compared_with_the_node_as_shipped_and_at_its_own_priority()
     assert bench.ratios({"plain": case()}) == {}
 
 
-def test_the_table_says_what_is_not_known(capsys):
+def test_the_table_shows_unknown_figures(capsys):
     results = {
         "node": case(machine=None, realtime_priority=0),
         "plain": case(machine=3, realtime_priority=None),
@@ -104,7 +104,7 @@ def test_the_table_says_what_is_not_known(capsys):
 
 
 @pytest.mark.parametrize(("real_time", "expected"), [(True, 3), (False, None)])
-def test_a_probe_without_real_time_priority_tells_nothing(tmp_path, real_time, expected):
+def test_a_probe_without_real_time_priority_gives_no_count(tmp_path, real_time, expected):
     path = tmp_path / "stalls.json"
     stalls = [[9, 7], [10, 1], [19, 2], [20, 7]]  # [time, missed]; those in [10, 20) count
     path.write_text(json.dumps({"real_time": real_time, "stalls": stalls}))

@@ -1,7 +1,7 @@
-"""Whether the node is built with CUDA: what scripts/cuda.sh decides, and who asks it.
+"""Tests of scripts/cuda.sh, which decides whether the node is built with CUDA, and of its callers.
 
-Each test has a machine of its own: a copy of the script without .cuda/, and a PATH on which only the
-tools are found that the test puts there. Compilers and package installers are stand-ins.
+Each test has its own machine: a copy of the script without .cuda/, and a PATH with only the tools
+that the test puts there. Compilers and package installers are simulated by shell scripts.
 """
 
 import os
@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY
 
-WITHOUT = "--no-default-features --features ros"
-#: What the scripts themselves run.
+WITHOUT = "--no-default-features --features ros,sim"
+#: The tools that the scripts run.
 TOOLS = "bash sh cat cmp cp dirname env grep mktemp rm sed sort tail".split()
-#: Where an nvcc is found whatever the environment says.
+#: Places where the script finds an nvcc in any environment.
 FIXED = ["/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc"]
 has_fixed_nvcc = any(map(os.path.exists, FIXED)) or any(Path("/usr/local").glob("cuda-*"))
 pytestmark = pytest.mark.skipif(has_fixed_nvcc, reason="this machine's own nvcc cannot be hidden")
 COMPILES = '[ "$1" = -fatbin ]'
-#: What nvidia-smi and nvcc say, as far as it is read. The first is of driver 550, the second of 610.
+#: The parts of the output of nvidia-smi (of drivers 550 and 610) and nvcc that the script reads.
 HEADING = "| NVIDIA-SMI 550.54.14    Driver Version: 550.54.14    CUDA Version: {}    |"
 UMD_HEADING = "| NVIDIA-SMI 610.43.02    KMD Version: 610.43.02    CUDA UMD Version: {}    |"
 RELEASE = "Cuda compilation tools, release {}, V{}.88"
@@ -39,7 +39,7 @@ class Machine:
     """A folder like the repository's, and the environment in which its scripts run."""
 
     def __init__(self, root):
-        self.root = root / "robo cache"  # a space, as users have them
+        self.root = root / "robo cache"  # with a space, because users' folders may have one
         (self.root / "scripts").mkdir(parents=True)
         self.script = self.root / "scripts" / "cuda.sh"
         for name in ("cuda.sh", "requirements-cuda.txt"):
@@ -51,7 +51,7 @@ class Machine:
         self.env = {"PATH": str(self.bin)}
 
     def program(self, path, body):
-        """A shell script at a path relative to the folder of the machine's programs."""
+        """Writes a shell script. The path is relative to the folder of the machine's programs."""
         path = self.bin / path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"#!/bin/sh\n{body}\n")
@@ -71,17 +71,17 @@ class Machine:
         return self.run("bash", self.script, word, **environment)
 
     def nvcc(self, path, version):
-        """An nvcc that compiles and says its version."""
+        """Adds an nvcc that compiles and prints its version."""
         says = f'[ "$1" = --version ] && echo "{RELEASE.format(version, version)}"'
         return self.program(path, f"{COMPILES} || {says}")
 
     def driver(self, cuda, heading=HEADING):
-        """A GPU, with the driver of a version of CUDA."""
+        """Adds a GPU with the driver of this CUDA version."""
         self.program("nvidia-smi", f"echo '{heading.format(cuda)}'; echo 'GPU 0: a name'")
         self.program("ldconfig", "true")
 
     def python_that_installs(self, then="true"):
-        """Stands in for python3: its virtual environment has a pip that installs an nvcc."""
+        """Adds a simulated python3 whose virtual environment has a pip that installs an nvcc."""
         site = "lib/python3.12/site-packages/nvidia/cu13/bin"
         wheel = self.program("wheel", COMPILES)
         copy = f"mkdir -p {site} && cp '{wheel}' {site}/nvcc"
@@ -96,7 +96,7 @@ def machine(tmp_path):
     return Machine(tmp_path)
 
 
-def test_without_an_nvcc_it_is_built_without_and_one_line_says_how_to_get_it(machine):
+def test_without_an_nvcc_the_build_has_no_cuda_and_one_line_says_how_to_get_it(machine):
     asked = machine.cuda("features")
     assert (asked.returncode, asked.stdout.strip()) == (0, WITHOUT)
     (line,) = asked.stderr.splitlines()
@@ -104,7 +104,7 @@ def test_without_an_nvcc_it_is_built_without_and_one_line_says_how_to_get_it(mac
 
 
 @without_gpu
-def test_make_demo_installs_nothing_where_neither_gpu_nor_nvcc_is(machine):
+def test_make_demo_installs_nothing_if_there_is_neither_gpu_nor_nvcc(machine):
     machine.program("python3", "echo installs >&2; exit 1")
     assert (REPOSITORY / "scripts/build.sh").read_text().count("\nscripts/cuda.sh prepare\n") == 1
     prepared = machine.cuda("prepare")
@@ -112,20 +112,20 @@ def test_make_demo_installs_nothing_where_neither_gpu_nor_nvcc_is(machine):
     assert not (machine.root / ".cuda").exists()
 
 
-def test_make_build_installs_an_nvcc_where_a_gpu_is(machine):
+def test_make_build_installs_an_nvcc_if_there_is_a_gpu(machine):
     machine.python_that_installs()
     machine.program("nvidia-smi", "echo 'GPU 0: a name'")
     assert machine.cuda("prepare").returncode == 0
     found = machine.cuda("find").stdout.strip()
     assert found.startswith(f"{machine.root}/.cuda/lib/") and found.endswith("/nvcc")
     assert machine.cuda("features").stdout == ""
-    # Once: a second time there is nothing to install.
+    # The second time it installs nothing.
     machine.program("python3", "exit 1")
     assert machine.cuda("prepare").returncode == 0
 
 
 @without_gpu
-def test_the_user_has_the_last_word(machine):
+def test_the_users_choice_has_priority(machine):
     machine.python_that_installs()
     for word in ("get", "prepare"):
         assert machine.cuda(word, ROBOCACHE_CUDA="off").returncode == 0
@@ -144,12 +144,12 @@ def test_an_install_that_fails_says_how_to_build_without(machine):
     prepared = machine.cuda("prepare")
     assert prepared.returncode == 1
     assert "no route" in prepared.stderr and "ROBOCACHE_CUDA=off make build" in prepared.stderr
-    # The half of it that was left behind is not taken for a compiler.
+    # The incomplete install does not count as a compiler.
     assert list((machine.root / ".cuda").rglob("nvcc"))
     assert machine.cuda("features").stdout.strip() == WITHOUT
 
 
-def test_new_pins_replace_what_older_ones_installed_and_until_then_it_serves(machine):
+def test_an_install_of_older_pins_serves_until_the_new_pins_replace_it(machine):
     machine.python_that_installs()
     assert machine.cuda("get").returncode == 0
     pins = machine.root / "scripts/requirements-cuda.txt"
@@ -159,7 +159,7 @@ def test_new_pins_replace_what_older_ones_installed_and_until_then_it_serves(mac
     assert (machine.root / ".cuda/installed.txt").read_text() == pins.read_text()
 
 
-def test_places_are_tried_in_order_and_what_cannot_compile_is_passed_over(machine):
+def test_places_are_tried_in_order_and_a_broken_compiler_is_skipped(machine):
     on_path = machine.program("nvcc", COMPILES)
     home = machine.program("toolkit/bin/nvcc", COMPILES)
     named = machine.program("another/nvcc", COMPILES)
@@ -170,10 +170,10 @@ def test_places_are_tried_in_order_and_what_cannot_compile_is_passed_over(machin
     machine.program("toolkit/bin/nvcc", REFUSES)
     asked = machine.cuda("find", **home_variable)
     assert asked.stdout.strip() == str(on_path)
-    assert f"passing over {home}: trial.cu: error: unsupported GNU version" in asked.stderr
+    assert f"skipping {home}: trial.cu: error: unsupported GNU version" in asked.stderr
 
 
-def test_a_compiler_that_was_named_is_that_one_or_an_error(machine):
+def test_a_named_compiler_must_work(machine):
     machine.program("nvcc", COMPILES)
     wrong = machine.program("wrong", REFUSES)
     for name in (str(wrong), "/no/such/nvcc"):
@@ -182,7 +182,7 @@ def test_a_compiler_that_was_named_is_that_one_or_an_error(machine):
 
 
 @pytest.mark.parametrize("cuda", ["12.2", "12.8"])
-def test_for_a_driver_too_old_for_the_pins_nothing_is_fetched_and_one_line_says_why(machine, cuda):
+def test_if_the_driver_is_too_old_nothing_is_installed_and_one_line_says_why(machine, cuda):
     machine.python_that_installs()
     machine.driver(cuda)
     assert machine.cuda("prepare").returncode == 0
@@ -212,15 +212,15 @@ def test_both_headings_of_nvidia_smi_are_read(machine):
         assert asked.stdout.strip() == WITHOUT and "driver is for CUDA 13," in asked.stderr
 
 
-def test_an_old_driver_without_an_nvcc_of_its_own_is_not_sent_to_look_for_one(machine):
+def test_a_driver_before_cuda_12_is_not_told_to_use_another_nvcc(machine):
     machine.driver("11.4")
     asked = machine.cuda("features")
     assert asked.stderr.strip().endswith("For the GPU: a driver for CUDA 13 (580 or later)")
 
 
 @pytest.mark.parametrize("version, installs", [(12, False), (13, True)])
-def test_without_nvidia_smi_the_library_of_the_driver_is_asked(machine, version, installs):
-    """As in a container of a Jetson, which has the driver's library and little else."""
+def test_without_nvidia_smi_the_drivers_library_gives_the_version(machine, version, installs):
+    """As in a container on a Jetson, which has the driver's library but not nvidia-smi."""
     machine.python_that_installs()
     machine.program("ldconfig", "echo 'libcuda.so.1 (libc6,AArch64) => /usr/lib/libcuda.so.1'")
     installer = (machine.bin / "python3").read_text().removeprefix("#!/bin/sh\n")
@@ -233,7 +233,7 @@ def test_without_nvidia_smi_the_library_of_the_driver_is_asked(machine, version,
     assert ("an nvcc of CUDA 12 in NVCC" in asked.stderr) != installs
 
 
-def test_on_and_get_do_as_they_are_told_and_warn(machine):
+def test_on_and_get_install_for_an_old_driver_and_warn(machine):
     machine.python_that_installs()
     wheel = machine.nvcc("wheel", "13.0")
     machine.driver("12.4")
@@ -247,12 +247,12 @@ def test_on_and_get_do_as_they_are_told_and_warn(machine):
     found = machine.cuda("find", **on)
     assert found.stdout.strip() == str(wheel)
     assert f"CUDA 12, {wheel} for CUDA 13: what it builds computes on the CPU" in found.stderr
-    # Which nvcc is not whether: under auto the driver decides.
+    # NVCC does not decide whether to build with CUDA: with auto, the driver does.
     asked = machine.cuda("features", NVCC=str(wheel))
     assert asked.stdout.strip() == WITHOUT and "building for the CPU alone" in asked.stderr
 
 
-def test_an_nvcc_that_fits_the_driver_goes_before_a_newer_one(machine):
+def test_an_nvcc_that_fits_the_driver_has_priority_over_a_newer_one(machine):
     home = machine.nvcc("toolkit/bin/nvcc", "13.0")
     fitting = machine.nvcc("nvcc", "12.4")
     for cuda, nvcc in {"12.8": fitting, "13.0": home}.items():
@@ -266,7 +266,7 @@ def test_an_nvcc_that_fits_the_driver_goes_before_a_newer_one(machine):
 
 @pytest.mark.parametrize("nvcc", [True, False])
 @pytest.mark.parametrize("command", ["build", "test", "clippy"])
-def test_every_cargo_of_the_ros_build_has_the_features_of_the_decision(machine, command, nvcc):
+def test_every_cargo_command_of_the_ros_build_has_the_same_features(machine, command, nvcc):
     if nvcc:
         machine.program("nvcc", COMPILES)
     cargo = machine.program("cargo", 'printf "%s\\n" "$@"')
@@ -281,13 +281,13 @@ def test_every_cargo_of_the_ros_build_has_the_features_of_the_decision(machine, 
     manifest = ["--manifest-path", f"{machine.root}/Cargo.toml"]
     wanted = [command, "--locked", *manifest, *features, "--release", "--", "-D"]
     assert asked.stdout.splitlines() == wanted
-    # A wrong word stops it before cargo starts.
+    # A wrong value stops it before cargo starts.
     assert machine.run("sh", script, command, ROBOCACHE_CUDA="yes").stdout == ""
 
 
 @pytest.fixture(scope="module")
 def build_script(tmp_path_factory):
-    """build.rs as a program: what `cargo build` runs before it compiles the crate."""
+    """build.rs as a program; `cargo build` runs it before it compiles the crate."""
     program = tmp_path_factory.mktemp("build") / "build-script"
     command = ["rustc", "--edition=2024", "-o", program, REPOSITORY / "build.rs"]
     home = os.environ.get("CARGO_HOME", os.path.expanduser("~/.cargo"))
@@ -311,7 +311,7 @@ def test_the_build_error_says_the_one_command_and_how_to_build_without(machine, 
 
 
 class Kernels:
-    """The build of the kernels by an nvcc that knows three chips and writes down how it is run."""
+    """A build of the kernels with an nvcc that knows three chips and logs its arguments."""
 
     def __init__(self, machine, build_script):
         self.machine, self.script = machine, build_script
@@ -326,7 +326,7 @@ class Kernels:
         )
 
     def build(self, **environment):
-        """What cargo is told, and the arguments of nvcc with the options it has from outside."""
+        """The output for cargo, and nvcc's arguments with the options of the environment."""
         self.log.unlink(missing_ok=True)
         folders = {"CARGO_MANIFEST_DIR": str(self.machine.root), "OUT_DIR": str(self.machine.bin)}
         built = self.machine.run(self.script, CARGO_FEATURE_CUDA="1", **folders, **environment)
@@ -347,7 +347,7 @@ def test_the_chips_are_those_that_nvcc_knows_or_the_ones_asked_for_ascending(ker
     told, arguments = kernels.build()
     assert "cargo::error" not in told and "ROBOCACHE_CUDA_VERSION=13000" in told
     assert codes(arguments) == ["sm_75", "sm_90", "sm_120", "compute_120"]
-    # The PTX, which later chips compile, is that of the newest, in whatever order they are given.
+    # The PTX, which later chips compile, is that of the newest chip, in any order of the list.
     _, arguments = kernels.build(ROBOCACHE_CUDA_ARCHS="90, 75,90")
     assert codes(arguments) == ["sm_75", "sm_90", "compute_90"]
 
@@ -366,7 +366,7 @@ def test_options_of_a_shell_do_not_reach_nvcc(kernels, variable):
     assert "-fmad=false" in arguments and "fast_math" not in arguments
 
 
-def test_a_build_for_a_driver_too_old_warns_and_is_made_anew_when_its_inputs_change(kernels):
+def test_a_build_for_an_old_driver_warns_and_runs_again_when_its_inputs_change(kernels):
     kernels.machine.driver("12.4")
     told, _ = kernels.build()
     (warning,) = [line for line in told.splitlines() if line.startswith("cargo::warning=")]

@@ -1,4 +1,4 @@
-"""Messages to views: values, byte orders, and every way in which a message can be wrong."""
+"""Decodes messages to views: values, byte orders, and all kinds of wrong messages."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ F32, F16, BF16 = (2, 32), (2, 16), (4, 16)
 
 
 def example(order="<", **changes):
-    """Three segments of the three types, with padding between them, as bytes."""
+    """The bytes of three segments of the three types, with padding between them."""
     joints = np.arange(6, dtype="<f4").reshape(2, 3) - 2.5
     wrench = np.array([[1.5, -0.25]], dtype="<f2")
     camera = np.array([[[0x3F80, 0xC000], [0x0000, 0x4049]]], dtype="<u2")  # 1, -2, 0, 3.140625
@@ -81,7 +81,7 @@ def test_torch_shares_memory():
     assert tensor["joints"].torch().dtype == torch.float32
 
 
-def test_every_bfloat16_converts_as_its_upper_half_says():
+def test_every_bfloat16_converts_to_a_float32_with_its_bits_as_upper_half():
     bits = np.arange(1 << 16, dtype="<u2")
     message = fused_tensor([segment("all", BF16, (1, 1 << 16), 0, [1], [0])], bits.tobytes())
     values = robocache.decode(message)["all"].float32()
@@ -96,7 +96,7 @@ def test_every_truncation_is_an_error(order):
             robocache.decode(message[:length])
 
 
-def test_no_flipped_byte_gives_anything_but_a_value_or_an_error():
+def test_a_flipped_byte_gives_a_value_or_an_error():
     message = example()
     outcomes = {"value": 0, "error": 0}
     for at in range(len(message)):

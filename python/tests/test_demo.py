@@ -1,4 +1,4 @@
-"""What the demo calls a success, and the example policy that it starts."""
+"""The demo's verdict, and the example policy that it starts."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ import policy_node
 import pytest
 import rclpy
 from conftest import REPOSITORY
-from demo_recorder import Recorder
+from recorder import Recorder
 
 from robocache.tensor import FusedTensor, Segment
 
@@ -25,7 +25,7 @@ def config():
 
 
 def tensor(config, tick, invalid=(), missing=()):
-    """A tensor of small segments; the first step of those in `invalid` is not valid."""
+    """A tensor of small segments. The first step of each stream in `invalid` is not valid."""
     segments = {}
     for stream in config.streams:
         width = 28 if stream.name == "joints" else 6
@@ -61,7 +61,7 @@ def test_missing_ticks_fail(config, recorder):
 
 
 def test_each_stream_must_be_valid_in_the_measured_window(config, recorder):
-    # Before and after the window nothing counts.
+    # Steps before and after the window do not count.
     fill(recorder, config, range(-50, 0), invalid=["lidar", "imu"])
     fill(recorder, config, range(5), invalid=["lidar"])
     fill(recorder, config, range(5, 94))
@@ -71,7 +71,7 @@ def test_each_stream_must_be_valid_in_the_measured_window(config, recorder):
     assert demo.verdict(config, recorder, WINDOW) == (100, 100, [expected])
 
 
-def test_steps_count_and_not_tensors(config, recorder):
+def test_the_valid_share_counts_steps_and_not_tensors(config, recorder):
     fill(recorder, config, range(100), invalid=["joints"])  # one of 16 steps: 93.75 %
     _, _, problems = demo.verdict(config, recorder, WINDOW)
     assert problems == ["joints: 93.8 % of its steps were valid, expected at least 95 %"]
@@ -115,7 +115,7 @@ def test_the_policy_commands_each_joint_once(config, policy):
 
 
 @pytest.mark.parametrize("commanded", [0, 29])
-def test_the_policy_refuses_what_its_row_does_not_have(config, policy, commanded):
+def test_the_policy_refuses_to_command_more_than_its_row_has(config, policy, commanded):
     policy.commanded = commanded
     policy.on_tensor(tensor(config, policy.get_clock().now().nanoseconds // PERIOD_NS))
     assert (policy.acted, policy.refused) == (0, 1)

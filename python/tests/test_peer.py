@@ -1,4 +1,4 @@
-"""The benchmark's peer node does the same work: its rows and its alignment, plainly checked."""
+"""The benchmark's peer node does the same work: checks of its rows and its alignment."""
 
 import math
 import threading
@@ -52,7 +52,7 @@ def filled(spec, stamps_ms, **changes):
         ({"max_gap_ns": 9 * MS}, 15, 0.0, False, -5),  # a bracket too wide
         ({"strategy": "hold"}, 19, 10.0, True, 9),
         ({"strategy": "nearest"}, 16, 20.0, True, -4),
-        ({"strategy": "nearest"}, 15, 10.0, True, 5),  # the earlier on a tie
+        ({"strategy": "nearest"}, 15, 10.0, True, 5),  # on a tie, the earlier
     ],
 )
 def test_alignment(specs, changes, target_ms, value, valid, age_ms):
@@ -72,7 +72,7 @@ def test_slerp_takes_the_short_way():
 
 
 def test_voxels_against_a_loop_over_points(specs):
-    stream = streams.CloudStream(specs["lidar"])
+    stream = streams.VoxelStream(specs["lidar"])
     generator = np.random.default_rng(5)
     points = np.zeros(3000, dtype=[(name, "<f4") for name in ("x", "y", "z", "intensity")])
     for axis in "xyz":
@@ -94,7 +94,7 @@ def test_voxels_against_a_loop_over_points(specs):
     counts, means = stream._voxels(points)
     assert counts.sum() == sum(map(len, expected.values())) > 500
     differing = [c for c, values in expected.items() if counts[c] != len(values)]
-    assert len(differing) <= 4  # float32 at the faces of voxels
+    assert len(differing) <= 4  # float32 differs at the faces of voxels
     for cell, values in expected.items():
         if cell not in differing:
             assert means[cell] == pytest.approx(sum(values) / len(values), rel=1e-5)
@@ -112,7 +112,7 @@ def test_images_with_padded_lines(specs, encoding):
     lines[:, : 640 * len(pixel)] = np.tile(np.array(pixel, np.uint8), 640)
     msg = SimpleNamespace(encoding=encoding, width=640, height=480, step=step, data=lines.tobytes())
     row = stream.decode(msg)
-    mean, std = (np.array(specs["camera_front"].raw["image"][key]) for key in ("mean", "std"))
+    mean, std = (np.array(specs["camera_front"].encoder[key]) for key in ("mean", "std"))
     np.testing.assert_allclose(row[:, 112, 112], (np.array(rgba[:3]) / 255 - mean) / std, atol=1e-5)
     np.testing.assert_allclose(row[:, 0, 0], -mean / std, atol=1e-5)  # padding above
     assert row.shape == (3, 224, 224)

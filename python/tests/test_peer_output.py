@@ -1,8 +1,8 @@
-"""The benchmark's peer publishes what the node publishes: both over the same recorded messages.
+"""The benchmark's peer publishes the same tensors as the node, from the same recorded messages.
 
-The node's side is the example `replay_recording`, which gives a live node's bytes. Layout, validity
-and ages must be equal. Values are compared within the tolerances that two ways of computing them
-leave: cameras most of all, which OpenCV averages over areas where the node weighs by a triangle.
+The node's tensors come from the example `replay_recording`, which gives a live node's bytes.
+Layout, validity and ages must be equal. Values have tolerances, because the two compute them
+differently. Cameras differ most: OpenCV averages over areas, and the node uses triangular weights.
 """
 
 import importlib
@@ -34,12 +34,12 @@ STREAMS = {
     "imu": (5, 2),
 }
 RECORDED_MS = 420
-#: While the history fills (steps that are not valid), and when all is there.
+#: Ticks while the history fills (with invalid steps), and after it is full.
 TICKS = [T0 // (10 * MS) + after for after in (8, 21, 35, 42)]
 
 
 def moved(name, message, stamp_ns):
-    """The robot's message at another time, the vectors with values of that time."""
+    """The robot's message at another time. Vectors get the values of that time."""
     message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
     seconds = (stamp_ns - T0) / 1e9
     if name == "joints":
@@ -74,7 +74,7 @@ def recording(messages):
 
 @pytest.fixture(scope="module")
 def nodes_tensors(recording, tmp_path_factory):
-    """What the node makes of the recording, by tick."""
+    """The node's tensors from the recording, by tick."""
     folder = tmp_path_factory.mktemp("replay")
     source, output = folder / "recording", folder / "replayed"
     write_recording(source, [event[:3] for event in recording], TICKS, 10 * MS)
@@ -85,7 +85,7 @@ def nodes_tensors(recording, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def peers_tensors(recording):
-    """What the peer makes of it, by tick, after a trip through rclpy's serialization."""
+    """The peer's tensors from the recording, by tick, serialized by rclpy and decoded."""
     config = configuration.load(REFERENCE)
     assert [spec.name for spec in config.streams] == list(STREAMS)
     made = [streams.KINDS[spec.kind](spec) for spec in config.streams]
@@ -126,7 +126,7 @@ def test_the_same_head_layout_validity_and_ages(pair):
         np.testing.assert_array_equal(segment.age_ns, other.age_ns, err_msg=name)
 
 
-def test_the_recording_has_what_there_is_to_compare(nodes_tensors):
+def test_the_recording_has_all_that_is_compared(nodes_tensors):
     assert list(nodes_tensors) == TICKS
     first, last = nodes_tensors[TICKS[0]], nodes_tensors[TICKS[-1]]
     assert 0 < np.count_nonzero(first["joints"].valid) < len(first["joints"].valid)
@@ -155,9 +155,9 @@ def test_pictures_are_nearly_the_same(pair, camera):
     def mean_difference(other):
         return np.abs(node - other).mean()
 
-    # In standard deviations of the normalisation: of these a picture spans more than four.
+    # In standard deviations of the normalisation; a picture spans more than four.
     assert mean_difference(peer) < 0.03
-    # So near that nothing else could be meant: not a pixel beside, nor other channels.
+    # A shift by one pixel or another order of channels gives a larger difference.
     assert mean_difference(np.roll(peer, 1, axis=-1)) > 0.04
     assert mean_difference(np.roll(peer, 1, axis=-2)) > 0.04
     assert mean_difference(peer[:, ::-1]) > 0.04

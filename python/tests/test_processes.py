@@ -1,4 +1,4 @@
-"""Supervision: what is said of processes that end early, badly, or not at all."""
+"""Supervised processes that end early, end with an error, or do not end."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ READY_THEN = "import signal, time; print('ready', flush=True); "
 
 
 def start(processes, name, code):
-    """A Python process that has run as far as its first line of output."""
+    """Starts a Python process and waits for its first line of output."""
     process = processes.start(name, [sys.executable, "-c", READY_THEN + code])
     deadline = time.monotonic() + 20
     while not process.log.read_text().startswith("ready") and time.monotonic() < deadline:
@@ -26,7 +26,7 @@ def test_a_clean_end_is_no_problem(tmp_path):
     assert processes.problems == [] and processes.running == []
 
 
-def test_an_early_end_names_the_process_its_exit_code_and_its_last_words(tmp_path):
+def test_an_early_end_names_the_process_its_exit_code_and_its_last_output(tmp_path):
     with Processes(tmp_path) as processes:
         process = start(processes, "short", "print('no such file'); exit(3)")
         with pytest.raises(
@@ -46,7 +46,7 @@ def test_a_bad_end_and_a_signal_are_problems(tmp_path):
     assert processes.problems == ["dead ended with signal SIGINT", "bad ended with exit code 7"]
 
 
-def test_one_that_does_not_end_is_killed_and_said_so(tmp_path):
+def test_a_process_that_does_not_end_is_killed_and_reported(tmp_path):
     process = Process(
         "deaf",
         [
@@ -58,10 +58,10 @@ def test_one_that_does_not_end_is_killed_and_said_so(tmp_path):
     )
     while len(process.log.read_text().split()) < 2:
         time.sleep(0.01)
-    assert process.stop(timeout_s=0.3) == "deaf had to be killed: still running 0.3 s after SIGINT"
+    assert process.stop(timeout_s=0.3) == "deaf was killed: it still ran 0.3 s after SIGINT"
 
 
-def test_what_cannot_start_says_so(tmp_path, monkeypatch):
+def test_a_program_that_cannot_start_is_named(tmp_path, monkeypatch):
     with pytest.raises(ProcessFailure, match="robot: cannot start /no/such/program"):
         Process("robot", ["/no/such/program"], tmp_path)
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))

@@ -1,6 +1,6 @@
-"""Against rclpy: its serialization of the message, and a topic between two nodes.
+"""Tests with rclpy: its serialization of the message, and a topic between two nodes.
 
-Needs a sourced ROS 2 with robocache_ros built, which `make test` sees to.
+They need a sourced ROS 2 and a built robocache_ros; `make test` provides both.
 """
 
 import subprocess
@@ -21,7 +21,7 @@ from robocache.ros import TENSOR_QOS, TensorSubscriber
 
 
 def fused_tensor_msg(tick=9, names=("joints", "camera")):
-    """A message of the message generator's own class."""
+    """A message of the generated class."""
     msg = FusedTensor(tick=tick)
     msg.header.frame_id = "base_link"
     msg.header.stamp.sec, msg.header.stamp.nanosec = 1_795_000_000, 90_000_000
@@ -47,7 +47,7 @@ def assert_same(left, right):
 
 
 @pytest.mark.parametrize("names", [(), ("j",), ("joints", "camera"), ("a", "bc", "def", "ghij")])
-def test_what_rclpy_serializes_is_decoded(names):
+def test_messages_of_rclpy_are_decoded(names):
     msg = fused_tensor_msg(names=names)
     tensor = robocache.decode(serialize_message(msg))
     assert tensor.stamp_ns == 1_795_000_000_090_000_000
@@ -59,7 +59,7 @@ def test_what_rclpy_serializes_is_decoded(names):
     assert_same(tensor, robocache.from_msg(msg))
 
 
-def test_big_endian_bytes_mean_the_same_to_rclpy_and_to_us():
+def test_rclpy_and_decode_read_the_same_from_big_endian_bytes():
     part = segment("joints", (4, 16), (1, 2), 0, [True], [5])
     message = fused_tensor([part], b"\x80\x3f\x00\xc0" + bytes(60), order=">")
     assert_same(
@@ -86,7 +86,7 @@ def node():
     rclpy.shutdown(context=context)
 
 
-def test_a_subscriber_gets_tensors_and_counts_what_is_none(node):
+def test_a_subscriber_gets_tensors_and_counts_malformed_messages(node):
     executor = SingleThreadedExecutor(context=node.context)
     executor.add_node(node)
     tensors = []

@@ -1,6 +1,6 @@
-"""The synthetic robot against rclpy: its messages, and the node that publishes them.
+"""Tests of the synthetic robot with rclpy: its messages, and the node that publishes them.
 
-Needs a sourced ROS 2 and the built `sensor_sim`, which `make test` sees to.
+They need a sourced ROS 2 and a built `sensor_sim`; `make test` provides both.
 """
 
 import importlib
@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def sensor_sim():
-    """The newest build of the executable: named by SENSOR_SIM, on the path, or in target/."""
+    """The executable: the one in SENSOR_SIM, else on the path, else the newest in target/."""
     named = os.environ.get("SENSOR_SIM") or shutil.which("sensor_sim")
     if named:
         return named
@@ -45,7 +45,7 @@ def test_rclpy_reads_every_message_and_writes_the_same(messages, stream):
     kind = getattr(importlib.import_module(f"{package}.msg"), name)
     message = deserialize_message(cdr, kind)
     again = serialize_message(message)
-    # Fast CDR rounds the length of a message up to four bytes and leaves padding as it finds it.
+    # Fast CDR rounds the length of a message up to four bytes and does not set padding bytes.
     assert 0 <= len(again) - len(cdr) < 4
     ours, theirs = (np.frombuffer(data[: len(cdr)], np.uint8) for data in (cdr, again))
     differing = ours != theirs
@@ -72,7 +72,7 @@ def test_large_messages_are_as_declared(messages):
 
 
 class Run:
-    """`sensor_sim` with these arguments; SIGKILL at the end if it has not ended by itself."""
+    """Runs `sensor_sim` with these arguments. At the end of the `with` block it is killed."""
 
     def __init__(self, *arguments):
         command = [sensor_sim(), *arguments]
@@ -88,7 +88,7 @@ class Run:
         self.process.stdout.close()
 
     def end(self, how):
-        """Exit code, counts and the time it took to end."""
+        """Ends it by a signal. Returns the exit code, the counts and the time that it took."""
         started = time.monotonic()
         self.process.send_signal(how)
         counts = json.loads(self.process.stdout.readline())
@@ -125,7 +125,7 @@ def test_all_streams_arrive_under_ros_arguments(node):
         assert ("sensor_sim", "/robot") in node.get_node_names_and_namespaces()
         code, counts, _ = run.end(signal.SIGINT)
     assert code == 0 and set(counts) == {"joints", "imu", "camera_front", "camera_wrist", "lidar"}
-    # Discovery takes part of the time, a busy machine some more.
+    # Discovery takes a part of the time, and a busy machine needs more.
     assert count["joint_states"] > 50 and count["points"] > 5, count
     assert count["camera_front/image_raw"] > 15, count
 

@@ -1,78 +1,57 @@
 //! Where rows live and tensors are computed.
 //!
-//! A backend owns the memory of all rows: `ring_rows + 1` slots per stream, so that a message can
-//! be encoded into a spare slot while the ring still serves the others. It knows nothing of
-//! subscriptions, clocks or decoding; the [`Pipeline`](crate::pipeline::Pipeline) tells it which
-//! slot to fill and which to read.
+//! A backend owns the memory of all rows. Each ring has `ring_rows + 1` slots: a sample is encoded
+//! into the spare slot while the ring still reads the others. A backend knows nothing of
+//! subscriptions, clocks or messages. The [`Pipeline`](crate::pipeline::Pipeline) tells it which
+//! slot to fill and which slots to read.
 
-pub mod batch;
 pub mod cpu;
 #[cfg(feature = "cuda")]
-#[allow(unsafe_code)] // a driver in another language; every block says why it is sound
 pub mod cuda;
 mod select;
-
-use std::fmt::Debug;
-use std::ops::DerefMut;
+mod vector;
 
 pub use select::{Choice, create};
+pub use vector::VectorEncoder;
 
 use crate::align::Value;
-use crate::decode::{DecodeError, cloud::CloudView, image::ImageView};
-use crate::stats::DropReason;
+use crate::device::{DeviceError, HostBuffer, Output, OutputMut};
+use crate::input::Sample;
+use crate::ops::voxelize::{PointDrops, VoxelizeError};
+use crate::pipeline::Rejected;
+use crate::spec::RingId;
 
-/// Index of a row's memory inside its stream, `0..=ring_rows`.
+/// Index of a row's memory inside its ring, `0..=ring_rows`.
 pub type Slot = usize;
 
-/// A decoded message on its way into a row.
-#[derive(Clone, Copy, Debug)]
-pub enum Sample<'a> {
-    /// The elements of a vector row: finite, and within the range of the stream's element type.
-    Vector(&'a [f32]),
-    /// An image in one of the raw encodings.
-    Image(ImageView<'a>),
-    /// A point cloud.
-    Cloud(CloudView<'a>),
+/// The error for a sample of another kind than its ring takes. The pipeline rules this out when it
+/// is made.
+fn wrong_kind(backend: &'static str) -> BackendError {
+    let detail = "the sample is not of the kind that the ring's encoder takes".into();
+    BackendError::Failed { backend, operation: "encode a sample", detail }
 }
 
-/// What every backend says to a sample that is not of its stream's message type.
-fn wrong_type() -> DecodeError {
-    let detail = "the sample is not of the stream's message type";
-    DecodeError::new(DropReason::Unsupported, detail)
-}
-
-/// What happened to the points of a cloud on the way into a row; all 0 for other samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EncodeReport {
-    /// Points dropped because a coordinate or a used field was NaN or infinite.
-    pub points_non_finite: u64,
-    /// Points dropped because a used field's value exceeds the fixed-point range.
-    pub points_out_of_range: u64,
-    /// Points outside the grid.
-    pub points_outside: u64,
-}
-
-/// A step of a segment: where its value comes from.
+/// Says from which rows of one ring the value of one step comes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepJob {
-    /// Stream index in the configuration.
-    pub stream: usize,
-    /// History step inside the stream's segment.
+    /// The ring.
+    pub ring: RingId,
+    /// History step of the ring's segment.
     pub step: usize,
-    /// The rows to read, as slots, and the weight.
+    /// The slots to read, and the weight.
     pub value: Value<Slot>,
-    /// Whether the output already holds this value, from an earlier tick into the same memory: the
-    /// backend may pass over the step.
+    /// Whether the output already holds this value, because an earlier tick wrote it into the same
+    /// memory. If so, the backend may skip the step.
     pub unchanged: bool,
 }
 
-/// Errors of a backend. All but `Sample` are fatal: a node stops rather than publish what was not
-/// computed.
+/// Errors of a backend. All but `Sample` are fatal: the node stops, so that it never publishes a
+/// tensor that was not computed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
-    /// The message cannot become a row; it is dropped and counted, and the backend goes on.
+    /// The sample cannot become a row. The pipeline drops and counts it, and the backend goes on.
     #[error(transparent)]
-    Sample(#[from] DecodeError),
+    Sample(#[from] Rejected),
     /// The backend cannot be used on this machine.
     #[error("backend {backend}: {detail}")]
     Unavailable {
@@ -86,41 +65,79 @@ pub enum BackendError {
     Failed {
         /// Name of the backend.
         backend: &'static str,
-        /// What it was doing.
+        /// What the backend was doing.
         operation: &'static str,
         /// What went wrong.
         detail: String,
     },
 }
 
-/// Memory of the host that a backend reserved for outputs.
-pub trait HostBytes: DerefMut<Target = [u8]> + Debug + Send + Sync {}
+impl From<VoxelizeError> for BackendError {
+    fn from(error: VoxelizeError) -> Self {
+        BackendError::Sample(error.into())
+    }
+}
 
-impl HostBytes for Vec<u8> {}
+impl From<DeviceError> for BackendError {
+    fn from(error: DeviceError) -> Self {
+        let backend = "cuda";
+        match error {
+            DeviceError::Unavailable { detail } => BackendError::Unavailable { backend, detail },
+            DeviceError::Failed { operation, detail } => {
+                BackendError::Failed { backend, operation, detail }
+            }
+        }
+    }
+}
 
-/// Computes rows and tensors. Methods take `&self`: streams are encoded from several threads while
-/// another one fuses. The caller guarantees that no slot is encoded into while a fuse may read it.
+#[cfg(feature = "cuda")]
+impl From<crate::ops::voxelize::cuda::EncodeError> for BackendError {
+    fn from(error: crate::ops::voxelize::cuda::EncodeError) -> Self {
+        use crate::ops::voxelize::cuda::EncodeError;
+        match error {
+            EncodeError::Cloud(error) => error.into(),
+            EncodeError::Device(error) => error.into(),
+        }
+    }
+}
+
+/// What encodes a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processor {
+    /// The calling thread.
+    Cpu,
+    /// The GPU, which the calling thread waits for.
+    Gpu,
+}
+
+/// Computes rows and tensors.
+///
+/// Methods take `&self`: several threads encode samples while another thread fuses. The caller must
+/// not encode into a slot while a call of [`Backend::fuse`] may read it.
 pub trait Backend: Send + Sync {
-    /// The name in logs: `cpu` or `cuda`.
+    /// The name in logs: `cpu`, `cpu+cuda` (rows on the host, images and clouds encoded on a GPU)
+    /// or `cuda`.
     fn name(&self) -> &'static str;
 
-    /// Reserves `len` zeroed bytes for an output. [`Backend::fuse`] takes any memory, and is
-    /// fastest with this.
-    fn output_memory(&self, len: usize) -> Result<Box<dyn HostBytes>, BackendError> {
-        Ok(Box::new(vec![0; len]))
+    /// Reserves `len` zeroed bytes for an output. [`Backend::fuse`] takes any memory, but is
+    /// fastest with this memory.
+    fn output_memory(&self, len: usize) -> Result<Output, BackendError> {
+        Ok(Output::Host(HostBuffer::new(len)))
     }
 
-    /// Encodes a sample into a slot that no ring refers to. On an error the slot's content is
-    /// unspecified and the slot stays spare. After a panic the stream is not to be encoded again:
-    /// what the next row is made with may be half changed.
+    /// Encodes a sample into the spare slot of a ring. If it fails, the slot's content is
+    /// unspecified and the slot stays spare. After a panic the caller must not encode into this
+    /// ring again, because the encoder's state may be half changed.
+    ///
+    /// Returns the counts of dropped points of a cloud; zeros for other samples.
     fn encode(
         &self,
-        stream: usize,
+        ring: RingId,
         slot: Slot,
         sample: Sample<'_>,
-    ) -> Result<EncodeReport, BackendError>;
+    ) -> Result<PointDrops, BackendError>;
 
-    /// Writes every step's value into `out`, at the offsets of the layout. Steps without a row are
-    /// zeroed. Where a job says `unchanged`, `out` holds that step as an earlier call left it.
-    fn fuse(&self, jobs: &[StepJob], out: &mut [u8]) -> Result<(), BackendError>;
+    /// Writes every step's value into `out`, at the offsets of the layout. A step without a row is
+    /// set to zero. If a job says `unchanged`, `out` already holds that step from an earlier call.
+    fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError>;
 }

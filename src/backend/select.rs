@@ -1,31 +1,34 @@
-//! Which backend a program runs on.
+//! Chooses the backend of a program.
 
 use std::str::FromStr;
 use std::sync::Arc;
 
 use super::cpu::CpuBackend;
 use super::{Backend, BackendError};
-use crate::config::Config;
+#[cfg(feature = "cuda")]
+use crate::device::Device;
 use crate::layout::Layout;
+use crate::spec::Config;
 
-/// What was asked for: `backend: auto | cpu | cuda`.
+/// What the user asked for: `backend: auto | cpu | cuda`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// CUDA where it can be used, the CPU elsewhere. Decided once, at the start.
+    /// Rows on the host. If a GPU can be used, it encodes images and clouds. Decided once, at the
+    /// start.
     #[default]
     Auto,
-    /// The CPU.
+    /// Rows on the host, and no GPU.
     Cpu,
-    /// The GPU, or an error that says why not.
+    /// Rows on the GPU, or an error that says why not.
     Cuda,
 }
 
 impl Choice {
-    /// The words for it.
+    /// The accepted words, for error messages.
     pub const NAMES: &str = "auto, cpu or cuda";
 }
 
-/// From the word in a parameter or on the command line.
+/// Reads the word in a parameter or on the command line.
 impl FromStr for Choice {
     type Err = String;
 
@@ -39,13 +42,12 @@ impl FromStr for Choice {
     }
 }
 
-/// Makes the backend that was asked for, with the memory of all rings. `device` is the ordinal of
-/// the GPU.
+/// Makes the chosen backend, with the memory of all rings, and logs which it is. `device` is the ordinal of the GPU.
 ///
 /// # Errors
-/// [`BackendError::Unavailable`] or [`BackendError::Failed`] where CUDA was asked for and cannot
-/// be used. Under [`Choice::Auto`] that is logged, as a warning if it is about a driver that the
-/// machine has, and the CPU taken.
+/// [`BackendError::Unavailable`] or [`BackendError::Failed`] if the user asked for CUDA and it
+/// cannot be used. With [`Choice::Auto`] this function logs the reason and takes the CPU. The log
+/// is a warning if the machine has a driver.
 pub fn create(
     choice: Choice,
     device: usize,
@@ -53,9 +55,9 @@ pub fn create(
     layout: &Layout,
 ) -> Result<Arc<dyn Backend>, BackendError> {
     match choice {
-        Choice::Cpu => {}
+        Choice::Cpu => tracing::info!("computing on the CPU"),
         Choice::Cuda => return cuda(device, config, layout),
-        Choice::Auto => match cuda(device, config, layout) {
+        Choice::Auto => match cpu_with_gpu(device, config, layout) {
             Ok(backend) => return Ok(backend),
             Err(reason) if is_expected(&reason) => tracing::info!("computing on the CPU: {reason}"),
             Err(reason) => tracing::warn!("computing on the CPU: {reason}"),
@@ -64,7 +66,8 @@ pub fn create(
     Ok(Arc::new(CpuBackend::new(config, layout)?))
 }
 
-/// Whether nobody could expect a GPU to be used: none was built for, or the machine has no driver.
+/// Whether the user cannot expect a GPU: the program was built without CUDA, or the machine has no
+/// driver.
 fn is_expected(reason: &BackendError) -> bool {
     let without_driver = "no NVIDIA driver on this machine";
     match reason {
@@ -75,16 +78,40 @@ fn is_expected(reason: &BackendError) -> bool {
     }
 }
 
+/// Rows on the GPU.
 #[cfg(feature = "cuda")]
-fn cuda(device: usize, config: &Config, layout: &Layout) -> Result<Arc<dyn Backend>, BackendError> {
-    Ok(Arc::new(super::cuda::CudaBackend::new(device, config, layout)?))
+fn cuda(
+    ordinal: usize,
+    config: &Config,
+    layout: &Layout,
+) -> Result<Arc<dyn Backend>, BackendError> {
+    let device = Device::open(ordinal)?;
+    let backend = super::cuda::CudaBackend::new(&device, config, layout)?;
+    tracing::info!("computing on {} (device {ordinal})", device.name());
+    Ok(Arc::new(backend))
+}
+
+/// Rows on the host, with the GPU as an encoder.
+#[cfg(feature = "cuda")]
+fn cpu_with_gpu(
+    ordinal: usize,
+    config: &Config,
+    layout: &Layout,
+) -> Result<Arc<dyn Backend>, BackendError> {
+    let device = Device::open(ordinal)?;
+    let backend = CpuBackend::with_gpu(&device, config, layout)?;
+    let name = device.name();
+    tracing::info!("computing on the CPU, images and clouds on {name} (device {ordinal})");
+    Ok(Arc::new(backend))
 }
 
 #[cfg(not(feature = "cuda"))]
+use cuda as cpu_with_gpu;
+
+#[cfg(not(feature = "cuda"))]
 fn cuda(_: usize, _: &Config, _: &Layout) -> Result<Arc<dyn Backend>, BackendError> {
-    let detail = "this program was built without the feature `cuda`: where there is an NVIDIA GPU \
-                  and its driver is new enough (README, On a GPU), run scripts/cuda.sh of its source, \
-                  then build again"
+    let detail = "this program was built without the feature `cuda`; if there is an NVIDIA GPU whose \
+                  driver is new enough, see docs/gpu_setup.md: run scripts/cuda.sh, then build again"
         .into();
     Err(BackendError::Unavailable { backend: "cuda", detail })
 }
@@ -106,7 +133,7 @@ streams:
         let cuda = create(Choice::Cuda, 0, &config, &layout);
         let auto = create(Choice::Auto, 0, &config, &layout).unwrap();
         match cuda {
-            Ok(backend) => assert_eq!((backend.name(), auto.name()), ("cuda", "cuda")),
+            Ok(backend) => assert_eq!((backend.name(), auto.name()), ("cuda", "cpu+cuda")),
             Err(error) => {
                 assert!(error.to_string().starts_with("backend cuda: "), "{error}");
                 assert_eq!(auto.name(), "cpu");
@@ -116,12 +143,12 @@ streams:
     }
 
     #[test]
-    fn only_a_driver_that_exists_and_is_refused_is_worth_a_warning() {
+    fn auto_warns_only_if_the_machine_has_a_driver() {
         let unavailable =
             |detail: &str| BackendError::Unavailable { backend: "cuda", detail: detail.into() };
         let refused = unavailable("the driver is too old: expected one for CUDA 13.x or later");
         assert_eq!(is_expected(&refused), cfg!(not(feature = "cuda")));
-        // What is said of this machine, where it has no driver.
+        // The error on this machine, if it has no driver.
         let config = crate::config::parse(CONFIG, "test.yaml").unwrap();
         let Err(error) = create(Choice::Cuda, 0, &config, &Layout::new(&config)) else { return };
         let absent = error.to_string().contains("libcuda.so.1");
@@ -129,7 +156,7 @@ streams:
     }
 
     #[test]
-    fn names() {
+    fn every_choice_has_a_name() {
         let choices = ["auto", "cpu", "cuda"].map(|name| name.parse::<Choice>().unwrap());
         assert_eq!(choices, [Choice::Auto, Choice::Cpu, Choice::Cuda]);
         let error = "gpu".parse::<Choice>().unwrap_err();

@@ -1,29 +1,30 @@
 //! The node: sensor topics in, one fused tensor per control tick out. See `--help`.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use robocache::node::{self, Invocation, NodeError, RosArgs};
+use robocache::ros::{self, Invocation, NodeError, RosArgs};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_appender::non_blocking::NonBlockingBuilder;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Log lines that wait for stderr.
+/// Log lines that may wait for stderr.
 const LOG_LINES: usize = 4096;
 
 fn main() -> ExitCode {
-    // Arguments that are not UTF-8 would panic inside r2r.
+    // Names, parameters and paths in ROS are UTF-8.
     let arguments: Result<Vec<String>, _> =
-        std::env::args_os().skip(1).map(|arg| arg.into_string()).collect();
+        std::env::args_os().skip(1).map(OsString::into_string).collect();
     let invocation = arguments
-        .map_err(|arg| format!("expected UTF-8, found {arg:?}"))
-        .and_then(node::parse_args);
+        .map_err(|arg| format!("expected UTF-8, found {:?}", arg.to_string_lossy()))
+        .and_then(ros::parse_args);
     match invocation {
-        Ok(Invocation::Help) => print!("{}", node::HELP),
+        Ok(Invocation::Help) => print!("{}", ros::HELP),
         Ok(Invocation::Version) => println!("fusion_node {}", env!("CARGO_PKG_VERSION")),
         Ok(Invocation::Run(args)) => {
-            node::ensure_profile();
+            ros::ensure_profile();
             return run(&args);
         }
         Err(message) => {
@@ -35,8 +36,8 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &RosArgs) -> ExitCode {
-    // A thread of its own writes the logs, so that none with a deadline waits for whoever reads
-    // them; beyond what it holds, lines are dropped and counted.
+    // A separate thread writes the logs, so that no thread with a deadline waits for the reader of
+    // stderr. If its queue is full, lines are dropped and counted.
     let (writer, flush) = NonBlockingBuilder::default()
         .lossy(true)
         .buffered_lines_limit(LOG_LINES)
@@ -47,17 +48,17 @@ fn run(args: &RosArgs) -> ExitCode {
         .with_writer(writer)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false);
-    let (rosout, records) = node::rosout_layer();
-    tracing_subscriber::registry().with(node::log_filter(args)).with(stderr).with(rosout).init();
-    let outcome = run_until_signal(args, records);
+    let (rosout, records) = ros::rosout_layer();
+    tracing_subscriber::registry().with(ros::log_filter(args)).with(stderr).with(rosout).init();
+    let outcome = run_until_signal(records);
     if lost.dropped_lines() > 0 {
-        // Not written directly: whoever does not read would hold up the end, too.
-        tracing::warn!("{} lines of the log were lost on stderr", lost.dropped_lines());
+        // Not written directly: the end must not wait for the reader of stderr either.
+        tracing::warn!("{} log lines were lost on stderr", lost.dropped_lines());
     }
     drop(flush);
     match outcome {
         Ok(Ok(())) => ExitCode::SUCCESS,
-        // It has been logged.
+        // The error has been logged.
         Ok(Err(_)) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("fusion_node: {error}");
@@ -66,11 +67,9 @@ fn run(args: &RosArgs) -> ExitCode {
     }
 }
 
-/// The outcome of the node; on the outside, that of what is needed to run it.
-fn run_until_signal(
-    args: &RosArgs,
-    records: node::Records,
-) -> std::io::Result<Result<(), NodeError>> {
+/// Runs the node until a signal. The outer error is that of tokio or a signal handler, the inner
+/// one that of the node.
+fn run_until_signal(records: ros::Records) -> std::io::Result<Result<(), NodeError>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -81,6 +80,6 @@ fn run_until_signal(
                 _ = terminate.recv() => "SIGTERM",
             }
         };
-        Ok(node::run(args, records, shutdown).await)
+        Ok(ros::run(records, shutdown).await)
     })
 }

@@ -17,14 +17,14 @@ use tokio::sync::mpsc;
 
 /// A reproducible synthetic robot that publishes real ROS 2 messages.
 ///
-/// Every signal is an analytic function of time, so what a consumer computes from the messages
-/// can be checked against the truth. The same seed and options give the same messages. ROS
-/// arguments are accepted too: `sensor_sim --lidar-hz 0 --ros-args -r __ns:=/robot`.
+/// Every signal is an analytic function of time, so a test can compare a consumer's results with
+/// the truth. The same seed and options give the same messages. ROS arguments are accepted too:
+/// `sensor_sim --lidar-hz 0 --ros-args -r __ns:=/robot`.
 ///
-/// Prints what it publishes, runs until stopped (SIGINT or SIGTERM) or until `--duration` is over,
-/// waits half a second for the last messages to arrive, and prints what became of each stream's messages as one line of JSON: `sent`; `dropped` and
-/// `reordered` as asked for; `late` (more than 2 ms after their instant); `skipped` (over 100 ms
-/// late, so not sent).
+/// Prints its topics, and runs until SIGINT, SIGTERM or the end of `--duration`. Then waits half a
+/// second for the last messages to arrive, and prints the counts of each stream as one line of
+/// JSON: `sent`; `dropped` and `reordered`, as the options ask; `late` (more than 2 ms after their
+/// instant); `skipped` (over 100 ms late, so not sent).
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -32,19 +32,19 @@ struct Cli {
     options: SimOptions,
 }
 
-/// Between two looks at the subscribers.
+/// Time between two counts of the subscribers.
 const NAP: Duration = Duration::from_millis(20);
-/// From the publisher's knowing a subscriber to the subscriber's knowing the publisher.
+/// Time from when the publisher knows a subscriber until the subscriber knows the publisher.
 const OTHER_SIDE: Duration = Duration::from_millis(300);
-/// From the last message to the end of the publishers. What has not arrived by then goes with them,
-/// reliable or not, and r2r 0.9 does not tell what has been acknowledged.
+/// Time from the last message to the end of the publishers. Messages that have not arrived by then
+/// are lost, reliable or not, and r2r 0.9 does not say which messages were acknowledged.
 const LINGER: Duration = Duration::from_millis(500);
 
 type Publishers = Vec<(Stream, PublisherUntyped)>;
 
 fn main() -> ExitCode {
     let options = Cli::parse_from(without_ros_arguments(std::env::args_os())).options;
-    robocache::node::ensure_profile();
+    robocache::ros::ensure_profile();
     match run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -58,8 +58,8 @@ fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
     let mut signals = Signals::new()?;
     let robot = Robot::new(options)?;
     let context = Context::create()?;
-    // Dropped at the end of this function, whatever happened: otherwise the middleware's shared
-    // memory outlives the process. Nothing here needs spinning.
+    // Dropped at the end of this function, also after an error: else the middleware's shared memory
+    // outlives the process. Nothing here needs to spin.
     let mut node = Node::create(context, "sensor_sim", "")?;
     let publishers = create_publishers(&mut node, robot.options())?;
     if !signals.wait_for_subscribers(&publishers, robot.options().wait_subscribers)? {
@@ -75,7 +75,7 @@ fn create_publishers(node: &mut Node, options: &SimOptions) -> r2r::Result<Publi
     let streams = Stream::ALL.into_iter().filter(|stream| options.grid(*stream).is_some());
     let publisher = |stream: Stream| {
         let qos = QosProfile::default().keep_last(options.depth);
-        // Whoever follows /clock may ask for a reliable one.
+        // A subscriber of /clock may ask for reliable delivery.
         let reliable = stream == Stream::Clock || options.reliability == Reliability::Reliable;
         let qos = if reliable { qos.reliable() } else { qos.best_effort() };
         Ok((stream, node.create_publisher_untyped(stream.topic(), stream.ros_type(), qos)?))
@@ -83,7 +83,7 @@ fn create_publishers(node: &mut Node, options: &SimOptions) -> r2r::Result<Publi
     streams.map(publisher).collect()
 }
 
-/// The system's clock, or with `--clock` one of our own.
+/// The system's clock or, with `--clock`, a simulated one.
 #[derive(Clone, Copy)]
 enum RobotClock {
     System { start: Stamp },
@@ -91,7 +91,7 @@ enum RobotClock {
 }
 
 impl RobotClock {
-    /// The clock and what it shows now.
+    /// Returns the clock and its current stamp.
     fn start(options: &SimOptions) -> (Self, Stamp) {
         if options.clock {
             let start = Stamp::from_nanos(options.clock_start_s * NANOS_PER_S);
@@ -107,7 +107,7 @@ impl Pace for RobotClock {
     fn now_ns(&self) -> i64 {
         match self {
             RobotClock::System { start } => system_now().since(*start),
-            // A duration in f64 nanoseconds is exact for 104 days, and to microseconds for ever.
+            // f64 holds nanoseconds exactly for 104 days, and later to microseconds.
             RobotClock::Simulated { started, speed } => {
                 (started.elapsed().as_nanos() as f64 * speed) as i64
             }
@@ -123,13 +123,13 @@ impl Pace for RobotClock {
 }
 
 fn system_now() -> Stamp {
-    // A system clock before 1970 is as good as one at 1970: stamps from it are wrong anyway.
+    // A clock before 1970 counts as 1970: its stamps are wrong anyway.
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Stamp::from_nanos(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Small messages on one thread and large ones on another, so that drawing and sending a cloud
-/// delays no joint state. Ends when the schedules do, or at a signal.
+/// Publishes until the schedules end or a signal comes. Small messages have one thread and large
+/// messages another, so that drawing and sending a cloud delays no joint state.
 fn publish_until_stopped(
     robot: &Robot,
     publishers: &Publishers,
@@ -144,7 +144,7 @@ fn publish_until_stopped(
             let publishers = publishers.clone();
             let running = running.clone();
             scope.spawn(move || {
-                let _running = running; // dropped when the thread ends, however it does
+                let _running = running; // dropped when the thread ends, also after a panic
                 let streams: Vec<_> =
                     Stream::ALL.into_iter().filter(|s| s.is_large() == large).collect();
                 let schedule = Schedule::of_streams(robot.options(), start, &streams);
@@ -156,7 +156,7 @@ fn publish_until_stopped(
         drop(running);
         signals.wait_or(all_ended);
         stop.store(true, Ordering::Relaxed);
-        threads.map(|thread| thread.join())
+        threads.map(std::thread::ScopedJoinHandle::join)
     });
     let mut all = Report::new();
     for report in reports {
@@ -182,7 +182,7 @@ impl Signals {
         Ok(Signals { runtime, interrupt, terminate })
     }
 
-    /// Returns true when every topic has so many subscribers, false at a signal before that.
+    /// Returns true when every topic has `wanted` subscribers, false if a signal comes first.
     fn wait_for_subscribers(
         &mut self,
         publishers: &Publishers,
@@ -196,7 +196,7 @@ impl Signals {
                 tokio::select! {
                     _ = self.interrupt.recv() => return Ok(false),
                     _ = self.terminate.recv() => return Ok(false),
-                    _ = tokio::time::sleep(NAP) => {}
+                    () = tokio::time::sleep(NAP) => {}
                 }
             }
             tokio::time::sleep(OTHER_SIDE).await;
@@ -204,8 +204,8 @@ impl Signals {
         })
     }
 
-    /// Returns at a signal (one that came before the call counts) or when nobody holds the other
-    /// end of `all_ended` any more.
+    /// Returns when a signal comes, or when all senders of `all_ended` are dropped. A signal before
+    /// the call counts.
     fn wait_or(&mut self, mut all_ended: mpsc::Receiver<()>) {
         self.runtime.block_on(async {
             tokio::select! {
@@ -216,13 +216,13 @@ impl Signals {
         });
     }
 
-    /// Gives what was sent the time to arrive; a signal cuts it short.
+    /// Waits for the last messages to arrive. A signal ends the wait.
     fn linger(&mut self) {
         self.runtime.block_on(async {
             tokio::select! {
                 _ = self.interrupt.recv() => {}
                 _ = self.terminate.recv() => {}
-                _ = tokio::time::sleep(LINGER) => {}
+                () = tokio::time::sleep(LINGER) => {}
             }
         });
     }
@@ -238,7 +238,7 @@ fn publish(publishers: &Publishers, event: &Event, message: &[u8]) -> r2r::Resul
     of_stream.map_or(Ok(()), |(_, publisher)| publisher.publish_raw(message))
 }
 
-/// One line: which topics at which rates, on which clock.
+/// Prints one line: the topics with their rates, and the clock.
 fn announce(robot: &Robot, start: Stamp) {
     let options = robot.options();
     let rate = |stream: Stream| {
@@ -254,7 +254,7 @@ fn announce(robot: &Robot, start: Stamp) {
     ));
 }
 
-/// To standard output. A reader that has gone away is no reason to fail.
+/// Prints a line to standard output. It is no failure if the reader has ended.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

@@ -1,8 +1,8 @@
 //! The standard messages that robots publish, as CDR bytes.
 //!
-//! Each type has the fields of its ROS definition (common_interfaces, Jazzy), in that order, and
-//! `to_cdr(buffer)`, which writes into the memory of `buffer` (its content is discarded), so that
-//! a publisher of large messages allocates nothing.
+//! Each type has the fields of its ROS definition (common_interfaces, Jazzy), in that order. Its
+//! `to_cdr(buffer)` discards the content of `buffer` and writes into its memory, so that a
+//! publisher of large messages allocates nothing.
 
 use super::Writer;
 use crate::time::Stamp;
@@ -177,7 +177,7 @@ impl Odometry<'_> {
     }
 }
 
-/// `sensor_msgs/msg/Image`, little-endian, less its data.
+/// `sensor_msgs/msg/Image`, little-endian, without its data.
 #[derive(Clone, Copy, Debug)]
 pub struct Image<'a> {
     /// When the exposure began.
@@ -223,7 +223,7 @@ pub struct PointField<'a> {
     pub count: u32,
 }
 
-/// `sensor_msgs/msg/PointCloud2`, less its data.
+/// `sensor_msgs/msg/PointCloud2`, without its data.
 #[derive(Clone, Copy, Debug)]
 pub struct PointCloud2<'a> {
     /// The instant that the cloud is given for.
@@ -236,7 +236,7 @@ pub struct PointCloud2<'a> {
     pub width: u32,
     /// The layout of a point.
     pub fields: &'a [PointField<'a>],
-    /// Whether the data's numbers stand most significant byte first.
+    /// Whether the numbers of the data have their most significant byte first.
     pub is_bigendian: bool,
     /// Bytes from one point to the next.
     pub point_step: u32,
@@ -272,7 +272,7 @@ impl PointCloud2<'_> {
 /// `rosgraph_msgs/msg/Clock`
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// The time that it is.
+    /// The current time.
     pub clock: Stamp,
 }
 

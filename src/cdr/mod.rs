@@ -1,8 +1,8 @@
 //! CDR, the wire encoding of ROS 2 messages.
 //!
-//! OMG DDS-XTypes 1.3, section 7.4.1 (PLAIN_CDR, version 1): a four-byte encapsulation header,
-//! then primitives aligned to their own size (8 at most) counted from after that header.
-//! [`Reader`] borrows from the bytes and never copies a sequence; [`Writer`] is its inverse, and
+//! OMG DDS-XTypes 1.3, section 7.4.1 (PLAIN_CDR, version 1): a four-byte encapsulation header, then
+//! primitives. Each is aligned to its own size (8 at most), counted from the end of that header.
+//! [`Reader`] borrows from the bytes and never copies a sequence. [`Writer`] is its inverse, and
 //! [`messages`] writes whole standard messages with it.
 
 pub mod messages;

@@ -10,12 +10,12 @@ pub enum CdrError {
     Truncated {
         /// Position in the message, the encapsulation header included.
         at: usize,
-        /// Bytes that were asked for.
+        /// Bytes that were wanted.
         wanted: usize,
         /// Bytes that are left.
         left: usize,
     },
-    /// Another encoding, whose alignment differs: its numbers would be read from wrong places.
+    /// Another encoding. Its alignment differs: numbers would be read from wrong places.
     #[error("expected a PLAIN_CDR message (0x0000 or 0x0001), found encapsulation {found:#06x}")]
     Encapsulation {
         /// The first two bytes, as a big-endian number.
@@ -46,7 +46,7 @@ macro_rules! primitive {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts after the encapsulation header, whose second byte tells the byte order
+    /// Starts after the encapsulation header. The second byte of the header gives the byte order
     /// (0 big-endian, 1 little-endian).
     pub fn new(message: &'a [u8]) -> Result<Self, CdrError> {
         let Some(&[high, low, _, _]) = message.first_chunk::<ENCAPSULATION_LEN>() else {
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the numbers of this message stand most significant byte first.
+    /// Whether the numbers of this message have their most significant byte first.
     pub fn is_big_endian(&self) -> bool {
         self.big_endian
     }
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         f64: f64
     );
 
-    /// A string without its terminating zero. Bytes, because nothing on the wire promises UTF-8.
+    /// The bytes of a string without its terminating zero. CDR does not promise UTF-8.
     pub fn string_bytes(&mut self) -> Result<&'a [u8], CdrError> {
         let len = self.u32()? as usize;
         let bytes = self.take(len)?;
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         Ok(F64Sequence { bytes, big_endian: self.big_endian })
     }
 
-    /// Passes over `len` bytes that are aligned to `align`.
+    /// Skips `len` bytes that are aligned to `align`.
     pub fn skip(&mut self, align: usize, len: usize) -> Result<(), CdrError> {
         self.align(align);
         self.take(len).map(|_| ())

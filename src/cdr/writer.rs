@@ -73,7 +73,7 @@ impl Writer {
         f64: f64
     );
 
-    /// A string, with the terminating zero that CDR asks for.
+    /// A string, with the terminating zero that CDR requires.
     pub fn string(&mut self, value: &str) {
         self.u32(value.len() as u32 + 1);
         self.buffer.extend_from_slice(value.as_bytes());
@@ -86,8 +86,8 @@ impl Writer {
         self.buffer.extend_from_slice(values);
     }
 
-    /// A sequence of `uint8` made in place: `build` appends to the message, and what it appended
-    /// is the sequence. Saves a copy of every image and cloud.
+    /// A sequence of `uint8` made in place: the bytes that `build` appends to the message. This
+    /// saves a copy of every image and cloud.
     pub fn bytes_with(&mut self, build: impl FnOnce(&mut Vec<u8>)) {
         self.u32(0);
         let start = self.buffer.len();

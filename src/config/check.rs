@@ -1,5 +1,5 @@
-//! Checks of single values. Each returns the value in its final unit, or reports a problem and
-//! returns `None`, so that all problems of a file are found in one go.
+//! Checks of single values. Each returns the value in its final unit. If the value is wrong, it
+//! reports a problem and returns `None`, so that one run finds all problems of a file.
 
 use super::document::Document;
 use super::error::Problem;
@@ -64,7 +64,7 @@ impl<'a> Check<'a> {
         Check { doc, problems: Vec::new() }
     }
 
-    /// The value, unless problems were reported: those, in the order of the file.
+    /// Returns the value or, if problems were reported, the problems in the order of the file.
     pub fn finish<T>(mut self, value: Option<T>) -> Result<T, Vec<Problem>> {
         match value {
             Some(value) if self.problems.is_empty() => Ok(value),
@@ -75,17 +75,17 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Reports a problem at a key, found as the file has it.
+    /// Reports a problem at a key. What was found is the file's text there.
     pub fn fail(&mut self, key: &str, expected: impl Into<String>) {
         self.problems.push(self.doc.problem(key, expected));
     }
 
-    /// Reports a problem whose finding is not what stands at the key.
+    /// Reports a problem at a key, and says what was `found` in other words than the file's text.
     pub fn fail_found(&mut self, key: &str, expected: impl Into<String>, found: impl Into<String>) {
         self.problems.push(self.doc.problem_found(key, expected, found));
     }
 
-    /// Adds to the problem reported last what was probably meant.
+    /// Adds to the last problem what was probably meant.
     pub fn hint(&mut self, hint: String) {
         if let Some(problem) = self.problems.last_mut() {
             problem.hint = Some(hint);
@@ -109,7 +109,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Milliseconds to whole nanoseconds. What is more than 0 ms must be so in nanoseconds too.
+    /// Milliseconds to whole nanoseconds. A value other than 0 must not round to 0.
     pub fn nanos(&mut self, key: &str, ms: f64, range: Range) -> Option<i64> {
         let ms = self.number(key, ms, range)?;
         let nanos = (ms * NANOS_PER_MS as f64).round() as i64;
@@ -149,7 +149,7 @@ impl<'a> Check<'a> {
         all.then_some(values)
     }
 
-    /// A list of names, not empty, none twice.
+    /// A list of names: it is not empty, and no name is there twice.
     pub fn names(&mut self, key: &str, names: &[String], what: &str) -> Option<()> {
         if names.is_empty() {
             self.fail(key, format!("at least one {what}"));
@@ -190,7 +190,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Neither empty nor with characters that cannot be seen (a NUL cannot even be sent).
+/// Whether a name has characters, and no control characters. (A NUL cannot even be sent.)
 pub(super) fn is_printable(name: &str) -> bool {
     !name.is_empty() && !name.chars().any(char::is_control)
 }

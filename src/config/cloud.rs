@@ -4,7 +4,7 @@ use nalgebra::{Matrix3, Quaternion, Rotation3, UnitQuaternion};
 
 use super::check::{Check, Range, is_printable};
 use super::raw::{RawChannel, RawCloud, RawTransform, Reduce};
-use super::spec::{CloudSpec, Grid, Reduction};
+use crate::ops::voxelize::{Grid, Reduction, VoxelSpec};
 
 /// Most voxels along one axis.
 const MAX_SIDE: usize = 4096;
@@ -12,11 +12,11 @@ const MAX_SIDE: usize = 4096;
 const MAX_ELEMENTS: usize = 1 << 28;
 /// How far the length of a quaternion may be from 1.
 const MAX_NORM_ERROR: f64 = 1e-3;
-/// An `f32` must tell apart at least so many places within a voxel.
+/// An `f32` coordinate must have at least this many steps within a voxel.
 const PLACES_PER_VOXEL: f32 = 16.0;
 
 /// Validates the key `cloud` of the stream at `key`.
-pub(super) fn cloud(check: &mut Check<'_>, key: &str, raw: Option<RawCloud>) -> Option<CloudSpec> {
+pub(super) fn cloud(check: &mut Check<'_>, key: &str, raw: Option<RawCloud>) -> Option<VoxelSpec> {
     let key = format!("{key}.cloud");
     let keys = "a mapping with the keys `origin_m`, `size_m`, `shape` and `channels`";
     let raw = check.required(&key, raw, keys)?;
@@ -42,7 +42,7 @@ pub(super) fn cloud(check: &mut Check<'_>, key: &str, raw: Option<RawCloud>) -> 
     let (origin_m, size_m) = (origin_m?, size_m?);
     resolves(check, &at, origin_m, size_m, shape)?;
     let grid = Grid { origin_m: origin_m.map(|m| m as f32), size_m: size_m as f32, shape };
-    Some(CloudSpec { grid, t_base_lidar: t_base_lidar?, channels })
+    Some(VoxelSpec { grid, t_base_lidar: t_base_lidar?, channels })
 }
 
 fn shape(check: &mut Check<'_>, key: &str, raw: Option<Vec<i64>>) -> Option<[usize; 3]> {
@@ -56,8 +56,8 @@ fn shape(check: &mut Check<'_>, key: &str, raw: Option<Vec<i64>>) -> Option<[usi
     Some([x?, y?, z?])
 }
 
-/// A grid far from the origin or of tiny voxels asks for differences that coordinates in `f32`
-/// do not have.
+/// Checks that coordinates in `f32` resolve the voxels. They do not if the grid is far from the
+/// origin or if the voxels are tiny.
 fn resolves(
     check: &mut Check<'_>,
     key: &str,
@@ -67,7 +67,7 @@ fn resolves(
 ) -> Option<()> {
     let ends = (0..3).map(|axis| origin_m[axis] + size_m * shape[axis] as f64);
     let farthest = ends.chain(origin_m).map(f64::abs).fold(0.0, f64::max);
-    // In f32, so that the number in the message is itself accepted.
+    // In f32, so that the check accepts the number that its message names.
     let resolution = farthest as f32 * f32::EPSILON;
     let least = (PLACES_PER_VOXEL * resolution).max(f32::MIN_POSITIVE);
     if size_m as f32 >= least {

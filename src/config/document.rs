@@ -1,9 +1,9 @@
-//! Where each key of a YAML file stands and what is written there.
+//! The line and the text of each key of a YAML file.
 //!
-//! serde_yaml gives no positions for values that parsed but make no sense, so a second parser's
-//! events are folded into a map from key path (`streams.lidar.cloud.shape[2]`, spelled as
-//! serde_yaml spells it) to line and text. What is wrong in any configuration (keys given twice,
-//! keys without a value, infinities) is found on the way.
+//! If a value parses but makes no sense, serde_yaml does not tell its position. So the events of a
+//! second parser become a map from key path to line and text. Key paths are spelled as serde_yaml
+//! spells them: `streams.lidar.cloud.shape[2]`. The same pass finds what is wrong in any
+//! configuration: keys given twice, keys without a value, infinities.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,8 @@ use yaml_rust2::scanner::TScalarStyle;
 
 use super::error::Problem;
 
-/// No key of the format lies deeper than 7 levels; the bound keeps hostile files harmless.
+/// Deepest nesting that is read. No key of the format is deeper than 7 levels; the bound keeps
+/// hostile files harmless.
 const MAX_DEPTH: usize = 24;
 /// Longest excerpt of a file in a message \[characters\].
 const MAX_TEXT: usize = 60;
@@ -29,7 +30,7 @@ struct Node {
 }
 
 impl Document {
-    /// Reads the structure of `text`; all problems that any YAML mapping could have.
+    /// Reads the structure of `text`, or returns the problems that any YAML mapping could have.
     pub fn read(text: &str, file: &str) -> Result<Document, Vec<Problem>> {
         let mut reader = Reader::new(file);
         let mut parser = Parser::new_from_str(text);
@@ -53,14 +54,14 @@ impl Document {
         if reader.problems.is_empty() { Ok(reader.doc) } else { Err(reader.problems) }
     }
 
-    /// A problem at a key path, found as the file has it.
+    /// A problem at a key path. What was found is the file's text there.
     pub fn problem(&self, key: &str, expected: impl Into<String>) -> Problem {
         let found = self.nodes.get(key).map_or("nothing", |node| &node.text);
         self.problem_found(key, expected, found)
     }
 
-    /// A problem at a key path. The line is that of the key or, where the file lacks it, of the
-    /// closest key around it.
+    /// A problem at a key path. The line is that of the key. If the file lacks the key, the line is
+    /// that of the closest key around it.
     pub fn problem_found(
         &self,
         key: &str,
@@ -105,7 +106,7 @@ enum Within {
 struct Reader {
     doc: Document,
     open: Vec<Open>,
-    /// Texts behind anchors, for the aliases that repeat them.
+    /// The text of each anchor, for the aliases that repeat it.
     anchors: HashMap<usize, String>,
     documents: usize,
     problems: Vec<Problem>,
@@ -205,7 +206,7 @@ impl Reader {
         }
     }
 
-    /// Keys are text; YAML would allow anything.
+    /// Refuses a key that is not text, which YAML allows.
     fn no_key_here(&self, found: &str, line: usize) -> Result<(), Problem> {
         match self.awaits_key() {
             true => Err(Problem::of_file(&self.doc.file, line, "a key", found)),
@@ -213,8 +214,8 @@ impl Reader {
         }
     }
 
-    /// Path and line of the value that comes next: a value's line is that of its key, since that
-    /// is where a person looks for it.
+    /// Path and line of the value that comes next. A value's line is that of its key, where a
+    /// person looks for it.
     fn place(&self, line: usize) -> (String, usize) {
         match self.open.last() {
             None => (String::new(), line),
@@ -228,7 +229,7 @@ impl Reader {
         }
     }
 
-    /// Takes a finished value into the list or mapping it stands in.
+    /// Adds a finished value to the list or mapping around it.
     fn add(
         &mut self,
         path: String,

@@ -26,7 +26,7 @@ pub struct Problem {
     pub file: String,
     /// Line of the key, or of the closest key around it that exists; from 1.
     pub line: usize,
-    /// Path of the key; empty where the file as a whole is meant.
+    /// Path of the key; empty if the problem is not at a key.
     pub key: String,
     /// What would have been right there.
     pub expected: String,

@@ -1,4 +1,6 @@
-//! That no text whatsoever makes the parser panic.
+//! No text makes the parser panic.
+
+use std::fmt::Write as _;
 
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 use proptest::sample::select;
@@ -14,14 +16,14 @@ fn deep_nesting_and_alias_bombs_are_harmless() {
     }
     let mut bomb = String::from("a0: &a0 [x, x]\n");
     for i in 1..60 {
-        bomb += &format!("a{i}: &a{i} [*a{0}, *a{0}]\n", i - 1);
+        let _ = writeln!(bomb, "a{i}: &a{i} [*a{0}, *a{0}]", i - 1);
     }
     assert!(parse(&bomb, "test.yaml").is_err());
     assert!(parse("rate_hz: &a [*a]\n", "test.yaml").is_err());
 }
 
-/// Reads the text: it is a configuration, of which a report can be made, or its problems have
-/// lines.
+/// Parses the text. If it is a configuration, a report of it can be made; if not, each problem has
+/// a line.
 pub(super) fn assert_read(text: &str) {
     let problems = match parse(text, "m.yaml") {
         Ok(config) => {
@@ -38,7 +40,7 @@ pub(super) fn assert_read(text: &str) {
     }
 }
 
-/// Numbers that arithmetic and conversions go wrong at, and many of the largest that keys take.
+/// Numbers at which arithmetic and conversions often fail, and many of the largest for a key.
 const NUMBERS: [&str; 24] = [
     "0",
     "-0.0",
@@ -66,7 +68,7 @@ const NUMBERS: [&str; 24] = [
     "99999999999999999999",
 ];
 
-/// Where the keys and values of a file stand, without its comments.
+/// The byte ranges of the keys and values of a file, without its comments.
 fn words(text: &str) -> Vec<std::ops::Range<usize>> {
     let in_word = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
     let mut words = Vec::new();

@@ -2,8 +2,8 @@
 
 use super::check::{Check, Range};
 use super::raw::RawImage;
-use super::spec::ImageSpec;
 use crate::dtype::DType;
+use crate::ops::image::ImageSpec;
 
 const MAX_SIDE: usize = 8192;
 const F32: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
@@ -41,7 +41,7 @@ pub(super) fn image(
     fits_dtype(check, &key, &spec, dtype).then_some(spec)
 }
 
-/// One number per channel; a single channel's number stands in all three places.
+/// One number per channel. If there is one channel, its number is in all three places.
 fn per_channel(
     check: &mut Check<'_>,
     key: &str,
@@ -57,7 +57,7 @@ fn per_channel(
     }
 }
 
-/// Whether black and white, and so everything between, become numbers that `dtype` holds.
+/// Checks that `dtype` holds the values of black and white, and so of every byte between them.
 fn fits_dtype(check: &mut Check<'_>, key: &str, spec: &ImageSpec, dtype: DType) -> bool {
     for channel in 0..spec.color.channels() {
         let (mean, std) = (spec.mean[channel], spec.std[channel]);

@@ -1,12 +1,14 @@
 //! The configuration: one annotated YAML file, the same for live and replay.
 //!
-//! A file becomes a [`Config`] in three steps. The event parser of yaml-rust2 yields, for every
-//! key path, its line and its text (`document`); serde_yaml yields typed values (`raw`); the
-//! checks then turn those into specs (`check`, `stream` and one file per kind of stream). Errors
-//! of one step are all reported together; a later step starts only after the earlier ones found
-//! none.
+//! A file becomes a [`Config`] in three steps. A step runs only if the one before it found no
+//! problem.
+//!
+//! 1. `document`: the event parser of yaml-rust2 gives the line and the text of every key path.
+//! 2. `raw`: serde_yaml gives typed values. It stops at the first wrong type.
+//! 3. `check`, `stream` and one file per kind of stream: the checks turn the values into specs.
+//!    They report all problems together.
 
-// A problem is made to be read by a person before the program ends: its size costs nothing.
+// A problem ends the program, so the size of the error costs nothing.
 #![allow(clippy::result_large_err)]
 
 mod check;
@@ -14,8 +16,8 @@ mod cloud;
 mod document;
 mod error;
 mod image;
+mod input;
 mod raw;
-mod spec;
 mod stream;
 mod vector;
 
@@ -29,7 +31,6 @@ use std::path::Path;
 pub use error::{ConfigError, Problem};
 #[cfg(feature = "ros")]
 pub(crate) use raw::nearest;
-pub use spec::*;
 
 use check::{Check, Range};
 use document::Document;
@@ -37,7 +38,8 @@ use raw::RawConfig;
 use stream::Defaults;
 
 use crate::dtype::DType;
-use crate::layout::Layout;
+use crate::layout::ALIGNMENT;
+use crate::spec::{Config, InputSpec, StreamId, StreamSpec};
 use crate::time::TickGrid;
 
 /// Greatest size of a tick's tensor \[bytes\]. A ROS message carries at most 4 GiB; a tensor of
@@ -47,14 +49,14 @@ const MAX_TENSOR_BYTES: usize = 1 << 30;
 /// Reads and validates a configuration file.
 ///
 /// # Errors
-/// [`ConfigError::Read`] when there is no such file; otherwise every problem of its content, each
+/// [`ConfigError::Read`] if the file cannot be read; otherwise the problems of its content, each
 /// with file, line, key, what was expected and what was found.
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
     load_at_rate(path, None)
 }
 
-/// As [`load`], with another rate of the ticks \[Hz\] in the place of the file's, as if it stood
-/// there: what depends on the rate is checked against it.
+/// As [`load`], but if `rate_hz` \[Hz\] is given, it replaces the file's rate of the ticks. The
+/// checks use the new rate.
 ///
 /// # Errors
 /// As for [`load`].
@@ -65,14 +67,14 @@ pub fn load_at_rate(path: &Path, rate_hz: Option<f64>) -> Result<Config, ConfigE
     match std::str::from_utf8(&bytes) {
         Ok(text) => parse_at_rate(text, &file_name, rate_hz),
         Err(error) => {
-            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|&&b| b == b'\n').count();
+            let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
             let found = format!("the byte {:#04x}", bytes[error.valid_up_to()]);
             Err(ConfigError::Invalid(vec![Problem::of_file(&file_name, line, "UTF-8 text", found)]))
         }
     }
 }
 
-/// Validates the text of a configuration; `file_name` is what errors call it.
+/// Validates the text of a configuration. Errors call the file `file_name`.
 ///
 /// # Errors
 /// [`ConfigError::Invalid`], as for [`load`].
@@ -108,35 +110,55 @@ fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
     let streams = check
         .required("streams", raw.streams, "a mapping from stream names to streams")
         .and_then(|raw| streams(check, raw.0, &defaults));
-    let config = Config {
+    let (streams, inputs) = streams?;
+    tensor_fits(check, &streams)?;
+    Some(Config {
         rate_hz: rate_hz?,
         grid: grid?,
         lag_ns: lag_ns?,
         timeline: raw.timeline.unwrap_or_default(),
         base_frame: base_frame?,
         output_topic: output_topic?,
-        streams: streams?,
+        inputs,
+        streams,
+    })
+}
+
+/// Checks that the tensor of a tick is small enough to be published.
+fn tensor_fits(check: &mut Check<'_>, streams: &[StreamSpec]) -> Option<()> {
+    let bytes = |spec: &StreamSpec| {
+        let step = spec.encoder.row_len() * spec.dtype.size();
+        (spec.history_steps * step).next_multiple_of(ALIGNMENT)
     };
-    let bytes = Layout::new(&config).byte_len();
+    let bytes: usize = streams.iter().map(bytes).sum();
     if bytes > MAX_TENSOR_BYTES {
         let expected = format!("streams of at most {MAX_TENSOR_BYTES} bytes per tick in all");
         check.fail_found("streams", expected, format!("{bytes} bytes"));
         return None;
     }
-    Some(config)
+    Some(())
 }
 
+/// The streams, and their inputs.
 fn streams(
     check: &mut Check<'_>,
     raw: Vec<(String, raw::RawStream)>,
     defaults: &Defaults,
-) -> Option<Vec<StreamSpec>> {
+) -> Option<(Vec<StreamSpec>, Vec<InputSpec>)> {
     if raw.is_empty() {
         check.fail("streams", "at least one stream");
         return None;
     }
-    // Every stream is looked at, so that all of their problems are reported together.
-    let specs: Vec<_> =
+    // Checks every stream before it stops, so that all problems are reported together.
+    let made: Vec<_> =
         raw.into_iter().map(|(name, raw)| stream::stream(check, name, raw, defaults)).collect();
-    specs.into_iter().collect()
+    let made: Option<Vec<stream::Made>> = made.into_iter().collect();
+    let (mut streams, mut inputs, mut rings) = (Vec::new(), Vec::new(), 0);
+    for stream::Made { stream, inputs: fed_by } in made? {
+        let id = StreamId::new(streams.len());
+        inputs.extend(fed_by.into_iter().map(|input| input.feeding(id, rings)));
+        rings += stream.encoder.rings();
+        streams.push(stream);
+    }
+    Some((streams, inputs))
 }

@@ -1,14 +1,17 @@
 //! The configuration as it is written: types, but no ranges, defaults or combinations yet.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::document::Document;
 use super::error::Problem;
-use super::spec::{Color, Fill, Fit, Strategy, Timeline};
+use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
+use crate::ops::image::{Color, Fit};
+use crate::spec::Timeline;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,7 +21,7 @@ pub(super) struct RawConfig {
     pub timeline: Option<Timeline>,
     pub base_frame: Option<String>,
     pub output: Option<RawOutput>,
-    pub streams: Option<RawStreams>,
+    pub streams: Option<InOrder<RawStream>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -28,8 +31,22 @@ pub(super) struct RawOutput {
     pub dtype: Option<DType>,
 }
 
-/// The streams in the order of the file.
-pub(super) struct RawStreams(pub Vec<(String, RawStream)>);
+/// A mapping, in the order of the file.
+pub(super) struct InOrder<T>(pub Vec<(String, T)>);
+
+/// A value of an [`InOrder`] mapping.
+pub(super) trait Named {
+    /// What an error says that the mapping must be.
+    const EXPECTED: &str;
+}
+
+impl Named for RawStream {
+    const EXPECTED: &str = "a mapping from stream names to streams";
+}
+
+impl Named for Vec<String> {
+    const EXPECTED: &str = "a mapping from group names to lists of joints";
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,6 +54,7 @@ pub(super) struct RawStream {
     #[serde(rename = "type")]
     pub ros_type: Option<String>,
     pub topic: Option<String>,
+    pub inputs: Option<Vec<RawInput>>,
     pub strategy: Option<Strategy>,
     pub history: Option<RawHistory>,
     pub max_age_ms: Option<f64>,
@@ -51,9 +69,21 @@ pub(super) struct RawStream {
     pub expected_rate_hz: Option<f64>,
     pub fields: Option<Vec<String>>,
     pub joints: Option<Vec<String>>,
+    pub groups: Option<InOrder<Vec<String>>>,
     pub angular: Option<Vec<String>>,
     pub image: Option<RawImage>,
     pub cloud: Option<RawCloud>,
+}
+
+/// One of several inputs of a stream. If a key is not given here, that of the stream applies.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawInput {
+    pub topic: Option<String>,
+    pub stamp_offset_ms: Option<f64>,
+    pub qos: Option<RawQos>,
+    pub frame_id: Option<String>,
+    pub expected_rate_hz: Option<f64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -70,7 +100,7 @@ pub(super) enum Reliability {
     Reliable,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawQos {
     pub reliability: Option<Reliability>,
@@ -123,35 +153,35 @@ pub(super) struct RawChannel {
     pub field: Option<String>,
 }
 
-impl<'de> Deserialize<'de> for RawStreams {
+impl<'de, T: Deserialize<'de> + Named> Deserialize<'de> for InOrder<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = RawStreams;
+        struct Entries<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de> + Named> Visitor<'de> for Entries<T> {
+            type Value = InOrder<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a mapping from stream names to streams")
+                f.write_str(T::EXPECTED)
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawStreams, A::Error> {
-                let mut streams = Vec::new();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InOrder<T>, A::Error> {
+                let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
-                    streams.push(entry);
+                    entries.push(entry);
                 }
-                Ok(RawStreams(streams))
+                Ok(InOrder(entries))
             }
         }
-        deserializer.deserialize_map(InOrder)
+        deserializer.deserialize_map(Entries(PhantomData))
     }
 }
 
-/// Reads the types; the first mismatch ends it.
+/// Reads typed values. Stops at the first wrong type.
 pub(super) fn read(text: &str, doc: &Document) -> Result<RawConfig, Problem> {
     serde_yaml::from_str(text).map_err(|error| translate(&error.to_string(), doc))
 }
 
-/// Says serde's error in the words of this format. `message` is
-/// `<key path>: <what> at line <l> column <c>`, the path and its colon missing at the top level.
+/// Translates serde's error into the words of this format. `message` is
+/// `<key path>: <what> at line <l> column <c>`; at the top level it has no path and no colon.
 fn translate(message: &str, doc: &Document) -> Problem {
     let message = message.rsplit_once(" at line ").map_or(message, |(before, _)| before);
     let kinds = ["unknown field `", "unknown variant `", "invalid type: ", "invalid value: "];
@@ -219,7 +249,7 @@ pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     (distance <= allowed).then_some(near)
 }
 
-/// Levenshtein's distance: characters to insert, delete or replace to make `a` of `b`.
+/// Levenshtein's distance: characters to insert, delete or replace to turn `a` into `b`.
 fn edits(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, x) in a.chars().enumerate() {
@@ -234,7 +264,7 @@ fn edits(a: &str, b: &str) -> usize {
     row[b.chars().count()]
 }
 
-/// serde's names of types, for people.
+/// serde's name of a type, in plain words.
 fn in_words(expected: &str) -> String {
     match expected {
         "f64" => "a number",

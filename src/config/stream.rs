@@ -1,27 +1,20 @@
-//! One stream: what all types have in common, and which combinations are possible.
+//! One stream: the keys that all types have, and which combinations are possible.
 
-use super::check::{Check, Range, is_printable};
-use super::raw::{RawHistory, RawQos, RawStream, Reliability, nearest, one_of};
-use super::spec::*;
+use super::check::{Check, Range};
+use super::input::{self, Input, InputDefaults};
+use super::raw::{RawHistory, RawStream, nearest, one_of};
 use super::{cloud, image, vector};
+use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
+use crate::input::{Content, MessageType, TYPES};
+use crate::ops::voxelize::extra_fields;
+use crate::spec::{EncoderSpec, Selection, StreamSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
-/// Rows of a stream take less than this in memory \[bytes\], counted as 4-byte elements.
+/// The rows of a stream take less memory than this \[bytes\], at 4 bytes per element.
 const MAX_RING_BYTES: usize = 1 << 32;
 /// Most rows of a ring, however small they are.
 const MAX_RING_ROWS: usize = 1 << 20;
-
-const VECTORS: [VectorMessage; 6] = [
-    VectorMessage::JointState,
-    VectorMessage::Imu,
-    VectorMessage::WrenchStamped,
-    VectorMessage::PoseStamped,
-    VectorMessage::TwistStamped,
-    VectorMessage::Odometry,
-];
-pub(super) const IMAGE_TYPE: &str = "sensor_msgs/msg/Image";
-pub(super) const CLOUD_TYPE: &str = "sensor_msgs/msg/PointCloud2";
 
 /// What a stream takes from the top level of the file.
 pub(super) struct Defaults {
@@ -30,25 +23,10 @@ pub(super) struct Defaults {
     pub period_ns: i64,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Vector(VectorMessage),
-    Image,
-    Cloud,
-}
-
-impl Kind {
-    fn ros_type(self) -> &'static str {
-        match self {
-            Kind::Vector(message) => message.ros_type(),
-            Kind::Image => IMAGE_TYPE,
-            Kind::Cloud => CLOUD_TYPE,
-        }
-    }
-
-    fn is_vector(self) -> bool {
-        matches!(self, Kind::Vector(_))
-    }
+/// A stream and what feeds it.
+pub(super) struct Made {
+    pub stream: StreamSpec,
+    pub inputs: Vec<Input>,
 }
 
 /// Validates one stream.
@@ -57,68 +35,41 @@ pub(super) fn stream(
     name: String,
     mut raw: RawStream,
     defaults: &Defaults,
-) -> Option<StreamSpec> {
+) -> Option<Made> {
     let key = format!("streams.{name}");
     let at = |rest: &str| format!("{key}.{rest}");
     let name = stream_name(check, &key, name);
-    let kind = kind(check, &at("type"), raw.ros_type.as_deref());
-    let topic = topic(check, &at("topic"), raw.topic.take());
-    let strategy = kind.and_then(|kind| strategy(check, &key, &raw, kind));
+    let message = message_type(check, &at("type"), raw.ros_type.as_deref());
+    let content = message.map(|message| message.content);
+    let large = content.is_some_and(|content| !content.is_vector());
+    let strategy = content.and_then(|content| strategy(check, &key, &raw, content));
+    let inputs = input::inputs(check, &key, &mut raw, InputDefaults { content });
     let times = times(check, &key, &raw, strategy);
-    let qos = qos(check, &at("qos"), raw.qos.take().unwrap_or_default(), kind);
-    let expected = expectations(check, &key, &mut raw);
-    let rows = raw.ring_rows.unwrap_or(if kind.is_some_and(Kind::is_vector) { 1024 } else { 16 });
+    let rows = raw.ring_rows.unwrap_or(if large { 16 } else { 1024 });
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
-    let source = source(check, &key, &mut raw, kind?, dtype);
+    let encoder = encoder(check, &key, &mut raw, message?, dtype);
     let times = times?;
-    let spec = StreamSpec {
+    let (encoder, selection) = encoder?;
+    let stream = StreamSpec {
         name: name?,
-        topic: topic?,
-        source: source?,
-        strategy: strategy?,
+        encoder,
+        rule: AlignRule {
+            strategy: strategy?,
+            max_age_ns: times.max_age_ns,
+            max_gap_ns: times.max_gap_ns,
+            fill: raw.fill.unwrap_or_default(),
+        },
         history_steps: times.history_steps,
         history_step_ns: times.history_step_ns,
-        max_age_ns: times.max_age_ns,
-        max_gap_ns: times.max_gap_ns,
-        fill: raw.fill.unwrap_or_default(),
         required: raw.required.unwrap_or(false),
-        stamp_offset_ns: times.stamp_offset_ns,
         dtype,
         ring_rows: rows?,
-        qos: qos?,
-        frame_id: expected.frame_id,
-        expected_rate_hz: expected.rate_hz,
     };
-    ring_fits(check, &at("ring_rows"), raw.ring_rows.is_some(), &spec, defaults).then_some(spec)
-}
-
-fn topic(check: &mut Check<'_>, key: &str, topic: Option<String>) -> Option<String> {
-    let topic = check.required(key, topic, "a topic")?;
-    check.topic(key, topic)
-}
-
-/// What the stream's messages are expected to be like.
-struct Expectations {
-    frame_id: Option<String>,
-    rate_hz: Option<f64>,
-}
-
-/// The expectations that the file names and that can be met: nothing is computed with a value
-/// whose check failed, and the stream's other problems are still found.
-fn expectations(check: &mut Check<'_>, key: &str, raw: &mut RawStream) -> Expectations {
-    let frame_id = raw.frame_id.take().and_then(|frame| {
-        if is_printable(&frame) {
-            return Some(frame);
-        }
-        let expected = "the frame_id that messages must carry, not empty";
-        check.fail(&format!("{key}.frame_id"), expected);
-        None
-    });
-    let rate_hz = raw.expected_rate_hz.and_then(|hz| {
-        check.number(&format!("{key}.expected_rate_hz"), hz, Range::above(0.0, 1e5))
-    });
-    Expectations { frame_id, rate_hz }
+    let inputs = Input::all(inputs?, &stream.name, message?.name, &selection);
+    let given = raw.ring_rows.is_some();
+    ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults)
+        .then_some(Made { stream, inputs })
 }
 
 fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String> {
@@ -131,73 +82,98 @@ fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String>
     None
 }
 
-fn kind(check: &mut Check<'_>, key: &str, ros_type: Option<&str>) -> Option<Kind> {
-    let kinds: Vec<Kind> =
-        VECTORS.map(Kind::Vector).into_iter().chain([Kind::Image, Kind::Cloud]).collect();
+fn message_type(
+    check: &mut Check<'_>,
+    key: &str,
+    ros_type: Option<&str>,
+) -> Option<&'static MessageType> {
     let long = ros_type.map(|name| match name.split_once('/') {
         Some((package, rest)) if !rest.contains('/') => format!("{package}/msg/{rest}"),
         _ => name.to_owned(),
     });
-    let kind = kinds.iter().find(|kind| long.as_deref() == Some(kind.ros_type()));
-    if kind.is_none() {
-        let names: Vec<_> = kinds.iter().map(|kind| kind.ros_type()).collect();
+    let message = long.as_deref().and_then(MessageType::find);
+    if message.is_none() {
+        let names: Vec<_> = TYPES.iter().map(|known| known.name).collect();
         let near = long.and_then(|long| nearest(&long, &names));
         check.fail(key, one_of(&names));
         if let Some(near) = near {
             check.hint(format!("did you mean `{near}`?"));
         }
     }
-    kind.copied()
+    message
 }
 
-/// How a message becomes a row, from the keys of the stream's type; the keys of other types are
-/// errors.
-fn source(
+/// Validates the keys of the stream's type: how a sample becomes a row, and what its inputs take
+/// from a message. The keys of other types are errors.
+fn encoder(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawStream,
-    kind: Kind,
+    message: &'static MessageType,
     dtype: DType,
-) -> Option<Source> {
-    let joints = kind == Kind::Vector(VectorMessage::JointState);
-    let joint_type = VectorMessage::JointState.ros_type();
+) -> Option<(EncoderSpec, Selection)> {
+    use Content::{Image, Joints, Points};
+    let content = message.content;
+    let joints = matches!(content, Joints);
     for (name, present, fits, owner) in [
-        ("fields", raw.fields.is_some(), kind.is_vector(), "types that become a vector"),
-        ("joints", raw.joints.is_some(), joints, joint_type),
-        ("angular", raw.angular.is_some(), joints, joint_type),
-        ("image", raw.image.is_some(), kind == Kind::Image, IMAGE_TYPE),
-        ("cloud", raw.cloud.is_some(), kind == Kind::Cloud, CLOUD_TYPE),
+        ("fields", raw.fields.is_some(), content.is_vector(), "types that become a vector".into()),
+        ("joints", raw.joints.is_some(), joints, owners(Joints)),
+        ("groups", raw.groups.is_some(), joints, owners(Joints)),
+        ("angular", raw.angular.is_some(), joints, owners(Joints)),
+        ("image", raw.image.is_some(), matches!(content, Image), owners(Image)),
+        ("cloud", raw.cloud.is_some(), matches!(content, Points), owners(Points)),
     ] {
         if present && !fits {
-            let own = kind.ros_type();
+            let own = message.name;
             let expected = format!("no such key on a {own} stream (it is for {owner})");
             check.fail(&format!("{key}.{name}"), expected);
         }
     }
-    match kind {
-        Kind::Vector(message) => {
-            let (fields, joints) = (raw.fields.take(), raw.joints.take());
-            vector::vector(check, key, message, fields, joints, raw.angular.take())
-                .map(Source::Vector)
+    match content {
+        Content::Fields(members) => {
+            let (spec, selection) =
+                vector::fields(check, key, message, members, raw.fields.take())?;
+            Some((EncoderSpec::Vector(spec), selection))
         }
-        Kind::Image => image::image(check, key, raw.image.take(), dtype).map(Source::Image),
-        Kind::Cloud => cloud::cloud(check, key, raw.cloud.take()).map(Source::Cloud),
+        Joints => {
+            let (spec, selection) = vector::joints(check, key, message, raw)?;
+            Some((EncoderSpec::Vector(spec), selection))
+        }
+        Image => {
+            let spec = image::image(check, key, raw.image.take(), dtype)?;
+            Some((EncoderSpec::Image(spec), Selection::Image))
+        }
+        Points => {
+            let spec = cloud::cloud(check, key, raw.cloud.take())?;
+            let extra = extra_fields(&spec).map(str::to_owned).collect();
+            Some((EncoderSpec::Voxels(spec), Selection::Points { extra }))
+        }
     }
 }
 
-fn strategy(check: &mut Check<'_>, key: &str, raw: &RawStream, kind: Kind) -> Option<Strategy> {
-    let turns = match kind {
-        Kind::Vector(message) => vector::has_orientation(message, raw.fields.as_deref()),
-        _ => false,
+/// The names of all types with this content, for an error.
+fn owners(content: Content) -> String {
+    let same = |known: &&&MessageType| {
+        std::mem::discriminant(&known.content) == std::mem::discriminant(&content)
     };
-    let default = match (kind.is_vector(), turns) {
+    TYPES.iter().filter(same).map(|known| known.name).collect::<Vec<_>>().join(", ")
+}
+
+fn strategy(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: &RawStream,
+    content: Content,
+) -> Option<Strategy> {
+    let turns = vector::has_orientation(content, raw.fields.as_deref());
+    let default = match (content.is_vector(), turns) {
         (true, true) => Strategy::Slerp,
         (true, false) => Strategy::Linear,
         (false, _) => Strategy::Hold,
     };
     let strategy = raw.strategy.unwrap_or(default);
     let expected = match strategy {
-        _ if strategy.interpolates() && !kind.is_vector() => {
+        _ if strategy.interpolates() && !content.is_vector() => {
             "hold or nearest: rows of images and clouds cannot be interpolated"
         }
         Strategy::Linear if turns => {
@@ -205,7 +181,7 @@ fn strategy(check: &mut Check<'_>, key: &str, raw: &RawStream, kind: Kind) -> Op
         }
         Strategy::Slerp if !turns => "linear, hold or nearest: slerp needs the field orientation",
         _ => {
-            let joints = kind == Kind::Vector(VectorMessage::JointState);
+            let joints = matches!(content, Content::Joints);
             if joints && raw.angular.is_some() && strategy != Strategy::Linear {
                 let expected = "no such key unless the strategy is linear";
                 check.fail(&format!("{key}.angular"), expected);
@@ -223,7 +199,6 @@ struct Times {
     history_step_ns: i64,
     max_age_ns: i64,
     max_gap_ns: i64,
-    stamp_offset_ns: i64,
 }
 
 fn times(
@@ -246,16 +221,8 @@ fn times(
         }
         Some(ms) => check.nanos(&at("max_gap_ms"), ms, Range::POSITIVE_MS),
     };
-    let offset_ms = raw.stamp_offset_ms.unwrap_or(0.0);
-    let stamp_offset_ns = check.nanos(&at("stamp_offset_ms"), offset_ms, Range::ANY_MS);
     let (history_steps, history_step_ns) = history?;
-    Some(Times {
-        history_steps,
-        history_step_ns,
-        max_age_ns: max_age_ns?,
-        max_gap_ns: max_gap_ns?,
-        stamp_offset_ns: stamp_offset_ns?,
-    })
+    Some(Times { history_steps, history_step_ns, max_age_ns: max_age_ns?, max_gap_ns: max_gap_ns? })
 }
 
 /// Number of steps, and nanoseconds between them.
@@ -274,21 +241,16 @@ fn history(check: &mut Check<'_>, key: &str, raw: Option<&RawHistory>) -> Option
     Some((steps?, step_ns?))
 }
 
-fn qos(check: &mut Check<'_>, key: &str, raw: RawQos, kind: Option<Kind>) -> Option<Qos> {
-    let default = if kind.is_some_and(Kind::is_vector) { 256 } else { 8 };
-    let depth = check.integer(&format!("{key}.depth"), raw.depth.unwrap_or(default), 1, 10_000)?;
-    Some(Qos { reliable: matches!(raw.reliability, Some(Reliability::Reliable)), depth })
-}
-
-/// Whether the ring, of a size that was `given` or is the default, can serve the stream.
+/// Checks that the ring can serve the stream. `given` says whether the file gives its size.
 fn ring_fits(
     check: &mut Check<'_>,
     key: &str,
     given: bool,
     spec: &StreamSpec,
+    inputs: &[Input],
     defaults: &Defaults,
 ) -> bool {
-    let Some(expected) = ring_violation(spec, defaults) else { return true };
+    let Some(expected) = ring_violation(spec, inputs, defaults) else { return true };
     match given {
         true => check.fail(key, expected),
         false => check.fail_found(key, expected, format!("the default of {}", spec.ring_rows)),
@@ -296,18 +258,22 @@ fn ring_fits(
     false
 }
 
-/// What is expected of the ring instead: at least the rows that interpolation and the oldest
-/// target need, at most those that fit in memory.
-fn ring_violation(spec: &StreamSpec, defaults: &Defaults) -> Option<String> {
-    // One slot more than the ring has rows: the next message is encoded there.
-    let fitting = (MAX_RING_BYTES - 1) / (4 * spec.source.row_len()) - 1;
+/// What is expected if the size of the ring is wrong. It must have the rows that interpolation and
+/// the oldest target need, and fit in memory.
+fn ring_violation(spec: &StreamSpec, inputs: &[Input], defaults: &Defaults) -> Option<String> {
+    // The backend has one slot more than the ring has rows: it encodes the next message there.
+    let fitting = (MAX_RING_BYTES - 1) / (4 * spec.encoder.row_len()) - 1;
     if spec.ring_rows > fitting {
         return Some(format!("at most {fitting} rows (less than 4 GiB)"));
     }
-    if spec.strategy.interpolates() && spec.ring_rows < 2 {
+    if spec.strategy().interpolates() && spec.ring_rows < 2 {
         return Some("at least 2 rows, to interpolate between".into());
     }
-    let hz = spec.expected_rate_hz?;
+    // Each of several inputs may fill the same group.
+    let hz: f64 = inputs.iter().filter_map(Input::expected_rate_hz).sum();
+    if hz == 0.0 {
+        return None;
+    }
     let reach_ns = defaults.lag_ns + (spec.history_steps as i64 - 1) * spec.history_step_ns;
     // A tick may be served up to one period late; two rows bracket its oldest target.
     let span_s = (reach_ns + defaults.period_ns) as f64 / NANOS_PER_S as f64;

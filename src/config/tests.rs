@@ -1,34 +1,49 @@
 //! What valid configurations mean.
 
 use super::*;
+use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
+use crate::layout::Layout;
+use crate::ops::image::{Color, Fit, ImageSpec};
+use crate::ops::resample::Lane;
+use crate::ops::voxelize::{Grid, Reduction, VoxelSpec};
+use crate::spec::{EncoderSpec, Qos, Selection, Timeline, VectorSpec};
 
 pub(super) const REFERENCE: &str = include_str!("../../config/robocache.yaml");
 
-/// The only stream of a configuration at 100 Hz, given as `key: value` lines.
-fn stream(lines: &[&str]) -> StreamSpec {
+/// The only stream of a configuration at 100 Hz, given as `key: value` lines, and its only input.
+fn stream(lines: &[&str]) -> (StreamSpec, InputSpec) {
     let body: String = lines.iter().map(|line| format!("    {line}\n")).collect();
     let text = format!("rate_hz: 100\nstreams:\n  s:\n    max_age_ms: 50\n{body}");
     let mut config = parse(&text, "test.yaml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    config.streams.remove(0)
+    assert_eq!((config.streams.len(), config.inputs.len()), (1, 1));
+    (config.streams.remove(0), config.inputs.remove(0))
 }
 
-fn vector(ros_type: &str, more: &[&str]) -> (StreamSpec, VectorSpec) {
+fn vector(ros_type: &str, more: &[&str]) -> (StreamSpec, VectorSpec, InputSpec) {
     let (ros_type, topic) = (format!("type: {ros_type}"), "topic: /t");
-    let spec = stream(&[&[ros_type.as_str(), topic], more].concat());
-    let Source::Vector(vector) = spec.source.clone() else { panic!("not a vector") };
-    (spec, vector)
+    let (spec, input) = stream(&[&[ros_type.as_str(), topic], more].concat());
+    let EncoderSpec::Vector(vector) = spec.encoder.clone() else { panic!("not a vector") };
+    (spec, vector, input)
 }
 
-fn image(image: &str, more: &[&str]) -> (StreamSpec, ImageSpec) {
+fn lanes(vector: &VectorSpec) -> Vec<Lane> {
+    vector.channels.iter().map(|channel| channel.lane).collect()
+}
+
+fn names(vector: &VectorSpec) -> Vec<&str> {
+    vector.channels.iter().map(|channel| channel.name.as_str()).collect()
+}
+
+fn image(image: &str, more: &[&str]) -> (StreamSpec, ImageSpec, InputSpec) {
     let lines = ["type: sensor_msgs/Image", "topic: /t", &format!("image: {image}")];
-    let spec = stream(&[&lines, more].concat());
-    let Source::Image(image) = spec.source.clone() else { panic!("not an image") };
-    (spec, image)
+    let (spec, input) = stream(&[&lines, more].concat());
+    let EncoderSpec::Image(image) = spec.encoder.clone() else { panic!("not an image") };
+    (spec, image, input)
 }
 
-fn cloud(transform: &str) -> (StreamSpec, CloudSpec) {
-    let spec = stream(&[
+fn cloud(transform: &str) -> (StreamSpec, VoxelSpec) {
+    let (spec, _) = stream(&[
         "type: sensor_msgs/PointCloud2",
         "topic: /t",
         "cloud:",
@@ -38,7 +53,7 @@ fn cloud(transform: &str) -> (StreamSpec, CloudSpec) {
         "  channels: [{reduce: count}, {reduce: max, field: intensity}]",
         transform,
     ]);
-    let Source::Cloud(cloud) = spec.source.clone() else { panic!("not a cloud") };
+    let EncoderSpec::Voxels(cloud) = spec.encoder.clone() else { panic!("not a cloud") };
     (spec, cloud)
 }
 
@@ -58,34 +73,38 @@ fn defaults_of_the_top_level() {
 
 #[test]
 fn defaults_of_a_vector_stream() {
-    let (spec, vector) = vector("geometry_msgs/WrenchStamped", &[]);
+    let (spec, vector, input) = vector("geometry_msgs/WrenchStamped", &[]);
     assert_eq!(spec.name, "s");
-    assert_eq!(spec.strategy, Strategy::Linear);
+    assert_eq!(spec.strategy(), Strategy::Linear);
     assert_eq!((spec.history_steps, spec.history_step_ns), (1, 0));
-    assert_eq!((spec.max_age_ns, spec.max_gap_ns), (50_000_000, 100_000_000));
-    assert_eq!((spec.fill, spec.required, spec.stamp_offset_ns), (Fill::Zero, false, 0));
+    assert_eq!((spec.rule.max_age_ns, spec.rule.max_gap_ns), (50_000_000, 100_000_000));
+    let filled = (spec.rule.fill, spec.required, input.stamp_offset_ns);
+    assert_eq!(filled, (Fill::Zero, false, 0));
     assert_eq!((spec.dtype, spec.ring_rows), (DType::F32, 1024));
-    assert_eq!(spec.qos, Qos { reliable: false, depth: 256 });
-    assert_eq!((spec.frame_id, spec.expected_rate_hz), (None, None));
-    assert_eq!(vector.fields, [VectorField::Force, VectorField::Torque]);
-    assert_eq!((vector.lanes, vector.joints.len()), (vec![Lane::Linear; 6], 0));
+    assert_eq!(input.qos, Qos { reliable: false, depth: 256 });
+    assert_eq!((input.frame_id, input.expected_rate_hz), (None, None));
+    assert_eq!(input.selection, Selection::Fields(vec!["force".into(), "torque".into()]));
+    assert_eq!(lanes(&vector), [Lane::Linear; 6]);
+    let expected = ["force.x", "force.y", "force.z", "torque.x", "torque.y", "torque.z"];
+    assert_eq!(names(&vector), expected);
+    assert_eq!(vector.groups.len(), 1);
 }
 
 #[test]
 fn times_become_whole_nanoseconds() {
-    let (spec, _) = vector(
+    let (spec, _, input) = vector(
         "geometry_msgs/TwistStamped",
         &["history: {steps: 3, step_ms: 0.5}", "max_gap_ms: 0.0000014", "stamp_offset_ms: -1.25"],
     );
     assert_eq!((spec.history_steps, spec.history_step_ns), (3, 500_000));
-    assert_eq!(spec.max_gap_ns, 1);
-    assert_eq!(spec.stamp_offset_ns, -1_250_000);
+    assert_eq!(spec.rule.max_gap_ns, 1);
+    assert_eq!(input.stamp_offset_ns, -1_250_000);
     let longest = "lag_ms: 1000000000\n".to_owned() + REFERENCE;
     let longest = longest.replace("\nlag_ms: 20\n", "\n").replace("expected_rate_hz", "# rate");
     assert_eq!(parse(&longest, "test.yaml").unwrap().lag_ns, 1_000_000_000_000_000);
 }
 
-/// The longest reach back is a sum of nanoseconds that an `i64` holds.
+/// An `i64` of nanoseconds holds the sum of the longest lag and the longest history.
 #[test]
 fn the_longest_times_together_need_more_rows_than_a_ring_can_have() {
     let text = "rate_hz: 0.1
@@ -106,7 +125,7 @@ streams:
     assert_eq!(error, expected);
     let at_any_rate = text.replace("    expected_rate_hz: 100000\n", "");
     let config = parse(&at_any_rate, "t.yaml").unwrap();
-    assert_eq!(config.streams[0].max_gap_ns, 2_000_000_000_000_000);
+    assert_eq!(config.streams[0].rule.max_gap_ns, 2_000_000_000_000_000);
     hostile_tests::assert_read(&at_any_rate);
     let longer = parse(&text.replace("1000000000", "1000000001"), "t.yaml").unwrap_err();
     assert_eq!(longer.to_string().matches("expected a number of at most 1000000000,").count(), 3);
@@ -114,62 +133,101 @@ streams:
 
 #[test]
 fn joint_state_lanes_follow_fields_then_joints() {
-    let (spec, vector) = vector(
+    let (_, vector, input) = vector(
         "sensor_msgs/msg/JointState",
         &["joints: [b, a, c]", "fields: [velocity, position]", "angular: [a]"],
     );
-    assert_eq!(spec.source.ros_type(), "sensor_msgs/msg/JointState");
-    assert_eq!(vector.joints, ["b", "a", "c"]);
-    assert_eq!(vector.fields, [VectorField::Velocity, VectorField::Position]);
+    assert_eq!(input.ros_type, "sensor_msgs/msg/JointState");
+    let expected =
+        ["b.velocity", "a.velocity", "c.velocity", "b.position", "a.position", "c.position"];
+    assert_eq!(names(&vector), expected);
     use Lane::{Angular, Linear};
-    assert_eq!(vector.lanes, [Linear, Linear, Linear, Linear, Angular, Linear]);
-    let (_, vector) = self::vector("sensor_msgs/JointState", &["joints: [a]"]);
-    assert_eq!(vector.fields, [VectorField::Position]);
+    assert_eq!(lanes(&vector), [Linear, Linear, Linear, Linear, Angular, Linear]);
+    let (_, vector, _) = self::vector("sensor_msgs/JointState", &["joints: [a]"]);
+    assert_eq!(names(&vector), ["a.position"]);
+}
+
+#[test]
+fn groups_are_laid_out_as_if_they_were_one_list_of_joints() {
+    let text = "rate_hz: 100
+streams:
+  s:
+    type: sensor_msgs/JointState
+    max_age_ms: 50
+    qos: {reliability: reliable}
+    stamp_offset_ms: 1
+    fields: [position, velocity]
+    groups: {arm: [a, b], gripper: [g]}
+    inputs:
+      - {topic: /arm, expected_rate_hz: 100}
+      - {topic: /gripper, stamp_offset_ms: -2, qos: {depth: 3}}
+";
+    let config = parse(text, "test.yaml").unwrap();
+    let EncoderSpec::Vector(vector) = &config.streams[0].encoder else { panic!("a vector") };
+    let expected =
+        ["a.position", "b.position", "g.position", "a.velocity", "b.velocity", "g.velocity"];
+    assert_eq!(names(vector), expected);
+    let groups: Vec<_> = vector.groups.iter().map(|group| group.channels.as_slice()).collect();
+    assert_eq!(groups, [&[0, 1, 3, 4][..], &[2, 5]]);
+    let [arm, gripper] = config.inputs.as_slice() else { panic!("two inputs") };
+    assert_eq!((arm.name.as_str(), gripper.name.as_str()), ("s[0]", "s[1]"));
+    assert_eq!((arm.topic.as_str(), gripper.topic.as_str()), ("/arm", "/gripper"));
+    assert_eq!((arm.stamp_offset_ns, gripper.stamp_offset_ns), (1_000_000, -2_000_000));
+    assert_eq!(arm.qos, Qos { reliable: true, depth: 256 });
+    assert_eq!(gripper.qos, Qos { reliable: true, depth: 3 });
+    // Either topic may carry either group.
+    assert_eq!((&arm.feeds, &arm.selection), (&gripper.feeds, &gripper.selection));
+    let layout = Layout::new(&config);
+    let runs = |ring: usize| -> Vec<_> {
+        let run = |run: &crate::layout::Run| (run.row_at, run.step_at, run.len);
+        layout.rings()[ring].runs.iter().map(run).collect()
+    };
+    assert_eq!((runs(0), runs(1)), (vec![(0, 0, 2), (2, 3, 2)], vec![(0, 2, 1), (1, 5, 1)]));
 }
 
 #[test]
 fn orientations_are_quaternion_lanes_and_slerp() {
-    let (spec, vector) = vector("sensor_msgs/Imu", &[]);
-    assert_eq!(spec.strategy, Strategy::Slerp);
-    assert_eq!(vector.lanes[..4], [Lane::Quaternion; 4]);
-    assert_eq!(vector.lanes[4..], [Lane::Linear; 6]);
-    let (spec, vector) = self::vector("nav_msgs/Odometry", &["fields: [linear, orientation]"]);
-    assert_eq!(spec.strategy, Strategy::Slerp);
-    assert_eq!(vector.lanes[..3], [Lane::Linear; 3]);
-    assert_eq!(vector.lanes[3..], [Lane::Quaternion; 4]);
-    let (spec, vector) = self::vector("geometry_msgs/PoseStamped", &["fields: [position]"]);
-    assert_eq!((spec.strategy, vector.dim()), (Strategy::Linear, 3));
-    let (spec, _) = self::vector("sensor_msgs/Imu", &["strategy: nearest"]);
-    assert_eq!(spec.strategy, Strategy::Nearest);
+    let (spec, vector, _) = vector("sensor_msgs/Imu", &[]);
+    assert_eq!(spec.strategy(), Strategy::Slerp);
+    assert_eq!(lanes(&vector)[..4], [Lane::Quaternion; 4]);
+    assert_eq!(lanes(&vector)[4..], [Lane::Linear; 6]);
+    let (spec, vector, _) = self::vector("nav_msgs/Odometry", &["fields: [linear, orientation]"]);
+    assert_eq!(spec.strategy(), Strategy::Slerp);
+    assert_eq!(lanes(&vector)[..3], [Lane::Linear; 3]);
+    assert_eq!(lanes(&vector)[3..], [Lane::Quaternion; 4]);
+    let (spec, vector, _) = self::vector("geometry_msgs/PoseStamped", &["fields: [position]"]);
+    assert_eq!((spec.strategy(), vector.channels.len()), (Strategy::Linear, 3));
+    let (spec, _, _) = self::vector("sensor_msgs/Imu", &["strategy: nearest"]);
+    assert_eq!(spec.strategy(), Strategy::Nearest);
 }
 
 #[test]
 fn defaults_of_an_image_stream() {
-    let (spec, image) = image("{width: 32, height: 16}", &[]);
-    assert_eq!((spec.strategy, spec.ring_rows), (Strategy::Hold, 16));
-    assert_eq!(spec.qos, Qos { reliable: false, depth: 8 });
-    assert_eq!(spec.source.row_shape(), [3, 16, 32]);
+    let (spec, image, input) = image("{width: 32, height: 16}", &[]);
+    assert_eq!((spec.strategy(), spec.ring_rows), (Strategy::Hold, 16));
+    assert_eq!(input.qos, Qos { reliable: false, depth: 8 });
+    assert_eq!(spec.encoder.row_shape(), [3, 16, 32]);
     assert_eq!((image.fit, image.color, image.pad_value), (Fit::Pad, Color::Rgb, 0));
     assert_eq!((image.mean, image.std), ([0.0; 3], [1.0; 3]));
 }
 
 #[test]
 fn a_mono_image_takes_one_number() {
-    let (spec, image) = image(
+    let (spec, image, input) = image(
         "{width: 2, height: 2, color: mono, mean: [0.5], std: [0.25], pad_value: 255, fit: crop}",
         &["dtype: f16", "qos: {reliability: reliable, depth: 3}", "fill: last", "required: true"],
     );
-    assert_eq!(spec.source.row_shape(), [1, 2, 2]);
+    assert_eq!(spec.encoder.row_shape(), [1, 2, 2]);
     assert_eq!((image.mean, image.std), ([0.5; 3], [0.25; 3]));
     assert_eq!((image.pad_value, image.fit), (255, Fit::Crop));
-    assert_eq!((spec.dtype, spec.qos), (DType::F16, Qos { reliable: true, depth: 3 }));
-    assert_eq!((spec.fill, spec.required), (Fill::Last, true));
+    assert_eq!((spec.dtype, input.qos), (DType::F16, Qos { reliable: true, depth: 3 }));
+    assert_eq!((spec.rule.fill, spec.required), (Fill::Last, true));
 }
 
 #[test]
 fn a_grid_is_channels_z_y_x_and_untransformed_by_default() {
     let (spec, cloud) = cloud("");
-    assert_eq!(spec.source.row_shape(), [2, 6, 5, 4]);
+    assert_eq!(spec.encoder.row_shape(), [2, 6, 5, 4]);
     assert_eq!(cloud.grid, Grid { origin_m: [-3.2, 0.0, 1.0], size_m: 0.1, shape: [4, 5, 6] });
     assert_eq!(cloud.channels, [Reduction::Count, Reduction::Max("intensity".into())]);
     let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
@@ -196,8 +254,8 @@ fn transforms_are_those_of_scipy() {
             [0.34202015, 0.16317591, 0.9254166, 0.5],
         ],
     );
-    // Rotation.from_quat([0.1, 0.2, -0.3, 0.9273618495495704]).as_matrix(): normalised first, so
-    // that a length of 1.0005 makes no difference.
+    // Rotation.from_quat([0.1, 0.2, -0.3, 0.9273618495495704]).as_matrix(). Both sides normalise
+    // first, so a length of 1.0005 makes no difference.
     for scale in [1.0, 1.0005] {
         let [x, y, z, w] = [0.1, 0.2, -0.3, 0.9273618495495704].map(|q: f64| q * scale);
         let (_, cloud) = self::cloud(&format!(
@@ -236,7 +294,7 @@ streams:
   b: {type: sensor_msgs/Image, topic: b, max_age_ms: 1, image: *i}
 ";
     let config = parse(text, "test.yaml").unwrap();
-    assert_eq!(config.streams[0].source, config.streams[1].source);
+    assert_eq!(config.streams[0].encoder, config.streams[1].encoder);
     let error = parse(&text.replace("height: 2", "height: 0"), "t.yaml").unwrap_err().to_string();
     let lines: Vec<_> = error.lines().collect();
     assert_eq!(lines.len(), 2, "{error}");
@@ -250,15 +308,14 @@ fn the_reference_configurations_are_what_they_say() {
     let names: Vec<_> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
     assert_eq!(names, ["camera_front", "camera_wrist", "lidar", "joints", "wrench", "imu"]);
     assert_eq!((config.rate_hz, config.lag_ns), (100.0, 20_000_000));
-    assert!(config.streams.iter().all(|stream| stream.qos.reliable));
+    assert!(config.inputs.iter().all(|input| input.qos.reliable));
     let bytes = Layout::new(&config).byte_len();
     assert!((1_050_000..1_150_000).contains(&bytes), "{bytes}");
     let fast = parse(include_str!("../../config/joints_1khz.yaml"), "joints_1khz.yaml").unwrap();
     assert_eq!((fast.grid.period_ns(), fast.streams.len()), (1_000_000, 2));
 }
 
-/// What is written out in the reference must be what its comments call the default: without these
-/// lines nothing may change.
+/// The reference writes out some defaults. Without these lines the configuration must be the same.
 #[test]
 fn the_reference_writes_out_true_defaults() {
     let whole = parse(REFERENCE, "robocache.yaml").unwrap();
@@ -294,7 +351,7 @@ fn the_reference_writes_out_true_defaults() {
             !is_default
         })
         .collect();
-    assert_eq!(removed, defaults.len() + 1, "`strategy: linear` stands there twice");
+    assert_eq!(removed, defaults.len() + 1, "`strategy: linear` is there twice");
     assert_eq!(parse(&shorter.join("\n"), "robocache.yaml").unwrap(), whole);
 }
 

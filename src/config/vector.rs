@@ -1,63 +1,103 @@
-//! Messages that become a vector: which fields, which joints, and how each lane is interpolated.
+//! Messages that become a vector: which fields, which joints, and how each channel is interpolated.
 
-use super::check::Check;
-use super::raw::{nearest, one_of};
-use super::spec::{Lane, VectorField, VectorMessage, VectorSpec};
+use super::check::{Check, is_printable};
+use super::raw::{InOrder, RawStream, nearest, one_of};
+use crate::input::{Content, Field, JOINT_FIELDS, Member, MessageType};
+use crate::ops::resample::Lane;
+use crate::spec::{Channel, Group, Selection, VectorSpec};
 
 /// Most joints of a stream.
 const MAX_JOINTS: usize = 4096;
 
-/// Validates the keys `fields`, `joints` and `angular` of the stream at `key`.
-pub(super) fn vector(
+/// Validates the key `fields` of the stream at `key`, whose messages are made of `members`.
+pub(super) fn fields(
     check: &mut Check<'_>,
     key: &str,
-    message: VectorMessage,
+    message: &MessageType,
+    members: &[Member],
     fields: Option<Vec<String>>,
-    joints: Option<Vec<String>>,
-    angular: Option<Vec<String>>,
-) -> Option<VectorSpec> {
-    let fields = match fields {
-        Some(names) => chosen_fields(check, &format!("{key}.fields"), message, &names),
-        None if message == VectorMessage::JointState => Some(vec![VectorField::Position]),
-        None => Some(message.fields().to_vec()),
+) -> Option<(VectorSpec, Selection)> {
+    let all: Vec<&Field> = members.iter().filter_map(Member::field).collect();
+    let known: Vec<&str> = all.iter().map(|field| field.name).collect();
+    let chosen = match fields {
+        Some(names) => chosen(check, &format!("{key}.fields"), message, &known, &names)?,
+        None => (0..all.len()).collect(),
     };
-    let joints = match message {
-        VectorMessage::JointState => joint_names(check, &format!("{key}.joints"), joints),
-        _ => Some(Vec::new()),
+    let channel = |field: &Field, component: &str| Channel {
+        name: format!("{}.{component}", field.name),
+        lane: field.lane,
     };
-    let (fields, joints) = (fields?, joints?);
-    let angular = angular.map(|names| (format!("{key}.angular"), names));
+    let channels = chosen.iter().flat_map(|at| {
+        let field = all[*at];
+        field.components.iter().map(move |component| channel(field, component))
+    });
+    let selection = Selection::Fields(chosen.iter().map(|at| known[*at].to_owned()).collect());
+    Some((VectorSpec::whole(channels.collect()), selection))
+}
+
+/// Whether a row of these fields has a quaternion. `None` means all fields.
+pub(super) fn has_orientation(content: Content, fields: Option<&[String]>) -> bool {
+    let Content::Fields(members) = content else { return false };
+    let chosen = |field: &Field| fields.is_none_or(|names| names.iter().any(|n| n == field.name));
+    let mut all = members.iter().filter_map(Member::field);
+    all.any(|field| field.lane == Lane::Quaternion && chosen(field))
+}
+
+/// Validates the keys `fields`, `joints`, `groups` and `angular` of the stream at `key`.
+pub(super) fn joints(
+    check: &mut Check<'_>,
+    key: &str,
+    message: &MessageType,
+    raw: &mut RawStream,
+) -> Option<(VectorSpec, Selection)> {
+    let fields = match raw.fields.take() {
+        Some(names) => chosen(check, &format!("{key}.fields"), message, &JOINT_FIELDS, &names),
+        None => Some(vec![0]),
+    };
+    let groups = groups(check, key, raw.joints.take(), raw.groups.take());
+    let (fields, groups) = (fields?, groups?);
+    let all: Vec<&String> = groups.iter().flatten().collect();
+    let angular = raw.angular.take().map(|names| (format!("{key}.angular"), names));
     if let Some((key, names)) = &angular {
-        angular_joints(check, key, names, &joints, &fields)?;
+        angular_joints(check, key, names, &all, fields.contains(&0))?;
     }
     let angular = angular.map(|(_, names)| names).unwrap_or_default();
-    let lanes = lanes(message, &fields, &joints, &angular);
-    Some(VectorSpec { message, fields, joints, lanes })
+    let channels = fields.iter().flat_map(|field| {
+        let turns = |joint: &String| *field == 0 && angular.contains(joint);
+        let name = |joint: &String| format!("{joint}.{}", JOINT_FIELDS[*field]);
+        let lane = move |joint: &String| if turns(joint) { Lane::Angular } else { Lane::Linear };
+        all.iter().map(move |joint| Channel { name: name(joint), lane: lane(joint) })
+    });
+    let channels: Vec<Channel> = channels.collect();
+    let mut first = 0;
+    let mut channels_of = Vec::with_capacity(groups.len());
+    for joints in &groups {
+        let of_field =
+            |field: usize| field * all.len() + first..field * all.len() + first + joints.len();
+        channels_of.push(Group { channels: (0..fields.len()).flat_map(of_field).collect() });
+        first += joints.len();
+    }
+    let fields = fields.iter().map(|field| JOINT_FIELDS[*field].to_owned()).collect();
+    Some((VectorSpec { channels, groups: channels_of }, Selection::Joints { fields, groups }))
 }
 
-/// Whether a row of these fields (of all, where none are chosen) has a quaternion in it.
-pub(super) fn has_orientation(message: VectorMessage, fields: Option<&[String]>) -> bool {
-    let orientation = VectorField::Orientation;
-    message.fields().contains(&orientation)
-        && fields.is_none_or(|names| names.iter().any(|name| name == orientation.name()))
-}
-
-fn chosen_fields(
+/// Positions in `known` of the fields that are chosen.
+fn chosen(
     check: &mut Check<'_>,
     key: &str,
-    message: VectorMessage,
+    message: &MessageType,
+    known: &[&str],
     names: &[String],
-) -> Option<Vec<VectorField>> {
+) -> Option<Vec<usize>> {
     check.names(key, names, "field")?;
-    let known: Vec<_> = message.fields().iter().map(|field| field.name()).collect();
     let mut fields = Vec::with_capacity(names.len());
     for (i, name) in names.iter().enumerate() {
         match known.iter().position(|known| known == name) {
-            Some(at) => fields.push(message.fields()[at]),
+            Some(at) => fields.push(at),
             None => {
-                let expected = format!("{} (of {})", one_of(&known), message.ros_type());
+                let expected = format!("{} (of {})", one_of(known), message.name);
                 check.fail(&format!("{key}[{i}]"), expected);
-                if let Some(near) = nearest(name, &known) {
+                if let Some(near) = nearest(name, known) {
                     check.hint(format!("did you mean `{near}`?"));
                 }
             }
@@ -66,64 +106,88 @@ fn chosen_fields(
     (fields.len() == names.len()).then_some(fields)
 }
 
-fn joint_names(
+/// The joints of each group. If `joints` lists them, there is one group.
+fn groups(
     check: &mut Check<'_>,
     key: &str,
     joints: Option<Vec<String>>,
-) -> Option<Vec<String>> {
-    let joints = check.required(key, joints, "the list of the joints, in row order")?;
-    check.names(key, &joints, "joint")?;
-    if joints.len() > MAX_JOINTS {
-        let expected = format!("at most {MAX_JOINTS} joints");
-        check.fail_found(key, expected, joints.len().to_string());
+    groups: Option<InOrder<Vec<String>>>,
+) -> Option<Vec<Vec<String>>> {
+    let (joints_key, groups_key) = (format!("{key}.joints"), format!("{key}.groups"));
+    let Some(InOrder(groups)) = groups else {
+        let expected = "the list of the joints, in row order";
+        let joints = check.required(&joints_key, joints, expected)?;
+        check.names(&joints_key, &joints, "joint")?;
+        return within_limit(check, &joints_key, vec![joints]);
+    };
+    if joints.is_some() {
+        check.fail(&joints_key, "no such key beside `groups`, which list the joints");
         return None;
     }
-    Some(joints)
+    if groups.is_empty() {
+        check.fail(&groups_key, "at least one group");
+        return None;
+    }
+    let mut all = Vec::with_capacity(groups.len());
+    let mut seen: Vec<(&String, &String)> = Vec::new();
+    let mut right = true;
+    for (name, joints) in &groups {
+        let key = format!("{groups_key}.{name}");
+        if !is_printable(name) {
+            check.fail_found(&groups_key, "a printable name for each group", format!("{name:?}"));
+            right = false;
+        }
+        right &= check.names(&key, joints, "joint").is_some();
+        for (i, joint) in joints.iter().enumerate() {
+            if let Some((_, first)) = seen.iter().find(|(other, at)| *other == joint && *at != name)
+            {
+                check.fail(
+                    &format!("{key}[{i}]"),
+                    format!("each joint in one group (also in {first})"),
+                );
+                right = false;
+            }
+        }
+        seen.extend(joints.iter().map(|joint| (joint, name)));
+        all.push(joints.clone());
+    }
+    if right { within_limit(check, &groups_key, all) } else { None }
+}
+
+fn within_limit(
+    check: &mut Check<'_>,
+    key: &str,
+    groups: Vec<Vec<String>>,
+) -> Option<Vec<Vec<String>>> {
+    let count = groups.iter().map(Vec::len).sum::<usize>();
+    if count > MAX_JOINTS {
+        let expected = format!("at most {MAX_JOINTS} joints");
+        check.fail_found(key, expected, count.to_string());
+        return None;
+    }
+    Some(groups)
 }
 
 fn angular_joints(
     check: &mut Check<'_>,
     key: &str,
     angular: &[String],
-    joints: &[String],
-    fields: &[VectorField],
+    joints: &[&String],
+    has_position: bool,
 ) -> Option<()> {
     check.names(key, angular, "joint")?;
-    if !fields.contains(&VectorField::Position) {
+    if !has_position {
         check.fail(key, "no such key unless `fields` has position");
         return None;
     }
     let mut all = true;
     for (i, name) in angular.iter().enumerate().filter(|(_, name)| !joints.contains(name)) {
         check.fail(&format!("{key}[{i}]"), "one of this stream's `joints`");
-        let known: Vec<_> = joints.iter().map(String::as_str).collect();
+        let known: Vec<_> = joints.iter().map(|joint| joint.as_str()).collect();
         if let Some(near) = nearest(name, &known) {
             check.hint(format!("did you mean `{near}`?"));
         }
         all = false;
     }
     all.then_some(())
-}
-
-fn lanes(
-    message: VectorMessage,
-    fields: &[VectorField],
-    joints: &[String],
-    angular: &[String],
-) -> Vec<Lane> {
-    let mut lanes = Vec::new();
-    for field in fields {
-        match (message, field) {
-            (VectorMessage::JointState, VectorField::Position) => {
-                lanes.extend(joints.iter().map(|joint| match angular.contains(joint) {
-                    true => Lane::Angular,
-                    false => Lane::Linear,
-                }));
-            }
-            (VectorMessage::JointState, _) => lanes.extend(joints.iter().map(|_| Lane::Linear)),
-            (_, VectorField::Orientation) => lanes.extend([Lane::Quaternion; 4]),
-            (_, _) => lanes.extend([Lane::Linear; 3]),
-        }
-    }
-    lanes
 }

@@ -1,7 +1,7 @@
-//! What the cameras see: a background that pans and shapes that move before it.
+//! What the cameras see: a background that pans, and shapes that move in front of it.
 //!
-//! The background is drawn once; a frame is a copy of its lines, shifted, and a few hundred
-//! spans of one colour.
+//! The background is drawn once. An image is a shifted copy of its lines with a few hundred spans
+//! of one colour.
 
 use super::wave::Wave;
 use crate::random::Random;
@@ -23,10 +23,10 @@ pub struct Shape {
     pub color: [u8; PIXEL],
 }
 
-/// What is in a frame, besides the pixels of the background.
+/// What is in an image, besides the pixels of the background.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
-    /// Columns by which the background is shifted to the left, from its leftmost place.
+    /// Columns of the background that are left of the image.
     pub pan_px: usize,
     /// Drawn in this order.
     pub shapes: Vec<Shape>,
@@ -37,7 +37,7 @@ pub struct View {
 pub(super) struct Camera {
     width: usize,
     height: usize,
-    /// Pixels that the background is wider than a frame.
+    /// Columns by which the background is wider than an image.
     margin: usize,
     background: Vec<u8>,
     pan: Wave,
@@ -102,7 +102,7 @@ impl Camera {
         View { pan_px, shapes: self.shapes.iter().map(|shape| shape.at(t)).collect() }
     }
 
-    /// Appends the lines of the frame at `t`, rgb8 and without padding.
+    /// Appends the lines of the image at `t`, rgb8 and without padding.
     pub(super) fn render(&self, t: Stamp, out: &mut Vec<u8>) {
         let view = self.view(t);
         let start = out.len();
@@ -119,7 +119,7 @@ impl Camera {
         }
     }
 
-    /// A pixel belongs to a shape if its centre does.
+    /// Draws a shape: the pixels whose centres are in it.
     fn draw(&self, shape: &Shape, line_of_color: &[u8], frame: &mut [u8]) {
         let [cx, cy] = shape.center;
         let [half_x, half_y] = shape.half;
@@ -134,13 +134,13 @@ impl Camera {
     }
 }
 
-/// The pixels of `0..len` whose centres lie in `low..high`.
+/// The pixels of `0..len` whose centres are in `low..high`.
 fn pixels(low: f64, high: f64, len: usize) -> std::ops::Range<usize> {
     let index = |edge: f64| (edge - 0.5).ceil().clamp(0.0, len as f64) as usize;
     index(low)..index(high).max(index(low))
 }
 
-/// Draws `color(x, y)` with some noise, since flat areas would hide errors of a resize.
+/// Draws `color(x, y)` with some noise, because flat areas would hide errors of a resize.
 fn background(
     random: &mut Random,
     width: usize,
@@ -158,7 +158,7 @@ fn background(
 }
 
 impl MovingShape {
-    /// Moves about the middle of the frame without leaving it.
+    /// A shape that moves about the middle of the image and stays inside it.
     fn random(
         random: &mut Random,
         size: [f64; 2],

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 /// A message sent this long after its instant is counted as late \[ns\].
 const LATE_NS: i64 = 2 * NANOS_PER_MS;
-/// A message that is this late is not sent at all \[ns\]: catching up on more would be a burst
-/// that no robot sends.
+/// A message that is later than this is not sent at all \[ns\]: to catch up on more would be a
+/// burst that no robot sends.
 const TOO_LATE_NS: i64 = 100 * NANOS_PER_MS;
-/// Longest sleep, so that a stop is seen in time \[ns\].
+/// Longest sleep \[ns\], so that a stop takes effect in time.
 const NAP_NS: i64 = 100 * NANOS_PER_MS;
 
 /// What became of a stream's messages.
@@ -21,7 +21,7 @@ const NAP_NS: i64 = 100 * NANOS_PER_MS;
 pub struct Counts {
     /// Sent, the late and reordered ones included.
     pub sent: u64,
-    /// Held back as the options ask.
+    /// Not sent, as the options ask.
     pub dropped: u64,
     /// Sent after their successor, as the options ask.
     pub reordered: u64,
@@ -34,18 +34,30 @@ pub struct Counts {
 /// Counts by name of the stream.
 pub type Report = BTreeMap<&'static str, Counts>;
 
-/// The passing of time, as a schedule sees it.
+/// The clock of a run.
 pub trait Pace {
     /// Nanoseconds on the robot's clock since the schedule's start.
     fn now_ns(&self) -> i64;
-    /// How much real time passes while the robot's clock runs `ns` nanoseconds on \[ns\].
+    /// Real time in which the robot's clock advances by `ns` nanoseconds \[ns\].
     fn real_ns(&self, ns: i64) -> i64;
 }
 
-/// Sends until the schedule ends or `stop` is set. Each message is made before its instant and
-/// sent at it; instants are absolute, so delays do not add up. An error of `publish` ends the run.
+/// Sends until the schedule ends or `stop` is set. Each message is made before its instant and sent
+/// at its instant. Instants are absolute, so delays do not add up. If `publish` fails, the run
+/// ends.
 pub fn drive<E>(
     robot: &Robot,
+    schedule: Schedule,
+    pace: &impl Pace,
+    stop: &AtomicBool,
+    publish: impl FnMut(&Event, &[u8]) -> Result<(), E>,
+) -> Result<Report, E> {
+    drive_messages(|event, buffer| robot.message(event, buffer), schedule, pace, stop, publish)
+}
+
+/// As [`drive()`], with messages that `make` makes in the memory that it is given.
+pub fn drive_messages<E>(
+    mut make: impl FnMut(&Event, Vec<u8>) -> Vec<u8>,
     mut schedule: Schedule,
     pace: &impl Pace,
     stop: &AtomicBool,
@@ -62,7 +74,7 @@ pub fn drive<E>(
             }
             continue;
         }
-        buffer = robot.message(&event, buffer);
+        buffer = make(&event, buffer);
         if !wait_until(pace, &event, stop) {
             break;
         }

@@ -1,7 +1,7 @@
 //! What the lidar sees: a room with pillars, in which a ball and a box move.
 //!
-//! The lidar stands still, so the room's points are computed once. A scan is a copy of them in
-//! which the rays that meet something nearer are replaced; only the columns that a moving thing
+//! The lidar does not move, so the points of the room are computed once. A scan is a copy of them.
+//! If a ray meets something nearer, its point is replaced. Only the columns that a moving object
 //! can cover are tried.
 
 use super::wave::Wave;
@@ -22,7 +22,7 @@ const fn field(name: &'static str, offset: u32) -> PointField<'static> {
 
 /// Elevation of the lowest and the highest ring \[rad\].
 const ELEVATION: [f64; 2] = [-0.40, 0.35];
-/// Corners of the room about the lidar \[m\]: it stands 1.2 m above the floor.
+/// The room in the lidar's frame \[m\]. The lidar is 1.2 m above the floor.
 const ROOM: Boxed = Boxed { center: [1.0, 0.5, 1.3], half: [9.0, 6.5, 2.5] };
 const PILLARS: [Boxed; 3] = [
     Boxed { center: [6.0, 4.0, 1.3], half: [0.3, 0.3, 2.5] },
@@ -42,7 +42,7 @@ pub struct Boxed {
     pub half: [f64; 3],
 }
 
-/// Where the moving things are, in the lidar's frame.
+/// Where the moving objects are, in the lidar's frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scene {
     /// Centre of the ball \[m\].
@@ -124,7 +124,8 @@ impl Lidar {
         [cos_up * cos_around, cos_up * sin_around, sin_up]
     }
 
-    /// When a column is measured, from the scan's stamp: 0 for the last, negative before it.
+    /// When a column is measured, relative to the scan's stamp: 0 for the last column, negative for
+    /// all others.
     fn delay_ns(&self, column: usize) -> i64 {
         let left = (self.columns - 1 - column) as i64;
         -(self.scan_ns / self.columns as i64 * left)
@@ -160,8 +161,8 @@ impl Lidar {
         }
     }
 
-    /// The columns that can meet a thing of `radius` about `center` at mid-scan, which moves along
-    /// `path` meanwhile.
+    /// The columns that can meet an object. It has the radius `radius`, is at `center` in the
+    /// middle of the scan and moves along `path`.
     fn columns_near(
         &self,
         center: [f64; 3],
@@ -180,7 +181,8 @@ impl Lidar {
         (first..=last.min(first + count - 1)).map(move |column| column.rem_euclid(count) as usize)
     }
 
-    /// Puts the points of a column that `meets` something nearer than the room onto it.
+    /// Replaces the points of a column by those of the object that `meets` finds, if it is nearer
+    /// than the room.
     fn replace(
         &self,
         cloud: &mut [u8],
@@ -214,8 +216,9 @@ fn meets_ball(ray: [f64; 3], scene: &Scene) -> Option<f64> {
     (depth_squared > 0.0 && range > 0.0).then_some(range)
 }
 
-/// Where a ray from the origin enters and leaves a box, `-inf..inf` per axis along its faces
-/// (the slab method: Kay and Kajiya, "Ray tracing complex scenes", 1986).
+/// Distances at which a ray from the origin enters and leaves a box (the slab method: Kay and
+/// Kajiya, "Ray tracing complex scenes", 1986). An axis whose faces are parallel to the ray gives
+/// `-inf..inf`.
 fn crosses_box(ray: [f64; 3], boxed: &Boxed) -> (f64, f64) {
     let mut crossing = (f64::NEG_INFINITY, f64::INFINITY);
     for (axis, direction) in ray.into_iter().enumerate() {

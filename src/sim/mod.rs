@@ -1,14 +1,14 @@
 //! A reproducible synthetic robot for demos, tests and benchmarks.
 //!
-//! Every signal is an analytic function of time ([`Truth`], and the moving scenes of [`Robot`]),
-//! so the truth at any instant is known, and with it what a fused tensor must hold. A
-//! [`Schedule`] says when which message is sampled, stamped and sent, with the faults that the
-//! [`SimOptions`] ask for: jitter, drops, reordering, a skewed clock, a jump back in time.
-//! [`Robot::message`] makes an [`Event`]'s CDR bytes, and [`drive()`] sends them in real time.
+//! Every signal is an analytic function of time: [`Truth`], and the moving scenes of [`Robot`]. So
+//! the truth at any instant is known, and with it what a fused tensor must hold. A [`Schedule`]
+//! says when each message is sampled, stamped and sent. It adds the faults of the [`SimOptions`]:
+//! jitter, drops, reordering, a skewed clock, a jump back in time. [`Robot::message`] makes an
+//! [`Event`]'s CDR bytes, and [`drive()`] sends them in real time.
 //!
-//! Nominal samples stand at whole multiples of the stream's period on the robot's clock, and
-//! contents and faults follow from the seed, the stream and the number of the sample alone: two
-//! runs have the same messages at the instants that both cover.
+//! Nominal samples are at whole multiples of the stream's period on the robot's clock. Contents and
+//! faults follow from the seed, the stream and the number of the sample alone. So two runs have the
+//! same messages at the instants that both cover.
 
 mod camera;
 mod drive;
@@ -22,7 +22,7 @@ mod truth;
 mod wave;
 
 pub use camera::{Shape, View};
-pub use drive::{Counts, Pace, Report, drive};
+pub use drive::{Counts, Pace, Report, drive, drive_messages};
 pub use lidar::{Boxed, Scene};
 pub use options::{JitterShape, OptionError, Reliability, SimOptions, without_ros_arguments};
 pub use robot::Robot;

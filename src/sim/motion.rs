@@ -1,8 +1,8 @@
 //! The motion of a rigid body: position and roll, pitch, yaw as waves.
 //!
-//! Rotations are `Rz(yaw) Ry(pitch) Rx(roll)`, from the body's frame to the fixed one; the
-//! formulas of rates and quaternions for that order stand in Diebel, "Representing Attitude:
-//! Euler Angles, Unit Quaternions, and Rotation Vectors", 2006.
+//! Rotations are `Rz(yaw) Ry(pitch) Rx(roll)`, from the body's frame to the fixed one. The formulas
+//! of rates and quaternions for that order are in Diebel, "Representing Attitude: Euler Angles,
+//! Unit Quaternions, and Rotation Vectors", 2006.
 
 use super::wave::{Bound, Number, Wave};
 use crate::time::Stamp;
@@ -88,8 +88,8 @@ impl<T: Number> State<T> {
         [roll - yaw * sp, pitch * cr + yaw * cp * sr, yaw * cp * cr - pitch * sr]
     }
 
-    /// Angular velocity in the fixed frame \[rad/s\]. Not `rates_body` turned by the rotation: the
-    /// bounds of that would be far too wide.
+    /// Angular velocity in the fixed frame \[rad/s\]. It is not the rotation times `rates_body`,
+    /// because the bounds of that product would be far too wide.
     pub(super) fn rates_fixed(self) -> [T; 3] {
         let ([_, sp, sy], [_, cp, cy]) = (self.sin, self.cos);
         let [roll, pitch, yaw] = self.angle_rates;

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 // The comments are the --help text, where a unit in brackets must not be escaped.
 #[allow(rustdoc::broken_intra_doc_links)]
 pub struct SimOptions {
-    /// Which robot: signals, scene and faults all follow from this number.
+    /// Which robot: its signals, scene and faults all follow from this number.
     #[arg(long, default_value_t = DEFAULT.seed)]
     pub seed: u64,
 
@@ -111,7 +111,7 @@ pub struct SimOptions {
     /// Messages that the middleware keeps per topic.
     #[arg(long, value_name = "N", default_value_t = DEFAULT.depth)]
     pub depth: usize,
-    /// Begin when every topic has this many subscribers, so that none misses the first messages.
+    /// Begin when every topic has this many subscribers, so that each gets the first messages.
     #[arg(long, value_name = "N", default_value_t = DEFAULT.wait_subscribers)]
     pub wait_subscribers: usize,
 }
@@ -162,7 +162,7 @@ impl Default for SimOptions {
 pub enum JitterShape {
     /// Every value equally likely.
     Uniform,
-    /// Normal, the bound being three deviations, and cut off there.
+    /// Normal, cut off at the bound, which is three deviations.
     Normal,
 }
 
@@ -190,8 +190,8 @@ macro_rules! display_as_value {
 display_as_value!(JitterShape);
 display_as_value!(Reliability);
 
-/// An option outside what is possible.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+/// An option with an impossible value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("--{option}: expected {expected}, found {found}")]
 pub struct OptionError {
     /// Name of the option.
@@ -206,7 +206,7 @@ pub struct OptionError {
 const LONGEST_S: f64 = 366.0 * 86_400.0;
 
 impl SimOptions {
-    /// Whether all of this is possible together.
+    /// Checks each option, and that they are possible together.
     pub fn check(&self) -> Result<(), OptionError> {
         for stream in Stream::ALL {
             let hz = self.rate_hz(stream);
@@ -259,7 +259,7 @@ impl SimOptions {
         require(by > 0.0 && by <= furthest, "jump-back-by", "no further than time 0", by)
     }
 
-    /// Rate of a stream \[Hz\]; 0 where it does not exist.
+    /// Rate of a stream \[Hz\]; 0 if it does not exist.
     pub fn rate_hz(&self, stream: Stream) -> f64 {
         match stream {
             Stream::Clock if !self.clock => 0.0,
@@ -276,7 +276,7 @@ impl SimOptions {
         }
     }
 
-    /// The nominal sampling instants of a stream, or `None` where it does not exist.
+    /// The nominal sampling instants of a stream, or `None` if it does not exist.
     pub fn grid(&self, stream: Stream) -> Option<TickGrid> {
         TickGrid::from_rate_hz(self.rate_hz(stream))
     }
@@ -302,8 +302,8 @@ fn require(
     if possible { Ok(()) } else { Err(error()) }
 }
 
-/// The arguments that are the program's own: all but those between `--ros-args` and `--`, which
-/// are ROS's (`rcl_init` reads them itself).
+/// The program's own arguments: all but those between `--ros-args` and `--`, which `rcl_init`
+/// reads itself.
 pub fn without_ros_arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut in_ros = false;
     let own = |argument: &OsString| {

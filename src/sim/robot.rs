@@ -8,7 +8,7 @@ use super::stream::Stream;
 use super::truth::{JOINT_NAMES, Truth};
 use crate::cdr::messages;
 use crate::random::Random;
-use crate::time::{NANOS_PER_S, Stamp};
+use crate::time::{NANOS_PER_S, Stamp, TickGrid};
 
 /// A synthetic robot. The same options give the same bytes, always.
 #[derive(Clone, Debug)]
@@ -25,8 +25,8 @@ impl Robot {
     pub fn new(options: SimOptions) -> Result<Self, OptionError> {
         options.check()?;
         let (width, height) = (options.image_width, options.image_height);
-        let scan_ns = options.grid(Stream::Lidar).map_or(NANOS_PER_S / 10, |grid| grid.period_ns());
-        // One generator per part: the size of an image does not change what the lidar sees.
+        let scan_ns = options.grid(Stream::Lidar).map_or(NANOS_PER_S / 10, TickGrid::period_ns);
+        // One generator per part, so that the size of an image does not change what the lidar sees.
         let part = |part| Random::keyed(options.seed, [u64::MAX, part]);
         Ok(Robot {
             truth: Truth::new(options.seed),
@@ -62,8 +62,8 @@ impl Robot {
         self.wrist.view(t)
     }
 
-    /// Where the things are that the lidar sees moving. A point of a scan shows them at the
-    /// scan's stamp plus the point's `time`.
+    /// Where the moving objects are that the lidar sees. A point of a scan shows them at the scan's
+    /// stamp plus the point's `time`.
     pub fn scene(&self, t: Stamp) -> Scene {
         self.lidar.scene(t)
     }

@@ -1,4 +1,4 @@
-//! When which message is sampled, what its stamp says, and when it is sent.
+//! When each message is sampled, what its stamp says, and when it is sent.
 
 use super::options::{JitterShape, SimOptions, nanos_of_ms, nanos_of_s};
 use super::stream::Stream;
@@ -11,21 +11,21 @@ use std::collections::VecDeque;
 pub struct Event {
     /// The topic.
     pub stream: Stream,
-    /// Number of the sample on its grid: the nominal instant is `seq` periods after the clock's
-    /// epoch, in every run.
+    /// Number of the sample on its grid. In every run its nominal instant is `seq` periods after
+    /// the clock's zero.
     pub seq: i64,
     /// When the sensor sampled: the message's content is the truth at this instant.
     pub sampled: Stamp,
     /// What the header says: `sampled`, unless the sensor's clock is skewed.
     pub stamp: Stamp,
-    /// When the message is to be sent, on the robot's clock.
+    /// When the message must be sent, on the robot's clock.
     pub send_at: Stamp,
-    /// The same as nanoseconds since the schedule's start. It never decreases, also where the
-    /// clock jumps back.
+    /// The same in nanoseconds since the schedule's start. It never decreases, even if the clock
+    /// jumps back.
     pub due_ns: i64,
 }
 
-/// What was held back from a stream.
+/// The faults in the messages of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Messages that are never sent.
@@ -63,7 +63,7 @@ impl Schedule {
         Self::of_streams(options, start, &Stream::ALL)
     }
 
-    /// As [`Schedule::new`] for some of the streams; their events are the same as beside others.
+    /// As [`Schedule::new`], for some of the streams. Their events do not depend on the others.
     pub fn of_streams(options: &SimOptions, start: Stamp, streams: &[Stream]) -> Self {
         let end_due_ns =
             if options.duration > 0.0 { nanos_of_s(options.duration) } else { i64::MAX };
@@ -86,7 +86,7 @@ impl Schedule {
         schedule
     }
 
-    /// What has been held back from a stream so far.
+    /// The faults of a stream so far.
     pub fn faults(&self, stream: Stream) -> Faults {
         self.faults[stream as usize]
     }
@@ -102,7 +102,7 @@ impl Schedule {
         self.sources = self.streams.iter().filter_map(source).collect();
     }
 
-    /// Goes behind the clock's jump. False if there is none ahead.
+    /// Enters the span after the clock's jump. Returns false if there is no jump ahead.
     fn leave_span(&mut self) -> bool {
         let jump_due_ns = self.span.end_due_ns;
         if self.span.first_due_ns > 0 || jump_due_ns >= self.end_due_ns {
@@ -207,8 +207,8 @@ impl Rules<'_> {
         let sampled = nominal.offset((stamp_jitter * self.jitter(random)).round() as i64);
         let send_jitter = nanos_of_ms(self.options.send_jitter_ms) as f64;
         let delay_ns = (send_jitter * self.jitter(random).abs()).round() as i64;
-        // A transport keeps order (swaps are drawn apart from this), and what was sampled before
-        // the clock jumps arrives before it does.
+        // A transport keeps the order; swaps are drawn separately. A message that is sampled before
+        // the clock jumps also arrives before the jump.
         let due_ns = (sampled.nanos() + span.zero_due_ns)
             .saturating_add(delay_ns)
             .max(source.last_due_ns)

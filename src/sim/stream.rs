@@ -52,7 +52,7 @@ impl Stream {
         }
     }
 
-    /// Name in options (there with `-` for `_` where it is part of a flag) and counts.
+    /// Name in options and counts. In the name of a flag it has `-` for `_`.
     pub fn name(self) -> &'static str {
         self.row()[0]
     }
@@ -72,8 +72,8 @@ impl Stream {
         self.row()[3]
     }
 
-    /// Whether a message takes so long to make and send that it would delay the others: such
-    /// streams belong on a thread of their own.
+    /// Whether a message takes long to make and send. Such a stream needs a thread of its own;
+    /// otherwise it delays the others.
     pub fn is_large(self) -> bool {
         matches!(self, Stream::CameraFront | Stream::CameraWrist | Stream::Lidar)
     }

@@ -57,10 +57,10 @@ pub struct Twist {
 
 /// Bounds `M` of the magnitude of every signal's second derivative by time \[unit/s^2\].
 ///
-/// Between two samples `h` seconds apart, linear interpolation of a signal errs by at most
-/// `h^2 / 8 * M` (the remainder of linear interpolation, any text on numerical analysis). The
-/// same holds for the angle between an orientation and its slerp with `M` the greatest angular
-/// acceleration, to leading order: the corrections are of order `h^3`.
+/// Between two samples `h` seconds apart, linear interpolation of a signal errs by at most `h^2 / 8
+/// * M` (the remainder of linear interpolation, any text on numerical analysis). To leading order
+/// the same holds for the angle between an orientation and its slerp. Then `M` is the greatest
+/// angular acceleration, and the corrections are of order `h^3`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curvature {
     /// Of [`Truth::joints`].
@@ -99,7 +99,7 @@ struct Joint {
     load: f64,
 }
 
-/// All signals of a robot, as functions of time; which functions follows from the seed.
+/// All signals of a robot as functions of time. The seed chooses the functions.
 #[derive(Clone, Debug)]
 pub struct Truth {
     joints: Vec<Joint>,

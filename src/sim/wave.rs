@@ -1,4 +1,4 @@
-//! Sums of sines with whole-nanosecond periods, and bounds of what is computed from them.
+//! Sums of sines with whole-nanosecond periods, and bounds of values computed from them.
 
 use crate::random::Random;
 use crate::time::{NANOS_PER_S, Stamp};
@@ -22,8 +22,8 @@ impl Sine {
 
 /// A signal: an offset and sines.
 ///
-/// The stamp is reduced modulo each period in integers, so a stamp of this century is as precise
-/// as one near zero.
+/// The stamp is reduced modulo each period in integers, so that a signal is as precise at a stamp
+/// of this century as near zero.
 #[derive(Clone, Debug)]
 pub struct Wave {
     offset: f64,
@@ -94,7 +94,7 @@ impl Wave {
 pub(super) struct Bound(pub(super) [f64; 3]);
 
 impl Bound {
-    /// Of the sine of a signal with these bounds: `(sin f)'' = f'' cos f - f'^2 sin f`, and
+    /// Bounds of the sine of a signal with these bounds: `(sin f)'' = f'' cos f - f'^2 sin f`, and
     /// `|sin f| <= |f|`.
     pub(super) fn of_sine(self) -> Bound {
         let [value, rate, acceleration] = self.0;
@@ -102,7 +102,7 @@ impl Bound {
         Bound([sine, rate, acceleration + rate * rate * sine])
     }
 
-    /// Of the cosine: `(cos f)'' = -f'' sin f - f'^2 cos f`.
+    /// Bounds of the cosine: `(cos f)'' = -f'' sin f - f'^2 cos f`.
     pub(super) fn of_cosine(self) -> Bound {
         let [value, rate, acceleration] = self.0;
         let sine = value.min(1.0);
@@ -141,8 +141,8 @@ impl Mul for Bound {
     }
 }
 
-/// What the formulas of [`super::motion`] need: they are written once, and evaluated with `f64`
-/// for values and with [`Bound`] for bounds.
+/// The operations that the formulas of [`super::motion`] need. The same formula gives values with
+/// `f64` and bounds with [`Bound`].
 pub(super) trait Number:
     Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
 {

@@ -1,11 +1,11 @@
 //! The voxel of a coordinate, at and beside the faces between voxels: the quotient by the size of a
 //! voxel must be that of an IEEE division, however a backend comes by it.
 
-use robocache::config::{CloudSpec, Grid};
 use robocache::dtype::DType;
+use robocache::ops::voxelize::{Grid, VoxelSpec};
 
-use crate::cloud_crowds::encode;
 use crate::cloud_paths::{UNMOVED, channels, pair};
+use crate::dense_clouds::encode;
 use crate::random::Random;
 use crate::subject::{Kind, Pair};
 
@@ -63,7 +63,7 @@ pub fn check(kind: &Kind, cases: usize) {
             origin_m[axis] = -size_m * random.float(0.0, 5000.0);
         }
         let grid = Grid { origin_m, size_m, shape };
-        let spec = CloudSpec { grid, t_base_lidar: UNMOVED, channels: channels("count") };
+        let spec = VoxelSpec { grid, t_base_lidar: UNMOVED, channels: channels("count") };
         let mut pair = pair(kind, &spec, DType::F32);
         for cloud in 0..CLOUDS_PER_PAIR {
             let case = format!("pair {number}: {grid:?}, cloud {cloud}");
@@ -93,7 +93,7 @@ fn check_faces(pair: &mut Pair, random: &mut Random, grid: &Grid, axis: usize, c
     assert_eq!(wrong, None, "voxel with another count: {case}");
 }
 
-/// `quotient` of `kernels/points.cuh`, with IEEE operations.
+/// `quotient` of `kernels/voxelize/points.cuh`, with IEEE operations.
 fn quotient(d: f32, size: f32) -> f32 {
     let inverse = 1.0 / size;
     let first = d * inverse;

@@ -2,10 +2,11 @@
 //! meet none of the sizes that work is shared in, layouts that take turns on one encoder, and values
 //! that an element type cannot hold.
 
-use robocache::backend::Sample;
-use robocache::config::{CloudSpec, Grid, Reduction, Source, Strategy};
-use robocache::decode::cloud::extra_fields;
+use robocache::align::Strategy;
 use robocache::dtype::DType;
+use robocache::input::Sample;
+use robocache::ops::voxelize::{Grid, Reduction, VoxelSpec, extra_fields};
+use robocache::spec::EncoderSpec;
 
 use crate::clouds::{Form, SLOTS, check_points};
 use crate::random::Random;
@@ -66,12 +67,12 @@ pub fn channels(list: &str) -> Vec<Reduction> {
 }
 
 /// A pair for clouds of `spec` alone.
-pub fn pair(kind: &Kind, spec: &CloudSpec, dtype: DType) -> Pair {
-    let source = Source::Cloud(spec.clone());
+pub fn pair(kind: &Kind, spec: &VoxelSpec, dtype: DType) -> Pair {
+    let source = EncoderSpec::Voxels(spec.clone());
     Pair::new(kind, vec![stream("lidar", source, Strategy::Hold, dtype, 1, SLOTS - 1)], true)
 }
 
-/// Where the lidar stands in the base frame, and the frames are one.
+/// The lidar is at the origin of the base frame, and not turned.
 pub const UNMOVED: [[f32; 4]; 3] =
     [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
 
@@ -83,7 +84,7 @@ pub fn check(kind: &Kind, cases: usize) {
             // More sums and maxima than a warp has lanes.
             None => (0..17).map(|i| format!("mean f{i}, max f{i}, ")).collect::<String>() + "count",
         };
-        let spec = CloudSpec {
+        let spec = VoxelSpec {
             grid: Grid {
                 // With coordinates that are summed to both sides of their limit.
                 origin_m: [random.choose(&[-1.5, 0.0, 1_048_575.0]), 0.0, random.float(-9.0, 9.0)],
@@ -107,19 +108,19 @@ pub fn check(kind: &Kind, cases: usize) {
 fn check_cloud(
     pair: &mut Pair,
     random: &mut Random,
-    spec: &CloudSpec,
+    spec: &VoxelSpec,
     number: usize,
     cloud: usize,
     case: &str,
 ) {
-    let (points, crowd, slot) = match cloud {
-        1 => (0, Crowd::Everywhere, 0),
-        3 => (500, Crowd::Outside, 0),
-        0..5 => (700, Crowd::Everywhere, 0),
+    let (points, pattern, slot) = match cloud {
+        1 => (0, Pattern::Everywhere, 0),
+        3 => (500, Pattern::Outside, 0),
+        0..5 => (700, Pattern::Everywhere, 0),
         _ => {
-            let crowds = [Crowd::Everywhere, Crowd::OneVoxel, Crowd::Runs, Crowd::Pairs];
+            let patterns = [Pattern::Everywhere, Pattern::OneVoxel, Pattern::Runs, Pattern::Pairs];
             let points = random.choose(&[0, 1, 2, 31, 33, 64, 300, 700, 1100]);
-            (points, random.choose(&crowds), random.range(0, SLOTS - 1))
+            (points, random.choose(&patterns), random.range(0, SLOTS - 1))
         }
     };
     let columns = 3 + extra_fields(spec).count();
@@ -132,7 +133,7 @@ fn check_cloud(
     let seed = random.bits();
     let mut points: Vec<_> = (0..form.points())
         .map(|i| {
-            let place = crowd.place(random, seed, spec.grid.shape, (i, form.points()));
+            let place = pattern.place(random, seed, spec.grid.shape, (i, form.points()));
             let mut point = to_lidar(spec, place);
             point.extend((3..columns).map(|_| f64::from(random.float(-greatest, greatest))));
             if odd && random.one_in(15) {
@@ -168,18 +169,18 @@ const ODD: [f64; 16] = [
 
 /// What the points of a cloud have in common.
 #[derive(Clone, Copy)]
-enum Crowd {
+enum Pattern {
     Everywhere,
     OneVoxel,
     Outside,
     /// As many as a warp has lanes, more or less, in one voxel.
     Runs,
-    /// Two of a voxel stand half the cloud apart.
+    /// Two of a voxel are half the cloud apart.
     Pairs,
 }
 
-impl Crowd {
-    /// Where the point of this number, and of so many, stands \[voxels\].
+impl Pattern {
+    /// Where the point of this number, and of so many, is \[voxels\].
     fn place(
         self,
         random: &mut Random,
@@ -188,13 +189,13 @@ impl Crowd {
         (i, of): (usize, usize),
     ) -> [f64; 3] {
         let mut group = Random::new(match self {
-            Crowd::Runs => seed ^ (i / (1 + seed % 70) as usize) as u64,
-            Crowd::Pairs => seed ^ (i % of.div_ceil(2)) as u64,
+            Pattern::Runs => seed ^ (i / (1 + seed % 70) as usize) as u64,
+            Pattern::Pairs => seed ^ (i % of.div_ceil(2)) as u64,
             _ => seed,
         });
         shape.map(|cells| match self {
-            Crowd::Everywhere => f64::from(random.float(-0.1, 1.1)) * cells as f64,
-            Crowd::Outside => -5.0,
+            Pattern::Everywhere => f64::from(random.float(-0.1, 1.1)) * cells as f64,
+            Pattern::Outside => -5.0,
             _ => group.range(0, cells - 1) as f64 + f64::from(random.float(0.2, 0.8)),
         })
     }
@@ -215,7 +216,7 @@ fn transform(random: &mut Random) -> [[f32; 4]; 3] {
 }
 
 /// A place in the grid as x, y and z of the cloud.
-fn to_lidar(spec: &CloudSpec, place: [f64; 3]) -> Vec<f64> {
+fn to_lidar(spec: &VoxelSpec, place: [f64; 3]) -> Vec<f64> {
     let (t, grid) = (spec.t_base_lidar, spec.grid);
     let base: Vec<f64> = (0..3)
         .map(|axis| {
@@ -257,7 +258,7 @@ fn limits() -> Vec<Limit> {
         f16("mean a, mean x", &[1e6, -1e6, 3.0], true),
         f16("max a, mean x", &[-1e5, 10.0], true),
         f16("max a, mean x", &[10.0, -1e5], true),
-        // Both are taken, of which one is not beyond.
+        // The mean is in range, the greatest is beyond it.
         f16("mean a, max a", &[1e5, -5e4], false),
         f16("max a, mean a", &[-1e5, -1e5, 2e5, 0.0], false),
         f16("mean a", &[65_530.0, 65_530.0], false),
@@ -291,7 +292,7 @@ fn check_limit(kind: &Kind, limit: &Limit, form: fn(usize, usize) -> Form) {
     let case = format!("{:?} {}: {:?}", limit.dtype, limit.channels, limit.values.first());
     let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [9, 8, 7] };
     let channels = channels(limit.channels);
-    let spec = CloudSpec { grid, t_base_lidar: UNMOVED, channels };
+    let spec = VoxelSpec { grid, t_base_lidar: UNMOVED, channels };
     let mut pair = pair(kind, &spec, limit.dtype);
     let columns = 3 + extra_fields(&spec).count();
     let point = |x: f64, value: f64| [x, 2.5, 3.5, value][..columns].to_vec();
@@ -302,7 +303,7 @@ fn check_limit(kind: &Kind, limit: &Limit, form: fn(usize, usize) -> Form) {
     let mut encode = |points: &[Vec<f64>], slot: usize| {
         let form = form(columns, points.len());
         let data = form.bytes(points);
-        let outcome = pair.encode(0, slot, Sample::Cloud(form.view(&data)), &case);
+        let outcome = pair.encode(0, slot, Sample::Points(form.view(&data)), &case);
         if outcome.is_some() {
             pair.compare_slot(slot, &case);
         }

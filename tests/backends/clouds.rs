@@ -1,8 +1,12 @@
 //! Clouds: grids, channels, field layouts, and points at the places where rules meet.
 
-use robocache::backend::Sample;
-use robocache::config::{CloudSpec, Grid, Reduction, Source, Strategy};
-use robocache::decode::cloud::{CloudView, FieldAt, FieldType, extra_fields};
+use robocache::align::Strategy;
+use robocache::input::Sample;
+use robocache::ops::voxelize::cpu::Voxelizer;
+use robocache::ops::voxelize::{
+    FieldAt, FieldType, Grid, PointsView, Reduction, VoxelSpec, extra_fields,
+};
+use robocache::spec::EncoderSpec;
 
 use crate::fields::{KINDS, typed};
 use crate::random::Random;
@@ -18,7 +22,7 @@ pub fn check(kind: &Kind, cases: usize) {
         let spec = random_spec(&mut random);
         let dtype = random.dtype();
         let case = format!("pair {number}: {spec:?} {dtype:?}");
-        let source = Source::Cloud(spec.clone());
+        let source = EncoderSpec::Voxels(spec.clone());
         let stream = stream("lidar", source, Strategy::Hold, dtype, 1, SLOTS - 1);
         let mut pair = Pair::new(kind, vec![stream], number % 3 != 0);
         for cloud in 0..CLOUDS_PER_PAIR {
@@ -28,7 +32,30 @@ pub fn check(kind: &Kind, cases: usize) {
     }
 }
 
-fn check_cloud(pair: &mut Pair, random: &mut Random, spec: &CloudSpec, slot: usize, case: &str) {
+/// Each cloud is encoded into a row of any content, after the voxelizer was told to forget the row.
+pub fn check_forgotten_rows() {
+    let mut random = Random::new(23_000);
+    for number in 0..20 {
+        let spec = random_spec(&mut random);
+        let dtype = random.dtype();
+        let (mut known, mut told) =
+            (Voxelizer::new(&spec, dtype, 1), Voxelizer::new(&spec, dtype, 2));
+        let (mut expected, mut row) = (vec![0; known.row_bytes()], vec![0; known.row_bytes()]);
+        for cloud in 0..5 {
+            let (points, form) = random_points(&mut random, &spec);
+            let data = form.bytes(&points);
+            if cloud % 2 == 1 {
+                row.fill(0xAB);
+                told.forget(1);
+            }
+            let outcome = known.encode(&form.view(&data), 0, &mut expected);
+            assert_eq!(told.encode(&form.view(&data), 1, &mut row), outcome);
+            assert!(row == expected, "{number}, cloud {cloud}: {spec:?}");
+        }
+    }
+}
+
+fn check_cloud(pair: &mut Pair, random: &mut Random, spec: &VoxelSpec, slot: usize, case: &str) {
     let (mut points, form) = random_points(random, spec);
     check_points(pair, random, &mut points, &form, slot, case);
 }
@@ -43,7 +70,7 @@ pub fn check_points(
     case: &str,
 ) {
     let (data, case) = (form.bytes(points), format!("{case}, {form:?}"));
-    let outcome = pair.encode(0, slot, Sample::Cloud(form.view(&data)), &case);
+    let outcome = pair.encode(0, slot, Sample::Points(form.view(&data)), &case);
     if outcome.is_none() {
         return;
     }
@@ -54,13 +81,13 @@ pub fn check_points(
         random.shuffle(points);
         let other = (slot + 1) % SLOTS;
         let data = form.bytes(points);
-        pair.encode(0, other, Sample::Cloud(form.view(&data)), &case);
+        pair.encode(0, other, Sample::Points(form.view(&data)), &case);
         pair.compare_slot(other, &case);
         assert_eq!(pair.output(), before, "permuted: {case}");
     }
 }
 
-fn random_spec(random: &mut Random) -> CloudSpec {
+fn random_spec(random: &mut Random) -> VoxelSpec {
     let mut channels: Vec<_> = (0..random.range(1, 6))
         .map(|_| {
             let field = random.choose(&FIELDS).to_string();
@@ -77,7 +104,7 @@ fn random_spec(random: &mut Random) -> CloudSpec {
     }
     let angle = random.float(-3.0, 3.0);
     let (sin, cos) = if random.one_in(2) { (0.0, 1.0) } else { (angle.sin(), angle.cos()) };
-    CloudSpec {
+    VoxelSpec {
         grid: Grid {
             origin_m: [random.choose(&[0.0, -2.0, -1.6]), -2.0, random.float(-1.0, 0.0)],
             size_m: random.choose(&[0.5, 0.1, 0.25, 0.07]),
@@ -123,7 +150,7 @@ impl Form {
         Form { big_endian: true, ..Self::words(columns, points) }
     }
 
-    pub fn random(random: &mut Random, spec: &CloudSpec, points: usize) -> Self {
+    pub fn random(random: &mut Random, spec: &VoxelSpec, points: usize) -> Self {
         let plain = random.one_in(2);
         let mut offset = 0;
         let fields = (0..3 + extra_fields(spec).count())
@@ -167,8 +194,8 @@ impl Form {
         data
     }
 
-    pub fn view<'a>(&'a self, data: &'a [u8]) -> CloudView<'a> {
-        CloudView {
+    pub fn view<'a>(&'a self, data: &'a [u8]) -> PointsView<'a> {
+        PointsView {
             width: self.width,
             height: self.height,
             point_step: self.point_step,
@@ -182,7 +209,7 @@ impl Form {
 
 /// What the points of a cloud have in common.
 #[derive(Clone, Copy)]
-enum Crowd {
+enum Pattern {
     Everywhere,
     OneVoxel,
     Outside,
@@ -190,15 +217,16 @@ enum Crowd {
     Runs,
 }
 
-fn random_points(random: &mut Random, spec: &CloudSpec) -> (Vec<Vec<f64>>, Form) {
+fn random_points(random: &mut Random, spec: &VoxelSpec) -> (Vec<Vec<f64>>, Form) {
     let count = random.choose(&[0, 1, 31, 33, 500, 3000]);
     let form = Form::random(random, spec, count);
-    let crowds = [Crowd::Everywhere, Crowd::OneVoxel, Crowd::Outside, Crowd::Faces, Crowd::Runs];
-    let crowd = random.choose(&crowds);
+    let patterns =
+        [Pattern::Everywhere, Pattern::OneVoxel, Pattern::Outside, Pattern::Faces, Pattern::Runs];
+    let pattern = random.choose(&patterns);
     let (values, odd) = (random.choose(&[100.0, 1e5, 3e6]), random.one_in(2));
     let points = (0..form.points())
         .map(|i| {
-            let mut point = random_position(random, spec, crowd, i);
+            let mut point = random_position(random, spec, pattern, i);
             for _ in 3..form.fields.len() {
                 point.push(f64::from(random.float(-values, values)));
             }
@@ -214,20 +242,20 @@ fn random_points(random: &mut Random, spec: &CloudSpec) -> (Vec<Vec<f64>>, Form)
     (points, form)
 }
 
-fn random_position(random: &mut Random, spec: &CloudSpec, crowd: Crowd, i: usize) -> Vec<f64> {
+fn random_position(random: &mut Random, spec: &VoxelSpec, pattern: Pattern, i: usize) -> Vec<f64> {
     let (origin, size) = (spec.grid.origin_m, spec.grid.size_m);
     (0..3)
         .map(|axis| {
             let extent = spec.grid.shape[axis] as f32 * size;
-            let value = match crowd {
-                Crowd::Everywhere => origin[axis] + random.float(-0.2, 1.2) * extent,
-                Crowd::OneVoxel => origin[axis] + random.float(0.1, 0.4) * size,
-                Crowd::Outside => origin[axis] - 100.0,
-                Crowd::Faces => {
+            let value = match pattern {
+                Pattern::Everywhere => origin[axis] + random.float(-0.2, 1.2) * extent,
+                Pattern::OneVoxel => origin[axis] + random.float(0.1, 0.4) * size,
+                Pattern::Outside => origin[axis] - 100.0,
+                Pattern::Faces => {
                     let cells = spec.grid.shape[axis];
                     origin[axis] + size * random.range(0, cells) as f32
                 }
-                Crowd::Runs => origin[axis] + (i / 40) as f32 * 0.013 * size,
+                Pattern::Runs => origin[axis] + (i / 40) as f32 * 0.013 * size,
             };
             f64::from(value)
         })

@@ -1,8 +1,9 @@
 //! Images: encodings, sizes, padded lines, fits, colours, element types.
 
-use robocache::backend::Sample;
-use robocache::config::{Color, Fit, ImageSpec, Source, Strategy};
-use robocache::decode::image::{Encoding, ImageView};
+use robocache::align::Strategy;
+use robocache::input::Sample;
+use robocache::ops::image::{Color, Encoding, Fit, ImageSpec, ImageView};
+use robocache::spec::EncoderSpec;
 
 use crate::random::Random;
 use crate::subject::{Kind, Pair, stream};
@@ -16,7 +17,7 @@ pub fn check(kind: &Kind, cases: usize) {
         let spec = random_spec(&mut random);
         let dtype = random.dtype();
         let described = format!("{spec:?} {dtype:?}");
-        let spec = stream("camera", Source::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
+        let spec = stream("camera", EncoderSpec::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
         let mut pair = Pair::new(kind, vec![spec], number % 3 != 0);
         for image in 0..IMAGES_PER_PAIR {
             let case = format!("pair {number} image {image}: {described}");
@@ -34,7 +35,7 @@ pub fn check_sizes(kind: &Kind, cases: usize) {
         let spec = random_spec(&mut random);
         let dtype = random.dtype();
         let described = format!("{spec:?} {dtype:?}");
-        let spec = stream("camera", Source::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
+        let spec = stream("camera", EncoderSpec::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
         let mut pair = Pair::new(kind, vec![spec], true);
         let sides = |random: &mut Random| (random.range(1, 320), random.range(1, 240));
         let known: Vec<_> = (0..random.range(2, 7)).map(|_| sides(&mut random)).collect();
@@ -58,7 +59,7 @@ fn grows(kind: &Kind) {
     let mut random = Random::new(50_000);
     let spec = ImageSpec { width: 33, height: 16, fit: Fit::Stretch, ..random_spec(&mut random) };
     let dtype = random.dtype();
-    let stream = stream("camera", Source::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
+    let stream = stream("camera", EncoderSpec::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
     let mut pair = Pair::new(kind, vec![stream], true);
     let sizes = [(64, 48), (1300, 1210), (5, 7), (40, 3001), (1900, 1600), (1300, 1210)];
     for (at, size) in sizes.into_iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Random numbers from a seed, so that a case that fails can be run again.
 
-use robocache::config::Lane;
 use robocache::dtype::DType;
+use robocache::ops::resample::Lane;
 
 /// The crate's generator, with what the tests draw.
 pub struct Random(robocache::random::Random);

@@ -1,11 +1,17 @@
 //! What is under test: a backend, beside the oracle.
 
-use robocache::align::Value;
+#[cfg(feature = "cuda")]
+use std::cell::RefCell;
+
+use robocache::align::{AlignRule, Fill, Strategy, Value};
 use robocache::backend::cpu::CpuBackend;
-use robocache::backend::{Backend, BackendError, EncodeReport, HostBytes, Sample, StepJob};
-use robocache::config::{Config, Fill, Qos, Source, Strategy, StreamSpec, Timeline};
+use robocache::backend::{Backend, BackendError, StepJob};
+use robocache::device::{HostBuffer, Output};
 use robocache::dtype::DType;
-use robocache::layout::Layout;
+use robocache::input::Sample;
+use robocache::layout::{ALIGNMENT, Layout};
+use robocache::ops::voxelize::PointDrops;
+use robocache::spec::{Config, EncoderSpec, RingId, StreamSpec, Timeline};
 use robocache::time::TickGrid;
 
 /// Cases per operation.
@@ -17,20 +23,26 @@ pub fn cases() -> usize {
 /// A kind of backend to test.
 pub enum Kind {
     Cpu,
+    /// Rows on the device.
     #[cfg(feature = "cuda")]
-    Cuda(std::sync::Arc<robocache::backend::cuda::Device>),
+    Cuda(std::sync::Arc<robocache::device::Device>),
+    /// Rows on the host, encoded by either processor.
+    #[cfg(feature = "cuda")]
+    Auto(std::sync::Arc<robocache::device::Device>),
 }
 
 impl Kind {
-    /// The GPU, where there is one, and if `small` with work divided as for a small one: that takes other
-    /// kernels and launches, if with this GPU's machine code. Says so if there is none.
-    pub fn cuda(test: &str, small: bool) -> Option<Kind> {
+    /// The kind of a test module, where there is a GPU. Says so if there is none.
+    pub fn of(module: &str, test: &str) -> Option<Kind> {
         #[cfg(feature = "cuda")]
         let skipped = {
-            use robocache::backend::cuda::{Device, Limits};
-            // As few multiprocessors as embedded chips have, and the shared memory of Turing.
+            use robocache::device::{Device, Limits};
+            // As few multiprocessors as embedded chips have, and the shared memory of Turing: a small
+            // GPU gets other kernels and launches. The machine code is that of this GPU.
             let least = Limits { multiprocessors: 8, shared_bytes: 65_536, overlap: false };
-            match Device::open_within(0, if small { least } else { Limits::NONE }) {
+            let limits = if module == "cuda_small" { least } else { Limits::NONE };
+            match Device::open_within(0, limits) {
+                Ok(device) if module == "auto" => return Some(Kind::Auto(device)),
                 Ok(device) => return Some(Kind::Cuda(device)),
                 Err(reason) => reason.to_string(),
             }
@@ -38,19 +50,71 @@ impl Kind {
         #[cfg(not(feature = "cuda"))]
         let skipped = "built without the feature `cuda`";
         // Past the capture of the test harness, which would swallow it.
-        let module = if small { "cuda_small" } else { "cuda" };
         let line = format!("{module}::{test} was skipped: {skipped}\n");
         std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).ok();
         None
     }
 
-    fn backend(&self, config: &Config, layout: &Layout) -> Box<dyn Backend> {
+    /// The GPU of this kind, if it has one.
+    #[cfg(feature = "cuda")]
+    pub fn device(&self) -> Option<&std::sync::Arc<robocache::device::Device>> {
         match self {
-            Kind::Cpu => Box::new(CpuBackend::new(config, layout).unwrap()),
+            Kind::Cpu => None,
+            Kind::Cuda(device) | Kind::Auto(device) => Some(device),
+        }
+    }
+
+    fn subject(&self, config: &Config, layout: &Layout) -> Subject {
+        match self {
+            Kind::Cpu => Subject::Any(Box::new(CpuBackend::new(config, layout).unwrap())),
             #[cfg(feature = "cuda")]
             Kind::Cuda(device) => {
-                let backend = robocache::backend::cuda::CudaBackend::on(device, config, layout);
-                Box::new(backend.unwrap())
+                let backend = robocache::backend::cuda::CudaBackend::new(device, config, layout);
+                Subject::Any(Box::new(backend.unwrap()))
+            }
+            #[cfg(feature = "cuda")]
+            Kind::Auto(device) => {
+                let backend = CpuBackend::with_gpu(device, config, layout).unwrap();
+                let random = RefCell::new(crate::random::Random::new(90_000));
+                Subject::Alternating { backend: Box::new(backend), random }
+            }
+        }
+    }
+}
+
+/// The backend under test.
+enum Subject {
+    Any(Box<dyn Backend>),
+    /// Each message goes to a processor at random.
+    #[cfg(feature = "cuda")]
+    Alternating {
+        backend: Box<CpuBackend>,
+        random: RefCell<crate::random::Random>,
+    },
+}
+
+impl Subject {
+    fn backend(&self) -> &dyn Backend {
+        match self {
+            Subject::Any(backend) => &**backend,
+            #[cfg(feature = "cuda")]
+            Subject::Alternating { backend, .. } => &**backend,
+        }
+    }
+
+    fn encode(
+        &self,
+        ring: RingId,
+        slot: usize,
+        sample: Sample<'_>,
+    ) -> Result<PointDrops, BackendError> {
+        match self {
+            Subject::Any(backend) => backend.encode(ring, slot, sample),
+            #[cfg(feature = "cuda")]
+            Subject::Alternating { backend, random } => {
+                use robocache::backend::Processor;
+                let processor = random.borrow_mut().choose(&[Processor::Cpu, Processor::Gpu]);
+                backend.encode_on(processor, ring, slot, sample)
             }
         }
     }
@@ -59,29 +123,22 @@ impl Kind {
 /// A stream with everything that these tests do not vary.
 pub fn stream(
     name: &str,
-    source: Source,
+    encoder: EncoderSpec,
     strategy: Strategy,
     dtype: DType,
     steps: usize,
     ring_rows: usize,
 ) -> StreamSpec {
+    let (max_age_ns, max_gap_ns) = (50_000_000, 100_000_000);
     StreamSpec {
         name: name.into(),
-        topic: format!("/{name}"),
-        source,
-        strategy,
+        encoder,
+        rule: AlignRule { strategy, max_age_ns, max_gap_ns, fill: Fill::Zero },
         history_steps: steps,
         history_step_ns: 10_000_000,
-        max_age_ns: 50_000_000,
-        max_gap_ns: 100_000_000,
-        fill: Fill::Zero,
         required: false,
-        stamp_offset_ns: 0,
         dtype,
         ring_rows,
-        qos: Qos { reliable: true, depth: 8 },
-        frame_id: None,
-        expected_rate_hz: None,
     }
 }
 
@@ -89,9 +146,9 @@ pub fn stream(
 pub struct Pair {
     layout: Layout,
     oracle: CpuBackend,
-    subject: Box<dyn Backend>,
+    subject: Subject,
     /// The subject's output, kept from tick to tick.
-    output: Box<dyn HostBytes>,
+    output: Output,
     last: Vec<StepJob>,
 }
 
@@ -104,34 +161,42 @@ impl Pair {
             timeline: Timeline::Header,
             base_frame: "base_link".into(),
             output_topic: "fused_tensor".into(),
+            inputs: vec![],
             streams,
         };
         let layout = Layout::new(&config);
-        let subject = kind.backend(&config, &layout);
+        let subject = kind.subject(&config, &layout);
         // Poisoned, so that what is never written shows; or memory that the backend must copy to.
         let mut output = match own_output {
-            true => subject.output_memory(layout.byte_len()).unwrap(),
-            false => Box::new(vec![0; layout.byte_len()]),
+            true => subject.backend().output_memory(layout.byte_len()).unwrap(),
+            false => Output::Host(HostBuffer::new(layout.byte_len())),
         };
+        assert_eq!(output.as_ptr() as usize % ALIGNMENT, 0, "an output that is not aligned");
         output.fill(0xAB);
         let oracle = CpuBackend::new(&config, &layout).unwrap();
         Pair { layout, oracle, subject, output, last: Vec::new() }
     }
 
+    /// Where everything is.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Encodes on both; the outcomes must be the same. Errors are compared by their reason.
     pub fn encode(
         &self,
-        stream: usize,
+        ring: usize,
         slot: usize,
         sample: Sample<'_>,
         case: &str,
-    ) -> Option<EncodeReport> {
+    ) -> Option<PointDrops> {
+        let ring = RingId::new(ring);
         let reason = |error| match error {
             BackendError::Sample(dropped) => dropped.reason,
             fatal => panic!("{case}: {fatal}"),
         };
-        let expected = self.oracle.encode(stream, slot, sample).map_err(reason);
-        let found = self.subject.encode(stream, slot, sample).map_err(reason);
+        let expected = self.oracle.encode(ring, slot, sample).map_err(reason);
+        let found = self.subject.encode(ring, slot, sample).map_err(reason);
         assert_eq!(found, expected, "{case}");
         found.ok()
     }
@@ -140,16 +205,17 @@ impl Pair {
     pub fn fuse(&mut self, jobs: &[StepJob], changed: impl Fn(&StepJob) -> bool, case: &str) {
         let mut expected = vec![0xCD; self.layout.byte_len()];
         let fresh: Vec<_> = jobs.iter().map(|j| StepJob { unchanged: false, ..*j }).collect();
-        self.oracle.fuse(&fresh, &mut expected).unwrap();
+        self.oracle.fuse(&fresh, expected.as_mut_slice().into()).unwrap();
         let known = |job: &StepJob| {
             !changed(job)
                 && !matches!(job.value, Value::Between { .. })
                 && self.last.iter().any(|last| {
-                    (last.stream, last.step, last.value) == (job.stream, job.step, job.value)
+                    (last.ring, last.step, last.value) == (job.ring, job.step, job.value)
                 })
         };
         let jobs: Vec<_> = jobs.iter().map(|j| StepJob { unchanged: known(j), ..*j }).collect();
-        self.subject.fuse(&jobs, &mut self.output).unwrap_or_else(|e| panic!("{case}: {e}"));
+        let fused = self.subject.backend().fuse(&jobs, self.output.all_mut());
+        fused.unwrap_or_else(|e| panic!("{case}: {e}"));
         for (at, segment) in self.layout.segments().iter().enumerate() {
             for step in 0..segment.steps {
                 let range = segment.step_range(step);
@@ -171,10 +237,10 @@ impl Pair {
         self.last = jobs;
     }
 
-    /// Reads one slot of stream 0 through a tick and compares it.
+    /// Reads one slot of the first ring through a tick and compares it.
     pub fn compare_slot(&mut self, slot: usize, case: &str) {
-        let job = StepJob { stream: 0, step: 0, value: Value::Row(slot), unchanged: false };
-        self.fuse(&[job], |_| true, case);
+        let (ring, value) = (RingId::new(0), Value::Row(slot));
+        self.fuse(&[StepJob { ring, step: 0, value, unchanged: false }], |_| true, case);
     }
 
     /// The subject's output.

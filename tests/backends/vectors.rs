@@ -1,10 +1,14 @@
-//! Ticks over vector streams: strategies, element types, lanes, odd sizes, wrapped rings.
+//! Ticks over vector streams: strategies, element types, lanes, odd sizes, wrapped rings, and groups
+//! of channels whose places in the row are scattered.
 
-use robocache::align::{AlignRule, Value, align};
-use robocache::backend::{Sample, StepJob};
-use robocache::config::{Fill, Lane, Source, Strategy, StreamSpec, VectorMessage, VectorSpec};
+use robocache::align::{AlignRule, Fill, Strategy, Value, align};
+use robocache::backend::StepJob;
 use robocache::dtype::DType;
+use robocache::input::Sample;
+use robocache::layout::RingPlace;
+use robocache::ops::resample::Lane;
 use robocache::ring::Ring;
+use robocache::spec::{Channel, EncoderSpec, Group, RingId, StreamSpec, VectorSpec};
 use robocache::time::Stamp;
 
 use crate::random::Random;
@@ -13,12 +17,27 @@ use crate::subject::{Kind, Pair, stream};
 const TICKS_PER_PAIR: usize = 20;
 
 pub fn check(kind: &Kind, cases: usize) {
+    check_pairs(kind, cases, 0, |_, lanes| VectorSpec::whole(channels(lanes)));
+}
+
+/// The same with channels that arrive in several samples.
+pub fn check_groups(kind: &Kind, cases: usize) {
+    check_pairs(kind, cases, 100_000, grouped);
+}
+
+fn check_pairs(
+    kind: &Kind,
+    cases: usize,
+    seed: u64,
+    spec: impl Fn(&mut Random, Vec<Lane>) -> VectorSpec,
+) {
     for pair in 0..cases.div_ceil(TICKS_PER_PAIR) {
-        let mut random = Random::new(pair as u64);
+        let mut random = Random::new(pair as u64 + seed);
         // Now and then a row as large as an odd image.
         let large = pair % 40 == 7;
         let count = if large { 1 } else { random.range(1, 4) };
-        let specs: Vec<_> = (0..count).map(|i| random_stream(&mut random, i, large)).collect();
+        let mut one = |i| random_stream(&mut random, i, large, &spec);
+        let specs: Vec<_> = (0..count).map(&mut one).collect();
         let mut pair_of_backends = Pair::new(kind, specs.clone(), pair % 3 != 0);
         check_ticks(&mut pair_of_backends, &specs, &mut random, pair);
     }
@@ -27,35 +46,46 @@ pub fn check(kind: &Kind, cases: usize) {
 fn check_ticks(pair: &mut Pair, specs: &[StreamSpec], random: &mut Random, number: usize) {
     // Near the epoch of Unix, near that of a simulator, and before either.
     let base = random.choose(&[1_795_000_000_000_000_000i64, 0, -3_000_000_000]);
-    let mut rings: Vec<_> = specs.iter().map(|spec| Ring::new(spec.ring_rows)).collect();
+    let places = pair.layout().rings().to_vec();
+    let spec_of = |place: &RingPlace| &specs[place.stream.index()];
+    let mut rings: Vec<_> =
+        places.iter().map(|place| Ring::new(spec_of(place).ring_rows)).collect();
     let mut now = Stamp::from_nanos(base);
     for tick in 0..TICKS_PER_PAIR {
         let case = format!("pair {number} tick {tick}");
         let mut touched = Vec::new();
-        for (at, (spec, ring)) in specs.iter().zip(&mut rings).enumerate() {
+        for (at, (place, ring)) in places.iter().zip(&mut rings).enumerate() {
             // Enough to wrap the ring, or nothing at all.
             for _ in 0..random.choose(&[0, 1, 1, 2, 5]) {
-                let row = random_row(random, spec);
+                let row = random_row(random, spec_of(place), place.group);
                 let lease = ring.lease().expect("one slot is always spare");
-                touched.push((at, lease.slot()));
-                pair.encode(at, lease.slot(), Sample::Vector(&row), &case);
+                touched.push((RingId::new(at), lease.slot()));
+                let encoded = pair.encode(at, lease.slot(), Sample::Vector(&row), &case);
+                assert!(encoded.is_some(), "{case}");
                 let stamp = now.offset(random.range(0, 40_000_000) as i64 - 20_000_000);
                 ring.insert(stamp, lease);
             }
         }
         now = now.offset(random.choose(&[1, 999, 10_000_000, 100_000_000]));
-        let jobs = jobs_at(specs, &rings, now, random);
+        let jobs = jobs_at(&places, specs, &rings, now, random);
         let changed = |job: &StepJob| match job.value {
-            Value::Row(slot) => touched.contains(&(job.stream, slot)),
+            Value::Row(slot) => touched.contains(&(job.ring, slot)),
             _ => false,
         };
         pair.fuse(&jobs, changed, &case);
     }
 }
 
-fn jobs_at(specs: &[StreamSpec], rings: &[Ring], now: Stamp, random: &mut Random) -> Vec<StepJob> {
+fn jobs_at(
+    places: &[RingPlace],
+    specs: &[StreamSpec],
+    rings: &[Ring],
+    now: Stamp,
+    random: &mut Random,
+) -> Vec<StepJob> {
     let mut jobs = Vec::new();
-    for (at, (spec, ring)) in specs.iter().zip(rings).enumerate() {
+    for (at, (place, ring)) in places.iter().zip(rings).enumerate() {
+        let spec = &specs[place.stream.index()];
         for step in 0..spec.history_steps {
             let back = (spec.history_steps - 1 - step) as i64 * 7_000_000;
             let mut target = now.offset(-back);
@@ -63,15 +93,20 @@ fn jobs_at(specs: &[StreamSpec], rings: &[Ring], now: Stamp, random: &mut Random
             if !ring.is_empty() && random.one_in(5) {
                 target = ring.entry(random.range(0, ring.len() - 1)).stamp;
             }
-            let aligned = align(AlignRule::from(spec), ring.len(), |i| ring.entry(i).stamp, target);
-            let value = aligned.map(|i| ring.entry(i).slot).value;
-            jobs.push(StepJob { stream: at, step, value, unchanged: false });
+            let aligned = align(spec.rule, ring.len(), |i| ring.entry(i).stamp, target);
+            let value = aligned.value.map(|i| ring.entry(i).slot);
+            jobs.push(StepJob { ring: RingId::new(at), step, value, unchanged: false });
         }
     }
     jobs
 }
 
-fn random_stream(random: &mut Random, number: usize, large: bool) -> StreamSpec {
+fn random_stream(
+    random: &mut Random,
+    number: usize,
+    large: bool,
+    vector: impl Fn(&mut Random, Vec<Lane>) -> VectorSpec,
+) -> StreamSpec {
     let dim = match large {
         true => 150_529,
         false => random.choose(&[1, 3, 4, 7, 8, 16, 33, 64, 100, 513, 3000]),
@@ -79,39 +114,84 @@ fn random_stream(random: &mut Random, number: usize, large: bool) -> StreamSpec 
     let strategies = [Strategy::Hold, Strategy::Nearest, Strategy::Linear, Strategy::Slerp];
     let strategy = random.choose(&strategies);
     let lanes = random.lanes(dim);
-    let message = VectorMessage::JointState;
-    let source = Source::Vector(VectorSpec { message, fields: vec![], joints: vec![], lanes });
+    let encoder = EncoderSpec::Vector(vector(random, lanes));
     let (dtype, steps, rows) = (random.dtype(), random.range(1, 5), random.choose(&[1, 2, 5, 9]));
-    let mut spec = stream(&format!("s{number}"), source, strategy, dtype, steps, rows);
-    spec.fill = random.choose(&[Fill::Zero, Fill::Last]);
-    spec.max_age_ns = random.choose(&[5_000_000, 50_000_000, i64::MAX]);
-    spec.max_gap_ns = random.choose(&[15_000_000, 100_000_000, i64::MAX]);
+    let mut spec = stream(&format!("s{number}"), encoder, strategy, dtype, steps, rows);
+    spec.rule = AlignRule {
+        fill: random.choose(&[Fill::Zero, Fill::Last]),
+        max_age_ns: random.choose(&[5_000_000, 50_000_000, i64::MAX]),
+        max_gap_ns: random.choose(&[15_000_000, 100_000_000, i64::MAX]),
+        ..spec.rule
+    };
     spec
 }
 
-fn random_row(random: &mut Random, spec: &StreamSpec) -> Vec<f32> {
-    let Source::Vector(vector) = &spec.source else { unreachable!("only vectors here") };
-    // What the decoder lets through.
+fn channels(lanes: Vec<Lane>) -> Vec<Channel> {
+    let channel = |(i, lane)| Channel { name: format!("c.{i}"), lane };
+    lanes.into_iter().enumerate().map(channel).collect()
+}
+
+/// Two to five groups. Channels go to them in pieces of a random length, from one channel to more than
+/// a warp copies at once, and the pieces of a group are in any order. Quaternions stay whole.
+fn grouped(random: &mut Random, lanes: Vec<Lane>) -> VectorSpec {
+    let longest = random.choose(&[1, 2, 16, 1000, 40_000]);
+    let mut pieces: Vec<Vec<usize>> = Vec::new();
+    let mut at = 0;
+    while at < lanes.len() {
+        let most = at + random.range(1, longest);
+        let mut end = at;
+        while end < lanes.len() && end < most {
+            end += if lanes[end] == Lane::Quaternion { 4 } else { 1 };
+        }
+        pieces.push((at..end).collect());
+        at = end;
+    }
+    let mut groups = vec![Vec::new(); random.range(2, 5)];
+    random.shuffle(&mut pieces);
+    for (i, piece) in pieces.into_iter().enumerate() {
+        // Each has some, as long as there are pieces.
+        let group = if i < groups.len() { i } else { random.range(0, groups.len() - 1) };
+        groups[group].extend(piece);
+    }
+    groups.retain(|group| !group.is_empty());
+    let groups = groups.into_iter().map(|channels| Group { channels }).collect();
+    VectorSpec { channels: channels(lanes), groups }
+}
+
+fn random_row(random: &mut Random, spec: &StreamSpec, group: usize) -> Vec<f64> {
+    let EncoderSpec::Vector(vector) = &spec.encoder else { unreachable!("only vectors here") };
+    let lanes = vector.lanes(group);
+    // What the encoder lets through.
     let limit = if spec.dtype == DType::F16 { 65_504.0 } else { 1e38 };
-    let mut row: Vec<f32> = (0..vector.dim())
+    let mut row: Vec<f64> = (0..lanes.len())
         .map(|_| match random.range(0, 9) {
             0 => random.choose(&[0.0, -0.0, limit, -limit, 1e-40, 65_504.0, -1.0]),
             1 => random.float(-limit, limit),
             2 => random.float(-1e-3, 1e-3),
             _ => random.float(-4.0, 4.0),
         })
+        .map(f64::from)
         .collect();
     let mut at = 0;
     while at < row.len() {
-        if vector.lanes[at] == Lane::Quaternion {
-            let quaternion = &mut row[at..at + 4];
-            quaternion.iter_mut().for_each(|q| *q = random.float(-1.0, 1.0));
-            let norm = quaternion.iter().map(|q| q * q).sum::<f32>().sqrt().max(1e-3);
-            quaternion.iter_mut().for_each(|q| *q /= norm);
+        if lanes[at] == Lane::Quaternion {
+            row[at..at + 4].copy_from_slice(&quaternion(random));
             at += 4;
         } else {
             at += 1;
         }
     }
     row
+}
+
+/// A unit quaternion, now and then one that is a little off.
+fn quaternion(random: &mut Random) -> [f64; 4] {
+    let off = if random.one_in(4) { 1.03 } else { 1.0 };
+    loop {
+        let values: [f64; 4] = std::array::from_fn(|_| f64::from(random.float(-1.0, 1.0)));
+        let norm = values.iter().map(|q| q * q).sum::<f64>().sqrt();
+        if norm > 0.1 {
+            return values.map(|q| q / norm * off);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The numbers in the points of a cloud.
 
-use robocache::decode::cloud::FieldType;
+use robocache::ops::voxelize::FieldType;
 
 /// All types of a field, in the order of their codes in `sensor_msgs/PointField`, which start at 1.
 pub const KINDS: [FieldType; 8] = [

@@ -9,15 +9,15 @@ use robocache::cdr::Writer;
 use robocache::config;
 use robocache::dtype::DType;
 use robocache::layout::Layout;
-use robocache::message::Frame;
-use robocache::pipeline::Pipeline;
+use robocache::pipeline::{Pipeline, TensorMessage};
+use robocache::spec::SegmentId;
 use robocache::time::Stamp;
 
 /// A pipeline on the CPU backend for a configuration that is known to be good.
 pub fn pipeline(yaml: &str) -> Pipeline {
     let config = config::parse(yaml, "test.yaml").unwrap_or_else(|error| panic!("{error}\n{yaml}"));
     let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
-    Pipeline::new(config, Arc::new(backend))
+    Pipeline::new(config, Arc::new(backend)).unwrap()
 }
 
 /// A serialized `sensor_msgs/JointState` with positions only.
@@ -32,10 +32,10 @@ pub fn joint_state(stamp: Stamp, names: &[&str], position: &[f64]) -> Vec<u8> {
     writer.finish()
 }
 
-/// The values of a stream's segment, all history steps, whatever their type.
-pub fn values(pipeline: &Pipeline, frame: &Frame, stream: usize) -> Vec<f32> {
-    let segment = &pipeline.layout().segments()[stream];
-    let bytes = &frame.data()[segment.byte_offset..segment.byte_offset + segment.byte_len];
+/// The values of a segment, all history steps, whatever their type.
+pub fn values(pipeline: &Pipeline, message: &TensorMessage, segment: SegmentId) -> Vec<f32> {
+    let segment = pipeline.layout().segment(segment);
+    let bytes = &message.data()[segment.byte_offset..segment.byte_offset + segment.byte_len];
     let halves = || bytes.as_chunks::<2>().0.iter().map(|b| u16::from_le_bytes(*b));
     match segment.dtype {
         DType::F32 => bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),

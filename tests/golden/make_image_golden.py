@@ -44,7 +44,7 @@ def to_pillow(data, encoding, width, height, step, color):
 
 
 def resize(image, fit, width, height, pad_value):
-    """The fitted image, by the integer rules of src/backend/cpu/image.rs."""
+    """The fitted image, by the integer rules of src/ops/image/geometry.rs."""
     w, h = image.size
     wider = w * height >= h * width
     if fit == "stretch":

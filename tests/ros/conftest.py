@@ -26,7 +26,7 @@ domain_id = private_domain.domain_id
 
 @pytest.fixture(scope="session")
 def install():
-    """The install prefix of robocache_ros, whichever of colcon's layouts it has."""
+    """The install prefix of robocache_ros, in any of colcon's layouts."""
     root = Path(os.environ.get("ROBOCACHE_INSTALL") or REPOSITORY / "install")
     for prefix in (root / "robocache_ros", root):
         if (prefix / "share" / "robocache_ros" / "package.xml").exists():
@@ -35,13 +35,13 @@ def install():
 
 
 class Process:
-    """A started executable, its output in a file."""
+    """A running executable with its output in a file."""
 
     def __init__(self, command, log, expected_code=0, env=None):
         self.name = Path(command[0]).name
         self.log = log
         self.expected_code = expected_code
-        #: Seconds from the signal of `stop` to the end.
+        #: Time from the signal of `stop` to the end [s].
         self.stop_s = None
         with open(log, "wb") as file:
             self._popen = subprocess.Popen(
@@ -50,28 +50,28 @@ class Process:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(env or {})},
-                start_new_session=True,  # a Ctrl-C at the terminal reaches pytest alone
+                start_new_session=True,  # a Ctrl-C at the terminal reaches only pytest
             )
         self.pid = self._popen.pid
 
     @property
     def output(self):
-        """All that it has written so far, standard output and error together."""
+        """Standard output and error so far, together."""
         return self.log.read_text(errors="replace")
 
     @property
     def running(self):
-        """Whether it has not ended."""
+        """Whether it still runs."""
         return self._popen.poll() is None
 
     def wait_for(self, text, timeout=20.0):
         """Waits until the output contains the text, and returns the output.
 
-        The node sums up its losses every 10 s: what is logged there may be that late.
+        The node sums up its losses every 10 s, so a line about them may be that late.
         """
         deadline = time.monotonic() + timeout
         while True:
-            running, output = self.running, self.output  # in this order: the last words count
+            running, output = self.running, self.output  # in this order: the last output counts
             if text in output:
                 return output
             assert running, f"{self.name} ended without '{text}':\n{output}"
@@ -89,7 +89,7 @@ class Process:
             pytest.fail(f"{self.name} did not end within {timeout} s:\n{self.output}")
 
     def stop(self, signum=signal.SIGINT, timeout=5.0):
-        """Ends it by the signal, after the timeout by force, and checks the exit code."""
+        """Ends it by the signal, or by force after the timeout. Checks the exit code."""
         started = time.monotonic()
         if self.running:
             self._popen.send_signal(signum)
@@ -109,8 +109,8 @@ class Process:
 def start(install, tmp_path, domain_id):
     """`start(executable, *arguments, expected_code=0, env=None) -> Process`.
 
-    The executable is one of the package's or a path. All still running at the test's end are
-    stopped by SIGINT, the latest first, and must end with the expected code (None: any).
+    The executable is a name in the package or a path. At the test's end SIGINT stops all that still
+    run, the latest first. They must end with the expected code (None: any).
     """
     processes = []
 
@@ -127,7 +127,7 @@ def start(install, tmp_path, domain_id):
 
     failures = []
     for process in reversed(processes):
-        if process.stop_s is None:  # else the test has seen to it
+        if process.stop_s is None:  # else the test has stopped it
             try:
                 process.stop()
             except (AssertionError, pytest.fail.Exception) as failure:
@@ -145,7 +145,7 @@ class Ros:
         self.executor.add_node(self.node)
 
     def spin_until(self, predicate, timeout=10.0):
-        """Handles messages until the predicate holds; False when it does not in time [s]."""
+        """Handles messages until the predicate holds. False if it does not in time [s]."""
         deadline = time.monotonic() + timeout
         while not predicate():
             left = deadline - time.monotonic()
@@ -159,7 +159,7 @@ class Ros:
         self.spin_until(lambda: False, seconds)
 
     def close(self):
-        """Ends node and context; without it their shared memory outlives the test."""
+        """Ends the node and the context. Else their shared memory outlives the test."""
         self.executor.shutdown()
         self.node.destroy_node()
         rclpy.shutdown(context=self.context)

@@ -1,10 +1,12 @@
-// Makes one function of the CUDA driver fail, for tests of what the node does then: a driver does not
-// fail on demand. Loaded before the C library (LD_PRELOAD), it answers for dlsym, through which the
-// driver's functions are found, and hands all other calls to the real driver. For the programs under
-// test alone: another library that answers for dlsym would find itself.
+// Makes one function of the CUDA driver fail, because a real driver does not fail on demand.
 //
-// ROBOCACHE_TEST_FAULT=FUNCTION:CALLS:STATUS: after that many calls FUNCTION does nothing, and returns
-// STATUS. Of a lost device all others would fail, too, and which one first would depend on the threads.
+// LD_PRELOAD loads this before the C library. It replaces dlsym, through which the node finds the
+// driver's functions. All other calls go to the real driver. Use it only for the programs under
+// test: it does not work beside another library that replaces dlsym.
+//
+// ROBOCACHE_TEST_FAULT=FUNCTION:CALLS:STATUS: after CALLS calls, FUNCTION does nothing and returns
+// STATUS. All other functions still work. With a really lost device they would fail too, and the
+// threads would decide which one fails first.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -18,8 +20,8 @@
 #define FIRST_VERSION "GLIBC_2.2.5"
 #endif
 
-// None takes more than four arguments, all of them integers or pointers. On the 64-bit systems that ROS 2
-// has, these stand in registers of their own, so that one type of function hands on all of them.
+// Each function takes at most four arguments, all of them integers or pointers. On the 64-bit
+// systems of ROS 2 each one has its own register, so one function type can pass all of them on.
 typedef int (*Function)(long, long, long, long);
 
 // name, number

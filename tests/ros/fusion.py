@@ -1,7 +1,7 @@
-"""The node under test, driven step by step: messages in, a clock of the test's own, tensors out.
+"""Drives the node under test step by step: sends messages, sets its clock, receives its tensors.
 
-The tensor is read off the plain rclpy message with NumPy, not by the package's own client, so
-that an error would have to be made twice to go unseen.
+The tensor is read from the plain rclpy message with NumPy, and not by the package's own client. So
+an error in the client does not hide an error in the node.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Image, Imu, JointState, PointCloud2
 
 MS = 1_000_000
-#: An instant like those of a real clock, and a multiple of every period used [ns].
+#: An instant like that of a real clock, and a multiple of every period in the tests [ns].
 T0 = 1_795_000_000_000 * MS
 #: Age of a step for which there is no row.
 NO_AGE = 2**63 - 1
-#: For whatever happens at once on an idle machine [s].
+#: Time-out for events that are immediate on an idle machine [s].
 PATIENCE = 20.0
 
 TYPES = {
@@ -51,23 +51,32 @@ def nanoseconds(stamp):
 
 
 def stamped(message_type, ns, **fields):
-    """A message of that header stamp [ns]."""
+    """A message with this header stamp [ns]."""
     message = message_type(**fields)
     message.header.stamp = time_message(ns)
     return message
 
 
 def wrench(ns, *force):
-    """A wrench of that force."""
+    """A wrench with this force."""
     message = stamped(WrenchStamped, ns)
     message.wrench.force.x, message.wrench.force.y, message.wrench.force.z = map(float, force)
     return message
 
 
 def streams(**given):
-    """Streams on a topic of their own name, reliable, the newest message held."""
+    """Streams whose topics have their names, with reliable delivery and strategy hold."""
     common = {"max_age_ms": 50, "strategy": "hold", "qos": {"reliability": "reliable"}}
-    return {name: {"topic": f"/{name}", **common, **spec} for name, spec in given.items()}
+
+    def topic(name, spec):
+        return {} if "inputs" in spec else {"topic": f"/{name}"}
+
+    return {name: {**topic(name, spec), **common, **spec} for name, spec in given.items()}
+
+
+def topics_of(spec):
+    """The topics of a stream's inputs."""
+    return [given["topic"] for given in spec.get("inputs", [spec])]
 
 
 def f32(values):
@@ -115,7 +124,7 @@ class Segment:
 
 
 def elements(code, bits, data):
-    """The bytes of a DLPack type as an array of it; bfloat16, which NumPy lacks, as float32."""
+    """The bytes as an array of a DLPack type; bfloat16, which NumPy lacks, as float32."""
     if (code, bits) == (4, 16):
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
     return np.frombuffer(data, {(2, 32): "<f4", (2, 16): "<f2"}[code, bits])
@@ -146,7 +155,7 @@ class Fusion:
         self.period_ns = period_ms * MS
         #: Received tensors by tick, and the ticks in order of arrival.
         self.tensors, self.ticks = {}, []
-        #: Level, words and values by part, as last published; and all words so far.
+        #: The last level, words and values of each part; and all words so far.
         self.status, self.said = {}, []
         self.node_time_ns = None
         self.sent = {}
@@ -156,10 +165,11 @@ class Fusion:
         self._clock = node.create_publisher(Clock, "/clock", RELIABLE) if sim_time else None
         self.publishers = {}
         for spec in config["streams"].values():
-            topic, kind = spec["topic"], TYPES[spec["type"]]
-            if topic not in self.publishers:
-                self.publishers[topic] = node.create_publisher(kind, topic, RELIABLE)
-                self.sent[topic] = 0
+            for topic in topics_of(spec):
+                if topic not in self.publishers:
+                    kind = TYPES[spec["type"]]
+                    self.publishers[topic] = node.create_publisher(kind, topic, RELIABLE)
+                    self.sent[topic] = 0
         self._connect()
 
     def _on_tensor(self, message):
@@ -175,7 +185,7 @@ class Fusion:
             self.said.append((part, status.message))
 
     def until(self, predicate, what, timeout=PATIENCE):
-        """Handles messages until the predicate holds; fails, saying what was awaited."""
+        """Handles messages until the predicate holds. The failure says what was awaited."""
         done = self.ros.spin_until(predicate, timeout)
         assert done, f"not in {timeout} s: {what}\n{self.status}\n{self.process.output}"
 
@@ -187,8 +197,8 @@ class Fusion:
         )
 
     def warm_up(self):
-        """Ticks before T0 until a tensor comes, which tells that the node knows us."""
-        # Within the second by which a stamp may be ahead of the clock.
+        """Ticks before T0 until a tensor comes, which shows that the node knows this client."""
+        # Within the second that a stamp may be ahead of the clock.
         ns = T0 - 95 * self.period_ns
         while not self.tensors:
             assert ns < T0, f"no tensor:\n{self.process.output}"
@@ -198,7 +208,7 @@ class Fusion:
         return self
 
     def tick_of(self, ns):
-        """The number of the tick at that instant."""
+        """The number of the tick at this instant."""
         assert ns % self.period_ns == 0
         return ns // self.period_ns
 
@@ -207,31 +217,31 @@ class Fusion:
         return float(self.status[part][2][key])
 
     def await_value(self, part, key, expected):
-        """Waits until the diagnostics show that number."""
+        """Waits until the diagnostics show this number."""
         self.until(
             lambda: part in self.status and self.value(part, key) == expected,
             f"{part}: {key} = {expected}",
         )
 
     def send(self, topic, message):
-        """Publishes a message, or bytes that claim to be one."""
+        """Publishes a message, or raw bytes in its place."""
         self.publishers[topic].publish(message)
         self.sent[topic] += 1
 
     def settle(self):
-        """Waits until the node has dealt with all that was sent: each a row or a counted drop."""
+        """Waits until the node has accepted or dropped every message that was sent."""
 
-        def dealt_with(name, topic):
-            return self.value(name, "rows") + self.value(name, "dropped") == self.sent[topic]
+        def dealt_with(name, spec):
+            dealt = self.value(name, "accepted") + self.value(name, "dropped")
+            return dealt == sum(self.sent[topic] for topic in topics_of(spec))
 
-        streams = {name: spec["topic"] for name, spec in self.config["streams"].items()}
         self.until(
-            lambda: all(dealt_with(name, topic) for name, topic in streams.items()),
-            f"rows and drops as many as sent: {self.sent}",
+            lambda: all(dealt_with(*stream) for stream in self.config["streams"].items()),
+            f"accepted and dropped as many as sent: {self.sent}",
         )
 
     def set_clock(self, ns):
-        """Publishes an instant on /clock; the node's subscription is best effort."""
+        """Publishes an instant on /clock. The node's subscription is best effort."""
         self._clock.publish(Clock(clock=time_message(ns)))
 
     def advance(self, ns):
@@ -244,7 +254,7 @@ class Fusion:
         self.until(there, f"the node's clock at {ns}")
 
     def tick(self, ns):
-        """The segments of the tick at that instant, once all that was sent is in."""
+        """The segments of the tick at this instant, after all sent messages have been taken."""
         self.settle()
         tick = self.tick_of(ns)
 

@@ -1,4 +1,4 @@
-"""What must not become a row: each bad message is the right counted drop, and the node goes on."""
+"""Bad messages: each is dropped and counted under the right reason, and the node goes on."""
 
 import copy
 import struct
@@ -26,7 +26,7 @@ BAD_STREAMS = {
 
 
 def good_messages(ns):
-    """One good message by topic."""
+    """One good message for each topic."""
     picture = Pillow.fromarray(np.full((20, 30, 3), 200, np.uint8))
     good = {
         "/joints": joint_state(ns, JOINTS["joints"], [1, 2, 3], [4, 5, 6], [7, 8, 9]),
@@ -42,7 +42,7 @@ def good_messages(ns):
 
 
 def change(path, value):
-    """Sets an attribute, given by its path in the message."""
+    """Sets an attribute of a message by its path."""
 
     def apply(message):
         *parents, last = path.split(".")
@@ -63,11 +63,11 @@ def change_field(which, **changes):
 
 
 def no_estimate(message):
-    """sensor_msgs/Imu: -1 in the first element of a covariance."""
+    """Marks a value as absent: sensor_msgs/Imu sets a covariance's first element to -1."""
     message.orientation_covariance[0] = -1.0
 
 
-# (topic, what is done to a good message, the reason it is counted under)
+# (topic, change of a good message, expected drop reason)
 BAD = [
     ("/joints", change("name", ["hip", "knee", "toe"]), "missing_field"),
     ("/joints", change("name", ["hip", "knee", "ankle", "hip"]), "malformed"),
@@ -111,7 +111,7 @@ BAD += [(topic, change("header.stamp.nanosec", 10**9), "bad_stamp") for topic in
 
 
 def bad_messages():
-    """(topic, message, reason) of all bad messages, the last ones mere bytes."""
+    """(topic, message, reason) of all bad messages; the last ones are raw bytes."""
     for topic, apply, reason in BAD:
         message = copy.deepcopy(good_messages(T0 + MS)[topic])
         if reason == "zero_stamp":
@@ -119,12 +119,12 @@ def bad_messages():
         apply(message)
         yield topic, message, reason
     for topic in good_messages(T0):
-        # Little-endian CDR that ends inside the header, and a string without end.
+        # Little-endian CDR that ends inside the header, and a string that is too long.
         yield topic, b"\x00\x01\x00\x00" + struct.pack("<iI", 5, 6), "malformed"
         yield topic, b"\x00\x01\x00\x00" + struct.pack("<iII", 5, 6, 2**32 - 1), "malformed"
 
 
-def test_bad_messages_are_counted_drops_and_the_node_goes_on(ros, start, tmp_path):
+def test_bad_messages_are_dropped_and_counted_and_the_node_goes_on(ros, start, tmp_path):
     fusion = start_fusion(ros, start, tmp_path, {"streams": BAD_STREAMS}).warm_up()
     for topic, message in good_messages(T0).items():
         fusion.send(topic, message)
@@ -144,7 +144,7 @@ def test_bad_messages_are_counted_drops_and_the_node_goes_on(ros, start, tmp_pat
         assert fusion.value(topic[1:], "rows") == 1
     assert "panicked" not in fusion.process.output
 
-    # None of them left a trace in the tensor, and good ones are still taken.
+    # None of them changed the tensor, and good messages are still taken.
     after = fusion.tick(T0 + 20 * MS)
     for name, segment in after.items():
         np.testing.assert_array_equal(segment.array, before[name].array, err_msg=name)

@@ -1,11 +1,11 @@
-"""Clouds as odd drivers lay them out, and the voxel grids that they become."""
+"""Clouds with the unusual layouts of some drivers, and their voxel grids."""
 
 import numpy as np
 from fusion import MS, T0, stamped, start_fusion, streams
 from sensor_msgs.msg import PointCloud2, PointField
 
 ORIGIN, VOXEL, SHAPE = (-1.0, -2.0, 0.0), 0.5, (6, 8, 4)
-#: A quarter turn about z, then a shift.
+#: A quarter turn about z, then a translation.
 TURN, SHIFT = np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1]]), np.array([0.5, -0.25, 1.0])
 CLOUD = streams(
     cloud={
@@ -26,12 +26,12 @@ CLOUD = streams(
         },
     }
 )
-#: NumPy's type, code of sensor_msgs/PointField.
+#: NumPy's type to the code of sensor_msgs/PointField.
 FIELD_TYPES = {"u1": 2, "i2": 3, "u2": 4, "f4": 7, "f8": 8}
 
 
 def cloud_message(ns, points, layout, big_endian, height=1, point_step=None, row_padding=0):
-    """Points by field name as a cloud; layout: (name, type, offset) in the order declared."""
+    """Makes a cloud of points by field name. `layout` is a list of (name, type, offset)."""
     order = ">" if big_endian else "<"
     point_step = point_step or max(at + np.dtype(kind).itemsize for _, kind, at in layout)
     count = len(points["x"])
@@ -52,7 +52,7 @@ def cloud_message(ns, points, layout, big_endian, height=1, point_step=None, row
     garbage = np.full((height, row_padding), 0x7F, np.uint8)
     data = np.hstack([rows, garbage])
     fields = [
-        # PCL leaves the count of a plain field at 0
+        # PCL leaves the count of a plain field at 0.
         PointField(name=name, offset=at, datatype=FIELD_TYPES[kind], count=0 if name == "z" else 1)
         for name, kind, at in layout
     ]
@@ -66,12 +66,12 @@ def cloud_message(ns, points, layout, big_endian, height=1, point_step=None, row
         point_step=point_step,
         row_step=data.shape[1],
         data=data.tobytes(),
-        is_dense=True,  # a lie, as often
+        is_dense=True,  # wrong here, as from many drivers
     )
 
 
 def expected_grid(points):
-    """The voxel grid by the plainest means, and how many points are non-finite and outside."""
+    """The voxel grid by a plain loop, and the counts of points that are non-finite or outside."""
     grid = np.zeros((6, SHAPE[2], SHAPE[1], SHAPE[0]))
     voxels, non_finite, outside = {}, 0, 0
     for i in range(len(points["x"])):
@@ -93,7 +93,7 @@ def expected_grid(points):
 
 
 LAYOUTS = [
-    # as PCL has it
+    # The layout of PCL.
     dict(
         layout=[
             ("x", "f4", 0),
@@ -105,7 +105,7 @@ LAYOUTS = [
         big_endian=False,
         point_step=32,
     ),
-    # everything odd: order, types, offsets, size of a point, byte order, rows with padding
+    # All unusual: order, types, offsets, size of a point, byte order, padded rows.
     dict(
         layout=[
             ("ring", "u1", 0),
@@ -137,7 +137,7 @@ LAYOUTS = [
 
 
 def random_points(seed, count=1200):
-    """Points on a grid of 1/32 m, off the voxels' faces; some NaN, infinite, or far away."""
+    """Points on a grid of 1/32 m, not on the voxels' faces. Some are NaN, infinite or far away."""
     random = np.random.default_rng(seed)
 
     def coordinate(low, high):
@@ -155,13 +155,13 @@ def random_points(seed, count=1200):
     return points
 
 
-def test_clouds_of_odd_layouts_become_the_same_grid(ros, start, tmp_path):
+def test_clouds_of_unusual_layouts_become_the_same_grid(ros, start, tmp_path):
     fusion = start_fusion(ros, start, tmp_path, {"streams": CLOUD}).warm_up()
     non_finite = outside = 0
     for tick, layout in enumerate(LAYOUTS):
         points = random_points(tick)
         grid, *dropped = expected_grid(points)
-        assert np.count_nonzero(grid[0]) > 50 and min(dropped) > 20, "the test has enough to see"
+        assert np.count_nonzero(grid[0]) > 50 and min(dropped) > 20, "there are enough points"
         non_finite, outside = non_finite + dropped[0], outside + dropped[1]
         now = T0 + 10 * tick * MS
         fusion.send("/cloud", cloud_message(now, points, **layout))
@@ -173,7 +173,7 @@ def test_clouds_of_odd_layouts_become_the_same_grid(ros, start, tmp_path):
             np.testing.assert_allclose(got.array[0, channel], grid[channel], 1e-6, 1e-6)
     fusion.await_value("cloud", "points_non_finite", non_finite)
     fusion.await_value("cloud", "points_outside", outside)
-    # An empty cloud is a cloud: the grid becomes empty.
+    # An empty cloud is valid and makes an empty grid.
     empty = cloud_message(T0 + 35 * MS, {k: v[:0] for k, v in points.items()}, **LAYOUTS[0])
     fusion.send("/cloud", empty)
     got = fusion.tick(T0 + 40 * MS)["cloud"]

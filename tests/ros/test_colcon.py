@@ -1,7 +1,7 @@
-"""One `colcon build` in a fresh workspace gives all that `ros2 run` and `ros2 launch` look for.
+"""One `colcon build` in a new workspace installs all that `ros2 run` and `ros2 launch` need.
 
-Neither command exists in the wheels; what they read does: the ament index names the package's
-prefix, and executables lie in lib/<package>.
+The wheels have neither command, so the tests check what the commands read. The ament index names
+the package's prefix, and executables are in lib/<package>.
 """
 
 import os
@@ -16,22 +16,22 @@ BUILD_TIMEOUT_S = 900
 
 
 def underlay():
-    """The environment without this repository's own install: the build must not lean on it."""
+    """The environment without this repository's own install, which the build must not use."""
     env = dict(os.environ)
     for name in ("AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PATH"):
         paths = env.get(name, "").split(":")
         install = str(REPOSITORY / "install")
         env[name] = ":".join(p for p in paths if p and not p.startswith(install))
     env.pop("COLCON_PREFIX_PATH", None)
-    # Compiling r2r takes minutes and depends on nothing in the workspace: cargo's folder of
-    # `make build` is used again. cargo itself checks that what lies there is up to date.
+    # r2r takes minutes to compile and does not depend on the workspace. So cargo's folder of
+    # `make build` is used again; cargo itself checks that its files are up to date.
     env["CARGO_TARGET_DIR"] = str(REPOSITORY / "build" / PACKAGE / "cargo")
     return env
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory):
-    """A workspace with the repository linked into src, built."""
+    """A built workspace with a link to the repository in src."""
     root = tmp_path_factory.mktemp("workspace")
     (root / "src").mkdir()
     (root / "src" / "robocache").symlink_to(REPOSITORY)
@@ -53,7 +53,7 @@ def prefix(workspace):
 
 
 def sourced(workspace, command, **kwargs):
-    """Runs a command in a shell that has sourced the workspace, as a user does."""
+    """Runs a command in a shell that has sourced the workspace."""
     script = f". {workspace}/install/setup.bash && {command}"
     return subprocess.run(
         ["bash", "-c", script], env=underlay(), capture_output=True, text=True, timeout=60, **kwargs

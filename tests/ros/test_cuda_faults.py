@@ -1,6 +1,6 @@
-"""What the node does when the CUDA driver fails, at the start and while it runs. Needs a GPU.
+"""The node when the CUDA driver fails, at the start and while it runs. Needs a GPU.
 
-The driver is the machine's own; cuda_faults.c makes one of its functions fail.
+The driver is the machine's own. cuda_faults.c makes one of its functions fail.
 """
 
 import subprocess
@@ -14,8 +14,8 @@ CONFIG = REPOSITORY / "config" / "robocache.yaml"
 
 @pytest.fixture
 def usable_gpu(start):
-    """Skips, with the node's own words, where it cannot use a GPU: none, or built without CUDA."""
-    # There is no such device: a node that gets as far as counting them can use one.
+    """Skips if the node cannot use a GPU. The reason is the node's own message."""
+    # Device 99 does not exist. If the node says which devices exist, it can use one.
     node = start("fusion_node", *arguments("cuda"), "-p", "device:=99", expected_code=1)
     assert node.wait(PATIENCE) == 1
     if "device: expected 0 to" not in node.output:
@@ -33,7 +33,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture
 def faults(usable_gpu, library):
-    """`faults(function, calls, status)`: the environment in which that function fails."""
+    """`faults(function, calls, status)`: an environment in which this function fails."""
 
     def environment(function, calls, status):
         fault = f"{function}:{calls}:{status}"
@@ -63,13 +63,13 @@ RUNNING = {
 
 
 @pytest.mark.parametrize("case", RUNNING)
-@pytest.mark.parametrize("backend", ["cuda", "auto"])
+@pytest.mark.parametrize("backend, name", [("cuda", "cuda"), ("auto", "cpu+cuda")])
 def test_a_failure_while_running_ends_the_node_and_names_the_operation(
-    start, faults, case, backend
+    start, faults, case, backend, name
 ):
     fault, expected = RUNNING[case]
     node = start("fusion_node", *arguments(backend), expected_code=1, env=faults(*fault))
-    node.wait_for("on the cuda backend", PATIENCE)
+    node.wait_for(f"on the {name} backend", PATIENCE)
     start("sensor_sim", "--wait-subscribers", 1)
     assert node.wait(3 * PATIENCE) == 1
     (error,) = [line for line in node.output.splitlines() if "ERROR" in line]
@@ -108,7 +108,7 @@ def test_a_failure_at_the_start_ends_the_node_under_cuda(start, faults, case):
 
 
 @pytest.mark.parametrize("case", STARTING)
-def test_a_failure_at_the_start_is_answered_by_the_cpu_under_auto(ros, start, faults, case):
+def test_auto_takes_the_cpu_after_a_failure_at_the_start(ros, start, faults, case):
     fault, expected = STARTING[case]
     tensors = subscribe_tensors(ros, "/fused_tensor")
     node = start("fusion_node", *arguments("auto"), env=faults(*fault))

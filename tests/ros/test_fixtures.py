@@ -1,4 +1,4 @@
-"""The fixtures and the middleware's profile, which all other tests rely on."""
+"""The fixtures and the middleware's profile, which all other tests need."""
 
 import sys
 
@@ -9,7 +9,7 @@ from sensor_msgs.msg import Image
 
 IMAGES = 60
 
-# Publishes images as a camera does, 0.92 MB at 30 Hz, best effort; ends by itself.
+# Publishes images like a camera: 0.92 MB at 30 Hz, best effort. It ends by itself.
 CAMERA = f"""
 import time, rclpy
 from rclpy.qos import qos_profile_sensor_data
@@ -19,7 +19,7 @@ node = rclpy.create_node("camera")
 publisher = node.create_publisher(Image, "image", qos_profile_sensor_data)
 while publisher.get_subscription_count() == 0:
     time.sleep(0.01)
-time.sleep(0.5)  # the subscriber's side of the match
+time.sleep(0.5)  # until the subscriber knows the publisher too
 image = Image(height=480, width=640, step=1920, encoding="rgb8", data=bytes(480 * 1920))
 start = time.monotonic()
 for index in range({IMAGES}):

@@ -1,4 +1,4 @@
-"""Images of every encoding as odd drivers send them, and the tensors that they become."""
+"""Images of every encoding, with the unusual layouts of some drivers, and their tensors."""
 
 import numpy as np
 from fusion import MS, T0, f32, stamped, start_fusion, streams
@@ -26,12 +26,12 @@ IMAGES = streams(
         "image": {**SIZE, "fit": "crop", "color": "mono", "mean": [0.5], "std": [0.25]},
     },
 )
-#: Channels of an RGBA picture that an encoding carries, in its order.
+#: The channels of an RGBA picture that each encoding has, in order.
 ENCODINGS = {"rgb8": "RGB", "bgr8": "BGR", "rgba8": "RGBA", "bgra8": "BGRA", "mono8": "L"}
 
 
 def image_message(ns, picture, encoding, padding, seed=0):
-    """A picture (Pillow, RGB or L) as a message with garbage behind every line and alpha."""
+    """A picture (Pillow, RGB or L) as a message, with garbage after every line and in alpha."""
     random = np.random.default_rng(seed)
     if encoding == "mono8":
         pixels = np.asarray(picture)[..., None]
@@ -47,7 +47,7 @@ def image_message(ns, picture, encoding, padding, seed=0):
         width=picture.width,
         height=picture.height,
         encoding=encoding,
-        is_bigendian=1,  # says nothing about bytes
+        is_bigendian=1,  # must have no effect on bytes
         step=data.shape[1],
         data=data.tobytes(),
     )
@@ -65,7 +65,7 @@ def normalised(pixels, mean, std):
 
 
 def expected_images(picture):
-    """What Pillow makes of a picture for the three streams."""
+    """The rows of the three streams, computed with Pillow."""
     resize = Pillow.Resampling.BILINEAR
     width, height = picture.size
     if width * HEIGHT >= height * WIDTH:
@@ -91,11 +91,11 @@ def expected_images(picture):
     }
 
 
-def test_images_of_all_encodings_equal_pillows(ros, start, tmp_path):
+def test_images_of_all_encodings_equal_those_of_pillow(ros, start, tmp_path):
     fusion = start_fusion(ros, start, tmp_path, {"streams": IMAGES}).warm_up()
     random = np.random.default_rng(7)
     for tick, encoding in enumerate(ENCODINGS):
-        # Wide and high ones, none of them a multiple of the row's sides.
+        # Wide and high pictures, whose sides are no multiples of the row's sides.
         width, height = [(61, 37), (31, 53)][tick % 2]
         pixels = random.integers(0, 256, (height, width, 3), np.uint8)
         picture = Pillow.fromarray(pixels)

@@ -1,8 +1,7 @@
 """The launch files, run against stand-ins for `launch` and `launch_ros`.
 
-Neither package can be had where ROS comes from wheels, so these modules take their place: they
-have the names and signatures of the documented API and record what is called. A real
-`ros2 launch` is not proven by this.
+The ROS wheels have neither package, so these modules replace them. They have the names and
+signatures of the documented API, and record the calls. They do not prove a real `ros2 launch`.
 """
 
 import importlib.util
@@ -97,7 +96,7 @@ class Node:
 
 
 class Context:
-    """What one `ros2 launch` has: the values given and the environment so far."""
+    """The context of one `ros2 launch`: the given values and the environment so far."""
 
     def __init__(self, given):
         self.values, self.environment, self.nodes = dict(given), {}, []
@@ -195,7 +194,7 @@ def test_arguments_reach_the_node_with_their_types(share):
         "diagnostics_period_s": 2.0,
     }
     types_of = {name: type(value) for name, value in parameters.items()}
-    # ROS refuses an integer for a parameter that is a double.
+    # ROS refuses an integer for a double parameter.
     assert types_of["rate_hz"] is types_of["diagnostics_period_s"] is float
     assert types_of["realtime_priority"] is types_of["device"] is int
     assert node.namespace == "left"
@@ -238,7 +237,7 @@ def test_the_demo_adds_the_robot_with_the_same_profile(share, install):
 
 
 def test_the_parameters_exist_in_the_node(share, start):
-    """A misspelt parameter would be refused by the node at every launch: its help names them."""
+    """The node refuses a misspelt parameter at every launch. Its help names all parameters."""
     given = {"rate_hz": "1", "realtime_priority": "1", "diagnostics_period_s": "1"}
     (node,) = launch(share, "robocache.launch.py", **given)
     process = start("fusion_node", "--help")

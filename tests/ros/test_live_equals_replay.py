@@ -1,10 +1,10 @@
-"""With a lag of at least the worst transport delay, live output is the replay of its recording.
+"""If the lag is at least the largest transport delay, live output equals its replay.
 
-The recording is made beside the node, by a subscriber that keeps the serialized bytes; the replay
-runs the same pipeline without ROS over them. Every byte of every tensor message must be the same.
+A subscriber beside the node records the serialized bytes. The replay runs the same pipeline on them
+without ROS. Every byte of every tensor message must be the same.
 
-ROBOCACHE_BACKEND chooses the backend of both (auto, cpu or cuda; auto if not set). The replay is
-built with CUDA only for `cuda`; a node on the GPU under `auto` is compared with a replay on the CPU.
+ROBOCACHE_BACKEND selects the backend of both (auto, cpu or cuda; default auto). The replay has CUDA
+only with `cuda`. With `auto`, a node on the GPU is compared with a replay on the CPU.
 """
 
 import json
@@ -22,7 +22,7 @@ from robocache_ros.msg import FusedTensor
 BACKEND = os.environ.get("ROBOCACHE_BACKEND", "auto")
 RECORDED_S = 6
 RATE_HZ = 50
-#: Ticks after the first messages until all of the history lies behind them.
+#: Time from the first messages until the whole history is filled.
 WARM_UP_NS = 1_000 * MS
 VECTOR = {"max_age_ms": 60, "qos": {"reliability": "reliable", "depth": 1000}}
 IMAGE = {
@@ -107,15 +107,15 @@ ROBOT = """
 
 @pytest.fixture(scope="module")
 def replay_executable():
-    """The example, built from this tree; `cargo test` has built it already, so that takes no time.
+    """The example, built from this tree. It is quick, because `cargo test` has built it already.
 
     ROBOCACHE_REPLAY names another one.
     """
     if given := os.environ.get("ROBOCACHE_REPLAY"):
         return given
-    features = "--features cuda " if BACKEND == "cuda" else ""
+    features = "sim,cuda" if BACKEND == "cuda" else "sim"
     built = subprocess.run(
-        f"cargo build --locked --no-default-features {features}--example replay_recording "
+        f"cargo build --locked --no-default-features --features {features} --example replay_recording "
         "--message-format json-render-diagnostics".split(),
         cwd=REPOSITORY,
         capture_output=True,
@@ -129,10 +129,10 @@ def replay_executable():
 
 
 class Recorder:
-    """Keeps what is published, serialized, with the instant of its arrival [ns]."""
+    """Keeps the serialized messages with their arrival instants [ns]."""
 
     def __init__(self, node):
-        #: (arrival, stream, bytes); a topic that two streams take is there twice.
+        #: (arrival, stream, bytes). If two streams take a topic, each message is there twice.
         self.messages = []
         self.tensors = []
         self.by_topic = {}
@@ -154,7 +154,7 @@ class Recorder:
 
 
 def replay(executable, folder, config_file, messages, ticks):
-    """The tensor messages by tick that a replay makes of the messages (in order of arrival)."""
+    """Replays the messages, in order of arrival. Returns the tensor messages by tick."""
     recording, output = folder / "recording", folder / "replayed"
     write_recording(recording, messages, ticks, 10**9 // RATE_HZ)
     command = [executable, "--backend", BACKEND, config_file, recording, output]
@@ -169,7 +169,7 @@ def tick_of(message):
 
 @pytest.fixture
 def recording(ros, start, tmp_path):
-    """A run of the robot and the node: (configuration file, messages, tensors by tick)."""
+    """Runs the robot and the node. Returns (configuration file, messages, tensors by tick)."""
     config_file = write_config(tmp_path, CONFIG)
     recorder = Recorder(ros.node)
     given = ["-p", f"config_file:={config_file}", "-p", f"backend:={BACKEND}"]
@@ -177,14 +177,14 @@ def recording(ros, start, tmp_path):
     assert ros.spin_until(lambda: recorder.tensors, 20), node.output
     robot = start("sensor_sim", *ROBOT, "--duration", RECORDED_S)
     assert ros.spin_until(lambda: not robot.running, 30 + RECORDED_S), robot.output
-    # What is still queued, and the ticks that the lag puts behind the last messages.
+    # For queued messages, and for the ticks whose targets the lag puts before the last messages.
     ros.spin_for(0.5)
     assert robot.wait() == 0
     node.stop()
     assert "message dropped" not in node.output and "queue was full" not in node.output
 
     report = json.loads(robot.output.splitlines()[-1])
-    # Two streams take the joints' topic, which is sent once.
+    # Two streams take the joints' topic, which the robot sends once.
     recorded = len(recorder.messages) - report["joints"]["sent"]
     assert recorded == sum(stream["sent"] for stream in report.values()), report
     for fault in ("dropped", "reordered"):
@@ -210,7 +210,7 @@ def test_live_output_is_the_replay_of_its_recording(recording, replay_executable
     assert not different, f"{len(different)} of {len(compared)} ticks differ"
     assert_not_trivial([live[tick] for tick in compared])
 
-    # The comparison sees a single missing message, of the vectors, the images and the clouds.
+    # The comparison notices a single missing message: a vector, an image or a cloud.
     middle = compared[len(compared) // 2] * 10**9 // RATE_HZ
     for name in ("joints", "pose", "camera_front", "lidar"):
         stream = list(CONFIG["streams"]).index(name)
@@ -223,7 +223,7 @@ def test_live_output_is_the_replay_of_its_recording(recording, replay_executable
 
 
 def assert_not_trivial(messages):
-    """The tensors hold what the robot does: valid, different from tick to tick, not all zero."""
+    """The tensors show the robot's motion: valid, different at each tick, not all zero."""
     decoded = [deserialize_message(message, FusedTensor) for message in messages]
     tensors = [segments(message) for message in decoded]
     for name in CONFIG["streams"]:
@@ -235,7 +235,7 @@ def assert_not_trivial(messages):
 
 
 def describe_difference(live, replayed):
-    """Which segments differ, for the log of a failure."""
+    """Says which segments differ, for the log of a failure."""
     one, other = (deserialize_message(message, FusedTensor) for message in (live, replayed))
     lines = [f"tick {one.tick}: {len(live)} and {len(replayed)} bytes"]
     for (name, a), b in zip(segments(one).items(), segments(other).values()):

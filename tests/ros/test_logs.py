@@ -1,4 +1,4 @@
-"""What the node says: its logs, and of silence."""
+"""The node's logs, and its reports of silence."""
 
 import array
 import fcntl
@@ -34,7 +34,7 @@ def config_file(tmp_path):
 
 @pytest.fixture
 def logs(ros):
-    """Records of /rosout as (level, name, text)."""
+    """The records of /rosout as (level, name, text)."""
     records = []
     qos = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     ros.node.create_subscription(
@@ -44,7 +44,7 @@ def logs(ros):
 
 
 def silence(logs, topic):
-    """The records about a silent topic."""
+    """The records that report a silent topic."""
     return [text for _, _, text in logs if f"({topic}): no message in" in text]
 
 
@@ -92,7 +92,7 @@ def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_
     }
     for topic, words in expected.items():
         assert words in silence(logs, topic)[0], topic
-    # Several diagnostics later it has not been said again, and the stream that arrives is fine.
+    # After several diagnostics there is no second line, and none about the healthy stream.
     said = len(logs)
     ros.spin_until(lambda: publish_now(ros, fine), 1.5)
     assert [text for _, _, text in logs[said:] if "no message in" in text] == []
@@ -101,7 +101,7 @@ def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_
     assert len(warnings) == len(silent)
 
 
-def test_an_end_of_silence_is_said(ros, start, logs, tmp_path):
+def test_the_end_of_silence_is_logged(ros, start, logs, tmp_path):
     fusion = start_fusion(
         ros,
         start,
@@ -109,7 +109,7 @@ def test_an_end_of_silence_is_said(ros, start, logs, tmp_path):
         {"streams": {"wrench": {**WRENCH, "topic": "/wrench"}}},
         sim_time=False,
     )
-    fusion.until(lambda: silence(logs, "/wrench"), "a word about the silence")
+    fusion.until(lambda: silence(logs, "/wrench"), "the log line about the silence")
     fusion.until(lambda: fusion.status["wrench"][0] == b"\x03", "the level of silence")
     _, words, values = fusion.status["wrench"]
     assert "since the start" in words and values["publishers"] == "1"
@@ -119,7 +119,7 @@ def test_an_end_of_silence_is_said(ros, start, logs, tmp_path):
         ros.spin_until(lambda: False, 0.02)
         return any("stream 'wrench' (/wrench) arrives again" in text for _, _, text in logs)
 
-    fusion.until(arrives, "a word about its end")
+    fusion.until(arrives, "the log line about its end")
     fusion.until(
         lambda: publish_now(ros, fusion.publishers["/wrench"])
         or fusion.status["wrench"][0] < b"\x03",
@@ -127,7 +127,7 @@ def test_an_end_of_silence_is_said(ros, start, logs, tmp_path):
     )
 
 
-def test_a_reader_of_the_logs_that_stopped_holds_nothing_up(ros, install, config_file):
+def test_a_stopped_reader_of_the_logs_delays_nothing(ros, install, config_file):
     executable = install / "lib" / "robocache_ros" / "fusion_node"
     given = ["-p", f"config_file:={config_file}", "-p", "use_sim_time:=true"]
     node = subprocess.Popen([executable, "--ros-args", *given], stderr=subprocess.PIPE)
@@ -137,14 +137,14 @@ def test_a_reader_of_the_logs_that_stopped_holds_nothing_up(ros, install, config
         assert ros.spin_until(lambda: clock.get_subscription_count() > 0, PATIENCE)
 
         def full():
-            # Each is worth a line in the log.
+            # Each causes a line in the log.
             for _ in range(20):
                 clock.publish(b"\x00\x01\x00\x00\x01\x00")
             waiting = array.array("i", [0])
             fcntl.ioctl(node.stderr, termios.FIONREAD, waiting)
             return waiting[0] > 60_000
 
-        assert ros.spin_until(full, PATIENCE), "the pipe takes ever more"
+        assert ros.spin_until(full, PATIENCE), "the pipe is full"
         ros.spin_until(lambda: full() and False, 0.5)
         tick = itertools.count(T0 // (20 * MS))
 
@@ -154,7 +154,7 @@ def test_a_reader_of_the_logs_that_stopped_holds_nothing_up(ros, install, config
             ros.spin_until(lambda: False, 0.01)
             return len(tensors) > 5
 
-        assert ros.spin_until(ticking, PATIENCE), "the node ticks on"
+        assert ros.spin_until(ticking, PATIENCE), "the node goes on ticking"
         node.send_signal(signal.SIGINT)
         assert node.wait(5) == 0
     finally:

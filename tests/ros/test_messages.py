@@ -1,4 +1,4 @@
-"""Every vector type as odd drivers send it, and the tensor that it becomes, value by value."""
+"""Every vector type as drivers may send it, and its tensor, value by value."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def imu(ns, orientation, angular, linear):
     set_xyzw(message.orientation, orientation)
     set_xyz(message.angular_velocity, angular)
     set_xyz(message.linear_acceleration, linear)
-    # Covariances stand between the fields; they must be stepped over, not read.
+    # Covariances are between the fields; the node must skip them.
     message.orientation_covariance[:] = np.arange(9) + 100.0
     message.angular_velocity_covariance[:] = np.arange(9) + 200.0
     return message
@@ -80,7 +80,7 @@ VECTORS = streams(
 
 
 def bf16(values):
-    """Rounded to the upper half of a float32, ties to even."""
+    """Rounds to the upper half of a float32, ties to even."""
     bits = f32(values).view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)
 
@@ -100,7 +100,7 @@ def test_vectors_arrive_value_by_value(ros, start, tmp_path):
     set_xyz(message.twist.angular, (-0.7, -0.8, -0.9))
     fusion.send("/twist", message)
     fusion.send("/odom", odometry(T0, (10.1, 11.1, 12.1), turn, (1, 2, 3), (4, 5, 6)))
-    # Joints in another order, with two that nobody asked for.
+    # Joints in another order, with two that the configuration does not name.
     names = ["finger", "ankle", "hip", "tail", "knee"]
     position, velocity = [9, 0.3, 0.1, 9, 0.2], [9, 1.3, 1.1, 9, 1.2]
     fusion.send("/joints", joint_state(T0, names, position, velocity, [9, 2.3, 2.1, 9, 2.2]))
@@ -123,7 +123,7 @@ def test_vectors_arrive_value_by_value(ros, start, tmp_path):
     np.testing.assert_allclose(got["pose"].array[0], [1.5, 2.7, -1e6, *unit], rtol=1e-7)
     for name, segment in got.items():
         assert (segment.valid, segment.age_ns) == ([True], [10 * MS]), name
-    assert list(got) == list(VECTORS), "segments stand in the order of the configuration"
+    assert list(got) == list(VECTORS), "segments are in the order of the configuration"
     assert fusion.tensors[fusion.tick_of(T0 + 10 * MS)].header.frame_id == "base_link"
 
     # The order of the joints may change from one message to the next.
@@ -135,7 +135,7 @@ def test_vectors_arrive_value_by_value(ros, start, tmp_path):
 
 @pytest.mark.parametrize("name", ["valid", "age_ns"])
 def test_the_tests_own_reader_notices_a_wrong_message(ros, start, tmp_path, name):
-    """The decoder above is the oracle: what it claims to check, it checks."""
+    """The tests trust the decoder above, so it must notice a wrong message."""
     config = {"streams": {"wrench": {**VECTORS["twist"], "topic": "/w"}}}
     fusion = start_fusion(ros, start, tmp_path, config).warm_up()
     (message,) = list(fusion.tensors.values())[:1]

@@ -1,4 +1,4 @@
-"""The node as a ROS citizen: names, parameters, errors, its end."""
+"""The node as a ROS node: names, parameters, errors, its end."""
 
 import os
 import re
@@ -24,7 +24,7 @@ def config_file(tmp_path):
 
 
 def valid_tensor_comes(ros, publisher, tensors):
-    """Publishes wrenches until a tensor holds one."""
+    """Publishes wrenches until a tensor has a valid one."""
 
     def seen():
         publish_now(ros, publisher)
@@ -79,7 +79,7 @@ def test_a_parameter_file_may_hold_what_other_nodes_need(ros, start, tmp_path, c
     file.write_text(yaml.safe_dump({"/**": {"ros__parameters": parameters}}))
     node = start("fusion_node", "--ros-args", "--params-file", file)
     node.wait_for("1 streams at 50 Hz")
-    words = "not parameters of this node, passed over: gain, robot_description"
+    words = "not parameters of this node, ignored: gain, robot_description"
     assert node.output.count(words) == 1
 
 
@@ -124,7 +124,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_what_cannot_work_ends_with_a_word_about_it(start, tmp_path, config_file, case):
+def test_an_unusable_start_ends_with_an_error_that_says_why(start, tmp_path, config_file, case):
     parameters, expected = ERRORS[case]
     bad = tmp_path / "bad.yaml"
     stream = {k: v for k, v in WRENCH.items() if k != "max_age_ms"} | {"max_age": 50}
@@ -141,7 +141,7 @@ def test_what_cannot_work_ends_with_a_word_about_it(start, tmp_path, config_file
     assert node.output.count(expected) == 1 and "panicked" not in node.output
 
 
-#: Why device 99 is no use, wherever this runs.
+#: The possible reasons why device 99 cannot be used.
 NO_DEVICE = [
     "no NVIDIA driver on this machine (libcuda.so.1)",
     "the driver is too old: expected one for CUDA",
@@ -152,7 +152,7 @@ NO_DEVICE = [
 
 @pytest.fixture(scope="module")
 def cuda_reasons():
-    """What the node may say of device 99, as `make build` made it: with CUDA or without."""
+    """The messages that the node may give for device 99, with the features of `make build`."""
     script = REPOSITORY / "scripts" / "cuda.sh"
     features = subprocess.run(["bash", script, "features"], capture_output=True, text=True)
     assert features.returncode == 0, features.stderr
@@ -240,13 +240,12 @@ def test_parameters_can_be_listed_and_read_and_say_why_they_are_fixed(ros, start
 # ---- the end ------------------------------------------------------------------------------------
 
 
-#: Ports that Fast DDS hands out to whoever asks, over all domains: a free number is soon another
-#: process's.
+#: Ports that Fast DDS shares among all domains: another process may soon use a free number.
 ANYONES = re.compile(r".*_port7[0-3]\d\d(_|$)")
 
 
 def shared_memory_of(pid):
-    """Names in /dev/shm that a process has mapped or holds open, and that are of its domain."""
+    """Names in /dev/shm that a process has mapped or open, and that belong to its domain."""
     links = [os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()]
     maps = Path(f"/proc/{pid}/maps").read_text().split()
     used = {Path(name).name for name in [*links, *maps] if name.startswith(f"{SHARED_MEMORY}/")}
@@ -265,7 +264,7 @@ def test_a_signal_ends_the_node_at_once_and_leaves_nothing_behind(ros, start, co
     assert node.stop(signum) == 0
     assert node.stop_s < 1.0
     assert f"{signum.name}: shutting down" in node.output
-    # What we have open of it goes when we have noticed its end.
+    # Its segments that this process has open go when this process has noticed the end.
     gone = ros.spin_until(lambda: not own & set(os.listdir(SHARED_MEMORY)), 5)
     assert gone, own & set(os.listdir(SHARED_MEMORY))
 
@@ -274,9 +273,9 @@ def test_a_signal_during_the_start_ends_the_node_too(start, config_file):
     for delay in (0.0, 0.03, 0.1):
         given = ["-p", f"config_file:={config_file}"]
         node = start("fusion_node", "--ros-args", *given, expected_code=None)
-        time.sleep(delay)  # wherever the start has got to
+        time.sleep(delay)  # at any point of the start
         code = node.stop(signal.SIGTERM)
-        # Before the handlers are in place the signal itself ends the process.
+        # Before the handlers are installed, the signal itself ends the process.
         assert code in (0, -signal.SIGTERM), node.output
         assert "panicked" not in node.output
 

@@ -1,4 +1,4 @@
-"""The rules of time over real topics, under a clock that the test owns: exact targets, exact ages."""
+"""The rules of time on real topics, with a clock that the test sets: exact targets and ages."""
 
 import math
 
@@ -20,7 +20,7 @@ WRENCH = {
 
 
 def reference(rows, targets, strategy, max_age, max_gap=None, fill="zero"):
-    """The rules of time in their plainest form: rows is {stamp: value}; (value, valid, age) each."""
+    """The rules of time in plain Python. `rows` is {stamp: value}; gives (value, valid, age)."""
     results = []
     for target in targets:
         before = max((stamp for stamp in rows if stamp <= target), default=None)
@@ -68,7 +68,7 @@ def test_every_strategy_at_exact_targets(ros, start, tmp_path):
     fusion = start_fusion(ros, start, tmp_path, config).warm_up()
     random = np.random.default_rng(3)
     rows = {}
-    # Gaps below and above the limits; one stamp that a target hits exactly, one tie for `nearest`.
+    # Gaps below and above the limits, one stamp exactly at a target, and one tie for `nearest`.
     offsets = [0, 3 * MS, 11 * MS + 1, 12 * MS, 25 * MS, 25 * MS + 2, 38 * MS, 40 * MS + 20]
     offsets += [44 * MS, 46 * MS, 79 * MS, 90 * MS]
     valid = set()
@@ -95,7 +95,7 @@ def pose(ns, rotation):
     return message
 
 
-def test_rotations_turn_the_short_way(ros, start, tmp_path):
+def test_rotations_take_the_shorter_way(ros, start, tmp_path):
     config = {
         "lag_ms": 10,
         "streams": {
@@ -120,7 +120,7 @@ def test_rotations_turn_the_short_way(ros, start, tmp_path):
     fusion = start_fusion(ros, start, tmp_path, config).warm_up()
     turns = Rotation.from_euler("xyz", [[10, 20, 30], [80, -40, 100]], degrees=True)
     quaternions = turns.as_quat()
-    # -q is the same rotation: the way from one to the other stays the short one.
+    # -q is the same rotation, so the shorter way stays the same.
     fusion.send("/pose", pose(T0, quaternions[0]))
     fusion.send("/pose", pose(T0 + 10 * MS, -quaternions[1]))
     for ns, angle in ((T0, 3.0), (T0 + 10 * MS, -3.0)):
@@ -132,7 +132,7 @@ def test_rotations_turn_the_short_way(ros, start, tmp_path):
     between = Slerp([0, 10], turns)([4, 7]).as_quat()
     np.testing.assert_allclose(got["pose"].array[:2], between, atol=5e-7)
     np.testing.assert_array_equal(got["pose"].array[2], -quaternions[1].astype(np.float32))
-    # From 3 to -3 rad over pi, not over 0.
+    # From 3 to -3 rad through pi, not through 0.
     wheel = got["joint"].array[:, 0]
     expected = 3 + np.array([0.4, 0.7, 1.0]) * (2 * math.pi - 6)
     off = (wheel - expected + math.pi) % (2 * math.pi) - math.pi
@@ -165,13 +165,13 @@ def test_a_required_stream_holds_the_tick_back(ros, start, tmp_path):
         }
     }
     fusion = start_fusion(ros, start, tmp_path, config)
-    # Without a message there is no tensor: only diagnostics tell that the node ticks.
+    # Without a message there is no tensor, so only the diagnostics show that the node ticks.
     fusion.advance(T0 - 100 * MS)
     fusion.await_value("tick", "held_back", 1)
     fusion.send("/wrench", wrench(T0 - 95 * MS, 1, 2, 3))
     fusion.settle()
     ns = T0 - 90 * MS
-    while not fusion.tensors:  # until the node knows our subscription
+    while not fusion.tensors:  # until the node knows this subscription
         fusion.advance(ns)
         ns += 10 * MS
         fusion.send("/wrench", wrench(ns - 5 * MS, 1, 2, 3))
@@ -195,7 +195,7 @@ def test_a_required_stream_holds_the_tick_back(ros, start, tmp_path):
     assert any("held back by 'wrench'" in w for w in words), words
 
 
-def test_rows_out_of_order_find_their_place_late_ones_are_counted(ros, start, tmp_path):
+def test_rows_out_of_order_are_sorted_and_late_ones_are_counted(ros, start, tmp_path):
     history = {"history": {"steps": 4, "step_ms": 10}}
     stream = {**WRENCH, "strategy": "hold", "ring_rows": 4, **history}
     fusion = start_fusion(ros, start, tmp_path, {"streams": {"wrench": stream}}).warm_up()
@@ -208,7 +208,7 @@ def test_rows_out_of_order_find_their_place_late_ones_are_counted(ros, start, tm
 
     for ms in (10, 30, 20):
         send(ms, ms)
-    send(20, 21)  # the sensor's correction
+    send(20, 21)  # a correction by the sensor
     got = fusion.tick(T0 + 30 * MS)["wrench"]
     assert (forces(got), got.valid) == ([0, 10, 21, 30], [False, True, True, True])
     assert got.age_ns == [NO_AGE, 0, 0, 0]
@@ -248,7 +248,7 @@ def test_the_receive_timeline_takes_the_nodes_clock(ros, start, tmp_path):
     config = {"timeline": "receive", "streams": {"wrench": {**WRENCH, "strategy": "hold"}}}
     fusion = start_fusion(ros, start, tmp_path, config).warm_up()
     fusion.advance(T0 + 3 * MS)
-    fusion.send("/wrench", wrench(0, 1, 2, 3))  # whatever its stamp
+    fusion.send("/wrench", wrench(0, 1, 2, 3))  # its stamp does not matter
     got = fusion.tick(T0 + 10 * MS)["wrench"]
     assert (got.valid, got.age_ns) == ([True], [7 * MS])
 
@@ -265,12 +265,12 @@ def test_a_clock_that_jumps_back_clears_everything(ros, start, tmp_path):
     assert (got.valid, got.age_ns, got.array.any()) == ([False], [NO_AGE], False)
     fusion.await_value("tick", "clock_jumps", 1)
     assert "the clock jumped back from 1795000000.000000000 to" in fusion.process.output
-    # The future of before is no more: what comes now stands alone.
+    # The rows from before the jump are gone: only new messages count.
     fusion.send("/wrench", wrench(back + 5 * MS, 4, 5, 6))
     got = fusion.tick(back + 10 * MS)["wrench"]
     assert got.age_ns == [5 * MS]
     np.testing.assert_array_equal(got.array, [[4, 5, 6]])
-    # Time passes T0 again, without the row of before.
+    # The clock passes T0 again, without the row from before.
     got = fusion.tick(T0 + 10 * MS)["wrench"]
     assert (got.valid, got.age_ns) == ([False], [60_005 * MS])
     np.testing.assert_array_equal(got.array, [[4, 5, 6]])
@@ -287,7 +287,7 @@ def test_a_leap_ahead_serves_the_newest_tick_and_counts_the_others(ros, start, t
     got = fusion.tick(T0 + 1000 * MS)["wrench"]
     assert got.age_ns == [1000 * MS]
     fusion.await_value("tick", "overruns", overruns + 99)
-    # Nothing of the missed ones comes later.
+    # The missed ticks do not come later.
     fusion.tick(T0 + 1010 * MS)
     first = fusion.tick_of(T0)
     assert fusion.ticks[ticks:] == [first + 100, first + 101]
@@ -295,7 +295,7 @@ def test_a_leap_ahead_serves_the_newest_tick_and_counts_the_others(ros, start, t
     fusion.await_value("tick", "clock_jumps", 0)
 
 
-def test_ticks_stand_at_multiples_of_the_period(ros, start, tmp_path):
+def test_ticks_are_at_multiples_of_the_period(ros, start, tmp_path):
     config = {"rate_hz": 30, "streams": {"wrench": WRENCH}}
     fusion = start_fusion(ros, start, tmp_path, config)
     period = 33_333_333  # a whole number of nanoseconds
@@ -315,13 +315,13 @@ def test_ticks_stand_at_multiples_of_the_period(ros, start, tmp_path):
         assert segments(message)["wrench"].age_ns == [NO_AGE]
 
 
-def test_without_a_clock_there_are_no_ticks_and_it_is_said(ros, start, tmp_path):
+def test_without_a_clock_there_are_no_ticks_and_the_node_says_so(ros, start, tmp_path):
     fusion = start_fusion(ros, start, tmp_path, {"streams": {"wrench": WRENCH}})
-    output = fusion.process.wait_for("use_sim_time is set and nothing comes on /clock: no ticks")
+    output = fusion.process.wait_for("use_sim_time is set, but nothing comes on /clock: no ticks")
     assert output.count("nothing comes on /clock") == 1
     assert fusion.status["tick"][1] == "no message on /clock yet: no ticks"
     assert not fusion.tensors
-    # A message before the clock runs is kept: its stamp places it.
+    # A message before the clock runs is kept by its stamp.
     fusion.send("/wrench", wrench(T0, 1, 2, 3))
     fusion.settle()
     ns = T0
@@ -343,20 +343,20 @@ def test_a_malformed_clock_is_ignored(ros, start, tmp_path, sent):
     fusion.until(lambda: publisher.get_subscription_count() > 0, "a match on /clock")
     fusion.until(
         lambda: publisher.publish(sent) or "a malformed message on /clock" in fusion.process.output,
-        "a word about the clock",
+        "a warning about the clock",
     )
     fusion.await_value("tick", "clock_jumps", 0)
     fusion.tick(T0)
 
 
-def test_a_clock_that_stands_is_stale_and_it_is_said_once(ros, start, tmp_path):
+def test_a_clock_that_does_not_move_is_stale_and_logged_once(ros, start, tmp_path):
     fusion = start_fusion(ros, start, tmp_path, {"streams": {"wrench": WRENCH}}).warm_up()
     fusion.tick(T0)
     fusion.until(
         lambda: "/clock has stood still for 3." in fusion.status["tick"][1], "a clock that stands"
     )
     assert fusion.status["tick"][0] == b"\x03"
-    # A simulator on pause repeats its instant.
+    # A paused simulator repeats its instant.
     stood_at = len(fusion.said)
     fusion.set_clock(T0)
     fusion.until(lambda: len(fusion.said) > stood_at + 6, "more diagnostics")

@@ -1,5 +1,5 @@
-//! The synthetic robot: its truth is consistent, its schedule has the faults asked for, and its
-//! messages say what the truth says.
+//! The synthetic robot: its truth is consistent, its schedule has the faults of the options, and
+//! its messages hold the truth.
 
 mod messages;
 mod options;
@@ -9,7 +9,7 @@ mod truth;
 use robocache::sim::SimOptions;
 use robocache::time::Stamp;
 
-/// An instant of this century: where precision would be lost first.
+/// An instant of this century, so large a stamp that a lack of precision would show.
 const EPOCH: Stamp = Stamp::from_nanos(1_795_000_000_123_456_789);
 
 fn options(change: impl FnOnce(&mut SimOptions)) -> SimOptions {

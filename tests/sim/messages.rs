@@ -125,7 +125,7 @@ fn lidar_points_lie_on_what_the_scene_has_at_their_own_time() {
         let p = [x, y, z];
         let beyond = (0..3).map(|i| (p[i] - boxed.center[i]).abs() - boxed.half[i]);
         let to_box = beyond.fold(f64::NEG_INFINITY, f64::max);
-        // No ray passes through anything, and what is marked as an object lies on its surface.
+        // No ray passes through an object, and a point marked as an object is on its surface.
         assert!(to_ball > scene.ball_radius - 1e-5 && to_box > -1e-5);
         if intensity == 200.0 {
             on_ball += 1;
@@ -139,8 +139,9 @@ fn lidar_points_lie_on_what_the_scene_has_at_their_own_time() {
 }
 
 #[test]
-fn no_ray_misses_the_moving_things_over_minutes() {
-    // The scan tries only the columns near a moving thing: too few of them would cut the ball.
+fn no_ray_misses_the_ball_over_minutes() {
+    // The scan tries only the columns near a moving object. If these were too few, rays would pass
+    // through the ball.
     let mut met = 0;
     let robot = Robot::new(options(|o| (o.lidar_rings, o.lidar_columns) = (16, 256))).unwrap();
     for i in 0..60 {

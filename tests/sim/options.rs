@@ -1,4 +1,4 @@
-//! What may be chosen, and how.
+//! Options: their ranges, their defaults and the command line.
 
 use super::options;
 use robocache::sim::{Robot, SimOptions, Stream, without_ros_arguments};

@@ -1,4 +1,4 @@
-//! What is sent when, with which faults.
+//! When each message is sent, and with which faults.
 
 use super::{EPOCH, options};
 use robocache::sim::{Event, JitterShape, Pace, Robot, Schedule, SimOptions, Stream, drive};
@@ -192,7 +192,7 @@ impl Pace for Stepping {
 fn a_busy_machine_sends_late_then_skips_and_counts_both() {
     let robot = Robot::new(options(|o| o.duration = 0.4)).unwrap();
     let schedule = Schedule::of_streams(robot.options(), EPOCH, &[Stream::Wrench]);
-    // Time stands at 0.2 s before the first message and never moves on by itself.
+    // The clock is at 0.2 s before the first message, and only the test advances it.
     let pace = Stepping((200 * NANOS_PER_MS).into());
     let stop = std::sync::atomic::AtomicBool::new(false);
     let report = drive(&robot, schedule, &pace, &stop, |event, _| {

@@ -1,4 +1,4 @@
-//! Derivatives are derivatives, and bounds hold without being idle.
+//! Derivatives are right, and bounds hold and are tight enough to matter.
 
 use super::EPOCH;
 use robocache::sim::{GRAVITY, JOINTS, Truth};
@@ -50,7 +50,7 @@ fn curvatures(truth: &Truth) -> Vec<f64> {
 }
 
 #[test]
-fn joint_velocity_is_the_derivative_of_position_at_epoch_sized_stamps() {
+fn joint_velocity_is_the_derivative_of_position_at_stamps_of_this_century() {
     let truth = Truth::new(3);
     const HALF: i64 = 50_000; // 50 us
     for t in instants(500) {
@@ -106,7 +106,7 @@ fn the_accelerometer_feels_gravity_upwards() {
 }
 
 #[test]
-fn linear_interpolation_errs_within_the_curvature_bounds_and_they_are_not_idle() {
+fn linear_interpolation_errs_within_the_curvature_bounds_and_they_are_tight() {
     let truth = Truth::new(6);
     let bounds = curvatures(&truth);
     const GAP: i64 = 20 * NANOS_PER_MS;
@@ -121,7 +121,7 @@ fn linear_interpolation_errs_within_the_curvature_bounds_and_they_are_not_idle()
     }
     for (i, (worst, bound)) in worst.iter().zip(&bounds).enumerate() {
         assert!(*worst <= scale * bound + 1e-12, "signal {i}: {worst} > {}", scale * bound);
-        // A bound far from what happens would let wrong values pass.
+        // A bound far above the actual errors would let wrong values pass.
         let constant = *bound < 1e-12;
         assert!(constant || *worst >= 0.03 * scale * bound, "signal {i}: {worst}, {bound}");
     }
@@ -192,7 +192,7 @@ fn product([ax, ay, az, aw]: [f64; 4], [bx, by, bz, bw]: [f64; 4]) -> [f64; 4] {
     ]
 }
 
-/// Of a small rotation.
+/// The rotation vector of a small rotation.
 fn rotation_vector([x, y, z, w]: [f64; 4]) -> [f64; 3] {
     [x, y, z].map(|v| 2.0 * v * w.signum())
 }

@@ -1,14 +1,15 @@
-//! Clouds in every layout, and what their rows must be: slow, in 128-bit integers, on hash maps.
+//! Clouds in every layout, and a slow reference for their rows: 128-bit integers, a map of voxels.
 
 use half::{bf16, f16};
 use proptest::prelude::*;
-use robocache::backend::EncodeReport;
-use robocache::backend::cpu::voxelize::Voxelizer;
 use robocache::cdr::Writer;
-use robocache::config::{CloudSpec, Grid, Reduction};
-use robocache::decode::DecodeError;
-use robocache::decode::cloud::{self, FieldType};
 use robocache::dtype::DType;
+use robocache::input::point_cloud2;
+use robocache::ops::voxelize::PointDrops;
+use robocache::ops::voxelize::cpu::Voxelizer;
+use robocache::ops::voxelize::{FieldType, extra_fields};
+use robocache::ops::voxelize::{Grid, Reduction, VoxelSpec};
+use robocache::pipeline::Rejected;
 use robocache::time::Stamp;
 use std::collections::BTreeMap;
 
@@ -42,7 +43,7 @@ pub struct Layout {
     /// Height of the cloud, if that divides the number of points; else 1.
     pub rows: usize,
     pub big_endian: bool,
-    /// Declared instead of the cloud's own.
+    /// Declared instead of the cloud's own width and height.
     pub width: Option<u32>,
     pub height: Option<u32>,
 }
@@ -107,7 +108,7 @@ pub fn message(cloud: &Cloud, layout: &Layout) -> Vec<u8> {
 }
 
 /// A grid of 8 x 8 x 4 voxels of half a metre around the origin, with channels such as `mean:i`.
-pub fn spec<const N: usize>(channels: [&str; N]) -> CloudSpec {
+pub fn spec<const N: usize>(channels: [&str; N]) -> VoxelSpec {
     let channel = |text: &str| match text.split_once(':') {
         Some(("mean", name)) => Reduction::Mean(name.into()),
         Some(("max", name)) => Reduction::Max(name.into()),
@@ -115,32 +116,37 @@ pub fn spec<const N: usize>(channels: [&str; N]) -> CloudSpec {
         _ if text == "occupancy" => Reduction::Occupancy,
         _ => panic!("no such channel: {text}"),
     };
-    CloudSpec {
+    VoxelSpec {
         grid: Grid { origin_m: [-2.0, -2.0, -1.0], size_m: 0.5, shape: [8, 8, 4] },
         t_base_lidar: [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]],
         channels: channels.map(channel).to_vec(),
     }
 }
 
-/// Decodes and encodes.
+/// Reads a message and encodes its cloud.
 pub fn encode(
     voxelizer: &mut Voxelizer,
     message: &[u8],
-    spec: &CloudSpec,
+    spec: &VoxelSpec,
     slot: usize,
     row: &mut [u8],
-) -> Result<EncodeReport, DecodeError> {
+) -> Result<PointDrops, Rejected> {
     let mut scratch = Vec::new();
-    let (_, view) = cloud::decode(message, spec, &mut scratch)?;
-    voxelizer.encode(&view, slot, row)
+    let (_, view) = point_cloud2::decode(message, &extra(spec), &mut scratch)?;
+    Ok(voxelizer.encode(&view, slot, row)?)
+}
+
+/// The fields that an input selects for `spec`.
+pub fn extra(spec: &VoxelSpec) -> Vec<String> {
+    extra_fields(spec).map(str::to_owned).collect()
 }
 
 /// The same with a new voxelizer and a row of zeros, which an error must leave behind.
 pub fn fresh(
     message: &[u8],
-    spec: &CloudSpec,
+    spec: &VoxelSpec,
     dtype: DType,
-) -> Result<(Vec<u8>, EncodeReport), DecodeError> {
+) -> Result<(Vec<u8>, PointDrops), Rejected> {
     let mut voxelizer = Voxelizer::new(spec, dtype, 1);
     let mut row = vec![0; voxelizer.row_bytes()];
     let result = encode(&mut voxelizer, message, spec, 0, &mut row);
@@ -152,16 +158,15 @@ pub fn fresh(
 pub fn reference(
     cloud: &Cloud,
     layout: &Layout,
-    spec: &CloudSpec,
+    spec: &VoxelSpec,
     dtype: DType,
-) -> Option<(Vec<u8>, EncodeReport)> {
-    let mut report = EncodeReport::default();
+) -> Option<(Vec<u8>, PointDrops)> {
+    let mut report = PointDrops::default();
     let mut voxels: BTreeMap<usize, Vec<[f32; 4]>> = BTreeMap::new();
     for point in &cloud.points {
         let loaded: [f32; 4] = std::array::from_fn(|i| typed(point[i], layout.kinds[i]).1 as f32);
-        match place(loaded, spec, &mut report) {
-            Some((voxel, values)) => voxels.entry(voxel).or_default().push(values),
-            None => continue,
+        if let Some((voxel, values)) = place(loaded, spec, &mut report) {
+            voxels.entry(voxel).or_default().push(values);
         }
     }
     let volume: usize = spec.grid.shape.iter().product();
@@ -183,12 +188,12 @@ fn field_at(name: &str) -> usize {
 /// Voxel and values (coordinates in the base frame) of a point, if it is kept.
 fn place(
     [x, y, z, i]: [f32; 4],
-    spec: &CloudSpec,
-    report: &mut EncodeReport,
+    spec: &VoxelSpec,
+    report: &mut PointDrops,
 ) -> Option<(usize, [f32; 4])> {
-    let i_used = cloud::extra_fields(spec).count() > 0;
+    let i_used = extra_fields(spec).count() > 0;
     if ![x, y, z].iter().all(|c| c.is_finite()) || (i_used && !i.is_finite()) {
-        report.points_non_finite += 1;
+        report.non_finite += 1;
         return None;
     }
     let base = spec.t_base_lidar.map(|r| {
@@ -203,7 +208,7 @@ fn place(
         if !floor.is_finite()
             || floor as i128 != (floor as i128).clamp(0, spec.grid.shape[axis] as i128 - 1)
         {
-            report.points_outside += 1;
+            report.outside += 1;
             return None;
         }
         index[axis] = floor as usize;
@@ -214,7 +219,7 @@ fn place(
         _ => false,
     };
     if spec.channels.iter().any(beyond) {
-        report.points_out_of_range += 1;
+        report.out_of_range += 1;
         return None;
     }
     let [nx, ny, _] = spec.grid.shape;
@@ -256,7 +261,7 @@ pub fn any_dtype() -> impl Strategy<Value = DType> {
     prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16])
 }
 
-pub fn any_spec() -> impl Strategy<Value = CloudSpec> {
+pub fn any_spec() -> impl Strategy<Value = VoxelSpec> {
     let names = ["count", "occupancy", "mean:i", "max:i", "mean:x", "max:y", "mean:z", "max:z"];
     let channels = prop::collection::vec(prop::sample::select(names.to_vec()), 1..6);
     let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
@@ -327,7 +332,7 @@ pub fn any_cloud() -> impl Strategy<Value = (Cloud, Layout)> {
         .prop_map(|(values, at)| values.into_iter().map(|i| [at, at, 0.2, i]).collect());
     let outside = prop::collection::vec((-90.0..-80.0f64, any_value()), 0..50)
         .prop_map(|points| points.into_iter().map(|(at, i)| [at, 0.0, 0.0, i]).collect());
-    // Longer than a block of the implementation, whatever that is.
+    // Longer than a block of the implementation.
     let long = (prop::collection::vec(any_point(), 50..100), 20usize..60)
         .prop_map(|(points, times)| points.repeat(times));
     let points = prop_oneof![5 => scattered, 2 => crowd, 1 => outside, 1 => long];

@@ -1,0 +1,230 @@
+//! Batched resampling and fusing on the GPU, in bf16.
+#![cfg(feature = "cuda")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use robocache::align::{AlignRule, Fill, Strategy, Value, align};
+use robocache::device::Device;
+use robocache::dtype::DType;
+use robocache::ops::resample::batch::fuse;
+use robocache::ops::resample::cuda::{DeviceBatch, Resampler};
+use robocache::ops::resample::{BatchInput, BatchOutput, BatchSpec, BatchStream, Lane};
+use robocache::random::Random;
+use robocache::time::Stamp;
+
+use crate::timer::Timer;
+use crate::{BenchError, Case, Options, Report};
+
+/// B, S, T, D and what is to be reached on an H100 \[us\].
+const RESAMPLE: [([usize; 4], f64); 5] = [
+    ([1, 500, 16, 32], 2.4),
+    ([32, 50, 256, 128], 3.0),
+    ([32, 500, 250, 256], 6.0),
+    ([64, 4096, 1024, 32], 7.5),
+    ([64, 1000, 500, 512], 29.0),
+];
+
+/// Mean distance of stamps \[ns\].
+const MEAN_GAP: i64 = 10_000_000;
+
+/// Launches in a graph, at least.
+const LAUNCHES: usize = 20;
+
+/// One input on the host.
+struct Input {
+    rows: Vec<Vec<u8>>,
+    stamps: Vec<Vec<i64>>,
+    targets: Vec<i64>,
+}
+
+impl Input {
+    /// Random rows; stamps and targets evenly distributed over one span, in order.
+    fn new(spec: &BatchSpec, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let rows = spec.streams.iter().map(|stream| {
+            let count = spec.episodes * stream.rows * stream.lanes.len();
+            let values: Vec<f32> = (0..count).map(|_| random.float(-4.0, 4.0)).collect();
+            let mut bytes = vec![0; count * stream.dtype.size()];
+            stream.dtype.store(&values, &mut bytes);
+            bytes
+        });
+        let rows = rows.collect();
+        let span = MEAN_GAP * spec.streams.first().map_or(1, |stream| stream.rows) as i64;
+        let mut instants = |count: usize| {
+            let mut all = Vec::new();
+            for _ in 0..spec.episodes {
+                let mut own = BTreeSet::new();
+                while own.len() < count {
+                    let offset = random.below(span as u64) as i64;
+                    own.insert(1_795_000_000_000_000_000 + offset);
+                }
+                all.extend(own);
+            }
+            all
+        };
+        let stamps = spec.streams.iter().map(|stream| instants(stream.rows)).collect();
+        Input { rows, stamps, targets: instants(spec.steps) }
+    }
+
+    fn view(&self) -> BatchInput<'_> {
+        BatchInput {
+            rows: self.rows.iter().map(Vec::as_slice).collect(),
+            stamps: self.stamps.iter().map(Vec::as_slice).collect(),
+            targets: &self.targets,
+        }
+    }
+
+    /// Bytes that any implementation has to move: every row that a target needs once, all stamps
+    /// and targets, and the output.
+    fn least_bytes(&self, spec: &BatchSpec) -> u64 {
+        let mut bytes = spec.targets() * spec.row_len() * spec.dtype.size() + 8 * spec.targets();
+        for (stream, stamps) in spec.streams.iter().zip(&self.stamps) {
+            let mut touched = vec![false; spec.episodes * stream.rows];
+            for (at, target) in self.targets.iter().enumerate() {
+                let first = at / spec.steps * stream.rows;
+                let stamp_at = |i: usize| Stamp::from_nanos(stamps[first + i]);
+                let target = Stamp::from_nanos(*target);
+                match align(stream.rule, stream.rows, stamp_at, target).value {
+                    Value::Nothing => {}
+                    Value::Row(a) => touched[first + a] = true,
+                    Value::Between { a, b, .. } => {
+                        (touched[first + a], touched[first + b]) = (true, true);
+                    }
+                }
+            }
+            let rows = touched.iter().filter(|touched| **touched).count();
+            bytes += rows * stream.lanes.len() * stream.dtype.size() + 8 * touched.len();
+        }
+        bytes as u64
+    }
+}
+
+fn stream(rows: usize, dim: usize) -> BatchStream {
+    let rule = AlignRule {
+        strategy: Strategy::Linear,
+        max_age_ns: i64::MAX,
+        max_gap_ns: i64::MAX,
+        fill: Fill::Zero,
+    };
+    BatchStream { rule, rows, dtype: DType::Bf16, lanes: vec![Lane::Linear; dim] }
+}
+
+/// All cases that are asked for.
+pub fn run(
+    device: &Arc<Device>,
+    timer: &Timer,
+    options: &Options,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    for (shape, target) in RESAMPLE {
+        let [episodes, rows, steps, dim] = shape;
+        let name = format!("resample B{episodes} S{rows} T{steps} D{dim}");
+        let plain = format!("  plain: {name}");
+        let (wanted, plain_wanted) = (report.wants(options, &name), report.wants(options, &plain));
+        if !wanted && !plain_wanted {
+            continue;
+        }
+        let streams = vec![stream(rows, dim)];
+        let spec = BatchSpec { episodes, steps, dtype: DType::Bf16, streams };
+        let inputs = Inputs::new(device, spec, false)?;
+        if wanted {
+            report.cases.push(time(timer, options, &inputs, &name)?.target(target));
+        }
+        if plain_wanted {
+            report.cases.push(time_plain(timer, options, &inputs, shape, &plain)?);
+        }
+    }
+    let streams = vec![stream(30, 512), stream(100, 64), stream(200, 12)];
+    let spec = BatchSpec { episodes: 4, steps: 50, dtype: DType::Bf16, streams };
+    let name = "fuse 30x512, 100x64, 200x12 to 50, B4";
+    if report.wants(options, name) {
+        let inputs = Inputs::new(device, spec.clone(), false)?;
+        report.cases.push(time(timer, options, &inputs, name)?.target(2.8));
+    }
+    let name = format!("{name}, with valid and age");
+    if report.wants(options, &name) {
+        let inputs = Inputs::new(device, spec, true)?;
+        report.cases.push(time(timer, options, &inputs, &name)?);
+    }
+    Ok(())
+}
+
+/// As many inputs of a spec as exceed the cache.
+struct Inputs {
+    spec: BatchSpec,
+    resampler: Resampler,
+    with_report: bool,
+    all: Vec<Input>,
+}
+
+impl Inputs {
+    fn new(device: &Arc<Device>, spec: BatchSpec, with_report: bool) -> Result<Self, BenchError> {
+        const MOST: usize = 40;
+        let resampler = Resampler::new(device, &spec)?;
+        let bytes = resampler.upload(&Input::new(&spec, 1).view(), with_report)?.bytes();
+        let count = (2 * device.cache_bytes()?).div_ceil(bytes).clamp(2, MOST);
+        let all = (0..count).map(|seed| Input::new(&spec, seed as u64 + 1)).collect();
+        Ok(Inputs { spec, resampler, with_report, all })
+    }
+
+    /// All of them on the device, with outputs of their own.
+    fn upload(&self) -> Result<Vec<DeviceBatch>, BenchError> {
+        let batches =
+            self.all.iter().map(|one| self.resampler.upload(&one.view(), self.with_report));
+        Ok(batches.collect::<Result<_, _>>()?)
+    }
+
+    /// Launches in a graph: each input as often as any other.
+    fn launches(&self) -> usize {
+        LAUNCHES.next_multiple_of(self.all.len())
+    }
+
+    /// Whether every output is `right`, given it and that of the CPU.
+    fn check(
+        &self,
+        name: &str,
+        batches: &[DeviceBatch],
+        right: impl Fn(&BatchOutput, &BatchOutput) -> bool,
+    ) -> Result<(), BenchError> {
+        for (input, batch) in self.all.iter().zip(batches) {
+            let expected = fuse(&self.spec, &input.view());
+            if !right(&self.resampler.download(batch)?, &expected) {
+                return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Times the batches of `inputs`, and checks every output of the launches that overlapped.
+fn time(timer: &Timer, options: &Options, inputs: &Inputs, name: &str) -> Result<Case, BenchError> {
+    let (first, second) = (inputs.upload()?, inputs.upload()?);
+    let (launches, repeats) = (inputs.launches(), options.repeats);
+    let times = timer.batch(&inputs.resampler, [&first, &second], launches, repeats)?;
+    inputs.check(name, &second, |found, expected| {
+        let report = |output: &BatchOutput| (output.valid.clone(), output.age_ns.clone());
+        found.data == expected.data && (!inputs.with_report || report(found) == report(expected))
+    })?;
+    Ok(Case::of_kernels(name, times).bytes(inputs.all[0].least_bytes(&inputs.spec)))
+}
+
+/// The same by one thread per element, for a spec of one stream.
+fn time_plain(
+    timer: &Timer,
+    options: &Options,
+    inputs: &Inputs,
+    shape: [usize; 4],
+    name: &str,
+) -> Result<Case, BenchError> {
+    let batches = inputs.upload()?;
+    let (launches, repeats) = (inputs.launches(), options.repeats);
+    let times = timer.plain_batch(shape, &batches, launches, repeats)?;
+    let row = inputs.spec.row_len() * inputs.spec.dtype.size();
+    inputs.check(name, &batches, |found, expected| {
+        // It leaves out the rules: before the first row it holds that row, and not zeros.
+        let rows = found.data.chunks(row).zip(expected.data.chunks(row));
+        rows.zip(&expected.valid).all(|((found, expected), valid)| *valid == 0 || found == expected)
+    })?;
+    Ok(Case::of_kernels(name, times))
+}

@@ -1,0 +1,78 @@
+//! A pipeline on the backend under test, and one on the CPU to compare with.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use robocache::backend::cpu::CpuBackend;
+use robocache::backend::{Backend, create};
+use robocache::config;
+use robocache::layout::Layout;
+use robocache::pipeline::{Arrival, Pipeline};
+use robocache::spec::{Config, InputId};
+
+use crate::{BenchError, Options, Report};
+
+/// Two pipelines of one configuration.
+pub struct Pair {
+    /// On the backend under test.
+    pub subject: Pipeline,
+    /// On the CPU.
+    pub oracle: Pipeline,
+}
+
+impl Pair {
+    /// Pipelines of the configuration `text`; notes the name of the backend in `report`.
+    pub fn new(text: &str, options: &Options, report: &mut Report) -> Result<Self, BenchError> {
+        let config = parse(text)?;
+        let layout = Layout::new(&config);
+        let backend: Arc<dyn Backend> = create(options.backend, options.device, &config, &layout)?;
+        report.backend = backend.name();
+        let oracle = Arc::new(CpuBackend::new(&config, &layout)?);
+        Ok(Pair {
+            subject: Pipeline::new(config.clone(), backend)?,
+            oracle: Pipeline::new(config, oracle)?,
+        })
+    }
+
+    /// Gives a message to the subject, and if `both` to the oracle too. Returns how long the
+    /// subject took \[us\].
+    pub fn push(&self, input: usize, message: &[u8], both: bool) -> Result<f64, BenchError> {
+        let start = Instant::now();
+        push(&self.subject, input, message)?;
+        let us = start.elapsed().as_secs_f64() * 1e6;
+        if both {
+            push(&self.oracle, input, message)?;
+        }
+        Ok(us)
+    }
+}
+
+/// A configuration of the benchmark.
+pub fn parse(text: &str) -> Result<Config, BenchError> {
+    config::parse(text, "bench.yaml").map_err(|error| BenchError::Dropped {
+        case: "configuration".into(),
+        found: error.to_string(),
+    })
+}
+
+/// Gives a message to a pipeline, which must take it.
+pub fn push(pipeline: &Pipeline, input: usize, message: &[u8]) -> Result<(), BenchError> {
+    let input = InputId::new(input);
+    let taken = pipeline.push(input, message, Arrival::default());
+    taken.map(|_| ()).map_err(|error| BenchError::Dropped {
+        case: pipeline.config().input(input).name.clone(),
+        found: error.to_string(),
+    })
+}
+
+/// Whether two outputs are the same.
+pub fn compare(case: &str, found: &[u8], expected: &[u8]) -> Result<(), BenchError> {
+    if found == expected {
+        return Ok(());
+    }
+    let found = match found.iter().zip(expected).position(|(found, expected)| found != expected) {
+        Some(byte) => format!("another byte {byte}"),
+        None => format!("{} bytes in place of {}", found.len(), expected.len()),
+    };
+    Err(BenchError::Mismatch { case: case.into(), found })
+}

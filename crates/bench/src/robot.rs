@@ -1,0 +1,237 @@
+//! Whole messages and whole ticks on the reference robot, on the host's clock.
+
+use std::hint::spin_loop;
+use std::time::{Duration, Instant};
+
+use robocache::layout::Layout;
+use robocache::ops::image::Encoding;
+use robocache::pipeline::TickOutcome;
+use robocache::time::{Epoch, NANOS_PER_MS, Stamp};
+
+use crate::messages::{
+    CAMERA_MS, CAMERAS, LIDAR, LIDAR_MS, ROBOT, cloud, image, noise, points, vectors,
+};
+use crate::pair::{Pair, compare, parse};
+use crate::{BenchError, Case, Options, Report};
+
+/// The usual size of an image.
+const VGA: [u32; 2] = [640, 480];
+const VGA_BYTES: usize = 640 * 480 * 3;
+
+/// One camera of 224x224 in bf16: an output of 301,056 bytes, all of it new in every tick.
+const CAMERA: &str = "
+rate_hz: 1000
+output: {dtype: bf16}
+streams:
+  camera:
+    type: sensor_msgs/Image
+    topic: /image
+    max_age_ms: 1000
+    ring_rows: 4
+    image: {width: 224, height: 224}
+";
+
+/// Runs the cases that are asked for on the backend of `options`.
+pub fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+    camera_ticks(options, report)?;
+    robot_ticks(options, report)?;
+    #[cfg(feature = "cuda")]
+    encodes(options, report)?;
+    Ok(())
+}
+
+/// Ticks that each serve a new image.
+fn camera_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+    let names = ["tick, 301 kB all new (host clock)", "push of a 640x480 rgb8 image (host clock)"];
+    let [tick_wanted, push_wanted] = names.map(|name| report.wants(options, name));
+    if !tick_wanted && !push_wanted {
+        return Ok(());
+    }
+    let pair = Pair::new(CAMERA, options, report)?;
+    let (mut found, mut expected) = (pair.subject.new_message(), pair.oracle.new_message());
+    let pixels = noise(VGA_BYTES, 7);
+    let (mut ticks, mut pushes) = (Vec::new(), Vec::new());
+    let mut message = Vec::new();
+    for tick in 1..=(options.repeats as i64 + 20) {
+        let stamp = Stamp::from_nanos(tick * NANOS_PER_MS);
+        let shift = tick as usize % 1000;
+        message = image(stamp, Encoding::Rgb8, VGA, &pixels[shift..], message);
+        // The CPU takes milliseconds for an image, so that only some are compared.
+        let compared = tick % 10 == 1;
+        let push = pair.push(0, &message, compared)?;
+        rest(Duration::from_micros(300));
+        let start = Instant::now();
+        pair.subject.tick(tick, Epoch::default(), &mut found)?;
+        let us = start.elapsed().as_secs_f64() * 1e6;
+        if compared {
+            pair.oracle.tick(tick, Epoch::default(), &mut expected)?;
+            compare("tick of a camera", found.message(), expected.message())?;
+        }
+        if tick > 20 {
+            ticks.push(us);
+            pushes.push(push);
+        }
+    }
+    if tick_wanted {
+        let tick = Case::new(names[0], ticks);
+        let on_gpu = report.backend == "cuda";
+        report.cases.push(if on_gpu { tick.target(45.0) } else { tick });
+    }
+    if push_wanted {
+        report.cases.push(Case::new(names[1], pushes));
+    }
+    Ok(())
+}
+
+/// The reference robot at 100 Hz, its messages in order of their stamps, as fast as it goes.
+fn robot_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+    let kb = Layout::new(&parse(ROBOT)?).byte_len() / 1000;
+    let names = [
+        format!("tick, reference robot, {kb} kB (host clock)"),
+        "push of 131072 points, 64x64x32 (host clock)".into(),
+    ];
+    let [tick_wanted, push_wanted] = names.each_ref().map(|name| report.wants(options, name));
+    if !tick_wanted && !push_wanted {
+        return Ok(());
+    }
+    let pair = Pair::new(ROBOT, options, report)?;
+    let (pixels, points) = (noise(VGA_BYTES, 1), points(131_072, 5, 14.0));
+    let (mut found, mut expected) = (pair.subject.new_message(), pair.oracle.new_message());
+    let period = pair.subject.config().grid.period_ns();
+    let (mut ticks, mut clouds) = (Vec::new(), Vec::new());
+    let mut now = 0;
+    // Up to the first cloud at least.
+    let least = LIDAR_MS * NANOS_PER_MS / period + 1;
+    for tick in 1..=(options.repeats as i64).min(600).max(least) {
+        while now * NANOS_PER_MS < tick * period {
+            now += 1;
+            push_robot(&pair, now, &pixels, &points, &mut clouds)?;
+        }
+        rest(Duration::from_micros(300));
+        let start = Instant::now();
+        let outcome = pair.subject.tick(tick, Epoch::default(), &mut found)?;
+        ticks.push(start.elapsed().as_secs_f64() * 1e6);
+        pair.oracle.tick(tick, Epoch::default(), &mut expected)?;
+        if outcome == TickOutcome::Ready {
+            compare("tick of the robot", found.message(), expected.message())?;
+        }
+    }
+    let wanted = [(tick_wanted, ticks), (push_wanted, clouds)];
+    for (name, (wanted, times)) in names.into_iter().zip(wanted) {
+        if wanted {
+            report.cases.push(Case::new(name, times));
+        }
+    }
+    Ok(())
+}
+
+/// Names of the cases that [`encodes`] runs.
+#[cfg(feature = "cuda")]
+const ENCODE_OF_AN_IMAGE: &str = "image 640x480 rgb8 to 224x224, from pinned memory";
+#[cfg(feature = "cuda")]
+const ENCODE_OF_A_CLOUD: &str = "cloud of 131072 points to 128^3, from pinned memory";
+
+/// Upload and encoding after the bytes are in pinned memory.
+#[cfg(feature = "cuda")]
+fn encodes(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+    use robocache::device::Device;
+
+    use crate::timer::Timer;
+
+    if report.backend != "cuda" {
+        return Ok(());
+    }
+    let timer = Timer::new(&Device::open(options.device)?)?;
+    if report.wants(options, ENCODE_OF_AN_IMAGE) {
+        report.cases.push(encode_of_an_image(&timer, options)?);
+    }
+    if report.wants(options, ENCODE_OF_A_CLOUD) {
+        report.cases.push(encode_of_a_cloud(&timer, options)?);
+    }
+    Ok(())
+}
+
+#[cfg(feature = "cuda")]
+fn encode_of_an_image(timer: &crate::timer::Timer, options: &Options) -> Result<Case, BenchError> {
+    use robocache::dtype::DType;
+    use robocache::ops::image::cpu::ImageEncoder;
+    use robocache::ops::image::{Color, Fit, ImageSpec, ImageView};
+
+    let spec = ImageSpec {
+        width: 224,
+        height: 224,
+        fit: Fit::Pad,
+        color: Color::Rgb,
+        mean: [0.0; 3],
+        std: [1.0; 3],
+        pad_value: 0,
+    };
+    let data = &noise(VGA_BYTES, 8);
+    let view = ImageView { encoding: Encoding::Rgb8, width: 640, height: 480, step: 1920, data };
+    let (times, row) = timer.image(&spec, DType::Bf16, &view, options.repeats)?;
+    let mut expected = vec![0; row.len()];
+    ImageEncoder::new(&spec, DType::Bf16).encode(&view, &mut expected);
+    compare(ENCODE_OF_AN_IMAGE, &row, &expected)?;
+    Ok(Case::new(ENCODE_OF_AN_IMAGE, times).target(60.0))
+}
+
+#[cfg(feature = "cuda")]
+fn encode_of_a_cloud(timer: &crate::timer::Timer, options: &Options) -> Result<Case, BenchError> {
+    use robocache::backend::BackendError;
+    use robocache::dtype::DType;
+    use robocache::ops::voxelize::cpu::Voxelizer;
+    use robocache::ops::voxelize::{FieldAt, FieldType, Grid, PointsView, Reduction, VoxelSpec};
+
+    let fields = [0, 4, 8, 12].map(|offset| FieldAt { offset, kind: FieldType::Float32 });
+    let data = &points(131_072, 4, 12.7);
+    let view = PointsView {
+        width: 131_072,
+        height: 1,
+        point_step: 16,
+        row_step: 16 * 131_072,
+        big_endian: false,
+        fields: &fields,
+        data,
+    };
+    let spec = VoxelSpec {
+        grid: Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [128; 3] },
+        t_base_lidar: [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]],
+        channels: vec![Reduction::Count, Reduction::Mean("intensity".into())],
+    };
+    let (times, row) = timer.cloud(&spec, DType::Bf16, &view, options.repeats)?;
+    let mut expected = vec![0; row.len()];
+    let mut voxelizer = Voxelizer::new(&spec, DType::Bf16, 1);
+    voxelizer.encode(&view, 0, &mut expected).map_err(BackendError::from)?;
+    compare(ENCODE_OF_A_CLOUD, &row, &expected)?;
+    Ok(Case::new(ENCODE_OF_A_CLOUD, times).target(80.0))
+}
+
+/// Whatever is stamped in the millisecond `ms`.
+fn push_robot(
+    pair: &Pair,
+    ms: i64,
+    pixels: &[u8],
+    points: &[u8],
+    clouds: &mut Vec<f64>,
+) -> Result<(), BenchError> {
+    let stamp = Stamp::from_nanos(ms * NANOS_PER_MS);
+    if ms % CAMERA_MS == 0 {
+        for camera in CAMERAS {
+            let shift = (ms as usize * 3 + camera) % 1000;
+            let message = image(stamp, Encoding::Rgb8, VGA, &pixels[shift..], Vec::new());
+            pair.push(camera, &message, true)?;
+        }
+    }
+    if ms % LIDAR_MS == 0 {
+        clouds.push(pair.push(LIDAR, &cloud(stamp, points, Vec::new()), true)?);
+    }
+    vectors(ms, |stream, message| pair.push(stream, &message, true).map(|_| ()))
+}
+
+/// Waits as an idle thread would: what was started may finish, and caches keep their content.
+fn rest(duration: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        spin_loop();
+    }
+}

@@ -1,0 +1,335 @@
+//! Times of kernels. Launches are recorded into a graph, which is replayed between two events, so that the
+//! time is that of the device and not of the host.
+#![cfg(feature = "cuda")]
+#![allow(unsafe_code)] // launches; every block says why it is sound
+
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use robocache::backend::BackendError;
+use robocache::device::{Device, DeviceBuffer, Event, Inputs, Kernel, Launch, Stream};
+use robocache::dtype::DType;
+use robocache::ops::image::cuda::ImageEncoder;
+use robocache::ops::image::{ImageSpec, ImageView};
+use robocache::ops::resample::cuda::{DeviceBatch, Resampler};
+use robocache::ops::voxelize::cuda::{DevicePoints, Voxelizer, bytes_of_points};
+use robocache::ops::voxelize::{PointsView, VoxelSpec};
+
+/// The kernels to compare with.
+static BASELINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/baseline.fatbin"));
+
+/// Replays that are not counted: they load code and fill caches.
+const WARM_UP: usize = 5;
+
+/// Times of one case \[us\].
+pub struct Times {
+    /// Per call, of calls that follow each other: one replay each.
+    pub each: Vec<f64>,
+    /// The same where no call starts before the last one has ended.
+    pub alone: Vec<f64>,
+}
+
+/// Times on one device.
+pub struct Timer {
+    stream: Stream,
+    /// On which kernels do not overlap.
+    alone: Stream,
+    empty: Kernel,
+    plain: Kernel,
+}
+
+impl Timer {
+    /// For a device.
+    pub fn new(device: &Arc<Device>) -> Result<Self, BackendError> {
+        // SAFETY: a complete fat binary.
+        unsafe { device.load(BASELINE)? };
+        Ok(Timer {
+            stream: Stream::new(device, false)?,
+            alone: Stream::new(device, false)?.without_overlap(),
+            empty: device.kernel("bench_empty")?,
+            plain: device.kernel("bench_resample_bf16")?,
+        })
+    }
+
+    /// Times `launches` calls, recorded as a graph, over `replays` replays: first without overlap,
+    /// and then with it. `start_over` runs before the latter, so that what the calls leave behind
+    /// is the work of those that overlapped.
+    fn time(
+        &self,
+        launches: usize,
+        replays: usize,
+        mut launch: impl FnMut(usize, &Stream) -> Result<(), BackendError>,
+        start_over: impl FnOnce() -> Result<(), BackendError>,
+    ) -> Result<Times, BackendError> {
+        let alone = time_on(&self.alone, launches, replays, &mut launch)?;
+        start_over()?;
+        Ok(Times { each: time_on(&self.stream, launches, replays, &mut launch)?, alone })
+    }
+
+    /// A kernel that does nothing.
+    pub fn empty(&self, launches: usize, replays: usize) -> Result<Times, BackendError> {
+        let one = Launch { blocks: 1, threads: 32, shared: 0 };
+        // SAFETY: the kernel has no parameters.
+        let launch = |_, on: &Stream| unsafe { Ok(self.empty.launch(on, one, &mut [])?) };
+        self.time(launches, replays, launch, || Ok(()))
+    }
+
+    /// A batch, going round the `first` ones without overlap and then round the `second` ones,
+    /// whose outputs so come from launches that overlapped alone.
+    pub fn batch(
+        &self,
+        resampler: &Resampler,
+        [first, second]: [&[DeviceBatch]; 2],
+        launches: usize,
+        replays: usize,
+    ) -> Result<Times, BackendError> {
+        let batches = Cell::new(first);
+        let start_over = || {
+            batches.set(second);
+            second.iter().try_for_each(poison)
+        };
+        let launch = |i: usize, on: &Stream| {
+            let batches = batches.get();
+            Ok(resampler.start(&batches[i % batches.len()], Inputs::Ready, on)?)
+        };
+        self.time(launches, replays, launch, start_over)
+    }
+
+    /// The same by one thread per element, bf16 and linear, the first stream only.
+    pub fn plain_batch(
+        &self,
+        [episodes, len, steps, dim]: [usize; 4],
+        batches: &[DeviceBatch],
+        launches: usize,
+        replays: usize,
+    ) -> Result<Times, BackendError> {
+        let (mut len, mut dim, mut steps) = (len as u32, dim as u32, steps as u32);
+        let mut elements = episodes as u64 * u64::from(steps) * u64::from(dim);
+        let launch = |i: usize, on: &Stream| {
+            let batch = batches[i % batches.len()].pointers();
+            let (mut rows, mut stamps) = (batch.rows[0], batch.stamps[0]);
+            let (mut targets, mut out) = (batch.targets, batch.data);
+            let arguments = &mut [
+                ptr::from_mut(&mut rows).cast(),
+                ptr::from_mut(&mut stamps).cast(),
+                ptr::from_mut(&mut targets).cast(),
+                ptr::from_mut(&mut out).cast(),
+                ptr::from_mut(&mut len).cast(),
+                ptr::from_mut(&mut dim).cast(),
+                ptr::from_mut(&mut steps).cast(),
+                ptr::from_mut(&mut elements).cast(),
+            ];
+            let blocks = elements.div_ceil(256) as u32;
+            let launch = Launch { blocks, threads: 256, shared: 0 };
+            // SAFETY: the arguments are those of the kernel; the batches are borrowed until the
+            // last replay is done, and of the sizes given.
+            unsafe { Ok(self.plain.launch(on, launch, arguments)?) }
+        };
+        let start_over = || batches.iter().try_for_each(poison);
+        self.time(launches, replays, launch, start_over)
+    }
+
+    /// Microseconds of a copy of `bytes` bytes from device memory to device memory. Not in a graph,
+    /// where the driver copies more slowly.
+    pub fn copy(&self, bytes: usize, repeats: usize) -> Result<Vec<f64>, BackendError> {
+        let device = self.stream.device();
+        let (from, to) = (DeviceBuffer::new(device, bytes)?, DeviceBuffer::new(device, bytes)?);
+        let (start, end) = (Event::new(device, true)?, Event::new(device, true)?);
+        let mut times = Vec::with_capacity(repeats);
+        for repeat in 0..WARM_UP + repeats {
+            start.record(&self.stream)?;
+            to.copy_on(&from, &self.stream)?;
+            end.record(&self.stream)?;
+            end.synchronize("time a copy")?;
+            if repeat >= WARM_UP {
+                times.push(end.microseconds_since(&start)?);
+            }
+        }
+        Ok(times)
+    }
+
+    /// Clouds to rows, without their upload, going round `views` and [`CLOUD_SLOTS`] rows. With
+    /// `scatter_only`, the points are added to the counts and no more. Returns the times
+    /// and what the last row holds, or the counts.
+    pub fn clouds(
+        &self,
+        spec: &VoxelSpec,
+        dtype: DType,
+        views: &[PointsView<'_>],
+        scatter_only: bool,
+        replays: usize,
+    ) -> Result<(Times, Vec<u8>), BackendError> {
+        let device = self.stream.device();
+        let new = || {
+            let mut voxelizer = Voxelizer::new(device, spec, dtype, CLOUD_SLOTS)?;
+            // A launch that is recorded must not wait for them.
+            voxelizer.set_fields(views[0].fields, &self.stream)?;
+            Ok::<_, BackendError>(voxelizer)
+        };
+        let voxelizer = RefCell::new(new()?);
+        let volume: usize = spec.grid.shape.iter().product();
+        let row_bytes = volume * spec.channels.len() * dtype.size();
+        let pitch = row_bytes.next_multiple_of(ROW_ALIGNMENT);
+        let rows = DeviceBuffer::new(device, pitch * CLOUD_SLOTS)?;
+        let uploads =
+            views.iter().map(|view| DeviceBuffer::from_bytes(device, bytes_of_points(view)));
+        let uploads = uploads.collect::<Result<Vec<_>, _>>()?;
+        let launch = |i: usize, on: &Stream| {
+            let mut voxelizer = voxelizer.borrow_mut();
+            let (at, slot) = (i % views.len(), i % CLOUD_SLOTS);
+            let points = DevicePoints::of(&views[at], uploads[at].address());
+            // SAFETY: the uploads and the rows are of these sizes, and wait for the device before they
+            // go. No kernel writes the uploads.
+            unsafe {
+                if scatter_only {
+                    voxelizer.launch_count(&points, Inputs::Ready, on)?;
+                } else {
+                    let row = rows.address() + (slot * pitch) as u64;
+                    voxelizer.launch(&points, (slot, row), Inputs::Ready, on)?;
+                }
+            }
+            Ok(())
+        };
+        // A voxelizer knows what its rows hold and clears nothing else, so a row must not be poisoned:
+        // there is a new one, which expects rows of zeros.
+        let start_over = || {
+            rows.fill(0)?;
+            *voxelizer.borrow_mut() = new()?;
+            Ok(())
+        };
+        let times = self.time(CLOUD_LAUNCHES, replays, launch, start_over)?;
+        let last = (CLOUD_LAUNCHES - 1) % CLOUD_SLOTS;
+        let mut all = vec![0; rows.len()];
+        rows.read(&mut all)?;
+        let row = all[last * pitch..][..row_bytes].to_vec();
+        match scatter_only {
+            false => Ok((times, row)),
+            true => {
+                let mut counts = vec![0; 4 * volume];
+                voxelizer.borrow().counts().read(&mut counts)?;
+                Ok((times, per_replay(&counts, (WARM_UP + replays) as u32)))
+            }
+        }
+    }
+
+    /// Upload and encoding of an image whose bytes are in pinned memory, on the host's clock.
+    /// Returns the times and the row.
+    pub fn image(
+        &self,
+        spec: &ImageSpec,
+        dtype: DType,
+        view: &ImageView<'_>,
+        repeats: usize,
+    ) -> Result<(Vec<f64>, Vec<u8>), BackendError> {
+        let device = self.stream.device();
+        let mut encoder = ImageEncoder::new(device, spec, dtype)?;
+        let row = DeviceBuffer::new(device, encoder.row_bytes())?;
+        encoder.encode(view, (&row, 0), &self.stream)?;
+        self.stream.synchronize("encode an image")?;
+        // What is compared is what the timed calls leave behind.
+        row.fill(0)?;
+        let times = on_the_clock(repeats, || {
+            encoder.start((&row, 0), &self.stream)?;
+            Ok(self.stream.synchronize("encode an image")?)
+        })?;
+        let mut bytes = vec![0; row.len()];
+        row.read(&mut bytes)?;
+        Ok((times, bytes))
+    }
+
+    /// The same for a cloud.
+    pub fn cloud(
+        &self,
+        spec: &VoxelSpec,
+        dtype: DType,
+        view: &PointsView<'_>,
+        repeats: usize,
+    ) -> Result<(Vec<f64>, Vec<u8>), BackendError> {
+        let device = self.stream.device();
+        let mut voxelizer = Voxelizer::new(device, spec, dtype, 1)?;
+        let row = DeviceBuffer::new(device, voxelizer.row_bytes())?;
+        voxelizer.encode(view, 0, (&row, 0), &self.stream)?;
+        let times = on_the_clock(repeats, || {
+            voxelizer.start(view, 0, (&row, 0), &self.stream)?;
+            voxelizer.finish(&self.stream)?;
+            Ok(())
+        })?;
+        let mut bytes = vec![0; row.len()];
+        row.read(&mut bytes)?;
+        Ok((times, bytes))
+    }
+}
+
+/// Overwrites the data of a batch's output with bytes that no value has, so that what a launch does not
+/// write shows. Validities and ages are left: fresh ones, invalid and of age 0, are no answer either.
+fn poison(batch: &DeviceBatch) -> Result<(), BackendError> {
+    Ok(batch.data().fill(0xAB)?)
+}
+
+/// Microseconds per launch, for each of `replays` replays of a graph of `launches`.
+fn time_on(
+    stream: &Stream,
+    launches: usize,
+    replays: usize,
+    launch: &mut impl FnMut(usize, &Stream) -> Result<(), BackendError>,
+) -> Result<Vec<f64>, BackendError> {
+    let device = stream.device();
+    // The driver's errors alone are its own; others come out when it is done.
+    let mut outcome = Ok(());
+    let graph = stream.capture(|| {
+        outcome = (0..launches).try_for_each(|i| launch(i, stream));
+        Ok(())
+    });
+    outcome?;
+    let graph = graph?;
+    let (start, end) = (Event::new(device, true)?, Event::new(device, true)?);
+    let mut times = Vec::with_capacity(replays);
+    for replay in 0..WARM_UP + replays {
+        start.record(stream)?;
+        // SAFETY: whoever calls this borrows what is recorded until it returns.
+        unsafe { graph.launch(stream)? };
+        end.record(stream)?;
+        end.synchronize("time a graph")?;
+        if replay >= WARM_UP {
+            times.push(end.microseconds_since(&start)? / launches as f64);
+        }
+    }
+    Ok(times)
+}
+
+/// Counts that grew with every replay, for one of them; one that did not becomes `u32::MAX`.
+fn per_replay(counts: &[u8], replays: u32) -> Vec<u8> {
+    let one = |bytes: &[u8; 4]| match u32::from_ne_bytes(*bytes) {
+        count if count.is_multiple_of(replays) => count / replays,
+        _ => u32::MAX,
+    };
+    counts.as_chunks::<4>().0.iter().flat_map(|bytes| one(bytes).to_ne_bytes()).collect()
+}
+
+/// Rows start at multiples of this many bytes.
+const ROW_ALIGNMENT: usize = 128;
+
+/// Rows that clouds go round when they are timed.
+pub const CLOUD_SLOTS: usize = 4;
+
+/// Launches in a graph of clouds: a multiple of the number of rows, and an even one, as the two halves of
+/// the touched bins take turns.
+pub const CLOUD_LAUNCHES: usize = CLOUD_SLOTS * (CLOUD_SLOTS + 1);
+
+/// Microseconds of each of `repeats` calls, after some that are not counted.
+fn on_the_clock(
+    repeats: usize,
+    mut call: impl FnMut() -> Result<(), BackendError>,
+) -> Result<Vec<f64>, BackendError> {
+    let mut times = Vec::with_capacity(repeats);
+    for repeat in 0..WARM_UP + repeats {
+        let start = Instant::now();
+        call()?;
+        if repeat >= WARM_UP {
+            times.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+    }
+    Ok(times)
+}

@@ -1,0 +1,221 @@
+"""The demo: a synthetic robot, the fusion node and a policy, with a live table and a report.
+
+    python3 demo/demo.py [--seconds 15] [--config config/robocache.yaml] [--output demo]
+
+`make demo` builds first and calls this with ROS sourced. The exit code is 0 only if:
+
+- fused tensors arrived at the configured rate (at least 98 % of the ticks of the measured window),
+- at least 95 % of each stream's steps in them were valid,
+- and all three processes ended with exit code 0.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(REPOSITORY / "scripts"), str(REPOSITORY / "python")]
+
+import configuration  # noqa: E402
+import live_table  # noqa: E402
+from domains import free_domain  # noqa: E402
+from processes import Processes, ProcessFailure, executable, private_environment  # noqa: E402
+
+#: Share of the measured window's ticks that must arrive.
+REQUIRED_SHARE = 0.98
+#: Share of each stream's received steps that must be valid.
+REQUIRED_VALID_SHARE = 0.95
+#: The first tensor must arrive within this time [s].
+START_TIMEOUT_S = 15.0
+#: Time from the first tensor to the measured window, for discovery and warm-up [s].
+GRACE_S = 2.0
+#: Length of the report's joint curves [s].
+JOINT_WINDOW_S = 3.0
+JOINTS_SHOWN = 3
+
+
+class Interrupted(Exception):
+    """The user has interrupted the demo."""
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=15.0, help="measured time [s] (15)")
+    parser.add_argument(
+        "--config",
+        default=str(REPOSITORY / "config" / "robocache.yaml"),
+        help="configuration of the node (config/robocache.yaml)",
+    )
+    parser.add_argument(
+        "--output", default=str(REPOSITORY / "demo"), help="folder of report and logs (demo)"
+    )
+    # The demo has its own domain, so that its messages never reach a robot.
+    parser.add_argument("--domain-id", type=int, help="ROS_DOMAIN_ID; default: a free one")
+    arguments = parser.parse_args()
+    if arguments.seconds < 4:
+        parser.error("--seconds: expected at least 4, for the joint curves and the rates")
+    return arguments
+
+
+def start_all(processes, config_path, config):
+    processes.start("sensor_sim", [executable("sensor_sim")])
+    processes.start(
+        "fusion_node",
+        [executable("fusion_node"), "--ros-args", "-p", f"config_file:={config_path}"],
+    )
+    policy = [sys.executable, REPOSITORY / "examples" / "policy_node.py", "--ros-args"]
+    policy += ["-r", f"fused_tensor:={config.output_topic}"]
+    processes.start("policy", policy + policy_parameters(config))
+
+
+def policy_parameters(config):
+    """Parameters of the example policy for this configuration: its joints and another vector.
+
+    If there are no joint positions to command, the policy refuses every tensor and says so.
+    """
+    vectors = [stream for stream in config.streams if stream.kind == "vector"]
+    vectors.sort(key=lambda stream: not stream.joints)
+    first = (vectors or config.streams)[0]
+    inputs = [stream.name for stream in vectors[:2] or [first]]
+    commanded = len(first.joints) if first.fields[:1] == ["position"] else 0
+    return ["-p", f"inputs:=[{', '.join(inputs)}]", "-p", f"commanded:={commanded}"]
+
+
+class Demo:
+    """Spins the recorder on this thread, redraws the table, and checks the processes."""
+
+    def __init__(self, config, processes, executor, recorder):
+        self.config = config
+        self.processes = processes
+        self.executor = executor
+        self.recorder = recorder
+        self.table = live_table.Table(config)
+
+    def spin_until(self, done, timeout_s=None):
+        """Runs callbacks until `done()` and draws the table each second. False at the time-out."""
+        started = time.monotonic()
+        next_look = started + 1.0
+        while not done():
+            self.executor.spin_once(timeout_sec=0.1)
+            now = time.monotonic()
+            if timeout_s is not None and now > started + timeout_s:
+                return False
+            if now >= next_look:
+                next_look = now + 1.0
+                self.processes.check()
+                self.table.show(self.recorder)
+        return True
+
+    def spin_for(self, seconds):
+        end = time.monotonic() + seconds
+        self.spin_until(lambda: time.monotonic() >= end)
+
+    def run(self, seconds):
+        """Runs the demo. Returns the measured window (start_ns, end_ns) in Unix time."""
+        if not self.spin_until(lambda: self.recorder.arrivals, START_TIMEOUT_S):
+            raise ProcessFailure(
+                f"no tensor on {self.config.output_topic} within {START_TIMEOUT_S:.0f} s\n"
+                + "\n".join(process.tail() for process in self.processes.running)
+            )
+        self.spin_for(GRACE_S)
+        start_ns = time.time_ns()
+        joints = next((s for s in self.config.streams if s.joints), None)
+        before = max(0.0, seconds - JOINT_WINDOW_S - 1.0)
+        self.spin_for(before)
+        if joints is not None:
+            self.recorder.watch_joints(joints.topics, joints.joints[:JOINTS_SHOWN])
+        self.spin_for(seconds - before)
+        end_ns = time.time_ns()
+        self.recorder.stop_watching_joints()
+        self.spin_for(0.3)  # for the last tensors of the window
+        return start_ns, end_ns
+
+
+def verdict(config, recorder, window):
+    """Returns (ticks received, ticks expected, problems of the tensors)."""
+    start_ns, end_ns = window
+    received = recorder.ticks_between(start_ns, end_ns)
+    period = config.period_ns
+    expected = (end_ns - 1) // period - (start_ns - 1) // period  # grid points in [start, end)
+    problems = []
+    if received < REQUIRED_SHARE * expected:
+        problems.append(
+            f"fused tensors did not arrive at the configured {config.rate_hz:g} Hz: {received} of "
+            f"{expected} ticks ({100 * received / max(expected, 1):.1f} %, expected at least "
+            f"{100 * REQUIRED_SHARE:.0f} %); the node counted "
+            f"{recorder.diagnostics.tick.get('overruns', '?')} overruns; load average "
+            f"{os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores"
+        )
+    for stream in config.streams:
+        share = recorder.valid_share(stream.name, start_ns, end_ns)
+        if share < REQUIRED_VALID_SHARE:
+            problems.append(
+                f"{stream.name}: {100 * share:.1f} % of its steps were valid, expected at least "
+                f"{100 * REQUIRED_VALID_SHARE:.0f} %"
+            )
+    return received, expected, problems
+
+
+def run_demo(arguments):
+    """Runs the demo and returns its problems."""
+    import rclpy
+    import report
+    from rclpy.executors import SingleThreadedExecutor
+    from rclpy.signals import SignalHandlerOptions
+    from recorder import Recorder
+
+    from robocache.ros import keep_large_buffers
+
+    keep_large_buffers()
+    config = configuration.load(arguments.config)
+    output = Path(arguments.output)
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    node = rclpy.create_node("demo")
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    recorder = Recorder(node, config)
+    processes = Processes(output)
+    try:
+        with processes:
+            start_all(processes, arguments.config, config)
+            window = Demo(config, processes, executor, recorder).run(arguments.seconds)
+        received, expected, problems = verdict(config, recorder, window)
+        problems += processes.problems
+        page = output / "report.html"
+        report.write(page, config, recorder, window, (received, expected), problems)
+        print(f"\n{received} of {expected} ticks arrived; report: {page}")
+    finally:
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.shutdown()
+    return problems
+
+
+def main():
+    arguments = parse_arguments()
+    given = arguments.domain_id
+    private_environment(free_domain() if given is None else given)
+
+    def interrupt(*_):
+        raise Interrupted
+
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        problems = run_demo(arguments)
+    except Interrupted:
+        problems = ["interrupted"]
+    except (configuration.ConfigurationError, ProcessFailure, OSError) as failure:
+        problems = [str(failure)]
+    for problem in problems:
+        print(f"demo: {problem}", file=sys.stderr)
+    if problems:
+        print(f"demo: failed; the logs are {arguments.output}/*.log", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

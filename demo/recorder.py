@@ -1,0 +1,110 @@
+"""Records the fused tensor, the diagnostics and the raw joint states for the demo.
+
+It runs on the same machine as the node, so it must cost little. A tensor is a view of its message,
+so a whole one costs only a reference. Of the others it copies the newest step of small segments.
+"""
+
+import time
+
+import numpy as np
+from processes import Diagnostics
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+from robocache.ros import TensorSubscriber
+
+#: If a segment's newest step has at most this many elements, it is noted at every tick.
+SMALL = 1024
+#: Time between two whole tensors that are kept [s], and their largest number.
+SNAPSHOT_PERIOD_S = 2.0
+SNAPSHOTS = 4
+
+
+class Recorder:
+    """
+    Attributes:
+        arrivals: (arrival_ns, tick, stamp_ns) per tensor, in Unix time.
+        valid: stream name to a list of (stamp_ns, steps that were valid, steps).
+        newest: stream name to a list of (stamp_ns, row, age_ns) of valid newest steps.
+        snapshots: a few whole tensors, the newest last.
+        joints: joint name to two lists, stamps and positions, as published.
+    """
+
+    def __init__(self, node, configuration):
+        self._node = node
+        self.configuration = configuration
+        self.arrivals = []
+        self.valid = {}
+        self.newest = {}
+        self.snapshots = []
+        self.joints = {}
+        self._joint_subscriptions = []
+        self._next_snapshot = 0.0
+        self.diagnostics = Diagnostics(node)
+        # A deeper queue than a policy's: while the table is drawn, no tensor must be lost, because
+        # this counts the published tensors.
+        qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+        self.subscriber = TensorSubscriber(
+            node, self._on_tensor, topic=configuration.output_topic, qos=qos
+        )
+
+    def _on_tensor(self, tensor):
+        self.arrivals.append((time.time_ns(), tensor.tick, tensor.stamp_ns))
+        for name, segment in tensor.segments.items():
+            steps = (tensor.stamp_ns, int(segment.valid.sum()), len(segment.valid))
+            self.valid.setdefault(name, []).append(steps)
+            newest = segment.array[-1]
+            if newest.size <= SMALL and segment.valid[-1]:
+                entry = (tensor.stamp_ns, newest.copy(), int(segment.age_ns[-1]))
+                self.newest.setdefault(name, []).append(entry)
+        if time.monotonic() >= self._next_snapshot:
+            self._next_snapshot = time.monotonic() + SNAPSHOT_PERIOD_S
+            self.snapshots = [*self.snapshots[1 - SNAPSHOTS :], tensor]
+
+    def watch_joints(self, topics, names):
+        """Starts to record the positions of the joints `names` from these topics."""
+        self.joints = {name: ([], []) for name in names}
+        self._joint_subscriptions = [
+            self._node.create_subscription(JointState, topic, self._on_joints, 100)
+            for topic in topics
+        ]
+
+    def stop_watching_joints(self):
+        while self._joint_subscriptions:
+            self._node.destroy_subscription(self._joint_subscriptions.pop())
+
+    def _on_joints(self, msg):
+        stamp_ns = msg.header.stamp.sec * 1_000_000_000 + msg.header.stamp.nanosec
+        for at, name in enumerate(msg.name):
+            if name in self.joints:
+                stamps, positions = self.joints[name]
+                stamps.append(stamp_ns)
+                positions.append(msg.position[at])
+
+    def ticks_between(self, start_ns, end_ns):
+        """Distinct ticks received with a stamp in [start, end)."""
+        return len({tick for _, tick, stamp in self.arrivals if start_ns <= stamp < end_ns})
+
+    def valid_share(self, stream, start_ns, end_ns):
+        """Share of valid steps of a stream, in tensors with a stamp in [start, end); 0 if none."""
+        inside = [
+            entry[1:] for entry in self.valid.get(stream, []) if start_ns <= entry[0] < end_ns
+        ]
+        valid, steps = (sum(column) for column in zip(*inside)) if inside else (0, 0)
+        return valid / max(steps, 1)
+
+    def latencies_ms(self, start_ns, end_ns):
+        """Arrival minus the tick's stamp [ms], for ticks with a stamp in [start, end)."""
+        inside = [a - stamp for a, _, stamp in self.arrivals if start_ns <= stamp < end_ns]
+        return np.array(inside) / 1e6
+
+    def raw_and_aligned(self, stream, index, name):
+        """One joint twice: raw as (stamps, positions), aligned as (targets, values, ages)."""
+        raw_stamps, raw = (np.array(column) for column in self.joints.get(name, ([], [])))
+        order = np.argsort(raw_stamps, kind="stable")
+        entries = self.newest.get(stream, [])
+        targets = np.array([stamp for stamp, _, _ in entries], dtype=np.int64)
+        targets -= self.configuration.lag_ns
+        values = np.array([row.reshape(-1)[index] for _, row, _ in entries], dtype=np.float64)
+        ages = np.array([age for _, _, age in entries], dtype=np.int64)
+        return (raw_stamps[order], raw[order]), (targets, values, ages)

@@ -1,0 +1,347 @@
+// Resamples whole episodes at once, as training reads them: streams [B, S, D] with stamps [B, S]
+// become [B, T, sum of D] at targets [B, T]. Streams follow each other along the last dimension.
+//
+// A thread block takes consecutive targets of one episode and stream, its tile. First it finds the
+// brackets of all of them: so each target is searched for once, not once per element.
+//
+// 1. It guesses where the targets are among the stamps, as if both advanced evenly. It fetches the
+//    stamps around that place into shared memory, in one round of independent loads.
+// 2. One thread per target searches there. If a target is elsewhere, the block fetches a sample of
+//    all stamps, and the thread goes on from there in device memory.
+// 3. All threads stream the rows.
+#include "align.cuh"
+
+namespace resample {
+
+constexpr u32 THREADS = 256;
+// Stamps in shared memory, and the number of them up to which the search saves its first step.
+constexpr u32 WINDOW = 1023;
+constexpr u32 SMALL_WINDOW = 511;
+// Packs that a thread has under way at once.
+constexpr int UNROLL = 2;
+// Streams of one launch at most. The host starts several launches for more streams.
+constexpr u32 STREAMS_PER_LAUNCH = 4;
+
+// Division by a number that the host knows, as a multiplication. It is exact below 2^31.
+struct Divisor {
+    u32 by;
+    u32 magic;
+    u32 shift;
+    u32 reserved;
+
+    __device__ __forceinline__ u32 quotient(u32 n) const {
+        return static_cast<u32>(static_cast<u64>(n) * magic >> shift);
+    }
+};
+
+struct Stream {
+    const void* rows;  // [B, S, D]
+    const i64* stamps; // [B, S]
+    const u8* lanes;   // [D], null where all are linear or nothing is interpolated
+    AlignRule rule;
+    u32 len;           // S
+    u32 dim;           // D
+    u32 out_at;        // first element inside a row of the output
+    u32 dtype;         // of the rows
+    u32 pack;          // elements per access
+    u32 packs;         // accesses per row: D / pack
+    u32 tile_targets;  // targets of one tile
+    u32 tile_packs;    // accesses per row of one tile
+    u32 step_targets;  // THREADS / tile_packs and THREADS % tile_packs:
+    u32 step_packs;    // how far a thread's next pack is
+    u32 first_block;
+    u32 window;        // stamps that a block fetches
+    float rows_per_target; // S / T
+    u32 reserved;
+    Divisor target_tiles; // blocks along T
+    Divisor pack_tiles;   // blocks along a row
+    Divisor per_row;      // tile_packs
+};
+
+struct Batch {
+    const i64* targets; // [B, T]
+    void* out;          // [B, T, row]
+    u8* valid;          // [streams, B, T], or null, and then no ages either
+    i64* age_ns;        // [streams, B, T]
+    u32 episodes;       // B
+    u32 steps;          // T
+    u32 row;            // elements of a row of the output
+    u32 streams;
+    u32 inputs_ready;   // whether no kernel that may still run writes rows, stamps or targets
+    u32 reserved;
+    Stream of[STREAMS_PER_LAUNCH];
+};
+
+struct Bracket {
+    u32 a;
+    u32 b;
+    float weight;
+    u32 mode;
+};
+
+struct Shared {
+    i64 stamps[WINDOW + 1];
+    Bracket brackets[THREADS];
+};
+
+constexpr i64 LATEST = 0x7FFFFFFFFFFFFFFFll;
+
+// Fetches `count` stamps, every `stride`-th, and fills the rest up to `size` with the latest stamp
+// there is.
+__device__ __forceinline__ void fetch_stamps(
+    Shared& shared, const i64* stamps, u32 count, u32 stride, u32 size) {
+    i64 own[(WINDOW + 1) / THREADS];
+#pragma unroll
+    for (u32 i = 0; i < (WINDOW + 1) / THREADS; ++i) {
+        const u32 at = i * THREADS + threadIdx.x;
+        own[i] = at < count ? stamps[static_cast<u64>(at) * stride] : LATEST;
+    }
+#pragma unroll
+    for (u32 i = 0; i < (WINDOW + 1) / THREADS; ++i) {
+        if (i * THREADS < size) shared.stamps[i * THREADS + threadIdx.x] = own[i];
+    }
+}
+
+// Number of fetched stamps at or before `target`. Each step makes seven independent reads: a binary
+// search would wait for each of its reads.
+__device__ __forceinline__ u32 search(const i64* stamps, u32 count, i64 target) {
+    u32 low = 0;
+    if (count > SMALL_WINDOW && stamps[SMALL_WINDOW] <= target) low = SMALL_WINDOW + 1;
+#pragma unroll
+    for (u32 stride = 64; stride != 0; stride /= 8) {
+        u32 steps = 0;
+#pragma unroll
+        for (u32 k = 1; k < 8; ++k) steps += stamps[low + k * stride - 1] <= target;
+        low += steps * stride;
+    }
+    return min(low, count);
+}
+
+// Number of stamps of the whole episode at or before `target`. `shared` holds every `stride`-th of
+// them, `count` in all.
+__device__ __forceinline__ u32 search_all(
+    const Shared& shared, u32 count, u32 stride, const i64* stamps, u32 len, i64 target) {
+    const u32 sample = search(shared.stamps, count, target);
+    if (sample == 0) return 0;
+    // Between the last sample at or before the target and the next one.
+    u32 first = (sample - 1) * stride + 1;
+    u32 end = min(sample * stride, len);
+    while (first < end) {
+        const u32 middle = (first + end) / 2;
+        if (stamps[middle] <= target) first = middle + 1;
+        else end = middle;
+    }
+    return first;
+}
+
+struct Found {
+    u32 after;
+    i64 held; // stamps of the rows before and after the target, where there are such
+    i64 next;
+};
+
+// Finds the target of this thread among the stamps, if the thread has one. All threads call it.
+__device__ __forceinline__ Found find(
+    const Stream& stream, const i64* stamps, u32 first, u32 count, bool mine, i64 target,
+    Shared& shared) {
+    const u32 window = stream.window;
+    u32 start = 0;
+    if (window < stream.len) {
+        const float centre = (static_cast<float>(first) + 0.5f * count) * stream.rows_per_target;
+        const float before = fmaxf(centre - 0.5f * window, 0.0f);
+        start = min(static_cast<u32>(before), stream.len - window);
+    }
+    const u32 size = window > SMALL_WINDOW ? WINDOW + 1 : SMALL_WINDOW + 1;
+    fetch_stamps(shared, stamps + start, window, 1, size);
+    __syncthreads();
+    Found found = {0, 0, 0};
+    bool here = mine;
+    if (window < stream.len) {
+        here = mine && (start == 0 || shared.stamps[0] <= target) &&
+               (start + window == stream.len || target < shared.stamps[window - 1]);
+    }
+    if (here) {
+        const u32 at = search(shared.stamps, window, target);
+        found.after = start + at;
+        found.held = shared.stamps[at == 0 ? 0 : at - 1];
+        found.next = shared.stamps[at];
+    }
+    if (window < stream.len && __syncthreads_or(mine && !here)) {
+        const u32 stride = (stream.len + WINDOW - 1) / WINDOW;
+        const u32 samples = (stream.len + stride - 1) / stride;
+        fetch_stamps(shared, stamps, samples, stride, WINDOW + 1);
+        __syncthreads();
+        if (mine && !here) {
+            found.after = search_all(shared, samples, stride, stamps, stream.len, target);
+            if (found.after != 0) found.held = stamps[found.after - 1];
+            if (found.after != stream.len) found.next = stamps[found.after];
+        }
+    }
+    return found;
+}
+
+// Finds the brackets of the `count` targets of an episode that start with number `first`.
+__device__ __forceinline__ void find_brackets(
+    const Batch& batch, const Stream& stream, u32 stream_at, u32 episode, u32 first, u32 count,
+    bool report, Shared& shared) {
+    const i64* stamps = stream.stamps + static_cast<u64>(episode) * stream.len;
+    const u64 at = static_cast<u64>(episode) * batch.steps + first + threadIdx.x;
+    const bool mine = threadIdx.x < count;
+    i64 target = 0;
+    if (mine) target = batch.targets[at];
+    const Found found = find(stream, stamps, first, count, mine, target, shared);
+    if (mine) {
+        const Aligned row =
+            align(stream.rule, found.held, found.next, stream.len, found.after, target);
+        shared.brackets[threadIdx.x] = {row.a, row.b, row.weight, row.mode};
+        if (report && batch.valid != nullptr) {
+            const u64 out = static_cast<u64>(stream_at) * batch.episodes * batch.steps + at;
+            wait_for_earlier_kernels();
+            batch.valid[out] = row.valid;
+            batch.age_ns[out] = row.age_ns;
+        }
+    }
+    __syncthreads();
+}
+
+// What a thread block works on.
+struct Tile {
+    u32 targets;
+    u32 first_pack;
+    u32 packs;
+};
+
+// Streams the rows of a tile. `rows` are those of the episode, `out` is the row of the tile's first
+// target.
+template <class In, class Out, int N>
+__device__ __forceinline__ void write_rows(
+    const Stream& stream, const Tile& tile, const Bracket* brackets, const In* rows, Out* out,
+    u32 out_row) {
+    u32 target = stream.per_row.quotient(threadIdx.x);
+    u32 pack = threadIdx.x - target * stream.tile_packs;
+    bool waits = true;
+    while (target < tile.targets) {
+        Fetched<In, N> in[UNROLL];
+        Bracket bracket[UNROLL];
+        u32 element[UNROLL];
+        u32 row[UNROLL];
+#pragma unroll
+        for (int i = 0; i < UNROLL; ++i) {
+            row[i] = target;
+            const bool inside = target < tile.targets && pack < tile.packs;
+            element[i] = inside ? (tile.first_pack + pack) * N : NONE;
+            if (inside) {
+                bracket[i] = brackets[target];
+                fetch(in[i], static_cast<Mode>(bracket[i].mode),
+                      rows + static_cast<u64>(bracket[i].a) * stream.dim,
+                      rows + static_cast<u64>(bracket[i].b) * stream.dim, element[i]);
+            }
+            target += stream.step_targets;
+            pack += stream.step_packs;
+            if (pack >= stream.tile_packs) {
+                pack -= stream.tile_packs;
+                ++target;
+            }
+        }
+        // By now the loads of the first rows are under way.
+        if (waits) wait_for_earlier_kernels();
+        waits = false;
+#pragma unroll
+        for (int i = 0; i < UNROLL; ++i) {
+            if (element[i] == NONE) continue;
+            put(in[i], static_cast<Mode>(bracket[i].mode), bracket[i].weight,
+                out + static_cast<u64>(row[i]) * out_row, element[i]);
+        }
+    }
+}
+
+// The same for rows with angles or quaternions, element by element.
+template <class In, class Out>
+__device__ __forceinline__ void write_lanes(
+    const Stream& stream, const Tile& tile, const Bracket* brackets, const In* rows, Out* out,
+    u32 out_row) {
+    wait_for_earlier_kernels();
+    for (u32 i = threadIdx.x; i < tile.targets * stream.tile_packs; i += THREADS) {
+        const u32 target = stream.per_row.quotient(i);
+        const u32 pack = i - target * stream.tile_packs;
+        if (pack >= tile.packs) continue;
+        const u32 element = tile.first_pack + pack;
+        const Bracket bracket = brackets[target];
+        const Mode mode = static_cast<Mode>(bracket.mode);
+        const In* a = rows + static_cast<u64>(bracket.a) * stream.dim;
+        const In* b = rows + static_cast<u64>(bracket.b) * stream.dim;
+        Out* place = out + static_cast<u64>(target) * out_row;
+        if (mode == MODE_BETWEEN) {
+            from_float(between_lane(a, b, bracket.weight, stream.lanes, element), place[element]);
+        } else {
+            Fetched<In, 1> in;
+            fetch(in, mode, a, b, element);
+            put(in, mode, bracket.weight, place, element);
+        }
+    }
+}
+
+template <class In, class Out>
+__device__ __forceinline__ void write_tile(
+    const Batch& batch, const Stream& stream, u32 episode, u32 first, const Tile& tile,
+    const Bracket* brackets) {
+    const In* rows = static_cast<const In*>(stream.rows) +
+                     static_cast<u64>(episode) * stream.len * stream.dim;
+    Out* out = static_cast<Out*>(batch.out) + stream.out_at +
+               (static_cast<u64>(episode) * batch.steps + first) * batch.row;
+    if (stream.lanes != nullptr) {
+        write_lanes<In, Out>(stream, tile, brackets, rows, out, batch.row);
+        return;
+    }
+    constexpr int WIDEST = 16 / sizeof(Out);
+    switch (stream.pack) {
+        case 8:
+            if constexpr (WIDEST >= 8)
+                write_rows<In, Out, 8>(stream, tile, brackets, rows, out, batch.row);
+            break;
+        case 4: write_rows<In, Out, 4>(stream, tile, brackets, rows, out, batch.row); break;
+        case 2: write_rows<In, Out, 2>(stream, tile, brackets, rows, out, batch.row); break;
+        default: write_rows<In, Out, 1>(stream, tile, brackets, rows, out, batch.row); break;
+    }
+}
+
+template <class Out>
+__device__ __forceinline__ void resample(const Batch& batch) {
+    __shared__ Shared shared;
+    launch_later_kernels();
+    u32 at = 0;
+    const Stream* stream = &batch.of[0];
+    while (at + 1 < batch.streams && blockIdx.x >= batch.of[at + 1].first_block) {
+        ++at;
+        stream = &batch.of[at];
+    }
+    const u32 block = blockIdx.x - stream->first_block;
+    const u32 tile_row = stream->pack_tiles.quotient(block);
+    const u32 pack_tile = block - tile_row * stream->pack_tiles.by;
+    const u32 episode = stream->target_tiles.quotient(tile_row);
+    const u32 target_tile = tile_row - episode * stream->target_tiles.by;
+    const u32 first = target_tile * stream->tile_targets;
+    Tile tile;
+    tile.targets = min(stream->tile_targets, batch.steps - first);
+    tile.first_pack = pack_tile * stream->tile_packs;
+    tile.packs = min(stream->tile_packs, stream->packs - tile.first_pack);
+    // If the inputs are ready, only writes wait.
+    wait_for_inputs(batch.inputs_ready);
+    find_brackets(batch, *stream, at, episode, first, tile.targets, pack_tile == 0, shared);
+    if (stream->dtype == DTYPE_F32) {
+        write_tile<F32, Out>(batch, *stream, episode, first, tile, shared.brackets);
+    } else if constexpr (!SAME<Out, F32>) {
+        write_tile<Out, Out>(batch, *stream, episode, first, tile, shared.brackets);
+    }
+}
+
+#define RESAMPLE(NAME, OUT)                                        \
+    extern "C" __global__ void __launch_bounds__(THREADS, 4)       \
+        NAME(const __grid_constant__ Batch batch) {                \
+        resample<OUT>(batch);                                      \
+    }
+RESAMPLE(resample_f32, F32)
+RESAMPLE(resample_f16, F16)
+RESAMPLE(resample_bf16, Bf16)
+
+} // namespace resample

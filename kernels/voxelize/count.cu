@@ -1,0 +1,93 @@
+// Adds the points of a cloud to the counts of the grid, and notes which bins it touches. README.md
+// tells what for.
+#include "counts.cuh"
+
+namespace voxelize_count {
+
+constexpr u32 THREADS = 1024;
+
+struct Count {
+    Cloud cloud;
+    Grid grid;
+    Counted to;
+    Counters* counters;
+    u32 inputs_ready; // whether no kernel that may still run writes the cloud
+    u32 reserved;
+};
+
+// The coordinates of point i. If there is no such point, they are those of the last one.
+template <class Layout>
+__device__ __forceinline__ Coordinates load(const Count& job, u32 i) {
+    return coordinates<Layout>(job.cloud, Layout::at(job.cloud, min(i, job.cloud.count - 1)));
+}
+
+// The voxel of point i, or NONE, which is counted as a drop. Notes the bin as touched.
+__device__ __forceinline__ u32
+take(const Count& job, u32 i, const Coordinates& point, u32* touched, u32* dropped) {
+    if (i >= job.cloud.count) return NONE;
+    const u32 voxel = voxel_of(job.grid, to_base(job.cloud, point).at);
+    if (voxel == NONE) {
+        drop(dropped, finite(point.at[0]) && finite(point.at[1]) && finite(point.at[2]), false);
+    } else {
+        const u32 bin = voxel >> job.to.bin_shift;
+        atomicOr(&touched[bin / WARP], 1u << bin % WARP);
+    }
+    return voxel;
+}
+
+// Counts the points of a warp. Atomics on one address queue, so if two neighbours share a voxel,
+// the warp adds the points of each voxel at once. Such clouds exist: some drivers place rays that
+// returned nothing at the sensor. To look for peers always would cost more than it saves.
+__device__ __forceinline__ void add_count(const Counted& all, u32 voxel, u32 lane) {
+    const u32 before = __shfl_up_sync(ALL_LANES, voxel, 1);
+    u32 points = 1;
+    if (__any_sync(ALL_LANES, lane != 0 && before == voxel && voxel != NONE)) {
+        const u32 peers = __match_any_sync(ALL_LANES, voxel);
+        points = lane == __ffs(peers) - 1 ? __popc(peers) : 0;
+    }
+    if (voxel != NONE && points != 0) atomicAdd(&all.counts[voxel], points);
+}
+
+template <class Layout>
+__device__ __forceinline__ void count(const Count& job) {
+    extern __shared__ u32 touched[]; // [bins / 32]: bits of bins
+    __shared__ u32 dropped[4];
+    launch_later_kernels();
+    const u32 lane = threadIdx.x % WARP;
+    const u32 words = bin_words(job.to);
+#pragma unroll 1
+    for (u32 w = threadIdx.x; w < words; w += THREADS) touched[w] = 0;
+    if (threadIdx.x < 4) dropped[threadIdx.x] = 0;
+    __syncthreads();
+    wait_for_inputs(job.inputs_ready);
+    const u32 stride = gridDim.x * THREADS;
+    // Whole warps go on together. The next point is under way while one is located.
+    u32 i = blockIdx.x * THREADS + threadIdx.x;
+    Coordinates next = load<Layout>(job, i);
+    // From here on it writes what the kernel before this one may still read.
+    wait_for_earlier_kernels();
+#pragma unroll 1
+    for (; i - lane < job.cloud.count; i += stride) {
+        const Coordinates point = next;
+        if (i - lane + stride < job.cloud.count) next = load<Layout>(job, i + stride);
+        add_count(job.to, take(job, i, point, touched, dropped), lane);
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (u32 w = threadIdx.x; w < words; w += THREADS) {
+        if (touched[w] == 0) continue;
+        const u32 copy = blockIdx.x % TOUCHED_COPIES;
+        atomicOr(touched_at(job.to, job.to.phase, w * TOUCHED_COPIES + copy), touched[w]);
+    }
+    add_dropped(job.counters, dropped);
+}
+
+#define COUNT(NAME, LAYOUT)                                     \
+    extern "C" __global__ void __launch_bounds__(THREADS) \
+        NAME(const __grid_constant__ Count job) {               \
+        count<LAYOUT>(job);                                     \
+    }
+COUNT(voxelize_count_f32_points, F32Points)
+COUNT(voxelize_count_any_points, AnyPoints)
+
+} // namespace voxelize_count

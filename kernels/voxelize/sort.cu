@@ -1,0 +1,222 @@
+// Sorts the points of a cloud by bins, tile by tile. README.md tells what for.
+#include "bins.cuh"
+
+namespace voxelize_sort {
+
+constexpr u32 THREADS = 512;
+constexpr u32 WARPS = THREADS / WARP;
+
+// Where the values of the first channels come from.
+struct Sources {
+    u32 keys[CHANNEL_PACK]; // of the fields, as the layout of the points names columns
+    u32 fields;      // a bit for each channel that takes one
+    u32 coordinates; // for each that takes a coordinate
+    u32 means;       // and for each that is a mean
+    u32 reserved;
+};
+
+struct Sort {
+    Cloud cloud;
+    Grid grid;
+    Bins bins;
+    Sources sources;
+    Channels channels;
+    Sorted to;
+    Counters* counters;
+    u32 inputs_ready; // whether no kernel that may still run writes the cloud
+    u32 reserved;
+};
+
+// A point: first its fields as they were read, later the values of its first channels.
+struct Point {
+    Coordinates place;
+    float values[CHANNEL_PACK];
+};
+
+template <class Layout>
+__device__ __forceinline__ Point load(const Sort& job, u32 i) {
+    // If there is no such point, it loads the last one, and nobody looks at it.
+    const auto bytes = Layout::at(job.cloud, min(i, job.cloud.count - 1));
+    Point point;
+    point.place = coordinates<Layout>(job.cloud, bytes);
+#pragma unroll
+    for (u32 c = 0; c < CHANNEL_PACK; ++c) {
+        const bool is_field = (job.sources.fields >> c & 1) != 0;
+        point.values[c] = is_field ? Layout::read(job.cloud, bytes, job.sources.keys[c]) : 1.0f;
+    }
+    return point;
+}
+
+// Whether all that was read of a point is finite.
+template <class Layout>
+__device__ __noinline__ bool all_finite(const Sort& job, u32 i) {
+    const auto bytes = Layout::at(job.cloud, i);
+    bool all = true;
+    for (u32 c = 0; c < job.cloud.column_count; ++c) {
+        all &= finite(raw<Layout>(job.cloud, bytes, c));
+    }
+    return all;
+}
+
+// A value as `voxelize_reduce` takes it: what a voxel has that holds no other point. For a channel
+// without a field it is 1, both as an occupancy and as a count.
+__device__ __forceinline__ float of_one(bool is_mean, float value) {
+    return is_mean ? mean_of_one(value) : value + 0.0f;
+}
+
+// The number of a point's voxel, or NONE, which is counted as a drop. Also turns fields into
+// values.
+template <class Layout>
+__device__ __forceinline__ u32 locate(const Sort& job, u32 i, Point& point, u32* dropped) {
+    if (i >= job.cloud.count) return NONE;
+    const Coordinates in_base = to_base(job.cloud, point.place);
+    const float(&base)[3] = in_base.at;
+    if (job.sources.coordinates != 0) {
+#pragma unroll
+        for (u32 c = 0; c < CHANNEL_PACK; ++c) {
+            const u32 axis = job.channels.first[c].column;
+            if (axis < 3) point.values[c] = axis == 0 ? base[0] : axis == 1 ? base[1] : base[2];
+        }
+    }
+    // Limits are finite, and a point with a coordinate that is not is in no voxel.
+    bool in_range = true;
+#pragma unroll
+    for (u32 c = 0; c < CHANNEL_PACK; ++c) {
+        in_range &= fabsf(point.values[c]) <= job.channels.first[c].limit;
+    }
+    if (job.sources.means == (1u << CHANNEL_PACK) - 1) {
+        // To choose for each of them would take longer.
+#pragma unroll
+        for (u32 c = 0; c < CHANNEL_PACK; ++c) point.values[c] = mean_of_one(point.values[c]);
+    } else {
+#pragma unroll
+        for (u32 c = 0; c < CHANNEL_PACK; ++c) {
+            point.values[c] = of_one((job.sources.means >> c & 1) != 0, point.values[c]);
+        }
+    }
+#pragma unroll 1
+    for (u32 c = CHANNEL_PACK; c < job.channels.count; ++c) {
+        const Channel channel = channel_at(job.channels, c);
+        if (channel.column == NONE) continue;
+        in_range &= fabsf(column<Layout>(job.cloud, i, channel.column)) <= channel.limit;
+    }
+    const u32 voxel = voxel_of(job.grid, base);
+    if (voxel != NONE && in_range) {
+        return hash_block(job.bins, voxel / VOXEL_BLOCK) * VOXEL_BLOCK + voxel % VOXEL_BLOCK;
+    }
+    drop(dropped, all_finite<Layout>(job, i), voxel != NONE);
+    return NONE;
+}
+
+// The values of point i for the channel pack that starts at channel `first`.
+template <class Layout>
+__device__ __forceinline__ float4 load_pack(const Sort& job, u32 i, u32 first) {
+    float values[CHANNEL_PACK];
+#pragma unroll
+    for (u32 c = 0; c < CHANNEL_PACK; ++c) {
+        values[c] = 1.0f;
+        if (first + c >= job.channels.count) continue;
+        const Channel channel = channel_at(job.channels, first + c);
+        if (channel.column == NONE) continue;
+        const float value = column<Layout>(job.cloud, i, channel.column);
+        values[c] = of_one(channel.kind == CHANNEL_MEAN, value);
+    }
+    return make_float4(values[0], values[1], values[2], values[3]);
+}
+
+// Turns `starts` from the number of points in each bin into where the bin's points start in the
+// tile, and writes the segments. Returns how many points there are.
+__device__ __forceinline__ u32 start_segments(const Sort& job, u32* starts, u32* warp_sums) {
+    const u32 each = max(1u, job.bins.bin_count / THREADS);
+    const u32 first = threadIdx.x * each;
+    const u32 end = first < job.bins.bin_count ? first + each : first;
+    u32 own = 0, total;
+#pragma unroll 1
+    for (u32 bin = first; bin < end; ++bin) own += starts[bin];
+    u32 start = sum_before<WARPS>(own, warp_sums, total);
+    u32* segments = job.to.segments + static_cast<u64>(blockIdx.x) * job.bins.bin_count;
+#pragma unroll 1
+    for (u32 bin = first; bin < end; ++bin) {
+        const u32 count = starts[bin];
+        starts[bin] = start;
+        segments[bin] = start | count << 16;
+        start += count;
+    }
+    return total;
+}
+
+// Sorts a tile: PER points for each thread.
+template <class Layout, u32 PER>
+__device__ __forceinline__ void sort(const Sort& job) {
+    constexpr u32 TILE = THREADS * PER;
+    extern __shared__ float4 values[];                       // [TILE]
+    u32* voxels = reinterpret_cast<u32*>(values + TILE);     // [TILE]
+    u32* starts = voxels + TILE;                             // [bins]
+    __shared__ u32 warp_sums[WARPS];
+    __shared__ u32 dropped[4];
+    launch_later_kernels();
+    for (u32 bin = threadIdx.x; bin < job.bins.bin_count; bin += THREADS) starts[bin] = 0;
+    if (threadIdx.x < 4) dropped[threadIdx.x] = 0;
+    wait_for_inputs(job.inputs_ready);
+    const u32 first = blockIdx.x * TILE + threadIdx.x;
+    Point points[PER];
+#pragma unroll
+    for (u32 p = 0; p < PER; ++p) points[p] = load<Layout>(job, first + p * THREADS);
+    __syncthreads();
+    u32 number[PER], place[PER];
+#pragma unroll
+    for (u32 p = 0; p < PER; ++p) {
+        number[p] = locate<Layout>(job, first + p * THREADS, points[p], dropped);
+        place[p] = number[p] == NONE ? 0 : atomicAdd(&starts[number[p] >> job.bins.bin_shift], 1u);
+    }
+    // From here on it writes what the kernel before this one may still read.
+    wait_for_earlier_kernels();
+    __syncthreads();
+    const u32 total = start_segments(job, starts, warp_sums);
+    __syncthreads();
+#pragma unroll
+    for (u32 p = 0; p < PER; ++p) {
+        if (number[p] == NONE) continue;
+        place[p] += starts[number[p] >> job.bins.bin_shift];
+        const float(&of)[CHANNEL_PACK] = points[p].values;
+        voxels[place[p]] = number[p] & ((1u << job.bins.bin_shift) - 1);
+        values[place[p]] = make_float4(of[0], of[1], of[2], of[3]);
+    }
+    __syncthreads();
+    const u64 tile = static_cast<u64>(blockIdx.x) * TILE;
+    for (u32 k = threadIdx.x; k < total; k += THREADS) job.to.values[tile + k] = values[k];
+    // Nothing reads what this writes beyond the last point.
+    uint4* to = reinterpret_cast<uint4*>(job.to.voxels + tile);
+    for (u32 k = threadIdx.x; k < (total + 3) / 4; k += THREADS) {
+        to[k] = reinterpret_cast<const uint4*>(voxels)[k];
+    }
+#pragma unroll 1
+    for (u32 c = CHANNEL_PACK; c < job.channels.count; c += CHANNEL_PACK) {
+        __syncthreads();
+#pragma unroll 1
+        for (u32 p = 0; p < PER; ++p) {
+            // An index at run time would put the arrays into local memory.
+            u32 at = NONE;
+#pragma unroll
+            for (u32 q = 0; q < PER; ++q) at = q == p && number[q] != NONE ? place[q] : at;
+            if (at != NONE) values[at] = load_pack<Layout>(job, first + p * THREADS, c);
+        }
+        __syncthreads();
+        const u64 pack = c / CHANNEL_PACK * static_cast<u64>(job.to.tiles) * TILE;
+        float4* to = job.to.values + pack + tile;
+        for (u32 k = threadIdx.x; k < total; k += THREADS) to[k] = values[k];
+    }
+    add_dropped(job.counters, dropped);
+}
+
+#define SORT(NAME, LAYOUT, PER)                              \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) \
+        NAME(const __grid_constant__ Sort job) {             \
+        sort<LAYOUT, PER>(job);                              \
+    }
+SORT(voxelize_sort_f32_points_2, F32Points, 2)
+SORT(voxelize_sort_f32_points_4, F32Points, 4)
+SORT(voxelize_sort_any_points_2, AnyPoints, 2)
+SORT(voxelize_sort_any_points_4, AnyPoints, 4)
+
+} // namespace voxelize_sort

@@ -1,0 +1,216 @@
+//! Rows on the device, and a tick in one launch: for outputs that are read on the device, and where
+//! the configuration asks for `backend: cuda`.
+//!
+//! Images and clouds are uploaded once, on arrival, and encoded into rows in device memory. Every
+//! ring has a stream of its own for that. Vectors are small and arrive often, so their rows stay in
+//! pinned host memory: to write one costs no call of the driver, and the device reads the few that
+//! a tick needs. A tick is one launch that writes every changed step straight into the pinned
+//! memory of the output.
+//!
+//! Who waits for whom: a tick waits, on the device, for encodes of the rows that it reads. It
+//! returns when it is done. A slot is spare only while no tick may read it, so that encodes need
+//! not wait for ticks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::{Backend, BackendError, Slot, StepJob, VectorEncoder, wrong_kind};
+use crate::align::Value;
+use crate::device::{Device, Event, Output, OutputMut, PinnedBuffer, Stream};
+use crate::dtype::DType;
+use crate::input::Sample;
+use crate::layout::{Layout, RingPlace, Segment};
+use crate::ops::image::cuda::ImageEncoder;
+use crate::ops::resample::cuda::fuse::{Fuser, Place, Rows};
+use crate::ops::voxelize::PointDrops;
+use crate::ops::voxelize::cuda::Voxelizer;
+use crate::spec::{Config, EncoderSpec, RingId, StreamSpec};
+use crate::sync::lock;
+
+/// The backend's name in logs and errors.
+const NAME: &str = "cuda";
+
+/// Rows and tensors on one GPU.
+pub struct CudaBackend {
+    device: Arc<Device>,
+    rings: Vec<RingMemory>,
+    fuser: Mutex<Fuser>,
+}
+
+/// Rows of one ring and how they are made. As on the CPU, what a panic left is not read: the caller
+/// passes over a slot whose encode did not come to its end, and encodes into the ring no more.
+struct RingMemory {
+    place: RingPlace,
+    segment: Segment,
+    rows: Rows,
+    encoder: Encoder,
+}
+
+enum Encoder {
+    Vector(Mutex<VectorEncoder>),
+    Image { encoder: Box<Mutex<ImageEncoder>>, stream: Stream, slots: Vec<SlotState> },
+    Voxels { encoder: Box<Mutex<Voxelizer>>, stream: Stream },
+}
+
+/// Whether the last encode into a slot may still be under way.
+struct SlotState {
+    encoded: Event,
+    pending: AtomicBool,
+}
+
+impl CudaBackend {
+    /// Reserves the memory of all rings on a GPU.
+    ///
+    /// # Errors
+    /// [`BackendError::Failed`] where its memory does not suffice.
+    pub fn new(
+        device: &Arc<Device>,
+        config: &Config,
+        layout: &Layout,
+    ) -> Result<Self, BackendError> {
+        let memory = |place: &RingPlace| {
+            let spec = config.stream(place.stream);
+            RingMemory::new(device, spec, place.clone(), layout.segment(place.segment).clone())
+        };
+        let rings = layout.rings().iter().map(memory).collect::<Result<Vec<_>, _>>()?;
+        // Every part of every step: what a tick writes at most.
+        let places =
+            rings.iter().flat_map(|ring| (0..ring.segment.steps).map(|step| ring.place_of(step)));
+        let fuser = Mutex::new(Fuser::new(device, layout.byte_len(), places)?);
+        Ok(CudaBackend { device: device.clone(), rings, fuser })
+    }
+
+    /// The GPU.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+}
+
+impl RingMemory {
+    fn new(
+        device: &Arc<Device>,
+        spec: &StreamSpec,
+        place: RingPlace,
+        segment: Segment,
+    ) -> Result<Self, BackendError> {
+        let slots = spec.ring_rows + 1;
+        let on_device = || Rows::on_device(device, place.row_len, spec.dtype, slots);
+        let (encoder, rows) = match &spec.encoder {
+            EncoderSpec::Vector(vector) => {
+                // As on the CPU: interpolated rows stay f32, the others are rounded when they are
+                // encoded.
+                let interpolates = spec.strategy().interpolates();
+                let dtype = if interpolates { DType::F32 } else { spec.dtype };
+                let rows = Rows::pinned(device, &vector.lanes(place.group), dtype, slots)?;
+                let encoder = VectorEncoder::new(vector, place.group, spec.dtype);
+                (Encoder::Vector(Mutex::new(encoder)), rows)
+            }
+            EncoderSpec::Image(image) => {
+                let encoder = ImageEncoder::new(device, image, spec.dtype)?;
+                let encoder = Box::new(Mutex::new(encoder));
+                let slots = (0..slots).map(|_| SlotState::new(device)).collect::<Result<_, _>>()?;
+                let stream = Stream::new(device, false)?;
+                (Encoder::Image { encoder, stream, slots }, on_device()?)
+            }
+            EncoderSpec::Voxels(voxels) => {
+                let encoder = Voxelizer::new(device, voxels, spec.dtype, slots)?;
+                let encoder = Box::new(Mutex::new(encoder));
+                (Encoder::Voxels { encoder, stream: Stream::new(device, false)? }, on_device()?)
+            }
+        };
+        Ok(RingMemory { place, segment, rows, encoder })
+    }
+
+    fn encode(&self, slot: Slot, sample: Sample<'_>) -> Result<PointDrops, BackendError> {
+        let in_memory = || self.rows.device().map(|memory| (memory, self.rows.at(slot)));
+        match (&self.encoder, sample, in_memory()) {
+            (Encoder::Vector(encoder), Sample::Vector(values), None) => {
+                self.rows.store(slot, lock(encoder).encode(values)?);
+                Ok(PointDrops::default())
+            }
+            (Encoder::Image { encoder, stream, slots }, Sample::Image(view), Some(row)) => {
+                lock(encoder).encode(&view, row, stream)?;
+                slots[slot].mark(stream)?;
+                Ok(PointDrops::default())
+            }
+            (Encoder::Voxels { encoder, stream }, Sample::Points(view), Some(row)) => {
+                Ok(lock(encoder).encode(&view, slot, row, stream)?)
+            }
+            _ => Err(wrong_kind(NAME)),
+        }
+    }
+
+    /// Where the ring's part of a step goes.
+    fn place_of(&self, step: usize) -> Place<'_> {
+        let at = self.segment.step_range(step).start;
+        Place { at, dtype: self.segment.dtype, runs: &self.place.runs }
+    }
+
+    /// The rows of a value that may still be under way.
+    fn pending(&self, value: Value<Slot>) -> impl Iterator<Item = &SlotState> {
+        let slots: &[SlotState] = match &self.encoder {
+            Encoder::Image { slots, .. } => slots,
+            Encoder::Vector(_) | Encoder::Voxels { .. } => &[],
+        };
+        let read = match value {
+            Value::Nothing => [None, None],
+            Value::Row(slot) => [Some(slot), None],
+            Value::Between { a, b, .. } => [Some(a), Some(b)],
+        };
+        let states = read.into_iter().flatten().filter_map(|slot| slots.get(slot));
+        states.filter(|state| state.pending.load(Ordering::Acquire))
+    }
+}
+
+impl SlotState {
+    fn new(device: &Arc<Device>) -> Result<Self, BackendError> {
+        Ok(SlotState { encoded: Event::new(device, false)?, pending: AtomicBool::new(false) })
+    }
+
+    /// Notes that the row is complete when what is on the stream so far is done.
+    fn mark(&self, stream: &Stream) -> Result<(), BackendError> {
+        self.encoded.record(stream)?;
+        self.pending.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Backend for CudaBackend {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn output_memory(&self, len: usize) -> Result<Output, BackendError> {
+        Ok(Output::Pinned(PinnedBuffer::new(&self.device, len)?))
+    }
+
+    fn encode(
+        &self,
+        ring: RingId,
+        slot: Slot,
+        sample: Sample<'_>,
+    ) -> Result<PointDrops, BackendError> {
+        self.rings[ring.index()].encode(slot, sample)
+    }
+
+    fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError> {
+        let changed = || {
+            let jobs = jobs.iter().filter(|job| !job.unchanged);
+            jobs.map(|job| (job, &self.rings[job.ring.index()]))
+        };
+        let mut fuser = lock(&self.fuser);
+        let mut tick = fuser.begin(out);
+        for (job, ring) in changed() {
+            for state in ring.pending(job.value) {
+                tick.wait(&state.encoded)?;
+            }
+            tick.add(&ring.rows, job.value, ring.place_of(job.step));
+        }
+        tick.run()?;
+        // The tick has waited for them.
+        for (job, ring) in changed() {
+            ring.pending(job.value).for_each(|state| state.pending.store(false, Ordering::Release));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! A stream and its inputs, in the JSON report.
+
+use serde::Serialize;
+
+use crate::align::{Fill, Strategy};
+use crate::dtype::DType;
+use crate::spec::{Config, EncoderSpec, InputSpec, Selection, StreamId};
+
+/// One stream, with all defaults, so that a program needs no defaults of its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StreamReport {
+    /// Name of the stream and its segment.
+    pub name: String,
+    /// `kind`: vector, image or voxels; and `encoder`: the settings of that kind.
+    #[serde(flatten)]
+    pub encoder: EncoderSpec,
+    /// The fields of the message, in the order of the row; empty if the stream is no vector.
+    pub fields: Vec<String>,
+    /// The joints, in the order of the row; empty if messages have none. A row has the first field
+    /// of all joints, then the next field.
+    pub joints: Vec<String>,
+    /// How a value at a target time follows from the rows around it.
+    pub strategy: Strategy,
+    /// Number of target times.
+    pub steps: usize,
+    /// Distance of neighbouring target times \[ns\].
+    pub step_ns: i64,
+    /// Greatest distance between a target and a row used alone \[ns\].
+    pub max_age_ns: i64,
+    /// Greatest distance between the two rows of an interpolation \[ns\].
+    pub max_gap_ns: i64,
+    /// What an invalid step holds.
+    pub fill: Fill,
+    /// Whether a tick is held back while any step of this stream is invalid.
+    pub required: bool,
+    /// Element type of the segment.
+    pub dtype: DType,
+    /// Rows that each of its rings holds.
+    pub ring_rows: usize,
+    /// The inputs of the stream.
+    pub inputs: Vec<InputReport>,
+}
+
+/// One input of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InputReport {
+    /// The stream's name. If the stream has several inputs, the input's number follows.
+    pub name: String,
+    /// Topic, before remapping.
+    pub topic: String,
+    /// ROS type of the messages.
+    #[serde(rename = "type")]
+    pub ros_type: &'static str,
+    /// Whether the subscription asks for reliable delivery.
+    pub reliable: bool,
+    /// Number of messages that the subscription's queue holds.
+    pub depth: usize,
+    /// Offset that is added to every stamp on arrival \[ns\].
+    pub stamp_offset_ns: i64,
+    /// The `header.frame_id` that messages must have; `None`: any.
+    pub frame_id: Option<String>,
+    /// Rate at which messages are expected to arrive \[Hz\].
+    pub expected_rate_hz: Option<f64>,
+}
+
+impl StreamReport {
+    pub(super) fn new(config: &Config, id: StreamId) -> StreamReport {
+        let spec = config.stream(id);
+        let inputs = || config.inputs_of(id).map(|input| config.input(input));
+        // All inputs of a stream take the same fields and joints.
+        let (fields, joints) =
+            inputs().next().map(|input| names(&input.selection)).unwrap_or_default();
+        StreamReport {
+            name: spec.name.clone(),
+            encoder: spec.encoder.clone(),
+            fields,
+            joints,
+            strategy: spec.rule.strategy,
+            steps: spec.history_steps,
+            step_ns: spec.history_step_ns,
+            max_age_ns: spec.rule.max_age_ns,
+            max_gap_ns: spec.rule.max_gap_ns,
+            fill: spec.rule.fill,
+            required: spec.required,
+            dtype: spec.dtype,
+            ring_rows: spec.ring_rows,
+            inputs: inputs().map(InputReport::new).collect(),
+        }
+    }
+}
+
+/// Returns the fields and the joints that an input takes.
+fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
+    match selection {
+        Selection::Fields(fields) => (fields.clone(), Vec::new()),
+        Selection::Joints { fields, groups } => (fields.clone(), groups.concat()),
+        Selection::Image | Selection::Points { .. } => (Vec::new(), Vec::new()),
+    }
+}
+
+impl InputReport {
+    fn new(input: &InputSpec) -> InputReport {
+        InputReport {
+            name: input.name.clone(),
+            topic: input.topic.clone(),
+            ros_type: input.ros_type,
+            reliable: input.qos.reliable,
+            depth: input.qos.depth,
+            stamp_offset_ns: input.stamp_offset_ns,
+            frame_id: input.frame_id.clone(),
+            expected_rate_hz: input.expected_rate_hz,
+        }
+    }
+}

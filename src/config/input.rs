@@ -1,0 +1,178 @@
+//! The inputs of a stream: one from the stream's own keys, or several from its key `inputs`.
+
+use super::check::{Check, Range, is_printable};
+use super::raw::{RawInput, RawQos, RawStream, Reliability};
+use crate::input::Content;
+use crate::spec::{InputSpec, Qos, RingId, Selection, StreamId};
+
+/// An input whose stream has no id yet.
+pub(super) struct Input(InputSpec);
+
+/// What follows from the stream's type.
+#[derive(Clone, Copy)]
+pub(super) struct InputDefaults {
+    /// `None` if the type is unknown.
+    pub content: Option<Content>,
+}
+
+/// The keys of one input, validated.
+pub(super) struct Keys {
+    topic: String,
+    stamp_offset_ns: i64,
+    qos: Qos,
+    frame_id: Option<String>,
+    expected_rate_hz: Option<f64>,
+}
+
+impl Input {
+    /// The inputs of a stream.
+    pub fn all(
+        keys: Vec<Keys>,
+        stream: &str,
+        ros_type: &'static str,
+        selection: &Selection,
+    ) -> Vec<Input> {
+        let several = keys.len() > 1;
+        let input = |(at, keys): (usize, Keys)| {
+            let name = if several { format!("{stream}[{at}]") } else { stream.to_owned() };
+            let Keys { topic, stamp_offset_ns, qos, frame_id, expected_rate_hz } = keys;
+            Input(InputSpec {
+                name,
+                stream: None,
+                topic,
+                ros_type,
+                selection: selection.clone(),
+                feeds: Vec::new(),
+                qos,
+                frame_id,
+                stamp_offset_ns,
+                expected_rate_hz,
+            })
+        };
+        keys.into_iter().enumerate().map(input).collect()
+    }
+
+    /// The input with its rings: the first ring of `stream` is number `first_ring`.
+    pub fn feeding(self, stream: StreamId, first_ring: usize) -> InputSpec {
+        let parts = match &self.0.selection {
+            Selection::Joints { groups, .. } => groups.len(),
+            _ => 1,
+        };
+        let feeds = (first_ring..first_ring + parts).map(RingId::new).collect();
+        InputSpec { stream: Some(stream), feeds, ..self.0 }
+    }
+
+    /// Rate at which its messages are expected \[Hz\].
+    pub fn expected_rate_hz(&self) -> Option<f64> {
+        self.0.expected_rate_hz
+    }
+}
+
+/// Validates the inputs of the stream at `key`.
+pub(super) fn inputs(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: &mut RawStream,
+    defaults: InputDefaults,
+) -> Option<Vec<Keys>> {
+    let own = RawInput {
+        topic: raw.topic.take(),
+        stamp_offset_ms: raw.stamp_offset_ms,
+        qos: raw.qos,
+        frame_id: raw.frame_id.take(),
+        expected_rate_hz: raw.expected_rate_hz,
+    };
+    let Some(several) = raw.inputs.take() else {
+        return input(check, (key, key), own, &RawInput::default(), defaults)
+            .map(|keys| vec![keys]);
+    };
+    if own.topic.is_some() {
+        check.fail(&format!("{key}.topic"), "no such key beside `inputs`, which have one each");
+    }
+    let at = format!("{key}.inputs");
+    if several.is_empty() {
+        check.fail(&at, "at least one input");
+        return None;
+    }
+    if several.len() > 1 && !matches!(defaults.content, Some(Content::Joints) | None) {
+        let expected = "one input: only joints come from several";
+        check.fail_found(&at, expected, several.len().to_string());
+    }
+    let mut all = Vec::with_capacity(several.len());
+    for (i, raw) in several.into_iter().enumerate() {
+        all.push(input(check, (&format!("{at}[{i}]"), key), raw, &own, defaults));
+    }
+    let all: Vec<Keys> = all.into_iter().collect::<Option<_>>()?;
+    check_distinct(check, &at, &all);
+    Some(all)
+}
+
+/// Validates the input at `key`. If it lacks a key, that of its stream (at `stream`) applies.
+fn input(
+    check: &mut Check<'_>,
+    (key, stream): (&str, &str),
+    raw: RawInput,
+    own: &RawInput,
+    defaults: InputDefaults,
+) -> Option<Keys> {
+    let place = |given: bool, name: &str| match given {
+        true => format!("{key}.{name}"),
+        false => format!("{stream}.{name}"),
+    };
+    let topic_key = format!("{key}.topic");
+    let topic = check
+        .required(&topic_key, raw.topic, "a topic")
+        .and_then(|topic| check.topic(&topic_key, topic));
+    let at = place(raw.stamp_offset_ms.is_some(), "stamp_offset_ms");
+    let offset_ms = raw.stamp_offset_ms.or(own.stamp_offset_ms).unwrap_or(0.0);
+    let stamp_offset_ns = check.nanos(&at, offset_ms, Range::ANY_MS);
+    let qos = qos(check, place, [raw.qos, own.qos].map(Option::unwrap_or_default), defaults);
+    let at = place(raw.frame_id.is_some(), "frame_id");
+    let frame_id = raw.frame_id.or_else(|| own.frame_id.clone());
+    let frame_id = frame_id.and_then(|frame| frame_id_of(check, &at, frame));
+    let at = place(raw.expected_rate_hz.is_some(), "expected_rate_hz");
+    // If the check of the rate fails, the rate counts as not given, and the checks go on.
+    let rate = raw.expected_rate_hz.or(own.expected_rate_hz);
+    let expected_rate_hz = rate.and_then(|hz| check.number(&at, hz, Range::above(0.0, 1e5)));
+    Some(Keys {
+        topic: topic?,
+        stamp_offset_ns: stamp_offset_ns?,
+        qos: qos?,
+        frame_id,
+        expected_rate_hz,
+    })
+}
+
+fn frame_id_of(check: &mut Check<'_>, key: &str, frame: String) -> Option<String> {
+    if is_printable(&frame) {
+        return Some(frame);
+    }
+    check.fail(key, "the frame_id that messages must carry, not empty");
+    None
+}
+
+/// The QoS of an input: each key is the input's own, or else that of its stream.
+fn qos(
+    check: &mut Check<'_>,
+    place: impl Fn(bool, &str) -> String,
+    [input, stream]: [RawQos; 2],
+    defaults: InputDefaults,
+) -> Option<Qos> {
+    let vector = defaults.content.is_some_and(Content::is_vector);
+    let default = if vector { 256 } else { 8 };
+    let at = place(input.depth.is_some(), "qos.depth");
+    let depth = input.depth.or(stream.depth).unwrap_or(default);
+    let depth = check.integer(&at, depth, 1, 10_000)?;
+    let reliability = input.reliability.or(stream.reliability);
+    Some(Qos { reliable: matches!(reliability, Some(Reliability::Reliable)), depth })
+}
+
+/// Checks that no two inputs of the stream at `key` take the same messages.
+fn check_distinct(check: &mut Check<'_>, key: &str, inputs: &[Keys]) {
+    for (i, input) in inputs.iter().enumerate() {
+        if inputs[..i].iter().any(|other| other.topic == input.topic) {
+            let key = format!("{key}[{i}].topic");
+            check.fail_found(&key, "a topic of its own for each input", input.topic.clone());
+        }
+    }
+}

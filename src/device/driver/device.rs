@@ -1,0 +1,325 @@
+//! Opening a GPU: the driver, the device, its attributes and the kernels.
+
+use std::ffi::{CStr, CString};
+use std::ptr;
+use std::sync::{Arc, Mutex};
+
+use cudarc::driver::sys::{self, CUresult};
+
+use super::stream::Kernel;
+use super::{check, describe};
+use crate::device::DeviceError;
+use crate::sync::lock;
+
+/// The kernels, for every chip that `build.rs` names, and as PTX for later ones.
+static KERNELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin"));
+
+/// Version of the toolkit that compiled them, and so the least one that the driver must know:
+/// 1000 * major + 10 * minor.
+const TOOLKIT: &str = env!("ROBOCACHE_CUDA_VERSION");
+
+fn unavailable(detail: String) -> DeviceError {
+    DeviceError::Unavailable { detail }
+}
+
+/// How much of a GPU work is divided for, whatever it has.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Multiprocessors that work is divided for.
+    pub multiprocessors: u32,
+    /// Bytes of shared memory of each.
+    pub shared_bytes: usize,
+    /// Whether kernels may overlap, if they can ([`Device::overlaps`]).
+    pub overlap: bool,
+}
+
+impl Limits {
+    /// All that there is.
+    pub const NONE: Limits =
+        Limits { multiprocessors: u32::MAX, shared_bytes: usize::MAX, overlap: true };
+}
+
+/// An opened GPU with the kernels loaded.
+#[derive(Debug)]
+pub struct Device {
+    handle: sys::CUdevice,
+    context: sys::CUcontext,
+    modules: Mutex<Vec<Module>>,
+    /// For copies and clears that are waited for: the default stream would wait for all others.
+    setup: sys::CUstream,
+    name: String,
+    multiprocessors: u32,
+    /// Of one multiprocessor.
+    shared_bytes: usize,
+    overlaps: bool,
+}
+
+/// Loaded kernels.
+#[derive(Debug)]
+struct Module(sys::CUmodule);
+
+// SAFETY: the handles are names that the driver accepts from any thread, and `Device` hands out
+// no reference to what they name.
+unsafe impl Send for Device {}
+// SAFETY: as above; the driver synchronises its own calls.
+unsafe impl Sync for Device {}
+
+impl Device {
+    /// Opens the GPU with this ordinal and loads the kernels.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unavailable`], with the reason: no driver, a driver that is too old, no
+    /// GPU, no such ordinal, a GPU older than Turing, not enough memory.
+    pub fn open(ordinal: usize) -> Result<Arc<Self>, DeviceError> {
+        Self::open_within(ordinal, Limits::NONE)
+    }
+
+    /// The same, and divides work as if the GPU had no more than `limits`. So tests on a large one
+    /// also run the kernels and the launches of a smaller one.
+    ///
+    /// # Errors
+    /// As [`Device::open`].
+    pub fn open_within(ordinal: usize, limits: Limits) -> Result<Arc<Self>, DeviceError> {
+        // SAFETY: looks for the library and runs nothing of ours; loading the driver's library
+        // runs the driver's own initialisers.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(unavailable("no NVIDIA driver on this machine (libcuda.so.1)".into()));
+        }
+        init()?;
+        let handle = device_handle(ordinal)?;
+        let name = device_name(handle)?;
+        let mut context = ptr::null_mut();
+        // SAFETY: `handle` is a device of this driver; the context is released in `drop`.
+        let status = unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, handle) };
+        opening(status, "open the device")?;
+        let mut device = Device {
+            handle,
+            context,
+            modules: Mutex::default(),
+            setup: ptr::null_mut(),
+            name,
+            multiprocessors: 0,
+            shared_bytes: 0,
+            overlaps: false,
+        };
+        device.bind()?;
+        let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: a place for a stream; a context is current.
+        opening(unsafe { sys::cuStreamCreate(&mut device.setup, flags) }, "make a stream")?;
+        device.measure(limits)?;
+        device.load_own()?;
+        Ok(Arc::new(device))
+    }
+
+    /// Asks for what work is divided by.
+    fn measure(&mut self, limits: Limits) -> Result<(), DeviceError> {
+        use sys::CUdevice_attribute_enum as attribute;
+        let count = self.attribute(attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        self.multiprocessors = (count.max(0) as u32).min(limits.multiprocessors).max(1);
+        let shared =
+            self.attribute(attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?;
+        self.shared_bytes = (shared.max(0) as usize).min(limits.shared_bytes);
+        let major = self.attribute(attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        self.overlaps = major >= 9 && limits.overlap;
+        Ok(())
+    }
+
+    fn load_own(&self) -> Result<(), DeviceError> {
+        // SAFETY: a complete fat binary.
+        match unsafe { self.add_module(KERNELS) } {
+            CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => Err(unavailable(format!(
+                "{}: expected compute capability 7.5 or later, for which the kernels are built",
+                self.name
+            ))),
+            status => opening(status, "load the kernels"),
+        }
+    }
+
+    /// Loads more kernels, which [`Device::kernel`] finds from then on: those of a benchmark, say.
+    ///
+    /// # Safety
+    /// `image` is a complete fat binary, as nvcc makes it.
+    pub unsafe fn load(&self, image: &[u8]) -> Result<(), DeviceError> {
+        self.bind()?;
+        // SAFETY: the caller's promise is the same.
+        check(unsafe { self.add_module(image) }, "load kernels")
+    }
+
+    /// As [`Device::load`], with the context current.
+    unsafe fn add_module(&self, image: &[u8]) -> CUresult {
+        let mut module = ptr::null_mut();
+        // SAFETY: a complete fat binary, and a place for a module; the context is current.
+        let status = unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) };
+        if status == CUresult::CUDA_SUCCESS {
+            lock(&self.modules).push(Module(module));
+        }
+        status
+    }
+
+    /// Name of the GPU.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of its multiprocessors that are used, at least 1.
+    pub fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    /// Whether a kernel can be started while the one before it on its stream ends ("programmatic
+    /// dependent launch", from compute capability 9.0 on).
+    pub fn overlaps(&self) -> bool {
+        self.overlaps
+    }
+
+    /// Bytes of shared memory that each of `blocks` blocks of one multiprocessor can have.
+    pub fn shared_bytes(&self, blocks: usize) -> Result<usize, DeviceError> {
+        use sys::CUdevice_attribute_enum as attribute;
+        let bytes = |which| Ok::<_, DeviceError>(self.attribute(which)?.max(0) as usize);
+        let kept = bytes(attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;
+        let most = bytes(attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        Ok((self.shared_bytes / blocks).saturating_sub(kept).min(most))
+    }
+
+    /// Bytes of its second-level cache.
+    pub fn cache_bytes(&self) -> Result<usize, DeviceError> {
+        let attribute = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE;
+        Ok(self.attribute(attribute)?.max(0) as usize)
+    }
+
+    /// Bytes of device memory that are free, on the whole GPU.
+    pub fn free_bytes(&self) -> Result<usize, DeviceError> {
+        self.bind()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both are places for a number; a context is current.
+        let status = unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) };
+        check(status, "ask for free memory")?;
+        Ok(free)
+    }
+
+    fn attribute(&self, attribute: sys::CUdevice_attribute_enum) -> Result<i32, DeviceError> {
+        let mut value = 0;
+        // SAFETY: `value` is a place for a number and `handle` a device.
+        let status = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, self.handle) };
+        check(status, "ask for a device attribute")?;
+        Ok(value)
+    }
+
+    /// Makes the device current on the calling thread: every call below needs it, and any thread
+    /// may be the one that encodes.
+    pub fn bind(&self) -> Result<(), DeviceError> {
+        // SAFETY: the context is retained until `drop`.
+        check(unsafe { sys::cuCtxSetCurrent(self.context) }, "make the device current")
+    }
+
+    /// Puts an operation on the set-up stream, and waits for it.
+    pub(in crate::device) fn at_once(
+        &self,
+        operation: &'static str,
+        start: impl FnOnce(sys::CUstream) -> CUresult,
+    ) -> Result<(), DeviceError> {
+        self.bind()?;
+        check(start(self.setup), operation)?;
+        // SAFETY: a live stream.
+        check(unsafe { sys::cuStreamSynchronize(self.setup) }, operation)
+    }
+
+    /// Waits until everything that was started on the device is done.
+    pub fn synchronize(&self) -> Result<(), DeviceError> {
+        self.bind()?;
+        // SAFETY: a context is current.
+        check(unsafe { sys::cuCtxSynchronize() }, "wait for the device")
+    }
+
+    /// Finds a kernel by its name.
+    pub fn kernel(self: &Arc<Self>, name: &'static str) -> Result<Kernel, DeviceError> {
+        self.bind()?;
+        let mut handle = ptr::null_mut();
+        let c_name = CString::new(name).unwrap_or_default();
+        let mut status = CUresult::CUDA_ERROR_NOT_FOUND;
+        for Module(module) in lock(&self.modules).iter() {
+            // SAFETY: the module is loaded and `c_name` ends in a zero.
+            status = unsafe { sys::cuModuleGetFunction(&mut handle, *module, c_name.as_ptr()) };
+            if status != CUresult::CUDA_ERROR_NOT_FOUND {
+                break;
+            }
+        }
+        check(status, "find a kernel")?;
+        Ok(Kernel::new(handle, name, self.clone()))
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: all were acquired in `open`; objects that use them hold the device alive. A
+        // failure here leaves nothing to be done.
+        unsafe {
+            if self.bind().is_ok() {
+                if !self.setup.is_null() {
+                    let _ = sys::cuStreamDestroy_v2(self.setup);
+                }
+                for Module(module) in lock(&self.modules).drain(..) {
+                    let _ = sys::cuModuleUnload(module);
+                }
+            }
+            let _ = sys::cuDevicePrimaryCtxRelease_v2(self.handle);
+        }
+    }
+}
+
+/// Like [`check`], for the calls that open a device.
+fn opening(status: CUresult, operation: &str) -> Result<(), DeviceError> {
+    match status {
+        CUresult::CUDA_SUCCESS => Ok(()),
+        status => Err(unavailable(format!("cannot {operation}: {}", describe(status)))),
+    }
+}
+
+/// Starts the driver and checks its version.
+fn init() -> Result<(), DeviceError> {
+    // SAFETY: the library is present; 0 is the only flag that is defined.
+    match unsafe { sys::cuInit(0) } {
+        CUresult::CUDA_ERROR_NO_DEVICE => return Err(unavailable("no GPU on this machine".into())),
+        status => opening(status, "start the driver")?,
+    }
+    let mut version = 0;
+    // SAFETY: `version` is a place for a number.
+    opening(unsafe { sys::cuDriverGetVersion(&mut version) }, "ask for the driver's version")?;
+    let needed: i32 = TOOLKIT.parse().unwrap_or(i32::MAX);
+    // Machine code of a toolkit runs on every driver of the same major version.
+    if version / 1000 < needed / 1000 {
+        return Err(unavailable(format!(
+            "the driver is too old: expected one for CUDA {}.x or later, found CUDA {}.{}",
+            needed / 1000,
+            version / 1000,
+            version % 1000 / 10
+        )));
+    }
+    Ok(())
+}
+
+fn device_handle(ordinal: usize) -> Result<sys::CUdevice, DeviceError> {
+    let mut count = 0;
+    // SAFETY: `count` is a place for a number; the driver has been started.
+    opening(unsafe { sys::cuDeviceGetCount(&mut count) }, "count the devices")?;
+    let index = i32::try_from(ordinal).ok().filter(|index| *index < count).ok_or_else(|| {
+        unavailable(match count {
+            0 => "no GPU on this machine".into(),
+            _ => format!("device: expected 0 to {}, found {ordinal}", count - 1),
+        })
+    })?;
+    let mut handle = 0;
+    // SAFETY: `handle` is a place for a device and `index` is below their number.
+    opening(unsafe { sys::cuDeviceGet(&mut handle, index) }, "find the device")?;
+    Ok(handle)
+}
+
+fn device_name(handle: sys::CUdevice) -> Result<String, DeviceError> {
+    let mut name = [0u8; 256];
+    // SAFETY: `name` has the length that is passed, and the driver ends it with a zero.
+    let status =
+        unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as i32, handle) };
+    opening(status, "ask for the device's name")?;
+    let text = CStr::from_bytes_until_nul(&name).map(|text| text.to_string_lossy().into_owned());
+    Ok(text.unwrap_or_default())
+}

@@ -1,0 +1,131 @@
+//! Ordinary memory of the host, in whole pages.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::slice;
+
+/// Size of a page \[bytes\]. Where pages are larger, registering fails for buffers that share one,
+/// and copies from the GPU take longer.
+const PAGE: usize = 4096;
+
+/// Memory in pages of its own, zero at first.
+///
+/// A GPU can be told of it (`register`): then the GPU copies into it directly. The memory is no
+/// less ordinary for that, and stays when the GPU goes.
+#[derive(Debug)]
+pub struct HostBuffer {
+    /// What was allocated.
+    allocation: NonNull<u8>,
+    /// The first page in it.
+    pointer: NonNull<u8>,
+    len: usize,
+    #[cfg(feature = "cuda")]
+    registration: Option<super::memory::Registration>,
+}
+
+// SAFETY: owns its memory, like a `Box<[u8]>`.
+unsafe impl Send for HostBuffer {}
+// SAFETY: shared references only read.
+unsafe impl Sync for HostBuffer {}
+
+impl HostBuffer {
+    /// Reserves `len` bytes.
+    ///
+    /// # Panics
+    /// Like a `Vec`, when there is no memory.
+    pub fn new(len: usize) -> Self {
+        let layout = Self::layout(len);
+        // SAFETY: the layout is not of size 0.
+        let allocation = unsafe { alloc_zeroed(layout) };
+        let Some(allocation) = NonNull::new(allocation) else { handle_alloc_error(layout) };
+        // SAFETY: the layout has room for a page in front.
+        let pointer = unsafe { allocation.add(allocation.align_offset(PAGE)) };
+        HostBuffer {
+            allocation,
+            pointer,
+            len,
+            #[cfg(feature = "cuda")]
+            registration: None,
+        }
+    }
+
+    /// Bytes in whole pages, so that no other memory is in one of them.
+    fn page_bytes(len: usize) -> Option<usize> {
+        len.max(1).checked_next_multiple_of(PAGE)
+    }
+
+    /// Of what is allocated: a page more, as no larger alignment is asked for. So the allocator takes
+    /// large memory from the system as zeros, and a page that nobody touches takes no memory.
+    fn layout(len: usize) -> Layout {
+        let bytes = Self::page_bytes(len).and_then(|bytes| bytes.checked_add(PAGE));
+        let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, 1).ok());
+        layout.expect("host memory: expected a size that fits the address space")
+    }
+
+    /// Tells a GPU of the memory.
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`](super::DeviceError::Failed) where the driver refuses: copies are
+    /// then slower, and no less right.
+    #[cfg(feature = "cuda")]
+    pub fn register(
+        &mut self,
+        device: &std::sync::Arc<super::Device>,
+    ) -> Result<(), super::DeviceError> {
+        self.registration = None;
+        let bytes = Self::page_bytes(self.len).unwrap_or(self.len);
+        // SAFETY: whole pages of this buffer, which drops the registration before it frees them.
+        let registration =
+            unsafe { super::memory::Registration::new(device, self.pointer, bytes)? };
+        self.registration = Some(registration);
+        Ok(())
+    }
+
+    /// Lets the GPU forget the memory.
+    #[cfg(feature = "cuda")]
+    pub fn unregister(&mut self) {
+        self.registration = None;
+    }
+}
+
+impl Deref for HostBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` initialised bytes that live as long as `self`.
+        unsafe { slice::from_raw_parts(self.pointer.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for HostBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; borrowed alone through `&mut self`.
+        unsafe { slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for HostBuffer {
+    fn drop(&mut self) {
+        #[cfg(feature = "cuda")]
+        self.unregister();
+        // SAFETY: reserved in `new`, with the same layout.
+        unsafe { dealloc(self.allocation.as_ptr(), Self::layout(self.len)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_zero_and_in_pages_of_its_own() {
+        for len in [0, 1, 4095, 4096, 4097, 1 << 20] {
+            let mut buffer = HostBuffer::new(len);
+            assert_eq!((buffer.len(), buffer.as_ptr() as usize % PAGE), (len, 0));
+            assert!(buffer.iter().all(|byte| *byte == 0));
+            buffer.fill(7);
+            assert!(buffer.iter().all(|byte| *byte == 7));
+        }
+    }
+}

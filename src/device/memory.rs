@@ -1,0 +1,325 @@
+//! Memory of the device, and memory of the host that the device can reach.
+
+use std::ffi::c_void;
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+
+use super::driver::{Device, Stream, check};
+use super::{DeviceError, Shared};
+
+/// Device memory, zero at first, aligned to 256 bytes at least.
+#[derive(Debug)]
+pub struct DeviceBuffer {
+    address: u64,
+    len: usize,
+    device: Arc<Device>,
+}
+
+impl DeviceBuffer {
+    /// Reserves `len` bytes; 0 bytes are taken as 1.
+    pub fn new(device: &Arc<Device>, len: usize) -> Result<Self, DeviceError> {
+        device.bind()?;
+        let len = len.max(1);
+        let mut address = 0;
+        // SAFETY: `address` is a place for an address; a context is current.
+        check(unsafe { sys::cuMemAlloc_v2(&mut address, len) }, "reserve device memory")?;
+        let buffer = DeviceBuffer { address, len, device: device.clone() };
+        buffer.fill_now(0)?;
+        Ok(buffer)
+    }
+
+    /// Sets every byte to `byte`, after everything that was started on the device.
+    pub fn fill(&self, byte: u8) -> Result<(), DeviceError> {
+        self.device.synchronize()?;
+        self.fill_now(byte)
+    }
+
+    fn fill_now(&self, byte: u8) -> Result<(), DeviceError> {
+        self.device.at_once("fill device memory", |stream| {
+            // SAFETY: all of the buffer; it is waited for.
+            unsafe { sys::cuMemsetD8Async(self.address, byte, self.len, stream) }
+        })
+    }
+
+    /// Puts on a stream that every byte becomes `byte`.
+    pub fn fill_on(&self, byte: u8, stream: &Stream) -> Result<(), DeviceError> {
+        self.device.bind()?;
+        // SAFETY: all of the buffer, which waits for the device before it goes.
+        let status = unsafe { sys::cuMemsetD8Async(self.address, byte, self.len, stream.handle()) };
+        check(status, "fill device memory")
+    }
+
+    /// Puts a copy of another buffer of the same size on a stream.
+    ///
+    /// # Panics
+    /// When the sizes differ.
+    pub fn copy_on(&self, source: &DeviceBuffer, stream: &Stream) -> Result<(), DeviceError> {
+        assert_eq!(self.len, source.len, "copy: length mismatch");
+        self.device.bind()?;
+        // SAFETY: both are `len` bytes, and wait for the device before they go.
+        let status = unsafe {
+            sys::cuMemcpyDtoDAsync_v2(self.address, source.address, self.len, stream.handle())
+        };
+        check(status, "copy device memory")
+    }
+
+    /// Copies bytes to the host, after everything that is on `stream`, and waits for that.
+    ///
+    /// # Panics
+    /// When the bytes from `at` on are fewer than `out`.
+    pub fn download(&self, at: usize, out: &mut [u8], stream: &Stream) -> Result<(), DeviceError> {
+        let end = at.checked_add(out.len());
+        assert!(end.is_some_and(|end| end <= self.len), "download: length mismatch");
+        self.device.bind()?;
+        // SAFETY: both ranges are valid while it is waited for.
+        let status = unsafe {
+            let to = out.as_mut_ptr().cast::<c_void>();
+            let from = self.address + at as u64;
+            sys::cuMemcpyDtoHAsync_v2(to, from, out.len(), stream.handle())
+        };
+        // Waited for whatever it says: a copy may be under way.
+        let waited = stream.synchronize("copy a row to the host");
+        check(status, "copy a row to the host")?;
+        waited
+    }
+
+    /// A buffer with the content of `bytes`.
+    pub fn from_bytes(device: &Arc<Device>, bytes: &[u8]) -> Result<Self, DeviceError> {
+        let mut buffer = DeviceBuffer::new(device, bytes.len())?;
+        buffer.write(bytes)?;
+        Ok(buffer)
+    }
+
+    /// Its address on the device.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Its size \[bytes\].
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: there is one byte at least.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies `bytes` to its start and waits for that.
+    ///
+    /// # Panics
+    /// When `bytes` are more than its size.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), DeviceError> {
+        assert!(bytes.len() <= self.len, "write: length mismatch");
+        self.device.at_once("copy to the device", |stream| {
+            let source = bytes.as_ptr().cast::<c_void>();
+            // SAFETY: both ranges are valid while it is waited for.
+            unsafe { sys::cuMemcpyHtoDAsync_v2(self.address, source, bytes.len(), stream) }
+        })
+    }
+
+    /// Copies its start to `bytes`, after everything that was started on the device.
+    ///
+    /// # Panics
+    /// When `bytes` are more than its size.
+    pub fn read(&self, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        assert!(bytes.len() <= self.len, "read: length mismatch");
+        self.device.synchronize()?;
+        self.device.at_once("copy from the device", |stream| {
+            let to = bytes.as_mut_ptr().cast::<c_void>();
+            // SAFETY: both ranges are valid while it is waited for.
+            unsafe { sys::cuMemcpyDtoHAsync_v2(to, self.address, bytes.len(), stream) }
+        })
+    }
+
+    /// Puts a copy of the start of `source` on `stream`.
+    ///
+    /// # Safety
+    /// Until the copy is done, `source` is not written.
+    ///
+    /// # Panics
+    /// When `len` is more than either's size.
+    pub(super) unsafe fn upload(
+        &self,
+        source: &PinnedBuffer,
+        len: usize,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        assert!(len <= self.len && len <= source.len(), "upload: length mismatch");
+        if len == 0 {
+            return Ok(());
+        }
+        self.device.bind()?;
+        // SAFETY: both ranges are valid, and wait for the device before they go.
+        let status = unsafe {
+            let source = source.pointer.as_ptr().cast::<c_void>();
+            sys::cuMemcpyHtoDAsync_v2(self.address, source, len, stream.handle())
+        };
+        check(status, "upload a message")
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        // Whatever was put on a stream and not waited for may still use it. After a failure nothing
+        // runs.
+        let _ = self.device.synchronize();
+        if self.device.bind().is_ok() {
+            // SAFETY: reserved in `new`; nothing uses it any more.
+            let _ = unsafe { sys::cuMemFree_v2(self.address) };
+        }
+    }
+}
+
+/// Page-locked memory of the host, zero at first and aligned to a page. With unified addressing,
+/// which every 64-bit driver has, the device reaches it at the same address.
+#[derive(Debug)]
+pub struct PinnedBuffer {
+    pointer: NonNull<u8>,
+    len: usize,
+    device: Arc<Device>,
+}
+
+// SAFETY: owns its memory, like a `Box<[u8]>`.
+unsafe impl Send for PinnedBuffer {}
+// SAFETY: shared references only read.
+unsafe impl Sync for PinnedBuffer {}
+
+impl PinnedBuffer {
+    /// Reserves `len` bytes; 0 bytes are taken as 1.
+    pub fn new(device: &Arc<Device>, len: usize) -> Result<Self, DeviceError> {
+        device.bind()?;
+        let len = len.max(1);
+        let mut pointer = ptr::null_mut();
+        // Portable: usable from every context of the process. Mapped: kernels may use it.
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+        // SAFETY: `pointer` is a place for an address; a context is current.
+        let status = unsafe { sys::cuMemHostAlloc(&mut pointer, len, flags) };
+        check(status, "reserve pinned memory")?;
+        let pointer = NonNull::new(pointer.cast::<u8>()).ok_or(DeviceError::Failed {
+            operation: "reserve pinned memory",
+            detail: "the driver returned no address".into(),
+        })?;
+        // SAFETY: `len` bytes that are ours alone.
+        unsafe { ptr::write_bytes(pointer.as_ptr(), 0, len) };
+        Ok(PinnedBuffer { pointer, len, device: device.clone() })
+    }
+
+    /// Its address, for the host and for the device.
+    pub fn address(&self) -> u64 {
+        self.pointer.as_ptr() as u64
+    }
+
+    /// The bytes in `range`, to be written by either.
+    ///
+    /// # Panics
+    /// When they are not inside.
+    pub fn part_mut(&mut self, range: Range<usize>) -> PinnedMut<'_> {
+        PinnedMut(&mut self[range])
+    }
+}
+
+impl Deref for PinnedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` initialised bytes that live as long as `self`.
+        unsafe { slice::from_raw_parts(self.pointer.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for PinnedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; borrowed alone through `&mut self`.
+        unsafe { slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for PinnedBuffer {
+    fn drop(&mut self) {
+        // As for a `DeviceBuffer`.
+        let _ = self.device.synchronize();
+        if self.device.bind().is_ok() {
+            // SAFETY: reserved in `new`; nothing uses it any more.
+            let _ = unsafe { sys::cuMemFreeHost(self.pointer.as_ptr().cast()) };
+        }
+    }
+}
+
+/// A part of pinned memory, borrowed to write it.
+#[derive(Debug)]
+pub struct PinnedMut<'a>(&'a mut [u8]);
+
+impl PinnedMut<'_> {
+    /// Its address, for the host and for the device.
+    pub fn address(&self) -> u64 {
+        self.0.as_ptr() as u64
+    }
+}
+
+impl Deref for PinnedMut<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0
+    }
+}
+
+impl DerefMut for PinnedMut<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0
+    }
+}
+
+/// Ordinary memory that is registered with the driver. A drop ends the registration.
+#[derive(Debug)]
+pub(super) struct Registration {
+    pointer: NonNull<u8>,
+    device: Arc<Device>,
+}
+
+// SAFETY: a name that the driver accepts from any thread.
+unsafe impl Send for Registration {}
+// SAFETY: as above.
+unsafe impl Sync for Registration {}
+
+impl Registration {
+    /// Registers `len` bytes.
+    ///
+    /// # Safety
+    /// They stay until this is dropped.
+    pub unsafe fn new(
+        device: &Arc<Device>,
+        pointer: NonNull<u8>,
+        len: usize,
+    ) -> Result<Self, DeviceError> {
+        device.bind()?;
+        // Portable: for every context of the process.
+        let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
+        // SAFETY: live memory, as the caller promises; a context is current.
+        let status =
+            unsafe { sys::cuMemHostRegister_v2(pointer.as_ptr().cast::<c_void>(), len, flags) };
+        check(status, "register host memory")?;
+        Ok(Registration { pointer, device: device.clone() })
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let _ = self.device.synchronize();
+        if self.device.bind().is_ok() {
+            // SAFETY: registered in `new`; no copy is under way.
+            let _ = unsafe { sys::cuMemHostUnregister(self.pointer.as_ptr().cast::<c_void>()) };
+        }
+    }
+}
+
+/// The bytes of values that a kernel reads.
+pub fn bytes_of<T: Shared>(values: &[T]) -> &[u8] {
+    // SAFETY: `T` has no padding, so that all bytes are initialised.
+    unsafe { slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}

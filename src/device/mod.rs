@@ -1,0 +1,72 @@
+//! The GPU, the memory that it shares with the host, and what the kernels share with both.
+//!
+//! - `driver` (feature `cuda`): a device, streams, events, graphs and kernels, as safe types.
+//! - `memory` (feature `cuda`): memory of the device, and pinned memory of the host.
+//! - [`HostBuffer`]: ordinary memory, which a GPU may be told of.
+//! - [`Output`]: memory of an output, from the backend that reserves it to the publisher.
+//! - [`shared`]: every structure that a kernel reads or writes, compared with the kernels by
+//!   `build.rs`.
+//!
+//! `unsafe` code is here and in the operations' CUDA twins. Everything that has no `unsafe` in its
+//! signature can be used in any way without touching memory that it should not: addresses come from
+//! live buffers, and a buffer waits for the device before it goes.
+
+#[cfg(feature = "cuda")]
+mod driver;
+mod host;
+#[cfg(feature = "cuda")]
+mod memory;
+mod output;
+pub mod shared;
+#[cfg(feature = "cuda")]
+mod staging;
+
+#[cfg(feature = "cuda")]
+pub use driver::{Device, Event, Graph, Kernel, Launch, Limits, Stream};
+pub use host::HostBuffer;
+#[cfg(feature = "cuda")]
+pub use memory::{DeviceBuffer, PinnedBuffer, PinnedMut, bytes_of};
+pub use output::{Output, OutputMut};
+pub use shared::Shared;
+#[cfg(feature = "cuda")]
+pub use staging::Staging;
+
+/// Why the GPU did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// It cannot be used on this machine.
+    #[error("{detail}")]
+    Unavailable {
+        /// Why not.
+        detail: String,
+    },
+    /// An operation failed while the GPU was in use.
+    #[error("failed to {operation}: {detail}")]
+    Failed {
+        /// What was being done.
+        operation: &'static str,
+        /// What went wrong.
+        detail: String,
+    },
+}
+
+/// Whether a kernel may read its inputs at once.
+///
+/// Kernels of one stream overlap: one starts while the kernel before it ends. So the order of a
+/// stream alone does not say that inputs are complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inputs {
+    /// No kernel that may still run writes them: they were waited for, or copied, or made long ago.
+    Ready,
+    /// An earlier kernel of the same stream may still write them: the kernel waits before it reads
+    /// them.
+    MayBeInFlight,
+}
+
+impl Inputs {
+    /// As the kernels have it.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn are_ready(self) -> u32 {
+        u32::from(self == Inputs::Ready)
+    }
+}

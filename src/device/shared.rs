@@ -1,0 +1,123 @@
+//! Every structure and number that the kernels share with the host, declared once for Rust.
+//!
+//! The kernels declare them again, in C++. `build.rs` includes this file too and makes of it the
+//! `static_assert`s that nvcc checks: size, alignment, and offset and size of every field. So a
+//! change on one side alone fails the build. For the same reason this file uses nothing of the
+//! crate.
+//!
+//! A pointer is a `u64` here, the address on the device.
+
+/// What `build.rs` asserts of a structure.
+#[derive(Clone, Copy, Debug)]
+pub struct Struct {
+    /// Its name in the kernels.
+    pub name: &'static str,
+    /// Bytes of it.
+    pub size: usize,
+    /// What its address is a multiple of.
+    pub align: usize,
+    /// Name, offset and size of every field.
+    pub fields: &'static [(&'static str, usize, usize)],
+}
+
+mod sealed {
+    /// Only this file says what is shared.
+    pub trait Sealed {}
+}
+
+/// Values without padding. Every bit pattern is a value, because kernels read and write the bytes.
+pub trait Shared: Copy + sealed::Sealed {}
+
+macro_rules! shared_numbers {
+    ($($type:ty),*) => {
+        $(impl sealed::Sealed for $type {}
+        impl Shared for $type {})*
+    };
+}
+shared_numbers!(u32, i32, i64, u64);
+
+/// Declares structures for Rust, and their layout for `build.rs`. `$scope` is their namespace in
+/// the kernels.
+macro_rules! structs {
+    ($scope:literal: $(
+        $(#[$attribute:meta])*
+        pub struct $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)* }
+    )*) => {
+        $(
+            $(#[$attribute])*
+            #[repr(C)]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $name { $($(#[$doc])* pub $field: $type,)* }
+
+            impl $crate::device::shared::sealed::Sealed for $name {}
+            impl $crate::device::shared::Shared for $name {}
+            // No padding: all bytes are initialised.
+            const _: () = assert!(size_of::<$name>() == 0 $(+ size_of::<$type>())*);
+        )*
+        /// The layouts of these structures.
+        pub const STRUCTS: &[$crate::device::shared::Struct] = &[$(
+            $crate::device::shared::Struct {
+                name: concat!($scope, stringify!($name)),
+                size: size_of::<$name>(),
+                align: align_of::<$name>(),
+                fields: &[$((
+                    stringify!($field),
+                    std::mem::offset_of!($name, $field),
+                    size_of::<$type>(),
+                ),)*],
+            },
+        )*];
+    };
+}
+
+/// Declares numbers for Rust, and their values for `build.rs`.
+macro_rules! numbers {
+    ($scope:literal: $($(#[$doc:meta])* pub const $name:ident: u32 = $value:expr;)*) => {
+        $($(#[$doc])* pub const $name: u32 = $value;)*
+        /// Name in the kernels and value of each.
+        pub const NUMBERS: &[(&str, u32)] = &[$((concat!($scope, stringify!($name)), $name),)*];
+    };
+}
+
+/// What all kernels share: `kernels/common.cuh`.
+#[allow(missing_docs)] // named as on the other side, which says what they are
+pub mod common {
+    numbers! { "":
+        pub const DTYPE_F32: u32 = 0;
+        pub const DTYPE_F16: u32 = 1;
+        pub const DTYPE_BF16: u32 = 2;
+        /// Threads of a warp.
+        pub const WARP: u32 = 32;
+    }
+}
+
+pub mod image;
+pub mod resample;
+pub mod voxelize;
+
+/// All structures.
+pub const STRUCTS: &[&[Struct]] = &[
+    resample::STRUCTS,
+    resample::batch::STRUCTS,
+    resample::fuse::STRUCTS,
+    image::STRUCTS,
+    voxelize::STRUCTS,
+    voxelize::count::STRUCTS,
+    voxelize::write_counts::STRUCTS,
+    voxelize::sort::STRUCTS,
+    voxelize::reduce::STRUCTS,
+];
+
+/// All numbers.
+pub const NUMBERS: &[&[(&str, u32)]] = &[
+    common::NUMBERS,
+    resample::NUMBERS,
+    resample::batch::NUMBERS,
+    resample::fuse::NUMBERS,
+    image::NUMBERS,
+    voxelize::NUMBERS,
+    voxelize::count::NUMBERS,
+    voxelize::write_counts::NUMBERS,
+    voxelize::sort::NUMBERS,
+    voxelize::reduce::NUMBERS,
+];

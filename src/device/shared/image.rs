@@ -1,0 +1,52 @@
+//! `kernels/image/`. Names are those of the other side, which says what they are.
+#![allow(missing_docs)]
+
+numbers! { "image::":
+    pub const THREADS: u32 = 256;
+    pub const RGB8: u32 = 0;
+    pub const BGR8: u32 = 1;
+    pub const RGBA8: u32 = 2;
+    pub const BGRA8: u32 = 3;
+    pub const MONO8: u32 = 4;
+}
+
+structs! { "image::":
+    /// What one output of an axis reads.
+    pub struct Tap { first: u32, begin: u32, count: u32, }
+
+    /// The parameter of `image_lines`.
+    pub struct Lines {
+        image: u64,
+        step: u64,
+        taps: u64,
+        coefficients: u64,
+        lines: u64,
+        count: u32,
+        width: u32,
+        encoding: u32,
+        luma: u32,
+        inputs_ready: u32,
+        reserved: u32,
+    }
+
+    /// The parameter of `image_row`.
+    pub struct Row {
+        lines: u64,
+        taps: u64,
+        coefficients: u64,
+        table: u64,
+        row: u64,
+        lines_width: u32,
+        mono: u32,
+        width: u32,
+        height: u32,
+        left: u32,
+        right: u32,
+        top: u32,
+        bottom: u32,
+        channels: u32,
+        swap: u32,
+        pad_value: u32,
+        element_size: u32,
+    }
+}

@@ -1,0 +1,216 @@
+//! `kernels/voxelize/`. Names are those of the other side, which says what they are.
+#![allow(missing_docs)]
+
+numbers! { "":
+    pub const INT8: u32 = 0;
+    pub const UINT8: u32 = 1;
+    pub const INT16: u32 = 2;
+    pub const UINT16: u32 = 3;
+    pub const INT32: u32 = 4;
+    pub const UINT32: u32 = 5;
+    pub const FLOAT32: u32 = 6;
+    pub const FLOAT64: u32 = 7;
+    pub const CHANNEL_COUNT: u32 = 0;
+    pub const CHANNEL_OCCUPANCY: u32 = 1;
+    pub const CHANNEL_MEAN: u32 = 2;
+    pub const CHANNEL_MAX: u32 = 3;
+    /// In place of a voxel or a column: there is none.
+    pub const NONE: u32 = u32::MAX;
+    /// Columns whose offsets the launch parameters hold.
+    pub const INLINE_COLUMNS: u32 = 8;
+    /// Channels that the launch parameters hold.
+    pub const INLINE_CHANNELS: u32 = 8;
+    /// Voxels of a voxel block.
+    pub const VOXEL_BLOCK: u32 = 32;
+    /// Channels of a channel pack.
+    pub const CHANNEL_PACK: u32 = 4;
+    /// Copies of the bits of touched bins, and words from one of their words to the next.
+    pub const TOUCHED_COPIES: u32 = 8;
+    pub const SECTOR_WORDS: u32 = 8;
+}
+
+structs! { "":
+    #[derive(PartialEq, Eq)]
+    pub struct Field { offset: u32, type_code: u32, }
+
+    pub struct Cloud {
+        points: u64,
+        fields: u64,
+        row_step: u64,
+        width: u32,
+        count: u32,
+        point_step: u32,
+        column_count: u32,
+        big_endian: u32,
+        reserved: u32,
+        offsets: [u32; INLINE_COLUMNS as usize],
+        t: [[f32; 4]; 3],
+    }
+
+    pub struct Grid {
+        origin: [f32; 3],
+        size: f32,
+        inverse: f32,
+        shape: [f32; 3],
+        row: u32,
+        plane: u32,
+        volume: u32,
+        reserved: u32,
+    }
+
+    #[derive(PartialEq)]
+    pub struct Channel {
+        kind: u32,
+        /// Of its values, or [`NONE`].
+        column: u32,
+        /// The greatest magnitude that these may have.
+        limit: f32,
+        reserved: u32,
+    }
+
+    pub struct Channels {
+        more: u64,
+        count: u32,
+        reserved: u32,
+        first: [Channel; INLINE_CHANNELS as usize],
+    }
+
+    #[derive(Default)]
+    pub struct Counters { dropped: [u32; 4], }
+
+    #[repr(align(8))]
+    #[derive(Default)]
+    pub struct Report { counters: Counters, beyond: u32, beyond_bits: u32, }
+
+    pub struct Counted {
+        counts: u64,
+        touched: u64,
+        phase: u32,
+        bin_shift: u32,
+        bin_count: u32,
+        reserved: u32,
+    }
+
+    #[derive(PartialEq, Eq)]
+    pub struct Bins {
+        bin_shift: u32,
+        sub_bin_shift: u32,
+        bin_count: u32,
+        voxel_block_mask: u32,
+    }
+
+    pub struct Sorted {
+        voxels: u64,
+        values: u64,
+        segments: u64,
+        tiles: u32,
+        tile_points: u32,
+    }
+}
+
+/// `count.cu`.
+pub mod count {
+    use super::{Cloud, Counted, Grid};
+
+    numbers! { "voxelize_count::":
+        pub const THREADS: u32 = 1024;
+    }
+
+    structs! { "voxelize_count::":
+        /// The parameter of `voxelize_count_<points>`.
+        pub struct Count {
+            cloud: Cloud,
+            grid: Grid,
+            to: Counted,
+            counters: u64,
+            inputs_ready: u32,
+            reserved: u32,
+        }
+    }
+}
+
+/// `write_counts.cu`.
+pub mod write_counts {
+    use super::{Channels, Counted};
+
+    numbers! { "voxelize_write_counts::":
+        pub const THREADS: u32 = 128;
+        /// log2 of the voxels of a span.
+        pub const SPAN_SHIFT: u32 = 8;
+    }
+
+    structs! { "voxelize_write_counts::":
+        /// The parameter of `voxelize_write_counts_<dtype>`.
+        pub struct WriteCounts {
+            channels: Channels,
+            from: Counted,
+            occupied: u64,
+            row: u64,
+            counters: u64,
+            report: u64,
+            volume: u32,
+            reserved: u32,
+        }
+    }
+}
+
+/// `sort.cu`.
+pub mod sort {
+    use super::{Bins, CHANNEL_PACK, Channels, Cloud, Grid, Sorted};
+
+    numbers! { "voxelize_sort::":
+        pub const THREADS: u32 = 512;
+    }
+
+    structs! { "voxelize_sort::":
+        #[derive(Default)]
+        pub struct Sources {
+            keys: [u32; CHANNEL_PACK as usize],
+            fields: u32,
+            coordinates: u32,
+            means: u32,
+            reserved: u32,
+        }
+
+        /// The parameter of `voxelize_sort_<points>`.
+        pub struct Sort {
+            cloud: Cloud,
+            grid: Grid,
+            bins: Bins,
+            sources: Sources,
+            channels: Channels,
+            to: Sorted,
+            counters: u64,
+            inputs_ready: u32,
+            reserved: u32,
+        }
+    }
+}
+
+/// `reduce.cu`.
+pub mod reduce {
+    use super::{Bins, Channels, Sorted};
+
+    numbers! { "voxelize_reduce::":
+        pub const THREADS: u32 = 512;
+        /// Shared memory of a thread block \[bytes\]: for each voxel of the largest sub-bin...
+        pub const VOXEL_BYTES: u32 = 10;
+        /// ... and for the rest.
+        pub const REDUCE_BYTES: u32 = 28_944;
+    }
+
+    structs! { "voxelize_reduce::":
+        /// The parameter of `voxelize_reduce_<voxels>_<dtype>`.
+        pub struct Reduce {
+            bins: Bins,
+            from: Sorted,
+            channels: Channels,
+            occupied: u64,
+            row: u64,
+            counters: u64,
+            report: u64,
+            volume: u32,
+            all_means: u32,
+        }
+    }
+}

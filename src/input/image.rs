@@ -1,0 +1,84 @@
+//! `sensor_msgs/msg/Image`.
+
+use super::{Content, Header, Input, MessageType, Sample, Sink, header};
+use crate::cdr::Reader;
+use crate::ops::image::{Encoding, ImageView, MAX_SIDE};
+use crate::pipeline::{DropReason, Rejected};
+use crate::spec::Selection;
+
+/// See [the message](self).
+pub(super) const TYPE: MessageType = MessageType {
+    name: "sensor_msgs/msg/Image",
+    content: Content::Image,
+    open: |selection| match selection {
+        Selection::Image => Some(Box::new(ImageInput)),
+        _ => None,
+    },
+};
+
+struct ImageInput;
+
+impl Input for ImageInput {
+    fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
+        let (header, view) = decode(message)?;
+        sink.sample(0, &header, Sample::Image(view));
+        Ok(())
+    }
+}
+
+/// The encoding of a name in a message. Names such as `8UC1` are refused: they give the layout of
+/// the bytes but not their meaning.
+fn encoding_of(name: &[u8]) -> Result<Encoding, Rejected> {
+    Encoding::ALL.into_iter().find(|known| known.name().as_bytes() == name).ok_or_else(|| {
+        let names = Encoding::ALL.map(Encoding::name).join(", ");
+        // The name of an encoding is short, but a message may hold any text.
+        let found = String::from_utf8_lossy(&name[..name.len().min(32)]);
+        Rejected::new(
+            DropReason::Unsupported,
+            format!("encoding: expected one of {names}, found {found:?}"),
+        )
+    })
+}
+
+/// Reads a `sensor_msgs/msg/Image`. `is_bigendian` is ignored, because elements have one byte. The
+/// padding of the last line may be missing. Bytes after it are ignored.
+///
+/// # Errors
+/// - `Unsupported`: another encoding, or a side of more than [`MAX_SIDE`] pixels.
+/// - `Malformed`: the message ends early, the image has no pixels, `step` is shorter than a line,
+///   or there is less data than `height`, `step` and `width` declare.
+pub fn decode(message: &[u8]) -> Result<(Header<'_>, ImageView<'_>), Rejected> {
+    let mut reader = Reader::new(message)?;
+    let header = header(&mut reader)?;
+    let (height, width) = (reader.u32()? as usize, reader.u32()? as usize);
+    let encoding = encoding_of(reader.string_bytes()?)?;
+    let _is_bigendian = reader.u8()?;
+    let step = reader.u32()? as usize;
+    let data = reader.bytes()?;
+    let malformed = |detail: String| Err(Rejected::new(DropReason::Malformed, detail));
+    if width == 0 || height == 0 {
+        return malformed(format!("image: expected at least 1x1 pixels, found {width}x{height}"));
+    }
+    let name = encoding.name();
+    // u128: the products of two u32 do not fit the usize of every processor.
+    let line = width as u128 * encoding.bytes_per_pixel() as u128;
+    if (step as u128) < line {
+        return malformed(format!(
+            "step: expected at least {line} bytes for {width} pixels of {name}, found {step}"
+        ));
+    }
+    let expected = (height - 1) as u128 * step as u128 + line;
+    if (data.len() as u128) < expected {
+        return malformed(format!(
+            "data: expected at least {expected} bytes for {width}x{height} pixels of {name} with \
+             step {step}, found {}",
+            data.len()
+        ));
+    }
+    if width.max(height) > MAX_SIDE {
+        let detail =
+            format!("image: expected sides of at most {MAX_SIDE} px, found {width}x{height}");
+        return Err(Rejected::new(DropReason::Unsupported, detail));
+    }
+    Ok((header, ImageView { encoding, width, height, step, data }))
+}

@@ -1,0 +1,186 @@
+//! Serialized messages to samples: one file per message, registered in [`TYPES`].
+//!
+//! Live subscriptions and bags both give a message's CDR bytes, so the same input reads both.
+//! Samples borrow from those bytes and have been checked against them: an encoder can index a
+//! sample without more checks. An input knows nothing of rows: the [`Sink`] decides which ring
+//! takes a sample.
+
+mod fields;
+pub mod image;
+mod imu;
+mod joint_state;
+mod odometry;
+pub mod point_cloud2;
+mod pose_stamped;
+mod twist_stamped;
+mod wrench_stamped;
+
+pub use fields::{Field, Member};
+pub use joint_state::JOINT_FIELDS;
+
+use crate::cdr::Reader;
+use crate::ops::image::ImageView;
+use crate::ops::voxelize::PointsView;
+use crate::pipeline::{DropReason, Rejected};
+use crate::spec::{InputSpec, Selection};
+use crate::time::Stamp;
+
+/// All types of messages. A new one is a file in this folder and a line here.
+pub static TYPES: &[&MessageType] = &[
+    &joint_state::TYPE,
+    &imu::TYPE,
+    &wrench_stamped::TYPE,
+    &pose_stamped::TYPE,
+    &twist_stamped::TYPE,
+    &odometry::TYPE,
+    &image::TYPE,
+    &point_cloud2::TYPE,
+];
+
+/// Most names of a message that an error lists: a message may declare thousands.
+const NAMES_LOGGED: usize = 32;
+/// Most bytes of such a name that an error shows.
+const NAME_LOGGED: usize = 64;
+
+/// A type of messages.
+#[derive(Debug)]
+pub struct MessageType {
+    /// Its name, as `package/msg/Type`.
+    pub name: &'static str,
+    /// What its messages hold.
+    pub content: Content,
+    /// Makes an input for a selection. `None` if the selection is of another content.
+    open: fn(&Selection) -> Option<Box<dyn Input>>,
+}
+
+/// What the messages of a type hold. It decides which keys of a configuration apply, and which
+/// encoder takes the samples.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// Fields of fixed size, for a vector; see [`Selection::Fields`].
+    Fields(&'static [Member]),
+    /// Joints by their names, for a vector; see [`Selection::Joints`].
+    Joints,
+    /// An image.
+    Image,
+    /// Points, for voxels.
+    Points,
+}
+
+impl Content {
+    /// Whether it becomes a vector.
+    pub fn is_vector(self) -> bool {
+        matches!(self, Content::Fields(_) | Content::Joints)
+    }
+}
+
+impl MessageType {
+    /// The type of this name, if it is known.
+    pub fn find(name: &str) -> Option<&'static MessageType> {
+        TYPES.iter().copied().find(|known| known.name == name)
+    }
+}
+
+/// Reads the messages of one subscription. It reuses its memory from message to message.
+pub trait Input: Send {
+    /// Reads a serialized message and hands what it selects to `sink`: a sample, several, or none.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the message cannot be read. The sink has then received nothing.
+    fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected>;
+}
+
+/// Takes the samples of a message.
+pub trait Sink {
+    /// Takes the sample of part `part` of the input's selection. The sink records the result: a
+    /// row, a drop or an error.
+    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>);
+
+    /// Notes that the message holds some joints of group `part` and lacks others.
+    fn incomplete(&mut self, part: usize);
+}
+
+/// What a message holds, for an encoder.
+#[derive(Clone, Copy, Debug)]
+pub enum Sample<'a> {
+    /// Numbers as the message has them. They may be NaN or infinite.
+    Vector(&'a [f64]),
+    /// An image in one of the raw encodings.
+    Image(ImageView<'a>),
+    /// A point cloud.
+    Points(PointsView<'a>),
+}
+
+/// Makes the input of a specification.
+///
+/// # Errors
+/// If the type is unknown, or the selection is not of the type's content. [`crate::config`] makes
+/// no such specification.
+pub fn open(spec: &InputSpec) -> Result<Box<dyn Input>, String> {
+    let InputSpec { name, ros_type, selection, .. } = spec;
+    let known = MessageType::find(ros_type)
+        .ok_or_else(|| format!("input '{name}': expected a known type, found {ros_type}"))?;
+    (known.open)(selection).ok_or_else(|| {
+        format!("input '{name}': expected a selection from {ros_type}, found {selection:?}")
+    })
+}
+
+/// The `std_msgs/Header` of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// When the sensor measured, or why that is not known. A bad stamp does not make the header an
+    /// error, because `timeline: receive` does not use it.
+    pub stamp: Result<Stamp, StampError>,
+    /// Frame of the data.
+    pub frame_id: &'a str,
+}
+
+/// Why a header's stamp cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StampError {
+    /// "Not set".
+    #[error("header.stamp: expected the time of measurement, found zero")]
+    Zero,
+    /// The nanosecond part is a second or more.
+    #[error("header.stamp.nanosec: expected under 1000000000, found {0}")]
+    Nanosec(u32),
+}
+
+impl From<StampError> for Rejected {
+    fn from(error: StampError) -> Self {
+        let reason = match error {
+            StampError::Zero => DropReason::ZeroStamp,
+            StampError::Nanosec(_) => DropReason::BadStamp,
+        };
+        Rejected::new(reason, error.to_string())
+    }
+}
+
+/// Reads the `std_msgs/Header` in front of a message.
+///
+/// # Errors
+/// `Malformed` if the message ends early or `frame_id` is not UTF-8.
+pub fn header<'a>(reader: &mut Reader<'a>) -> Result<Header<'a>, Rejected> {
+    let (sec, nanosec) = (reader.i32()?, reader.u32()?);
+    let stamp = match Stamp::from_sec_nanosec(sec, nanosec) {
+        Some(Stamp::ZERO) => Err(StampError::Zero),
+        Some(stamp) => Ok(stamp),
+        None => Err(StampError::Nanosec(nanosec)),
+    };
+    let frame_id = std::str::from_utf8(reader.string_bytes()?).map_err(|error| {
+        let detail = format!("header.frame_id: expected UTF-8, found {error}");
+        Rejected::new(DropReason::Malformed, detail)
+    })?;
+    Ok(Header { stamp, frame_id })
+}
+
+/// The first names of a message, for an error.
+fn names_found<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) -> String {
+    let more = if names.len() > NAMES_LOGGED { ", ..." } else { "" };
+    let shorten = |name: &'a [u8]| String::from_utf8_lossy(&name[..name.len().min(NAME_LOGGED)]);
+    let shown: Vec<_> = names.take(NAMES_LOGGED).map(shorten).collect();
+    format!("{}{more}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,320 @@
+//! Images into rows on the device: `kernels/image/resize.cu`, the twin of [`super::cpu`].
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::elements::tables;
+use super::geometry::{Axis, Placement};
+use super::spec::{Color, Encoding, ImageSpec, ImageView};
+use crate::device::shared::image::{BGR8, BGRA8, Lines, MONO8, RGB8, RGBA8, Row, THREADS, Tap};
+use crate::device::{
+    Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, Staging, Stream, bytes_of,
+};
+use crate::dtype::DType;
+
+// The kernels name encodings by the same codes.
+const _: () = assert!(Encoding::Rgb8 as u32 == RGB8 && Encoding::Bgr8 as u32 == BGR8);
+const _: () = assert!(Encoding::Rgba8 as u32 == RGBA8 && Encoding::Bgra8 as u32 == BGRA8);
+const _: () = assert!(Encoding::Mono8 as u32 == MONO8);
+
+/// An image on the device. Neither side is 0.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceImage {
+    /// Its first byte.
+    pub address: u64,
+    /// Pixel format.
+    pub encoding: Encoding,
+    /// Width \[px\].
+    pub width: usize,
+    /// Height \[px\].
+    pub height: usize,
+    /// Bytes from one line to the next.
+    pub step: usize,
+}
+
+/// Turns images into rows, of one stream of launches.
+pub struct ImageEncoder {
+    spec: ImageSpec,
+    dtype: DType,
+    lines_kernel: Kernel,
+    row_kernel: Kernel,
+    table: DeviceBuffer,
+    staging: Staging,
+    /// The image in `staging`.
+    staged: Option<DeviceImage>,
+    /// The lines that are needed, resized: up to 4 bytes per pixel.
+    lines: DeviceBuffer,
+    /// The last used first.
+    plans: Vec<Plan>,
+}
+
+/// Lines of an image that need no more memory than is reserved at the start.
+const LINES_AT_START: usize = 1200;
+
+/// Sizes whose plans are kept, for a topic on which more than one size arrives in turn.
+const MOST_PLANS: usize = 4;
+
+/// The image is at a multiple of this in the upload.
+const IMAGE_ALIGNMENT: usize = 256;
+
+/// What follows from the size of an image.
+///
+/// The taps and coefficients are part of every upload, in front of the image: they are a hundredth
+/// of it. So a new size needs no memory on the device, and does not wait for the kernels of the
+/// last size.
+struct Plan {
+    size: (usize, usize),
+    placement: Placement,
+    /// Columns and lines of the image that are read.
+    used: [Range<usize>; 2],
+    /// Of both axes, one after the other: taps, then coefficients.
+    tables: Vec<u8>,
+    /// The same on the device, for images that are there already.
+    on_device: Option<DeviceBuffer>,
+    /// Where the taps and the coefficients of both axes start in `tables`.
+    places: [[usize; 2]; 2],
+}
+
+impl ImageEncoder {
+    /// An encoder into rows of `spec`, of element type `dtype`.
+    pub fn new(device: &Arc<Device>, spec: &ImageSpec, dtype: DType) -> Result<Self, DeviceError> {
+        let table = match dtype {
+            DType::F32 => tables::<4>(spec, dtype).as_flattened().as_flattened().to_vec(),
+            DType::F16 | DType::Bf16 => {
+                tables::<2>(spec, dtype).as_flattened().as_flattened().to_vec()
+            }
+        };
+        Ok(ImageEncoder {
+            spec: spec.clone(),
+            dtype,
+            lines_kernel: device.kernel("image_lines")?,
+            row_kernel: device.kernel("image_row")?,
+            table: DeviceBuffer::from_bytes(device, &table)?,
+            staging: Staging::new(device)?,
+            staged: None,
+            lines: DeviceBuffer::new(device, 4 * spec.width * LINES_AT_START)?,
+            plans: Vec::with_capacity(MOST_PLANS),
+        })
+    }
+
+    /// Bytes of a row.
+    pub fn row_bytes(&self) -> usize {
+        self.spec.color.channels() * self.spec.height * self.spec.width * self.dtype.size()
+    }
+
+    /// Puts upload and encoding of an image on `stream`, into the row that is `at` bytes from the
+    /// start of `rows`, and returns while they are under way. Reserves memory only for an image
+    /// that is larger than all before, and than is common.
+    ///
+    /// # Panics
+    /// When the row is not inside `rows`.
+    pub fn encode(
+        &mut self,
+        view: &ImageView<'_>,
+        (rows, at): (&DeviceBuffer, usize),
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        self.stage(view, stream)?;
+        self.start((rows, at), stream)
+    }
+
+    /// The first part of [`ImageEncoder::encode`]: takes the image's bytes.
+    pub fn stage(&mut self, view: &ImageView<'_>, stream: &Stream) -> Result<(), DeviceError> {
+        let ImageView { encoding, width, height, step, data } = *view;
+        self.choose_plan((width, height), stream)?;
+        let plan = &self.plans[0];
+        let lines = &plan.used[1];
+        let line = width * encoding.bytes_per_pixel();
+        let image = &data[lines.start * step..(lines.end - 1) * step + line];
+        let padding = &[0; IMAGE_ALIGNMENT][..plan.image_at() - plan.tables.len()];
+        self.staging.fill(&[&plan.tables, padding, image], stream)?;
+        // As if its first lines, which are not read, were there too: no kernel uses this address.
+        let first_line = self.staging.address() + plan.image_at() as u64;
+        let address = first_line.wrapping_sub((lines.start * step) as u64);
+        self.staged = Some(DeviceImage { address, encoding, width, height, step });
+        Ok(())
+    }
+
+    /// The second part of [`ImageEncoder::encode`], for the image that was staged last.
+    ///
+    /// # Panics
+    /// When none was staged, or the row is not inside `rows`.
+    pub fn start(
+        &mut self,
+        (rows, at): (&DeviceBuffer, usize),
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let image = self.staged.expect("image: expected one that was staged");
+        let end = at.checked_add(self.row_bytes());
+        assert!(end.is_some_and(|end| end <= rows.len()), "image: the row is not inside");
+        self.staging.send(stream)?;
+        self.choose_plan((image.width, image.height), stream)?;
+        let tables = self.staging.address();
+        // SAFETY: the upload holds the plan's tables, and all lines and columns that the plan
+        // reads. It and the rows wait for the device before they go.
+        unsafe {
+            let row = rows.address() + at as u64;
+            self.launch_plan(&image, tables, row, Inputs::MayBeInFlight, stream)
+        }
+    }
+
+    /// Puts the encoding of an image that is on the device on `stream`, into the row at address
+    /// `row`. An image of a new size makes it reserve memory, and wait.
+    ///
+    /// # Safety
+    /// Until the launch is done, the image and a row ([`ImageEncoder::row_bytes`]) at a multiple of
+    /// its element's size are valid on the device, nothing else writes the image, and nothing else
+    /// uses the row. `inputs` is [`Inputs::Ready`] only if no kernel that may still run writes the
+    /// image. All launches of this encoder are on one stream.
+    pub unsafe fn launch(
+        &mut self,
+        image: &DeviceImage,
+        row: u64,
+        inputs: Inputs,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        self.choose_plan((image.width, image.height), stream)?;
+        let plan = &mut self.plans[0];
+        if plan.on_device.is_none() {
+            plan.on_device = Some(DeviceBuffer::from_bytes(stream.device(), &plan.tables)?);
+        }
+        let tables = plan.on_device.as_ref().map_or(0, DeviceBuffer::address);
+        // SAFETY: the tables are those of the plan, and wait for the device before they go; the
+        // caller answers for the rest.
+        unsafe { self.launch_plan(image, tables, row, inputs, stream) }
+    }
+
+    /// Moves the plan for images of `size` to the front, and makes room for their lines.
+    fn choose_plan(&mut self, size: (usize, usize), stream: &Stream) -> Result<(), DeviceError> {
+        if let Some(at) = self.plans.iter().position(|plan| plan.size == size) {
+            self.plans[..=at].rotate_right(1);
+            return Ok(());
+        }
+        // Memory of the plan that was not used for longest.
+        let oldest = if self.plans.len() == MOST_PLANS { self.plans.pop() } else { None };
+        let tables = oldest.map_or_else(Vec::new, |plan| plan.tables);
+        self.plans.insert(0, Plan::new(&self.spec, size, tables));
+        let needed = self.plans[0].lines_len();
+        if needed > self.lines.len() {
+            // The lines may be in use.
+            stream.synchronize("finish earlier images")?;
+            let capacity = needed.next_power_of_two();
+            tracing::info!("reserving {capacity} bytes for images of {} lines", size.1);
+            self.lines = DeviceBuffer::new(stream.device(), capacity)?;
+        }
+        Ok(())
+    }
+
+    /// Launches both kernels with the first plan.
+    ///
+    /// # Safety
+    /// As for [`ImageEncoder::launch`]; `tables` are those of the first plan.
+    unsafe fn launch_plan(
+        &self,
+        image: &DeviceImage,
+        tables: u64,
+        row: u64,
+        inputs: Inputs,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let (spec, plan) = (&self.spec, &self.plans[0]);
+        let luma = spec.color == Color::Mono;
+        let [first_column, first_line] = plan.used.each_ref().map(|used| used.start);
+        let left_out = first_line * image.step + first_column * image.encoding.bytes_per_pixel();
+        let [columns_at, rows_at] = plan.places.map(|at| at.map(|place| tables + place as u64));
+        let [columns, rows] = &plan.placement.target;
+        let lines = Lines {
+            image: image.address.wrapping_add(left_out as u64),
+            step: image.step as u64,
+            taps: columns_at[0],
+            coefficients: columns_at[1],
+            lines: self.lines.address(),
+            count: plan.used[1].len() as u32,
+            width: columns.len() as u32,
+            encoding: image.encoding as u32,
+            luma: u32::from(luma),
+            inputs_ready: inputs.are_ready(),
+            reserved: 0,
+        };
+        let job = Row {
+            lines: lines.lines,
+            taps: rows_at[0],
+            coefficients: rows_at[1],
+            table: self.table.address(),
+            row,
+            lines_width: lines.width,
+            mono: u32::from(luma || image.encoding == Encoding::Mono8),
+            width: spec.width as u32,
+            height: spec.height as u32,
+            left: columns.start as u32,
+            right: columns.end as u32,
+            top: rows.start as u32,
+            bottom: rows.end as u32,
+            channels: spec.color.channels() as u32,
+            swap: u32::from(swaps(image.encoding, spec.color)),
+            pad_value: u32::from(spec.pad_value),
+            element_size: self.dtype.size() as u32,
+        };
+        let launch = |elements: u64| {
+            let blocks = elements.div_ceil(u64::from(THREADS)) as u32;
+            Launch { blocks, threads: THREADS, shared: 0 }
+        };
+        let all_lines = launch(u64::from(lines.count) * u64::from(lines.width));
+        let whole_row = launch(u64::from(job.width) * u64::from(job.height));
+        // SAFETY: the parameters are those of the kernels. They name what the caller answers for,
+        // and buffers of this encoder, which are used on one stream, and wait for the device before
+        // they go.
+        unsafe {
+            self.lines_kernel.launch_job(stream, all_lines, &lines)?;
+            self.row_kernel.launch_job(stream, whole_row, &job)
+        }
+    }
+}
+
+impl Plan {
+    /// The plan for images of `size` (width, height), in the memory of `tables`.
+    fn new(spec: &ImageSpec, size: (usize, usize), mut tables: Vec<u8>) -> Self {
+        let placement = Placement::new(spec, size.0, size.1);
+        tables.clear();
+        let mut used = [0..0, 0..0];
+        let mut places = [[0; 2]; 2];
+        for (i, inputs) in [size.0, size.1].into_iter().enumerate() {
+            let part = placement.source[i].clone();
+            let axis = Axis::new(inputs, part, placement.target[i].len());
+            used[i] = axis.used();
+            places[i] = append(&mut tables, &axis);
+        }
+        Plan { size, placement, used, tables, on_device: None, places }
+    }
+
+    /// Bytes of the resized lines.
+    fn lines_len(&self) -> usize {
+        4 * self.used[1].len() * self.placement.target[0].len()
+    }
+
+    /// Where the image is in the upload.
+    fn image_at(&self) -> usize {
+        self.tables.len().next_multiple_of(IMAGE_ALIGNMENT)
+    }
+}
+
+/// Appends taps and coefficients, and returns where each of the two starts.
+fn append(tables: &mut Vec<u8>, axis: &Axis) -> [usize; 2] {
+    let taps_at = tables.len();
+    for (first, range) in axis.taps() {
+        let (first, begin, count) = (*first as u32, range.start as u32, range.len() as u32);
+        tables.extend_from_slice(bytes_of(&[Tap { first, begin, count }]));
+    }
+    let coefficients_at = tables.len();
+    tables.extend_from_slice(bytes_of(axis.coefficients()));
+    [taps_at, coefficients_at]
+}
+
+/// Whether red and blue change places from the image to the row.
+fn swaps(encoding: Encoding, color: Color) -> bool {
+    match encoding {
+        Encoding::Rgb8 | Encoding::Rgba8 => color == Color::Bgr,
+        Encoding::Bgr8 | Encoding::Bgra8 => color == Color::Rgb,
+        Encoding::Mono8 => false,
+    }
+}

@@ -1,0 +1,278 @@
+//! Batches on the GPU: `kernels/resample/resample.cu`, the twin of [`super::batch`].
+
+mod batch;
+pub mod fuse;
+
+use std::sync::Arc;
+
+pub use batch::DeviceBatch;
+
+use super::spec::{BatchSpec, BatchStream, Lane};
+use crate::align::{Fill, Strategy};
+use crate::device::shared::common::{DTYPE_BF16, DTYPE_F16, DTYPE_F32};
+use crate::device::shared::resample::batch::{
+    Batch, Divisor, STREAMS_PER_LAUNCH, Stream as StreamJob, THREADS, WINDOW,
+};
+use crate::device::shared::resample::{
+    AlignRule, FILL_LAST, FILL_ZERO, LANE_ANGULAR, LANE_LINEAR, LANE_QUATERNION, STRATEGY_HOLD,
+    STRATEGY_INTERPOLATE, STRATEGY_NEAREST,
+};
+use crate::device::{Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, Stream};
+use crate::dtype::DType;
+
+/// Thread blocks that a multiprocessor runs at once.
+const BLOCKS_AT_ONCE: usize = 4;
+/// The most accesses per thread: more of them save nothing.
+const MOST_PER_THREAD: usize = 16;
+
+// The kernels name element types by the same codes.
+const _: () = assert!(DType::F32 as u32 == DTYPE_F32);
+const _: () = assert!(DType::F16 as u32 == DTYPE_F16 && DType::Bf16 as u32 == DTYPE_BF16);
+
+/// Where a batch is on the device. The shapes are those of the [`BatchSpec`], row-major.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchPointers<'a> {
+    /// Per stream `[B, S, D]`, aligned to 16 bytes.
+    pub rows: &'a [u64],
+    /// Per stream `[B, S]`, `i64`.
+    pub stamps: &'a [u64],
+    /// `[B, T]`, `i64`.
+    pub targets: u64,
+    /// The output, `[B, T, sum of D]`, aligned to 16 bytes.
+    pub data: u64,
+    /// If they are wanted: `[streams, B, T]`, `u8`, whether a value may be used; and its age in
+    /// nanoseconds, `i64`.
+    pub report: Option<[u64; 2]>,
+}
+
+/// Resamples batches of one spec.
+pub struct Resampler(Arc<Inner>);
+
+struct Inner {
+    spec: BatchSpec,
+    device: Arc<Device>,
+    kernel: Kernel,
+    /// Kept for their memory.
+    _lanes: Vec<Option<DeviceBuffer>>,
+    /// What each launch does, without its pointers.
+    launches: Vec<Part>,
+}
+
+/// Streams that one launch takes.
+struct Part {
+    job: Batch,
+    blocks: u32,
+}
+
+impl Resampler {
+    /// For batches of `spec`.
+    pub fn new(device: &Arc<Device>, spec: &BatchSpec) -> Result<Self, DeviceError> {
+        let kernel = device.kernel(match spec.dtype {
+            DType::F32 => "resample_f32",
+            DType::F16 => "resample_f16",
+            DType::Bf16 => "resample_bf16",
+        })?;
+        let lanes = spec.streams.iter().map(|stream| match stream.rule.strategy.interpolates() {
+            true => lane_codes(device, &stream.lanes),
+            false => Ok(None),
+        });
+        let lanes: Vec<_> = lanes.collect::<Result<_, _>>()?;
+        let launches = launches(device, spec, &lanes);
+        let spec = spec.clone();
+        let device = device.clone();
+        Ok(Resampler(Arc::new(Inner { spec, device, kernel, _lanes: lanes, launches })))
+    }
+
+    /// The spec.
+    pub fn spec(&self) -> &BatchSpec {
+        &self.0.spec
+    }
+
+    /// Puts a batch on a stream: one launch for every four streams.
+    ///
+    /// # Safety
+    /// Until the launch is done, the pointers are valid for the shapes of the spec, nothing else
+    /// writes what they point to, and nothing else reads the outputs. `inputs` is [`Inputs::Ready`]
+    /// only if no kernel that may still run writes the inputs.
+    ///
+    /// # Panics
+    /// When there is another number of streams than in the spec, or an address is not aligned.
+    pub unsafe fn launch(
+        &self,
+        pointers: &BatchPointers<'_>,
+        inputs: Inputs,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let Inner { spec, kernel, launches, .. } = &*self.0;
+        pointers.check(spec.streams.len());
+        // Bytes and ages of the streams of a launch follow those of the launches before it.
+        let report_steps = STREAMS_PER_LAUNCH as u64 * spec.targets() as u64;
+        let streams = pointers.rows.iter().zip(pointers.stamps);
+        let mut streams = streams.map(|(rows, stamps)| (*rows, *stamps));
+        for (at, part) in (0u64..).zip(launches) {
+            let mut job = part.job;
+            (job.targets, job.out) = (pointers.targets, pointers.data);
+            job.inputs_ready = inputs.are_ready();
+            if let Some([valid, age_ns]) = pointers.report {
+                job.valid = valid + at * report_steps;
+                job.age_ns = age_ns + 8 * at * report_steps;
+            }
+            let count = job.streams as usize;
+            for (of, (rows, stamps)) in job.of[..count].iter_mut().zip(&mut streams) {
+                (of.rows, of.stamps) = (rows, stamps);
+            }
+            let launch = Launch { blocks: part.blocks, threads: THREADS, shared: 0 };
+            // SAFETY: the parameter is that of the kernel. It names what the caller answers for,
+            // and lanes of this resampler, which wait for the device before they go.
+            unsafe { kernel.launch_job(stream, launch, &job)? };
+        }
+        Ok(())
+    }
+}
+
+impl BatchPointers<'_> {
+    fn check(&self, streams: usize) {
+        assert_eq!([self.rows.len(), self.stamps.len()], [streams; 2], "batch: streams");
+        let aligned = |all: &[u64], to| all.iter().all(|address| address.is_multiple_of(to));
+        let wide = aligned(self.rows, 16) && aligned(&[self.data], 16);
+        let ages = self.report.map_or(0, |[_, age_ns]| age_ns);
+        let narrow = aligned(self.stamps, 8) && aligned(&[self.targets, ages], 8);
+        assert!(wide && narrow, "batch: an address that is not aligned");
+    }
+}
+
+/// The lanes of a row as the kernels name them; `None` where all are linear.
+pub(crate) fn lane_codes(
+    device: &Arc<Device>,
+    lanes: &[Lane],
+) -> Result<Option<DeviceBuffer>, DeviceError> {
+    if lanes.iter().all(|lane| *lane == Lane::Linear) {
+        return Ok(None);
+    }
+    let mut component = 0;
+    let codes: Vec<u8> = lanes
+        .iter()
+        .map(|lane| match lane {
+            Lane::Linear => LANE_LINEAR as u8,
+            Lane::Angular => LANE_ANGULAR as u8,
+            Lane::Quaternion => {
+                component = (component + 1) % 4;
+                LANE_QUATERNION as u8 + (component + 3) % 4
+            }
+        })
+        .collect();
+    DeviceBuffer::from_bytes(device, &codes).map(Some)
+}
+
+/// Shares the work among launches and their thread blocks.
+fn launches(device: &Device, spec: &BatchSpec, lanes: &[Option<DeviceBuffer>]) -> Vec<Part> {
+    let mut jobs = Vec::with_capacity(spec.streams.len());
+    let mut out_at = 0;
+    for (stream, lanes) in spec.streams.iter().zip(lanes) {
+        let mut job = stream_job(stream);
+        job.lanes = lanes.as_ref().map_or(0, DeviceBuffer::address);
+        job.out_at = out_at as u32;
+        job.pack = match lanes {
+            Some(_) => 1,
+            None => pack(spec, stream, out_at) as u32,
+        };
+        job.packs = job.dim / job.pack;
+        out_at += stream.lanes.len();
+        jobs.push(job);
+    }
+    let packs = jobs.iter().map(|job| spec.targets() * job.packs as usize).sum::<usize>();
+    let threads = device.multiprocessors() as usize * BLOCKS_AT_ONCE * THREADS as usize;
+    // A thread has two accesses under way at once. With one each, a batch that just fills the
+    // device would leave the next one no room to start.
+    let per_thread = if packs > threads / 2 { 2.max(packs.div_ceil(threads)) } else { 1 };
+    let block_packs = THREADS as usize * per_thread.min(MOST_PER_THREAD);
+    let part = |jobs: &mut [StreamJob]| {
+        let mut blocks = 0;
+        for job in &mut *jobs {
+            job.first_block = blocks;
+            blocks += share(job, block_packs, spec);
+        }
+        let job = Batch {
+            episodes: spec.episodes as u32,
+            steps: spec.steps as u32,
+            row: spec.row_len() as u32,
+            streams: jobs.len() as u32,
+            of: std::array::from_fn(|i| jobs.get(i).copied().unwrap_or_default()),
+            ..Batch::default()
+        };
+        Part { job, blocks }
+    };
+    jobs.chunks_mut(STREAMS_PER_LAUNCH as usize).map(part).collect()
+}
+
+fn stream_job(stream: &BatchStream) -> StreamJob {
+    let rule = AlignRule {
+        max_age_ns: stream.rule.max_age_ns,
+        max_gap_ns: stream.rule.max_gap_ns,
+        strategy: match stream.rule.strategy {
+            Strategy::Hold => STRATEGY_HOLD,
+            Strategy::Nearest => STRATEGY_NEAREST,
+            Strategy::Linear | Strategy::Slerp => STRATEGY_INTERPOLATE,
+        },
+        fill: match stream.rule.fill {
+            Fill::Zero => FILL_ZERO,
+            Fill::Last => FILL_LAST,
+        },
+    };
+    StreamJob {
+        rule,
+        len: stream.rows as u32,
+        dim: stream.lanes.len() as u32,
+        dtype: stream.dtype as u32,
+        ..StreamJob::default()
+    }
+}
+
+/// Elements per access: as many as fill 16 bytes of output and as the alignment allows.
+fn pack(spec: &BatchSpec, stream: &BatchStream, out_at: usize) -> usize {
+    let fits = |n: &usize| {
+        let whole = |elements: usize| elements.is_multiple_of(*n);
+        n * spec.dtype.size() <= 16
+            && whole(stream.lanes.len())
+            && whole(out_at)
+            && whole(spec.row_len())
+    };
+    [8, 4, 2].into_iter().find(fits).unwrap_or(1)
+}
+
+/// Cuts a stream's work into tiles of `block_packs` accesses, of whole rows where these are shorter
+/// than that. Returns the number of tiles.
+fn share(job: &mut StreamJob, block_packs: usize, spec: &BatchSpec) -> u32 {
+    let threads = THREADS as usize;
+    let packs = (job.packs as usize).max(1);
+    let tile_packs = packs.min(block_packs);
+    let most = threads.min(spec.steps).max(1);
+    let tile_targets = (block_packs / packs).clamp(1, most);
+    job.tile_packs = tile_packs as u32;
+    job.tile_targets = tile_targets as u32;
+    let target_tiles = spec.steps.div_ceil(tile_targets).max(1);
+    let pack_tiles = packs.div_ceil(tile_packs);
+    job.target_tiles = divisor(target_tiles);
+    job.pack_tiles = divisor(pack_tiles);
+    job.per_row = divisor(tile_packs);
+    job.window = job.len.min(WINDOW);
+    job.rows_per_target = job.len as f32 / spec.steps.max(1) as f32;
+    job.step_targets = (threads / tile_packs) as u32;
+    job.step_packs = (threads % tile_packs) as u32;
+    match spec.steps {
+        0 => 0,
+        _ => (spec.episodes * target_tiles * pack_tiles) as u32,
+    }
+}
+
+/// A number to divide by through multiplication, exact below 2^31.
+///
+/// For n < 2^31 and 2^(l-1) < d <= 2^l, n / d is n * (floor(2^(31+l) / d) + 1) >> (31+l): the
+/// factor is too large by at most 1, which adds less than n / 2^(31+l) < 1 / d. It has 32 bits
+/// unless d is a power of two, for which the exact factor does.
+fn divisor(by: usize) -> Divisor {
+    let by = (by as u64).max(1);
+    let shift = 31 + by.next_power_of_two().trailing_zeros();
+    let magic = (1u64 << shift).div_ceil(by) as u32;
+    Divisor { by: by as u32, magic, shift, reserved: 0 }
+}

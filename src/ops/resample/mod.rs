@@ -1,0 +1,12 @@
+//! Resampling: rows at their stamps to values at target times.
+//!
+//! [`align`](crate::align) says which rows give a value; this operation computes it.
+
+pub mod batch;
+pub mod cpu;
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code)] // launches; every block says why it is sound
+pub mod cuda;
+mod spec;
+
+pub use spec::{BatchInput, BatchOutput, BatchSpec, BatchStream, Lane};

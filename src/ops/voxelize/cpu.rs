@@ -1,0 +1,251 @@
+//! Point clouds to voxel grids: the oracle that every other backend agrees with bit for bit.
+//!
+//! # The arithmetic, in its order
+//!
+//! All of it is IEEE 754 with round-to-nearest-even, without fused multiply-add. Per point:
+//!
+//! 1. *Load.* `x`, `y`, `z` and the extra fields are converted to `f32`, each rounded once.
+//! 2. *Finite.* If any of these is NaN or infinite (even if only by that rounding), the point is
+//!    dropped as `points_non_finite`.
+//! 3. *Transform*, in `f32`, per row `r` of `t_base_lidar`:
+//!    `p' = ((r[0]*x + r[1]*y) + r[2]*z) + r[3]`. From here on the coordinates are those in the
+//!    base frame, even if a channel takes one as its field.
+//! 4. *Index*, in `f32` with a true division: `g = (p' - origin) / size`, `i = floor(g)` per axis.
+//!    The point is inside if `0 <= g < shape` on all axes, so a point on a face belongs to the
+//!    upper voxel. Any other point is dropped as `points_outside`, also if its `g` overflows to
+//!    infinity or NaN.
+//! 5. *Range.* If the value `v` of a `mean` channel has `|v| > 2^20`, the point is dropped from
+//!    all channels as `points_out_of_range`.
+//!
+//! A point is counted under the first rule that drops it. Per voxel:
+//!
+//! - `count`: number of points.
+//! - `occupancy`: 1.
+//! - `mean`: `sum` is the `i64` sum of `q = round_half_even(v * 2^20)`; scaling by a power of two
+//!   is exact. The value is `f64(sum) / (f64(count) * 2^20)`, divided in `f64`.
+//! - `max`: the greatest `v`, with -0.0 taken as 0.0.
+//!
+//! The value is rounded to `f32` and then to the stream's element type. Voxels without points
+//! are 0. The sums are integers and the maximum has no ties, so the order of the points does not
+//! matter.
+//!
+//! # Bounds
+//!
+//! A cloud has at most 2^22 points ([`MAX_POINTS`](super::MAX_POINTS)) and `|q| <= 2^40`, so `|sum|
+//! <= 2^62` and nothing overflows; the `f32` of a count is exact. A larger cloud, or one with a
+//! value that the element type cannot hold (`f16` ends at 65,504), is dropped whole.
+//!
+//! # Cost
+//!
+//! O(points + occupied voxels) per cloud, never O(volume): the voxelizer remembers the voxels that
+//! a slot holds and clears only these. The memory is 4 bytes per voxel of the grid for all slots
+//! together, plus an amount that grows with the occupied voxels.
+
+mod block;
+mod reduce;
+mod write;
+
+use self::block::{BLOCK, Block, NONE};
+use self::reduce::{Channel, Hits};
+use self::write::Writer;
+use super::spec::{
+    Grid, MAX_SUMMED, PointDrops, PointsView, Reduction, VoxelSpec, VoxelizeError, check_view,
+    extra_fields,
+};
+use crate::dtype::DType;
+
+/// Encodes the clouds of one stream into the rows of its slots.
+pub struct Voxelizer {
+    grid: Grid,
+    t_base_lidar: [[f32; 4]; 3],
+    dtype: DType,
+    /// Fields that a view must hold.
+    fields: usize,
+    block: Block,
+    channels: Vec<Channel>,
+    /// Columns that `mean` channels sum, for the range rule.
+    summed: Vec<usize>,
+    /// Per voxel of the grid: 0, or 1 + its position in `voxels`. All 0 between clouds.
+    entry_of: Vec<u32>,
+    /// The occupied voxels of the cloud at hand, in the order in which they were met.
+    voxels: Vec<u32>,
+    /// Points per element of `voxels`.
+    counts: Vec<u32>,
+    /// Per element of `voxels`: the value of the channel at hand.
+    values: Vec<f32>,
+    writer: Writer,
+    /// Per slot: what its row holds.
+    held: Vec<Held>,
+}
+
+/// What the row of a slot holds.
+#[derive(Default)]
+struct Held {
+    /// The voxels that it holds values in.
+    voxels: Vec<u32>,
+    /// Whether something else has written it.
+    unknown: bool,
+}
+
+impl Voxelizer {
+    /// A voxelizer for rows `[channels, z, y, x]` of `dtype` in `slots` slots, all zero at first.
+    ///
+    /// # Panics
+    /// As [`Grid::volume`].
+    pub fn new(spec: &VoxelSpec, dtype: DType, slots: usize) -> Self {
+        let volume = spec.grid.volume();
+        let extras = extra_fields(spec).count();
+        let column = |name: &str| spec.column(name);
+        let channels: Vec<Channel> =
+            spec.channels.iter().map(|c| Channel::new(c, column)).collect();
+        let summed = spec.channels.iter().filter_map(|channel| match channel {
+            Reduction::Mean(name) => Some(column(name)),
+            _ => None,
+        });
+        Voxelizer {
+            grid: spec.grid,
+            t_base_lidar: spec.t_base_lidar,
+            dtype,
+            fields: 3 + extras,
+            block: Block::new(extras),
+            summed: summed.collect(),
+            channels,
+            entry_of: vec![0; volume],
+            voxels: Vec::new(),
+            counts: Vec::new(),
+            values: Vec::new(),
+            writer: Writer::new(dtype),
+            held: (0..slots).map(|_| Held::default()).collect(),
+        }
+    }
+
+    /// Bytes of one row.
+    pub fn row_bytes(&self) -> usize {
+        self.channels.len() * self.entry_of.len() * self.dtype.size()
+    }
+
+    /// Number of voxels that the row of `slot` holds values in.
+    pub fn occupied(&self, slot: usize) -> usize {
+        self.held[slot].voxels.len()
+    }
+
+    /// Notes that something else has written the row of `slot`: the next call for it clears all of it.
+    pub fn forget(&mut self, slot: usize) {
+        self.held[slot].unknown = true;
+    }
+
+    /// Writes the cloud as the row of `slot`. `row` is the slot's memory, little-endian, as the
+    /// last call for this slot left it (zeros before the first), or anything after
+    /// [`Voxelizer::forget`].
+    ///
+    /// # Errors
+    /// Those of [`VoxelizeError`]. The row is then all zero.
+    ///
+    /// # Panics
+    /// If `slot` or the length of `row` is not of this stream. Also if the view's size does not fit
+    /// its data, which [`PointsView`] rules out.
+    pub fn encode(
+        &mut self,
+        view: &PointsView<'_>,
+        slot: usize,
+        row: &mut [u8],
+    ) -> Result<PointDrops, VoxelizeError> {
+        assert_eq!(row.len(), self.row_bytes(), "voxelize: length mismatch");
+        let held = &mut self.held[slot];
+        match std::mem::take(&mut held.unknown) {
+            true => row.fill(0),
+            false => self.writer.clear(&held.voxels, self.entry_of.len(), row),
+        }
+        held.voxels.clear();
+        check_view(view, self.fields)?;
+        let report = self.scatter(view);
+        let written = self.write(row);
+        for voxel in &self.voxels {
+            self.entry_of[*voxel as usize] = 0;
+        }
+        match &written {
+            // The lists change places, so that none is copied and both keep their memory.
+            Ok(()) => std::mem::swap(&mut self.held[slot].voxels, &mut self.voxels),
+            Err(_) => self.writer.clear(&self.voxels, self.entry_of.len(), row),
+        }
+        written.map(|()| report)
+    }
+
+    /// Adds every point to its voxel.
+    fn scatter(&mut self, view: &PointsView<'_>) -> PointDrops {
+        self.voxels.clear();
+        self.counts.clear();
+        self.channels.iter_mut().for_each(Channel::reset);
+        let mut report = PointDrops::default();
+        if view.width == 0 {
+            return report; // however many rows it declares
+        }
+        // Rows without padding between them are one long row: fewer and fuller blocks.
+        let (rows, points) = match view.width * view.point_step == view.row_step {
+            true => (usize::from(view.height > 0), view.width * view.height),
+            false => (view.height, view.width),
+        };
+        for row in 0..rows {
+            let bytes = &view.data[row * view.row_step..][..points * view.point_step];
+            for points in bytes.chunks(BLOCK * view.point_step) {
+                self.block.load(view, points);
+                self.block.locate(&self.t_base_lidar, &self.grid, &mut report);
+                report.out_of_range += self.block.drop_beyond(&self.summed, MAX_SUMMED);
+                self.count_points();
+            }
+        }
+        report
+    }
+
+    /// Gives an entry to every point of the block that was not dropped, and adds it to the
+    /// channels.
+    fn count_points(&mut self) {
+        let mut hits = Hits::default();
+        for (point, voxel) in self.block.voxels().iter().enumerate() {
+            // Stores every point and keeps it if it is inside: a branch would be mispredicted
+            // often.
+            hits.points[hits.len] = point as u32;
+            hits.len += usize::from(*voxel != NONE);
+        }
+        // Looks up all entries before it uses any, so that the processor fetches many at a time.
+        let (points, entries) = (&hits.points[..hits.len], &mut hits.entries[..hits.len]);
+        for (point, entry) in points.iter().zip(&mut *entries) {
+            *entry = self.entry_of[self.block.voxels()[*point as usize] as usize];
+        }
+        for (point, entry) in points.iter().zip(entries) {
+            if *entry == 0 {
+                *entry = self.enter(*point);
+            }
+            *entry -= 1;
+            self.counts[*entry as usize] += 1;
+        }
+        for channel in &mut self.channels {
+            channel.add(&self.block, &hits, self.voxels.len());
+        }
+    }
+
+    /// Makes the voxel of a point of the block occupied, unless an earlier point of the block did.
+    /// Returns 1 + the voxel's position.
+    fn enter(&mut self, point: u32) -> u32 {
+        let voxel = self.block.voxels()[point as usize];
+        let known = &mut self.entry_of[voxel as usize];
+        if *known == 0 {
+            self.voxels.push(voxel);
+            self.counts.push(0);
+            *known = self.voxels.len() as u32;
+        }
+        *known
+    }
+
+    /// Writes the occupied voxels of every channel.
+    fn write(&mut self, row: &mut [u8]) -> Result<(), VoxelizeError> {
+        let planes = row.chunks_exact_mut((self.entry_of.len() * self.dtype.size()).max(1));
+        for (at, (channel, plane)) in self.channels.iter().zip(planes).enumerate() {
+            channel.values(&self.counts, &mut self.values);
+            if let Err(value) = self.writer.store(&self.values, &self.voxels, plane) {
+                return Err(VoxelizeError::Value { channel: at, dtype: self.dtype, value });
+            }
+        }
+        Ok(())
+    }
+}

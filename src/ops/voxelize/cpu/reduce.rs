@@ -1,0 +1,144 @@
+//! The reductions: values of points to one value per occupied voxel.
+
+use super::block::{BLOCK, Block};
+use crate::ops::voxelize::spec::{FRACTION_BITS, Reduction};
+
+/// 2^20: scales a value to fixed point.
+const ONE: f64 = (1u64 << FRACTION_BITS) as f64;
+
+/// 1.5 * 2^52. Its sum with a number of at most 2^51 in magnitude is between 2^52 and 2^53, where
+/// an `f64` resolves exactly 1. So the addition itself rounds to an integer, ties to even. The bits
+/// of the sum minus the bits of this constant are that integer.
+const ROUNDER: f64 = 6_755_399_441_055_744.0;
+
+/// The points of a block that are inside the grid.
+pub struct Hits {
+    /// Number of them.
+    pub len: usize,
+    /// Their positions in the block.
+    pub points: [u32; BLOCK],
+    /// The positions of their voxels among the occupied ones.
+    pub entries: [u32; BLOCK],
+}
+
+impl Default for Hits {
+    fn default() -> Self {
+        Hits { len: 0, points: [0; BLOCK], entries: [0; BLOCK] }
+    }
+}
+
+impl Hits {
+    fn iter(&self) -> impl Iterator<Item = (usize, usize)> {
+        let both = self.points[..self.len].iter().zip(&self.entries);
+        both.map(|(point, entry)| (*point as usize, *entry as usize))
+    }
+}
+
+/// One channel of the row, with its state per occupied voxel.
+pub enum Channel {
+    /// Number of points, which is counted for all channels at once.
+    Count,
+    /// 1.
+    Occupancy,
+    /// Mean of the values in a column.
+    Mean { column: usize, sums: Vec<i64> },
+    /// Greatest of the values in a column.
+    Max { column: usize, greatest: Vec<f32> },
+}
+
+impl Channel {
+    /// A channel that finds its field in the column that `column` names.
+    pub fn new(reduction: &Reduction, column: impl Fn(&str) -> usize) -> Self {
+        match reduction {
+            Reduction::Count => Channel::Count,
+            Reduction::Occupancy => Channel::Occupancy,
+            Reduction::Mean(name) => Channel::Mean { column: column(name), sums: Vec::new() },
+            Reduction::Max(name) => Channel::Max { column: column(name), greatest: Vec::new() },
+        }
+    }
+
+    /// Forgets the last cloud.
+    pub fn reset(&mut self) {
+        match self {
+            Channel::Count | Channel::Occupancy => {}
+            Channel::Mean { sums, .. } => sums.clear(),
+            Channel::Max { greatest, .. } => greatest.clear(),
+        }
+    }
+
+    /// Takes in the points of a block. `occupied` voxels have been met so far.
+    pub fn add(&mut self, block: &Block, hits: &Hits, occupied: usize) {
+        match self {
+            Channel::Count | Channel::Occupancy => {}
+            Channel::Mean { column, sums } => {
+                sums.resize(occupied, 0);
+                let values = block.column(*column);
+                for (point, entry) in hits.iter() {
+                    sums[entry] += fixed_point(values[point]);
+                }
+            }
+            Channel::Max { column, greatest } => {
+                greatest.resize(occupied, f32::NEG_INFINITY);
+                let values = block.column(*column);
+                for (point, entry) in hits.iter() {
+                    let value = values[point] + 0.0; // -0.0 + 0.0 is 0.0
+                    if value > greatest[entry] {
+                        greatest[entry] = value;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The value of every occupied voxel, into `values`. All are finite.
+    pub fn values(&self, counts: &[u32], values: &mut Vec<f32>) {
+        values.clear();
+        match self {
+            Channel::Count => values.extend(counts.iter().map(|count| *count as f32)),
+            Channel::Occupancy => values.resize(counts.len(), 1.0),
+            Channel::Mean { sums, .. } => {
+                let means = sums.iter().zip(counts).map(|(sum, count)| mean(*sum, *count));
+                values.extend(means);
+            }
+            Channel::Max { greatest, .. } => values.extend_from_slice(greatest),
+        }
+    }
+}
+
+/// The mean of `count` values whose fixed-point sum is `sum`.
+fn mean(sum: i64, count: u32) -> f32 {
+    (sum as f64 / (f64::from(count) * ONE)) as f32
+}
+
+/// `value * 2^20`, rounded to the nearest integer with ties to even. `|value| <= 2^20`.
+fn fixed_point(value: f32) -> i64 {
+    let rounded = f64::from(value) * ONE + ROUNDER;
+    rounded.to_bits() as i64 - ROUNDER.to_bits() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn fixed_point_rounds_ties_to_even(value in -1048576.0f32..=1048576.0) {
+            let exact = f64::from(value) * ONE;
+            prop_assert_eq!(fixed_point(value), exact.round_ties_even() as i64);
+        }
+    }
+
+    #[test]
+    fn fixed_point_at_ties_and_bounds() {
+        let unit = (1.0 / ONE) as f32;
+        for (units, expected) in
+            [(0.5, 0), (1.5, 2), (2.5, 2), (-0.5, 0), (-1.5, -2), (-2.5, -2), (0.51, 1)]
+        {
+            assert_eq!(fixed_point(units * unit), expected, "{units}");
+        }
+        assert_eq!(fixed_point(crate::ops::voxelize::MAX_SUMMED), 1 << 40);
+        assert_eq!(fixed_point(-crate::ops::voxelize::MAX_SUMMED), -(1 << 40));
+        assert_eq!(fixed_point(f32::MIN_POSITIVE), 0);
+    }
+}

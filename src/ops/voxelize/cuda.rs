@@ -1,0 +1,316 @@
+//! Points to voxel grids on the GPU: `kernels/voxelize/`, the twin of [`super::cpu`].
+//!
+//! `kernels/voxelize/README.md` explains how it works, and the words.
+
+mod count;
+mod job;
+mod sort;
+
+use std::sync::Arc;
+
+pub use self::job::{DevicePoints, bytes_of_points};
+
+use self::count::Counting;
+use self::sort::Sorting;
+use super::spec::{
+    FieldAt, PointDrops, PointsView, VoxelSpec, VoxelizeError, check_view, extra_fields,
+};
+use crate::device::shared::voxelize::{Channels, Counters, Field, INLINE_CHANNELS, NONE, Report};
+use crate::device::{
+    Device, DeviceBuffer, DeviceError, Event, Inputs, PinnedBuffer, Staging, Stream, bytes_of,
+};
+use crate::dtype::DType;
+
+/// Why a cloud did not become a row.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum EncodeError {
+    /// The cloud is at fault.
+    #[error(transparent)]
+    Cloud(#[from] VoxelizeError),
+    /// The GPU is.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// Turns clouds into the rows of its slots, on one stream.
+///
+/// A slot is a row that is written again and again: the voxelizer knows in which voxel blocks the
+/// row holds something, and clears no others. Whoever has a row of unknown content says so
+/// ([`Voxelizer::forget`]).
+pub struct Voxelizer {
+    t_base_lidar: [[f32; 4]; 3],
+    dtype: DType,
+    /// Bytes of a row.
+    row_bytes: usize,
+    channels: Channels,
+    /// Kept for its memory.
+    _more_channels: DeviceBuffer,
+    method: Method,
+    counters: DeviceBuffer,
+    /// The kernels write what is not zero.
+    report: PinnedBuffer,
+    /// Whether the last cloud is done.
+    done: Event,
+    staging: Staging,
+    /// Fields that a cloud must have.
+    columns: usize,
+    /// What the kernels know of them: the content of `fields_on_device`.
+    fields: Vec<Field>,
+    fields_on_device: DeviceBuffer,
+}
+
+enum Method {
+    /// All channels are counts or occupancies.
+    Count(Box<Counting>),
+    /// Some have values.
+    Sort(Box<Sorting>),
+}
+
+/// Where a cloud goes.
+struct Target {
+    slot: usize,
+    /// The address of the slot's row.
+    row: u64,
+    counters: u64,
+    report: u64,
+}
+
+impl Voxelizer {
+    /// A voxelizer for rows `[channels, z, y, x]` of `dtype` in `slots` slots, all zero at first.
+    ///
+    /// # Panics
+    /// As [`Grid::volume`](super::Grid::volume).
+    pub fn new(
+        device: &Arc<Device>,
+        spec: &VoxelSpec,
+        dtype: DType,
+        slots: usize,
+    ) -> Result<Self, DeviceError> {
+        let grid = job::grid(&spec.grid);
+        let channels = job::channels(spec);
+        let more = channels.get(INLINE_CHANNELS as usize..).unwrap_or_default();
+        let more = DeviceBuffer::from_bytes(device, bytes_of(more))?;
+        let method = match channels.iter().any(|channel| channel.column != NONE) {
+            true => {
+                let sorting = Sorting::new(device, grid, channels.len(), dtype, slots)?;
+                Method::Sort(Box::new(sorting))
+            }
+            false => Method::Count(Box::new(Counting::new(device, grid, dtype, slots)?)),
+        };
+        let columns = 3 + extra_fields(spec).count();
+        Ok(Voxelizer {
+            t_base_lidar: spec.t_base_lidar,
+            dtype,
+            row_bytes: channels.len() * spec.grid.volume() * dtype.size(),
+            channels: job::parameter(&channels, more.address()),
+            _more_channels: more,
+            method,
+            counters: DeviceBuffer::new(device, size_of::<Counters>())?,
+            report: PinnedBuffer::new(device, size_of::<Report>())?,
+            done: Event::new(device, false)?,
+            staging: Staging::new(device)?,
+            columns,
+            fields: Vec::with_capacity(columns),
+            fields_on_device: DeviceBuffer::new(device, columns * size_of::<Field>())?,
+        })
+    }
+
+    /// Bytes of a row.
+    pub fn row_bytes(&self) -> usize {
+        self.row_bytes
+    }
+
+    /// Writes a cloud as the row of `slot`, which is `at` bytes from the start of `rows`, and waits
+    /// for it: whether the row may be used is known only then.
+    ///
+    /// # Panics
+    /// When there is no such slot, or the row is not inside `rows`.
+    pub fn encode(
+        &mut self,
+        view: &PointsView<'_>,
+        slot: usize,
+        row: (&DeviceBuffer, usize),
+        stream: &Stream,
+    ) -> Result<PointDrops, EncodeError> {
+        self.stage(view, stream)?;
+        self.start(view, slot, row, stream)?;
+        self.finish(stream)
+    }
+
+    /// The first part of [`Voxelizer::encode`]: checks the cloud and takes its bytes.
+    pub fn stage(&mut self, view: &PointsView<'_>, stream: &Stream) -> Result<(), EncodeError> {
+        check_view(view, self.columns)?;
+        Ok(self.staging.fill(&[bytes_of_points(view)], stream)?)
+    }
+
+    /// The second part of [`Voxelizer::encode`], for the cloud that was staged last. The row may be
+    /// used after [`Voxelizer::finish`].
+    ///
+    /// # Panics
+    /// When there is no such slot, or the row is not inside `rows`.
+    pub fn start(
+        &mut self,
+        view: &PointsView<'_>,
+        slot: usize,
+        (rows, at): (&DeviceBuffer, usize),
+        stream: &Stream,
+    ) -> Result<(), EncodeError> {
+        let end = at.checked_add(self.row_bytes);
+        assert!(end.is_some_and(|end| end <= rows.len()), "voxelize: the row is not inside");
+        assert!(bytes_of_points(view).len() == self.staging.len(), "voxelize: another cloud");
+        self.staging.send(stream)?;
+        let points = DevicePoints::of(view, self.staging.address());
+        let row = rows.address() + at as u64;
+        // SAFETY: the upload holds every point of the cloud. It and the rows wait for the device
+        // before they go.
+        unsafe { self.launch(&points, (slot, row), Inputs::MayBeInFlight, stream) }
+    }
+
+    /// Waits for the last cloud that was put on `stream`, and returns what happened to its points.
+    ///
+    /// # Errors
+    /// [`VoxelizeError::Value`] where the row must not be used.
+    pub fn finish(&mut self, stream: &Stream) -> Result<PointDrops, EncodeError> {
+        self.done.record(stream)?;
+        self.done.synchronize("voxelize a cloud")?;
+        let words = self.report.as_chunks::<4>().0;
+        let word = |at: usize| u32::from_ne_bytes(words[at]);
+        let [non_finite, out_of_range, outside] = [0, 1, 2].map(|at| u64::from(word(at)));
+        let (beyond, bits) = (word(4), word(5));
+        // For the next cloud: the kernels write what is not zero.
+        self.report.fill(0);
+        if let Some(channel) = beyond.checked_sub(1) {
+            let (channel, dtype, value) = (channel as usize, self.dtype, f32::from_bits(bits));
+            return Err(VoxelizeError::Value { channel, dtype, value }.into());
+        }
+        Ok(PointDrops { non_finite, out_of_range, outside })
+    }
+
+    /// Puts a cloud that is on the device on `stream`, as the row of `slot`, which is at address
+    /// `row`. Fields that differ from those of the last cloud make it wait.
+    ///
+    /// # Errors
+    /// Those of [`check_view`] and of the device. What becomes of the points, [`Voxelizer::finish`]
+    /// tells.
+    ///
+    /// # Safety
+    /// Until the launch is done, the points and the row, aligned to 16 bytes, are valid on the
+    /// device, nothing else writes the points, and nothing else uses the row. The row is as the
+    /// last launch for this slot left it, or all zero before the first one. `inputs` is
+    /// [`Inputs::Ready`] only if no kernel that may still run writes the points. All launches of
+    /// this voxelizer are on one stream.
+    ///
+    /// # Panics
+    /// When there is no such slot.
+    pub unsafe fn launch(
+        &mut self,
+        points: &DevicePoints<'_>,
+        (slot, row): (usize, u64),
+        inputs: Inputs,
+        stream: &Stream,
+    ) -> Result<(), EncodeError> {
+        let cloud = self.cloud(points, stream)?;
+        let are_f32 = points.are_f32();
+        let (counters, report) = (self.counters.address(), self.report.address());
+        let target = Target { slot, row, counters, report };
+        match &mut self.method {
+            // SAFETY: the caller answers for the points and the row.
+            Method::Count(counting) => unsafe {
+                counting.launch_count(cloud, are_f32, counters, inputs, stream)?;
+                counting.launch_write(self.channels, &target, stream)?;
+            },
+            Method::Sort(sorting) => {
+                let sources = job::sources(&self.channels, points);
+                // SAFETY: as above.
+                unsafe {
+                    let to = (&target, inputs);
+                    sorting.launch(cloud, (are_f32, sources), self.channels, to, stream)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the points of a cloud that is on the device to the counts, and writes no row.
+    ///
+    /// # Safety
+    /// As for [`Voxelizer::launch`].
+    ///
+    /// # Panics
+    /// When channels have values.
+    pub unsafe fn launch_count(
+        &mut self,
+        points: &DevicePoints<'_>,
+        inputs: Inputs,
+        stream: &Stream,
+    ) -> Result<(), EncodeError> {
+        let cloud = self.cloud(points, stream)?;
+        let counters = self.counters.address();
+        let Method::Count(counting) = &mut self.method else { panic!("channels have values") };
+        // SAFETY: the caller answers for the points.
+        unsafe { counting.launch_count(cloud, points.are_f32(), counters, inputs, stream)? };
+        Ok(())
+    }
+
+    /// The number of points per voxel that [`Voxelizer::launch_count`] has added, as `u32`.
+    ///
+    /// # Panics
+    /// When channels have values.
+    pub fn counts(&self) -> &DeviceBuffer {
+        let Method::Count(counting) = &self.method else { panic!("channels have values") };
+        counting.counts()
+    }
+
+    /// Notes that something else has written the row of `slot`: the next launch writes all of it.
+    ///
+    /// # Panics
+    /// When there is no such slot.
+    pub fn forget(&mut self, slot: usize, stream: &Stream) -> Result<(), DeviceError> {
+        let occupied = match &self.method {
+            Method::Count(counting) => counting.occupied(slot),
+            Method::Sort(sorting) => sorting.occupied(slot),
+        };
+        // As if every voxel block held something.
+        occupied.fill_on(0xFF, stream)
+    }
+
+    /// Tells the device of the fields of clouds. A launch does so too, where they are new to it; it
+    /// then waits, which a launch that is recorded into a graph must not.
+    pub fn set_fields(&mut self, fields: &[FieldAt], stream: &Stream) -> Result<(), EncodeError> {
+        let found = fields.len();
+        if found != self.columns {
+            return Err(VoxelizeError::Fields { expected: self.columns, found }.into());
+        }
+        let same = |(known, new): (&Field, &FieldAt)| *known == job::field(new);
+        if self.fields.len() == found && self.fields.iter().zip(fields).all(same) {
+            return Ok(());
+        }
+        // An earlier launch may still read them.
+        stream.synchronize("finish earlier clouds")?;
+        self.fields.clear();
+        self.fields.extend(fields.iter().map(job::field));
+        Ok(self.fields_on_device.write(bytes_of(&self.fields))?)
+    }
+
+    /// The cloud for the kernels.
+    fn cloud(
+        &mut self,
+        points: &DevicePoints<'_>,
+        stream: &Stream,
+    ) -> Result<crate::device::shared::voxelize::Cloud, EncodeError> {
+        let all = PointsView {
+            width: points.width,
+            height: points.height,
+            point_step: points.point_step,
+            row_step: points.row_step,
+            big_endian: points.big_endian,
+            fields: points.fields,
+            data: &[],
+        };
+        check_view(&all, self.columns)?;
+        let inside = |at: &FieldAt| at.offset + at.kind.size() <= points.point_step;
+        assert!(points.fields.iter().all(inside), "voxelize: a field is not inside its point");
+        self.set_fields(points.fields, stream)?;
+        Ok(points.job(self.fields_on_device.address(), &self.t_base_lidar))
+    }
+}

@@ -1,0 +1,154 @@
+//! Clouds whose points are only counted: `kernels/voxelize/count.cu` and `write_counts.cu`.
+
+use std::sync::Arc;
+
+use super::Target;
+use crate::device::shared::common::WARP;
+use crate::device::shared::voxelize::count::{Count, THREADS as COUNT_THREADS};
+use crate::device::shared::voxelize::write_counts::{
+    SPAN_SHIFT, THREADS as WRITE_THREADS, WriteCounts,
+};
+use crate::device::shared::voxelize::{
+    Channels, Cloud, Counted, Grid, SECTOR_WORDS, TOUCHED_COPIES,
+};
+use crate::device::{Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, Stream};
+use crate::dtype::DType;
+
+/// Counting thread blocks per multiprocessor, at most: what runs at once, as each notes touched
+/// bins.
+const COUNT_BLOCKS: u32 = 1;
+/// Writing thread blocks per multiprocessor, at most.
+const WRITE_BLOCKS: u32 = 64;
+/// log2 of the voxels of a bin, unless the grid has more than [`MOST_BINS`] of them.
+const BIN_SHIFT: u32 = 10;
+/// Bins whose bits, 16 KiB, fit the 48 KiB of shared memory that a thread block has on every GPU.
+const MOST_BINS: usize = 1 << 17;
+
+/// Counts the points of clouds.
+pub struct Counting {
+    count_f32_points: Kernel,
+    count_any_points: Kernel,
+    write: Kernel,
+    counts: DeviceBuffer,
+    /// Kept for its memory.
+    _touched: DeviceBuffer,
+    counted: Counted,
+    /// Per slot, and span of the grid: in which voxel blocks its row holds something.
+    occupied: Vec<DeviceBuffer>,
+    grid: Grid,
+    multiprocessors: u32,
+}
+
+impl Counting {
+    pub fn new(
+        device: &Arc<Device>,
+        grid: Grid,
+        dtype: DType,
+        slots: usize,
+    ) -> Result<Self, DeviceError> {
+        let volume = grid.volume as usize;
+        let bin_shift = (BIN_SHIFT..31).find(|shift| volume >> shift <= MOST_BINS).unwrap_or(31);
+        let bins = volume.div_ceil(1 << bin_shift);
+        let reserve = |bytes: usize| DeviceBuffer::new(device, bytes);
+        // Whole bins, so that no access has to look at the end.
+        let counts = reserve(4 * (bins << bin_shift))?;
+        let words = bins.div_ceil(WARP as usize) * (TOUCHED_COPIES * SECTOR_WORDS) as usize;
+        let touched = reserve(2 * 4 * words)?;
+        let counted = Counted {
+            counts: counts.address(),
+            touched: touched.address(),
+            phase: 0,
+            bin_shift,
+            bin_count: bins as u32,
+            reserved: 0,
+        };
+        let spans = bins << (bin_shift - SPAN_SHIFT);
+        let write = match dtype {
+            DType::F32 => "voxelize_write_counts_f32",
+            DType::F16 => "voxelize_write_counts_f16",
+            DType::Bf16 => "voxelize_write_counts_bf16",
+        };
+        Ok(Counting {
+            count_f32_points: device.kernel("voxelize_count_f32_points")?,
+            count_any_points: device.kernel("voxelize_count_any_points")?,
+            write: device.kernel(write)?,
+            counts,
+            _touched: touched,
+            counted,
+            occupied: (0..slots).map(|_| reserve(spans)).collect::<Result<_, _>>()?,
+            grid,
+            multiprocessors: device.multiprocessors(),
+        })
+    }
+
+    /// Adds the points of a cloud to the counts.
+    ///
+    /// # Safety
+    /// The cloud is valid on the device until the launch is done; `are_f32` is as the kernels need
+    /// it.
+    pub unsafe fn launch_count(
+        &mut self,
+        cloud: Cloud,
+        are_f32: bool,
+        counters: u64,
+        inputs: Inputs,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        self.counted.phase ^= 1;
+        let most = COUNT_BLOCKS * self.multiprocessors;
+        let launch = Launch {
+            blocks: cloud.count.div_ceil(COUNT_THREADS).min(most),
+            threads: COUNT_THREADS,
+            shared: 4 * self.counted.bin_count.div_ceil(WARP),
+        };
+        let job = Count {
+            cloud,
+            grid: self.grid,
+            to: self.counted,
+            counters,
+            inputs_ready: inputs.are_ready(),
+            reserved: 0,
+        };
+        let kernel = if are_f32 { &self.count_f32_points } else { &self.count_any_points };
+        // SAFETY: the parameter is that of the kernels. All buffers are of this voxelizer and sized
+        // for its grid; the caller answers for the cloud.
+        unsafe { kernel.launch_job(stream, launch, &job) }
+    }
+
+    /// Writes the counts into a row, and zeros them.
+    ///
+    /// # Safety
+    /// The row of `target` is valid on the device until the launch is done.
+    pub unsafe fn launch_write(
+        &self,
+        channels: Channels,
+        target: &Target,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let job = WriteCounts {
+            channels,
+            from: self.counted,
+            occupied: self.occupied[target.slot].address(),
+            row: target.row,
+            counters: target.counters,
+            report: target.report,
+            volume: self.grid.volume,
+            reserved: 0,
+        };
+        let block_voxels = (WRITE_THREADS / WARP) << SPAN_SHIFT;
+        let blocks = job.volume.div_ceil(block_voxels).min(WRITE_BLOCKS * self.multiprocessors);
+        let launch = Launch { blocks, threads: WRITE_THREADS, shared: 0 };
+        // SAFETY: as for the count; the caller answers for the row.
+        unsafe { self.write.launch_job(stream, launch, &job) }
+    }
+
+    /// Per slot: in which voxel blocks its row holds something.
+    pub fn occupied(&self, slot: usize) -> &DeviceBuffer {
+        &self.occupied[slot]
+    }
+
+    /// The number of points per voxel, for whoever counts without writing.
+    pub fn counts(&self) -> &DeviceBuffer {
+        &self.counts
+    }
+}

@@ -1,0 +1,270 @@
+//! Clouds whose points have values: `kernels/voxelize/sort.cu` and `reduce.cu`.
+
+use std::sync::Arc;
+
+use super::Target;
+use super::job::are_one_pack_of_means;
+use crate::device::shared::voxelize::reduce::{REDUCE_BYTES, Reduce, VOXEL_BYTES};
+use crate::device::shared::voxelize::sort::{Sort, Sources, THREADS};
+use crate::device::shared::voxelize::{
+    Bins, CHANNEL_PACK, Channels, Cloud, Grid, Sorted, VOXEL_BLOCK,
+};
+use crate::device::{Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, Stream};
+use crate::dtype::DType;
+
+/// Points that a thread sorts: few if that fills the device, because there are as many tiles then.
+const FEW: u32 = 2;
+const MANY: u32 = 4;
+/// log2 of the bins that a grid should have, so that every multiprocessor has some.
+const BIN_BITS: u32 = 8;
+/// log2 of the bins that it has at most.
+const MOST_BIN_BITS: u32 = 11;
+/// log2 of the voxels of a sub-bin at least, and at most for the kernels that there are. The larger
+/// ones serve where a multiprocessor has shared memory for two of their thread blocks.
+const LEAST_SUB_BIN_SHIFT: u32 = 9;
+const SMALL_SUB_BIN_SHIFT: u32 = 11;
+const LARGE_SUB_BIN_SHIFT: u32 = 13;
+/// Bytes of shared memory of a thread block that sorts, for each point.
+const POINT_BYTES: u32 = 20;
+/// Clouds of up to this many points need no more memory than is reserved at the start.
+const POINTS: usize = 1 << 19;
+
+/// Sorts the points of clouds, and reduces their values.
+pub struct Sorting {
+    /// For [`FEW`] and [`MANY`] points per thread.
+    sort_f32_points: [Kernel; 2],
+    sort_any_points: [Kernel; 2],
+    reduce: Kernel,
+    /// Shared memory of its thread blocks.
+    shared: u32,
+    bins: Bins,
+    sorted: Buffers,
+    /// Per slot, and sub-bin: a bit for each voxel block in which its row holds something.
+    occupied: Vec<DeviceBuffer>,
+    grid: Grid,
+    multiprocessors: u32,
+}
+
+/// Memory for the points of a sorted cloud.
+struct Buffers {
+    points: usize,
+    voxels: DeviceBuffer,
+    values: DeviceBuffer,
+    segments: DeviceBuffer,
+}
+
+impl Buffers {
+    fn new(
+        device: &Arc<Device>,
+        points: usize,
+        channels: usize,
+        bins: &Bins,
+    ) -> Result<Self, DeviceError> {
+        let packs = channels.div_ceil(CHANNEL_PACK as usize);
+        // Of the smaller tiles there are more.
+        let tiles = points.div_ceil((THREADS * FEW) as usize);
+        Ok(Buffers {
+            points,
+            voxels: DeviceBuffer::new(device, 4 * points)?,
+            values: DeviceBuffer::new(device, 4 * CHANNEL_PACK as usize * packs * points)?,
+            segments: DeviceBuffer::new(device, 4 * tiles * bins.bin_count as usize)?,
+        })
+    }
+}
+
+impl Sorting {
+    pub fn new(
+        device: &Arc<Device>,
+        grid: Grid,
+        channels: usize,
+        dtype: DType,
+        slots: usize,
+    ) -> Result<Self, DeviceError> {
+        let large = (reduce_bytes(LARGE_SUB_BIN_SHIFT) as usize) <= device.shared_bytes(2)?;
+        let most = if large { LARGE_SUB_BIN_SHIFT } else { SMALL_SUB_BIN_SHIFT };
+        let bins = bins_of(grid.volume, most);
+        let reduce = device.kernel(match (large, dtype) {
+            (true, DType::F32) => "voxelize_reduce_8192_f32",
+            (true, DType::F16) => "voxelize_reduce_8192_f16",
+            (true, DType::Bf16) => "voxelize_reduce_8192_bf16",
+            (false, DType::F32) => "voxelize_reduce_2048_f32",
+            (false, DType::F16) => "voxelize_reduce_2048_f16",
+            (false, DType::Bf16) => "voxelize_reduce_2048_bf16",
+        })?;
+        reduce.allow_shared(reduce_bytes(most))?;
+        let pair = |few, many| {
+            let kernels = [device.kernel(few)?, device.kernel(many)?];
+            for kernel in &kernels {
+                // What any grid needs: the limit is the kernel's, and so that of all streams.
+                kernel.allow_shared(THREADS * MANY * POINT_BYTES + (4 << MOST_BIN_BITS))?;
+            }
+            Ok::<_, DeviceError>(kernels)
+        };
+        let occupied_bytes = 4 * (sub_bins(&bins) * occupancy_words(&bins)) as usize;
+        let occupied = (0..slots).map(|_| DeviceBuffer::new(device, occupied_bytes));
+        Ok(Sorting {
+            sort_f32_points: pair("voxelize_sort_f32_points_2", "voxelize_sort_f32_points_4")?,
+            sort_any_points: pair("voxelize_sort_any_points_2", "voxelize_sort_any_points_4")?,
+            reduce,
+            shared: reduce_bytes(most),
+            sorted: Buffers::new(device, POINTS, channels, &bins)?,
+            bins,
+            occupied: occupied.collect::<Result<_, _>>()?,
+            grid,
+            multiprocessors: device.multiprocessors(),
+        })
+    }
+
+    /// Sorts a cloud, and writes it into its row. For a cloud larger than all before it reserves
+    /// more memory, and waits for all that is on `stream`.
+    ///
+    /// # Safety
+    /// The cloud and the row of `target` are valid on the device until the launch is done;
+    /// `are_f32` and the sources are as the kernels need them.
+    pub unsafe fn launch(
+        &mut self,
+        cloud: Cloud,
+        (are_f32, sources): (bool, Sources),
+        channels: Channels,
+        (target, inputs): (&Target, Inputs),
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let count = cloud.count;
+        let few = count <= self.multiprocessors * THREADS * FEW;
+        let each = if few { FEW } else { MANY };
+        let tile_points = THREADS * each;
+        let tiles = count.div_ceil(tile_points);
+        let points = (tiles * tile_points) as usize;
+        if points > self.sorted.points {
+            stream.synchronize("finish earlier clouds")?;
+            let capacity = points.next_power_of_two();
+            tracing::info!("reserving memory for clouds of {capacity} points");
+            let channels = channels.count as usize;
+            self.sorted = Buffers::new(stream.device(), capacity, channels, &self.bins)?;
+        }
+        let sorted = Sorted {
+            voxels: self.sorted.voxels.address(),
+            values: self.sorted.values.address(),
+            segments: self.sorted.segments.address(),
+            tiles,
+            tile_points,
+        };
+        let job = Sort {
+            cloud,
+            grid: self.grid,
+            bins: self.bins,
+            sources,
+            channels,
+            to: sorted,
+            counters: target.counters,
+            inputs_ready: inputs.are_ready(),
+            reserved: 0,
+        };
+        let kernels = if are_f32 { &self.sort_f32_points } else { &self.sort_any_points };
+        let kernel = &kernels[usize::from(!few)];
+        let launch =
+            Launch { blocks: tiles, threads: THREADS, shared: sort_bytes(&self.bins, each) };
+        // SAFETY: the parameter is that of the kernels. The buffers are of this voxelizer and sized
+        // for these tiles; the caller answers for the cloud.
+        unsafe { kernel.launch_job(stream, launch, &job)? };
+        // SAFETY: the caller answers for the row.
+        unsafe { self.launch_reduce(sorted, channels, target, stream) }
+    }
+
+    /// # Safety
+    /// As for [`Sorting::launch`].
+    unsafe fn launch_reduce(
+        &self,
+        from: Sorted,
+        channels: Channels,
+        target: &Target,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let job = Reduce {
+            bins: self.bins,
+            from,
+            channels,
+            occupied: self.occupied[target.slot].address(),
+            row: target.row,
+            counters: target.counters,
+            report: target.report,
+            volume: self.grid.volume,
+            all_means: u32::from(are_one_pack_of_means(&channels)),
+        };
+        // One thread block for each sub-bin, and one that reports.
+        let blocks = sub_bins(&self.bins) + 1;
+        let launch = Launch { blocks, threads: THREADS, shared: self.shared };
+        // SAFETY: as for the sort; the caller answers for the row.
+        unsafe { self.reduce.launch_job(stream, launch, &job) }
+    }
+
+    /// Per slot: in which voxel blocks its row holds something.
+    pub fn occupied(&self, slot: usize) -> &DeviceBuffer {
+        &self.occupied[slot]
+    }
+}
+
+/// The bins of a grid, with sub-bins of up to 2^`most` voxels.
+fn bins_of(volume: u32, most: u32) -> Bins {
+    let volume_bits = volume.max(1 << LEAST_SUB_BIN_SHIFT).next_power_of_two().trailing_zeros();
+    let wanted = volume_bits.saturating_sub(BIN_BITS).clamp(LEAST_SUB_BIN_SHIFT, most);
+    let bin_shift = wanted.max(volume_bits.saturating_sub(MOST_BIN_BITS));
+    Bins {
+        bin_shift,
+        sub_bin_shift: bin_shift.min(most),
+        bin_count: 1 << (volume_bits - bin_shift),
+        voxel_block_mask: (1 << (volume_bits - VOXEL_BLOCK.trailing_zeros())) - 1,
+    }
+}
+
+/// Sub-bins of all bins.
+fn sub_bins(bins: &Bins) -> u32 {
+    bins.bin_count << (bins.bin_shift - bins.sub_bin_shift)
+}
+
+/// Words with a bit for each voxel block of a sub-bin.
+fn occupancy_words(bins: &Bins) -> u32 {
+    ((1 << bins.sub_bin_shift) / (VOXEL_BLOCK * 32)).max(1)
+}
+
+/// Shared memory of a thread block that sorts `each` points per thread: values and voxels of the
+/// points, and where the bins start.
+fn sort_bytes(bins: &Bins, each: u32) -> u32 {
+    THREADS * each * POINT_BYTES + 4 * bins.bin_count
+}
+
+/// Shared memory of a thread block that reduces sub-bins of up to 2^`most` voxels.
+fn reduce_bytes(most: u32) -> u32 {
+    (VOXEL_BYTES << most) + REDUCE_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usual_grid_has_a_bin_for_every_multiprocessor() {
+        let bins = bins_of(128 * 128 * 128, 13);
+        assert_eq!((bins.bin_shift, bins.sub_bin_shift, bins.bin_count), (13, 13, 256));
+        assert_eq!(
+            (bins.voxel_block_mask, sub_bins(&bins), occupancy_words(&bins)),
+            (65_535, 256, 8)
+        );
+        let small = bins_of(128 * 128 * 128, 11);
+        assert_eq!((small.sub_bin_shift, small.bin_count), (11, 1024));
+    }
+
+    #[test]
+    fn bins_of_any_grid_hold_all_of_its_voxels() {
+        for volume in [1, 31, 512, 513, 65_536, 2_097_153, 1 << 24, 1 << 27, i32::MAX as u32] {
+            for most in [SMALL_SUB_BIN_SHIFT, LARGE_SUB_BIN_SHIFT] {
+                let bins = bins_of(volume, most);
+                let voxels = u64::from(bins.bin_count) << bins.bin_shift;
+                assert!(voxels >= u64::from(volume) && bins.bin_count <= 2048, "{bins:?}");
+                assert_eq!(voxels, u64::from(sub_bins(&bins)) << bins.sub_bin_shift);
+                assert_eq!(voxels, (u64::from(bins.voxel_block_mask) + 1) * 32);
+                assert!((9..=most).contains(&bins.sub_bin_shift), "{bins:?}");
+            }
+        }
+    }
+}

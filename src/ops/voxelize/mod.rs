@@ -1,0 +1,12 @@
+//! Point clouds to voxel grids.
+
+pub mod cpu;
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code)] // launches; every block says why it is sound
+pub mod cuda;
+mod spec;
+
+pub use spec::{
+    COORDINATES, FRACTION_BITS, FieldAt, FieldType, Grid, MAX_POINTS, MAX_SUMMED, PointDrops,
+    PointsView, Reduction, VoxelSpec, VoxelizeError, check_view, coordinate, extra_fields,
+};

@@ -1,0 +1,236 @@
+//! Messages in, fused tensors out: [`Pipeline::push`] and [`Pipeline::tick`].
+//!
+//! The pipeline has no ROS, no clock and no thread. All methods take `&self`, so that a live node
+//! can push on one thread and tick on another. A tick locks the rings. A push reads and encodes its
+//! message outside of that lock, and takes the lock only to lease a slot and to insert the row.
+
+mod push;
+mod rejected;
+mod stats;
+mod tensor_message;
+mod tick;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+pub use push::{Accepted, Arrival, PushError};
+pub use rejected::{DropReason, Rejected};
+pub use stats::{Counter, InputStats, StreamStats};
+pub use tensor_message::{StepState, TensorMessage};
+pub use tick::TickOutcome;
+
+use crate::backend::{Backend, BackendError};
+use crate::device::{HostBuffer, Output};
+use crate::input::{self, Input};
+use crate::layout::Layout;
+use crate::ring::Ring;
+use crate::spec::{Config, EncoderSpec, InputId, InputSpec, RingId, Selection, StreamId};
+use crate::sync::lock;
+use crate::time::Epoch;
+use tick::Ticker;
+
+/// The id of the next pipeline. A [`TensorMessage`] keeps the id of the pipeline that it is for.
+static PIPELINES: AtomicU64 = AtomicU64::new(1);
+
+/// An impossible specification. No configuration file leads to it: the program that made it is
+/// wrong.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("specification: {0}")]
+pub struct SpecError(String);
+
+/// All streams of a configuration, from their messages to the fused tensor.
+pub struct Pipeline {
+    id: u64,
+    config: Config,
+    layout: Layout,
+    backend: Arc<dyn Backend>,
+    inputs: Vec<InputState>,
+    streams: Vec<StreamState>,
+    rings: Mutex<Rings>,
+    /// Per ring: locked while a sample is encoded into it, because a ring has one spare slot and
+    /// its encoder one state. If encoding panics, the ring takes no other sample of any input.
+    encoding: Vec<Mutex<()>>,
+    ticker: Mutex<Ticker>,
+    clock_jumps: Counter,
+}
+
+struct InputState {
+    /// Locked while a message is read and encoded, so that the messages of an input enter their
+    /// rings one by one. If reading panics, the input takes no other message.
+    input: Mutex<Box<dyn Input>>,
+    stats: InputStats,
+}
+
+#[derive(Default)]
+struct StreamState {
+    stats: StreamStats,
+    held_back: Counter,
+}
+
+/// All rings under one lock, so that a tick sees one state of the robot. Code that could panic only
+/// reads them, so that a panic leaves them whole.
+struct Rings {
+    rings: Vec<Ring>,
+    /// The epoch of all rows.
+    epoch: Epoch,
+}
+
+impl Rings {
+    /// Begins `epoch` if it is later than that of the rows: the rings forget all rows.
+    fn begin(&mut self, epoch: Epoch, clock_jumps: &Counter) {
+        if self.epoch.is_before(epoch) {
+            self.epoch = epoch;
+            self.rings.iter_mut().for_each(|ring| ring.begin(epoch));
+            clock_jumps.add(1);
+        }
+    }
+
+    fn ring(&mut self, id: RingId) -> &mut Ring {
+        &mut self.rings[id.index()]
+    }
+}
+
+impl Pipeline {
+    /// A pipeline with empty rings. The backend must have been made for the same configuration.
+    ///
+    /// # Errors
+    /// [`SpecError`] if an input does not fit the rings that it feeds. With a parsed configuration
+    /// this does not happen.
+    pub fn new(config: Config, backend: Arc<dyn Backend>) -> Result<Self, SpecError> {
+        let layout = Layout::new(&config);
+        let inputs: Result<Vec<_>, _> =
+            config.inputs.iter().map(|spec| InputState::new(spec, &config, &layout)).collect();
+        let rows = |place: &crate::layout::RingPlace| config.stream(place.stream).ring_rows;
+        let rings: Vec<_> = layout.rings().iter().map(|place| Ring::new(rows(place))).collect();
+        let streams = config.streams.iter().map(|_| StreamState::default()).collect();
+        Ok(Pipeline {
+            id: PIPELINES.fetch_add(1, Ordering::Relaxed),
+            inputs: inputs?,
+            config,
+            layout,
+            backend,
+            streams,
+            encoding: rings.iter().map(|_| Mutex::default()).collect(),
+            rings: Mutex::new(Rings { rings, epoch: Epoch::default() }),
+            ticker: Mutex::default(),
+            clock_jumps: Counter::default(),
+        })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Where the segments are in the tensor.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The name of the backend.
+    pub fn backend_name(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    /// Counters of an input.
+    pub fn input_stats(&self, input: InputId) -> &InputStats {
+        &self.inputs[input.index()].stats
+    }
+
+    /// Counters of a stream.
+    pub fn stats(&self, stream: StreamId) -> &StreamStats {
+        &self.streams[stream.index()].stats
+    }
+
+    /// Ticks that a required stream held back.
+    pub fn held_back(&self, stream: StreamId) -> u64 {
+        self.streams[stream.index()].held_back.get()
+    }
+
+    /// How often an epoch began: the clock jumped back, or it was reset.
+    pub fn clock_jumps(&self) -> u64 {
+        self.clock_jumps.get()
+    }
+
+    /// Begins an epoch: the rings forget all rows, whose stamps may now be in the future. Does
+    /// nothing unless `epoch` is later than that of the rows. A message or a tick of a later epoch
+    /// begins it, too.
+    pub fn begin(&self, epoch: Epoch) {
+        self.lock_rings().begin(epoch, &self.clock_jumps);
+    }
+
+    /// A new message, with memory for the tensor.
+    pub fn new_message(&self) -> TensorMessage {
+        TensorMessage::new(&self.layout, &self.config.base_frame, self.id, |len| {
+            self.backend.output_memory(len).unwrap_or_else(|error| {
+                tracing::warn!("an output in ordinary memory, which makes ticks slower: {error}");
+                Output::Host(HostBuffer::new(len))
+            })
+        })
+    }
+
+    fn lock_rings(&self) -> MutexGuard<'_, Rings> {
+        lock(&self.rings)
+    }
+
+    /// The error after a panic while a message of `name`, an input or a stream, was encoded. The
+    /// panic may have left input, encoder and slot half changed, so that the next row could be
+    /// wrong.
+    fn panicked(&self, name: &str) -> BackendError {
+        BackendError::Failed {
+            backend: self.backend.name(),
+            operation: "encode a message",
+            detail: format!("an earlier message of '{name}' made it panic"),
+        }
+    }
+}
+
+impl InputState {
+    fn new(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<Self, SpecError> {
+        check_feeds(spec, config, layout).map_err(SpecError)?;
+        let input = Mutex::new(input::open(spec).map_err(SpecError)?);
+        Ok(InputState { input, stats: InputStats::default() })
+    }
+}
+
+/// Checks that every part of the input has a ring, and that the ring's stream takes such samples.
+fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(), String> {
+    let parts = match &spec.selection {
+        Selection::Joints { groups, .. } => groups.len(),
+        _ => 1,
+    };
+    if !spec.feeds.is_empty() && spec.feeds.len() != parts {
+        let (name, found) = (&spec.name, spec.feeds.len());
+        return Err(format!("input '{name}': expected {parts} rings to feed, found {found}"));
+    }
+    for ring in &spec.feeds {
+        let Some(place) = layout.rings().get(ring.index()) else {
+            let count = layout.rings().len();
+            let found = ring.index();
+            return Err(format!(
+                "input '{}': expected a ring below {count}, found {found}",
+                spec.name
+            ));
+        };
+        let stream = config.stream(place.stream);
+        let fits = match (&spec.selection, &stream.encoder) {
+            (Selection::Fields(_) | Selection::Joints { .. }, EncoderSpec::Vector(_)) => true,
+            (Selection::Image, EncoderSpec::Image(_)) => true,
+            (Selection::Points { .. }, EncoderSpec::Voxels(_)) => true,
+            (
+                Selection::Fields(_)
+                | Selection::Joints { .. }
+                | Selection::Image
+                | Selection::Points { .. },
+                _,
+            ) => false,
+        };
+        if !fits {
+            return Err(format!(
+                "input '{}' ({}): stream '{}' has an encoder that does not take its samples",
+                spec.name, spec.ros_type, stream.name
+            ));
+        }
+    }
+    Ok(())
+}

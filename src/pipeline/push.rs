@@ -1,0 +1,267 @@
+//! From the bytes of a message to rows in their rings.
+
+use super::{DropReason, Pipeline, Rejected, StreamStats};
+use crate::backend::BackendError;
+use crate::input::{Header, Sample, Sink};
+use crate::ops::voxelize::PointDrops;
+use crate::ring::{Inserted, Lease};
+use crate::spec::{InputId, InputSpec, RingId, Timeline};
+use crate::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp};
+
+/// A header's stamp may be at most this far ahead of the node's clock \[ns\]. Synchronised clocks
+/// differ by less. A row further ahead would be the newest of its ring until the clock reaches it.
+const MAX_AHEAD_NS: i64 = NANOS_PER_S;
+
+/// After the clock jumps back, a header's stamp may be at most this far ahead \[ns\], or one period
+/// if that is longer. This holds until the clock passes the instant from which it jumped. A message
+/// further ahead was stamped before the jump, and came late through the middleware.
+const MAX_AHEAD_AFTER_JUMP_NS: i64 = 10 * NANOS_PER_MS;
+
+/// When a message arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// The instant on the node's clock; `None` if there is no clock yet. Under `timeline: receive`
+    /// it is the row's instant. Under `timeline: header` a stamp may not be far ahead of it.
+    pub stamp: Option<Stamp>,
+    /// The clock's epoch.
+    pub epoch: Epoch,
+}
+
+/// What an accepted message became.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// Number of rows: several if it fills several groups, none if its input feeds no ring.
+    pub rows: u32,
+    /// Instant of the rows, offset included; `None` if there are none.
+    pub stamp: Option<Stamp>,
+    /// Why a part of the message was not taken: the first rejection. `None` if all were taken.
+    pub part: Option<Rejected>,
+}
+
+/// Why a message was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// It was dropped, and counted.
+    #[error(transparent)]
+    Dropped(#[from] Rejected),
+    /// The backend failed; nothing more can be computed.
+    #[error(transparent)]
+    Backend(BackendError),
+}
+
+impl Pipeline {
+    /// Takes in a serialized message of an input.
+    ///
+    /// # Errors
+    /// [`PushError::Dropped`] if nothing of it could be taken, [`PushError::Backend`] if the
+    /// backend failed.
+    pub fn push(
+        &self,
+        input: InputId,
+        message: &[u8],
+        arrival: Arrival,
+    ) -> Result<Accepted, PushError> {
+        let state = &self.inputs[input.index()];
+        state.stats.received.add(1);
+        let spec = self.config.input(input);
+        let mut rows = Rows { pipeline: self, spec, arrival, outcome: Outcome::default() };
+        let read = match state.input.lock() {
+            Ok(mut input) => input.read(message, &mut rows),
+            Err(_) => return Err(PushError::Backend(self.panicked(&spec.name))),
+        };
+        let Outcome { mut accepted, dropped, failure, incomplete } = rows.outcome;
+        if let Some(failure) = failure {
+            return Err(PushError::Backend(failure));
+        }
+        state.stats.groups_incomplete.add(incomplete);
+        match read.err().or(dropped.first) {
+            Some(rejected) if accepted.rows == 0 => {
+                state.stats.drop(rejected.reason);
+                Err(PushError::Dropped(rejected))
+            }
+            part => {
+                for reason in DropReason::ALL {
+                    state.stats.drop_parts(reason, dropped.counts[reason as usize]);
+                }
+                state.stats.accepted.add(1);
+                accepted.part = part;
+                Ok(accepted)
+            }
+        }
+    }
+
+    /// Counts a message that was lost before it could be pushed.
+    pub fn drop_unseen(&self, input: InputId, reason: DropReason) {
+        let stats = &self.inputs[input.index()].stats;
+        stats.received.add(1);
+        stats.drop(reason);
+    }
+}
+
+/// Makes rows of the samples of one message.
+struct Rows<'a> {
+    pipeline: &'a Pipeline,
+    spec: &'a InputSpec,
+    arrival: Arrival,
+    outcome: Outcome,
+}
+
+/// What became of a message.
+#[derive(Default)]
+struct Outcome {
+    accepted: Accepted,
+    dropped: Drops,
+    failure: Option<BackendError>,
+    incomplete: u64,
+}
+
+/// Parts that were not taken.
+#[derive(Default)]
+struct Drops {
+    /// By [`DropReason`].
+    counts: [u64; DropReason::ALL.len()],
+    first: Option<Rejected>,
+}
+
+impl Sink for Rows<'_> {
+    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>) {
+        let Some(ring) = self.spec.feeds.get(part) else { return };
+        match self.row(*ring, header, sample) {
+            Ok(stamp) => {
+                let Accepted { rows, stamp: newest, .. } = &mut self.outcome.accepted;
+                *rows += 1;
+                *newest = (*newest).max(Some(stamp));
+            }
+            Err(BackendError::Sample(rejected)) => {
+                let Drops { counts, first } = &mut self.outcome.dropped;
+                counts[rejected.reason as usize] += 1;
+                first.get_or_insert(rejected);
+            }
+            Err(failure) => {
+                self.outcome.failure.get_or_insert(failure);
+            }
+        }
+    }
+
+    fn incomplete(&mut self, _part: usize) {
+        self.outcome.incomplete += 1;
+    }
+}
+
+impl Rows<'_> {
+    /// Encodes a sample and puts it into its ring; returns the row's instant.
+    fn row(
+        &self,
+        ring: RingId,
+        header: &Header<'_>,
+        sample: Sample<'_>,
+    ) -> Result<Stamp, BackendError> {
+        check_frame(self.spec, header)?;
+        let stamp = self.stamp_of(header)?;
+        let stream = self.pipeline.layout.ring(ring).stream;
+        let name = || &self.pipeline.config.stream(stream).name;
+        let encoding = self.pipeline.encoding[ring.index()].lock();
+        let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
+        let lease = self.lease(ring, stamp)?;
+        let slot = lease.slot();
+        let drops = match self.pipeline.backend.encode(ring, slot, sample) {
+            Ok(drops) => drops,
+            Err(error) => {
+                self.pipeline.lock_rings().ring(ring).give_back(lease);
+                return Err(error);
+            }
+        };
+        let stats = self.pipeline.stats(stream);
+        self.commit(ring, stamp, lease, stats)?;
+        stats.rows.add(1);
+        let PointDrops { non_finite, out_of_range, outside } = drops;
+        stats.points_non_finite.add(non_finite);
+        stats.points_out_of_range.add(out_of_range);
+        stats.points_outside.add(outside);
+        Ok(stamp)
+    }
+
+    /// A slot to encode into. If the message is of a later epoch than the rows, that epoch begins.
+    fn lease(&self, ring: RingId, stamp: Stamp) -> Result<Lease, Rejected> {
+        let mut rings = self.pipeline.lock_rings();
+        rings.begin(self.arrival.epoch, &self.pipeline.clock_jumps);
+        if self.arrival.epoch.is_before(rings.epoch) {
+            return Err(cleared(stamp));
+        }
+        rings.ring(ring).lease().ok_or_else(|| late("no spare row"))
+    }
+
+    fn commit(
+        &self,
+        ring: RingId,
+        stamp: Stamp,
+        lease: Lease,
+        stats: &StreamStats,
+    ) -> Result<(), Rejected> {
+        let inserted = self.pipeline.lock_rings().ring(ring).insert(stamp, lease);
+        match inserted {
+            Inserted::Newest => {}
+            Inserted::Reordered => stats.reordered.add(1),
+            Inserted::Replaced => stats.replaced.add(1),
+            Inserted::Late => {
+                return Err(late(&format!("stamp {stamp} is older than everything in the ring")));
+            }
+            Inserted::Cleared => return Err(cleared(stamp)),
+        }
+        Ok(())
+    }
+
+    fn stamp_of(&self, header: &Header<'_>) -> Result<Stamp, Rejected> {
+        let offset_ns = self.spec.stamp_offset_ns;
+        if self.pipeline.config.timeline == Timeline::Receive {
+            let stamp = self.arrival.stamp.ok_or_else(|| {
+                let detail = "expected the time of arrival, found no clock yet";
+                Rejected::new(DropReason::ZeroStamp, detail)
+            })?;
+            return Ok(stamp.offset(offset_ns));
+        }
+        let stamp = header.stamp?.offset(offset_ns);
+        match self.arrival.stamp {
+            Some(now) => self.check_ahead(stamp, now).map(|()| stamp),
+            None => Ok(stamp),
+        }
+    }
+
+    fn check_ahead(&self, stamp: Stamp, now: Stamp) -> Result<(), Rejected> {
+        let ahead = stamp.since(now);
+        if ahead > MAX_AHEAD_NS {
+            let seconds = ahead as f64 / NANOS_PER_S as f64;
+            let detail = format!(
+                "header.stamp: expected at most 1 s ahead of the node's clock ({now}), found \
+                 {stamp}, {seconds:.3} s ahead; do sensor and node use the same clock?"
+            );
+            return Err(Rejected::new(DropReason::Ahead, detail));
+        }
+        let before_the_end = self.arrival.epoch.jumped_from().is_some_and(|from| now < from);
+        let period_ns = self.pipeline.config.grid.period_ns();
+        if before_the_end && ahead > period_ns.max(MAX_AHEAD_AFTER_JUMP_NS) {
+            return Err(cleared(stamp));
+        }
+        Ok(())
+    }
+}
+
+fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), Rejected> {
+    match &spec.frame_id {
+        Some(expected) if expected != header.frame_id => {
+            let detail =
+                format!("header.frame_id: expected {expected:?}, found {:?}", header.frame_id);
+            Err(Rejected::new(DropReason::WrongFrame, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn cleared(stamp: Stamp) -> Rejected {
+    let detail = format!("stamp {stamp} is from before the clock jumped back");
+    Rejected::new(DropReason::Cleared, detail)
+}
+
+fn late(detail: &str) -> Rejected {
+    Rejected::new(DropReason::Late, detail)
+}

@@ -1,0 +1,104 @@
+//! Why a message was not taken.
+
+use crate::cdr::CdrError;
+use crate::ops::voxelize::VoxelizeError;
+
+/// Why a message, or a part of it, was not taken. It is dropped and counted under
+/// [`Rejected::reason`].
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{detail}")]
+pub struct Rejected {
+    /// What it is counted as.
+    pub reason: DropReason,
+    /// What was expected and what was found, for the log.
+    pub detail: String,
+}
+
+impl Rejected {
+    /// A drop that is counted as `reason`.
+    pub fn new(reason: DropReason, detail: impl Into<String>) -> Self {
+        Rejected { reason, detail: detail.into() }
+    }
+}
+
+impl From<CdrError> for Rejected {
+    fn from(error: CdrError) -> Self {
+        Rejected::new(DropReason::Malformed, error.to_string())
+    }
+}
+
+impl From<VoxelizeError> for Rejected {
+    fn from(error: VoxelizeError) -> Self {
+        let reason = match error {
+            VoxelizeError::Fields { .. } => DropReason::MissingField,
+            VoxelizeError::TooManyPoints(_) | VoxelizeError::Value { .. } => DropReason::OutOfRange,
+        };
+        Rejected::new(reason, error.to_string())
+    }
+}
+
+/// Why a message did not become a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum DropReason {
+    /// Shorter than it declares, or not the CDR of its type.
+    Malformed,
+    /// The header's stamp is zero under `timeline: header`.
+    ZeroStamp,
+    /// The header's stamp has a nanosecond part of a second or more.
+    BadStamp,
+    /// An encoding, data type or layout that is not supported.
+    Unsupported,
+    /// A joint or point field of the configuration is not in the message.
+    MissingField,
+    /// `frame_id` is not the configured one.
+    WrongFrame,
+    /// NaN or infinity in a field that the row takes.
+    NonFinite,
+    /// A value that the row's element type cannot hold.
+    OutOfRange,
+    /// Stamped more than 1 s ahead of the node's clock: the sensor uses another clock.
+    Ahead,
+    /// Older than everything in a full ring.
+    Late,
+    /// Not yet in its ring when the clock jumped back and the ring was cleared.
+    Cleared,
+    /// Pushed out of a full queue because the encode worker was too slow; the oldest goes first.
+    Overload,
+}
+
+impl DropReason {
+    /// All reasons, in the order of their discriminants.
+    pub const ALL: [DropReason; 12] = [
+        DropReason::Malformed,
+        DropReason::ZeroStamp,
+        DropReason::BadStamp,
+        DropReason::Unsupported,
+        DropReason::MissingField,
+        DropReason::WrongFrame,
+        DropReason::NonFinite,
+        DropReason::OutOfRange,
+        DropReason::Ahead,
+        DropReason::Late,
+        DropReason::Cleared,
+        DropReason::Overload,
+    ];
+
+    /// The name in diagnostics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::Malformed => "malformed",
+            DropReason::ZeroStamp => "zero_stamp",
+            DropReason::BadStamp => "bad_stamp",
+            DropReason::Unsupported => "unsupported",
+            DropReason::MissingField => "missing_field",
+            DropReason::WrongFrame => "wrong_frame",
+            DropReason::NonFinite => "non_finite",
+            DropReason::OutOfRange => "out_of_range",
+            DropReason::Ahead => "ahead",
+            DropReason::Late => "late",
+            DropReason::Cleared => "cleared",
+            DropReason::Overload => "overload",
+        }
+    }
+}

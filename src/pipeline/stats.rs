@@ -1,0 +1,105 @@
+//! What is counted: every message is either accepted or dropped for one reason.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::rejected::DropReason;
+
+/// A counter that any thread may raise. Its order is relaxed, because each counter is read alone.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Raises the counter.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The count so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counters of one input. `received` equals `accepted` plus all drops.
+#[derive(Debug, Default)]
+pub struct InputStats {
+    /// Messages handed to the pipeline.
+    pub received: Counter,
+    /// Messages that were not dropped.
+    pub accepted: Counter,
+    /// Groups of joints that were skipped because a message held only some of their joints.
+    pub groups_incomplete: Counter,
+    drops: [Counter; DropReason::ALL.len()],
+    parts: [Counter; DropReason::ALL.len()],
+}
+
+impl InputStats {
+    /// Counts a dropped message.
+    pub fn drop(&self, reason: DropReason) {
+        self.drops[reason as usize].add(1);
+    }
+
+    /// Messages dropped for `reason` so far.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize].get()
+    }
+
+    /// Messages dropped so far.
+    pub fn dropped_total(&self) -> u64 {
+        self.drops.iter().map(Counter::get).sum()
+    }
+
+    /// Counts parts that were dropped from an accepted message.
+    pub fn drop_parts(&self, reason: DropReason, parts: u64) {
+        self.parts[reason as usize].add(parts);
+    }
+
+    /// Parts dropped from accepted messages for `reason` so far.
+    pub fn parts_dropped(&self, reason: DropReason) -> u64 {
+        self.parts[reason as usize].get()
+    }
+
+    /// Parts dropped from accepted messages so far.
+    pub fn parts_dropped_total(&self) -> u64 {
+        self.parts.iter().map(Counter::get).sum()
+    }
+}
+
+/// Counters of one stream.
+#[derive(Debug, Default)]
+pub struct StreamStats {
+    /// Rows that entered a ring.
+    pub rows: Counter,
+    /// Rows that came after a newer one and were put in their place.
+    pub reordered: Counter,
+    /// Rows that replaced one of the same stamp.
+    pub replaced: Counter,
+    /// Points dropped because a value was NaN or infinite, in clouds that were kept.
+    pub points_non_finite: Counter,
+    /// Points dropped because a value was outside the fixed-point range, in clouds that were kept.
+    pub points_out_of_range: Counter,
+    /// Points outside the grid.
+    pub points_outside: Counter,
+    /// Steps of all ticks.
+    pub steps: Counter,
+    /// Steps that were valid.
+    pub steps_valid: Counter,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_own_counter() {
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+            let stats = InputStats::default();
+            stats.drop(reason);
+            assert_eq!((stats.dropped(reason), stats.dropped_total()), (1, 1));
+            stats.drop_parts(reason, 2);
+            assert_eq!((stats.parts_dropped(reason), stats.parts_dropped_total()), (2, 2));
+            assert_eq!(stats.dropped_total(), 1);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A tick: every stream resampled at its target times, into one message.
+
+use super::{Pipeline, Rings, StepState, TensorMessage};
+use crate::align::{Value, align, align_invalid};
+use crate::backend::{BackendError, StepJob};
+use crate::layout::Layout;
+use crate::spec::{StreamId, StreamSpec};
+use crate::sync::lock;
+use crate::time::{Epoch, Stamp};
+
+/// What became of a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TickOutcome {
+    /// The message holds the tensor of this tick.
+    Ready,
+    /// A required stream has an invalid step; the message must not be published.
+    HeldBack {
+        /// The first such stream.
+        stream: StreamId,
+    },
+    /// The tick is of an epoch that is over; the message must not be published.
+    Past,
+}
+
+/// A list that every tick clears first, so that a panic leaves nothing half done.
+#[derive(Default)]
+pub(super) struct Ticker {
+    jobs: Vec<StepJob>,
+}
+
+/// A message whose notes are of this tick and whose data is of an earlier one. If the tick is held
+/// back, fails or panics, this is dropped, and the message forgets its rows.
+struct Unfused<'a>(&'a mut TensorMessage);
+
+impl Unfused<'_> {
+    /// Ends this: the backend has written the data that the notes name.
+    fn fused(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unfused<'_> {
+    fn drop(&mut self) {
+        self.0.forget_rows();
+    }
+}
+
+impl Pipeline {
+    /// Resamples every stream for tick `tick` of `epoch` into `message`. If `epoch` is later than
+    /// that of the rows, it begins first, and the rings are empty. If `message` is of another
+    /// pipeline, a new one replaces it.
+    ///
+    /// # Errors
+    /// Those of [`Backend::fuse`](crate::backend::Backend::fuse).
+    pub fn tick(
+        &self,
+        tick: i64,
+        epoch: Epoch,
+        message: &mut TensorMessage,
+    ) -> Result<TickOutcome, BackendError> {
+        let mut ticker = lock(&self.ticker);
+        // Locked until the backend has read the rows, so that none is overwritten meanwhile.
+        let mut rings = self.lock_rings();
+        rings.begin(epoch, &self.clock_jumps);
+        if epoch.is_before(rings.epoch) {
+            return Ok(TickOutcome::Past);
+        }
+        let stamp = self.config.grid.stamp_of(tick);
+        ticker.jobs.clear();
+        message.belong_to(self.id, || self.new_message());
+        let unfused = Unfused(message);
+        let message = &mut *unfused.0;
+        message.set_tick(tick, stamp);
+        let mut held_back = None;
+        for stream in self.config.stream_ids() {
+            let all_valid = self.align_stream(stream, &rings, stamp, message, &mut ticker.jobs);
+            if !all_valid && self.config.stream(stream).required {
+                self.streams[stream.index()].held_back.add(1);
+                held_back = held_back.or(Some(stream));
+            }
+        }
+        if let Some(stream) = held_back {
+            return Ok(TickOutcome::HeldBack { stream });
+        }
+        self.backend.fuse(&ticker.jobs, message.data_mut())?;
+        unfused.fused();
+        Ok(TickOutcome::Ready)
+    }
+
+    /// Aligns all history steps of a stream; returns whether all are valid.
+    fn align_stream(
+        &self,
+        stream: StreamId,
+        rings: &Rings,
+        tick: Stamp,
+        message: &mut TensorMessage,
+        jobs: &mut Vec<StepJob>,
+    ) -> bool {
+        let spec = self.config.stream(stream);
+        let newest = tick.offset(-self.config.lag_ns);
+        let mut valid_steps = 0;
+        for step in 0..spec.history_steps {
+            let back = (spec.history_steps - 1 - step) as i64;
+            let target = newest.offset(-back.saturating_mul(spec.history_step_ns));
+            let first = jobs.len();
+            let state = align_step(&self.layout, (stream, spec), rings, (step, target), jobs);
+            for segment in self.layout.segments_of(stream) {
+                message.set_step(segment, step, state);
+            }
+            for job in &mut jobs[first..] {
+                let row = match job.value {
+                    Value::Row(at) => Some(rings.rings[job.ring.index()].entry(at).serial),
+                    Value::Nothing => Some(0),
+                    Value::Between { .. } => None,
+                };
+                job.unchanged = message.replace_row(job.ring, step, row);
+                let ring = &rings.rings[job.ring.index()];
+                job.value = job.value.map(|at| ring.entry(at).slot);
+            }
+            valid_steps += u64::from(state.valid);
+        }
+        let stats = &self.streams[stream.index()].stats;
+        stats.steps.add(spec.history_steps as u64);
+        stats.steps_valid.add(valid_steps);
+        valid_steps == spec.history_steps as u64
+    }
+}
+
+/// Aligns every ring of a stream at one target and adds their jobs, in which rows are positions in
+/// the ring. The step is valid if all rings are, and its age is the greatest of theirs. If one ring
+/// is invalid, the whole step is filled.
+fn align_step(
+    layout: &Layout,
+    (stream, spec): (StreamId, &StreamSpec),
+    rings: &Rings,
+    (step, target): (usize, Stamp),
+    jobs: &mut Vec<StepJob>,
+) -> StepState {
+    let first = jobs.len();
+    let mut state = StepState { valid: true, age_ns: i64::MIN };
+    for id in layout.rings_of(stream) {
+        let ring = &rings.rings[id.index()];
+        let aligned = align(spec.rule, ring.len(), |i| ring.entry(i).stamp, target);
+        state.valid &= aligned.valid;
+        state.age_ns = state.age_ns.max(aligned.age_ns);
+        jobs.push(StepJob { ring: id, step, value: aligned.value, unchanged: false });
+    }
+    if state.valid || jobs.len() - first == 1 {
+        return state;
+    }
+    state.age_ns = i64::MIN;
+    for job in &mut jobs[first..] {
+        let ring = &rings.rings[job.ring.index()];
+        let filled = align_invalid(spec.rule, ring.len(), |i| ring.entry(i).stamp, target);
+        state.age_ns = state.age_ns.max(filled.age_ns);
+        job.value = filled.value;
+    }
+    state
+}

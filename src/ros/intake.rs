@@ -1,0 +1,261 @@
+//! The subscriptions: takes every waiting message, hands it to the runtime, and counts the lost
+//! messages.
+
+use super::error::NodeError;
+use super::losses::Losses;
+use super::rcl::{
+    self, EventStatuses, Node, Qos, Ready, SerializedMessage, Subscription, Waitable,
+};
+use crate::runtime::{InputState, PublisherId, Runtime, decode_clock};
+use crate::spec::{InputId, InputSpec};
+use std::sync::atomic::Ordering;
+
+/// Queue depth of `/clock`: a tenth of a second at 1 kHz.
+const CLOCK_DEPTH: usize = 100;
+/// If the middleware fails this often in a row to give a message of one subscription, the node
+/// ends.
+const FAILURES: u32 = 10;
+
+/// The subscriptions, in the order in which the spin thread drains them.
+///
+/// The clock of a simulator is first, then inputs of small messages, then the others. So no small
+/// message waits while images are copied.
+pub struct Intake {
+    clock: Option<Clock>,
+    /// Inputs of vectors.
+    small: Vec<Input>,
+    /// Inputs of images and clouds.
+    large: Vec<Input>,
+}
+
+/// The subscription to the clock of a simulator.
+struct Clock {
+    subscription: Subscription,
+    takes: Takes,
+}
+
+/// The subscription of one input.
+struct Input {
+    id: InputId,
+    depth: usize,
+    subscription: Subscription,
+    takes: Takes,
+    losses: Losses,
+}
+
+impl Intake {
+    /// Subscribes to all inputs, and to `/clock` if that is the node's clock.
+    pub fn new(node: &Node, runtime: &Runtime) -> Result<Self, NodeError> {
+        let qos = Qos::best_effort(CLOCK_DEPTH);
+        let subscribe = || -> rcl::Result<Clock> {
+            let mut subscription = node.subscribe("/clock", "rosgraph_msgs/msg/Clock", qos)?;
+            // Nobody reads them, and an event that nobody takes ends every wait.
+            subscription.end_events();
+            Ok(Clock { subscription, takes: Takes::default() })
+        };
+        let clock = runtime.clock.is_simulated().then(subscribe).transpose()?;
+        let (mut small, mut large) = (Vec::new(), Vec::new());
+        for id in runtime.inputs() {
+            let spec = runtime.input_spec(id);
+            let inputs = if spec.is_large() { &mut large } else { &mut small };
+            inputs.push(Input::new(node, id, spec, runtime.input(id))?);
+        }
+        Ok(Intake { clock, small, large })
+    }
+
+    /// Returns the subscriptions for a wait: the clock, if it is simulated, then the inputs.
+    pub fn waitables(&self) -> impl Iterator<Item = Waitable<'_>> {
+        let clock = self.clock.iter().map(|clock| Waitable::from(&clock.subscription));
+        clock.chain(self.inputs().map(|input| Waitable::from(&input.subscription)))
+    }
+
+    fn inputs(&self) -> impl Iterator<Item = &Input> {
+        self.small.iter().chain(&self.large)
+    }
+
+    /// Takes the waiting messages, from each subscription at most as many as its queue holds.
+    /// Messages that come meanwhile are left for the next call. `first` is the place of the first
+    /// subscription in the wait.
+    pub fn drain(
+        &mut self,
+        runtime: &Runtime,
+        ready: Ready<'_>,
+        first: usize,
+    ) -> Result<(), NodeError> {
+        let inputs = first + usize::from(self.clock.is_some());
+        let large = inputs + self.small.len();
+        self.drain_small(runtime, |k| ready.is(first + k))?;
+        for k in (0..self.large.len()).filter(|k| ready.is(large + k)) {
+            for _ in 0..self.large[k].depth {
+                if !self.large[k].take(runtime)? {
+                    break;
+                }
+                self.drain_small(runtime, |_| true)?;
+            }
+        }
+        for (k, input) in self.small.iter_mut().chain(&mut self.large).enumerate() {
+            input.count_losses(runtime, ready.has_events(inputs + k));
+        }
+        Ok(())
+    }
+
+    /// Empties the queues of the clock and the small inputs, if `may_have` says that one may have
+    /// messages.
+    fn drain_small(
+        &mut self,
+        runtime: &Runtime,
+        may_have: impl Fn(usize) -> bool,
+    ) -> Result<(), NodeError> {
+        let inputs = usize::from(self.clock.is_some());
+        if let Some(clock) = self.clock.as_mut().filter(|_| may_have(0)) {
+            clock.drain(runtime)?;
+        }
+        for (k, input) in self.small.iter_mut().enumerate() {
+            if may_have(inputs + k) {
+                for _ in 0..input.depth {
+                    if !input.take(runtime)? {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Input {
+    fn new(
+        node: &Node,
+        id: InputId,
+        spec: &InputSpec,
+        state: &InputState,
+    ) -> Result<Self, NodeError> {
+        let depth = spec.qos.depth;
+        let qos = if spec.qos.reliable { Qos::reliable(depth) } else { Qos::best_effort(depth) };
+        let subscription = node.subscribe(&spec.topic, spec.ros_type, qos)?;
+        state.tells_lost.store(subscription.events().lost.is_some(), Ordering::Relaxed);
+        let takes = Takes::default();
+        Ok(Input { id, depth, subscription, takes, losses: Losses::default() })
+    }
+
+    /// Takes a message and hands its buffer to the runtime without a copy. Returns `false` if no
+    /// message waits, or if the middleware failed to give it.
+    fn take(&mut self, runtime: &Runtime) -> Result<bool, NodeError> {
+        let mut message = SerializedMessage::default();
+        let (taken, state) = (self.subscription.take(&mut message), runtime.input(self.id));
+        if taken.is_err() {
+            state.take_failed.add(1);
+        }
+        let Some(info) = self.takes.note(taken)? else { return Ok(false) };
+        self.losses.note(&info);
+        if info.publication_sequence.is_some() {
+            state.tells_lost.store(true, Ordering::Relaxed);
+        }
+        let publisher = Some(PublisherId(info.publisher.0));
+        runtime.receive_from(publisher, self.id, message.into_bytes(), runtime.clock.arrival())?;
+        Ok(true)
+    }
+
+    /// Counts the lost messages, if there was a gap or an event. If the events cannot be taken, the
+    /// input goes on without them.
+    fn count_losses(&mut self, runtime: &Runtime, has_events: bool) {
+        if !has_events && !self.losses.has_gaps() {
+            return;
+        }
+        let told = self.subscription.events().take().unwrap_or_else(|error| {
+            let topic = self.subscription.topic();
+            tracing::warn!(
+                "{topic}: {error}; from now on the events of this subscription are not read"
+            );
+            self.subscription.end_events();
+            EventStatuses::default()
+        });
+        let lost = self.losses.explain(told.lost.map(|lost| lost.total));
+        let state = runtime.input(self.id);
+        state.lost.add(lost.on_the_way);
+        state.queue_full.add(lost.overwritten);
+    }
+}
+
+impl Clock {
+    /// Sets the clock from each waiting message.
+    fn drain(&mut self, runtime: &Runtime) -> rcl::Result<()> {
+        let mut message = SerializedMessage::default();
+        for _ in 0..CLOCK_DEPTH {
+            let taken = self.subscription.take(&mut message);
+            if self.takes.note(taken)?.is_none() {
+                break;
+            }
+            set_clock(runtime, &message);
+        }
+        Ok(())
+    }
+}
+
+/// Watches the takes of one subscription: a failure is logged once, and only repeated failures end
+/// the node.
+#[derive(Default)]
+struct Takes {
+    /// Failures since the last take that succeeded.
+    in_a_row: u32,
+    logged: bool,
+}
+
+impl Takes {
+    /// Notes the outcome of a take, and returns what was taken. A failure counts as nothing taken.
+    ///
+    /// # Errors
+    /// This was the last of [`FAILURES`] failures in a row.
+    fn note<T>(&mut self, taken: rcl::Result<Option<T>>) -> rcl::Result<Option<T>> {
+        let error = match taken {
+            Ok(taken) => {
+                self.in_a_row = 0;
+                return Ok(taken);
+            }
+            Err(error) => error,
+        };
+        self.in_a_row += 1;
+        if self.in_a_row == FAILURES {
+            return Err(error);
+        }
+        if !self.logged {
+            self.logged = true;
+            tracing::warn!("{error}; the node ends if this happens {FAILURES} times in a row");
+        }
+        Ok(None)
+    }
+}
+
+/// Sets the clock from one message on `/clock`.
+fn set_clock(runtime: &Runtime, message: &[u8]) {
+    match decode_clock(message) {
+        Ok(Some(stamp)) => runtime.set_clock(stamp),
+        _ => tracing::warn!("ignored a malformed message on /clock"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ros::rcl::RclError;
+
+    fn failure() -> rcl::Result<Option<u8>> {
+        Err(RclError { operation: "take a message of /a".into(), detail: "out of memory".into() })
+    }
+
+    #[test]
+    fn only_repeated_failures_of_a_take_end_the_node() {
+        let mut takes = Takes::default();
+        for _ in 0..3 {
+            for _ in 1..FAILURES {
+                assert_eq!(takes.note(failure()), Ok(None));
+            }
+            assert_eq!(takes.note(Ok(Some(7))), Ok(Some(7)), "a success ends the row");
+        }
+        for _ in 1..FAILURES {
+            assert_eq!(takes.note(failure()), Ok(None));
+        }
+        let error = takes.note(failure()).unwrap_err().to_string();
+        assert_eq!(error, "take a message of /a: out of memory");
+    }
+}

@@ -1,0 +1,193 @@
+//! The ROS 2 edge: subscriptions, publishers, parameters, logs. It gives received messages to the
+//! [`runtime`](crate::runtime), and publishes the runtime's tensors and reports.
+//!
+//! All of it uses [`rcl`], a safe wrapper of ROS's own C library. It adds two threads to those of
+//! the runtime:
+//!
+//! - *spin* ([`spin`], [`intake`]) takes every message from the middleware.
+//! - *main* ([`diagnostics`], [`rosout`]) runs tokio: signals, diagnostics, logs.
+
+mod args;
+mod diagnostics;
+mod error;
+mod intake;
+mod losses;
+mod param_services;
+mod params;
+mod profile;
+#[allow(unsafe_code)] // calls rcl, a C library; every block says why it is sound
+#[allow(clippy::wildcard_imports)] // of r2r_rcl, whose names all begin with rcl, rmw or rcutils
+pub mod rcl;
+mod rosout;
+mod spin;
+
+use std::future::Future;
+use std::sync::Arc;
+
+pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
+pub use error::NodeError;
+pub use profile::ensure as ensure_profile;
+pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
+
+use crate::backend::{self, Backend};
+use crate::config;
+use crate::layout::Layout;
+use crate::pipeline::Pipeline;
+use crate::runtime::health::{Monitor, Names};
+use crate::runtime::{Clock, Publisher, Refused, Runtime, Threads};
+use crate::spec::Config;
+use diagnostics::Diagnostics;
+use param_services::ParameterServices;
+use params::Settings;
+use rcl::{Context, GuardCondition, Node, Qos};
+use rosout::Rosout;
+use spin::Spinner;
+
+/// Message type of the output.
+const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
+/// Tensors that the middleware keeps for a subscriber that has not taken them yet. A policy wants
+/// the newest one. With `keep_last`, a slow policy loses tensors but never blocks the tick.
+const OUTPUT_DEPTH: usize = 1;
+/// Name of the node before remapping.
+const NODE_NAME: &str = "fusion_node";
+
+/// Runs the node until `shutdown` is ready or something fails. The result of `shutdown` says why
+/// the node stops. A failure is logged before this returns, on stderr and, if the node exists, on
+/// `/rosout`.
+///
+/// # Errors
+/// Says why the node did not start, or why it stopped.
+pub async fn run(
+    records: Records,
+    shutdown: impl Future<Output = &'static str>,
+) -> Result<(), NodeError> {
+    let mut running = start(records).inspect_err(|error| tracing::error!("{error}"))?;
+    let outcome = running.supervise(shutdown).await;
+    match &outcome {
+        Ok(why) => tracing::info!("{why}: shutting down"),
+        Err(error) => tracing::error!("{error}"),
+    }
+    running.rosout.flush();
+    outcome.map(|_| ())
+}
+
+/// The running node.
+struct Running {
+    monitor: Monitor,
+    diagnostics: Diagnostics,
+    rosout: Rosout,
+    period: tokio::time::Interval,
+    /// Dropped before `threads`, so that the threads end at once.
+    _wake: Wake,
+    /// Dropped last; the drop joins the threads.
+    threads: Threads<NodeError>,
+}
+
+/// When dropped, stops the runtime and ends the wait of the spin thread.
+struct Wake {
+    runtime: Arc<Runtime>,
+    guard: Arc<GuardCondition>,
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        self.runtime.stop();
+        // If this fails, the spin thread sees the stop at the end of its wait.
+        let _ = self.guard.trigger();
+    }
+}
+
+fn start(records: Records) -> Result<Running, NodeError> {
+    let node = create_node()?;
+    let rosout = Rosout::new(&node, records)?;
+    let (settings, parameters) = read_parameters(&node)?;
+    let runtime = Arc::new(build(&settings)?);
+    let config = runtime.pipeline.config();
+    let topics = config.inputs.iter().map(|input| node.resolve_topic(&input.topic));
+    let topics = topics.collect::<rcl::Result<Vec<String>>>()?;
+    let diagnostics = Diagnostics::new(&node)?;
+    let names = Names { topics: topics.clone(), remedy: diagnostics::remedy() };
+    let monitor = Monitor::new(Arc::clone(&runtime), names);
+    let output = node.advertise(&config.output_topic, FUSED_TENSOR, Qos::reliable(OUTPUT_DEPTH))?;
+    profile::warn_of(runtime.pipeline.layout().byte_len());
+    let spinner = Spinner::new(node, Arc::clone(&runtime), parameters, topics)?;
+    let wake = Wake { runtime: Arc::clone(&runtime), guard: spinner.waker() };
+
+    let mut threads = Threads::start(&runtime, Output(output), settings.realtime_priority)?;
+    // This thread owns the node and is the last to end.
+    threads.spawn("spin", move || spinner.run())?;
+    // The first report is one period from now.
+    let first = tokio::time::Instant::now() + settings.diagnostics_period;
+    let mut period = tokio::time::interval_at(first, settings.diagnostics_period);
+    period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    Ok(Running { monitor, diagnostics, rosout, period, _wake: wake, threads })
+}
+
+impl Running {
+    /// Publishes logs and diagnostics until the shutdown or a failure of a thread.
+    async fn supervise(
+        &mut self,
+        shutdown: impl Future<Output = &'static str>,
+    ) -> Result<&'static str, NodeError> {
+        tokio::pin!(shutdown);
+        loop {
+            tokio::select! {
+                why = &mut shutdown => return Ok(why),
+                error = self.threads.failure() => return Err(error),
+                Some(log) = self.rosout.records.recv() => self.rosout.publish(log),
+                _ = self.period.tick() => self.diagnostics.publish(self.monitor.report()),
+            }
+        }
+    }
+}
+
+/// Publishes the tensors.
+struct Output(rcl::Publisher);
+
+impl Publisher for Output {
+    fn publish(&self, message: &[u8]) -> Result<(), Refused> {
+        self.0.publish(message).map_err(|error| Refused(error.to_string()))
+    }
+}
+
+fn create_node() -> Result<Node, NodeError> {
+    let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
+    Ok(Node::new(&context, NODE_NAME, "")?)
+}
+
+/// Reads the parameters and offers their services.
+fn read_parameters(node: &Node) -> Result<(Settings, ParameterServices), NodeError> {
+    let mut declared = params::declared();
+    let given = node.parameter_overrides()?;
+    let given = given.iter().map(|(name, value)| (name, value));
+    let unknown = params::override_declared(&mut declared, given)?;
+    if !unknown.is_empty() {
+        tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
+    }
+    let settings = params::settings(&declared)?;
+    Ok((settings, ParameterServices::new(node, declared)?))
+}
+
+/// Loads the configuration and makes the pipeline for it.
+fn build(settings: &Settings) -> Result<Runtime, NodeError> {
+    let config = config::load_at_rate(&settings.config_file, settings.rate_hz)?;
+    let backend = choose_backend(settings, &config)?;
+    tracing::info!(
+        "{}: {} streams at {} Hz on the {} backend",
+        settings.config_file.display(),
+        config.streams.len(),
+        config.rate_hz,
+        backend.name(),
+    );
+    let clock = match settings.use_sim_time {
+        true => Clock::simulated(config.grid),
+        false => Clock::system(config.grid),
+    };
+    Ok(Runtime::new(Pipeline::new(config, backend)?, clock))
+}
+
+fn choose_backend(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>, NodeError> {
+    let device = settings.device as usize;
+    backend::create(settings.backend, device, config, &Layout::new(config))
+        .map_err(NodeError::Backend)
+}

@@ -1,0 +1,117 @@
+//! A small safe wrapper over rcl, the C library of ROS 2.
+//!
+//! It offers what the node needs and r2r 0.9 hides: any type by its name, a message in the node's
+//! own buffer, the message's info, and the events of a subscription. A drop ends everything. The
+//! bindings (`r2r_rcl`) and the generated messages are those of r2r.
+//!
+//! - [`Context`]: ROS in this process. [`Node`]: names, parameter overrides, the graph.
+//! - [`Subscription`]: takes [`SerializedMessage`]s with their [`MessageInfo`]; has [`Event`]s.
+//! - [`Publisher`]: publishes bytes. [`MessagePublisher`]: publishes r2r's generated messages.
+//! - [`Service`]: serves one of r2r's generated services.
+//! - [`WaitSet`]: waits for all of these and for a [`GuardCondition`].
+//!
+//! Each handle keeps its node and its context alive, so the caller may drop handles in any order. A
+//! drop ends its own entity at once, so that the entity leaves the graph.
+//!
+//! Each `unsafe` block relies on these invariants:
+//!
+//! - A [`Raw`] stays at its address, and rcl has initialised it before a handle holds it.
+//! - The node outlives its entities.
+//! - [`NodeInner::lock`] is held during every call that changes the node and that rcl's headers
+//!   call not thread-safe.
+
+mod context;
+mod error;
+mod event;
+mod message;
+mod node;
+mod parameters;
+mod publisher;
+mod service;
+mod subscription;
+mod type_support;
+mod wait_set;
+
+pub use context::Context;
+pub use error::RclError;
+pub use event::{Event, EventStatus, Matched, MessagesLost};
+pub use message::{Gid, MessageInfo, SerializedMessage};
+pub use node::{Node, PublisherInfo};
+pub use publisher::{MessagePublisher, Publisher};
+pub use service::{RequestId, Service};
+pub use subscription::{EventStatuses, Events, Subscription};
+pub use wait_set::{GuardCondition, Ready, WaitSet, Waitable};
+
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use r2r_rcl::{
+    rmw_qos_durability_policy_e, rmw_qos_history_policy_e, rmw_qos_profile_t,
+    rmw_qos_reliability_policy_e, rmw_time_s,
+};
+
+/// The result of every call.
+pub type Result<T> = std::result::Result<T, RclError>;
+
+/// The quality of service of a topic; other policies have rcl's defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Qos {
+    /// Whether lost messages are sent again.
+    pub reliable: bool,
+    /// Whether a new subscription gets messages that were published before.
+    pub transient_local: bool,
+    /// Number of messages that a queue keeps; a full queue drops the oldest.
+    pub depth: usize,
+    /// When a message is too old to be delivered; `None`: never.
+    pub lifespan: Option<Duration>,
+}
+
+impl Qos {
+    /// Reliable and volatile, with a queue of `depth` messages.
+    pub const fn reliable(depth: usize) -> Self {
+        Qos { reliable: true, transient_local: false, depth, lifespan: None }
+    }
+
+    /// Best effort and volatile, with a queue of `depth` messages.
+    pub const fn best_effort(depth: usize) -> Self {
+        Qos { reliable: false, ..Qos::reliable(depth) }
+    }
+
+    fn put_into(self, profile: &mut rmw_qos_profile_t) {
+        profile.history = rmw_qos_history_policy_e::RMW_QOS_POLICY_HISTORY_KEEP_LAST;
+        profile.depth = self.depth;
+        profile.reliability = match self.reliable {
+            true => rmw_qos_reliability_policy_e::RMW_QOS_POLICY_RELIABILITY_RELIABLE,
+            false => rmw_qos_reliability_policy_e::RMW_QOS_POLICY_RELIABILITY_BEST_EFFORT,
+        };
+        profile.durability = match self.transient_local {
+            true => rmw_qos_durability_policy_e::RMW_QOS_POLICY_DURABILITY_TRANSIENT_LOCAL,
+            false => rmw_qos_durability_policy_e::RMW_QOS_POLICY_DURABILITY_VOLATILE,
+        };
+        if let Some(lifespan) = self.lifespan {
+            profile.lifespan =
+                rmw_time_s { sec: lifespan.as_secs(), nsec: lifespan.subsec_nanos().into() };
+        }
+    }
+}
+
+/// A struct of rcl at a fixed address, because rcl's structs point at each other. Only rcl reads
+/// its fields. A drop only frees the memory; the handle around it calls rcl's `_fini` first.
+struct Raw<T: Copy>(NonNull<T>);
+
+impl<T: Copy> Raw<T> {
+    fn new(zero: T) -> Self {
+        Raw(NonNull::from(Box::leak(Box::new(zero))))
+    }
+
+    fn get(&self) -> *mut T {
+        self.0.as_ptr()
+    }
+}
+
+impl<T: Copy> Drop for Raw<T> {
+    fn drop(&mut self) {
+        // SAFETY: the address is that of the Box in `new`, and nothing else frees it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}

@@ -1,0 +1,85 @@
+//! The parameters that the command line and parameter files give a node.
+
+use std::ffi::c_char;
+
+use r2r::ParameterValue;
+use r2r_rcl::*;
+
+use super::Result;
+use super::context::ContextInner;
+use super::error::{check, text};
+
+/// Returns the overrides for a node with one of these names, and those for all nodes (`/**`).
+pub(super) fn overrides(
+    context: &ContextInner,
+    names: &[String; 2],
+) -> Result<Vec<(String, ParameterValue)>> {
+    let mut params: *mut rcl_params_t = std::ptr::null_mut();
+    let mut found: Vec<(String, ParameterValue)> = Vec::new();
+    // SAFETY: the context has read its arguments; rcl returns null, or a tree whose arrays have the
+    // lengths that it states. The tree is freed after it was read.
+    unsafe {
+        let ret = rcl_arguments_get_param_overrides(context.arguments(), &mut params);
+        check(ret, || "read the parameters".to_owned())?;
+        let Some(tree) = params.as_ref() else { return Ok(found) };
+        let nodes = array(tree.node_names, tree.num_nodes);
+        for (node, own) in nodes.iter().zip(array(tree.params, tree.num_nodes)) {
+            let node = text(*node);
+            if !["/**", "**"].contains(&node.as_str()) && !names.contains(&node) {
+                continue;
+            }
+            let values = array(own.parameter_values, own.num_params);
+            for (name, value) in array(own.parameter_names, own.num_params).iter().zip(values) {
+                let (name, value) = (text(*name), value_of(value));
+                found.retain(|(earlier, _)| *earlier != name);
+                found.push((name, value));
+            }
+        }
+        rcl_yaml_node_struct_fini(params);
+    }
+    Ok(found)
+}
+
+/// Returns the value that is set.
+///
+/// # Safety
+/// Each pointer is null or points at a value of rcl, whose arrays have the length that they state.
+unsafe fn value_of(value: &rcl_variant_t) -> ParameterValue {
+    // SAFETY: the caller guarantees it.
+    unsafe {
+        if let Some(v) = value.bool_value.as_ref() {
+            ParameterValue::Bool(*v)
+        } else if let Some(v) = value.integer_value.as_ref() {
+            ParameterValue::Integer(*v)
+        } else if let Some(v) = value.double_value.as_ref() {
+            ParameterValue::Double(*v)
+        } else if !value.string_value.is_null() {
+            ParameterValue::String(text(value.string_value))
+        } else if let Some(v) = value.byte_array_value.as_ref() {
+            ParameterValue::ByteArray(array(v.values, v.size).to_vec())
+        } else if let Some(v) = value.bool_array_value.as_ref() {
+            ParameterValue::BoolArray(array(v.values, v.size).to_vec())
+        } else if let Some(v) = value.integer_array_value.as_ref() {
+            ParameterValue::IntegerArray(array(v.values, v.size).to_vec())
+        } else if let Some(v) = value.double_array_value.as_ref() {
+            ParameterValue::DoubleArray(array(v.values, v.size).to_vec())
+        } else if let Some(v) = value.string_array_value.as_ref() {
+            let texts: &[*mut c_char] = array(v.data, v.size);
+            ParameterValue::StringArray(texts.iter().map(|v| text(*v)).collect())
+        } else {
+            ParameterValue::NotSet
+        }
+    }
+}
+
+/// A C array as a slice; empty if the pointer is null.
+///
+/// # Safety
+/// `data` is null or has `size` elements, which must live as long as the slice.
+unsafe fn array<'a, T>(data: *const T, size: usize) -> &'a [T] {
+    match data.is_null() {
+        true => &[],
+        // SAFETY: the caller guarantees it.
+        false => unsafe { std::slice::from_raw_parts(data, size) },
+    }
+}

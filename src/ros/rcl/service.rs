@@ -1,0 +1,82 @@
+//! Servers of generated services.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use r2r::WrappedServiceTypeSupport;
+use r2r_rcl::*;
+
+use super::error::{c_string, check, forget, ignore};
+use super::node::NodeInner;
+use super::publisher::Native;
+use super::{Raw, Result};
+
+/// A server of a generated service.
+pub struct Service<T> {
+    raw: Raw<rcl_service_t>,
+    node: Arc<NodeInner>,
+    service: PhantomData<fn() -> T>,
+}
+
+// SAFETY: rcl ties a service to no thread, and `Service` is not `Sync`.
+unsafe impl<T> Send for Service<T> {}
+
+/// Identifies a request, for its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestId(rmw_request_id_t);
+
+impl<T: WrappedServiceTypeSupport> Service<T> {
+    pub(super) fn new(node: &Arc<NodeInner>, name: &str) -> Result<Self> {
+        let c_name = c_string("the service", name)?;
+        let _changing = node.lock();
+        // SAFETY: the node is initialised and outlives the service; the type is part of this
+        // program; rcl copies the rest.
+        let raw = unsafe {
+            let raw = Raw::new(rcl_get_zero_initialized_service());
+            let options = rcl_service_get_default_options();
+            let (types, name) = (T::get_ts(), c_name.as_ptr());
+            let ret = rcl_service_init(raw.get(), node.get(), types, name, &options);
+            check(ret, || format!("offer the service {}", c_name.to_string_lossy()))?;
+            raw
+        };
+        Ok(Service { raw, node: Arc::clone(node), service: PhantomData })
+    }
+
+    /// Takes the oldest waiting request; `None` if none waits.
+    pub fn take_request(&self) -> Result<Option<(RequestId, T::Request)>> {
+        let request = Native::<T::Request>::new()?;
+        let mut id = rmw_request_id_t { writer_guid: [0; 16], sequence_number: 0 };
+        // SAFETY: the service is initialised; rcl fills the id and the request, which has the
+        // service's type.
+        let ret = unsafe { rcl_take_request(self.raw.get(), &mut id, request.get().cast()) };
+        if ret == RCL_RET_SERVICE_TAKE_FAILED as rcl_ret_t {
+            forget();
+            return Ok(None);
+        }
+        check(ret, || "take a request".to_owned())?;
+        Ok(Some((RequestId(id), request.to_message())))
+    }
+
+    /// Answers a request.
+    pub fn respond(&self, RequestId(mut id): RequestId, response: &T::Response) -> Result<()> {
+        let response = Native::from_message(response)?;
+        // SAFETY: the service is initialised; rcl reads the id and the response, which has the
+        // service's type.
+        let ret = unsafe { rcl_send_response(self.raw.get(), &mut id, response.get().cast()) };
+        check(ret, || "answer a request".to_owned())
+    }
+}
+
+impl<T> Service<T> {
+    pub(super) fn get(&self) -> *const rcl_service_t {
+        self.raw.get()
+    }
+}
+
+impl<T> Drop for Service<T> {
+    fn drop(&mut self) {
+        let _changing = self.node.lock();
+        // SAFETY: the service belongs to this node and is initialised.
+        ignore(unsafe { rcl_service_fini(self.raw.get(), self.node.get()) });
+    }
+}

@@ -1,0 +1,141 @@
+//! A subscription to a topic of any type.
+
+use std::sync::Arc;
+
+use r2r_rcl::*;
+
+use super::error::{c_string, check, forget, ignore, text};
+use super::event::{Event, EventStatus, Matched, MessagesLost};
+use super::node::NodeInner;
+use super::type_support::TypeSupport;
+use super::{MessageInfo, Qos, Raw, Result, SerializedMessage};
+
+/// A subscription. A drop ends it at once.
+pub struct Subscription {
+    /// Dropped first: events end before their subscription.
+    events: Events,
+    inner: Inner,
+}
+
+/// The events of a subscription; `None` if the middleware does not support one. A wait for the
+/// subscription also ends when an event is ready. Until the caller takes it, every wait ends at
+/// once.
+pub struct Events {
+    /// Messages were lost.
+    pub lost: Option<Event<MessagesLost>>,
+    /// A publisher was connected or left.
+    pub matched: Option<Event<Matched>>,
+}
+
+/// The content of the events; `None` if the middleware does not support one, or the events have
+/// ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventStatuses {
+    /// Messages that were lost.
+    pub lost: Option<MessagesLost>,
+    /// Publishers that are connected.
+    pub matched: Option<Matched>,
+}
+
+impl Events {
+    /// Takes all events, so that they do not end the next wait.
+    pub fn take(&self) -> Result<EventStatuses> {
+        fn take<S: EventStatus>(event: Option<&Event<S>>) -> Result<Option<S>> {
+            event.map_or(Ok(None), Event::take)
+        }
+        Ok(EventStatuses { lost: take(self.lost.as_ref())?, matched: take(self.matched.as_ref())? })
+    }
+
+    /// Pointers to rcl's events; null if an event is not supported.
+    pub(super) fn raw(&self) -> [*const rcl_event_t; 2] {
+        fn raw<S: EventStatus>(event: Option<&Event<S>>) -> *const rcl_event_t {
+            event.map_or(std::ptr::null(), Event::get)
+        }
+        [raw(self.lost.as_ref()), raw(self.matched.as_ref())]
+    }
+}
+
+struct Inner {
+    raw: Raw<rcl_subscription_t>,
+    node: Arc<NodeInner>,
+    _types: TypeSupport,
+}
+
+// SAFETY: rcl ties a subscription to no thread, and `Subscription` is not `Sync`.
+unsafe impl Send for Inner {}
+
+impl Subscription {
+    pub(super) fn new(
+        node: &Arc<NodeInner>,
+        topic: &str,
+        types: TypeSupport,
+        qos: Qos,
+    ) -> Result<Self> {
+        let c_topic = c_string("the topic", topic)?;
+        let changing = node.lock();
+        // SAFETY: node and type are initialised and outlive the subscription; rcl copies the rest.
+        let raw = unsafe {
+            let raw = Raw::new(rcl_get_zero_initialized_subscription());
+            let mut options = rcl_subscription_get_default_options();
+            qos.put_into(&mut options.qos);
+            let (name, types) = (c_topic.as_ptr(), types.get());
+            let ret = rcl_subscription_init(raw.get(), node.get(), types, name, &options);
+            check(ret, || format!("subscribe to {topic}"))?;
+            raw
+        };
+        drop(changing);
+        let inner = Inner { raw, node: Arc::clone(node), _types: types };
+        let events =
+            Events { lost: Event::new(inner.raw.get())?, matched: Event::new(inner.raw.get())? };
+        Ok(Subscription { events, inner })
+    }
+
+    /// The topic's full name.
+    pub fn topic(&self) -> String {
+        // SAFETY: the subscription is initialised; the text lives as long as it does.
+        unsafe { text(rcl_subscription_get_topic_name(self.inner.raw.get())) }
+    }
+
+    /// The events of the subscription.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Ends the events: from now on none is taken, and none ends a wait.
+    pub fn end_events(&mut self) {
+        self.events = Events { lost: None, matched: None };
+    }
+
+    /// Takes the oldest waiting message into `message`. If none waits, returns `None` and empties
+    /// `message`. The middleware copies the message into the buffer; there is no other copy.
+    pub fn take(&self, message: &mut SerializedMessage) -> Result<Option<MessageInfo>> {
+        // SAFETY: the function returns a plain value.
+        let mut info = unsafe { rmw_get_zero_initialized_message_info() };
+        let taken = message.fill(|message| {
+            // SAFETY: the subscription is initialised and one thread uses it; rcl fills the message
+            // and the info, and keeps neither.
+            let ret = unsafe {
+                let (raw, allocation) = (self.inner.raw.get(), std::ptr::null_mut());
+                rcl_take_serialized_message(raw, message, &mut info, allocation)
+            };
+            if ret == RCL_RET_SUBSCRIPTION_TAKE_FAILED as rcl_ret_t {
+                forget();
+                return Ok(false);
+            }
+            check(ret, || format!("take a message of {}", self.topic())).map(|()| true)
+        })?;
+        Ok(taken.then(|| MessageInfo::from_raw(&info)))
+    }
+
+    pub(super) fn get(&self) -> *const rcl_subscription_t {
+        self.inner.raw.get()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let _changing = self.node.lock();
+        // SAFETY: the subscription belongs to this node and is initialised; its events have ended.
+        ignore(unsafe { rcl_subscription_fini(self.raw.get(), self.node.get()) });
+    }
+}

@@ -1,0 +1,273 @@
+//! Finds silence and missing messages of an input from its arrivals.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::pipeline::DropReason;
+use crate::runtime::PublisherId;
+use crate::time::{Epoch, Stamp};
+
+/// Number of recent spacings of stamps from which the period is computed.
+const SPACINGS: usize = 64;
+/// With fewer spacings there is no period.
+const ENOUGH: usize = 16;
+/// The largest distance of a spacing from a multiple of the period, in periods.
+const JITTER: f64 = 0.25;
+/// The stamps are periodic if at least this share of spacings is near a multiple.
+const PERIODIC: f64 = 0.8;
+/// Messages between two computations of the period.
+const LOOK: usize = 16;
+/// If a new period is more than this many times longer or shorter, it must last before it counts.
+const ANOTHER: f64 = 1.5;
+/// How long a new period must last. A backlog from which a full queue lost most messages is
+/// shorter.
+const LASTING: Duration = Duration::from_secs(1);
+/// The largest part of [`LASTING`] that one message may add, because a pause says nothing about the
+/// period.
+const PAUSE: Duration = Duration::from_millis(100);
+/// If two stamps are further apart than this \[ns\] and than [`LEAP_PERIODS`], no message counts as
+/// missing between them: the sensor was off, or its clock was set.
+const LEAP_NS: f64 = 10e9;
+/// See [`LEAP_NS`]; in periods.
+const LEAP_PERIODS: f64 = 4.0;
+/// Number of intervals between arrivals whose median is the usual interval.
+const INTERVALS: usize = 8;
+
+/// The recent arrivals of one input.
+#[derive(Debug)]
+pub struct Arrivals {
+    epoch: Epoch,
+    /// The publisher of the stamps; `None` if it is not known.
+    publisher: Option<PublisherId>,
+    newest: Instant,
+    seen: bool,
+    intervals: VecDeque<Duration>,
+    stamp: Option<Stamp>,
+    spacings: [i64; SPACINGS],
+    /// How many messages in each spacing arrived and were dropped.
+    explained: [u64; SPACINGS],
+    count: usize,
+    /// Dropped messages whose gap among the stamps has not been seen yet.
+    dropped: u64,
+    /// Messages among `dropped` since the last computation of the period. Older ones left no gap.
+    dropped_lately: u64,
+    /// Period of the published stamps \[ns\] that counts.
+    period: Option<f64>,
+    /// Time in which messages came, without the pauses between them.
+    active: Duration,
+    /// The value of `active` when another period, or none, was first computed.
+    doubted: Option<Duration>,
+    missing: u64,
+}
+
+impl Arrivals {
+    /// Makes an input from which nothing has arrived since `start`.
+    pub fn new(start: Instant) -> Self {
+        Arrivals {
+            epoch: Epoch::default(),
+            publisher: None,
+            newest: start,
+            seen: false,
+            intervals: VecDeque::with_capacity(INTERVALS),
+            stamp: None,
+            spacings: [0; SPACINGS],
+            explained: [0; SPACINGS],
+            count: 0,
+            dropped: 0,
+            dropped_lately: 0,
+            period: None,
+            active: Duration::ZERO,
+            doubted: None,
+            missing: 0,
+        }
+    }
+
+    /// Says who published the messages that are noted next.
+    ///
+    /// If it is another publisher, the stamps start again, because the stamps of two publishers
+    /// have no common period. So while messages of several publishers alternate, none counts as
+    /// missing.
+    pub fn next_is_from(&mut self, publisher: Option<PublisherId>) {
+        if self.publisher != publisher {
+            self.publisher = publisher;
+            self.restart();
+        }
+    }
+
+    /// Notes a message that became a row of this stamp.
+    pub fn note(&mut self, at: Instant, epoch: Epoch, stamp: Stamp) {
+        self.arrived(at);
+        if !self.enter(epoch) {
+            return;
+        }
+        let Some(before) = self.stamp else {
+            self.stamp = Some(stamp);
+            return;
+        };
+        let spacing = stamp.since(before);
+        if (spacing as f64).abs() > LEAP_NS.max(LEAP_PERIODS * self.period.unwrap_or(0.0)) {
+            self.restart();
+            self.stamp = Some(stamp);
+            return;
+        }
+        let periods = self.period.map(|period| (spacing as f64 / period).round());
+        let mut explained = 0;
+        match periods {
+            // The message is out of order and was counted as missing. `stamp` stays the newest.
+            Some(periods) if spacing <= 0 && periods > -(SPACINGS as f64) => {
+                self.missing -= u64::from(spacing < 0).min(self.missing);
+                return;
+            }
+            Some(periods) if periods > 1.0 => {
+                let gap = periods as u64 - 1;
+                explained = gap.min(self.dropped);
+                self.dropped -= explained;
+                self.missing += gap - explained;
+            }
+            _ => {}
+        }
+        self.stamp = Some(stamp);
+        if spacing <= 0 {
+            // The stamps are reordered or repeat, or a clock jumped: the spacings start again.
+            self.count = 0;
+            return;
+        }
+        self.spacings[self.count % SPACINGS] = spacing;
+        self.explained[self.count % SPACINGS] = explained;
+        self.count += 1;
+        if self.count.is_multiple_of(LOOK) {
+            self.look();
+            self.dropped = self.dropped.min(self.dropped_lately);
+            self.dropped_lately = 0;
+        }
+    }
+
+    /// Computes the period. A new one counts only after [`LASTING`].
+    ///
+    /// If many messages are lost, the others look like a slower input, or like one without a
+    /// period. To accept that at once would hide the losses. A burst of stamps looks like a faster
+    /// input, and with its period all later messages would be missing.
+    fn look(&mut self) {
+        let period = self.periodicity().map(|(period, _)| period);
+        let agrees = match (self.period, period) {
+            (Some(before), Some(period)) => (before / ANOTHER..=before * ANOTHER).contains(&period),
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        let since = *self.doubted.get_or_insert(self.active);
+        if agrees || self.active.saturating_sub(since) >= LASTING {
+            (self.period, self.doubted) = (period, None);
+        }
+    }
+
+    /// Notes a message that was accepted and gave no row.
+    pub fn note_without_stamp(&mut self, at: Instant) {
+        self.arrived(at);
+    }
+
+    /// Notes a message that arrived and was dropped. The pipeline counts it, so its gap among the
+    /// stamps is no missing message.
+    pub fn note_dropped(&mut self, at: Instant, epoch: Epoch, reason: DropReason) {
+        self.arrived(at);
+        if !self.enter(epoch) {
+            return;
+        }
+        match reason {
+            // Its gap was counted when a newer message came.
+            DropReason::Late => self.missing = self.missing.saturating_sub(1),
+            _ => {
+                self.dropped += 1;
+                self.dropped_lately += 1;
+            }
+        }
+    }
+
+    fn arrived(&mut self, at: Instant) {
+        if self.seen {
+            if self.intervals.len() == INTERVALS {
+                self.intervals.pop_front();
+            }
+            let interval = at.saturating_duration_since(self.newest);
+            self.intervals.push_back(interval);
+            self.active += interval.min(PAUSE);
+        }
+        self.newest = self.newest.max(at);
+        self.seen = true;
+    }
+
+    /// Returns the usual time between two arrivals; `None` before the third.
+    pub fn usual_interval(&self) -> Option<Duration> {
+        let mut sorted: Vec<Duration> = self.intervals.iter().copied().collect();
+        sorted.sort_unstable();
+        (sorted.len() >= 2).then(|| sorted[sorted.len() / 2])
+    }
+
+    /// Begins an epoch, unless it has begun already. Stamps of an earlier epoch no longer count.
+    pub fn begin(&mut self, epoch: Epoch) {
+        if self.epoch.is_before(epoch) {
+            self.epoch = epoch;
+            self.restart();
+        }
+    }
+
+    /// Begins `epoch` if it is newer. Returns whether `epoch` is the current one.
+    fn enter(&mut self, epoch: Epoch) -> bool {
+        self.begin(epoch);
+        !epoch.is_before(self.epoch)
+    }
+
+    /// Forgets the stamps and the period.
+    fn restart(&mut self) {
+        (self.stamp, self.count, self.period, self.doubted) = (None, 0, None, None);
+        (self.dropped, self.dropped_lately) = (0, 0);
+    }
+
+    /// Returns how many messages are missing by the period of the stamps: lost on the way, or never
+    /// sent.
+    ///
+    /// Messages that came and were dropped do not count. While the stamps have no period, nothing
+    /// is missing. If an input becomes slower, messages count as missing until the new period
+    /// counts, a second or a few dozen messages later.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// Returns whether anything has ever arrived, and the time since the newest message or the
+    /// start.
+    pub fn silence(&self, now: Instant) -> (bool, Duration) {
+        (self.seen, now.saturating_duration_since(self.newest))
+    }
+
+    /// Returns the share of messages that were probably published and lost on the way. It is the
+    /// share of the period's multiples without a message; `None` if the stamps have no period.
+    pub fn missing_share(&self) -> Option<f64> {
+        self.periodicity().map(|(_, missing)| missing)
+    }
+
+    /// Returns the period of the stamps \[ns\] and the share of its multiples without a message.
+    fn periodicity(&self) -> Option<(f64, f64)> {
+        let mut spacings = self.spacings[..self.count.min(SPACINGS)].to_vec();
+        if spacings.len() < ENOUGH {
+            return None;
+        }
+        spacings.sort_unstable();
+        // The tenth percentile, then the median of the spacings near it. Jitter makes the smallest
+        // spacing too small.
+        let small = spacings[spacings.len() / 10];
+        let like_it = spacings.partition_point(|&s| s <= small.saturating_add(small / 2));
+        let period = spacings[like_it / 2] as f64;
+        let multiples: Vec<f64> = spacings.iter().map(|&s| s as f64 / period).collect();
+        let near = multiples.iter().filter(|m| (**m - m.round()).abs() < JITTER).count();
+        if (near as f64) < PERIODIC * multiples.len() as f64 {
+            return None;
+        }
+        let published: f64 = multiples.iter().map(|m| m.round()).sum();
+        let period = spacings.iter().sum::<i64>() as f64 / published;
+        let explained: u64 = self.explained[..multiples.len()].iter().sum();
+        let arrived = (multiples.len() as u64 + explained) as f64;
+        Some((period, (1.0 - arrived / published).max(0.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

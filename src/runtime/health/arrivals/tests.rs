@@ -1,0 +1,234 @@
+//! Tests of [`Arrivals`] with made-up stamps.
+
+use super::*;
+
+const EPOCH: i64 = 1_795_000_000_000_000_000;
+
+fn arrivals(stamps: impl IntoIterator<Item = i64>) -> Arrivals {
+    let start = Instant::now();
+    let mut arrivals = Arrivals::new(start);
+    for stamp in stamps {
+        arrivals.note(start, Epoch::default(), Stamp::from_nanos(EPOCH + stamp));
+    }
+    arrivals
+}
+
+/// Adds jitter of up to a twentieth of the period, the same on every run.
+fn jittered(k: i64, period: i64) -> i64 {
+    k * period + (k * 7919 % 201 - 100) * period / 2000
+}
+
+#[test]
+fn a_complete_stream_misses_nothing() {
+    let share = arrivals((0..100).map(|k| jittered(k, 33_333_333))).missing_share();
+    assert!(share.unwrap().abs() < 0.05, "{share:?}");
+}
+
+#[test]
+fn a_stream_misses_three_quarters_if_a_quarter_arrives() {
+    // 27 of 100 messages, as from a publisher with the middleware's default segment.
+    let kept = (0..300i64).filter(|k| k * 7919 % 100 < 27);
+    let share = arrivals(kept.map(|k| jittered(k, 33_333_333))).missing_share().unwrap();
+    assert!((share - 0.73).abs() < 0.1, "{share}");
+}
+
+#[test]
+fn a_gap_counts_its_missing_messages() {
+    let kept = |k: &i64| !(200..3200).contains(k) && *k != 3300;
+    let gap = arrivals((0..3400).filter(kept).map(|k| jittered(k, 1_000_000)));
+    // The period comes from the last few stamps, so it is only as exact as their jitter
+    // permits.
+    assert!(gap.missing().abs_diff(3001) < 30, "{}", gap.missing());
+    assert_eq!(arrivals((0..3400).map(|k| jittered(k, 1_000_000))).missing(), 0);
+}
+
+#[test]
+fn a_backlog_that_lost_most_messages_does_not_hide_the_loss() {
+    // Stopped for two seconds; every third to fifth message of the backlog is left.
+    let (start, mut ms) = (Instant::now(), 0);
+    let at = |ms: i64| start + Duration::from_millis(ms as u64);
+    let mut arrivals = Arrivals::new(start);
+    let note = |arrivals: &mut Arrivals, arrival: i64, ms: i64| {
+        arrivals.note(at(arrival), Epoch::default(), Stamp::from_nanos(EPOCH + ms * 1_000_000));
+    };
+    // Three times: between them, the old period is first doubted and then confirmed.
+    for _ in 0..3 {
+        for _ in 0..3000 {
+            note(&mut arrivals, ms, ms);
+            ms += 1;
+        }
+        let (before, first, mut kept) = (arrivals.missing(), ms, 0);
+        while ms < first + 2000 {
+            note(&mut arrivals, first + 2000, ms);
+            kept += 1;
+            ms += [3, 5, 4, 5][kept as usize % 4];
+        }
+        note(&mut arrivals, ms, ms);
+        assert_eq!(arrivals.missing() - before, (ms - first) as u64 - kept);
+        ms += 1;
+    }
+}
+
+#[test]
+fn after_a_burst_of_stamps_later_messages_are_not_missing() {
+    let pause = |k: i64| if k < 1000 { k * 1_000_000 } else { (k + 200) * 1_000_000 };
+    let burst = |k: i64| pause(1000) + k * 20_000;
+    let after = |k: i64| burst(100) + k * 1_000_000;
+    let stamps = (0..1001).map(pause).chain((1..100).map(burst)).chain((1..5000).map(after));
+    let start = Instant::now();
+    let mut arrivals = Arrivals::new(start);
+    for stamp in stamps {
+        let at = start + Duration::from_nanos(stamp as u64);
+        arrivals.note(at, Epoch::default(), Stamp::from_nanos(EPOCH + stamp));
+    }
+    assert!((200..=210).contains(&arrivals.missing()), "{}", arrivals.missing());
+}
+
+#[test]
+fn a_slower_period_counts_soon() {
+    let start = Instant::now();
+    let mut arrivals = Arrivals::new(start);
+    let mut note = |ms: u64| {
+        let at = start + Duration::from_millis(ms);
+        arrivals.note(at, Epoch::default(), Stamp::from_nanos(EPOCH + ms as i64 * 1_000_000));
+        arrivals.missing()
+    };
+    assert_eq!((0..500).map(|k| note(k * 10)).max(), Some(0));
+    let slower: Vec<_> = (0..500).map(|k| note(5000 + k * 40)).collect();
+    assert!((60..300).contains(&slower[499]), "{}", slower[499]);
+    assert_eq!(slower[100], slower[499], "nothing is missing any more");
+}
+
+#[test]
+fn a_message_out_of_order_is_not_missing_and_a_jump_starts_again() {
+    // Every tenth message changes places with its successor.
+    let place = |k: i64| k + i64::from(k % 10 == 5) - i64::from(k % 10 == 6);
+    let swapped = (0..40).chain((40..400).map(place));
+    let mut arrivals = arrivals(swapped.map(|k| k * 2_000_000));
+    assert_eq!(arrivals.missing(), 0);
+    let epoch = Epoch::default().next(None);
+    arrivals.begin(epoch);
+    let later = Stamp::from_nanos(1_795_000_900_000_000_000);
+    arrivals.note(Instant::now(), epoch, later);
+    // A message from before the jump does not count among the stamps after it.
+    arrivals.note(Instant::now(), Epoch::default(), later.offset(1_000_000_000));
+    arrivals.note(Instant::now(), epoch, later.offset(90_000_000));
+    assert_eq!(arrivals.missing(), 0);
+}
+
+#[test]
+fn stamps_without_a_period_and_short_streams_say_nothing() {
+    let irregular = (1..80i64).map(|k| k * k * 1_300_000 + k * 7_919_317 % 10_000_019);
+    assert_eq!(arrivals(irregular).missing_share(), None);
+    assert_eq!(arrivals((0..10).map(|k| k * 1000)).missing_share(), None);
+}
+
+#[test]
+fn silence_counts_from_the_start_and_then_from_the_newest_message() {
+    let start = Instant::now();
+    let mut arrivals = Arrivals::new(start);
+    let second = Duration::from_secs(1);
+    assert_eq!(arrivals.silence(start + second), (false, second));
+    arrivals.note_dropped(start + second, Epoch::default(), DropReason::Malformed);
+    assert_eq!(arrivals.silence(start + 3 * second), (true, 2 * second));
+}
+
+#[test]
+fn a_dropped_message_is_not_missing() {
+    let start = Instant::now();
+    let stamp = |k: i64| Stamp::from_nanos(EPOCH + jittered(k, 33_333_333));
+    let mut arrivals = Arrivals::new(start);
+    (0..64).for_each(|k| arrivals.note(start, Epoch::default(), stamp(k)));
+    // Two of three are dropped, and a drop is noted some messages before its gap.
+    for k in (64..364).step_by(3) {
+        arrivals.note_dropped(start, Epoch::default(), DropReason::Malformed);
+        arrivals.note_dropped(start, Epoch::default(), DropReason::Overload);
+        arrivals.note(start, Epoch::default(), stamp(k));
+    }
+    assert_eq!(arrivals.missing(), 0);
+    assert!(arrivals.missing_share().unwrap() < 0.05);
+    // A late message was missing until it came.
+    (364..464).for_each(|k| arrivals.note(start, Epoch::default(), stamp(k)));
+    arrivals.note(start, Epoch::default(), stamp(467));
+    assert_eq!(arrivals.missing(), 3);
+    arrivals.note_dropped(start, Epoch::default(), DropReason::Late);
+    assert_eq!(arrivals.missing(), 2);
+    // Drops that left no gap do not hide later losses.
+    (0..5).for_each(|_| arrivals.note_dropped(start, Epoch::default(), DropReason::Ahead));
+    (468..568).for_each(|k| arrivals.note(start, Epoch::default(), stamp(k)));
+    arrivals.note(start, Epoch::default(), stamp(572));
+    assert_eq!(arrivals.missing(), 6);
+}
+
+#[test]
+fn a_leap_of_the_stamps_is_no_gap() {
+    let mut arrivals = arrivals((0..100).map(|k| k * 1_000_000));
+    // A clock is set from 1970 to now, or back.
+    for leap in [3 * EPOCH, EPOCH / 1000, EPOCH] {
+        for k in 0..100 {
+            arrivals.note(
+                Instant::now(),
+                Epoch::default(),
+                Stamp::from_nanos(leap + k * 1_000_000),
+            );
+        }
+    }
+    assert_eq!(arrivals.missing(), 0);
+    arrivals.note(Instant::now(), Epoch::default(), Stamp::from_nanos(EPOCH + 102_000_000));
+    assert_eq!(arrivals.missing(), 2, "and later gaps count");
+}
+
+#[test]
+fn the_usual_interval_is_learnt_and_a_pause_does_not_change_it() {
+    let start = Instant::now();
+    let second = Duration::from_secs(1);
+    let mut arrivals = Arrivals::new(start);
+    let stamp = |k: u32| Stamp::from_nanos(EPOCH + i64::from(k) * 10_000_000_000);
+    arrivals.note(start, Epoch::default(), stamp(0));
+    arrivals.note(start + 10 * second, Epoch::default(), stamp(1));
+    assert_eq!(arrivals.usual_interval(), None);
+    for k in 2..6 {
+        arrivals.note(start + 10 * k * second, Epoch::default(), stamp(k));
+    }
+    arrivals.note(start + 150 * second, Epoch::default(), stamp(7));
+    assert_eq!(arrivals.usual_interval(), Some(10 * second));
+}
+
+/// Notes the messages of two publishers in the order of their arrival. Each message has a publisher
+/// and a stamp \[ms\].
+fn from_publishers(messages: impl IntoIterator<Item = (u8, i64)>) -> Arrivals {
+    let start = Instant::now();
+    let mut arrivals = Arrivals::new(start);
+    for (publisher, ms) in messages {
+        let at = start + Duration::from_millis(ms as u64);
+        arrivals.next_is_from(Some(PublisherId([publisher; 16])));
+        arrivals.note(at, Epoch::default(), Stamp::from_nanos(EPOCH + ms * 1_000_000));
+    }
+    arrivals
+}
+
+#[test]
+fn two_complete_publishers_of_one_input_miss_nothing() {
+    // Both publish at 100 Hz, the second one a tenth of the period later.
+    let both = from_publishers((0..500).flat_map(|k| [(1, k * 10), (2, k * 10 + 1)]));
+    assert_eq!((both.missing(), both.missing_share()), (0, None));
+    // The second one publishes at 1 Hz.
+    let slow = |k: i64| (k % 100 == 50).then_some((2, k * 10 + 1));
+    let both = from_publishers((0..500).flat_map(|k| [Some((1, k * 10)), slow(k)]).flatten());
+    assert_eq!((both.missing(), both.missing_share()), (0, Some(0.0)));
+}
+
+#[test]
+fn a_drop_of_another_publisher_explains_no_gap() {
+    let mut arrivals = from_publishers((0..100).map(|k| (1, k * 10)));
+    arrivals.next_is_from(Some(PublisherId([2; 16])));
+    (0..9).for_each(|_| {
+        arrivals.note_dropped(Instant::now(), Epoch::default(), DropReason::Malformed);
+    });
+    arrivals.next_is_from(Some(PublisherId([1; 16])));
+    for k in (100..120).chain(125..200) {
+        let stamp = Stamp::from_nanos(EPOCH + k * 10_000_000);
+        arrivals.note(Instant::now(), Epoch::default(), stamp);
+    }
+    assert_eq!(arrivals.missing(), 5);
+}

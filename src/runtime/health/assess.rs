@@ -1,0 +1,365 @@
+//! Judges an input or the ticks by their numbers: a level, and words for people. Pure functions.
+
+use std::time::Duration;
+
+use crate::pipeline::DropReason;
+use crate::spec::InputSpec;
+
+/// If nothing comes from an input for this long, it is silent.
+const SILENCE: Duration = Duration::from_secs(3);
+/// The same before the first message: the middleware takes seconds to find publishers.
+const FIRST_MESSAGE: Duration = Duration::from_secs(5);
+/// If a simulator's clock does not move for this long, it is paused or its publisher has ended.
+pub const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// If this many ticks are due and not served, the tick thread is stuck. Two are normal: the one
+/// being served, and the next.
+const UNSERVED_TICKS: i64 = 3;
+/// The largest share of missing messages for which an input does not count as lossy.
+const MISSING: f64 = 0.3;
+
+/// Levels, numbered as in `diagnostic_msgs/msg/DiagnosticStatus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// All is well.
+    Ok = 0,
+    /// Data is lost or late.
+    Warn = 1,
+    /// No tensor can be computed.
+    Error = 2,
+    /// Nothing comes.
+    Stale = 3,
+}
+
+/// Numbers of one input in the last window.
+#[derive(Clone, Debug, Default)]
+pub struct InputWindow {
+    /// Whether a message ever came.
+    pub ever: bool,
+    /// Time since the newest message, or since the start.
+    pub silence: Duration,
+    /// Messages per second.
+    pub rate_hz: f64,
+    /// Messages dropped in this window.
+    pub dropped: Vec<(DropReason, u64)>,
+    /// Messages that the middleware's full queue dropped in this window.
+    pub queue_full: u64,
+    /// Parts dropped from accepted messages in this window.
+    pub parts_dropped: Vec<(DropReason, u64)>,
+    /// Groups that a message of this window held only in part.
+    pub groups_incomplete: u64,
+    /// Messages that were lost on the way in this window, if the middleware tells.
+    pub lost: u64,
+    /// Messages missing in this window by their stamps' period; 0 if the middleware tells which
+    /// messages were lost.
+    pub missing: u64,
+    /// How often the middleware failed to give a message in this window.
+    pub take_failed: u64,
+    /// Publishers from which nothing can come, in words; `None` if there are none.
+    pub refused: Option<String>,
+    /// Share of its stream's steps that were valid; `None` without a step, and if the stream has
+    /// other inputs too.
+    pub valid_share: Option<f64>,
+    /// Share of published messages that were lost on the way: exact if the middleware tells,
+    /// otherwise probable.
+    pub missing_share: Option<f64>,
+    /// The usual time between two messages; `None` before the third.
+    pub usual: Option<Duration>,
+}
+
+/// Numbers of the ticks in the last window.
+#[derive(Clone, Debug, Default)]
+pub struct TickWindow {
+    /// State of the simulator's clock; `None` for other clocks.
+    pub sim_clock: Option<SimClockSeen>,
+    /// Tensors published per second.
+    pub rate_hz: f64,
+    /// Tensors published.
+    pub published: u64,
+    /// Ticks that a required stream held back.
+    pub held_back: u64,
+    /// The stream that held back the newest of them.
+    pub held_back_by: String,
+    /// Ticks that were due and not served.
+    pub overruns: u64,
+    /// How often the clock was set.
+    pub clock_jumps: u64,
+    /// Tensors that the middleware refused.
+    pub publish_failed: u64,
+    /// Ticks that have become due since the last one served.
+    pub unserved: i64,
+    /// 99 % of the published ticks took at most this long \[ms\], as text.
+    pub p99_ms: String,
+}
+
+/// State of `/clock`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimClockSeen {
+    /// No message yet.
+    Never,
+    /// It has not moved for this long.
+    Stands(Duration),
+}
+
+impl SimClockSeen {
+    /// Returns the reason why no tick becomes due; `None` while the clock runs.
+    pub fn trouble(self) -> Option<String> {
+        match self {
+            SimClockSeen::Never => Some("no message on /clock yet: no ticks".to_owned()),
+            SimClockSeen::Stands(time) if time > CLOCK_PATIENCE => Some(format!(
+                "/clock has stood still for {:.1} s (the simulation is paused, or its publisher \
+                 has ended): no ticks",
+                time.as_secs_f64()
+            )),
+            SimClockSeen::Stands(_) => None,
+        }
+    }
+}
+
+/// Returns the level and the message of the ticks.
+pub fn assess_ticks(window: &TickWindow) -> (Level, String) {
+    if let Some(words) = window.sim_clock.and_then(SimClockSeen::trouble) {
+        return (Level::Stale, words);
+    }
+    let mut words = Vec::new();
+    let mut count = |n: u64, what: &str| {
+        if n > 0 {
+            words.push(format!("{n} {what}"));
+        }
+    };
+    count(window.held_back, &format!("held back by '{}'", window.held_back_by));
+    count(window.overruns, "overruns");
+    count(window.clock_jumps, "clock jumps");
+    count(window.publish_failed, "refused by the middleware");
+    let stuck = window.unserved >= UNSERVED_TICKS;
+    if stuck {
+        count(window.unserved as u64, "ticks due since the last one served");
+    }
+    let nothing = window.published == 0 && window.held_back + window.publish_failed > 0;
+    match (words.is_empty(), nothing || stuck) {
+        (true, _) => {
+            (Level::Ok, format!("{:.1} Hz, latency p99 {} ms", window.rate_hz, window.p99_ms))
+        }
+        (false, true) => (Level::Error, words.join("; ")),
+        (false, false) => (Level::Warn, words.join("; ")),
+    }
+}
+
+/// What is wrong with the arrivals of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing comes.
+    Silent,
+    /// Far fewer messages come than are published.
+    Lossy,
+}
+
+/// Returns what is wrong with the arrivals of an input, if anything.
+pub fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble> {
+    let usual = if window.ever { SILENCE } else { FIRST_MESSAGE };
+    let interval = match spec.expected_rate_hz {
+        Some(rate) if rate > 0.0 => Duration::from_secs_f64((1.0 / rate).min(1200.0)),
+        _ => window.usual.unwrap_or_default().min(Duration::from_secs(1200)),
+    };
+    let patience = usual.max(3 * interval);
+    if window.silence > patience {
+        return Some(Trouble::Silent);
+    }
+    // The rate of a slow input in one window is too coarse for this check.
+    let few = |expected: f64| expected >= 5.0 && window.rate_hz < (1.0 - MISSING) * expected;
+    let lossy = match spec.expected_rate_hz {
+        Some(expected) => few(expected),
+        None => window.missing_share.is_some_and(|share| share > MISSING),
+    };
+    (window.ever && lossy).then_some(Trouble::Lossy)
+}
+
+/// Returns the level and the message of an input, and of its stream if that has no other input.
+/// `required` says whether the stream is required.
+pub fn assess(spec: &InputSpec, required: bool, window: &InputWindow) -> (Level, String) {
+    if trouble(spec, window) == Some(Trouble::Silent) {
+        let seconds = window.silence.as_secs_f64();
+        let since = if window.ever { "" } else { " since the start" };
+        let level = if required { Level::Error } else { Level::Stale };
+        return (level, format!("no message in {seconds:.1} s{since}"));
+    }
+    if !window.ever {
+        return (Level::Ok, "waiting for the first message".to_owned());
+    }
+    let mut words = Vec::new();
+    if trouble(spec, window) == Some(Trouble::Lossy) {
+        words.push(lossy(spec, window));
+    }
+    words
+        .extend(window.dropped.iter().map(|(reason, n)| format!("{n} dropped: {}", reason.name())));
+    let parts = window.parts_dropped.iter();
+    words.extend(parts.map(|(reason, n)| format!("{n} groups dropped: {}", reason.name())));
+    let counts = [
+        (window.groups_incomplete, "groups incomplete"),
+        (window.lost, "lost on the way"),
+        (window.missing, "missing by their stamps' period"),
+        (window.take_failed, "not given by the middleware"),
+    ];
+    let counts = counts.into_iter().filter(|(n, _)| *n > 0);
+    words.extend(counts.map(|(n, what)| format!("{n} {what}")));
+    if window.queue_full > 0 {
+        words.push(format!("the middleware's queue was full and dropped {}", window.queue_full));
+    }
+    words.extend(window.refused.clone());
+    words.extend(invalid(window.valid_share));
+    match words.is_empty() {
+        true => (Level::Ok, format!("{:.1} Hz", window.rate_hz)),
+        false => (Level::Warn, words.join("; ")),
+    }
+}
+
+/// Returns the level and the message of a stream with several inputs, from the levels of the
+/// inputs.
+pub fn assess_joined(inputs: &[Level], valid_share: Option<f64>) -> (Level, String) {
+    let worst = inputs.iter().copied().max().unwrap_or(Level::Ok);
+    match invalid(valid_share) {
+        Some(words) => (worst.max(Level::Warn), words),
+        None => (worst, format!("{} inputs", inputs.len())),
+    }
+}
+
+/// Returns the words for invalid steps; `None` if all steps are valid.
+fn invalid(valid_share: Option<f64>) -> Option<String> {
+    let valid = valid_share.filter(|share| *share < 1.0)?;
+    Some(format!("{:.1} % of the steps invalid", (1.0 - valid) * 100.0))
+}
+
+fn lossy(spec: &InputSpec, window: &InputWindow) -> String {
+    match (spec.expected_rate_hz, window.missing_share) {
+        (Some(expected), _) => format!("{:.1} Hz instead of {expected} Hz", window.rate_hz),
+        (None, share) => {
+            let percent = share.unwrap_or(0.0) * 100.0;
+            format!("{percent:.0} % of the published messages do not arrive")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream() -> InputSpec {
+        let config = "
+rate_hz: 100
+streams: {wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms: 50}}
+";
+        crate::config::parse(config, "test.yaml").unwrap().inputs.remove(0)
+    }
+
+    fn healthy() -> InputWindow {
+        InputWindow { ever: true, rate_hz: 500.0, valid_share: Some(1.0), ..Default::default() }
+    }
+
+    #[test]
+    fn a_healthy_stream_shows_its_rate_and_a_new_one_waits() {
+        assert_eq!(assess(&stream(), false, &healthy()), (Level::Ok, "500.0 Hz".into()));
+        let (level, message) = assess(&stream(), false, &InputWindow::default());
+        assert_eq!((level, message.as_str()), (Level::Ok, "waiting for the first message"));
+    }
+
+    #[test]
+    fn silence_is_stale_and_an_error_if_the_stream_is_required() {
+        let silent = InputWindow { silence: Duration::from_millis(3200), ..healthy() };
+        assert_eq!(assess(&stream(), false, &silent), (Level::Stale, "no message in 3.2 s".into()));
+        assert_eq!(assess(&stream(), true, &silent).0, Level::Error);
+        let starting = InputWindow { ever: false, ..silent.clone() };
+        assert_eq!(trouble(&stream(), &starting), None);
+        let slow = InputSpec { expected_rate_hz: Some(0.1), ..stream() };
+        assert_eq!(trouble(&slow, &silent), None);
+    }
+
+    #[test]
+    fn a_slow_stream_is_silent_after_three_of_its_usual_intervals() {
+        let silent = InputWindow { silence: Duration::from_secs(12), ..healthy() };
+        assert_eq!(trouble(&stream(), &silent), Some(Trouble::Silent));
+        let slow = InputWindow { usual: Some(Duration::from_secs(10)), ..silent };
+        assert_eq!(trouble(&stream(), &slow), None);
+        let gone = InputWindow { silence: Duration::from_secs(31), ..slow };
+        assert_eq!(trouble(&stream(), &gone), Some(Trouble::Silent));
+    }
+
+    #[test]
+    fn a_clock_that_does_not_move_is_stale_and_unserved_ticks_are_an_error() {
+        let fine = TickWindow { rate_hz: 99.96, p99_ms: "1.200".into(), ..Default::default() };
+        assert_eq!(assess_ticks(&fine), (Level::Ok, "100.0 Hz, latency p99 1.200 ms".into()));
+        let on = |seen| TickWindow { sim_clock: Some(seen), ..fine.clone() };
+        assert_eq!(assess_ticks(&on(SimClockSeen::Never)).0, Level::Stale);
+        let pause = |s| assess_ticks(&on(SimClockSeen::Stands(Duration::from_secs(s))));
+        assert_eq!(pause(2).0, Level::Ok);
+        let (level, words) = pause(4);
+        assert_eq!(level, Level::Stale);
+        assert!(words.starts_with("/clock has stood still for 4.0 s"), "{words}");
+        let stuck = assess_ticks(&TickWindow { unserved: 200, ..fine.clone() });
+        assert_eq!(stuck, (Level::Error, "200 ticks due since the last one served".into()));
+        assert_eq!(assess_ticks(&TickWindow { unserved: 2, ..fine.clone() }).0, Level::Ok);
+        let held_back = TickWindow { held_back: 4, held_back_by: "arm".into(), ..fine };
+        assert_eq!(assess_ticks(&held_back), (Level::Error, "4 held back by 'arm'".into()));
+        let now_and_then = TickWindow { published: 1, ..held_back };
+        assert_eq!(assess_ticks(&now_and_then).0, Level::Warn);
+    }
+
+    #[test]
+    fn losses_are_named() {
+        let window = InputWindow {
+            dropped: vec![(DropReason::Late, 42)],
+            queue_full: 2,
+            missing: 3,
+            valid_share: Some(0.875),
+            ..healthy()
+        };
+        let (level, message) = assess(&stream(), false, &window);
+        assert_eq!(level, Level::Warn);
+        assert_eq!(
+            message,
+            "42 dropped: late; 3 missing by their stamps' period; the middleware's queue was full \
+             and dropped 2; 12.5 % of the steps invalid"
+        );
+    }
+
+    #[test]
+    fn a_loss_that_the_middleware_tells_is_a_warning() {
+        let window = InputWindow { lost: 5, missing_share: Some(0.01), ..healthy() };
+        assert_eq!(assess(&stream(), false, &window), (Level::Warn, "5 lost on the way".into()));
+        let refused = InputWindow { refused: Some("/b is refused".into()), ..healthy() };
+        assert_eq!(assess(&stream(), false, &refused), (Level::Warn, "/b is refused".into()));
+    }
+
+    #[test]
+    fn dropped_parts_and_incomplete_groups_are_a_warning() {
+        let window = InputWindow {
+            parts_dropped: vec![(DropReason::NonFinite, 2)],
+            groups_incomplete: 3,
+            take_failed: 1,
+            ..healthy()
+        };
+        let words =
+            "2 groups dropped: non_finite; 3 groups incomplete; 1 not given by the middleware";
+        assert_eq!(assess(&stream(), false, &window), (Level::Warn, words.into()));
+    }
+
+    #[test]
+    fn a_stream_far_under_its_rate_is_lossy() {
+        let expecting = InputSpec { expected_rate_hz: Some(500.0), ..stream() };
+        let window = InputWindow { rate_hz: 130.0, ..healthy() };
+        assert_eq!(trouble(&expecting, &window), Some(Trouble::Lossy));
+        assert_eq!(assess(&expecting, false, &window).1, "130.0 Hz instead of 500 Hz");
+        assert_eq!(trouble(&stream(), &window), None);
+        let missing = InputWindow { missing_share: Some(0.73), ..window };
+        let message = assess(&stream(), false, &missing).1;
+        assert_eq!(message, "73 % of the published messages do not arrive");
+    }
+
+    #[test]
+    fn a_stream_with_several_inputs_is_as_bad_as_the_worst_of_them() {
+        let joined = |levels: &[Level], valid| assess_joined(levels, valid);
+        assert_eq!(joined(&[Level::Ok; 2], Some(1.0)), (Level::Ok, "2 inputs".into()));
+        let invalid = "12.5 % of the steps invalid";
+        assert_eq!(joined(&[Level::Ok; 2], Some(0.875)), (Level::Warn, invalid.into()));
+        assert_eq!(joined(&[Level::Stale, Level::Ok], Some(0.875)).0, Level::Stale);
+    }
+}

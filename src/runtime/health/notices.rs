@@ -1,0 +1,179 @@
+//! Log lines that must appear only once or rarely.
+
+use std::time::{Duration, Instant};
+
+use super::assess::{CLOCK_PATIENCE, SimClockSeen};
+use super::totals::InputTotals;
+use crate::spec::{InputId, InputSpec};
+
+/// Time between two log lines that sum up losses.
+const SUMMARY_PERIOD: Duration = Duration::from_secs(10);
+
+/// Remembers what has been logged.
+pub struct Notices {
+    started: Instant,
+    clock_missed: bool,
+    clock_stood: bool,
+    /// The reason for an input's trouble, while it lasts, by input.
+    troubles: Vec<Option<String>>,
+    /// The publishers that are refused and have been logged, by input.
+    refused: Vec<Option<String>>,
+    /// When the losses may be summed up next.
+    next_summary: Instant,
+    /// The losses that have been summed up, by input.
+    summed_up: Vec<InputTotals>,
+}
+
+impl Notices {
+    /// Makes the notices for this many inputs.
+    pub fn new(started: Instant, inputs: usize) -> Self {
+        Notices {
+            started,
+            clock_missed: false,
+            clock_stood: false,
+            troubles: vec![None; inputs],
+            refused: vec![None; inputs],
+            next_summary: started,
+            summed_up: vec![InputTotals::default(); inputs],
+        }
+    }
+
+    /// Logs once if there is no clock or it does not move, and once when it runs again.
+    pub fn clock(&mut self, now: Instant, seen: Option<SimClockSeen>) {
+        match seen {
+            Some(SimClockSeen::Never) => {
+                let patient = now.duration_since(self.started) <= CLOCK_PATIENCE;
+                if !patient && !self.clock_missed {
+                    self.clock_missed = true;
+                    tracing::warn!("use_sim_time is set, but nothing comes on /clock: no ticks");
+                }
+            }
+            Some(stands) => {
+                let trouble = stands.trouble();
+                match (&trouble, self.clock_stood) {
+                    (Some(words), false) => tracing::warn!("{words}"),
+                    (None, true) => tracing::info!("/clock runs again"),
+                    _ => {}
+                }
+                self.clock_stood = trouble.is_some();
+            }
+            None => {}
+        }
+    }
+
+    /// Logs once when an input's trouble begins or its reason changes, and once when it ends.
+    /// `topic` is the full name, `what` the input's state in words.
+    pub fn trouble(
+        &mut self,
+        (input, name, topic): (InputId, &str, &str),
+        what: &str,
+        why: Option<String>,
+    ) {
+        let said = &mut self.troubles[input.index()];
+        if why == *said {
+            return;
+        }
+        match &why {
+            Some(why) => tracing::warn!("stream '{name}' ({topic}): {what}; {why}"),
+            None => tracing::info!("stream '{name}' ({topic}) arrives again"),
+        }
+        *said = why;
+    }
+
+    /// Logs once which publishers of an input are refused, and again if they change.
+    pub fn refused(&mut self, (input, name, topic): (InputId, &str, &str), who: Option<&str>) {
+        let said = &mut self.refused[input.index()];
+        if let Some(words) = who.filter(|_| who != said.as_deref()) {
+            tracing::warn!("stream '{name}' ({topic}): {words}");
+            *said = Some(words.to_owned());
+        }
+    }
+
+    /// Logs all losses since the last such line, at most every [`SUMMARY_PERIOD`].
+    pub fn losses(&mut self, now: Instant, specs: &[InputSpec], totals: &[InputTotals]) {
+        if now < self.next_summary {
+            return;
+        }
+        let mut lines = Vec::new();
+        for ((spec, after), before) in specs.iter().zip(totals).zip(&mut self.summed_up) {
+            lines.extend(losses_of(&spec.name, before, after));
+            *before = *after;
+        }
+        if !lines.is_empty() {
+            tracing::warn!("dropped or missing messages: {}", lines.join(", "));
+            self.next_summary = now + SUMMARY_PERIOD;
+        }
+    }
+}
+
+/// Returns the losses of an input between two readings, in words.
+fn losses_of(name: &str, before: &InputTotals, after: &InputTotals) -> Vec<String> {
+    let drops = after.drops_since(before).into_iter();
+    let mut lines: Vec<_> =
+        drops.map(|(reason, n)| format!("{name}: {n} {}", reason.name())).collect();
+    let parts = after.parts_dropped_since(before).into_iter();
+    lines.extend(parts.map(|(reason, n)| format!("{name}: {n} groups {}", reason.name())));
+    let counts = [
+        (after.groups_incomplete - before.groups_incomplete, "groups incomplete"),
+        (after.lost_since(before).unwrap_or(0), "lost on the way"),
+        (
+            after.missing_since(before),
+            "missing by their stamps' period (lost on the way, or never sent)",
+        ),
+        (after.take_failed - before.take_failed, "not given by the middleware"),
+    ];
+    let counts = counts.into_iter().filter(|(n, _)| *n > 0);
+    lines.extend(counts.map(|(n, what)| format!("{name}: {n} {what}")));
+    if after.queue_full > before.queue_full {
+        let n = after.queue_full - before.queue_full;
+        lines.push(format!(
+            "{name}: the middleware's queue was full and dropped {n}; raise the stream's qos depth \
+             or give the node more of the processor"
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::DropReason;
+
+    #[test]
+    fn losses_are_those_since_the_last_summary() {
+        let mut before = InputTotals { missing: 5, queue_full: 1, ..Default::default() };
+        before.dropped[DropReason::Late as usize] = 2;
+        assert_eq!(losses_of("arm", &before, &before), [""; 0]);
+        // A message out of order lowers the count of missing messages.
+        let mut after = InputTotals { missing: 4, queue_full: 3, ..before };
+        after.dropped[DropReason::Late as usize] = 9;
+        let lines = losses_of("arm", &before, &after);
+        assert_eq!((lines.len(), lines[0].as_str()), (2, "arm: 7 late"));
+        assert!(
+            lines[1].starts_with("arm: the middleware's queue was full and dropped 2;"),
+            "{lines:?}"
+        );
+        let lines = losses_of("arm", &after, &InputTotals { missing: 6, ..after });
+        let expected = "arm: 2 missing by their stamps' period (lost on the way, or never sent)";
+        assert_eq!(lines, [expected]);
+    }
+
+    #[test]
+    fn a_loss_that_the_middleware_tells_is_summed_up_once() {
+        let before = InputTotals { missing: 5, lost: Some(1), ..Default::default() };
+        let mut after = InputTotals { missing: 9, lost: Some(5), ..before };
+        assert_eq!(losses_of("arm", &before, &after), ["arm: 4 lost on the way"]);
+        // The middleware tells it from the first message on.
+        let before = InputTotals { lost: None, ..before };
+        assert_eq!(losses_of("arm", &before, &after), ["arm: 5 lost on the way"]);
+        after = before;
+        after.parts_dropped[DropReason::NonFinite as usize] = 2;
+        (after.groups_incomplete, after.take_failed) = (3, 1);
+        let expected = [
+            "arm: 2 groups non_finite",
+            "arm: 3 groups incomplete",
+            "arm: 1 not given by the middleware",
+        ];
+        assert_eq!(losses_of("arm", &before, &after), expected);
+    }
+}

@@ -1,0 +1,174 @@
+//! The monitor's report: the state of each part, in words and numbers.
+
+use std::sync::atomic::Ordering;
+
+use super::assess::{InputWindow, Level, TickWindow};
+use super::latency::Quantiles;
+use super::totals::{InputTotals, TickTotals};
+use crate::align::NO_AGE;
+use crate::pipeline::{DropReason, InputStats};
+use crate::runtime::Runtime;
+use crate::spec::{InputId, StreamId};
+use crate::sync::lock;
+use crate::time::Stamp;
+
+/// The state of all parts at the end of a window.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// When the report was made, on the runtime's clock; `None` before the clock runs.
+    pub stamp: Option<Stamp>,
+    /// The ticks, then the streams, each with its inputs.
+    pub parts: Vec<Status>,
+}
+
+/// The state of one part.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// The part's name.
+    pub part: String,
+    /// The part's level.
+    pub level: Level,
+    /// The part's state in words.
+    pub message: String,
+    /// The part's numbers, by key.
+    pub values: Values,
+}
+
+/// Values by key, in the order in which people read them.
+pub type Values = Vec<(String, String)>;
+
+/// A stream's part of a status.
+pub struct StreamPart {
+    pub id: StreamId,
+    pub valid_share: Option<f64>,
+}
+
+/// An input's part of a status.
+pub struct InputPart<'a> {
+    pub id: InputId,
+    /// The full name of its topic.
+    pub topic: &'a str,
+    pub window: &'a InputWindow,
+    pub totals: &'a InputTotals,
+}
+
+/// Returns the numbers of the ticks.
+pub fn tick_values(
+    runtime: &Runtime,
+    window: &TickWindow,
+    totals: &TickTotals,
+    (latency, total): (Quantiles, Quantiles),
+) -> Values {
+    let ticks = &runtime.ticks;
+    vec![
+        pair("backend", runtime.pipeline.backend_name()),
+        pair("rate_hz", runtime.pipeline.config().rate_hz),
+        pair("published_hz", format!("{:.2}", window.rate_hz)),
+        pair("published", totals.published),
+        pair("held_back", totals.held_back),
+        pair("overruns", totals.overruns),
+        pair("clock_jumps", totals.clock_jumps),
+        pair("publish_failed", totals.publish_failed),
+        pair("latency_p50_ms", milliseconds(latency.p50_ns)),
+        pair("latency_p99_ms", milliseconds(latency.p99_ns)),
+        pair("latency_max_ms", milliseconds(latency.max_ns)),
+        pair("total_latency_p50_ms", milliseconds(total.p50_ns)),
+        pair("total_latency_p99_ms", milliseconds(total.p99_ns)),
+        pair("total_latency_max_ms", milliseconds(total.max_ns)),
+        pair("realtime_priority", ticks.priority.load(Ordering::Relaxed)),
+        pair("tick", ticks.newest.load(Ordering::Relaxed)),
+    ]
+}
+
+/// Returns the numbers of a stream, of an input, or of both if the stream has only this input.
+pub fn values(
+    runtime: &Runtime,
+    stream: Option<&StreamPart>,
+    input: Option<&InputPart<'_>>,
+) -> Values {
+    let mut values = Values::new();
+    if let Some(input) = input {
+        values.push(pair("topic", input.topic));
+        values.push(pair("type", runtime.input_spec(input.id).ros_type));
+        values.push(pair("rate_hz", format!("{:.2}", input.window.rate_hz)));
+    }
+    if let Some(stream) = stream {
+        let valid = stream.valid_share.map_or(String::new(), |share| format!("{share:.4}"));
+        values.extend([pair("age_ms", age_ms(runtime, stream.id)), pair("valid_share", valid)]);
+    }
+    if let Some(input) = input {
+        values.push(pair("received", input.totals.received));
+    }
+    if let Some(stream) = stream {
+        values.push(pair("rows", runtime.stream_stats(stream.id).rows.get()));
+    }
+    if let Some(input) = input {
+        let stats = runtime.input_stats(input.id);
+        values.push(pair("accepted", stats.accepted.get()));
+        values.push(pair("dropped", stats.dropped_total()));
+        for reason in DropReason::ALL {
+            values.push(pair(&format!("dropped.{}", reason.name()), stats.dropped(reason)));
+        }
+    }
+    if let Some(input) = input {
+        let stats = runtime.input_stats(input.id);
+        values.push(pair("parts_dropped", stats.parts_dropped_total()));
+        // Only an input of groups has them, so a reason appears when it has occurred.
+        let occurred = |reason: &DropReason| stats.parts_dropped(*reason) > 0;
+        for reason in DropReason::ALL.into_iter().filter(occurred) {
+            let key = format!("parts_dropped.{}", reason.name());
+            values.push(pair(&key, stats.parts_dropped(reason)));
+        }
+        values.push(pair("groups_incomplete", stats.groups_incomplete.get()));
+    }
+    if let Some(stream) = stream {
+        let stats = runtime.stream_stats(stream.id);
+        values.push(pair("reordered", stats.reordered.get()));
+        values.push(pair("replaced", stats.replaced.get()));
+    }
+    if let Some(input) = input {
+        values.push(pair("queue_full", input.totals.queue_full));
+        values.push(pair("lost", input.totals.lost.unwrap_or(0)));
+        values.push(pair("missing", input.totals.missing));
+        values.push(pair("take_failed", input.totals.take_failed));
+    }
+    if let Some(stream) = stream {
+        let stats = runtime.stream_stats(stream.id);
+        values.push(pair("points_non_finite", stats.points_non_finite.get()));
+        values.push(pair("points_out_of_range", stats.points_out_of_range.get()));
+        values.push(pair("points_outside", stats.points_outside.get()));
+    }
+    if let Some(input) = input {
+        let seen = lock(&runtime.input(input.id).publishers).as_ref().map_or(0, Vec::len);
+        values.push(pair("publishers", seen));
+    }
+    values
+}
+
+/// Returns the sums of received, accepted and dropped messages over several inputs.
+pub fn sums(runtime: &Runtime, inputs: &[InputId]) -> Values {
+    let sum = |count: fn(&InputStats) -> u64| -> u64 {
+        inputs.iter().map(|input| count(runtime.input_stats(*input))).sum()
+    };
+    vec![
+        pair("received", sum(|stats| stats.received.get())),
+        pair("accepted", sum(|stats| stats.accepted.get())),
+        pair("dropped", sum(InputStats::dropped_total)),
+    ]
+}
+
+fn age_ms(runtime: &Runtime, stream: StreamId) -> String {
+    match runtime.stream(stream).age_ns.load(Ordering::Relaxed) {
+        NO_AGE => String::new(),
+        age => format!("{:.3}", age as f64 / 1e6),
+    }
+}
+
+fn pair(key: &str, value: impl ToString) -> (String, String) {
+    (key.to_owned(), value.to_string())
+}
+
+/// Formats nanoseconds as milliseconds.
+pub fn milliseconds(nanos: u64) -> String {
+    format!("{:.3}", nanos as f64 / 1e6)
+}

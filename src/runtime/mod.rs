@@ -1,0 +1,160 @@
+//! Gives a [`Pipeline`] a clock and threads. It needs no ROS: the user gives it messages and a
+//! [`Publisher`].
+//!
+//! There are several threads, so that work with a deadline never waits for work without one:
+//!
+//! - *tick* ([`ticker`]) sleeps until the next tick, fuses and publishes.
+//! - *encode* ([`workers`]) pushes the large messages that wait in the [`queue`].
+//! - The user receives messages on its own threads, which [`Threads::spawn`] starts, and calls
+//!   [`Runtime::receive`]. Small messages go straight into their rings, large ones into the queue.
+//!
+//! When the [`clock`] jumps back, an [`Epoch`](crate::time::Epoch) begins. Each message and each
+//! tick carries the epoch in which it was stamped or due. The first thread that brings a newer
+//! epoch clears the rings. The rings then refuse messages of earlier epochs, so no thread has to
+//! wait for another.
+//!
+//! [`health`] counts and judges what happens, and reports it in words.
+
+pub mod clock;
+mod edges;
+mod error;
+pub mod health;
+mod intake;
+pub mod priority;
+mod queue;
+mod schedule;
+mod state;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod ticker;
+mod workers;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use clock::{Clock, Reading, decode_clock};
+pub use edges::{DueTick, Observer, Publisher, Refused};
+pub use error::RuntimeError;
+pub use queue::Message;
+pub use state::{InputState, PublisherId, StreamState, TickStats};
+pub use threads::Threads;
+
+use crate::pipeline::{InputStats, Pipeline, StreamStats, TensorMessage, TickOutcome};
+use crate::spec::{InputId, InputSpec, StreamId, StreamSpec};
+use queue::Queue;
+
+/// Messages of one large input that may wait for the encode worker. Four are about a tenth of a
+/// second of a camera, for moments in which the processor is busy.
+const QUEUED_MESSAGES: usize = 4;
+
+/// Everything that several threads use. Its mutexes guard only diagnostics, so no tensor depends on
+/// data that a panic could leave half changed. A panic also ends the runtime.
+pub struct Runtime {
+    /// The streams and the tensor.
+    pub pipeline: Pipeline,
+    /// The clock.
+    pub clock: Clock,
+    /// The counters of the tick thread.
+    pub ticks: TickStats,
+    /// By [`InputId`].
+    inputs: Vec<InputState>,
+    /// By [`StreamId`].
+    streams: Vec<StreamState>,
+    /// Large messages on their way to the workers.
+    queue: Queue,
+    observer: Arc<dyn Observer>,
+    /// Set when the threads must end.
+    stop: AtomicBool,
+}
+
+impl Runtime {
+    /// Makes a runtime. [`Threads::start`] starts its threads.
+    pub fn new(pipeline: Pipeline, clock: Clock) -> Self {
+        Self::observed(pipeline, clock, Arc::new(()))
+    }
+
+    /// Makes a runtime as [`Runtime::new`] does, with an observer.
+    pub fn observed(pipeline: Pipeline, clock: Clock, observer: Arc<dyn Observer>) -> Self {
+        let config = pipeline.config();
+        Runtime {
+            ticks: TickStats::default(),
+            inputs: config.inputs.iter().map(|_| InputState::default()).collect(),
+            streams: config.streams.iter().map(|_| StreamState::default()).collect(),
+            queue: Queue::new(QUEUED_MESSAGES),
+            observer,
+            stop: AtomicBool::new(false),
+            pipeline,
+            clock,
+        }
+    }
+
+    /// All inputs.
+    pub fn inputs(&self) -> impl Iterator<Item = InputId> + use<> {
+        self.pipeline.config().input_ids()
+    }
+
+    /// The inputs of a stream; for `None`, the inputs that belong to no stream.
+    pub fn inputs_of(&self, stream: Option<StreamId>) -> impl Iterator<Item = InputId> {
+        self.inputs().filter(move |input| self.input_spec(*input).stream == stream)
+    }
+
+    /// All streams.
+    pub fn streams(&self) -> impl Iterator<Item = StreamId> + use<> {
+        self.pipeline.config().stream_ids()
+    }
+
+    /// An input's configuration.
+    pub fn input_spec(&self, input: InputId) -> &InputSpec {
+        self.pipeline.config().input(input)
+    }
+
+    /// A stream's configuration.
+    pub fn stream_spec(&self, stream: StreamId) -> &StreamSpec {
+        self.pipeline.config().stream(stream)
+    }
+
+    /// The pipeline's counters of an input's messages.
+    pub fn input_stats(&self, input: InputId) -> &InputStats {
+        self.pipeline.input_stats(input)
+    }
+
+    /// The pipeline's counters of a stream's rows and steps.
+    pub fn stream_stats(&self, stream: StreamId) -> &StreamStats {
+        self.pipeline.stats(stream)
+    }
+
+    /// The runtime's own state of an input.
+    pub fn input(&self, input: InputId) -> &InputState {
+        &self.inputs[input.index()]
+    }
+
+    /// The runtime's own state of a stream.
+    pub fn stream(&self, stream: StreamId) -> &StreamState {
+        &self.streams[stream.index()]
+    }
+
+    /// Whether the threads must end.
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Asks the threads to end. Each checks this at least every 50 ms.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.queue.close();
+    }
+
+    /// Fuses the tick that became due at the reading `due`.
+    fn fuse(
+        &self,
+        tick: i64,
+        due: Reading,
+        message: &mut TensorMessage,
+    ) -> Result<TickOutcome, RuntimeError> {
+        self.pipeline.tick(tick, due.epoch, message).map_err(|source| {
+            let operation = format!("fuse tick {tick}");
+            RuntimeError::Backend { operation, source }
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! The queue between the receiving threads and the encode worker: the newest messages of every
+//! large input.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::PublisherId;
+use crate::pipeline::Arrival;
+use crate::spec::InputId;
+use crate::sync::lock;
+use crate::time::Epoch;
+
+/// A serialized message on its way to the encode worker.
+pub struct Message {
+    /// The input that received it.
+    pub input: InputId,
+    /// Who published it; `None` if that is not known.
+    pub publisher: Option<PublisherId>,
+    /// Its CDR bytes, in whatever memory they arrived.
+    pub bytes: Box<dyn AsRef<[u8]> + Send>,
+    /// When it arrived.
+    pub arrival: Arrival,
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let len = (*self.bytes).as_ref().len();
+        write!(f, "{len} bytes of {:?}, {:?}", self.input, self.arrival)
+    }
+}
+
+/// A bounded queue for each input. Messages leave in the order of arrival over all inputs.
+///
+/// If an input's queue is full, its oldest message is dropped: a policy wants the newest, and one
+/// slow input must not delay the others or take more memory.
+#[derive(Debug)]
+pub struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+    per_input: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// All messages in the order of arrival. They are few, so a scan is cheaper than several
+    /// queues.
+    messages: VecDeque<Message>,
+    closed: bool,
+}
+
+impl Queue {
+    /// Makes a queue of at most `per_input` messages for each input.
+    pub fn new(per_input: usize) -> Self {
+        Queue { state: Mutex::default(), filled: Condvar::new(), per_input }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is one push or pop, so a panic of another thread leaves no half change.
+        lock(&self.state)
+    }
+
+    /// Adds a message. If the input's queue was full, returns its oldest message.
+    pub fn put(&self, message: Message) -> Option<Message> {
+        let mut state = self.lock();
+        let input = message.input;
+        let held = state.messages.iter().filter(|m| m.input == input).count();
+        let oldest = state.messages.iter().position(|m| m.input == input);
+        let overwritten = match oldest {
+            Some(oldest) if held >= self.per_input => state.messages.remove(oldest),
+            _ => None,
+        };
+        state.messages.push_back(message);
+        drop(state);
+        self.filled.notify_one();
+        overwritten
+    }
+
+    /// Waits for a message and takes the oldest; `None` if the queue is closed.
+    pub fn take(&self) -> Option<Message> {
+        let state = self.lock();
+        let idle = |state: &mut State| state.messages.is_empty() && !state.closed;
+        let mut state = self.filled.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
+        if state.closed { None } else { state.messages.pop_front() }
+    }
+
+    /// Removes the messages of epochs before `epoch` and returns them.
+    pub fn remove_before(&self, epoch: Epoch) -> Vec<Message> {
+        let mut state = self.lock();
+        let messages = std::mem::take(&mut state.messages);
+        let is_past = |message: &Message| message.arrival.epoch.is_before(epoch);
+        let (past, left): (VecDeque<_>, _) = messages.into_iter().partition(is_past);
+        state.messages = left;
+        past.into()
+    }
+
+    /// Closes the queue: [`Queue::take`] returns at once, now and later.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(input: usize, byte: u8) -> Message {
+        let (input, arrival) = (InputId::new(input), Arrival::default());
+        Message { input, publisher: None, bytes: Box::new([byte]), arrival }
+    }
+
+    /// The input and the byte of a message.
+    fn content(message: &Message) -> (usize, u8) {
+        (message.input.index(), (*message.bytes).as_ref()[0])
+    }
+
+    #[test]
+    fn overload_drops_the_oldest_message_of_the_input_that_is_too_fast() {
+        let queue = Queue::new(2);
+        let put = |input, byte| queue.put(message(input, byte)).as_ref().map(content);
+        assert_eq!(put(0, 1), None);
+        assert_eq!(put(1, 2), None);
+        assert_eq!(put(0, 3), None);
+        assert_eq!(put(0, 4), Some((0, 1)));
+        let left = [(); 3].map(|()| content(&queue.take().unwrap()).1);
+        assert_eq!(left, [2, 3, 4]);
+    }
+
+    #[test]
+    fn messages_of_earlier_epochs_are_removed() {
+        let queue = Queue::new(2);
+        let epoch = Epoch::default().next(None);
+        queue.put(message(0, 1));
+        queue.put(Message { arrival: Arrival { stamp: None, epoch }, ..message(0, 2) });
+        let past: Vec<_> = queue.remove_before(epoch).iter().map(content).collect();
+        assert_eq!(past, [(0, 1)]);
+        assert_eq!(content(&queue.take().unwrap()), (0, 2));
+    }
+
+    #[test]
+    fn a_closed_queue_wakes_its_reader() {
+        let queue = std::sync::Arc::new(Queue::new(1));
+        let reader = std::sync::Arc::clone(&queue);
+        let thread = std::thread::spawn(move || reader.take().is_none());
+        queue.close();
+        assert!(thread.join().unwrap());
+    }
+}

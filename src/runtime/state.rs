@@ -1,0 +1,94 @@
+//! State of ticks, inputs and streams beyond the pipeline's counters.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::health::{Arrivals, Latency, PublisherSeen};
+use crate::align::NO_AGE;
+use crate::pipeline::{Counter, DropReason};
+
+/// Counters of the ticks.
+#[derive(Debug, Default)]
+pub struct TickStats {
+    /// Tensors published.
+    pub published: Counter,
+    /// Ticks without a tensor because a required stream was invalid.
+    pub held_back: Counter,
+    /// The stream that held back the newest of them.
+    pub held_back_by: AtomicUsize,
+    /// Ticks that were due and not served.
+    pub overruns: Counter,
+    /// How often the system's clock was set ahead. The pipeline counts jumps back.
+    pub clock_set_ahead: Counter,
+    /// Tensors that the middleware refused.
+    pub publish_failed: Counter,
+    /// The newest tick served.
+    pub newest: AtomicI64,
+    /// Time from a tick's instant until its publication returns. A simulator's clock does not move
+    /// in between. There the time begins at the arrival of the `/clock` message that made the tick
+    /// due.
+    pub latency: Latency,
+    /// Real-time priority in effect for the tick thread, 0 for ordinary.
+    pub priority: AtomicU8,
+}
+
+/// Identifies a publisher in the whole network: the middleware's own number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublisherId(pub [u8; 16]);
+
+/// State of one input outside the pipeline.
+#[derive(Debug)]
+pub struct InputState {
+    /// The recent arrivals.
+    pub arrivals: Mutex<Arrivals>,
+    /// Messages that the middleware's full queue dropped; it drops the oldest first.
+    pub queue_full: Counter,
+    /// Messages that were lost between the publisher and that queue. It counts only if
+    /// [`tells_lost`](InputState::tells_lost) is set. [`Arrivals::missing`] guesses them from the
+    /// stamps, together with messages that were never sent.
+    pub lost: Counter,
+    /// Whether the middleware tells which messages were lost.
+    pub tells_lost: AtomicBool,
+    /// How often the middleware failed to give a message that waited.
+    pub take_failed: Counter,
+    /// Publishers at the last reading of the graph; `None` before the first.
+    pub publishers: Mutex<Option<Vec<PublisherSeen>>>,
+    /// Whether a drop has been logged in detail, by drop reason.
+    pub(super) explained: [AtomicBool; DropReason::ALL.len()],
+}
+
+impl Default for InputState {
+    /// The state of an input that begins now.
+    fn default() -> Self {
+        InputState {
+            arrivals: Mutex::new(Arrivals::new(Instant::now())),
+            queue_full: Counter::default(),
+            lost: Counter::default(),
+            tells_lost: AtomicBool::new(false),
+            take_failed: Counter::default(),
+            publishers: Mutex::new(None),
+            explained: std::array::from_fn(|_| AtomicBool::new(false)),
+        }
+    }
+}
+
+impl InputState {
+    /// Returns how many messages were lost on the way; `None` if the middleware does not tell.
+    pub fn lost_on_the_way(&self) -> Option<u64> {
+        self.tells_lost.load(Ordering::Relaxed).then(|| self.lost.get())
+    }
+}
+
+/// State of one stream outside the pipeline.
+#[derive(Debug)]
+pub struct StreamState {
+    /// Age of the newest step of the last tick \[ns\].
+    pub age_ns: AtomicI64,
+}
+
+impl Default for StreamState {
+    fn default() -> Self {
+        StreamState { age_ns: AtomicI64::new(NO_AGE) }
+    }
+}

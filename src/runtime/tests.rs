@@ -1,0 +1,266 @@
+//! Tests of the runtime without ROS: its threads, a simulated clock and a recording publisher.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::health::{Level, Monitor, Names};
+use super::{Clock, Message, Observer, Publisher, Refused, Runtime, RuntimeError, Threads};
+use crate::backend::cpu::CpuBackend;
+use crate::backend::{Backend, BackendError, Slot, StepJob};
+use crate::cdr::Writer;
+use crate::cdr::messages::Image;
+use crate::config;
+use crate::device::OutputMut;
+use crate::input::Sample;
+use crate::layout::Layout;
+use crate::ops::voxelize::PointDrops;
+use crate::pipeline::{DropReason, Pipeline};
+use crate::spec::{InputId, RingId, StreamId};
+use crate::sync::lock;
+use crate::time::{NANOS_PER_MS, Stamp};
+
+const CONFIG: &str = "
+rate_hz: 100
+streams:
+  wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms: 50, strategy: hold}
+  camera: {type: sensor_msgs/Image, topic: /image, max_age_ms: 50, image: {width: 8, height: 8}}
+";
+const WRENCH: InputId = InputId::new(0);
+const CAMERA: InputId = InputId::new(1);
+
+/// Stamps of the tensors that were published.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<Stamp>>>);
+
+impl Publisher for Recorder {
+    fn publish(&self, message: &[u8]) -> Result<(), Refused> {
+        let word = |at: usize| message[at..at + 4].try_into().unwrap();
+        let (sec, nanosec) = (i32::from_le_bytes(word(4)), u32::from_le_bytes(word(8)));
+        lock(&self.0).push(Stamp::from_sec_nanosec(sec, nanosec).unwrap());
+        Ok(())
+    }
+}
+
+fn ms(ms: i64) -> Stamp {
+    Stamp::from_nanos(ms * NANOS_PER_MS)
+}
+
+fn wrench(stamp: Stamp) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.header(stamp, "tool");
+    writer.f64_array(&[1.0; 6]);
+    writer.finish()
+}
+
+fn image(stamp: Stamp) -> Vec<u8> {
+    let (frame_id, encoding) = ("camera", "mono8");
+    let image = Image { stamp, frame_id, height: 2, width: 2, encoding, step: 2 };
+    image.to_cdr(Vec::new(), |data| data.extend_from_slice(&[7; 4]))
+}
+
+/// Waits until the condition holds. Panics if it does not hold within 10 s.
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+struct Running {
+    runtime: Arc<Runtime>,
+    threads: Threads<RuntimeError>,
+    recorder: Recorder,
+}
+
+impl Running {
+    fn start(observer: Arc<dyn Observer>) -> Self {
+        let config = config::parse(CONFIG, "test.yaml").unwrap();
+        let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+        Self::on(backend, observer)
+    }
+
+    fn on(backend: Arc<dyn Backend>, observer: Arc<dyn Observer>) -> Self {
+        let config = config::parse(CONFIG, "test.yaml").unwrap();
+        let clock = Clock::simulated(config.grid);
+        let runtime = Runtime::observed(Pipeline::new(config, backend).unwrap(), clock, observer);
+        let (runtime, recorder) = (Arc::new(runtime), Recorder::default());
+        let threads = Threads::start(&runtime, recorder.clone(), 0).unwrap();
+        Running { runtime, threads, recorder }
+    }
+
+    /// Sets the clock to an instant at which a tick is due, and waits for the tick.
+    fn tick(&self, at: Stamp) {
+        let before = lock(&self.recorder.0).len();
+        self.runtime.set_clock(at);
+        until("a tick", || lock(&self.recorder.0).len() > before);
+    }
+
+    fn send(&self, input: InputId, message: Vec<u8>) {
+        self.runtime.receive(input, message, self.runtime.clock.arrival()).unwrap();
+    }
+
+    fn steps_valid(&self) -> u64 {
+        self.runtime.stream_stats(StreamId::new(0)).steps_valid.get()
+    }
+
+    /// Stops, and checks that all threads have ended. Returns the stamps of the published tensors.
+    fn stop(self) -> Vec<Stamp> {
+        self.threads.stop().unwrap();
+        assert_eq!(Arc::strong_count(&self.runtime), 1, "all threads have ended");
+        assert_eq!(Arc::strong_count(&self.recorder.0), 1);
+        std::mem::take(&mut *lock(&self.recorder.0))
+    }
+}
+
+#[test]
+fn the_newest_due_tick_is_served_at_its_instant() {
+    let running = Running::start(Arc::new(()));
+    let clock = |at: i64| running.runtime.set_clock(ms(at));
+    clock(995);
+    running.send(WRENCH, wrench(ms(995)));
+    running.tick(ms(1000));
+    assert_eq!(running.steps_valid(), 1);
+    // No tick is due at 1003 and 1009 ms. The step to 1055 ms misses three ticks.
+    clock(1003);
+    clock(1009);
+    running.tick(ms(1010));
+    running.tick(ms(1055));
+    assert_eq!(running.runtime.ticks.overruns.get(), 3);
+    until("the count", || running.runtime.ticks.published.get() == 3);
+    assert_eq!(running.stop(), [ms(1000), ms(1010), ms(1050)]);
+}
+
+#[test]
+fn a_jump_back_clears_the_rings_and_ticks_go_on() {
+    let running = Running::start(Arc::new(()));
+    running.runtime.set_clock(ms(59_995));
+    running.send(WRENCH, wrench(ms(59_995)));
+    let before = running.runtime.clock.arrival();
+    running.tick(ms(60_000));
+    assert_eq!(running.steps_valid(), 1);
+
+    running.tick(ms(500));
+    assert_eq!(running.steps_valid(), 1, "the row from before the jump is gone");
+    assert_eq!(running.runtime.pipeline.clock_jumps(), 1);
+    // A small and a large message that were on their way during the jump.
+    running.runtime.receive(WRENCH, wrench(ms(500)), before).unwrap();
+    running.runtime.receive(CAMERA, image(ms(500)), before).unwrap();
+    let cleared = |input| running.runtime.input_stats(input).dropped(DropReason::Cleared);
+    assert_eq!(cleared(WRENCH), 1);
+    until("the image is refused", || cleared(CAMERA) == 1);
+    running.send(WRENCH, wrench(ms(505)));
+    running.tick(ms(510));
+    assert_eq!(running.steps_valid(), 2);
+    assert_eq!(running.runtime.ticks.overruns.get(), 0);
+    assert_eq!(running.runtime.pipeline.clock_jumps(), 1);
+    assert_eq!(running.stop(), [ms(60_000), ms(500), ms(510)]);
+}
+
+/// Stamps of the rows that a worker made.
+struct Rows(Arc<Mutex<Vec<Option<Stamp>>>>);
+
+impl Observer for Rows {
+    fn pushed(&self, message: &Message, row: Option<Stamp>, since: Instant) {
+        assert_eq!(message.input, CAMERA);
+        assert!(since <= Instant::now());
+        lock(&self.0).push(row);
+    }
+}
+
+#[test]
+fn a_worker_pushes_the_large_messages() {
+    let rows = Arc::default();
+    let running = Running::start(Arc::new(Rows(Arc::clone(&rows))));
+    running.runtime.set_clock(ms(100));
+    running.send(CAMERA, image(ms(95)));
+    running.send(WRENCH, wrench(ms(95)));
+    running.send(CAMERA, vec![1]);
+    until("both images", || lock(&rows).len() == 2);
+    assert_eq!(*lock(&rows), [Some(ms(95)), None]);
+    let stats = running.runtime.input_stats(CAMERA);
+    assert_eq!((stats.received.get(), stats.accepted.get()), (2, 1));
+    running.stop();
+}
+
+/// A backend that always fails.
+pub(super) struct Failing;
+
+impl Failing {
+    pub(super) fn error() -> BackendError {
+        BackendError::Unavailable { backend: "failing", detail: "out of memory".into() }
+    }
+}
+
+impl Backend for Failing {
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+
+    fn encode(&self, _: RingId, _: Slot, _: Sample<'_>) -> Result<PointDrops, BackendError> {
+        Err(Failing::error())
+    }
+
+    fn fuse(&self, _: &[StepJob], _: OutputMut<'_>) -> Result<(), BackendError> {
+        Err(Failing::error())
+    }
+}
+
+/// Drives a runtime whose backend fails, and returns the failure.
+fn failure(drive: impl FnOnce(&Runtime)) -> String {
+    let mut running = Running::on(Arc::new(Failing), Arc::new(()));
+    drive(&running.runtime);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let failure = runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(10), running.threads.failure()).await
+    });
+    assert!(running.threads.failed().is_none(), "one failure is one error");
+    running.stop();
+    failure.unwrap().to_string()
+}
+
+#[test]
+fn a_failing_backend_ends_a_thread_with_the_error() {
+    let error = failure(|runtime| {
+        runtime.set_clock(ms(1000));
+        runtime.set_clock(ms(1010));
+    });
+    assert!(error.starts_with("fuse tick 10"), "{error}");
+    assert!(error.ends_with(": backend failing: out of memory"), "{error}");
+    let error = failure(|runtime| {
+        runtime.receive(CAMERA, image(ms(5)), runtime.clock.arrival()).unwrap();
+    });
+    assert_eq!(error, "encode a message of stream 'camera': backend failing: out of memory");
+}
+
+#[test]
+fn a_thread_that_panics_is_a_failure_and_the_others_are_joined() {
+    let mut running = Running::start(Arc::new(()));
+    running.threads.spawn("spin", || panic!("as the test has it")).unwrap();
+    let error = running.threads.stop().unwrap_err();
+    assert_eq!(error.to_string(), "the spin thread panicked");
+    assert_eq!(Arc::strong_count(&running.runtime), 1);
+}
+
+#[test]
+fn the_report_names_ticks_and_streams() {
+    let running = Running::start(Arc::new(()));
+    let topics = vec!["/left/wrench".to_owned(), "/left/image".to_owned()];
+    let names = Names { topics, remedy: "Enlarge its shared memory".to_owned() };
+    let mut monitor = Monitor::new(Arc::clone(&running.runtime), names);
+    assert_eq!(monitor.report().stamp, None);
+    running.runtime.set_clock(ms(1000));
+    running.send(WRENCH, wrench(ms(1000)));
+    running.tick(ms(1010));
+    let report = monitor.report();
+    assert_eq!(report.stamp, Some(ms(1010)));
+    let parts: Vec<_> = report.parts.iter().map(|part| part.part.as_str()).collect();
+    assert_eq!(parts, ["tick", "wrench", "camera"]);
+    let [tick, wrench, camera] = &report.parts[..] else { unreachable!() };
+    assert_eq!((tick.level, wrench.level, camera.level), (Level::Ok, Level::Ok, Level::Ok));
+    assert_eq!(camera.message, "waiting for the first message");
+    let value = |key: &str| wrench.values.iter().find(|(k, _)| k == key).unwrap().1.as_str();
+    assert_eq!((value("topic"), value("received"), value("rows")), ("/left/wrench", "1", "1"));
+    drop(monitor);
+    running.stop();
+}

@@ -1,0 +1,82 @@
+//! A validated configuration: every number is in its final unit, every combination is possible.
+//! [`crate::config`] makes it from a file.
+
+mod ids;
+mod stream;
+
+pub use ids::{InputId, RingId, SegmentId, StreamId};
+pub use stream::{Channel, EncoderSpec, Group, InputSpec, Qos, Selection, StreamSpec, VectorSpec};
+
+use crate::time::TickGrid;
+
+/// The whole of a validated configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Rate of the ticks \[Hz\], as written.
+    pub rate_hz: f64,
+    /// The instants of the ticks.
+    pub grid: TickGrid,
+    /// Every target lies this long before its tick \[ns\].
+    pub lag_ns: i64,
+    /// Which stamp of a message counts.
+    pub timeline: Timeline,
+    /// Frame of the fused tensor and of all voxel grids.
+    pub base_frame: String,
+    /// Topic of the fused tensor.
+    pub output_topic: String,
+    /// The inputs, those of the first stream first.
+    pub inputs: Vec<InputSpec>,
+    /// The streams, in the order in which their segments are packed.
+    pub streams: Vec<StreamSpec>,
+}
+
+impl Config {
+    /// An input.
+    ///
+    /// # Panics
+    /// If the id is of another configuration. The other look-ups panic, too.
+    pub fn input(&self, id: InputId) -> &InputSpec {
+        &self.inputs[id.index()]
+    }
+
+    /// A stream.
+    pub fn stream(&self, id: StreamId) -> &StreamSpec {
+        &self.streams[id.index()]
+    }
+
+    /// All inputs.
+    pub fn input_ids(&self) -> impl Iterator<Item = InputId> + use<> {
+        (0..self.inputs.len()).map(InputId::new)
+    }
+
+    /// All streams.
+    pub fn stream_ids(&self) -> impl Iterator<Item = StreamId> + use<> {
+        (0..self.streams.len()).map(StreamId::new)
+    }
+
+    /// The inputs of a stream.
+    pub fn inputs_of(&self, stream: StreamId) -> impl Iterator<Item = InputId> + '_ {
+        self.input_ids().filter(move |id| self.input(*id).stream == Some(stream))
+    }
+}
+
+/// Which stamp of a message places it in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Timeline {
+    /// `header.stamp`: when the sensor measured.
+    #[default]
+    Header,
+    /// The node's clock on arrival.
+    Receive,
+}
+
+impl Timeline {
+    /// The name in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Timeline::Header => "header",
+            Timeline::Receive => "receive",
+        }
+    }
+}

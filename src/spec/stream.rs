@@ -1,0 +1,184 @@
+//! Streams, and the inputs that feed them.
+
+use super::{RingId, StreamId};
+use crate::align::{AlignRule, Strategy};
+use crate::dtype::DType;
+use crate::ops::image::ImageSpec;
+use crate::ops::resample::Lane;
+use crate::ops::voxelize::VoxelSpec;
+
+/// One input: a topic, the type of its messages and what it takes from them.
+///
+/// An input knows nothing of rows. It takes samples from a message, one per part of its selection.
+/// Each part has its own ring.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputSpec {
+    /// The stream's name; with several inputs, followed by the input's number.
+    pub name: String,
+    /// The stream that it feeds; `None` if its messages become no rows.
+    pub stream: Option<StreamId>,
+    /// Topic, before remapping.
+    pub topic: String,
+    /// Type of the messages, as `package/msg/Type`.
+    pub ros_type: &'static str,
+    /// What it takes from a message.
+    pub selection: Selection,
+    /// The ring of each part.
+    pub feeds: Vec<RingId>,
+    /// Reliability and depth of the subscription.
+    pub qos: Qos,
+    /// `header.frame_id` that messages must carry; any if `None`.
+    pub frame_id: Option<String>,
+    /// Added to every stamp on arrival \[ns\].
+    pub stamp_offset_ns: i64,
+    /// Rate at which messages should arrive \[Hz\]. Diagnostics compare the actual rate with it. At
+    /// load it serves to check that the ring reaches back far enough.
+    pub expected_rate_hz: Option<f64>,
+}
+
+impl InputSpec {
+    /// Whether messages are images or clouds, which take milliseconds to encode.
+    pub fn is_large(&self) -> bool {
+        match self.selection {
+            Selection::Fields(_) | Selection::Joints { .. } => false,
+            Selection::Image | Selection::Points { .. } => true,
+        }
+    }
+}
+
+/// What an input takes from a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// The fields of these names, one after the other, as one vector.
+    Fields(Vec<String>),
+    /// Joints by their names. Each group is one part, a vector: the first field of all its joints,
+    /// then the next field.
+    Joints {
+        /// `position`, `velocity` or `effort`, in order.
+        fields: Vec<String>,
+        /// The joints of each group, in order.
+        groups: Vec<Vec<String>>,
+    },
+    /// The image.
+    Image,
+    /// The points: `x`, `y`, `z` and the fields of these names.
+    Points {
+        /// In order, without repeats.
+        extra: Vec<String>,
+    },
+}
+
+/// Quality of service of a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Qos {
+    /// `reliable` rather than `best_effort`.
+    pub reliable: bool,
+    /// Messages that the middleware keeps (`keep_last`).
+    pub depth: usize,
+}
+
+/// One stream: how samples become rows, and rows a segment of the tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamSpec {
+    /// Name of the segment; unique in the configuration.
+    pub name: String,
+    /// How a sample becomes a row.
+    pub encoder: EncoderSpec,
+    /// How a value follows from rows, and when it is valid.
+    pub rule: AlignRule,
+    /// Number of target times, at least 1; step `j` is at `(steps-1-j) * step_ns` before the
+    /// newest.
+    pub history_steps: usize,
+    /// Distance of neighbouring target times \[ns\].
+    pub history_step_ns: i64,
+    /// Whether a tick is held back while any step of this stream is invalid.
+    pub required: bool,
+    /// Element type of the segment.
+    pub dtype: DType,
+    /// Rows that each of its rings holds.
+    pub ring_rows: usize,
+}
+
+impl StreamSpec {
+    /// How a value at a target time follows from the rows around it.
+    pub fn strategy(&self) -> Strategy {
+        self.rule.strategy
+    }
+}
+
+/// How a sample becomes a row. An encoder takes every sample of its kind, whatever the message.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(tag = "kind", content = "encoder", rename_all = "snake_case")]
+pub enum EncoderSpec {
+    /// Numbers: a row is `[channels]`.
+    Vector(VectorSpec),
+    /// An image: a row is `[channels, height, width]`.
+    Image(ImageSpec),
+    /// Points: a row is `[channels, z, y, x]`.
+    Voxels(VoxelSpec),
+}
+
+impl EncoderSpec {
+    /// Shape of one row, row-major.
+    pub fn row_shape(&self) -> Vec<usize> {
+        match self {
+            EncoderSpec::Vector(spec) => vec![spec.channels.len()],
+            EncoderSpec::Image(spec) => vec![spec.color.channels(), spec.height, spec.width],
+            EncoderSpec::Voxels(spec) => {
+                let [x, y, z] = spec.grid.shape;
+                vec![spec.channels.len(), z, y, x]
+            }
+        }
+    }
+
+    /// Elements of one row.
+    pub fn row_len(&self) -> usize {
+        self.row_shape().iter().product()
+    }
+
+    /// Rings of the stream: one per group of a vector, otherwise one.
+    pub fn rings(&self) -> usize {
+        match self {
+            EncoderSpec::Vector(spec) => spec.groups.len(),
+            EncoderSpec::Image(_) | EncoderSpec::Voxels(_) => 1,
+        }
+    }
+}
+
+/// A vector row: its channels, and which of them arrive together.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct VectorSpec {
+    /// The elements of the row, in order. The four elements of a quaternion are next to each other.
+    pub channels: Vec<Channel>,
+    /// The groups. Each is resampled by itself. Each channel is in exactly one group.
+    pub groups: Vec<Group>,
+}
+
+impl VectorSpec {
+    /// A row whose channels arrive together.
+    pub fn whole(channels: Vec<Channel>) -> Self {
+        let groups = vec![Group { channels: (0..channels.len()).collect() }];
+        VectorSpec { channels, groups }
+    }
+
+    /// How each element of a group's sample is interpolated.
+    pub fn lanes(&self, group: usize) -> Vec<Lane> {
+        self.groups[group].channels.iter().map(|channel| self.channels[*channel].lane).collect()
+    }
+}
+
+/// One element of a vector row.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Channel {
+    /// Its name: `joint_3.position`, `orientation.x`.
+    pub name: String,
+    /// How it is interpolated.
+    pub lane: Lane,
+}
+
+/// Channels that arrive in one sample.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Group {
+    /// Position in the row of each element of the sample.
+    pub channels: Vec<usize>,
+}

@@ -1,0 +1,126 @@
+//! Streams of several groups and several inputs.
+
+use std::sync::Barrier;
+
+use super::*;
+
+/// A stream of an arm's two joints and a gripper's one, each from a topic of its own.
+pub fn grouped(rest: &str) -> Pipeline {
+    pipeline(&format!(
+        "rate_hz: 100
+streams:
+  joints:
+    type: sensor_msgs/msg/JointState
+    groups: {{arm: [a, b], gripper: [g]}}
+    inputs: [{{topic: /arm}}, {{topic: /gripper}}]
+    max_age_ms: 20
+    {rest}
+"
+    ))
+}
+
+/// Pushes a message of input 0 (the arm: `a` is `value`, `b` is `-value`) or 1 (the gripper).
+fn push_group(pipeline: &Pipeline, input: usize, ms: i64, value: f64) {
+    let stamp = Stamp::from_nanos(ms * MS);
+    let message = match input {
+        0 => joint_state(stamp, &["b", "a"], &[-value, value]),
+        _ => joint_state(stamp, &["g"], &[value]),
+    };
+    let accepted = pipeline.push(InputId::new(input), &message, Arrival::default()).unwrap();
+    assert_eq!((accepted.rows, accepted.stamp), (1, Some(stamp)));
+}
+
+#[test]
+fn groups_are_resampled_by_themselves_and_served_as_one_row() {
+    let pipeline = grouped("history: {steps: 2, step_ms: 10}");
+    let mut frame = pipeline.new_message();
+    for ms in [80, 88, 96, 104] {
+        push_group(&pipeline, 0, ms, ms as f64);
+    }
+    assert_eq!(served(&pipeline, &mut frame, 10).1, [NEVER; 2]);
+    for ms in [85, 95, 105] {
+        push_group(&pipeline, 1, ms, 10.0 * ms as f64);
+    }
+    // Tick 10 is at 100 ms: between 96 and 104 for the arm, between 95 and 105 for the gripper.
+    let (got, steps) = served(&pipeline, &mut frame, 10);
+    assert_eq!(got, [90.0, -90.0, 900.0, 100.0, -100.0, 1000.0]);
+    // The newest rows used are after the targets: the arm's by 6 and 4 ms, the gripper's by 5 ms.
+    // The age of a step is the greater of the two.
+    assert_eq!(steps, [state(true, -5), state(true, -4)]);
+}
+
+#[test]
+fn a_step_of_groups_is_valid_when_all_are_and_filled_as_a_whole() {
+    for (fill, arm, gripper) in [("zero", 0.0, 0.0), ("last", 96.0, 70.0)] {
+        let pipeline = grouped(&format!("fill: {fill}"));
+        let mut frame = pipeline.new_message();
+        push_group(&pipeline, 0, 96, 96.0);
+        push_group(&pipeline, 1, 70, 70.0);
+        let (got, steps) = served(&pipeline, &mut frame, 10);
+        assert_eq!(got, [arm, -arm, gripper]);
+        assert_eq!(steps, [state(false, 30)]);
+        // The gripper is valid again. The message shows it and the arm's row, which has not
+        // changed.
+        push_group(&pipeline, 1, 99, 99.0);
+        let (got, steps) = served(&pipeline, &mut frame, 10);
+        assert_eq!((got.as_slice(), steps), (&[96.0, -96.0, 99.0][..], vec![state(true, 4)]));
+    }
+}
+
+#[test]
+fn a_message_of_several_groups_is_one_message_and_two_rows() {
+    let pipeline = grouped("strategy: hold");
+    let both = joint_state(Stamp::from_nanos(100 * MS), &["g", "a", "b"], &[3.0, 1.0, 2.0]);
+    let accepted = pipeline.push(FIRST, &both, Arrival::default()).unwrap();
+    assert_eq!((accepted.rows, accepted.stamp), (2, Some(Stamp::from_nanos(100 * MS))));
+    let mut frame = pipeline.new_message();
+    assert_eq!(served(&pipeline, &mut frame, 10), (vec![1.0, 2.0, 3.0], vec![state(true, 0)]));
+    // The arm is incomplete and counted; the gripper is taken.
+    let part = joint_state(Stamp::from_nanos(110 * MS), &["g", "a"], &[4.0, 9.0]);
+    assert_eq!(pipeline.push(FIRST, &part, Arrival::default()).unwrap().rows, 1);
+    // If a number of one group is NaN, that group is dropped; the other is taken.
+    let bad = joint_state(Stamp::from_nanos(120 * MS), &["g", "a", "b"], &[f64::NAN, 5.0, 6.0]);
+    let accepted = pipeline.push(FIRST, &bad, Arrival::default()).unwrap();
+    assert_eq!(accepted.rows, 1);
+    assert_eq!(accepted.part.unwrap().reason, DropReason::NonFinite);
+    // Neither group is complete: nothing is taken.
+    let none = joint_state(Stamp::from_nanos(130 * MS), &["a"], &[5.0]);
+    assert!(pipeline.push(FIRST, &none, Arrival::default()).is_err());
+    let (input, stream) = (pipeline.input_stats(FIRST), pipeline.stats(STREAM));
+    assert_eq!((input.received.get(), input.accepted.get(), stream.rows.get()), (4, 3, 4));
+    assert_eq!((input.groups_incomplete.get(), input.parts_dropped_total()), (1, 1));
+    assert_eq!(input.parts_dropped(DropReason::NonFinite), 1);
+    assert_eq!(input.dropped(DropReason::MissingField), 1);
+    assert_eq!(served(&pipeline, &mut frame, 12), (vec![5.0, 6.0, 4.0], vec![state(true, 10)]));
+}
+
+#[test]
+fn two_threads_may_push_the_inputs_of_a_full_ring() {
+    let two = pipeline(
+        "rate_hz: 100
+streams:
+  joints:
+    type: sensor_msgs/msg/JointState
+    joints: [a]
+    inputs: [{topic: /one}, {topic: /two}]
+    max_age_ms: 20
+    ring_rows: 8
+",
+    );
+    let together = Barrier::new(2);
+    std::thread::scope(|scope| {
+        for input in 0..2 {
+            let (two, together) = (&two, &together);
+            scope.spawn(move || {
+                for i in 0..2000 {
+                    let stamp = Stamp::from_nanos((2 * i + input as i64 + 1) * MS);
+                    let message = joint_state(stamp, &["a"], &[1.0]);
+                    together.wait();
+                    // Refused messages show in the count: a panic would keep the other waiting.
+                    let _ = two.push(InputId::new(input), &message, Arrival::default());
+                }
+            });
+        }
+    });
+    assert_eq!(two.stats(STREAM).rows.get(), 4000);
+}
