@@ -9,9 +9,11 @@ mod fields;
 pub mod image;
 mod imu;
 mod joint_state;
+mod magnetic_field;
 mod odometry;
 pub mod point_cloud2;
 mod pose_stamped;
+mod pose_with_covariance_stamped;
 mod twist_stamped;
 mod wrench_stamped;
 
@@ -29,8 +31,10 @@ use crate::time::Stamp;
 pub static TYPES: &[&MessageType] = &[
     &joint_state::TYPE,
     &imu::TYPE,
+    &magnetic_field::TYPE,
     &wrench_stamped::TYPE,
     &pose_stamped::TYPE,
+    &pose_with_covariance_stamped::TYPE,
     &twist_stamped::TYPE,
     &odometry::TYPE,
     &image::TYPE,

@@ -250,6 +250,27 @@ fn wrench_pose_and_twist() {
 }
 
 #[test]
+fn a_pose_with_covariance_and_a_magnetic_field_are_read_past_their_covariances() {
+    let cases: [(&str, &[f64], usize); 2] = [
+        ("geometry_msgs/PoseWithCovarianceStamped", &[1.0, 2.0, 3.0, 0.0, 0.0, 0.6, 0.8], 36),
+        ("sensor_msgs/MagneticField", &[2e-5, -4e-6, 4e-5], 9),
+    ];
+    for (ros_type, values, covariance) in cases {
+        let mut writer = Writer::new();
+        writer.header(Stamp::from_nanos(5), "base_link");
+        writer.f64_array(values);
+        writer.f64_array(&vec![7.0; covariance]);
+        let message = writer.finish();
+        let mut subject = Subject::new(&format!("type: {ros_type}"));
+        let row = subject.row(&message).unwrap();
+        assert_eq!(row, values.iter().map(|v| *v as f32).collect::<Vec<_>>());
+        for len in 0..message.len() {
+            assert_eq!(subject.reason(&message[..len]), DropReason::Malformed, "{ros_type} {len}");
+        }
+    }
+}
+
+#[test]
 fn every_type_is_registered_once_and_refuses_another_content() {
     for (at, known) in TYPES.iter().enumerate() {
         assert!(std::ptr::eq(MessageType::find(known.name).unwrap(), *known));

@@ -10,12 +10,17 @@ import numpy as np
 import yaml
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from geometry_msgs.msg import (
+    PoseStamped,
+    PoseWithCovarianceStamped,
+    TwistStamped,
+    WrenchStamped,
+)
 from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from robocache_ros.msg import FusedTensor
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import Image, Imu, JointState, PointCloud2
+from sensor_msgs.msg import Image, Imu, JointState, MagneticField, PointCloud2
 
 MS = 1_000_000
 #: An instant like that of a real clock, and a multiple of every period in the tests [ns].
@@ -30,8 +35,10 @@ TYPES = {
     "sensor_msgs/msg/Imu": Imu,
     "geometry_msgs/msg/WrenchStamped": WrenchStamped,
     "geometry_msgs/msg/PoseStamped": PoseStamped,
+    "geometry_msgs/msg/PoseWithCovarianceStamped": PoseWithCovarianceStamped,
     "geometry_msgs/msg/TwistStamped": TwistStamped,
     "nav_msgs/msg/Odometry": Odometry,
+    "sensor_msgs/msg/MagneticField": MagneticField,
     "sensor_msgs/msg/Image": Image,
     "sensor_msgs/msg/PointCloud2": PointCloud2,
 }

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from fusion import MS, T0, f32, segments, stamped, start_fusion, streams, wrench
-from geometry_msgs.msg import PoseStamped, TwistStamped
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped, TwistStamped
 from nav_msgs.msg import Odometry
-from sensor_msgs.msg import Imu, JointState
+from sensor_msgs.msg import Imu, JointState, MagneticField
 
 JOINTS = {
     "type": "sensor_msgs/msg/JointState",
@@ -76,6 +76,8 @@ VECTORS = streams(
     pose={"type": "geometry_msgs/msg/PoseStamped"},
     twist={"type": "geometry_msgs/msg/TwistStamped"},
     odom={"type": "nav_msgs/msg/Odometry"},
+    amcl={"type": "geometry_msgs/msg/PoseWithCovarianceStamped"},
+    compass={"type": "sensor_msgs/msg/MagneticField"},
 )
 
 
@@ -100,6 +102,15 @@ def test_vectors_arrive_value_by_value(ros, start, tmp_path):
     set_xyz(message.twist.angular, (-0.7, -0.8, -0.9))
     fusion.send("/twist", message)
     fusion.send("/odom", odometry(T0, (10.1, 11.1, 12.1), turn, (1, 2, 3), (4, 5, 6)))
+    message = stamped(PoseWithCovarianceStamped, T0)
+    set_xyz(message.pose.pose.position, (3.5, 4.5, -5.5))
+    set_xyzw(message.pose.pose.orientation, turn)
+    message.pose.covariance[:] = np.arange(36) + 100.0
+    fusion.send("/amcl", message)
+    message = stamped(MagneticField, T0)
+    set_xyz(message.magnetic_field, (2.1e-5, -4.7e-6, 4.3e-5))
+    message.magnetic_field_covariance[:] = np.arange(9) + 100.0
+    fusion.send("/compass", message)
     # Joints in another order, with two that the configuration does not name.
     names = ["finger", "ankle", "hip", "tail", "knee"]
     position, velocity = [9, 0.3, 0.1, 9, 0.2], [9, 1.3, 1.1, 9, 1.2]
@@ -115,6 +126,8 @@ def test_vectors_arrive_value_by_value(ros, start, tmp_path):
         "imu_part": f32([9.81, -0.4, 1e-3, *turn]),
         "twist": f32([0.7, 0.8, 0.9, -0.7, -0.8, -0.9]),
         "odom": f32([10.1, 11.1, 12.1, *turn, 1, 2, 3, 4, 5, 6]),
+        "amcl": f32([3.5, 4.5, -5.5, *turn]),
+        "compass": f32([2.1e-5, -4.7e-6, 4.3e-5]),
     }
     for name, row in expected.items():
         np.testing.assert_array_equal(got[name].array, row[None], err_msg=name)
