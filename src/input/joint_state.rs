@@ -180,7 +180,10 @@ impl JointOrder {
                 let lacking = joints.iter().find(|joint| !has(joint));
                 format!("joint {}", lacking.map_or("", String::as_str))
             }
-            _ => "all joints of a group".to_owned(),
+            _ => {
+                let lists: Vec<_> = groups.iter().map(|joints| joints.join(", ")).collect();
+                format!("all joints of a group ({})", lists.join("; "))
+            }
         };
         let found = names_found(self.names.iter().map(Vec::as_slice));
         let detail = format!("name: expected {expected}, found {found}");

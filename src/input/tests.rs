@@ -172,7 +172,7 @@ fn a_message_fills_every_group_that_it_holds_completely() {
     let none = joint_state(&["a", "x"], &[1.0, 2.0], &[1.0, 2.0], &[]);
     let error = subject.read(&none).map(|_| ()).unwrap_err();
     assert_eq!(error.reason, DropReason::MissingField);
-    assert_eq!(error.detail, "name: expected all joints of a group, found a, x");
+    assert_eq!(error.detail, "name: expected all joints of a group (a, b; g; x, y), found a, x");
     // If a number of one group is bad, the other group is still taken.
     let bad = joint_state(&["g", "a", "b"], &[f64::NAN, 1.0, 2.0], &[6.0, 3.0, 4.0], &[]);
     let taken = subject.read(&bad).unwrap();

@@ -24,7 +24,7 @@ use crate::device::{HostBuffer, Output};
 use crate::input::{self, Input};
 use crate::layout::Layout;
 use crate::ring::Ring;
-use crate::spec::{Config, EncoderSpec, InputId, InputSpec, RingId, Selection, StreamId};
+use crate::spec::{Config, EncoderSpec, Group, InputId, InputSpec, RingId, Selection, StreamId};
 use crate::sync::lock;
 use crate::time::Epoch;
 use tick::Ticker;
@@ -167,6 +167,26 @@ impl Pipeline {
                 Output::Host(HostBuffer::new(len))
             })
         })
+    }
+
+    /// The groups of a stream, by the names of their channels, whose ring is empty while the ring
+    /// of another group is not. Until each has a row, no step of the stream is valid.
+    pub fn groups_without_rows(&self, stream: StreamId) -> Vec<Vec<&str>> {
+        let EncoderSpec::Vector(vector) = &self.config.stream(stream).encoder else {
+            return Vec::new();
+        };
+        let empty: Vec<bool> = {
+            let rings = self.lock_rings();
+            let places = self.layout.rings().iter().zip(&rings.rings);
+            places.filter(|(place, _)| place.stream == stream).map(|(_, r)| r.is_empty()).collect()
+        };
+        if empty.iter().all(|empty| *empty) {
+            return Vec::new();
+        }
+        let name = |channel: &usize| vector.channels[*channel].name.as_str();
+        let names = |group: &Group| group.channels.iter().map(name).collect();
+        let groups = vector.groups.iter().zip(empty);
+        groups.filter(|(_, empty)| *empty).map(|(group, _)| names(group)).collect()
     }
 
     fn lock_rings(&self) -> MutexGuard<'_, Rings> {

@@ -50,6 +50,16 @@ fn groups_are_resampled_by_themselves_and_served_as_one_row() {
 }
 
 #[test]
+fn a_group_without_a_row_is_named_while_another_has_one() {
+    let pipeline = grouped("");
+    assert!(pipeline.groups_without_rows(STREAM).is_empty());
+    push_group(&pipeline, 0, 100, 1.0);
+    assert_eq!(pipeline.groups_without_rows(STREAM), [["g.position"]]);
+    push_group(&pipeline, 1, 100, 1.0);
+    assert!(pipeline.groups_without_rows(STREAM).is_empty());
+}
+
+#[test]
 fn a_step_of_groups_is_valid_when_all_are_and_filled_as_a_whole() {
     for (fill, arm, gripper) in [("zero", 0.0, 0.0), ("last", 96.0, 70.0)] {
         let pipeline = grouped(&format!("fill: {fill}"));

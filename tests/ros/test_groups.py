@@ -91,6 +91,15 @@ def test_a_dropped_group_is_told_with_its_reason(ros, start, tmp_path):
     fusion.process.wait_for("a part of a message dropped, non_finite")
 
 
+def test_a_group_that_never_comes_is_named(ros, start, tmp_path):
+    """The message has the gripper's joint under another name: status and log name the group."""
+    fusion = start_fusion(ros, start, tmp_path, {"streams": streams(joints=JOINTS)}).warm_up()
+    fusion.send("/joints", joint_state(T0, ["hip", "knee", "finger_joint"], [1, 2, 3], [4, 5, 6]))
+    said = "no message so far gave all of: finger.position, finger.velocity"
+    fusion.until(lambda: any(said in words for _, words in fusion.said), "the status says it")
+    fusion.process.wait_for(said)
+
+
 def test_complete_publishers_on_one_topic_lose_nothing(ros, start, tmp_path):
     """Arm and gripper publish at one rate and at different phases: nothing is lost or missing."""
     fusion = start_fusion(ros, start, tmp_path, {"streams": streams(joints=JOINTS)}).warm_up()

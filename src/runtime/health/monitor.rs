@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::assess::{self, InputWindow, SimClockSeen, TickWindow, Trouble};
+use super::assess::{self, InputWindow, Level, SimClockSeen, TickWindow, Trouble};
 use super::latency::{Quantiles, WindowReader};
 use super::notices::Notices;
 use super::publishers;
@@ -17,6 +17,9 @@ use crate::sync::lock;
 /// An input is reported as lossy after this many lossy windows in a row. A single one may be a
 /// start or a short delay.
 const LOSSY_WINDOWS: u32 = 3;
+/// A group without a row is logged after this many windows in a row: publishers start one after
+/// the other.
+const ABSENT_WINDOWS: u32 = 3;
 /// The tick thread counts as stuck only if it serves nothing for longer than this.
 const HICCUP: Duration = Duration::from_millis(500);
 
@@ -52,6 +55,8 @@ pub struct Monitor {
     streams: Vec<StreamTotals>,
     /// Lossy windows in a row, by [`InputId`].
     lossy: Vec<u32>,
+    /// Windows in a row in which a group had no row, by [`StreamId`].
+    absent: Vec<u32>,
     notices: Notices,
     progress: Option<Progress>,
 }
@@ -70,6 +75,7 @@ impl Monitor {
             inputs: vec![InputTotals::default(); inputs],
             streams: vec![StreamTotals::default(); streams],
             lossy: vec![0; inputs],
+            absent: vec![0; streams],
             notices: Notices::new(now, inputs),
             progress: None,
         }
@@ -159,18 +165,54 @@ impl Monitor {
         let after = StreamTotals::read(&runtime, stream);
         let before = std::mem::replace(&mut self.streams[stream.index()], after);
         let part = StreamPart { id: stream, valid_share: after.valid_share_since(&before) };
+        let absent = self.absent_groups(stream);
+        let first = parts.len();
         let inputs: Vec<_> = runtime.inputs_of(Some(stream)).collect();
         if let [input] = inputs[..] {
             parts.push(self.input_status(input, Some(&part), now, seconds));
-            return;
+        } else {
+            self.joined_statuses(&part, &inputs, (now, seconds), parts);
         }
+        if let Some(absent) = absent {
+            let status = &mut parts[first];
+            status.level = status.level.max(Level::Warn);
+            status.message = format!("{}; {absent}", status.message);
+        }
+    }
+
+    /// Says which groups of a stream have no row while others have; logs it once if it lasts.
+    fn absent_groups(&mut self, stream: StreamId) -> Option<String> {
+        let groups = self.runtime.pipeline.groups_without_rows(stream);
+        let windows = &mut self.absent[stream.index()];
+        *windows = if groups.is_empty() { 0 } else { *windows + 1 };
+        if groups.is_empty() {
+            return None;
+        }
+        let groups: Vec<_> = groups.iter().map(|channels| channels.join(", ")).collect();
+        let words = format!("no message so far gave all of: {}", groups.join("; "));
+        if *windows == ABSENT_WINDOWS {
+            let name = &self.runtime.stream_spec(stream).name;
+            tracing::warn!("stream '{name}': no step is valid: {words}");
+        }
+        Some(words)
+    }
+
+    /// Adds the status of a stream with several inputs, and that of each input.
+    fn joined_statuses(
+        &mut self,
+        part: &StreamPart,
+        inputs: &[InputId],
+        (now, seconds): (Instant, f64),
+        parts: &mut Vec<Status>,
+    ) {
+        let runtime = Arc::clone(&self.runtime);
         let of_inputs: Vec<_> =
             inputs.iter().map(|input| self.input_status(*input, None, now, seconds)).collect();
         let levels: Vec<_> = of_inputs.iter().map(|status| status.level).collect();
         let (level, message) = assess::assess_joined(&levels, part.valid_share);
-        let mut values = report::values(&runtime, Some(&part), None);
-        values.extend(report::sums(&runtime, &inputs));
-        let name = runtime.stream_spec(stream).name.clone();
+        let mut values = report::values(&runtime, Some(part), None);
+        values.extend(report::sums(&runtime, inputs));
+        let name = runtime.stream_spec(part.id).name.clone();
         parts.push(Status { part: name, level, message, values });
         parts.extend(of_inputs);
     }
