@@ -199,6 +199,7 @@ mod tests {
 
     /// Writes a message as the middleware does when one is taken.
     fn write(message: &mut SerializedMessage, bytes: &[u8]) {
+        // SAFETY: `fill` gives a valid array, and the copy begins when it has room for all bytes.
         let written = message.fill(|array| unsafe {
             if (*array).buffer_capacity < bytes.len() {
                 assert_eq!(rcutils_uint8_array_resize(array, bytes.len()), 0);
@@ -215,7 +216,7 @@ mod tests {
     fn the_buffer_grows_and_is_used_again() {
         let mut message = SerializedMessage::default();
         write(&mut message, b"one");
-        write(&mut message, &[7; 1 << 20]);
+        write(&mut message, &vec![7; 1 << 20]);
         let place = message.as_ptr();
         write(&mut message, b"three");
         assert_eq!(message.as_ptr(), place);
@@ -227,6 +228,7 @@ mod tests {
     #[test]
     fn rcl_may_free_the_buffer_or_ask_for_too_much() {
         let mut message = SerializedMessage::from(vec![1, 2, 3]);
+        // SAFETY: `fill` gives a valid array.
         let emptied = message.fill(|array| unsafe {
             assert_ne!(rcutils_uint8_array_resize(array, usize::MAX), 0);
             assert_eq!(rcutils_uint8_array_fini(array), 0);
