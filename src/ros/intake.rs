@@ -170,6 +170,9 @@ impl Input {
             self.subscription.end_events();
             EventStatuses::default()
         });
+        if let Some(incompatible) = told.incompatible {
+            runtime.input(self.id).incompatible.store(incompatible.total, Ordering::Relaxed);
+        }
         let lost = self.losses.explain(told.lost.map(|lost| lost.total));
         let state = runtime.input(self.id);
         state.lost.add(lost.on_the_way);

@@ -1,7 +1,7 @@
 //! State of ticks, inputs and streams beyond the pipeline's counters.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::health::{Arrivals, Latency, PublisherSeen};
@@ -52,6 +52,9 @@ pub struct InputState {
     pub tells_lost: AtomicBool,
     /// How often the middleware failed to give a message that waited.
     pub take_failed: Counter,
+    /// Publishers that the middleware did not connect, because their quality of service does not
+    /// fit. It counts all since the start.
+    pub incompatible: AtomicU64,
     /// Publishers at the last reading of the graph; `None` before the first.
     pub publishers: Mutex<Option<Vec<PublisherSeen>>>,
     /// Whether a drop has been logged in detail, by drop reason.
@@ -67,6 +70,7 @@ impl Default for InputState {
             lost: Counter::default(),
             tells_lost: AtomicBool::new(false),
             take_failed: Counter::default(),
+            incompatible: AtomicU64::new(0),
             publishers: Mutex::new(None),
             explained: std::array::from_fn(|_| AtomicBool::new(false)),
         }

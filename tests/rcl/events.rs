@@ -34,6 +34,18 @@ fn an_event_reports_publishers_that_come_and_go() {
 }
 
 #[test]
+fn an_event_reports_an_incompatible_publisher_and_its_policy() {
+    let (context, _) = ros("");
+    let node = Node::new(&context, "under_test", "").unwrap();
+    let subscription = node.subscribe("topic", TYPE, Qos::reliable(1)).unwrap();
+    let _publisher = node.advertise("topic", TYPE, Qos::best_effort(1)).unwrap();
+    let incompatible = subscription.events().incompatible.as_ref().unwrap();
+    wait_for_event(&context, &subscription);
+    let status = incompatible.take().unwrap().unwrap();
+    assert_eq!((status.total, status.by_reliability, status.by_durability), (1, true, false));
+}
+
+#[test]
 fn events_that_have_ended_end_no_wait_and_messages_still_come() {
     let (context, _) = ros("");
     let node = Node::new(&context, "under_test", "").unwrap();

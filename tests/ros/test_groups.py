@@ -127,3 +127,5 @@ def test_a_publisher_that_is_refused_beside_another_is_named(ros, start, tmp_pat
     fusion.until(lambda: any(said in words for _, words in fusion.said), "the status says it")
     fusion.process.wait_for(said)
     assert fusion.process.output.count(said) == 1
+    # The middleware's event says the same.
+    fusion.await_value("joints", "publishers_incompatible", 1)

@@ -64,6 +64,46 @@ impl EventStatus for MessagesLost {
     }
 }
 
+/// Publishers whose quality of service does not fit that of the subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IncompatibleQos {
+    /// How many have been found.
+    pub total: u64,
+    /// Whether the newest one differs in reliability.
+    pub by_reliability: bool,
+    /// Whether the newest one differs in durability.
+    pub by_durability: bool,
+}
+
+/// `rmw_qos_incompatible_event_status_t` with the policy as a number, because the bindings' enum
+/// cannot hold an unknown policy.
+#[repr(C)]
+pub struct RawIncompatibleQos {
+    total: i32,
+    change: i32,
+    policy: u32,
+}
+
+const _: () = assert!(
+    size_of::<RawIncompatibleQos>() == size_of::<rmw_qos_incompatible_event_status_t>()
+        && align_of::<RawIncompatibleQos>() == align_of::<rmw_qos_incompatible_event_status_t>()
+);
+
+impl EventStatus for IncompatibleQos {
+    type Raw = RawIncompatibleQos;
+    const KIND: rcl_subscription_event_type_t =
+        rcl_subscription_event_type_t::RCL_SUBSCRIPTION_REQUESTED_INCOMPATIBLE_QOS;
+
+    fn read(raw: &Self::Raw) -> Self {
+        let by = |kind: rmw_qos_policy_kind_e| raw.policy == kind as u32;
+        IncompatibleQos {
+            total: raw.total.max(0) as u64,
+            by_reliability: by(rmw_qos_policy_kind_e::RMW_QOS_POLICY_RELIABILITY),
+            by_durability: by(rmw_qos_policy_kind_e::RMW_QOS_POLICY_DURABILITY),
+        }
+    }
+}
+
 /// Publishers that are connected to the subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matched {

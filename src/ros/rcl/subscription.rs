@@ -5,7 +5,7 @@ use std::sync::Arc;
 use r2r_rcl::*;
 
 use super::error::{c_string, check, forget, ignore, text};
-use super::event::{Event, EventStatus, Matched, MessagesLost};
+use super::event::{Event, EventStatus, IncompatibleQos, Matched, MessagesLost};
 use super::node::NodeInner;
 use super::type_support::TypeSupport;
 use super::{MessageInfo, Qos, Raw, Result, SerializedMessage};
@@ -23,6 +23,8 @@ pub struct Subscription {
 pub struct Events {
     /// Messages were lost.
     pub lost: Option<Event<MessagesLost>>,
+    /// A publisher's quality of service does not fit that of this subscription.
+    pub incompatible: Option<Event<IncompatibleQos>>,
     /// A publisher was connected or left.
     pub matched: Option<Event<Matched>>,
 }
@@ -33,6 +35,8 @@ pub struct Events {
 pub struct EventStatuses {
     /// Messages that were lost.
     pub lost: Option<MessagesLost>,
+    /// Publishers whose quality of service does not fit.
+    pub incompatible: Option<IncompatibleQos>,
     /// Publishers that are connected.
     pub matched: Option<Matched>,
 }
@@ -43,15 +47,19 @@ impl Events {
         fn take<S: EventStatus>(event: Option<&Event<S>>) -> Result<Option<S>> {
             event.map_or(Ok(None), Event::take)
         }
-        Ok(EventStatuses { lost: take(self.lost.as_ref())?, matched: take(self.matched.as_ref())? })
+        Ok(EventStatuses {
+            lost: take(self.lost.as_ref())?,
+            incompatible: take(self.incompatible.as_ref())?,
+            matched: take(self.matched.as_ref())?,
+        })
     }
 
     /// Pointers to rcl's events; null if an event is not supported.
-    pub(super) fn raw(&self) -> [*const rcl_event_t; 2] {
+    pub(super) fn raw(&self) -> [*const rcl_event_t; 3] {
         fn raw<S: EventStatus>(event: Option<&Event<S>>) -> *const rcl_event_t {
             event.map_or(std::ptr::null(), Event::get)
         }
-        [raw(self.lost.as_ref()), raw(self.matched.as_ref())]
+        [raw(self.lost.as_ref()), raw(self.incompatible.as_ref()), raw(self.matched.as_ref())]
     }
 }
 
@@ -85,8 +93,11 @@ impl Subscription {
         };
         drop(changing);
         let inner = Inner { raw, node: Arc::clone(node), _types: types };
-        let events =
-            Events { lost: Event::new(inner.raw.get())?, matched: Event::new(inner.raw.get())? };
+        let events = Events {
+            lost: Event::new(inner.raw.get())?,
+            incompatible: Event::new(inner.raw.get())?,
+            matched: Event::new(inner.raw.get())?,
+        };
         Ok(Subscription { events, inner })
     }
 
@@ -103,7 +114,7 @@ impl Subscription {
 
     /// Ends the events: from now on none is taken, and none ends a wait.
     pub fn end_events(&mut self) {
-        self.events = Events { lost: None, matched: None };
+        self.events = Events { lost: None, incompatible: None, matched: None };
     }
 
     /// Takes the oldest waiting message into `message`. If none waits, returns `None` and empties

@@ -55,7 +55,7 @@ impl Drop for GuardCondition {
 #[derive(Clone, Copy)]
 pub struct Waitable<'a> {
     entity: Entity,
-    events: [*const rcl_event_t; 2],
+    events: [*const rcl_event_t; 3],
     /// The entity must live during the wait.
     alive: PhantomData<&'a ()>,
 }
@@ -82,7 +82,7 @@ impl Entity {
 
 impl Waitable<'_> {
     fn new(entity: Entity) -> Self {
-        Waitable { entity, events: [std::ptr::null(); 2], alive: PhantomData }
+        Waitable { entity, events: [std::ptr::null(); 3], alive: PhantomData }
     }
 }
 

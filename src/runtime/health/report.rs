@@ -131,6 +131,8 @@ pub fn values(
         values.push(pair("lost", input.totals.lost.unwrap_or(0)));
         values.push(pair("missing", input.totals.missing));
         values.push(pair("take_failed", input.totals.take_failed));
+        let incompatible = runtime.input(input.id).incompatible.load(Ordering::Relaxed);
+        values.push(pair("publishers_incompatible", incompatible));
     }
     if let Some(stream) = stream {
         let stats = runtime.stream_stats(stream.id);
