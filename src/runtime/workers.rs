@@ -1,4 +1,4 @@
-//! The encode worker: pushes large messages, each of which takes milliseconds.
+//! The encode worker: pushes large messages. Each takes milliseconds.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! A batch in memory of its own on the device, for whoever has its input on the host.
+//! A batch in memory of its own on the device, for callers whose input is on the host.
 
 use std::sync::Arc;
 

@@ -147,7 +147,7 @@ impl Counting {
         &self.occupied[slot]
     }
 
-    /// The number of points per voxel, for whoever counts without writing.
+    /// The number of points per voxel, for callers that count without writing.
     pub fn counts(&self) -> &DeviceBuffer {
         &self.counts
     }
