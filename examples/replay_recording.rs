@@ -62,7 +62,7 @@ fn push(pipeline: &Pipeline, epoch: Epoch, input: &mut impl Read) -> Result<(), 
     if number >= pipeline.config().inputs.len() {
         return Err(format!("input {number} is not in the configuration").into());
     }
-    let arrival = Arrival { stamp: Some(stamp), epoch };
+    let arrival = Arrival { stamp: Some(stamp), epoch, ..Arrival::default() };
     match pipeline.push(InputId::new(number), &message, arrival) {
         Ok(_) | Err(PushError::Dropped(_)) => Ok(()), // drops are counted, as in a live node
         Err(PushError::Backend(error)) => Err(error.into()),

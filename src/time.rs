@@ -64,7 +64,7 @@ impl Stamp {
 ///
 /// Instants of two epochs cannot be compared: after a jump back the later one may have the smaller
 /// stamp. So whatever is stamped carries the epoch of its clock, and nothing of an earlier epoch
-/// meets what belongs to a later one.
+/// meets what belongs to a later one. The default is the epoch before a clock is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
     number: u64,

@@ -13,7 +13,7 @@ mod tick;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-pub use push::{Accepted, Arrival, PushError};
+pub use push::{Accepted, Arrival, MAX_AHEAD_NS, PushError};
 pub use rejected::{DropReason, Rejected};
 pub use stats::{Counter, InputStats, StreamStats};
 pub use tensor_message::{StepState, TensorMessage};
@@ -81,7 +81,7 @@ impl Rings {
         if self.epoch.is_before(epoch) {
             self.epoch = epoch;
             self.rings.iter_mut().for_each(|ring| ring.begin(epoch));
-            clock_jumps.add(1);
+            clock_jumps.add(u64::from(epoch.jumped_from().is_some()));
         }
     }
 
@@ -147,7 +147,8 @@ impl Pipeline {
         self.streams[stream.index()].held_back.get()
     }
 
-    /// How often an epoch began: the clock jumped back, or it was reset.
+    /// How often the clock jumped back. The first reading of a simulator's clock begins an epoch
+    /// too, and is no jump.
     pub fn clock_jumps(&self) -> u64 {
         self.clock_jumps.get()
     }

@@ -2,29 +2,37 @@
 
 use super::{DropReason, Pipeline, Rejected, StreamStats};
 use crate::backend::BackendError;
-use crate::input::{Header, Sample, Sink};
+use crate::input::{Header, Sample, Sink, StampError};
 use crate::ops::voxelize::PointDrops;
 use crate::ring::{Inserted, Lease};
 use crate::spec::{InputId, InputSpec, RingId, Timeline};
-use crate::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp};
+use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
 /// A header's stamp may be at most this far ahead of the node's clock \[ns\]. Synchronised clocks
 /// differ by less. A row further ahead would be the newest of its ring until the clock reaches it.
-const MAX_AHEAD_NS: i64 = NANOS_PER_S;
+pub const MAX_AHEAD_NS: i64 = NANOS_PER_S;
 
-/// After the clock jumps back, a header's stamp may be at most this far ahead \[ns\], or one period
-/// if that is longer. This holds until the clock passes the instant from which it jumped. A message
-/// further ahead was stamped before the jump, and came late through the middleware.
-const MAX_AHEAD_AFTER_JUMP_NS: i64 = 10 * NANOS_PER_MS;
-
-/// When a message arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// When a message arrived, and which stamps it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// The instant on the node's clock; `None` if there is no clock yet. Under `timeline: receive`
     /// it is the row's instant. Under `timeline: header` a stamp may not be far ahead of it.
     pub stamp: Option<Stamp>,
-    /// The clock's epoch.
+    /// The clock's epoch in which the message was published.
     pub epoch: Epoch,
+    /// A header's stamp may be at most this far ahead of `stamp` \[ns\]. If it is less than
+    /// [`MAX_AHEAD_NS`], a message further ahead was stamped before the clock jumped back.
+    pub max_ahead_ns: i64,
+    /// Whether a header's stamp of zero is an instant. Otherwise it means "not set".
+    pub zero_is_an_instant: bool,
+}
+
+impl Default for Arrival {
+    /// The arrival of a message before a clock is read.
+    fn default() -> Self {
+        let epoch = Epoch::default();
+        Arrival { stamp: None, epoch, max_ahead_ns: MAX_AHEAD_NS, zero_is_an_instant: false }
+    }
 }
 
 /// What an accepted message became.
@@ -220,7 +228,11 @@ impl Rows<'_> {
             })?;
             return Ok(stamp.offset(offset_ns));
         }
-        let stamp = header.stamp?.offset(offset_ns);
+        let stamp = match header.stamp {
+            Err(StampError::Zero) if self.arrival.zero_is_an_instant => Stamp::ZERO,
+            stamp => stamp?,
+        };
+        let stamp = stamp.offset(offset_ns);
         match self.arrival.stamp {
             Some(now) => self.check_ahead(stamp, now).map(|()| stamp),
             None => Ok(stamp),
@@ -228,21 +240,21 @@ impl Rows<'_> {
     }
 
     fn check_ahead(&self, stamp: Stamp, now: Stamp) -> Result<(), Rejected> {
-        let ahead = stamp.since(now);
-        if ahead > MAX_AHEAD_NS {
-            let seconds = ahead as f64 / NANOS_PER_S as f64;
-            let detail = format!(
-                "header.stamp: expected at most 1 s ahead of the node's clock ({now}), found \
-                 {stamp}, {seconds:.3} s ahead; do sensor and node use the same clock?"
-            );
-            return Err(Rejected::new(DropReason::Ahead, detail));
+        let (ahead, max_ahead_ns) = (stamp.since(now), self.arrival.max_ahead_ns);
+        if ahead <= max_ahead_ns {
+            return Ok(());
         }
-        let before_the_end = self.arrival.epoch.jumped_from().is_some_and(|from| now < from);
-        let period_ns = self.pipeline.config.grid.period_ns();
-        if before_the_end && ahead > period_ns.max(MAX_AHEAD_AFTER_JUMP_NS) {
+        if ahead <= MAX_AHEAD_NS {
             return Err(cleared(stamp));
         }
-        Ok(())
+        let seconds = |ns: i64| ns as f64 / NANOS_PER_S as f64;
+        let detail = format!(
+            "header.stamp: expected at most {} s ahead of the node's clock ({now}), found {stamp}, \
+             {:.3} s ahead; do sensor and node use the same clock?",
+            seconds(max_ahead_ns.max(MAX_AHEAD_NS)),
+            seconds(ahead),
+        );
+        Err(Rejected::new(DropReason::Ahead, detail))
     }
 }
 

@@ -43,7 +43,7 @@ impl From<VoxelizeError> for Rejected {
 pub enum DropReason {
     /// Shorter than it declares, or not the CDR of its type.
     Malformed,
-    /// The header's stamp is zero under `timeline: header`.
+    /// The header's stamp is zero under `timeline: header`, and no simulator's clock has read zero.
     ZeroStamp,
     /// The header's stamp has a nanosecond part of a second or more.
     BadStamp,
@@ -61,7 +61,7 @@ pub enum DropReason {
     Ahead,
     /// Older than everything in a full ring.
     Late,
-    /// Not yet in its ring when the clock jumped back and the ring was cleared.
+    /// Published or stamped before the clock jumped back, or before its first reading.
     Cleared,
     /// Pushed out of a full queue because the encode worker was too slow; the oldest goes first.
     Overload,

@@ -3,20 +3,25 @@
 //! The clock owns the epoch. When it jumps back, a new epoch begins. Each arrival and each reading
 //! carries the epoch in which it was stamped.
 
+mod pace;
 mod sim;
+mod system;
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 pub use sim::{SimClock, decode_clock};
+pub use system::{SteadyClock, SystemClock};
 
 use crate::pipeline::Arrival;
-use crate::sync::lock;
-use crate::time::{Epoch, Stamp, TickGrid};
+use crate::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
 
 /// The longest sleep without a reading of the clock. A step of the system's clock is noticed within
 /// this time.
 const SLICE: Duration = Duration::from_millis(50);
+/// A step back that is shorter than a tick and than this \[ns\] is no jump.
+const TOLERANCE_NS: i64 = 100 * NANOS_PER_MS;
+/// Time between two log lines about jumps back.
+const JUMP_LOG_PERIOD: Duration = Duration::from_secs(10);
 
 /// A reading of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,39 @@ pub struct Reading {
     pub since: Instant,
     /// The epoch of the instant.
     pub epoch: Epoch,
+}
+
+/// When a message was published, and when it arrived.
+///
+/// The node compares two messages with it: was one published before the clock jumped, which the
+/// other one shows?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transit {
+    /// The publication, on the system clock of the publisher's machine \[ns\]; `None` if the
+    /// middleware does not tell.
+    pub published_ns: Option<i64>,
+    /// The arrival, on the system clock of this machine \[ns\]; `None` if the middleware does not
+    /// tell.
+    pub arrived_ns: Option<i64>,
+}
+
+impl Transit {
+    /// Nothing is known.
+    pub const UNKNOWN: Transit = Transit { published_ns: None, arrived_ns: None };
+    /// If a message seems to arrive longer than this before its publication \[ns\], the clocks of
+    /// the two machines differ.
+    const EARLY_NS: i64 = NANOS_PER_MS;
+    /// If a message seems to travel for longer than this \[ns\], the clocks of the two machines
+    /// probably differ.
+    const LATE_NS: i64 = 2 * NANOS_PER_S;
+
+    /// Returns when the message was published, if it can be compared with other messages: the
+    /// publisher's clock agrees with that of this machine.
+    fn published(self) -> Option<i64> {
+        let (published, arrived) = (self.published_ns?, self.arrived_ns?);
+        let travelled = arrived.saturating_sub(published);
+        (-Self::EARLY_NS..=Self::LATE_NS).contains(&travelled).then_some(published)
+    }
 }
 
 /// The clock of the node: it stamps arrivals and says when ticks are due.
@@ -45,12 +83,12 @@ pub enum Clock {
 impl Clock {
     /// Makes the system's clock, for ticks on `grid`.
     pub fn system(grid: TickGrid) -> Self {
-        Clock::System(SystemClock { grid, state: Mutex::default() })
+        Clock::System(SystemClock::new(grid))
     }
 
     /// Makes a clock that is at `stamp` at the instant `at`.
     pub fn steady(stamp: Stamp, at: Instant) -> Self {
-        Clock::Steady(SteadyClock { stamp, at })
+        Clock::Steady(SteadyClock::new(stamp, at))
     }
 
     /// Makes a simulator's clock, which does not run yet, for ticks on `grid`.
@@ -61,26 +99,28 @@ impl Clock {
     /// Reads the clock; `None` before the first message on `/clock`.
     pub fn now(&self) -> Option<Reading> {
         match self {
-            Clock::System(clock) => Some(clock.read(system_now)),
+            Clock::System(clock) => Some(clock.now()),
             Clock::Steady(clock) => Some(clock.now()),
             Clock::Sim(clock) => clock.now(),
         }
     }
 
     /// Returns the arrival of a message that comes now.
-    pub fn arrival(&self) -> Arrival {
-        let now = self.now();
-        Arrival {
-            stamp: now.map(|now| now.stamp),
-            epoch: now.map_or(Epoch::default(), |now| now.epoch),
+    pub fn arrival(&self, transit: Transit) -> Arrival {
+        match self {
+            Clock::System(clock) => clock.arrival(),
+            Clock::Steady(clock) => {
+                Arrival { stamp: Some(clock.now().stamp), ..Arrival::default() }
+            }
+            Clock::Sim(clock) => clock.arrival(transit),
         }
     }
 
     /// Sets a simulator's clock, as [`SimClock::set`] does. Other clocks ignore it.
-    pub fn set(&self, stamp: Stamp) -> Option<Epoch> {
+    pub fn set(&self, stamp: Stamp, transit: Transit) -> Option<Epoch> {
         match self {
             Clock::System(_) | Clock::Steady(_) => None,
-            Clock::Sim(clock) => clock.set(stamp),
+            Clock::Sim(clock) => clock.set(stamp, transit),
         }
     }
 
@@ -102,7 +142,7 @@ impl Clock {
     /// again. With `None`, waits for any instant.
     pub fn wait(&self, until: Option<Stamp>) {
         match self {
-            Clock::System(_) => sleep(until, system_now()),
+            Clock::System(clock) => sleep(until, clock.now().stamp),
             Clock::Steady(clock) => sleep(until, clock.now().stamp),
             Clock::Sim(clock) => clock.wait(until),
         }
@@ -115,68 +155,52 @@ fn sleep(until: Option<Stamp>, now: Stamp) {
     std::thread::sleep(SLICE.min(left));
 }
 
-fn system_now() -> Stamp {
-    // A clock before 1970 is wrong. It counts as zero, which means "not set".
-    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-    Stamp::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+/// Whether a step of the clock is a jump back: by a tick, or by [`TOLERANCE_NS`]. After a shorter
+/// step no tick becomes due for a second time. Two publishers on `/clock`, or a clock that is
+/// corrected, make such steps.
+fn is_jump(from: Stamp, to: Stamp, grid: TickGrid) -> bool {
+    from.since(to) >= grid.period_ns().min(TOLERANCE_NS)
 }
 
-/// Logs a jump back. The thread that begins the epoch calls it once.
-fn say_jump(from: Stamp, to: Stamp) {
-    tracing::warn!("the clock jumped back from {from} to {to}: all streams start again");
-}
-
-/// The system's clock, which a user or a service may set.
-#[derive(Debug)]
-pub struct SystemClock {
-    grid: TickGrid,
-    state: Mutex<SystemState>,
-}
-
+/// Logs jumps back, but not more often than every [`JUMP_LOG_PERIOD`].
 #[derive(Debug, Default)]
-struct SystemState {
-    /// The latest instant of the epoch that any thread has read.
-    newest: Option<Stamp>,
-    epoch: Epoch,
+struct JumpLog {
+    said: Option<Instant>,
+    /// Jumps since then.
+    unsaid: u64,
 }
 
-impl SystemClock {
-    /// Reads the clock, and begins an epoch if it jumped back. A step back within the period of a
-    /// tick is no jump, because no tick becomes due for a second time.
-    fn read(&self, clock: impl FnOnce() -> Stamp) -> Reading {
-        // The state is two plain values, and no code panics between the two changes.
-        let mut state = lock(&self.state);
-        // Read under the lock: if two threads read, the later one gets the later instant.
-        let (stamp, since) = (clock(), Instant::now());
-        let newest = state.newest.unwrap_or(stamp);
-        let back = stamp < self.grid.stamp_of(self.grid.tick_at(newest));
-        if back {
-            state.epoch = state.epoch.next(Some(newest));
+/// What the log says about jumps back.
+#[derive(Debug, PartialEq, Eq)]
+struct Jumped {
+    from: Stamp,
+    to: Stamp,
+    /// Jumps that were not logged.
+    unsaid: u64,
+}
+
+impl JumpLog {
+    /// Notes a jump. Returns what the caller logs, after it has released its lock.
+    fn note(&mut self, now: Instant, from: Stamp, to: Stamp) -> Option<Jumped> {
+        if self.said.is_some_and(|said| now.saturating_duration_since(said) < JUMP_LOG_PERIOD) {
+            self.unsaid += 1;
+            return None;
         }
-        state.newest = Some(if back { stamp } else { newest.max(stamp) });
-        let epoch = state.epoch;
-        drop(state);
-        if back {
-            say_jump(newest, stamp);
-        }
-        Reading { stamp, since, epoch }
+        self.said = Some(now);
+        Some(Jumped { from, to, unsaid: std::mem::take(&mut self.unsaid) })
     }
 }
 
-/// A clock that runs with the monotonic clock.
-#[derive(Debug)]
-pub struct SteadyClock {
-    stamp: Stamp,
-    at: Instant,
-}
-
-impl SteadyClock {
-    fn now(&self) -> Reading {
-        let since = Instant::now();
-        let nanos = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
-        let after = nanos(since.saturating_duration_since(self.at));
-        let before = nanos(self.at.saturating_duration_since(since));
-        Reading { stamp: self.stamp.offset(after - before), since, epoch: Epoch::default() }
+impl Jumped {
+    fn say(self) {
+        let Jumped { from, to, unsaid } = self;
+        let before = match unsaid {
+            0 => String::new(),
+            n => format!(" ({n} more jumps since the last line like this)"),
+        };
+        tracing::warn!(
+            "the clock jumped back from {from} to {to}: all streams start again{before}"
+        );
     }
 }
 
@@ -185,25 +209,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_systems_clock_begins_an_epoch_if_it_steps_back_by_a_tick() {
-        let grid = TickGrid::new(10).unwrap();
-        let clock = SystemClock { grid, state: Mutex::default() };
-        let at = Stamp::from_nanos;
-        let look = |nanos| clock.read(|| at(nanos)).epoch;
-        let first = Epoch::default();
-        assert_eq!([look(12), look(25), look(21), look(20)], [first; 4]);
-        let second = first.next(Some(at(25)));
-        assert_eq!([look(19), look(20)], [second; 2]);
-        assert_eq!(look(3), second.next(Some(at(20))));
+    fn a_publication_counts_only_if_both_machines_agree_on_the_time() {
+        let published = |published_ns, arrived_ns| {
+            Transit { published_ns: Some(published_ns), arrived_ns: Some(arrived_ns) }.published()
+        };
+        assert_eq!(published(NANOS_PER_S, NANOS_PER_S + 5), Some(NANOS_PER_S));
+        assert_eq!(published(NANOS_PER_S, NANOS_PER_S - NANOS_PER_MS), Some(NANOS_PER_S));
+        assert_eq!(published(NANOS_PER_S, NANOS_PER_S - NANOS_PER_MS - 1), None);
+        assert_eq!(published(0, 2 * NANOS_PER_S + 1), None);
+        assert_eq!(Transit { published_ns: Some(1), arrived_ns: None }.published(), None);
+        assert_eq!(Transit::UNKNOWN.published(), None);
     }
 
     #[test]
-    fn a_steady_clock_is_at_its_stamp_at_its_instant() {
-        let at = Instant::now() + Duration::from_secs(1);
-        let clock = Clock::steady(Stamp::from_nanos(5_000_000_000), at);
-        let now = clock.now().unwrap();
-        let before = i64::try_from((at - now.since).as_nanos()).unwrap();
-        assert_eq!(now.stamp, Stamp::from_nanos(5_000_000_000 - before));
-        assert_eq!(clock.stands(), None);
+    fn jumps_are_logged_once_in_a_while_and_counted_meanwhile() {
+        let (mut log, start) = (JumpLog::default(), Instant::now());
+        let mut note = |seconds| {
+            let (from, to) = (Stamp::from_nanos(9), Stamp::from_nanos(5));
+            log.note(start + Duration::from_secs(seconds), from, to).map(|jumped| jumped.unsaid)
+        };
+        assert_eq!(
+            [0, 1, 9, 10, 11, 20].map(&mut note),
+            [Some(0), None, None, Some(2), None, Some(1)]
+        );
     }
 }

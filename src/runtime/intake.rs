@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::health::Arrivals;
 use super::queue::Message;
-use super::{PublisherId, Runtime, RuntimeError};
+use super::{PublisherId, Runtime, RuntimeError, Transit};
 use crate::pipeline::{Accepted, Arrival, DropReason, PushError, Rejected};
 use crate::spec::{InputId, InputSpec};
 use crate::sync::lock;
@@ -120,10 +120,10 @@ impl Runtime {
         }
     }
 
-    /// Sets a simulator's clock. If it jumps back, this clears all earlier messages before it
-    /// returns.
-    pub fn set_clock(&self, stamp: Stamp) {
-        if let Some(epoch) = self.clock.set(stamp) {
+    /// Sets a simulator's clock from a message. If it jumps back, or if this is its first reading,
+    /// this clears all earlier messages before it returns.
+    pub fn set_clock(&self, stamp: Stamp, transit: Transit) {
+        if let Some(epoch) = self.clock.set(stamp, transit) {
             self.begin(epoch);
         }
     }
@@ -174,17 +174,19 @@ mod tests {
         let runtime = runtime_on(config, backend);
         let mut frame = runtime.pipeline.new_message();
         let at = |tick: i64| runtime.pipeline.config().grid.stamp_of(tick);
-        runtime.set_clock(at(500));
+        runtime.set_clock(at(500), Transit::UNKNOWN);
         let old = runtime.clock.now().unwrap();
         assert_eq!(runtime.fuse(500, old, &mut frame).unwrap(), TickOutcome::Ready);
         // The tick thread has read the clock, then another thread sets it back.
-        runtime.set_clock(at(100));
+        runtime.set_clock(at(100), Transit::UNKNOWN);
         assert!(old.epoch.is_before(runtime.clock.now().unwrap().epoch));
         assert_eq!(runtime.fuse(501, old, &mut frame).unwrap(), TickOutcome::Past);
         let mut writer = Writer::new();
         writer.header(at(100), "tool");
         writer.f64_array(&[1.0; 6]);
-        runtime.receive(InputId::new(0), writer.finish(), runtime.clock.arrival()).unwrap();
+        runtime
+            .receive(InputId::new(0), writer.finish(), runtime.clock.arrival(Transit::UNKNOWN))
+            .unwrap();
         let new = runtime.clock.now().unwrap();
         assert_eq!(runtime.fuse(100, new, &mut frame).unwrap(), TickOutcome::Ready);
         assert!(

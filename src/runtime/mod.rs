@@ -33,7 +33,7 @@ mod workers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use clock::{Clock, Reading, decode_clock};
+pub use clock::{Clock, Reading, Transit, decode_clock};
 pub use edges::{DueTick, Observer, Publisher, Refused};
 pub use error::RuntimeError;
 pub use queue::Message;

@@ -132,7 +132,7 @@ mod tests {
         let queue = Queue::new(2);
         let epoch = Epoch::default().next(None);
         queue.put(message(0, 1));
-        queue.put(Message { arrival: Arrival { stamp: None, epoch }, ..message(0, 2) });
+        queue.put(Message { arrival: Arrival { epoch, ..Arrival::default() }, ..message(0, 2) });
         let past: Vec<_> = queue.remove_before(epoch).iter().map(content).collect();
         assert_eq!(past, [(0, 1)]);
         assert_eq!(content(&queue.take().unwrap()), (0, 2));

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::health::{Level, Monitor, Names};
-use super::{Clock, Message, Observer, Publisher, Refused, Runtime, RuntimeError, Threads};
+use super::{
+    Clock, Message, Observer, Publisher, Refused, Runtime, RuntimeError, Threads, Transit,
+};
 use crate::backend::cpu::CpuBackend;
 use crate::backend::{Backend, BackendError, Slot, StepJob};
 use crate::cdr::Writer;
@@ -92,12 +94,12 @@ impl Running {
     /// Sets the clock to an instant at which a tick is due, and waits for the tick.
     fn tick(&self, at: Stamp) {
         let before = lock(&self.recorder.0).len();
-        self.runtime.set_clock(at);
+        self.runtime.set_clock(at, Transit::UNKNOWN);
         until("a tick", || lock(&self.recorder.0).len() > before);
     }
 
     fn send(&self, input: InputId, message: Vec<u8>) {
-        self.runtime.receive(input, message, self.runtime.clock.arrival()).unwrap();
+        self.runtime.receive(input, message, self.runtime.clock.arrival(Transit::UNKNOWN)).unwrap();
     }
 
     fn steps_valid(&self) -> u64 {
@@ -116,7 +118,7 @@ impl Running {
 #[test]
 fn the_newest_due_tick_is_served_at_its_instant() {
     let running = Running::start(Arc::new(()));
-    let clock = |at: i64| running.runtime.set_clock(ms(at));
+    let clock = |at: i64| running.runtime.set_clock(ms(at), Transit::UNKNOWN);
     clock(995);
     running.send(WRENCH, wrench(ms(995)));
     running.tick(ms(1000));
@@ -134,9 +136,9 @@ fn the_newest_due_tick_is_served_at_its_instant() {
 #[test]
 fn a_jump_back_clears_the_rings_and_ticks_go_on() {
     let running = Running::start(Arc::new(()));
-    running.runtime.set_clock(ms(59_995));
+    running.runtime.set_clock(ms(59_995), Transit::UNKNOWN);
     running.send(WRENCH, wrench(ms(59_995)));
-    let before = running.runtime.clock.arrival();
+    let before = running.runtime.clock.arrival(Transit::UNKNOWN);
     running.tick(ms(60_000));
     assert_eq!(running.steps_valid(), 1);
 
@@ -172,7 +174,7 @@ impl Observer for Rows {
 fn a_worker_pushes_the_large_messages() {
     let rows = Arc::default();
     let running = Running::start(Arc::new(Rows(Arc::clone(&rows))));
-    running.runtime.set_clock(ms(100));
+    running.runtime.set_clock(ms(100), Transit::UNKNOWN);
     running.send(CAMERA, image(ms(95)));
     running.send(WRENCH, wrench(ms(95)));
     running.send(CAMERA, vec![1]);
@@ -222,13 +224,13 @@ fn failure(drive: impl FnOnce(&Runtime)) -> String {
 #[test]
 fn a_failing_backend_ends_a_thread_with_the_error() {
     let error = failure(|runtime| {
-        runtime.set_clock(ms(1000));
-        runtime.set_clock(ms(1010));
+        runtime.set_clock(ms(1000), Transit::UNKNOWN);
+        runtime.set_clock(ms(1010), Transit::UNKNOWN);
     });
     assert!(error.starts_with("fuse tick 10"), "{error}");
     assert!(error.ends_with(": backend failing: out of memory"), "{error}");
     let error = failure(|runtime| {
-        runtime.receive(CAMERA, image(ms(5)), runtime.clock.arrival()).unwrap();
+        runtime.receive(CAMERA, image(ms(5)), runtime.clock.arrival(Transit::UNKNOWN)).unwrap();
     });
     assert_eq!(error, "encode a message of stream 'camera': backend failing: out of memory");
 }
@@ -249,7 +251,7 @@ fn the_report_names_ticks_and_streams() {
     let names = Names { topics, remedy: "Enlarge its shared memory".to_owned() };
     let mut monitor = Monitor::new(Arc::clone(&running.runtime), names);
     assert_eq!(monitor.report().stamp, None);
-    running.runtime.set_clock(ms(1000));
+    running.runtime.set_clock(ms(1000), Transit::UNKNOWN);
     running.send(WRENCH, wrench(ms(1000)));
     running.tick(ms(1010));
     let report = monitor.report();

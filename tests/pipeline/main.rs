@@ -174,20 +174,20 @@ fn an_epoch_that_begins_clears_the_rings() {
     let first = Epoch::default();
     let second = first.next(None);
     let third = second.next(Some(Stamp::from_nanos(100 * MS)));
-    let fourth = third.next(None);
+    let fourth = third.next(Some(Stamp::from_nanos(100 * MS)));
     let steps = |frame: &mut TensorMessage, tick: i64, epoch: Epoch| {
         assert_eq!(pipeline.tick(tick, epoch, frame).unwrap(), TickOutcome::Ready);
         frame.steps(SEGMENT).to_vec()
     };
     let push = |ms: i64, value: f64, epoch: Epoch| {
         let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[value]);
-        pipeline.push(FIRST, &message, Arrival { stamp: None, epoch })
+        pipeline.push(FIRST, &message, Arrival { epoch, ..Arrival::default() })
     };
     push(1000, 1.0, first).unwrap();
     assert_eq!(steps(&mut frame, 100, first), [state(true, 0)]);
-    // A tick begins the second epoch.
+    // A tick begins the second epoch. The first reading of a clock is no jump.
     assert_eq!(steps(&mut frame, 10, second), [NEVER]);
-    assert_eq!(pipeline.clock_jumps(), 1);
+    assert_eq!(pipeline.clock_jumps(), 0);
     push(100, 1.0, second).unwrap();
     assert_eq!(steps(&mut frame, 10, second), [state(true, 0)]);
     // The caller, who watches the clock, begins the third epoch. A second call does nothing.
@@ -195,7 +195,7 @@ fn an_epoch_that_begins_clears_the_rings() {
     pipeline.begin(third);
     pipeline.begin(second);
     assert_eq!(steps(&mut frame, 5, third), [NEVER]);
-    assert_eq!(pipeline.clock_jumps(), 2);
+    assert_eq!(pipeline.clock_jumps(), 1);
     // The first row after the jump must not be mistaken for the first row before it.
     push(50, 7.0, third).unwrap();
     assert_eq!(steps(&mut frame, 5, third), [state(true, 0)]);
@@ -208,22 +208,27 @@ fn an_epoch_that_begins_clears_the_rings() {
     assert_eq!(pipeline.tick(5, third, &mut frame).unwrap(), TickOutcome::Past);
     let error = push(55, 9.0, third).unwrap_err();
     assert!(matches!(&error, PushError::Dropped(e) if e.reason == DropReason::Cleared), "{error}");
-    assert_eq!(pipeline.clock_jumps(), 3);
+    assert_eq!(pipeline.clock_jumps(), 2);
 }
 
 #[test]
-fn a_message_stamped_before_a_jump_is_refused_until_the_clock_has_passed_it() {
+fn the_arrival_says_how_far_ahead_a_stamp_may_be_and_whether_it_may_be_zero() {
     let pipeline = one_joint("max_age_ms: 500", "");
-    let epoch = Epoch::default().next(Some(Stamp::from_nanos(1000 * MS))); // to 500 ms
-    let push = |ms: i64, now_ms: i64| {
+    let push = |ms: i64, max_ahead_ms: i64| {
         let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[1.0]);
-        let stamp = Some(Stamp::from_nanos(now_ms * MS));
-        pipeline.push(FIRST, &message, Arrival { stamp, epoch }).is_ok()
+        let stamp = Some(Stamp::from_nanos(500 * MS));
+        let max_ahead_ns = max_ahead_ms * MS;
+        let arrival = Arrival { stamp, max_ahead_ns, zero_is_an_instant: true, ..at(Stamp::ZERO) };
+        pipeline.push(FIRST, &message, arrival).map_err(|error| match error {
+            PushError::Dropped(rejected) => rejected.reason,
+            PushError::Backend(error) => panic!("{error}"),
+        })
     };
-    assert!(!push(1002, 500));
-    assert_eq!(pipeline.input_stats(FIRST).dropped(DropReason::Cleared), 1);
-    assert!(push(505, 500));
-    assert!(push(1100, 1000), "by now a sensor may be ahead again");
+    assert_eq!(push(551, 50), Err(DropReason::Cleared));
+    assert_eq!(push(1501, 50), Err(DropReason::Ahead));
+    assert_eq!(push(2501, 2000), Err(DropReason::Ahead));
+    assert!(push(550, 50).is_ok() && push(2500, 2000).is_ok());
+    assert_eq!(push(0, 50).unwrap().stamp, Some(Stamp::ZERO));
 }
 
 #[test]
@@ -346,7 +351,7 @@ fn pushes_ticks_and_epochs_from_several_threads_serve_whole_rows_and_lose_no_cou
                     let message =
                         joint_state(Stamp::from_nanos((i + 1) * 50_000), &names, &[value; 4]);
                     let epoch = *epoch.lock().unwrap();
-                    let _ = pipeline.push(FIRST, &message, Arrival { stamp: None, epoch });
+                    let _ = pipeline.push(FIRST, &message, Arrival { epoch, ..Arrival::default() });
                 }
             });
         }

@@ -3,14 +3,20 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::{Reading, SLICE, say_jump};
+use super::pace::Pace;
+use super::{JumpLog, Jumped, Reading, SLICE, Transit, is_jump};
 use crate::cdr::{CdrError, Reader};
+use crate::pipeline::{Arrival, MAX_AHEAD_NS};
 use crate::sync::lock;
 use crate::time::{Epoch, Stamp, TickGrid};
 
 /// After this many steps in a row that are longer than a tick, the clock counts as coarse. A single
 /// long step may be a short delay of the simulator.
 const COARSE: u32 = 5;
+/// If the middleware does not tell when messages were published, a header's stamp may be this many
+/// steps of `/clock` ahead after a jump back. A sensor stamps at most one step ahead of the newest
+/// reading, and a second step may be on its way.
+const STEPS_AHEAD: i64 = 2;
 
 /// A clock that does not move between the messages on `/clock`. The spin thread sets it, and the
 /// tick thread waits for it.
@@ -23,11 +29,27 @@ pub struct SimClock {
 
 #[derive(Debug, Default)]
 struct SimState {
-    reading: Option<Reading>,
-    /// When the instant last changed.
-    moved: Option<Instant>,
+    now: Option<Now>,
     /// Steps in a row that were longer than a tick; stays at [`COARSE`] when it is reached.
     coarse: u32,
+    pace: Pace,
+    log: JumpLog,
+}
+
+/// A clock that runs.
+#[derive(Clone, Copy, Debug)]
+struct Now {
+    reading: Reading,
+    /// When the instant last changed.
+    moved: Instant,
+    /// The epoch before that of the reading.
+    previous: Epoch,
+    /// When the message that began the epoch was published; `None` if that is not known.
+    began: Option<i64>,
+    /// Whether the clock has read zero in this epoch.
+    has_read_zero: bool,
+    /// The newest instant of an arrival in this epoch.
+    arrival: Option<Stamp>,
 }
 
 impl SimClock {
@@ -43,57 +65,92 @@ impl SimClock {
 
     /// Returns the newest reading; `None` before the first message.
     pub(super) fn now(&self) -> Option<Reading> {
-        self.lock().reading
+        self.lock().now.map(|now| now.reading)
     }
 
     /// Returns how long the clock has not moved; `None` before it runs.
     pub(super) fn stands(&self) -> Option<Duration> {
-        self.lock().moved.map(|moved| moved.elapsed())
+        self.lock().now.map(|now| now.moved.elapsed())
     }
 
-    /// Sets the clock and wakes the waiting threads. If this is a jump back, returns the epoch that
-    /// it begins.
-    pub fn set(&self, stamp: Stamp) -> Option<Epoch> {
-        let now = Instant::now();
+    /// Sets the clock from a message and wakes the waiting threads. If this is the first message or
+    /// a jump back, an epoch begins, and this returns it. A short step back changes nothing, until
+    /// the clock passes its newest instant again.
+    pub fn set(&self, stamp: Stamp, transit: Transit) -> Option<Epoch> {
+        let at = Instant::now();
         let mut state = self.lock();
-        let before = state.reading;
-        let reading = self.next(before, stamp, now);
-        if before.is_none_or(|before| before.stamp != stamp) {
-            state.moved = Some(now);
+        let Some(before) = state.now else {
+            let epoch = Epoch::default().next(None);
+            state.now = Some(Now::begin(stamp, at, Epoch::default(), epoch, transit));
+            drop(state);
+            self.changed.notify_all();
+            tracing::info!("/clock runs, from {stamp}");
+            return Some(epoch);
+        };
+        let from = before.reading.stamp;
+        if is_jump(from, stamp, self.grid) {
+            let (previous, epoch) = (before.reading.epoch, before.reading.epoch.next(Some(from)));
+            state.now = Some(Now::begin(stamp, at, previous, epoch, transit));
+            let jumped = state.log.note(at, from, stamp);
+            drop(state);
+            self.changed.notify_all();
+            jumped.map(Jumped::say);
+            return Some(epoch);
         }
-        state.reading = Some(reading);
-        let step_ns = before.map(|before| stamp.since(before.stamp));
-        let coarse = step_ns.is_some_and(|step_ns| state.is_coarse(step_ns, self.grid));
+        let step_ns = stamp.since(from);
+        if step_ns <= 0 {
+            return None;
+        }
+        state.pace.note(step_ns, at.saturating_duration_since(before.moved));
+        state.now = Some(before.advanced(stamp, at, self.grid));
+        let coarse = state.is_coarse(step_ns, self.grid);
         drop(state);
         self.changed.notify_all();
-        match before {
-            None => tracing::info!("/clock runs, from {stamp}"),
-            Some(before) if stamp < before.stamp => say_jump(before.stamp, stamp),
-            Some(before) if coarse => warn_of_coarse_clock(stamp.since(before.stamp), self.grid),
-            Some(_) => {}
+        if coarse {
+            warn_of_coarse_clock(step_ns, self.grid);
         }
-        let epoch = before.map_or(reading.epoch, |before| before.epoch);
-        epoch.is_before(reading.epoch).then_some(reading.epoch)
+        None
     }
 
-    /// Returns the reading after a message with this stamp, which arrived at `now`.
-    fn next(&self, before: Option<Reading>, stamp: Stamp, now: Instant) -> Reading {
-        let tick = |stamp| self.grid.tick_at(stamp);
-        let (epoch, since) = match before {
-            Some(before) if stamp < before.stamp => (before.epoch.next(Some(before.stamp)), now),
-            Some(before) if tick(stamp) == tick(before.stamp) => (before.epoch, before.since),
-            Some(before) => (before.epoch, now),
-            None => (Epoch::default(), now),
+    /// Returns the arrival of a message that comes now.
+    ///
+    /// Its stamp is between two readings: interpolated at the measured pace, below the next step,
+    /// and later than that of every earlier arrival. Otherwise all messages between two readings
+    /// would have one stamp under `timeline: receive`, and would replace each other.
+    ///
+    /// If the message was published before the one that began the epoch, its epoch is the one
+    /// before. If the publications cannot be compared, only a stamp far ahead tells it, until the
+    /// clock has passed the instant that it jumped back from.
+    pub(super) fn arrival(&self, transit: Transit) -> Arrival {
+        let mut state = self.lock();
+        let past_ns = state.now.map(|now| state.pace.past_reading_ns(now.moved.elapsed()));
+        let step_ns = state.pace.step_ns().unwrap_or(0).max(self.grid.period_ns());
+        let (Some(past_ns), Some(now)) = (past_ns, &mut state.now) else {
+            return Arrival::default();
         };
-        Reading { stamp, since, epoch }
+        let interpolated = now.reading.stamp.offset(past_ns);
+        let stamp = now.arrival.map_or(interpolated, |last| interpolated.max(last.offset(1)));
+        now.arrival = Some(stamp);
+        let steps_ns = step_ns.saturating_mul(STEPS_AHEAD);
+        let (mut epoch, mut max_ahead_ns) = (now.reading.epoch, steps_ns.max(MAX_AHEAD_NS));
+        let before_the_end = epoch.jumped_from().is_some_and(|from| now.reading.stamp < from);
+        match (now.began, transit.published()) {
+            (Some(began), Some(published)) if published < began => epoch = now.previous,
+            (Some(_), Some(_)) => {}
+            _ if before_the_end => max_ahead_ns = steps_ns,
+            _ => {}
+        }
+        Arrival { stamp: Some(stamp), epoch, max_ahead_ns, zero_is_an_instant: now.has_read_zero }
     }
 
     /// Waits until the clock reaches `until` or jumps back, at most for [`SLICE`].
     pub(super) fn wait(&self, until: Option<Stamp>) {
         let state = self.lock();
-        let epoch = state.reading.map(|r| r.epoch);
-        let not_yet = |state: &mut SimState| match (state.reading, until) {
-            (Some(now), Some(until)) => now.stamp < until && Some(now.epoch) == epoch,
+        let epoch = state.now.map(|now| now.reading.epoch);
+        let not_yet = |state: &mut SimState| match (state.now, until) {
+            (Some(Now { reading, .. }), Some(until)) => {
+                reading.stamp < until && Some(reading.epoch) == epoch
+            }
             (Some(_), None) => false,
             (None, _) => true,
         };
@@ -101,10 +158,35 @@ impl SimClock {
     }
 }
 
+impl Now {
+    /// The first reading of an epoch, by a message that arrived at `at`.
+    fn begin(stamp: Stamp, at: Instant, previous: Epoch, epoch: Epoch, transit: Transit) -> Self {
+        Now {
+            reading: Reading { stamp, since: at, epoch },
+            moved: at,
+            previous,
+            began: transit.published(),
+            has_read_zero: stamp == Stamp::ZERO,
+            arrival: None,
+        }
+    }
+
+    /// The next reading of the epoch, by a message that arrived at `at`.
+    fn advanced(self, stamp: Stamp, at: Instant, grid: TickGrid) -> Self {
+        let before = self.reading;
+        let same_tick = grid.tick_at(stamp) == grid.tick_at(before.stamp);
+        let since = if same_tick { before.since } else { at };
+        let has_read_zero = self.has_read_zero || stamp == Stamp::ZERO;
+        let reading = Reading { stamp, since, epoch: before.epoch };
+        Now { reading, moved: at, has_read_zero, ..self }
+    }
+}
+
 impl SimState {
-    /// Notes a step. Returns true once, when [`COARSE`] steps in a row were longer than a tick.
+    /// Notes a step ahead. Returns true once, when [`COARSE`] steps in a row were longer than a
+    /// tick.
     fn is_coarse(&mut self, step_ns: i64, grid: TickGrid) -> bool {
-        if step_ns < 0 || self.coarse >= COARSE {
+        if self.coarse >= COARSE {
             return false;
         }
         self.coarse = if step_ns > grid.period_ns() { self.coarse + 1 } else { 0 };
@@ -134,20 +216,32 @@ mod tests {
     use super::super::Clock;
     use super::*;
     use crate::cdr::Writer;
-    use crate::pipeline::Arrival;
+    use crate::time::NANOS_PER_MS;
     use std::sync::Arc;
 
     fn sim_clock() -> SimClock {
         SimClock::new(TickGrid::new(10).unwrap())
     }
 
+    fn at(nanos: i64) -> Stamp {
+        Stamp::from_nanos(nanos)
+    }
+
+    /// Published at this instant, and arrived at once.
+    fn published(ns: i64) -> Transit {
+        Transit { published_ns: Some(ns), arrived_ns: Some(ns) }
+    }
+
+    fn set(clock: &SimClock, nanos: i64) -> Option<Epoch> {
+        clock.set(at(nanos), Transit::UNKNOWN)
+    }
+
     #[test]
     fn a_tick_is_due_since_the_first_message_at_or_after_it() {
-        let clock = Clock::Sim(sim_clock());
-        let Clock::Sim(sim) = &clock else { unreachable!() };
+        let clock = sim_clock();
         let since = |nanos| {
             std::thread::sleep(Duration::from_millis(2));
-            sim.set(Stamp::from_nanos(nanos));
+            set(&clock, nanos);
             clock.now().unwrap().since
         };
         let first = since(12);
@@ -155,43 +249,116 @@ mod tests {
         let second = since(20);
         assert!(second > first);
         assert_eq!(since(20), second);
-        assert!(since(11) > second, "a jump back starts again");
+        assert!(since(9) > second, "a jump back starts again");
     }
 
     #[test]
     fn a_clock_whose_messages_repeat_an_instant_does_not_move() {
-        let clock = Clock::Sim(sim_clock());
-        let Clock::Sim(sim) = &clock else { unreachable!() };
+        let clock = sim_clock();
         assert_eq!(clock.stands(), None);
         let pause = Duration::from_millis(20);
-        sim.set(Stamp::from_nanos(5));
+        set(&clock, 5);
         std::thread::sleep(pause);
-        sim.set(Stamp::from_nanos(5));
+        set(&clock, 5);
         assert!(clock.stands().unwrap() >= pause);
-        sim.set(Stamp::from_nanos(6));
+        set(&clock, 6);
         assert!(clock.stands().unwrap() < pause);
         assert_eq!(Clock::system(TickGrid::new(10).unwrap()).stands(), None);
     }
 
     #[test]
-    fn a_simulators_clock_starts_advances_and_jumps() {
+    fn an_epoch_begins_with_the_first_reading_and_with_a_jump_back() {
         let clock = sim_clock();
-        let at = Stamp::from_nanos;
-        let first = Epoch::default();
-        assert_eq!(clock.set(at(5)), None);
-        assert_eq!(clock.set(at(5)), None);
-        assert_eq!(clock.set(at(9)), None);
-        assert_eq!(clock.lock().reading.map(|r| (r.stamp, r.epoch)), Some((at(9), first)));
-        let second = first.next(Some(at(9)));
-        assert_eq!(clock.set(at(2)), Some(second));
-        let clock = Clock::Sim(clock);
-        assert_eq!(clock.now().map(|r| (r.stamp, r.epoch)), Some((at(2), second)));
-        assert_eq!(clock.arrival(), Arrival { stamp: Some(at(2)), epoch: second });
+        let first = Epoch::default().next(None);
+        assert_eq!(set(&clock, 5), Some(first));
+        assert_eq!([set(&clock, 5), set(&clock, 19)], [None; 2]);
+        assert_eq!(clock.now().map(|r| (r.stamp, r.epoch)), Some((at(19), first)));
+        let second = first.next(Some(at(19)));
+        assert_eq!(set(&clock, 9), Some(second));
+        assert_eq!(clock.now().map(|r| (r.stamp, r.epoch)), Some((at(9), second)));
+        let arrival = clock.arrival(Transit::UNKNOWN);
+        assert_eq!((arrival.stamp, arrival.epoch), (Some(at(9)), second));
+    }
+
+    #[test]
+    fn a_step_back_that_is_shorter_than_a_tick_changes_nothing() {
+        let clock = sim_clock();
+        let first = set(&clock, 25).unwrap();
+        for (step, newest) in [(24, 25), (16, 25), (25, 25), (26, 26)] {
+            assert_eq!(set(&clock, step), None);
+            assert_eq!(clock.now().map(|r| (r.stamp, r.epoch)), Some((at(newest), first)));
+        }
+        assert!(set(&clock, 16).is_some());
+    }
+
+    #[test]
+    fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
+        let clock = sim_clock();
+        let first = clock.set(at(1000), published(100)).unwrap();
+        let second = clock.set(at(500), published(200)).unwrap();
+        let epoch = |transit| clock.arrival(transit).epoch;
+        assert_eq!([epoch(published(199)), epoch(published(150))], [first; 2]);
+        assert_eq!([epoch(published(200)), epoch(published(201))], [second; 2]);
+        // All of them may be stamped far ahead of a slow clock.
+        assert_eq!(clock.arrival(published(201)).max_ahead_ns, MAX_AHEAD_NS);
+        // This publisher's clock is not that of the machine that publishes /clock.
+        let elsewhere = Transit { published_ns: Some(5), arrived_ns: Some(10_000_000_000) };
+        assert_eq!((epoch(elsewhere), epoch(Transit::UNKNOWN)), (second, second));
+    }
+
+    #[test]
+    fn without_publications_a_stamp_may_be_two_steps_ahead_until_the_old_end() {
+        let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap());
+        let max_ahead_ms = |transit| clock.arrival(transit).max_ahead_ns / NANOS_PER_MS;
+        let set = |ms: i64| clock.set(at(ms * NANOS_PER_MS), published(ms));
+        (0..5).for_each(|k| assert_eq!(set(1000 + 25 * k).is_some(), k == 0));
+        assert_eq!(max_ahead_ms(Transit::UNKNOWN), 1000);
+        assert!(set(500).is_some());
+        assert_eq!(max_ahead_ms(Transit::UNKNOWN), 50);
+        assert_eq!(max_ahead_ms(published(500)), 1000);
+        set(1099);
+        assert_eq!(max_ahead_ms(Transit::UNKNOWN), 50);
+        set(1100);
+        assert_eq!(max_ahead_ms(Transit::UNKNOWN), 1000, "by now a sensor may be ahead again");
+    }
+
+    #[test]
+    fn zero_is_an_instant_of_an_epoch_whose_clock_has_read_zero() {
+        let clock = sim_clock();
+        let zero = || clock.arrival(Transit::UNKNOWN).zero_is_an_instant;
+        let after = |nanos| {
+            set(&clock, nanos);
+            zero()
+        };
+        assert!(!zero());
+        assert_eq!([after(5), after(100), after(0), after(50)], [false, false, true, true]);
+        assert_eq!([after(20), after(-10), after(0)], [false, false, true]);
+    }
+
+    #[test]
+    fn arrivals_between_two_readings_have_different_instants_below_the_next_step() {
+        let clock = sim_clock();
+        let step = 20 * NANOS_PER_MS;
+        let mut stamps = Vec::new();
+        for k in 1..=6 {
+            set(&clock, k * step);
+            for _ in 0..4 {
+                stamps.push(clock.arrival(Transit::UNKNOWN).stamp.unwrap());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        assert!(stamps.is_sorted_by(|a, b| a < b), "{stamps:?}");
+        for (k, four) in (1..).zip(stamps.chunks(4)) {
+            let limit = at((k + 1) * step);
+            assert!(four.iter().all(|stamp| (at(k * step)..limit).contains(stamp)), "{four:?}");
+            // With a pace, a millisecond later is not just the next nanosecond.
+            assert_eq!(k >= 4, four[1].since(four[0]) > 1000, "{four:?}");
+        }
     }
 
     #[test]
     fn messages_have_no_arrival_stamp_before_a_simulators_clock_runs() {
-        assert_eq!(Clock::Sim(sim_clock()).arrival(), Arrival::default());
+        assert_eq!(sim_clock().arrival(published(5)), Arrival::default());
     }
 
     #[test]
@@ -201,14 +368,14 @@ mod tests {
             steps.iter().map(|step_ns| state.is_coarse(*step_ns, grid)).collect()
         };
         assert_eq!(steps(&[11, 11, 11, 11, 10]), [false; 5]);
-        assert_eq!(steps(&[11, 11, -50, 11, 11, 11]), [false, false, false, false, false, true]);
+        assert_eq!(steps(&[11, 11, 11, 11, 11]), [false, false, false, false, true]);
         assert_eq!(steps(&[11; 20]), [false; 20]);
     }
 
     /// Whether a waiting thread wakes early when the clock is set.
     fn wakes(set: i64, waited_for: i64) -> bool {
         let clock = Arc::new(Clock::Sim(sim_clock()));
-        clock.set(Stamp::from_nanos(10));
+        clock.set(Stamp::from_nanos(15), Transit::UNKNOWN);
         let waiter = Arc::clone(&clock);
         let thread = std::thread::spawn(move || {
             let started = Instant::now();
@@ -216,7 +383,7 @@ mod tests {
             started.elapsed()
         });
         std::thread::sleep(Duration::from_millis(5));
-        clock.set(Stamp::from_nanos(set));
+        clock.set(Stamp::from_nanos(set), Transit::UNKNOWN);
         thread.join().unwrap() < SLICE
     }
 

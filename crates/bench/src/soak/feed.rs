@@ -9,7 +9,7 @@ use crate::BenchError;
 use crate::messages::{POINT_STEP, cloud, image, noise, points};
 use robocache::ops::image::Encoding;
 use robocache::random::Random;
-use robocache::runtime::Runtime;
+use robocache::runtime::{Runtime, Transit};
 use robocache::sim::{Event, Report, Robot, Schedule, SimOptions, Stream, drive, drive_messages};
 use robocache::spec::{Config, InputId};
 use robocache::time::Stamp;
@@ -164,7 +164,11 @@ impl Feed<'_> {
             let stamp_ns = event.stamp.nanos();
             let note = Note::Vector { input, stamp_ns, bytes: bytes.to_vec() };
             fed.waits += u64::from(tell(&self.notes, note));
-            self.runtime.receive(input, bytes.to_vec(), self.runtime.clock.arrival())?;
+            self.runtime.receive(
+                input,
+                bytes.to_vec(),
+                self.runtime.clock.arrival(Transit::UNKNOWN),
+            )?;
             self.settled.note(input, stamp_ns);
             Ok::<_, BenchError>(())
         })?;
@@ -192,7 +196,7 @@ impl Feed<'_> {
             Ok::<_, BenchError>(self.runtime.receive(
                 input,
                 shared,
-                self.runtime.clock.arrival(),
+                self.runtime.clock.arrival(Transit::UNKNOWN),
             )?)
         };
         let schedule = self.schedule(true);
