@@ -5,12 +5,12 @@ use std::time::Instant;
 use super::queue::Message;
 use crate::time::Stamp;
 
-/// Publishes the tensors. The tick thread owns it.
+/// Publishes the tensors. The publishing thread owns it.
 pub trait Publisher: Send {
     /// Publishes a tensor: the bytes of a `robocache_ros/msg/FusedTensor`.
     ///
     /// # Errors
-    /// [`Refused`]: the tick thread counts it and logs the first one, and ticks go on.
+    /// [`Refused`]: the publishing thread counts it and logs the first one, and ticks go on.
     fn publish(&self, message: &[u8]) -> Result<(), Refused>;
 }
 
@@ -38,7 +38,11 @@ pub trait Observer: Send + Sync {
     /// A tick is about to be fused.
     fn due(&self, _tick: DueTick) {}
 
-    /// The encode worker took a large message from the queue at `since` and pushed it. `row` is the
+    /// A tick has been fused. Next, the tick thread leaves `message`, the bytes of its tensor, to the
+    /// publishing thread.
+    fn fused(&self, _tick: i64, _message: &[u8]) {}
+
+    /// An encode worker took a large message from the queue at `since` and pushed it. `row` is the
     /// stamp of its row; `None` if the message was dropped.
     fn pushed(&self, _message: &Message, _row: Option<Stamp>, _since: Instant) {}
 

@@ -3,8 +3,9 @@
 //!
 //! There are several threads, so that work with a deadline never waits for work without one:
 //!
-//! - *tick* ([`ticker`]) sleeps until the next tick, fuses and publishes.
-//! - *encode* ([`workers`]) pushes the large messages that wait in the [`queue`].
+//! - *tick* ([`ticker`]) sleeps until the next tick, fuses, and leaves the tensor in the [`outbox`].
+//! - *publish* ([`publishing`]) gives the newest tensor to the publisher, which may take long.
+//! - *encode* ([`workers`]), one or several, push the large messages that wait in the [`queue`].
 //! - The user receives messages on its own threads, which [`Threads::spawn`] starts, and calls
 //!   [`Runtime::receive`]. Small messages go straight into their rings, large ones into the queue.
 //!
@@ -20,7 +21,9 @@ mod edges;
 mod error;
 pub mod health;
 mod intake;
-pub mod priority;
+mod outbox;
+mod priority;
+mod publishing;
 mod queue;
 mod schedule;
 mod state;
@@ -36,15 +39,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use clock::{Clock, Reading, Transit, decode_clock};
 pub use edges::{DueTick, Observer, Publisher, Refused};
 pub use error::RuntimeError;
+pub use priority::Placement;
 pub use queue::Message;
 pub use state::{InputState, PublisherId, StreamState, TickStats};
-pub use threads::Threads;
+pub use threads::{ThreadOptions, Threads};
 
 use crate::pipeline::{InputStats, Pipeline, StreamStats, TensorMessage, TickOutcome};
 use crate::spec::{InputId, InputSpec, StreamId, StreamSpec};
+use outbox::Outbox;
 use queue::Queue;
 
-/// Messages of one large input that may wait for the encode worker. Four are about a tenth of a
+/// Messages of one large input that may wait for an encode worker. Four are about a tenth of a
 /// second of a camera, for moments in which the processor is busy.
 const QUEUED_MESSAGES: usize = 4;
 
@@ -63,6 +68,8 @@ pub struct Runtime {
     streams: Vec<StreamState>,
     /// Large messages on their way to the workers.
     queue: Queue,
+    /// Tensors on their way to the publishing thread.
+    outbox: Outbox,
     observer: Arc<dyn Observer>,
     /// Set when the threads must end.
     stop: AtomicBool,
@@ -81,7 +88,8 @@ impl Runtime {
             ticks: TickStats::default(),
             inputs: config.inputs.iter().map(|_| InputState::default()).collect(),
             streams: config.streams.iter().map(|_| StreamState::default()).collect(),
-            queue: Queue::new(QUEUED_MESSAGES),
+            queue: Queue::new(QUEUED_MESSAGES, queue::lanes(config)),
+            outbox: Outbox::new(|| pipeline.new_message()),
             observer,
             stop: AtomicBool::new(false),
             pipeline,
@@ -143,6 +151,7 @@ impl Runtime {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.queue.close();
+        self.outbox.close();
     }
 
     /// Fuses the tick that became due at the reading `due`.

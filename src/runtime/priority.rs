@@ -1,41 +1,84 @@
-//! Real-time priority of the tick thread.
+//! Where and how urgently a thread runs: its processors and its real-time priority.
 
+use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use thread_priority::{
     Error, NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority,
     ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id, thread_schedule_policy,
 };
 
-/// If the thread serves this many ticks without a wait, their work does not fit into the period.
-const RESTLESS: u32 = 10;
+/// If the thread works for this long without a wait, its work does not fit into the period.
+const RESTLESS: Duration = Duration::from_millis(100);
+/// And if it serves at least this many ticks meanwhile: a process that was stopped for a while is
+/// not overloaded.
+const RESTLESS_TICKS: u32 = 10;
+/// If the thread at ordinary priority was never restless for this long, its work fits again.
+const CALM: Duration = Duration::from_secs(1);
+/// Each time that the thread is overloaded, it must be calm for twice as long as before, at most
+/// for this long. So a thread that is always near the limit seldom changes.
+const MOST_CALM: Duration = Duration::from_secs(60);
 
 /// A niceness of 0 under an ordinary policy: the middle of the library's scale from 0 to 99.
 const NICENESS_0: u8 = 48;
 
-/// Moves the calling thread to `SCHED_FIFO` at this priority (1 to 99), so that it runs before
-/// every ordinary thread of the machine. 0 leaves it as it is. Returns the priority in effect, 0
-/// for ordinary.
-///
-/// If the system does not permit it, this logs the reason. Ticks may then be late while the machine
-/// is busy.
-pub fn raise(priority: u8) -> u8 {
-    if priority == 0 {
-        return 0;
-    }
-    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-    match set(priority, policy) {
-        Ok(()) => {
-            tracing::info!("ticks run at real-time priority {priority} (SCHED_FIFO)");
-            priority
+/// Where and how urgently a thread runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Real-time priority (`SCHED_FIFO`, 1 to 99), so that the thread runs before every ordinary
+    /// thread of the machine; 0 for ordinary priority.
+    pub priority: u8,
+    /// The processors that may run the thread, by number; empty for all.
+    pub cpus: Vec<usize>,
+}
+
+impl Placement {
+    /// Places the calling thread; `name` is what the log calls its work. Returns the real-time
+    /// priority in effect, 0 for ordinary.
+    ///
+    /// If the system does not permit it, this logs the reason. The thread may then be late while
+    /// the machine is busy.
+    pub fn apply(&self, name: &str) -> u8 {
+        if !self.cpus.is_empty() {
+            match pin(&self.cpus) {
+                Ok(()) => tracing::info!("{name} on the processors {:?}", self.cpus),
+                Err(error) => {
+                    tracing::warn!("{name} on every processor, not {:?}: {error}", self.cpus);
+                }
+            }
         }
-        Err(error) => {
-            tracing::info!(
-                "ticks run at ordinary priority: {error:?} for real-time priority {priority}; to \
-                 permit it, give this user an rtprio limit (/etc/security/limits.d) or the \
-                 container CAP_SYS_NICE"
-            );
-            0
+        if self.priority == 0 {
+            return 0;
+        }
+        match set_realtime(self.priority) {
+            Ok(()) => {
+                tracing::info!("{name} at real-time priority {} (SCHED_FIFO)", self.priority);
+                self.priority
+            }
+            Err(error) => {
+                tracing::info!(
+                    "{name} at ordinary priority: {error:?} for real-time priority {}; to permit \
+                     it, give this user an rtprio limit (/etc/security/limits.d) or the container \
+                     CAP_SYS_NICE",
+                    self.priority
+                );
+                0
+            }
         }
     }
+}
+
+/// Lets only these processors run the calling thread.
+fn pin(cpus: &[usize]) -> nix::Result<()> {
+    let mut set = CpuSet::new();
+    cpus.iter().try_for_each(|cpu| set.set(*cpu))?;
+    sched_setaffinity(Pid::from_raw(0), &set)
+}
+
+/// Moves the calling thread to `SCHED_FIFO` at this priority (1 to 99).
+pub fn set_realtime(priority: u8) -> Result<(), Error> {
+    set(priority, ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo))
 }
 
 /// Moves the calling thread back to ordinary priority. Returns whether it has ordinary priority.
@@ -52,28 +95,55 @@ fn set(number: u8, policy: ThreadSchedulePolicy) -> Result<(), Error> {
     set_thread_priority_and_policy(thread_native_id(), priority, policy)
 }
 
-/// Detects a tick thread whose work does not fit into its period. A single delay does not count.
-#[derive(Debug, Default)]
+/// Detects a tick thread whose work does not fit into its period, and when it fits again.
+#[derive(Debug)]
 pub struct Overload {
-    in_a_row: u32,
+    /// When the work without a wait began, and the ticks since then.
+    streak: Option<(Instant, u32)>,
+    /// Since when the thread is calm, if it was overloaded.
+    calm: Option<Instant>,
+    /// How long the thread must be calm.
+    patience: Duration,
+}
+
+/// What the tick thread must do with its priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Give up the real-time priority.
+    Lower,
+    /// Take it again.
+    Raise,
+}
+
+impl Default for Overload {
+    fn default() -> Self {
+        Overload { streak: None, calm: None, patience: CALM }
+    }
 }
 
 impl Overload {
-    /// Notes a served tick. Returns true after every tenth tick in a row that the thread served
-    /// without a wait before it.
-    pub fn served(&mut self) -> bool {
-        self.in_a_row = self.in_a_row.saturating_add(1);
-        // The first tick of the row came after a wait.
-        let restless = self.in_a_row > RESTLESS;
-        if restless {
-            self.in_a_row = 1;
+    /// Notes a tick that was served from `began` to `now`.
+    pub fn served(&mut self, began: Instant, now: Instant) -> Option<Change> {
+        let (since, ticks) = self.streak.unwrap_or((began, 0));
+        self.streak = Some((since, ticks + 1));
+        if ticks + 1 < RESTLESS_TICKS || now.saturating_duration_since(since) < RESTLESS {
+            return None;
         }
-        restless
+        self.streak = None;
+        let first = self.calm.replace(now).is_none();
+        first.then_some(Change::Lower)
     }
 
-    /// Notes that the thread waits for the next tick.
-    pub fn rested(&mut self) {
-        self.in_a_row = 0;
+    /// Notes that the thread is about to wait for the next tick.
+    pub fn rests(&mut self, now: Instant) -> Option<Change> {
+        self.streak = None;
+        let since = self.calm?;
+        if now.saturating_duration_since(since) < self.patience {
+            return None;
+        }
+        self.calm = None;
+        self.patience = (2 * self.patience).min(MOST_CALM);
+        Some(Change::Raise)
     }
 }
 
@@ -91,31 +161,97 @@ mod tests {
         (field(41), field(19))
     }
 
+    /// Reads which processors may run the calling thread, as the kernel lists them.
+    fn allowed_cpus() -> String {
+        let status = read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.unwrap().trim().to_owned()
+    }
+
+    fn in_a_thread(body: impl FnOnce() + Send + 'static) {
+        std::thread::spawn(body).join().unwrap();
+    }
+
     #[test]
     fn a_raised_thread_comes_down_again() {
-        let thread = std::thread::spawn(|| {
+        in_a_thread(|| {
             let niceness = policy_and_niceness().1;
-            let raised = raise(20);
-            // If the system does not permit it, `raise` returns 0.
+            let raised = Placement { priority: 20, cpus: vec![] }.apply("ticks run");
+            // If the system does not permit it, `apply` returns 0.
             assert_eq!(policy_and_niceness().0, i64::from(raised == 20));
             assert!(lower());
             assert_eq!(policy_and_niceness().0, 0);
             assert!(niceness != 0 || policy_and_niceness().1 == 0);
-            assert_eq!(raise(0), 0);
+            assert_eq!(Placement::default().apply("ticks run"), 0);
         });
-        thread.join().unwrap();
     }
 
     #[test]
-    fn only_a_thread_that_never_rests_is_overloaded() {
-        let mut overload = Overload::default();
-        for _ in 0..100 {
-            overload.rested();
-            assert!((0..10).all(|_| !overload.served()));
+    fn a_thread_is_pinned_to_processors_that_exist() {
+        in_a_thread(|| {
+            let before = allowed_cpus();
+            Placement { priority: 0, cpus: vec![1023] }.apply("ticks run");
+            assert_eq!(allowed_cpus(), before, "the request is refused and the thread goes on");
+            let first = before.split([',', '-']).next().unwrap().to_owned();
+            Placement { priority: 0, cpus: vec![first.parse().unwrap()] }.apply("ticks run");
+            assert_eq!(allowed_cpus(), first);
+        });
+    }
+
+    /// A thread whose ticks take this long, all without a wait.
+    struct Work {
+        overload: Overload,
+        now: Instant,
+    }
+
+    impl Work {
+        fn serve(&mut self, ticks: u32, each: Duration) -> Vec<Change> {
+            let mut serve = |_| {
+                let began = self.now;
+                self.now += each;
+                self.overload.served(began, self.now)
+            };
+            (0..ticks).filter_map(&mut serve).collect()
         }
-        overload.rested();
-        assert_eq!((0..11).filter(|_| overload.served()).count(), 1);
-        assert!((0..9).all(|_| !overload.served()));
-        assert!(overload.served());
+
+        fn rest(&mut self, pause: Duration) -> Option<Change> {
+            let change = self.overload.rests(self.now);
+            self.now += pause;
+            change
+        }
+    }
+
+    #[test]
+    fn only_a_thread_that_works_without_rest_for_a_time_is_overloaded() {
+        let mut work = Work { overload: Overload::default(), now: Instant::now() };
+        let ms = Duration::from_millis;
+        // At 2 kHz, 199 ticks without rest take less than the time.
+        for _ in 0..100 {
+            assert_eq!(work.serve(199, Duration::from_micros(500)), []);
+            assert_eq!(work.rest(ms(1)), None);
+        }
+        // A process that was stopped.
+        assert_eq!(work.serve(1, ms(2000)), []);
+        assert_eq!(work.serve(8, ms(1)), []);
+        assert_eq!(work.rest(ms(1)), None);
+        assert_eq!(work.serve(200, Duration::from_micros(500)), [Change::Lower]);
+        assert_eq!(work.serve(1000, ms(1)), [], "it is lowered once");
+    }
+
+    #[test]
+    fn the_priority_comes_back_after_a_calm_time_that_grows() {
+        let mut work = Work { overload: Overload::default(), now: Instant::now() };
+        let ms = Duration::from_millis;
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert_eq!(work.serve(100, ms(1)), [Change::Lower]);
+            let mut calm = 0;
+            while work.rest(ms(9)).is_none() {
+                assert_eq!(work.serve(1, ms(1)), []);
+                calm += 10;
+            }
+            assert_eq!(calm / 1000, seconds);
+            // The next overload begins before any other calm time.
+            work.rest(ms(0));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The queue between the receiving threads and the encode worker: the newest messages of every
+//! The queue between the receiving threads and the encode workers: the newest messages of every
 //! large input.
 
 use std::collections::VecDeque;
@@ -7,11 +7,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::PublisherId;
 use crate::pipeline::Arrival;
-use crate::spec::InputId;
+use crate::spec::{Config, InputId};
 use crate::sync::lock;
 use crate::time::Epoch;
 
-/// A serialized message on its way to the encode worker.
+/// A serialized message on its way to an encode worker.
 pub struct Message {
     /// The input that received it.
     pub input: InputId,
@@ -30,29 +30,63 @@ impl fmt::Debug for Message {
     }
 }
 
-/// A bounded queue for each input. Messages leave in the order of arrival over all inputs.
+/// A bounded queue for each input. Messages leave in the order of arrival, but those of a lane one at
+/// a time: while a worker has one, the others wait. So the messages of a stream are encoded in their
+/// order, and a slow stream occupies one worker.
 ///
 /// If an input's queue is full, its oldest message is dropped: a policy wants the newest, and one
 /// slow input must not delay the others or take more memory.
 #[derive(Debug)]
 pub struct Queue {
     state: Mutex<State>,
-    filled: Condvar,
+    /// A message came, or a lane became free.
+    changed: Condvar,
     per_input: usize,
+    /// The lane of each input.
+    lanes: Vec<usize>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     /// All messages in the order of arrival. They are few, so a scan is cheaper than several
     /// queues.
     messages: VecDeque<Message>,
+    /// By lane: whether a worker has a message of it.
+    busy: Vec<bool>,
     closed: bool,
 }
 
+/// Returns the lane of each input of a configuration: that of its stream, or one of its own.
+pub fn lanes(config: &Config) -> Vec<usize> {
+    let lane = |id: InputId| match config.input(id).stream {
+        Some(stream) => stream.index(),
+        None => config.streams.len() + id.index(),
+    };
+    config.input_ids().map(lane).collect()
+}
+
+/// A message that a worker has. A drop frees its lane.
+pub struct Taken<'a> {
+    /// The message.
+    pub message: Message,
+    queue: &'a Queue,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let lane = self.queue.lanes[self.message.input.index()];
+        self.queue.lock().busy[lane] = false;
+        self.queue.changed.notify_one();
+    }
+}
+
 impl Queue {
-    /// Makes a queue of at most `per_input` messages for each input.
-    pub fn new(per_input: usize) -> Self {
-        Queue { state: Mutex::default(), filled: Condvar::new(), per_input }
+    /// Makes a queue of at most `per_input` messages for each input. `lanes` has the lane of each
+    /// input.
+    pub fn new(per_input: usize, lanes: Vec<usize>) -> Self {
+        let busy = vec![false; lanes.iter().max().map_or(0, |last| last + 1)];
+        let state = State { messages: VecDeque::new(), busy, closed: false };
+        Queue { state: Mutex::new(state), changed: Condvar::new(), per_input, lanes }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -72,16 +106,25 @@ impl Queue {
         };
         state.messages.push_back(message);
         drop(state);
-        self.filled.notify_one();
+        self.changed.notify_one();
         overwritten
     }
 
-    /// Waits for a message and takes the oldest; `None` if the queue is closed.
-    pub fn take(&self) -> Option<Message> {
-        let state = self.lock();
-        let idle = |state: &mut State| state.messages.is_empty() && !state.closed;
-        let mut state = self.filled.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
-        if state.closed { None } else { state.messages.pop_front() }
+    /// Waits for a message of a free lane and takes the oldest; `None` if the queue is closed.
+    pub fn take(&self) -> Option<Taken<'_>> {
+        let mut state = self.lock();
+        while !state.closed {
+            let State { messages, busy, .. } = &mut *state;
+            let lane = |message: &Message| self.lanes[message.input.index()];
+            if let Some(at) = messages.iter().position(|message| !busy[lane(message)])
+                && let Some(message) = messages.remove(at)
+            {
+                busy[lane(&message)] = true;
+                return Some(Taken { message, queue: self });
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        None
     }
 
     /// Removes the messages of epochs before `epoch` and returns them.
@@ -97,7 +140,7 @@ impl Queue {
     /// Closes the queue: [`Queue::take`] returns at once, now and later.
     pub fn close(&self) {
         self.lock().closed = true;
-        self.filled.notify_all();
+        self.changed.notify_all();
     }
 }
 
@@ -117,30 +160,52 @@ mod tests {
 
     #[test]
     fn overload_drops_the_oldest_message_of_the_input_that_is_too_fast() {
-        let queue = Queue::new(2);
+        let queue = Queue::new(2, vec![0, 1]);
         let put = |input, byte| queue.put(message(input, byte)).as_ref().map(content);
         assert_eq!(put(0, 1), None);
         assert_eq!(put(1, 2), None);
         assert_eq!(put(0, 3), None);
         assert_eq!(put(0, 4), Some((0, 1)));
-        let left = [(); 3].map(|()| content(&queue.take().unwrap()).1);
+        let left = [(); 3].map(|()| content(&queue.take().unwrap().message).1);
         assert_eq!(left, [2, 3, 4]);
     }
 
     #[test]
+    fn while_a_worker_has_a_message_of_a_lane_the_others_of_it_wait() {
+        // Inputs 0 and 2 are of one stream.
+        let queue = Queue::new(4, vec![0, 1, 0]);
+        for (input, byte) in [(0, 1), (2, 2), (0, 3), (1, 4)] {
+            assert!(queue.put(message(input, byte)).is_none());
+        }
+        let take = || queue.take().unwrap();
+        let slow = take();
+        let other = take();
+        assert_eq!((content(&slow.message), content(&other.message)), ((0, 1), (1, 4)));
+        drop(other);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(take);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!waiting.is_finished());
+            drop(slow);
+            assert_eq!(content(&waiting.join().unwrap().message), (2, 2));
+        });
+        assert_eq!(content(&take().message), (0, 3));
+    }
+
+    #[test]
     fn messages_of_earlier_epochs_are_removed() {
-        let queue = Queue::new(2);
+        let queue = Queue::new(2, vec![0]);
         let epoch = Epoch::default().next(None);
         queue.put(message(0, 1));
         queue.put(Message { arrival: Arrival { epoch, ..Arrival::default() }, ..message(0, 2) });
         let past: Vec<_> = queue.remove_before(epoch).iter().map(content).collect();
         assert_eq!(past, [(0, 1)]);
-        assert_eq!(content(&queue.take().unwrap()), (0, 2));
+        assert_eq!(content(&queue.take().unwrap().message), (0, 2));
     }
 
     #[test]
     fn a_closed_queue_wakes_its_reader() {
-        let queue = std::sync::Arc::new(Queue::new(1));
+        let queue = std::sync::Arc::new(Queue::new(1, vec![]));
         let reader = std::sync::Arc::clone(&queue);
         let thread = std::thread::spawn(move || reader.take().is_none());
         queue.close();

@@ -21,6 +21,8 @@ pub struct TickStats {
     pub overruns: Counter,
     /// How often the system's clock was set ahead. The pipeline counts jumps back.
     pub clock_set_ahead: Counter,
+    /// Tensors that a newer one replaced before the publishing thread sent them.
+    pub unsent: Counter,
     /// Tensors that the middleware refused.
     pub publish_failed: Counter,
     /// The newest tick served.

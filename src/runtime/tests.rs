@@ -1,11 +1,13 @@
 //! Tests of the runtime without ROS: its threads, a simulated clock and a recording publisher.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::health::{Level, Monitor, Names};
 use super::{
-    Clock, Message, Observer, Publisher, Refused, Runtime, RuntimeError, Threads, Transit,
+    Clock, Message, Observer, Publisher, Refused, Runtime, RuntimeError, ThreadOptions, Threads,
+    Transit,
 };
 use crate::backend::cpu::CpuBackend;
 use crate::backend::{Backend, BackendError, Slot, StepJob};
@@ -19,7 +21,7 @@ use crate::ops::voxelize::PointDrops;
 use crate::pipeline::{DropReason, Pipeline};
 use crate::spec::{InputId, RingId, StreamId};
 use crate::sync::lock;
-use crate::time::{NANOS_PER_MS, Stamp};
+use crate::time::{NANOS_PER_MS, NANOS_PER_S, Stamp};
 
 const CONFIG: &str = "
 rate_hz: 100
@@ -30,7 +32,7 @@ streams:
 const WRENCH: InputId = InputId::new(0);
 const CAMERA: InputId = InputId::new(1);
 
-/// Stamps of the tensors that were published.
+/// Stamps of the tensors that were published. While somebody holds the lock, the publication waits.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<Stamp>>>);
 
@@ -83,11 +85,21 @@ impl Running {
     }
 
     fn on(backend: Arc<dyn Backend>, observer: Arc<dyn Observer>) -> Self {
-        let config = config::parse(CONFIG, "test.yaml").unwrap();
+        Self::with(CONFIG, backend, observer, Recorder::default(), ThreadOptions::default())
+    }
+
+    fn with(
+        config: &str,
+        backend: Arc<dyn Backend>,
+        observer: Arc<dyn Observer>,
+        recorder: Recorder,
+        options: ThreadOptions,
+    ) -> Self {
+        let config = config::parse(config, "test.yaml").unwrap();
         let clock = Clock::simulated(config.grid);
         let runtime = Runtime::observed(Pipeline::new(config, backend).unwrap(), clock, observer);
-        let (runtime, recorder) = (Arc::new(runtime), Recorder::default());
-        let threads = Threads::start(&runtime, recorder.clone(), 0).unwrap();
+        let runtime = Arc::new(runtime);
+        let threads = Threads::start(&runtime, recorder.clone(), options).unwrap();
         Running { runtime, threads, recorder }
     }
 
@@ -157,6 +169,109 @@ fn a_jump_back_clears_the_rings_and_ticks_go_on() {
     assert_eq!(running.runtime.ticks.overruns.get(), 0);
     assert_eq!(running.runtime.pipeline.clock_jumps(), 1);
     assert_eq!(running.stop(), [ms(60_000), ms(500), ms(510)]);
+}
+
+#[test]
+fn a_publication_that_takes_long_delays_no_tick_and_the_newest_tensor_is_next() {
+    let running = Running::start(Arc::new(()));
+    let ticks = &running.runtime.ticks;
+    running.runtime.set_clock(ms(995), Transit::UNKNOWN);
+    running.tick(ms(1000));
+    let slow = lock(&running.recorder.0);
+    for tick in 101..=110 {
+        running.runtime.set_clock(ms(10 * tick), Transit::UNKNOWN);
+        until("a tick", || ticks.newest.load(Ordering::Relaxed) == tick);
+        // The first tensor is with the publisher, before the second one waits for it.
+        until("the publisher", || tick > 101 || running.runtime.outbox.is_empty());
+    }
+    drop(slow);
+    until("the newest tensor", || ticks.published.get() == 3);
+    assert_eq!((ticks.unsent.get(), ticks.overruns.get()), (8, 0));
+    assert_eq!(running.stop(), [ms(1000), ms(1010), ms(1100)]);
+}
+
+#[test]
+fn a_driver_on_another_clock_before_the_simulator_starts_blocks_nothing() {
+    let running = Running::start(Arc::new(()));
+    let today = Stamp::from_nanos(1_795_000_000 * NANOS_PER_S);
+    // Twice as many as the ring has rows, before the first message on /clock.
+    for k in 0..2048 {
+        running.send(WRENCH, wrench(today.offset(k * NANOS_PER_MS)));
+    }
+    running.runtime.set_clock(ms(995), Transit::UNKNOWN);
+    running.send(WRENCH, wrench(today));
+    running.send(WRENCH, wrench(ms(998)));
+    running.tick(ms(1000));
+    let dropped = |reason| running.runtime.input_stats(WRENCH).dropped(reason);
+    assert_eq!((running.steps_valid(), dropped(DropReason::Late)), (1, 0));
+    assert_eq!(dropped(DropReason::Ahead), 1);
+    assert_eq!(running.runtime.pipeline.clock_jumps(), 0);
+    running.stop();
+}
+
+const CAMERAS: &str = "
+rate_hz: 100
+streams:
+  slow: {type: sensor_msgs/Image, topic: /slow, max_age_ms: 50, image: {width: 8, height: 8}}
+  fast: {type: sensor_msgs/Image, topic: /fast, max_age_ms: 50, image: {width: 8, height: 8}}
+";
+
+/// The CPU backend, but ring 0 waits until `open` is unlocked.
+struct Gate {
+    backend: CpuBackend,
+    open: Arc<Mutex<()>>,
+}
+
+impl Backend for Gate {
+    fn name(&self) -> &'static str {
+        "gate"
+    }
+
+    fn encode(&self, r: RingId, slot: Slot, s: Sample<'_>) -> Result<PointDrops, BackendError> {
+        let _wait = (r.index() == 0).then(|| lock(&self.open));
+        self.backend.encode(r, slot, s)
+    }
+
+    fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError> {
+        self.backend.fuse(jobs, out)
+    }
+}
+
+#[test]
+fn a_slow_stream_delays_no_other_and_keeps_its_order() {
+    let config = config::parse(CAMERAS, "test.yaml").unwrap();
+    let open = Arc::default();
+    let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
+    let backend = Arc::new(Gate { backend, open: Arc::clone(&open) });
+    let rows = Arc::default();
+    let options = ThreadOptions { encode_threads: Some(2), ..ThreadOptions::default() };
+    let observer = Arc::new(Pushed(Arc::clone(&rows)));
+    let running = Running::with(CAMERAS, backend, observer, Recorder::default(), options);
+    let [slow, fast] = [0, 1].map(InputId::new);
+    running.runtime.set_clock(ms(100), Transit::UNKNOWN);
+    let gate = lock(&open);
+    for stamp in [91, 92, 93] {
+        running.send(slow, image(ms(stamp)));
+    }
+    // More than the queue of an input holds, one after the other.
+    for stamp in 80..90 {
+        running.send(fast, image(ms(stamp)));
+        until("the fast stream", || lock(&rows).last() == Some(&(fast, Some(ms(stamp)))));
+    }
+    lock(&rows).clear();
+    drop(gate);
+    until("the slow stream", || lock(&rows).len() == 3);
+    assert_eq!(*lock(&rows), [91, 92, 93].map(|stamp| (slow, Some(ms(stamp)))));
+    running.stop();
+}
+
+/// Inputs and stamps of the rows that the workers made.
+struct Pushed(Arc<Mutex<Vec<(InputId, Option<Stamp>)>>>);
+
+impl Observer for Pushed {
+    fn pushed(&self, message: &Message, row: Option<Stamp>, _: Instant) {
+        lock(&self.0).push((message.input, row));
+    }
 }
 
 /// Stamps of the rows that a worker made.

@@ -1,13 +1,31 @@
 //! Starts, watches and ends the threads.
 
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Publisher, Runtime, RuntimeError, priority, ticker, workers};
+use super::{Placement, Publisher, Runtime, RuntimeError, publishing, ticker, workers};
+
+/// How the runtime's own threads run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadOptions {
+    /// The tick thread. The publishing thread has the next lower real-time priority.
+    pub tick: Placement,
+    /// The processors of the publishing thread; empty for all.
+    pub publish_cpus: Vec<usize>,
+    /// The encode workers.
+    pub encode: Placement,
+    /// Number of the encode workers; `None`: as many as the configuration can use and the machine
+    /// has processors for.
+    pub encode_threads: Option<usize>,
+}
+
+/// The names of the encode workers' threads; further ones have the last name.
+const ENCODE: [&str; 8] =
+    ["encode", "encode 1", "encode 2", "encode 3", "encode 4", "encode 5", "encode 6", "encode 7"];
 
 /// The running threads. A drop ends and joins them. `E` is the error of a thread.
 pub struct Threads<E> {
@@ -18,27 +36,43 @@ pub struct Threads<E> {
 }
 
 impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
-    /// Starts the runtime's own threads. If the system permits it, the tick thread gets this
-    /// real-time priority; 0 is ordinary.
+    /// Starts the runtime's own threads.
     ///
     /// # Errors
     /// [`RuntimeError::Thread`]
     pub fn start(
         runtime: &Arc<Runtime>,
         publisher: impl Publisher + 'static,
-        realtime_priority: u8,
+        options: ThreadOptions,
     ) -> Result<Self, E> {
         let (failures, failed) = unbounded_channel();
         let mut threads =
             Threads { runtime: Arc::clone(runtime), handles: vec![], failures, failed };
+        let ThreadOptions { tick, publish_cpus, encode, encode_threads } = options;
+        // Below the tick thread, so that a tick never waits for a publication. A priority of 1 has
+        // none below.
+        let priority = tick.priority.saturating_sub(1).max(tick.priority.min(1));
+        let publish = Placement { priority, cpus: publish_cpus };
         let ticking = Arc::clone(runtime);
         threads.spawn("tick", move || {
-            let raised = priority::raise(realtime_priority);
-            ticking.ticks.priority.store(raised, Ordering::Relaxed);
-            ticker::run(&ticking, &publisher).map_err(E::from)
+            let priority = tick.apply("ticks run");
+            ticker::run(&ticking, priority).map_err(E::from)
         })?;
-        let encoding = Arc::clone(runtime);
-        threads.spawn("encode", move || workers::run(&encoding).map_err(E::from))?;
+        let publishing = Arc::clone(runtime);
+        threads.spawn("publish", move || {
+            publish.apply("tensors are published");
+            publishing::run(&publishing, &publisher);
+            Ok(())
+        })?;
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let usual = workers::usual_count(runtime.pipeline.config(), cores);
+        for k in 0..encode_threads.unwrap_or(usual).max(1) {
+            let (encoding, encode) = (Arc::clone(runtime), encode.clone());
+            threads.spawn(ENCODE[k.min(ENCODE.len() - 1)], move || {
+                encode.apply("images and clouds are encoded");
+                workers::run(&encoding).map_err(E::from)
+            })?;
+        }
         Ok(threads)
     }
 

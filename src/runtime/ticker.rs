@@ -1,23 +1,26 @@
-//! The tick thread: serves the newest tick that is due and publishes its tensor.
+//! The tick thread: serves the newest tick that is due.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::clock::{Clock, Reading};
-use super::priority::{self, Overload};
-use super::schedule::{Schedule, Step, elapsed_ns};
-use super::{DueTick, Publisher, Refused, Runtime, RuntimeError};
+use super::outbox::Finished;
+use super::priority::{self, Change, Overload};
+use super::schedule::{Schedule, Step};
+use super::{DueTick, Runtime, RuntimeError};
 use crate::pipeline::{TensorMessage, TickOutcome};
 use crate::time::Epoch;
 
-/// Serves ticks until the runtime stops.
-pub fn run(runtime: &Runtime, publisher: &dyn Publisher) -> Result<(), RuntimeError> {
+/// Serves ticks until the runtime stops. `priority` is the real-time priority of this thread, 0 for
+/// ordinary.
+pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
     let grid = runtime.pipeline.config().grid;
     let mut schedule = Schedule::new(grid, matches!(runtime.clock, Clock::System(_)));
-    let mut message = runtime.pipeline.new_message();
+    let mut message = None;
     let mut before: Option<Reading> = None;
     let mut overload = Overload::default();
     let mut waited = true;
+    runtime.ticks.priority.store(priority, Ordering::Relaxed);
     while !runtime.stopping() {
         let Some(now) = runtime.clock.now() else {
             runtime.clock.wait(None);
@@ -29,18 +32,17 @@ pub fn run(runtime: &Runtime, publisher: &dyn Publisher) -> Result<(), RuntimeEr
         }
         match schedule.advance(now) {
             Step::Wait(until) => {
-                overload.rested();
+                change(runtime, priority, overload.rests(Instant::now()));
                 runtime.clock.wait(Some(until));
                 waited = true;
             }
             Step::Serve { tick, missed } => {
+                let began = Instant::now();
                 runtime.ticks.overruns.add(missed);
                 runtime.observer.due(DueTick { tick, missed, looked: now.stamp, waited });
-                serve(runtime, publisher, tick, now, &mut message)?;
+                message = serve(runtime, tick, now, message)?;
                 waited = false;
-                if overload.served() {
-                    step_down(runtime);
-                }
+                change(runtime, priority, overload.served(began, Instant::now()));
             }
             Step::SetAhead => {
                 runtime.ticks.clock_set_ahead.add(1);
@@ -53,49 +55,43 @@ pub fn run(runtime: &Runtime, publisher: &dyn Publisher) -> Result<(), RuntimeEr
     Ok(())
 }
 
-/// Gives up the real-time priority of a tick thread that never waits. Else it would take a
-/// processor from the whole machine, including the encode worker and the sensors' drivers.
-fn step_down(runtime: &Runtime) {
-    if runtime.ticks.priority.load(Ordering::Relaxed) > 0 && priority::lower() {
-        runtime.ticks.priority.store(0, Ordering::Relaxed);
-        tracing::warn!(
-            "the work of a tick does not fit into its period: ticks go on at ordinary priority, so \
-             that other threads can run; lower rate_hz or the size of the tensor"
-        );
+/// Gives up the real-time priority of a tick thread that never waits, and takes it again when the
+/// work fits into the period. Otherwise the thread would take a processor from the whole machine,
+/// including the encode workers and the sensors' drivers.
+fn change(runtime: &Runtime, priority: u8, change: Option<Change>) {
+    let current = &runtime.ticks.priority;
+    match change {
+        Some(Change::Lower) if current.load(Ordering::Relaxed) > 0 && priority::lower() => {
+            current.store(0, Ordering::Relaxed);
+            tracing::warn!(
+                "the work of a tick does not fit into its period: ticks go on at ordinary \
+                 priority, so that other threads can run; lower rate_hz or the size of the tensor"
+            );
+        }
+        Some(Change::Raise) if priority > 0 && current.load(Ordering::Relaxed) == 0 => {
+            if priority::set_realtime(priority).is_ok() {
+                current.store(priority, Ordering::Relaxed);
+                tracing::info!("the work of a tick fits again: ticks run at priority {priority}");
+            }
+        }
+        _ => {}
     }
 }
 
-/// Fuses a tick and publishes it, unless it is past or held back.
+/// Fuses a tick and hands it to the publishing thread, unless it is past or held back. `message` is
+/// memory for it, if the last tick left some; returns the memory if this tick leaves it.
 fn serve(
     runtime: &Runtime,
-    publisher: &dyn Publisher,
     tick: i64,
     due: Reading,
-    message: &mut TensorMessage,
-) -> Result<(), RuntimeError> {
+    message: Option<TensorMessage>,
+) -> Result<Option<TensorMessage>, RuntimeError> {
     let ticks = &runtime.ticks;
-    match runtime.fuse(tick, due, message)? {
-        TickOutcome::Past => return Ok(()),
-        TickOutcome::Ready => match publisher.publish(message.message()) {
-            Ok(()) => {
-                ticks.published.add(1);
-                ticks.latency.record(latency(runtime, tick, due));
-            }
-            // The middleware may be ending as well.
-            Err(_) if runtime.stopping() => return Ok(()),
-            Err(error) => refused(runtime, tick, &error),
-        },
-        TickOutcome::HeldBack { stream } => {
-            if ticks.held_back.get() == 0 {
-                tracing::warn!(
-                    "tick {tick} is held back: stream '{}' is required and not valid; no tensor is \
-                     published until it is",
-                    runtime.stream_spec(stream).name
-                );
-            }
-            ticks.held_back_by.store(stream.index(), Ordering::Relaxed);
-            ticks.held_back.add(1);
-        }
+    let message = message.or_else(|| runtime.outbox.free());
+    let mut message = message.unwrap_or_else(|| runtime.pipeline.new_message());
+    let outcome = runtime.fuse(tick, due, &mut message)?;
+    if outcome == TickOutcome::Past {
+        return Ok(Some(message));
     }
     ticks.newest.store(tick, Ordering::Relaxed);
     for stream in runtime.streams() {
@@ -104,24 +100,20 @@ fn serve(
             runtime.stream(stream).age_ns.store(newest.age_ns, Ordering::Relaxed);
         }
     }
-    Ok(())
-}
-
-/// Counts a tensor that the middleware refused, and logs the first one.
-fn refused(runtime: &Runtime, tick: i64, error: &Refused) {
-    if runtime.ticks.publish_failed.get() == 0 {
-        tracing::error!("the middleware refused the tensor of tick {tick}: {error}");
+    if let TickOutcome::HeldBack { stream } = outcome {
+        if ticks.held_back.get() == 0 {
+            tracing::warn!(
+                "tick {tick} is held back: stream '{}' is required and not valid; no tensor is \
+                 published until it is",
+                runtime.stream_spec(stream).name
+            );
+        }
+        ticks.held_back_by.store(stream.index(), Ordering::Relaxed);
+        ticks.held_back.add(1);
+        return Ok(Some(message));
     }
-    runtime.ticks.publish_failed.add(1);
-}
-
-/// Returns the nanoseconds from the tick's instant to now, as [`TickStats::latency`] defines them.
-///
-/// [`TickStats::latency`]: super::TickStats::latency
-fn latency(runtime: &Runtime, tick: i64, due: Reading) -> i64 {
-    let late = match runtime.clock.is_simulated() {
-        false => due.stamp.since(runtime.pipeline.config().grid.stamp_of(tick)),
-        true => 0,
-    };
-    late.saturating_add(elapsed_ns(due.since, Instant::now()))
+    runtime.observer.fused(tick, message.message());
+    let overwritten = runtime.outbox.put(Finished { message, tick, due });
+    ticks.unsent.add(u64::from(overwritten));
+    Ok(None)
 }

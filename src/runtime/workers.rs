@@ -1,16 +1,50 @@
-//! The encode worker: pushes large messages. Each takes milliseconds.
+//! The encode workers: push large messages. Each takes milliseconds.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
-use super::{Runtime, RuntimeError};
+use super::{Runtime, RuntimeError, queue};
+use crate::spec::Config;
 
-/// Pushes the messages in the queue until the runtime stops.
+/// Pushes the messages in the queue until the runtime stops. Several workers share the queue.
 pub fn run(runtime: &Runtime) -> Result<(), RuntimeError> {
-    while let Some(message) = runtime.queue.take() {
-        let since = Instant::now();
+    while let Some(taken) = runtime.queue.take() {
+        let (since, message) = (Instant::now(), &taken.message);
         let from = (message.input, message.publisher);
         let row = runtime.push(from, (*message.bytes).as_ref(), message.arrival)?;
-        runtime.observer.pushed(&message, row, since);
+        runtime.observer.pushed(message, row, since);
     }
     Ok(())
+}
+
+/// Returns how many workers a configuration can use on a machine with this many processors: one
+/// for each stream of large messages. One processor is left for ticks and small messages.
+pub fn usual_count(config: &Config, cores: usize) -> usize {
+    let lanes = queue::lanes(config);
+    let large = config.input_ids().filter(|id| config.input(*id).is_large());
+    let busy: HashSet<usize> = large.map(|id| lanes[id.index()]).collect();
+    busy.len().clamp(1, cores.saturating_sub(1).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_worker_for_each_large_stream_while_processors_last() {
+        let camera = |name: &str| {
+            format!(
+                "  {name}: {{type: sensor_msgs/Image, topic: /{name}, max_age_ms: 50, \
+                 image: {{width: 8, height: 8}}}}\n"
+            )
+        };
+        let wrench = "  w: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50}\n";
+        let streams = ["a", "b", "c"].map(camera).concat() + wrench;
+        let parse = |streams: &str| {
+            crate::config::parse(&format!("rate_hz: 100\nstreams:\n{streams}"), "t.yaml").unwrap()
+        };
+        let config = parse(&streams);
+        assert_eq!([1, 2, 3, 4, 16].map(|cores| usual_count(&config, cores)), [1, 1, 2, 3, 3]);
+        assert_eq!(usual_count(&parse(wrench), 16), 1);
+    }
 }

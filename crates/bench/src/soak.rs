@@ -39,7 +39,7 @@ use crate::pair::Pair;
 use crate::{BenchError, Options, Report};
 use robocache::pipeline::DropReason;
 use robocache::pipeline::Pipeline;
-use robocache::runtime::{Runtime, RuntimeError, Threads};
+use robocache::runtime::{Placement, Runtime, RuntimeError, ThreadOptions, Threads};
 use robocache::sim::{Robot, Schedule, Stream};
 use robocache::time::{Epoch, NANOS_PER_MS, Stamp};
 
@@ -171,8 +171,9 @@ impl Soak {
         small: ScopedJoinHandle<'_, Result<Fed, BenchError>>,
         large: ScopedJoinHandle<'_, Result<Fed, BenchError>>,
     ) -> Result<Worked, BenchError> {
-        let tensors = Tensors(Arc::clone(&self.recorder));
-        let mut threads = Threads::<RuntimeError>::start(&self.runtime, tensors, TICK_PRIORITY)?;
+        let tick = Placement { priority: TICK_PRIORITY, cpus: vec![] };
+        let options = ThreadOptions { tick, ..ThreadOptions::default() };
+        let mut threads = Threads::<RuntimeError>::start(&self.runtime, Tensors, options)?;
         let priority = || self.runtime.ticks.priority.load(Ordering::Relaxed);
         self.timeline.sleep_until(0);
         let first = priority();

@@ -4,7 +4,7 @@
 //! of the probe: over a run their numbers are to be compared.
 
 use super::timeline::{PERIOD_NS, Span, Timeline, What, short, touched};
-use robocache::runtime::priority;
+use robocache::runtime::Placement;
 
 /// How punctual a bare thread was.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ const STALL_NS: u64 = PERIOD_NS / 5;
 /// Sleeps from one tick's instant to the next until the end, at this real-time priority where it is
 /// permitted.
 pub fn run(soak: &Timeline, priority: u8) -> Probe {
-    let priority = priority::raise(priority);
+    let priority = Placement { priority, cpus: vec![] }.apply("the probe runs");
     let late = touched(soak.ticks as usize);
     let mut probe = Probe { priority, late, missed: 0, stalls: Vec::with_capacity(MOST_STALLS) };
     let mut last = 0;

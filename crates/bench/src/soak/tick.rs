@@ -170,6 +170,27 @@ impl Observer for Recorder {
         });
     }
 
+    fn fused(&self, _: i64, message: &[u8]) {
+        let Recorder { timeline, notes, ticks, .. } = self;
+        let ended = timeline.now();
+        let mut ticking = lock(ticks);
+        let Some(Due { tick, missed, began, after, itself, settled }) = ticking.due.take() else {
+            return;
+        };
+        let due = (ticking.last + 1) as u64 * PERIOD_NS;
+        ticking.noted.note(Overrun { tick, due, began, ended, missed, after });
+        ticking.last = tick;
+        // Copied where there is time before the next tick; else one of the next is compared.
+        if let Some(settled) = settled
+            && itself
+            && ended < tick as u64 * PERIOD_NS + PERIOD_NS / 2
+        {
+            ticking.hand_over(tick, settled, message, notes);
+            ticking.copied_late = timeline.now() >= (tick + 1) as u64 * PERIOD_NS;
+            ticking.noted.late_copies += u64::from(ticking.copied_late);
+        }
+    }
+
     fn pushed(&self, message: &Message, row: Option<Stamp>, since: Instant) {
         let Message { input, bytes, .. } = message;
         let bytes = (**bytes).as_ref().len();
@@ -197,29 +218,11 @@ fn stamp_ns(message: &[u8]) -> i64 {
     Stamp::from_sec_nanosec(sec, nanosec).unwrap_or_default().nanos()
 }
 
-/// Takes the tensors for a recorder.
-pub struct Tensors(pub Arc<Recorder>);
+/// Takes the tensors and leaves them. The recorder sees each one before, on the tick thread.
+pub struct Tensors;
 
 impl Publisher for Tensors {
-    fn publish(&self, message: &[u8]) -> Result<(), Refused> {
-        let Recorder { timeline, notes, ticks, .. } = &*self.0;
-        let ended = timeline.now();
-        let mut ticking = lock(ticks);
-        let Some(Due { tick, missed, began, after, itself, settled }) = ticking.due.take() else {
-            return Ok(());
-        };
-        let due = (ticking.last + 1) as u64 * PERIOD_NS;
-        ticking.noted.note(Overrun { tick, due, began, ended, missed, after });
-        ticking.last = tick;
-        // Copied where there is time before the next tick; else one of the next is compared.
-        if let Some(settled) = settled
-            && itself
-            && ended < tick as u64 * PERIOD_NS + PERIOD_NS / 2
-        {
-            ticking.hand_over(tick, settled, message, notes);
-            ticking.copied_late = timeline.now() >= (tick + 1) as u64 * PERIOD_NS;
-            ticking.noted.late_copies += u64::from(ticking.copied_late);
-        }
+    fn publish(&self, _: &[u8]) -> Result<(), Refused> {
         Ok(())
     }
 }

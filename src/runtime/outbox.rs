@@ -1,0 +1,142 @@
+//! Hands finished tensors from the tick thread to the publishing thread.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::Reading;
+use crate::pipeline::TensorMessage;
+use crate::sync::lock;
+
+/// Messages that go around: one is fused, one waits, one is published.
+const MESSAGES: usize = 3;
+
+/// The tensor of a tick, on its way to the publisher.
+#[derive(Debug)]
+pub struct Finished {
+    /// The tensor.
+    pub message: TensorMessage,
+    /// The number of its tick.
+    pub tick: i64,
+    /// The reading of the clock that made the tick due.
+    pub due: Reading,
+}
+
+/// A slot for the newest tensor. If a tensor is still in the slot when the next one is finished, it
+/// is overwritten: a policy wants the newest. So the tick thread never waits for the middleware,
+/// and nothing is allocated.
+#[derive(Debug)]
+pub struct Outbox {
+    state: Mutex<State>,
+    filled: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    waiting: Option<Finished>,
+    /// Messages that nobody uses. The one that was used last is taken first, because it has most of
+    /// the values of the next tick, and is in the cache.
+    free: Vec<TensorMessage>,
+    closed: bool,
+}
+
+impl Outbox {
+    /// Makes an empty slot. `message` makes memory for a tensor.
+    pub fn new(message: impl FnMut() -> TensorMessage) -> Self {
+        let free = std::iter::repeat_with(message).take(MESSAGES).collect();
+        let state = State { waiting: None, free, closed: false };
+        Outbox { state: Mutex::new(state), filled: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is one move, so a panic of another thread leaves no half change.
+        lock(&self.state)
+    }
+
+    /// Takes a message to fuse the next tick into; `None` if all are in use, which needs a second
+    /// tick thread.
+    pub fn free(&self) -> Option<TensorMessage> {
+        self.lock().free.pop()
+    }
+
+    /// Takes back a message that nobody uses any more.
+    pub fn give_back(&self, message: TensorMessage) {
+        self.lock().free.push(message);
+    }
+
+    /// Puts a tensor into the slot. Returns whether it overwrote another one.
+    pub fn put(&self, finished: Finished) -> bool {
+        let mut state = self.lock();
+        let before = state.waiting.replace(finished);
+        let overwritten = before.is_some();
+        state.free.extend(before.map(|before| before.message));
+        drop(state);
+        self.filled.notify_one();
+        overwritten
+    }
+
+    /// Whether no tensor waits.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.lock().waiting.is_none()
+    }
+
+    /// Waits for a tensor; `None` if the outbox is closed.
+    pub fn take(&self) -> Option<Finished> {
+        let idle = |state: &mut State| state.waiting.is_none() && !state.closed;
+        let state = self.filled.wait_while(self.lock(), idle);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        if state.closed { None } else { state.waiting.take() }
+    }
+
+    /// Closes the outbox: [`Outbox::take`] returns at once, now and later.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::CpuBackend;
+    use crate::layout::Layout;
+    use crate::pipeline::Pipeline;
+    use crate::time::{Epoch, Stamp};
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    fn outbox() -> Outbox {
+        let config = "rate_hz: 100\nstreams: {w: {type: geometry_msgs/WrenchStamped, topic: /w, \
+                      max_age_ms: 50}}";
+        let config = crate::config::parse(config, "test.yaml").unwrap();
+        let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+        let pipeline = Pipeline::new(config, backend).unwrap();
+        Outbox::new(|| pipeline.new_message())
+    }
+
+    fn put(outbox: &Outbox, tick: i64) -> bool {
+        let message = outbox.free().unwrap();
+        let due = Reading { stamp: Stamp::ZERO, since: Instant::now(), epoch: Epoch::default() };
+        outbox.put(Finished { message, tick, due })
+    }
+
+    #[test]
+    fn the_newest_tensor_waits_and_those_that_it_overwrites_are_told() {
+        let outbox = outbox();
+        assert_eq!([put(&outbox, 1), put(&outbox, 2), put(&outbox, 3)], [false, true, true]);
+        let taken = outbox.take().unwrap();
+        assert_eq!(taken.tick, 3);
+        // While it is being published, ticks go on.
+        assert_eq!([put(&outbox, 4), put(&outbox, 5)], [false, true]);
+        outbox.give_back(taken.message);
+        assert_eq!(outbox.take().unwrap().tick, 5);
+    }
+
+    #[test]
+    fn a_closed_outbox_wakes_its_reader() {
+        let outbox = Arc::new(outbox());
+        let reader = Arc::clone(&outbox);
+        let thread = std::thread::spawn(move || reader.take().is_none());
+        outbox.close();
+        assert!(thread.join().unwrap());
+    }
+}

@@ -1,0 +1,46 @@
+//! The publishing thread: gives finished tensors to the publisher.
+//!
+//! The middleware may take long, for example if a subscriber on the same machine is stopped. So the
+//! tick thread leaves each tensor in the [`Outbox`](super::outbox::Outbox) and goes on.
+
+use std::time::Instant;
+
+use super::outbox::Finished;
+use super::schedule::elapsed_ns;
+use super::{Publisher, Reading, Refused, Runtime};
+
+/// Publishes tensors until the runtime stops.
+pub fn run(runtime: &Runtime, publisher: &dyn Publisher) {
+    while let Some(finished) = runtime.outbox.take() {
+        let Finished { message, tick, due } = finished;
+        match publisher.publish(message.message()) {
+            Ok(()) => {
+                runtime.ticks.published.add(1);
+                runtime.ticks.latency.record(latency(runtime, tick, due));
+            }
+            // The middleware may be ending as well.
+            Err(_) if runtime.stopping() => {}
+            Err(error) => refused(runtime, tick, &error),
+        }
+        runtime.outbox.give_back(message);
+    }
+}
+
+/// Counts a tensor that the middleware refused, and logs the first one.
+fn refused(runtime: &Runtime, tick: i64, error: &Refused) {
+    if runtime.ticks.publish_failed.get() == 0 {
+        tracing::error!("the middleware refused the tensor of tick {tick}: {error}");
+    }
+    runtime.ticks.publish_failed.add(1);
+}
+
+/// Returns the nanoseconds from the tick's instant to now, as [`TickStats::latency`] defines them.
+///
+/// [`TickStats::latency`]: super::TickStats::latency
+fn latency(runtime: &Runtime, tick: i64, due: Reading) -> i64 {
+    let late = match runtime.clock.is_simulated() {
+        false => due.stamp.since(runtime.pipeline.config().grid.stamp_of(tick)),
+        true => 0,
+    };
+    late.saturating_add(elapsed_ns(due.since, Instant::now()))
+}
