@@ -18,6 +18,12 @@ Parameters (-p NAME:=VALUE, or --params-file FILE.yaml); read at start, read-onl
   rate_hz               double  0.0 [Hz]     rate of the ticks; 0: as the configuration says
   realtime_priority     int     20           of the tick thread (SCHED_FIFO, 1 to 99), if the
                                              system permits it; 0: ordinary priority
+  intake_priority       int     0            the same of the thread that receives small messages
+  encode_threads        int     0            threads that encode images and clouds; 0: by streams
+                                             and processors
+  tick_cpus, publish_cpus, intake_cpus, encode_cpus
+                        int[]   []           processors of these threads; empty: all
+  lock_memory           bool    false        keep the memory from being swapped out (mlockall)
   diagnostics_period_s  double  1.0 [s]      time between two messages on /diagnostics
 If a parameter has another name, the node ignores it and logs a warning. If the name is almost one
 of these, the node exits with code 1.

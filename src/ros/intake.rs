@@ -1,12 +1,13 @@
 //! The subscriptions: takes every waiting message, hands it to the runtime, and counts the lost
 //! messages.
 
+use super::buffers::Buffers;
 use super::error::NodeError;
 use super::losses::Losses;
 use super::rcl::{
-    self, EventStatuses, Node, Qos, Ready, SerializedMessage, Subscription, Waitable,
+    self, EventStatuses, MessageInfo, Node, Qos, Ready, SerializedMessage, Subscription, Waitable,
 };
-use crate::runtime::{InputState, PublisherId, Runtime, decode_clock};
+use crate::runtime::{InputState, PublisherId, Runtime, Transit, decode_clock};
 use crate::spec::{InputId, InputSpec};
 use std::sync::atomic::Ordering;
 
@@ -16,16 +17,16 @@ const CLOCK_DEPTH: usize = 100;
 /// ends.
 const FAILURES: u32 = 10;
 
-/// The subscriptions, in the order in which the spin thread drains them.
+/// Some of the subscriptions, which one thread takes messages from.
 ///
-/// The clock of a simulator is first, then inputs of small messages, then the others. So no small
-/// message waits while images are copied.
+/// The runtime handles a small message at once, and a large one goes to the encode workers. Still,
+/// an image takes a millisecond to copy. So one thread takes the small messages and the clock, and
+/// another one the images and clouds.
 pub struct Intake {
     clock: Option<Clock>,
-    /// Inputs of vectors.
-    small: Vec<Input>,
-    /// Inputs of images and clouds.
-    large: Vec<Input>,
+    inputs: Vec<Input>,
+    /// Inputs that may have a message, during a drain.
+    ready: Vec<usize>,
 }
 
 /// The subscription to the clock of a simulator.
@@ -39,13 +40,14 @@ struct Input {
     id: InputId,
     depth: usize,
     subscription: Subscription,
+    buffers: Buffers,
     takes: Takes,
     losses: Losses,
 }
 
 impl Intake {
-    /// Subscribes to all inputs, and to `/clock` if that is the node's clock.
-    pub fn new(node: &Node, runtime: &Runtime) -> Result<Self, NodeError> {
+    /// Subscribes to the inputs of vectors, and to `/clock` if that is the node's clock.
+    pub fn small(node: &Node, runtime: &Runtime) -> Result<Self, NodeError> {
         let qos = Qos::best_effort(CLOCK_DEPTH);
         let subscribe = || -> rcl::Result<Clock> {
             let mut subscription = node.subscribe("/clock", "rosgraph_msgs/msg/Clock", qos)?;
@@ -54,28 +56,33 @@ impl Intake {
             Ok(Clock { subscription, takes: Takes::default() })
         };
         let clock = runtime.clock.is_simulated().then(subscribe).transpose()?;
-        let (mut small, mut large) = (Vec::new(), Vec::new());
-        for id in runtime.inputs() {
-            let spec = runtime.input_spec(id);
-            let inputs = if spec.is_large() { &mut large } else { &mut small };
-            inputs.push(Input::new(node, id, spec, runtime.input(id))?);
-        }
-        Ok(Intake { clock, small, large })
+        Ok(Intake { clock, inputs: Self::subscribe(node, runtime, false)?, ready: Vec::new() })
+    }
+
+    /// Subscribes to the inputs of images and clouds.
+    pub fn large(node: &Node, runtime: &Runtime) -> Result<Self, NodeError> {
+        Ok(Intake { clock: None, inputs: Self::subscribe(node, runtime, true)?, ready: Vec::new() })
+    }
+
+    fn subscribe(node: &Node, runtime: &Runtime, large: bool) -> Result<Vec<Input>, NodeError> {
+        let ids = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
+        ids.map(|id| Input::new(node, id, runtime.input_spec(id), runtime.input(id))).collect()
+    }
+
+    /// Whether there is nothing to take.
+    pub fn is_empty(&self) -> bool {
+        self.clock.is_none() && self.inputs.is_empty()
     }
 
     /// Returns the subscriptions for a wait: the clock, if it is simulated, then the inputs.
     pub fn waitables(&self) -> impl Iterator<Item = Waitable<'_>> {
         let clock = self.clock.iter().map(|clock| Waitable::from(&clock.subscription));
-        clock.chain(self.inputs().map(|input| Waitable::from(&input.subscription)))
+        clock.chain(self.inputs.iter().map(|input| Waitable::from(&input.subscription)))
     }
 
-    fn inputs(&self) -> impl Iterator<Item = &Input> {
-        self.small.iter().chain(&self.large)
-    }
-
-    /// Takes the waiting messages, from each subscription at most as many as its queue holds.
-    /// Messages that come meanwhile are left for the next call. `first` is the place of the first
-    /// subscription in the wait.
+    /// Takes the waiting messages: in turns one of each subscription, so that none waits for all of
+    /// another, but from each at most as many as its queue holds. Messages that come meanwhile are
+    /// left for the next call. `first` is the place of the first subscription in the wait.
     pub fn drain(
         &mut self,
         runtime: &Runtime,
@@ -83,41 +90,34 @@ impl Intake {
         first: usize,
     ) -> Result<(), NodeError> {
         let inputs = first + usize::from(self.clock.is_some());
-        let large = inputs + self.small.len();
-        self.drain_small(runtime, |k| ready.is(first + k))?;
-        for k in (0..self.large.len()).filter(|k| ready.is(large + k)) {
-            for _ in 0..self.large[k].depth {
-                if !self.large[k].take(runtime)? {
-                    break;
-                }
-                self.drain_small(runtime, |_| true)?;
+        self.ready.clear();
+        let is_ready = |k: &usize| ready.is(inputs + k);
+        self.ready.extend((0..self.inputs.len()).filter(is_ready));
+        for round in 0.. {
+            if let Some(clock) = self.clock.as_mut().filter(|_| round > 0 || ready.is(first)) {
+                clock.drain(runtime)?;
+            }
+            let Intake { inputs, ready, .. } = self;
+            let mut failure = None;
+            ready.retain(|k| {
+                let input = &mut inputs[*k];
+                let taken = input.depth > round && failure.is_none() && {
+                    input.take(runtime).unwrap_or_else(|error| {
+                        failure = Some(error);
+                        false
+                    })
+                };
+                taken
+            });
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            if ready.is_empty() {
+                break;
             }
         }
-        for (k, input) in self.small.iter_mut().chain(&mut self.large).enumerate() {
+        for (k, input) in self.inputs.iter_mut().enumerate() {
             input.count_losses(runtime, ready.has_events(inputs + k));
-        }
-        Ok(())
-    }
-
-    /// Empties the queues of the clock and the small inputs, if `may_have` says that one may have
-    /// messages.
-    fn drain_small(
-        &mut self,
-        runtime: &Runtime,
-        may_have: impl Fn(usize) -> bool,
-    ) -> Result<(), NodeError> {
-        let inputs = usize::from(self.clock.is_some());
-        if let Some(clock) = self.clock.as_mut().filter(|_| may_have(0)) {
-            clock.drain(runtime)?;
-        }
-        for (k, input) in self.small.iter_mut().enumerate() {
-            if may_have(inputs + k) {
-                for _ in 0..input.depth {
-                    if !input.take(runtime)? {
-                        break;
-                    }
-                }
-            }
         }
         Ok(())
     }
@@ -134,25 +134,29 @@ impl Input {
         let qos = if spec.qos.reliable { Qos::reliable(depth) } else { Qos::best_effort(depth) };
         let subscription = node.subscribe(&spec.topic, spec.ros_type, qos)?;
         state.tells_lost.store(subscription.events().lost.is_some(), Ordering::Relaxed);
-        let takes = Takes::default();
-        Ok(Input { id, depth, subscription, takes, losses: Losses::default() })
+        let (buffers, takes, losses) = (Buffers::default(), Takes::default(), Losses::default());
+        Ok(Input { id, depth, subscription, buffers, takes, losses })
     }
 
     /// Takes a message and hands its buffer to the runtime without a copy. Returns `false` if no
     /// message waits, or if the middleware failed to give it.
     fn take(&mut self, runtime: &Runtime) -> Result<bool, NodeError> {
-        let mut message = SerializedMessage::default();
+        let mut message = self.buffers.take();
         let (taken, state) = (self.subscription.take(&mut message), runtime.input(self.id));
         if taken.is_err() {
             state.take_failed.add(1);
         }
-        let Some(info) = self.takes.note(taken)? else { return Ok(false) };
+        let Some(info) = self.takes.note(taken)? else {
+            self.buffers.give_back(message);
+            return Ok(false);
+        };
         self.losses.note(&info);
         if info.publication_sequence.is_some() {
             state.tells_lost.store(true, Ordering::Relaxed);
         }
         let publisher = Some(PublisherId(info.publisher.0));
-        runtime.receive_from(publisher, self.id, message.into_bytes(), runtime.clock.arrival())?;
+        let arrival = runtime.clock.arrival(transit(&info));
+        runtime.receive_from(publisher, self.id, self.buffers.lend(message), arrival)?;
         Ok(true)
     }
 
@@ -180,16 +184,19 @@ impl Input {
     }
 }
 
+/// When a message was published, and when it arrived.
+fn transit(info: &MessageInfo) -> Transit {
+    Transit { published_ns: info.source_ns, arrived_ns: info.received_ns }
+}
+
 impl Clock {
     /// Sets the clock from each waiting message.
     fn drain(&mut self, runtime: &Runtime) -> rcl::Result<()> {
         let mut message = SerializedMessage::default();
         for _ in 0..CLOCK_DEPTH {
             let taken = self.subscription.take(&mut message);
-            if self.takes.note(taken)?.is_none() {
-                break;
-            }
-            set_clock(runtime, &message);
+            let Some(info) = self.takes.note(taken)? else { break };
+            set_clock(runtime, &message, transit(&info));
         }
         Ok(())
     }
@@ -230,9 +237,9 @@ impl Takes {
 }
 
 /// Sets the clock from one message on `/clock`.
-fn set_clock(runtime: &Runtime, message: &[u8]) {
+fn set_clock(runtime: &Runtime, message: &[u8], transit: Transit) {
     match decode_clock(message) {
-        Ok(Some(stamp)) => runtime.set_clock(stamp),
+        Ok(Some(stamp)) => runtime.set_clock(stamp, transit),
         _ => tracing::warn!("ignored a malformed message on /clock"),
     }
 }

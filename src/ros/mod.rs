@@ -1,13 +1,15 @@
 //! The ROS 2 edge: subscriptions, publishers, parameters, logs. It gives received messages to the
 //! [`runtime`](crate::runtime), and publishes the runtime's tensors and reports.
 //!
-//! All of it uses [`rcl`], a safe wrapper of ROS's own C library. It adds two threads to those of
+//! All of it uses [`rcl`], a safe wrapper of ROS's own C library. It adds three threads to those of
 //! the runtime:
 //!
-//! - *spin* ([`spin`], [`intake`]) takes every message from the middleware.
+//! - *spin* ([`spin`], [`intake`]) takes small messages from the middleware, and serves parameters.
+//! - *spin large* takes images and clouds.
 //! - *main* ([`diagnostics`], [`rosout`]) runs tokio: signals, diagnostics, logs.
 
 mod args;
+mod buffers;
 mod diagnostics;
 mod error;
 mod intake;
@@ -34,14 +36,14 @@ use crate::config;
 use crate::layout::Layout;
 use crate::pipeline::Pipeline;
 use crate::runtime::health::{Monitor, Names};
-use crate::runtime::{Clock, Publisher, Refused, Runtime, Threads};
+use crate::runtime::{Clock, Placement, Publisher, Refused, Runtime, Threads};
 use crate::spec::Config;
 use diagnostics::Diagnostics;
 use param_services::ParameterServices;
 use params::Settings;
 use rcl::{Context, GuardCondition, Node, Qos};
 use rosout::Rosout;
-use spin::Spinner;
+use spin::{LargeSpinner, Spinner};
 
 /// Message type of the output.
 const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
@@ -83,17 +85,19 @@ struct Running {
     threads: Threads<NodeError>,
 }
 
-/// When dropped, stops the runtime and ends the wait of the spin thread.
+/// When dropped, stops the runtime and ends the waits of the spin threads.
 struct Wake {
     runtime: Arc<Runtime>,
-    guard: Arc<GuardCondition>,
+    guards: Vec<Arc<GuardCondition>>,
 }
 
 impl Drop for Wake {
     fn drop(&mut self) {
         self.runtime.stop();
-        // If this fails, the spin thread sees the stop at the end of its wait.
-        let _ = self.guard.trigger();
+        for guard in &self.guards {
+            // If this fails, the spin thread sees the stop at the end of its wait.
+            let _ = guard.trigger();
+        }
     }
 }
 
@@ -110,12 +114,29 @@ fn start(records: Records) -> Result<Running, NodeError> {
     let monitor = Monitor::new(Arc::clone(&runtime), names);
     let output = node.advertise(&config.output_topic, FUSED_TENSOR, Qos::reliable(OUTPUT_DEPTH))?;
     profile::warn_of(runtime.pipeline.layout().byte_len());
+    let large = LargeSpinner::new(&node, Arc::clone(&runtime))?;
     let spinner = Spinner::new(node, Arc::clone(&runtime), parameters, topics)?;
-    let wake = Wake { runtime: Arc::clone(&runtime), guard: spinner.waker() };
+    let guards = large.iter().map(LargeSpinner::waker).chain([spinner.waker()]).collect();
+    let wake = Wake { runtime: Arc::clone(&runtime), guards };
 
-    let mut threads = Threads::start(&runtime, Output(output), settings.realtime_priority)?;
+    let mut threads = Threads::start(&runtime, Output(output), settings.threads)?;
+    let placement = settings.intake;
+    if let Some(large) = large {
+        // At ordinary priority: a burst of images must not take a processor from everything else.
+        let large_placement = Placement { priority: 0, ..placement.clone() };
+        threads.spawn("spin large", move || {
+            large_placement.apply("images and clouds are received");
+            large.run()
+        })?;
+    }
     // This thread owns the node and is the last to end.
-    threads.spawn("spin", move || spinner.run())?;
+    threads.spawn("spin", move || {
+        placement.apply("small messages are received");
+        spinner.run()
+    })?;
+    if settings.lock_memory {
+        lock_memory();
+    }
     // The first report is one period from now.
     let first = tokio::time::Instant::now() + settings.diagnostics_period;
     let mut period = tokio::time::interval_at(first, settings.diagnostics_period);
@@ -138,6 +159,15 @@ impl Running {
                 _ = self.period.tick() => self.diagnostics.publish(self.monitor.report()),
             }
         }
+    }
+}
+
+/// Keeps the memory of the process from being swapped out, so that no thread waits for a disk. If
+/// the system does not permit it, this logs the reason.
+fn lock_memory() {
+    match crate::runtime::lock_memory() {
+        Ok(()) => tracing::info!("the memory of the process is locked"),
+        Err(error) => tracing::warn!("the memory of the process is not locked: {error}"),
     }
 }
 

@@ -134,6 +134,7 @@ fn type_of(value: Option<&ParameterValue>) -> u8 {
         Some(ParameterValue::Integer(_)) => 2,
         Some(ParameterValue::Double(_)) => 3,
         Some(ParameterValue::String(_)) => 4,
+        Some(ParameterValue::IntegerArray(_)) => 7,
         _ => 0,
     }
 }
@@ -145,6 +146,7 @@ fn message_of(value: Option<&ParameterValue>) -> ValueMessage {
         Some(ParameterValue::Integer(v)) => message.integer_value = *v,
         Some(ParameterValue::Double(v)) => message.double_value = *v,
         Some(ParameterValue::String(v)) => message.string_value.clone_from(v),
+        Some(ParameterValue::IntegerArray(v)) => message.integer_array_value.clone_from(v),
         _ => {}
     }
     message

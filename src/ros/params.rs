@@ -8,7 +8,13 @@ use r2r::ParameterValue;
 use super::error::NodeError;
 use crate::backend::Choice;
 use crate::config::nearest;
+use crate::runtime::{Placement, ThreadOptions};
 use crate::time::TickGrid;
+
+/// Most threads that encode images and clouds.
+const MAX_ENCODE_THREADS: usize = 64;
+/// The system's set of processors has room for this many.
+const MAX_CPUS: usize = 1024;
 
 /// The parameters, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +27,12 @@ pub struct Settings {
     pub device: u32,
     /// Whether `/clock` is the node's clock.
     pub use_sim_time: bool,
-    /// Real-time priority of the tick thread, 0 for none.
-    pub realtime_priority: u8,
+    /// How the runtime's own threads run.
+    pub threads: ThreadOptions,
+    /// Where the spin threads run. The one of images and clouds has ordinary priority.
+    pub intake: Placement,
+    /// Whether the memory of the process must not be swapped out.
+    pub lock_memory: bool,
     /// Rate of the ticks \[Hz\]; `None`: the rate of the configuration.
     pub rate_hz: Option<f64>,
     /// Time between two messages on `/diagnostics`.
@@ -43,6 +53,7 @@ pub struct Declared {
 /// Returns the parameters with their defaults. A parameter has the type of its default.
 pub fn declared() -> Vec<Declared> {
     let text = |value: &str| ParameterValue::String(value.to_owned());
+    let none = || ParameterValue::IntegerArray(Vec::new());
     let parameter = |name, value, description| Declared { name, description, value };
     vec![
         parameter("config_file", text(""), "Path of the configuration (YAML). Required."),
@@ -62,6 +73,26 @@ pub fn declared() -> Vec<Declared> {
             "realtime_priority",
             ParameterValue::Integer(20),
             "Real-time priority (SCHED_FIFO, 1 to 99) of the tick thread; 0: ordinary priority.",
+        ),
+        parameter(
+            "intake_priority",
+            ParameterValue::Integer(0),
+            "Real-time priority (SCHED_FIFO, 1 to 99) of the thread that receives small messages; \
+             0: ordinary priority.",
+        ),
+        parameter(
+            "encode_threads",
+            ParameterValue::Integer(0),
+            "Threads that encode images and clouds; 0: by streams and processors.",
+        ),
+        parameter("tick_cpus", none(), "Processors of the tick thread; empty: all."),
+        parameter("publish_cpus", none(), "Processors of the publishing thread; empty: all."),
+        parameter("intake_cpus", none(), "Processors of the receiving threads; empty: all."),
+        parameter("encode_cpus", none(), "Processors of the encode threads; empty: all."),
+        parameter(
+            "lock_memory",
+            ParameterValue::Bool(false),
+            "Keep the memory of the process from being swapped out (mlockall).",
         ),
         parameter(
             "diagnostics_period_s",
@@ -134,7 +165,9 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
         backend: Choice::Auto,
         device: 0,
         use_sim_time: false,
-        realtime_priority: 0,
+        threads: ThreadOptions::default(),
+        intake: Placement::default(),
+        lock_memory: false,
         rate_hz: None,
         diagnostics_period: Duration::from_secs(1),
     };
@@ -167,11 +200,27 @@ impl Settings {
                 self.device = number.ok_or((expected, device.to_string()))?;
             }
             ("use_sim_time", ParameterValue::Bool(yes)) => self.use_sim_time = *yes,
-            ("realtime_priority", ParameterValue::Integer(priority)) => {
-                let in_range = u8::try_from(*priority).ok().filter(|priority| *priority <= 99);
-                let expected = "a priority from 0 to 99";
-                self.realtime_priority = in_range.ok_or((expected, priority.to_string()))?;
+            ("realtime_priority", ParameterValue::Integer(value)) => {
+                self.threads.tick.priority = priority(*value)?;
             }
+            ("intake_priority", ParameterValue::Integer(value)) => {
+                self.intake.priority = priority(*value)?;
+            }
+            ("encode_threads", ParameterValue::Integer(threads)) => {
+                let in_range = usize::try_from(*threads).ok().filter(|n| *n <= MAX_ENCODE_THREADS);
+                let expected = "a number of threads from 0 to 64";
+                let number = in_range.ok_or((expected, threads.to_string()))?;
+                self.threads.encode_threads = (number > 0).then_some(number);
+            }
+            ("tick_cpus", ParameterValue::IntegerArray(of)) => self.threads.tick.cpus = cpus(of)?,
+            ("publish_cpus", ParameterValue::IntegerArray(of)) => {
+                self.threads.publish_cpus = cpus(of)?;
+            }
+            ("intake_cpus", ParameterValue::IntegerArray(of)) => self.intake.cpus = cpus(of)?,
+            ("encode_cpus", ParameterValue::IntegerArray(of)) => {
+                self.threads.encode.cpus = cpus(of)?;
+            }
+            ("lock_memory", ParameterValue::Bool(yes)) => self.lock_memory = *yes,
             ("rate_hz", ParameterValue::Double(rate)) => {
                 self.rate_hz = (*rate != 0.0).then_some(*rate);
                 if self.rate_hz.is_some_and(|rate| !is_rate(rate)) {
@@ -188,6 +237,19 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Reads a real-time priority.
+fn priority(value: i64) -> Result<u8, (&'static str, String)> {
+    let in_range = u8::try_from(value).ok().filter(|priority| *priority <= 99);
+    in_range.ok_or(("a priority from 0 to 99", value.to_string()))
+}
+
+/// Reads the numbers of processors.
+fn cpus(numbers: &[i64]) -> Result<Vec<usize>, (&'static str, String)> {
+    let cpu = |number: &i64| usize::try_from(*number).ok().filter(|cpu| *cpu < MAX_CPUS);
+    let all: Option<Vec<usize>> = numbers.iter().map(cpu).collect();
+    all.ok_or_else(|| ("numbers of processors from 0 to 1023", format!("{numbers:?}")))
 }
 
 /// Whether the rate is in the range that `rate_hz` of the configuration has.
@@ -214,20 +276,43 @@ mod tests {
         ParameterValue::String(value.to_owned())
     }
 
+    fn integers(values: &[i64]) -> ParameterValue {
+        ParameterValue::IntegerArray(values.to_vec())
+    }
+
     #[test]
     fn given_values_replace_defaults() {
         let config = ("config_file", text("robot.yaml"));
         let defaults = from(std::slice::from_ref(&config)).unwrap();
         assert_eq!(defaults.backend, Choice::Auto);
         assert_eq!((defaults.rate_hz, defaults.use_sim_time), (None, false));
+        let tick = Placement { priority: 20, cpus: vec![] };
+        assert_eq!(defaults.threads, ThreadOptions { tick, ..ThreadOptions::default() });
         let given = from(&[
             config,
             ("rate_hz", ParameterValue::Integer(50)),
             ("use_sim_time", ParameterValue::Bool(true)),
             ("device", ParameterValue::Integer(1)),
+            ("realtime_priority", ParameterValue::Integer(0)),
+            ("intake_priority", ParameterValue::Integer(7)),
+            ("encode_threads", ParameterValue::Integer(3)),
+            ("tick_cpus", integers(&[1])),
+            ("publish_cpus", integers(&[2])),
+            ("intake_cpus", integers(&[3, 4])),
+            ("encode_cpus", integers(&[5])),
+            ("lock_memory", ParameterValue::Bool(true)),
         ]);
         let given = given.unwrap();
         assert_eq!((given.rate_hz, given.use_sim_time, given.device), (Some(50.0), true, 1));
+        let placement = |priority, cpus: &[usize]| Placement { priority, cpus: cpus.to_vec() };
+        let threads = ThreadOptions {
+            tick: placement(0, &[1]),
+            publish_cpus: vec![2],
+            encode: placement(0, &[5]),
+            encode_threads: Some(3),
+        };
+        assert_eq!((given.threads, given.intake), (threads, placement(7, &[3, 4])));
+        assert!(given.lock_memory);
     }
 
     #[test]
@@ -261,6 +346,10 @@ mod tests {
             (("device", ParameterValue::Integer(-1)), "0 or more, found -1"),
             (("use_sim_time", ParameterValue::Integer(1)), "expected a boolean, found an integer"),
             (("realtime_priority", ParameterValue::Integer(100)), "from 0 to 99, found 100"),
+            (("intake_priority", ParameterValue::Integer(-1)), "from 0 to 99, found -1"),
+            (("encode_threads", ParameterValue::Integer(65)), "from 0 to 64, found 65"),
+            (("tick_cpus", integers(&[2, -1])), "from 0 to 1023, found [2, -1]"),
+            (("encode_cpus", ParameterValue::Integer(2)), "an integer array, found an integer"),
             (("backend", text("gpu")), "expected auto, cpu or cuda, found 'gpu'"),
             (("diagnostics_period_s", ParameterValue::Integer(0)), "0.1 to 3600, found 0"),
         ];

@@ -1,5 +1,5 @@
-//! The spin thread: takes every message from the middleware, answers the parameter services and
-//! reads the graph.
+//! The spin threads, which take every message from the middleware. One takes images and clouds. The
+//! other takes all else, answers the parameter services and reads the graph.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::error::NodeError;
 use super::intake::Intake;
 use super::param_services::ParameterServices;
-use super::rcl::{GuardCondition, Node, WaitSet, Waitable};
+use super::rcl::{GuardCondition, Node, Ready, WaitSet, Waitable};
 use crate::runtime::Runtime;
 use crate::runtime::health::PublisherSeen;
 use crate::spec::InputId;
@@ -18,51 +18,97 @@ const IDLE: Duration = Duration::from_millis(50);
 /// Time in which the thread reads the publishers of all inputs once.
 const GRAPH_PERIOD: Duration = Duration::from_secs(1);
 
-/// The node, with all that the spin thread waits for.
+/// What the thread of the small messages waits for.
 pub struct Spinner {
+    waiter: Waiter,
+    parameters: ParameterServices,
+    graph: GraphWatch,
+}
+
+/// What the thread of the images and clouds waits for.
+pub struct LargeSpinner {
+    waiter: Waiter,
+}
+
+/// Subscriptions, and what a thread needs to wait for them.
+struct Waiter {
     /// Ends a wait, so that the thread sees at once that the node stops.
     wake: Arc<GuardCondition>,
     wait_set: WaitSet,
     runtime: Arc<Runtime>,
-    parameters: ParameterServices,
     intake: Intake,
-    graph: GraphWatch,
+}
+
+impl Waiter {
+    fn new(node: &Node, runtime: Arc<Runtime>, intake: Intake) -> Result<Self, NodeError> {
+        let context = node.context();
+        let wake = Arc::new(GuardCondition::new(&context)?);
+        Ok(Waiter { wake, wait_set: WaitSet::new(&context)?, runtime, intake })
+    }
+
+    /// Waits for a message, or for one of `services`, and takes the messages. Returns what is ready
+    /// of `services`.
+    fn round(&mut self, services: &[Waitable<'_>]) -> Result<Ready<'_>, NodeError> {
+        let Waiter { wake, wait_set, runtime, intake } = self;
+        let wake = std::iter::once(Waitable::from(&**wake));
+        let waitables = services.iter().copied().chain(wake).chain(intake.waitables());
+        let ready = wait_set.wait(waitables, IDLE)?;
+        intake.drain(runtime, ready, services.len() + 1)?;
+        Ok(ready)
+    }
 }
 
 impl Spinner {
-    /// Subscribes to all inputs, and to `/clock` if that is the node's clock. `topics` are the full
-    /// names of the topics, by [`InputId`].
+    /// Subscribes to the inputs of vectors, and to `/clock` if that is the node's clock. `topics`
+    /// are the full names of the topics of all inputs, by [`InputId`].
     pub fn new(
         node: Node,
         runtime: Arc<Runtime>,
         parameters: ParameterServices,
         topics: Vec<String>,
     ) -> Result<Self, NodeError> {
-        let context = node.context();
-        let wake = Arc::new(GuardCondition::new(&context)?);
-        let wait_set = WaitSet::new(&context)?;
-        let intake = Intake::new(&node, &runtime)?;
-        let graph = GraphWatch::new(node, topics);
-        Ok(Spinner { wake, wait_set, runtime, parameters, intake, graph })
+        let intake = Intake::small(&node, &runtime)?;
+        let waiter = Waiter::new(&node, runtime, intake)?;
+        Ok(Spinner { waiter, parameters, graph: GraphWatch::new(node, topics) })
     }
 
     /// Ends the wait of [`Spinner::run`] from another thread.
     pub fn waker(&self) -> Arc<GuardCondition> {
-        Arc::clone(&self.wake)
+        Arc::clone(&self.waiter.wake)
     }
 
     /// Spins until the node stops. Every round also serves the services and the graph, even if
     /// messages never cease.
     pub fn run(mut self) -> Result<(), NodeError> {
-        while !self.runtime.stopping() {
-            let wake = std::iter::once(Waitable::from(&*self.wake));
-            let services = self.parameters.waitables();
-            let subscriptions = 1 + services.len();
-            let waitables = wake.chain(services).chain(self.intake.waitables());
-            let ready = self.wait_set.wait(waitables, IDLE)?;
-            self.intake.drain(&self.runtime, ready, subscriptions)?;
-            self.parameters.serve(|service| ready.is(1 + service));
-            self.graph.look(&self.runtime);
+        let runtime = Arc::clone(&self.waiter.runtime);
+        while !runtime.stopping() {
+            let ready = self.waiter.round(&self.parameters.waitables())?;
+            self.parameters.serve(|service| ready.is(service));
+            self.graph.look(&runtime);
+        }
+        Ok(())
+    }
+}
+
+impl LargeSpinner {
+    /// Subscribes to the inputs of images and clouds; `None` if there are none.
+    pub fn new(node: &Node, runtime: Arc<Runtime>) -> Result<Option<Self>, NodeError> {
+        let intake = Intake::large(node, &runtime)?;
+        if intake.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(LargeSpinner { waiter: Waiter::new(node, runtime, intake)? }))
+    }
+
+    /// Ends the wait of [`LargeSpinner::run`] from another thread.
+    pub fn waker(&self) -> Arc<GuardCondition> {
+        Arc::clone(&self.waiter.wake)
+    }
+
+    /// Spins until the node stops.
+    pub fn run(mut self) -> Result<(), NodeError> {
+        while !self.waiter.runtime.stopping() {
+            self.waiter.round(&[])?;
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use clock::{Clock, Reading, Transit, decode_clock};
 pub use edges::{DueTick, Observer, Publisher, Refused};
 pub use error::RuntimeError;
-pub use priority::Placement;
+pub use priority::{LockMemoryError, Placement, lock_memory};
 pub use queue::Message;
 pub use state::{InputState, PublisherId, StreamState, TickStats};
 pub use threads::{ThreadOptions, Threads};

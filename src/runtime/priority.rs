@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
+use nix::sys::mman::{MlockAllFlags, mlockall};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+use nix::unistd::{Pid, geteuid};
 use thread_priority::{
     Error, NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority,
     ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id, thread_schedule_policy,
@@ -74,6 +76,34 @@ fn pin(cpus: &[usize]) -> nix::Result<()> {
     let mut set = CpuSet::new();
     cpus.iter().try_for_each(|cpu| set.set(*cpu))?;
     sched_setaffinity(Pid::from_raw(0), &set)
+}
+
+/// Why the memory is not locked.
+#[derive(Debug, thiserror::Error)]
+pub enum LockMemoryError {
+    /// The limit is finite. Locked memory that grows past it would end the process.
+    #[error(
+        "expected no limit for locked memory, found {limit} bytes; give this user `memlock \
+         unlimited` (/etc/security/limits.d) or the container CAP_IPC_LOCK and \
+         --ulimit memlock=-1"
+    )]
+    Limit {
+        /// The limit \[bytes\].
+        limit: u64,
+    },
+    /// The system's error.
+    #[error("{0}")]
+    System(#[from] nix::Error),
+}
+
+/// Keeps all memory of the process in RAM, now and later (`mlockall`).
+pub fn lock_memory() -> Result<(), LockMemoryError> {
+    let (limit, _) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
+    // The limit does not hold for root.
+    if limit != RLIM_INFINITY && !geteuid().is_root() {
+        return Err(LockMemoryError::Limit { limit });
+    }
+    Ok(mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE)?)
 }
 
 /// Moves the calling thread to `SCHED_FIFO` at this priority (1 to 99).

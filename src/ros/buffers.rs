@@ -1,0 +1,75 @@
+//! Buffers for large messages, used again and again.
+//!
+//! A fresh buffer of megabytes costs the system a page fault per 4 kB, as long as the copy of an
+//! image itself takes. So a buffer comes back when its message has been encoded or dropped.
+
+use std::sync::{Arc, Mutex};
+
+use super::rcl::SerializedMessage;
+use crate::sync::lock;
+
+/// The free buffers of one input.
+#[derive(Clone, Debug, Default)]
+pub struct Buffers {
+    /// The last one to come back is the first to be used, because it is in the cache.
+    free: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+/// The bytes of a message in a buffer, which comes back when this is dropped.
+#[derive(Debug)]
+pub struct Lent {
+    bytes: Vec<u8>,
+    home: Buffers,
+}
+
+impl Buffers {
+    /// Takes a buffer for the next message. If none is free, it is new and grows with the message.
+    pub fn take(&self) -> SerializedMessage {
+        // Every change is one push or pop, so a panic of another thread leaves no half change.
+        lock(&self.free).pop().unwrap_or_default().into()
+    }
+
+    /// Takes back a buffer whose message nobody needs.
+    pub fn give_back(&self, message: SerializedMessage) {
+        lock(&self.free).push(message.into_bytes());
+    }
+
+    /// Lends the buffer of a message. As many buffers are made as are lent at once: the queue of an
+    /// input is bounded.
+    pub fn lend(&self, message: SerializedMessage) -> Lent {
+        Lent { bytes: message.into_bytes(), home: self.clone() }
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        lock(&self.home.free).push(std::mem::take(&mut self.bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_comes_back_and_is_used_again() {
+        let buffers = Buffers::default();
+        let first = buffers.lend(SerializedMessage::from(Vec::with_capacity(1000)));
+        let place = first.as_ref().as_ptr();
+        drop(first);
+        let again = buffers.take();
+        assert_eq!(again.as_ptr(), place);
+        buffers.give_back(again);
+        assert_eq!(lock(&buffers.free).len(), 1);
+        let lent = [(); 3].map(|()| buffers.lend(buffers.take()));
+        assert!(lock(&buffers.free).is_empty());
+        drop(lent);
+        assert_eq!(lock(&buffers.free).len(), 3);
+    }
+}
