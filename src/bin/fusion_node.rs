@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use robocache::ros::{self, Invocation, NodeError, RosArgs};
+use robocache::ros::{self, Console, Invocation, NodeError, RosArgs};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_appender::non_blocking::NonBlockingBuilder;
 use tracing_subscriber::layer::SubscriberExt;
@@ -36,6 +36,8 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &RosArgs) -> ExitCode {
+    // Before the first thread.
+    let console = Console::from_env(std::io::stderr().is_terminal());
     // A separate thread writes the logs, so that no thread with a deadline waits for the reader of
     // stderr. If its queue is full, lines are dropped and counted.
     let (writer, flush) = NonBlockingBuilder::default()
@@ -44,10 +46,7 @@ fn run(args: &RosArgs) -> ExitCode {
         .thread_name("log")
         .finish(std::io::stderr());
     let lost = writer.error_counter();
-    let stderr = tracing_subscriber::fmt::layer()
-        .with_writer(writer)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false);
+    let stderr = tracing_subscriber::fmt::layer().event_format(console).with_writer(writer);
     let (rosout, records) = ros::rosout_layer();
     tracing_subscriber::registry().with(ros::log_filter(args)).with(stderr).with(rosout).init();
     let outcome = run_until_signal(records);

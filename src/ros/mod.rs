@@ -10,6 +10,7 @@
 
 mod args;
 mod buffers;
+mod console;
 mod diagnostics;
 mod error;
 mod intake;
@@ -27,6 +28,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
+pub use console::Console;
 pub use error::NodeError;
 pub use profile::ensure as ensure_profile;
 pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
@@ -182,7 +184,9 @@ impl Publisher for Output {
 
 fn create_node() -> Result<Node, NodeError> {
     let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
-    Ok(Node::new(&context, NODE_NAME, "")?)
+    let node = Node::new(&context, NODE_NAME, "")?;
+    console::name_logger(node.logger_name());
+    Ok(node)
 }
 
 /// Reads the parameters and offers their services.

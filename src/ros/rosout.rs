@@ -1,16 +1,15 @@
 //! Publishes the logs on `/rosout`: a tracing layer fills a queue, and a publisher empties it.
 
-use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use r2r::builtin_interfaces::msg::Time;
 use r2r::rcl_interfaces::msg::Log;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use super::console::Text;
 use super::error::NodeError;
 use crate::ros::rcl::{MessagePublisher, Node, Qos};
 
@@ -70,23 +69,6 @@ fn severity(level: Level) -> u8 {
         Level::WARN => 30,
         Level::INFO => 20,
         Level::DEBUG | Level::TRACE => 10,
-    }
-}
-
-/// The event's message, with its other fields after it.
-#[derive(Default)]
-struct Text {
-    message: String,
-}
-
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        // Writing to a String cannot fail.
-        let _ = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            name if name.starts_with("log.") => Ok(()),
-            name => write!(self.message, " {name}={value:?}"),
-        };
     }
 }
 
