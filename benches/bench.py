@@ -98,8 +98,9 @@ def make_case(name, arguments, period_s):
         "policy": [*probe, "--topic", config.output_topic],
         "stalls": [*stalls, "--period-ns", str(config.period_ns)],
     }
+    lags_ns = {stream.name: stream.lag_ns for stream in config.streams}
     return bench_case.Case(
-        name, titles[name], config.rate_hz, config.lag_ns, commands, probe_output, stalls_output
+        name, titles[name], config.rate_hz, lags_ns, commands, probe_output, stalls_output
     )
 
 

@@ -35,7 +35,7 @@ class Case:
     name: str
     title: str
     rate_hz: float
-    lag_ns: int
+    lags_ns: dict  # stream name to its lag
     commands: dict
     probe_output: Path
     stalls_output: Path
@@ -111,7 +111,7 @@ def summarize(case):
             "max": max(window["latency_max_ms"] for window in windows),
         },
         "tick_to_policy_ms": quantiles((probe["arrival_ns"] - probe["stamp_ns"])[inside]),
-        "sensor_to_policy_ms": sensor_to_policy_ms(probe, inside, case.lag_ns),
+        "sensor_to_policy_ms": sensor_to_policy_ms(probe, inside, case.lags_ns),
         "ticks_delivered": delivered,
         "ticks_delivered_share": delivered / (seconds * case.rate_hz),
         "overruns": int(overruns),
@@ -172,7 +172,7 @@ def quantiles(nanoseconds):
     return {"p50": float(p50), "p99": float(p99), "max": float(most)}
 
 
-def sensor_to_policy_ms(probe, inside, lag_ns):
+def sensor_to_policy_ms(probe, inside, lags_ns):
     """For each stream, the time from a row's stamp to the callback of its first tensor.
 
     The stamp of the newest row in a tensor's newest step is tick - lag - age.
@@ -180,7 +180,7 @@ def sensor_to_policy_ms(probe, inside, lag_ns):
     latencies = {}
     for name in (key.partition(".")[2] for key in probe if key.startswith("age_ns.")):
         known = inside & probe[f"valid.{name}"]
-        row_ns = (probe["stamp_ns"] - lag_ns - probe[f"age_ns.{name}"])[known]
+        row_ns = (probe["stamp_ns"] - lags_ns[name] - probe[f"age_ns.{name}"])[known]
         arrival_ns = probe["arrival_ns"][known]
         new = np.diff(row_ns) > 0  # the first entry may have been in an earlier tensor
         latencies[name] = quantiles((arrival_ns - row_ns)[1:][new])

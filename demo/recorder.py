@@ -104,7 +104,8 @@ class Recorder:
         order = np.argsort(raw_stamps, kind="stable")
         entries = self.newest.get(stream, [])
         targets = np.array([stamp for stamp, _, _ in entries], dtype=np.int64)
-        targets -= self.configuration.lag_ns
+        lags = {spec.name: spec.lag_ns for spec in self.configuration.streams}
+        targets -= lags[stream]
         values = np.array([row.reshape(-1)[index] for _, row, _ in entries], dtype=np.float64)
         ages = np.array([age for _, _, age in entries], dtype=np.int64)
         return (raw_stamps[order], raw[order]), (targets, values, ages)

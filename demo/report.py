@@ -164,7 +164,7 @@ def joints(config, recorder):
     curves = [curve for curve in curves if len(curve[2][0])]
     if not curves:
         return "<p>No raw joint states were recorded.</p>"
-    return joint_charts(curves, config.lag_ns / 1e6)
+    return joint_charts(curves, stream.lag_ns / 1e6)
 
 
 def overlap(raw, aligned):

@@ -30,6 +30,7 @@ class Input:
     type: str  # as "sensor_msgs/msg/Image"
     reliable: bool
     depth: int
+    timeline: str  # header or receive
     stamp_offset_ns: int
     frame_id: str | None
     expected_rate_hz: float | None
@@ -55,6 +56,7 @@ class Stream:
     fields: list  # of a vector, in the order of the row
     joints: list  # in the order of the row
     strategy: str
+    lag_ns: int
     steps: int
     step_ns: int
     max_age_ns: int
@@ -82,8 +84,6 @@ class Configuration:
 
     rate_hz: float
     period_ns: int
-    lag_ns: int
-    timeline: str
     base_frame: str
     output_topic: str
     streams: list

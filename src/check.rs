@@ -8,9 +8,10 @@ use serde::Serialize;
 
 pub use stream::{InputReport, StreamReport};
 
+use crate::align::Strategy;
 use crate::layout::{Layout, Segment};
-use crate::spec::{Config, InputId};
-use crate::time::NANOS_PER_MS;
+use crate::spec::{Config, InputId, StreamId};
+use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// A configuration with all defaults, and its tensor. Its text is a table for people. Its
 /// serialized form has everything, so that a program needs no defaults of its own.
@@ -20,10 +21,6 @@ pub struct Report {
     pub rate_hz: f64,
     /// Nanoseconds between ticks.
     pub period_ns: i64,
-    /// Distance of the newest target from its tick \[ns\].
-    pub lag_ns: i64,
-    /// `header` or `receive`.
-    pub timeline: &'static str,
     /// Frame of the tensor.
     pub base_frame: String,
     /// Topic of the tensor, before remapping.
@@ -38,6 +35,8 @@ pub struct Report {
     pub bytes_per_second: f64,
     /// Memory of all rings \[bytes\].
     pub ring_bytes: usize,
+    /// What is possible, but hardly meant; one sentence each.
+    pub warnings: Vec<String>,
 }
 
 /// One stream and its segment.
@@ -50,6 +49,8 @@ pub struct SegmentReport {
     pub ros_type: &'static str,
     /// Topics of its inputs, before remapping.
     pub topics: Vec<String>,
+    /// `header` or `receive`, by input.
+    pub timelines: Vec<&'static str>,
     /// `hold`, `nearest`, `linear` or `slerp`.
     pub strategy: &'static str,
     /// Shape of the segment; the first dimension is the history.
@@ -77,8 +78,6 @@ impl Report {
         Report {
             rate_hz: config.rate_hz,
             period_ns: config.grid.period_ns(),
-            lag_ns: config.lag_ns,
-            timeline: config.timeline.name(),
             base_frame: config.base_frame.clone(),
             output_topic: config.output_topic.clone(),
             streams: config.stream_ids().map(|id| StreamReport::new(config, id)).collect(),
@@ -86,22 +85,45 @@ impl Report {
             bytes_per_second: layout.byte_len() as f64 * config.rate_hz,
             ring_bytes: segments.iter().map(|segment| segment.ring_bytes).sum(),
             segments,
+            warnings: config.stream_ids().filter_map(|id| short_lag(config, id)).collect(),
         }
     }
+}
+
+/// Returns a warning if the lag of a stream is shorter than one interval of its messages, and the
+/// strategy uses the message after a target. At the newest target that message has not come yet.
+fn short_lag(config: &Config, id: StreamId) -> Option<String> {
+    let spec = config.stream(id);
+    if spec.strategy() == Strategy::Hold {
+        return None;
+    }
+    // The slowest input, because each may fill a group of its own.
+    let rates = config.inputs_of(id).filter_map(|input| config.input(input).expected_rate_hz);
+    let hz = rates.reduce(f64::min)?;
+    let (lag_ms, interval_ms) = (spec.lag_ns as f64 / NANOS_PER_MS as f64, 1e3 / hz);
+    (spec.lag_ns < (NANOS_PER_S as f64 / hz).floor() as i64).then(|| {
+        let (name, strategy) = (&spec.name, spec.strategy().name());
+        format!(
+            "streams.{name}.lag_ms: {strategy} expects a lag of at least {interval_ms} ms, one \
+             interval at {hz} Hz, found {lag_ms} ms; the newest target can only be held"
+        )
+    })
 }
 
 impl SegmentReport {
     fn new(config: &Config, segment: &Segment) -> SegmentReport {
         let spec = config.stream(segment.stream);
-        let lag_ns = config.lag_ns;
+        let lag_ns = spec.lag_ns;
         let inputs: Vec<InputId> = config.inputs_of(segment.stream).collect();
         let topics = inputs.iter().map(|input| config.input(*input).topic.clone()).collect();
+        let timelines = inputs.iter().map(|input| config.input(*input).timeline.name()).collect();
         let ros_type = inputs.first().map_or("", |input| config.input(*input).ros_type);
         let steps = spec.history_steps as i64;
         SegmentReport {
             name: spec.name.clone(),
             ros_type,
             topics,
+            timelines,
             strategy: spec.strategy().name(),
             shape: segment.shape.clone(),
             dtype: segment.dtype.name(),
@@ -111,6 +133,13 @@ impl SegmentReport {
             ring_bytes: (spec.ring_rows + 1) * segment.step_len * size_of::<f32>(),
             targets_ns: (1..=steps).map(|j| -lag_ns - (steps - j) * spec.history_step_ns).collect(),
         }
+    }
+
+    /// Returns the timeline in one word, or if the inputs differ, that of each input.
+    fn timeline(&self) -> String {
+        let mut words = self.timelines.clone();
+        words.dedup();
+        if words.len() > 1 { self.timelines.join(" ") } else { words.concat() }
     }
 
     /// Returns the target times in words, for the table.
@@ -144,6 +173,7 @@ impl Display for Report {
                 segment.byte_len.to_string(),
                 segment.byte_offset.to_string(),
                 format!("{} ({})", segment.ring_rows, bytes(segment.ring_bytes as f64)),
+                segment.timeline(),
                 segment.targets(),
             ]
         };
@@ -157,6 +187,7 @@ impl Display for Report {
             "bytes",
             "offset",
             "ring rows",
+            "timeline",
             "target times",
         ];
         let rows: Vec<_> =
@@ -164,11 +195,7 @@ impl Display for Report {
         table(f, &rows)?;
         writeln!(f)?;
         writeln!(f, "output      {} in {}", self.output_topic, self.base_frame)?;
-        writeln!(
-            f,
-            "ticks       {} Hz, every {} ns, by {} stamps",
-            self.rate_hz, self.period_ns, self.timeline
-        )?;
+        writeln!(f, "ticks       {} Hz, every {} ns", self.rate_hz, self.period_ns)?;
         writeln!(
             f,
             "tensor      {} bytes per tick, {:.1} MB/s",

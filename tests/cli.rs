@@ -39,6 +39,7 @@ fn check_prints_a_table() {
             "1792",
             "1126400",
             "1024 (114.8 kB)",
+            "header",
             "tick - 170 ms to tick - 20 ms, 10 ms apart",
         ]
     );
@@ -66,15 +67,21 @@ fn check_prints_json() {
     );
 }
 
-/// The streams of a configuration, as `robocache check --json` reports them.
-fn streams(config: &str) -> Vec<serde_json::Value> {
+/// What `robocache check` prints about a configuration with these arguments. It must be valid.
+fn checked(args: &[&str], config: &str) -> Output {
     let name =
         format!("robocache_streams_{}_{:?}.yaml", std::process::id(), std::thread::current().id());
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, config).unwrap();
-    let output = robocache(&["check", "--json", path.to_str().unwrap()]);
+    let output = robocache(&[&["check"], args, &[path.to_str().unwrap()]].concat());
     std::fs::remove_file(&path).unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    output
+}
+
+/// The streams of a configuration, as `robocache check --json` reports them.
+fn streams(config: &str) -> Vec<serde_json::Value> {
+    let output = checked(&["--json"], config);
     let mut report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     std::mem::take(report["streams"].as_array_mut().unwrap())
 }
@@ -100,6 +107,7 @@ streams:
         "fields": ["force", "torque"],
         "joints": [],
         "strategy": "linear",
+        "lag_ns": 0,
         "steps": 1,
         "step_ns": 0,
         "max_age_ns": 50_000_000,
@@ -114,6 +122,7 @@ streams:
             "type": "geometry_msgs/msg/WrenchStamped",
             "reliable": false,
             "depth": 256,
+            "timeline": "header",
             "stamp_offset_ns": 0,
             "frame_id": null,
             "expected_rate_hz": null,
@@ -181,7 +190,7 @@ streams:
     qos: {reliability: reliable}
     inputs:
       - {topic: /arm, expected_rate_hz: 250}
-      - {topic: /gripper, frame_id: hand, qos: {depth: 3}}
+      - {topic: /gripper, frame_id: hand, qos: {depth: 3}, timeline: receive}
 ";
     let [joints] = streams(config).try_into().unwrap();
     assert_eq!(joints["fields"], serde_json::json!(["velocity", "position"]));
@@ -193,11 +202,51 @@ streams:
     let ros_type = "sensor_msgs/msg/JointState";
     let expected = serde_json::json!([
         {"name": "joints[0]", "topic": "/arm", "type": ros_type, "reliable": true, "depth": 256,
-         "stamp_offset_ns": -1_500_000, "frame_id": null, "expected_rate_hz": 250.0},
+         "timeline": "header", "stamp_offset_ns": -1_500_000, "frame_id": null,
+         "expected_rate_hz": 250.0},
         {"name": "joints[1]", "topic": "/gripper", "type": ros_type, "reliable": true, "depth": 3,
-         "stamp_offset_ns": -1_500_000, "frame_id": "hand", "expected_rate_hz": null},
+         "timeline": "receive", "stamp_offset_ns": -1_500_000, "frame_id": "hand",
+         "expected_rate_hz": null},
     ]);
     assert_eq!(joints["inputs"], expected);
+}
+
+#[test]
+fn check_warns_if_a_lag_is_shorter_than_an_interval_and_does_not_fail() {
+    let config = "
+rate_hz: 100
+lag_ms: 4
+streams:
+  short: {type: sensor_msgs/Imu, topic: /a, max_age_ms: 50, expected_rate_hz: 200}
+  near: {type: sensor_msgs/Imu, topic: /b, max_age_ms: 50, expected_rate_hz: 200, strategy: nearest}
+  held: {type: sensor_msgs/Imu, topic: /c, max_age_ms: 50, expected_rate_hz: 200, strategy: hold}
+  own: {type: sensor_msgs/Imu, topic: /d, max_age_ms: 50, expected_rate_hz: 200, lag_ms: 5}
+  unknown: {type: sensor_msgs/Imu, topic: /e, max_age_ms: 50}
+  slow:
+    type: sensor_msgs/JointState
+    max_age_ms: 50
+    joints: [a]
+    inputs: [{topic: /f, expected_rate_hz: 1000}, {topic: /g, expected_rate_hz: 100}]
+";
+    let output = checked(&["--json"], config);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let warning = |stream: &str, strategy: &str, ms: i64, hz: i64| {
+        format!(
+            "streams.{stream}.lag_ms: {strategy} expects a lag of at least {ms} ms, one interval \
+             at {hz} Hz, found 4 ms; the newest target can only be held"
+        )
+    };
+    let expected = [
+        warning("short", "slerp", 5, 200),
+        warning("near", "nearest", 5, 200),
+        warning("slow", "linear", 10, 100),
+    ];
+    assert_eq!(report["warnings"], serde_json::json!(expected));
+    let stderr = text(&checked(&[], config).stderr);
+    assert_eq!(stderr.lines().count(), 3, "{stderr}");
+    for (line, warning) in stderr.lines().zip(expected) {
+        assert!(line.ends_with(&format!(".yaml: warning: {warning}")), "{line}");
+    }
 }
 
 #[test]

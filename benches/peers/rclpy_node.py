@@ -97,7 +97,7 @@ class FusionPeer(Node):
         reliable = ReliabilityPolicy.RELIABLE if source.reliable else ReliabilityPolicy.BEST_EFFORT
 
         def on_message(msg):
-            stream.push(msg, time.time_ns(), self.config.timeline, self.lock)
+            stream.push(msg, time.time_ns(), self.lock)
 
         self.create_subscription(
             kind,
@@ -118,7 +118,7 @@ class FusionPeer(Node):
         stamp_ns = tick * self.period_ns
         with self.lock:
             for stream, view in zip(self.streams, self.views):
-                stream.fuse(stamp_ns - self.config.lag_ns, view)
+                stream.fuse(stamp_ns, view)
         if any(s.spec.required and not s.valid[-1] for s in self.streams):
             self.held_back += 1
             return

@@ -46,7 +46,7 @@ class Stream:
         self.rows = deque(maxlen=spec.ring_rows)
         self.received = self.dropped = self.steps_served = self.steps_valid = 0
         self.interpolates = spec.strategy in ("linear", "slerp")
-        self.offsets_ns = (np.arange(spec.steps) - (spec.steps - 1)) * spec.step_ns
+        self.offsets_ns = (np.arange(spec.steps) - (spec.steps - 1)) * spec.step_ns - spec.lag_ns
         self.age_ns = np.full(spec.steps, NO_AGE)
         self.valid = np.zeros(spec.steps, dtype=bool)
 
@@ -54,14 +54,16 @@ class Stream:
         """A row of float32 values, or None if the message cannot be used."""
         raise NotImplementedError
 
-    def push(self, msg, now_ns, timeline, lock):
+    def push(self, msg, now_ns, lock):
         """Callback of the subscription: makes a row and inserts it by its stamp.
 
         The row is encoded outside the lock, so that a tick on another thread does not wait.
         """
         self.received += 1
         stamp = msg.header.stamp
-        stamp_ns = stamp.sec * 1_000_000_000 + stamp.nanosec if timeline == "header" else now_ns
+        stamp_ns = stamp.sec * 1_000_000_000 + stamp.nanosec
+        if self.input.timeline == "receive":
+            stamp_ns = now_ns
         row = self.decode(msg) if stamp_ns else None
         if row is None:
             self.dropped += 1
@@ -91,10 +93,10 @@ class Stream:
         else:
             self.dropped += 1
 
-    def fuse(self, newest_target_ns, out):
+    def fuse(self, tick_ns, out):
         """Writes every step's value to `out`, and keeps its age and validity."""
         for step, offset in enumerate(self.offsets_ns.tolist()):
-            value, self.valid[step], self.age_ns[step] = self._align(newest_target_ns + offset)
+            value, self.valid[step], self.age_ns[step] = self._align(tick_ns + offset)
             out[step] = 0 if value is None else value
         self.steps_served += len(self.valid)
         self.steps_valid += int(np.count_nonzero(self.valid))

@@ -14,7 +14,7 @@ streams:
     groups: {arm: [a, b], gripper: [c]}
     inputs:
       - {topic: /arm, qos: {reliability: reliable}}
-      - {topic: /gripper, stamp_offset_ms: -2}
+      - {topic: /gripper, stamp_offset_ms: -2, timeline: receive}
 """
 
 
@@ -30,8 +30,9 @@ def write(tmp_path):
 
 def test_the_reference_configuration():
     config = configuration.load(REPOSITORY / "config" / "robocache.yaml")
-    assert (config.rate_hz, config.period_ns, config.lag_ns) == (100, 10_000_000, 20_000_000)
-    assert (config.timeline, config.base_frame) == ("header", "base_link")
+    assert (config.rate_hz, config.period_ns) == (100, 10_000_000)
+    assert config.base_frame == "base_link"
+    assert {stream.lag_ns for stream in config.streams} == {20_000_000}
     assert config.output_topic == "fused_tensor"
     streams = {stream.name: stream for stream in config.streams}
     kinds = ["image", "image", "voxels", "vector", "vector", "vector"]
@@ -52,6 +53,7 @@ def test_several_inputs(write):
     arm, gripper = joints.inputs
     assert (arm.reliable, gripper.reliable) == (True, False)
     assert (arm.stamp_offset_ns, gripper.stamp_offset_ns) == (0, -2_000_000)
+    assert (arm.timeline, gripper.timeline) == ("header", "receive")
     assert (gripper.name, gripper.frame_id, gripper.depth) == ("joints[1]", None, 256)
 
 

@@ -34,9 +34,10 @@ def wrench(stamp_ns, force_x):
 
 
 def filled(spec, stamps_ms, **changes):
-    stream = streams.VectorStream(replace(spec, steps=1, step_ns=0, dtype="f32", **changes))
+    one_step = replace(spec, lag_ns=0, steps=1, step_ns=0, dtype="f32")
+    stream = streams.VectorStream(replace(one_step, **changes))
     for stamp in stamps_ms:
-        stream.push(wrench(stamp * MS, float(stamp)), 0, "header", threading.Lock())
+        stream.push(wrench(stamp * MS, float(stamp)), 0, threading.Lock())
     return stream
 
 
@@ -50,6 +51,7 @@ def filled(spec, stamps_ms, **changes):
         ({"fill": "last"}, 91, 40.0, False, 51),
         ({}, 5, 0.0, False, None),  # before the oldest
         ({"max_gap_ns": 9 * MS}, 15, 0.0, False, -5),  # a bracket too wide
+        ({"lag_ns": 5 * MS}, 20, 15.0, True, -5),
         ({"strategy": "hold"}, 19, 10.0, True, 9),
         ({"strategy": "nearest"}, 16, 20.0, True, -4),
         ({"strategy": "nearest"}, 15, 10.0, True, 5),  # on a tie, the earlier

@@ -95,9 +95,9 @@ def peers_tensors(recording):
         stamp_ns = tick * config.period_ns
         while waiting and waiting[0][0] <= stamp_ns:
             arrival_ns, index, _, received = waiting.pop(0)
-            made[index].push(received, arrival_ns, config.timeline, threading.Lock())
+            made[index].push(received, arrival_ns, threading.Lock())
         for stream, view in zip(made, views):
-            stream.fuse(stamp_ns - config.lag_ns, view)
+            stream.fuse(stamp_ns, view)
         rclpy_node.complete(message, made, tick, stamp_ns)
         tensors[tick] = robocache.decode(serialize_message(message))
     return tensors

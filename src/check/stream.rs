@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
-use crate::spec::{Config, EncoderSpec, InputSpec, Selection, StreamId};
+use crate::spec::{Config, EncoderSpec, InputSpec, Selection, StreamId, Timeline};
 
 /// One stream, with all defaults, so that a program needs no defaults of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,6 +21,8 @@ pub struct StreamReport {
     pub joints: Vec<String>,
     /// How a value at a target time follows from the rows around it.
     pub strategy: Strategy,
+    /// Distance of the newest target from its tick \[ns\].
+    pub lag_ns: i64,
     /// Number of target times.
     pub steps: usize,
     /// Distance of neighbouring target times \[ns\].
@@ -55,6 +57,8 @@ pub struct InputReport {
     pub reliable: bool,
     /// Number of messages that the subscription's queue holds.
     pub depth: usize,
+    /// Which stamp of a message counts.
+    pub timeline: Timeline,
     /// Offset that is added to every stamp on arrival \[ns\].
     pub stamp_offset_ns: i64,
     /// The `header.frame_id` that messages must have; `None`: any.
@@ -76,6 +80,7 @@ impl StreamReport {
             fields,
             joints,
             strategy: spec.rule.strategy,
+            lag_ns: spec.lag_ns,
             steps: spec.history_steps,
             step_ns: spec.history_step_ns,
             max_age_ns: spec.rule.max_age_ns,
@@ -106,6 +111,7 @@ impl InputReport {
             ros_type: input.ros_type,
             reliable: input.qos.reliable,
             depth: input.qos.depth,
+            timeline: input.timeline,
             stamp_offset_ns: input.stamp_offset_ns,
             frame_id: input.frame_id.clone(),
             expected_rate_hz: input.expected_rate_hz,

@@ -3,21 +3,24 @@
 use super::check::{Check, Range, is_printable};
 use super::raw::{RawInput, RawQos, RawStream, Reliability};
 use crate::input::Content;
-use crate::spec::{InputSpec, Qos, RingId, Selection, StreamId};
+use crate::spec::{InputSpec, Qos, RingId, Selection, StreamId, Timeline};
 
 /// An input whose stream has no id yet.
 pub(super) struct Input(InputSpec);
 
-/// What follows from the stream's type.
+/// What follows from the stream's type and from the top level of the file.
 #[derive(Clone, Copy)]
 pub(super) struct InputDefaults {
     /// `None` if the type is unknown.
     pub content: Option<Content>,
+    /// If neither the input nor its stream has a timeline.
+    pub timeline: Timeline,
 }
 
 /// The keys of one input, validated.
 pub(super) struct Keys {
     topic: String,
+    timeline: Timeline,
     stamp_offset_ns: i64,
     qos: Qos,
     frame_id: Option<String>,
@@ -35,7 +38,7 @@ impl Input {
         let several = keys.len() > 1;
         let input = |(at, keys): (usize, Keys)| {
             let name = if several { format!("{stream}[{at}]") } else { stream.to_owned() };
-            let Keys { topic, stamp_offset_ns, qos, frame_id, expected_rate_hz } = keys;
+            let Keys { topic, timeline, stamp_offset_ns, qos, frame_id, expected_rate_hz } = keys;
             Input(InputSpec {
                 name,
                 stream: None,
@@ -45,6 +48,7 @@ impl Input {
                 feeds: Vec::new(),
                 qos,
                 frame_id,
+                timeline,
                 stamp_offset_ns,
                 expected_rate_hz,
             })
@@ -77,6 +81,7 @@ pub(super) fn inputs(
 ) -> Option<Vec<Keys>> {
     let own = RawInput {
         topic: raw.topic.take(),
+        timeline: raw.timeline,
         stamp_offset_ms: raw.stamp_offset_ms,
         qos: raw.qos,
         frame_id: raw.frame_id.take(),
@@ -136,6 +141,7 @@ fn input(
     let expected_rate_hz = rate.and_then(|hz| check.number(&at, hz, Range::above(0.0, 1e5)));
     Some(Keys {
         topic: topic?,
+        timeline: raw.timeline.or(own.timeline).unwrap_or(defaults.timeline),
         stamp_offset_ns: stamp_offset_ns?,
         qos: qos?,
         frame_id,

@@ -105,6 +105,7 @@ fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
     let defaults = Defaults {
         dtype: output.dtype.unwrap_or(DType::F32),
         lag_ns: lag_ns.unwrap_or(0),
+        timeline: raw.timeline.unwrap_or_default(),
         period_ns: grid.map_or(0, TickGrid::period_ns),
     };
     let streams = check
@@ -112,11 +113,10 @@ fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
         .and_then(|raw| streams(check, raw.0, &defaults));
     let (streams, inputs) = streams?;
     tensor_fits(check, &streams)?;
+    lag_ns?;
     Some(Config {
         rate_hz: rate_hz?,
         grid: grid?,
-        lag_ns: lag_ns?,
-        timeline: raw.timeline.unwrap_or_default(),
         base_frame: base_frame?,
         output_topic: output_topic?,
         inputs,

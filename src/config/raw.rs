@@ -56,11 +56,13 @@ pub(super) struct RawStream {
     pub topic: Option<String>,
     pub inputs: Option<Vec<RawInput>>,
     pub strategy: Option<Strategy>,
+    pub lag_ms: Option<f64>,
     pub history: Option<RawHistory>,
     pub max_age_ms: Option<f64>,
     pub max_gap_ms: Option<f64>,
     pub fill: Option<Fill>,
     pub required: Option<bool>,
+    pub timeline: Option<Timeline>,
     pub stamp_offset_ms: Option<f64>,
     pub dtype: Option<DType>,
     pub ring_rows: Option<i64>,
@@ -80,6 +82,7 @@ pub(super) struct RawStream {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawInput {
     pub topic: Option<String>,
+    pub timeline: Option<Timeline>,
     pub stamp_offset_ms: Option<f64>,
     pub qos: Option<RawQos>,
     pub frame_id: Option<String>,

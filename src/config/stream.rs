@@ -8,7 +8,7 @@ use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
 use crate::input::{Content, MessageType, TYPES};
 use crate::ops::voxelize::extra_fields;
-use crate::spec::{EncoderSpec, Selection, StreamSpec};
+use crate::spec::{EncoderSpec, Selection, StreamSpec, Timeline};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// The rows of a stream take less memory than this \[bytes\], at 4 bytes per element.
@@ -20,6 +20,7 @@ const MAX_RING_ROWS: usize = 1 << 20;
 pub(super) struct Defaults {
     pub dtype: DType,
     pub lag_ns: i64,
+    pub timeline: Timeline,
     pub period_ns: i64,
 }
 
@@ -43,8 +44,13 @@ pub(super) fn stream(
     let content = message.map(|message| message.content);
     let large = content.is_some_and(|content| !content.is_vector());
     let strategy = content.and_then(|content| strategy(check, &key, &raw, content));
-    let inputs = input::inputs(check, &key, &mut raw, InputDefaults { content });
-    let times = times(check, &key, &raw, strategy);
+    let inputs = input::inputs(
+        check,
+        &key,
+        &mut raw,
+        InputDefaults { content, timeline: defaults.timeline },
+    );
+    let times = times(check, &key, &raw, strategy, defaults);
     let rows = raw.ring_rows.unwrap_or(if large { 16 } else { 1024 });
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
@@ -60,6 +66,7 @@ pub(super) fn stream(
             max_gap_ns: times.max_gap_ns,
             fill: raw.fill.unwrap_or_default(),
         },
+        lag_ns: times.lag_ns,
         history_steps: times.history_steps,
         history_step_ns: times.history_step_ns,
         required: raw.required.unwrap_or(false),
@@ -68,7 +75,7 @@ pub(super) fn stream(
     };
     let inputs = Input::all(inputs?, &stream.name, message?.name, &selection);
     let given = raw.ring_rows.is_some();
-    ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults)
+    ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
         .then_some(Made { stream, inputs })
 }
 
@@ -195,6 +202,7 @@ fn strategy(
 
 /// The times of a stream.
 struct Times {
+    lag_ns: i64,
     history_steps: usize,
     history_step_ns: i64,
     max_age_ns: i64,
@@ -206,8 +214,13 @@ fn times(
     key: &str,
     raw: &RawStream,
     strategy: Option<Strategy>,
+    defaults: &Defaults,
 ) -> Option<Times> {
     let at = |rest: &str| format!("{key}.{rest}");
+    let lag_ns = match raw.lag_ms {
+        Some(ms) => check.nanos(&at("lag_ms"), ms, Range::NON_NEGATIVE_MS),
+        None => Some(defaults.lag_ns),
+    };
     let history = history(check, &at("history"), raw.history.as_ref());
     let max_age_ns = check
         .required(&at("max_age_ms"), raw.max_age_ms, "the age up to which a value is valid")
@@ -222,7 +235,13 @@ fn times(
         Some(ms) => check.nanos(&at("max_gap_ms"), ms, Range::POSITIVE_MS),
     };
     let (history_steps, history_step_ns) = history?;
-    Some(Times { history_steps, history_step_ns, max_age_ns: max_age_ns?, max_gap_ns: max_gap_ns? })
+    Some(Times {
+        lag_ns: lag_ns?,
+        history_steps,
+        history_step_ns,
+        max_age_ns: max_age_ns?,
+        max_gap_ns: max_gap_ns?,
+    })
 }
 
 /// Number of steps, and nanoseconds between them.
@@ -248,9 +267,9 @@ fn ring_fits(
     given: bool,
     spec: &StreamSpec,
     inputs: &[Input],
-    defaults: &Defaults,
+    period_ns: i64,
 ) -> bool {
-    let Some(expected) = ring_violation(spec, inputs, defaults) else { return true };
+    let Some(expected) = ring_violation(spec, inputs, period_ns) else { return true };
     match given {
         true => check.fail(key, expected),
         false => check.fail_found(key, expected, format!("the default of {}", spec.ring_rows)),
@@ -260,7 +279,7 @@ fn ring_fits(
 
 /// What is expected if the size of the ring is wrong. It must have the rows that interpolation and
 /// the oldest target need, and fit in memory.
-fn ring_violation(spec: &StreamSpec, inputs: &[Input], defaults: &Defaults) -> Option<String> {
+fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option<String> {
     // The backend has one slot more than the ring has rows: it encodes the next message there.
     let fitting = (MAX_RING_BYTES - 1) / (4 * spec.encoder.row_len()) - 1;
     if spec.ring_rows > fitting {
@@ -274,9 +293,9 @@ fn ring_violation(spec: &StreamSpec, inputs: &[Input], defaults: &Defaults) -> O
     if hz == 0.0 {
         return None;
     }
-    let reach_ns = defaults.lag_ns + (spec.history_steps as i64 - 1) * spec.history_step_ns;
+    let reach_ns = spec.lag_ns + (spec.history_steps as i64 - 1) * spec.history_step_ns;
     // A tick may be served up to one period late; two rows bracket its oldest target.
-    let span_s = (reach_ns + defaults.period_ns) as f64 / NANOS_PER_S as f64;
+    let span_s = (reach_ns + period_ns) as f64 / NANOS_PER_S as f64;
     let needed = (span_s * hz).ceil() as usize + 2;
     (spec.ring_rows < needed).then(|| {
         let reach_ms = reach_ns as f64 / NANOS_PER_MS as f64;

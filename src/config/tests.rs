@@ -62,8 +62,8 @@ fn defaults_of_the_top_level() {
     let text = "rate_hz: 30\nstreams: {w: {type: geometry_msgs/msg/WrenchStamped, topic: w, \
                 max_age_ms: 1}}";
     let config = parse(text, "test.yaml").unwrap();
-    assert_eq!((config.rate_hz, config.grid.period_ns(), config.lag_ns), (30.0, 33_333_333, 0));
-    assert_eq!(config.timeline, Timeline::Header);
+    assert_eq!((config.rate_hz, config.grid.period_ns()), (30.0, 33_333_333));
+    assert_eq!((config.streams[0].lag_ns, config.inputs[0].timeline), (0, Timeline::Header));
     assert_eq!(
         (config.base_frame.as_str(), config.output_topic.as_str()),
         ("base_link", "fused_tensor")
@@ -101,7 +101,37 @@ fn times_become_whole_nanoseconds() {
     assert_eq!(input.stamp_offset_ns, -1_250_000);
     let longest = "lag_ms: 1000000000\n".to_owned() + REFERENCE;
     let longest = longest.replace("\nlag_ms: 20\n", "\n").replace("expected_rate_hz", "# rate");
-    assert_eq!(parse(&longest, "test.yaml").unwrap().lag_ns, 1_000_000_000_000_000);
+    let longest = parse(&longest, "test.yaml").unwrap();
+    assert!(longest.streams.iter().all(|stream| stream.lag_ns == 1_000_000_000_000_000));
+}
+
+#[test]
+fn a_stream_may_have_its_own_lag_and_an_input_its_own_timeline() {
+    let text = "rate_hz: 100
+lag_ms: 20
+timeline: receive
+streams:
+  a: {type: sensor_msgs/Imu, topic: a, max_age_ms: 1}
+  b: {type: sensor_msgs/Imu, topic: b, max_age_ms: 1, lag_ms: 2.5, timeline: header}
+  c:
+    type: sensor_msgs/JointState
+    max_age_ms: 1
+    lag_ms: 0
+    joints: [j]
+    inputs: [{topic: c}, {topic: d, timeline: header}]
+  e:
+    type: sensor_msgs/JointState
+    max_age_ms: 1
+    timeline: header
+    joints: [j]
+    inputs: [{topic: e}, {topic: f, timeline: receive}]
+";
+    let config = parse(text, "test.yaml").unwrap();
+    let lags: Vec<_> = config.streams.iter().map(|stream| stream.lag_ns).collect();
+    assert_eq!(lags, [20_000_000, 2_500_000, 0, 20_000_000]);
+    use Timeline::{Header, Receive};
+    let timelines: Vec<_> = config.inputs.iter().map(|input| input.timeline).collect();
+    assert_eq!(timelines, [Receive, Header, Receive, Header, Header, Receive]);
 }
 
 /// An `i64` of nanoseconds holds the sum of the longest lag and the longest history.
@@ -284,6 +314,10 @@ fn the_ring_must_cover_lag_history_one_tick_and_a_bracket() {
     // (20 + 150 + 10) ms at 200 Hz are 36 rows, and two around the oldest target.
     assert!(parse(&lines(38), "test.yaml").is_ok());
     assert!(parse(&lines(37), "test.yaml").is_err());
+    // The stream's own lag counts, and not that of the others.
+    let own = |lag: &str| lines(37).replace("topic: t,", &format!("topic: t, lag_ms: {lag},"));
+    assert!(parse(&own("15"), "test.yaml").is_ok());
+    assert!(parse(&own("25").replace("37", "38"), "test.yaml").is_err());
 }
 
 #[test]
@@ -307,7 +341,8 @@ fn the_reference_configurations_are_what_they_say() {
     let config = parse(REFERENCE, "robocache.yaml").unwrap();
     let names: Vec<_> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
     assert_eq!(names, ["camera_front", "camera_wrist", "lidar", "joints", "wrench", "imu"]);
-    assert_eq!((config.rate_hz, config.lag_ns), (100.0, 20_000_000));
+    assert_eq!(config.rate_hz, 100.0);
+    assert!(config.streams.iter().all(|stream| stream.lag_ns == 20_000_000));
     assert!(config.inputs.iter().all(|input| input.qos.reliable));
     let bytes = Layout::new(&config).byte_len();
     assert!((1_050_000..1_150_000).contains(&bytes), "{bytes}");

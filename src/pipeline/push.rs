@@ -221,7 +221,7 @@ impl Rows<'_> {
 
     fn stamp_of(&self, header: &Header<'_>) -> Result<Stamp, Rejected> {
         let offset_ns = self.spec.stamp_offset_ns;
-        if self.pipeline.config.timeline == Timeline::Receive {
+        if self.spec.timeline == Timeline::Receive {
             let stamp = self.arrival.stamp.ok_or_else(|| {
                 let detail = "expected the time of arrival, found no clock yet";
                 Rejected::new(DropReason::ZeroStamp, detail)

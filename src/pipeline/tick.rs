@@ -97,7 +97,7 @@ impl Pipeline {
         jobs: &mut Vec<StepJob>,
     ) -> bool {
         let spec = self.config.stream(stream);
-        let newest = tick.offset(-self.config.lag_ns);
+        let newest = tick.offset(-spec.lag_ns);
         let mut valid_steps = 0;
         for step in 0..spec.history_steps {
             let back = (spec.history_steps - 1 - step) as i64;

@@ -16,10 +16,6 @@ pub struct Config {
     pub rate_hz: f64,
     /// The instants of the ticks.
     pub grid: TickGrid,
-    /// Every target lies this long before its tick \[ns\].
-    pub lag_ns: i64,
-    /// Which stamp of a message counts.
-    pub timeline: Timeline,
     /// Frame of the fused tensor and of all voxel grids.
     pub base_frame: String,
     /// Topic of the fused tensor.
@@ -61,7 +57,7 @@ impl Config {
 }
 
 /// Which stamp of a message places it in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Timeline {
     /// `header.stamp`: when the sensor measured.

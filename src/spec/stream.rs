@@ -1,6 +1,6 @@
 //! Streams, and the inputs that feed them.
 
-use super::{RingId, StreamId};
+use super::{RingId, StreamId, Timeline};
 use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
 use crate::ops::image::ImageSpec;
@@ -29,6 +29,8 @@ pub struct InputSpec {
     pub qos: Qos,
     /// `header.frame_id` that messages must carry; any if `None`.
     pub frame_id: Option<String>,
+    /// Which stamp of a message counts.
+    pub timeline: Timeline,
     /// Added to every stamp on arrival \[ns\].
     pub stamp_offset_ns: i64,
     /// Rate at which messages should arrive \[Hz\]. Diagnostics compare the actual rate with it. At
@@ -86,6 +88,8 @@ pub struct StreamSpec {
     pub encoder: EncoderSpec,
     /// How a value follows from rows, and when it is valid.
     pub rule: AlignRule,
+    /// The newest target is this long before its tick \[ns\].
+    pub lag_ns: i64,
     /// Number of target times, at least 1; step `j` is at `(steps-1-j) * step_ns` before the
     /// newest.
     pub history_steps: usize,

@@ -11,7 +11,7 @@ use robocache::dtype::DType;
 use robocache::input::Sample;
 use robocache::layout::{ALIGNMENT, Layout};
 use robocache::ops::voxelize::PointDrops;
-use robocache::spec::{Config, EncoderSpec, RingId, StreamSpec, Timeline};
+use robocache::spec::{Config, EncoderSpec, RingId, StreamSpec};
 use robocache::time::TickGrid;
 
 /// Cases per operation.
@@ -134,6 +134,7 @@ pub fn stream(
         name: name.into(),
         encoder,
         rule: AlignRule { strategy, max_age_ns, max_gap_ns, fill: Fill::Zero },
+        lag_ns: 0,
         history_steps: steps,
         history_step_ns: 10_000_000,
         required: false,
@@ -157,8 +158,6 @@ impl Pair {
         let config = Config {
             rate_hz: 100.0,
             grid: TickGrid::from_rate_hz(100.0).unwrap(),
-            lag_ns: 0,
-            timeline: Timeline::Header,
             base_frame: "base_link".into(),
             output_topic: "fused_tensor".into(),
             inputs: vec![],

@@ -78,6 +78,42 @@ fn history_steps_are_at_tick_minus_lag_minus_multiples_of_the_step() {
 }
 
 #[test]
+fn each_stream_has_its_own_lag_and_each_input_its_own_timeline() {
+    let pipeline = pipeline(
+        "rate_hz: 100
+lag_ms: 10
+streams:
+  fast: {type: sensor_msgs/msg/JointState, topic: /a, joints: [a], max_age_ms: 50, lag_ms: 0}
+  slow: {type: sensor_msgs/msg/JointState, topic: /b, joints: [a], max_age_ms: 50, lag_ms: 30}
+  rest:
+    type: sensor_msgs/msg/JointState
+    max_age_ms: 50
+    joints: [a]
+    inputs: [{topic: /c}, {topic: /d, timeline: receive}]
+",
+    );
+    let [fast, slow, by_header, by_arrival] = [0, 1, 2, 3].map(InputId::new);
+    let push = |input: InputId, ms: i64, arrival_ms: i64| {
+        let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[10.0 * ms as f64]);
+        let arrival = at(Stamp::from_nanos(arrival_ms * MS));
+        pipeline.push(input, &message, arrival).unwrap().stamp.unwrap().nanos() / MS
+    };
+    for ms in [60, 70, 80, 90, 100] {
+        assert_eq!((push(fast, ms, 100), push(slow, ms, 100)), (ms, ms));
+    }
+    assert_eq!((push(by_header, 80, 85), push(by_arrival, 70, 90)), (80, 90));
+    let mut frame = pipeline.new_message();
+    assert_eq!(pipeline.tick(10, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
+    let segments = [0, 1, 2].map(SegmentId::new);
+    // The message of the third stream that is stamped 70 ms arrived at 90 ms.
+    let expected = [[1000.0], [700.0], [700.0]];
+    assert_eq!(segments.map(|segment| values(&pipeline, &frame, segment)), expected);
+    for segment in segments {
+        assert_eq!(frame.steps(segment), [state(true, 0)]);
+    }
+}
+
+#[test]
 fn a_value_is_held_to_its_age_limit_and_then_filled() {
     for (fill, after) in [("zero", 0.0), ("last", 1000.0)] {
         let pipeline = one_joint(&format!("max_age_ms: 20\nfill: {fill}"), "");

@@ -23,6 +23,7 @@ use super::timeline::{Span, Timeline, What};
 use crate::BenchError;
 use crate::pair::{compare, push};
 use robocache::pipeline::Pipeline;
+use robocache::spec::InputSpec;
 use robocache::time::{Epoch, NANOS_PER_MS};
 
 /// Ticks between two comparisons: a prime, so that they meet every phase of the streams.
@@ -56,7 +57,8 @@ struct Held {
 pub struct Checker<'a> {
     soak: &'a Timeline,
     oracle: &'a Pipeline,
-    lag_ns: i64,
+    /// The lag of each input's stream.
+    lags_ns: Vec<i64>,
     /// By input; none for vectors.
     held: Vec<VecDeque<Held>>,
     /// Targets before this instant can no longer be served.
@@ -67,10 +69,13 @@ pub struct Checker<'a> {
 impl<'a> Checker<'a> {
     /// A checker with an oracle in the state of the subject.
     pub fn new(soak: &'a Timeline, oracle: &'a Pipeline) -> Self {
+        let lag_ns = |input: &InputSpec| {
+            input.stream.map_or(0, |stream| oracle.config().stream(stream).lag_ns)
+        };
         Checker {
             soak,
             oracle,
-            lag_ns: oracle.config().lag_ns,
+            lags_ns: oracle.config().inputs.iter().map(lag_ns).collect(),
             held: oracle.config().inputs.iter().map(|_| VecDeque::new()).collect(),
             forgotten_ns: i64::MIN,
             checked: Checked::default(),
@@ -110,7 +115,8 @@ impl<'a> Checker<'a> {
 
     /// Lets go of what no tick after `now_ns` can show.
     fn forget(&mut self, now_ns: i64) {
-        let before = now_ns - self.lag_ns - SLACK_NS;
+        let longest_ns = self.lags_ns.iter().copied().max().unwrap_or(0);
+        let before = now_ns - longest_ns - SLACK_NS;
         self.forgotten_ns = self.forgotten_ns.max(before);
         for held in &mut self.held {
             while held.get(1).is_some_and(|next| next.stamp_ns <= before) {
@@ -120,22 +126,26 @@ impl<'a> Checker<'a> {
     }
 
     fn check(&mut self, tick: i64, settled: &[i64], found: &[u8]) -> Result<(), BenchError> {
-        let target = tick * NANOS_PER_MS - self.lag_ns;
-        let shown = |held: &VecDeque<Held>| held.iter().rposition(|held| held.stamp_ns <= target);
-        let there = |input: usize| match shown(&self.held[input]) {
+        let target = |input: usize| tick * NANOS_PER_MS - self.lags_ns[input];
+        let shown = |input: usize, held: &VecDeque<Held>| {
+            held.iter().rposition(|held| held.stamp_ns <= target(input))
+        };
+        let there = |input: usize| match shown(input, &self.held[input]) {
             Some(at) => self.held[input][at].stamp_ns <= settled[input],
             // Nothing but what was there before the start.
             None => true,
         };
         let is_large = |input: &usize| self.oracle.config().inputs[*input].is_large();
         let (large, vectors): (Vec<usize>, Vec<usize>) = (0..self.held.len()).partition(is_large);
-        let vectors_are_there = vectors.iter().all(|input| settled[*input] >= target);
-        if target < self.forgotten_ns || !vectors_are_there || !large.iter().copied().all(there) {
+        let vectors_are_there = vectors.iter().all(|input| settled[*input] >= target(*input));
+        let forgotten = (0..self.held.len()).any(|input| target(input) < self.forgotten_ns);
+        if forgotten || !vectors_are_there || !large.iter().copied().all(there) {
             self.checked.unsettled += 1;
             return Ok(());
         }
-        for input in large {
-            if let Some(at) = shown(&self.held[input])
+        let at: Vec<_> = large.iter().map(|input| shown(*input, &self.held[*input])).collect();
+        for (input, at) in large.into_iter().zip(at) {
+            if let Some(at) = at
                 && let held = &mut self.held[input][at]
                 && !held.fed
             {
