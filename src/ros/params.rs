@@ -27,6 +27,8 @@ pub struct Settings {
     pub rate_hz: Option<f64>,
     /// Time between two messages on `/diagnostics`.
     pub diagnostics_period: Duration,
+    /// Whether each tensor has a digest.
+    pub digest: bool,
 }
 
 /// A parameter, as the parameter services show it.
@@ -67,6 +69,11 @@ pub fn declared() -> Vec<Declared> {
             "diagnostics_period_s",
             ParameterValue::Double(1.0),
             "Time between two messages on /diagnostics [s].",
+        ),
+        parameter(
+            "digest",
+            ParameterValue::Bool(true),
+            "Whether each tensor has a digest (XXH3) of all of it.",
         ),
     ]
 }
@@ -137,6 +144,7 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
         realtime_priority: 0,
         rate_hz: None,
         diagnostics_period: Duration::from_secs(1),
+        digest: true,
     };
     for Declared { name, value, .. } in declared {
         settings.read(name, value).map_err(|(expected, found)| NodeError::Parameter {
@@ -167,6 +175,7 @@ impl Settings {
                 self.device = number.ok_or((expected, device.to_string()))?;
             }
             ("use_sim_time", ParameterValue::Bool(yes)) => self.use_sim_time = *yes,
+            ("digest", ParameterValue::Bool(yes)) => self.digest = *yes,
             ("realtime_priority", ParameterValue::Integer(priority)) => {
                 let in_range = u8::try_from(*priority).ok().filter(|priority| *priority <= 99);
                 let expected = "a priority from 0 to 99";
@@ -220,14 +229,17 @@ mod tests {
         let defaults = from(std::slice::from_ref(&config)).unwrap();
         assert_eq!(defaults.backend, Choice::Auto);
         assert_eq!((defaults.rate_hz, defaults.use_sim_time), (None, false));
+        assert!(defaults.digest);
         let given = from(&[
             config,
             ("rate_hz", ParameterValue::Integer(50)),
             ("use_sim_time", ParameterValue::Bool(true)),
             ("device", ParameterValue::Integer(1)),
+            ("digest", ParameterValue::Bool(false)),
         ]);
         let given = given.unwrap();
         assert_eq!((given.rate_hz, given.use_sim_time, given.device), (Some(50.0), true, 1));
+        assert!(!given.digest);
     }
 
     #[test]

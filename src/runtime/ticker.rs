@@ -76,15 +76,20 @@ fn serve(
     let ticks = &runtime.ticks;
     match runtime.fuse(tick, due, message)? {
         TickOutcome::Past => return Ok(()),
-        TickOutcome::Ready => match publisher.publish(message.message()) {
-            Ok(()) => {
-                ticks.published.add(1);
-                ticks.latency.record(latency(runtime, tick, due));
+        TickOutcome::Ready => {
+            if runtime.digest {
+                message.seal();
             }
-            // The middleware may be ending as well.
-            Err(_) if runtime.stopping() => return Ok(()),
-            Err(error) => refused(runtime, tick, &error),
-        },
+            match publisher.publish(message.message()) {
+                Ok(()) => {
+                    ticks.published.add(1);
+                    ticks.latency.record(latency(runtime, tick, due));
+                }
+                // The middleware may be ending as well.
+                Err(_) if runtime.stopping() => return Ok(()),
+                Err(error) => refused(runtime, tick, &error),
+            }
+        }
         TickOutcome::HeldBack { stream } => {
             if ticks.held_back.get() == 0 {
                 tracing::warn!(
