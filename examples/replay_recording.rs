@@ -1,7 +1,7 @@
 //! Runs the pipeline over recorded messages, without ROS and without a clock.
 //!
 //! ```text
-//! replay_recording [--backend auto|cpu|cuda] [--device NUMBER] CONFIG RECORDING OUTPUT
+//! replay_recording [--backend auto|cpu|cuda] [--device NUMBER] [--no-digest] CONFIG RECORDING OUTPUT
 //! ```
 //!
 //! The backend is chosen as the node chooses it. If the program is built without the feature
@@ -40,6 +40,9 @@ struct Options {
     /// Number of the GPU
     #[arg(long, default_value_t = 0)]
     device: usize,
+    /// Leave the digests out, as a node with `digest: false` does
+    #[arg(long)]
+    no_digest: bool,
     /// The configuration that the node ran with
     config: PathBuf,
     /// Messages and ticks in order of arrival
@@ -91,6 +94,9 @@ fn main() -> Result<(), Error> {
                 }
                 last = tick;
                 if pipeline.tick(tick, epoch, &mut frame)? == TickOutcome::Ready {
+                    if !options.no_digest {
+                        frame.seal();
+                    }
                     output.write_all(&(frame.message().len() as u32).to_le_bytes())?;
                     output.write_all(frame.message())?;
                 }

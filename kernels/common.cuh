@@ -50,7 +50,7 @@ __device__ __forceinline__ void wait_for_inputs(u32 inputs_ready) {
 // ---- Element types (src/dtype.rs) ---------------------------------------------------------------
 
 // The codes by which the host names element types.
-enum DType : u32 { DTYPE_F32 = 0, DTYPE_F16 = 1, DTYPE_BF16 = 2 };
+enum DType : u32 { DTYPE_F32 = 0, DTYPE_F16 = 1, DTYPE_BF16 = 2, DTYPE_U8 = 3, DTYPE_I32 = 4 };
 
 struct F32 {
     u32 bits;
@@ -60,6 +60,9 @@ struct F16 {
 };
 struct Bf16 {
     u16 bits;
+};
+struct U8 {
+    u8 bits;
 };
 
 __device__ __forceinline__ float to_float(F32 value) {
@@ -72,6 +75,10 @@ __device__ __forceinline__ float to_float(F16 value) {
 }
 __device__ __forceinline__ float to_float(Bf16 value) {
     return __uint_as_float(static_cast<u32>(value.bits) << 16);
+}
+
+__device__ __forceinline__ float to_float(U8 value) {
+    return static_cast<float>(value.bits);
 }
 
 __device__ __forceinline__ void from_float(float value, F32& out) {
@@ -88,6 +95,11 @@ __device__ __forceinline__ void from_float(float value, Bf16& out) {
     const u32 bits = __float_as_uint(value);
     out.bits = static_cast<u16>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
 #endif
+}
+
+// To nearest, ties to even; beyond the range: the closest integer.
+__device__ __forceinline__ void from_float(float value, U8& out) {
+    out.bits = static_cast<u8>(min(max(__float2int_rn(value), 0), 255));
 }
 
 // The least magnitude that an element type rounds to infinity: half way between its greatest value

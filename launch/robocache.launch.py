@@ -31,6 +31,10 @@ ARGUMENTS = {
         "",
         "Time between two messages on /diagnostics [s]; empty: the node's default",
     ),
+    "digest": (
+        "",
+        "Whether each tensor has a digest of all of it, true or false; empty: the node's default",
+    ),
     "namespace": ("", "Namespace of the node and of its relative topics"),
     "log_level": ("info", "debug, info, warn or error"),
 }
@@ -61,6 +65,8 @@ def fusion_node(context):
         "device": number(int, "device", given["device"]),
         "use_sim_time": boolean("use_sim_time", given["use_sim_time"]),
     }
+    if given["digest"]:
+        parameters["digest"] = boolean("digest", given["digest"])
     optional = {"rate_hz": float, "realtime_priority": int, "diagnostics_period_s": float}
     for name, kind in optional.items():
         if given[name]:

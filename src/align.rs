@@ -47,6 +47,16 @@ pub enum Fill {
     Last,
 }
 
+impl Fill {
+    /// The name in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fill::Zero => "zero",
+            Fill::Last => "last",
+        }
+    }
+}
+
 /// Age of a step for which there is no row at all.
 pub const NO_AGE: i64 = i64::MAX;
 

@@ -2,8 +2,11 @@
 
 use half::{bf16, f16};
 
-/// Element type of an output segment. All arithmetic before it is `f32`; a value is rounded once,
-/// to nearest with ties to even, when it is stored.
+/// Element type of an output segment.
+///
+/// All arithmetic before a float is `f32`; a value is rounded once, to nearest with ties to even,
+/// when it is stored. Integers are stored as they are: the bytes of an image, which the policy
+/// normalises itself, and the coordinates of voxels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
@@ -13,20 +16,31 @@ pub enum DType {
     F16,
     /// bfloat16: the upper half of an `f32`.
     Bf16,
+    /// Unsigned byte.
+    U8,
+    /// Signed integer of 32 bits.
+    I32,
 }
 
 impl DType {
+    /// All of them.
+    pub const ALL: [DType; 5] = [DType::F32, DType::F16, DType::Bf16, DType::U8, DType::I32];
+
     /// Bytes per element.
     pub const fn size(self) -> usize {
         match self {
-            DType::F32 => 4,
+            DType::F32 | DType::I32 => 4,
             DType::F16 | DType::Bf16 => 2,
+            DType::U8 => 1,
         }
     }
 
-    /// DLPack's `DLDataTypeCode`: 2 for IEEE floats, 4 for bfloat (dlpack.h).
+    /// DLPack's `DLDataTypeCode`: 0 for signed integers, 1 for unsigned ones, 2 for IEEE floats, 4
+    /// for bfloat (dlpack.h).
     pub const fn dlpack_code(self) -> u8 {
         match self {
+            DType::I32 => 0,
+            DType::U8 => 1,
             DType::F32 | DType::F16 => 2,
             DType::Bf16 => 4,
         }
@@ -37,47 +51,51 @@ impl DType {
         self.size() as u8 * 8
     }
 
-    /// The name used in configurations: `f32`, `f16` or `bf16`.
+    /// The name used in configurations: `f32`, `f16`, `bf16`, `u8` or `i32`.
     pub const fn name(self) -> &'static str {
         match self {
             DType::F32 => "f32",
             DType::F16 => "f16",
             DType::Bf16 => "bf16",
+            DType::U8 => "u8",
+            DType::I32 => "i32",
         }
     }
 
-    /// Whether `value` is still finite when it is stored.
+    /// Whether `value` is still finite when it is stored as a float, or within the range of the
+    /// integers when it is rounded to one.
     pub fn holds(self, value: f32) -> bool {
         match self {
             DType::F32 => value.is_finite(),
             DType::F16 => f16::from_f32(value).is_finite(),
             DType::Bf16 => bf16::from_f32(value).is_finite(),
+            DType::U8 => (0.0..=255.0).contains(&value.round_ties_even()),
+            // 2^31 is a float, and the greatest i32 is not.
+            DType::I32 => (-2_147_483_648.0..2_147_483_648.0).contains(&value.round_ties_even()),
         }
     }
 
-    /// Rounds `values` into `out` (little-endian, `values.len() * self.size()` bytes).
+    /// Rounds `values` into `out` (little-endian, `values.len() * self.size()` bytes). What an
+    /// integer type cannot hold becomes the closest integer that it holds.
     ///
     /// # Panics
     /// If the lengths do not match. They come from the layout, never from a message.
     pub fn store(self, values: &[f32], out: &mut [u8]) {
         assert_eq!(out.len(), values.len() * self.size(), "store: length mismatch");
         match self {
-            DType::F32 => {
-                for (bytes, value) in out.chunks_exact_mut(4).zip(values) {
-                    bytes.copy_from_slice(&value.to_le_bytes());
-                }
-            }
-            DType::F16 => {
-                for (bytes, value) in out.chunks_exact_mut(2).zip(values) {
-                    bytes.copy_from_slice(&f16::from_f32(*value).to_le_bytes());
-                }
-            }
-            DType::Bf16 => {
-                for (bytes, value) in out.chunks_exact_mut(2).zip(values) {
-                    bytes.copy_from_slice(&bf16_bits(*value).to_le_bytes());
-                }
-            }
+            DType::F32 => put(values, out, f32::to_le_bytes),
+            DType::F16 => put(values, out, |value| f16::from_f32(value).to_le_bytes()),
+            DType::Bf16 => put(values, out, |value| bf16_bits(value).to_le_bytes()),
+            DType::U8 => put(values, out, |value| [value.round_ties_even() as u8]),
+            DType::I32 => put(values, out, |value| (value.round_ties_even() as i32).to_le_bytes()),
         }
+    }
+}
+
+#[inline(always)]
+fn put<const N: usize>(values: &[f32], out: &mut [u8], element: impl Fn(f32) -> [u8; N]) {
+    for (bytes, value) in out.chunks_exact_mut(N).zip(values) {
+        bytes.copy_from_slice(&element(*value));
     }
 }
 
@@ -114,5 +132,27 @@ mod tests {
         assert!(DType::F16.holds(65_504.0) && !DType::F16.holds(65_520.0));
         assert!(DType::Bf16.holds(3.38e38) && !DType::Bf16.holds(f32::MAX));
         assert!(DType::F32.holds(f32::MAX) && !DType::F32.holds(f32::NAN));
+        assert!(DType::U8.holds(255.4) && DType::U8.holds(-0.5));
+        assert!(!DType::U8.holds(255.5) && !DType::U8.holds(-0.51) && !DType::U8.holds(f32::NAN));
+        assert!(DType::I32.holds(-2_147_483_648.0) && !DType::I32.holds(2_147_483_648.0));
+    }
+
+    #[test]
+    fn integers_are_rounded_to_even_and_kept_in_their_range() {
+        let mut bytes = [0; 6];
+        DType::U8.store(&[0.5, 1.5, 254.5, 300.0, -3.0, 7.4], &mut bytes);
+        assert_eq!(bytes, [0, 2, 254, 255, 0, 7]);
+        let mut words = [0; 12];
+        DType::I32.store(&[-2.5, 3e9, -70_000.0], &mut words);
+        let expected = [-2, i32::MAX, -70_000].map(i32::to_le_bytes);
+        assert_eq!(words, expected.as_flattened());
+    }
+
+    #[test]
+    fn types_are_those_of_dlpack() {
+        let codes = DType::ALL.map(|dtype| (dtype.name(), dtype.dlpack_code(), dtype.bits()));
+        let expected =
+            [("f32", 2, 32), ("f16", 2, 16), ("bf16", 4, 16), ("u8", 1, 8), ("i32", 0, 32)];
+        assert_eq!(codes, expected);
     }
 }

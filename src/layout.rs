@@ -78,6 +78,11 @@ impl Segment {
         Segment { stream, name, dtype, shape, byte_offset, byte_len, step_len, steps }
     }
 
+    /// Entries of a step along the second dimension, the first one of a row.
+    pub fn entries(&self) -> usize {
+        self.shape.get(1).copied().unwrap_or(1)
+    }
+
     /// Bytes of one step.
     pub fn step_byte_len(&self) -> usize {
         self.step_len * self.dtype.size()

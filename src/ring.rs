@@ -17,6 +17,8 @@ pub struct Entry {
     pub stamp: Stamp,
     /// The row's memory.
     pub slot: Slot,
+    /// Position of the row's input among the inputs of its stream.
+    pub input: u8,
     /// Counts all rows that ever entered this ring, from 1. It tells whether a slot still holds the
     /// same row as before.
     pub serial: u64,
@@ -87,9 +89,9 @@ impl Ring {
         self.spare.push(lease.slot);
     }
 
-    /// Puts a row into its place. If the ring has a row with an equal stamp, the new row replaces
+    /// Puts a row of the stream's input number `input` into its place. If the ring has a row with an equal stamp, the new row replaces
     /// it: the later message is the sensor's correction. A slot that this frees is spare again.
-    pub fn insert(&mut self, stamp: Stamp, lease: Lease) -> Inserted {
+    pub fn insert(&mut self, stamp: Stamp, input: u8, lease: Lease) -> Inserted {
         let slot = lease.slot;
         // From the back: almost every row is the newest or close to it.
         let newer = self.entries.iter().rev().take_while(|entry| entry.stamp > stamp).count();
@@ -102,7 +104,7 @@ impl Ring {
             return if cleared { Inserted::Cleared } else { Inserted::Late };
         }
         self.serial += 1;
-        let entry = Entry { stamp, slot, serial: self.serial };
+        let entry = Entry { stamp, slot, input, serial: self.serial };
         if equal {
             let replaced = std::mem::replace(&mut self.entries[place - 1], entry);
             self.spare.push(replaced.slot);

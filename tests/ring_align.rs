@@ -122,7 +122,8 @@ proptest! {
         for (message, stamp) in stamps.iter().enumerate() {
             let lease = ring.lease().expect("one slot is always spare");
             slots[lease.slot()] = message;
-            let inserted = ring.insert(Stamp::from_nanos(*stamp), lease);
+            let input = message as u8;
+            let inserted = ring.insert(Stamp::from_nanos(*stamp), input, lease);
             prop_assert_eq!(inserted, reference.insert(capacity, i128::from(*stamp), message));
             prop_assert_eq!(ring.len(), reference.rows.len());
         }
@@ -133,6 +134,10 @@ proptest! {
                 1 => a + (b - a) / 2, // often a tie
                 _ => a.saturating_add(offset),
             };
+            for i in 0..ring.len() {
+                let entry = ring.entry(i);
+                prop_assert_eq!(usize::from(entry.input), slots[entry.slot], "a row's own input");
+            }
             let got = align(rule, ring.len(), |i| ring.entry(i).stamp, Stamp::from_nanos(target))
                 .map(|i| slots[ring.entry(i).slot]);
             prop_assert_eq!(got, reference.align(rule, i128::from(target)));
@@ -152,11 +157,11 @@ proptest! {
                     epoch = epoch.next(None);
                     ring.begin(epoch);
                     // A row that was being encoded while the ring was cleared does not enter it.
-                    let inserted = ring.insert(Stamp::from_nanos(*stamp), lease);
+                    let inserted = ring.insert(Stamp::from_nanos(*stamp), 0, lease);
                     prop_assert_eq!(inserted, Inserted::Cleared);
                     prop_assert!(ring.is_empty());
                 }
-                _ => { ring.insert(Stamp::from_nanos(*stamp), lease); }
+                _ => { ring.insert(Stamp::from_nanos(*stamp), 0, lease); }
             }
         }
     }

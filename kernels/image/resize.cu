@@ -52,7 +52,7 @@ struct Row {
     u32 channels;
     u32 swap;          // whether red and blue change places
     u32 pad_value;
-    u32 element_size;  // 2 or 4
+    u32 element_size;  // 1, 2 or 4
 };
 
 // Coefficients are not negative, but their sum may round above 2^22.
@@ -176,7 +176,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const u32 lane = job.swap ? 2 - channel : channel;
         const u32 entry = channel * 256 + (pixel >> lane * 8 & 255u);
         const u64 place = static_cast<u64>(channel) * plane + at;
-        if (job.element_size == 2) {
+        if (job.element_size == 1) {
+            static_cast<u8*>(job.row)[place] = static_cast<const u8*>(job.table)[entry];
+        } else if (job.element_size == 2) {
             static_cast<u16*>(job.row)[place] = static_cast<const u16*>(job.table)[entry];
         } else {
             static_cast<u32*>(job.row)[place] = static_cast<const u32*>(job.table)[entry];

@@ -11,6 +11,7 @@ enum Conversion : u32 {
     F32_TO_F16 = 1,
     F32_TO_BF16 = 2,
     BITS_16 = 3,
+    BITS_8 = 4,
 };
 
 // A part of one step, small enough for a warp. It has 64 bytes, so that one transaction fetches it.
@@ -95,6 +96,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) fuse_pieces(const Piece* p
         case F32_TO_F16: write_piece<F32, F16>(piece, thread); break;
         case F32_TO_BF16: write_piece<F32, Bf16>(piece, thread); break;
         case BITS_16: write_piece<Bf16, Bf16>(piece, thread); break;
+        case BITS_8: write_piece<U8, U8>(piece, thread); break;
     }
 }
 

@@ -24,6 +24,16 @@ macro_rules! primitive {
     };
 }
 
+macro_rules! sequence {
+    ($(#[$doc:meta])* $name:ident: $type:ident) => {
+        $(#[$doc])*
+        pub fn $name(&mut self, values: impl ExactSizeIterator<Item = $type>) {
+            self.u32(values.len() as u32);
+            values.for_each(|value| self.$type(value));
+        }
+    };
+}
+
 impl Writer {
     /// Starts with the encapsulation header of little-endian PLAIN_CDR.
     pub fn new() -> Self {
@@ -69,6 +79,10 @@ impl Writer {
         i64: i64
     );
     primitive!(
+        /// `float32`
+        f32: f32
+    );
+    primitive!(
         /// `float64`
         f64: f64
     );
@@ -94,6 +108,25 @@ impl Writer {
         build(&mut self.buffer);
         let len = (self.buffer.len() - start) as u32;
         self.buffer[start - 4..start].copy_from_slice(&len.to_le_bytes());
+    }
+
+    sequence!(
+        /// A sequence of `int64`.
+        i64_sequence: i64
+    );
+    sequence!(
+        /// A sequence of `uint32`.
+        u32_sequence: u32
+    );
+    sequence!(
+        /// A sequence of `float32`.
+        f32_sequence: f32
+    );
+
+    /// A sequence of strings.
+    pub fn string_sequence<'a>(&mut self, values: impl ExactSizeIterator<Item = &'a str>) {
+        self.u32(values.len() as u32);
+        values.for_each(|value| self.string(value));
     }
 
     /// A sequence of `float64`.

@@ -26,6 +26,15 @@ pub(super) fn image(
     let (width, height) = (side("width", raw.width), side("height", raw.height));
     let color = raw.color.unwrap_or_default();
     let channels = color.channels();
+    if dtype == DType::U8 {
+        for (name, given) in [("mean", raw.mean.is_some()), ("std", raw.std.is_some())] {
+            if given {
+                let expected = "no such key if dtype is u8: the row holds the bytes, which the \
+                                policy normalises itself";
+                check.fail(&format!("{key}.{name}"), expected);
+            }
+        }
+    }
     let mean = per_channel(check, &format!("{key}.mean"), raw.mean, channels, 0.0, F32);
     let std = per_channel(check, &format!("{key}.std"), raw.std, channels, 1.0, POSITIVE_F32);
     let pad_value = check.integer(&format!("{key}.pad_value"), raw.pad_value.unwrap_or(0), 0, 255);
@@ -38,7 +47,7 @@ pub(super) fn image(
         std: std?,
         pad_value: pad_value? as u8,
     };
-    fits_dtype(check, &key, &spec, dtype).then_some(spec)
+    (dtype == DType::U8 || fits_dtype(check, &key, &spec, dtype)).then_some(spec)
 }
 
 /// One number per channel. If there is one channel, its number is in all three places.

@@ -3,7 +3,7 @@
 use super::check::{Check, Range, is_printable};
 use super::raw::{RawInput, RawQos, RawStream, Reliability};
 use crate::input::Content;
-use crate::spec::{InputSpec, Qos, RingId, Selection, StreamId, Timeline};
+use crate::spec::{InputSpec, MAX_INPUTS, Qos, RingId, Selection, StreamId, Timeline};
 
 /// An input whose stream has no id yet.
 pub(super) struct Input(InputSpec);
@@ -102,6 +102,11 @@ pub(super) fn inputs(
     if several.len() > 1 && !matches!(defaults.content, Some(Content::Joints) | None) {
         let expected = "one input: only joints come from several";
         check.fail_found(&at, expected, several.len().to_string());
+    }
+    if several.len() > MAX_INPUTS {
+        let expected = format!("at most {MAX_INPUTS} inputs: the message has a bit for each");
+        check.fail_found(&at, expected, several.len().to_string());
+        return None;
     }
     let mut all = Vec::with_capacity(several.len());
     for (i, raw) in several.into_iter().enumerate() {

@@ -39,7 +39,7 @@ use stream::Defaults;
 
 use crate::dtype::DType;
 use crate::layout::ALIGNMENT;
-use crate::spec::{Config, InputSpec, StreamId, StreamSpec};
+use crate::spec::{Config, InputSpec, Source, StreamId, StreamSpec};
 use crate::time::TickGrid;
 
 /// Greatest size of a tick's tensor \[bytes\]. A ROS message carries at most 4 GiB; a tensor of
@@ -87,11 +87,12 @@ fn parse_at_rate(text: &str, file_name: &str, rate_hz: Option<f64>) -> Result<Co
     let mut raw = raw::read(text, &doc).map_err(|problem| ConfigError::Invalid(vec![problem]))?;
     raw.rate_hz = rate_hz.or(raw.rate_hz);
     let mut check = Check::new(&doc);
-    let config = config(&mut check, raw);
+    let source = Source { file: file_name.to_owned(), text: text.to_owned() };
+    let config = config(&mut check, raw, source);
     check.finish(config).map_err(ConfigError::Invalid)
 }
 
-fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
+fn config(check: &mut Check<'_>, raw: RawConfig, source: Source) -> Option<Config> {
     let rate_hz = check
         .required("rate_hz", raw.rate_hz, "the rate of the ticks, a number from 0.1 to 2000")
         .and_then(|hz| check.number("rate_hz", hz, Range::from(0.1, 2000.0)));
@@ -121,6 +122,7 @@ fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
         output_topic: output_topic?,
         inputs,
         streams,
+        source,
     })
 }
 

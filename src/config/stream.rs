@@ -57,6 +57,7 @@ pub(super) fn stream(
     let encoder = encoder(check, &key, &mut raw, message?, dtype);
     let times = times?;
     let (encoder, selection) = encoder?;
+    dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
     let stream = StreamSpec {
         name: name?,
         encoder,
@@ -156,6 +157,31 @@ fn encoder(
             Some((EncoderSpec::Voxels(spec), Selection::Points { extra }))
         }
     }
+}
+
+/// Checks that rows can have this element type. `given` says whether the stream gives it.
+fn dtype_fits(
+    check: &mut Check<'_>,
+    key: &str,
+    given: bool,
+    encoder: &EncoderSpec,
+    dtype: DType,
+) -> Option<()> {
+    if encoder.dtypes().contains(&dtype) {
+        return Some(());
+    }
+    let rows = match encoder {
+        EncoderSpec::Vector(_) => "vectors",
+        EncoderSpec::Image(_) => "images",
+        EncoderSpec::Voxels(_) => "voxel grids",
+    };
+    let names: Vec<_> = encoder.dtypes().iter().map(|dtype| dtype.name()).collect();
+    let expected = format!("{}, the types of {rows}", one_of(&names));
+    match given {
+        true => check.fail(key, expected),
+        false => check.fail_found(key, expected, format!("{} of output.dtype", dtype.name())),
+    }
+    None
 }
 
 /// The names of all types with this content, for an error.

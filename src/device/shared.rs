@@ -86,6 +86,8 @@ pub mod common {
         pub const DTYPE_F32: u32 = 0;
         pub const DTYPE_F16: u32 = 1;
         pub const DTYPE_BF16: u32 = 2;
+        pub const DTYPE_U8: u32 = 3;
+        pub const DTYPE_I32: u32 = 4;
         /// Threads of a warp.
         pub const WARP: u32 = 32;
     }

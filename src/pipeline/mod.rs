@@ -4,6 +4,7 @@
 //! can push on one thread and tick on another. A tick locks the rings. A push reads and encodes its
 //! message outside of that lock, and takes the lock only to lease a slot and to insert the row.
 
+mod info;
 mod push;
 mod rejected;
 mod stats;
@@ -13,6 +14,7 @@ mod tick;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+pub use info::Publication;
 pub use push::{Accepted, Arrival, MAX_AHEAD_NS, PushError};
 pub use rejected::{DropReason, Rejected};
 pub use stats::{Counter, InputStats, StreamStats};
@@ -24,7 +26,10 @@ use crate::device::{HostBuffer, Output};
 use crate::input::{self, Input};
 use crate::layout::Layout;
 use crate::ring::Ring;
-use crate::spec::{Config, EncoderSpec, Group, InputId, InputSpec, RingId, Selection, StreamId};
+use crate::spec::{
+    Config, EncoderSpec, Group, InputId, InputSpec, MAX_INPUTS, RingId, Selection, StreamId,
+    StreamSpec,
+};
 use crate::sync::lock;
 use crate::time::Epoch;
 use tick::Ticker;
@@ -55,6 +60,8 @@ pub struct Pipeline {
 }
 
 struct InputState {
+    /// Position of the input among those of its stream: its bit in a step's `inputs_valid`.
+    place: u8,
     /// Locked while a message is read and encoded, so that the messages of an input enter their
     /// rings one by one. If reading panics, the input takes no other message.
     input: Mutex<Box<dyn Input>>,
@@ -98,8 +105,9 @@ impl Pipeline {
     /// this does not happen.
     pub fn new(config: Config, backend: Arc<dyn Backend>) -> Result<Self, SpecError> {
         let layout = Layout::new(&config);
+        check_dtypes(&config).map_err(SpecError)?;
         let inputs: Result<Vec<_>, _> =
-            config.inputs.iter().map(|spec| InputState::new(spec, &config, &layout)).collect();
+            config.input_ids().map(|id| InputState::new(id, &config, &layout)).collect();
         let rows = |place: &crate::layout::RingPlace| config.stream(place.stream).ring_rows;
         let rings: Vec<_> = layout.rings().iter().map(|place| Ring::new(rows(place))).collect();
         let streams = config.streams.iter().map(|_| StreamState::default()).collect();
@@ -207,10 +215,32 @@ impl Pipeline {
 }
 
 impl InputState {
-    fn new(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<Self, SpecError> {
+    fn new(id: InputId, config: &Config, layout: &Layout) -> Result<Self, SpecError> {
+        let spec = config.input(id);
         check_feeds(spec, config, layout).map_err(SpecError)?;
+        let earlier = &config.inputs[..id.index()];
+        let place = earlier.iter().filter(|input| input.stream == spec.stream).count();
+        if spec.stream.is_some() && place >= MAX_INPUTS {
+            let name = &spec.name;
+            return Err(SpecError(format!(
+                "input '{name}': expected at most {MAX_INPUTS} inputs of a stream"
+            )));
+        }
         let input = Mutex::new(input::open(spec).map_err(SpecError)?);
-        Ok(InputState { input, stats: InputStats::default() })
+        // An input of no stream feeds no ring, so its place does not count.
+        Ok(InputState { place: place.min(MAX_INPUTS) as u8, input, stats: InputStats::default() })
+    }
+}
+
+/// Checks that the encoder of every stream writes rows of the stream's element type.
+fn check_dtypes(config: &Config) -> Result<(), String> {
+    let wrong = |stream: &&StreamSpec| !stream.encoder.dtypes().contains(&stream.dtype);
+    match config.streams.iter().find(wrong) {
+        None => Ok(()),
+        Some(stream) => {
+            let (name, found) = (&stream.name, stream.dtype.name());
+            Err(format!("stream '{name}': its encoder writes no rows of {found}"))
+        }
     }
 }
 

@@ -72,7 +72,8 @@ impl Pipeline {
         let state = &self.inputs[input.index()];
         state.stats.received.add(1);
         let spec = self.config.input(input);
-        let mut rows = Rows { pipeline: self, spec, arrival, outcome: Outcome::default() };
+        let place = state.place;
+        let mut rows = Rows { pipeline: self, spec, place, arrival, outcome: Outcome::default() };
         let read = match state.input.lock() {
             Ok(mut input) => input.read(message, &mut rows),
             Err(_) => return Err(PushError::Backend(self.panicked(&spec.name))),
@@ -110,6 +111,8 @@ impl Pipeline {
 struct Rows<'a> {
     pipeline: &'a Pipeline,
     spec: &'a InputSpec,
+    /// Position of the input among those of its stream.
+    place: u8,
     arrival: Arrival,
     outcome: Outcome,
 }
@@ -206,7 +209,7 @@ impl Rows<'_> {
         lease: Lease,
         stats: &StreamStats,
     ) -> Result<(), Rejected> {
-        let inserted = self.pipeline.lock_rings().ring(ring).insert(stamp, lease);
+        let inserted = self.pipeline.lock_rings().ring(ring).insert(stamp, self.place, lease);
         match inserted {
             Inserted::Newest => {}
             Inserted::Reordered => stats.reordered.add(1),

@@ -1,14 +1,22 @@
 //! A tick as the bytes of a `robocache_ros/msg/FusedTensor`.
 //!
 //! The message is serialized once: names, shapes, dtypes and offsets never change, so every part
-//! keeps its place. A tick overwrites the stamp, the tick number, the validities and the ages. The
+//! keeps its place. A tick overwrites the stamp, the tick number and what is said of each step. The
 //! backend writes the tensor into the message's own `data`. So a tick allocates nothing, and
 //! nothing is copied on the way to the middleware.
+//!
+//! Whoever sends the message may seal it first: [`TensorMessage::seal`] writes a digest of all of
+//! it. That reads the whole tensor, so it is no part of a tick.
+
+use std::hash::Hasher;
+use std::ops::Range;
+
+use twox_hash::xxhash3_64::{RawHasher, SecretBuffer};
 
 use crate::align::NO_AGE;
 use crate::cdr::Writer;
 use crate::device::{Output, OutputMut};
-use crate::layout::{ALIGNMENT, Layout};
+use crate::layout::{ALIGNMENT, Layout, Segment};
 use crate::spec::{RingId, SegmentId};
 use crate::time::Stamp;
 
@@ -26,23 +34,78 @@ pub struct TensorMessage {
     /// The id of the pipeline of these rows: in another pipeline a serial means another row.
     pipeline: u64,
     tick_at: usize,
+    digest_at: usize,
     data_at: usize,
 }
 
-/// Where the parts of a segment that change are in the message.
+/// Where the parts of a segment that change are in the message: an entry per step.
 #[derive(Clone, Copy, Debug)]
 struct SegmentPlaces {
+    steps: usize,
     valid_at: usize,
+    target_at: usize,
     age_at: usize,
+    count_at: usize,
+    inputs_at: usize,
 }
 
-/// Validity and age of the value of one step.
+/// What the message says of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepState {
     /// Whether the value may be acted on.
     pub valid: bool,
+    /// The step's target time, on the node's clock.
+    pub target: Stamp,
     /// Target minus the stamp of the newest row used \[ns\], [`NO_AGE`] if there is no row.
     pub age_ns: i64,
+    /// Entries in use along the segment's second dimension: all of them, unless the value is zeros
+    /// because there is no row.
+    pub count: u32,
+    /// Bit `i`: the step is valid, and a row that it uses came from the stream's input `i`.
+    pub inputs_valid: u32,
+}
+
+impl StepState {
+    /// The state before the first tick.
+    const NEVER: StepState =
+        StepState { valid: false, target: Stamp::ZERO, age_ns: NO_AGE, count: 0, inputs_valid: 0 };
+}
+
+impl SegmentPlaces {
+    /// Writes a segment of which no step has been served, and notes where its steps are.
+    fn write(writer: &mut Writer, segment: &Segment) -> Self {
+        let steps = segment.steps;
+        writer.string(&segment.name);
+        writer.u8(segment.dtype.dlpack_code());
+        writer.u8(segment.dtype.bits());
+        writer.u16(1);
+        writer.i64_sequence(segment.shape.iter().map(|dim| *dim as i64));
+        writer.u64(segment.byte_offset as u64);
+        let never = StepState::NEVER;
+        writer.bytes(&vec![u8::from(never.valid); steps]);
+        let valid_at = writer.position() - steps;
+        writer.i64_sequence(std::iter::repeat_n(never.target.nanos(), steps));
+        let target_at = writer.position() - 8 * steps;
+        writer.i64_sequence(std::iter::repeat_n(never.age_ns, steps));
+        let age_at = writer.position() - 8 * steps;
+        writer.u32_sequence(std::iter::repeat_n(never.count, steps));
+        let count_at = writer.position() - 4 * steps;
+        writer.u32_sequence(std::iter::repeat_n(never.inputs_valid, steps));
+        let inputs_at = writer.position() - 4 * steps;
+        SegmentPlaces { steps, valid_at, target_at, age_at, count_at, inputs_at }
+    }
+
+    /// The bytes that change, in the order of the message.
+    fn ranges(&self) -> [Range<usize>; 5] {
+        let range = |at: usize, size: usize| at..at + size * self.steps;
+        [
+            range(self.valid_at, 1),
+            range(self.target_at, 8),
+            range(self.age_at, 8),
+            range(self.count_at, 4),
+            range(self.inputs_at, 4),
+        ]
+    }
 }
 
 /// Position of `header.stamp` in the message: right after the encapsulation header.
@@ -61,38 +124,32 @@ impl TensorMessage {
         writer.header(Stamp::ZERO, base_frame);
         writer.u64(0);
         let tick_at = writer.position() - 8;
+        writer.u64(0);
+        let digest_at = writer.position() - 8;
         writer.u32(layout.segments().len() as u32);
-        let mut segments = Vec::new();
-        for segment in layout.segments() {
-            writer.string(&segment.name);
-            writer.u8(segment.dtype.dlpack_code());
-            writer.u8(segment.dtype.bits());
-            writer.u16(1);
-            writer.u32(segment.shape.len() as u32);
-            for dim in &segment.shape {
-                writer.i64(*dim as i64);
-            }
-            writer.u64(segment.byte_offset as u64);
-            writer.bytes(&vec![0; segment.steps]);
-            let valid_at = writer.position() - segment.steps;
-            writer.u32(segment.steps as u32);
-            for _ in 0..segment.steps {
-                writer.i64(NO_AGE);
-            }
-            segments
-                .push(SegmentPlaces { valid_at, age_at: writer.position() - 8 * segment.steps });
-        }
+        let segments = layout.segments().iter();
+        let segments = segments.map(|segment| SegmentPlaces::write(&mut writer, segment)).collect();
         writer.u32(layout.byte_len() as u32);
         let data_at = writer.position();
         let head = writer.finish();
         let start = data_at.next_multiple_of(ALIGNMENT) - data_at;
         let mut memory = reserve(start + data_at + layout.byte_len());
         memory[start..start + data_at].copy_from_slice(&head);
-        let never = StepState { valid: false, age_ns: NO_AGE };
-        let steps = layout.segments().iter().map(|segment| vec![never; segment.steps]).collect();
+        let never = |segment: &Segment| vec![StepState::NEVER; segment.steps];
+        let steps = layout.segments().iter().map(never).collect();
         let steps_of = |segment| layout.segment(segment).steps;
         let rows = layout.rings().iter().map(|ring| vec![None; steps_of(ring.segment)]).collect();
-        TensorMessage { memory, start, segments, steps, rows, pipeline, tick_at, data_at }
+        TensorMessage {
+            memory,
+            start,
+            segments,
+            steps,
+            rows,
+            pipeline,
+            tick_at,
+            digest_at,
+            data_at,
+        }
     }
 
     /// The serialized message, ready to be published or decoded.
@@ -111,9 +168,29 @@ impl TensorMessage {
         self.memory.part_mut(self.start + self.data_at..end)
     }
 
-    /// Validity and age of every history step of a segment.
+    /// What the message says of every history step of a segment.
     pub fn steps(&self, segment: SegmentId) -> &[StepState] {
         &self.steps[segment.index()]
+    }
+
+    /// Writes the message's digest. It is the XXH3 hash (64 bits, seed 0) of `valid`, `target_ns`,
+    /// `age_ns`, `count` and `inputs_valid` of each segment, and then of `data`: their bytes as they
+    /// are in the message, without lengths and padding. The next tick clears the digest.
+    pub fn seal(&mut self) {
+        let mut hasher = RawHasher::new(SecretBuffer::default());
+        let message = self.message();
+        for place in self.segments.iter().flat_map(SegmentPlaces::ranges) {
+            hasher.write(&message[place]);
+        }
+        hasher.write(self.data());
+        let digest = hasher.finish();
+        self.put(self.digest_at, &digest.to_le_bytes());
+    }
+
+    /// The digest, if the message is sealed.
+    pub fn digest(&self) -> Option<u64> {
+        let bytes = self.message()[self.digest_at..].first_chunk()?;
+        Some(u64::from_le_bytes(*bytes)).filter(|digest| *digest != 0)
     }
 
     pub(crate) fn set_tick(&mut self, tick: i64, stamp: Stamp) {
@@ -122,13 +199,18 @@ impl TensorMessage {
         self.put(STAMP_AT + 4, &nanosec.to_le_bytes());
         // Only a simulator's clock may be before zero. The number of the tick wraps there.
         self.put(self.tick_at, &(tick as u64).to_le_bytes());
+        self.put(self.digest_at, &[0; 8]);
     }
 
     pub(crate) fn set_step(&mut self, segment: SegmentId, step: usize, state: StepState) {
         self.steps[segment.index()][step] = state;
         let places = self.segments[segment.index()];
-        self.put(places.valid_at + step, &[u8::from(state.valid)]);
-        self.put(places.age_at + 8 * step, &state.age_ns.to_le_bytes());
+        let StepState { valid, target, age_ns, count, inputs_valid } = state;
+        self.put(places.valid_at + step, &[u8::from(valid)]);
+        self.put(places.target_at + 8 * step, &target.nanos().to_le_bytes());
+        self.put(places.age_at + 8 * step, &age_ns.to_le_bytes());
+        self.put(places.count_at + 4 * step, &count.to_le_bytes());
+        self.put(places.inputs_at + 4 * step, &inputs_valid.to_le_bytes());
     }
 
     /// Becomes a `fresh` message, unless it is a message of `pipeline` already.

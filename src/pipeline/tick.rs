@@ -4,6 +4,7 @@ use super::{Pipeline, Rings, StepState, TensorMessage};
 use crate::align::{Value, align, align_invalid};
 use crate::backend::{BackendError, StepJob};
 use crate::layout::Layout;
+use crate::ring::Ring;
 use crate::spec::{StreamId, StreamSpec};
 use crate::sync::lock;
 use crate::time::{Epoch, Stamp};
@@ -104,8 +105,10 @@ impl Pipeline {
             let target = newest.offset(-back.saturating_mul(spec.history_step_ns));
             let first = jobs.len();
             let state = align_step(&self.layout, (stream, spec), rings, (step, target), jobs);
-            for segment in self.layout.segments_of(stream) {
-                message.set_step(segment, step, state);
+            let filled = jobs[first..].iter().any(|job| job.value != Value::Nothing);
+            for id in self.layout.segments_of(stream) {
+                let count = if filled { self.layout.segment(id).entries() as u32 } else { 0 };
+                message.set_step(id, step, StepState { count, ..state });
             }
             for job in &mut jobs[first..] {
                 let row = match job.value {
@@ -128,7 +131,7 @@ impl Pipeline {
 
 /// Aligns every ring of a stream at one target and adds their jobs, in which rows are positions in
 /// the ring. The step is valid if all rings are, and its age is the greatest of theirs. If one ring
-/// is invalid, the whole step is filled.
+/// is invalid, the whole step is filled. The step's count is that of a segment, so it is not set.
 fn align_step(
     layout: &Layout,
     (stream, spec): (StreamId, &StreamSpec),
@@ -137,15 +140,20 @@ fn align_step(
     jobs: &mut Vec<StepJob>,
 ) -> StepState {
     let first = jobs.len();
-    let mut state = StepState { valid: true, age_ns: i64::MIN };
+    let mut state = StepState { valid: true, target, age_ns: i64::MIN, count: 0, inputs_valid: 0 };
     for id in layout.rings_of(stream) {
         let ring = &rings.rings[id.index()];
         let aligned = align(spec.rule, ring.len(), |i| ring.entry(i).stamp, target);
         state.valid &= aligned.valid;
         state.age_ns = state.age_ns.max(aligned.age_ns);
+        state.inputs_valid |= inputs_of(ring, aligned.value);
         jobs.push(StepJob { ring: id, step, value: aligned.value, unchanged: false });
     }
-    if state.valid || jobs.len() - first == 1 {
+    if state.valid {
+        return state;
+    }
+    state.inputs_valid = 0;
+    if jobs.len() - first == 1 {
         return state;
     }
     state.age_ns = i64::MIN;
@@ -156,4 +164,14 @@ fn align_step(
         job.value = filled.value;
     }
     state
+}
+
+/// The inputs of the rows that give a value: bit `i` for the stream's input `i`.
+fn inputs_of(ring: &Ring, value: Value<usize>) -> u32 {
+    let bit = |row: usize| 1u32.checked_shl(ring.entry(row).input.into()).unwrap_or(0);
+    match value {
+        Value::Nothing => 0,
+        Value::Row(row) => bit(row),
+        Value::Between { a, b, .. } => bit(a) | bit(b),
+    }
 }

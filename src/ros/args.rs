@@ -25,6 +25,7 @@ Parameters (-p NAME:=VALUE, or --params-file FILE.yaml); read at start, read-onl
                         int[]   []           processors of these threads; empty: all
   lock_memory           bool    false        keep the memory from being swapped out (mlockall)
   diagnostics_period_s  double  1.0 [s]      time between two messages on /diagnostics
+  digest                bool    true         whether each tensor has a digest (XXH3) of all of it
 If a parameter has another name, the node ignores it and logs a warning. If the name is almost one
 of these, the node exits with code 1.
 
@@ -34,7 +35,9 @@ ROS arguments (after --ros-args), as for every node:
 
 Subscribes to the topics of the configuration, and to /clock with use_sim_time.
 Publishes robocache_ros/msg/FusedTensor on the configuration's output topic (reliable, volatile,
-keep_last 1), diagnostic_msgs/msg/DiagnosticArray on /diagnostics and logs on /rosout.
+keep_last 1), and once what it means, robocache_ros/msg/FusedTensorInfo, on <output topic>/info
+(reliable, transient local, keep_last 1). Publishes diagnostic_msgs/msg/DiagnosticArray on
+/diagnostics and logs on /rosout.
 
 The publisher of large messages needs a shared-memory segment of at least twice their size. Start it
 with FASTRTPS_DEFAULT_PROFILES_FILE=config/fastdds.xml. With Fast DDS's default segment, most images

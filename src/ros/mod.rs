@@ -36,10 +36,11 @@ pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
 use crate::backend::{self, Backend};
 use crate::config;
 use crate::layout::Layout;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, Publication};
 use crate::runtime::health::{Monitor, Names};
 use crate::runtime::{Clock, Placement, Publisher, Refused, Runtime, Threads};
 use crate::spec::Config;
+use crate::time::Stamp;
 use diagnostics::Diagnostics;
 use param_services::ParameterServices;
 use params::Settings;
@@ -49,6 +50,8 @@ use spin::{LargeSpinner, Spinner};
 
 /// Message type of the output.
 const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
+/// Message type of what the output means.
+const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
 /// Tensors that the middleware keeps for a subscriber that has not taken them yet. A policy wants
 /// the newest one. With `keep_last`, a slow policy loses tensors but never blocks the tick.
 const OUTPUT_DEPTH: usize = 1;
@@ -80,6 +83,8 @@ struct Running {
     monitor: Monitor,
     diagnostics: Diagnostics,
     rosout: Rosout,
+    /// Kept for those who join later: the middleware gives them its message.
+    _info: rcl::Publisher,
     period: tokio::time::Interval,
     /// Dropped before `threads`, so that the threads end at once.
     _wake: Wake,
@@ -115,6 +120,7 @@ fn start(records: Records) -> Result<Running, NodeError> {
     let names = Names { topics: topics.clone(), remedy: diagnostics::remedy() };
     let monitor = Monitor::new(Arc::clone(&runtime), names);
     let output = node.advertise(&config.output_topic, FUSED_TENSOR, Qos::reliable(OUTPUT_DEPTH))?;
+    let info = publish_info(&node, &output, &runtime, &topics)?;
     profile::warn_of(runtime.pipeline.layout().byte_len());
     let large = LargeSpinner::new(&node, Arc::clone(&runtime))?;
     let spinner = Spinner::new(node, Arc::clone(&runtime), parameters, topics)?;
@@ -143,7 +149,7 @@ fn start(records: Records) -> Result<Running, NodeError> {
     let first = tokio::time::Instant::now() + settings.diagnostics_period;
     let mut period = tokio::time::interval_at(first, settings.diagnostics_period);
     period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    Ok(Running { monitor, diagnostics, rosout, period, _wake: wake, threads })
+    Ok(Running { monitor, diagnostics, rosout, _info: info, period, _wake: wake, threads })
 }
 
 impl Running {
@@ -171,6 +177,21 @@ fn lock_memory() {
         Ok(()) => tracing::info!("the memory of the process is locked"),
         Err(error) => tracing::warn!("the memory of the process is not locked: {error}"),
     }
+}
+
+/// Publishes what the tensors mean, beside their topic. The publisher keeps the message.
+fn publish_info(
+    node: &Node,
+    output: &rcl::Publisher,
+    runtime: &Runtime,
+    topics: &[String],
+) -> rcl::Result<rcl::Publisher> {
+    let topic = format!("{}/info", output.topic());
+    let qos = Qos { transient_local: true, ..Qos::reliable(1) };
+    let info = node.advertise(&topic, FUSED_TENSOR_INFO, qos)?;
+    let stamp = runtime.clock.now().map_or(Stamp::ZERO, |now| now.stamp);
+    info.publish(&runtime.pipeline.info(&Publication { stamp, topics, digest: runtime.digest }))?;
+    Ok(info)
 }
 
 /// Publishes the tensors.
@@ -217,7 +238,9 @@ fn build(settings: &Settings) -> Result<Runtime, NodeError> {
         true => Clock::simulated(config.grid),
         false => Clock::system(config.grid),
     };
-    Ok(Runtime::new(Pipeline::new(config, backend)?, clock))
+    let mut runtime = Runtime::new(Pipeline::new(config, backend)?, clock);
+    runtime.digest = settings.digest;
+    Ok(runtime)
 }
 
 fn choose_backend(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>, NodeError> {

@@ -37,6 +37,8 @@ pub struct Settings {
     pub rate_hz: Option<f64>,
     /// Time between two messages on `/diagnostics`.
     pub diagnostics_period: Duration,
+    /// Whether each tensor has a digest.
+    pub digest: bool,
 }
 
 /// A parameter, as the parameter services show it.
@@ -98,6 +100,11 @@ pub fn declared() -> Vec<Declared> {
             "diagnostics_period_s",
             ParameterValue::Double(1.0),
             "Time between two messages on /diagnostics [s].",
+        ),
+        parameter(
+            "digest",
+            ParameterValue::Bool(true),
+            "Whether each tensor has a digest (XXH3) of all of it.",
         ),
     ]
 }
@@ -170,6 +177,7 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
         lock_memory: false,
         rate_hz: None,
         diagnostics_period: Duration::from_secs(1),
+        digest: true,
     };
     for Declared { name, value, .. } in declared {
         settings.read(name, value).map_err(|(expected, found)| NodeError::Parameter {
@@ -200,6 +208,7 @@ impl Settings {
                 self.device = number.ok_or((expected, device.to_string()))?;
             }
             ("use_sim_time", ParameterValue::Bool(yes)) => self.use_sim_time = *yes,
+            ("digest", ParameterValue::Bool(yes)) => self.digest = *yes,
             ("realtime_priority", ParameterValue::Integer(value)) => {
                 self.threads.tick.priority = priority(*value)?;
             }
@@ -288,6 +297,7 @@ mod tests {
         assert_eq!((defaults.rate_hz, defaults.use_sim_time), (None, false));
         let tick = Placement { priority: 20, cpus: vec![] };
         assert_eq!(defaults.threads, ThreadOptions { tick, ..ThreadOptions::default() });
+        assert!(defaults.digest);
         let given = from(&[
             config,
             ("rate_hz", ParameterValue::Integer(50)),
@@ -301,6 +311,7 @@ mod tests {
             ("intake_cpus", integers(&[3, 4])),
             ("encode_cpus", integers(&[5])),
             ("lock_memory", ParameterValue::Bool(true)),
+            ("digest", ParameterValue::Bool(false)),
         ]);
         let given = given.unwrap();
         assert_eq!((given.rate_hz, given.use_sim_time, given.device), (Some(50.0), true, 1));
@@ -313,6 +324,7 @@ mod tests {
         };
         assert_eq!((given.threads, given.intake), (threads, placement(7, &[3, 4])));
         assert!(given.lock_memory);
+        assert!(!given.digest);
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub struct Runtime {
     pub clock: Clock,
     /// The counters of the tick thread.
     pub ticks: TickStats,
+    /// Whether each tensor is sealed with a digest before it is published; true at first.
+    pub digest: bool,
     /// By [`InputId`].
     inputs: Vec<InputState>,
     /// By [`StreamId`].
@@ -86,6 +88,7 @@ impl Runtime {
         let config = pipeline.config();
         Runtime {
             ticks: TickStats::default(),
+            digest: true,
             inputs: config.inputs.iter().map(|_| InputState::default()).collect(),
             streams: config.streams.iter().map(|_| StreamState::default()).collect(),
             queue: Queue::new(QUEUED_MESSAGES, queue::lanes(config)),

@@ -12,7 +12,10 @@ use super::{Publisher, Reading, Refused, Runtime};
 /// Publishes tensors until the runtime stops.
 pub fn run(runtime: &Runtime, publisher: &dyn Publisher) {
     while let Some(finished) = runtime.outbox.take() {
-        let Finished { message, tick, due } = finished;
+        let Finished { mut message, tick, due } = finished;
+        if runtime.digest {
+            message.seal();
+        }
         match publisher.publish(message.message()) {
             Ok(()) => {
                 runtime.ticks.published.add(1);

@@ -4,8 +4,12 @@
 mod ids;
 mod stream;
 
+use std::fmt::{self, Debug};
+
 pub use ids::{InputId, RingId, SegmentId, StreamId};
-pub use stream::{Channel, EncoderSpec, Group, InputSpec, Qos, Selection, StreamSpec, VectorSpec};
+pub use stream::{
+    Channel, EncoderSpec, Group, InputSpec, MAX_INPUTS, Qos, Selection, StreamSpec, VectorSpec,
+};
 
 use crate::time::TickGrid;
 
@@ -24,6 +28,31 @@ pub struct Config {
     pub inputs: Vec<InputSpec>,
     /// The streams, in the order in which their segments are packed.
     pub streams: Vec<StreamSpec>,
+    /// Where this comes from.
+    pub source: Source,
+}
+
+/// The file of a configuration, for those who receive its tensors. All sources are equal: two
+/// configurations that mean the same are, however they are written.
+#[derive(Clone, Default)]
+pub struct Source {
+    /// The file's name, as it was given.
+    pub file: String,
+    /// The file's text.
+    pub text: String,
+}
+
+impl PartialEq for Source {
+    fn eq(&self, _: &Source) -> bool {
+        true
+    }
+}
+
+impl Debug for Source {
+    /// Without the text, which the rest of the configuration says.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("file", &self.file).finish_non_exhaustive()
+    }
 }
 
 impl Config {

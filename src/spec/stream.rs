@@ -7,6 +7,9 @@ use crate::ops::image::ImageSpec;
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::VoxelSpec;
 
+/// Most inputs of a stream: the message has a bit for each.
+pub const MAX_INPUTS: usize = 32;
+
 /// One input: a topic, the type of its messages and what it takes from them.
 ///
 /// An input knows nothing of rows. It takes samples from a message, one per part of its selection.
@@ -138,6 +141,25 @@ impl EncoderSpec {
     /// Elements of one row.
     pub fn row_len(&self) -> usize {
         self.row_shape().iter().product()
+    }
+
+    /// The kind's name: `vector`, `image` or `voxels`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            EncoderSpec::Vector(_) => "vector",
+            EncoderSpec::Image(_) => "image",
+            EncoderSpec::Voxels(_) => "voxels",
+        }
+    }
+
+    /// The element types that its rows can have.
+    pub const fn dtypes(&self) -> &'static [DType] {
+        match self {
+            EncoderSpec::Image(_) => &[DType::F32, DType::F16, DType::Bf16, DType::U8],
+            EncoderSpec::Vector(_) | EncoderSpec::Voxels(_) => {
+                &[DType::F32, DType::F16, DType::Bf16]
+            }
+        }
     }
 
     /// Rings of the stream: one per group of a vector, otherwise one.

@@ -15,7 +15,7 @@ pub fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(IMAGES_PER_PAIR) {
         let mut random = Random::new(number as u64 + 10_000);
         let spec = random_spec(&mut random);
-        let dtype = random.dtype();
+        let dtype = random.image_dtype();
         let described = format!("{spec:?} {dtype:?}");
         let spec = stream("camera", EncoderSpec::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
         let mut pair = Pair::new(kind, vec![spec], number % 3 != 0);
@@ -33,7 +33,7 @@ pub fn check_sizes(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(10 * SLOTS) {
         let mut random = Random::new(number as u64 + 40_000);
         let spec = random_spec(&mut random);
-        let dtype = random.dtype();
+        let dtype = random.image_dtype();
         let described = format!("{spec:?} {dtype:?}");
         let spec = stream("camera", EncoderSpec::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
         let mut pair = Pair::new(kind, vec![spec], true);
@@ -58,7 +58,7 @@ pub fn check_sizes(kind: &Kind, cases: usize) {
 fn grows(kind: &Kind) {
     let mut random = Random::new(50_000);
     let spec = ImageSpec { width: 33, height: 16, fit: Fit::Stretch, ..random_spec(&mut random) };
-    let dtype = random.dtype();
+    let dtype = random.image_dtype();
     let stream = stream("camera", EncoderSpec::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
     let mut pair = Pair::new(kind, vec![stream], true);
     let sizes = [(64, 48), (1300, 1210), (5, 7), (40, 3001), (1900, 1600), (1300, 1210)];

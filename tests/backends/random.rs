@@ -39,6 +39,11 @@ impl Random {
         self.choose(&[DType::F32, DType::F16, DType::Bf16])
     }
 
+    /// An element type that rows of images can have.
+    pub fn image_dtype(&mut self) -> DType {
+        self.choose(&[DType::F32, DType::F16, DType::Bf16, DType::U8])
+    }
+
     /// Lanes of a vector: as often all linear as of every kind.
     pub fn lanes(&mut self, dim: usize) -> Vec<Lane> {
         let plain = self.one_in(2);

@@ -11,7 +11,7 @@ use robocache::dtype::DType;
 use robocache::input::Sample;
 use robocache::layout::{ALIGNMENT, Layout};
 use robocache::ops::voxelize::PointDrops;
-use robocache::spec::{Config, EncoderSpec, RingId, StreamSpec};
+use robocache::spec::{Config, EncoderSpec, RingId, Source, StreamSpec};
 use robocache::time::TickGrid;
 
 /// Cases per operation.
@@ -162,6 +162,7 @@ impl Pair {
             output_topic: "fused_tensor".into(),
             inputs: vec![],
             streams,
+            source: Source::default(),
         };
         let layout = Layout::new(&config);
         let subject = kind.subject(&config, &layout);

@@ -63,7 +63,7 @@ fn check_ticks(pair: &mut Pair, specs: &[StreamSpec], random: &mut Random, numbe
                 let encoded = pair.encode(at, lease.slot(), Sample::Vector(&row), &case);
                 assert!(encoded.is_some(), "{case}");
                 let stamp = now.offset(random.range(0, 40_000_000) as i64 - 20_000_000);
-                ring.insert(stamp, lease);
+                ring.insert(stamp, 0, lease);
             }
         }
         now = now.offset(random.choose(&[1, 999, 10_000_000, 100_000_000]));

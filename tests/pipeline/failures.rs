@@ -36,7 +36,7 @@ fn if_a_message_makes_the_backend_panic_its_input_takes_no_other() {
     assert!(error.to_string().ends_with(words), "{error}");
     let mut frame = pipeline.new_message();
     assert_eq!(pipeline.tick(2, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
-    assert_eq!(frame.steps(SEGMENT), [NEVER]);
+    assert_eq!(states(&frame), [NEVER]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod common;
 mod failures;
 mod groups;
+mod message;
 
 use std::sync::{Arc, Mutex};
 
@@ -15,9 +16,7 @@ use robocache::device::OutputMut;
 use robocache::input::Sample;
 use robocache::layout::Layout;
 use robocache::ops::voxelize::PointDrops;
-use robocache::pipeline::{
-    Arrival, DropReason, Pipeline, PushError, StepState, TensorMessage, TickOutcome,
-};
+use robocache::pipeline::{Arrival, DropReason, Pipeline, PushError, TensorMessage, TickOutcome};
 use robocache::spec::{Config, InputId, RingId, SegmentId, Selection, StreamId};
 use robocache::time::{Epoch, Stamp};
 
@@ -41,8 +40,11 @@ fn push_ms(pipeline: &Pipeline, ms: i64) -> Result<Stamp, DropReason> {
     }
 }
 
-fn state(valid: bool, age_ms: i64) -> StepState {
-    StepState { valid, age_ns: age_ms * MS }
+/// Validity and age of a step.
+type State = (bool, i64);
+
+fn state(valid: bool, age_ms: i64) -> State {
+    (valid, age_ms * MS)
 }
 
 /// The first of each. Most configurations here have one input, one stream and one segment.
@@ -54,11 +56,22 @@ fn at(stamp: Stamp) -> Arrival {
     Arrival { stamp: Some(stamp), ..Arrival::default() }
 }
 
-const NEVER: StepState = StepState { valid: false, age_ns: NO_AGE };
+const NEVER: State = (false, NO_AGE);
 
-fn served(pipeline: &Pipeline, frame: &mut TensorMessage, tick: i64) -> (Vec<f32>, Vec<StepState>) {
+/// Validity and age of the first segment's steps.
+fn states(frame: &TensorMessage) -> Vec<State> {
+    frame.steps(SEGMENT).iter().map(|step| (step.valid, step.age_ns)).collect()
+}
+
+fn served(pipeline: &Pipeline, frame: &mut TensorMessage, tick: i64) -> (Vec<f32>, Vec<State>) {
     assert_eq!(pipeline.tick(tick, Epoch::default(), frame).unwrap(), TickOutcome::Ready);
-    (values(pipeline, frame, SEGMENT), frame.steps(SEGMENT).to_vec())
+    let spec = pipeline.config().stream(STREAM);
+    let newest = pipeline.config().grid.stamp_of(tick).offset(-spec.lag_ns);
+    for (back, step) in frame.steps(SEGMENT).iter().rev().enumerate() {
+        assert_eq!(step.target, newest.offset(-(back as i64) * spec.history_step_ns));
+        assert_eq!(step.inputs_valid != 0, step.valid, "{step:?}");
+    }
+    (values(pipeline, frame, SEGMENT), states(frame))
 }
 
 #[test]
@@ -109,7 +122,8 @@ streams:
     let expected = [[1000.0], [700.0], [700.0]];
     assert_eq!(segments.map(|segment| values(&pipeline, &frame, segment)), expected);
     for segment in segments {
-        assert_eq!(frame.steps(segment), [state(true, 0)]);
+        let [step] = frame.steps(segment) else { panic!("one step") };
+        assert_eq!((step.valid, step.age_ns), (true, 0));
     }
 }
 
@@ -213,7 +227,7 @@ fn an_epoch_that_begins_clears_the_rings() {
     let fourth = third.next(Some(Stamp::from_nanos(100 * MS)));
     let steps = |frame: &mut TensorMessage, tick: i64, epoch: Epoch| {
         assert_eq!(pipeline.tick(tick, epoch, frame).unwrap(), TickOutcome::Ready);
-        frame.steps(SEGMENT).to_vec()
+        states(frame)
     };
     let push = |ms: i64, value: f64, epoch: Epoch| {
         let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[value]);
@@ -426,5 +440,5 @@ fn stamps_of_this_century_lose_nothing() {
     }
     let (got, steps) = served(&pipeline, &mut frame, tick);
     assert_eq!(got, [2.0]);
-    assert_eq!(steps, [StepState { valid: true, age_ns: -2 }]);
+    assert_eq!(steps, [(true, -2)]);
 }

@@ -180,6 +180,7 @@ def test_arguments_reach_the_node_with_their_types(share):
         rate_hz="50",
         realtime_priority="0",
         diagnostics_period_s="2",
+        digest="false",
         namespace="left",
         log_level="debug",
     )
@@ -192,6 +193,7 @@ def test_arguments_reach_the_node_with_their_types(share):
         "rate_hz": 50.0,
         "realtime_priority": 0,
         "diagnostics_period_s": 2.0,
+        "digest": False,
     }
     types_of = {name: type(value) for name, value in parameters.items()}
     # ROS refuses an integer for a double parameter.
@@ -201,9 +203,10 @@ def test_arguments_reach_the_node_with_their_types(share):
     assert node.ros_arguments == ["--log-level", "debug"]
 
 
-def test_a_wrong_boolean_is_an_error(share):
-    with pytest.raises(ValueError, match="use_sim_time: expected true or false, found 'yes'"):
-        launch(share, "robocache.launch.py", use_sim_time="yes")
+@pytest.mark.parametrize("name", ["use_sim_time", "digest"])
+def test_a_wrong_boolean_is_an_error(share, name):
+    with pytest.raises(ValueError, match=f"{name}: expected true or false, found 'yes'"):
+        launch(share, "robocache.launch.py", **{name: "yes"})
 
 
 @pytest.mark.parametrize(
@@ -238,7 +241,8 @@ def test_the_demo_adds_the_robot_with_the_same_profile(share, install):
 
 def test_the_parameters_exist_in_the_node(share, start):
     """The node refuses a misspelt parameter at every launch. Its help names all parameters."""
-    given = {"rate_hz": "1", "realtime_priority": "1", "diagnostics_period_s": "1"}
+    numbers = {"rate_hz": "1", "realtime_priority": "1", "diagnostics_period_s": "1"}
+    given = {**numbers, "digest": "true"}
     (node,) = launch(share, "robocache.launch.py", **given)
     process = start("fusion_node", "--help")
     assert process.wait() == 0

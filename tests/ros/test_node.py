@@ -214,6 +214,7 @@ def test_parameters_can_be_listed_and_read_and_say_why_they_are_fixed(ros, start
         "config_file",
         "device",
         "diagnostics_period_s",
+        "digest",
         "rate_hz",
         "realtime_priority",
         "use_sim_time",

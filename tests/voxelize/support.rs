@@ -253,12 +253,21 @@ fn rounded(value: f32, dtype: DType) -> Option<Vec<u8>> {
         DType::Bf16 => {
             (bf16::from_f32(value).is_finite(), bf16::from_f32(value).to_le_bytes().into())
         }
+        // Beyond its range, a cast gives the closest integer, which is another number.
+        DType::U8 => {
+            let even = value.round_ties_even();
+            (f32::from(even as u8) == even, vec![even as u8])
+        }
+        DType::I32 => {
+            let even = f64::from(value.round_ties_even());
+            (f64::from(even as i32) == even, (even as i32).to_le_bytes().into())
+        }
     };
     finite.then_some(bytes)
 }
 
 pub fn any_dtype() -> impl Strategy<Value = DType> {
-    prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16])
+    prop::sample::select(DType::ALL.to_vec())
 }
 
 pub fn any_spec() -> impl Strategy<Value = VoxelSpec> {

@@ -91,6 +91,7 @@ pub mod fuse {
         pub const F32_TO_F16: u32 = 1;
         pub const F32_TO_BF16: u32 = 2;
         pub const BITS_16: u32 = 3;
+        pub const BITS_8: u32 = 4;
     }
 
     structs! { "fuse::":

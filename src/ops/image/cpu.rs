@@ -31,6 +31,7 @@ struct Plan {
 /// The elements of all bytes per channel of the row, as they are stored.
 #[derive(Debug)]
 enum Tables {
+    One(Vec<[[u8; 1]; 256]>),
     Two(Vec<[[u8; 2]; 256]>),
     Four(Vec<[[u8; 4]; 256]>),
 }
@@ -39,7 +40,8 @@ impl ImageEncoder {
     /// An encoder into rows of `spec`, of element type `dtype`. The sides of the row are not 0.
     pub fn new(spec: &ImageSpec, dtype: DType) -> Self {
         let tables = match dtype {
-            DType::F32 => Tables::Four(tables(spec, dtype)),
+            DType::U8 => Tables::One(tables(spec, dtype)),
+            DType::F32 | DType::I32 => Tables::Four(tables(spec, dtype)),
             DType::F16 | DType::Bf16 => Tables::Two(tables(spec, dtype)),
         };
         ImageEncoder { spec: spec.clone(), tables, plan: None }
@@ -58,6 +60,7 @@ impl ImageEncoder {
             stale => stale.insert(Plan::new(spec, view)),
         };
         match &self.tables {
+            Tables::One(tables) => plan.encode(spec, tables, view, row),
             Tables::Two(tables) => plan.encode(spec, tables, view, row),
             Tables::Four(tables) => plan.encode(spec, tables, view, row),
         }

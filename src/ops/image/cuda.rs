@@ -79,7 +79,10 @@ impl ImageEncoder {
     /// An encoder into rows of `spec`, of element type `dtype`.
     pub fn new(device: &Arc<Device>, spec: &ImageSpec, dtype: DType) -> Result<Self, DeviceError> {
         let table = match dtype {
-            DType::F32 => tables::<4>(spec, dtype).as_flattened().as_flattened().to_vec(),
+            DType::U8 => tables::<1>(spec, dtype).as_flattened().as_flattened().to_vec(),
+            DType::F32 | DType::I32 => {
+                tables::<4>(spec, dtype).as_flattened().as_flattened().to_vec()
+            }
             DType::F16 | DType::Bf16 => {
                 tables::<2>(spec, dtype).as_flattened().as_flattened().to_vec()
             }

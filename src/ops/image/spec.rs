@@ -12,7 +12,8 @@ pub struct ImageSpec {
     /// Channels of the row, in order.
     pub color: Color,
     /// Per channel of the row: the value is `(byte / 255 - mean) / std`, in `f32`. If there is one
-    /// channel, its number is in all three places.
+    /// channel, its number is in all three places. Rows of `u8` hold the bytes: mean and std have no
+    /// meaning there.
     pub mean: [f32; 3],
     /// See `mean`; positive.
     pub std: [f32; 3],
@@ -52,6 +53,15 @@ impl Color {
         match self {
             Color::Rgb | Color::Bgr => 3,
             Color::Mono => 1,
+        }
+    }
+
+    /// The name of each channel.
+    pub const fn names(self) -> &'static [&'static str] {
+        match self {
+            Color::Rgb => &["r", "g", "b"],
+            Color::Bgr => &["b", "g", "r"],
+            Color::Mono => &["mono"],
         }
     }
 }

@@ -69,5 +69,9 @@ fn floats(dtype: DType, bytes: &[u8]) -> Vec<f32> {
         DType::F32 => bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
         DType::F16 => halves().map(|bits| f16::from_bits(bits).to_f32()).collect(),
         DType::Bf16 => halves().map(|bits| bf16::from_bits(bits).to_f32()).collect(),
+        DType::U8 => bytes.iter().map(|byte| f32::from(*byte)).collect(),
+        DType::I32 => {
+            bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b) as f32).collect()
+        }
     }
 }

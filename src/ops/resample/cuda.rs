@@ -9,7 +9,7 @@ pub use batch::DeviceBatch;
 
 use super::spec::{BatchSpec, BatchStream, Lane};
 use crate::align::{Fill, Strategy};
-use crate::device::shared::common::{DTYPE_BF16, DTYPE_F16, DTYPE_F32};
+use crate::device::shared::common::{DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_I32, DTYPE_U8};
 use crate::device::shared::resample::batch::{
     Batch, Divisor, STREAMS_PER_LAUNCH, Stream as StreamJob, THREADS, WINDOW,
 };
@@ -28,6 +28,7 @@ const MOST_PER_THREAD: usize = 16;
 // The kernels name element types by the same codes.
 const _: () = assert!(DType::F32 as u32 == DTYPE_F32);
 const _: () = assert!(DType::F16 as u32 == DTYPE_F16 && DType::Bf16 as u32 == DTYPE_BF16);
+const _: () = assert!(DType::U8 as u32 == DTYPE_U8 && DType::I32 as u32 == DTYPE_I32);
 
 /// Where a batch is on the device. The shapes are those of the [`BatchSpec`], row-major.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +72,11 @@ impl Resampler {
             DType::F32 => "resample_f32",
             DType::F16 => "resample_f16",
             DType::Bf16 => "resample_bf16",
+            DType::U8 | DType::I32 => {
+                let detail =
+                    format!("expected an output of f32, f16 or bf16, found {}", spec.dtype.name());
+                return Err(DeviceError::Failed { operation: "make a resampler", detail });
+            }
         })?;
         let lanes = spec.streams.iter().map(|stream| match stream.rule.strategy.interpolates() {
             true => lane_codes(device, &stream.lanes),

@@ -88,11 +88,16 @@ impl BatchSpec {
         }
     }
 
-    /// What is wrong with an input, if anything: its sizes, or rows of a third element type.
+    /// What is wrong with an input, if anything: its sizes, rows of a third element type, or an
+    /// output of integers.
     pub fn mismatch(&self, input: &BatchInput<'_>) -> Option<String> {
         let expect = |what: &str, expected: usize, found: usize| {
             (expected != found).then(|| format!("{what}: expected {expected}, found {found}"))
         };
+        if matches!(self.dtype, DType::U8 | DType::I32) {
+            let found = self.dtype.name();
+            return Some(format!("output: expected f32, f16 or bf16, found {found}"));
+        }
         let streams = self.streams.len();
         let lists = expect("streams", streams, input.rows.len())
             .or_else(|| expect("streams with stamps", streams, input.stamps.len()))

@@ -64,6 +64,18 @@ pub enum Reduction {
     Max(String),
 }
 
+impl Reduction {
+    /// The channel's name: `count`, `occupancy`, `mean(FIELD)` or `max(FIELD)`.
+    pub fn label(&self) -> String {
+        match self {
+            Reduction::Count => "count".into(),
+            Reduction::Occupancy => "occupancy".into(),
+            Reduction::Mean(field) => format!("mean({field})"),
+            Reduction::Max(field) => format!("max({field})"),
+        }
+    }
+}
+
 /// The fields that every cloud must have, in the order of [`PointsView::fields`].
 pub const COORDINATES: [&str; 3] = ["x", "y", "z"];
 

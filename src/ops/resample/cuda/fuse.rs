@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use super::lane_codes;
 use crate::align::Value;
 use crate::device::shared::resample::fuse::{
-    BITS_16, F32_TO_BF16, F32_TO_F16, F32_TO_F32, Piece, THREADS,
+    BITS_8, BITS_16, F32_TO_BF16, F32_TO_F16, F32_TO_F32, Piece, THREADS,
 };
 use crate::device::shared::resample::{MODE_BETWEEN, MODE_NOTHING, MODE_ROW};
 use crate::device::{
@@ -238,7 +238,7 @@ impl<'a> Tick<'a> {
         assert!(range.end <= self.out.len(), "fuse: the output is shorter than the layout");
         // Where element 0 of the row would be: in front of the output, perhaps.
         piece.out = (self.target + start as u64).wrapping_sub((run.row_at * size) as u64);
-        // Elements of 2 or 4 bytes: a row that is at a multiple of 16 bytes as the output's type
+        // Elements of 1 to 4 bytes: a row that is at a multiple of 16 bytes as the output's type
         // also is as its own.
         let aligned = |bytes: usize| bytes.is_multiple_of(16);
         let wide = aligned(start) && aligned(run.row_at * size) && aligned(run.len * size);
@@ -286,7 +286,10 @@ fn conversion(from: DType, to: DType) -> u32 {
         (DType::F32, DType::F32) => F32_TO_F32,
         (DType::F32, DType::F16) => F32_TO_F16,
         (DType::F32, DType::Bf16) => F32_TO_BF16,
-        // Rows that are not f32 are of the type of their segment.
+        // Rows that are not f32 are of the type of their segment, and never interpolated: only
+        // their bits count.
+        (_, DType::U8) => BITS_8,
+        (_, DType::I32) => F32_TO_F32,
         _ => BITS_16,
     }
 }

@@ -22,6 +22,8 @@ impl Writer {
     pub fn store(&mut self, values: &[f32], voxels: &[u32], plane: &mut [u8]) -> Result<(), f32> {
         match self.dtype {
             DType::F32 => put(voxels, values, plane, |value| value.to_le_bytes()),
+            DType::U8 => self.integers::<1>(values, voxels, plane)?,
+            DType::I32 => self.integers::<4>(values, voxels, plane)?,
             DType::Bf16 => {
                 if let Some(value) = values.iter().find(|value| !DType::Bf16.holds(**value)) {
                     return Err(*value);
@@ -40,11 +42,29 @@ impl Writer {
         Ok(())
     }
 
+    fn integers<const SIZE: usize>(
+        &self,
+        values: &[f32],
+        voxels: &[u32],
+        plane: &mut [u8],
+    ) -> Result<(), f32> {
+        if let Some(value) = values.iter().find(|value| !self.dtype.holds(**value)) {
+            return Err(*value);
+        }
+        put(voxels, values, plane, |value| {
+            let mut element = [0; SIZE];
+            self.dtype.store(&[*value], &mut element);
+            element
+        });
+        Ok(())
+    }
+
     /// Zeros the elements at `voxels` in every plane of `row`, each `volume` elements long.
     pub fn clear(&self, voxels: &[u32], volume: usize, row: &mut [u8]) {
         for plane in row.chunks_exact_mut((volume * self.dtype.size()).max(1)) {
             match self.dtype {
-                DType::F32 => put(voxels, voxels, plane, |_| [0; 4]),
+                DType::U8 => put(voxels, voxels, plane, |_| [0; 1]),
+                DType::F32 | DType::I32 => put(voxels, voxels, plane, |_| [0; 4]),
                 DType::F16 | DType::Bf16 => put(voxels, voxels, plane, |_| [0; 2]),
             }
         }

@@ -39,6 +39,12 @@ pub struct Counting {
     multiprocessors: u32,
 }
 
+/// The error for an element type that no kernel writes. No configuration leads to it.
+pub fn no_such_rows(dtype: DType) -> DeviceError {
+    let detail = format!("expected rows of f32, f16 or bf16, found {}", dtype.name());
+    DeviceError::Failed { operation: "make a voxelizer", detail }
+}
+
 impl Counting {
     pub fn new(
         device: &Arc<Device>,
@@ -67,6 +73,7 @@ impl Counting {
             DType::F32 => "voxelize_write_counts_f32",
             DType::F16 => "voxelize_write_counts_f16",
             DType::Bf16 => "voxelize_write_counts_bf16",
+            DType::U8 | DType::I32 => return Err(no_such_rows(dtype)),
         };
         Ok(Counting {
             count_f32_points: device.kernel("voxelize_count_f32_points")?,

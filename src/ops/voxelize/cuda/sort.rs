@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Target;
+use super::count::no_such_rows;
 use super::job::are_one_pack_of_means;
 use crate::device::shared::voxelize::reduce::{REDUCE_BYTES, Reduce, VOXEL_BYTES};
 use crate::device::shared::voxelize::sort::{Sort, Sources, THREADS};
@@ -90,6 +91,7 @@ impl Sorting {
             (false, DType::F32) => "voxelize_reduce_2048_f32",
             (false, DType::F16) => "voxelize_reduce_2048_f16",
             (false, DType::Bf16) => "voxelize_reduce_2048_bf16",
+            (_, DType::U8 | DType::I32) => return Err(no_such_rows(dtype)),
         })?;
         reduce.allow_shared(reduce_bytes(most))?;
         let pair = |few, many| {

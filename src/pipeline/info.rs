@@ -1,0 +1,105 @@
+//! What the tensors of a pipeline mean, as the bytes of a `robocache_ros/msg/FusedTensorInfo`.
+
+use super::Pipeline;
+use crate::cdr::Writer;
+use crate::dtype::DType;
+use crate::layout::Segment;
+use crate::ops::image::ImageSpec;
+use crate::ops::voxelize::Reduction;
+use crate::spec::{EncoderSpec, InputId};
+use crate::time::Stamp;
+
+/// What a pipeline does not know of its publication.
+#[derive(Clone, Copy, Debug)]
+pub struct Publication<'a> {
+    /// When the message is published; [`Stamp::ZERO`] if the clock has not begun.
+    pub stamp: Stamp,
+    /// The topic of every input, by [`InputId`]. If one is missing, that of the configuration counts.
+    pub topics: &'a [String],
+    /// Whether the tensors are sealed.
+    pub digest: bool,
+}
+
+impl Pipeline {
+    /// The serialized `FusedTensorInfo` of this pipeline's tensors.
+    pub fn info(&self, publication: &Publication<'_>) -> Vec<u8> {
+        let config = self.config();
+        let mut writer = Writer::new();
+        writer.header(publication.stamp, &config.base_frame);
+        writer.string(env!("CARGO_PKG_VERSION"));
+        writer.string(self.backend_name());
+        writer.string(&config.source.file);
+        writer.string(&config.source.text);
+        writer.f64(config.rate_hz);
+        writer.i64(config.grid.period_ns());
+        writer.u8(u8::from(publication.digest));
+        let segments = self.layout().segments();
+        writer.u32(segments.len() as u32);
+        segments.iter().for_each(|segment| self.write_segment(&mut writer, segment, publication));
+        writer.finish()
+    }
+
+    /// Writes a `SegmentInfo`.
+    fn write_segment(&self, writer: &mut Writer, segment: &Segment, publication: &Publication<'_>) {
+        let config = self.config();
+        let spec = config.stream(segment.stream);
+        writer.string(&segment.name);
+        writer.string(spec.encoder.kind());
+        writer.string(segment.dtype.name());
+        writer.i64_sequence(segment.shape.iter().map(|dim| *dim as i64));
+        let channels = channels(&spec.encoder);
+        writer.string_sequence(channels.iter().map(String::as_str));
+
+        let inputs: Vec<InputId> = config.inputs_of(segment.stream).collect();
+        let topic = |id: &InputId| match publication.topics.get(id.index()) {
+            Some(topic) => topic.as_str(),
+            None => config.input(*id).topic.as_str(),
+        };
+        writer.string_sequence(inputs.iter().map(topic));
+        writer.string_sequence(inputs.iter().map(|id| config.input(*id).ros_type));
+        writer.string_sequence(inputs.iter().map(|id| config.input(*id).timeline.name()));
+
+        writer.i64(spec.lag_ns);
+        writer.i64(spec.history_step_ns);
+        writer.string(spec.strategy().name());
+        writer.i64(spec.rule.max_age_ns);
+        let interpolates = spec.strategy().interpolates();
+        writer.i64(if interpolates { spec.rule.max_gap_ns } else { 0 });
+        writer.string(spec.rule.fill.name());
+
+        let [mean, std] = match &spec.encoder {
+            EncoderSpec::Image(image) => normalisation(image, segment),
+            EncoderSpec::Vector(_) | EncoderSpec::Voxels(_) => [&[][..]; 2],
+        };
+        writer.f32_sequence(mean.iter().copied());
+        writer.f32_sequence(std.iter().copied());
+        let (origin_m, size_m) = match &spec.encoder {
+            EncoderSpec::Voxels(voxels) => (&voxels.grid.origin_m[..], voxels.grid.size_m),
+            EncoderSpec::Vector(_) | EncoderSpec::Image(_) => (&[][..], 0.0),
+        };
+        writer.f32_sequence(origin_m.iter().copied());
+        writer.f32(size_m);
+    }
+}
+
+/// The name of each entry along the first dimension of a row.
+fn channels(encoder: &EncoderSpec) -> Vec<String> {
+    match encoder {
+        EncoderSpec::Vector(vector) => {
+            vector.channels.iter().map(|channel| channel.name.clone()).collect()
+        }
+        EncoderSpec::Image(image) => {
+            image.color.names().iter().copied().map(str::to_owned).collect()
+        }
+        EncoderSpec::Voxels(voxels) => voxels.channels.iter().map(Reduction::label).collect(),
+    }
+}
+
+/// Mean and standard deviation of each channel; empty if the rows hold bytes.
+fn normalisation<'a>(image: &'a ImageSpec, segment: &Segment) -> [&'a [f32]; 2] {
+    let channels = match segment.dtype {
+        DType::U8 => 0,
+        _ => image.color.channels(),
+    };
+    [&image.mean[..channels], &image.std[..channels]]
+}
