@@ -5,7 +5,9 @@ mod ids;
 mod stream;
 
 pub use ids::{InputId, RingId, SegmentId, StreamId};
-pub use stream::{Channel, EncoderSpec, Group, InputSpec, Qos, Selection, StreamSpec, VectorSpec};
+pub use stream::{
+    Bounds, Channel, EncoderSpec, Group, InputSpec, Qos, Selection, StreamSpec, VectorSpec,
+};
 
 use crate::time::TickGrid;
 
