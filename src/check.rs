@@ -10,7 +10,9 @@ pub use stream::{InputReport, StreamReport};
 
 use crate::align::Strategy;
 use crate::layout::{Layout, Segment};
-use crate::spec::{Config, InputId, StreamId};
+use crate::ops::voxelize::Reduction;
+use crate::ops::{image, voxelize};
+use crate::spec::{Config, EncoderSpec, InputId, StreamId, StreamSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// A configuration with all defaults, and its tensor. Its text is a table for people. Its
@@ -35,6 +37,10 @@ pub struct Report {
     pub bytes_per_second: f64,
     /// Memory of all rings \[bytes\].
     pub ring_bytes: usize,
+    /// GPU memory for the largest messages, if a GPU encodes \[bytes\]. Rows are not included.
+    pub gpu_bytes: usize,
+    /// Pinned memory for the same \[bytes\].
+    pub pinned_bytes: usize,
     /// What is possible, but hardly meant; one sentence each.
     pub warnings: Vec<String>,
 }
@@ -65,6 +71,10 @@ pub struct SegmentReport {
     pub ring_rows: usize,
     /// Memory of the rows and the spare slots, with 4 bytes per element \[bytes\].
     pub ring_bytes: usize,
+    /// GPU memory for its largest message, if a GPU encodes \[bytes\]; at most this.
+    pub gpu_bytes: usize,
+    /// Pinned memory for the same \[bytes\].
+    pub pinned_bytes: usize,
     /// Target times relative to the tick \[ns\], oldest first. None is positive.
     pub targets_ns: Vec<i64>,
 }
@@ -84,8 +94,38 @@ impl Report {
             bytes_per_tick: layout.byte_len(),
             bytes_per_second: layout.byte_len() as f64 * config.rate_hz,
             ring_bytes: segments.iter().map(|segment| segment.ring_bytes).sum(),
+            gpu_bytes: segments.iter().map(|segment| segment.gpu_bytes).sum(),
+            pinned_bytes: segments.iter().map(|segment| segment.pinned_bytes).sum(),
             segments,
             warnings: config.stream_ids().filter_map(|id| short_lag(config, id)).collect(),
+        }
+    }
+}
+
+/// Returns the memory that a GPU and the host reserve for the largest message of a stream.
+fn largest_message(spec: &StreamSpec) -> (usize, usize) {
+    match &spec.encoder {
+        EncoderSpec::Vector(_) => (0, 0),
+        EncoderSpec::Image(image) => {
+            let largest = spec.bounds.image_px();
+            let upload = image::memory::upload_bytes(image, largest);
+            (upload + image::memory::lines_bytes(image, largest), upload)
+        }
+        EncoderSpec::Voxels(voxels) => {
+            let points = spec.bounds.max_points;
+            let columns = 3 + voxelize::extra_fields(voxels).count();
+            let upload = voxelize::memory::upload_bytes(columns, points);
+            // Points are sorted only for channels that have values.
+            let valued =
+                |channel: &Reduction| matches!(channel, Reduction::Mean(_) | Reduction::Max(_));
+            let sorted = match voxels.channels.iter().any(valued) {
+                true => {
+                    let (channels, volume) = (voxels.channels.len(), voxels.grid.volume());
+                    voxelize::memory::SortedBytes::most(points, channels, volume).total()
+                }
+                false => 0,
+            };
+            (upload + sorted, upload)
         }
     }
 }
@@ -119,6 +159,7 @@ impl SegmentReport {
         let timelines = inputs.iter().map(|input| config.input(*input).timeline.name()).collect();
         let ros_type = inputs.first().map_or("", |input| config.input(*input).ros_type);
         let steps = spec.history_steps as i64;
+        let (gpu_bytes, pinned_bytes) = largest_message(spec);
         SegmentReport {
             name: spec.name.clone(),
             ros_type,
@@ -131,6 +172,8 @@ impl SegmentReport {
             byte_len: segment.byte_len,
             ring_rows: spec.ring_rows,
             ring_bytes: (spec.ring_rows + 1) * segment.step_len * size_of::<f32>(),
+            gpu_bytes,
+            pinned_bytes,
             targets_ns: (1..=steps).map(|j| -lag_ns - (steps - j) * spec.history_step_ns).collect(),
         }
     }
@@ -202,7 +245,9 @@ impl Display for Report {
             self.bytes_per_tick,
             self.bytes_per_second / 1e6
         )?;
-        writeln!(f, "rings       {} in memory", bytes(self.ring_bytes as f64))
+        writeln!(f, "rings       {} in memory", bytes(self.ring_bytes as f64))?;
+        let [gpu, pinned] = [self.gpu_bytes, self.pinned_bytes].map(|count| bytes(count as f64));
+        writeln!(f, "messages    {gpu} on a GPU that encodes, {pinned} in pinned memory")
     }
 }
 

@@ -45,6 +45,7 @@ fn check_prints_a_table() {
     );
     assert_eq!(columns("lidar")[4..8], ["[1, 2, 32, 64, 64]", "bf16", "524288", "602112"]);
     assert!(table.contains("1128640 bytes per tick, 112.9 MB/s"), "{table}");
+    assert!(table.contains(" on a GPU that encodes, 100."), "{table}");
 }
 
 #[test]
@@ -54,6 +55,12 @@ fn check_prints_json() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["bytes_per_tick"], 1_128_640);
     assert_eq!(report["period_ns"], 10_000_000);
+    // 4 bytes per pixel, and a table that is a hundredth of it; 4 fields of 8 bytes per point.
+    let pinned = |at: usize| report["segments"][at]["pinned_bytes"].as_u64().unwrap();
+    assert!((33_177_600..33_300_000).contains(&pinned(0)), "{}", pinned(0));
+    assert_eq!((pinned(2), pinned(3)), (32 << 20, 0));
+    assert_eq!(report["pinned_bytes"], 2 * pinned(0) + pinned(2));
+    assert!(report["gpu_bytes"].as_u64() > report["pinned_bytes"].as_u64());
     let joints = &report["segments"][3];
     assert_eq!(joints["topics"], serde_json::json!(["/joint_states"]));
     assert_eq!(joints["name"], "joints");
@@ -141,6 +148,7 @@ streams:
     assert_eq!((&camera["kind"], &camera["encoder"]), (&"image".into(), &encoder));
     assert_eq!((&camera["strategy"], &camera["ring_rows"]), (&"hold".into(), &16.into()));
     assert_eq!(camera["inputs"][0]["depth"], 8);
+    assert_eq!((&camera["max_width_px"], &camera["max_height_px"]), (&3840.into(), &2160.into()));
 }
 
 #[test]
@@ -162,6 +170,7 @@ streams:
     let [lidar] = streams(config).try_into().unwrap();
     let encoder = &lidar["encoder"];
     assert_eq!(lidar["kind"], "voxels");
+    assert_eq!(lidar["max_points"], 1 << 20);
     assert_eq!(encoder["origin_m"], serde_json::json!([-1.0, -2.0, 0.0]));
     assert_eq!((&encoder["size_m"], &encoder["shape"]), (&0.5.into(), &vec![4, 8, 2].into()));
     let number = |row: usize, column: usize| encoder["t_base_lidar"][row][column].as_f64().unwrap();

@@ -259,8 +259,10 @@ fn other_encodings_are_unsupported_and_the_text_names_the_supported_ones() {
 #[test]
 fn a_line_that_would_take_minutes_to_resize_is_refused() {
     let (reason, detail) = refused(&message("mono8", [1, 16_385, 1], &vec![0; 16_385]));
-    assert_eq!(reason, DropReason::Unsupported);
-    assert_eq!(detail, "image: expected sides of at most 16384 px, found 1x16385");
+    assert_eq!(reason, DropReason::TooLarge);
+    let expected = "image: expected sides of at most 16384 px, the most that image.max_width_px and \
+                    image.max_height_px allow, found 1x16385";
+    assert_eq!(detail, expected);
 }
 
 #[test]

@@ -98,7 +98,8 @@ impl CpuBackend {
     ) -> Result<Self, BackendError> {
         let mut backend = CpuBackend::new(config, layout)?;
         for ring in &mut backend.rings {
-            ring.add_gpu(device, config.stream(ring.place.stream))?;
+            let spec = config.stream(ring.place.stream);
+            ring.add_gpu(device, spec).map_err(|error| error.reserving_for(spec))?;
         }
         backend.has_gpu = true;
         Ok(backend)
@@ -153,7 +154,8 @@ impl RingMemory {
                 (Encoder::Image { cpu, gpu: None }, pages())
             }
             EncoderSpec::Voxels(voxels) => {
-                let cpu = Box::new(Voxelizer::new(voxels, spec.dtype, slots));
+                let mut cpu = Box::new(Voxelizer::new(voxels, spec.dtype, slots));
+                cpu.reserve(spec.bounds.max_points);
                 (Encoder::Voxels { cpu, gpu: None }, pages())
             }
         };

@@ -70,7 +70,9 @@ impl CudaBackend {
     ) -> Result<Self, BackendError> {
         let memory = |place: &RingPlace| {
             let spec = config.stream(place.stream);
-            RingMemory::new(device, spec, place.clone(), layout.segment(place.segment).clone())
+            let segment = layout.segment(place.segment).clone();
+            RingMemory::new(device, spec, place.clone(), segment)
+                .map_err(|error| error.reserving_for(spec))
         };
         let rings = layout.rings().iter().map(memory).collect::<Result<Vec<_>, _>>()?;
         // Every part of every step: what a tick writes at most.
@@ -106,14 +108,16 @@ impl RingMemory {
                 (Encoder::Vector(Mutex::new(encoder)), rows)
             }
             EncoderSpec::Image(image) => {
-                let encoder = ImageEncoder::new(device, image, spec.dtype)?;
+                let largest = spec.bounds.image_px();
+                let encoder = ImageEncoder::new(device, image, spec.dtype, largest)?;
                 let encoder = Box::new(Mutex::new(encoder));
                 let slots = (0..slots).map(|_| SlotState::new(device)).collect::<Result<_, _>>()?;
                 let stream = Stream::new(device, false)?;
                 (Encoder::Image { encoder, stream, slots }, on_device()?)
             }
             EncoderSpec::Voxels(voxels) => {
-                let encoder = Voxelizer::new(device, voxels, spec.dtype, slots)?;
+                let most = spec.bounds.max_points;
+                let encoder = Voxelizer::new(device, voxels, spec.dtype, slots, most)?;
                 let encoder = Box::new(Mutex::new(encoder));
                 (Encoder::Voxels { encoder, stream: Stream::new(device, false)? }, on_device()?)
             }

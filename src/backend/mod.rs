@@ -20,6 +20,8 @@ use crate::input::Sample;
 use crate::ops::voxelize::{PointDrops, VoxelizeError};
 use crate::pipeline::Rejected;
 use crate::spec::RingId;
+#[cfg(any(feature = "cuda", test))]
+use crate::spec::{Bounds, EncoderSpec, StreamSpec};
 
 /// Index of a row's memory inside its ring, `0..=ring_rows`.
 pub type Slot = usize;
@@ -70,6 +72,28 @@ pub enum BackendError {
         /// What went wrong.
         detail: String,
     },
+}
+
+#[cfg(any(feature = "cuda", test))]
+impl BackendError {
+    /// The error of reserving the memory of a stream: it names the keys that say how much.
+    fn reserving_for(self, spec: &StreamSpec) -> Self {
+        let BackendError::Failed { backend, operation, detail } = self else { return self };
+        let (key, Bounds { max_width_px, max_height_px, max_points }) =
+            (format!("streams.{}", spec.name), spec.bounds);
+        let sizes = match &spec.encoder {
+            EncoderSpec::Vector(_) => String::new(),
+            EncoderSpec::Image(_) => format!(
+                ", {key}.image.max_width_px ({max_width_px}) and {key}.image.max_height_px \
+                 ({max_height_px})"
+            ),
+            EncoderSpec::Voxels(_) => format!(" and {key}.cloud.max_points ({max_points})"),
+        };
+        let rows = spec.ring_rows;
+        let detail =
+            format!("{detail}; how much is needed follows from {key}.ring_rows ({rows}){sizes}");
+        BackendError::Failed { backend, operation, detail }
+    }
 }
 
 impl From<VoxelizeError> for BackendError {
@@ -140,4 +164,40 @@ pub trait Backend: Send + Sync {
     /// Writes every step's value into `out`, at the offsets of the layout. A step without a row is
     /// set to zero. If a job says `unchanged`, `out` already holds that step from an earlier call.
     fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_reserving_memory_names_the_keys() {
+        let text = "
+rate_hz: 100
+streams:
+  wrench: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50}
+  camera: {type: sensor_msgs/Image, topic: /i, max_age_ms: 50, image: {width: 8, height: 4}}
+  lidar:
+    type: sensor_msgs/PointCloud2
+    topic: /p
+    max_age_ms: 50
+    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}]}
+";
+        let config = crate::config::parse(text, "test.yaml").unwrap();
+        let errors = config.streams.iter().map(|spec| {
+            let (operation, detail) = ("reserve device memory", "out of memory".into());
+            let error = BackendError::Failed { backend: "cuda", operation, detail };
+            error.reserving_for(spec).to_string()
+        });
+        let failed = "backend cuda: failed to reserve device memory: out of memory; how much is \
+                      needed follows from streams";
+        let expected = [
+            "wrench.ring_rows (1024)",
+            "camera.ring_rows (16), streams.camera.image.max_width_px (3840) and \
+             streams.camera.image.max_height_px (2160)",
+            "lidar.ring_rows (16) and streams.lidar.cloud.max_points (1048576)",
+        ];
+        let expected = expected.map(|keys| format!("{failed}.{keys}"));
+        assert_eq!(errors.collect::<Vec<_>>(), expected);
+    }
 }

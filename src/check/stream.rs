@@ -39,6 +39,15 @@ pub struct StreamReport {
     pub dtype: DType,
     /// Rows that each of its rings holds.
     pub ring_rows: usize,
+    /// Width of the largest image that is taken \[px\]; only if the stream has images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_width_px: Option<usize>,
+    /// Height of the largest image that is taken \[px\]; only if the stream has images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_height_px: Option<usize>,
+    /// Points of the largest cloud that is taken; only if the stream has clouds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_points: Option<usize>,
     /// The inputs of the stream.
     pub inputs: Vec<InputReport>,
 }
@@ -74,6 +83,8 @@ impl StreamReport {
         // All inputs of a stream take the same fields and joints.
         let (fields, joints) =
             inputs().next().map(|input| names(&input.selection)).unwrap_or_default();
+        let images = matches!(spec.encoder, EncoderSpec::Image(_));
+        let clouds = matches!(spec.encoder, EncoderSpec::Voxels(_));
         StreamReport {
             name: spec.name.clone(),
             encoder: spec.encoder.clone(),
@@ -89,6 +100,9 @@ impl StreamReport {
             required: spec.required,
             dtype: spec.dtype,
             ring_rows: spec.ring_rows,
+            max_width_px: images.then_some(spec.bounds.max_width_px),
+            max_height_px: images.then_some(spec.bounds.max_height_px),
+            max_points: clouds.then_some(spec.bounds.max_points),
             inputs: inputs().map(InputReport::new).collect(),
         }
     }

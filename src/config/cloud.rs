@@ -4,7 +4,8 @@ use nalgebra::{Matrix3, Quaternion, Rotation3, UnitQuaternion};
 
 use super::check::{Check, Range, is_printable};
 use super::raw::{RawChannel, RawCloud, RawTransform, Reduce};
-use crate::ops::voxelize::{Grid, Reduction, VoxelSpec};
+use crate::ops::voxelize::{Grid, MAX_POINTS, Reduction, VoxelSpec};
+use crate::spec::Bounds;
 
 /// Most voxels along one axis.
 const MAX_SIDE: usize = 4096;
@@ -15,14 +16,22 @@ const MAX_NORM_ERROR: f64 = 1e-3;
 /// An `f32` coordinate must have at least this many steps within a voxel.
 const PLACES_PER_VOXEL: f32 = 16.0;
 
-/// Validates the key `cloud` of the stream at `key`.
-pub(super) fn cloud(check: &mut Check<'_>, key: &str, raw: Option<RawCloud>) -> Option<VoxelSpec> {
+/// Validates the key `cloud` of the stream at `key`: what a cloud becomes, and how large it may be.
+pub(super) fn cloud(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: Option<RawCloud>,
+) -> Option<(VoxelSpec, Bounds)> {
     let key = format!("{key}.cloud");
     let keys = "a mapping with the keys `origin_m`, `size_m`, `shape` and `channels`";
     let raw = check.required(&key, raw, keys)?;
     let transform = raw.t_base_lidar.unwrap_or_default();
     let t_base_lidar = t_base_lidar(check, &format!("{key}.t_base_lidar"), transform);
     let channels = channels(check, &format!("{key}.channels"), raw.channels);
+    let default = Bounds::default();
+    let max_points = raw.max_points.unwrap_or(default.max_points as i64);
+    let at = format!("{key}.max_points");
+    let max_points = check.integer(&at, max_points, 1, MAX_POINTS as usize);
     let at = format!("{key}.origin_m");
     let origin_m = check
         .required(&at, raw.origin_m, "the lower corner [x, y, z] of the grid in metres")
@@ -42,7 +51,8 @@ pub(super) fn cloud(check: &mut Check<'_>, key: &str, raw: Option<RawCloud>) -> 
     let (origin_m, size_m) = (origin_m?, size_m?);
     resolves(check, &at, origin_m, size_m, shape)?;
     let grid = Grid { origin_m: origin_m.map(|m| m as f32), size_m: size_m as f32, shape };
-    Some(VoxelSpec { grid, t_base_lidar: t_base_lidar?, channels })
+    let bounds = Bounds { max_points: max_points?, ..default };
+    Some((VoxelSpec { grid, t_base_lidar: t_base_lidar?, channels }, bounds))
 }
 
 fn shape(check: &mut Check<'_>, key: &str, raw: Option<Vec<i64>>) -> Option<[usize; 3]> {

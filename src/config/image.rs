@@ -3,19 +3,20 @@
 use super::check::{Check, Range};
 use super::raw::RawImage;
 use crate::dtype::DType;
-use crate::ops::image::ImageSpec;
+use crate::ops::image::{self, ImageSpec};
+use crate::spec::Bounds;
 
 const MAX_SIDE: usize = 8192;
 const F32: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
 const POSITIVE_F32: Range = Range::above(0.0, f32::MAX as f64);
 
-/// Validates the key `image` of the stream at `key`.
+/// Validates the key `image` of the stream at `key`: what an image becomes, and how large it may be.
 pub(super) fn image(
     check: &mut Check<'_>,
     key: &str,
     raw: Option<RawImage>,
     dtype: DType,
-) -> Option<ImageSpec> {
+) -> Option<(ImageSpec, Bounds)> {
     let key = format!("{key}.image");
     let raw = check.required(&key, raw, "a mapping with the keys `width` and `height`")?;
     let mut side = |name: &str, value: Option<i64>| {
@@ -24,6 +25,7 @@ pub(super) fn image(
         check.integer(&key, px, 1, MAX_SIDE)
     };
     let (width, height) = (side("width", raw.width), side("height", raw.height));
+    let bounds = bounds(check, &key, &raw);
     let color = raw.color.unwrap_or_default();
     let channels = color.channels();
     if dtype == DType::U8 {
@@ -47,7 +49,19 @@ pub(super) fn image(
         std: std?,
         pad_value: pad_value? as u8,
     };
-    (dtype == DType::U8 || fits_dtype(check, &key, &spec, dtype)).then_some(spec)
+    let bounds = bounds?;
+    (dtype == DType::U8 || fits_dtype(check, &key, &spec, dtype)).then_some((spec, bounds))
+}
+
+/// The largest image that is taken.
+fn bounds(check: &mut Check<'_>, key: &str, raw: &RawImage) -> Option<Bounds> {
+    let default = Bounds::default();
+    let mut side = |name: &str, value: Option<i64>, default: usize| {
+        check.integer(&format!("{key}.{name}"), value.unwrap_or(default as i64), 1, image::MAX_SIDE)
+    };
+    let max_width_px = side("max_width_px", raw.max_width_px, default.max_width_px);
+    let max_height_px = side("max_height_px", raw.max_height_px, default.max_height_px);
+    Some(Bounds { max_width_px: max_width_px?, max_height_px: max_height_px?, ..default })
 }
 
 /// One number per channel. If there is one channel, its number is in all three places.

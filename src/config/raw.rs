@@ -120,6 +120,8 @@ pub(super) struct RawImage {
     pub mean: Option<Vec<f64>>,
     pub std: Option<Vec<f64>>,
     pub pad_value: Option<i64>,
+    pub max_width_px: Option<i64>,
+    pub max_height_px: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -130,6 +132,7 @@ pub(super) struct RawCloud {
     pub size_m: Option<f64>,
     pub shape: Option<Vec<i64>>,
     pub channels: Option<Vec<RawChannel>>,
+    pub max_points: Option<i64>,
 }
 
 #[derive(Default, Deserialize)]

@@ -8,7 +8,7 @@ use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
 use crate::input::{Content, MessageType, TYPES};
 use crate::ops::voxelize::extra_fields;
-use crate::spec::{EncoderSpec, Selection, StreamSpec, Timeline};
+use crate::spec::{Bounds, EncoderSpec, Selection, StreamSpec, Timeline};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// The rows of a stream take less memory than this \[bytes\], at 4 bytes per element.
@@ -56,7 +56,7 @@ pub(super) fn stream(
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
     let encoder = encoder(check, &key, &mut raw, message?, dtype);
     let times = times?;
-    let (encoder, selection) = encoder?;
+    let (encoder, selection, bounds) = encoder?;
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
     let stream = StreamSpec {
         name: name?,
@@ -73,6 +73,7 @@ pub(super) fn stream(
         required: raw.required.unwrap_or(false),
         dtype,
         ring_rows: rows?,
+        bounds,
     };
     let inputs = Input::all(inputs?, &stream.name, message?.name, &selection);
     let given = raw.ring_rows.is_some();
@@ -119,7 +120,7 @@ fn encoder(
     raw: &mut RawStream,
     message: &'static MessageType,
     dtype: DType,
-) -> Option<(EncoderSpec, Selection)> {
+) -> Option<(EncoderSpec, Selection, Bounds)> {
     use Content::{Image, Joints, Points};
     let content = message.content;
     let joints = matches!(content, Joints);
@@ -141,20 +142,20 @@ fn encoder(
         Content::Fields(members) => {
             let (spec, selection) =
                 vector::fields(check, key, message, members, raw.fields.take())?;
-            Some((EncoderSpec::Vector(spec), selection))
+            Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
         }
         Joints => {
             let (spec, selection) = vector::joints(check, key, message, raw)?;
-            Some((EncoderSpec::Vector(spec), selection))
+            Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
         }
         Image => {
-            let spec = image::image(check, key, raw.image.take(), dtype)?;
-            Some((EncoderSpec::Image(spec), Selection::Image))
+            let (spec, bounds) = image::image(check, key, raw.image.take(), dtype)?;
+            Some((EncoderSpec::Image(spec), Selection::Image, bounds))
         }
         Points => {
-            let spec = cloud::cloud(check, key, raw.cloud.take())?;
+            let (spec, bounds) = cloud::cloud(check, key, raw.cloud.take())?;
             let extra = extra_fields(&spec).map(str::to_owned).collect();
-            Some((EncoderSpec::Voxels(spec), Selection::Points { extra }))
+            Some((EncoderSpec::Voxels(spec), Selection::Points { extra }, bounds))
         }
     }
 }

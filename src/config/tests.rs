@@ -239,6 +239,10 @@ fn defaults_of_an_image_stream() {
     assert_eq!(spec.encoder.row_shape(), [3, 16, 32]);
     assert_eq!((image.fit, image.color, image.pad_value), (Fit::Pad, Color::Rgb, 0));
     assert_eq!((image.mean, image.std), ([0.0; 3], [1.0; 3]));
+    assert_eq!(spec.bounds.image_px(), [3840, 2160]);
+    let (spec, _, _) =
+        self::image("{width: 2, height: 2, max_width_px: 640, max_height_px: 16384}", &[]);
+    assert_eq!(spec.bounds.image_px(), [640, 16384]);
 }
 
 #[test]
@@ -262,6 +266,8 @@ fn a_grid_is_channels_z_y_x_and_untransformed_by_default() {
     assert_eq!(cloud.channels, [Reduction::Count, Reduction::Max("intensity".into())]);
     let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
     assert_eq!(cloud.t_base_lidar, identity);
+    assert_eq!(spec.bounds.max_points, 1_048_576);
+    assert_eq!(self::cloud("  max_points: 4194304").0.bounds.max_points, 4_194_304);
 }
 
 /// Within an ulp or two: the two sides round different formulas.
@@ -369,6 +375,9 @@ fn the_reference_writes_out_true_defaults() {
         "fit: pad",
         "color: rgb",
         "pad_value: 0",
+        "max_width_px: 3840",
+        "max_height_px: 2160",
+        "max_points: 1048576",
         "rotation_xyzw: [0, 0, 0, 1]",
         "strategy: linear",
         "strategy: slerp",

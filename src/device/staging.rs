@@ -7,6 +7,9 @@ use super::{DeviceBuffer, DeviceError, PinnedBuffer};
 
 /// Memory for messages on their way to the device. The caller copies a message to pinned memory,
 /// from where the device takes it while the caller goes on.
+///
+/// All of it is reserved at the start. It does not grow: a message that could make the node fail for
+/// want of memory is dropped before it comes here.
 #[derive(Debug)]
 pub struct Staging {
     pinned: PinnedBuffer,
@@ -15,16 +18,12 @@ pub struct Staging {
     len: usize,
 }
 
-/// Messages up to this size need no more memory than is reserved at the start \[bytes\]: an image
-/// of 1920x1080 in rgb8 takes 6.2 MB, with its tables.
-const STAGING_BYTES: usize = 8 << 20;
-
 impl Staging {
-    /// Memory for messages of common size.
-    pub fn new(device: &Arc<Device>) -> Result<Self, DeviceError> {
+    /// Memory for messages of up to `capacity` bytes, on the host and on the device.
+    pub fn new(device: &Arc<Device>, capacity: usize) -> Result<Self, DeviceError> {
         Ok(Staging {
-            pinned: PinnedBuffer::new(device, STAGING_BYTES)?,
-            buffer: DeviceBuffer::new(device, STAGING_BYTES)?,
+            pinned: PinnedBuffer::new(device, capacity)?,
+            buffer: DeviceBuffer::new(device, capacity)?,
             taken: Event::new(device, false)?,
             len: 0,
         })
@@ -33,6 +32,11 @@ impl Staging {
     /// The address of the message on the device.
     pub fn address(&self) -> u64 {
         self.buffer.address()
+    }
+
+    /// Most bytes of a message.
+    pub fn capacity(&self) -> usize {
+        self.pinned.len()
     }
 
     /// Bytes of the message.
@@ -46,32 +50,40 @@ impl Staging {
     }
 
     /// Takes the message: `parts`, one after the other. Waits for the upload of the last message,
-    /// which almost always is long done. For a message larger than all before it reserves more
-    /// memory, and waits for all that is on `stream`.
-    pub fn fill(&mut self, parts: &[&[u8]], stream: &Stream) -> Result<(), DeviceError> {
-        let len = parts.iter().map(|part| part.len()).sum::<usize>();
-        if len > self.pinned.len() {
-            stream.synchronize("finish earlier messages")?;
-            let capacity = len.next_power_of_two();
-            tracing::info!("reserving {capacity} bytes for messages of {len} bytes");
-            self.pinned = PinnedBuffer::new(stream.device(), capacity)?;
-            self.buffer = DeviceBuffer::new(stream.device(), capacity)?;
-        }
-        self.taken.synchronize("finish the last upload")?;
-        let mut rest = &mut *self.pinned;
+    /// which almost always is long done.
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`] if the message is larger than the capacity.
+    pub fn fill<'a>(
+        &mut self,
+        parts: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<(), DeviceError> {
+        let mut rest = self.place(parts.clone().map(<[u8]>::len).sum())?;
         for part in parts {
             let (place, later) = rest.split_at_mut(part.len());
             place.copy_from_slice(part);
             rest = later;
         }
-        self.len = len;
         Ok(())
+    }
+
+    /// The place for a message of `len` bytes, which the caller must write. Waits and fails as
+    /// [`Staging::fill`] does.
+    pub fn place(&mut self, len: usize) -> Result<&mut [u8], DeviceError> {
+        if len > self.capacity() {
+            let capacity = self.capacity();
+            let detail = format!("expected at most {capacity} bytes, found {len}");
+            return Err(DeviceError::Failed { operation: "take a message", detail });
+        }
+        self.taken.synchronize("finish the last upload")?;
+        self.len = len;
+        Ok(&mut self.pinned[..len])
     }
 
     /// Puts the upload of the message on `stream`. What follows on that stream may read the
     /// message.
     pub fn send(&mut self, stream: &Stream) -> Result<(), DeviceError> {
-        // SAFETY: `fill` alone writes the pinned memory, after `taken` has happened.
+        // SAFETY: only the place that `place` gives away is written, after `taken` has happened.
         unsafe { self.buffer.upload(&self.pinned, self.len, stream)? };
         self.taken.record(stream)
     }

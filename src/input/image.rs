@@ -44,7 +44,8 @@ fn encoding_of(name: &[u8]) -> Result<Encoding, Rejected> {
 /// padding of the last line may be missing. Bytes after it are ignored.
 ///
 /// # Errors
-/// - `Unsupported`: another encoding, or a side of more than [`MAX_SIDE`] pixels.
+/// - `Unsupported`: another encoding.
+/// - `TooLarge`: a side of more than [`MAX_SIDE`] pixels.
 /// - `Malformed`: the message ends early, the image has no pixels, `step` is shorter than a line,
 ///   or there is less data than `height`, `step` and `width` declare.
 pub fn decode(message: &[u8]) -> Result<(Header<'_>, ImageView<'_>), Rejected> {
@@ -76,9 +77,11 @@ pub fn decode(message: &[u8]) -> Result<(Header<'_>, ImageView<'_>), Rejected> {
         ));
     }
     if width.max(height) > MAX_SIDE {
-        let detail =
-            format!("image: expected sides of at most {MAX_SIDE} px, found {width}x{height}");
-        return Err(Rejected::new(DropReason::Unsupported, detail));
+        let detail = format!(
+            "image: expected sides of at most {MAX_SIDE} px, the most that image.max_width_px and \
+             image.max_height_px allow, found {width}x{height}"
+        );
+        return Err(Rejected::new(DropReason::TooLarge, detail));
     }
     Ok((header, ImageView { encoding, width, height, step, data }))
 }

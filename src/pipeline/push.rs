@@ -5,7 +5,7 @@ use crate::backend::BackendError;
 use crate::input::{Header, Sample, Sink, StampError};
 use crate::ops::voxelize::PointDrops;
 use crate::ring::{Inserted, Lease};
-use crate::spec::{InputId, InputSpec, RingId, Timeline};
+use crate::spec::{Bounds, InputId, InputSpec, RingId, StreamSpec, Timeline};
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
 /// A header's stamp may be at most this far ahead of the node's clock \[ns\]. Synchronised clocks
@@ -168,8 +168,9 @@ impl Rows<'_> {
         sample: Sample<'_>,
     ) -> Result<Stamp, BackendError> {
         check_frame(self.spec, header)?;
-        let stamp = self.stamp_of(header)?;
         let stream = self.pipeline.layout.ring(ring).stream;
+        check_size(self.pipeline.config.stream(stream), &sample)?;
+        let stamp = self.stamp_of(header)?;
         let name = || &self.pipeline.config.stream(stream).name;
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
@@ -270,6 +271,26 @@ fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), Rejected> {
         }
         _ => Ok(()),
     }
+}
+
+/// Checks that a sample is within the stream's bounds, for which the backend has reserved memory.
+fn check_size(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
+    let Bounds { max_width_px, max_height_px, max_points } = spec.bounds;
+    let (key, most, found, unit) = match sample {
+        Sample::Image(view) if view.width > max_width_px => {
+            ("image.max_width_px", max_width_px, view.width as u64, "px")
+        }
+        Sample::Image(view) if view.height > max_height_px => {
+            ("image.max_height_px", max_height_px, view.height as u64, "px")
+        }
+        Sample::Points(view) if view.points() > max_points as u64 => {
+            ("cloud.max_points", max_points, view.points(), "points")
+        }
+        Sample::Vector(_) | Sample::Image(_) | Sample::Points(_) => return Ok(()),
+    };
+    let detail =
+        format!("streams.{}.{key}: expected at most {most} {unit}, found {found}", spec.name);
+    Err(Rejected::new(DropReason::TooLarge, detail))
 }
 
 fn cleared(stamp: Stamp) -> Rejected {

@@ -57,6 +57,8 @@ pub enum DropReason {
     NonFinite,
     /// A value that the row's element type cannot hold.
     OutOfRange,
+    /// An image or a cloud larger than the stream's [`Bounds`](crate::spec::Bounds).
+    TooLarge,
     /// Stamped more than 1 s ahead of the node's clock: the sensor uses another clock.
     Ahead,
     /// Older than everything in a full ring.
@@ -69,7 +71,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [DropReason; 12] = [
+    pub const ALL: [DropReason; 13] = [
         DropReason::Malformed,
         DropReason::ZeroStamp,
         DropReason::BadStamp,
@@ -78,6 +80,7 @@ impl DropReason {
         DropReason::WrongFrame,
         DropReason::NonFinite,
         DropReason::OutOfRange,
+        DropReason::TooLarge,
         DropReason::Ahead,
         DropReason::Late,
         DropReason::Cleared,
@@ -95,6 +98,7 @@ impl DropReason {
             DropReason::WrongFrame => "wrong_frame",
             DropReason::NonFinite => "non_finite",
             DropReason::OutOfRange => "out_of_range",
+            DropReason::TooLarge => "too_large",
             DropReason::Ahead => "ahead",
             DropReason::Late => "late",
             DropReason::Cleared => "cleared",

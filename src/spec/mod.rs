@@ -8,7 +8,8 @@ use std::fmt::{self, Debug};
 
 pub use ids::{InputId, RingId, SegmentId, StreamId};
 pub use stream::{
-    Channel, EncoderSpec, Group, InputSpec, MAX_INPUTS, Qos, Selection, StreamSpec, VectorSpec,
+    Bounds, Channel, EncoderSpec, Group, InputSpec, MAX_INPUTS, Qos, Selection, StreamSpec,
+    VectorSpec,
 };
 
 use crate::time::TickGrid;

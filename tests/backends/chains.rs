@@ -198,7 +198,7 @@ mod on_the_gpu {
             let mut cpu = robocache::ops::voxelize::cpu::Voxelizer::new(&spec, DType::F32, 1);
             let mut expected = vec![0; cpu.row_bytes()];
             let drops = cpu.encode(&view, 0, &mut expected).unwrap();
-            let mut gpu = Voxelizer::new(device, &spec, DType::F32, 1).unwrap();
+            let mut gpu = Voxelizer::new(device, &spec, DType::F32, 1, chain.steps).unwrap();
             let row = DeviceBuffer::new(device, gpu.row_bytes()).unwrap();
             gpu.set_fields(view.fields, stream).unwrap();
             // The row's content is of no meaning to the voxelizer once it is told so.
@@ -243,7 +243,7 @@ mod on_the_gpu {
             std: [0.25; 3],
             pad_value: 3,
         };
-        let mut gpu = ImageEncoder::new(device, &spec, DType::Bf16).unwrap();
+        let mut gpu = ImageEncoder::new(device, &spec, DType::Bf16, [width, height]).unwrap();
         let mut expected = vec![0; gpu.row_bytes()];
         robocache::ops::image::cpu::ImageEncoder::new(&spec, DType::Bf16)
             .encode(&view, &mut expected);

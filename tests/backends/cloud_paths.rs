@@ -10,7 +10,7 @@ use robocache::spec::EncoderSpec;
 
 use crate::clouds::{Form, SLOTS, check_points};
 use crate::random::Random;
-use crate::subject::{Kind, Pair, stream};
+use crate::subject::{BOUNDS, Kind, Pair, stream};
 
 const CLOUDS_PER_PAIR: usize = 20;
 
@@ -68,8 +68,15 @@ pub fn channels(list: &str) -> Vec<Reduction> {
 
 /// A pair for clouds of `spec` alone.
 pub fn pair(kind: &Kind, spec: &VoxelSpec, dtype: DType) -> Pair {
+    pair_within(kind, spec, dtype, BOUNDS.max_points)
+}
+
+/// The same, for clouds of up to `max_points` points.
+pub fn pair_within(kind: &Kind, spec: &VoxelSpec, dtype: DType, max_points: usize) -> Pair {
     let source = EncoderSpec::Voxels(spec.clone());
-    Pair::new(kind, vec![stream("lidar", source, Strategy::Hold, dtype, 1, SLOTS - 1)], true)
+    let mut stream = stream("lidar", source, Strategy::Hold, dtype, 1, SLOTS - 1);
+    stream.bounds.max_points = max_points;
+    Pair::new(kind, vec![stream], true)
 }
 
 /// The lidar is at the origin of the base frame, and not turned.

@@ -122,12 +122,12 @@ fn random_spec(random: &mut Random) -> VoxelSpec {
 /// How the points of a cloud are laid out.
 #[derive(Debug)]
 pub struct Form {
-    fields: Vec<FieldAt>,
-    point_step: usize,
-    width: usize,
-    height: usize,
-    row_step: usize,
-    big_endian: bool,
+    pub fields: Vec<FieldAt>,
+    pub point_step: usize,
+    pub width: usize,
+    pub height: usize,
+    pub row_step: usize,
+    pub big_endian: bool,
 }
 
 impl Form {

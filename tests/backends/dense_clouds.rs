@@ -4,7 +4,7 @@ use robocache::dtype::DType;
 use robocache::input::Sample;
 use robocache::ops::voxelize::{Grid, VoxelSpec, extra_fields};
 
-use crate::cloud_paths::{UNMOVED, channels, pair};
+use crate::cloud_paths::{UNMOVED, channels, pair_within};
 use crate::clouds::Form;
 use crate::random::Random;
 use crate::subject::{Kind, Pair};
@@ -23,7 +23,7 @@ pub fn check(kind: &Kind, cases: usize) {
         // The grid is a row of voxels.
         let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [1000, 1, 1] };
         let spec = VoxelSpec { grid, t_base_lidar: UNMOVED, channels: channels(list) };
-        let mut pair = pair(kind, &spec, DType::F32);
+        let mut pair = pair_within(kind, &spec, DType::F32, points);
         let run = random.range(2, 90);
         let mixed = |i: usize| match i {
             i if i.is_multiple_of(11) => 5000, // in no voxel
@@ -44,6 +44,7 @@ pub fn check(kind: &Kind, cases: usize) {
             check_order(&mut pair, &mut random, &spec, points, voxel, &case);
         }
     }
+    check_packed(kind, (cases * 5).clamp(40, 10_000));
     check_greatest_sum(kind, (cases << 12).min(MOST_POINTS));
     check_bins(kind, (cases * 50).min(100_000));
     check_grids_of_one_device(kind, (cases * 50).min(100_000));
@@ -77,7 +78,7 @@ fn check_greatest_sum(kind: &Kind, points: usize) {
     let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [3, 2, 1] };
     let channels = channels("mean a, max a, count");
     let spec = VoxelSpec { grid, t_base_lidar: UNMOVED, channels };
-    let mut pair = pair(kind, &spec, DType::F32);
+    let mut pair = pair_within(kind, &spec, DType::F32, points);
     for value in [-1_048_576.0, 1_048_576.0] {
         let case = format!("{points} times {value}");
         assert!(encode(&mut pair, 4, &[2.5, 1.5, 0.5, value].repeat(points), 0, &case));
@@ -89,6 +90,34 @@ fn check_greatest_sum(kind: &Kind, points: usize) {
     }
 }
 
+/// Clouds of as many points as the bound allows, in messages whose points have many fields more: a
+/// GPU has memory for the fields that it needs, and no more. A cloud with few fields comes between.
+fn check_packed(kind: &Kind, points: usize) {
+    let mut random = Random::new(63_000);
+    let grid = Grid { origin_m: [0.0; 3], size_m: 0.25, shape: [40, 30, 20] };
+    for list in ["mean a, max b, count", "count"] {
+        let spec = VoxelSpec { grid, t_base_lidar: UNMOVED, channels: channels(list) };
+        let columns = 3 + extra_fields(&spec).count();
+        let mut pair = pair_within(kind, &spec, DType::F32, points);
+        for (number, point_step) in
+            [400, 4 * columns, 1001, 8 * columns + 1].into_iter().enumerate()
+        {
+            let plain = Form::words(columns, points);
+            let (width, big_endian) = (points / 2, number == 2);
+            let row_step = width * point_step + 60;
+            let form = Form { point_step, width, height: 2, row_step, big_endian, ..plain };
+            let values: Vec<Vec<f64>> = (0..points)
+                .map(|_| (0..columns).map(|_| f64::from(random.float(-1.0, 11.0))).collect())
+                .collect();
+            let (data, slot) = (form.bytes(&values), number % 2);
+            let case = format!("{list}, points of {point_step} bytes");
+            let drops = pair.encode(0, slot, Sample::Points(form.view(&data)), &case);
+            assert!(drops.is_some(), "{case}");
+            pair.compare_slot(slot, &case);
+        }
+    }
+}
+
 /// A grid of thousands of bins: full, with a few points, empty, and with some in other bins.
 fn check_bins(kind: &Kind, points: usize) {
     let mut random = Random::new(61_000);
@@ -97,7 +126,7 @@ fn check_bins(kind: &Kind, points: usize) {
     for (dtype, list) in [(DType::F16, "mean a, count"), (DType::Bf16, "count")] {
         let spec = VoxelSpec { grid, t_base_lidar: UNMOVED, channels: channels(list) };
         let columns = 3 + extra_fields(&spec).count();
-        let mut pair = pair(kind, &spec, dtype);
+        let mut pair = pair_within(kind, &spec, dtype, points + 1);
         for (number, points) in [points, 40, 0, points / 10, points].into_iter().enumerate() {
             let case = format!("cloud {number} of {points} points, {dtype:?}, {list}");
             let mut values = Vec::with_capacity(points * columns);
@@ -123,7 +152,7 @@ fn check_grids_of_one_device(kind: &Kind, points: usize) {
     let mut pairs = [[260, 260, 250], [20, 20, 10]].map(|shape| {
         let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape };
         let spec = VoxelSpec { grid, t_base_lidar: UNMOVED, channels: channels("mean a, count") };
-        (shape, pair(kind, &spec, DType::Bf16))
+        (shape, pair_within(kind, &spec, DType::Bf16, points.max(30)))
     });
     for (number, points) in [points, 30, points].into_iter().enumerate() {
         for (shape, pair) in &mut pairs {

@@ -54,20 +54,27 @@ pub fn check_sizes(kind: &Kind, cases: usize) {
     grows(kind);
 }
 
-/// Images that need more memory than any before, one after the other, and small ones between.
+/// Images up to the bounds, larger ones after smaller ones, and lines with far more padding than
+/// pixels: memory is there for the pixels alone.
 fn grows(kind: &Kind) {
     let mut random = Random::new(50_000);
     let spec = ImageSpec { width: 33, height: 16, fit: Fit::Stretch, ..random_spec(&mut random) };
     let dtype = random.image_dtype();
-    let stream = stream("camera", EncoderSpec::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
+    let mut stream =
+        stream("camera", EncoderSpec::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
+    (stream.bounds.max_width_px, stream.bounds.max_height_px) = (1900, 3001);
     let mut pair = Pair::new(kind, vec![stream], true);
-    let sizes = [(64, 48), (1300, 1210), (5, 7), (40, 3001), (1900, 1600), (1300, 1210)];
+    let sizes = [(64, 48), (1300, 1210), (5, 7), (40, 3001), (1900, 3001), (1300, 1210)];
     for (at, size) in sizes.into_iter().enumerate() {
         encode(&pair, &mut random, at % SLOTS, size, "growing");
         if at % SLOTS == SLOTS - 1 {
             (0..SLOTS).for_each(|slot| pair.compare_slot(slot, "growing"));
         }
     }
+    for (at, padding) in [20_000, 0, 7].into_iter().enumerate() {
+        encode_padded(&pair, &mut random, at, (20, 3001), padding, "padded");
+    }
+    (0..SLOTS).for_each(|slot| pair.compare_slot(slot, "padded"));
 }
 
 fn check_image(pair: &mut Pair, random: &mut Random, slot: usize, large: bool, case: &str) {
@@ -82,12 +89,25 @@ fn encode(
     pair: &Pair,
     random: &mut Random,
     slot: usize,
+    size: (usize, usize),
+    case: &str,
+) -> String {
+    let padding = random.choose(&[0, 0, 1, 13]);
+    encode_padded(pair, random, slot, size, padding, case)
+}
+
+/// The same, with this much padding after each line.
+fn encode_padded(
+    pair: &Pair,
+    random: &mut Random,
+    slot: usize,
     (width, height): (usize, usize),
+    padding: usize,
     case: &str,
 ) -> String {
     let encoding = random.choose(&Encoding::ALL);
     let line = width * encoding.bytes_per_pixel();
-    let step = line + random.choose(&[0, 0, 1, 13]);
+    let step = line + padding;
     let len = (height - 1) * step + line;
     let flat = random.one_in(8).then(|| random.choose(&[0u8, 255]));
     let data: Vec<u8> = (0..len).map(|_| flat.unwrap_or(random.bits() as u8)).collect();

@@ -11,7 +11,7 @@ use robocache::dtype::DType;
 use robocache::input::Sample;
 use robocache::layout::{ALIGNMENT, Layout};
 use robocache::ops::voxelize::PointDrops;
-use robocache::spec::{Config, EncoderSpec, RingId, Source, StreamSpec};
+use robocache::spec::{Bounds, Config, EncoderSpec, RingId, Source, StreamSpec};
 use robocache::time::TickGrid;
 
 /// Cases per operation.
@@ -120,6 +120,9 @@ impl Subject {
     }
 }
 
+/// Enough for most samples here. A pair reserves memory for them, so more would take time.
+pub const BOUNDS: Bounds = Bounds { max_width_px: 700, max_height_px: 700, max_points: 3000 };
+
 /// A stream with everything that these tests do not vary.
 pub fn stream(
     name: &str,
@@ -140,6 +143,7 @@ pub fn stream(
         required: false,
         dtype,
         ring_rows,
+        bounds: BOUNDS,
     }
 }
 

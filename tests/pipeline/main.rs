@@ -1,5 +1,6 @@
 //! The rules of time, end to end: serialized messages in, fused tensors out.
 
+mod bounds;
 #[path = "../common/mod.rs"]
 mod common;
 mod failures;

@@ -163,7 +163,8 @@ impl Timer {
     ) -> Result<(Times, Vec<u8>), BackendError> {
         let device = self.stream.device();
         let new = || {
-            let mut voxelizer = Voxelizer::new(device, spec, dtype, CLOUD_SLOTS)?;
+            let most = views.iter().map(PointsView::points).max().unwrap_or(0) as usize;
+            let mut voxelizer = Voxelizer::new(device, spec, dtype, CLOUD_SLOTS, most)?;
             // A launch that is recorded must not wait for them.
             voxelizer.set_fields(views[0].fields, &self.stream)?;
             Ok::<_, BackendError>(voxelizer)
@@ -224,7 +225,7 @@ impl Timer {
         repeats: usize,
     ) -> Result<(Vec<f64>, Vec<u8>), BackendError> {
         let device = self.stream.device();
-        let mut encoder = ImageEncoder::new(device, spec, dtype)?;
+        let mut encoder = ImageEncoder::new(device, spec, dtype, [view.width, view.height])?;
         let row = DeviceBuffer::new(device, encoder.row_bytes())?;
         encoder.encode(view, (&row, 0), &self.stream)?;
         self.stream.synchronize("encode an image")?;
@@ -248,7 +249,7 @@ impl Timer {
         repeats: usize,
     ) -> Result<(Vec<f64>, Vec<u8>), BackendError> {
         let device = self.stream.device();
-        let mut voxelizer = Voxelizer::new(device, spec, dtype, 1)?;
+        let mut voxelizer = Voxelizer::new(device, spec, dtype, 1, view.points() as usize)?;
         let row = DeviceBuffer::new(device, voxelizer.row_bytes())?;
         voxelizer.encode(view, 0, (&row, 0), &self.stream)?;
         let times = on_the_clock(repeats, || {

@@ -47,12 +47,19 @@ mod with_cuda {
         /// For the samples of a stream of images or clouds.
         pub fn new(device: &Arc<Device>, spec: &StreamSpec) -> Result<Self, BackendError> {
             let operation = match &spec.encoder {
-                EncoderSpec::Image(image) => {
-                    Operation::Image(Box::new(ImageEncoder::new(device, image, spec.dtype)?))
-                }
-                EncoderSpec::Voxels(voxels) => {
-                    Operation::Voxels(Box::new(Voxelizer::new(device, voxels, spec.dtype, 1)?))
-                }
+                EncoderSpec::Image(image) => Operation::Image(Box::new(ImageEncoder::new(
+                    device,
+                    image,
+                    spec.dtype,
+                    spec.bounds.image_px(),
+                )?)),
+                EncoderSpec::Voxels(voxels) => Operation::Voxels(Box::new(Voxelizer::new(
+                    device,
+                    voxels,
+                    spec.dtype,
+                    1,
+                    spec.bounds.max_points,
+                )?)),
                 EncoderSpec::Vector(_) => return Err(wrong_kind("cuda")),
             };
             let row = DeviceBuffer::new(device, spec.encoder.row_len() * spec.dtype.size())?;
@@ -77,7 +84,7 @@ mod with_cuda {
             let Operation::Voxels(voxelizer) = &mut self.operation else {
                 return Err(wrong_kind("cuda"));
             };
-            voxelizer.stage(view, &self.stream)?;
+            voxelizer.stage(view)?;
             voxelizer.start(view, 0, (&self.row, 0), &self.stream)?;
             // Also a row that must not be used: one wait for both is less than two.
             self.row.download(0, out, &self.stream)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::elements::tables;
 use super::geometry::{Axis, Placement};
+use super::memory::{IMAGE_ALIGNMENT, lines_bytes, upload_bytes};
 use super::spec::{Color, Encoding, ImageSpec, ImageView};
 use crate::device::shared::image::{BGR8, BGRA8, Lines, MONO8, RGB8, RGBA8, Row, THREADS, Tap};
 use crate::device::{
@@ -48,14 +49,8 @@ pub struct ImageEncoder {
     plans: Vec<Plan>,
 }
 
-/// Lines of an image that need no more memory than is reserved at the start.
-const LINES_AT_START: usize = 1200;
-
 /// Sizes whose plans are kept, for a topic on which more than one size arrives in turn.
 const MOST_PLANS: usize = 4;
-
-/// The image is at a multiple of this in the upload.
-const IMAGE_ALIGNMENT: usize = 256;
 
 /// What follows from the size of an image.
 ///
@@ -76,8 +71,14 @@ struct Plan {
 }
 
 impl ImageEncoder {
-    /// An encoder into rows of `spec`, of element type `dtype`.
-    pub fn new(device: &Arc<Device>, spec: &ImageSpec, dtype: DType) -> Result<Self, DeviceError> {
+    /// An encoder into rows of `spec`, of element type `dtype`, for images of at most `largest`
+    /// (width, height) pixels. It reserves all memory for them.
+    pub fn new(
+        device: &Arc<Device>,
+        spec: &ImageSpec,
+        dtype: DType,
+        largest: [usize; 2],
+    ) -> Result<Self, DeviceError> {
         let table = match dtype {
             DType::U8 => tables::<1>(spec, dtype).as_flattened().as_flattened().to_vec(),
             DType::F32 | DType::I32 => {
@@ -93,9 +94,9 @@ impl ImageEncoder {
             lines_kernel: device.kernel("image_lines")?,
             row_kernel: device.kernel("image_row")?,
             table: DeviceBuffer::from_bytes(device, &table)?,
-            staging: Staging::new(device)?,
+            staging: Staging::new(device, upload_bytes(spec, largest))?,
             staged: None,
-            lines: DeviceBuffer::new(device, 4 * spec.width * LINES_AT_START)?,
+            lines: DeviceBuffer::new(device, lines_bytes(spec, largest))?,
             plans: Vec::with_capacity(MOST_PLANS),
         })
     }
@@ -106,8 +107,10 @@ impl ImageEncoder {
     }
 
     /// Puts upload and encoding of an image on `stream`, into the row that is `at` bytes from the
-    /// start of `rows`, and returns while they are under way. Reserves memory only for an image
-    /// that is larger than all before, and than is common.
+    /// start of `rows`, and returns while they are under way.
+    ///
+    /// # Errors
+    /// Those of the device, also if the image is larger than the encoder has memory for.
     ///
     /// # Panics
     /// When the row is not inside `rows`.
@@ -117,24 +120,28 @@ impl ImageEncoder {
         (rows, at): (&DeviceBuffer, usize),
         stream: &Stream,
     ) -> Result<(), DeviceError> {
-        self.stage(view, stream)?;
+        self.stage(view)?;
         self.start((rows, at), stream)
     }
 
-    /// The first part of [`ImageEncoder::encode`]: takes the image's bytes.
-    pub fn stage(&mut self, view: &ImageView<'_>, stream: &Stream) -> Result<(), DeviceError> {
+    /// The first part of [`ImageEncoder::encode`]: takes the bytes of the lines that are read, without
+    /// the padding between them.
+    pub fn stage(&mut self, view: &ImageView<'_>) -> Result<(), DeviceError> {
         let ImageView { encoding, width, height, step, data } = *view;
-        self.choose_plan((width, height), stream)?;
+        self.choose_plan((width, height))?;
         let plan = &self.plans[0];
         let lines = &plan.used[1];
         let line = width * encoding.bytes_per_pixel();
         let image = &data[lines.start * step..(lines.end - 1) * step + line];
         let padding = &[0; IMAGE_ALIGNMENT][..plan.image_at() - plan.tables.len()];
-        self.staging.fill(&[&plan.tables, padding, image], stream)?;
+        // One copy if there is nothing between the lines.
+        let (count, len) = if step == line { (1, image.len()) } else { (lines.len(), line) };
+        let pixels = (0..count).map(|at| &image[at * step..at * step + len]);
+        self.staging.fill([plan.tables.as_slice(), padding].into_iter().chain(pixels))?;
         // As if its first lines, which are not read, were there too: no kernel uses this address.
         let first_line = self.staging.address() + plan.image_at() as u64;
-        let address = first_line.wrapping_sub((lines.start * step) as u64);
-        self.staged = Some(DeviceImage { address, encoding, width, height, step });
+        let address = first_line.wrapping_sub((lines.start * line) as u64);
+        self.staged = Some(DeviceImage { address, encoding, width, height, step: line });
         Ok(())
     }
 
@@ -151,7 +158,7 @@ impl ImageEncoder {
         let end = at.checked_add(self.row_bytes());
         assert!(end.is_some_and(|end| end <= rows.len()), "image: the row is not inside");
         self.staging.send(stream)?;
-        self.choose_plan((image.width, image.height), stream)?;
+        self.choose_plan((image.width, image.height))?;
         let tables = self.staging.address();
         // SAFETY: the upload holds the plan's tables, and all lines and columns that the plan
         // reads. It and the rows wait for the device before they go.
@@ -162,7 +169,7 @@ impl ImageEncoder {
     }
 
     /// Puts the encoding of an image that is on the device on `stream`, into the row at address
-    /// `row`. An image of a new size makes it reserve memory, and wait.
+    /// `row`. An image of a new size makes it reserve memory for tables, and wait.
     ///
     /// # Safety
     /// Until the launch is done, the image and a row ([`ImageEncoder::row_bytes`]) at a multiple of
@@ -176,7 +183,7 @@ impl ImageEncoder {
         inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
-        self.choose_plan((image.width, image.height), stream)?;
+        self.choose_plan((image.width, image.height))?;
         let plan = &mut self.plans[0];
         if plan.on_device.is_none() {
             plan.on_device = Some(DeviceBuffer::from_bytes(stream.device(), &plan.tables)?);
@@ -187,8 +194,8 @@ impl ImageEncoder {
         unsafe { self.launch_plan(image, tables, row, inputs, stream) }
     }
 
-    /// Moves the plan for images of `size` to the front, and makes room for their lines.
-    fn choose_plan(&mut self, size: (usize, usize), stream: &Stream) -> Result<(), DeviceError> {
+    /// Moves the plan for images of `size` to the front.
+    fn choose_plan(&mut self, size: (usize, usize)) -> Result<(), DeviceError> {
         if let Some(at) = self.plans.iter().position(|plan| plan.size == size) {
             self.plans[..=at].rotate_right(1);
             return Ok(());
@@ -196,15 +203,13 @@ impl ImageEncoder {
         // Memory of the plan that was not used for longest.
         let oldest = if self.plans.len() == MOST_PLANS { self.plans.pop() } else { None };
         let tables = oldest.map_or_else(Vec::new, |plan| plan.tables);
-        self.plans.insert(0, Plan::new(&self.spec, size, tables));
-        let needed = self.plans[0].lines_len();
-        if needed > self.lines.len() {
-            // The lines may be in use.
-            stream.synchronize("finish earlier images")?;
-            let capacity = needed.next_power_of_two();
-            tracing::info!("reserving {capacity} bytes for images of {} lines", size.1);
-            self.lines = DeviceBuffer::new(stream.device(), capacity)?;
+        let plan = Plan::new(&self.spec, size, tables);
+        let (needed, capacity) = (plan.lines_len(), self.lines.len());
+        if needed > capacity {
+            let detail = format!("expected at most {capacity} bytes of lines, found {needed}");
+            return Err(DeviceError::Failed { operation: "take an image", detail });
         }
+        self.plans.insert(0, plan);
         Ok(())
     }
 

@@ -126,6 +126,14 @@ impl Axis {
         axis
     }
 
+    /// At most this many coefficients, for any part of an axis of at most `inputs` pixels and for at
+    /// most `outputs` pixels. An output reads twice its support, rounded up, and one more where the
+    /// arithmetic rounds.
+    pub const fn most_coefficients(inputs: usize, outputs: usize) -> usize {
+        let most = if inputs > outputs { inputs } else { outputs };
+        2 * most + 2 * outputs
+    }
+
     /// Appends an output. Zero coefficients at both ends are left out: they only cost time.
     fn push(&mut self, first: usize, weights: &[f64]) {
         let sum: f64 = weights.iter().sum();
@@ -166,5 +174,44 @@ impl Axis {
     /// The most inputs that an output reads.
     pub fn longest(&self) -> usize {
         self.taps.iter().map(|(_, range)| range.len()).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ops::image::memory;
+
+    proptest! {
+        #[test]
+        fn no_axis_has_more_coefficients_than_the_bound(
+            inputs in 1usize..3000, outputs in 1usize..600, from in 0.0f64..1.0, to in 0.0f64..1.0,
+            more in 0usize..100,
+        ) {
+            let start = ((inputs as f64 * from) as usize).min(inputs - 1);
+            let end = start + 1 + ((inputs - start - 1) as f64 * to) as usize;
+            let axis = Axis::new(inputs, start..end, outputs);
+            let most = Axis::most_coefficients(inputs + more, outputs + more);
+            prop_assert!(axis.coefficients().len() <= most, "{} > {most}", axis.coefficients().len());
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_large_camera_is_its_pixels_and_little_more() {
+        let spec = ImageSpec {
+            width: 224,
+            height: 224,
+            fit: Fit::Pad,
+            color: crate::ops::image::Color::Rgb,
+            mean: [0.0; 3],
+            std: [1.0; 3],
+            pad_value: 0,
+        };
+        let pixels = 4 * 3840 * 2160;
+        let bytes = memory::upload_bytes(&spec, [3840, 2160]);
+        assert!((pixels..pixels + 65_536).contains(&bytes), "{bytes}");
+        assert_eq!(memory::lines_bytes(&spec, [3840, 2160]), 4 * 224 * 2160);
     }
 }

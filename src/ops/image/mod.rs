@@ -6,6 +6,7 @@ pub mod cpu;
 pub mod cuda;
 mod elements;
 mod geometry;
+pub mod memory;
 mod resize;
 mod spec;
 

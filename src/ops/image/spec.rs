@@ -77,8 +77,9 @@ pub enum Encoding {
     Mono8,
 }
 
-/// The longest side of an image \[px\], longer than any camera's. The cost of a resize grows with
-/// the side, whatever the area: a line of a million pixels would occupy the encoder for a minute.
+/// The longest side of an image that a configuration may allow \[px\], longer than any camera's. The
+/// cost of a resize grows with the side, whatever the area: a line of a million pixels would occupy
+/// the encoder for a minute.
 pub const MAX_SIDE: usize = 16_384;
 
 /// An image whose declared size has been checked against its data:

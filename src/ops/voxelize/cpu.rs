@@ -39,7 +39,7 @@
 //!
 //! O(points + occupied voxels) per cloud, never O(volume): the voxelizer remembers the voxels that
 //! a slot holds and clears only these. The memory is 4 bytes per voxel of the grid for all slots
-//! together, plus an amount that grows with the occupied voxels.
+//! together, plus an amount that follows from the most voxels that a cloud occupies.
 
 mod block;
 mod reduce;
@@ -117,6 +117,17 @@ impl Voxelizer {
             writer: Writer::new(dtype),
             held: (0..slots).map(|_| Held::default()).collect(),
         }
+    }
+
+    /// Reserves the memory that clouds of at most `points` points need. A larger one reserves more.
+    pub fn reserve(&mut self, points: usize) {
+        let most = points.min(self.entry_of.len());
+        self.voxels.reserve(most);
+        self.counts.reserve(most);
+        self.values.reserve(most);
+        self.channels.iter_mut().for_each(|channel| channel.reserve(most));
+        self.writer.reserve(most);
+        self.held.iter_mut().for_each(|held| held.voxels.reserve(most));
     }
 
     /// Bytes of one row.

@@ -12,6 +12,7 @@ pub use self::job::{DevicePoints, bytes_of_points};
 
 use self::count::Counting;
 use self::sort::Sorting;
+use super::memory::{pack, packed_fields, upload_bytes};
 use super::spec::{
     FieldAt, PointDrops, PointsView, VoxelSpec, VoxelizeError, check_view, extra_fields,
 };
@@ -52,11 +53,20 @@ pub struct Voxelizer {
     /// Whether the last cloud is done.
     done: Event,
     staging: Staging,
+    staged: Staged,
     /// Fields that a cloud must have.
     columns: usize,
     /// What the kernels know of them: the content of `fields_on_device`.
     fields: Vec<Field>,
     fields_on_device: DeviceBuffer,
+}
+
+/// How the points in the staging memory are laid out.
+#[derive(Default)]
+struct Staged {
+    point_step: usize,
+    row_step: usize,
+    fields: Vec<FieldAt>,
 }
 
 enum Method {
@@ -76,7 +86,8 @@ struct Target {
 }
 
 impl Voxelizer {
-    /// A voxelizer for rows `[channels, z, y, x]` of `dtype` in `slots` slots, all zero at first.
+    /// A voxelizer for rows `[channels, z, y, x]` of `dtype` in `slots` slots, all zero at first. It
+    /// reserves all memory for clouds of at most `max_points` points.
     ///
     /// # Panics
     /// As [`Grid::volume`](super::Grid::volume).
@@ -85,6 +96,7 @@ impl Voxelizer {
         spec: &VoxelSpec,
         dtype: DType,
         slots: usize,
+        max_points: usize,
     ) -> Result<Self, DeviceError> {
         let grid = job::grid(&spec.grid);
         let channels = job::channels(spec);
@@ -92,7 +104,8 @@ impl Voxelizer {
         let more = DeviceBuffer::from_bytes(device, bytes_of(more))?;
         let method = match channels.iter().any(|channel| channel.column != NONE) {
             true => {
-                let sorting = Sorting::new(device, grid, channels.len(), dtype, slots)?;
+                let sizes = (slots, max_points);
+                let sorting = Sorting::new(device, grid, channels.len(), dtype, sizes)?;
                 Method::Sort(Box::new(sorting))
             }
             false => Method::Count(Box::new(Counting::new(device, grid, dtype, slots)?)),
@@ -108,7 +121,8 @@ impl Voxelizer {
             counters: DeviceBuffer::new(device, size_of::<Counters>())?,
             report: PinnedBuffer::new(device, size_of::<Report>())?,
             done: Event::new(device, false)?,
-            staging: Staging::new(device)?,
+            staging: Staging::new(device, upload_bytes(columns, max_points))?,
+            staged: Staged { fields: Vec::with_capacity(columns), ..Staged::default() },
             columns,
             fields: Vec::with_capacity(columns),
             fields_on_device: DeviceBuffer::new(device, columns * size_of::<Field>())?,
@@ -132,22 +146,39 @@ impl Voxelizer {
         row: (&DeviceBuffer, usize),
         stream: &Stream,
     ) -> Result<PointDrops, EncodeError> {
-        self.stage(view, stream)?;
+        self.stage(view)?;
         self.start(view, slot, row, stream)?;
         self.finish(stream)
     }
 
-    /// The first part of [`Voxelizer::encode`]: checks the cloud and takes its bytes.
-    pub fn stage(&mut self, view: &PointsView<'_>, stream: &Stream) -> Result<(), EncodeError> {
+    /// The first part of [`Voxelizer::encode`]: checks the cloud and takes its bytes. If they are
+    /// more than there is memory for, because the points have other fields too, it takes the fields
+    /// of the specification alone.
+    ///
+    /// # Errors
+    /// Those of [`check_view`] and of the device, also if the cloud has more points than there is
+    /// memory for.
+    pub fn stage(&mut self, view: &PointsView<'_>) -> Result<(), EncodeError> {
         check_view(view, self.columns)?;
-        Ok(self.staging.fill(&[bytes_of_points(view)], stream)?)
+        let (bytes, staged) = (bytes_of_points(view), &mut self.staged);
+        if bytes.len() <= self.staging.capacity() {
+            staged.fields.clear();
+            staged.fields.extend_from_slice(view.fields);
+            (staged.point_step, staged.row_step) = (view.point_step, view.row_step);
+            return Ok(self.staging.fill(std::iter::once(bytes))?);
+        }
+        let step = packed_fields(view.fields, &mut staged.fields);
+        (staged.point_step, staged.row_step) = (step, view.width * step);
+        let place = self.staging.place(view.width * view.height * step)?;
+        pack(view, &staged.fields, step, place);
+        Ok(())
     }
 
-    /// The second part of [`Voxelizer::encode`], for the cloud that was staged last. The row may be
-    /// used after [`Voxelizer::finish`].
+    /// The second part of [`Voxelizer::encode`], for the cloud that was staged last, which `view` must
+    /// be. The row may be used after [`Voxelizer::finish`].
     ///
     /// # Panics
-    /// When there is no such slot, or the row is not inside `rows`.
+    /// When there is no such slot, the row is not inside `rows`, or the size of the cloud is another.
     pub fn start(
         &mut self,
         view: &PointsView<'_>,
@@ -157,13 +188,26 @@ impl Voxelizer {
     ) -> Result<(), EncodeError> {
         let end = at.checked_add(self.row_bytes);
         assert!(end.is_some_and(|end| end <= rows.len()), "voxelize: the row is not inside");
-        assert!(bytes_of_points(view).len() == self.staging.len(), "voxelize: another cloud");
+        let Staged { point_step, row_step, fields } = std::mem::take(&mut self.staged);
+        let (width, height, big_endian) = (view.width, view.height, view.big_endian);
+        let cloud = PointsView {
+            width,
+            height,
+            point_step,
+            row_step,
+            big_endian,
+            fields: &fields,
+            data: &[],
+        };
+        assert!(job::byte_len(&cloud) == self.staging.len(), "voxelize: another cloud");
         self.staging.send(stream)?;
-        let points = DevicePoints::of(view, self.staging.address());
+        let points = DevicePoints::of(&cloud, self.staging.address());
         let row = rows.address() + at as u64;
         // SAFETY: the upload holds every point of the cloud. It and the rows wait for the device
         // before they go.
-        unsafe { self.launch(&points, (slot, row), Inputs::MayBeInFlight, stream) }
+        let launched = unsafe { self.launch(&points, (slot, row), Inputs::MayBeInFlight, stream) };
+        self.staged = Staged { point_step, row_step, fields };
+        launched
     }
 
     /// Waits for the last cloud that was put on `stream`, and returns what happened to its points.

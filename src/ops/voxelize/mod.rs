@@ -4,6 +4,7 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // launches; every block says why it is sound
 pub mod cuda;
+pub mod memory;
 mod spec;
 
 pub use spec::{

@@ -150,6 +150,13 @@ pub struct PointsView<'a> {
     pub data: &'a [u8],
 }
 
+impl PointsView<'_> {
+    /// Number of points.
+    pub fn points(&self) -> u64 {
+        (self.width as u64).saturating_mul(self.height as u64)
+    }
+}
+
 /// The axis of the coordinate `name`; `None` if it is another field. As the field of a channel, it
 /// means the coordinate in the base frame.
 pub fn coordinate(name: &str) -> Option<usize> {
@@ -228,7 +235,7 @@ pub fn check_view(view: &PointsView<'_>, fields: usize) -> Result<(), VoxelizeEr
     if found != fields {
         return Err(VoxelizeError::Fields { expected: fields, found });
     }
-    let points = (view.width as u64).saturating_mul(view.height as u64);
+    let points = view.points();
     if points > MAX_POINTS {
         return Err(VoxelizeError::TooManyPoints(points));
     }

@@ -57,6 +57,15 @@ impl Channel {
         }
     }
 
+    /// Reserves memory for this many occupied voxels.
+    pub fn reserve(&mut self, voxels: usize) {
+        match self {
+            Channel::Count | Channel::Occupancy => {}
+            Channel::Mean { sums, .. } => sums.reserve(voxels),
+            Channel::Max { greatest, .. } => greatest.reserve(voxels),
+        }
+    }
+
     /// Forgets the last cloud.
     pub fn reset(&mut self) {
         match self {

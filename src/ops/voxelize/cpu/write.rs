@@ -17,6 +17,13 @@ impl Writer {
         Writer { dtype, halves: Vec::new() }
     }
 
+    /// Reserves memory for this many values.
+    pub fn reserve(&mut self, values: usize) {
+        if self.dtype == DType::F16 {
+            self.halves.reserve(values);
+        }
+    }
+
     /// Rounds the finite `values[i]` and writes it at element `voxels[i]` of `plane`, for every
     /// `i`. If the element type cannot hold one, returns it and leaves `plane` as it was.
     pub fn store(&mut self, values: &[f32], voxels: &[u32], plane: &mut [u8]) -> Result<(), f32> {

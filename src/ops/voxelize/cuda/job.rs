@@ -73,10 +73,15 @@ impl<'a> DevicePoints<'a> {
 
 /// The bytes from the first to the last point.
 pub fn bytes_of_points<'a>(view: &PointsView<'a>) -> &'a [u8] {
+    &view.data[..byte_len(view)]
+}
+
+/// Bytes from the first to the last point.
+pub(super) fn byte_len(view: &PointsView<'_>) -> usize {
     if view.width == 0 || view.height == 0 {
-        return &[];
+        return 0;
     }
-    &view.data[..(view.height - 1) * view.row_step + view.width * view.point_step]
+    (view.height - 1) * view.row_step + view.width * view.point_step
 }
 
 /// The table of fields, for the kernels.

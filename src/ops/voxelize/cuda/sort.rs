@@ -7,28 +7,16 @@ use super::count::no_such_rows;
 use super::job::are_one_pack_of_means;
 use crate::device::shared::voxelize::reduce::{REDUCE_BYTES, Reduce, VOXEL_BYTES};
 use crate::device::shared::voxelize::sort::{Sort, Sources, THREADS};
-use crate::device::shared::voxelize::{
-    Bins, CHANNEL_PACK, Channels, Cloud, Grid, Sorted, VOXEL_BLOCK,
-};
+use crate::device::shared::voxelize::{Bins, Channels, Cloud, Grid, Sorted, VOXEL_BLOCK};
 use crate::device::{Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, Stream};
 use crate::dtype::DType;
+use crate::ops::voxelize::memory::{
+    FEW, LARGE_SUB_BIN_SHIFT, MANY, MOST_BIN_BITS, SMALL_SUB_BIN_SHIFT, SortedBytes, bins_of,
+    sorted_points,
+};
 
-/// Points that a thread sorts: few if that fills the device, because there are as many tiles then.
-const FEW: u32 = 2;
-const MANY: u32 = 4;
-/// log2 of the bins that a grid should have, so that every multiprocessor has some.
-const BIN_BITS: u32 = 8;
-/// log2 of the bins that it has at most.
-const MOST_BIN_BITS: u32 = 11;
-/// log2 of the voxels of a sub-bin at least, and at most for the kernels that there are. The larger
-/// ones serve where a multiprocessor has shared memory for two of their thread blocks.
-const LEAST_SUB_BIN_SHIFT: u32 = 9;
-const SMALL_SUB_BIN_SHIFT: u32 = 11;
-const LARGE_SUB_BIN_SHIFT: u32 = 13;
 /// Bytes of shared memory of a thread block that sorts, for each point.
 const POINT_BYTES: u32 = 20;
-/// Clouds of up to this many points need no more memory than is reserved at the start.
-const POINTS: usize = 1 << 19;
 
 /// Sorts the points of clouds, and reduces their values.
 pub struct Sorting {
@@ -61,14 +49,12 @@ impl Buffers {
         channels: usize,
         bins: &Bins,
     ) -> Result<Self, DeviceError> {
-        let packs = channels.div_ceil(CHANNEL_PACK as usize);
-        // Of the smaller tiles there are more.
-        let tiles = points.div_ceil((THREADS * FEW) as usize);
+        let bytes = SortedBytes::new(points, channels, bins);
         Ok(Buffers {
             points,
-            voxels: DeviceBuffer::new(device, 4 * points)?,
-            values: DeviceBuffer::new(device, 4 * CHANNEL_PACK as usize * packs * points)?,
-            segments: DeviceBuffer::new(device, 4 * tiles * bins.bin_count as usize)?,
+            voxels: DeviceBuffer::new(device, bytes.voxels)?,
+            values: DeviceBuffer::new(device, bytes.values)?,
+            segments: DeviceBuffer::new(device, bytes.segments)?,
         })
     }
 }
@@ -79,7 +65,7 @@ impl Sorting {
         grid: Grid,
         channels: usize,
         dtype: DType,
-        slots: usize,
+        (slots, max_points): (usize, usize),
     ) -> Result<Self, DeviceError> {
         let large = (reduce_bytes(LARGE_SUB_BIN_SHIFT) as usize) <= device.shared_bytes(2)?;
         let most = if large { LARGE_SUB_BIN_SHIFT } else { SMALL_SUB_BIN_SHIFT };
@@ -109,7 +95,7 @@ impl Sorting {
             sort_any_points: pair("voxelize_sort_any_points_2", "voxelize_sort_any_points_4")?,
             reduce,
             shared: reduce_bytes(most),
-            sorted: Buffers::new(device, POINTS, channels, &bins)?,
+            sorted: Buffers::new(device, sorted_points(max_points), channels, &bins)?,
             bins,
             occupied: occupied.collect::<Result<_, _>>()?,
             grid,
@@ -117,14 +103,16 @@ impl Sorting {
         })
     }
 
-    /// Sorts a cloud, and writes it into its row. For a cloud larger than all before it reserves
-    /// more memory, and waits for all that is on `stream`.
+    /// Sorts a cloud, and writes it into its row.
+    ///
+    /// # Errors
+    /// Those of the device, also if the cloud has more points than there is memory for.
     ///
     /// # Safety
     /// The cloud and the row of `target` are valid on the device until the launch is done;
     /// `are_f32` and the sources are as the kernels need them.
     pub unsafe fn launch(
-        &mut self,
+        &self,
         cloud: Cloud,
         (are_f32, sources): (bool, Sources),
         channels: Channels,
@@ -138,11 +126,8 @@ impl Sorting {
         let tiles = count.div_ceil(tile_points);
         let points = (tiles * tile_points) as usize;
         if points > self.sorted.points {
-            stream.synchronize("finish earlier clouds")?;
-            let capacity = points.next_power_of_two();
-            tracing::info!("reserving memory for clouds of {capacity} points");
-            let channels = channels.count as usize;
-            self.sorted = Buffers::new(stream.device(), capacity, channels, &self.bins)?;
+            let detail = format!("expected at most {} points, found {count}", self.sorted.points);
+            return Err(DeviceError::Failed { operation: "take a cloud", detail });
         }
         let sorted = Sorted {
             voxels: self.sorted.voxels.address(),
@@ -206,19 +191,6 @@ impl Sorting {
     }
 }
 
-/// The bins of a grid, with sub-bins of up to 2^`most` voxels.
-fn bins_of(volume: u32, most: u32) -> Bins {
-    let volume_bits = volume.max(1 << LEAST_SUB_BIN_SHIFT).next_power_of_two().trailing_zeros();
-    let wanted = volume_bits.saturating_sub(BIN_BITS).clamp(LEAST_SUB_BIN_SHIFT, most);
-    let bin_shift = wanted.max(volume_bits.saturating_sub(MOST_BIN_BITS));
-    Bins {
-        bin_shift,
-        sub_bin_shift: bin_shift.min(most),
-        bin_count: 1 << (volume_bits - bin_shift),
-        voxel_block_mask: (1 << (volume_bits - VOXEL_BLOCK.trailing_zeros())) - 1,
-    }
-}
-
 /// Sub-bins of all bins.
 fn sub_bins(bins: &Bins) -> u32 {
     bins.bin_count << (bins.bin_shift - bins.sub_bin_shift)
@@ -257,15 +229,12 @@ mod tests {
     }
 
     #[test]
-    fn bins_of_any_grid_hold_all_of_its_voxels() {
+    fn sub_bins_of_any_grid_hold_all_of_its_voxels() {
         for volume in [1, 31, 512, 513, 65_536, 2_097_153, 1 << 24, 1 << 27, i32::MAX as u32] {
             for most in [SMALL_SUB_BIN_SHIFT, LARGE_SUB_BIN_SHIFT] {
                 let bins = bins_of(volume, most);
                 let voxels = u64::from(bins.bin_count) << bins.bin_shift;
-                assert!(voxels >= u64::from(volume) && bins.bin_count <= 2048, "{bins:?}");
                 assert_eq!(voxels, u64::from(sub_bins(&bins)) << bins.sub_bin_shift);
-                assert_eq!(voxels, (u64::from(bins.voxel_block_mask) + 1) * 32);
-                assert!((9..=most).contains(&bins.sub_bin_shift), "{bins:?}");
             }
         }
     }

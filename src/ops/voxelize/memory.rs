@@ -1,0 +1,229 @@
+//! Memory on the GPU for clouds of a bounded number of points. It is reserved at the start, so that
+//! no cloud ever needs more, however large its points are.
+
+use super::spec::{FieldAt, PointsView};
+use crate::device::shared::voxelize::sort::THREADS;
+use crate::device::shared::voxelize::{Bins, CHANNEL_PACK, VOXEL_BLOCK};
+
+/// Most bytes of a field of a point: those of a float64.
+const MOST_FIELD_BYTES: usize = 8;
+
+/// Points that a thread sorts: few if that fills the device, because there are as many tiles then.
+pub const FEW: u32 = 2;
+/// The same, if the cloud fills the device anyway.
+pub const MANY: u32 = 4;
+
+/// log2 of the bins that a grid should have, so that every multiprocessor has some.
+const BIN_BITS: u32 = 8;
+/// log2 of the bins that it has at most.
+pub const MOST_BIN_BITS: u32 = 11;
+/// log2 of the voxels of a sub-bin at least, and at most for the kernels that there are.
+const LEAST_SUB_BIN_SHIFT: u32 = 9;
+/// The smaller sub-bins.
+pub const SMALL_SUB_BIN_SHIFT: u32 = 11;
+/// The larger ones serve where a multiprocessor has shared memory for two of their thread blocks.
+pub const LARGE_SUB_BIN_SHIFT: u32 = 13;
+
+/// Bytes of the upload of a cloud of at most `max_points` points with `columns` fields.
+pub fn upload_bytes(columns: usize, max_points: usize) -> usize {
+    MOST_FIELD_BYTES * columns * max_points
+}
+
+/// Bytes of the buffers of sorted points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortedBytes {
+    /// The voxel of each point.
+    pub voxels: usize,
+    /// The values of each point.
+    pub values: usize,
+    /// Where the bins start in each tile.
+    pub segments: usize,
+}
+
+impl SortedBytes {
+    /// The buffers for `points` points ([`sorted_points`]), `channels` and `bins`.
+    pub fn new(points: usize, channels: usize, bins: &Bins) -> Self {
+        let packs = channels.div_ceil(CHANNEL_PACK as usize);
+        // Of the smaller tiles there are more.
+        let tiles = points.div_ceil((THREADS * FEW) as usize);
+        SortedBytes {
+            voxels: 4 * points,
+            values: 4 * CHANNEL_PACK as usize * packs * points,
+            segments: 4 * tiles * bins.bin_count as usize,
+        }
+    }
+
+    /// At most this, whatever the GPU, for a grid of `volume` voxels. A GPU with less shared memory
+    /// has more bins.
+    pub fn most(max_points: usize, channels: usize, volume: usize) -> Self {
+        let bins = bins_of(volume as u32, SMALL_SUB_BIN_SHIFT);
+        SortedBytes::new(sorted_points(max_points), channels, &bins)
+    }
+
+    /// All of them.
+    pub fn total(self) -> usize {
+        self.voxels + self.values + self.segments
+    }
+}
+
+/// The points of a cloud of at most `max_points`, in whole tiles.
+pub fn sorted_points(max_points: usize) -> usize {
+    max_points.next_multiple_of((THREADS * MANY) as usize)
+}
+
+/// The bins of a grid, with sub-bins of up to 2^`most` voxels.
+pub fn bins_of(volume: u32, most: u32) -> Bins {
+    let volume_bits = volume.max(1 << LEAST_SUB_BIN_SHIFT).next_power_of_two().trailing_zeros();
+    let wanted = volume_bits.saturating_sub(BIN_BITS).clamp(LEAST_SUB_BIN_SHIFT, most);
+    let bin_shift = wanted.max(volume_bits.saturating_sub(MOST_BIN_BITS));
+    Bins {
+        bin_shift,
+        sub_bin_shift: bin_shift.min(most),
+        bin_count: 1 << (volume_bits - bin_shift),
+        voxel_block_mask: (1 << (volume_bits - VOXEL_BLOCK.trailing_zeros())) - 1,
+    }
+}
+
+/// Where the fields are in a point that has nothing else, and the bytes of such a point.
+pub fn packed_fields(fields: &[FieldAt], packed: &mut Vec<FieldAt>) -> usize {
+    packed.clear();
+    let mut step = 0;
+    for field in fields {
+        packed.push(FieldAt { offset: step, kind: field.kind });
+        step += field.kind.size();
+    }
+    step
+}
+
+/// Points that are packed at once: so few that their bytes stay in the innermost cache.
+const BLOCK: usize = 512;
+
+/// Copies the fields of all points to `out`, where they are at `packed` ([`packed_fields`]) in points
+/// of `step` bytes without gaps. The bytes of a value do not change.
+///
+/// # Panics
+/// If `out` has not the size of the packed points, or a field is not inside its point.
+pub fn pack(view: &PointsView<'_>, packed: &[FieldAt], step: usize, out: &mut [u8]) {
+    assert_eq!(out.len() as u64, view.points() * step as u64, "pack: length mismatch");
+    if out.is_empty() {
+        return;
+    }
+    for (row, out) in out.chunks_exact_mut(view.width * step).enumerate() {
+        let points = &view.data[row * view.row_step..][..view.width * view.point_step];
+        let blocks = points.chunks(BLOCK * view.point_step).zip(out.chunks_mut(BLOCK * step));
+        for (points, out) in blocks {
+            for (from, to) in view.fields.iter().zip(packed) {
+                let steps = [view.point_step, step];
+                let offsets = [from.offset, to.offset];
+                match from.kind.size() {
+                    1 => copy::<1>(points, out, steps, offsets),
+                    2 => copy::<2>(points, out, steps, offsets),
+                    4 => copy::<4>(points, out, steps, offsets),
+                    _ => copy::<8>(points, out, steps, offsets),
+                }
+            }
+        }
+    }
+}
+
+/// Copies one field of `SIZE` bytes of every point.
+fn copy<const SIZE: usize>(
+    points: &[u8],
+    out: &mut [u8],
+    [from_step, to_step]: [usize; 2],
+    [from, to]: [usize; 2],
+) {
+    for (point, out) in points.chunks_exact(from_step).zip(out.chunks_exact_mut(to_step)) {
+        out[to..to + SIZE].copy_from_slice(&point[from..from + SIZE]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::ops::voxelize::cpu::Voxelizer;
+    use crate::ops::voxelize::{FieldType, Grid, Reduction, VoxelSpec};
+
+    #[test]
+    fn bins_of_any_grid_hold_all_of_its_voxels() {
+        for volume in [1, 31, 512, 513, 65_536, 2_097_153, 1 << 24, 1 << 27, i32::MAX as u32] {
+            let counts = [SMALL_SUB_BIN_SHIFT, LARGE_SUB_BIN_SHIFT].map(|most| {
+                let bins = bins_of(volume, most);
+                let voxels = u64::from(bins.bin_count) << bins.bin_shift;
+                assert!(voxels >= u64::from(volume) && bins.bin_count <= 2048, "{bins:?}");
+                assert_eq!(voxels, (u64::from(bins.voxel_block_mask) + 1) * 32);
+                assert!((9..=most).contains(&bins.sub_bin_shift), "{bins:?}");
+                bins.bin_count
+            });
+            assert!(counts[0] >= counts[1], "{volume}: `most` counts on it");
+        }
+    }
+
+    #[test]
+    fn sorted_points_are_whole_tiles_of_both_sizes() {
+        for points in [1, 2048, 2049, 1 << 20] {
+            let whole = sorted_points(points);
+            assert!(whole >= points && whole.is_multiple_of((THREADS * MANY) as usize));
+        }
+        let bytes = SortedBytes::most(1 << 20, 5, 64 * 64 * 32);
+        assert_eq!((bytes.voxels, bytes.values), (4 << 20, 32 << 20));
+        assert_eq!(bytes.total(), bytes.voxels + bytes.values + bytes.segments);
+    }
+
+    /// A packed cloud becomes the same row as the message, with less than half of its bytes.
+    #[test]
+    fn packed_points_have_the_values_of_the_message() {
+        use FieldType::{Float32, Float64, Int16, Uint8};
+        let fields = [(17, Float32), (4, Float64), (40, Float32), (3, Uint8), (29, Int16)];
+        let fields = fields.map(|(offset, kind)| FieldAt { offset, kind });
+        let (width, height, point_step) = (700, 3, 61);
+        let row_step = width * point_step + 100;
+        let mut data = vec![0xEE; height * row_step];
+        for at in 0..width * height {
+            let point = &mut data[at / width * row_step + at % width * point_step..][..point_step];
+            let x = (at % 50) as f32 * 0.1;
+            point[17..21].copy_from_slice(&x.to_le_bytes());
+            point[4..12].copy_from_slice(&((at % 31) as f64 * 0.1).to_le_bytes());
+            point[40..44].copy_from_slice(&1.5f32.to_le_bytes());
+            point[3] = at as u8;
+            point[29..31].copy_from_slice(&(at as i16 - 900).to_le_bytes());
+        }
+        let big_endian = false;
+        let view = PointsView {
+            width,
+            height,
+            point_step,
+            row_step,
+            big_endian,
+            fields: &fields,
+            data: &data,
+        };
+        let mut packed = Vec::new();
+        let step = packed_fields(&fields, &mut packed);
+        assert_eq!(step, 4 + 8 + 4 + 1 + 2);
+        let mut bytes = vec![0; width * height * step];
+        pack(&view, &packed, step, &mut bytes);
+        assert!(bytes.len() <= upload_bytes(fields.len(), width * height));
+        let other = PointsView {
+            point_step: step,
+            row_step: width * step,
+            fields: &packed,
+            data: &bytes,
+            ..view
+        };
+        let of = |name: &str| Reduction::Mean(name.into());
+        let spec = VoxelSpec {
+            grid: Grid { origin_m: [0.0; 3], size_m: 0.5, shape: [8, 8, 8] },
+            t_base_lidar: [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]],
+            channels: vec![Reduction::Count, of("a"), Reduction::Max("b".into())],
+        };
+        let [whole, fields_alone] = [view, other].map(|view| {
+            let mut voxelizer = Voxelizer::new(&spec, DType::F32, 1);
+            let mut row = vec![0; voxelizer.row_bytes()];
+            (voxelizer.encode(&view, 0, &mut row).unwrap(), voxelizer.occupied(0), row)
+        });
+        assert!(whole.1 > 30, "{} voxels", whole.1);
+        assert!(whole == fields_alone);
+    }
+}
