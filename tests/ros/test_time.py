@@ -1,6 +1,7 @@
 """The rules of time on real topics, with a clock that the test sets: exact targets and ages."""
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -247,10 +248,117 @@ def test_a_stamp_far_ahead_of_the_clock_is_dropped(ros, start, tmp_path):
 def test_the_receive_timeline_takes_the_nodes_clock(ros, start, tmp_path):
     config = {"timeline": "receive", "streams": {"wrench": {**WRENCH, "strategy": "hold"}}}
     fusion = start_fusion(ros, start, tmp_path, config).warm_up()
-    fusion.advance(T0 + 3 * MS)
+    fusion.advance(T0)
     fusion.send("/wrench", wrench(0, 1, 2, 3))  # its stamp does not matter
+    (age,) = fusion.tick(T0 + 10 * MS)["wrench"].age_ns
+    # Interpolated between two readings of the clock.
+    assert 0 < age <= 10 * MS
+
+
+def test_messages_between_two_readings_of_a_slow_clock_keep_apart(ros, start, tmp_path):
+    """Every message of a clock's step gets an instant of its own, and none replaces another."""
+    stream = {**WRENCH, "strategy": "hold", "history": {"steps": 10, "step_ms": 10}}
+    config = {"timeline": "receive", "streams": {"wrench": stream}}
+    fusion = start_fusion(ros, start, tmp_path, config).warm_up()
+    for step in range(5):
+        fusion.advance(T0 + step * 100 * MS)
+        for value in range(10):
+            fusion.send("/wrench", wrench(0, step, value, 0))
+            time.sleep(0.01)
+    got = fusion.tick(T0 + 500 * MS)["wrench"]
+    fusion.await_value("wrench", "rows", 50)
+    fusion.await_value("wrench", "replaced", 0)
+    fusion.await_value("wrench", "dropped", 0)
+    values = got.array[:, 1].tolist()
+    assert values == sorted(values) and len(set(values)) > 3, values
+
+
+def test_a_looping_bag_loses_nothing(ros, start, tmp_path):
+    """As `ros2 bag play --clock --loop`: /clock at 40 Hz, joints at 200 Hz stamped between."""
+    stream = {**WRENCH, "strategy": "nearest", "max_age_ms": 500}
+    config = {"lag_ms": 8, "streams": {"wrench": stream}}
+    fusion = start_fusion(ros, start, tmp_path, config).warm_up()
+    loops, ages = 3, []
+    for loop in range(loops):
+        first = len(fusion.ticks)
+        for step in range(0, 800, 5):  # shorter than a stamp may be ahead of the clock
+            if step % 25 == 0:
+                fusion.set_clock(T0 + step * MS)
+            fusion.send("/wrench", wrench(T0 + step * MS, loop, 0, 0))
+            fusion.ros.spin_until(lambda: False, 0.005)
+        fusion.ros.spin_until(lambda: False, 0.3)
+        for tick in fusion.ticks[first:]:
+            segment = segments(fusion.tensors[tick])["wrench"]
+            if segment.valid == [True]:
+                ages += segment.age_ns
+                assert segment.array[0, 0] == loop, "a value of an earlier loop"
+    fusion.settle()
+    fusion.await_value("tick", "clock_jumps", loops - 1)
+    fusion.await_value("wrench", "dropped", 0)
+    # The target is 8 ms before the tick, and the row closest to it is at most 2.5 ms away.
+    assert len(ages) > 60 * loops / 2
+    assert np.median(np.abs(ages)) <= 2.5 * MS, sorted(ages)
+
+
+def test_a_driver_on_another_clock_before_the_simulator_blocks_nothing(ros, start, tmp_path):
+    """A driver with the wall clock fills the ring before the first /clock."""
+    stream = {**WRENCH, "strategy": "hold", "ring_rows": 8}
+    fusion = start_fusion(ros, start, tmp_path, {"streams": {"wrench": stream}})
+    for k in range(20):
+        fusion.send("/wrench", wrench(T0 + k * MS, 9, 9, 9))
+    fusion.settle()
+    simulated = 5_000 * MS
+    while not fusion.tensors:
+        simulated += 10 * MS
+        fusion.send("/wrench", wrench(simulated, 1, 2, 3))
+        fusion.advance(simulated)
+    valid = 0
+    for _ in range(50):
+        simulated += 10 * MS
+        fusion.send("/wrench", wrench(T0, 9, 9, 9))  # it goes on
+        fusion.send("/wrench", wrench(simulated, 1, 2, 3))
+        got = fusion.tick(simulated)["wrench"]
+        valid += got.valid == [True]
+        assert got.valid == [False] or got.array[0].tolist() == [1, 2, 3]
+    assert valid == 50
+    fusion.await_value("wrench", "dropped.late", 0)
+    fusion.await_value("tick", "clock_jumps", 0)
+
+
+def test_zero_is_a_stamp_if_the_simulators_clock_has_read_zero(ros, start, tmp_path):
+    stream = {**WRENCH, "strategy": "hold"}
+    fusion = start_fusion(ros, start, tmp_path, {"streams": {"wrench": stream}}).warm_up()
+    fusion.send("/wrench", wrench(0, 9, 9, 9))
+    fusion.settle()
+    fusion.await_value("wrench", "dropped.zero_stamp", 1)
+    fusion.advance(0)
+    fusion.send("/wrench", wrench(0, 1, 2, 3))
+    got = fusion.tick(10 * MS)["wrench"]
+    assert (got.valid, got.age_ns) == ([True], [10 * MS])
+    fusion.await_value("wrench", "dropped", 1)
+
+
+def test_a_short_step_back_of_the_clock_clears_nothing(ros, start, tmp_path):
+    stream = {**WRENCH, "strategy": "hold"}
+    fusion = start_fusion(ros, start, tmp_path, {"streams": {"wrench": stream}}).warm_up()
+    fusion.send("/wrench", wrench(T0, 1, 2, 3))
+    fusion.tick(T0)
+    for back in (1, 10 * MS - 1):
+        fusion.set_clock(T0 - back)
     got = fusion.tick(T0 + 10 * MS)["wrench"]
-    assert (got.valid, got.age_ns) == ([True], [7 * MS])
+    assert (got.valid, got.age_ns) == ([True], [10 * MS])
+    fusion.await_value("tick", "clock_jumps", 0)
+    assert "jumped back" not in fusion.process.output
+
+
+def test_jumps_back_and_forth_are_logged_now_and_then(ros, start, tmp_path):
+    """Two simulators on one /clock: every other reading is a jump back."""
+    fusion = start_fusion(ros, start, tmp_path, {"streams": {"wrench": WRENCH}}).warm_up()
+    for step in range(1, 11):
+        fusion.advance(T0 + step * 10 * MS)
+        fusion.advance(T0 - 5000 * MS + step * 10 * MS)
+    fusion.await_value("tick", "clock_jumps", 10)
+    assert fusion.process.output.count("the clock jumped back") == 1
 
 
 def test_a_clock_that_jumps_back_clears_everything(ros, start, tmp_path):
@@ -321,7 +429,7 @@ def test_without_a_clock_there_are_no_ticks_and_the_node_says_so(ros, start, tmp
     assert output.count("nothing comes on /clock") == 1
     assert fusion.status["tick"][1] == "no message on /clock yet: no ticks"
     assert not fusion.tensors
-    # A message before the clock runs is kept by its stamp.
+    # The first reading of the clock clears what came before.
     fusion.send("/wrench", wrench(T0, 1, 2, 3))
     fusion.settle()
     ns = T0
@@ -329,7 +437,10 @@ def test_without_a_clock_there_are_no_ticks_and_the_node_says_so(ros, start, tmp
         fusion.advance(ns)
         ns += 10 * MS
     (message, *_) = fusion.tensors.values()
-    assert segments(message)["wrench"].age_ns == [nanoseconds(message.header.stamp) - T0]
+    assert segments(message)["wrench"].age_ns == [NO_AGE]
+    ns = nanoseconds(message.header.stamp) + 1000 * MS
+    fusion.send("/wrench", wrench(ns - 5 * MS, 1, 2, 3))
+    assert fusion.tick(ns)["wrench"].age_ns == [5 * MS]
 
 
 @pytest.mark.parametrize("sent", [b"\x00\x01\x00\x00\x01\x00", None])
