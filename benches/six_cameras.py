@@ -1,0 +1,202 @@
+"""Six cameras, a lidar and an arm: does the node keep up, and what does it cost?
+
+    python3 benches/six_cameras.py --programs DIR [--seconds 60] [--backends cpu,auto,cuda]
+
+Runs, for each backend, the node between `robocache_load rig` and `robocache_load watch`: once with
+all sensors and once with the joints alone. The rig publishes rgb8 images of 1920x1080 at 30 Hz, a
+cloud of 131,072 points at 10 Hz and joints at 500 Hz. The node ticks at 100 Hz. A real-time thread
+that only sleeps (stall_probe.py) runs beside them.
+
+DIR holds fusion_node and robocache_load. The environment must have ROS (AMENT_PREFIX_PATH,
+LD_LIBRARY_PATH). Only Python's own library is needed, so this also runs on a machine without rclpy.
+It prints a table and writes six_cameras.json. A figure is that of the whole run after its first
+seconds. Processor time is that of the node's threads, from /proc.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PERIOD_NS = 10_000_000
+CAMERAS = 6
+#: Seconds before the processor time of the node is measured.
+WARM_UP = 5
+
+JOINTS = """
+  joints:
+    type: sensor_msgs/msg/JointState
+    topic: /joint_states
+    fields: [position, velocity]
+    max_age_ms: 50
+    qos: {reliability: reliable, depth: 100}
+"""
+CAMERA = """
+  camera_%d:
+    type: sensor_msgs/msg/Image
+    topic: /camera_%d
+    max_age_ms: 200
+    dtype: f16
+    image: {width: 224, height: 224, fit: pad}
+"""
+LIDAR = """
+  points:
+    type: sensor_msgs/msg/PointCloud2
+    topic: /points
+    max_age_ms: 300
+    dtype: f16
+    cloud:
+      origin_m: [-20, -20, -2]
+      size_m: 0.4
+      shape: [100, 100, 15]
+      channels: [{reduce: occupancy}, {reduce: mean, field: z}, {reduce: mean, field: intensity}]
+"""
+
+
+def parse_arguments(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=Path, required=True, help="fusion_node, robocache_load")
+    parser.add_argument("--seconds", type=float, default=60.0, help="per run [s] (60)")
+    parser.add_argument("--backends", default="cpu,auto", help="of the node (cpu,auto)")
+    parser.add_argument("--cameras", type=int, default=CAMERAS, help=f"({CAMERAS})")
+    parser.add_argument("--output", type=Path, default=Path("bench"), help="folder (bench)")
+    parser.add_argument("--domain-id", type=int, default=77, help="ROS_DOMAIN_ID (77)")
+    return parser.parse_args(argv)
+
+
+def configuration(cameras):
+    """The streams: of all sensors, or of the joints alone."""
+    names = "".join(f", joint_{k}" for k in range(14))[2:]
+    text = "rate_hz: 100\nlag_ms: 5\nstreams:" + JOINTS + f"    joints: [{names}]\n"
+    text += "".join(CAMERA % (k, k) for k in range(cameras))
+    return text + (LIDAR if cameras else "")
+
+
+def thread_seconds(pid):
+    """Processor time of each thread of a process so far [s]; threads of one name are added."""
+    spent = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            name, rest = (task / "stat").read_text().split("(", 1)[1].rsplit(") ", 1)
+        except OSError:
+            continue  # it has ended
+        fields = rest.split()
+        seconds = (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+        name = "encode" if name.startswith("encode") else name
+        spent[name] = spent.get(name, 0.0) + seconds
+    return spent
+
+
+class Child:
+    """A process whose end is certain."""
+
+    def __init__(self, command, log, **options):
+        self.log = open(log, "w+")  # noqa: SIM115 (closed by `end`)
+        self.process = subprocess.Popen(
+            [str(part) for part in command], stdout=self.log, stderr=subprocess.STDOUT, **options
+        )
+
+    def end(self, number=signal.SIGINT, patience=20):
+        """Sends the signal, waits, and returns the output."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.seek(0)
+        return self.log.read()
+
+
+def run(arguments, backend, cameras, folder):
+    """One run of node, rig and watch; returns what each of them says."""
+    config = folder / "six_cameras.yaml"
+    config.write_text(configuration(cameras))
+    node_command = [arguments.programs / "fusion_node", "--ros-args"]
+    for name, value in (("config_file", config), ("backend", backend)):
+        node_command += ["-p", f"{name}:={value}"]
+    load = arguments.programs / "robocache_load"
+    rig_command = [load, "rig", "--seconds", arguments.seconds + WARM_UP]
+    rig_command += ["--cameras", cameras, "--points", 131_072 if cameras else 0]
+    probe_file = folder / "stalls.json"
+    probe_command = [sys.executable, HERE / "stall_probe.py", probe_file]
+    probe_command += ["--period-ns", PERIOD_NS]
+    children = []
+
+    def start(command, name):
+        children.append(Child(command, folder / f"{name}.log"))
+        return children[-1]
+
+    try:
+        node = start(node_command, "node")
+        watch = start([load, "watch", "--seconds", arguments.seconds + 2], "watch")
+        rig = start(rig_command, "rig")
+        time.sleep(2 * WARM_UP)
+        probe = start(probe_command, "probe")
+        before, since = thread_seconds(node.process.pid), time.monotonic()
+        time.sleep(max(1.0, arguments.seconds - 2 * WARM_UP))
+        after, elapsed = thread_seconds(node.process.pid), time.monotonic() - since
+        probe.end()
+        sent = json.loads(rig.end(0, arguments.seconds + 60).splitlines()[-1])
+        seen = json.loads(watch.end(0, 60).splitlines()[-1])
+        output = node.end()
+    finally:
+        for child in children:
+            child.end(signal.SIGKILL)
+    cores = {name: (after[name] - before.get(name, 0.0)) / elapsed for name in after}
+    stalls = json.loads(probe_file.read_text())
+    return {"sent": sent, "seen": seen, "cores": cores, "stalls": stalls, "node": output}
+
+
+def row(backend, cameras, result):
+    """The figures of a run."""
+    seen, cores = result["seen"], result["cores"]
+    tick = seen["diagnostics"]["tick"]
+    parts = [part for name, part in seen["diagnostics"].items() if "received" in part]
+    total = {key: sum(int(part[key]) for part in parts) for key in ("received", "dropped", "lost")}
+    images = [age for name, age in seen["age"].items() if name.startswith("camera")]
+    return {
+        "backend": backend,
+        "cameras": cameras,
+        "sent": sum(sensor["sent"] for sensor in result["sent"]),
+        "skipped": sum(sensor["skipped"] for sensor in result["sent"]),
+        **total,
+        "overruns": int(tick["overruns"]),
+        "probe_missed": sum(missed for _, missed in result["stalls"]["stalls"]),
+        "tick_p50_ms": float(tick["total_latency_p50_ms"]),
+        "tick_p99_ms": float(tick["total_latency_p99_ms"]),
+        "joints_age_p99_ms": seen["age"]["joints"]["p99_ms"],
+        "image_age_p99_ms": max((age["p99_ms"] for age in images), default=None),
+        "valid_share": seen["valid_share"],
+        "cores": sum(cores.values()),
+        "threads": {name: round(value, 3) for name, value in sorted(cores.items())},
+    }
+
+
+def main():
+    arguments = parse_arguments()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    os.environ["ROS_DOMAIN_ID"] = str(arguments.domain_id)
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    rows = []
+    for backend in arguments.backends.split(","):
+        for cameras in (0, arguments.cameras):
+            with tempfile.TemporaryDirectory() as folder:
+                result = run(arguments, backend, cameras, Path(folder))
+            rows.append(row(backend, cameras, result))
+            (arguments.output / f"six_cameras_{backend}_{cameras}.log").write_text(result["node"])
+            figures = {key: value for key, value in rows[-1].items() if key != "valid_share"}
+            print(json.dumps(figures), flush=True)
+    (arguments.output / "six_cameras.json").write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
