@@ -6,6 +6,7 @@
 
 mod push;
 mod rejected;
+mod spacings;
 mod stats;
 mod tensor_message;
 mod tick;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use push::{Accepted, Arrival, PushError};
 pub use rejected::{DropReason, Rejected};
+pub use spacings::Spacings;
 pub use stats::{Counter, InputStats, StreamStats};
 pub use tensor_message::{StepState, TensorMessage};
 pub use tick::TickOutcome;
@@ -71,6 +73,8 @@ struct StreamState {
 /// reads them, so that a panic leaves them whole.
 struct Rings {
     rings: Vec<Ring>,
+    /// Per ring: the newest row's arrival minus its stamp \[ns\]; `None` if it is not known.
+    delays: Vec<Option<i64>>,
     /// The epoch of all rows.
     epoch: Epoch,
 }
@@ -81,6 +85,7 @@ impl Rings {
         if self.epoch.is_before(epoch) {
             self.epoch = epoch;
             self.rings.iter_mut().for_each(|ring| ring.begin(epoch));
+            self.delays.fill(None);
             clock_jumps.add(1);
         }
     }
@@ -111,7 +116,11 @@ impl Pipeline {
             backend,
             streams,
             encoding: rings.iter().map(|_| Mutex::default()).collect(),
-            rings: Mutex::new(Rings { rings, epoch: Epoch::default() }),
+            rings: Mutex::new(Rings {
+                delays: vec![None; rings.len()],
+                rings,
+                epoch: Epoch::default(),
+            }),
             ticker: Mutex::default(),
             clock_jumps: Counter::default(),
         })

@@ -30,8 +30,8 @@ mod threads;
 mod ticker;
 mod workers;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 pub use clock::{Clock, Reading, decode_clock};
 pub use edges::{DueTick, Observer, Publisher, Refused};
@@ -42,6 +42,7 @@ pub use threads::Threads;
 
 use crate::pipeline::{InputStats, Pipeline, StreamStats, TensorMessage, TickOutcome};
 use crate::spec::{InputId, InputSpec, StreamId, StreamSpec};
+use health::NodeTime;
 use queue::Queue;
 
 /// Messages of one large input that may wait for the encode worker. Four are about a tenth of a
@@ -57,6 +58,11 @@ pub struct Runtime {
     pub clock: Clock,
     /// The counters of the tick thread.
     pub ticks: TickStats,
+    /// Time by the clock, for rates and patience.
+    pub node_time: NodeTime,
+    /// The nodes of all publishers of `/clock` at the last reading of the graph. Empty before the
+    /// first, and if the node's clock is another one.
+    pub clock_publishers: Mutex<Vec<String>>,
     /// By [`InputId`].
     inputs: Vec<InputState>,
     /// By [`StreamId`].
@@ -79,6 +85,8 @@ impl Runtime {
         let config = pipeline.config();
         Runtime {
             ticks: TickStats::default(),
+            clock_publishers: Mutex::default(),
+            node_time: NodeTime::new(clock.is_simulated()),
             inputs: config.inputs.iter().map(|_| InputState::default()).collect(),
             streams: config.streams.iter().map(|_| StreamState::default()).collect(),
             queue: Queue::new(QUEUED_MESSAGES),

@@ -1,6 +1,7 @@
 //! The counters at one instant. The difference of two is a window.
 
 use super::arrivals::Arrivals;
+use crate::align::InvalidReason;
 use crate::pipeline::DropReason;
 use crate::runtime::Runtime;
 use crate::spec::{InputId, StreamId};
@@ -84,13 +85,30 @@ pub struct StreamTotals {
     pub steps: u64,
     /// Valid steps among them.
     pub steps_valid: u64,
+    /// Ticks whose newest value was held for want of a newer row.
+    pub newest_held: u64,
+    /// Steps that were invalid, by [`InvalidReason`].
+    pub invalid: [u64; InvalidReason::ALL.len()],
 }
 
 impl StreamTotals {
     /// Reads the counters.
     pub fn read(runtime: &Runtime, stream: StreamId) -> Self {
         let stats = runtime.stream_stats(stream);
-        StreamTotals { steps: stats.steps.get(), steps_valid: stats.steps_valid.get() }
+        StreamTotals {
+            steps: stats.steps.get(),
+            steps_valid: stats.steps_valid.get(),
+            newest_held: stats.newest_held.get(),
+            invalid: InvalidReason::ALL.map(|reason| stats.invalid(reason)),
+        }
+    }
+
+    /// Returns the steps that were invalid since `before`, by [`InvalidReason`].
+    pub fn invalid_since(&self, before: &Self) -> [u64; InvalidReason::ALL.len()] {
+        InvalidReason::ALL.map(|reason| {
+            let reason = reason as usize;
+            self.invalid[reason] - before.invalid[reason]
+        })
     }
 
     /// Returns the share of valid steps since `before`; `None` without a step.
