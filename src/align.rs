@@ -3,7 +3,7 @@
 //! Nothing extrapolates. Before the oldest row there is no value. After the newest row every
 //! strategy holds that row, and the value is valid up to `max_age_ms`.
 
-use crate::time::Stamp;
+use crate::time::{NANOS_PER_S, Stamp};
 
 /// How a value at a target time follows from the rows around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -182,6 +182,125 @@ fn unfilled(
     }
 }
 
+/// Why a step is invalid. The more fundamental reason comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(usize)]
+pub enum InvalidReason {
+    /// No row has come in this epoch.
+    NoRow,
+    /// All rows are stamped after the tick: the sensor's clock is ahead.
+    Ahead,
+    /// The target is before the oldest row, and the full ring has dropped what was there.
+    RingShort,
+    /// The target is before the first row since the start, a jump or a pause.
+    NotFilled,
+    /// The newest row was stamped long before it arrived: the sensor's clock is far behind.
+    ClockBehind,
+    /// The newest row was too old for every tick when it arrived: the lag is shorter than the delay.
+    Delayed,
+    /// The newest row was in time, and no newer one has come since.
+    TooOld,
+    /// There are rows on both sides of the target, and they are too far apart.
+    Gap,
+}
+
+impl InvalidReason {
+    /// All reasons, in the order of their discriminants.
+    pub const ALL: [InvalidReason; 8] = [
+        InvalidReason::NoRow,
+        InvalidReason::Ahead,
+        InvalidReason::RingShort,
+        InvalidReason::NotFilled,
+        InvalidReason::ClockBehind,
+        InvalidReason::Delayed,
+        InvalidReason::TooOld,
+        InvalidReason::Gap,
+    ];
+
+    /// The name in diagnostics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            InvalidReason::NoRow => "no_row",
+            InvalidReason::Ahead => "ahead",
+            InvalidReason::RingShort => "ring_short",
+            InvalidReason::NotFilled => "not_filled",
+            InvalidReason::ClockBehind => "clock_behind",
+            InvalidReason::Delayed => "delayed",
+            InvalidReason::TooOld => "too_old",
+            InvalidReason::Gap => "gap",
+        }
+    }
+}
+
+/// If a row arrives longer than this after its stamp \[ns\], the clocks differ. No message is on its
+/// way for so long.
+pub const CLOCKS_APART_NS: i64 = 10 * NANOS_PER_S;
+
+/// What a ring and its stream know beside the stamps of the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The tick's instant, and one period: a row after that is in the future.
+    pub future: Stamp,
+    /// How long the newest target is before its tick \[ns\].
+    pub lag_ns: i64,
+    /// The newest row of this epoch that the full ring has dropped.
+    pub evicted: Option<Stamp>,
+    /// The newest row's arrival minus its stamp \[ns\]; `None` if there was no clock.
+    pub delay_ns: Option<i64>,
+}
+
+/// Says why a target has no valid value in a ring; `None` if it has one. See [`align`] for the rows.
+pub fn invalid_reason(
+    rule: AlignRule,
+    len: usize,
+    stamp_at: impl Fn(usize) -> Stamp,
+    target: Stamp,
+    seen: Seen,
+) -> Option<InvalidReason> {
+    if unfilled(rule, len, &stamp_at, target).valid {
+        return None;
+    }
+    let after = first_after(len, &stamp_at, target);
+    Some(if len == 0 {
+        InvalidReason::NoRow
+    } else if after == 0 {
+        before_the_oldest(rule, stamp_at(0), target, seen)
+    } else if after < len {
+        InvalidReason::Gap
+    } else {
+        after_the_newest(rule, seen)
+    })
+}
+
+/// Why there is no value before the oldest row.
+fn before_the_oldest(rule: AlignRule, oldest: Stamp, target: Stamp, seen: Seen) -> InvalidReason {
+    if oldest > seen.future {
+        return InvalidReason::Ahead;
+    }
+    let short = seen.evicted.is_some_and(|evicted| {
+        // If it is after the target, the ring cannot reach the target. Otherwise the ring lacks
+        // only this row, which counts if it would have given a value.
+        let age_ns = target.since(evicted);
+        let valid = match rule.strategy.interpolates() {
+            true => oldest.since(evicted) <= rule.max_gap_ns,
+            false => age_ns <= rule.max_age_ns,
+        };
+        age_ns < 0 || valid
+    });
+    if short { InvalidReason::RingShort } else { InvalidReason::NotFilled }
+}
+
+/// Why the newest row is too old. If it came later than lag and greatest age allow, no tick after
+/// its arrival could use it.
+fn after_the_newest(rule: AlignRule, seen: Seen) -> InvalidReason {
+    let allowed_ns = seen.lag_ns.saturating_add(rule.max_age_ns);
+    match seen.delay_ns {
+        Some(delay_ns) if delay_ns > allowed_ns.max(CLOCKS_APART_NS) => InvalidReason::ClockBehind,
+        Some(delay_ns) if delay_ns > allowed_ns => InvalidReason::Delayed,
+        _ => InvalidReason::TooOld,
+    }
+}
+
 /// What an invalid step holds. `age_ns` is that of the row that would have been used.
 fn fill(
     rule: AlignRule,
@@ -214,4 +333,91 @@ fn partition_point(len: usize, before: impl Fn(usize) -> bool) -> usize {
         if before(middle) { low = middle + 1 } else { high = middle }
     }
     low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn ms(ms: i64) -> Stamp {
+        Stamp::from_nanos(ms * MS)
+    }
+
+    /// Why the target is invalid, at a tick 20 ms after it, in a ring with these rows.
+    fn why(
+        strategy: Strategy,
+        rows: &[i64],
+        target: i64,
+        change: impl FnOnce(&mut Seen),
+    ) -> Option<InvalidReason> {
+        let (max_age_ns, max_gap_ns) = (50 * MS, 100 * MS);
+        let rule = AlignRule { strategy, max_age_ns, max_gap_ns, fill: Fill::Zero };
+        let future = ms(target + 30);
+        let mut seen = Seen { future, lag_ns: 20 * MS, evicted: None, delay_ns: Some(5 * MS) };
+        change(&mut seen);
+        invalid_reason(rule, rows.len(), |i| ms(rows[i]), ms(target), seen)
+    }
+
+    #[test]
+    fn every_reason_has_its_place_and_its_name() {
+        let mut names: Vec<_> = InvalidReason::ALL.iter().map(|reason| reason.name()).collect();
+        for (index, reason) in InvalidReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), InvalidReason::ALL.len());
+    }
+
+    #[test]
+    fn a_valid_step_has_no_reason_and_an_empty_ring_no_row() {
+        assert_eq!(why(Strategy::Hold, &[1000], 1040, |_| ()), None);
+        assert_eq!(why(Strategy::Linear, &[1000, 1090], 1040, |_| ()), None);
+        assert_eq!(why(Strategy::Hold, &[], 1040, |_| ()), Some(InvalidReason::NoRow));
+    }
+
+    #[test]
+    fn a_history_that_is_not_filled_is_not_a_short_ring() {
+        for strategy in [Strategy::Hold, Strategy::Nearest, Strategy::Linear] {
+            let why = |evicted: Option<i64>| {
+                why(strategy, &[1000, 1010], 900, |seen| {
+                    (seen.future, seen.evicted) = (ms(1020), evicted.map(ms));
+                })
+            };
+            assert_eq!(why(None), Some(InvalidReason::NotFilled));
+            assert_eq!(why(Some(990)), Some(InvalidReason::RingShort));
+            // One row more would give the value.
+            let last = if strategy.interpolates() { 900 } else { 850 };
+            assert_eq!(why(Some(last)), Some(InvalidReason::RingShort));
+            // The row that left is of the time before a pause: it would not give a value.
+            assert_eq!(why(Some(last - 1)), Some(InvalidReason::NotFilled));
+        }
+    }
+
+    #[test]
+    fn rows_of_the_future_are_told_from_a_short_ring() {
+        let why = |oldest: i64| {
+            why(Strategy::Hold, &[oldest, 2000], 1000, |seen| seen.evicted = Some(ms(1010)))
+        };
+        assert_eq!(why(1031), Some(InvalidReason::Ahead));
+        assert_eq!(why(1030), Some(InvalidReason::RingShort));
+    }
+
+    #[test]
+    fn an_old_row_came_late_or_was_the_last_or_has_another_clock() {
+        let why = |delay_ns| why(Strategy::Linear, &[900], 1000, |seen| seen.delay_ns = delay_ns);
+        assert_eq!(why(None), Some(InvalidReason::TooOld));
+        assert_eq!(why(Some(70 * MS)), Some(InvalidReason::TooOld));
+        assert_eq!(why(Some(70 * MS + 1)), Some(InvalidReason::Delayed));
+        assert_eq!(why(Some(CLOCKS_APART_NS + 1)), Some(InvalidReason::ClockBehind));
+    }
+
+    #[test]
+    fn rows_on_both_sides_that_are_too_far_apart_are_a_gap() {
+        assert_eq!(why(Strategy::Linear, &[1000, 1101], 1050, |_| ()), Some(InvalidReason::Gap));
+        assert_eq!(why(Strategy::Hold, &[1000, 1101], 1060, |_| ()), Some(InvalidReason::Gap));
+        assert_eq!(why(Strategy::Nearest, &[1000, 1120], 1060, |_| ()), Some(InvalidReason::Gap));
+    }
 }

@@ -22,6 +22,7 @@
 //! - [`layout`]: where each segment is in the packed tensor.
 //! - [`time`]: [`Stamp`](time::Stamp), integer nanoseconds, epochs, and the grid of ticks.
 //! - [`dtype`]: element types and the one rounding.
+//! - [`histogram`]: distributions of latencies and delays, for diagnostics.
 //! - [`spec`]: what a configuration means; [`config`]: the YAML file, validated into that.
 //! - [`check`]: the tensor of a configuration, described for people and programs.
 //! - `sim` (feature `sim`): a synthetic robot, every signal an analytic function of time.
@@ -37,6 +38,7 @@ pub mod config;
 #[allow(unsafe_code)] // a driver in another language; every block says why it is sound
 pub mod device;
 pub mod dtype;
+pub mod histogram;
 pub mod input;
 pub mod layout;
 pub mod ops;

@@ -64,6 +64,8 @@ pub struct Ring {
     /// The epoch of the rows. A row of an earlier epoch cannot enter.
     epoch: Epoch,
     serial: u64,
+    /// See [`Ring::evicted`].
+    evicted: Option<Stamp>,
 }
 
 impl Ring {
@@ -76,6 +78,7 @@ impl Ring {
             spare: (0..=capacity).rev().collect(),
             epoch: Epoch::default(),
             serial: 0,
+            evicted: None,
         }
     }
 
@@ -101,6 +104,9 @@ impl Ring {
         let cleared = lease.epoch != self.epoch;
         if cleared || (full && place == 0) {
             self.spare.push(slot);
+            if !cleared {
+                self.evicted = self.evicted.max(Some(stamp));
+            }
             return if cleared { Inserted::Cleared } else { Inserted::Late };
         }
         self.serial += 1;
@@ -113,6 +119,7 @@ impl Ring {
         self.entries.insert(place, entry);
         if full && let Some(oldest) = self.entries.pop_front() {
             self.spare.push(oldest.slot);
+            self.evicted = self.evicted.max(Some(oldest.stamp));
         }
         if newer == 0 { Inserted::Newest } else { Inserted::Reordered }
     }
@@ -120,7 +127,14 @@ impl Ring {
     /// Begins an epoch: forgets all rows. A row that is being encoded will not enter.
     pub fn begin(&mut self, epoch: Epoch) {
         self.epoch = epoch;
+        self.evicted = None;
         self.spare.extend(self.entries.drain(..).map(|entry| entry.slot));
+    }
+
+    /// The newest row of this epoch that is not in the ring because the ring was full. It is older
+    /// than all rows in the ring.
+    pub fn evicted(&self) -> Option<Stamp> {
+        self.evicted
     }
 
     /// Number of rows.

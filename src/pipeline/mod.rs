@@ -7,6 +7,7 @@
 mod info;
 mod push;
 mod rejected;
+mod spacings;
 mod stats;
 mod tensor_message;
 mod tick;
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub use info::Publication;
 pub use push::{Accepted, Arrival, MAX_AHEAD_NS, PushError};
 pub use rejected::{DropReason, Rejected};
+pub use spacings::Spacings;
 pub use stats::{Counter, InputStats, StreamStats};
 pub use tensor_message::{StepState, TensorMessage};
 pub use tick::TickOutcome;
@@ -78,6 +80,8 @@ struct StreamState {
 /// reads them, so that a panic leaves them whole.
 struct Rings {
     rings: Vec<Ring>,
+    /// Per ring: the newest row's arrival minus its stamp \[ns\]; `None` if it is not known.
+    delays: Vec<Option<i64>>,
     /// The epoch of all rows.
     epoch: Epoch,
 }
@@ -88,6 +92,7 @@ impl Rings {
         if self.epoch.is_before(epoch) {
             self.epoch = epoch;
             self.rings.iter_mut().for_each(|ring| ring.begin(epoch));
+            self.delays.fill(None);
             clock_jumps.add(u64::from(epoch.jumped_from().is_some()));
         }
     }
@@ -119,7 +124,11 @@ impl Pipeline {
             backend,
             streams,
             encoding: rings.iter().map(|_| Mutex::default()).collect(),
-            rings: Mutex::new(Rings { rings, epoch: Epoch::default() }),
+            rings: Mutex::new(Rings {
+                delays: vec![None; rings.len()],
+                rings,
+                epoch: Epoch::default(),
+            }),
             ticker: Mutex::default(),
             clock_jumps: Counter::default(),
         })

@@ -78,12 +78,18 @@ impl Pipeline {
             Ok(mut input) => input.read(message, &mut rows),
             Err(_) => return Err(PushError::Backend(self.panicked(&spec.name))),
         };
-        let Outcome { mut accepted, dropped, failure, incomplete } = rows.outcome;
+        let Outcome { mut accepted, dropped, failure, incomplete, delay_ns } = rows.outcome;
         if let Some(failure) = failure {
             return Err(PushError::Backend(failure));
         }
         state.stats.groups_incomplete.add(incomplete);
-        match read.err().or(dropped.first) {
+        let rejected = read.err().or(dropped.first);
+        // A message of another epoch, or of another frame, says nothing about the sensor's delay.
+        let timed = |r: &Rejected| matches!(r.reason, DropReason::Ahead | DropReason::Late);
+        if accepted.rows > 0 || rejected.as_ref().is_some_and(timed) {
+            delay_ns.into_iter().for_each(|delay_ns| state.stats.delay.record(delay_ns));
+        }
+        match rejected {
             Some(rejected) if accepted.rows == 0 => {
                 state.stats.drop(rejected.reason);
                 Err(PushError::Dropped(rejected))
@@ -124,6 +130,8 @@ struct Outcome {
     dropped: Drops,
     failure: Option<BackendError>,
     incomplete: u64,
+    /// Arrival minus stamp \[ns\], if the stamp is the sensor's and there is a clock.
+    delay_ns: Option<i64>,
 }
 
 /// Parts that were not taken.
@@ -137,6 +145,7 @@ struct Drops {
 impl Sink for Rows<'_> {
     fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>) {
         let Some(ring) = self.spec.feeds.get(part) else { return };
+        self.outcome.delay_ns = self.outcome.delay_ns.or_else(|| self.delay_ns(header));
         match self.row(*ring, header, sample) {
             Ok(stamp) => {
                 let Accepted { rows, stamp: newest, .. } = &mut self.outcome.accepted;
@@ -210,7 +219,14 @@ impl Rows<'_> {
         lease: Lease,
         stats: &StreamStats,
     ) -> Result<(), Rejected> {
-        let inserted = self.pipeline.lock_rings().ring(ring).insert(stamp, self.place, lease);
+        let inserted = {
+            let mut rings = self.pipeline.lock_rings();
+            let inserted = rings.ring(ring).insert(stamp, self.place, lease);
+            if inserted == Inserted::Newest {
+                rings.delays[ring.index()] = self.arrival.stamp.map(|at| at.since(stamp));
+            }
+            inserted
+        };
         match inserted {
             Inserted::Newest => {}
             Inserted::Reordered => stats.reordered.add(1),
@@ -241,6 +257,14 @@ impl Rows<'_> {
             Some(now) => self.check_ahead(stamp, now).map(|()| stamp),
             None => Ok(stamp),
         }
+    }
+
+    fn delay_ns(&self, header: &Header<'_>) -> Option<i64> {
+        if self.spec.timeline == Timeline::Receive {
+            return None;
+        }
+        let stamp = header.stamp.as_ref().ok()?.offset(self.spec.stamp_offset_ns);
+        self.arrival.stamp.map(|arrival| arrival.since(stamp))
     }
 
     fn check_ahead(&self, stamp: Stamp, now: Stamp) -> Result<(), Rejected> {

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rejected::DropReason;
+use crate::align::InvalidReason;
+use crate::histogram::Histogram;
 
 /// A counter that any thread may raise. Its order is relaxed, because each counter is read alone.
 #[derive(Debug, Default)]
@@ -29,6 +31,9 @@ pub struct InputStats {
     pub accepted: Counter,
     /// Groups of joints that were skipped because a message held only some of their joints.
     pub groups_incomplete: Counter,
+    /// Arrival on the node's clock minus the stamp, offset included \[ns\]: of messages that were
+    /// accepted, or dropped because their stamp is ahead or late. Empty under `timeline: receive`.
+    pub delay: Histogram,
     drops: [Counter; DropReason::ALL.len()],
     parts: [Counter; DropReason::ALL.len()],
 }
@@ -84,6 +89,23 @@ pub struct StreamStats {
     pub steps: Counter,
     /// Steps that were valid.
     pub steps_valid: Counter,
+    /// Ticks whose newest step is a valid row from before the target, although the strategy asks
+    /// for rows on both sides: no newer row had come yet.
+    pub newest_held: Counter,
+    invalid: [Counter; InvalidReason::ALL.len()],
+}
+
+impl StreamStats {
+    /// Counts invalid steps, by [`InvalidReason`].
+    pub fn add_invalid(&self, steps: &[u64; InvalidReason::ALL.len()]) {
+        let counted = self.invalid.iter().zip(steps).filter(|(_, steps)| **steps > 0);
+        counted.for_each(|(counter, steps)| counter.add(*steps));
+    }
+
+    /// Steps that were invalid for `reason` so far.
+    pub fn invalid(&self, reason: InvalidReason) -> u64 {
+        self.invalid[reason as usize].get()
+    }
 }
 
 #[cfg(test)]

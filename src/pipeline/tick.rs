@@ -1,7 +1,7 @@
 //! A tick: every stream resampled at its target times, into one message.
 
 use super::{Pipeline, Rings, StepState, TensorMessage};
-use crate::align::{Value, align, align_invalid};
+use crate::align::{InvalidReason, Seen, Strategy, Value, align, align_invalid, invalid_reason};
 use crate::backend::{BackendError, StepJob};
 use crate::layout::Layout;
 use crate::ring::Ring;
@@ -99,12 +99,19 @@ impl Pipeline {
     ) -> bool {
         let spec = self.config.stream(stream);
         let newest = tick.offset(-spec.lag_ns);
-        let mut valid_steps = 0;
+        let (mut valid_steps, mut invalid) = (0, [0; InvalidReason::ALL.len()]);
+        let mut newest_held = false;
         for step in 0..spec.history_steps {
             let back = (spec.history_steps - 1 - step) as i64;
             let target = newest.offset(-back.saturating_mul(spec.history_step_ns));
             let first = jobs.len();
             let state = align_step(&self.layout, (stream, spec), rings, (step, target), jobs);
+            if !state.valid {
+                let reason = self.why_invalid((stream, spec), rings, (tick, target));
+                invalid[reason as usize] += 1;
+            } else if back == 0 {
+                newest_held = is_held(spec, rings, target, &jobs[first..]);
+            }
             let filled = jobs[first..].iter().any(|job| job.value != Value::Nothing);
             for id in self.layout.segments_of(stream) {
                 let count = if filled { self.layout.segment(id).entries() as u32 } else { 0 };
@@ -125,8 +132,42 @@ impl Pipeline {
         let stats = &self.streams[stream.index()].stats;
         stats.steps.add(spec.history_steps as u64);
         stats.steps_valid.add(valid_steps);
+        stats.newest_held.add(u64::from(newest_held));
+        stats.add_invalid(&invalid);
         valid_steps == spec.history_steps as u64
     }
+
+    /// Says why a step is invalid. Of several rings, the most fundamental reason counts.
+    fn why_invalid(
+        &self,
+        (stream, spec): (StreamId, &StreamSpec),
+        rings: &Rings,
+        (tick, target): (Stamp, Stamp),
+    ) -> InvalidReason {
+        let reasons = self.layout.rings_of(stream).filter_map(|id| {
+            let ring = &rings.rings[id.index()];
+            let seen = Seen {
+                future: tick.offset(self.config.grid.period_ns()),
+                lag_ns: spec.lag_ns,
+                evicted: ring.evicted(),
+                delay_ns: rings.delays[id.index()],
+            };
+            invalid_reason(spec.rule, ring.len(), |i| ring.entry(i).stamp, target, seen)
+        });
+        // At least one ring of an invalid step is invalid.
+        reasons.min().unwrap_or(InvalidReason::NoRow)
+    }
+}
+
+/// Whether a ring gives its newest row for a later target, although the strategy asks for rows on
+/// both sides. In `jobs` rows are positions in the ring.
+fn is_held(spec: &StreamSpec, rings: &Rings, target: Stamp, jobs: &[StepJob]) -> bool {
+    let held = |job: &StepJob| {
+        let ring = &rings.rings[job.ring.index()];
+        let newest = |at: usize| at + 1 == ring.len() && ring.entry(at).stamp < target;
+        matches!(job.value, Value::Row(at) if newest(at))
+    };
+    spec.strategy() != Strategy::Hold && jobs.iter().any(held)
 }
 
 /// Aligns every ring of a stream at one target and adds their jobs, in which rows are positions in

@@ -1,13 +1,13 @@
 //! Takes received messages into the pipeline, and handles jumps of the clock.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::Duration;
 
 use super::health::Arrivals;
 use super::queue::Message;
 use super::{PublisherId, Runtime, RuntimeError, Transit};
 use crate::pipeline::{Accepted, Arrival, DropReason, PushError, Rejected};
-use crate::spec::{InputId, InputSpec};
+use crate::spec::{InputId, InputSpec, Timeline};
 use crate::sync::lock;
 use crate::time::{Epoch, Stamp};
 
@@ -64,11 +64,11 @@ impl Runtime {
     fn note(
         &self,
         (input, publisher): (InputId, Option<PublisherId>),
-        note: impl FnOnce(&mut Arrivals, Instant),
+        note: impl FnOnce(&mut Arrivals, Duration),
     ) {
         let mut arrivals = lock(&self.input(input).arrivals);
         arrivals.next_is_from(publisher);
-        note(&mut arrivals, Instant::now());
+        note(&mut arrivals, self.node_time.now());
     }
 
     /// Gives a message of an input and a publisher to the pipeline. Returns the stamp of its newest
@@ -86,6 +86,7 @@ impl Runtime {
                     Some(stamp) => arrivals.note(now, arrival.epoch, stamp),
                     None => arrivals.note_without_stamp(now),
                 });
+                self.note_ready(input, stamp, arrival.epoch);
                 if let Some(rejected) = part {
                     self.explain(input, "a part of a message", &rejected);
                 }
@@ -106,6 +107,18 @@ impl Runtime {
         }
     }
 
+    /// Notes when the row of a large message was in its ring: a row of this stamp and epoch now is.
+    fn note_ready(&self, input: InputId, stamp: Option<Stamp>, epoch: Epoch) {
+        let spec = self.input_spec(input);
+        if !spec.is_large() || spec.timeline == Timeline::Receive {
+            return;
+        }
+        let now = self.clock.now().filter(|now| now.epoch == epoch);
+        if let (Some(stamp), Some(now)) = (stamp, now) {
+            self.input(input).ready.record(now.stamp.since(stamp));
+        }
+    }
+
     /// Logs the first drop of each input and reason; `what` was dropped. The monitor sums up the
     /// others.
     fn explain(&self, input: InputId, what: &str, Rejected { reason, detail }: &Rejected) {
@@ -123,7 +136,11 @@ impl Runtime {
     /// Sets a simulator's clock from a message. If it jumps back, or if this is its first reading,
     /// this clears all earlier messages before it returns.
     pub fn set_clock(&self, stamp: Stamp, transit: Transit) {
-        if let Some(epoch) = self.clock.set(stamp, transit) {
+        let began = self.clock.set(stamp, transit);
+        if let Some(now) = self.clock.now() {
+            self.node_time.set(now.epoch, now.stamp);
+        }
+        if let Some(epoch) = began {
             self.begin(epoch);
         }
     }
@@ -135,7 +152,8 @@ impl Runtime {
         for message in self.queue.remove_before(epoch) {
             self.pipeline.drop_unseen(message.input, DropReason::Cleared);
         }
-        self.inputs.iter().for_each(|input| lock(&input.arrivals).begin(epoch));
+        let now = self.node_time.now();
+        self.inputs.iter().for_each(|input| lock(&input.arrivals).begin(now, epoch));
     }
 }
 
@@ -219,7 +237,7 @@ mod tests {
         runtime.receive(wrench, vec![0, 1, 0, 0, 9], Arrival::default()).unwrap();
         let stats = runtime.input_stats(wrench);
         assert_eq!((stats.received.get(), stats.dropped(DropReason::Malformed)), (1, 1));
-        assert!(lock(&runtime.input(wrench).arrivals).silence(Instant::now()).0);
+        assert!(lock(&runtime.input(wrench).arrivals).silence(Duration::ZERO).0);
     }
 
     /// A stream of two groups on one topic.

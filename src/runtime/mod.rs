@@ -33,8 +33,8 @@ mod threads;
 mod ticker;
 mod workers;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 pub use clock::{Clock, Reading, Transit, decode_clock};
 pub use edges::{DueTick, Observer, Publisher, Refused};
@@ -46,6 +46,7 @@ pub use threads::{ThreadOptions, Threads};
 
 use crate::pipeline::{InputStats, Pipeline, StreamStats, TensorMessage, TickOutcome};
 use crate::spec::{InputId, InputSpec, StreamId, StreamSpec};
+use health::NodeTime;
 use outbox::Outbox;
 use queue::Queue;
 
@@ -64,6 +65,11 @@ pub struct Runtime {
     pub ticks: TickStats,
     /// Whether each tensor is sealed with a digest before it is published; true at first.
     pub digest: bool,
+    /// Time by the clock, for rates and patience.
+    pub node_time: NodeTime,
+    /// The nodes of all publishers of `/clock` at the last reading of the graph. Empty before the
+    /// first, and if the node's clock is another one.
+    pub clock_publishers: Mutex<Vec<String>>,
     /// By [`InputId`].
     inputs: Vec<InputState>,
     /// By [`StreamId`].
@@ -89,6 +95,8 @@ impl Runtime {
         Runtime {
             ticks: TickStats::default(),
             digest: true,
+            clock_publishers: Mutex::default(),
+            node_time: NodeTime::new(clock.is_simulated()),
             inputs: config.inputs.iter().map(|_| InputState::default()).collect(),
             streams: config.streams.iter().map(|_| StreamState::default()).collect(),
             queue: Queue::new(QUEUED_MESSAGES, queue::lanes(config)),

@@ -2,10 +2,11 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
 use super::health::{Arrivals, Latency, PublisherSeen};
 use crate::align::NO_AGE;
+use crate::histogram::Histogram;
 use crate::pipeline::{Counter, DropReason};
 
 /// Counters of the ticks.
@@ -44,6 +45,9 @@ pub struct PublisherId(pub [u8; 16]);
 pub struct InputState {
     /// The recent arrivals.
     pub arrivals: Mutex<Arrivals>,
+    /// From the stamp of an image or a cloud until its row is in the ring, on the node's clock
+    /// \[ns\]. Empty under `timeline: receive`.
+    pub ready: Histogram,
     /// Messages that the middleware's full queue dropped; it drops the oldest first.
     pub queue_full: Counter,
     /// Messages that were lost between the publisher and that queue. It counts only if
@@ -64,10 +68,11 @@ pub struct InputState {
 }
 
 impl Default for InputState {
-    /// The state of an input that begins now.
+    /// The state of an input that begins with the node's time.
     fn default() -> Self {
         InputState {
-            arrivals: Mutex::new(Arrivals::new(Instant::now())),
+            arrivals: Mutex::new(Arrivals::new(Duration::ZERO)),
+            ready: Histogram::default(),
             queue_full: Counter::default(),
             lost: Counter::default(),
             tells_lost: AtomicBool::new(false),

@@ -1,7 +1,8 @@
-//! Finds silence and missing messages of an input from its arrivals.
+//! Finds silence and missing messages of an input from its arrivals. All instants are
+//! [`NodeTime`](super::NodeTime): they do not move while a simulation is paused.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::pipeline::DropReason;
 use crate::runtime::PublisherId;
@@ -39,7 +40,7 @@ pub struct Arrivals {
     epoch: Epoch,
     /// The publisher of the stamps; `None` if it is not known.
     publisher: Option<PublisherId>,
-    newest: Instant,
+    newest: Duration,
     seen: bool,
     intervals: VecDeque<Duration>,
     stamp: Option<Stamp>,
@@ -62,7 +63,7 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// Makes an input from which nothing has arrived since `start`.
-    pub fn new(start: Instant) -> Self {
+    pub fn new(start: Duration) -> Self {
         Arrivals {
             epoch: Epoch::default(),
             publisher: None,
@@ -95,9 +96,9 @@ impl Arrivals {
     }
 
     /// Notes a message that became a row of this stamp.
-    pub fn note(&mut self, at: Instant, epoch: Epoch, stamp: Stamp) {
+    pub fn note(&mut self, at: Duration, epoch: Epoch, stamp: Stamp) {
         self.arrived(at);
-        if !self.enter(epoch) {
+        if !self.enter(at, epoch) {
             return;
         }
         let Some(before) = self.stamp else {
@@ -161,15 +162,15 @@ impl Arrivals {
     }
 
     /// Notes a message that was accepted and gave no row.
-    pub fn note_without_stamp(&mut self, at: Instant) {
+    pub fn note_without_stamp(&mut self, at: Duration) {
         self.arrived(at);
     }
 
     /// Notes a message that arrived and was dropped. The pipeline counts it, so its gap among the
     /// stamps is no missing message.
-    pub fn note_dropped(&mut self, at: Instant, epoch: Epoch, reason: DropReason) {
+    pub fn note_dropped(&mut self, at: Duration, epoch: Epoch, reason: DropReason) {
         self.arrived(at);
-        if !self.enter(epoch) {
+        if !self.enter(at, epoch) {
             return;
         }
         match reason {
@@ -182,12 +183,12 @@ impl Arrivals {
         }
     }
 
-    fn arrived(&mut self, at: Instant) {
+    fn arrived(&mut self, at: Duration) {
         if self.seen {
             if self.intervals.len() == INTERVALS {
                 self.intervals.pop_front();
             }
-            let interval = at.saturating_duration_since(self.newest);
+            let interval = at.saturating_sub(self.newest);
             self.intervals.push_back(interval);
             self.active += interval.min(PAUSE);
         }
@@ -202,17 +203,19 @@ impl Arrivals {
         (sorted.len() >= 2).then(|| sorted[sorted.len() / 2])
     }
 
-    /// Begins an epoch, unless it has begun already. Stamps of an earlier epoch no longer count.
-    pub fn begin(&mut self, epoch: Epoch) {
+    /// Begins an epoch at `at`, unless it has begun already. Stamps of an earlier epoch no longer
+    /// count, and silence counts from now.
+    pub fn begin(&mut self, at: Duration, epoch: Epoch) {
         if self.epoch.is_before(epoch) {
             self.epoch = epoch;
+            self.newest = self.newest.max(at);
             self.restart();
         }
     }
 
     /// Begins `epoch` if it is newer. Returns whether `epoch` is the current one.
-    fn enter(&mut self, epoch: Epoch) -> bool {
-        self.begin(epoch);
+    fn enter(&mut self, at: Duration, epoch: Epoch) -> bool {
+        self.begin(at, epoch);
         !epoch.is_before(self.epoch)
     }
 
@@ -232,10 +235,10 @@ impl Arrivals {
         self.missing
     }
 
-    /// Returns whether anything has ever arrived, and the time since the newest message or the
-    /// start.
-    pub fn silence(&self, now: Instant) -> (bool, Duration) {
-        (self.seen, now.saturating_duration_since(self.newest))
+    /// Returns whether anything has ever arrived, and the time since the newest message, the start
+    /// or a jump of the clock.
+    pub fn silence(&self, now: Duration) -> (bool, Duration) {
+        (self.seen, now.saturating_sub(self.newest))
     }
 
     /// Returns the share of messages that were probably published and lost on the way. It is the

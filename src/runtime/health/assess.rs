@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use super::node_time::Rate;
+use super::publishers;
+use crate::histogram::Windows;
 use crate::pipeline::DropReason;
 use crate::spec::InputSpec;
 
-/// If nothing comes from an input for this long, it is silent.
+/// If nothing comes from an input for this long, it is silent. Silence and rates are in the node's
+/// time: while a simulation is paused, no stream is silent.
 const SILENCE: Duration = Duration::from_secs(3);
 /// The same before the first message: the middleware takes seconds to find publishers.
 const FIRST_MESSAGE: Duration = Duration::from_secs(5);
@@ -38,8 +42,12 @@ pub struct InputWindow {
     pub ever: bool,
     /// Time since the newest message, or since the start.
     pub silence: Duration,
-    /// Messages per second.
-    pub rate_hz: f64,
+    /// Messages per second of the node's time.
+    pub rate: Rate,
+    /// From a message's stamp to its arrival; empty if the arrival is the stamp.
+    pub delay: Windows,
+    /// From the stamp of an image or a cloud until its row is in the ring.
+    pub ready: Windows,
     /// Messages dropped in this window.
     pub dropped: Vec<(DropReason, u64)>,
     /// Messages that the middleware's full queue dropped in this window.
@@ -72,7 +80,9 @@ pub struct InputWindow {
 pub struct TickWindow {
     /// State of the simulator's clock; `None` for other clocks.
     pub sim_clock: Option<SimClockSeen>,
-    /// Tensors published per second.
+    /// The nodes of all publishers of `/clock`, if a simulator's clock is in use.
+    pub clock_publishers: Vec<String>,
+    /// Tensors published per second of the node's time.
     pub rate_hz: f64,
     /// Tensors published.
     pub published: u64,
@@ -84,6 +94,8 @@ pub struct TickWindow {
     pub overruns: u64,
     /// How often the clock was set.
     pub clock_jumps: u64,
+    /// Tensors that a newer one replaced before they were sent.
+    pub unsent: u64,
     /// Tensors that the middleware refused.
     pub publish_failed: u64,
     /// Ticks that have become due since the last one served.
@@ -130,12 +142,18 @@ pub fn assess_ticks(window: &TickWindow) -> (Level, String) {
     count(window.held_back, &format!("held back by '{}'", window.held_back_by));
     count(window.overruns, "overruns");
     count(window.clock_jumps, "clock jumps");
+    count(
+        window.unsent,
+        "overwritten before they were sent: a subscriber or the middleware is slow",
+    );
     count(window.publish_failed, "refused by the middleware");
     let stuck = window.unserved >= UNSERVED_TICKS;
     if stuck {
         count(window.unserved as u64, "ticks due since the last one served");
     }
-    let nothing = window.published == 0 && window.held_back + window.publish_failed > 0;
+    words.extend(publishers::several(&window.clock_publishers));
+    let nothing =
+        window.published == 0 && window.held_back + window.unsent + window.publish_failed > 0;
     match (words.is_empty(), nothing || stuck) {
         (true, _) => {
             (Level::Ok, format!("{:.1} Hz, latency p99 {} ms", window.rate_hz, window.p99_ms))
@@ -166,9 +184,9 @@ pub fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble> {
         return Some(Trouble::Silent);
     }
     // The rate of a slow input in one window is too coarse for this check.
-    let few = |expected: f64| expected >= 5.0 && window.rate_hz < (1.0 - MISSING) * expected;
+    let few = |expected: f64| expected >= 5.0 && window.rate.hz < (1.0 - MISSING) * expected;
     let lossy = match spec.expected_rate_hz {
-        Some(expected) => few(expected),
+        Some(expected) => window.rate.measured && few(expected),
         None => window.missing_share.is_some_and(|share| share > MISSING),
     };
     (window.ever && lossy).then_some(Trouble::Lossy)
@@ -208,7 +226,7 @@ pub fn assess(spec: &InputSpec, required: bool, window: &InputWindow) -> (Level,
     words.extend(window.refused.clone());
     words.extend(invalid(window.valid_share));
     match words.is_empty() {
-        true => (Level::Ok, format!("{:.1} Hz", window.rate_hz)),
+        true => (Level::Ok, format!("{:.1} Hz", window.rate.hz)),
         false => (Level::Warn, words.join("; ")),
     }
 }
@@ -231,7 +249,7 @@ fn invalid(valid_share: Option<f64>) -> Option<String> {
 
 fn lossy(spec: &InputSpec, window: &InputWindow) -> String {
     match (spec.expected_rate_hz, window.missing_share) {
-        (Some(expected), _) => format!("{:.1} Hz instead of {expected} Hz", window.rate_hz),
+        (Some(expected), _) => format!("{:.1} Hz instead of {expected} Hz", window.rate.hz),
         (None, share) => {
             let percent = share.unwrap_or(0.0) * 100.0;
             format!("{percent:.0} % of the published messages do not arrive")
@@ -251,8 +269,12 @@ streams: {wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms
         crate::config::parse(config, "test.yaml").unwrap().inputs.remove(0)
     }
 
+    fn hz(hz: f64) -> Rate {
+        Rate { hz, measured: true, fresh: true }
+    }
+
     fn healthy() -> InputWindow {
-        InputWindow { ever: true, rate_hz: 500.0, valid_share: Some(1.0), ..Default::default() }
+        InputWindow { ever: true, rate: hz(500.0), valid_share: Some(1.0), ..Default::default() }
     }
 
     #[test]
@@ -304,6 +326,18 @@ streams: {wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms
     }
 
     #[test]
+    fn two_publishers_of_the_clock_are_named() {
+        let on = |names: &[&str]| {
+            let clock_publishers = names.iter().map(|name| (*name).to_owned()).collect();
+            assess_ticks(&TickWindow { clock_publishers, ..Default::default() })
+        };
+        assert_eq!(on(&["/a"]).0, Level::Ok);
+        let (level, words) = on(&["/b", "/a"]);
+        assert_eq!(level, Level::Warn);
+        assert!(words.starts_with("2 publishers on /clock: /a and /b:"), "{words}");
+    }
+
+    #[test]
     fn losses_are_named() {
         let window = InputWindow {
             dropped: vec![(DropReason::Late, 42)],
@@ -345,10 +379,13 @@ streams: {wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms
     #[test]
     fn a_stream_far_under_its_rate_is_lossy() {
         let expecting = InputSpec { expected_rate_hz: Some(500.0), ..stream() };
-        let window = InputWindow { rate_hz: 130.0, ..healthy() };
+        let window = InputWindow { rate: hz(130.0), ..healthy() };
         assert_eq!(trouble(&expecting, &window), Some(Trouble::Lossy));
         assert_eq!(assess(&expecting, false, &window).1, "130.0 Hz instead of 500 Hz");
         assert_eq!(trouble(&stream(), &window), None);
+        let too_soon = Rate { measured: false, ..hz(130.0) };
+        let starting = InputWindow { rate: too_soon, ..window.clone() };
+        assert_eq!(trouble(&expecting, &starting), None);
         let missing = InputWindow { missing_share: Some(0.73), ..window };
         let message = assess(&stream(), false, &missing).1;
         assert_eq!(message, "73 % of the published messages do not arrive");

@@ -5,16 +5,24 @@
 
 mod arrivals;
 mod assess;
+mod causes;
+mod lag;
 mod latency;
 mod monitor;
+mod node_time;
 mod notices;
 mod publishers;
 mod report;
+mod streams;
 mod totals;
 
 pub use arrivals::Arrivals;
 pub use assess::Level;
-pub use latency::{Latency, Quantiles, WindowReader};
+pub use latency::Latency;
 pub use monitor::{Monitor, Names};
+pub use node_time::NodeTime;
 pub use publishers::PublisherSeen;
 pub use report::{Report, Status};
+
+#[cfg(test)]
+mod tests;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::assess::{self, InputWindow, Level, SimClockSeen, TickWindow, Trouble};
-use super::latency::{Quantiles, WindowReader};
+use super::assess::{self, InputWindow, SimClockSeen, TickWindow, Trouble};
+use super::node_time::RateMeter;
 use super::notices::Notices;
 use super::publishers;
 use super::report::{self, InputPart, Report, Status, StreamPart, milliseconds};
 use super::totals::{InputTotals, StreamTotals, TickTotals};
+use crate::histogram::{Quantiles, WindowReader};
 use crate::runtime::Runtime;
 use crate::spec::{InputId, StreamId};
 use crate::sync::lock;
@@ -17,9 +18,6 @@ use crate::sync::lock;
 /// An input is reported as lossy after this many lossy windows in a row. A single one may be a
 /// start or a short delay.
 const LOSSY_WINDOWS: u32 = 3;
-/// A group without a row is logged after this many windows in a row: publishers start one after
-/// the other.
-const ABSENT_WINDOWS: u32 = 3;
 /// The tick thread counts as stuck only if it serves nothing for longer than this.
 const HICCUP: Duration = Duration::from_millis(500);
 
@@ -43,22 +41,36 @@ struct Progress {
 
 /// Watches the counters.
 pub struct Monitor {
-    runtime: Arc<Runtime>,
+    pub(super) runtime: Arc<Runtime>,
     names: Names,
-    window_start: Instant,
+    started: Instant,
     latency: WindowReader,
+    /// The rate at which tensors are published.
+    published: RateMeter,
     /// Counters of the ticks at the end of the last window.
     ticks: TickTotals,
     /// Counters of the inputs at the end of the last window, by [`InputId`].
     inputs: Vec<InputTotals>,
+    /// What reads the inputs' rates and delays, by [`InputId`].
+    readers: Vec<InputReaders>,
+    /// The last window of each input, by [`InputId`].
+    pub(super) windows: Vec<InputWindow>,
     /// Counters of the streams at the end of the last window, by [`StreamId`].
-    streams: Vec<StreamTotals>,
+    pub(super) streams: Vec<StreamTotals>,
     /// Lossy windows in a row, by [`InputId`].
     lossy: Vec<u32>,
     /// Windows in a row in which a group had no row, by [`StreamId`].
-    absent: Vec<u32>,
-    notices: Notices,
+    pub(super) absent: Vec<u32>,
+    pub(super) notices: Notices,
     progress: Option<Progress>,
+}
+
+/// Reads an input's rate and delays in windows.
+#[derive(Default)]
+struct InputReaders {
+    rate: RateMeter,
+    delay: WindowReader,
+    ready: WindowReader,
 }
 
 impl Monitor {
@@ -69,14 +81,17 @@ impl Monitor {
         Monitor {
             runtime,
             names,
-            window_start: now,
+            started: now,
             latency: WindowReader::default(),
+            published: RateMeter::default(),
             ticks: TickTotals::default(),
             inputs: vec![InputTotals::default(); inputs],
+            readers: (0..inputs).map(|_| InputReaders::default()).collect(),
+            windows: vec![InputWindow::default(); inputs],
             streams: vec![StreamTotals::default(); streams],
             lossy: vec![0; inputs],
             absent: vec![0; streams],
-            notices: Notices::new(now, inputs),
+            notices: Notices::new(now, inputs, streams),
             progress: None,
         }
     }
@@ -85,51 +100,50 @@ impl Monitor {
     pub fn report(&mut self) -> Report {
         let runtime = Arc::clone(&self.runtime);
         let now = Instant::now();
-        let seconds = now.duration_since(self.window_start).as_secs_f64().max(1e-3);
-        self.window_start = now;
-        let mut parts = vec![self.tick_status(now, seconds)];
+        let mut parts = vec![self.tick_status(now)];
         for stream in runtime.streams() {
-            self.stream_statuses(stream, now, seconds, &mut parts);
+            self.stream_statuses(stream, now, &mut parts);
         }
         for input in runtime.inputs_of(None) {
-            parts.push(self.input_status(input, None, now, seconds));
+            self.windows[input.index()] = self.input_window(input);
+            parts.push(self.input_status(input, None));
         }
         self.notices.losses(now, &runtime.pipeline.config().inputs, &self.inputs);
         Report { stamp: runtime.clock.now().map(|now| now.stamp), parts }
     }
 
-    fn tick_status(&mut self, now: Instant, seconds: f64) -> Status {
+    fn tick_status(&mut self, now: Instant) -> Status {
         let totals = TickTotals::read(&self.runtime);
-        let latency = self.latency.read(&self.runtime.ticks.latency);
-        let window = self.tick_window(now, seconds, totals, latency.0);
+        let histogram = self.runtime.ticks.latency.histogram();
+        let latency = self.latency.read(histogram, now.duration_since(self.started));
+        let window = self.tick_window(now, totals, latency.window);
         self.ticks = totals;
         self.notices.clock(now, window.sim_clock);
+        self.notices.clock_publishers(now, publishers::several(&window.clock_publishers));
         let (level, message) = assess::assess_ticks(&window);
         let values = report::tick_values(&self.runtime, &window, &totals, latency);
         Status { part: "tick".to_owned(), level, message, values }
     }
 
-    fn tick_window(
-        &mut self,
-        now: Instant,
-        seconds: f64,
-        totals: TickTotals,
-        latency: Quantiles,
-    ) -> TickWindow {
+    fn tick_window(&mut self, now: Instant, totals: TickTotals, latency: Quantiles) -> TickWindow {
         let before = self.ticks;
         let published = totals.published - before.published;
         let by = self.runtime.ticks.held_back_by.load(Ordering::Relaxed);
         let clock = &self.runtime.clock;
         let stands = || clock.stands().map_or(SimClockSeen::Never, SimClockSeen::Stands);
         let sim_clock = clock.is_simulated().then(stands);
+        let clock_publishers = lock(&self.runtime.clock_publishers).clone();
+        let rate = self.published.read(self.runtime.node_time.now(), totals.published);
         TickWindow {
             sim_clock,
-            rate_hz: published as f64 / seconds,
+            clock_publishers,
+            rate_hz: rate.hz,
             published,
             held_back: totals.held_back - before.held_back,
             held_back_by: self.runtime.stream_spec(StreamId::new(by)).name.clone(),
             overruns: totals.overruns - before.overruns,
             clock_jumps: totals.clock_jumps - before.clock_jumps,
+            unsent: totals.unsent - before.unsent,
             publish_failed: totals.publish_failed - before.publish_failed,
             unserved: self.unserved(now, totals),
             p99_ms: milliseconds(latency.p99_ns),
@@ -153,79 +167,9 @@ impl Monitor {
         }
     }
 
-    /// Adds the status of a stream and, if it has several inputs, the status of each input.
-    fn stream_statuses(
-        &mut self,
-        stream: StreamId,
-        now: Instant,
-        seconds: f64,
-        parts: &mut Vec<Status>,
-    ) {
-        let runtime = Arc::clone(&self.runtime);
-        let after = StreamTotals::read(&runtime, stream);
-        let before = std::mem::replace(&mut self.streams[stream.index()], after);
-        let part = StreamPart { id: stream, valid_share: after.valid_share_since(&before) };
-        let absent = self.absent_groups(stream);
-        let first = parts.len();
-        let inputs: Vec<_> = runtime.inputs_of(Some(stream)).collect();
-        if let [input] = inputs[..] {
-            parts.push(self.input_status(input, Some(&part), now, seconds));
-        } else {
-            self.joined_statuses(&part, &inputs, (now, seconds), parts);
-        }
-        if let Some(absent) = absent {
-            let status = &mut parts[first];
-            status.level = status.level.max(Level::Warn);
-            status.message = format!("{}; {absent}", status.message);
-        }
-    }
-
-    /// Says which groups of a stream have no row while others have; logs it once if it lasts.
-    fn absent_groups(&mut self, stream: StreamId) -> Option<String> {
-        let groups = self.runtime.pipeline.groups_without_rows(stream);
-        let windows = &mut self.absent[stream.index()];
-        *windows = if groups.is_empty() { 0 } else { *windows + 1 };
-        if groups.is_empty() {
-            return None;
-        }
-        let groups: Vec<_> = groups.iter().map(|channels| channels.join(", ")).collect();
-        let words = format!("no message so far gave all of: {}", groups.join("; "));
-        if *windows == ABSENT_WINDOWS {
-            let name = &self.runtime.stream_spec(stream).name;
-            tracing::warn!("stream '{name}': no step is valid: {words}");
-        }
-        Some(words)
-    }
-
-    /// Adds the status of a stream with several inputs, and that of each input.
-    fn joined_statuses(
-        &mut self,
-        part: &StreamPart,
-        inputs: &[InputId],
-        (now, seconds): (Instant, f64),
-        parts: &mut Vec<Status>,
-    ) {
-        let runtime = Arc::clone(&self.runtime);
-        let of_inputs: Vec<_> =
-            inputs.iter().map(|input| self.input_status(*input, None, now, seconds)).collect();
-        let levels: Vec<_> = of_inputs.iter().map(|status| status.level).collect();
-        let (level, message) = assess::assess_joined(&levels, part.valid_share);
-        let mut values = report::values(&runtime, Some(part), None);
-        values.extend(report::sums(&runtime, inputs));
-        let name = runtime.stream_spec(part.id).name.clone();
-        parts.push(Status { part: name, level, message, values });
-        parts.extend(of_inputs);
-    }
-
-    /// Returns the status of an input. If it is the only input of its stream, `alone` is the
+    /// Returns the status of an input, whose window has ended. If it is the only input of its stream, `alone` is the
     /// stream, and the status is that of both.
-    fn input_status(
-        &mut self,
-        input: InputId,
-        alone: Option<&StreamPart>,
-        now: Instant,
-        seconds: f64,
-    ) -> Status {
+    pub(super) fn input_status(&mut self, input: InputId, alone: Option<&StreamPart>) -> Status {
         let runtime = Arc::clone(&self.runtime);
         let spec = runtime.input_spec(input);
         let stream = spec.stream.map(|stream| runtime.stream_spec(stream));
@@ -233,11 +177,12 @@ impl Monitor {
         let refused = lock(&runtime.input(input).publishers)
             .as_deref()
             .and_then(|seen| publishers::refused(spec, seen));
-        let window = self.input_window(input, now, seconds);
+        let window = self.windows[input.index()].clone();
         let window = InputWindow { refused, valid_share, ..window };
         let required = stream.is_some_and(|stream| stream.required);
         let (level, mut message) = assess::assess(spec, required, &window);
-        let trouble = self.lasting_trouble(input, assess::trouble(spec, &window));
+        let trouble = assess::trouble(spec, &window);
+        let trouble = self.lasting_trouble(input, trouble, window.rate.fresh);
         let topic = &self.names.topics[input.index()];
         let why = trouble.map(|trouble| {
             let seen = lock(&runtime.input(input).publishers);
@@ -255,15 +200,30 @@ impl Monitor {
         Status { part, level, message, values: report::values(&runtime, alone, Some(&shown)) }
     }
 
-    /// Returns the trouble, but not if the input was lossy for only one or two windows.
-    fn lasting_trouble(&mut self, input: InputId, trouble: Option<Trouble>) -> Option<Trouble> {
+    /// Returns the trouble, but not if the input was lossy for only one or two windows. If the
+    /// window is not `fresh`, too little of the node's time has passed to judge it.
+    fn lasting_trouble(
+        &mut self,
+        input: InputId,
+        trouble: Option<Trouble>,
+        fresh: bool,
+    ) -> Option<Trouble> {
         let lossy = &mut self.lossy[input.index()];
-        *lossy = if trouble == Some(Trouble::Lossy) { *lossy + 1 } else { 0 };
-        trouble.filter(|_| !(1..LOSSY_WINDOWS).contains(lossy))
+        match trouble {
+            Some(Trouble::Lossy) => *lossy += u32::from(fresh),
+            _ => *lossy = 0,
+        }
+        trouble.filter(|trouble| *trouble != Trouble::Lossy || *lossy >= LOSSY_WINDOWS)
     }
 
-    fn input_window(&mut self, input: InputId, now: Instant, seconds: f64) -> InputWindow {
-        let arrivals = lock(&self.runtime.input(input).arrivals);
+    /// Ends an input's window.
+    pub(super) fn input_window(&mut self, input: InputId) -> InputWindow {
+        let (now, since_start) = (self.runtime.node_time.now(), self.started.elapsed());
+        let InputReaders { rate, delay, ready } = &mut self.readers[input.index()];
+        let state = self.runtime.input(input);
+        let delay = delay.read(&self.runtime.input_stats(input).delay, since_start);
+        let ready = ready.read(&state.ready, since_start);
+        let arrivals = lock(&state.arrivals);
         let after = InputTotals::read(&self.runtime, input, &arrivals);
         let before = std::mem::replace(&mut self.inputs[input.index()], after);
         let (ever, silence) = arrivals.silence(now);
@@ -273,7 +233,9 @@ impl Monitor {
         InputWindow {
             ever,
             silence,
-            rate_hz: received as f64 / seconds,
+            rate: rate.read(now, after.received),
+            delay,
+            ready,
             dropped: after.drops_since(&before),
             parts_dropped: after.parts_dropped_since(&before),
             groups_incomplete: after.groups_incomplete - before.groups_incomplete,

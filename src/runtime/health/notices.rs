@@ -3,17 +3,62 @@
 use std::time::{Duration, Instant};
 
 use super::assess::{CLOCK_PATIENCE, SimClockSeen};
+use super::causes::{Cause, CauseKind};
 use super::totals::InputTotals;
-use crate::spec::{InputId, InputSpec};
+use crate::spec::{InputId, InputSpec, StreamId};
 
 /// Time between two log lines that sum up losses.
 const SUMMARY_PERIOD: Duration = Duration::from_secs(10);
+
+/// A cause of invalid steps is logged after this many windows in a row. Shorter ones are starts and
+/// jumps of the clock.
+const CAUSE_WINDOWS: u32 = 3;
+/// After this many windows without a cause, the same cause is logged again.
+const CALM_WINDOWS: u32 = 10;
+/// Time between two log lines about the causes of one stream, or about the publishers of `/clock`.
+const REPEAT: Duration = Duration::from_secs(10);
+
+/// What has been logged about the causes of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Causes {
+    /// The cause of the last windows, and how many they are; `None` if there was none.
+    lately: (Option<CauseKind>, u32),
+    /// The cause that was logged last.
+    said: Option<(CauseKind, Instant)>,
+}
+
+impl Causes {
+    /// Notes the cause of a window. Returns whether to log it.
+    fn note(&mut self, now: Instant, kind: Option<CauseKind>) -> bool {
+        let (lately, windows) = self.lately;
+        self.lately = (kind, if kind == lately { windows.saturating_add(1) } else { 1 });
+        let windows = self.lately.1;
+        let Some(kind) = kind else {
+            let throttled = self.said.is_some_and(|(_, at)| now.duration_since(at) < REPEAT);
+            if windows >= CALM_WINDOWS && !throttled {
+                self.said = None;
+            }
+            return false;
+        };
+        let repeated =
+            self.said.is_some_and(|(said, at)| said == kind || now.duration_since(at) < REPEAT);
+        let log = kind.has_remedy() && windows >= CAUSE_WINDOWS && !repeated;
+        if log {
+            self.said = Some((kind, now));
+        }
+        log
+    }
+}
 
 /// Remembers what has been logged.
 pub struct Notices {
     started: Instant,
     clock_missed: bool,
     clock_stood: bool,
+    /// The publishers of `/clock` that have been logged, and when.
+    clock_publishers: Option<(String, Instant)>,
+    /// By stream.
+    causes: Vec<Causes>,
     /// The reason for an input's trouble, while it lasts, by input.
     troubles: Vec<Option<String>>,
     /// The publishers that are refused and have been logged, by input.
@@ -25,12 +70,14 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Makes the notices for this many inputs.
-    pub fn new(started: Instant, inputs: usize) -> Self {
+    /// Makes the notices for this many inputs and streams.
+    pub fn new(started: Instant, inputs: usize, streams: usize) -> Self {
         Notices {
             started,
             clock_missed: false,
             clock_stood: false,
+            clock_publishers: None,
+            causes: vec![Causes::default(); streams],
             troubles: vec![None; inputs],
             refused: vec![None; inputs],
             next_summary: started,
@@ -58,6 +105,24 @@ impl Notices {
                 self.clock_stood = trouble.is_some();
             }
             None => {}
+        }
+    }
+
+    /// Logs once which nodes publish `/clock` if there are several, and again if they change.
+    pub fn clock_publishers(&mut self, now: Instant, words: Option<String>) {
+        let Some(words) = words else { return };
+        if !repeats(self.clock_publishers.as_ref(), now, &words) {
+            tracing::warn!("{words}");
+            self.clock_publishers = Some((words, now));
+        }
+    }
+
+    /// Logs the cause of a stream's invalid or held steps once when it lasts, and again after it
+    /// has changed or ended. The caller leaves out windows without a tick.
+    pub fn cause(&mut self, now: Instant, (stream, name): (StreamId, &str), cause: Option<&Cause>) {
+        let log = self.causes[stream.index()].note(now, cause.map(|cause| cause.kind));
+        if let Some(cause) = cause.filter(|_| log) {
+            tracing::warn!("stream '{name}': {}", cause.words);
         }
     }
 
@@ -106,6 +171,11 @@ impl Notices {
     }
 }
 
+/// Whether `words` have been said, or others a short time ago.
+fn repeats(said: Option<&(String, Instant)>, now: Instant, words: &str) -> bool {
+    said.is_some_and(|(said, at)| said == words || now.duration_since(*at) < REPEAT)
+}
+
 /// Returns the losses of an input between two readings, in words.
 fn losses_of(name: &str, before: &InputTotals, after: &InputTotals) -> Vec<String> {
     let drops = after.drops_since(before).into_iter();
@@ -138,6 +208,42 @@ fn losses_of(name: &str, before: &InputTotals, after: &InputTotals) -> Vec<Strin
 mod tests {
     use super::*;
     use crate::pipeline::DropReason;
+
+    #[test]
+    fn a_cause_is_logged_once_when_it_lasts_and_again_after_a_change() {
+        let (start, mut second, mut causes) = (Instant::now(), 0, Causes::default());
+        // Which of the next windows log a line; one per second.
+        let mut note = |kind, windows: usize| -> Vec<usize> {
+            let mut window = || {
+                second += 1;
+                causes.note(start + Duration::from_secs(second), kind)
+            };
+            (1..=windows).filter(|_| window()).collect()
+        };
+        assert_eq!(note(Some(CauseKind::RingShort), 2), [0; 0], "shorter than three windows");
+        assert_eq!(note(None, 1), [0; 0]);
+        assert_eq!(note(Some(CauseKind::RingShort), 100), [3]);
+        // For a moment, and for good.
+        assert_eq!(note(Some(CauseKind::LagShort), 2), [0; 0]);
+        assert_eq!(note(Some(CauseKind::RingShort), 5), [0; 0]);
+        assert_eq!(note(Some(CauseKind::LagShort), 20), [3]);
+        assert_eq!(note(None, 9), [0; 0]);
+        assert_eq!(note(Some(CauseKind::LagShort), 5), [0; 0], "a short calm is no end");
+        assert_eq!(note(None, 10), [0; 0]);
+        assert_eq!(note(Some(CauseKind::LagShort), 5), [3]);
+        // Two lines are at least ten seconds apart.
+        assert_eq!(note(Some(CauseKind::GapShort), 20), [8]);
+        assert_eq!(note(Some(CauseKind::Moment), 20), [0; 0], "nobody has to do anything");
+    }
+
+    #[test]
+    fn publishers_of_the_clock_are_logged_once_and_when_they_change() {
+        let start = Instant::now();
+        let said = Some(("a and b".to_owned(), start));
+        let repeats = |s, words| repeats(said.as_ref(), start + Duration::from_secs(s), words);
+        assert!(repeats(100, "a and b") && repeats(9, "a and c"));
+        assert!(!repeats(10, "a and c") && !super::repeats(None, start, "a and b"));
+    }
 
     #[test]
     fn losses_are_those_since_the_last_summary() {

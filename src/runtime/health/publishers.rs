@@ -32,6 +32,21 @@ pub fn refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> Option<String>
     ))
 }
 
+/// Says which nodes publish `/clock`, if there are several; `None` for one or none.
+pub fn several(clock_publishers: &[String]) -> Option<String> {
+    let mut names: Vec<_> = clock_publishers.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    let (last, others) = names.split_last()?;
+    (!others.is_empty()).then(|| {
+        format!(
+            "{} publishers on /clock: {} and {last}: their readings alternate, and every step back \
+             begins an epoch; stop all but one",
+            names.len(),
+            others.join(", "),
+        )
+    })
+}
+
 /// Explains why nothing, or too little, may come from a topic. `remedy` says what to do if the
 /// middleware loses large messages.
 pub fn explain(
@@ -125,6 +140,16 @@ streams:
         let words = super::explain(Trouble::Silent, &specs[1], ("/camera", remedy), Some(&seen));
         let nothing = words.find("it publishes nothing, or").unwrap();
         assert!(nothing < words.find(remedy).unwrap(), "{words}");
+    }
+
+    #[test]
+    fn several_publishers_of_the_clock_are_listed() {
+        let several = |names: &[&str]| {
+            several(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!((several(&[]), several(&["/a"])), (None, None));
+        let words = several(&["/sim", "/bag", "/sim"]).unwrap();
+        assert!(words.starts_with("3 publishers on /clock: /bag, /sim and /sim: "), "{words}");
     }
 
     #[test]

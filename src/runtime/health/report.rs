@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use super::assess::{InputWindow, Level, TickWindow};
-use super::latency::Quantiles;
 use super::totals::{InputTotals, TickTotals};
-use crate::align::NO_AGE;
+use crate::align::{InvalidReason, NO_AGE};
+use crate::histogram::{Quantiles, Windows};
 use crate::pipeline::{DropReason, InputStats};
 use crate::runtime::Runtime;
 use crate::spec::{InputId, StreamId};
@@ -41,6 +41,10 @@ pub type Values = Vec<(String, String)>;
 pub struct StreamPart {
     pub id: StreamId,
     pub valid_share: Option<f64>,
+    /// Share of the ticks whose newest value was held for want of a newer row.
+    pub held_share: Option<f64>,
+    /// The shortest lag that would do \[ms\].
+    pub suggested_lag_ms: Option<f64>,
 }
 
 /// An input's part of a status.
@@ -57,7 +61,7 @@ pub fn tick_values(
     runtime: &Runtime,
     window: &TickWindow,
     totals: &TickTotals,
-    (latency, total): (Quantiles, Quantiles),
+    Windows { window: latency, total, .. }: Windows,
 ) -> Values {
     let ticks = &runtime.ticks;
     vec![
@@ -68,6 +72,7 @@ pub fn tick_values(
         pair("held_back", totals.held_back),
         pair("overruns", totals.overruns),
         pair("clock_jumps", totals.clock_jumps),
+        pair("unsent", totals.unsent),
         pair("publish_failed", totals.publish_failed),
         pair("latency_p50_ms", milliseconds(latency.p50_ns)),
         pair("latency_p99_ms", milliseconds(latency.p99_ns)),
@@ -90,11 +95,25 @@ pub fn values(
     if let Some(input) = input {
         values.push(pair("topic", input.topic));
         values.push(pair("type", runtime.input_spec(input.id).ros_type));
-        values.push(pair("rate_hz", format!("{:.2}", input.window.rate_hz)));
+        values.push(pair("rate_hz", format!("{:.2}", input.window.rate.hz)));
     }
     if let Some(stream) = stream {
-        let valid = stream.valid_share.map_or(String::new(), |share| format!("{share:.4}"));
-        values.extend([pair("age_ms", age_ms(runtime, stream.id)), pair("valid_share", valid)]);
+        let share = |share: Option<f64>| share.map_or(String::new(), |share| format!("{share:.4}"));
+        values.extend([
+            pair("age_ms", age_ms(runtime, stream.id)),
+            pair("valid_share", share(stream.valid_share)),
+            pair("held_share", share(stream.held_share)),
+        ]);
+        let stats = runtime.stream_stats(stream.id);
+        for reason in InvalidReason::ALL {
+            values.push(pair(&format!("invalid.{}", reason.name()), stats.invalid(reason)));
+        }
+        values.push(pair("lag_ms", runtime.stream_spec(stream.id).lag_ns as f64 / 1e6));
+        // Without a measured delay there is nothing to suggest.
+        values.extend(stream.suggested_lag_ms.map(|lag_ms| pair("suggested_lag_ms", lag_ms)));
+    }
+    if let Some(input) = input {
+        values.extend(delays(input.window));
     }
     if let Some(input) = input {
         values.push(pair("received", input.totals.received));
@@ -147,6 +166,27 @@ pub fn values(
     values
 }
 
+/// Returns the delays of an input: nothing before the first, and if the arrival is the stamp.
+fn delays(window: &InputWindow) -> Values {
+    let mut values = Values::new();
+    let mut add = |name: &str, of: Quantiles| {
+        let numbers = [("p50", of.p50_ns), ("p99", of.p99_ns), ("max", of.max_ns)];
+        values.extend(numbers.map(|(quantile, nanos)| {
+            let value = if of.count > 0 { milliseconds(nanos) } else { String::new() };
+            pair(&format!("{name}_{quantile}_ms"), value)
+        }));
+    };
+    if window.delay.total.count > 0 {
+        add("delay", window.delay.window);
+        add("total_delay", window.delay.total);
+    }
+    if window.ready.total.count > 0 {
+        add("ready", window.ready.window);
+        add("total_ready", window.ready.total);
+    }
+    values
+}
+
 /// Returns the sums of received, accepted and dropped messages over several inputs.
 pub fn sums(runtime: &Runtime, inputs: &[InputId]) -> Values {
     let sum = |count: fn(&InputStats) -> u64| -> u64 {
@@ -171,6 +211,6 @@ fn pair(key: &str, value: impl ToString) -> (String, String) {
 }
 
 /// Formats nanoseconds as milliseconds.
-pub fn milliseconds(nanos: u64) -> String {
+pub fn milliseconds(nanos: i64) -> String {
     format!("{:.3}", nanos as f64 / 1e6)
 }

@@ -1,6 +1,7 @@
 //! The counters at one instant. The difference of two is a window.
 
 use super::arrivals::Arrivals;
+use crate::align::InvalidReason;
 use crate::pipeline::DropReason;
 use crate::runtime::Runtime;
 use crate::spec::{InputId, StreamId};
@@ -84,13 +85,30 @@ pub struct StreamTotals {
     pub steps: u64,
     /// Valid steps among them.
     pub steps_valid: u64,
+    /// Ticks whose newest value was held for want of a newer row.
+    pub newest_held: u64,
+    /// Steps that were invalid, by [`InvalidReason`].
+    pub invalid: [u64; InvalidReason::ALL.len()],
 }
 
 impl StreamTotals {
     /// Reads the counters.
     pub fn read(runtime: &Runtime, stream: StreamId) -> Self {
         let stats = runtime.stream_stats(stream);
-        StreamTotals { steps: stats.steps.get(), steps_valid: stats.steps_valid.get() }
+        StreamTotals {
+            steps: stats.steps.get(),
+            steps_valid: stats.steps_valid.get(),
+            newest_held: stats.newest_held.get(),
+            invalid: InvalidReason::ALL.map(|reason| stats.invalid(reason)),
+        }
+    }
+
+    /// Returns the steps that were invalid since `before`, by [`InvalidReason`].
+    pub fn invalid_since(&self, before: &Self) -> [u64; InvalidReason::ALL.len()] {
+        InvalidReason::ALL.map(|reason| {
+            let reason = reason as usize;
+            self.invalid[reason] - before.invalid[reason]
+        })
     }
 
     /// Returns the share of valid steps since `before`; `None` without a step.
@@ -111,6 +129,8 @@ pub struct TickTotals {
     pub overruns: u64,
     /// How often the clock was set.
     pub clock_jumps: u64,
+    /// Tensors that a newer one replaced before they were sent.
+    pub unsent: u64,
     /// Tensors that the middleware refused.
     pub publish_failed: u64,
 }
@@ -124,12 +144,13 @@ impl TickTotals {
             held_back: ticks.held_back.get(),
             overruns: ticks.overruns.get(),
             clock_jumps: runtime.pipeline.clock_jumps() + ticks.clock_set_ahead.get(),
+            unsent: ticks.unsent.get(),
             publish_failed: ticks.publish_failed.get(),
         }
     }
 
-    /// Returns the ticks that were published, held back or refused.
+    /// Returns the ticks that were published, held back, overwritten or refused.
     pub fn served(&self) -> u64 {
-        self.published + self.held_back + self.publish_failed
+        self.published + self.held_back + self.unsent + self.publish_failed
     }
 }

@@ -1,0 +1,307 @@
+//! Why a stream's steps are invalid or only held, and what to write into the configuration. Pure
+//! functions.
+
+use super::lag::round_up_ms;
+use crate::align::{InvalidReason, Strategy};
+use crate::histogram::Quantiles;
+use crate::pipeline::{DropReason, Spacings};
+use crate::spec::StreamSpec;
+use crate::time::{NANOS_PER_MS, NANOS_PER_S};
+
+/// If at least this share of the newest values is held, the lag is too short for the strategy.
+const HELD: f64 = 0.5;
+/// Rows that a suggestion adds for jitter: one in so many.
+const SPARE_ROWS: f64 = 10.0;
+/// If the clocks differ by more than this, an offset is no remedy: the sensor counts from its start
+/// or from 1970, and the offset is another one after its next start.
+const NO_OFFSET_NS: i64 = 86_400 * NANOS_PER_S;
+
+/// What is wrong. A change of the numbers is no change of the cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CauseKind {
+    /// Every message is dropped.
+    Dropped,
+    /// The sensor's clock is ahead of the node's.
+    ClockAhead,
+    /// The sensor's clock is behind the node's.
+    ClockBehind,
+    /// The ring has too few rows.
+    RingShort,
+    /// The history is not filled yet.
+    NotFilled,
+    /// The lag is shorter than the delay.
+    LagShort,
+    /// `max_age_ms` is shorter than the time from one message to the next.
+    AgeShort,
+    /// `max_gap_ms` is shorter than the distance between two messages.
+    GapShort,
+    /// Messages came too late, or not at all, for a moment.
+    Moment,
+}
+
+impl CauseKind {
+    /// Whether somebody must do something about it, so that it is worth a line in the log.
+    pub fn has_remedy(self) -> bool {
+        !matches!(self, CauseKind::NotFilled | CauseKind::Moment)
+    }
+}
+
+/// A cause in words, with its remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// What is wrong.
+    pub kind: CauseKind,
+    /// The same for people, with the number to write into the configuration.
+    pub words: String,
+}
+
+/// One input's part of the evidence.
+#[derive(Clone, Debug, Default)]
+pub struct InputEvidence {
+    /// Delay from stamp to arrival; empty if it is not measured.
+    pub delay: Quantiles,
+    /// The configured `stamp_offset_ms` \[ns\].
+    pub stamp_offset_ns: i64,
+    /// Messages per second.
+    pub rate_hz: f64,
+    /// Messages dropped in this window.
+    pub dropped: Vec<(DropReason, u64)>,
+    /// Whether nothing comes; another status explains that.
+    pub silent: bool,
+}
+
+/// What a window says about a stream.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// The stream.
+    pub spec: &'a StreamSpec,
+    /// Period of the ticks \[ns\].
+    pub period_ns: i64,
+    /// Steps that were invalid, by [`InvalidReason`].
+    pub invalid: [u64; InvalidReason::ALL.len()],
+    /// Share of the ticks whose newest value was held for want of a newer row.
+    pub held_share: f64,
+    /// Distances of the stream's rows.
+    pub spacings: Option<Spacings>,
+    /// The shortest lag that would do \[ms\].
+    pub suggested_lag_ms: Option<f64>,
+    /// The stream's inputs.
+    pub inputs: Vec<InputEvidence>,
+}
+
+/// Returns the cause of most of the window's invalid steps, or of its held values. `None` if there
+/// are none, and if a silent input explains them.
+pub fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
+    let steps = |reason: &InvalidReason| evidence.invalid[*reason as usize];
+    // Of two that are equal, the more fundamental one, which comes first.
+    let most = InvalidReason::ALL.into_iter().rev().max_by_key(steps);
+    let Some(reason) = most.filter(|reason| steps(reason) > 0) else { return evidence.held() };
+    match reason {
+        InvalidReason::NoRow => evidence.no_row(),
+        InvalidReason::Ahead => Some(evidence.clock_ahead()),
+        InvalidReason::RingShort => Some(evidence.ring_short()),
+        InvalidReason::NotFilled => Some(evidence.not_filled()),
+        InvalidReason::ClockBehind => Some(evidence.clock_behind()),
+        InvalidReason::Delayed => Some(evidence.delayed()),
+        InvalidReason::TooOld => evidence.too_old(),
+        InvalidReason::Gap => Some(evidence.gap()),
+    }
+}
+
+impl Evidence<'_> {
+    fn lag_ms(&self) -> f64 {
+        milliseconds(self.spec.lag_ns)
+    }
+
+    /// The suggested lag, if it is longer than the lag.
+    fn longer_lag(&self) -> Option<f64> {
+        self.suggested_lag_ms.filter(|suggested| *suggested > self.lag_ms())
+    }
+
+    /// The longest usual distance of two rows \[ns\]; 0 if it is not known.
+    fn distance_ns(&self) -> i64 {
+        self.spacings.map_or(0, |spacings| spacings.longest_ns)
+    }
+
+    /// The longest usual delay of an input \[ns\].
+    fn delay_ns(&self) -> i64 {
+        self.inputs.iter().map(|input| input.delay.p99_ns).max().unwrap_or(0)
+    }
+
+    /// Whether values need rows on both sides of their target.
+    fn two_sided(&self) -> bool {
+        self.spec.strategy() != Strategy::Hold
+    }
+
+    fn held(&self) -> Option<Cause> {
+        let lag_ms = self.longer_lag().filter(|_| self.held_share >= HELD)?;
+        let words = format!(
+            "{:.0} % of the newest values are held, because no newer message has come: lag_ms {} \
+             is shorter than the delay and the distance of two messages; set lag_ms to {lag_ms}",
+            self.held_share * 100.0,
+            self.lag_ms(),
+        );
+        Some(Cause { kind: CauseKind::LagShort, words })
+    }
+
+    /// No row has come. If nothing comes at all, the input's own status says why.
+    fn no_row(&self) -> Option<Cause> {
+        let dropped = self.inputs.iter().flat_map(|input| &input.dropped);
+        let (reason, count) = dropped.max_by_key(|(_, count)| *count)?;
+        if *reason == DropReason::Ahead {
+            return Some(self.clock_ahead());
+        }
+        let words = format!(
+            "no message became a row, and {count} were dropped: {} (the log says what was expected \
+             and found)",
+            reason.name()
+        );
+        Some(Cause { kind: CauseKind::Dropped, words })
+    }
+
+    fn clock_ahead(&self) -> Cause {
+        let input = self.inputs.iter().min_by_key(|input| input.delay.p50_ns);
+        clocks_differ("ahead of", CauseKind::ClockAhead, input)
+    }
+
+    fn clock_behind(&self) -> Cause {
+        let input = self.inputs.iter().max_by_key(|input| input.delay.p50_ns);
+        clocks_differ("behind", CauseKind::ClockBehind, input)
+    }
+
+    fn ring_short(&self) -> Cause {
+        let rows = self.spec.ring_rows;
+        let history_ns = (self.spec.history_steps as i64 - 1) * self.spec.history_step_ns;
+        let reach_ns = self.spec.lag_ns.saturating_add(history_ns);
+        let per_second: f64 = self.inputs.iter().map(|input| input.rate_hz).sum();
+        let row_ns = match self.spacings {
+            Some(spacings) => spacings.mean_ns as f64,
+            None => NANOS_PER_S as f64 / per_second.max(1.0),
+        };
+        // A tick may be served up to one period late; two rows bracket its oldest target.
+        let span = reach_ns.saturating_add(self.period_ns) as f64 / row_ns.max(1.0);
+        let needed = (span * (1.0 + 1.0 / SPARE_ROWS)).ceil() as usize + 2;
+        let words = format!(
+            "the ring is too short: its {rows} rows reach back {} ms, and lag and history need {} \
+             ms; raise ring_rows to {}",
+            round_up_ms((row_ns * rows as f64) as i64),
+            milliseconds(reach_ns),
+            needed.max(rows + 1),
+        );
+        Cause { kind: CauseKind::RingShort, words }
+    }
+
+    fn not_filled(&self) -> Cause {
+        let history_ns = (self.spec.history_steps as i64 - 1) * self.spec.history_step_ns;
+        let words = format!(
+            "the history is not filled yet: it takes {} ms from the start, a jump of the clock or a \
+             pause",
+            milliseconds(self.spec.lag_ns.saturating_add(history_ns))
+        );
+        Cause { kind: CauseKind::NotFilled, words }
+    }
+
+    fn delayed(&self) -> Cause {
+        let Some(lag_ms) = self.longer_lag() else { return moment() };
+        let allowed_ns = self.spec.lag_ns.saturating_add(self.spec.rule.max_age_ns);
+        let words = format!(
+            "messages arrive up to {} ms after their stamps, and lag_ms and max_age_ms together \
+             allow {} ms: the lag is shorter than the delay; set lag_ms to {lag_ms}",
+            round_up_ms(self.delay_ns()),
+            milliseconds(allowed_ns),
+        );
+        Cause { kind: CauseKind::LagShort, words }
+    }
+
+    /// The newest row was in time, and the next one came too late for some ticks.
+    fn too_old(&self) -> Option<Cause> {
+        if self.inputs.iter().any(|input| input.silent) {
+            return None;
+        }
+        let oldest_ns = self.delay_ns() + self.distance_ns() - self.spec.lag_ns;
+        if oldest_ns <= self.spec.rule.max_age_ns {
+            return Some(moment());
+        }
+        // With a lag as long as the delay, a held row is at most as old as the distance of two.
+        let lag_helps = self.two_sided() || self.distance_ns() <= self.spec.rule.max_age_ns;
+        let what = format!(
+            "a message comes every {} ms and up to {} ms after its stamp",
+            round_up_ms(self.distance_ns()),
+            round_up_ms(self.delay_ns()),
+        );
+        Some(match self.longer_lag().filter(|_| lag_helps) {
+            Some(lag_ms) => {
+                let words = format!("{what}: lag_ms is too short; set lag_ms to {lag_ms}");
+                Cause { kind: CauseKind::LagShort, words }
+            }
+            None => {
+                let age_ms = round_up_ms(oldest_ns);
+                let words = format!("{what}: raise max_age_ms to {age_ms}");
+                Cause { kind: CauseKind::AgeShort, words }
+            }
+        })
+    }
+
+    fn gap(&self) -> Cause {
+        let (key, limit_ns, kind) = match self.spec.strategy() {
+            Strategy::Linear | Strategy::Slerp => {
+                ("max_gap_ms", self.spec.rule.max_gap_ns, CauseKind::GapShort)
+            }
+            Strategy::Hold | Strategy::Nearest => {
+                ("max_age_ms", self.spec.rule.max_age_ns, CauseKind::AgeShort)
+            }
+        };
+        if self.distance_ns() <= limit_ns {
+            return moment();
+        }
+        let distance_ms = round_up_ms(self.distance_ns());
+        let words = format!(
+            "messages are {distance_ms} ms apart, and {key} is {}; raise {key} to {distance_ms}",
+            milliseconds(limit_ns),
+        );
+        Cause { kind, words }
+    }
+}
+
+/// The cause if the sensor's clock is not the node's. `input` is the one that differs most.
+fn clocks_differ(side: &str, kind: CauseKind, input: Option<&InputEvidence>) -> Cause {
+    let InputEvidence { delay, stamp_offset_ns, .. } = input.cloned().unwrap_or_default();
+    let differ_ns = delay.p50_ns.saturating_abs();
+    // The offset makes up for the difference of the clocks, and not for the way of the message.
+    let offset = match (NANOS_PER_MS..NO_OFFSET_NS).contains(&differ_ns) {
+        true => {
+            let offset_ms = (stamp_offset_ns + delay.p50_ns) / NANOS_PER_MS;
+            format!(", set stamp_offset_ms to {offset_ms}")
+        }
+        false => String::new(),
+    };
+    let words = format!(
+        "stamps are {} {side} the node's clock: synchronise the clocks (chrony, ptp){offset}, or \
+         use timeline: receive",
+        long_time(differ_ns)
+    );
+    Cause { kind, words }
+}
+
+fn moment() -> Cause {
+    let words = "messages were lost, not sent or late for a moment (see lost, missing and dropped)";
+    Cause { kind: CauseKind::Moment, words: words.to_owned() }
+}
+
+fn milliseconds(nanos: i64) -> f64 {
+    nanos as f64 / NANOS_PER_MS as f64
+}
+
+/// Formats a time with a unit that fits.
+fn long_time(nanos: i64) -> String {
+    let seconds = nanos as f64 / NANOS_PER_S as f64;
+    for (unit, length) in [("years", 31_557_600.0), ("days", 86_400.0), ("h", 3600.0)] {
+        if seconds >= 2.0 * length {
+            return format!("{:.1} {unit}", seconds / length);
+        }
+    }
+    format!("{seconds:.3} s")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Tests of [`cause`] with made-up evidence.
+
+use super::*;
+
+const MS: i64 = NANOS_PER_MS;
+
+/// A stream at 100 Hz ticks.
+fn stream(keys: &str) -> StreamSpec {
+    let config = format!(
+        "rate_hz: 100\nstreams: {{w: {{type: geometry_msgs/WrenchStamped, topic: /w, {keys}}}}}"
+    );
+    crate::config::parse(&config, "test.yaml").unwrap().streams.remove(0)
+}
+
+/// Evidence of 200 Hz messages that arrive 4 to 5 ms after their stamps.
+fn evidence(spec: &StreamSpec) -> Evidence<'_> {
+    let delay =
+        Quantiles { count: 100, p50_ns: 4 * MS, p99_ns: 5 * MS, p999_ns: 5 * MS, max_ns: 5 * MS };
+    Evidence {
+        spec,
+        period_ns: 10 * MS,
+        invalid: [0; InvalidReason::ALL.len()],
+        held_share: 0.0,
+        spacings: Some(Spacings { mean_ns: 5 * MS, longest_ns: 6 * MS }),
+        suggested_lag_ms: Some(11.0),
+        inputs: vec![InputEvidence { delay, rate_hz: 200.0, ..InputEvidence::default() }],
+    }
+}
+
+/// The cause if steps are invalid for this reason.
+fn because(
+    reason: InvalidReason,
+    spec: &StreamSpec,
+    change: impl FnOnce(&mut Evidence<'_>),
+) -> Option<Cause> {
+    let mut evidence = evidence(spec);
+    evidence.invalid[reason as usize] = 10;
+    change(&mut evidence);
+    cause(&evidence)
+}
+
+fn told(cause: Option<Cause>) -> (CauseKind, String) {
+    let Cause { kind, words } = cause.unwrap();
+    (kind, words)
+}
+
+fn delay(p50_ns: i64) -> Quantiles {
+    Quantiles { count: 9, p50_ns, p99_ns: p50_ns, p999_ns: p50_ns, max_ns: p50_ns }
+}
+
+#[test]
+fn a_short_ring_gets_the_rows_that_the_measured_rate_needs() {
+    let spec =
+        stream("max_age_ms: 50, lag_ms: 20, ring_rows: 64, history: {steps: 11, step_ms: 100}");
+    let (kind, words) = told(because(InvalidReason::RingShort, &spec, |_| ()));
+    assert_eq!(kind, CauseKind::RingShort);
+    // 1030 ms at 5 ms, a tenth more, and two.
+    assert!(words.ends_with("raise ring_rows to 229"), "{words}");
+    assert!(words.contains("its 64 rows reach back 320 ms, and lag and history need 1020 ms"));
+    let (_, words) = told(because(InvalidReason::RingShort, &spec, |e| e.spacings = None));
+    assert!(words.ends_with("raise ring_rows to 229"), "by the rate of messages: {words}");
+}
+
+#[test]
+fn a_lag_shorter_than_the_delay_gets_the_suggested_lag() {
+    let spec = stream("max_age_ms: 2, max_gap_ms: 50");
+    let (kind, words) = told(because(InvalidReason::Delayed, &spec, |_| ()));
+    assert_eq!(kind, CauseKind::LagShort);
+    assert!(words.contains("up to 5 ms after their stamps"), "{words}");
+    assert!(words.ends_with("set lag_ms to 11"), "{words}");
+    let enough = stream("max_age_ms: 2, max_gap_ms: 50, lag_ms: 11");
+    assert_eq!(told(because(InvalidReason::Delayed, &enough, |_| ())).0, CauseKind::Moment);
+}
+
+#[test]
+fn a_clock_that_is_behind_gets_an_offset_or_decades_in_words() {
+    let spec = stream("max_age_ms: 50");
+    let behind = |by_ns: i64| {
+        told(because(InvalidReason::ClockBehind, &spec, |e| {
+            (e.inputs[0].delay, e.inputs[0].stamp_offset_ns) = (delay(by_ns), 500 * MS);
+        }))
+    };
+    let (kind, words) = behind(60_000 * MS);
+    assert_eq!(kind, CauseKind::ClockBehind);
+    assert_eq!(
+        words,
+        "stamps are 60.000 s behind the node's clock: synchronise the clocks (chrony, ptp), set \
+         stamp_offset_ms to 60500, or use timeline: receive"
+    );
+    let (_, words) = behind(1_795_000_000 * NANOS_PER_S);
+    assert_eq!(
+        words,
+        "stamps are 56.9 years behind the node's clock: synchronise the clocks (chrony, ptp), or \
+         use timeline: receive"
+    );
+}
+
+#[test]
+fn a_clock_that_is_ahead_is_found_by_rows_and_by_drops() {
+    let spec = stream("max_age_ms: 50");
+    let expected = "stamps are 0.900 s ahead of the node's clock: synchronise the clocks (chrony, \
+                    ptp), set stamp_offset_ms to -900, or use timeline: receive";
+    let ahead = |e: &mut Evidence<'_>| e.inputs[0].delay = delay(-900 * MS);
+    let (kind, words) = told(because(InvalidReason::Ahead, &spec, ahead));
+    assert_eq!((kind, words.as_str()), (CauseKind::ClockAhead, expected));
+    let (kind, words) = told(because(InvalidReason::NoRow, &spec, |e| {
+        e.inputs[0].delay = delay(-3000 * MS);
+        e.inputs[0].dropped = vec![(DropReason::Ahead, 30), (DropReason::Late, 1)];
+    }));
+    assert_eq!(kind, CauseKind::ClockAhead);
+    assert!(words.contains("set stamp_offset_ms to -3000"), "{words}");
+}
+
+#[test]
+fn without_rows_the_drops_say_why_and_silence_is_told_elsewhere() {
+    let spec = stream("max_age_ms: 50");
+    assert_eq!(because(InvalidReason::NoRow, &spec, |_| ()), None);
+    let (kind, words) = told(because(InvalidReason::NoRow, &spec, |e| {
+        e.inputs[0].dropped = vec![(DropReason::WrongFrame, 30)];
+    }));
+    assert_eq!(kind, CauseKind::Dropped);
+    assert!(words.starts_with("no message became a row, and 30 were dropped: wrong_frame"));
+}
+
+#[test]
+fn an_old_row_asks_for_lag_or_age_or_is_a_moment() {
+    let too_old = |keys: &str, change: fn(&mut Evidence<'_>)| {
+        because(InvalidReason::TooOld, &stream(keys), change)
+    };
+    // 5 ms of delay and 6 ms between two messages: up to 11 ms.
+    let (kind, words) = told(too_old("max_age_ms: 10", |_| ()));
+    assert_eq!(kind, CauseKind::LagShort);
+    assert_eq!(
+        words,
+        "a message comes every 6 ms and up to 5 ms after its stamp: lag_ms is too short; set \
+         lag_ms to 11"
+    );
+    // With `hold` no lag makes a row younger than the distance of two.
+    let (kind, words) = told(too_old("max_age_ms: 3, strategy: hold", |_| ()));
+    assert_eq!(kind, CauseKind::AgeShort);
+    assert!(words.ends_with("raise max_age_ms to 11"), "{words}");
+    let (kind, words) = told(too_old("max_age_ms: 7, strategy: hold", |e| {
+        e.suggested_lag_ms = Some(5.0);
+    }));
+    assert_eq!(kind, CauseKind::LagShort);
+    assert!(words.ends_with("set lag_ms to 5"), "{words}");
+    assert_eq!(told(too_old("max_age_ms: 11", |_| ())).0, CauseKind::Moment);
+    assert_eq!(too_old("max_age_ms: 1", |e| e.inputs[0].silent = true), None);
+}
+
+#[test]
+fn a_gap_asks_for_the_key_of_its_strategy() {
+    let gap = |keys: &str| told(because(InvalidReason::Gap, &stream(keys), |_| ()));
+    let (kind, words) = gap("max_age_ms: 50, max_gap_ms: 4");
+    assert_eq!(kind, CauseKind::GapShort);
+    assert_eq!(words, "messages are 6 ms apart, and max_gap_ms is 4; raise max_gap_ms to 6");
+    let (kind, words) = gap("max_age_ms: 4, strategy: hold");
+    assert_eq!(kind, CauseKind::AgeShort);
+    assert!(words.ends_with("raise max_age_ms to 6"), "{words}");
+    assert_eq!(gap("max_age_ms: 50").0, CauseKind::Moment);
+}
+
+#[test]
+fn values_that_are_mostly_held_ask_for_lag_if_a_longer_one_helps() {
+    let spec = stream("max_age_ms: 50, lag_ms: 3");
+    let held = |share, suggested| {
+        cause(&Evidence { held_share: share, suggested_lag_ms: suggested, ..evidence(&spec) })
+    };
+    assert_eq!(held(0.4, Some(11.0)), None);
+    assert_eq!(held(1.0, Some(3.0)), None);
+    assert_eq!(held(1.0, None), None);
+    let (kind, words) = told(held(0.96, Some(11.0)));
+    assert_eq!(kind, CauseKind::LagShort);
+    assert!(words.starts_with("96 % of the newest values are held"), "{words}");
+    assert!(words.ends_with("set lag_ms to 11"), "{words}");
+}
+
+#[test]
+fn the_reason_of_most_steps_is_the_cause_and_of_two_the_more_fundamental() {
+    let spec = stream("max_age_ms: 50, history: {steps: 2, step_ms: 900}, ring_rows: 16");
+    let mixed = |short, filled| {
+        let mut evidence = evidence(&spec);
+        evidence.invalid[InvalidReason::RingShort as usize] = short;
+        evidence.invalid[InvalidReason::NotFilled as usize] = filled;
+        cause(&evidence).map(|cause| cause.kind)
+    };
+    assert_eq!(mixed(4, 5), Some(CauseKind::NotFilled));
+    assert_eq!(mixed(5, 5), Some(CauseKind::RingShort));
+    assert_eq!(mixed(0, 0), None);
+}
