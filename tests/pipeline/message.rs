@@ -325,9 +325,10 @@ impl<'a> Info<'a> {
         f32::from_bits(self.0.u32().unwrap())
     }
 
-    /// Timeline, strategy and fill; lag, history step, greatest age and gap \[ms\].
+    /// The timeline of every input, strategy and fill; lag, history step, greatest age and gap \[ms\].
     fn times(&mut self, names: [&str; 3], ms: [i64; 4]) {
-        assert_eq!(self.text(), names[0]);
+        let timelines = self.texts();
+        assert!(!timelines.is_empty() && timelines.iter().all(|timeline| *timeline == names[0]));
         let mut next = || self.0.i64().unwrap();
         assert_eq!([next(), next()], [ms[0] * MS, ms[1] * MS]);
         assert_eq!(self.text(), names[1]);
