@@ -80,8 +80,7 @@ def policy_parameters(config):
     vectors.sort(key=lambda stream: not stream.joints)
     first = (vectors or config.streams)[0]
     inputs = [stream.name for stream in vectors[:2] or [first]]
-    commanded = len(first.joints) if first.fields[:1] == ["position"] else 0
-    return ["-p", f"inputs:=[{', '.join(inputs)}]", "-p", f"commanded:={commanded}"]
+    return ["-p", f"inputs:=[{', '.join(inputs)}]"]
 
 
 class Demo:

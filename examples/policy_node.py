@@ -5,6 +5,9 @@
 Replace `Policy.act` by a network; a real policy needs the rest too. If a stream that it depends on
 is invalid or too old, the policy publishes no command. It logs the reason, at most once a second.
 The controller must stop by itself when no command comes.
+
+The policy takes the positions of its first input by the names of the channels, which the node
+publishes on `<topic>/info`. So a change of the configuration cannot exchange joints silently.
 """
 
 import signal
@@ -25,20 +28,26 @@ class Policy(Node):
         super().__init__("policy")
         # The streams that this policy reads. Other streams may be invalid.
         self.inputs = self.declare_parameter("inputs", ["joints", "wrench"]).value
-        # The policy's own limit, beside the node's max_age_ms: the largest age of the tensor, and
-        # of the newest step of an input [ms].
+        # The policy's own limit, beside the node's max_age_ms: how long ago the sensor may have
+        # measured what the policy acts on [ms]. It contains the lag.
         self.max_age_ns = int(self.declare_parameter("max_age_ms", 100.0).value * 1e6)
         self.stiffness = self.declare_parameter("stiffness", 0.5).value
-        # How many elements of the first input's row are joint positions. They come first if
-        # `fields` in the node's configuration begins with `position`. With config/robocache.yaml, a
-        # row has 14 positions and then 14 velocities, which are not commanded. The tensor gives the
-        # length of a row and not its meaning, so this number must fit the configuration.
-        self.commanded = self.declare_parameter("commanded", 14).value
+        # The names of the channels of each input; None before the node has told them.
+        self.channels = None
+        # Where the joint positions are in a row of the first input. With config/robocache.yaml, a
+        # row has 14 positions and then 14 velocities, which are not commanded.
+        self.positions = []
 
         self.command = self.create_publisher(Float64MultiArray, "/policy/command", 1)
         self.acted = 0
         self.refused = 0
-        TensorSubscriber(self, self.on_tensor, topic="fused_tensor")
+        TensorSubscriber(self, self.on_tensor, topic="fused_tensor", on_info=self.on_info)
+
+    def on_info(self, info):
+        """Learns what the channels are: once, and again whenever the node starts again."""
+        self.channels = {segment.name: list(segment.channels) for segment in info.segments}
+        names = self.channels.get(self.inputs[0], [])
+        self.positions = [at for at, name in enumerate(names) if name.endswith(".position")]
 
     def on_tensor(self, tensor):
         problem = self.problem_with(tensor)
@@ -51,9 +60,11 @@ class Policy(Node):
 
     def problem_with(self, tensor):
         """The reason why the policy must not act on this tensor, or None."""
-        now_ns = self.get_clock().now().nanoseconds
-        if now_ns - tensor.stamp_ns > self.max_age_ns:
-            return f"the tensor itself is {(now_ns - tensor.stamp_ns) / 1e6:.0f} ms old"
+        if self.channels is None:
+            return "the node has not told what the channels are"
+        tensor_age_ns = self.get_clock().now().nanoseconds - tensor.stamp_ns
+        if tensor_age_ns > self.max_age_ns:
+            return f"the tensor itself is {tensor_age_ns / 1e6:.0f} ms old"
         for name in self.inputs:
             segment = tensor.segments.get(name)
             if segment is None:
@@ -62,21 +73,24 @@ class Policy(Node):
             # invalid step holds a fill value, such as zeros, and not a measurement.
             if not segment.valid.all():
                 return f"{name}: {np.count_nonzero(~segment.valid)} invalid step(s)"
-            if segment.age_ns[-1] > self.max_age_ns:
-                return f"{name}: newest value is {segment.age_ns[-1] / 1e6:.0f} ms old"
-        shape = tensor[self.inputs[0]].shape
-        width = shape[-1]
-        if len(shape) != 2:
-            return f"expected vectors in {self.inputs[0]}, found a segment of {list(shape)}"
-        if not 1 <= self.commanded <= width:
-            row = f"the row of {self.inputs[0]} has {width} elements"
-            return f"expected `commanded` in 1..{width} ({row}), found {self.commanded}"
+            # `age_ns` is relative to the step's target, which is before the tick by the lag. What
+            # counts is when the sensor measured: stamp_ns - (target_ns - age_ns) before the tick,
+            # and the age of the tensor itself comes on top.
+            age_ns = tensor_age_ns + int(tensor.age_at_tick_ns(name)[-1])
+            if age_ns > self.max_age_ns:
+                return f"{name}: the newest value was measured {age_ns / 1e6:.0f} ms ago"
+        first, names = tensor[self.inputs[0]], self.channels.get(self.inputs[0], [])
+        if first.shape[1:] != (len(names),):
+            shape = list(first.shape)
+            return f"expected {len(names)} channels in {first.name}, found a segment of {shape}"
+        if not self.positions:
+            return f"expected joint positions in {first.name}, found {', '.join(names)}"
         return None
 
     def act(self, tensor):
         """In place of a network: one number per joint, which pulls the joint gently to zero."""
         # A view of the message without a copy; on a GPU: tensor["joints"].torch().cuda().
-        positions = tensor[self.inputs[0]].float32()[-1, : self.commanded]
+        positions = tensor[self.inputs[0]].float32()[-1, self.positions]
         return -self.stiffness * positions.astype(np.float64)
 
 

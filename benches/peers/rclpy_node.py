@@ -6,7 +6,7 @@ same message and the same diagnostics. It is as fast as this approach allows:
 - Message data is viewed and not copied.
 - No Python loop runs over points or pixels.
 - An image or a cloud is encoded once, on arrival.
-- All ticks use the same output message.
+- All ticks use the same output message, which has no digest.
 
     python3 benches/peers/rclpy_node.py --ros-args -p config_file:=config/robocache.yaml
 """
@@ -60,10 +60,13 @@ def make_message(config, streams):
 
 
 def complete(message, streams, tick, stamp_ns):
-    """Writes the tick, the validity and the ages of the fused values."""
+    """Writes the tick, and what the message says of each step of the fused values."""
     for stream, segment in zip(streams, message.segments):
         segment.valid = stream.valid.tolist()
+        segment.target_ns = stream.target_ns.tolist()
         segment.age_ns = stream.age_ns.tolist()
+        segment.count = stream.count.tolist()
+        segment.inputs_valid = stream.valid.astype(int).tolist()  # of the only input
     stamp = message.header.stamp
     stamp.sec, stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
     message.tick = tick

@@ -47,8 +47,10 @@ class Stream:
         self.received = self.dropped = self.steps_served = self.steps_valid = 0
         self.interpolates = spec.strategy in ("linear", "slerp")
         self.offsets_ns = (np.arange(spec.steps) - (spec.steps - 1)) * spec.step_ns - spec.lag_ns
+        self.target_ns = np.zeros(spec.steps, dtype=np.int64)
         self.age_ns = np.full(spec.steps, NO_AGE)
         self.valid = np.zeros(spec.steps, dtype=bool)
+        self.count = np.zeros(spec.steps, dtype=np.uint32)
 
     def decode(self, msg):
         """A row of float32 values, or None if the message cannot be used."""
@@ -94,9 +96,11 @@ class Stream:
             self.dropped += 1
 
     def fuse(self, tick_ns, out):
-        """Writes every step's value to `out`, and keeps its age and validity."""
-        for step, offset in enumerate(self.offsets_ns.tolist()):
-            value, self.valid[step], self.age_ns[step] = self._align(tick_ns + offset)
+        """Writes every step's value to `out`, and keeps what the message says of it."""
+        self.target_ns = tick_ns + self.offsets_ns
+        for step, target in enumerate(self.target_ns.tolist()):
+            value, self.valid[step], self.age_ns[step] = self._align(target)
+            self.count[step] = 0 if value is None else self.shape[0]
             out[step] = 0 if value is None else value
         self.steps_served += len(self.valid)
         self.steps_valid += int(np.count_nonzero(self.valid))

@@ -9,6 +9,6 @@
 rclpy and the package `robocache_ros`.
 """
 
-from .tensor import NO_AGE, FusedTensor, Segment, decode, from_msg
+from .tensor import NO_AGE, FusedTensor, Segment, decode, digest_of, from_msg
 
-__all__ = ["NO_AGE", "FusedTensor", "Segment", "decode", "from_msg"]
+__all__ = ["NO_AGE", "FusedTensor", "Segment", "decode", "digest_of", "from_msg"]

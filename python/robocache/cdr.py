@@ -84,8 +84,16 @@ class Reader:
 
     def i64s(self):
         """A sequence of int64 as an array in this machine's byte order."""
+        return self._numbers("i8")
+
+    def u32s(self):
+        """A sequence of uint32 as an array in this machine's byte order."""
+        return self._numbers("u4")
+
+    def _numbers(self, kind):
+        wire = np.dtype(self._order + kind)
         count = self.u32()
         if count:  # no padding follows the length of an empty sequence
-            self._align(8)
-        values = np.frombuffer(self._take(8 * count), dtype=self._order + "i8")
-        return values.astype(np.int64, copy=False)
+            self._align(wire.itemsize)
+        values = np.frombuffer(self._take(wire.itemsize * count), dtype=wire)
+        return values.astype(np.dtype(kind), copy=False)

@@ -1,15 +1,24 @@
-"""Receives fused tensors from a topic with rclpy."""
+"""Receives fused tensors, and what they mean, from topics with rclpy."""
 
 import ctypes
 
-from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from robocache_ros.msg import FusedTensor as FusedTensorMsg
+from robocache_ros.msg import FusedTensorInfo
 
 from .tensor import decode
 
 #: For a policy: it gets every tick while it keeps up, and else the newest one.
 TENSOR_QOS = QoSProfile(
     depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE
+)
+
+#: What the node offers on `<topic>/info`: who joins late gets the message, too.
+INFO_QOS = QoSProfile(
+    depth=1,
+    history=HistoryPolicy.KEEP_LAST,
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 
 
@@ -37,15 +46,19 @@ def keep_large_buffers():
 class TensorSubscriber:
     """Calls `callback(tensor)` with every `robocache.FusedTensor` on `topic`.
 
+    If `on_info` is given, it is called with the `robocache_ros.msg.FusedTensorInfo` on
+    `<topic>/info`: once, and again whenever the node starts again. It says what the channels are.
+
     The subscription is raw: rclpy gives the message's bytes, and `decode` makes views of them.
     rclpy's own deserialization would copy each field into Python objects.
 
     Attributes:
+        topic: the topic's full name, after remapping.
         received: messages so far.
         malformed: messages that were no fused tensor; they are logged, without a callback.
     """
 
-    def __init__(self, node, callback, topic="fused_tensor", qos=TENSOR_QOS):
+    def __init__(self, node, callback, topic="fused_tensor", qos=TENSOR_QOS, on_info=None):
         self.received = 0
         self.malformed = 0
         self._node = node
@@ -53,10 +66,18 @@ class TensorSubscriber:
         self._subscription = node.create_subscription(
             FusedTensorMsg, topic, self._on_message, qos, raw=True
         )
+        self.topic = self._subscription.topic_name
+        self._info = None
+        if on_info is not None:
+            self._info = node.create_subscription(
+                FusedTensorInfo, f"{self.topic}/info", on_info, INFO_QOS
+            )
 
     def destroy(self):
-        """Ends the subscription."""
+        """Ends the subscriptions."""
         self._node.destroy_subscription(self._subscription)
+        if self._info is not None:
+            self._node.destroy_subscription(self._info)
 
     def _on_message(self, message):
         self.received += 1

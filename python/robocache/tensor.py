@@ -18,6 +18,8 @@ _DTYPES = {
     (2, 32): ("f32", np.dtype("<f4")),
     (2, 16): ("f16", np.dtype("<f2")),
     (4, 16): ("bf16", np.dtype("<u2")),
+    (1, 8): ("u8", np.dtype("u1")),
+    (0, 32): ("i32", np.dtype("<i4")),
 }
 
 
@@ -26,26 +28,48 @@ class Segment:
 
     Attributes:
         name: the stream's name in the configuration.
-        dtype: "f32", "f16" or "bf16".
+        dtype: "f32", "f16", "bf16", "u8" or "i32".
         shape: the first dimension is the history step, oldest first.
         array: a view of the message, of `shape`; for bf16 its bits as uint16 (see `float32`).
         valid: bool per step; if it is False, the value is a fill value, so do not act on it.
+        target_ns: int64 per step, its target time on the node's clock.
         age_ns: int64 per step, target time minus the stamp of the newest row used; negative if that
-            row is newer than the target, `NO_AGE` if the step used no row.
+            row is newer than the target, `NO_AGE` if the step used no row. It leaves out the lag:
+            `FusedTensor.age_at_tick_ns` has it.
+        count: uint32 per step, entries in use along the second dimension: all of them for a dense
+            segment, 0 if the value is zeros because there is no row.
+        inputs_valid: uint32 per step; bit i says that the step is valid and that a row which it uses
+            came from the stream's input i.
     """
 
-    __slots__ = ("name", "dtype", "shape", "array", "valid", "age_ns")
+    __slots__ = (
+        "name",
+        "dtype",
+        "shape",
+        "array",
+        "valid",
+        "target_ns",
+        "age_ns",
+        "count",
+        "inputs_valid",
+    )
 
-    def __init__(self, name, dtype, array, valid, age_ns):
+    def __init__(self, name, dtype, array, valid, target_ns, age_ns, count, inputs_valid):
         self.name = name
         self.dtype = dtype
         self.shape = array.shape
         self.array = array
         self.valid = valid
+        self.target_ns = target_ns
         self.age_ns = age_ns
+        self.count = count
+        self.inputs_valid = inputs_valid
 
     def float32(self):
-        """The values as float32: for f32 the view itself, else a converted copy (exact)."""
+        """The values as float32: for f32 the view itself, else a converted copy.
+
+        The copy is exact, but for integers of i32 beyond 2**24.
+        """
         if self.dtype != "bf16":
             return self.array.astype(np.float32, copy=False)
         bits = self.array.astype(np.uint32)
@@ -61,7 +85,13 @@ class Segment:
 
         import torch
 
-        dtypes = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+        dtypes = {
+            "f32": torch.float32,
+            "f16": torch.float16,
+            "bf16": torch.bfloat16,
+            "u8": torch.uint8,
+            "i32": torch.int32,
+        }
         if self.array.size == 0:
             return torch.empty(self.shape, dtype=dtypes[self.dtype])
         with warnings.catch_warnings():  # torch warns about the read-only memory, see above
@@ -96,19 +126,32 @@ class FusedTensor:
         frame_id: the base frame.
         segments: dict of name to `Segment`, in the order of the configuration.
         data: the packed bytes (uint8 array); all segments are views of it.
+        digest: the hash that the node made of all of it, 0 if it made none (see `digest_of`).
     """
 
-    __slots__ = ("tick", "stamp_ns", "frame_id", "segments", "data")
+    __slots__ = ("tick", "stamp_ns", "frame_id", "segments", "data", "digest")
 
-    def __init__(self, tick, stamp_ns, frame_id, segments, data):
+    def __init__(self, tick, stamp_ns, frame_id, segments, data, digest=0):
         self.tick = tick
         self.stamp_ns = stamp_ns
         self.frame_id = frame_id
         self.segments = segments
         self.data = data
+        self.digest = digest
 
     def __getitem__(self, name):
         return self.segments[name]
+
+    def age_at_tick_ns(self, name):
+        """How old the newest row that each step of a segment uses was at the tick [ns].
+
+        This is `stamp_ns` minus the row's stamp. It is greater than `age_ns` by the lag and by the
+        distance of the step from the newest one. `NO_AGE` if the step used no row.
+        """
+        segment = self.segments[name]
+        before_tick_ns = self.stamp_ns - segment.target_ns
+        known = segment.age_ns != NO_AGE
+        return np.where(known, np.where(known, segment.age_ns, 0) + before_tick_ns, NO_AGE)
 
     def __repr__(self):
         return f"FusedTensor(tick={self.tick}, {list(self.segments.values())})"
@@ -123,9 +166,10 @@ def decode(message):
     stamp_ns = _stamp_ns(reader.i32(), reader.u32())
     frame_id = reader.string()
     tick = reader.u64()
+    digest = reader.u64()
     heads = [_read_head(reader) for _ in range(reader.u32())]
     data = np.frombuffer(reader.bytes(), dtype=np.uint8)
-    return FusedTensor(tick, stamp_ns, frame_id, _segments(heads, data), data)
+    return FusedTensor(tick, stamp_ns, frame_id, _segments(heads, data), data, digest)
 
 
 def from_msg(msg):
@@ -136,14 +180,42 @@ def from_msg(msg):
             (segment.dtype_code, segment.dtype_bits, segment.dtype_lanes),
             np.asarray(segment.shape, dtype=np.int64),
             segment.byte_offset,
-            np.asarray(segment.valid, dtype=bool),
-            np.asarray(segment.age_ns, dtype=np.int64),
+            {
+                "valid": np.asarray(segment.valid, dtype=bool),
+                "target_ns": np.asarray(segment.target_ns, dtype=np.int64),
+                "age_ns": np.asarray(segment.age_ns, dtype=np.int64),
+                "count": np.asarray(segment.count, dtype=np.uint32),
+                "inputs_valid": np.asarray(segment.inputs_valid, dtype=np.uint32),
+            },
         )
         for segment in msg.segments
     ]
     data = np.frombuffer(msg.data, dtype=np.uint8)
     stamp_ns = _stamp_ns(msg.header.stamp.sec, msg.header.stamp.nanosec)
-    return FusedTensor(msg.tick, stamp_ns, msg.header.frame_id, _segments(heads, data), data)
+    segments = _segments(heads, data)
+    return FusedTensor(msg.tick, stamp_ns, msg.header.frame_id, segments, data, msg.digest)
+
+
+def digest_of(tensor):
+    """Computes the digest of a tensor as the node does. It needs the package xxhash.
+
+    It is equal to `tensor.digest` unless a bit of the tensor changed on the way, or the node made
+    no digest (0). It is the XXH3 hash (64 bits, seed 0) of `valid`, `target_ns`, `age_ns`, `count`
+    and `inputs_valid` of each segment, and then of `data`: little-endian, without gaps.
+    """
+    try:
+        import xxhash
+    except ImportError:
+        raise ImportError("digest_of: expected the package xxhash: pip install xxhash") from None
+    hasher = xxhash.xxh3_64()
+    for segment in tensor.segments.values():
+        hasher.update(segment.valid.astype(np.uint8).tobytes())
+        hasher.update(segment.target_ns.astype("<i8").tobytes())
+        hasher.update(segment.age_ns.astype("<i8").tobytes())
+        hasher.update(segment.count.astype("<u4").tobytes())
+        hasher.update(segment.inputs_valid.astype("<u4").tobytes())
+    hasher.update(tensor.data)
+    return hasher.intdigest()
 
 
 def _stamp_ns(sec, nanosec):
@@ -153,14 +225,19 @@ def _stamp_ns(sec, nanosec):
 
 
 def _read_head(reader):
-    """Reads a `TensorSegment` without the values. The tuple is evaluated in wire order."""
+    """Reads a `TensorSegment` without the values. Python evaluates the parts in wire order."""
     return (
         reader.string(),
         (reader.u8(), reader.u8(), reader.u16()),
         reader.i64s(),
         reader.u64(),
-        reader.bools(),
-        reader.i64s(),
+        {
+            "valid": reader.bools(),
+            "target_ns": reader.i64s(),
+            "age_ns": reader.i64s(),
+            "count": reader.u32s(),
+            "inputs_valid": reader.u32s(),
+        },
     )
 
 
@@ -174,22 +251,28 @@ def _segments(heads, data):
     return segments
 
 
-def _segment(name, dtype, shape, offset, valid, age_ns, data):
-    """A checked view of `data`."""
+def _segment(name, dtype, shape, offset, steps, data):
+    """A checked view of `data`. `steps` has an array per field, with an entry per step."""
     code, bits, lanes = dtype
     if (code, bits) not in _DTYPES or lanes != 1:
         raise ValueError(
-            f"segment {name!r}: expected DLPack type (2, 32), (2, 16) or (4, 16) with 1 lane, "
+            f"segment {name!r}: expected DLPack type {', '.join(map(str, _DTYPES))} with 1 lane, "
             f"found ({code}, {bits}) with {lanes}"
         )
     dtype_name, dtype_np = _DTYPES[code, bits]
     shape = tuple(shape.tolist())
     if not shape or min(shape) < 0:
         raise ValueError(f"segment {name!r}: expected a shape of sizes >= 0, found {list(shape)}")
-    if len(valid) != shape[0] or len(age_ns) != shape[0]:
+    for field, values in steps.items():
+        if len(values) != shape[0]:
+            raise ValueError(
+                f"segment {name!r}: expected {shape[0]} steps in {field}, found {len(values)}"
+            )
+    entries = shape[1] if len(shape) > 1 else 1
+    if np.any(steps["count"] > entries):
         raise ValueError(
-            f"segment {name!r}: expected {shape[0]} steps in valid and age_ns, "
-            f"found {len(valid)} and {len(age_ns)}"
+            f"segment {name!r}: expected at most {entries} entries in count, "
+            f"found {steps['count'].max()}"
         )
     count = math.prod(shape)  # Python's integers do not overflow
     end = offset + count * dtype_np.itemsize
@@ -199,4 +282,4 @@ def _segment(name, dtype, shape, offset, valid, age_ns, data):
             f"{SEGMENT_ALIGN} and to lie inside the data, found {len(data)} bytes of data"
         )
     array = data[offset:end].view(dtype_np).reshape(shape)
-    return Segment(name, dtype_name, array, valid, age_ns)
+    return Segment(name, dtype_name, array, **steps)

@@ -24,13 +24,14 @@ class Writer:
         return bytes([0, self.order == "<", 0, 0]) + bytes(self.body)
 
 
-def fused_tensor(segments, data, order="<", stamp=(12, 340), tick=77, frame_id="base"):
+def fused_tensor(segments, data, order="<", stamp=(12, 340), tick=77, frame_id="base", digest=5):
     """The bytes of a FusedTensor. `segments` are dicts with the fields of TensorSegment."""
     writer = Writer(order)
     writer.put("i", stamp[0])
     writer.put("I", stamp[1])
     writer.string(frame_id)
     writer.put("Q", tick)
+    writer.put("Q", digest)
     writer.put("I", len(segments))
     for segment in segments:
         writer.string(segment["name"])
@@ -40,14 +41,28 @@ def fused_tensor(segments, data, order="<", stamp=(12, 340), tick=77, frame_id="
         writer.sequence("q", segment["shape"])
         writer.put("Q", segment["byte_offset"])
         writer.sequence("?", segment["valid"])
+        writer.sequence("q", segment["target_ns"])
         writer.sequence("q", segment["age_ns"])
+        writer.sequence("I", segment["count"])
+        writer.sequence("I", segment["inputs_valid"])
     writer.sequence("B", data)
     return writer.message()
 
 
-def segment(name, dtype, shape, byte_offset, valid, age_ns, lanes=1):
-    """The fields of one TensorSegment; `dtype` is DLPack's (code, bits)."""
+def segment(name, dtype, shape, byte_offset, valid, age_ns, lanes=1, **given):
+    """The fields of one TensorSegment; `dtype` is DLPack's (code, bits).
+
+    Targets are 10, 20, ... ns, counts full and inputs 1, unless they are given.
+    """
+    steps = range(len(valid))
+    fields = {
+        "target_ns": [10 * (step + 1) for step in steps],
+        "count": [shape[1] if len(shape) > 1 else 1] * len(valid),
+        "inputs_valid": [1] * len(valid),
+    }
     return {
+        **fields,
+        **given,
         "name": name,
         "dtype_code": dtype[0],
         "dtype_bits": dtype[1],

@@ -19,7 +19,17 @@ def example(order="<", **changes):
     data[64:68] = wrench.tobytes()
     data[256:] = camera.tobytes()
     segments = [
-        segment("joints", F32, (2, 3), 0, (False, True), (robocache.NO_AGE, 4_000_000)),
+        segment(
+            "joints",
+            F32,
+            (2, 3),
+            0,
+            (False, True),
+            (robocache.NO_AGE, 4_000_000),
+            target_ns=(12_000_000_000, 1_795_000_000_123_456_789),
+            count=(0, 3),
+            inputs_valid=(0, 1 << 31 | 1),
+        ),
         segment("wrench", F16, (1, 2), 64, (True,), (-5,)),
         segment("camera", BF16, (1, 2, 2), 256, (True,), (33_000_000,)),
     ]
@@ -31,12 +41,16 @@ def example(order="<", **changes):
 def test_values_flags_and_ages_in_both_byte_orders(order):
     tensor = robocache.decode(example(order))
     assert (tensor.tick, tensor.stamp_ns, tensor.frame_id) == (77, 12_000_000_340, "base")
+    assert tensor.digest == 5
     assert list(tensor.segments) == ["joints", "wrench", "camera"]
     joints, wrench, camera = tensor.segments.values()
     np.testing.assert_array_equal(joints.array, np.arange(6).reshape(2, 3) - 2.5)
     assert (joints.dtype, joints.array.dtype, joints.shape) == ("f32", np.float32, (2, 3))
     assert joints.valid.tolist() == [False, True] and joints.valid.dtype == bool
     assert joints.age_ns.tolist() == [robocache.NO_AGE, 4_000_000]
+    assert joints.target_ns.tolist() == [12_000_000_000, 1_795_000_000_123_456_789]
+    assert (joints.count.tolist(), joints.inputs_valid.tolist()) == ([0, 3], [0, (1 << 31) + 1])
+    assert (joints.count.dtype, joints.inputs_valid.dtype) == (np.uint32, np.uint32)
     assert (wrench.array.dtype, wrench.array.tolist()) == (np.float16, [[1.5, -0.25]])
     assert wrench.age_ns.tolist() == [-5]
     assert camera.array.dtype == np.uint16 and camera.shape == (1, 2, 2)
@@ -88,6 +102,48 @@ def test_every_bfloat16_converts_to_a_float32_with_its_bits_as_upper_half():
     np.testing.assert_array_equal(values[0].view(np.uint32), bits.astype(np.uint32) << 16)
 
 
+def test_bytes_and_integers_are_views_too():
+    pixels, cells = np.arange(6, dtype="u1"), np.array([-1, 1 << 30, 7], dtype="<i4")
+    parts = [
+        segment("camera", (1, 8), (1, 3, 2), 0, [1], [0]),
+        segment("voxels", (0, 32), (1, 3), 64, [1], [0]),
+    ]
+    data = pixels.tobytes() + bytes(58) + cells.tobytes()
+    camera, voxels = robocache.decode(fused_tensor(parts, data)).segments.values()
+    assert (camera.dtype, voxels.dtype) == ("u8", "i32")
+    np.testing.assert_array_equal(camera.array, pixels.reshape(1, 3, 2))
+    np.testing.assert_array_equal(voxels.array, cells[None])
+    assert camera.float32().dtype == np.float32
+    assert (
+        np.from_dlpack(robocache.decode(bytearray(fused_tensor(parts, data)))["camera"]).size == 6
+    )
+
+
+def test_the_age_at_the_tick_includes_lag_and_history():
+    tick_ns = 1_795_000_000_000_000_000
+    steps = {"target_ns": [tick_ns - 30, tick_ns - 20, tick_ns - 10], "count": [0, 1, 1]}
+    part = segment("pose", F32, (3, 1), 0, [0, 1, 1], [robocache.NO_AGE, -4, 7], **steps)
+    stamp = divmod(tick_ns, 10**9)
+    tensor = robocache.decode(fused_tensor([part], bytes(64), stamp=stamp))
+    # The rows were stamped 16 ns and 17 ns before the tick.
+    assert tensor.age_at_tick_ns("pose").tolist() == [robocache.NO_AGE, 16, 17]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_digest_does_not_depend_on_the_byte_order_of_the_message(order):
+    xxhash = pytest.importorskip("xxhash", reason="xxhash is an optional companion")
+    tensor = robocache.decode(example(order))
+    digest = robocache.digest_of(tensor)
+    little = robocache.decode(example("<"))
+    assert digest == robocache.digest_of(little)
+    joints, wrench, camera = little.segments.values()
+    text = b""
+    for part in (joints, wrench, camera):
+        for field in (part.valid, part.target_ns, part.age_ns, part.count, part.inputs_valid):
+            text += field.tobytes()
+    assert digest == xxhash.xxh3_64_intdigest(text + little.data.tobytes())
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_every_truncation_is_an_error(order):
     message = example(order)
@@ -118,14 +174,22 @@ def test_a_flipped_byte_gives_a_value_or_an_error():
     ("changes", "message"),
     [
         ({"dtype_code": 1}, r"'joints': expected DLPack type .* found \(1, 32\) with 1"),
+        ({"dtype_code": 0, "dtype_bits": 8}, r"\(1, 8\), \(0, 32\) with 1 lane, found \(0, 8\)"),
         ({"dtype_bits": 64}, r"found \(2, 64\) with 1"),
         ({"dtype_lanes": 4}, r"found \(2, 32\) with 4"),
         ({"shape": []}, r"expected a shape of sizes >= 0, found \[\]"),
         ({"shape": [2, -3]}, r"expected a shape of sizes >= 0, found \[2, -3\]"),
-        ({"shape": [2, 1 << 62]}, r"expected bytes 0..\d+ .* found 264 bytes of data"),
-        ({"shape": [3, 3]}, r"expected 3 steps in valid and age_ns, found 2 and 2"),
-        ({"valid": [True]}, r"expected 2 steps in valid and age_ns, found 1 and 2"),
-        ({"age_ns": [1, 2, 3]}, r"expected 2 steps in valid and age_ns, found 2 and 3"),
+        (
+            {"shape": [2, 1 << 62], "count": [0, 0]},
+            r"expected bytes 0..\d+ .* found 264 bytes of data",
+        ),
+        ({"shape": [3, 3]}, r"expected 3 steps in valid, found 2"),
+        ({"valid": [True]}, r"expected 2 steps in valid, found 1"),
+        ({"target_ns": []}, r"expected 2 steps in target_ns, found 0"),
+        ({"age_ns": [1, 2, 3]}, r"expected 2 steps in age_ns, found 3"),
+        ({"count": [1]}, r"expected 2 steps in count, found 1"),
+        ({"inputs_valid": [1, 1, 1]}, r"expected 2 steps in inputs_valid, found 3"),
+        ({"count": [3, 4]}, r"expected at most 3 entries in count, found 4"),
         ({"byte_offset": 4}, r"expected bytes 4..28 to start at a multiple of 64"),
         ({"byte_offset": 256}, r"expected bytes 256..280 .* found 264 bytes of data"),
         ({"byte_offset": (1 << 64) - 64}, r"found 264 bytes of data"),

@@ -11,10 +11,13 @@ import pytest
 import rclpy
 from conftest import REPOSITORY
 from recorder import Recorder
+from robocache_ros.msg import FusedTensorInfo, SegmentInfo
 
 from robocache.tensor import FusedTensor, Segment
 
 PERIOD_NS = 10_000_000
+#: The lag, the distance of history steps, and the age of every step relative to its target.
+LAG_NS, STEP_NS, AGE_NS = 20_000_000, 10_000_000, 4_000_000
 #: A window of 100 ticks.
 WINDOW = (0, 100 * PERIOD_NS)
 
@@ -32,9 +35,11 @@ def tensor(config, tick, invalid=(), missing=()):
         array = np.arange(stream.steps * width, dtype="<f4").reshape(stream.steps, width)
         valid = np.ones(stream.steps, dtype=bool)
         valid[0] = stream.name not in invalid
-        ages = np.zeros(stream.steps, dtype=np.int64)
+        targets = tick * PERIOD_NS - LAG_NS + (np.arange(stream.steps) - stream.steps + 1) * STEP_NS
+        ages = np.full(stream.steps, AGE_NS)
+        steps = (valid, targets, ages, np.full(stream.steps, width), valid.astype(np.uint32))
         if stream.name not in missing:
-            segments[stream.name] = Segment(stream.name, "f32", array, valid, ages)
+            segments[stream.name] = Segment(stream.name, "f32", array, *steps)
     return FusedTensor(tick, tick * PERIOD_NS, "base_link", segments, np.zeros(8, np.uint8))
 
 
@@ -84,21 +89,31 @@ def test_a_stream_that_no_tensor_has_fails(config, recorder):
 
 
 def test_the_policy_of_the_demo_commands_positions(config):
-    assert demo.policy_parameters(config) == [
-        "-p", "inputs:=[joints, wrench]", "-p", "commanded:=14",
-    ]  # fmt: skip
+    assert demo.policy_parameters(config) == ["-p", "inputs:=[joints, wrench]"]
     cameras = replace(config, streams=[s for s in config.streams if s.kind == "image"])
-    assert demo.policy_parameters(cameras) == [
-        "-p", "inputs:=[camera_front]", "-p", "commanded:=0",
-    ]  # fmt: skip
+    assert demo.policy_parameters(cameras) == ["-p", "inputs:=[camera_front]"]
     late = replace(config, streams=config.streams[::-1])
     assert "inputs:=[joints, imu]" in demo.policy_parameters(late)
+
+
+def info(joints):
+    """What the node publishes of the inputs' channels, with these channels of `joints`."""
+    wrench = [f"{field}.{axis}" for field in ("force", "torque") for axis in "xyz"]
+    channels = {"joints": joints, "wrench": wrench}
+    return FusedTensorInfo(
+        segments=[SegmentInfo(name=name, channels=names) for name, names in channels.items()]
+    )
+
+
+#: Those of the reference configuration.
+CHANNELS = [f"joint_{at}.{field}" for field in ("position", "velocity") for at in range(14)]
 
 
 @pytest.fixture
 def policy():
     rclpy.init()
     made = policy_node.Policy()
+    made.on_info(info(CHANNELS))
     yield made
     made.destroy_node()
     rclpy.shutdown()
@@ -114,11 +129,43 @@ def test_the_policy_commands_each_joint_once(config, policy):
     assert (policy.acted, policy.refused) == (1, 0)
 
 
-@pytest.mark.parametrize("commanded", [0, 29])
-def test_the_policy_refuses_to_command_more_than_its_row_has(config, policy, commanded):
-    policy.commanded = commanded
-    policy.on_tensor(tensor(config, policy.get_clock().now().nanoseconds // PERIOD_NS))
+def test_the_policy_finds_the_positions_by_their_names(config, policy):
+    policy.on_info(info(CHANNELS[::-1]))
+    sent = []
+    policy.command = SimpleNamespace(publish=lambda msg: sent.append(list(msg.data)))
+    newest = tensor(config, policy.get_clock().now().nanoseconds // PERIOD_NS)
+    policy.on_tensor(newest)
+    assert sent == [(-0.5 * newest["joints"].array[-1, 14:].astype(np.float64)).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("channels", "problem"),
+    [
+        (CHANNELS[:27], "expected 27 channels in joints, found a segment of [16, 28]"),
+        (CHANNELS[14:] * 2, "expected joint positions in joints, found joint_0.velocity, joint_1"),
+        (None, "the node has not told what the channels are"),
+    ],
+)
+def test_the_policy_refuses_a_row_that_it_does_not_understand(config, policy, channels, problem):
+    policy.channels = None
+    if channels:
+        policy.on_info(info(channels))
+    newest = tensor(config, policy.get_clock().now().nanoseconds // PERIOD_NS)
+    assert problem in policy.problem_with(newest)
+    policy.on_tensor(newest)
     assert (policy.acted, policy.refused) == (0, 1)
+
+
+def test_the_policy_counts_the_lag_as_age(config, policy):
+    """Each value is 4 ms older than its target, and that is 20 ms before the tick."""
+    now_ns = policy.get_clock().now().nanoseconds
+    policy.get_clock = lambda: SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=now_ns))
+    newest = tensor(config, now_ns // PERIOD_NS)
+    since_tick_ns = now_ns - newest.stamp_ns
+    policy.max_age_ns = since_tick_ns + LAG_NS + AGE_NS
+    assert policy.problem_with(newest) is None
+    policy.max_age_ns -= 1
+    assert "joints: the newest value was measured" in policy.problem_with(newest)
 
 
 def test_the_policy_refuses_invalid_and_old_inputs(config, policy):

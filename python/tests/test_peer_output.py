@@ -122,8 +122,11 @@ def test_the_same_head_layout_validity_and_ages(pair):
             for part, whole in ((segment, node), (other, peer))
         ]
         assert offsets[0] == offsets[1], name
-        np.testing.assert_array_equal(segment.valid, other.valid, err_msg=name)
-        np.testing.assert_array_equal(segment.age_ns, other.age_ns, err_msg=name)
+        for field in ("valid", "target_ns", "age_ns", "count", "inputs_valid"):
+            np.testing.assert_array_equal(
+                getattr(segment, field), getattr(other, field), err_msg=f"{name} {field}"
+            )
+    assert node.digest == robocache.digest_of(node) != 0 and peer.digest == 0
 
 
 def test_the_recording_has_all_that_is_compared(nodes_tensors):

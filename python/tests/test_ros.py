@@ -14,15 +14,15 @@ import rclpy
 from cdr_writer import fused_tensor, segment
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.serialization import deserialize_message, serialize_message
-from robocache_ros.msg import FusedTensor, TensorSegment
+from robocache_ros.msg import FusedTensor, FusedTensorInfo, SegmentInfo, TensorSegment
 
 import robocache
-from robocache.ros import TENSOR_QOS, TensorSubscriber
+from robocache.ros import INFO_QOS, TENSOR_QOS, TensorSubscriber
 
 
 def fused_tensor_msg(tick=9, names=("joints", "camera")):
     """A message of the generated class."""
-    msg = FusedTensor(tick=tick)
+    msg = FusedTensor(tick=tick, digest=(1 << 64) - tick)
     msg.header.frame_id = "base_link"
     msg.header.stamp.sec, msg.header.stamp.nanosec = 1_795_000_000, 90_000_000
     data = bytearray(64 * len(names))
@@ -30,6 +30,8 @@ def fused_tensor_msg(tick=9, names=("joints", "camera")):
         part = TensorSegment(name=name, dtype_code=2, dtype_bits=32, dtype_lanes=1)
         part.shape, part.byte_offset = [2, 3], 64 * at
         part.valid, part.age_ns = [at == 0, True], [robocache.NO_AGE, -7 - at]
+        part.target_ns = [1_795_000_000_000_000_000 + at, 1_795_000_000_080_000_000]
+        part.count, part.inputs_valid = [0, 3], [0, (1 << 31) + at]
         data[64 * at : 64 * at + 24] = (np.arange(6, dtype="<f4") + at).tobytes()
         msg.segments.append(part)
     msg.data = data
@@ -37,13 +39,14 @@ def fused_tensor_msg(tick=9, names=("joints", "camera")):
 
 
 def assert_same(left, right):
-    assert (left.tick, left.stamp_ns, left.frame_id) == (right.tick, right.stamp_ns, right.frame_id)
+    for field in ("tick", "stamp_ns", "frame_id", "digest"):
+        assert getattr(left, field) == getattr(right, field), field
     assert list(left.segments) == list(right.segments)
     for one, other in zip(left.segments.values(), right.segments.values()):
         assert (one.name, one.dtype, one.shape) == (other.name, other.dtype, other.shape)
         np.testing.assert_array_equal(one.array, other.array)
-        np.testing.assert_array_equal(one.valid, other.valid)
-        np.testing.assert_array_equal(one.age_ns, other.age_ns)
+        for field in ("valid", "target_ns", "age_ns", "count", "inputs_valid"):
+            np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
 
 
 @pytest.mark.parametrize("names", [(), ("j",), ("joints", "camera"), ("a", "bc", "def", "ghij")])
@@ -51,11 +54,18 @@ def test_messages_of_rclpy_are_decoded(names):
     msg = fused_tensor_msg(names=names)
     tensor = robocache.decode(serialize_message(msg))
     assert tensor.stamp_ns == 1_795_000_000_090_000_000
+    assert tensor.digest == (1 << 64) - 9
     assert list(tensor.segments) == list(names)
     for at, part in enumerate(tensor.segments.values()):
         np.testing.assert_array_equal(part.array, np.arange(6).reshape(2, 3) + at)
         assert part.valid.tolist() == [at == 0, True]
         assert part.age_ns.tolist() == [robocache.NO_AGE, -7 - at]
+        assert part.target_ns.tolist() == [
+            1_795_000_000_000_000_000 + at,
+            1_795_000_000_080_000_000,
+        ]
+        assert part.count.tolist() == [0, 3]
+        assert part.inputs_valid.tolist() == [0, (1 << 31) + at]
     assert_same(tensor, robocache.from_msg(msg))
 
 
@@ -105,6 +115,23 @@ def test_a_subscriber_gets_tensors_and_counts_malformed_messages(node):
     assert len(tensors) >= 3 and subscriber.malformed
     assert subscriber.received == len(tensors) + subscriber.malformed
     assert_same(tensors[0], robocache.from_msg(good))
+
+
+def test_who_joins_late_is_told_what_the_channels_are(node):
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+    publisher = node.create_publisher(FusedTensorInfo, "fused_under_test/info", INFO_QOS)
+    joints = SegmentInfo(name="joints", channels=["hip.position"])
+    publisher.publish(FusedTensorInfo(segments=[joints]))
+    told = []
+    subscriber = TensorSubscriber(node, print, topic="fused_under_test", on_info=told.append)
+    assert subscriber.topic == "/fused_under_test"
+    deadline = time.monotonic() + 20
+    while not told and time.monotonic() < deadline:
+        executor.spin_once(timeout_sec=0.02)
+    subscriber.destroy()
+    executor.shutdown()
+    assert [list(part.channels) for part in told[0].segments] == [["hip.position"]]
 
 
 BUFFERS = """

@@ -127,14 +127,18 @@ class Segment:
 
     array: np.ndarray
     valid: list
+    target_ns: list
     age_ns: list
+    count: list
+    inputs_valid: list
 
 
 def elements(code, bits, data):
     """The bytes as an array of a DLPack type; bfloat16, which NumPy lacks, as float32."""
     if (code, bits) == (4, 16):
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
-    return np.frombuffer(data, {(2, 32): "<f4", (2, 16): "<f2"}[code, bits])
+    kinds = {(2, 32): "<f4", (2, 16): "<f2", (1, 8): "u1", (0, 32): "<i4"}
+    return np.frombuffer(data, kinds[code, bits])
 
 
 def segments(message):
@@ -148,9 +152,14 @@ def segments(message):
         assert end <= len(data) and part.name not in found
         array = elements(part.dtype_code, part.dtype_bits, data[part.byte_offset : end])
         steps = part.shape[0]
-        assert len(part.valid) == len(part.age_ns) == steps
+        per_step = (part.valid, part.target_ns, part.age_ns, part.count, part.inputs_valid)
+        assert [len(values) for values in per_step] == [steps] * len(per_step)
+        assert all(target <= nanoseconds(message.header.stamp) for target in part.target_ns)
         array = array.reshape(part.shape)
-        found[part.name] = Segment(array, list(part.valid), list(part.age_ns))
+        for step, (valid, _, _, count, inputs) in enumerate(zip(*per_step)):
+            assert (inputs != 0) == valid, "a valid step has its inputs, an invalid one none"
+            assert count == part.shape[1] or (count == 0 and not array[step].any() and not valid)
+        found[part.name] = Segment(array, *map(list, per_step))
     return found
 
 

@@ -146,7 +146,7 @@ def test_vectors_arrive_value_by_value(ros, start, tmp_path):
     np.testing.assert_array_equal(got.array, f32([[4, 5, 6, 1, 2, 3, 7, 8, 9]]))
 
 
-@pytest.mark.parametrize("name", ["valid", "age_ns"])
+@pytest.mark.parametrize("name", ["valid", "target_ns", "age_ns", "count", "inputs_valid"])
 def test_the_tests_own_reader_notices_a_wrong_message(ros, start, tmp_path, name):
     """The tests trust the decoder above, so it must notice a wrong message."""
     config = {"streams": {"wrench": {**VECTORS["twist"], "topic": "/w"}}}
