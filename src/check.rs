@@ -1,11 +1,13 @@
 //! The report of `robocache check`: the streams and the tensor of a configuration.
 
+pub mod shared_memory;
 mod stream;
 
 use std::fmt::{self, Display};
 
 use serde::Serialize;
 
+pub use shared_memory::SharedMemory;
 pub use stream::{InputReport, StreamReport};
 
 use crate::layout::{Layout, Segment};
@@ -38,6 +40,8 @@ pub struct Report {
     pub bytes_per_second: f64,
     /// Memory of all rings \[bytes\].
     pub ring_bytes: usize,
+    /// What Fast DDS needs, in this node and in the publishers of its inputs.
+    pub shared_memory: SharedMemory,
 }
 
 /// One stream and its segment.
@@ -86,6 +90,7 @@ impl Report {
             bytes_per_second: layout.byte_len() as f64 * config.rate_hz,
             ring_bytes: segments.iter().map(|segment| segment.ring_bytes).sum(),
             segments,
+            shared_memory: SharedMemory::new(config),
         }
     }
 }
@@ -175,7 +180,8 @@ impl Display for Report {
             self.bytes_per_tick,
             self.bytes_per_second / 1e6
         )?;
-        writeln!(f, "rings       {} in memory", bytes(self.ring_bytes as f64))
+        writeln!(f, "rings       {} in memory", bytes(self.ring_bytes as f64))?;
+        self.shared_memory.fmt(f)
     }
 }
 
