@@ -20,7 +20,8 @@ mkdir -p "$out"
 build() {
     local commit features=(--no-default-features --features cuda,sim)
     commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
-    export ROBOCACHE_COMMIT=$commit
+    # Lines of the source for compute-sanitizer and the profiler.
+    export ROBOCACHE_COMMIT=$commit ROBOCACHE_CUDA_LINEINFO=on
     cargo build --release -p robocache_bench --features cuda
     mkdir -p "$programs"
     rm -f "$programs"/*

@@ -12,7 +12,11 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 SHARE = get_package_share_directory("robocache_ros")
-PROFILE_VARIABLE = "FASTRTPS_DEFAULT_PROFILES_FILE"
+PROFILE = os.path.join(SHARE, "config", "fastdds.xml")
+#: Name the file of a profile. Fast DDS 2 reads the first, Fast DDS 3 the second.
+PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
+#: Files that Fast DDS reads by itself, if they are in the working folder.
+LOCAL_PROFILES = ("DEFAULT_FASTRTPS_PROFILES.xml", "DEFAULT_FASTDDS_PROFILES.xml")
 
 ARGUMENTS = {
     "config_file": (
@@ -83,15 +87,40 @@ def fusion_node(context):
     ]
 
 
+def is_ours(path):
+    """Whether the file is robocache's own profile, unchanged."""
+    try:
+        with open(path, "rb") as file, open(PROFILE, "rb") as ours:
+            return file.read() == ours.read()
+    except OSError:
+        return False
+
+
+def user_has_chosen(environment, exists=os.path.exists, is_ours=is_ours):
+    """Whether the user has chosen a profile for Fast DDS, or another middleware.
+
+    The node has the same rule (src/ros/profile/choice.rs); docs/deploy.md says it in words. An
+    empty variable counts as not set. robocache's own profile is no choice.
+    """
+    middleware = environment.get("RMW_IMPLEMENTATION") or "rmw_fastrtps"
+    named = [environment.get(name) for name in PROFILE_VARIABLES]
+    return (
+        not middleware.startswith("rmw_fastrtps")
+        or any(path and not is_ours(path) for path in named)
+        or any(exists(file) for file in LOCAL_PROFILES)
+    )
+
+
 def generate_launch_description():
     """The arguments, the middleware's profile, the node."""
-    # The profile holds for this node and all that is launched after it: a camera driver also needs
-    # the larger shared memory. If the user has set a profile, it stays.
-    profile = os.environ.get(PROFILE_VARIABLE) or os.path.join(SHARE, "config", "fastdds.xml")
+    # The profile holds for all that is launched after it: a camera driver needs the larger shared
+    # memory too. The node sizes a segment of its own, because this file is no choice of the user.
+    names = () if user_has_chosen(os.environ) else PROFILE_VARIABLES
     return LaunchDescription(
         [
             DeclareLaunchArgument(name, default_value=default, description=description)
             for name, (default, description) in ARGUMENTS.items()
         ]
-        + [SetEnvironmentVariable(PROFILE_VARIABLE, profile), OpaqueFunction(function=fusion_node)]
+        + [SetEnvironmentVariable(name, PROFILE) for name in names]
+        + [OpaqueFunction(function=fusion_node)]
     )

@@ -5,6 +5,7 @@ signatures of the documented API, and record the calls. They do not prove a real
 """
 
 import importlib.util
+import json
 import os
 import sys
 import types
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PROFILE = "FASTRTPS_DEFAULT_PROFILES_FILE"
+#: What Fast DDS 2 and Fast DDS 3 read.
+PROFILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
+PROFILE = PROFILES[0]
 
 
 class LaunchDescription:
@@ -131,7 +134,8 @@ def stand_ins(monkeypatch, install):
         vars(module).update(content)
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(install), prepend=os.pathsep)
-    monkeypatch.delenv(PROFILE)
+    for name in PROFILES:
+        monkeypatch.delenv(name, raising=False)
 
 
 def load(path):
@@ -165,7 +169,7 @@ def test_defaults_name_installed_files(share, install):
         }
     ]
     assert Path(node.parameters[0]["config_file"]).exists()
-    assert node.environment == {PROFILE: str(share / "config" / "fastdds.xml")}
+    assert node.environment == dict.fromkeys(PROFILES, str(share / "config" / "fastdds.xml"))
     assert Path(node.environment[PROFILE]).exists()
 
 
@@ -224,10 +228,35 @@ def test_a_wrong_number_is_an_error_that_names_the_argument(share, name, text, e
         launch(share, "robocache.launch.py", **{name: text})
 
 
-def test_a_profile_of_the_users_own_stays(share, monkeypatch):
-    monkeypatch.setenv(PROFILE, "/own.xml")
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_of_the_users_own_stays(share, monkeypatch, name):
+    monkeypatch.setenv(name, "/own.xml")
     (node,) = launch(share, "robocache.launch.py")
-    assert node.environment == {PROFILE: "/own.xml"}
+    assert node.environment == {}, "nothing is changed"
+
+
+def test_our_own_profile_is_no_choice_and_a_changed_copy_is(share, monkeypatch, tmp_path):
+    ours = share / "config" / "fastdds.xml"
+    monkeypatch.setenv(PROFILE, str(ours))
+    (node,) = launch(share, "robocache.launch.py")
+    assert node.environment == dict.fromkeys(PROFILES, str(ours))
+    copy = tmp_path / "fastdds.xml"
+    copy.write_text(ours.read_text().replace("<segment_size>", "<segment_size>1"))
+    monkeypatch.setenv(PROFILE, str(copy))
+    (node,) = launch(share, "robocache.launch.py")
+    assert node.environment == {}
+
+
+CASES = json.loads((REPOSITORY / "tests" / "configs" / "profile_choice.json").read_text())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_counts_as_the_users_choice_is_what_counts_in_the_node(share, case):
+    """The node's own test (src/ros/profile/choice.rs) reads the same cases."""
+    chosen = load(share / "launch" / "robocache.launch.py").user_has_chosen(
+        case["environment"], exists=case["files"].__contains__, is_ours="OURS".__eq__
+    )
+    assert chosen == case["chosen"]
 
 
 def test_the_demo_adds_the_robot_with_the_same_profile(share, install):

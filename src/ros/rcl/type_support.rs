@@ -70,24 +70,55 @@ fn split(ros_type: &str) -> Option<(&str, &str)> {
 
 /// Opens a package's library from the sourced prefixes, else from the loader's own paths.
 fn open(package: &str) -> std::result::Result<Library, String> {
-    let file = format!("lib{package}__rosidl_typesupport_c.so");
+    let file = library_of(package);
     let prefixes = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
     let sourced = std::env::split_paths(&prefixes).map(|prefix| prefix.join("lib").join(&file));
-    let installed = sourced.filter(|path| path.is_file()).chain([PathBuf::from(&file)]);
+    let installed: Vec<PathBuf> = sourced.filter(|path| path.is_file()).collect();
+    let missing = if installed.is_empty() { Some(package) } else { None };
     let mut reasons = Vec::new();
-    for path in installed {
+    for path in installed.into_iter().chain([PathBuf::from(&file)]) {
         // SAFETY: ROS generates the library; loading it runs only its own set-up.
         match unsafe { Library::new(&path) } {
             Ok(library) => return Ok(library),
             Err(reason) => reasons.push(reason.to_string()),
         }
     }
-    Err(format!(
-        "the package {package} is not in AMENT_PREFIX_PATH; install ros-$ROS_DISTRO-{} or source \
-         the workspace that holds it ({})",
-        package.replace('_', "-"),
-        reasons.join("; ")
-    ))
+    Err(absent(package, missing, &reasons))
+}
+
+/// The name of the library that describes a package's messages.
+fn library_of(package: &str) -> String {
+    format!("lib{package}{LIBRARY_SUFFIX}")
+}
+
+/// The end of that name.
+const LIBRARY_SUFFIX: &str = "__rosidl_typesupport_c.so";
+
+/// Says which package must be installed: `missing`, else one that a library of `package` needs and
+/// the loader does not find.
+fn absent(package: &str, missing: Option<&str>, reasons: &[String]) -> String {
+    let named = |reason: &String| {
+        // The loader begins with the file's name: "libstd_msgs__rosidl_generator_c.so: cannot open".
+        let file = reason.split(':').next()?.strip_prefix("lib")?;
+        let (nested, _) = file.split_once("__rosidl_")?;
+        (nested != package).then(|| nested.to_owned())
+    };
+    let missing = missing.map(str::to_owned).or_else(|| reasons.iter().find_map(named));
+    let reasons = reasons.join("; ");
+    let Some(missing) = missing else {
+        return format!(
+            "the package {package} is installed, but its library does not load ({reasons})"
+        );
+    };
+    let why = match missing == package {
+        true => String::new(),
+        false => format!("the package {package} is installed and needs it, but "),
+    };
+    format!(
+        "{why}the package {missing} is not in AMENT_PREFIX_PATH; install ros-$ROS_DISTRO-{} or \
+         source the workspace that holds it ({reasons})",
+        missing.replace('_', "-")
+    )
 }
 
 #[cfg(test)]
