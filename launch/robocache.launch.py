@@ -18,27 +18,35 @@ PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES
 #: Files that Fast DDS reads by itself, if they are in the working folder.
 LOCAL_PROFILES = ("DEFAULT_FASTRTPS_PROFILES.xml", "DEFAULT_FASTDDS_PROFILES.xml")
 
+#: The configuration that is used if the user names neither a configuration nor a parameter file.
+CONFIGURATION = os.path.join(SHARE, "config", "robocache.yaml")
+
+#: Arguments that are parameters of the node: type and description. An empty one is not passed on,
+#: so that the value of `params_file` or the node's own default counts.
+PARAMETERS = {
+    "backend": (str, "Where tensors are computed: auto, cpu or cuda"),
+    "device": (int, "Number of the GPU"),
+    "use_sim_time": (bool, "Tick by /clock instead of the system's clock: true or false"),
+    "rate_hz": (float, "Rate of the ticks [Hz]; 0: as the configuration says"),
+    "realtime_priority": (
+        int,
+        "Priority of the tick thread (SCHED_FIFO, 1 to 99; 0: ordinary)",
+    ),
+    "intake_priority": (int, "The same of the thread that receives small messages"),
+    "encode_threads": (int, "Threads that encode images and clouds; 0: by streams and processors"),
+    "lock_memory": (bool, "Keep the memory of the node from being swapped out: true or false"),
+    "diagnostics_period_s": (float, "Time between two messages on /diagnostics [s]"),
+    "digest": (bool, "Whether each tensor has a digest of all of it: true or false"),
+}
+
+#: The other arguments: default and description.
 ARGUMENTS = {
     "config_file": (
-        os.path.join(SHARE, "config", "robocache.yaml"),
-        "Configuration of streams and tensor (YAML); `robocache check FILE` validates it",
-    ),
-    "backend": ("auto", "Where tensors are computed: auto, cpu or cuda"),
-    "device": ("0", "Number of the GPU for the cuda backend"),
-    "use_sim_time": ("false", "Tick by /clock instead of the system's clock: true or false"),
-    "rate_hz": ("", "Rate of the ticks [Hz]; empty: as the configuration says"),
-    "realtime_priority": (
         "",
-        "Priority of the tick thread (SCHED_FIFO, 1 to 99; 0: ordinary); empty: the node's default",
+        "Configuration of streams and tensor (YAML); `robocache check FILE` validates it. Empty: "
+        f"that of params_file, or without one {CONFIGURATION}",
     ),
-    "diagnostics_period_s": (
-        "",
-        "Time between two messages on /diagnostics [s]; empty: the node's default",
-    ),
-    "digest": (
-        "",
-        "Whether each tensor has a digest of all of it, true or false; empty: the node's default",
-    ),
+    "params_file": ("", "File with parameters of the node; arguments of the launch win"),
     "namespace": ("", "Namespace of the node and of its relative topics"),
     "log_level": ("info", "debug, info, warn or error"),
 }
@@ -51,8 +59,10 @@ def boolean(name, text):
     return text.lower() == "true"
 
 
-def number(kind, name, text):
-    """The text as an int or a float. The error names the argument."""
+def value(kind, name, text):
+    """The text as a value of the parameter's type. The error names the argument."""
+    if kind is bool:
+        return boolean(name, text)
     try:
         return kind(text)
     except ValueError:
@@ -62,25 +72,23 @@ def number(kind, name, text):
 
 def fusion_node(context):
     """The node. The text from the command line is converted to the parameters' types."""
-    given = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
+    names = [*ARGUMENTS, *PARAMETERS]
+    given = {name: LaunchConfiguration(name).perform(context) for name in names}
     parameters = {
-        "config_file": given["config_file"],
-        "backend": given["backend"],
-        "device": number(int, "device", given["device"]),
-        "use_sim_time": boolean("use_sim_time", given["use_sim_time"]),
+        name: value(kind, name, given[name])
+        for name, (kind, _) in PARAMETERS.items()
+        if given[name]
     }
-    if given["digest"]:
-        parameters["digest"] = boolean("digest", given["digest"])
-    optional = {"rate_hz": float, "realtime_priority": int, "diagnostics_period_s": float}
-    for name, kind in optional.items():
-        if given[name]:
-            parameters[name] = number(kind, name, given[name])
+    config_file = given["config_file"] or ("" if given["params_file"] else CONFIGURATION)
+    if config_file:
+        parameters["config_file"] = config_file
+    files = [given["params_file"]] if given["params_file"] else []
     return [
         Node(
             package="robocache_ros",
             executable="fusion_node",
             namespace=given["namespace"],
-            parameters=[parameters],
+            parameters=[*files, parameters],
             ros_arguments=["--log-level", given["log_level"]],
             output="screen",
         )
@@ -116,10 +124,14 @@ def generate_launch_description():
     # The profile holds for all that is launched after it: a camera driver needs the larger shared
     # memory too. The node sizes a segment of its own, because this file is no choice of the user.
     names = () if user_has_chosen(os.environ) else PROFILE_VARIABLES
+    arguments = ARGUMENTS | {
+        name: ("", f"{description}; empty: the default of the node or of params_file")
+        for name, (_, description) in PARAMETERS.items()
+    }
     return LaunchDescription(
         [
             DeclareLaunchArgument(name, default_value=default, description=description)
-            for name, (default, description) in ARGUMENTS.items()
+            for name, (default, description) in arguments.items()
         ]
         + [SetEnvironmentVariable(name, PROFILE) for name in names]
         + [OpaqueFunction(function=fusion_node)]
