@@ -232,6 +232,7 @@ impl Monitor {
         InputWindow {
             ever,
             silence,
+            received,
             rate: rate.read(now, after.received),
             delay,
             ready,
