@@ -233,6 +233,7 @@ impl Monitor {
         InputWindow {
             ever,
             silence,
+            received,
             rate: rate.read(now, after.received),
             delay,
             ready,
