@@ -59,7 +59,7 @@ fn lineinfo() -> Result<bool, String> {
     match value.to_str() {
         Some("on") => Ok(true),
         Some("" | "off") => Ok(false),
-        _ => Err(format!("{LINEINFO}: expected on or off, found {value:?}")),
+        _ => Err(format!("{LINEINFO}: expected on or off, found '{}'", value.display())),
     }
 }
 

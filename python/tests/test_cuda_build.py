@@ -369,7 +369,7 @@ def test_the_code_is_compressed_and_has_lines_only_if_asked(kernels):
     assert "-lineinfo" in kernels.build(ROBOCACHE_CUDA_LINEINFO="on")[1]
     assert "-lineinfo" not in kernels.build(ROBOCACHE_CUDA_LINEINFO="off")[1]
     told, arguments = kernels.build(ROBOCACHE_CUDA_LINEINFO="yes")
-    assert 'ROBOCACHE_CUDA_LINEINFO: expected on or off, found "yes"' in told
+    assert "ROBOCACHE_CUDA_LINEINFO: expected on or off, found 'yes'" in told
     assert codes(arguments) == []
 
 
