@@ -93,11 +93,17 @@ fn check_says_which_shared_memory_the_configuration_requires() {
     };
     assert_eq!(input("joints")["topic"], "/joint_states");
     assert_eq!(input("joints")["publisher_segment_bytes"], 512 << 10);
-    // The configuration does not limit the size of images.
-    assert!(input("camera_front")["publisher_segment_bytes"].is_null());
+    // The default bounds of an image, in rgba8.
+    let largest = 1024 + 4 * 3840 * 2160;
+    assert_eq!(input("camera_front")["largest_message_bytes"], largest);
+    assert_eq!(input("camera_front")["publisher_segment_bytes"], 2 * largest);
+    assert!(input("lidar")["publisher_segment_bytes"].is_null(), "a point may have any size");
     let row = |topic: &str| table.lines().rev().find(|line| line.contains(topic)).unwrap();
-    assert!(row("/camera_front/image_raw").ends_with("not limited      two of its messages"));
-    assert!(row("/joint_states").ends_with("524.3 kB"), "{table}");
+    assert!(
+        row("/camera_front/image_raw").ends_with("at most 33.2 MB  at most 66.4 MB"),
+        "{table}"
+    );
+    assert!(row("/joint_states").ends_with("at most 524.3 kB"), "{table}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::{bytes, table};
 use crate::device::{HostBuffer, Output};
 use crate::layout::Layout;
 use crate::pipeline::TensorMessage;
-use crate::spec::{Config, InputId, Selection};
+use crate::spec::{Config, InputId, InputSpec, Selection};
 
 /// Fast DDS's default segment \[bytes\].
 pub const DEFAULT_SEGMENT: usize = 512 << 10;
@@ -38,7 +38,8 @@ pub struct InputMemory {
     pub name: String,
     /// Its topic, before remapping.
     pub topic: String,
-    /// The largest message \[bytes\]; `None` if the configuration does not limit it.
+    /// The largest message that the node takes \[bytes\], by `max_width_px` and `max_height_px`;
+    /// `None` if the configuration does not limit it.
     pub largest_message_bytes: Option<usize>,
     /// The segment that this topic needs in its publisher's process \[bytes\]; `None` if the message
     /// is not limited. The topics of one process add up.
@@ -89,7 +90,7 @@ impl Display for SharedMemory {
 impl InputMemory {
     fn new(config: &Config, id: InputId) -> InputMemory {
         let input = config.input(id);
-        let largest_message_bytes = largest_message(&input.selection);
+        let largest_message_bytes = largest_message(config, input);
         let segment = |bytes| least_segment(bytes).max(DEFAULT_SEGMENT);
         InputMemory {
             name: input.name.clone(),
@@ -101,8 +102,9 @@ impl InputMemory {
 
     /// A row of the table.
     fn row(&self) -> [String; 4] {
-        let size = |count: Option<usize>, unknown: &str| {
-            count.map_or_else(|| unknown.to_owned(), |count| bytes(count as f64))
+        let size = |count: Option<usize>, unknown: &str| match count {
+            Some(count) => format!("at most {}", bytes(count as f64)),
+            None => unknown.to_owned(),
         };
         [
             self.name.clone(),
@@ -113,13 +115,22 @@ impl InputMemory {
     }
 }
 
-/// Returns the largest message \[bytes\], if it is known.
-fn largest_message(selection: &Selection) -> Option<usize> {
+/// Returns the largest message that the node takes \[bytes\]; `None` for a cloud, whose points may
+/// have any size.
+fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
     /// More than any vector's message has: a header, names, numbers and covariances.
     const VECTOR: usize = 64 << 10;
-    match selection {
+    /// More than an image has before its pixels.
+    const HEAD: usize = 1 << 10;
+    /// Bytes of a pixel of rgba8, the largest.
+    const PIXEL: usize = 4;
+    match &input.selection {
         Selection::Fields(_) | Selection::Joints { .. } => Some(VECTOR),
-        Selection::Image | Selection::Points { .. } => None,
+        Selection::Image => {
+            let [width, height] = config.stream(input.stream?).bounds.image_px();
+            Some(HEAD + PIXEL * width * height)
+        }
+        Selection::Points { .. } => None,
     }
 }
 
