@@ -58,6 +58,22 @@ impl Staging {
             self.buffer = DeviceBuffer::new(stream.device(), capacity)?;
         }
         self.taken.synchronize("finish the last upload")?;
+        self.copy(parts, len);
+        Ok(())
+    }
+
+    /// As [`Staging::fill`], for a caller that has waited for the last upload: makes no call of the
+    /// driver. Returns false if the memory is too small for the message.
+    pub fn refill(&mut self, parts: &[&[u8]]) -> bool {
+        let len = parts.iter().map(|part| part.len()).sum::<usize>();
+        let fits = len <= self.pinned.len();
+        if fits {
+            self.copy(parts, len);
+        }
+        fits
+    }
+
+    fn copy(&mut self, parts: &[&[u8]], len: usize) {
         let mut rest = &mut *self.pinned;
         for part in parts {
             let (place, later) = rest.split_at_mut(part.len());
@@ -65,7 +81,6 @@ impl Staging {
             rest = later;
         }
         self.len = len;
-        Ok(())
     }
 
     /// Puts the upload of the message on `stream`. What follows on that stream may read the

@@ -19,7 +19,7 @@ pub use stats::{Counter, InputStats, StreamStats};
 pub use tensor_message::{StepState, TensorMessage};
 pub use tick::TickOutcome;
 
-use crate::backend::{Backend, BackendError};
+use crate::backend::{Backend, BackendError, Encodes, GpuUse};
 use crate::device::{HostBuffer, Output};
 use crate::input::{self, Input};
 use crate::layout::Layout;
@@ -130,6 +130,16 @@ impl Pipeline {
     /// The name of the backend.
     pub fn backend_name(&self) -> &'static str {
         self.backend.name()
+    }
+
+    /// Whether the backend uses a GPU, or why it no longer does.
+    pub fn gpu(&self) -> GpuUse {
+        self.backend.gpu()
+    }
+
+    /// How the samples of a stream were encoded; `None` unless either processor may encode them.
+    pub fn encodes(&self, stream: StreamId) -> Option<Encodes> {
+        self.layout.rings_of(stream).find_map(|ring| self.backend.encodes(ring))
     }
 
     /// Counters of an input.

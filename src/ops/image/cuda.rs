@@ -120,19 +120,31 @@ impl ImageEncoder {
 
     /// The first part of [`ImageEncoder::encode`]: takes the image's bytes.
     pub fn stage(&mut self, view: &ImageView<'_>, stream: &Stream) -> Result<(), DeviceError> {
-        let ImageView { encoding, width, height, step, data } = *view;
-        self.choose_plan((width, height), stream)?;
+        self.choose_plan((view.width, view.height));
+        self.staging.fill(&self.plans[0].upload(view), stream)?;
+        self.note_staged(view);
+        Ok(())
+    }
+
+    /// As [`ImageEncoder::stage`], for a caller that has waited for the last image: makes no call of
+    /// the driver. Returns false if the image is larger than the memory for messages.
+    pub fn restage(&mut self, view: &ImageView<'_>) -> bool {
+        self.choose_plan((view.width, view.height));
+        let fits = self.staging.refill(&self.plans[0].upload(view));
+        if fits {
+            self.note_staged(view);
+        }
+        fits
+    }
+
+    /// Notes which image is in `staging`.
+    fn note_staged(&mut self, view: &ImageView<'_>) {
+        let ImageView { encoding, width, height, step, .. } = *view;
         let plan = &self.plans[0];
-        let lines = &plan.used[1];
-        let line = width * encoding.bytes_per_pixel();
-        let image = &data[lines.start * step..(lines.end - 1) * step + line];
-        let padding = &[0; IMAGE_ALIGNMENT][..plan.image_at() - plan.tables.len()];
-        self.staging.fill(&[&plan.tables, padding, image], stream)?;
         // As if its first lines, which are not read, were there too: no kernel uses this address.
         let first_line = self.staging.address() + plan.image_at() as u64;
-        let address = first_line.wrapping_sub((lines.start * step) as u64);
+        let address = first_line.wrapping_sub((plan.used[1].start * step) as u64);
         self.staged = Some(DeviceImage { address, encoding, width, height, step });
-        Ok(())
     }
 
     /// The second part of [`ImageEncoder::encode`], for the image that was staged last.
@@ -147,8 +159,9 @@ impl ImageEncoder {
         let image = self.staged.expect("image: expected one that was staged");
         let end = at.checked_add(self.row_bytes());
         assert!(end.is_some_and(|end| end <= rows.len()), "image: the row is not inside");
+        self.choose_plan((image.width, image.height));
+        self.reserve_lines(stream)?;
         self.staging.send(stream)?;
-        self.choose_plan((image.width, image.height), stream)?;
         let tables = self.staging.address();
         // SAFETY: the upload holds the plan's tables, and all lines and columns that the plan
         // reads. It and the rows wait for the device before they go.
@@ -173,7 +186,8 @@ impl ImageEncoder {
         inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
-        self.choose_plan((image.width, image.height), stream)?;
+        self.choose_plan((image.width, image.height));
+        self.reserve_lines(stream)?;
         let plan = &mut self.plans[0];
         if plan.on_device.is_none() {
             plan.on_device = Some(DeviceBuffer::from_bytes(stream.device(), &plan.tables)?);
@@ -184,22 +198,27 @@ impl ImageEncoder {
         unsafe { self.launch_plan(image, tables, row, inputs, stream) }
     }
 
-    /// Moves the plan for images of `size` to the front, and makes room for their lines.
-    fn choose_plan(&mut self, size: (usize, usize), stream: &Stream) -> Result<(), DeviceError> {
+    /// Moves the plan for images of `size` to the front.
+    fn choose_plan(&mut self, size: (usize, usize)) {
         if let Some(at) = self.plans.iter().position(|plan| plan.size == size) {
             self.plans[..=at].rotate_right(1);
-            return Ok(());
+            return;
         }
         // Memory of the plan that was not used for longest.
         let oldest = if self.plans.len() == MOST_PLANS { self.plans.pop() } else { None };
         let tables = oldest.map_or_else(Vec::new, |plan| plan.tables);
         self.plans.insert(0, Plan::new(&self.spec, size, tables));
+    }
+
+    /// Makes room for the lines of the first plan.
+    fn reserve_lines(&mut self, stream: &Stream) -> Result<(), DeviceError> {
         let needed = self.plans[0].lines_len();
         if needed > self.lines.len() {
             // The lines may be in use.
             stream.synchronize("finish earlier images")?;
             let capacity = needed.next_power_of_two();
-            tracing::info!("reserving {capacity} bytes for images of {} lines", size.1);
+            let lines = self.plans[0].size.1;
+            tracing::info!("reserving {capacity} bytes for images of {lines} lines");
             self.lines = DeviceBuffer::new(stream.device(), capacity)?;
         }
         Ok(())
@@ -285,6 +304,16 @@ impl Plan {
             places[i] = append(&mut tables, &axis);
         }
         Plan { size, placement, used, tables, on_device: None, places }
+    }
+
+    /// What is uploaded for an image of the plan's size: the tables, padding, and the lines that are
+    /// read.
+    fn upload<'a>(&'a self, view: &ImageView<'a>) -> [&'a [u8]; 3] {
+        const PADDING: &[u8] = &[0; IMAGE_ALIGNMENT];
+        let lines = &self.used[1];
+        let line = view.width * view.encoding.bytes_per_pixel();
+        let image = &view.data[lines.start * view.step..(lines.end - 1) * view.step + line];
+        [&self.tables, &PADDING[..self.image_at() - self.tables.len()], image]
     }
 
     /// Bytes of the resized lines.

@@ -143,8 +143,15 @@ impl Voxelizer {
         Ok(self.staging.fill(&[bytes_of_points(view)], stream)?)
     }
 
+    /// As [`Voxelizer::stage`], for a caller that has waited for the last cloud: makes no call of the
+    /// driver. Returns false if the cloud is larger than the memory for messages.
+    pub fn restage(&mut self, view: &PointsView<'_>) -> Result<bool, VoxelizeError> {
+        check_view(view, self.columns)?;
+        Ok(self.staging.refill(&[bytes_of_points(view)]))
+    }
+
     /// The second part of [`Voxelizer::encode`], for the cloud that was staged last. The row may be
-    /// used after [`Voxelizer::finish`].
+    /// used after [`Voxelizer::finish`]. The view's bytes are not read: they were staged.
     ///
     /// # Panics
     /// When there is no such slot, or the row is not inside `rows`.
@@ -157,7 +164,7 @@ impl Voxelizer {
     ) -> Result<(), EncodeError> {
         let end = at.checked_add(self.row_bytes);
         assert!(end.is_some_and(|end| end <= rows.len()), "voxelize: the row is not inside");
-        assert!(bytes_of_points(view).len() == self.staging.len(), "voxelize: another cloud");
+        assert!(job::points_len(view) == self.staging.len(), "voxelize: another cloud");
         self.staging.send(stream)?;
         let points = DevicePoints::of(view, self.staging.address());
         let row = rows.address() + at as u64;
@@ -173,6 +180,14 @@ impl Voxelizer {
     pub fn finish(&mut self, stream: &Stream) -> Result<PointDrops, EncodeError> {
         self.done.record(stream)?;
         self.done.synchronize("voxelize a cloud")?;
+        Ok(self.outcome()?)
+    }
+
+    /// As [`Voxelizer::finish`], for a caller that has waited for the stream.
+    ///
+    /// # Errors
+    /// [`VoxelizeError::Value`] where the row must not be used.
+    pub fn outcome(&mut self) -> Result<PointDrops, VoxelizeError> {
         let words = self.report.as_chunks::<4>().0;
         let word = |at: usize| u32::from_ne_bytes(words[at]);
         let [non_finite, out_of_range, outside] = [0, 1, 2].map(|at| u64::from(word(at)));
@@ -181,7 +196,7 @@ impl Voxelizer {
         self.report.fill(0);
         if let Some(channel) = beyond.checked_sub(1) {
             let (channel, dtype, value) = (channel as usize, self.dtype, f32::from_bits(bits));
-            return Err(VoxelizeError::Value { channel, dtype, value }.into());
+            return Err(VoxelizeError::Value { channel, dtype, value });
         }
         Ok(PointDrops { non_finite, out_of_range, outside })
     }

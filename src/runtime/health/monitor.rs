@@ -10,6 +10,7 @@ use super::notices::Notices;
 use super::publishers;
 use super::report::{self, InputPart, Report, Status, StreamPart, milliseconds};
 use super::totals::{InputTotals, StreamTotals, TickTotals};
+use crate::backend::GpuUse;
 use crate::runtime::Runtime;
 use crate::spec::{InputId, StreamId};
 use crate::sync::lock;
@@ -104,7 +105,11 @@ impl Monitor {
         let window = self.tick_window(now, seconds, totals, latency.0);
         self.ticks = totals;
         self.notices.clock(now, window.sim_clock);
-        let (level, message) = assess::assess_ticks(&window);
+        let (mut level, mut message) = assess::assess_ticks(&window);
+        if let GpuUse::Left { reason } = self.runtime.pipeline.gpu() {
+            level = level.max(Level::Warn);
+            message = format!("{message}; the GPU was left: {reason}");
+        }
         let values = report::tick_values(&self.runtime, &window, &totals, latency);
         Status { part: "tick".to_owned(), level, message, values }
     }

@@ -73,10 +73,15 @@ impl<'a> DevicePoints<'a> {
 
 /// The bytes from the first to the last point.
 pub fn bytes_of_points<'a>(view: &PointsView<'a>) -> &'a [u8] {
-    if view.width == 0 || view.height == 0 {
-        return &[];
+    &view.data[..points_len(view)]
+}
+
+/// Their number.
+pub fn points_len(view: &PointsView<'_>) -> usize {
+    match view.width == 0 || view.height == 0 {
+        true => 0,
+        false => (view.height - 1) * view.row_step + view.width * view.point_step,
     }
-    &view.data[..(view.height - 1) * view.row_step + view.width * view.point_step]
 }
 
 /// The table of fields, for the kernels.
