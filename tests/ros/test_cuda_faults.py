@@ -114,9 +114,7 @@ LEFT = {
 
 
 @pytest.mark.parametrize("case", LEFT)
-def test_auto_leaves_a_gpu_that_fails_and_loses_no_tick_and_no_message(
-    ros, start, faults, case
-):
+def test_auto_leaves_a_gpu_that_fails_and_loses_no_tick_and_no_message(ros, start, faults, case):
     fault, expected = LEFT[case]
     tensors = subscribe_tensors(ros, "/fused_tensor")
     status = subscribe_status(ros)
