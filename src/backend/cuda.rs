@@ -11,8 +11,8 @@
 //! work of this process.
 //!
 //! Who waits for whom: a tick waits, on the device, for encodes of the rows that it reads. It
-//! returns when it is done. A slot is spare only while no tick may read it, so that encodes need
-//! not wait for ticks.
+//! returns when it is done. The pipeline gives no slot to an encode that a tick may still read, so
+//! that encodes need not wait for ticks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -19,7 +19,7 @@ pub use stats::{Counter, InputStats, StreamStats};
 pub use tensor_message::{StepState, TensorMessage};
 pub use tick::TickOutcome;
 
-use crate::backend::{Backend, BackendError, Encodes, GpuUse};
+use crate::backend::{Backend, BackendError, Encodes, GpuUse, Slot};
 use crate::device::{HostBuffer, Output};
 use crate::input::{self, Input};
 use crate::layout::Layout;
@@ -73,6 +73,9 @@ struct Rings {
     rings: Vec<Ring>,
     /// The epoch of all rows.
     epoch: Epoch,
+    /// The slots that the tick under way reads. The tick does not hold this lock meanwhile, because
+    /// a backend may wait for a GPU.
+    read_by_tick: Vec<(RingId, Slot)>,
 }
 
 impl Rings {
@@ -100,6 +103,8 @@ impl Pipeline {
         let layout = Layout::new(&config);
         let inputs: Result<Vec<_>, _> =
             config.inputs.iter().map(|spec| InputState::new(spec, &config, &layout)).collect();
+        let history = |place: &crate::layout::RingPlace| config.stream(place.stream).history_steps;
+        let steps = layout.rings().iter().map(history).sum::<usize>();
         let rows = |place: &crate::layout::RingPlace| config.stream(place.stream).ring_rows;
         let rings: Vec<_> = layout.rings().iter().map(|place| Ring::new(rows(place))).collect();
         let streams = config.streams.iter().map(|_| StreamState::default()).collect();
@@ -111,7 +116,11 @@ impl Pipeline {
             backend,
             streams,
             encoding: rings.iter().map(|_| Mutex::default()).collect(),
-            rings: Mutex::new(Rings { rings, epoch: Epoch::default() }),
+            rings: Mutex::new(Rings {
+                rings,
+                epoch: Epoch::default(),
+                read_by_tick: Vec::with_capacity(2 * steps),
+            }),
             ticker: Mutex::default(),
             clock_jumps: Counter::default(),
         })

@@ -4,6 +4,7 @@
 mod common;
 mod failures;
 mod groups;
+mod slow_ticks;
 
 use std::sync::{Arc, Mutex};
 
