@@ -49,8 +49,13 @@ impl Staging {
         self.len == 0
     }
 
-    /// Takes the message: `parts`, one after the other. Waits for the upload of the last message,
-    /// which almost always is long done.
+    /// Waits for the upload of the last message, which almost always is long done.
+    pub fn wait(&self) -> Result<(), DeviceError> {
+        self.taken.synchronize("finish the last upload")
+    }
+
+    /// Takes the message: `parts`, one after the other. Makes no call of the driver: the caller has
+    /// waited for the last upload, with [`Staging::wait`] or for all that is on its stream.
     ///
     /// # Errors
     /// [`DeviceError::Failed`] if the message is larger than the capacity.
@@ -67,15 +72,14 @@ impl Staging {
         Ok(())
     }
 
-    /// The place for a message of `len` bytes, which the caller must write. Waits and fails as
-    /// [`Staging::fill`] does.
+    /// The place for a message of `len` bytes, which the caller must write. The caller has waited, as
+    /// for [`Staging::fill`], and it fails as that does.
     pub fn place(&mut self, len: usize) -> Result<&mut [u8], DeviceError> {
         if len > self.capacity() {
             let capacity = self.capacity();
             let detail = format!("expected at most {capacity} bytes, found {len}");
             return Err(DeviceError::Failed { operation: "take a message", detail });
         }
-        self.taken.synchronize("finish the last upload")?;
         self.len = len;
         Ok(&mut self.pinned[..len])
     }

@@ -6,6 +6,7 @@ use crate::input::{Header, Sample, Sink, StampError};
 use crate::ops::voxelize::PointDrops;
 use crate::ring::{Inserted, Lease};
 use crate::spec::{Bounds, InputId, InputSpec, RingId, StreamSpec, Timeline};
+use crate::sync::lock;
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
 /// A header's stamp may be at most this far ahead of the node's clock \[ns\]. Synchronised clocks
@@ -202,14 +203,21 @@ impl Rows<'_> {
         Ok(stamp)
     }
 
-    /// A slot to encode into. If the message is of a later epoch than the rows, that epoch begins.
+    /// A slot to encode into, which no tick reads. If the message is of a later epoch than the rows,
+    /// that epoch begins.
     fn lease(&self, ring: RingId, stamp: Stamp) -> Result<Lease, Rejected> {
         let mut rings = self.pipeline.lock_rings();
         rings.begin(self.arrival.epoch, &self.pipeline.clock_jumps);
         if self.arrival.epoch.is_before(rings.epoch) {
             return Err(cleared(stamp));
         }
-        rings.ring(ring).lease().ok_or_else(|| late("no spare row"))
+        let lease = rings.ring(ring).lease().ok_or_else(|| late("no spare row"))?;
+        if rings.read_by_tick.contains(&(ring, lease.slot())) {
+            // Its row left the ring after the tick under way had chosen it. Later ticks do not.
+            drop(rings);
+            drop(lock(&self.pipeline.ticker));
+        }
+        Ok(lease)
     }
 
     fn commit(

@@ -46,6 +46,21 @@ impl Drop for Unfused<'_> {
     }
 }
 
+impl Rings {
+    /// Notes which slots a tick reads.
+    fn read(&mut self, jobs: &[StepJob]) {
+        self.read_by_tick.clear();
+        for job in jobs {
+            let slots = match job.value {
+                Value::Nothing => [None, None],
+                Value::Row(slot) => [Some(slot), None],
+                Value::Between { a, b, .. } => [Some(a), Some(b)],
+            };
+            self.read_by_tick.extend(slots.into_iter().flatten().map(|slot| (job.ring, slot)));
+        }
+    }
+}
+
 impl Pipeline {
     /// Resamples every stream for tick `tick` of `epoch` into `message`. If `epoch` is later than
     /// that of the rows, it begins first, and the rings are empty. If `message` is of another
@@ -60,7 +75,6 @@ impl Pipeline {
         message: &mut TensorMessage,
     ) -> Result<TickOutcome, BackendError> {
         let mut ticker = lock(&self.ticker);
-        // Locked until the backend has read the rows, so that none is overwritten meanwhile.
         let mut rings = self.lock_rings();
         rings.begin(epoch, &self.clock_jumps);
         if epoch.is_before(rings.epoch) {
@@ -83,7 +97,12 @@ impl Pipeline {
         if let Some(stream) = held_back {
             return Ok(TickOutcome::HeldBack { stream });
         }
-        self.backend.fuse(&ticker.jobs, message.data_mut())?;
+        // No push overwrites these rows, but every push may go on while the backend works.
+        rings.read(&ticker.jobs);
+        drop(rings);
+        let fused = self.backend.fuse(&ticker.jobs, message.data_mut());
+        self.lock_rings().read_by_tick.clear();
+        fused?;
         unfused.fused();
         Ok(TickOutcome::Ready)
     }
