@@ -11,6 +11,8 @@ use crate::runtime::{InputState, PublisherId, Runtime, Transit, decode_clock};
 use crate::spec::{InputId, InputSpec};
 use std::sync::atomic::Ordering;
 
+/// The topic of a simulator's clock, before remapping.
+pub const CLOCK_TOPIC: &str = "/clock";
 /// Queue depth of `/clock`: a tenth of a second at 1 kHz.
 const CLOCK_DEPTH: usize = 100;
 /// If the middleware fails this often in a row to give a message of one subscription, the node
@@ -50,7 +52,7 @@ impl Intake {
     pub fn small(node: &Node, runtime: &Runtime) -> Result<Self, NodeError> {
         let qos = Qos::best_effort(CLOCK_DEPTH);
         let subscribe = || -> rcl::Result<Clock> {
-            let mut subscription = node.subscribe("/clock", "rosgraph_msgs/msg/Clock", qos)?;
+            let mut subscription = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
             // Nobody reads them, and an event that nobody takes ends every wait.
             subscription.end_events();
             Ok(Clock { subscription, takes: Takes::default() })

@@ -460,6 +460,19 @@ def test_a_malformed_clock_is_ignored(ros, start, tmp_path, sent):
     fusion.tick(T0)
 
 
+def test_two_publishers_of_the_clock_are_named(ros, start, tmp_path):
+    fusion = start_fusion(ros, start, tmp_path, {"streams": {"wrench": WRENCH}}).warm_up()
+    fusion.tick(T0)
+    assert "publishers on /clock" not in fusion.process.output
+    publisher = ros.node.create_publisher(Clock, "/clock", RELIABLE)
+    words = "2 publishers on /clock: /test_client and /test_client: their readings alternate"
+    fusion.until(lambda: words in fusion.status["tick"][1], "a warning in the status")
+    assert fusion.status["tick"][0] == b"\x01"
+    ros.node.destroy_publisher(publisher)
+    fusion.until(lambda: words not in fusion.status["tick"][1], "one publisher again")
+    assert fusion.process.output.count(words) == 1
+
+
 def test_a_clock_that_does_not_move_is_stale_and_logged_once(ros, start, tmp_path):
     fusion = start_fusion(ros, start, tmp_path, {"streams": {"wrench": WRENCH}}).warm_up()
     fusion.tick(T0)
