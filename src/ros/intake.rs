@@ -99,22 +99,16 @@ impl Intake {
             if let Some(clock) = self.clock.as_mut().filter(|_| round > 0 || ready.is(first)) {
                 clock.drain(runtime)?;
             }
-            let Intake { inputs, ready, .. } = self;
-            let mut failure = None;
-            ready.retain(|k| {
-                let input = &mut inputs[*k];
-                let taken = input.depth > round && failure.is_none() && {
-                    input.take(runtime).unwrap_or_else(|error| {
-                        failure = Some(error);
-                        false
-                    })
-                };
-                taken
-            });
-            if let Some(error) = failure {
-                return Err(error);
+            let mut at = 0;
+            while let Some(k) = self.ready.get(at) {
+                let input = &mut self.inputs[*k];
+                if round < input.depth && input.take(runtime)? {
+                    at += 1;
+                } else {
+                    self.ready.remove(at);
+                }
             }
-            if ready.is_empty() {
+            if self.ready.is_empty() {
                 break;
             }
         }
