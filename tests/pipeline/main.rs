@@ -15,6 +15,7 @@ use robocache::align::NO_AGE;
 use robocache::backend::cpu::CpuBackend;
 use robocache::backend::{Backend, BackendError, Slot, StepJob};
 use robocache::device::OutputMut;
+use robocache::dtype::DType;
 use robocache::input::Sample;
 use robocache::layout::Layout;
 use robocache::ops::voxelize::PointDrops;
@@ -306,6 +307,10 @@ streams: {i: {type: sensor_msgs/Image, topic: /i, max_age_ms: 1, image: {width: 
     assert!(error.contains("expected a ring below 1, found 7"), "{error}");
     let error = refused(|config| config.inputs[0].feeds = vec![RingId::new(0); 2]);
     assert!(error.contains("expected 1 rings to feed, found 2"), "{error}");
+    let error = refused(|config| config.inputs = vec![config.inputs[0].clone(); 33]);
+    assert!(error.contains("input 'i': expected at most 32 inputs of a stream"), "{error}");
+    let error = refused(|config| config.streams[0].dtype = DType::I32);
+    assert!(error.contains("stream 'i': its encoder writes no rows of i32"), "{error}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn wrench(stamp: Stamp, force: [f64; 3]) -> Vec<u8> {
     writer.finish()
 }
 
-/// A message of [`EVERYTHING`] for the tick 100 ms after the start: its targets are 75, 85 and 95 ms.
+/// A message of [`EVERYTHING`] for the tick 100 ms after the start, with targets at 75, 85 and 95 ms.
 fn everything() -> (Pipeline, TensorMessage) {
     let pipeline = pipeline(EVERYTHING);
     let push = |input: usize, message: &[u8]| {
