@@ -71,7 +71,7 @@ fn split(ros_type: &str) -> Option<(&str, &str)> {
 
 /// Opens a package's library from the sourced prefixes, else from the loader's own paths.
 fn open(package: &str) -> std::result::Result<Library, String> {
-    let file = library_of(package);
+    let file = format!("lib{package}__rosidl_typesupport_c.so");
     let prefixes = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
     let sourced = std::env::split_paths(&prefixes).map(|prefix| prefix.join("lib").join(&file));
     let installed: Vec<PathBuf> = sourced.filter(|path| path.is_file()).collect();
@@ -90,14 +90,6 @@ fn open(package: &str) -> std::result::Result<Library, String> {
     }
     Err(absent(package, missing, &reasons))
 }
-
-/// The name of the library that describes a package's messages.
-fn library_of(package: &str) -> String {
-    format!("lib{package}{LIBRARY_SUFFIX}")
-}
-
-/// The end of that name.
-const LIBRARY_SUFFIX: &str = "__rosidl_typesupport_c.so";
 
 /// Says which package must be installed: `missing`, else one that a library of `package` needs and
 /// the loader does not find.
