@@ -118,9 +118,7 @@ def may_mount():
         return False
 
 
-def test_too_little_shared_memory_is_said_and_what_there_is_is_used(
-    ros, start, install, tmp_path
-):
+def test_too_little_shared_memory_is_said_and_what_there_is_is_used(ros, start, install, tmp_path):
     if not may_mount():
         pytest.skip("this user may not mount a small /dev/shm")
     program = install / "lib" / "robocache_ros" / "fusion_node"
@@ -137,7 +135,14 @@ def test_too_little_shared_memory_is_said_and_what_there_is_is_used(
 
 def test_the_robot_sizes_its_segment_by_its_images(start):
     robot = start(
-        "sensor_sim", "--image-width", "2048", "--image-height", "2048", "--duration", "4", env=UNSET
+        "sensor_sim",
+        "--image-width",
+        "2048",
+        "--image-height",
+        "2048",
+        "--duration",
+        "4",
+        env=UNSET,
     )
     robot.wait_for("sensor_sim: seed")
     assert 2 * (2 * 12 * MIB) < segment_of(robot.pid) < 72 * MIB

@@ -1,5 +1,6 @@
 //! The description of a message type for the middleware, found by the type's name at run time.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 
@@ -70,7 +71,7 @@ fn split(ros_type: &str) -> Option<(&str, &str)> {
 
 /// Opens a package's library from the sourced prefixes, else from the loader's own paths.
 fn open(package: &str) -> std::result::Result<Library, String> {
-    let file = library_of(package);
+    let file = format!("lib{package}__rosidl_typesupport_c.so");
     let prefixes = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
     let sourced = std::env::split_paths(&prefixes).map(|prefix| prefix.join("lib").join(&file));
     let installed: Vec<PathBuf> = sourced.filter(|path| path.is_file()).collect();
@@ -80,19 +81,15 @@ fn open(package: &str) -> std::result::Result<Library, String> {
         // SAFETY: ROS generates the library; loading it runs only its own set-up.
         match unsafe { Library::new(&path) } {
             Ok(library) => return Ok(library),
-            Err(reason) => reasons.push(reason.to_string()),
+            // The loader's own words are in the source; they name the file that is missing.
+            Err(error) => reasons.push(match error.source() {
+                Some(loader) => loader.to_string(),
+                None => error.to_string(),
+            }),
         }
     }
     Err(absent(package, missing, &reasons))
 }
-
-/// The name of the library that describes a package's messages.
-fn library_of(package: &str) -> String {
-    format!("lib{package}{LIBRARY_SUFFIX}")
-}
-
-/// The end of that name.
-const LIBRARY_SUFFIX: &str = "__rosidl_typesupport_c.so";
 
 /// Says which package must be installed: `missing`, else one that a library of `package` needs and
 /// the loader does not find.
@@ -133,6 +130,26 @@ mod tests {
         {
             assert_eq!(split(wrong), None, "{wrong}");
             assert!(TypeSupport::load(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn an_error_names_a_package_that_another_one_needs() {
+        let loader = "libstd_msgs__rosidl_generator_c.so: cannot open shared object file";
+        let error = absent("nav_msgs", None, &[loader.to_owned()]);
+        assert!(
+            error.starts_with("the package nav_msgs is installed and needs it, but"),
+            "{error}"
+        );
+        assert!(error.contains("install ros-$ROS_DISTRO-std-msgs"), "{error}");
+        for other in ["libnav_msgs__rosidl_generator_c.so: wrong ELF class", "out of memory"] {
+            let error = absent("nav_msgs", None, &[other.to_owned()]);
+            assert_eq!(
+                error,
+                format!(
+                    "the package nav_msgs is installed, but its library does not load ({other})"
+                )
+            );
         }
     }
 
