@@ -1,6 +1,6 @@
 //! From the bytes of a message to rows in their rings.
 
-use super::{DropReason, Pipeline, Rejected, StreamStats};
+use super::{DropReason, Pipeline, Rejected, Rings, StreamStats};
 use crate::backend::BackendError;
 use crate::input::{Header, Sample, Sink, StampError};
 use crate::ops::voxelize::PointDrops;
@@ -177,6 +177,8 @@ impl Rows<'_> {
         header: &Header<'_>,
         sample: Sample<'_>,
     ) -> Result<Stamp, BackendError> {
+        // First, because an old message says nothing of this epoch's time.
+        self.enter(&mut self.pipeline.lock_rings())?;
         check_frame(self.spec, header)?;
         let stream = self.pipeline.layout.ring(ring).stream;
         check_size(self.pipeline.config.stream(stream), &sample)?;
@@ -184,7 +186,7 @@ impl Rows<'_> {
         let name = || &self.pipeline.config.stream(stream).name;
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
-        let lease = self.lease(ring, stamp)?;
+        let lease = self.lease(ring)?;
         let slot = lease.slot();
         let drops = match self.pipeline.backend.encode(ring, slot, sample) {
             Ok(drops) => drops,
@@ -203,14 +205,21 @@ impl Rows<'_> {
         Ok(stamp)
     }
 
+    /// Begins the message's epoch if it is later than that of the rows; refuses the message if it is
+    /// earlier.
+    fn enter(&self, rings: &mut Rings) -> Result<(), Rejected> {
+        rings.begin(self.arrival.epoch, &self.pipeline.clock_jumps);
+        match self.arrival.epoch.is_before(rings.epoch) {
+            true => Err(cleared()),
+            false => Ok(()),
+        }
+    }
+
     /// A slot to encode into, which no tick reads. If the message is of a later epoch than the rows,
     /// that epoch begins.
-    fn lease(&self, ring: RingId, stamp: Stamp) -> Result<Lease, Rejected> {
+    fn lease(&self, ring: RingId) -> Result<Lease, Rejected> {
         let mut rings = self.pipeline.lock_rings();
-        rings.begin(self.arrival.epoch, &self.pipeline.clock_jumps);
-        if self.arrival.epoch.is_before(rings.epoch) {
-            return Err(cleared(stamp));
-        }
+        self.enter(&mut rings)?;
         let lease = rings.ring(ring).lease().ok_or_else(|| late("no spare row"))?;
         if rings.read_by_tick.contains(&(ring, lease.slot())) {
             // Its row left the ring after the tick under way had chosen it. Later ticks do not.
@@ -242,7 +251,7 @@ impl Rows<'_> {
             Inserted::Late => {
                 return Err(late(&format!("stamp {stamp} is older than everything in the ring")));
             }
-            Inserted::Cleared => return Err(cleared(stamp)),
+            Inserted::Cleared => return Err(cleared()),
         }
         Ok(())
     }
@@ -281,7 +290,7 @@ impl Rows<'_> {
             return Ok(());
         }
         if ahead <= MAX_AHEAD_NS {
-            return Err(cleared(stamp));
+            return Err(cleared());
         }
         let seconds = |ns: i64| ns as f64 / NANOS_PER_S as f64;
         let detail = format!(
@@ -325,8 +334,8 @@ fn check_size(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
     Err(Rejected::new(DropReason::TooLarge, detail))
 }
 
-fn cleared(stamp: Stamp) -> Rejected {
-    let detail = format!("stamp {stamp} is from before the clock jumped back");
+fn cleared() -> Rejected {
+    let detail = "the message is from before the clock jumped back, or before its first reading";
     Rejected::new(DropReason::Cleared, detail)
 }
 

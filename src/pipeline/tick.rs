@@ -131,9 +131,8 @@ impl Pipeline {
             } else if back == 0 {
                 newest_held = is_held(spec, rings, target, &jobs[first..]);
             }
-            let filled = jobs[first..].iter().any(|job| job.value != Value::Nothing);
             for id in self.layout.segments_of(stream) {
-                let count = if filled { self.layout.segment(id).entries() as u32 } else { 0 };
+                let count = self.layout.segment(id).entries() as u32;
                 message.set_step(id, step, StepState { count, ..state });
             }
             for job in &mut jobs[first..] {
@@ -206,14 +205,12 @@ fn align_step(
         let aligned = align(spec.rule, ring.len(), |i| ring.entry(i).stamp, target);
         state.valid &= aligned.valid;
         state.age_ns = state.age_ns.max(aligned.age_ns);
-        state.inputs_valid |= inputs_of(ring, aligned.value);
+        if aligned.valid {
+            state.inputs_valid |= inputs_of(ring, aligned.value);
+        }
         jobs.push(StepJob { ring: id, step, value: aligned.value, unchanged: false });
     }
-    if state.valid {
-        return state;
-    }
-    state.inputs_valid = 0;
-    if jobs.len() - first == 1 {
+    if state.valid || jobs.len() - first == 1 {
         return state;
     }
     state.age_ns = i64::MIN;

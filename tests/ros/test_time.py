@@ -269,7 +269,8 @@ def test_messages_between_two_readings_of_a_slow_clock_keep_apart(ros, start, tm
     fusion.await_value("wrench", "rows", 50)
     fusion.await_value("wrench", "replaced", 0)
     fusion.await_value("wrench", "dropped", 0)
-    values = got.array[:, 1].tolist()
+    # Of the last step of the clock, in the order in which they were sent.
+    values = got.array[got.array[:, 0] == 4, 1].tolist()
     assert values == sorted(values) and len(set(values)) > 3, values
 
 
@@ -295,8 +296,9 @@ def test_a_looping_bag_loses_nothing(ros, start, tmp_path):
     fusion.settle()
     fusion.await_value("tick", "clock_jumps", loops - 1)
     fusion.await_value("wrench", "dropped", 0)
-    # The target is 8 ms before the tick, and the row closest to it is at most 2.5 ms away.
-    assert len(ages) > 60 * loops / 2
+    # The target is 8 ms before the tick, and the row closest to it is at most 2.5 ms away. At most
+    # one tick of each step of the clock is served.
+    assert len(ages) > 25 * loops
     assert np.median(np.abs(ages)) <= 2.5 * MS, sorted(ages)
 
 

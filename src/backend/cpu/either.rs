@@ -25,7 +25,7 @@ pub trait Target {
 /// Both processors of a ring.
 pub struct Either {
     gpu: Arc<Gpu>,
-    thread: GpuThread,
+    pub(super) thread: GpuThread,
     chooser: Mutex<Chooser>,
     start: Instant,
     by_cpu: AtomicU64,
@@ -67,13 +67,11 @@ impl Either {
         let now = Instant::now();
         match self.plan(now) {
             Plan::Core => self.core(target),
-            Plan::Both => {
-                self.thread.hand_over(sample, now);
-                self.core_or_shadow(target)
-            }
+            // If the thread did not take the sample, a row of it is that of an earlier sample.
+            Plan::Both if self.thread.hand_over(sample, now) => self.core_or_shadow(target),
+            Plan::Both => self.core(target),
             Plan::Gpu { patience_ns } => {
-                let until = now + Duration::from_nanos(patience_ns);
-                self.on_gpu((sample, now), until, target)
+                self.on_gpu((sample, now), Duration::from_nanos(patience_ns), target)
             }
             Plan::Leave => {
                 let seconds = CALL_LIMIT_NS / 1_000_000_000;
@@ -103,7 +101,7 @@ impl Either {
         if let Some(earlier) = self.thread.wait(until) {
             self.thread.give_back(earlier.encoder);
         }
-        self.on_gpu((sample, now), until, target)
+        self.on_gpu((sample, now), Duration::from_nanos(CALL_LIMIT_NS), target)
     }
 
     /// How the ring's samples were encoded.
@@ -136,10 +134,11 @@ impl Either {
         if self.gpu.left().is_some() {
             return Plan::Core;
         }
-        if let Some(took) = self.thread.discard() {
+        let (took, doing) = self.thread.poll();
+        if let Some(took) = took {
             self.took(Processor::Gpu, took);
         }
-        let gpu = match self.thread.doing() {
+        let gpu = match doing {
             Doing::Nothing => choice::Gpu::Idle,
             Doing::Encoding(since) => choice::Gpu::Busy { since_ns: self.ns(since) },
             Doing::Gone => return Plan::Core,
@@ -147,17 +146,18 @@ impl Either {
         lock(&self.chooser).plan(self.ns(now), gpu)
     }
 
-    /// Hands a sample to the GPU; a core takes it over if the row is not there by `until`.
+    /// Hands a sample to the GPU; a core takes it over if the row is not there after `patience`. That
+    /// begins after the copy to the GPU's staging memory, which this thread makes.
     fn on_gpu(
         &self,
         (sample, since): (&Sample<'_>, Instant),
-        until: Instant,
+        patience: Duration,
         target: &impl Target,
     ) -> Result<PointDrops, BackendError> {
         if !self.thread.hand_over(sample, since) {
             return self.core(target);
         }
-        if let Some(done) = self.thread.wait(until) {
+        if let Some(done) = self.thread.wait(Instant::now() + patience) {
             return self.accept(done, target);
         }
         self.takeovers.fetch_add(1, Ordering::Relaxed);

@@ -91,12 +91,14 @@ impl GpuEncoder for CudaEncoder {
             Operation::Image(encoder) => {
                 encoder.start((download.row(), 0), stream)?;
                 download.copy(stream, LIMIT, "encode an image")?;
+                encoder.settled();
                 Ok(PointDrops::default())
             }
             Operation::Voxels { voxelizer, staged } => {
                 voxelizer.start(&staged.view(), 0, (download.row(), 0), stream)?;
                 // Also a row that must not be used: one wait for both is less than two.
                 download.copy(stream, LIMIT, "voxelize a cloud")?;
+                voxelizer.settled();
                 Ok(voxelizer.outcome()?)
             }
         }

@@ -164,22 +164,22 @@ impl GpuThread {
         &self.desk.ready
     }
 
-    /// Lets go of a row that nobody waits for any more; returns how long it took.
-    pub fn discard(&self) -> Option<Duration> {
+    /// Lets go of a row that nobody waits for any more. Returns how long that row took, and what the
+    /// thread does. Both at once: a row that is done a moment later still counts as under way, so
+    /// that nobody takes it for the row of the next sample.
+    pub fn poll(&self) -> (Option<Duration>, Doing) {
         let mut state = lock(&self.desk.state);
-        let done = self.desk.take_done(&mut state)?;
-        state.place = Place::Idle(done.encoder);
-        Some(done.took)
-    }
-
-    /// What the thread does.
-    pub fn doing(&self) -> Doing {
-        match lock(&self.desk.state).place {
-            Place::Idle(_) | Place::Done(_) => Doing::Nothing,
+        let took = self.desk.take_done(&mut state).map(|done| {
+            state.place = Place::Idle(done.encoder);
+            done.took
+        });
+        let doing = match state.place {
+            Place::Idle(_) => Doing::Nothing,
             Place::Staged { since, .. } | Place::Running { since } => Doing::Encoding(since),
-            // A worker that panicked has kept it.
-            Place::Taken | Place::Gone => Doing::Gone,
-        }
+            // A worker that panicked has kept it. (`take_done` leaves no row here.)
+            Place::Done(_) | Place::Taken | Place::Gone => Doing::Gone,
+        };
+        (took, doing)
     }
 
     /// Gives the thread a sample that came at `since`. Returns false if it cannot take one now, or

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::gpu_thread::Doing;
 use super::*;
 use crate::ops::image::{Encoding, ImageView};
 use crate::ops::voxelize::{FieldAt, FieldType, PointsView};
@@ -231,6 +232,27 @@ fn each_row_has_the_bits_of_the_cpu_whoever_was_first() {
     assert_eq!(encodes.by_cpu + encodes.by_gpu, 80);
     assert!(encodes.by_gpu >= 10 && encodes.by_cpu >= 10, "{encodes:?}");
     assert_eq!(subject.left(), None);
+}
+
+#[test]
+fn a_row_that_nobody_waited_for_is_not_taken_for_that_of_the_next_sample() {
+    let subject = Subject::new(Mode::Encode);
+    let thread = &subject.backend().rings[CAMERA.index()].either.as_ref().unwrap().thread;
+    let data = vec![7; 3 * SIZE[0] * SIZE[1]];
+    let sample = Sample::Image(view(&data));
+    assert!(thread.hand_over(&sample, Instant::now()));
+    let end = Instant::now() + Duration::from_secs(20);
+    while !thread.ready().load(Ordering::SeqCst) {
+        assert!(Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The thread still has the row of the first sample.
+    assert!(!thread.hand_over(&sample, Instant::now()));
+    let (took, doing) = thread.poll();
+    assert!(took.is_some() && doing == Doing::Nothing);
+    assert!(!thread.ready().load(Ordering::SeqCst));
+    assert!(thread.hand_over(&sample, Instant::now()));
+    assert!(thread.wait(end).is_some());
 }
 
 #[test]

@@ -11,6 +11,9 @@ use cudarc::driver::sys::{self, CUresult};
 use super::{Device, check, check_launch};
 use crate::device::{DeviceError, Shared};
 
+/// If a GPU seems to hang, it gets this time more: perhaps only this process was stopped.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// A kernel of the loaded module.
 #[derive(Debug)]
 pub struct Kernel {
@@ -174,12 +177,14 @@ impl Stream {
     }
 
     /// Waits until all operations are done, and takes little of a core: it asks again and again, and
-    /// sleeps in between. So it ends after `limit` though the GPU does not.
+    /// sleeps in between. So it ends after `limit` though the GPU does not. If the process itself was
+    /// stopped meanwhile, the GPU gets [`GRACE`] more.
     ///
     /// # Errors
     /// [`DeviceError::Failed`] if the limit passes, or if an operation failed.
     pub fn wait_for(&self, limit: Duration, operation: &'static str) -> Result<(), DeviceError> {
         let start = Instant::now();
+        let mut grace = Some(GRACE);
         loop {
             self.device.bind()?;
             // SAFETY: a live stream.
@@ -189,6 +194,10 @@ impl Stream {
             }
             let waited = start.elapsed();
             if waited >= limit {
+                if let Some(grace) = grace.take() {
+                    std::thread::sleep(grace);
+                    continue;
+                }
                 let detail = format!("not done after {:.1} s", waited.as_secs_f64());
                 return Err(DeviceError::Failed { operation, detail });
             }

@@ -131,8 +131,12 @@ impl ImageEncoder {
         self.restage(view)
     }
 
-    /// As [`ImageEncoder::stage`], for a caller that has waited for the last image: makes no call of
-    /// the driver.
+    /// Notes that the caller has waited for the stream of the last image.
+    pub fn settled(&mut self) {
+        self.staging.settled();
+    }
+
+    /// As [`ImageEncoder::stage`], after [`ImageEncoder::settled`]: makes no call of the driver.
     pub fn restage(&mut self, view: &ImageView<'_>) -> Result<(), DeviceError> {
         let ImageView { encoding, width, height, step, data } = *view;
         self.choose_plan((width, height))?;

@@ -180,8 +180,13 @@ impl Voxelizer {
         Ok(())
     }
 
-    /// As [`Voxelizer::stage`], for a caller that has waited for the last cloud: makes no call of the
-    /// driver. Returns false if the cloud is larger than the memory for messages.
+    /// Notes that the caller has waited for the stream of the last cloud.
+    pub fn settled(&mut self) {
+        self.staging.settled();
+    }
+
+    /// As [`Voxelizer::stage`], after [`Voxelizer::settled`]: makes no call of the driver. Returns false
+    /// if the cloud is larger than the memory for messages.
     pub fn restage(&mut self, view: &PointsView<'_>) -> Result<bool, VoxelizeError> {
         check_view(view, self.columns)?;
         Ok(self.take(view).is_ok())
