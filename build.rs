@@ -1,7 +1,10 @@
-//! Checks what the features need, and compiles the CUDA kernels into one fat binary.
+//! Compiles the CUDA kernels into one fat binary.
 //!
-//! Environment: what `scripts/cuda.sh` obeys to find nvcc, and `ROBOCACHE_CUDA_ARCHS` (such as
-//! `90,120`: compile for these chips only, which is faster while the kernels are being changed).
+//! Environment: what `scripts/cuda.sh` obeys to find nvcc, and
+//!
+//! - `ROBOCACHE_CUDA_ARCHS` (such as `90,120`): compile for these chips only, which is faster while
+//!   the kernels are being changed;
+//! - `ROBOCACHE_CUDA_LINEINFO=on`: add the source's lines for profilers, which triples the size.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -31,9 +34,6 @@ const KERNELS: [&str; 7] = [
 const SHARED: &str = "src/device/shared.rs";
 const SHARED_FOLDER: &str = "src/device/shared";
 
-/// The file that says, in a prefix of ROS, that this package's messages are there.
-const MESSAGES: &str = "share/ament_index/resource_index/rosidl_interfaces/robocache_ros";
-
 fn main() {
     for path in ["kernels", "build.rs", SHARED, SHARED_FOLDER] {
         println!("cargo::rerun-if-changed={path}");
@@ -46,31 +46,12 @@ fn main() {
     }
 }
 
-/// All that is missing is said at once, before the kernels take their time.
 fn build() -> Result<(), String> {
-    let on = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
-    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("no CARGO_MANIFEST_DIR")?);
-    let messages = if on("ROS") { find_messages() } else { Ok(()) };
-    let nvcc = if on("CUDA") { nvcc::find(&root).map(Some) } else { Ok(None) };
-    match (messages, nvcc) {
-        (Ok(()), Ok(Some(nvcc))) => compile(&root, &nvcc),
-        (Ok(()), Ok(None)) => Ok(()),
-        (Err(ros), Err(cuda)) => Err(format!("{ros}\n{cuda}")),
-        (Err(error), _) | (_, Err(error)) => Err(error),
-    }
-}
-
-/// The node speaks this package's own messages, which r2r takes from a prefix of ROS.
-fn find_messages() -> Result<(), String> {
-    let prefixes = env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
-    if env::split_paths(&prefixes).any(|prefix| prefix.join(MESSAGES).exists()) {
+    if env::var_os("CARGO_FEATURE_CUDA").is_none() {
         return Ok(());
     }
-    Err("ros: expected the messages of robocache_ros in a prefix of AMENT_PREFIX_PATH, \
-         found none\n\
-         build messages and node together:  make build (or colcon build)\n\
-         or build the core alone:           cargo build --no-default-features"
-        .into())
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("no CARGO_MANIFEST_DIR")?);
+    compile(&root, &nvcc::find(&root)?)
 }
 
 fn compile(root: &Path, nvcc: &Path) -> Result<(), String> {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks and times everything on a machine with a GPU, and prints one table.
 #
-#   benches/gpu.sh [STEP...]     steps: test digests bench versus peers sanitize counters soak
+#   benches/gpu.sh [STEP...]     steps: test digests bench versus peers sanitize counters soak beside
 #                                default: all, `versus` only with $OLD_PROGRAMS
 #   benches/gpu.sh --build       build the programs into build/gpu, for a machine without cargo
 #
@@ -10,7 +10,9 @@
 # this one in turns, $ROUNDS times each (default 3), and compares. Seconds of ticks at 1 kHz: $SOAK_S
 # with images and clouds of the usual sizes (default 60), $SOAK_RANDOM_S of random ones (default
 # 600); 0 for none. $SANITIZE_CASES: cases per operation under compute-sanitizer (default 100).
-# $COUNTERS_S: seconds after which the counters of a case are given up (default 90).
+# $COUNTERS_S: seconds after which the counters of a case are given up (default 90). `beside`: ticks
+# beside a process that trains on the GPU, $BESIDE_S seconds per run (default 60, six runs), and ticks
+# while the driver fails, $BESIDE_FAULT_S seconds per run (default 24, two runs).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 programs=build/gpu
@@ -20,7 +22,8 @@ mkdir -p "$out"
 build() {
     local commit features=(--no-default-features --features cuda,sim)
     commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
-    export ROBOCACHE_COMMIT=$commit
+    # Lines of the source for compute-sanitizer and the profiler.
+    export ROBOCACHE_COMMIT=$commit ROBOCACHE_CUDA_LINEINFO=on
     cargo build --release -p robocache_bench --features cuda
     mkdir -p "$programs"
     rm -f "$programs"/*
@@ -30,6 +33,7 @@ build() {
         cp "$(cargo test --release "${features[@]}" --test "$name" --no-run --message-format=json |
             executable "$name")" "$programs/$name"
     done
+    cc -shared -fPIC -o "$programs/cuda_faults.so" tests/ros/cuda_faults.c -ldl
     strip --strip-debug "$programs"/*
 }
 
@@ -159,13 +163,22 @@ soak() {
         --json "$out/soak_$name.json" | tee -a "$out/soak.txt"
 }
 
+# Fails if `auto` misses a target beside the training or loses anything when the GPU fails. What
+# `cuda` and `cpu` do there is for comparison.
+run_beside() {
+    rm -f "$out"/beside_*
+    python3 benches/beside.py --bench "$programs/robocache_bench" \
+        --faults "$programs/cuda_faults.so" --seconds "${BESIDE_S:-60}" \
+        --fault-seconds "${BESIDE_FAULT_S:-24}" --json "$out/beside.json" | tee "$out/beside.txt"
+}
+
 # Logs go into one archive, so that what is left to read are eight files at most; those of steps that
 # were run before stay in it. Where the script is stopped early, too.
 archive() (
     cd "$out"
     shopt -s nullglob
     [ ! -f logs.tgz ] || tar xzf logs.tgz --skip-old-files
-    logs=(test*.txt sanitize_*.txt counters_* soak_* versus_*.json)
+    logs=(test*.txt sanitize_*.txt counters_* soak_* beside_* versus_*.json)
     [ ${#logs[@]} -eq 0 ] || tar czf logs.tgz --remove-files "${logs[@]}"
 )
 
@@ -186,7 +199,7 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv | t
 failed=()
 steps=("$@")
 if [ $# -eq 0 ]; then
-    steps=(test digests bench ${OLD_PROGRAMS:+versus} peers sanitize counters soak)
+    steps=(test digests bench ${OLD_PROGRAMS:+versus} peers sanitize counters soak beside)
 fi
 for step in "${steps[@]}"; do
     echo "== $step"

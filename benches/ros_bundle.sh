@@ -14,8 +14,9 @@ bundle=build/ros_bundle
 rm -rf "$bundle" "$bundle.tar.xz"
 mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/share"
 
-cargo build --release --locked -p robocache_bench --features ros --bin robocache_load
-cp install/robocache_ros/lib/robocache_ros/{fusion_node,sensor_sim} target/release/robocache_load \
+cargo build --release --locked -p robocache_bench --features ros --bin robocache_load \
+  --target-dir build/robocache_ros/cargo
+cp install/robocache_ros/lib/robocache_ros/{fusion_node,sensor_sim} build/robocache_ros/cargo/release/robocache_load \
   "$bundle/bin/"
 strip --strip-debug "$bundle"/bin/*
 

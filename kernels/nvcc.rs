@@ -10,8 +10,22 @@ use std::process::Command;
 const ARCHS: [u32; 9] = [75, 80, 86, 87, 89, 90, 100, 110, 120];
 
 /// The environment that decides on the nvcc, its host compiler and the chips.
-const INPUTS: [&str; 6] =
-    ["NVCC", "NVCC_CCBIN", "CUDA_HOME", "VIRTUAL_ENV", "ROBOCACHE_CUDA", "ROBOCACHE_CUDA_ARCHS"];
+const INPUTS: [&str; 7] = [
+    "NVCC",
+    "NVCC_CCBIN",
+    "CUDA_HOME",
+    "VIRTUAL_ENV",
+    "ROBOCACHE_CUDA",
+    "ROBOCACHE_CUDA_ARCHS",
+    LINEINFO,
+];
+
+/// If it is `on`, the code has the source's lines, for profilers and compute-sanitizer.
+const LINEINFO: &str = "ROBOCACHE_CUDA_LINEINFO";
+
+/// The first version of nvcc whose code only drivers load that decompress it, see [`version`]. With
+/// 12, drivers before 550 load the code but do not decompress it.
+const COMPRESSES: u32 = 13_000;
 
 /// What finds nvcc, for this and for those who choose the features.
 const FINDER: &str = "scripts/cuda.sh";
@@ -24,7 +38,13 @@ pub fn compile(nvcc: &Path, text: &str, name: &str) -> Result<(), String> {
     let source = out.join(format!("{name}.cu"));
     std::fs::write(&source, text).map_err(|error| format!("{}: {error}", source.display()))?;
     let mut command = compiler(nvcc);
-    command.args(["-fatbin", "-std=c++17", "-O3", "-fmad=false", "-lineinfo", "--threads=0"]);
+    command.args(["-fatbin", "-std=c++17", "-O3", "-fmad=false", "--threads=0"]);
+    if lineinfo()? {
+        command.arg("-lineinfo");
+    }
+    if version(nvcc)? >= COMPRESSES && knows(nvcc, "--compress-mode")? {
+        command.arg("--compress-mode=size");
+    }
     for arch in &archs {
         command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
     }
@@ -32,6 +52,22 @@ pub fn compile(nvcc: &Path, text: &str, name: &str) -> Result<(), String> {
     command.arg("-o").arg(out.join(format!("{name}.fatbin"))).arg(&source);
     run(command)?;
     Ok(())
+}
+
+fn lineinfo() -> Result<bool, String> {
+    let value = env::var_os(LINEINFO).unwrap_or_default();
+    match value.to_str() {
+        Some("on") => Ok(true),
+        Some("" | "off") => Ok(false),
+        _ => Err(format!("{LINEINFO}: expected on or off, found '{}'", value.display())),
+    }
+}
+
+/// Whether the nvcc's help names an option.
+fn knows(nvcc: &Path, option: &str) -> Result<bool, String> {
+    let mut command = compiler(nvcc);
+    command.arg("--help");
+    Ok(run(command)?.split_whitespace().any(|word| word == option))
 }
 
 /// nvcc with the options that it is given here and no others: `--use_fast_math` in a user's shell

@@ -12,29 +12,41 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 SHARE = get_package_share_directory("robocache_ros")
-PROFILE_VARIABLE = "FASTRTPS_DEFAULT_PROFILES_FILE"
+PROFILE = os.path.join(SHARE, "config", "fastdds.xml")
+#: Name the file of a profile. Fast DDS 2 reads the first, Fast DDS 3 the second.
+PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
+#: Files that Fast DDS reads by itself, if they are in the working folder.
+LOCAL_PROFILES = ("DEFAULT_FASTRTPS_PROFILES.xml", "DEFAULT_FASTDDS_PROFILES.xml")
 
+#: The configuration that is used if the user names neither a configuration nor a parameter file.
+CONFIGURATION = os.path.join(SHARE, "config", "robocache.yaml")
+
+#: Arguments that are parameters of the node: type and description. An empty one is not passed on,
+#: so that the value of `params_file` or the node's own default counts.
+PARAMETERS = {
+    "backend": (str, "Where tensors are computed: auto, cpu or cuda"),
+    "device": (int, "Number of the GPU"),
+    "use_sim_time": (bool, "Tick by /clock instead of the system's clock: true or false"),
+    "rate_hz": (float, "Rate of the ticks [Hz]; 0: as the configuration says"),
+    "realtime_priority": (
+        int,
+        "Priority of the tick thread (SCHED_FIFO, 1 to 99; 0: ordinary)",
+    ),
+    "intake_priority": (int, "The same of the thread that receives small messages"),
+    "encode_threads": (int, "Threads that encode images and clouds; 0: by streams and processors"),
+    "lock_memory": (bool, "Keep the memory of the node from being swapped out: true or false"),
+    "diagnostics_period_s": (float, "Time between two messages on /diagnostics [s]"),
+    "digest": (bool, "Whether each tensor has a digest of all of it: true or false"),
+}
+
+#: The other arguments: default and description.
 ARGUMENTS = {
     "config_file": (
-        os.path.join(SHARE, "config", "robocache.yaml"),
-        "Configuration of streams and tensor (YAML); `robocache check FILE` validates it",
-    ),
-    "backend": ("auto", "Where tensors are computed: auto, cpu or cuda"),
-    "device": ("0", "Number of the GPU for the cuda backend"),
-    "use_sim_time": ("false", "Tick by /clock instead of the system's clock: true or false"),
-    "rate_hz": ("", "Rate of the ticks [Hz]; empty: as the configuration says"),
-    "realtime_priority": (
         "",
-        "Priority of the tick thread (SCHED_FIFO, 1 to 99; 0: ordinary); empty: the node's default",
+        "Configuration of streams and tensor (YAML); `robocache check FILE` validates it. Empty: "
+        f"that of params_file, or without one {CONFIGURATION}",
     ),
-    "diagnostics_period_s": (
-        "",
-        "Time between two messages on /diagnostics [s]; empty: the node's default",
-    ),
-    "digest": (
-        "",
-        "Whether each tensor has a digest of all of it, true or false; empty: the node's default",
-    ),
+    "params_file": ("", "File with parameters of the node; arguments of the launch win"),
     "namespace": ("", "Namespace of the node and of its relative topics"),
     "log_level": ("info", "debug, info, warn or error"),
 }
@@ -47,8 +59,10 @@ def boolean(name, text):
     return text.lower() == "true"
 
 
-def number(kind, name, text):
-    """The text as an int or a float. The error names the argument."""
+def value(kind, name, text):
+    """The text as a value of the parameter's type. The error names the argument."""
+    if kind is bool:
+        return boolean(name, text)
     try:
         return kind(text)
     except ValueError:
@@ -58,40 +72,67 @@ def number(kind, name, text):
 
 def fusion_node(context):
     """The node. The text from the command line is converted to the parameters' types."""
-    given = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
+    names = [*ARGUMENTS, *PARAMETERS]
+    given = {name: LaunchConfiguration(name).perform(context) for name in names}
     parameters = {
-        "config_file": given["config_file"],
-        "backend": given["backend"],
-        "device": number(int, "device", given["device"]),
-        "use_sim_time": boolean("use_sim_time", given["use_sim_time"]),
+        name: value(kind, name, given[name])
+        for name, (kind, _) in PARAMETERS.items()
+        if given[name]
     }
-    if given["digest"]:
-        parameters["digest"] = boolean("digest", given["digest"])
-    optional = {"rate_hz": float, "realtime_priority": int, "diagnostics_period_s": float}
-    for name, kind in optional.items():
-        if given[name]:
-            parameters[name] = number(kind, name, given[name])
+    config_file = given["config_file"] or ("" if given["params_file"] else CONFIGURATION)
+    if config_file:
+        parameters["config_file"] = config_file
+    files = [given["params_file"]] if given["params_file"] else []
     return [
         Node(
             package="robocache_ros",
             executable="fusion_node",
             namespace=given["namespace"],
-            parameters=[parameters],
+            parameters=[*files, parameters],
             ros_arguments=["--log-level", given["log_level"]],
             output="screen",
         )
     ]
 
 
+def is_ours(path):
+    """Whether the file is robocache's own profile, unchanged."""
+    try:
+        with open(path, "rb") as file, open(PROFILE, "rb") as ours:
+            return file.read() == ours.read()
+    except OSError:
+        return False
+
+
+def user_has_chosen(environment, exists=os.path.exists, is_ours=is_ours):
+    """Whether the user has chosen a profile for Fast DDS, or another middleware.
+
+    The node has the same rule (src/ros/profile/choice.rs); docs/deploy.md says it in words. An
+    empty variable counts as not set. robocache's own profile is no choice.
+    """
+    middleware = environment.get("RMW_IMPLEMENTATION") or "rmw_fastrtps"
+    named = [environment.get(name) for name in PROFILE_VARIABLES]
+    return (
+        not middleware.startswith("rmw_fastrtps")
+        or any(path and not is_ours(path) for path in named)
+        or any(exists(file) for file in LOCAL_PROFILES)
+    )
+
+
 def generate_launch_description():
     """The arguments, the middleware's profile, the node."""
-    # The profile holds for this node and all that is launched after it: a camera driver also needs
-    # the larger shared memory. If the user has set a profile, it stays.
-    profile = os.environ.get(PROFILE_VARIABLE) or os.path.join(SHARE, "config", "fastdds.xml")
+    # The profile holds for all that is launched after it: a camera driver needs the larger shared
+    # memory too. The node sizes a segment of its own, because this file is no choice of the user.
+    names = () if user_has_chosen(os.environ) else PROFILE_VARIABLES
+    arguments = ARGUMENTS | {
+        name: ("", f"{description}; empty: the default of the node or of params_file")
+        for name, (_, description) in PARAMETERS.items()
+    }
     return LaunchDescription(
         [
             DeclareLaunchArgument(name, default_value=default, description=description)
-            for name, (default, description) in ARGUMENTS.items()
+            for name, (default, description) in arguments.items()
         ]
-        + [SetEnvironmentVariable(PROFILE_VARIABLE, profile), OpaqueFunction(function=fusion_node)]
+        + [SetEnvironmentVariable(name, PROFILE) for name in names]
+        + [OpaqueFunction(function=fusion_node)]
     )

@@ -8,6 +8,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import profiles
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -35,10 +37,26 @@ def private_environment(domain_id):
     """
     os.environ["ROS_DOMAIN_ID"] = str(domain_id)
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    os.environ["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(REPOSITORY / "config" / "fastdds.xml")
+    os.environ[profiles.VARIABLE] = str(profiles.path())
     package = str(REPOSITORY / "python")
     paths = os.environ.get("PYTHONPATH", "").split(":")
     os.environ["PYTHONPATH"] = ":".join([package, *filter(None, paths)])
+
+
+def popen(command, **options):
+    """Starts a child that SIGINT and SIGQUIT reach. The options are those of subprocess.Popen.
+
+    A shell starts a background job with both ignored, and all its descendants inherit that. A
+    Python child would then ignore the SIGINT that ends it. All children of tests, demo and
+    benchmark start here.
+    """
+    # Other threads of this process do not exist in the child. What runs there only calls sigaction.
+    return subprocess.Popen(command, preexec_fn=_default_signals, **options)
+
+
+def _default_signals():
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Process:
@@ -50,7 +68,7 @@ class Process:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with open(self.log, "wb") as log:
             try:
-                self._popen = subprocess.Popen(
+                self._popen = popen(
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,

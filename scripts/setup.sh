@@ -11,7 +11,8 @@
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-ros_dir=$repo/.ros
+# The folder itself if .ros is a link: several working trees may share it, and its files hold paths.
+ros_dir=$(readlink -f "$repo/.ros")
 log=$ros_dir/setup.log
 pins=$repo/scripts/requirements-ros.txt
 test_requirements=$repo/scripts/requirements-test.txt
@@ -260,7 +261,7 @@ if command -v flock >/dev/null; then
 fi
 
 # The stamp's key: with the same pins, script, interpreter and place, the result is the same.
-key=$(cat "$pins" "${BASH_SOURCE[0]}" <(echo "$mode $sourced $python $rclpy_folder $repo") | cksum)
+key=$(cat "$pins" "${BASH_SOURCE[0]}" <(echo "$mode $sourced $python $rclpy_folder $ros_dir") | cksum)
 stamp=$ros_dir/$mode.stamp
 if [ "$(cat "$stamp" 2>/dev/null)" != "$key" ]; then
   : >"$log"

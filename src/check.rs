@@ -1,11 +1,13 @@
 //! The report of `robocache check`: the streams and the tensor of a configuration.
 
+pub mod shared_memory;
 mod stream;
 
 use std::fmt::{self, Display};
 
 use serde::Serialize;
 
+pub use shared_memory::SharedMemory;
 pub use stream::{InputReport, StreamReport};
 
 use crate::align::Strategy;
@@ -41,6 +43,8 @@ pub struct Report {
     pub gpu_bytes: usize,
     /// Pinned memory for the same \[bytes\].
     pub pinned_bytes: usize,
+    /// What Fast DDS needs, in this node and in the publishers of its inputs.
+    pub shared_memory: SharedMemory,
     /// What is possible, but hardly meant; one sentence each.
     pub warnings: Vec<String>,
 }
@@ -98,6 +102,7 @@ impl Report {
             pinned_bytes: segments.iter().map(|segment| segment.pinned_bytes).sum(),
             segments,
             warnings: config.stream_ids().filter_map(|id| short_lag(config, id)).collect(),
+            shared_memory: SharedMemory::new(config),
         }
     }
 }
@@ -247,7 +252,8 @@ impl Display for Report {
         )?;
         writeln!(f, "rings       {} in memory", bytes(self.ring_bytes as f64))?;
         let [gpu, pinned] = [self.gpu_bytes, self.pinned_bytes].map(|count| bytes(count as f64));
-        writeln!(f, "messages    {gpu} on a GPU that encodes, {pinned} in pinned memory")
+        writeln!(f, "messages    {gpu} on a GPU that encodes, {pinned} in pinned memory")?;
+        self.shared_memory.fmt(f)
     }
 }
 

@@ -70,8 +70,11 @@ impl DType {
             DType::F16 => f16::from_f32(value).is_finite(),
             DType::Bf16 => bf16::from_f32(value).is_finite(),
             DType::U8 => (0.0..=255.0).contains(&value.round_ties_even()),
-            // 2^31 is a float, and the greatest i32 is not.
-            DType::I32 => (-2_147_483_648.0..2_147_483_648.0).contains(&value.round_ties_even()),
+            // -2^31 and 2^31 are floats, and the greatest i32 is not.
+            DType::I32 => {
+                let beyond = -(i32::MIN as f32);
+                (-beyond..beyond).contains(&value.round_ties_even())
+            }
         }
     }
 
@@ -134,7 +137,8 @@ mod tests {
         assert!(DType::F32.holds(f32::MAX) && !DType::F32.holds(f32::NAN));
         assert!(DType::U8.holds(255.4) && DType::U8.holds(-0.5));
         assert!(!DType::U8.holds(255.5) && !DType::U8.holds(-0.51) && !DType::U8.holds(f32::NAN));
-        assert!(DType::I32.holds(-2_147_483_648.0) && !DType::I32.holds(2_147_483_648.0));
+        let least = i32::MIN as f32;
+        assert!(DType::I32.holds(least) && !DType::I32.holds(-least));
     }
 
     #[test]

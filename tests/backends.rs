@@ -3,7 +3,8 @@
 //! The oracle is a CPU backend that computes every step again into fresh memory. The backend under
 //! test keeps its output from tick to tick and passes over what has not changed, as a node does: on
 //! the CPU that is what the test is about. The other kinds run where a GPU is: rows on the device,
-//! and rows on the host that either processor encodes, chosen at random for each message.
+//! and rows on the host that either processor encodes. For each message the test chooses at random a
+//! processor, or leaves the choice to the backend.
 //!
 //! `ROBOCACHE_TEST_CASES` sets the cases per operation, for runs under slow checkers.
 
@@ -23,6 +24,9 @@ mod dense_clouds;
 mod fields;
 #[path = "backends/images.rs"]
 mod images;
+#[cfg(feature = "cuda")]
+#[path = "backends/load.rs"]
+mod load;
 #[path = "backends/random.rs"]
 mod random;
 #[path = "backends/subject.rs"]
@@ -83,6 +87,15 @@ on_every_backend! {
     batches => super::batches::check;
     queued_batches => super::batches::check_queued;
     chains => super::chains::check;
+}
+
+/// Rows on the host, while other work keeps the GPU busy.
+#[cfg(feature = "cuda")]
+#[test]
+fn auto_under_load() {
+    if let Some(kind) = Kind::of("auto", "auto_under_load") {
+        load::check(kind.device().expect("a GPU"));
+    }
 }
 
 /// A row that another processor has written, on the CPU.

@@ -74,6 +74,52 @@ fn check_prints_json() {
     );
 }
 
+#[test]
+fn check_says_which_shared_memory_the_configuration_requires() {
+    let config = "config/robocache.yaml";
+    let table = text(&robocache(&["check", config]).stdout);
+    let report = robocache(&["check", "--json", config]).stdout;
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let memory = &report["shared_memory"];
+    let message = memory["message_bytes"].as_u64().unwrap();
+    // The tensor, and names, shapes, validities and ages.
+    assert!((1_128_640 + 500..1_128_640 + 5000).contains(&message), "{message}");
+    assert_eq!(memory["node_segment_bytes"], 16 << 20);
+    assert!(table.contains(&format!("{message} bytes; the node's segment: 16.8 MB")), "{table}");
+
+    let input = |name: &str| {
+        let inputs = memory["inputs"].as_array().unwrap();
+        inputs.iter().find(|input| input["name"] == name).unwrap()
+    };
+    assert_eq!(input("joints")["topic"], "/joint_states");
+    assert_eq!(input("joints")["publisher_segment_bytes"], 512 << 10);
+    // The default bounds of an image, in rgba8.
+    let largest = 1024 + 4 * 3840 * 2160;
+    assert_eq!(input("camera_front")["largest_message_bytes"], largest);
+    assert_eq!(input("camera_front")["publisher_segment_bytes"], 2 * largest);
+    assert!(input("lidar")["publisher_segment_bytes"].is_null(), "a point may have any size");
+    let row = |topic: &str| table.lines().rev().find(|line| line.contains(topic)).unwrap();
+    assert!(
+        row("/camera_front/image_raw").ends_with("at most 33.2 MB  at most 66.4 MB"),
+        "{table}"
+    );
+    assert!(row("/joint_states").ends_with("at most 524.3 kB"), "{table}");
+}
+
+#[test]
+fn a_large_tensor_requires_a_segment_for_two_of_its_messages() {
+    let config = "
+rate_hz: 10
+streams:
+  camera: {type: sensor_msgs/Image, topic: /image, max_age_ms: 100, dtype: f32, ring_rows: 2,
+           image: {width: 2048, height: 1024}}
+";
+    let memory = &report(config)["shared_memory"];
+    let message = memory["message_bytes"].as_u64().unwrap();
+    assert!(message > 24 << 20, "{message}");
+    assert_eq!(memory["node_segment_bytes"], 52 << 20);
+}
+
 /// What `robocache check` prints about a configuration with these arguments. It must be valid.
 fn checked(args: &[&str], config: &str) -> Output {
     let name =
@@ -88,9 +134,12 @@ fn checked(args: &[&str], config: &str) -> Output {
 
 /// The streams of a configuration, as `robocache check --json` reports them.
 fn streams(config: &str) -> Vec<serde_json::Value> {
-    let output = checked(&["--json"], config);
-    let mut report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    std::mem::take(report["streams"].as_array_mut().unwrap())
+    std::mem::take(report(config)["streams"].as_array_mut().unwrap())
+}
+
+/// The report of a configuration, as `robocache check --json` prints it.
+fn report(config: &str) -> serde_json::Value {
+    serde_json::from_slice(&checked(&["--json"], config).stdout).unwrap()
 }
 
 #[test]

@@ -34,7 +34,7 @@ const LINEAR: &[&str] = &["hold", "nearest", "linear"];
 const SLERP: &[&str] = &["hold", "nearest", "slerp"];
 const ROWS: &[&str] = &["hold", "nearest"];
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 14] = [
     Kind {
         name: "joints",
         ros_type: "sensor_msgs/msg/JointState",
@@ -104,6 +104,13 @@ const KINDS: [Kind; 13] = [
         ros_type: "sensor_msgs/msg/Image",
         stream: Stream::CameraFront,
         keys: "image: {width: 40, height: 40, fit: crop, color: mono, mean: [0.5], std: [0.25]}",
+        strategies: ROWS,
+    },
+    Kind {
+        name: "bytes",
+        ros_type: "sensor_msgs/msg/Image",
+        stream: Stream::CameraWrist,
+        keys: "dtype: u8, image: {width: 57, height: 31, color: bgr, pad_value: 9}",
         strategies: ROWS,
     },
     Kind {

@@ -1,11 +1,8 @@
 """The fixture that keeps the traffic of a test to itself; every conftest.py takes it from here."""
 
-from pathlib import Path
-
+import profiles
 import pytest
 from domains import free_domain
-
-PROFILE = Path(__file__).resolve().parents[1] / "config" / "fastdds.xml"
 
 
 @pytest.fixture(autouse=True)
@@ -14,5 +11,5 @@ def domain_id(monkeypatch):
     domain = free_domain()
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    monkeypatch.setenv("FASTRTPS_DEFAULT_PROFILES_FILE", str(PROFILE))
+    monkeypatch.setenv(profiles.VARIABLE, str(profiles.path()))
     return domain

@@ -98,9 +98,9 @@ class Stream:
     def fuse(self, tick_ns, out):
         """Writes every step's value to `out`, and keeps what the message says of it."""
         self.target_ns = tick_ns + self.offsets_ns
+        self.count[:] = self.shape[0]
         for step, target in enumerate(self.target_ns.tolist()):
             value, self.valid[step], self.age_ns[step] = self._align(target)
-            self.count[step] = 0 if value is None else self.shape[0]
             out[step] = 0 if value is None else value
         self.steps_served += len(self.valid)
         self.steps_valid += int(np.count_nonzero(self.valid))

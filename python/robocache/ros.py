@@ -53,7 +53,6 @@ class TensorSubscriber:
     rclpy's own deserialization would copy each field into Python objects.
 
     Attributes:
-        topic: the topic's full name, after remapping.
         received: messages so far.
         malformed: messages that were no fused tensor; they are logged, without a callback.
     """
@@ -66,12 +65,16 @@ class TensorSubscriber:
         self._subscription = node.create_subscription(
             FusedTensorMsg, topic, self._on_message, qos, raw=True
         )
-        self.topic = self._subscription.topic_name
         self._info = None
         if on_info is not None:
             self._info = node.create_subscription(
                 FusedTensorInfo, f"{self.topic}/info", on_info, INFO_QOS
             )
+
+    @property
+    def topic(self):
+        """The topic's full name, after remapping."""
+        return self._subscription.topic_name
 
     def destroy(self):
         """Ends the subscriptions."""

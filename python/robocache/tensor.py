@@ -36,10 +36,10 @@ class Segment:
         age_ns: int64 per step, target time minus the stamp of the newest row used; negative if that
             row is newer than the target, `NO_AGE` if the step used no row. It leaves out the lag:
             `FusedTensor.age_at_tick_ns` has it.
-        count: uint32 per step, entries in use along the second dimension: all of them for a dense
-            segment, 0 if the value is zeros because there is no row.
-        inputs_valid: uint32 per step; bit i says that the step is valid and that a row which it uses
-            came from the stream's input i.
+        count: uint32 per step, entries in use along the second dimension: always all of them for a
+            dense segment.
+        inputs_valid: uint32 per step; bit i says that a row which is valid at this step came from
+            the stream's input i.
     """
 
     __slots__ = (

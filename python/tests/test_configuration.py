@@ -61,6 +61,7 @@ def test_every_problem_of_a_file_is_in_the_error(write):
     path = write(JOINTS.replace("rate_hz: 30", "rate_hz: 0").replace("max_age_ms", "max_agems"))
     with pytest.raises(configuration.ConfigurationError) as error:
         configuration.load(path)
+    assert f"{path}:2: rate_hz: " in str(error.value)
     assert f"{path}:6: streams.joints.max_agems: " in str(error.value)
 
 

@@ -303,9 +303,6 @@ def test_the_build_error_says_the_one_command_and_how_to_build_without(machine, 
     assert len(errors) == 3 and "no nvcc of CUDA 12.0 or later" in errors[0]
     assert errors[1].endswith("scripts/cuda.sh") and errors[2].endswith(f"cargo build {WITHOUT}")
 
-    both = machine.run(build_script, CARGO_FEATURE_CUDA="1", CARGO_FEATURE_ROS="1", **folders)
-    assert "the messages of robocache_ros in a prefix of AMENT_PREFIX_PATH" in both.stdout
-    assert "make build" in both.stdout and "no nvcc" in both.stdout
     neither = machine.run(build_script, **folders)
     assert neither.returncode == 0 and "cargo::error=" not in neither.stdout
 
@@ -316,11 +313,17 @@ class Kernels:
     def __init__(self, machine, build_script):
         self.machine, self.script = machine, build_script
         self.log = machine.bin / "nvcc.log"
-        machine.program(
+        self.nvcc("13.0", compresses=True)
+
+    def nvcc(self, release, compresses):
+        """Makes the nvcc one of this release."""
+        option = "--compress-mode [default,size]" if compresses else "--no-compress"
+        self.machine.program(
             "nvcc",
             f"""case $1 in
+            --help) echo '{option}' ;;
             --list-gpu-code) printf 'sm_120\\nsm_75\\nsm_90\\n' ;;
-            --version) echo '{RELEASE.format("13.0", "13.0")}' ;;
+            --version) echo '{RELEASE.format(release, release)}' ;;
             -fatbin) echo "$NVCC_PREPEND_FLAGS $* $NVCC_APPEND_FLAGS" >>'{self.log}' ;;
             esac""",
         )
@@ -358,6 +361,23 @@ def test_a_chip_that_nvcc_does_not_know_is_an_error(kernels, chips, found):
     (error,) = [line for line in told.splitlines() if line.startswith("cargo::error=")]
     assert "ROBOCACHE_CUDA_ARCHS: expected" in error and error.endswith(f", found {found}")
     assert "[75, 90, 120]" in error or not found.isdigit()
+
+
+def test_the_code_is_compressed_and_has_lines_only_if_asked(kernels):
+    _, arguments = kernels.build()
+    assert "-lineinfo" not in arguments and "--compress-mode=size" in arguments
+    assert "-lineinfo" in kernels.build(ROBOCACHE_CUDA_LINEINFO="on")[1]
+    assert "-lineinfo" not in kernels.build(ROBOCACHE_CUDA_LINEINFO="off")[1]
+    told, arguments = kernels.build(ROBOCACHE_CUDA_LINEINFO="yes")
+    assert "ROBOCACHE_CUDA_LINEINFO: expected on or off, found 'yes'" in told
+    assert codes(arguments) == []
+
+
+@pytest.mark.parametrize("release, knows", [("12.8", True), ("13.0", False)])
+def test_code_that_a_driver_may_not_decompress_is_not_compressed(kernels, release, knows):
+    """A driver of CUDA 12.0 loads code of nvcc 12.8, but cannot decompress it."""
+    kernels.nvcc(release, knows)
+    assert "--compress-mode" not in kernels.build()[1]
 
 
 @pytest.mark.parametrize("variable", ["NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"])

@@ -35,7 +35,7 @@ def test_every_field_is_read(message):
     assert joints.valid.tolist() == [False, True, True]
     assert joints.target_ns.tolist() == [START_NS + ms * MS for ms in (75, 85, 95)]
     assert joints.age_ns.tolist() == [robocache.NO_AGE, 3 * MS, 13 * MS]
-    assert joints.count.tolist() == [0, 3, 3] and joints.inputs_valid.tolist() == [0, 3, 3]
+    assert joints.count.tolist() == [3, 3, 3] and joints.inputs_valid.tolist() == [0, 3, 3]
     np.testing.assert_array_equal(joints.array, [[0, 0, 0], [85, -1, 0.5], [95, -1, 0.5]])
     # At 82 ms: 18 ms before the tick, although it is 13 ms older than the target.
     assert tensor.age_at_tick_ns("joints").tolist() == [robocache.NO_AGE, 18 * MS, 18 * MS]
@@ -43,7 +43,7 @@ def test_every_field_is_read(message):
     pixels = (np.arange(18) * 13).astype(np.uint8).reshape(3, 2, 3)
     np.testing.assert_array_equal(camera.array[0], pixels.transpose(2, 0, 1))
     assert (grid.dtype, grid.shape) == ("bf16", (1, 2, 2, 8, 4))
-    assert (grid.valid.any(), grid.count[0], grid.array.any()) == (False, 0, False)
+    assert (grid.valid.any(), grid.count[0], grid.array.any()) == (False, 2, False)
     assert (wrench.dtype, wrench.valid[0], wrench.count[0]) == ("f16", False, 3)
     assert (wrench.inputs_valid[0], wrench.array.tolist()) == (0, [[1.5, -2.5, 0.25]])
 

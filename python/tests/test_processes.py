@@ -1,11 +1,15 @@
 """Supervised processes that end early, end with an error, or do not end."""
 
+import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from processes import Process, Processes, ProcessFailure, drops_in_words, executable
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 READY_THEN = "import signal, time; print('ready', flush=True); "
 
 
@@ -59,6 +63,35 @@ def test_a_process_that_does_not_end_is_killed_and_reported(tmp_path):
     while len(process.log.read_text().split()) < 2:
         time.sleep(0.01)
     assert process.stop(timeout_s=0.3) == "deaf was killed: it still ran 0.3 s after SIGINT"
+
+
+def ignoring_interrupts():
+    """Sets what a shell sets for a background job."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+
+
+def test_children_of_a_background_job_get_the_signals(tmp_path):
+    """A shell starts a background job with SIGINT and SIGQUIT ignored."""
+    parent = f"""
+import sys
+sys.path.insert(0, {str(REPOSITORY / "scripts")!r})
+from processes import Process
+code = "import signal; print(*map(signal.getsignal, (2, 3)), flush=True); signal.pause()"
+child = Process("child", [sys.executable, "-c", code], {str(tmp_path)!r})
+while not child.log.read_text():
+    child.check()
+print(child.log.read_text(), child.stop(timeout_s=5))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", parent],
+        preexec_fn=ignoring_interrupts,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert "Handlers.SIG_IGN" not in run.stdout and "default_int_handler" in run.stdout, run
+    assert "child ended with signal SIGINT" in run.stdout, run
 
 
 def test_a_program_that_cannot_start_is_named(tmp_path, monkeypatch):

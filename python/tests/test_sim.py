@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import processes
 import pytest
 import rclpy
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -76,7 +77,7 @@ class Run:
 
     def __init__(self, *arguments):
         command = [sensor_sim(), *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = processes.popen(command, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self):
         self.announced = self.process.stdout.readline()

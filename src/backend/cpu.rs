@@ -1,16 +1,29 @@
 //! Rows in ordinary memory of the host, and ticks on the calling thread.
 //!
 //! Without a GPU this is the fallback, and the oracle that everything else equals bit for bit. With
-//! a GPU, each image and each cloud is encoded by either processor, decided per message: the GPU's
-//! row is copied to the host before [`CpuBackend::encode_on`] returns. So a tick never waits for a
-//! GPU. Vectors are always encoded by a core: they are too small for anything else.
+//! a GPU, each image and each cloud is encoded by the processor that has lately finished sooner
+//! (`choice`). A tick never waits for a GPU, and neither does an encode worker for longer than a
+//! core would take. Vectors are always encoded by a core: they are too small for anything else.
+//!
+//! The GPU writes each row into memory of its own. If the row is accepted, that memory changes places
+//! with the slot's. So a copy that ends late cannot reach a slot that was given away.
 
+mod choice;
+mod either;
+#[cfg(feature = "cuda")]
 mod gpu;
+mod gpu_thread;
+#[cfg(test)]
+mod tests;
 
-use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
-use self::gpu::GpuEncoder;
-use super::{Backend, BackendError, Processor, Slot, StepJob, VectorEncoder, wrong_kind};
+use self::either::{Either, Target};
+pub use self::gpu_thread::{Gpu, GpuEncoder};
+use super::{
+    Backend, BackendError, Encodes, GpuUse, Processor, Slot, StepJob, VectorEncoder, wrong_kind,
+};
 use crate::align::Value;
 use crate::device::{HostBuffer, OutputMut};
 use crate::dtype::DType;
@@ -30,8 +43,8 @@ const NAME_WITH_GPU: &str = "cpu+cuda";
 /// Rows in main memory.
 pub struct CpuBackend {
     rings: Vec<RingMemory>,
-    /// Whether images and clouds can be encoded on a GPU.
-    has_gpu: bool,
+    /// The GPU that may encode images and clouds.
+    gpu: Option<Arc<Gpu>>,
     scratch: Mutex<Scratch>,
 }
 
@@ -52,12 +65,15 @@ struct RingMemory {
     segment: Segment,
     encoder: Mutex<Encoder>,
     rows: Rows,
+    /// The GPU's part, for images and clouds.
+    either: Option<Either>,
 }
 
+/// Encodes on the calling thread.
 enum Encoder {
     Vector(VectorEncoder),
-    Image { cpu: Box<ImageEncoder>, gpu: Option<GpuEncoder> },
-    Voxels { cpu: Box<Voxelizer>, gpu: Option<GpuEncoder> },
+    Image(Box<ImageEncoder>),
+    Voxels(Box<Voxelizer>),
 }
 
 /// Rows that are interpolated stay `f32`; the others are rounded once, when they are encoded, and
@@ -83,7 +99,7 @@ impl CpuBackend {
         let longest = layout.rings().iter().map(|ring| ring.row_len).max().unwrap_or(0);
         let longest_part = rings.iter().map(RingMemory::part_bytes).max().unwrap_or(0);
         let scratch = Scratch { values: vec![0.0; longest], part: vec![0; longest_part] };
-        Ok(CpuBackend { rings, has_gpu: false, scratch: Mutex::new(scratch) })
+        Ok(CpuBackend { rings, gpu: None, scratch: Mutex::new(scratch) })
     }
 
     /// The same with a GPU that may encode images and clouds.
@@ -92,21 +108,48 @@ impl CpuBackend {
     /// [`BackendError::Failed`] where the GPU's memory does not suffice.
     #[cfg(feature = "cuda")]
     pub fn with_gpu(
-        device: &std::sync::Arc<crate::device::Device>,
+        device: &Arc<crate::device::Device>,
         config: &Config,
         layout: &Layout,
     ) -> Result<Self, BackendError> {
-        let mut backend = CpuBackend::new(config, layout)?;
+        let left = Arc::clone(device);
+        let encoder = |spec: &StreamSpec| -> Result<Box<dyn GpuEncoder>, BackendError> {
+            let encoder = gpu::CudaEncoder::new(device, spec);
+            Ok(Box::new(encoder.map_err(|error| error.reserving_for(spec))?))
+        };
+        let mut backend =
+            CpuBackend::with_encoders(config, layout, Gpu::new(move || left.leave()), encoder)?;
         for ring in &mut backend.rings {
-            let spec = config.stream(ring.place.stream);
-            ring.add_gpu(device, spec).map_err(|error| error.reserving_for(spec))?;
+            ring.register(device);
         }
-        backend.has_gpu = true;
+        Ok(backend)
+    }
+
+    /// The same with encoders that `encoder` makes for the streams of images and clouds: those of a
+    /// GPU, or of whatever stands in for one.
+    ///
+    /// # Errors
+    /// Those of `encoder`; [`BackendError::Failed`] if the system starts no thread.
+    pub fn with_encoders(
+        config: &Config,
+        layout: &Layout,
+        gpu: Gpu,
+        encoder: impl Fn(&StreamSpec) -> Result<Box<dyn GpuEncoder>, BackendError>,
+    ) -> Result<Self, BackendError> {
+        let mut backend = CpuBackend::new(config, layout)?;
+        let gpu = Arc::new(gpu);
+        for ring in &mut backend.rings {
+            if let Rows::Pages(_) = ring.rows {
+                let encoder = encoder(config.stream(ring.place.stream))?;
+                ring.either = Some(Either::new(&gpu, encoder)?);
+            }
+        }
+        backend.gpu = Some(gpu);
         Ok(backend)
     }
 
     /// Encodes a sample, as [`Backend::encode`] does, on a processor of the caller's choice.
-    /// Vectors are encoded by a core whatever is chosen.
+    /// Vectors are encoded by a core whatever is chosen, and so is what the GPU does not take.
     ///
     /// # Errors
     /// Those of [`Backend::encode`]; [`BackendError::Unavailable`] where there is no GPU.
@@ -117,16 +160,47 @@ impl CpuBackend {
         slot: Slot,
         sample: Sample<'_>,
     ) -> Result<PointDrops, BackendError> {
-        self.rings[ring.index()].encode(processor, slot, sample)
+        let memory = &self.rings[ring.index()];
+        let place = Place { memory, slot, sample };
+        match (&memory.either, processor) {
+            (Some(either), _) => either.encode_on(processor, &sample, &place),
+            (None, Processor::Gpu) if self.gpu.is_none() => {
+                let detail = "this backend was made without a GPU".into();
+                Err(BackendError::Unavailable { backend: NAME, detail })
+            }
+            (None, _) => memory.encode(slot, &sample, None).map(Option::unwrap_or_default),
+        }
+    }
+}
+
+/// Ends the GPU's threads, all side by side, before the memory of the rows goes: to unregister that
+/// would wait for a GPU that hangs.
+impl Drop for CpuBackend {
+    fn drop(&mut self) {
+        self.rings.iter().filter_map(|ring| ring.either.as_ref()).for_each(Either::close);
+        self.rings.iter_mut().for_each(|ring| ring.either = None);
+    }
+}
+
+/// A sample and the slot that it goes to.
+struct Place<'a> {
+    memory: &'a RingMemory,
+    slot: Slot,
+    sample: Sample<'a>,
+}
+
+impl Target for Place<'_> {
+    fn encode(&self, overtaken: Option<&AtomicBool>) -> Result<Option<PointDrops>, BackendError> {
+        self.memory.encode(self.slot, &self.sample, overtaken)
     }
 
-    /// Which processor encodes a sample.
-    fn choose(&self, sample: &Sample<'_>) -> Processor {
-        match sample {
-            Sample::Vector(_) => Processor::Cpu,
-            Sample::Image(_) | Sample::Points(_) if self.has_gpu => Processor::Gpu,
-            Sample::Image(_) | Sample::Points(_) => Processor::Cpu,
+    fn take(&self, row: &mut HostBuffer) {
+        let Rows::Pages(slots) = &self.memory.rows else { return };
+        if let Encoder::Voxels(cpu) = &mut *lock(&self.memory.encoder) {
+            // The row is not what the CPU's voxelizer left.
+            cpu.forget(self.slot);
         }
+        std::mem::swap(&mut *lock(&slots[self.slot]), row);
     }
 }
 
@@ -150,31 +224,21 @@ impl RingMemory {
                 (Encoder::Vector(encoder), rows)
             }
             EncoderSpec::Image(image) => {
-                let cpu = Box::new(ImageEncoder::new(image, spec.dtype));
-                (Encoder::Image { cpu, gpu: None }, pages())
+                (Encoder::Image(Box::new(ImageEncoder::new(image, spec.dtype))), pages())
             }
             EncoderSpec::Voxels(voxels) => {
-                let mut cpu = Box::new(Voxelizer::new(voxels, spec.dtype, slots));
+                let mut cpu = Voxelizer::new(voxels, spec.dtype, slots);
                 cpu.reserve(spec.bounds.max_points);
-                (Encoder::Voxels { cpu, gpu: None }, pages())
+                (Encoder::Voxels(Box::new(cpu)), pages())
             }
         };
-        RingMemory { place, segment, encoder: Mutex::new(encoder), rows }
+        RingMemory { place, segment, encoder: Mutex::new(encoder), rows, either: None }
     }
 
-    /// Gives the ring an encoder on the GPU, and tells the GPU of the rows.
+    /// Tells the GPU of the rows, which change places with its own memory.
     #[cfg(feature = "cuda")]
-    fn add_gpu(
-        &mut self,
-        device: &std::sync::Arc<crate::device::Device>,
-        spec: &StreamSpec,
-    ) -> Result<(), BackendError> {
-        let encoder = self.encoder.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let (Encoder::Image { gpu, .. } | Encoder::Voxels { gpu, .. }) = encoder else {
-            return Ok(());
-        };
-        *gpu = Some(GpuEncoder::new(device, spec)?);
-        let Rows::Pages(slots) = &mut self.rows else { return Ok(()) };
+    fn register(&mut self, device: &Arc<crate::device::Device>) {
+        let Rows::Pages(slots) = &mut self.rows else { return };
         for slot in slots {
             let row = slot.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
             if let Err(error) = row.register(device) {
@@ -183,7 +247,6 @@ impl RingMemory {
                 break;
             }
         }
-        Ok(())
     }
 
     /// Bytes of a row that is only a part of a step; 0 for a whole one.
@@ -194,12 +257,13 @@ impl RingMemory {
         }
     }
 
+    /// Encodes on the calling thread. `None` if `overtaken` became true before it was done.
     fn encode(
         &self,
-        processor: Processor,
         slot: Slot,
-        sample: Sample<'_>,
-    ) -> Result<PointDrops, BackendError> {
+        sample: &Sample<'_>,
+        overtaken: Option<&AtomicBool>,
+    ) -> Result<Option<PointDrops>, BackendError> {
         match (&self.rows, &mut *lock(&self.encoder), sample) {
             (Rows::Floats { slots, .. }, Encoder::Vector(encoder), Sample::Vector(values)) => {
                 lock(&slots[slot]).copy_from_slice(encoder.encode(values)?);
@@ -207,28 +271,17 @@ impl RingMemory {
             (Rows::Stored(slots), Encoder::Vector(encoder), Sample::Vector(values)) => {
                 self.segment.dtype.store(encoder.encode(values)?, &mut lock(&slots[slot]));
             }
-            (Rows::Pages(slots), Encoder::Image { cpu, gpu }, Sample::Image(view)) => {
-                let row = &mut lock(&slots[slot]);
-                match processor {
-                    Processor::Cpu => cpu.encode(&view, row),
-                    Processor::Gpu => GpuEncoder::of(gpu)?.image(&view, row)?,
-                }
+            (Rows::Pages(slots), Encoder::Image(encoder), Sample::Image(view)) => {
+                let done = encoder.encode_unless(overtaken, view, &mut lock(&slots[slot]));
+                return Ok(done.then(PointDrops::default));
             }
-            (Rows::Pages(slots), Encoder::Voxels { cpu, gpu }, Sample::Points(view)) => {
+            (Rows::Pages(slots), Encoder::Voxels(encoder), Sample::Points(view)) => {
                 let row = &mut lock(&slots[slot]);
-                return match processor {
-                    Processor::Cpu => Ok(cpu.encode(&view, slot, row)?),
-                    Processor::Gpu => {
-                        let gpu = GpuEncoder::of(gpu)?;
-                        // Whatever comes of it, the row is not what the CPU's voxelizer left.
-                        cpu.forget(slot);
-                        gpu.points(&view, row)
-                    }
-                };
+                return Ok(encoder.encode_unless(overtaken, view, slot, row)?);
             }
             _ => return Err(wrong_kind(NAME)),
         }
-        Ok(PointDrops::default())
+        Ok(Some(PointDrops::default()))
     }
 
     /// Writes the ring's part of a step.
@@ -272,7 +325,19 @@ impl RingMemory {
 
 impl Backend for CpuBackend {
     fn name(&self) -> &'static str {
-        if self.has_gpu { NAME_WITH_GPU } else { NAME }
+        if self.gpu.is_some() { NAME_WITH_GPU } else { NAME }
+    }
+
+    fn gpu(&self) -> GpuUse {
+        match self.gpu.as_ref().map(|gpu| gpu.left()) {
+            None => GpuUse::None,
+            Some(None) => GpuUse::InUse,
+            Some(Some(reason)) => GpuUse::Left { reason: reason.to_owned() },
+        }
+    }
+
+    fn encodes(&self, ring: RingId) -> Option<Encodes> {
+        self.rings[ring.index()].either.as_ref().map(Either::encodes)
     }
 
     fn encode(
@@ -281,7 +346,11 @@ impl Backend for CpuBackend {
         slot: Slot,
         sample: Sample<'_>,
     ) -> Result<PointDrops, BackendError> {
-        self.encode_on(self.choose(&sample), ring, slot, sample)
+        let memory = &self.rings[ring.index()];
+        match &memory.either {
+            Some(either) => either.encode(&sample, &Place { memory, slot, sample }),
+            None => memory.encode(slot, &sample, None).map(Option::unwrap_or_default),
+        }
     }
 
     fn fuse(&self, jobs: &[StepJob], mut out: OutputMut<'_>) -> Result<(), BackendError> {

@@ -7,14 +7,17 @@
 //! a tick needs. A tick is one launch that writes every changed step straight into the pinned
 //! memory of the output.
 //!
+//! Streams of encodes have the greatest priority: so an encode waits as little as it can for other
+//! work of this process.
+//!
 //! Who waits for whom: a tick waits, on the device, for encodes of the rows that it reads. It
-//! returns when it is done. A slot is spare only while no tick may read it, so that encodes need
-//! not wait for ticks.
+//! returns when it is done. The pipeline gives no slot to an encode that a tick may still read, so
+//! that encodes need not wait for ticks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::{Backend, BackendError, Slot, StepJob, VectorEncoder, wrong_kind};
+use super::{Backend, BackendError, GpuUse, Slot, StepJob, VectorEncoder, wrong_kind};
 use crate::align::Value;
 use crate::device::{Device, Event, Output, OutputMut, PinnedBuffer, Stream};
 use crate::dtype::DType;
@@ -112,14 +115,14 @@ impl RingMemory {
                 let encoder = ImageEncoder::new(device, image, spec.dtype, largest)?;
                 let encoder = Box::new(Mutex::new(encoder));
                 let slots = (0..slots).map(|_| SlotState::new(device)).collect::<Result<_, _>>()?;
-                let stream = Stream::new(device, false)?;
+                let stream = Stream::new(device, true)?;
                 (Encoder::Image { encoder, stream, slots }, on_device()?)
             }
             EncoderSpec::Voxels(voxels) => {
                 let most = spec.bounds.max_points;
                 let encoder = Voxelizer::new(device, voxels, spec.dtype, slots, most)?;
                 let encoder = Box::new(Mutex::new(encoder));
-                (Encoder::Voxels { encoder, stream: Stream::new(device, false)? }, on_device()?)
+                (Encoder::Voxels { encoder, stream: Stream::new(device, true)? }, on_device()?)
             }
         };
         Ok(RingMemory { place, segment, rows, encoder })
@@ -182,6 +185,10 @@ impl SlotState {
 impl Backend for CudaBackend {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn gpu(&self) -> GpuUse {
+        GpuUse::InUse
     }
 
     fn output_memory(&self, len: usize) -> Result<Output, BackendError> {

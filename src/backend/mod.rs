@@ -130,8 +130,39 @@ impl From<crate::ops::voxelize::cuda::EncodeError> for BackendError {
 pub enum Processor {
     /// The calling thread.
     Cpu,
-    /// The GPU, which the calling thread waits for.
+    /// The GPU.
     Gpu,
+}
+
+/// How the samples of a ring were encoded, where either processor may encode them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encodes {
+    /// The processor that has lately finished sooner, and encodes the next sample.
+    pub in_use: Processor,
+    /// Usual time of a core, from hand-over to the row \[ns\]; `None` as long as it is not known.
+    pub cpu_ns: Option<u64>,
+    /// The same of the GPU.
+    pub gpu_ns: Option<u64>,
+    /// Rows that a core encoded.
+    pub by_cpu: u64,
+    /// Rows that the GPU encoded.
+    pub by_gpu: u64,
+    /// Samples that a core took over, because the GPU took too long or failed.
+    pub takeovers: u64,
+}
+
+/// What a backend has of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GpuUse {
+    /// None.
+    None,
+    /// One that it uses.
+    InUse,
+    /// One that it left, for good.
+    Left {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Computes rows and tensors.
@@ -142,6 +173,16 @@ pub trait Backend: Send + Sync {
     /// The name in logs: `cpu`, `cpu+cuda` (rows on the host, images and clouds encoded on a GPU)
     /// or `cuda`.
     fn name(&self) -> &'static str;
+
+    /// Whether it uses a GPU, or why it no longer does.
+    fn gpu(&self) -> GpuUse {
+        GpuUse::None
+    }
+
+    /// How the samples of a ring were encoded; `None` unless either processor may encode them.
+    fn encodes(&self, _ring: RingId) -> Option<Encodes> {
+        None
+    }
 
     /// Reserves `len` zeroed bytes for an output. [`Backend::fuse`] takes any memory, but is
     /// fastest with this memory.

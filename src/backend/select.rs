@@ -13,13 +13,14 @@ use crate::spec::Config;
 /// What the user asked for: `backend: auto | cpu | cuda`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// Rows on the host. If a GPU can be used, it encodes images and clouds. Decided once, at the
-    /// start.
+    /// Rows on the host. If a GPU can be used, each image and each cloud is encoded by a core or by
+    /// the GPU, whichever has lately finished sooner. A GPU that fails is left, and the program
+    /// goes on.
     #[default]
     Auto,
     /// Rows on the host, and no GPU.
     Cpu,
-    /// Rows on the GPU, or an error that says why not.
+    /// Rows on the GPU, or an error that says why not, also later.
     Cuda,
 }
 
@@ -87,7 +88,8 @@ fn cuda(
 ) -> Result<Arc<dyn Backend>, BackendError> {
     let device = Device::open(ordinal)?;
     let backend = super::cuda::CudaBackend::new(&device, config, layout)?;
-    tracing::info!("computing on {} (device {ordinal})", device.name());
+    let (name, mps) = (device.name(), mps(&device));
+    tracing::info!("computing on {name} (device {ordinal}, {mps})");
     Ok(Arc::new(backend))
 }
 
@@ -100,9 +102,18 @@ fn cpu_with_gpu(
 ) -> Result<Arc<dyn Backend>, BackendError> {
     let device = Device::open(ordinal)?;
     let backend = CpuBackend::with_gpu(&device, config, layout)?;
-    let name = device.name();
-    tracing::info!("computing on the CPU, images and clouds on {name} (device {ordinal})");
+    let (name, mps) = (device.name(), mps(&device));
+    tracing::info!(
+        "computing on the CPU, images and clouds also on {name} (device {ordinal}, {mps}) while it \
+         is faster"
+    );
     Ok(Arc::new(backend))
+}
+
+/// Whether other processes share the GPU side by side or in turns, in words.
+#[cfg(feature = "cuda")]
+fn mps(device: &Device) -> &'static str {
+    if device.uses_mps() { "with MPS" } else { "without MPS" }
 }
 
 #[cfg(not(feature = "cuda"))]

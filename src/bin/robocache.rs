@@ -26,8 +26,9 @@ enum Command {
 /// Prints one row per stream: message type, topic, strategy, shape (the first dimension is the
 /// history, oldest first), element type, bytes, byte offset in the packed tensor, rows and memory
 /// of its ring, the timeline of its stamps, and target times relative to the tick. Then prints the
-/// size of the tensor, its bandwidth, and the memory for rings and for the largest messages. A
-/// warning is a line on stderr, and an entry of the JSON.
+/// size of the tensor, its bandwidth, the memory for rings and for the largest messages, and the
+/// shared memory that Fast DDS needs: the node's segment, and per input the segment at its publisher.
+/// A warning is a line on stderr, and an entry of the JSON.
 ///
 /// Exit code: 0 if the configuration is valid; 1 if it is not; 2 if the command line is wrong. Each
 /// problem of the configuration is a line on stderr: FILE:LINE: KEY: expected ..., found ...

@@ -1,7 +1,8 @@
 //! `sensor_sim`: the synthetic robot of [`robocache::sim`] as a ROS 2 node.
 
 use clap::Parser;
-use r2r::{Context, Node, PublisherUntyped, QosProfile};
+use robocache::ros::rcl::{Context, Node, Publisher, Qos};
+use robocache::ros::{self, rcl};
 use robocache::sim::{
     Event, Pace, Reliability, Report, Robot, Schedule, SimOptions, Stream, drive,
     without_ros_arguments,
@@ -37,14 +38,15 @@ const NAP: Duration = Duration::from_millis(20);
 /// Time from when the publisher knows a subscriber until the subscriber knows the publisher.
 const OTHER_SIDE: Duration = Duration::from_millis(300);
 /// Time from the last message to the end of the publishers. Messages that have not arrived by then
-/// are lost, reliable or not, and r2r 0.9 does not say which messages were acknowledged.
+/// are lost. Best-effort messages are never acknowledged, so the time is fixed.
 const LINGER: Duration = Duration::from_millis(500);
 
-type Publishers = Vec<(Stream, PublisherUntyped)>;
+/// The message types are loaded by their names, so the program is not linked with their packages.
+type Publishers = Vec<(Stream, Publisher)>;
 
 fn main() -> ExitCode {
     let options = Cli::parse_from(without_ros_arguments(std::env::args_os())).options;
-    robocache::ros::ensure_profile();
+    ros::ensure_profile();
     match run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -57,11 +59,10 @@ fn main() -> ExitCode {
 fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
     let mut signals = Signals::new()?;
     let robot = Robot::new(options)?;
-    let context = Context::create()?;
     // Dropped at the end of this function, also after an error: else the middleware's shared memory
     // outlives the process. Nothing here needs to spin.
-    let mut node = Node::create(context, "sensor_sim", "")?;
-    let publishers = create_publishers(&mut node, robot.options())?;
+    let node = create_node(robot.options())?;
+    let publishers = create_publishers(&node, robot.options())?;
     if !signals.wait_for_subscribers(&publishers, robot.options().wait_subscribers)? {
         return Ok(());
     }
@@ -71,14 +72,28 @@ fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn create_publishers(node: &mut Node, options: &SimOptions) -> r2r::Result<Publishers> {
+/// Creates the node, with shared memory for all large messages of the robot.
+fn create_node(options: &SimOptions) -> Result<Node, Box<dyn Error>> {
+    let context = Context::new()?;
+    let largest = options.large_bytes();
+    let profile = ros::write_profile(largest);
+    let node = Node::new(&context, "sensor_sim", "")?;
+    if let Err(error) = &profile {
+        eprintln!("sensor_sim: failed to write a profile for Fast DDS: {error}");
+    }
+    if let Some(warning) = ros::segment_warning("the robot's images and clouds", largest) {
+        eprintln!("sensor_sim: {warning}");
+    }
+    Ok(node)
+}
+
+fn create_publishers(node: &Node, options: &SimOptions) -> rcl::Result<Publishers> {
     let streams = Stream::ALL.into_iter().filter(|stream| options.grid(*stream).is_some());
     let publisher = |stream: Stream| {
-        let qos = QosProfile::default().keep_last(options.depth);
         // A subscriber of /clock may ask for reliable delivery.
         let reliable = stream == Stream::Clock || options.reliability == Reliability::Reliable;
-        let qos = if reliable { qos.reliable() } else { qos.best_effort() };
-        Ok((stream, node.create_publisher_untyped(stream.topic(), stream.ros_type(), qos)?))
+        let qos = Qos { reliable, ..Qos::best_effort(options.depth) };
+        Ok((stream, node.advertise(stream.topic(), stream.ros_type(), qos)?))
     };
     streams.map(publisher).collect()
 }
@@ -132,7 +147,7 @@ fn system_now() -> Stamp {
 /// messages another, so that drawing and sending a cloud delays no joint state.
 fn publish_until_stopped(
     robot: &Robot,
-    publishers: &Publishers,
+    publishers: &[(Stream, Publisher)],
     signals: &mut Signals,
 ) -> Result<Report, Box<dyn Error>> {
     let stop = &AtomicBool::new(false);
@@ -141,7 +156,6 @@ fn publish_until_stopped(
     let reports = std::thread::scope(|scope| {
         let (running, all_ended) = mpsc::channel::<()>(1);
         let threads = [false, true].map(|large| {
-            let publishers = publishers.clone();
             let running = running.clone();
             scope.spawn(move || {
                 let _running = running; // dropped when the thread ends, also after a panic
@@ -149,7 +163,7 @@ fn publish_until_stopped(
                     Stream::ALL.into_iter().filter(|s| s.is_large() == large).collect();
                 let schedule = Schedule::of_streams(robot.options(), start, &streams);
                 drive(robot, schedule, &clock, stop, |event, message| {
-                    publish(&publishers, event, message)
+                    publish(publishers, event, message)
                 })
             })
         });
@@ -185,9 +199,9 @@ impl Signals {
     /// Returns true when every topic has `wanted` subscribers, false if a signal comes first.
     fn wait_for_subscribers(
         &mut self,
-        publishers: &Publishers,
+        publishers: &[(Stream, Publisher)],
         wanted: usize,
-    ) -> r2r::Result<bool> {
+    ) -> rcl::Result<bool> {
         if wanted == 0 {
             return Ok(true);
         }
@@ -228,14 +242,14 @@ impl Signals {
     }
 }
 
-fn fewest_subscribers(publishers: &Publishers) -> r2r::Result<usize> {
-    let counts = publishers.iter().map(|(_, p)| p.get_inter_process_subscription_count());
+fn fewest_subscribers(publishers: &[(Stream, Publisher)]) -> rcl::Result<usize> {
+    let counts = publishers.iter().map(|(_, p)| p.subscription_count());
     counts.reduce(|a, b| Ok(a?.min(b?))).unwrap_or(Ok(usize::MAX))
 }
 
-fn publish(publishers: &Publishers, event: &Event, message: &[u8]) -> r2r::Result<()> {
+fn publish(publishers: &[(Stream, Publisher)], event: &Event, message: &[u8]) -> rcl::Result<()> {
     let of_stream = publishers.iter().find(|(stream, _)| *stream == event.stream);
-    of_stream.map_or(Ok(()), |(_, publisher)| publisher.publish_raw(message))
+    of_stream.map_or(Ok(()), |(_, publisher)| publisher.publish(message))
 }
 
 /// Prints one line: the topics with their rates, and the clock.

@@ -1,7 +1,9 @@
 //! Checks of single values. Each returns the value in its final unit. If the value is wrong, it
 //! reports a problem and returns `None`, so that one run finds all problems of a file.
 
-use super::document::Document;
+use std::collections::HashSet;
+
+use super::document::{Document, in_order};
 use super::error::Problem;
 use crate::time::NANOS_PER_MS;
 
@@ -56,38 +58,64 @@ impl Range {
 /// Collects the problems of a file.
 pub(super) struct Check<'a> {
     doc: &'a Document,
-    problems: Vec<Problem>,
+    /// With the number of the value, if it is one.
+    problems: Vec<(Option<usize>, Problem)>,
+    /// Keys whose values could not be read, which has been reported.
+    unread: HashSet<String>,
+    /// Whether the last problem was not reported again.
+    silent: bool,
 }
 
 impl<'a> Check<'a> {
-    pub fn new(doc: &'a Document) -> Check<'a> {
-        Check { doc, problems: Vec::new() }
+    /// Begins with these problems.
+    pub fn new(doc: &'a Document, problems: Vec<Problem>) -> Check<'a> {
+        let problems = problems.into_iter().map(|problem| (None, problem)).collect();
+        Check { doc, problems, unread: HashSet::new(), silent: false }
     }
 
     /// Returns the value or, if problems were reported, the problems in the order of the file.
-    pub fn finish<T>(mut self, value: Option<T>) -> Result<T, Vec<Problem>> {
+    pub fn finish<T>(self, value: Option<T>) -> Result<T, Vec<Problem>> {
         match value {
             Some(value) if self.problems.is_empty() => Ok(value),
-            _ => {
-                self.problems.sort_by_key(|problem| problem.line);
-                Err(self.problems)
-            }
+            _ => Err(in_order(self.problems)),
         }
+    }
+
+    /// Notes that the value of a key could not be read. No other problem is reported there.
+    pub fn set_unread(&mut self, key: String) {
+        self.unread.insert(key);
+    }
+
+    /// Whether the value of a key, or a part of it, could not be read.
+    pub fn is_unread(&self, key: &str) -> bool {
+        self.unread.contains(key)
+    }
+
+    /// Whether the value of a key is from `defaults`.
+    pub fn is_inherited(&self, key: &str) -> bool {
+        self.doc.is_inherited(key)
     }
 
     /// Reports a problem at a key. What was found is the file's text there.
     pub fn fail(&mut self, key: &str, expected: impl Into<String>) {
-        self.problems.push(self.doc.problem(key, expected));
+        self.report(key, self.doc.problem(key, expected));
     }
 
     /// Reports a problem at a key, and says what was `found` in other words than the file's text.
     pub fn fail_found(&mut self, key: &str, expected: impl Into<String>, found: impl Into<String>) {
-        self.problems.push(self.doc.problem_found(key, expected, found));
+        self.report(key, self.doc.problem_found(key, expected, found));
+    }
+
+    fn report(&mut self, key: &str, problem: Problem) {
+        self.silent = self.is_unread(key);
+        if !self.silent {
+            self.problems.push((self.doc.id(key), problem));
+        }
     }
 
     /// Adds to the last problem what was probably meant.
     pub fn hint(&mut self, hint: String) {
-        if let Some(problem) = self.problems.last_mut() {
+        if let Some((_, problem)) = self.problems.last_mut().filter(|_| !self.silent) {
             problem.hint = Some(hint);
         }
     }

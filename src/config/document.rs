@@ -1,276 +1,158 @@
-//! The line and the text of each key of a YAML file.
+//! A configuration file: its tree with the defaults filled in, and the line and the text of each
+//! key.
 //!
-//! If a value parses but makes no sense, serde_yaml does not tell its position. So the events of a
-//! second parser become a map from key path to line and text. Key paths are spelled as serde_yaml
-//! spells them: `streams.lidar.cloud.shape[2]`. The same pass finds what is wrong in any
-//! configuration: keys given twice, keys without a value, infinities.
+//! The checks name a value by its key path: `streams.lidar.cloud.shape[2]`. A value that a stream
+//! has from `defaults` is reported where it is written, as `defaults.cloud.cloud.shape[2]`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
-use yaml_rust2::parser::{Event, Parser};
-use yaml_rust2::scanner::TScalarStyle;
-
+use super::defaults::{self, Kind};
 use super::error::Problem;
+use super::node::{self, Entry, Node, Value, join};
 
-/// Deepest nesting that is read. No key of the format is deeper than 7 levels; the bound keeps
-/// hostile files harmless.
-const MAX_DEPTH: usize = 24;
-/// Longest excerpt of a file in a message \[characters\].
-const MAX_TEXT: usize = 60;
-
-/// The key paths of a file.
+/// A file that has been read.
 pub(super) struct Document {
     file: String,
-    nodes: HashMap<String, Node>,
+    root: Rc<Node>,
+    places: HashMap<String, Place>,
+    problems: Vec<Problem>,
 }
 
-struct Node {
+/// Where a value is written.
+struct Place {
     line: usize,
     text: String,
+    /// Its path there, if it is inherited.
+    origin: Option<String>,
+    /// The same for all paths of a value that is written once.
+    id: usize,
 }
 
 impl Document {
-    /// Reads the structure of `text`, or returns the problems that any YAML mapping could have.
-    pub fn read(text: &str, file: &str) -> Result<Document, Vec<Problem>> {
-        let mut reader = Reader::new(file);
-        let mut parser = Parser::new_from_str(text);
-        loop {
-            match parser.next_token() {
-                Ok((Event::StreamEnd, _)) => break,
-                Ok((event, mark)) => match reader.event(event, mark.line()) {
-                    Ok(()) => {}
-                    Err(problem) => return Err(vec![problem]),
-                },
-                Err(error) => {
-                    let (line, found) =
-                        (error.marker().line(), format!("an error: {}", error.info()));
-                    return Err(vec![Problem::of_file(file, line, "valid YAML", found)]);
+    /// Reads the structure of `text`. Problems that do not keep the rest from being read are in
+    /// [`Document::problems`].
+    ///
+    /// # Errors
+    /// The problem that does.
+    pub fn read(text: &str, file: &str) -> Result<Document, Problem> {
+        let mut problems = Vec::new();
+        let written = node::read(text, file, &mut problems)?;
+        let root = defaults::fill_in(&written, file)?;
+        let mut doc = Document { file: file.into(), root, places: HashMap::new(), problems };
+        let root = Rc::clone(&doc.root);
+        doc.places.insert(String::new(), place(root.line, &root, None));
+        doc.index("", None, &root);
+        Ok(doc)
+    }
+
+    /// The mapping at the top.
+    pub fn root(&self) -> Rc<Node> {
+        Rc::clone(&self.root)
+    }
+
+    /// Takes the problems of the structure.
+    pub fn take_problems(&mut self) -> Vec<Problem> {
+        std::mem::take(&mut self.problems)
+    }
+
+    /// Notes the places of all values in `node`, which is at `path`. `source` is the path in
+    /// `defaults` from which they are inherited, or could be.
+    fn index(&mut self, path: &str, source: Option<(&str, bool)>, node: &Node) {
+        match &node.value {
+            Value::Scalar { .. } => {}
+            Value::List(nodes) => {
+                for (at, child) in nodes.iter().enumerate() {
+                    let origin =
+                        source.map(|(from, inherited)| (format!("{from}[{at}]"), inherited));
+                    self.note(format!("{path}[{at}]"), child.line, origin, child);
+                }
+            }
+            Value::Mapping(entries) => {
+                for entry in entries {
+                    let at = join(path, &entry.key);
+                    let origin = match (path, source) {
+                        ("streams", _) => Kind::of(&entry.node)
+                            .map(|kind| (join(defaults::KEY, kind.name()), false)),
+                        (_, Some((from, inherited))) => {
+                            Some((join(from, &entry.key), inherited || entry.inherited))
+                        }
+                        (_, None) => None,
+                    };
+                    self.note(at, entry.line, origin, &entry.node);
                 }
             }
         }
-        if reader.documents == 0 {
-            return Err(vec![not_a_mapping(file, 1, "nothing")]);
-        }
-        if reader.problems.is_empty() { Ok(reader.doc) } else { Err(reader.problems) }
+    }
+
+    fn note(&mut self, path: String, line: usize, source: Option<(String, bool)>, node: &Node) {
+        let origin = source.as_ref().filter(|(_, inherited)| *inherited).map(|(from, _)| from);
+        let place = place(line, node, origin.cloned());
+        let source = source.as_ref().map(|(from, inherited)| (from.as_str(), *inherited));
+        self.index(&path, source, node);
+        self.places.insert(path, place);
+    }
+
+    /// Whether the value at a key path is from `defaults`.
+    pub fn is_inherited(&self, key: &str) -> bool {
+        self.places.get(key).is_some_and(|place| place.origin.is_some())
+    }
+
+    /// A number of the value at a key path. It is the same for all paths at which aliases, merge keys
+    /// and `defaults` put that value.
+    pub fn id(&self, key: &str) -> Option<usize> {
+        self.places.get(key).map(|place| place.id)
     }
 
     /// A problem at a key path. What was found is the file's text there.
     pub fn problem(&self, key: &str, expected: impl Into<String>) -> Problem {
-        let found = self.nodes.get(key).map_or("nothing", |node| &node.text);
+        let found = self.places.get(key).map_or("nothing", |place| &place.text);
         self.problem_found(key, expected, found)
     }
 
     /// A problem at a key path. The line is that of the key. If the file lacks the key, the line is
-    /// that of the closest key around it.
+    /// that of the closest key around it that is not inherited.
     pub fn problem_found(
         &self,
         key: &str,
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> Problem {
+        if let Some(Place { line, origin: Some(origin), .. }) = self.places.get(key) {
+            let user = key.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
+            let problem = Problem::of_file(&self.file, *line, expected, found);
+            return Problem { key: origin.clone(), hint: Some(format!("for {user}")), ..problem };
+        }
         let mut around = key;
         let line = loop {
-            if let Some(node) = self.nodes.get(around) {
-                break node.line;
-            }
-            match around.rfind(['.', '[']) {
-                Some(end) => around = &around[..end],
-                None => break self.nodes.get("").map_or(1, |root| root.line),
+            match self.places.get(around) {
+                Some(Place { line, origin: None, .. }) => break *line,
+                _ if around.is_empty() => break 1,
+                _ => around = &around[..around.rfind(['.', '[']).unwrap_or(0)],
             }
         };
         Problem { key: key.into(), ..Problem::of_file(&self.file, line, expected, found) }
     }
 }
 
-fn not_a_mapping(file: &str, line: usize, found: &str) -> Problem {
-    Problem::of_file(file, line, "a mapping with the keys `rate_hz` and `streams`", found)
+fn place(line: usize, node: &Node, origin: Option<String>) -> Place {
+    Place { line, text: node.text.clone(), origin, id: std::ptr::from_ref(node) as usize }
 }
 
-/// A list or mapping whose end has not come yet.
-struct Open {
-    path: String,
-    line: usize,
-    anchor: usize,
-    /// Texts of the children so far.
-    parts: Vec<String>,
-    within: Within,
+/// Sorts problems in the order of the file. Of the same problem of one value, which several streams
+/// may share, the first is kept. With each problem is the value's [`Document::id`], if there is one.
+pub(super) fn in_order(problems: Vec<(Option<usize>, Problem)>) -> Vec<Problem> {
+    let mut seen = HashSet::new();
+    let is_new = |(id, problem): &(Option<usize>, Problem)| {
+        let Problem { line, expected, found, .. } = problem;
+        id.is_none_or(|id| seen.insert((id, *line, expected.clone(), found.clone())))
+    };
+    let mut problems: Vec<_> = problems.into_iter().filter(is_new).map(|(_, it)| it).collect();
+    problems.sort_by_key(|problem| problem.line);
+    problems
 }
 
-enum Within {
-    List,
-    /// The key whose value comes next, with its line.
-    Mapping(Option<(String, usize)>),
-}
-
-/// Folds events into a [`Document`].
-struct Reader {
-    doc: Document,
-    open: Vec<Open>,
-    /// The text of each anchor, for the aliases that repeat it.
-    anchors: HashMap<usize, String>,
-    documents: usize,
-    problems: Vec<Problem>,
-}
-
-impl Reader {
-    fn new(file: &str) -> Reader {
-        Reader {
-            doc: Document { file: file.into(), nodes: HashMap::new() },
-            open: Vec::new(),
-            anchors: HashMap::new(),
-            documents: 0,
-            problems: Vec::new(),
-        }
-    }
-
-    fn event(&mut self, event: Event, line: usize) -> Result<(), Problem> {
-        match event {
-            Event::DocumentStart => {
-                self.documents += 1;
-                if self.documents > 1 {
-                    let file = &self.doc.file;
-                    return Err(Problem::of_file(file, line, "one YAML document", "a second one"));
-                }
-            }
-            Event::Scalar(text, style, anchor, _) => {
-                let plain = style == TScalarStyle::Plain;
-                if self.awaits_key() {
-                    return self.key(text, line);
-                }
-                let (path, line) = self.place(line);
-                if plain {
-                    self.check_plain(&path, line, &text);
-                }
-                let shown = if plain { text } else { format!("{text:?}") };
-                self.add(path, line, anchor, shown)?;
-            }
-            Event::Alias(anchor) => {
-                self.no_key_here("an alias", line)?;
-                let (path, line) = self.place(line);
-                let text = self.anchors.get(&anchor).cloned().unwrap_or_default();
-                self.add(path, line, 0, text)?;
-            }
-            Event::SequenceStart(anchor, _) => self.start("a list", Within::List, anchor, line)?,
-            Event::MappingStart(anchor, _) => {
-                self.start("a mapping", Within::Mapping(None), anchor, line)?;
-            }
-            Event::SequenceEnd | Event::MappingEnd => {
-                if let Some(Open { path, line, anchor, parts, within }) = self.open.pop() {
-                    let inside = parts.join(", ");
-                    let text = match within {
-                        Within::List => format!("[{inside}]"),
-                        Within::Mapping(_) => format!("{{{inside}}}"),
-                    };
-                    self.add(path, line, anchor, text)?;
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn start(
-        &mut self,
-        what: &str,
-        within: Within,
-        anchor: usize,
-        line: usize,
-    ) -> Result<(), Problem> {
-        self.no_key_here(what, line)?;
-        let (path, line) = self.place(line);
-        if self.open.len() == MAX_DEPTH {
-            let expected = format!("at most {MAX_DEPTH} levels");
-            return Err(Problem::of_file(&self.doc.file, line, expected, "more"));
-        }
-        self.open.push(Open { path, line, anchor, parts: Vec::new(), within });
-        Ok(())
-    }
-
-    fn awaits_key(&self) -> bool {
-        matches!(self.open.last(), Some(Open { within: Within::Mapping(None), .. }))
-    }
-
-    /// Takes the key whose value comes next.
-    fn key(&mut self, text: String, line: usize) -> Result<(), Problem> {
-        if let Some(Open { within: Within::Mapping(key), .. }) = self.open.last_mut() {
-            *key = Some((text, line));
-        }
-        let (path, line) = self.place(line);
-        match self.doc.nodes.get(&path) {
-            None => Ok(()),
-            Some(first) => {
-                let expected = format!("each key only once (first on line {})", first.line);
-                let twice = Problem::of_file(&self.doc.file, line, expected, "it again");
-                Err(Problem { key: path, ..twice })
-            }
-        }
-    }
-
-    /// Refuses a key that is not text, which YAML allows.
-    fn no_key_here(&self, found: &str, line: usize) -> Result<(), Problem> {
-        match self.awaits_key() {
-            true => Err(Problem::of_file(&self.doc.file, line, "a key", found)),
-            false => Ok(()),
-        }
-    }
-
-    /// Path and line of the value that comes next. A value's line is that of its key, where a
-    /// person looks for it.
-    fn place(&self, line: usize) -> (String, usize) {
-        match self.open.last() {
-            None => (String::new(), line),
-            Some(Open { path, parts, within: Within::List, .. }) => {
-                (format!("{path}[{}]", parts.len()), line)
-            }
-            Some(Open { path, within: Within::Mapping(key), .. }) => {
-                let (key, line) = key.clone().unwrap_or_default();
-                (if path.is_empty() { key } else { format!("{path}.{key}") }, line)
-            }
-        }
-    }
-
-    /// Adds a finished value to the list or mapping around it.
-    fn add(
-        &mut self,
-        path: String,
-        line: usize,
-        anchor: usize,
-        text: String,
-    ) -> Result<(), Problem> {
-        let text = shorten(text);
-        if anchor > 0 {
-            self.anchors.insert(anchor, text.clone());
-        }
-        match self.open.last_mut() {
-            None if !text.starts_with('{') => {
-                return Err(not_a_mapping(&self.doc.file, line, &text));
-            }
-            None => {}
-            Some(Open { parts, within: Within::List, .. }) => parts.push(text.clone()),
-            Some(Open { parts, within: Within::Mapping(key), .. }) => {
-                let (key, _) = key.take().unwrap_or_default();
-                parts.push(format!("{key}: {text}"));
-            }
-        }
-        self.doc.nodes.insert(path, Node { line, text });
-        Ok(())
-    }
-
-    fn check_plain(&mut self, key: &str, line: usize, text: &str) {
-        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-        let (expected, found) = match unsigned {
-            "" | "~" | "null" | "Null" | "NULL" => ("a value", "nothing"),
-            ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => ("a finite number", text),
-            _ => return,
-        };
-        let problem = Problem::of_file(&self.doc.file, line, expected, found);
-        self.problems.push(Problem { key: key.into(), ..problem });
-    }
-}
-
-fn shorten(text: String) -> String {
-    match text.char_indices().nth(MAX_TEXT) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
+/// The entries of a mapping, or nothing.
+pub(super) fn entries(node: &Node) -> &[Entry] {
+    node.entries().unwrap_or_default()
 }

@@ -24,7 +24,7 @@ pub enum ConfigError {
 pub struct Problem {
     /// The file as it was named.
     pub file: String,
-    /// Line of the key, or of the closest key around it that exists; from 1.
+    /// Line where the key is written, or the closest key around it that exists; from 1.
     pub line: usize,
     /// Path of the key; empty if the problem is not at a key.
     pub key: String,

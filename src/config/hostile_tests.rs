@@ -18,8 +18,39 @@ fn deep_nesting_and_alias_bombs_are_harmless() {
     for i in 1..60 {
         let _ = writeln!(bomb, "a{i}: &a{i} [*a{0}, *a{0}]", i - 1);
     }
-    assert!(parse(&bomb, "test.yaml").is_err());
+    let error = parse(&bomb, "test.yaml").unwrap_err().to_string();
+    assert!(error.contains("expected at most 262144 values, with what aliases repeat"), "{error}");
     assert!(parse("rate_hz: &a [*a]\n", "test.yaml").is_err());
+    // Aliases that repeat little, but nest deeply.
+    let mut chain = String::from("a0: &a0 [x]\n");
+    for i in 1..1000 {
+        let _ = writeln!(chain, "a{i}: &a{i} [*a{}]", i - 1);
+    }
+    let error = parse(&chain, "test.yaml").unwrap_err().to_string();
+    assert_eq!(error, "test.yaml:24: expected at most 24 levels, found more");
+}
+
+/// A merge key repeats what it merges: mappings that merge each other grow with the square of their
+/// number, and `defaults` with the number of streams.
+#[test]
+fn what_merge_keys_and_defaults_repeat_is_bounded() {
+    let mut merges = String::from("a0: &a0 {k0: x}\n");
+    for i in 1..5000 {
+        let _ = writeln!(merges, "a{i}: &a{i} {{k{i}: x, <<: *a{}}}", i - 1);
+    }
+    let error = parse(&merges, "test.yaml").unwrap_err().to_string();
+    assert!(error.contains("expected at most 262144 values, with what aliases repeat"), "{error}");
+    let joints = "1, ".repeat(5000);
+    let mut streams = format!("defaults: {{image: {{image: {{mean: [{joints}]}}}}}}\nstreams:\n");
+    for i in 0..100 {
+        let _ = writeln!(streams, "  s{i}: {{type: sensor_msgs/Image}}");
+    }
+    let error = parse(&streams, "test.yaml").unwrap_err().to_string();
+    assert!(error.contains("expected at most 262144 values, with those of `defaults`"), "{error}");
+    let fewer: String = streams.lines().take(12).map(|line| format!("{line}\n")).collect();
+    assert!(
+        parse(&fewer, "t.yaml").unwrap_err().to_string().contains("image.mean: expected a list")
+    );
 }
 
 /// Parses the text. If it is a configuration, a report of it can be made; if not, each problem has
@@ -105,7 +136,7 @@ fn extreme_values_never_panic() {
 }
 
 /// Pieces of YAML that change what is around them.
-const PIECES: [&str; 24] = [
+const PIECES: [&str; 26] = [
     "\t",
     "\n",
     "  ",
@@ -118,6 +149,8 @@ const PIECES: [&str; 24] = [
     "}",
     "&a ",
     "*a",
+    "<<: *a",
+    "defaults: {image: {max_age_ms: 1}}\n",
     "!!int ",
     "|\n",
     ">",
@@ -137,15 +170,15 @@ proptest! {
 
     #[test]
     fn mutations_of_the_reference_never_panic(
-        edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..30, any::<u8>(), 0usize..80), 1..6)
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..32, any::<u8>(), 0usize..80), 1..6)
     ) {
         let mut bytes = REFERENCE.as_bytes().to_vec();
         for (at, kind, byte, cut) in edits {
             let at = at.index(bytes.len());
             match kind {
-                0..24 => drop(bytes.splice(at..at, PIECES[kind].bytes())),
-                24..27 => bytes[at] = byte,
-                27 => bytes.truncate(at + 1),
+                0..26 => drop(bytes.splice(at..at, PIECES[kind].bytes())),
+                26..29 => bytes[at] = byte,
+                29 => bytes.truncate(at + 1),
                 _ => drop(bytes.drain(at..(at + cut).min(bytes.len() - 1).max(at))),
             }
         }

@@ -87,6 +87,9 @@ pub(super) fn inputs(
         frame_id: raw.frame_id.take(),
         expected_rate_hz: raw.expected_rate_hz,
     };
+    if check.is_unread(&format!("{key}.inputs")) {
+        return None;
+    }
     let Some(several) = raw.inputs.take() else {
         return input(check, (key, key), own, &RawInput::default(), defaults)
             .map(|keys| vec![keys]);

@@ -1,28 +1,34 @@
 //! The configuration: one annotated YAML file, the same for live and replay.
 //!
-//! A file becomes a [`Config`] in three steps. A step runs only if the one before it found no
-//! problem.
+//! A file becomes a [`Config`] in three steps. Their problems are reported together, in the order of
+//! the file. If the file is no YAML mapping at all, that alone is reported.
 //!
-//! 1. `document`: the event parser of yaml-rust2 gives the line and the text of every key path.
-//! 2. `raw`: serde_yaml gives typed values. It stops at the first wrong type.
+//! 1. `node`, `defaults`, `document`: the events of yaml-rust2 become a tree. Aliases, merge keys and
+//!    `defaults` are filled in, and each value keeps the line where it is written.
+//! 2. `raw`, `read`: the tree becomes typed values. What cannot be read is reported and left out.
 //! 3. `check`, `stream` and one file per kind of stream: the checks turn the values into specs.
-//!    They report all problems together.
 
 // A problem ends the program, so the size of the error costs nothing.
 #![allow(clippy::result_large_err)]
 
 mod check;
 mod cloud;
+mod defaults;
 mod document;
 mod error;
 mod image;
 mod input;
+mod node;
 mod raw;
+mod read;
 mod stream;
 mod vector;
+mod words;
 
 #[cfg(test)]
 mod hostile_tests;
+#[cfg(test)]
+mod sharing_tests;
 #[cfg(test)]
 mod tests;
 
@@ -30,11 +36,12 @@ use std::path::Path;
 
 pub use error::{ConfigError, Problem};
 #[cfg(feature = "ros")]
-pub(crate) use raw::nearest;
+pub(crate) use words::nearest;
 
 use check::{Check, Range};
 use document::Document;
 use raw::RawConfig;
+use read::Read;
 use stream::Defaults;
 
 use crate::dtype::DType;
@@ -83,12 +90,16 @@ pub fn parse(text: &str, file_name: &str) -> Result<Config, ConfigError> {
 }
 
 fn parse_at_rate(text: &str, file_name: &str, rate_hz: Option<f64>) -> Result<Config, ConfigError> {
-    let doc = Document::read(text, file_name).map_err(ConfigError::Invalid)?;
-    let mut raw = raw::read(text, &doc).map_err(|problem| ConfigError::Invalid(vec![problem]))?;
-    raw.rate_hz = rate_hz.or(raw.rate_hz);
-    let mut check = Check::new(&doc);
+    let mut doc =
+        Document::read(text, file_name).map_err(|problem| ConfigError::Invalid(vec![problem]))?;
+    let problems = doc.take_problems();
+    let mut check = Check::new(&doc, problems);
     let source = Source { file: file_name.to_owned(), text: text.to_owned() };
-    let config = config(&mut check, raw, source);
+    let raw = RawConfig::read(&mut check, "", &doc.root());
+    let config = raw.and_then(|mut raw| {
+        raw.rate_hz = rate_hz.or(raw.rate_hz);
+        config(&mut check, raw, source)
+    });
     check.finish(config).map_err(ConfigError::Invalid)
 }
 

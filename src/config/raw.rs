@@ -1,149 +1,170 @@
 //! The configuration as it is written: types, but no ranges, defaults or combinations yet.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-
-use super::document::Document;
-use super::error::Problem;
+use super::check::Check;
+use super::defaults::{self, Kind};
+use super::node::Node;
+use super::read::{InOrder, Named, Read, check_keys, field, word};
 use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
+use crate::input::Content;
 use crate::ops::image::{Color, Fit};
 use crate::spec::Timeline;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawConfig {
-    pub rate_hz: Option<f64>,
-    pub lag_ms: Option<f64>,
-    pub timeline: Option<Timeline>,
-    pub base_frame: Option<String>,
-    pub output: Option<RawOutput>,
-    pub streams: Option<InOrder<RawStream>>,
+/// Declares a mapping: its keys, and the type of each. A key's name is that of the field, unless
+/// another is given.
+macro_rules! mapping {
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+    ($(#[$meta:meta])* $name:ident { $($field:ident $(($key:literal))?: $type:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(Default)]
+        pub(super) struct $name { $(pub $field: Option<$type>,)* }
+
+        impl $name {
+            /// All keys.
+            pub const KEYS: &[&str] = &[$(mapping!(@key $field $($key)?)),*];
+
+            /// Reads the values of the keys. Those that cannot be read are reported.
+            fn fields(check: &mut Check<'_>, path: &str, node: &Node) -> Self {
+                $name { $($field: field(check, path, node, mapping!(@key $field $($key)?)),)* }
+            }
+        }
+    };
 }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawOutput {
-    pub topic: Option<String>,
-    pub dtype: Option<DType>,
+/// Reads mappings of which all keys may be listed.
+macro_rules! read_all_keys {
+    ($($name:ident)*) => { $(
+        impl Read for $name {
+            fn read(check: &mut Check<'_>, path: &str, node: &Node) -> Option<Self> {
+                check_keys(check, path, node, Self::KEYS, Self::KEYS)?;
+                Some(Self::fields(check, path, node))
+            }
+        }
+    )* };
 }
 
-/// A mapping, in the order of the file.
-pub(super) struct InOrder<T>(pub Vec<(String, T)>);
-
-/// A value of an [`InOrder`] mapping.
-pub(super) trait Named {
-    /// What an error says that the mapping must be.
-    const EXPECTED: &str;
+/// Reads enumerations.
+macro_rules! read_words {
+    ($($name:ident)*) => { $(
+        impl Read for $name {
+            fn read(check: &mut Check<'_>, key: &str, node: &Node) -> Option<Self> {
+                word(check, key, node)
+            }
+        }
+    )* };
 }
 
-impl Named for RawStream {
-    const EXPECTED: &str = "a mapping from stream names to streams";
+mapping! { RawConfig {
+    rate_hz: f64,
+    lag_ms: f64,
+    timeline: Timeline,
+    base_frame: String,
+    output: RawOutput,
+    _defaults ("defaults"): RawDefaults,
+    streams: InOrder<RawStream>,
+} }
+
+mapping! { RawOutput {
+    topic: String,
+    dtype: DType,
+} }
+
+/// The defaults by kind. The streams have them already; they are read for what is wrong in them.
+#[derive(Default)]
+pub(super) struct RawDefaults;
+
+mapping! { RawStream {
+    ros_type ("type"): String,
+    topic: String,
+    inputs: Vec<RawInput>,
+    strategy: Strategy,
+    lag_ms: f64,
+    history: RawHistory,
+    max_age_ms: f64,
+    max_gap_ms: f64,
+    fill: Fill,
+    required: bool,
+    timeline: Timeline,
+    stamp_offset_ms: f64,
+    dtype: DType,
+    ring_rows: i64,
+    qos: RawQos,
+    frame_id: String,
+    expected_rate_hz: f64,
+    fields: Vec<String>,
+    joints: Vec<String>,
+    groups: InOrder<Vec<String>>,
+    angular: Vec<String>,
+    image: RawImage,
+    cloud: RawCloud,
+} }
+
+mapping! {
+    /// One of several inputs of a stream. If a key is not given here, that of the stream applies.
+    RawInput {
+        topic: String,
+        timeline: Timeline,
+        stamp_offset_ms: f64,
+        qos: RawQos,
+        frame_id: String,
+        expected_rate_hz: f64,
+    }
 }
 
-impl Named for Vec<String> {
-    const EXPECTED: &str = "a mapping from group names to lists of joints";
+mapping! { RawHistory {
+    steps: i64,
+    step_ms: f64,
+} }
+
+mapping! {
+    #[derive(Clone, Copy)]
+    RawQos {
+        reliability: Reliability,
+        depth: i64,
+    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawStream {
-    #[serde(rename = "type")]
-    pub ros_type: Option<String>,
-    pub topic: Option<String>,
-    pub inputs: Option<Vec<RawInput>>,
-    pub strategy: Option<Strategy>,
-    pub lag_ms: Option<f64>,
-    pub history: Option<RawHistory>,
-    pub max_age_ms: Option<f64>,
-    pub max_gap_ms: Option<f64>,
-    pub fill: Option<Fill>,
-    pub required: Option<bool>,
-    pub timeline: Option<Timeline>,
-    pub stamp_offset_ms: Option<f64>,
-    pub dtype: Option<DType>,
-    pub ring_rows: Option<i64>,
-    pub qos: Option<RawQos>,
-    pub frame_id: Option<String>,
-    pub expected_rate_hz: Option<f64>,
-    pub fields: Option<Vec<String>>,
-    pub joints: Option<Vec<String>>,
-    pub groups: Option<InOrder<Vec<String>>>,
-    pub angular: Option<Vec<String>>,
-    pub image: Option<RawImage>,
-    pub cloud: Option<RawCloud>,
-}
+mapping! { RawImage {
+    width: i64,
+    height: i64,
+    fit: Fit,
+    color: Color,
+    mean: Vec<f64>,
+    std: Vec<f64>,
+    pad_value: i64,
+    max_width_px: i64,
+    max_height_px: i64,
+} }
 
-/// One of several inputs of a stream. If a key is not given here, that of the stream applies.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawInput {
-    pub topic: Option<String>,
-    pub timeline: Option<Timeline>,
-    pub stamp_offset_ms: Option<f64>,
-    pub qos: Option<RawQos>,
-    pub frame_id: Option<String>,
-    pub expected_rate_hz: Option<f64>,
-}
+mapping! { RawCloud {
+    t_base_lidar: RawTransform,
+    origin_m: Vec<f64>,
+    size_m: f64,
+    shape: Vec<i64>,
+    channels: Vec<RawChannel>,
+    max_points: i64,
+} }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawHistory {
-    pub steps: Option<i64>,
-    pub step_ms: Option<f64>,
-}
+mapping! { RawTransform {
+    translation_m: Vec<f64>,
+    rotation_xyzw: Vec<f64>,
+    rotation_rpy_deg: Vec<f64>,
+} }
 
-#[derive(Clone, Copy, Deserialize)]
+mapping! { RawChannel {
+    reduce: Reduce,
+    field: String,
+} }
+
+#[derive(Clone, Copy, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reliability {
     BestEffort,
     Reliable,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawQos {
-    pub reliability: Option<Reliability>,
-    pub depth: Option<i64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawImage {
-    pub width: Option<i64>,
-    pub height: Option<i64>,
-    pub fit: Option<Fit>,
-    pub color: Option<Color>,
-    pub mean: Option<Vec<f64>>,
-    pub std: Option<Vec<f64>>,
-    pub pad_value: Option<i64>,
-    pub max_width_px: Option<i64>,
-    pub max_height_px: Option<i64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawCloud {
-    pub t_base_lidar: Option<RawTransform>,
-    pub origin_m: Option<Vec<f64>>,
-    pub size_m: Option<f64>,
-    pub shape: Option<Vec<i64>>,
-    pub channels: Option<Vec<RawChannel>>,
-    pub max_points: Option<i64>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawTransform {
-    pub translation_m: Option<Vec<f64>>,
-    pub rotation_xyzw: Option<Vec<f64>>,
-    pub rotation_rpy_deg: Option<Vec<f64>>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reduce {
     Count,
@@ -152,149 +173,57 @@ pub(super) enum Reduce {
     Max,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawChannel {
-    pub reduce: Option<Reduce>,
-    pub field: Option<String>,
+read_all_keys! {
+    RawConfig RawOutput RawInput RawHistory RawQos RawImage RawCloud RawTransform RawChannel
+}
+read_words! { Strategy Fill DType Timeline Fit Color Reliability Reduce }
+
+impl Read for RawStream {
+    fn read(check: &mut Check<'_>, path: &str, node: &Node) -> Option<Self> {
+        let content = defaults::content(node);
+        let fits = |key: &&&str| content.is_none_or(|content| is_of(content, key));
+        let listed: Vec<&str> = Self::KEYS.iter().filter(fits).copied().collect();
+        check_keys(check, path, node, Self::KEYS, &listed)?;
+        Some(Self::fields(check, path, node))
+    }
 }
 
-impl<'de, T: Deserialize<'de> + Named> Deserialize<'de> for InOrder<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de> + Named> Visitor<'de> for Entries<T> {
-            type Value = InOrder<T>;
+/// Whether streams of this content usually have the key.
+fn is_of(content: Content, key: &str) -> bool {
+    match key {
+        "image" => matches!(content, Content::Image),
+        "cloud" => matches!(content, Content::Points),
+        "fields" | "max_gap_ms" => content.is_vector(),
+        "inputs" | "joints" | "groups" | "angular" => matches!(content, Content::Joints),
+        _ => true,
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(T::EXPECTED)
+impl Read for RawDefaults {
+    fn read(check: &mut Check<'_>, path: &str, node: &Node) -> Option<Self> {
+        let kinds = Kind::ALL.map(Kind::name);
+        check_keys(check, path, node, &kinds, &kinds)?;
+        for kind in Kind::ALL {
+            let Some(node) = node.get(kind.name()) else { continue };
+            let path = format!("{path}.{}", kind.name());
+            for key in defaults::OF_EACH.iter().filter(|key| node.get(key).is_some()) {
+                let expected = format!("no such key here: each stream has its own `{key}`");
+                check.fail(&format!("{path}.{key}"), expected);
             }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<InOrder<T>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(InOrder(entries))
+            let keys = kind.keys();
+            let known = [&keys, &defaults::OF_EACH[..]].concat();
+            if check_keys(check, &path, node, &known, &keys).is_some() {
+                RawStream::fields(check, &path, node);
             }
         }
-        deserializer.deserialize_map(Entries(PhantomData))
+        Some(RawDefaults)
     }
 }
 
-/// Reads typed values. Stops at the first wrong type.
-pub(super) fn read(text: &str, doc: &Document) -> Result<RawConfig, Problem> {
-    serde_yaml::from_str(text).map_err(|error| translate(&error.to_string(), doc))
+impl Named for RawStream {
+    const EXPECTED: &str = "a mapping from stream names to streams";
 }
 
-/// Translates serde's error into the words of this format. `message` is
-/// `<key path>: <what> at line <l> column <c>`; at the top level it has no path and no colon.
-fn translate(message: &str, doc: &Document) -> Problem {
-    let message = message.rsplit_once(" at line ").map_or(message, |(before, _)| before);
-    let kinds = ["unknown field `", "unknown variant `", "invalid type: ", "invalid value: "];
-    let found = kinds.iter().enumerate().filter_map(|(i, k)| Some((message.find(k)?, i))).min();
-    let Some((at, kind)) = found else {
-        return doc.problem_found("", "a configuration", message);
-    };
-    let path = message[..at].trim_end_matches(": ");
-    let what = &message[at + kinds[kind].len()..];
-    match kind {
-        0 => {
-            let (name, allowed) = what.split_once('`').unwrap_or((what, ""));
-            unknown_key(path, name, &quoted(allowed), doc)
-        }
-        1 => {
-            let (name, allowed) = what.split_once('`').unwrap_or((what, ""));
-            let allowed = quoted(allowed);
-            let hint = nearest(name, &allowed).map(|near| format!("did you mean `{near}`?"));
-            let expected = one_of(&allowed);
-            Problem { hint, ..doc.problem(path, expected) }
-        }
-        _ => {
-            let expected = what.rsplit_once(", expected ").map_or(what, |(_, expected)| expected);
-            doc.problem(path, in_words(expected))
-        }
-    }
-}
-
-fn unknown_key(parent: &str, name: &str, allowed: &[&str], doc: &Document) -> Problem {
-    let path = if parent.is_empty() { name.into() } else { format!("{parent}.{name}") };
-    let with_unit = allowed.iter().find(|key| unit_is_missing(name, key));
-    let hint = match (with_unit, nearest(name, allowed)) {
-        (Some(key), _) => Some(format!("did you mean `{key}`? Keys carry their unit")),
-        (None, Some(key)) => Some(format!("did you mean `{key}`?")),
-        (None, None) => None,
-    };
-    let expected = format!("a known key, {}", one_of(allowed));
-    Problem { hint, ..doc.problem_found(&path, expected, format!("`{name}`")) }
-}
-
-/// Whether `key` is `name` and a unit: `max_age_ms` for `max_age`.
-fn unit_is_missing(name: &str, key: &str) -> bool {
-    let unit = key.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
-    matches!(unit, Some("ms" | "hz" | "m" | "deg" | "xyzw" | "rpy_deg"))
-}
-
-/// The names between backquotes.
-fn quoted(text: &str) -> Vec<&str> {
-    text.split('`').skip(1).step_by(2).collect()
-}
-
-/// `one of a, b, c`.
-pub(super) fn one_of(names: &[&str]) -> String {
-    format!("one of {}", names.join(", "))
-}
-
-/// The name that `name` is most likely a misspelling of.
-pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
-    let (distance, near) = names.iter().map(|known| (edits(name, known), *known)).min()?;
-    let allowed = match name.len().min(near.len()) {
-        0..=4 => 1,
-        5..=11 => 2,
-        _ => 3,
-    };
-    (distance <= allowed).then_some(near)
-}
-
-/// Levenshtein's distance: characters to insert, delete or replace to turn `a` into `b`.
-fn edits(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.chars().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.chars().count()]
-}
-
-/// serde's name of a type, in plain words.
-fn in_words(expected: &str) -> String {
-    match expected {
-        "f64" => "a number",
-        "i64" => "a whole number",
-        "a string" => "text",
-        "a boolean" => "true or false",
-        "a sequence" => "a list",
-        "string or map" => "a word",
-        _ if expected.starts_with("struct ") => "a mapping",
-        _ => expected,
-    }
-    .into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn distance_and_hints() {
-        assert_eq!((edits("kitten", "sitting"), edits("", "ab"), edits("a", "a")), (3, 2, 0));
-        assert_eq!(nearest("tpoic", &["type", "topic"]), Some("topic"));
-        assert_eq!(nearest("banana", &["type", "topic"]), None);
-        assert!(unit_is_missing("max_age", "max_age_ms") && unit_is_missing("rate", "rate_hz"));
-        assert!(!unit_is_missing("max", "max_age_ms"));
-    }
+impl Named for Vec<String> {
+    const EXPECTED: &str = "a mapping from group names to lists of joints";
 }

@@ -1,8 +1,10 @@
 //! One stream: the keys that all types have, and which combinations are possible.
 
 use super::check::{Check, Range};
+use super::defaults::{find_type, long_name};
 use super::input::{self, Input, InputDefaults};
-use super::raw::{RawHistory, RawStream, nearest, one_of};
+use super::raw::{RawHistory, RawStream};
+use super::words::{nearest, one_of};
 use super::{cloud, image, vector};
 use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
@@ -96,14 +98,10 @@ fn message_type(
     key: &str,
     ros_type: Option<&str>,
 ) -> Option<&'static MessageType> {
-    let long = ros_type.map(|name| match name.split_once('/') {
-        Some((package, rest)) if !rest.contains('/') => format!("{package}/msg/{rest}"),
-        _ => name.to_owned(),
-    });
-    let message = long.as_deref().and_then(MessageType::find);
+    let message = ros_type.and_then(find_type);
     if message.is_none() {
         let names: Vec<_> = TYPES.iter().map(|known| known.name).collect();
-        let near = long.and_then(|long| nearest(&long, &names));
+        let near = ros_type.and_then(|name| nearest(&long_name(name), &names));
         check.fail(key, one_of(&names));
         if let Some(near) = near {
             check.hint(format!("did you mean `{near}`?"));
@@ -199,6 +197,9 @@ fn strategy(
     raw: &RawStream,
     content: Content,
 ) -> Option<Strategy> {
+    if check.is_unread(&format!("{key}.fields")) {
+        return None;
+    }
     let turns = vector::has_orientation(content, raw.fields.as_deref());
     let default = match (content.is_vector(), turns) {
         (true, true) => Strategy::Slerp,
@@ -252,9 +253,14 @@ fn times(
     let max_age_ns = check
         .required(&at("max_age_ms"), raw.max_age_ms, "the age up to which a value is valid")
         .and_then(|ms| check.nanos(&at("max_age_ms"), ms, Range::POSITIVE_MS));
+    let interpolates = strategy.is_none_or(Strategy::interpolates);
     let max_gap_ns = match raw.max_gap_ms {
         None => max_age_ns.map(|age| 2 * age),
-        Some(_) if strategy.is_some_and(|strategy| !strategy.interpolates()) => {
+        // It is for those streams of `defaults` that interpolate.
+        Some(_) if !interpolates && check.is_inherited(&at("max_gap_ms")) => {
+            max_age_ns.map(|age| 2 * age)
+        }
+        Some(_) if !interpolates => {
             let expected = "no such key unless the strategy is linear or slerp";
             check.fail(&at("max_gap_ms"), expected);
             None

@@ -1,7 +1,9 @@
 //! Messages that become a vector: which fields, which joints, and how each channel is interpolated.
 
 use super::check::{Check, is_printable};
-use super::raw::{InOrder, RawStream, nearest, one_of};
+use super::raw::RawStream;
+use super::read::InOrder;
+use super::words::{nearest, one_of};
 use crate::input::{Content, Field, JOINT_FIELDS, Member, MessageType};
 use crate::ops::resample::Lane;
 use crate::spec::{Channel, Group, Selection, VectorSpec};
@@ -114,6 +116,9 @@ fn groups(
     groups: Option<InOrder<Vec<String>>>,
 ) -> Option<Vec<Vec<String>>> {
     let (joints_key, groups_key) = (format!("{key}.joints"), format!("{key}.groups"));
+    if check.is_unread(&groups_key) {
+        return None;
+    }
     let Some(InOrder(groups)) = groups else {
         let expected = "the list of the joints, in row order";
         let joints = check.required(&joints_key, joints, expected)?;

@@ -82,10 +82,14 @@ impl HostBuffer {
         Ok(())
     }
 
-    /// Lets the GPU forget the memory.
+    /// Lets the GPU forget the memory. Returns whether it has: one that was left
+    /// ([`Device::leave`](super::Device::leave)) never does.
     #[cfg(feature = "cuda")]
-    pub fn unregister(&mut self) {
-        self.registration = None;
+    pub fn unregister(&mut self) -> bool {
+        let Some(registration) = self.registration.take() else { return true };
+        let device = std::sync::Arc::clone(registration.device());
+        drop(registration);
+        !device.is_left()
     }
 }
 
@@ -108,7 +112,10 @@ impl DerefMut for HostBuffer {
 impl Drop for HostBuffer {
     fn drop(&mut self) {
         #[cfg(feature = "cuda")]
-        self.unregister();
+        if !self.unregister() {
+            // The driver still maps the pages, and may write into them: they are never freed.
+            return;
+        }
         // SAFETY: reserved in `new`, with the same layout.
         unsafe { dealloc(self.allocation.as_ptr(), Self::layout(self.len)) };
     }

@@ -87,6 +87,34 @@ impl DeviceBuffer {
         waited
     }
 
+    /// Puts a copy of all of it to the host on `stream`.
+    ///
+    /// # Safety
+    /// Until the copy is done, `out` stays, and nothing reads or writes it.
+    ///
+    /// # Panics
+    /// When `out` has another size.
+    pub(super) unsafe fn download_on(
+        &self,
+        out: &mut [u8],
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        assert_eq!(out.len(), self.len, "download: length mismatch");
+        self.device.bind()?;
+        // SAFETY: both are `len` bytes; the caller keeps `out`, and the buffer waits for the device
+        // before it goes.
+        let status = unsafe {
+            let to = out.as_mut_ptr().cast::<c_void>();
+            sys::cuMemcpyDtoHAsync_v2(to, self.address, out.len(), stream.handle())
+        };
+        check(status, "copy a row to the host")
+    }
+
+    /// Waits until nothing uses the buffer, whatever was put on streams.
+    pub(super) fn settle(&self) -> Result<(), DeviceError> {
+        self.device.synchronize()
+    }
+
     /// A buffer with the content of `bytes`.
     pub fn from_bytes(device: &Arc<Device>, bytes: &[u8]) -> Result<Self, DeviceError> {
         let mut buffer = DeviceBuffer::new(device, bytes.len())?;
@@ -305,6 +333,11 @@ impl Registration {
             unsafe { sys::cuMemHostRegister_v2(pointer.as_ptr().cast::<c_void>(), len, flags) };
         check(status, "register host memory")?;
         Ok(Registration { pointer, device: device.clone() })
+    }
+
+    /// The device that was told of the memory.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
     }
 }
 

@@ -12,6 +12,8 @@
 //! live buffers, and a buffer waits for the device before it goes.
 
 #[cfg(feature = "cuda")]
+mod download;
+#[cfg(feature = "cuda")]
 mod driver;
 mod host;
 #[cfg(feature = "cuda")]
@@ -21,6 +23,8 @@ pub mod shared;
 #[cfg(feature = "cuda")]
 mod staging;
 
+#[cfg(feature = "cuda")]
+pub use download::Download;
 #[cfg(feature = "cuda")]
 pub use driver::{Device, Event, Graph, Kernel, Launch, Limits, Stream};
 pub use host::HostBuffer;

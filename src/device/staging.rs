@@ -16,6 +16,8 @@ pub struct Staging {
     buffer: DeviceBuffer,
     taken: Event,
     len: usize,
+    /// Whether the device may still read the pinned memory.
+    sent: bool,
 }
 
 impl Staging {
@@ -26,6 +28,7 @@ impl Staging {
             buffer: DeviceBuffer::new(device, capacity)?,
             taken: Event::new(device, false)?,
             len: 0,
+            sent: false,
         })
     }
 
@@ -49,11 +52,23 @@ impl Staging {
         self.len == 0
     }
 
-    /// Takes the message: `parts`, one after the other. Waits for the upload of the last message,
-    /// which almost always is long done.
+    /// Waits for the upload of the last message, which almost always is long done.
+    pub fn wait(&mut self) -> Result<(), DeviceError> {
+        self.taken.synchronize("finish the last upload")?;
+        self.sent = false;
+        Ok(())
+    }
+
+    /// Notes that the caller has waited for all that is on the stream of the last upload.
+    pub fn settled(&mut self) {
+        self.sent = false;
+    }
+
+    /// Takes the message: `parts`, one after the other. Makes no call of the driver.
     ///
     /// # Errors
-    /// [`DeviceError::Failed`] if the message is larger than the capacity.
+    /// [`DeviceError::Failed`] if the message is larger than the capacity, or if nobody has waited for
+    /// the last upload ([`Staging::wait`], [`Staging::settled`]).
     pub fn fill<'a>(
         &mut self,
         parts: impl Iterator<Item = &'a [u8]> + Clone,
@@ -67,15 +82,17 @@ impl Staging {
         Ok(())
     }
 
-    /// The place for a message of `len` bytes, which the caller must write. Waits and fails as
+    /// The place for a message of `len` bytes, which the caller must write. It fails as
     /// [`Staging::fill`] does.
     pub fn place(&mut self, len: usize) -> Result<&mut [u8], DeviceError> {
+        let failed = |detail| DeviceError::Failed { operation: "take a message", detail };
         if len > self.capacity() {
             let capacity = self.capacity();
-            let detail = format!("expected at most {capacity} bytes, found {len}");
-            return Err(DeviceError::Failed { operation: "take a message", detail });
+            return Err(failed(format!("expected at most {capacity} bytes, found {len}")));
         }
-        self.taken.synchronize("finish the last upload")?;
+        if self.sent {
+            return Err(failed("expected a wait for the last upload, found none".to_owned()));
+        }
         self.len = len;
         Ok(&mut self.pinned[..len])
     }
@@ -83,7 +100,8 @@ impl Staging {
     /// Puts the upload of the message on `stream`. What follows on that stream may read the
     /// message.
     pub fn send(&mut self, stream: &Stream) -> Result<(), DeviceError> {
-        // SAFETY: only the place that `place` gives away is written, after `taken` has happened.
+        self.sent = true;
+        // SAFETY: `place` gives nobody the pinned memory until somebody has waited for the upload.
         unsafe { self.buffer.upload(&self.pinned, self.len, stream)? };
         self.taken.record(stream)
     }

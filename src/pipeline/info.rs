@@ -14,7 +14,7 @@ use crate::time::Stamp;
 pub struct Publication<'a> {
     /// When the message is published; [`Stamp::ZERO`] if the clock has not begun.
     pub stamp: Stamp,
-    /// The topic of every input, by [`InputId`]. If one is missing, that of the configuration counts.
+    /// The topic of every input, by [`InputId`]. If one is missing, the configuration's counts.
     pub topics: &'a [String],
     /// Whether the tensors are sealed.
     pub digest: bool,

@@ -23,7 +23,7 @@ pub use stats::{Counter, InputStats, StreamStats};
 pub use tensor_message::{StepState, TensorMessage};
 pub use tick::TickOutcome;
 
-use crate::backend::{Backend, BackendError};
+use crate::backend::{Backend, BackendError, Encodes, GpuUse, Slot};
 use crate::device::{HostBuffer, Output};
 use crate::input::{self, Input};
 use crate::layout::Layout;
@@ -84,6 +84,9 @@ struct Rings {
     delays: Vec<Option<i64>>,
     /// The epoch of all rows.
     epoch: Epoch,
+    /// The slots that the tick under way reads. The tick does not hold this lock meanwhile, because
+    /// a backend may wait for a GPU.
+    read_by_tick: Vec<(RingId, Slot)>,
 }
 
 impl Rings {
@@ -113,6 +116,8 @@ impl Pipeline {
         check_dtypes(&config).map_err(SpecError)?;
         let inputs: Result<Vec<_>, _> =
             config.input_ids().map(|id| InputState::new(id, &config, &layout)).collect();
+        let history = |place: &crate::layout::RingPlace| config.stream(place.stream).history_steps;
+        let steps = layout.rings().iter().map(history).sum::<usize>();
         let rows = |place: &crate::layout::RingPlace| config.stream(place.stream).ring_rows;
         let rings: Vec<_> = layout.rings().iter().map(|place| Ring::new(rows(place))).collect();
         let streams = config.streams.iter().map(|_| StreamState::default()).collect();
@@ -128,6 +133,7 @@ impl Pipeline {
                 delays: vec![None; rings.len()],
                 rings,
                 epoch: Epoch::default(),
+                read_by_tick: Vec::with_capacity(2 * steps),
             }),
             ticker: Mutex::default(),
             clock_jumps: Counter::default(),
@@ -147,6 +153,16 @@ impl Pipeline {
     /// The name of the backend.
     pub fn backend_name(&self) -> &'static str {
         self.backend.name()
+    }
+
+    /// Whether the backend uses a GPU, or why it no longer does.
+    pub fn gpu(&self) -> GpuUse {
+        self.backend.gpu()
+    }
+
+    /// How the samples of a stream were encoded; `None` unless either processor may encode them.
+    pub fn encodes(&self, stream: StreamId) -> Option<Encodes> {
+        self.layout.rings_of(stream).find_map(|ring| self.backend.encodes(ring))
     }
 
     /// Counters of an input.

@@ -1,11 +1,12 @@
 //! From the bytes of a message to rows in their rings.
 
-use super::{DropReason, Pipeline, Rejected, StreamStats};
+use super::{DropReason, Pipeline, Rejected, Rings, StreamStats};
 use crate::backend::BackendError;
 use crate::input::{Header, Sample, Sink, StampError};
 use crate::ops::voxelize::PointDrops;
 use crate::ring::{Inserted, Lease};
 use crate::spec::{Bounds, InputId, InputSpec, RingId, StreamSpec, Timeline};
+use crate::sync::lock;
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
 /// A header's stamp may be at most this far ahead of the node's clock \[ns\]. Synchronised clocks
@@ -176,6 +177,8 @@ impl Rows<'_> {
         header: &Header<'_>,
         sample: Sample<'_>,
     ) -> Result<Stamp, BackendError> {
+        // First, because an old message says nothing of this epoch's time.
+        self.enter(&mut self.pipeline.lock_rings())?;
         check_frame(self.spec, header)?;
         let stream = self.pipeline.layout.ring(ring).stream;
         check_size(self.pipeline.config.stream(stream), &sample)?;
@@ -183,7 +186,7 @@ impl Rows<'_> {
         let name = || &self.pipeline.config.stream(stream).name;
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
-        let lease = self.lease(ring, stamp)?;
+        let lease = self.lease(ring)?;
         let slot = lease.slot();
         let drops = match self.pipeline.backend.encode(ring, slot, sample) {
             Ok(drops) => drops,
@@ -202,14 +205,28 @@ impl Rows<'_> {
         Ok(stamp)
     }
 
-    /// A slot to encode into. If the message is of a later epoch than the rows, that epoch begins.
-    fn lease(&self, ring: RingId, stamp: Stamp) -> Result<Lease, Rejected> {
-        let mut rings = self.pipeline.lock_rings();
+    /// Begins the message's epoch if it is later than that of the rows; refuses the message if it is
+    /// earlier.
+    fn enter(&self, rings: &mut Rings) -> Result<(), Rejected> {
         rings.begin(self.arrival.epoch, &self.pipeline.clock_jumps);
-        if self.arrival.epoch.is_before(rings.epoch) {
-            return Err(cleared(stamp));
+        match self.arrival.epoch.is_before(rings.epoch) {
+            true => Err(cleared()),
+            false => Ok(()),
         }
-        rings.ring(ring).lease().ok_or_else(|| late("no spare row"))
+    }
+
+    /// A slot to encode into, which no tick reads. If the message is of a later epoch than the rows,
+    /// that epoch begins.
+    fn lease(&self, ring: RingId) -> Result<Lease, Rejected> {
+        let mut rings = self.pipeline.lock_rings();
+        self.enter(&mut rings)?;
+        let lease = rings.ring(ring).lease().ok_or_else(|| late("no spare row"))?;
+        if rings.read_by_tick.contains(&(ring, lease.slot())) {
+            // Its row left the ring after the tick under way had chosen it. Later ticks do not.
+            drop(rings);
+            drop(lock(&self.pipeline.ticker));
+        }
+        Ok(lease)
     }
 
     fn commit(
@@ -234,7 +251,7 @@ impl Rows<'_> {
             Inserted::Late => {
                 return Err(late(&format!("stamp {stamp} is older than everything in the ring")));
             }
-            Inserted::Cleared => return Err(cleared(stamp)),
+            Inserted::Cleared => return Err(cleared()),
         }
         Ok(())
     }
@@ -273,7 +290,7 @@ impl Rows<'_> {
             return Ok(());
         }
         if ahead <= MAX_AHEAD_NS {
-            return Err(cleared(stamp));
+            return Err(cleared());
         }
         let seconds = |ns: i64| ns as f64 / NANOS_PER_S as f64;
         let detail = format!(
@@ -317,8 +334,8 @@ fn check_size(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
     Err(Rejected::new(DropReason::TooLarge, detail))
 }
 
-fn cleared(stamp: Stamp) -> Rejected {
-    let detail = format!("stamp {stamp} is from before the clock jumped back");
+fn cleared() -> Rejected {
+    let detail = "the message is from before the clock jumped back, or before its first reading";
     Rejected::new(DropReason::Cleared, detail)
 }
 

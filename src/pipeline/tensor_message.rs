@@ -174,8 +174,9 @@ impl TensorMessage {
     }
 
     /// Writes the message's digest. It is the XXH3 hash (64 bits, seed 0) of `valid`, `target_ns`,
-    /// `age_ns`, `count` and `inputs_valid` of each segment, and then of `data`: their bytes as they
-    /// are in the message, without lengths and padding. The next tick clears the digest.
+    /// `age_ns`, `count` and `inputs_valid` of each segment, and then of `data`: their bytes as
+    /// they are in the message, without lengths and padding. Allocates nothing. The next tick
+    /// clears the digest.
     pub fn seal(&mut self) {
         let mut hasher = RawHasher::new(SecretBuffer::default());
         let message = self.message();

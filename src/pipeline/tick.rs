@@ -46,6 +46,21 @@ impl Drop for Unfused<'_> {
     }
 }
 
+impl Rings {
+    /// Notes which slots a tick reads.
+    fn read(&mut self, jobs: &[StepJob]) {
+        self.read_by_tick.clear();
+        for job in jobs {
+            let slots = match job.value {
+                Value::Nothing => [None, None],
+                Value::Row(slot) => [Some(slot), None],
+                Value::Between { a, b, .. } => [Some(a), Some(b)],
+            };
+            self.read_by_tick.extend(slots.into_iter().flatten().map(|slot| (job.ring, slot)));
+        }
+    }
+}
+
 impl Pipeline {
     /// Resamples every stream for tick `tick` of `epoch` into `message`. If `epoch` is later than
     /// that of the rows, it begins first, and the rings are empty. If `message` is of another
@@ -60,7 +75,6 @@ impl Pipeline {
         message: &mut TensorMessage,
     ) -> Result<TickOutcome, BackendError> {
         let mut ticker = lock(&self.ticker);
-        // Locked until the backend has read the rows, so that none is overwritten meanwhile.
         let mut rings = self.lock_rings();
         rings.begin(epoch, &self.clock_jumps);
         if epoch.is_before(rings.epoch) {
@@ -83,7 +97,12 @@ impl Pipeline {
         if let Some(stream) = held_back {
             return Ok(TickOutcome::HeldBack { stream });
         }
-        self.backend.fuse(&ticker.jobs, message.data_mut())?;
+        // No push overwrites these rows, but every push may go on while the backend works.
+        rings.read(&ticker.jobs);
+        drop(rings);
+        let fused = self.backend.fuse(&ticker.jobs, message.data_mut());
+        self.lock_rings().read_by_tick.clear();
+        fused?;
         unfused.fused();
         Ok(TickOutcome::Ready)
     }
@@ -112,9 +131,8 @@ impl Pipeline {
             } else if back == 0 {
                 newest_held = is_held(spec, rings, target, &jobs[first..]);
             }
-            let filled = jobs[first..].iter().any(|job| job.value != Value::Nothing);
             for id in self.layout.segments_of(stream) {
-                let count = if filled { self.layout.segment(id).entries() as u32 } else { 0 };
+                let count = self.layout.segment(id).entries() as u32;
                 message.set_step(id, step, StepState { count, ..state });
             }
             for job in &mut jobs[first..] {
@@ -187,14 +205,12 @@ fn align_step(
         let aligned = align(spec.rule, ring.len(), |i| ring.entry(i).stamp, target);
         state.valid &= aligned.valid;
         state.age_ns = state.age_ns.max(aligned.age_ns);
-        state.inputs_valid |= inputs_of(ring, aligned.value);
+        if aligned.valid {
+            state.inputs_valid |= inputs_of(ring, aligned.value);
+        }
         jobs.push(StepJob { ring: id, step, value: aligned.value, unchanged: false });
     }
-    if state.valid {
-        return state;
-    }
-    state.inputs_valid = 0;
-    if jobs.len() - first == 1 {
+    if state.valid || jobs.len() - first == 1 {
         return state;
     }
     state.age_ns = i64::MIN;

@@ -39,9 +39,10 @@ keep_last 1), and once what it means, robocache_ros/msg/FusedTensorInfo, on <out
 (reliable, transient local, keep_last 1). Publishes diagnostic_msgs/msg/DiagnosticArray on
 /diagnostics and logs on /rosout.
 
-The publisher of large messages needs a shared-memory segment of at least twice their size. Start it
-with FASTRTPS_DEFAULT_PROFILES_FILE=config/fastdds.xml. With Fast DDS's default segment, most images
-and clouds are lost on the way.
+The publisher of large messages needs a shared-memory segment of at least twice their size. This node
+sizes its own by its tensor, unless a profile is set. Start the drivers of cameras and lidars with
+FASTRTPS_DEFAULT_PROFILES_FILE=config/fastdds.xml. With Fast DDS's default segment, most images and
+clouds are lost on the way. `robocache check FILE` prints the sizes.
 
 Options:
   -h, --help            this text

@@ -58,7 +58,7 @@ pub fn remedy() -> String {
     format!(
         "Fast DDS drops large messages if the publisher's shared-memory segment is smaller than \
          two of them: start the publisher with FASTRTPS_DEFAULT_PROFILES_FILE={} (a segment of \
-         16 MB)",
+         80 MiB)",
         profile::hint()
     )
 }

@@ -16,6 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
+/// The topic of a simulator's clock, before remapping.
+pub const CLOCK_TOPIC: &str = "/clock";
 /// Queue depth of `/clock`: a tenth of a second at 1 kHz.
 const CLOCK_DEPTH: usize = 100;
 /// If the middleware fails this often in a row to give a message of one subscription, the node
@@ -116,22 +118,16 @@ impl Intake {
             if let Some(clock) = self.clock.as_mut().filter(|_| round > 0 || ready.is(first)) {
                 clock.drain(runtime)?;
             }
-            let Intake { inputs, ready, .. } = self;
-            let mut failure = None;
-            ready.retain(|k| {
-                let input = &mut inputs[*k];
-                let taken = input.depth > round && failure.is_none() && {
-                    input.take(runtime).unwrap_or_else(|error| {
-                        failure = Some(error);
-                        false
-                    })
-                };
-                taken
-            });
-            if let Some(error) = failure {
-                return Err(error);
+            let mut at = 0;
+            while let Some(k) = self.ready.get(at) {
+                let input = &mut self.inputs[*k];
+                if round < input.depth && input.take(runtime)? {
+                    at += 1;
+                } else {
+                    self.ready.remove(at);
+                }
             }
-            if ready.is_empty() {
+            if self.ready.is_empty() {
                 break;
             }
         }
@@ -270,7 +266,7 @@ impl Clock {
 
     fn subscribe(node: &Node) -> rcl::Result<Subscription> {
         let qos = Qos::best_effort(CLOCK_DEPTH);
-        let mut subscription = node.subscribe("/clock", "rosgraph_msgs/msg/Clock", qos)?;
+        let mut subscription = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
         // Nobody reads them, and an event that nobody takes ends every wait.
         subscription.end_events();
         Ok(subscription)
@@ -279,7 +275,7 @@ impl Clock {
     /// Subscribes again if the subscription is cut off.
     fn recover(&mut self, now: Instant) {
         // Whether a simulator is there does not matter: a few attempts do no harm.
-        let renewed = self.watch.renew(now, || "/clock".into(), || true, Self::subscribe);
+        let renewed = self.watch.renew(now, || CLOCK_TOPIC.into(), || true, Self::subscribe);
         if let Some(subscription) = renewed {
             self.subscription = subscription;
         }
@@ -291,7 +287,7 @@ impl Clock {
         for _ in 0..CLOCK_DEPTH {
             let taken = self.subscription.take(&mut message);
             let Some(info) = self.takes.note(taken)? else { break };
-            self.watch.arrived(|| "/clock".into());
+            self.watch.arrived(|| CLOCK_TOPIC.into());
             set_clock(runtime, &message, transit(&info));
         }
         Ok(())

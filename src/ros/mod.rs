@@ -33,11 +33,15 @@ use std::sync::Arc;
 pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
 pub use console::Console;
 pub use error::NodeError;
-pub use profile::ensure as ensure_profile;
+pub use profile::{
+    Written as WrittenProfile, ensure as ensure_profile, warning as segment_warning,
+    write as write_profile,
+};
 pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
 
 use crate::backend::{self, Backend};
-use crate::config;
+use crate::check;
+use crate::config::{self, ConfigError};
 use crate::layout::Layout;
 use crate::pipeline::{Pipeline, Publication};
 use crate::runtime::health::{Monitor, Names};
@@ -46,7 +50,7 @@ use crate::spec::Config;
 use crate::time::Stamp;
 use diagnostics::Diagnostics;
 use param_services::ParameterServices;
-use params::Settings;
+use params::{Declared, Settings};
 use rcl::{Context, GuardCondition, Node, Qos};
 use renewal::Renewal;
 use rosout::Rosout;
@@ -113,10 +117,18 @@ impl Drop for Wake {
 }
 
 fn start(records: Records) -> Result<Running, NodeError> {
-    let node = create_node()?;
+    let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
+    // Read before the node begins, because the middleware then takes its shared memory. Errors wait
+    // for the node, so that they are also on /rosout.
+    let parameters = read_parameters(&context);
+    let node = create_node(&context, parameters.as_ref().ok())?;
     let rosout = Rosout::new(&node, records)?;
-    let (settings, parameters) = read_parameters(&node)?;
-    let runtime = Arc::new(build(&settings)?);
+    let Parameters { settings, declared, unknown, config } = parameters?;
+    if !unknown.is_empty() {
+        tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
+    }
+    let parameters = ParameterServices::new(&node, declared)?;
+    let runtime = Arc::new(build(&settings, config?)?);
     let config = runtime.pipeline.config();
     let topics = config.inputs.iter().map(|input| node.resolve_topic(&input.topic));
     let topics = topics.collect::<rcl::Result<Vec<String>>>()?;
@@ -125,7 +137,10 @@ fn start(records: Records) -> Result<Running, NodeError> {
     let monitor = Monitor::new(Arc::clone(&runtime), names);
     let output = node.advertise(&config.output_topic, FUSED_TENSOR, Qos::reliable(OUTPUT_DEPTH))?;
     let info = Info::new(&node, format!("{}/info", output.topic()), topics.clone(), &runtime)?;
-    profile::warn_of(runtime.pipeline.layout().byte_len());
+    let message_bytes = check::shared_memory::message_bytes(config);
+    if let Some(warning) = profile::warning("the tensor message", message_bytes) {
+        tracing::warn!("{warning}");
+    }
     let renewal = Arc::new(Renewal::default());
     let large = LargeSpinner::new(&node, Arc::clone(&runtime), &renewal)?;
     let spinner =
@@ -171,7 +186,7 @@ impl Running {
                 error = self.threads.failure() => return Err(error),
                 Some(log) = self.rosout.records.recv() => self.rosout.publish(log),
                 () = self.renewal.ordered() => {
-                    if let Some(node) = self.renewal.make(create_node) {
+                    if let Some(node) = self.renewal.make(connect_again) {
                         self.info.move_to(&node);
                     }
                 }
@@ -234,29 +249,46 @@ impl Publisher for Output {
     }
 }
 
-fn create_node() -> Result<Node, NodeError> {
-    let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
-    let node = Node::new(&context, NODE_NAME, "")?;
+/// Creates the node, with shared memory for the tensor message.
+fn create_node(context: &Context, parameters: Option<&Parameters>) -> Result<Node, NodeError> {
+    let config = parameters.and_then(|parameters| parameters.config.as_ref().ok());
+    let profile = profile::write(config.map_or(0, check::shared_memory::message_bytes));
+    let node = Node::new(context, NODE_NAME, "")?;
     console::name_logger(node.logger_name());
+    if let Err(error) = &profile {
+        tracing::warn!("failed to write a profile for Fast DDS, its default is used: {error}");
+    }
     Ok(node)
 }
 
-/// Reads the parameters and offers their services.
-fn read_parameters(node: &Node) -> Result<(Settings, ParameterServices), NodeError> {
-    let mut declared = params::declared();
-    let given = node.parameter_overrides()?;
-    let given = given.iter().map(|(name, value)| (name, value));
-    let unknown = params::override_declared(&mut declared, given)?;
-    if !unknown.is_empty() {
-        tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
-    }
-    let settings = params::settings(&declared)?;
-    Ok((settings, ParameterServices::new(node, declared)?))
+/// Creates a node like the first one with a context of its own. Fast DDS has read the profile.
+fn connect_again() -> Result<Node, NodeError> {
+    let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
+    Ok(Node::new(&context, NODE_NAME, "")?)
 }
 
-/// Loads the configuration and makes the pipeline for it.
-fn build(settings: &Settings) -> Result<Runtime, NodeError> {
-    let config = config::load_at_rate(&settings.config_file, settings.rate_hz)?;
+/// What the command line and parameter files say.
+struct Parameters {
+    settings: Settings,
+    /// The configuration that they name.
+    config: Result<Config, ConfigError>,
+    declared: Vec<Declared>,
+    /// Names that are not parameters of this node.
+    unknown: Vec<String>,
+}
+
+fn read_parameters(context: &Context) -> Result<Parameters, NodeError> {
+    let mut declared = params::declared();
+    let given = context.parameter_overrides(NODE_NAME)?;
+    let given = given.iter().map(|(name, value)| (name, value));
+    let unknown = params::override_declared(&mut declared, given)?;
+    let settings = params::settings(&declared)?;
+    let config = config::load_at_rate(&settings.config_file, settings.rate_hz);
+    Ok(Parameters { settings, config, declared, unknown })
+}
+
+/// Makes the pipeline for the configuration.
+fn build(settings: &Settings, config: Config) -> Result<Runtime, NodeError> {
     let backend = choose_backend(settings, &config)?;
     tracing::info!(
         "{}: {} streams at {} Hz on the {} backend",

@@ -120,7 +120,7 @@ impl Watch {
                 self.renewal.note_recovered(created);
             }
             tracing::info!(
-                "{}: messages come again, after {:.1} s and {attempts} new connections",
+                "{}: messages come again after {:.1} s (attempt {attempts})",
                 name(),
                 silence.as_secs_f64()
             );

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::error::NodeError;
-use super::intake::Intake;
+use super::intake::{CLOCK_TOPIC, Intake};
 use super::param_services::ParameterServices;
-use super::rcl::{GuardCondition, Node, Ready, WaitSet, Waitable};
+use super::rcl::{GuardCondition, Node, PublisherInfo, Ready, WaitSet, Waitable};
 use super::renewal::Renewal;
 use crate::runtime::Runtime;
 use crate::runtime::health::PublisherSeen;
@@ -74,8 +74,8 @@ impl Spinner {
         renewal: Arc<Renewal>,
     ) -> Result<Self, NodeError> {
         let intake = Intake::small(&node, &runtime, &renewal)?;
+        let graph = GraphWatch::new(node.clone(), topics, &runtime)?;
         let waiter = Waiter::new(&node, runtime, intake)?;
-        let graph = GraphWatch::new(node, topics);
         Ok(Spinner { waiter, parameters, graph, renewal, connection: None })
     }
 
@@ -137,36 +137,62 @@ impl LargeSpinner {
     }
 }
 
-/// Reads the publishers of one input after the other. One reading takes the middleware a fraction
-/// of a millisecond; all at once would delay the messages.
+/// Reads the publishers of one topic after the other: those of the inputs, then `/clock` if that is
+/// the node's clock. One reading takes the middleware a fraction of a millisecond; all at once would
+/// delay the messages.
 struct GraphWatch {
     node: Node,
-    topics: Vec<String>,
-    input: usize,
+    /// Full names.
+    topics: Vec<(String, Watched)>,
+    next: usize,
     due: Instant,
 }
 
+/// Whose topic is watched.
+#[derive(Clone, Copy)]
+enum Watched {
+    Input(InputId),
+    Clock,
+}
+
 impl GraphWatch {
-    fn new(node: Node, topics: Vec<String>) -> Self {
-        GraphWatch { node, topics, input: 0, due: Instant::now() }
+    fn new(node: Node, topics: Vec<String>, runtime: &Runtime) -> Result<Self, NodeError> {
+        let inputs = runtime.inputs().map(Watched::Input);
+        let mut topics: Vec<_> = topics.into_iter().zip(inputs).collect();
+        if runtime.clock.is_simulated() {
+            topics.push((node.resolve_topic(CLOCK_TOPIC)?, Watched::Clock));
+        }
+        Ok(GraphWatch { node, topics, next: 0, due: Instant::now() })
     }
 
     fn look(&mut self, runtime: &Runtime) {
         let now = Instant::now();
-        let Some(topic) = self.topics.get(self.input).filter(|_| now >= self.due) else { return };
+        let Some((topic, watched)) = self.topics.get(self.next).filter(|_| now >= self.due) else {
+            return;
+        };
         match self.node.publishers_of(topic) {
-            Ok(publishers) => {
-                let seen = publishers.into_iter().map(|p| PublisherSeen {
-                    node: p.node,
-                    ros_type: p.ros_type,
-                    reliable: p.reliable,
-                });
-                let input = runtime.input(InputId::new(self.input));
-                *lock(&input.publishers) = Some(seen.collect());
-            }
+            Ok(publishers) => note(runtime, *watched, publishers),
             Err(error) => tracing::debug!("failed to list the publishers of {topic}: {error}"),
         }
-        self.input = (self.input + 1) % self.topics.len();
+        self.next = (self.next + 1) % self.topics.len();
         self.due = now + GRAPH_PERIOD / self.topics.len() as u32;
+    }
+}
+
+/// Notes the publishers of a topic for the monitor.
+fn note(runtime: &Runtime, watched: Watched, publishers: Vec<PublisherInfo>) {
+    match watched {
+        Watched::Input(input) => {
+            let seen = publishers.into_iter().map(|p| PublisherSeen {
+                node: p.node,
+                ros_type: p.ros_type,
+                reliable: p.reliable,
+            });
+            *lock(&runtime.input(input).publishers) = Some(seen.collect());
+        }
+        Watched::Clock => {
+            let nodes = publishers.into_iter().map(|p| p.node);
+            *lock(&runtime.clock_publishers) = nodes.collect();
+        }
     }
 }

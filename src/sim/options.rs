@@ -276,6 +276,17 @@ impl SimOptions {
         }
     }
 
+    /// Returns the bytes of one message of every large stream together.
+    pub fn large_bytes(&self) -> usize {
+        /// More than what a message has beside its pixels or points.
+        const HEAD: usize = 1024;
+        let image = self.image_width as usize * self.image_height as usize * 3;
+        let cloud = self.lidar_rings as usize * self.lidar_columns as usize * 20;
+        let large = Stream::ALL.into_iter().filter(|stream| stream.is_large());
+        let there = large.filter(|stream| self.grid(*stream).is_some());
+        there.map(|stream| HEAD + if stream == Stream::Lidar { cloud } else { image }).sum()
+    }
+
     /// The nominal sampling instants of a stream, or `None` if it does not exist.
     pub fn grid(&self, stream: Stream) -> Option<TickGrid> {
         TickGrid::from_rate_hz(self.rate_hz(stream))

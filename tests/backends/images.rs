@@ -1,9 +1,10 @@
 //! Images: encodings, sizes, padded lines, fits, colours, element types.
 
-use robocache::align::Strategy;
+use robocache::align::{Strategy, Value};
+use robocache::backend::StepJob;
 use robocache::input::Sample;
 use robocache::ops::image::{Color, Encoding, Fit, ImageSpec, ImageView};
-use robocache::spec::EncoderSpec;
+use robocache::spec::{EncoderSpec, RingId};
 
 use crate::random::Random;
 use crate::subject::{Kind, Pair, stream};
@@ -16,8 +17,11 @@ pub fn check(kind: &Kind, cases: usize) {
         let mut random = Random::new(number as u64 + 10_000);
         let spec = random_spec(&mut random);
         let dtype = random.image_dtype();
-        let described = format!("{spec:?} {dtype:?}");
-        let spec = stream("camera", EncoderSpec::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
+        // The steps after the first begin at any byte if elements are bytes.
+        let steps = random.range(1, 3);
+        let described = format!("{spec:?} {dtype:?} {steps} steps");
+        let encoder = EncoderSpec::Image(spec);
+        let spec = stream("camera", encoder, Strategy::Hold, dtype, steps, SLOTS - 1);
         let mut pair = Pair::new(kind, vec![spec], number % 3 != 0);
         for image in 0..IMAGES_PER_PAIR {
             let case = format!("pair {number} image {image}: {described}");
@@ -81,7 +85,10 @@ fn check_image(pair: &mut Pair, random: &mut Random, slot: usize, large: bool, c
     let side = if large { 700 } else { 150 };
     let size = (random.range(1, side), random.range(1, side));
     let case = encode(pair, random, slot, size, case);
-    pair.compare_slot(slot, &case);
+    let (ring, value) = (RingId::new(0), Value::Row(slot));
+    let job = |step| StepJob { ring, step, value, unchanged: false };
+    let jobs: Vec<_> = (0..pair.layout().segments()[0].steps).map(job).collect();
+    pair.fuse(&jobs, |_| true, &case);
 }
 
 /// Encodes an image of random content on both; returns what it was.

@@ -85,7 +85,7 @@ impl Kind {
 /// The backend under test.
 enum Subject {
     Any(Box<dyn Backend>),
-    /// Each message goes to a processor at random.
+    /// Each message goes to a processor at random, or to that of the backend's choice.
     #[cfg(feature = "cuda")]
     Alternating {
         backend: Box<CpuBackend>,
@@ -113,8 +113,13 @@ impl Subject {
             #[cfg(feature = "cuda")]
             Subject::Alternating { backend, random } => {
                 use robocache::backend::Processor;
-                let processor = random.borrow_mut().choose(&[Processor::Cpu, Processor::Gpu]);
-                backend.encode_on(processor, ring, slot, sample)
+                let choices = [Some(Processor::Cpu), Some(Processor::Gpu), None];
+                let encoded = match random.borrow_mut().choose(&choices) {
+                    Some(processor) => backend.encode_on(processor, ring, slot, sample),
+                    None => backend.encode(ring, slot, sample),
+                };
+                assert_eq!(backend.gpu(), robocache::backend::GpuUse::InUse);
+                encoded
             }
         }
     }
@@ -147,6 +152,19 @@ pub fn stream(
     }
 }
 
+/// A configuration of these streams, without inputs.
+pub fn config(streams: Vec<StreamSpec>) -> Config {
+    Config {
+        rate_hz: 100.0,
+        grid: TickGrid::from_rate_hz(100.0).unwrap(),
+        base_frame: "base_link".into(),
+        output_topic: "fused_tensor".into(),
+        inputs: vec![],
+        streams,
+        source: Source::default(),
+    }
+}
+
 /// The oracle and a backend under test, of the same streams.
 pub struct Pair {
     layout: Layout,
@@ -159,15 +177,7 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(kind: &Kind, streams: Vec<StreamSpec>, own_output: bool) -> Self {
-        let config = Config {
-            rate_hz: 100.0,
-            grid: TickGrid::from_rate_hz(100.0).unwrap(),
-            base_frame: "base_link".into(),
-            output_topic: "fused_tensor".into(),
-            inputs: vec![],
-            streams,
-            source: Source::default(),
-        };
+        let config = config(streams);
         let layout = Layout::new(&config);
         let subject = kind.subject(&config, &layout);
         // Poisoned, so that what is never written shows; or memory that the backend must copy to.

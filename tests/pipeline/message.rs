@@ -75,7 +75,7 @@ fn wrench(stamp: Stamp, force: [f64; 3]) -> Vec<u8> {
     writer.finish()
 }
 
-/// A message of [`EVERYTHING`] for the tick 100 ms after the start: its targets are 75, 85 and 95 ms.
+/// A message of [`EVERYTHING`] for the tick 100 ms after the start, with targets at 75, 85 and 95 ms.
 fn everything() -> (Pipeline, TensorMessage) {
     let pipeline = pipeline(EVERYTHING);
     let push = |input: usize, message: &[u8]| {
@@ -108,13 +108,13 @@ fn every_step_says_its_target_age_count_and_inputs() {
     // At 75 ms there is nothing. At 85 and 95 ms the arm is between two rows of input 0, and the
     // gripper holds a row of input 1.
     let joints = [
-        step(false, 75, NO_AGE, 0, 0),
+        step(false, 75, NO_AGE, 3, 0),
         step(true, 85, 3 * MS, 3, 0b11),
         step(true, 95, 13 * MS, 3, 0b11),
     ];
     assert_eq!(steps(0), joints);
     assert_eq!(steps(1), [step(true, 95, 2 * MS, 3, 1)]);
-    assert_eq!(steps(2), [step(false, 95, NO_AGE, 0, 0)]);
+    assert_eq!(steps(2), [step(false, 95, NO_AGE, 2, 0)]);
     // Too old, and filled with the last row: the fill has its three entries.
     assert_eq!(steps(3), [step(false, 95, 15 * MS, 3, 0)]);
 }

@@ -100,8 +100,7 @@ fn parameters_come_from_the_command_line_and_from_files() {
         file.display()
     );
     let (context, _) = ros(&arguments);
-    let node = Node::new(&context, "under_test", "").unwrap();
-    let mut overrides = node.parameter_overrides().unwrap();
+    let mut overrides = context.parameter_overrides("under_test").unwrap();
     overrides.sort_by(|(a, _), (b, _)| a.cmp(b));
     use r2r::ParameterValue::*;
     let expected = [

@@ -20,6 +20,7 @@ for folder in ("scripts", "tests"):
     sys.path.insert(0, str(REPOSITORY / folder))
 
 import private_domain  # noqa: E402 (the path comes first)
+import processes  # noqa: E402
 
 domain_id = private_domain.domain_id
 
@@ -44,7 +45,7 @@ class Process:
         #: Time from the signal of `stop` to the end [s].
         self.stop_s = None
         with open(log, "wb") as file:
-            self._popen = subprocess.Popen(
+            self._popen = processes.popen(
                 [str(part) for part in command],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -112,21 +113,21 @@ def start(install, tmp_path, domain_id):
     The executable is a name in the package or a path. At the test's end SIGINT stops all that still
     run, the latest first. They must end with the expected code (None: any).
     """
-    processes = []
+    started = []
 
     def start_process(executable, *arguments, expected_code=0, env=None):
         path = executable
         if os.sep not in str(executable):
             path = install / "lib" / "robocache_ros" / executable
         assert os.access(path, os.X_OK), f"no executable {path}: run `make build`"
-        log = tmp_path / f"{Path(path).name}-{len(processes)}.log"
-        processes.append(Process([path, *arguments], log, expected_code, env))
-        return processes[-1]
+        log = tmp_path / f"{Path(path).name}-{len(started)}.log"
+        started.append(Process([path, *arguments], log, expected_code, env))
+        return started[-1]
 
     yield start_process
 
     failures = []
-    for process in reversed(processes):
+    for process in reversed(started):
         if process.stop_s is None:  # else the test has stopped it
             try:
                 process.stop()

@@ -1,13 +1,14 @@
-"""The node when the CUDA driver fails, at the start and while it runs. Needs a GPU.
+"""The node when the CUDA driver fails or hangs, at the start and while it runs. Needs a GPU.
 
-The driver is the machine's own. cuda_faults.c makes one of its functions fail.
+The driver is the machine's own. cuda_faults.c makes its functions fail or hang.
 """
 
 import subprocess
 
 import pytest
 from conftest import REPOSITORY
-from fusion import PATIENCE, subscribe_tensors
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from fusion import PATIENCE, RELIABLE, subscribe_tensors
 
 CONFIG = REPOSITORY / "config" / "robocache.yaml"
 
@@ -33,10 +34,10 @@ def library(tmp_path_factory):
 
 @pytest.fixture
 def faults(usable_gpu, library):
-    """`faults(function, calls, status)`: an environment in which this function fails."""
+    """`faults(function, when, status)`: an environment in which this function fails or hangs."""
 
-    def environment(function, calls, status):
-        fault = f"{function}:{calls}:{status}"
+    def environment(function, when, status):
+        fault = f"{function}:{when}:{status}"
         return {"LD_PRELOAD": str(library), "ROBOCACHE_TEST_FAULT": fault}
 
     return environment
@@ -63,13 +64,12 @@ RUNNING = {
 
 
 @pytest.mark.parametrize("case", RUNNING)
-@pytest.mark.parametrize("backend, name", [("cuda", "cuda"), ("auto", "cpu+cuda")])
-def test_a_failure_while_running_ends_the_node_and_names_the_operation(
-    start, faults, case, backend, name
+def test_a_failure_while_running_ends_the_node_under_cuda_and_names_the_operation(
+    start, faults, case
 ):
     fault, expected = RUNNING[case]
-    node = start("fusion_node", *arguments(backend), expected_code=1, env=faults(*fault))
-    node.wait_for(f"on the {name} backend", PATIENCE)
+    node = start("fusion_node", *arguments("cuda"), expected_code=1, env=faults(*fault))
+    node.wait_for("on the cuda backend", PATIENCE)
     start("sensor_sim", "--wait-subscribers", 1)
     assert node.wait(3 * PATIENCE) == 1
     (error,) = [line for line in node.output.splitlines() if "ERROR" in line]
@@ -89,6 +89,78 @@ def test_a_tick_that_fails_is_not_published(ros, start, faults):
     assert "failed to fuse: CUDA_ERROR_DEVICE_UNAVAILABLE" in error
     failed = int(error.split("fuse tick ")[1].split(":")[0])
     assert tensors and max(tensor.tick for tensor in tensors) < failed
+
+
+#: When the GPU fails under `auto` [s after the start]: the node has used it by then.
+FAULT_S = 8
+WHEN = f"{FAULT_S}s"
+#: A GPU that hangs is left after so long [s].
+HANG_S = 5
+
+LEFT = {
+    "a launch": (("cuLaunchKernelEx", WHEN, 719), "CUDA_ERROR_LAUNCH_FAILED"),
+    "an upload": (("cuMemcpyHtoDAsync_v2", WHEN, 700), "failed to upload a message: CUDA_ERROR"),
+    "the wait for a row": (("cuStreamQuery", WHEN, 46), "CUDA_ERROR_DEVICE_UNAVAILABLE"),
+    "a lost device": (("any", WHEN, 46), "CUDA_ERROR_DEVICE_UNAVAILABLE"),
+    "a launch that hangs": (
+        ("cuLaunchKernelEx", WHEN, "hang"),
+        f"it did not encode a message within {HANG_S} s",
+    ),
+    "a device that hangs": (
+        ("any", WHEN, "hang"),
+        f"it did not encode a message within {HANG_S} s",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_auto_leaves_a_gpu_that_fails_and_loses_no_tick_and_no_message(ros, start, faults, case):
+    fault, expected = LEFT[case]
+    tensors = subscribe_tensors(ros, "/fused_tensor")
+    status = subscribe_status(ros)
+    node = start("fusion_node", *arguments("auto"), env=faults(*fault))
+    node.wait_for("on the cpu+cuda backend", PATIENCE)
+    start("sensor_sim", "--wait-subscribers", 1)
+    # A core that is faster uses the GPU only now and then.
+    patience = 3 * PATIENCE + HANG_S
+    assert ros.spin_until(lambda: "the GPU was left" in node.output, patience), node.output
+    before = len(tensors)
+    assert before > 0, node.output
+    assert ros.spin_until(lambda: len(tensors) > before + 300, PATIENCE), node.output
+
+    (line,) = [line for line in node.output.splitlines() if "the GPU was left" in line]
+    assert "WARN" in line and expected in line
+    assert "ERROR" not in node.output and "panicked" not in node.output
+    # The ticks of both sides of the failure, without the start.
+    ticks = [tensor.tick for tensor in tensors[-600:]]
+    assert ticks == list(range(ticks[0], ticks[0] + len(ticks))), node.output
+    assert status["tick"].level == DiagnosticStatus.WARN
+    assert expected in values(status["tick"])["gpu"]
+    for stream in ("camera_front", "camera_wrist", "lidar"):
+        numbers = values(status[stream])
+        assert numbers["encoder"] == "cpu"
+        assert numbers["dropped"] == "0"
+        # The numbers are read one after the other, while messages come.
+        encoded = int(numbers["encoded_by_cpu"]) + int(numbers["encoded_by_gpu"])
+        assert abs(encoded - int(numbers["rows"])) <= 1
+    # A GPU that hangs does not keep the node from its end.
+    node.stop()
+
+
+def subscribe_status(ros):
+    """The newest status of each part of the node, which fills."""
+    status = {}
+
+    def note(message):
+        status.update((part.name.split(": ")[1], part) for part in message.status)
+
+    ros.node.create_subscription(DiagnosticArray, "/diagnostics", note, RELIABLE)
+    return status
+
+
+def values(status):
+    """The values of a status by their keys."""
+    return {pair.key: pair.value for pair in status.values}
 
 
 STARTING = {

@@ -5,6 +5,7 @@ signatures of the documented API, and record the calls. They do not prove a real
 """
 
 import importlib.util
+import json
 import os
 import sys
 import types
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PROFILE = "FASTRTPS_DEFAULT_PROFILES_FILE"
+#: What Fast DDS 2 and Fast DDS 3 read.
+PROFILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
+PROFILE = PROFILES[0]
 
 
 class LaunchDescription:
@@ -131,7 +134,8 @@ def stand_ins(monkeypatch, install):
         vars(module).update(content)
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(install), prepend=os.pathsep)
-    monkeypatch.delenv(PROFILE)
+    for name in PROFILES:
+        monkeypatch.delenv(name, raising=False)
 
 
 def load(path):
@@ -156,16 +160,9 @@ def test_defaults_name_installed_files(share, install):
     (node,) = launch(share, "robocache.launch.py")
     assert (node.package, node.executable) == ("robocache_ros", "fusion_node")
     assert (install / "lib" / node.package / node.executable).exists()
-    assert node.parameters == [
-        {
-            "config_file": str(share / "config" / "robocache.yaml"),
-            "backend": "auto",
-            "device": 0,
-            "use_sim_time": False,
-        }
-    ]
+    assert node.parameters == [{"config_file": str(share / "config" / "robocache.yaml")}]
     assert Path(node.parameters[0]["config_file"]).exists()
-    assert node.environment == {PROFILE: str(share / "config" / "fastdds.xml")}
+    assert node.environment == dict.fromkeys(PROFILES, str(share / "config" / "fastdds.xml"))
     assert Path(node.environment[PROFILE]).exists()
 
 
@@ -181,6 +178,9 @@ def test_arguments_reach_the_node_with_their_types(share):
         realtime_priority="0",
         diagnostics_period_s="2",
         digest="false",
+        intake_priority="5",
+        encode_threads="3",
+        lock_memory="true",
         namespace="left",
         log_level="debug",
     )
@@ -194,6 +194,9 @@ def test_arguments_reach_the_node_with_their_types(share):
         "realtime_priority": 0,
         "diagnostics_period_s": 2.0,
         "digest": False,
+        "intake_priority": 5,
+        "encode_threads": 3,
+        "lock_memory": True,
     }
     types_of = {name: type(value) for name, value in parameters.items()}
     # ROS refuses an integer for a double parameter.
@@ -203,7 +206,15 @@ def test_arguments_reach_the_node_with_their_types(share):
     assert node.ros_arguments == ["--log-level", "debug"]
 
 
-@pytest.mark.parametrize("name", ["use_sim_time", "digest"])
+def test_a_parameter_file_counts_where_no_argument_is_given(share):
+    (node,) = launch(share, "robocache.launch.py", params_file="/robot.yaml", rate_hz="20")
+    assert node.parameters == ["/robot.yaml", {"rate_hz": 20.0}]
+    given = {"params_file": "/robot.yaml", "config_file": "/my.yaml"}
+    (node,) = launch(share, "robocache.launch.py", **given)
+    assert node.parameters == ["/robot.yaml", {"config_file": "/my.yaml"}]
+
+
+@pytest.mark.parametrize("name", ["use_sim_time", "digest", "lock_memory"])
 def test_a_wrong_boolean_is_an_error(share, name):
     with pytest.raises(ValueError, match=f"{name}: expected true or false, found 'yes'"):
         launch(share, "robocache.launch.py", **{name: "yes"})
@@ -213,7 +224,6 @@ def test_a_wrong_boolean_is_an_error(share, name):
     ("name", "text", "expected"),
     [
         ("device", "first", "device: expected an integer, found 'first'"),
-        ("device", "", "device: expected an integer, found ''"),
         ("rate_hz", "fast", "rate_hz: expected a number, found 'fast'"),
         ("realtime_priority", "50.0", "realtime_priority: expected an integer, found '50.0'"),
         ("diagnostics_period_s", "1s", "diagnostics_period_s: expected a number, found '1s'"),
@@ -224,10 +234,35 @@ def test_a_wrong_number_is_an_error_that_names_the_argument(share, name, text, e
         launch(share, "robocache.launch.py", **{name: text})
 
 
-def test_a_profile_of_the_users_own_stays(share, monkeypatch):
-    monkeypatch.setenv(PROFILE, "/own.xml")
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_of_the_users_own_stays(share, monkeypatch, name):
+    monkeypatch.setenv(name, "/own.xml")
     (node,) = launch(share, "robocache.launch.py")
-    assert node.environment == {PROFILE: "/own.xml"}
+    assert node.environment == {}, "nothing is changed"
+
+
+def test_our_own_profile_is_no_choice_and_a_changed_copy_is(share, monkeypatch, tmp_path):
+    ours = share / "config" / "fastdds.xml"
+    monkeypatch.setenv(PROFILE, str(ours))
+    (node,) = launch(share, "robocache.launch.py")
+    assert node.environment == dict.fromkeys(PROFILES, str(ours))
+    copy = tmp_path / "fastdds.xml"
+    copy.write_text(ours.read_text().replace("<segment_size>", "<segment_size>1"))
+    monkeypatch.setenv(PROFILE, str(copy))
+    (node,) = launch(share, "robocache.launch.py")
+    assert node.environment == {}
+
+
+CASES = json.loads((REPOSITORY / "tests" / "configs" / "profile_choice.json").read_text())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_counts_as_the_users_choice_is_what_counts_in_the_node(share, case):
+    """The node's own test (src/ros/profile/choice.rs) reads the same cases."""
+    chosen = load(share / "launch" / "robocache.launch.py").user_has_chosen(
+        case["environment"], exists=case["files"].__contains__, is_ours="OURS".__eq__
+    )
+    assert chosen == case["chosen"]
 
 
 def test_the_demo_adds_the_robot_with_the_same_profile(share, install):
@@ -241,9 +276,11 @@ def test_the_demo_adds_the_robot_with_the_same_profile(share, install):
 
 def test_the_parameters_exist_in_the_node(share, start):
     """The node refuses a misspelt parameter at every launch. Its help names all parameters."""
-    numbers = {"rate_hz": "1", "realtime_priority": "1", "diagnostics_period_s": "1"}
-    given = {**numbers, "digest": "true"}
+    names = load(share / "launch" / "robocache.launch.py").PARAMETERS
+    example = {bool: "true", str: "auto"}
+    given = {name: example.get(kind, "1") for name, (kind, _) in names.items()}
     (node,) = launch(share, "robocache.launch.py", **given)
+    assert set(node.parameters[0]) == {"config_file", *names}
     process = start("fusion_node", "--help")
     assert process.wait() == 0
     for name in node.parameters[0]:

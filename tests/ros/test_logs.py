@@ -7,6 +7,7 @@ import signal
 import subprocess
 import termios
 
+import processes
 import pytest
 from fusion import (
     BEST_EFFORT,
@@ -130,7 +131,7 @@ def test_the_end_of_silence_is_logged(ros, start, logs, tmp_path):
 def test_a_stopped_reader_of_the_logs_delays_nothing(ros, install, config_file):
     executable = install / "lib" / "robocache_ros" / "fusion_node"
     given = ["-p", f"config_file:={config_file}", "-p", "use_sim_time:=true"]
-    node = subprocess.Popen([executable, "--ros-args", *given], stderr=subprocess.PIPE)
+    node = processes.popen([executable, "--ros-args", *given], stderr=subprocess.PIPE)
     try:
         tensors = subscribe_tensors(ros, "/fused_tensor")
         clock = ros.node.create_publisher(Clock, "/clock", RELIABLE)

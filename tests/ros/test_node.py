@@ -270,6 +270,16 @@ def test_a_signal_ends_the_node_at_once_and_leaves_nothing_behind(ros, start, co
     assert gone, own & set(os.listdir(SHARED_MEMORY))
 
 
+def test_sigint_ends_the_node_even_if_it_was_ignored_at_its_start(start, install, config_file):
+    """A script's background job starts with SIGINT ignored."""
+    program = install / "lib" / "robocache_ros" / "fusion_node"
+    ignoring = f"trap '' INT; exec {program} --ros-args -p config_file:={config_file}"
+    node = start("/bin/sh", "-c", ignoring)
+    node.wait_for("backend", PATIENCE)
+    assert node.stop(signal.SIGINT) == 0
+    assert "SIGINT: shutting down" in node.output
+
+
 def test_a_signal_during_the_start_ends_the_node_too(start, config_file):
     for delay in (0.0, 0.03, 0.1):
         given = ["-p", f"config_file:={config_file}"]

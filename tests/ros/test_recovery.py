@@ -28,7 +28,10 @@ LATCHED = QoSProfile(
 
 
 def start_node(ros, start, folder):
-    fusion = start_fusion(ros, start, folder, {"streams": {"joints": JOINTS}}, sim_time=False)
+    config = {"streams": {"joints": JOINTS}}
+    # With a profile of its own, whose file is gone when the node connects again.
+    unset = {"FASTRTPS_DEFAULT_PROFILES_FILE": "", "FASTDDS_DEFAULT_PROFILES_FILE": ""}
+    fusion = start_fusion(ros, start, folder, config, sim_time=False, env=unset)
     # Only the robots publish joints, so that the graph shows those alone.
     for publisher in fusion.publishers.values():
         ros.node.destroy_publisher(publisher)
@@ -43,18 +46,29 @@ def start_robot(fusion, start):
     return robot
 
 
+def locked(pid):
+    """The names of the shared memory that a process owns: Fast DDS keeps a locked file beside each."""
+    files = (os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink())
+    return {found[1] for file in files if (found := re.search(r"/(fast\w+)_el", file))}
+
+
 def unlink_ports(pid):
     """Removes the names of the ports through which a process receives.
 
     Processes that have opened a port still use it. Those that start later make one of their own under
     the name, as publishers do that replace a port.
     """
-    locks = (os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink())
-    names = {found[1] for lock in locks if (found := re.search(r"/(\w+_port\d+)_el", lock))}
+    names = {name for name in locked(pid) if "_port" in name}
     for name in names:
         (SHARED_MEMORY / name).unlink(missing_ok=True)
         (SHARED_MEMORY / f"sem.{name}_mutex").unlink(missing_ok=True)
     return names
+
+
+def segments_of(pid):
+    """The sizes of a process's own segments."""
+    names = (name for name in locked(pid) if "_port" not in name)
+    return [(SHARED_MEMORY / name).stat().st_size for name in names]
 
 
 def cut_off(ros, fusion, start):
@@ -88,7 +102,10 @@ def test_a_node_that_is_cut_off_connects_again(ros, start, tmp_path, stopped):
     assert fusion.value("joints", "resubscribed") == 1
     output = fusion.process.wait_for("messages come again")
     assert output.count("subscribed again through a new connection") == 1
-    assert "ERROR" not in output
+    assert "[ERROR]" not in output and "XML" not in output
+    # Fast DDS makes two segments per connection; the one of the profile has 16 MiB.
+    own = [size for size in segments_of(fusion.process.pid) if size > 16 << 20]
+    assert len(own) == 2, "both connections have the node's profile"
 
     # A later client finds services and what is latched.
     client = ros.node.create_client(ListParameters, "/fusion_node/list_parameters")

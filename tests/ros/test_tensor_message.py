@@ -82,14 +82,15 @@ def test_two_publishers_of_one_stream_show_in_its_inputs(ros, start, tmp_path):
     # Only the arm: the steps need both groups.
     fusion.send("/arm", arm(T0 - 20 * MS, [1, 2], [3, 4]))
     got = fusion.tick(T0)["joints"]
-    assert (got.valid, got.inputs_valid, got.count) == ([False] * 2, [0, 0], [0, 0])
+    # The bits say which input is well, also where the step is not.
+    assert (got.valid, got.inputs_valid, got.count) == ([False] * 2, [0b01] * 2, [6, 6])
     assert got.target_ns == [T0 - 15 * MS, T0 - 5 * MS]
     # From the gripper's first message on, both are used.
     fusion.send("/gripper", gripper(T0 - 2 * MS, 5, 6))
     fusion.send("/arm", arm(T0 + 8 * MS, [1, 2], [3, 4]))
     got = fusion.tick(T0 + 10 * MS)["joints"]
     assert got.target_ns == [T0 - 5 * MS, T0 + 5 * MS]
-    assert (got.valid, got.inputs_valid, got.count) == ([False, True], [0, 0b11], [0, 6])
+    assert (got.valid, got.inputs_valid, got.count) == ([False, True], [0b01, 0b11], [6, 6])
     # Both groups in a message of the second input: its bit alone.
     joined = arm(T0 + 15 * MS, [7, 8], [9, 10])
     for field, value in (("name", "finger"), ("position", 11.0), ("velocity", 12.0)):

@@ -30,8 +30,8 @@ use self::check::Checker;
 use self::feed::{Fed, Feed, Large};
 use self::memory::Gpu;
 use self::note::{Note, Settled, tell};
-use self::report::Parts;
 pub use self::report::SoakReport;
+use self::report::{Parts, Processors};
 use self::tick::{Recorder, Tensors};
 use self::timeline::{START_MS, Timeline};
 use crate::messages::ROBOT;
@@ -118,7 +118,7 @@ impl Soak {
             Arc::clone(&timeline),
             Arc::clone(&settled),
             notes.clone(),
-            feed::input_of(config, Stream::Lidar),
+            (feed::cameras(config), feed::input_of(config, Stream::Lidar)),
             subject.new_message().message().len(),
         ));
         let runtime = Runtime::observed(subject, timeline.clock(), recorder.clone());
@@ -152,6 +152,7 @@ impl Soak {
             let (tick, pushes) = self.recorder.take();
             Ok(Parts {
                 tick,
+                processors: Processors::read(&self.runtime.pipeline),
                 priority,
                 refused: fed.refused + self.dropped(DropReason::Overload),
                 skipped: fed.skipped,

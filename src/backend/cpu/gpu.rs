@@ -1,122 +1,132 @@
-//! An encoder on the GPU for one ring whose rows are on the host.
+//! The encoder of one ring on a CUDA device, for rows on the host.
 
-use super::BackendError;
+use std::sync::Arc;
+use std::time::Duration;
 
-#[cfg(feature = "cuda")]
-pub use with_cuda::GpuEncoder;
-#[cfg(not(feature = "cuda"))]
-pub use without_cuda::GpuEncoder;
+use super::choice::CALL_LIMIT_NS;
+use super::gpu_thread::GpuEncoder;
+use crate::backend::{BackendError, wrong_kind};
+use crate::device::{Device, Download, HostBuffer, Stream};
+use crate::input::Sample;
+use crate::ops::image::cuda::ImageEncoder;
+use crate::ops::voxelize::cuda::Voxelizer;
+use crate::ops::voxelize::{FieldAt, PointDrops, PointsView};
+use crate::spec::{EncoderSpec, StreamSpec};
 
-impl GpuEncoder {
-    /// The encoder, if there is one.
-    pub fn of(gpu: &mut Option<GpuEncoder>) -> Result<&mut GpuEncoder, BackendError> {
-        gpu.as_mut().ok_or_else(|| {
-            let detail = "this backend was made without a GPU".into();
-            BackendError::Unavailable { backend: super::NAME, detail }
-        })
-    }
+/// A row that is not there after this time is a failure.
+const LIMIT: Duration = Duration::from_nanos(CALL_LIMIT_NS);
+
+/// Encodes into a row on the device and copies that to memory of the host.
+pub struct CudaEncoder {
+    operation: Operation,
+    download: Download,
+    stream: Stream,
 }
 
-#[cfg(feature = "cuda")]
-mod with_cuda {
-    use std::sync::Arc;
+enum Operation {
+    Image(Box<ImageEncoder>),
+    /// Its only slot is the row on the device.
+    Voxels {
+        voxelizer: Box<Voxelizer>,
+        staged: Cloud,
+    },
+}
 
-    use crate::backend::{BackendError, wrong_kind};
-    use crate::device::{Device, DeviceBuffer, Stream};
-    use crate::ops::image::ImageView;
-    use crate::ops::image::cuda::ImageEncoder;
-    use crate::ops::voxelize::cuda::Voxelizer;
-    use crate::ops::voxelize::{PointDrops, PointsView};
-    use crate::spec::{EncoderSpec, StreamSpec};
+/// The layout of the staged cloud, without its bytes.
+#[derive(Default)]
+struct Cloud {
+    width: usize,
+    height: usize,
+    point_step: usize,
+    row_step: usize,
+    big_endian: bool,
+    fields: Vec<FieldAt>,
+}
 
-    /// Encodes into a row on the device and copies that to the host.
-    pub struct GpuEncoder {
-        operation: Operation,
-        /// The row on the device.
-        row: DeviceBuffer,
-        stream: Stream,
-    }
-
-    enum Operation {
-        Image(Box<ImageEncoder>),
-        /// Its only slot is the row on the device.
-        Voxels(Box<Voxelizer>),
-    }
-
-    impl GpuEncoder {
-        /// For the samples of a stream of images or clouds.
-        pub fn new(device: &Arc<Device>, spec: &StreamSpec) -> Result<Self, BackendError> {
-            let operation = match &spec.encoder {
-                EncoderSpec::Image(image) => Operation::Image(Box::new(ImageEncoder::new(
-                    device,
-                    image,
-                    spec.dtype,
-                    spec.bounds.image_px(),
-                )?)),
-                EncoderSpec::Voxels(voxels) => Operation::Voxels(Box::new(Voxelizer::new(
+impl CudaEncoder {
+    /// For the samples of a stream of images or clouds.
+    ///
+    /// # Errors
+    /// [`BackendError::Failed`] where the GPU's memory does not suffice.
+    pub fn new(device: &Arc<Device>, spec: &StreamSpec) -> Result<Self, BackendError> {
+        let operation = match &spec.encoder {
+            EncoderSpec::Image(image) => Operation::Image(Box::new(ImageEncoder::new(
+                device,
+                image,
+                spec.dtype,
+                spec.bounds.image_px(),
+            )?)),
+            EncoderSpec::Voxels(voxels) => {
+                let voxelizer = Box::new(Voxelizer::new(
                     device,
                     voxels,
                     spec.dtype,
                     1,
                     spec.bounds.max_points,
-                )?)),
-                EncoderSpec::Vector(_) => return Err(wrong_kind("cuda")),
-            };
-            let row = DeviceBuffer::new(device, spec.encoder.row_len() * spec.dtype.size())?;
-            Ok(GpuEncoder { operation, row, stream: Stream::new(device, false)? })
-        }
-
-        /// Writes an image's row into `out`.
-        pub fn image(&mut self, view: &ImageView<'_>, out: &mut [u8]) -> Result<(), BackendError> {
-            let Operation::Image(encoder) = &mut self.operation else {
-                return Err(wrong_kind("cuda"));
-            };
-            encoder.encode(view, (&self.row, 0), &self.stream)?;
-            Ok(self.row.download(0, out, &self.stream)?)
-        }
-
-        /// Writes a cloud's row into `out`.
-        pub fn points(
-            &mut self,
-            view: &PointsView<'_>,
-            out: &mut [u8],
-        ) -> Result<PointDrops, BackendError> {
-            let Operation::Voxels(voxelizer) = &mut self.operation else {
-                return Err(wrong_kind("cuda"));
-            };
-            voxelizer.stage(view)?;
-            voxelizer.start(view, 0, (&self.row, 0), &self.stream)?;
-            // Also a row that must not be used: one wait for both is less than two.
-            self.row.download(0, out, &self.stream)?;
-            Ok(voxelizer.finish(&self.stream)?)
-        }
+                )?);
+                Operation::Voxels { voxelizer, staged: Cloud::default() }
+            }
+            EncoderSpec::Vector(_) => return Err(wrong_kind("cuda")),
+        };
+        let download = Download::new(device, spec.encoder.row_len() * spec.dtype.size())?;
+        Ok(CudaEncoder { operation, download, stream: Stream::new(device, true)? })
     }
 }
 
-#[cfg(not(feature = "cuda"))]
-mod without_cuda {
-    use crate::backend::BackendError;
-    use crate::ops::image::ImageView;
-    use crate::ops::voxelize::{PointDrops, PointsView};
-
-    /// There is none.
-    pub enum GpuEncoder {}
-
-    impl GpuEncoder {
-        /// Never called.
-        #[expect(clippy::needless_pass_by_ref_mut, reason = "the signature of the build with CUDA")]
-        pub fn image(&mut self, _: &ImageView<'_>, _: &mut [u8]) -> Result<(), BackendError> {
-            match *self {}
+impl GpuEncoder for CudaEncoder {
+    fn stage(&mut self, sample: &Sample<'_>) -> bool {
+        match (&mut self.operation, sample) {
+            (Operation::Image(encoder), Sample::Image(view)) => encoder.restage(view).is_ok(),
+            (Operation::Voxels { voxelizer, staged }, Sample::Points(view)) => {
+                staged.note(view);
+                voxelizer.restage(view).unwrap_or(false)
+            }
+            _ => false,
         }
+    }
 
-        /// Never called.
-        #[expect(clippy::needless_pass_by_ref_mut, reason = "the signature of the build with CUDA")]
-        pub fn points(
-            &mut self,
-            _: &PointsView<'_>,
-            _: &mut [u8],
-        ) -> Result<PointDrops, BackendError> {
-            match *self {}
+    fn run(&mut self) -> Result<PointDrops, BackendError> {
+        let CudaEncoder { operation, download, stream } = self;
+        match operation {
+            Operation::Image(encoder) => {
+                encoder.start((download.row(), 0), stream)?;
+                download.copy(stream, LIMIT, "encode an image")?;
+                encoder.settled();
+                Ok(PointDrops::default())
+            }
+            Operation::Voxels { voxelizer, staged } => {
+                voxelizer.start(&staged.view(), 0, (download.row(), 0), stream)?;
+                // Also a row that must not be used: one wait for both is less than two.
+                download.copy(stream, LIMIT, "voxelize a cloud")?;
+                voxelizer.settled();
+                Ok(voxelizer.outcome()?)
+            }
+        }
+    }
+
+    fn row(&mut self) -> Option<&mut HostBuffer> {
+        self.download.host()
+    }
+}
+
+impl Cloud {
+    fn note(&mut self, view: &PointsView<'_>) {
+        let PointsView { width, height, point_step, row_step, big_endian, fields, .. } = *view;
+        let mut kept = std::mem::take(&mut self.fields);
+        kept.clear();
+        kept.extend_from_slice(fields);
+        *self = Cloud { width, height, point_step, row_step, big_endian, fields: kept };
+    }
+
+    fn view(&self) -> PointsView<'_> {
+        PointsView {
+            width: self.width,
+            height: self.height,
+            point_step: self.point_step,
+            row_step: self.row_step,
+            big_endian: self.big_endian,
+            fields: &self.fields,
+            data: &[],
         }
     }
 }

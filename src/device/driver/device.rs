@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::{self, CUresult};
@@ -52,6 +53,8 @@ pub struct Device {
     /// Of one multiprocessor.
     shared_bytes: usize,
     overlaps: bool,
+    /// Whether it was left after a failure.
+    left: AtomicBool,
 }
 
 /// Loaded kernels.
@@ -101,6 +104,7 @@ impl Device {
             multiprocessors: 0,
             shared_bytes: 0,
             overlaps: false,
+            left: AtomicBool::new(false),
         };
         device.bind()?;
         let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
@@ -205,9 +209,32 @@ impl Device {
         Ok(value)
     }
 
+    /// Whether contexts on this GPU are shared through MPS, the multi-process service: kernels of
+    /// several processes then run side by side, not in turns. False if the driver does not say.
+    pub fn uses_mps(&self) -> bool {
+        let attribute = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MPS_ENABLED;
+        self.attribute(attribute).is_ok_and(|enabled| enabled > 0)
+    }
+
+    /// Leaves the device after a failure, for good. From now on every call here is an error and
+    /// does not reach the driver, which may hang. Nothing is freed any more, because the GPU may
+    /// still read and write it: memory, streams and the context stay until the process ends.
+    pub fn leave(&self) {
+        self.left.store(true, Ordering::Release);
+    }
+
+    /// Whether the device was left.
+    pub fn is_left(&self) -> bool {
+        self.left.load(Ordering::Acquire)
+    }
+
     /// Makes the device current on the calling thread: every call below needs it, and any thread
     /// may be the one that encodes.
     pub fn bind(&self) -> Result<(), DeviceError> {
+        if self.is_left() {
+            let detail = "the GPU was left after a failure".into();
+            return Err(DeviceError::Failed { operation: "make the device current", detail });
+        }
         // SAFETY: the context is retained until `drop`.
         check(unsafe { sys::cuCtxSetCurrent(self.context) }, "make the device current")
     }
@@ -251,6 +278,9 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        if self.is_left() {
+            return; // The release would wait for the GPU.
+        }
         // SAFETY: all were acquired in `open`; objects that use them hold the device alive. A
         // failure here leaves nothing to be done.
         unsafe {

@@ -4,11 +4,15 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use cudarc::driver::sys;
+use cudarc::driver::sys::{self, CUresult};
 
 use super::{Device, check, check_launch};
 use crate::device::{DeviceError, Shared};
+
+/// If a GPU seems to hang, it gets this time more: perhaps only this process was stopped.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// A kernel of the loaded module.
 #[derive(Debug)]
@@ -112,6 +116,12 @@ pub struct Launch {
     pub shared: u32,
 }
 
+/// [`Stream::wait_for`] does not sleep for this long: most rows are there by then.
+const SPIN: Duration = Duration::from_micros(50);
+/// Its sleeps, at least and at most.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
+const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+
 /// A queue of operations, which run in their order.
 #[derive(Debug)]
 pub struct Stream {
@@ -164,6 +174,40 @@ impl Stream {
         self.device.bind()?;
         // SAFETY: a live stream.
         check(unsafe { sys::cuStreamSynchronize(self.handle) }, operation)
+    }
+
+    /// Waits until all operations are done, and takes little of a core: it asks again and again, and
+    /// sleeps in between. So it ends after `limit` though the GPU does not. If the process itself was
+    /// stopped meanwhile, the GPU gets [`GRACE`] more.
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`] if the limit passes, or if an operation failed.
+    pub fn wait_for(&self, limit: Duration, operation: &'static str) -> Result<(), DeviceError> {
+        let start = Instant::now();
+        let mut grace = Some(GRACE);
+        loop {
+            self.device.bind()?;
+            // SAFETY: a live stream.
+            match unsafe { sys::cuStreamQuery(self.handle) } {
+                CUresult::CUDA_ERROR_NOT_READY => {}
+                status => return check(status, operation),
+            }
+            let waited = start.elapsed();
+            if waited >= limit {
+                if let Some(grace) = grace.take() {
+                    std::thread::sleep(grace);
+                    continue;
+                }
+                let detail = format!("not done after {:.1} s", waited.as_secs_f64());
+                return Err(DeviceError::Failed { operation, detail });
+            }
+            if waited < SPIN {
+                std::hint::spin_loop();
+            } else {
+                // An eighth of the time so far: it adds no more than that to the wait.
+                std::thread::sleep((waited / 8).clamp(SHORTEST_SLEEP, LONGEST_SLEEP));
+            }
+        }
     }
 
     /// Lets later operations wait for `event`.

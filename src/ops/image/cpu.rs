@@ -4,6 +4,7 @@
 //! (`elements.rs`).
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::elements::tables;
 use super::geometry::{Axis, Placement};
@@ -53,6 +54,20 @@ impl ImageEncoder {
     /// # Panics
     /// If `row` has not the length of a row. It comes from the layout, never from a message.
     pub fn encode(&mut self, view: &ImageView<'_>, row: &mut [u8]) {
+        self.encode_unless(None, view, row);
+    }
+
+    /// The same, unless `overtaken` becomes true, because the row is there from elsewhere. Then it
+    /// stops at the next line of the row, returns false, and leaves anything in `row`.
+    ///
+    /// # Panics
+    /// As [`ImageEncoder::encode`].
+    pub fn encode_unless(
+        &mut self,
+        overtaken: Option<&AtomicBool>,
+        view: &ImageView<'_>,
+        row: &mut [u8],
+    ) -> bool {
         let spec = &self.spec;
         let mono = view.encoding == Encoding::Mono8;
         let plan = match &mut self.plan {
@@ -60,9 +75,9 @@ impl ImageEncoder {
             stale => stale.insert(Plan::new(spec, view)),
         };
         match &self.tables {
-            Tables::One(tables) => plan.encode(spec, tables, view, row),
-            Tables::Two(tables) => plan.encode(spec, tables, view, row),
-            Tables::Four(tables) => plan.encode(spec, tables, view, row),
+            Tables::One(tables) => plan.encode(spec, tables, overtaken, view, row),
+            Tables::Two(tables) => plan.encode(spec, tables, overtaken, view, row),
+            Tables::Four(tables) => plan.encode(spec, tables, overtaken, view, row),
         }
     }
 }
@@ -85,9 +100,10 @@ impl Plan {
         &mut self,
         spec: &ImageSpec,
         tables: &[[[u8; N]; 256]],
+        overtaken: Option<&AtomicBool>,
         view: &ImageView<'_>,
         row: &mut [u8],
-    ) {
+    ) -> bool {
         let plane_len = spec.width * spec.height * N;
         assert_eq!(row.len(), tables.len() * plane_len, "encode: length mismatch");
         let [columns, lines] = self.target.clone();
@@ -120,7 +136,8 @@ impl Plan {
                     look_up(out, pixels.chunks_exact(4).map(|pixel| pixel[lane]), table);
                 }
             }
-        });
+            !overtaken.is_some_and(|flag| flag.load(Ordering::Acquire))
+        })
     }
 }
 

@@ -127,6 +127,17 @@ impl ImageEncoder {
     /// The first part of [`ImageEncoder::encode`]: takes the bytes of the lines that are read, without
     /// the padding between them.
     pub fn stage(&mut self, view: &ImageView<'_>) -> Result<(), DeviceError> {
+        self.staging.wait()?;
+        self.restage(view)
+    }
+
+    /// Notes that the caller has waited for the stream of the last image.
+    pub fn settled(&mut self) {
+        self.staging.settled();
+    }
+
+    /// As [`ImageEncoder::stage`], after [`ImageEncoder::settled`]: makes no call of the driver.
+    pub fn restage(&mut self, view: &ImageView<'_>) -> Result<(), DeviceError> {
         let ImageView { encoding, width, height, step, data } = *view;
         self.choose_plan((width, height))?;
         let plan = &self.plans[0];
@@ -157,8 +168,8 @@ impl ImageEncoder {
         let image = self.staged.expect("image: expected one that was staged");
         let end = at.checked_add(self.row_bytes());
         assert!(end.is_some_and(|end| end <= rows.len()), "image: the row is not inside");
-        self.staging.send(stream)?;
         self.choose_plan((image.width, image.height))?;
+        self.staging.send(stream)?;
         let tables = self.staging.address();
         // SAFETY: the upload holds the plan's tables, and all lines and columns that the plan
         // reads. It and the rows wait for the device before they go.

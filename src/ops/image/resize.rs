@@ -58,23 +58,24 @@ impl Resizer {
 
     /// Resizes `view`, which must have the size and the kind of encoding that the resizer is for.
     /// Gives every line of the result to `sink` with its number, top to bottom. The channels are in
-    /// the order of the encoding; the fourth has no meaning.
-    pub fn run(&mut self, view: &ImageView<'_>, mut sink: impl FnMut(usize, &[u8])) {
+    /// the order of the encoding; the fourth has no meaning. If `sink` returns false, it gets no
+    /// other line, and this returns false too.
+    pub fn run(
+        &mut self,
+        view: &ImageView<'_>,
+        mut sink: impl FnMut(usize, &[u8]) -> bool,
+    ) -> bool {
         let sink = &mut sink;
         match (self.channels, view.encoding) {
             (4, Encoding::Rgb8 | Encoding::Bgr8) => {
-                self.dispatch::<3, 4>(view, |[a, b, c]| [a, b, c, 0], sink);
+                self.dispatch::<3, 4>(view, |[a, b, c]| [a, b, c, 0], sink)
             }
             (4, _) => self.dispatch::<4, 4>(view, |pixel| pixel, sink),
             (_, Encoding::Mono8) => self.dispatch::<1, 1>(view, |pixel| pixel, sink),
             (_, Encoding::Rgb8) => self.dispatch::<3, 1>(view, |[r, g, b]| luma(r, g, b), sink),
             (_, Encoding::Bgr8) => self.dispatch::<3, 1>(view, |[b, g, r]| luma(r, g, b), sink),
-            (_, Encoding::Rgba8) => {
-                self.dispatch::<4, 1>(view, |[r, g, b, _]| luma(r, g, b), sink);
-            }
-            (_, Encoding::Bgra8) => {
-                self.dispatch::<4, 1>(view, |[b, g, r, _]| luma(r, g, b), sink);
-            }
+            (_, Encoding::Rgba8) => self.dispatch::<4, 1>(view, |[r, g, b, _]| luma(r, g, b), sink),
+            (_, Encoding::Bgra8) => self.dispatch::<4, 1>(view, |[b, g, r, _]| luma(r, g, b), sink),
         }
     }
 
@@ -83,9 +84,9 @@ impl Resizer {
         &mut self,
         view: &ImageView<'_>,
         convert: impl Fn([u8; BPP]) -> [u8; CH] + Copy,
-        sink: &mut impl FnMut(usize, &[u8]),
-    ) {
-        self.arch.dispatch(Passes::<_, _, BPP, CH> { resizer: self, view, convert, sink });
+        sink: &mut impl FnMut(usize, &[u8]) -> bool,
+    ) -> bool {
+        self.arch.dispatch(Passes::<_, _, BPP, CH> { resizer: self, view, convert, sink })
     }
 
     /// Both passes, for pixels of `BPP` bytes that `convert` takes to `CH` bytes.
@@ -94,8 +95,8 @@ impl Resizer {
         &mut self,
         view: &ImageView<'_>,
         convert: impl Fn([u8; BPP]) -> [u8; CH] + Copy,
-        sink: &mut impl FnMut(usize, &[u8]),
-    ) {
+        sink: &mut impl FnMut(usize, &[u8]) -> bool,
+    ) -> bool {
         let lines = LANES / CH;
         let chunks = self.line.len();
         let mask = self.ring.len() / chunks - 1;
@@ -111,8 +112,11 @@ impl Resizer {
             }
             let coefficients = &self.vertical.coefficients()[range];
             vertical_pass(&self.ring, mask, first, coefficients, &mut self.line);
-            sink(y, &self.line.as_flattened()[..self.horizontal.outputs() * CH]);
+            if !sink(y, &self.line.as_flattened()[..self.horizontal.outputs() * CH]) {
+                return false;
+            }
         }
+        true
     }
 
     /// Puts the used columns of a block of lines side by side, starting at line `from` of those
@@ -150,13 +154,13 @@ impl<Convert, Sink, const BPP: usize, const CH: usize> WithSimd
     for Passes<'_, '_, Convert, Sink, BPP, CH>
 where
     Convert: Fn([u8; BPP]) -> [u8; CH] + Copy,
-    Sink: FnMut(usize, &[u8]),
+    Sink: FnMut(usize, &[u8]) -> bool,
 {
-    type Output = ();
+    type Output = bool;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        self.resizer.passes::<BPP, CH>(self.view, self.convert, self.sink);
+    fn with_simd<S: Simd>(self, _: S) -> bool {
+        self.resizer.passes::<BPP, CH>(self.view, self.convert, self.sink)
     }
 }
 

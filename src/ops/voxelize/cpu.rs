@@ -45,6 +45,8 @@ mod block;
 mod reduce;
 mod write;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use self::block::{BLOCK, Block, NONE};
 use self::reduce::{Channel, Hits};
 use self::write::Writer;
@@ -161,6 +163,24 @@ impl Voxelizer {
         slot: usize,
         row: &mut [u8],
     ) -> Result<PointDrops, VoxelizeError> {
+        Ok(self.encode_unless(None, view, slot, row)?.unwrap_or_default())
+    }
+
+    /// The same, unless `overtaken` becomes true, because the row is there from elsewhere. Then it
+    /// stops at the next block of points, returns `None`, and leaves a row of zeros.
+    ///
+    /// # Errors
+    /// Those of [`Voxelizer::encode`].
+    ///
+    /// # Panics
+    /// As [`Voxelizer::encode`].
+    pub fn encode_unless(
+        &mut self,
+        overtaken: Option<&AtomicBool>,
+        view: &PointsView<'_>,
+        slot: usize,
+        row: &mut [u8],
+    ) -> Result<Option<PointDrops>, VoxelizeError> {
         assert_eq!(row.len(), self.row_bytes(), "voxelize: length mismatch");
         let held = &mut self.held[slot];
         match std::mem::take(&mut held.unknown) {
@@ -169,12 +189,13 @@ impl Voxelizer {
         }
         held.voxels.clear();
         check_view(view, self.fields)?;
-        let report = self.scatter(view);
-        let written = self.write(row);
+        let report = self.scatter(overtaken, view);
+        let written = if report.is_some() { self.write(row) } else { Ok(()) };
         for voxel in &self.voxels {
             self.entry_of[*voxel as usize] = 0;
         }
         match &written {
+            Ok(()) if report.is_none() => {}
             // The lists change places, so that none is copied and both keep their memory.
             Ok(()) => std::mem::swap(&mut self.held[slot].voxels, &mut self.voxels),
             Err(_) => self.writer.clear(&self.voxels, self.entry_of.len(), row),
@@ -182,14 +203,18 @@ impl Voxelizer {
         written.map(|()| report)
     }
 
-    /// Adds every point to its voxel.
-    fn scatter(&mut self, view: &PointsView<'_>) -> PointDrops {
+    /// Adds every point to its voxel; `None` if it was overtaken.
+    fn scatter(
+        &mut self,
+        overtaken: Option<&AtomicBool>,
+        view: &PointsView<'_>,
+    ) -> Option<PointDrops> {
         self.voxels.clear();
         self.counts.clear();
         self.channels.iter_mut().for_each(Channel::reset);
         let mut report = PointDrops::default();
         if view.width == 0 {
-            return report; // however many rows it declares
+            return Some(report); // however many rows it declares
         }
         // Rows without padding between them are one long row: fewer and fuller blocks.
         let (rows, points) = match view.width * view.point_step == view.row_step {
@@ -199,13 +224,16 @@ impl Voxelizer {
         for row in 0..rows {
             let bytes = &view.data[row * view.row_step..][..points * view.point_step];
             for points in bytes.chunks(BLOCK * view.point_step) {
+                if overtaken.is_some_and(|flag| flag.load(Ordering::Acquire)) {
+                    return None;
+                }
                 self.block.load(view, points);
                 self.block.locate(&self.t_base_lidar, &self.grid, &mut report);
                 report.out_of_range += self.block.drop_beyond(&self.summed, MAX_SUMMED);
                 self.count_points();
             }
         }
-        report
+        Some(report)
     }
 
     /// Gives an entry to every point of the block that was not dropped, and adds it to the

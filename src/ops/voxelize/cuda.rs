@@ -160,12 +160,18 @@ impl Voxelizer {
     /// memory for.
     pub fn stage(&mut self, view: &PointsView<'_>) -> Result<(), EncodeError> {
         check_view(view, self.columns)?;
+        self.staging.wait()?;
+        Ok(self.take(view)?)
+    }
+
+    /// Takes the bytes of a cloud that was checked, and notes how its points are laid out.
+    fn take(&mut self, view: &PointsView<'_>) -> Result<(), DeviceError> {
         let (bytes, staged) = (bytes_of_points(view), &mut self.staged);
         if bytes.len() <= self.staging.capacity() {
             staged.fields.clear();
             staged.fields.extend_from_slice(view.fields);
             (staged.point_step, staged.row_step) = (view.point_step, view.row_step);
-            return Ok(self.staging.fill(std::iter::once(bytes))?);
+            return self.staging.fill(std::iter::once(bytes));
         }
         let step = packed_fields(view.fields, &mut staged.fields);
         (staged.point_step, staged.row_step) = (step, view.width * step);
@@ -174,8 +180,21 @@ impl Voxelizer {
         Ok(())
     }
 
+    /// Notes that the caller has waited for the stream of the last cloud.
+    pub fn settled(&mut self) {
+        self.staging.settled();
+    }
+
+    /// As [`Voxelizer::stage`], after [`Voxelizer::settled`]: makes no call of the driver. Returns false
+    /// if the cloud is larger than the memory for messages.
+    pub fn restage(&mut self, view: &PointsView<'_>) -> Result<bool, VoxelizeError> {
+        check_view(view, self.columns)?;
+        Ok(self.take(view).is_ok())
+    }
+
     /// The second part of [`Voxelizer::encode`], for the cloud that was staged last, which `view` must
-    /// be. The row may be used after [`Voxelizer::finish`].
+    /// be. The row may be used after [`Voxelizer::finish`]. The view's bytes are not read: they were
+    /// staged.
     ///
     /// # Panics
     /// When there is no such slot, the row is not inside `rows`, or the size of the cloud is another.
@@ -217,6 +236,14 @@ impl Voxelizer {
     pub fn finish(&mut self, stream: &Stream) -> Result<PointDrops, EncodeError> {
         self.done.record(stream)?;
         self.done.synchronize("voxelize a cloud")?;
+        Ok(self.outcome()?)
+    }
+
+    /// As [`Voxelizer::finish`], for a caller that has waited for the stream.
+    ///
+    /// # Errors
+    /// [`VoxelizeError::Value`] where the row must not be used.
+    pub fn outcome(&mut self) -> Result<PointDrops, VoxelizeError> {
         let words = self.report.as_chunks::<4>().0;
         let word = |at: usize| u32::from_ne_bytes(words[at]);
         let [non_finite, out_of_range, outside] = [0, 1, 2].map(|at| u64::from(word(at)));
@@ -225,7 +252,7 @@ impl Voxelizer {
         self.report.fill(0);
         if let Some(channel) = beyond.checked_sub(1) {
             let (channel, dtype, value) = (channel as usize, self.dtype, f32::from_bits(bits));
-            return Err(VoxelizeError::Value { channel, dtype, value }.into());
+            return Err(VoxelizeError::Value { channel, dtype, value });
         }
         Ok(PointDrops { non_finite, out_of_range, outside })
     }

@@ -50,6 +50,12 @@ use r2r_rcl::{
     rmw_qos_reliability_policy_e, rmw_time_s,
 };
 
+/// Returns the name of the middleware in use, such as `rmw_fastrtps_cpp`.
+pub fn middleware() -> String {
+    // SAFETY: the function returns a constant text.
+    unsafe { error::text(r2r_rcl::rmw_get_implementation_identifier()) }
+}
+
 /// The result of every call.
 pub type Result<T> = std::result::Result<T, RclError>;
 

@@ -3,15 +3,13 @@
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use r2r::{ParameterValue, WrappedServiceTypeSupport, WrappedTypesupport};
+use r2r::{WrappedServiceTypeSupport, WrappedTypesupport};
 use r2r_rcl::*;
 
 use super::context::ContextInner;
 use super::error::{c_string, check, ignore, text};
 use super::type_support::TypeSupport;
-use super::{
-    Context, Gid, MessagePublisher, Publisher, Qos, Raw, Result, Service, Subscription, parameters,
-};
+use super::{Context, Gid, MessagePublisher, Publisher, Qos, Raw, Result, Service, Subscription};
 use crate::sync::lock;
 
 /// A node. It ends with the last of its entities.
@@ -92,15 +90,6 @@ impl Node {
     /// The name under which the node logs.
     pub fn logger_name(&self) -> String {
         self.inner.name_by(rcl_node_get_logger_name)
-    }
-
-    /// Returns the parameters that the command line and parameter files give this node, in their
-    /// order. If two have the same name, the later one counts. If they also differ in type, rcl
-    /// keeps both values. Then the first of bool, integer, double and string counts, as in every
-    /// ROS node.
-    pub fn parameter_overrides(&self) -> Result<Vec<(String, ParameterValue)>> {
-        let names = [self.fully_qualified_name(), self.name()];
-        parameters::overrides(&self.inner.context, &names)
     }
 
     /// Returns the full name of a topic, expanded and remapped. rcl subscribes and publishes under

@@ -1,19 +1,46 @@
 //! The parameters that the command line and parameter files give a node.
 
-use std::ffi::c_char;
+use std::ffi::{CString, c_char, c_void};
 
 use r2r::ParameterValue;
 use r2r_rcl::*;
 
 use super::Result;
 use super::context::ContextInner;
-use super::error::{check, text};
+use super::error::{c_string, check, text};
 
-/// Returns the overrides for a node with one of these names, and those for all nodes (`/**`).
+/// A function of rcl that applies remaps to a node's name or namespace. r2r's bindings lack both.
+type Remap = unsafe extern "C" fn(
+    *const rcl_arguments_t,
+    *const rcl_arguments_t,
+    *const c_char,
+    rcl_allocator_t,
+    *mut *mut c_char,
+) -> rcl_ret_t;
+
+unsafe extern "C" {
+    fn rcl_remap_node_name(
+        local: *const rcl_arguments_t,
+        global: *const rcl_arguments_t,
+        node_name: *const c_char,
+        allocator: rcl_allocator_t,
+        output: *mut *mut c_char,
+    ) -> rcl_ret_t;
+    fn rcl_remap_node_namespace(
+        local: *const rcl_arguments_t,
+        global: *const rcl_arguments_t,
+        node_name: *const c_char,
+        allocator: rcl_allocator_t,
+        output: *mut *mut c_char,
+    ) -> rcl_ret_t;
+}
+
+/// Returns the overrides for the node, and those for all nodes (`/**`).
 pub(super) fn overrides(
     context: &ContextInner,
-    names: &[String; 2],
+    name: &str,
 ) -> Result<Vec<(String, ParameterValue)>> {
+    let names = names(context, name)?;
     let mut params: *mut rcl_params_t = std::ptr::null_mut();
     let mut found: Vec<(String, ParameterValue)> = Vec::new();
     // SAFETY: the context has read its arguments; rcl returns null, or a tree whose arrays have the
@@ -38,6 +65,35 @@ pub(super) fn overrides(
         rcl_yaml_node_struct_fini(params);
     }
     Ok(found)
+}
+
+/// The names of the node after remapping: with its namespace, and alone.
+fn names(context: &ContextInner, name: &str) -> Result<[String; 2]> {
+    let given = c_string("the node", name)?;
+    let namespace = remap(context, &given, rcl_remap_node_namespace)?.unwrap_or_default();
+    let name = remap(context, &given, rcl_remap_node_name)?.unwrap_or_else(|| name.to_owned());
+    Ok([format!("{}/{name}", namespace.trim_end_matches('/')), name])
+}
+
+/// Applies the process's remaps; `None` if none applies.
+fn remap(context: &ContextInner, name: &CString, by: Remap) -> Result<Option<String>> {
+    let mut output: *mut c_char = std::ptr::null_mut();
+    // SAFETY: the context has read its arguments; the name lives during the call; rcl allocates
+    // the answer with the allocator that frees it.
+    unsafe {
+        let allocator = rcutils_get_default_allocator();
+        let arguments = context.arguments();
+        let ret = by(std::ptr::null(), arguments, name.as_ptr(), allocator, &mut output);
+        check(ret, || "read the remaps".to_owned())?;
+        if output.is_null() {
+            return Ok(None);
+        }
+        let remapped = text(output);
+        if let Some(deallocate) = allocator.deallocate {
+            deallocate(output.cast::<c_void>(), allocator.state);
+        }
+        Ok(Some(remapped))
+    }
 }
 
 /// Returns the value that is set.

@@ -1,5 +1,6 @@
 //! The description of a message type for the middleware, found by the type's name at run time.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 
@@ -73,21 +74,48 @@ fn open(package: &str) -> std::result::Result<Library, String> {
     let file = format!("lib{package}__rosidl_typesupport_c.so");
     let prefixes = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
     let sourced = std::env::split_paths(&prefixes).map(|prefix| prefix.join("lib").join(&file));
-    let installed = sourced.filter(|path| path.is_file()).chain([PathBuf::from(&file)]);
+    let installed: Vec<PathBuf> = sourced.filter(|path| path.is_file()).collect();
+    let missing = if installed.is_empty() { Some(package) } else { None };
     let mut reasons = Vec::new();
-    for path in installed {
+    for path in installed.into_iter().chain([PathBuf::from(&file)]) {
         // SAFETY: ROS generates the library; loading it runs only its own set-up.
         match unsafe { Library::new(&path) } {
             Ok(library) => return Ok(library),
-            Err(reason) => reasons.push(reason.to_string()),
+            // The loader's own words are in the source; they name the file that is missing.
+            Err(error) => reasons.push(match error.source() {
+                Some(loader) => loader.to_string(),
+                None => error.to_string(),
+            }),
         }
     }
-    Err(format!(
-        "the package {package} is not in AMENT_PREFIX_PATH; install ros-$ROS_DISTRO-{} or source \
-         the workspace that holds it ({})",
-        package.replace('_', "-"),
-        reasons.join("; ")
-    ))
+    Err(absent(package, missing, &reasons))
+}
+
+/// Says which package must be installed: `missing`, else one that a library of `package` needs and
+/// the loader does not find.
+fn absent(package: &str, missing: Option<&str>, reasons: &[String]) -> String {
+    let named = |reason: &String| {
+        // The loader begins with the file's name: "libstd_msgs__rosidl_generator_c.so: cannot open".
+        let file = reason.split(':').next()?.strip_prefix("lib")?;
+        let (nested, _) = file.split_once("__rosidl_")?;
+        (nested != package).then(|| nested.to_owned())
+    };
+    let missing = missing.map(str::to_owned).or_else(|| reasons.iter().find_map(named));
+    let reasons = reasons.join("; ");
+    let Some(missing) = missing else {
+        return format!(
+            "the package {package} is installed, but its library does not load ({reasons})"
+        );
+    };
+    let why = match missing == package {
+        true => String::new(),
+        false => format!("the package {package} is installed and needs it, but "),
+    };
+    format!(
+        "{why}the package {missing} is not in AMENT_PREFIX_PATH; install ros-$ROS_DISTRO-{} or \
+         source the workspace that holds it ({reasons})",
+        missing.replace('_', "-")
+    )
 }
 
 #[cfg(test)]
@@ -102,6 +130,26 @@ mod tests {
         {
             assert_eq!(split(wrong), None, "{wrong}");
             assert!(TypeSupport::load(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn an_error_names_a_package_that_another_one_needs() {
+        let loader = "libstd_msgs__rosidl_generator_c.so: cannot open shared object file";
+        let error = absent("nav_msgs", None, &[loader.to_owned()]);
+        assert!(
+            error.starts_with("the package nav_msgs is installed and needs it, but"),
+            "{error}"
+        );
+        assert!(error.contains("install ros-$ROS_DISTRO-std-msgs"), "{error}");
+        for other in ["libnav_msgs__rosidl_generator_c.so: wrong ELF class", "out of memory"] {
+            let error = absent("nav_msgs", None, &[other.to_owned()]);
+            assert_eq!(
+                error,
+                format!(
+                    "the package nav_msgs is installed, but its library does not load ({other})"
+                )
+            );
         }
     }
 

@@ -29,10 +29,13 @@ impl Pace {
     }
 
     /// Returns how far the clock is probably past its last reading \[ns\], which is this old. The
-    /// result is less than a usual step, and 0 if that is not known.
+    /// result is less than every recent step, and 0 if the pace is not known.
     pub fn past_reading_ns(&self, age: Duration) -> i64 {
         let rate = self.median(|(step_ns, real)| step_ns as f64 / real.as_nanos().max(1) as f64);
-        let (Some(rate), Some(step_ns)) = (rate, self.step_ns()) else { return 0 };
+        let known = &self.steps[..self.count.min(STEPS)];
+        // The least step: the next reading may come that soon.
+        let least = known.iter().map(|(step_ns, _)| *step_ns).min();
+        let (Some(rate), Some(step_ns)) = (rate, least) else { return 0 };
         // A float as large as an i64 saturates.
         let past = (age.as_nanos() as f64 * rate) as i64;
         past.clamp(0, (step_ns - 1).max(0))
@@ -71,5 +74,8 @@ mod tests {
         pace.note(25 * MS, real(90_000));
         pace.note(25 * MS, Duration::ZERO);
         assert_eq!(pace.past_reading_ns(real(10)), 5 * MS);
+        // A single step: the next reading may be as near again.
+        pace.note(MS, real(2));
+        assert_eq!(pace.past_reading_ns(real(10)), MS - 1);
     }
 }

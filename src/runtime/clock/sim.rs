@@ -18,6 +18,9 @@ const COARSE: u32 = 5;
 /// reading, and a second step may be on its way.
 const STEPS_AHEAD: i64 = 2;
 
+/// No message is on its way for longer than this.
+const IN_FLIGHT: Duration = Duration::from_secs(5);
+
 /// A clock that does not move between the messages on `/clock`. The spin thread sets it, and the
 /// tick thread waits for it.
 #[derive(Debug)]
@@ -36,6 +39,19 @@ struct SimState {
     log: JumpLog,
 }
 
+/// The message that began an epoch.
+#[derive(Clone, Copy, Debug)]
+struct Began {
+    /// When it arrived.
+    at: Instant,
+    /// When it was published.
+    published: i64,
+    /// When the last message of the epoch before was published; `None` if that is not known.
+    last_before: Option<i64>,
+    /// How far the clock jumped back \[ns\]; 0 if it did not.
+    jump_ns: i64,
+}
+
 /// A clock that runs.
 #[derive(Clone, Copy, Debug)]
 struct Now {
@@ -44,8 +60,11 @@ struct Now {
     moved: Instant,
     /// The epoch before that of the reading.
     previous: Epoch,
-    /// When the message that began the epoch was published; `None` if that is not known.
-    began: Option<i64>,
+    /// What is known of the message that began the epoch. Only for [`IN_FLIGHT`]: later no message
+    /// of an earlier epoch is on its way, and the machine's clock may have been set.
+    began: Option<Began>,
+    /// When the newest message on `/clock` was published; `None` if that is not known.
+    published: Option<i64>,
     /// Whether the clock has read zero in this epoch.
     has_read_zero: bool,
     /// The newest instant of an arrival in this epoch.
@@ -81,7 +100,7 @@ impl SimClock {
         let mut state = self.lock();
         let Some(before) = state.now else {
             let epoch = Epoch::default().next(None);
-            state.now = Some(Now::begin(stamp, at, Epoch::default(), epoch, transit));
+            state.now = Some(Now::begin(stamp, at, None, epoch, transit));
             drop(state);
             self.changed.notify_all();
             tracing::info!("/clock runs, from {stamp}");
@@ -89,8 +108,8 @@ impl SimClock {
         };
         let from = before.reading.stamp;
         if is_jump(from, stamp, self.grid) {
-            let (previous, epoch) = (before.reading.epoch, before.reading.epoch.next(Some(from)));
-            state.now = Some(Now::begin(stamp, at, previous, epoch, transit));
+            let epoch = before.reading.epoch.next(Some(from));
+            state.now = Some(Now::begin(stamp, at, Some(before), epoch, transit));
             let jumped = state.log.note(at, from, stamp);
             drop(state);
             self.changed.notify_all();
@@ -99,10 +118,15 @@ impl SimClock {
         }
         let step_ns = stamp.since(from);
         if step_ns <= 0 {
+            state.now = Some(Now {
+                has_read_zero: before.has_read_zero || stamp == Stamp::ZERO,
+                published: transit.published(),
+                ..before
+            });
             return None;
         }
         state.pace.note(step_ns, at.saturating_duration_since(before.moved));
-        state.now = Some(before.advanced(stamp, at, self.grid));
+        state.now = Some(before.advanced(stamp, at, transit, self.grid));
         let coarse = state.is_coarse(step_ns, self.grid);
         drop(state);
         self.changed.notify_all();
@@ -119,8 +143,10 @@ impl SimClock {
     /// would have one stamp under `timeline: receive`, and would replace each other.
     ///
     /// If the message was published before the one that began the epoch, its epoch is the one
-    /// before. If the publications cannot be compared, only a stamp far ahead tells it, until the
-    /// clock has passed the instant that it jumped back from.
+    /// before. A simulator may send sensors before its first `/clock` after a jump: between the last
+    /// old and the first new message on `/clock`, only the stamp tells. So it does if publications
+    /// cannot be compared, until the clock has passed the instant that it jumped back from. Then a
+    /// stamp far ahead is an old one.
     pub(super) fn arrival(&self, transit: Transit) -> Arrival {
         let mut state = self.lock();
         let past_ns = state.now.map(|now| state.pace.past_reading_ns(now.moved.elapsed()));
@@ -134,11 +160,19 @@ impl SimClock {
         let steps_ns = step_ns.saturating_mul(STEPS_AHEAD);
         let (mut epoch, mut max_ahead_ns) = (now.reading.epoch, steps_ns.max(MAX_AHEAD_NS));
         let before_the_end = epoch.jumped_from().is_some_and(|from| now.reading.stamp < from);
-        match (now.began, transit.published()) {
-            (Some(began), Some(published)) if published < began => epoch = now.previous,
-            (Some(_), Some(_)) => {}
-            _ if before_the_end => max_ahead_ns = steps_ns,
-            _ => {}
+        let began = now.began.filter(|began| began.at.elapsed() < IN_FLIGHT);
+        match began.zip(transit.published()) {
+            Some((began, published)) => match began.sent(published, steps_ns) {
+                Sent::Before => {
+                    epoch = now.previous;
+                    // Nothing of this clock's time can be said of it.
+                    return Arrival { epoch, ..Arrival::default() };
+                }
+                Sent::Between => max_ahead_ns = steps_ns,
+                Sent::After => {}
+            },
+            None if before_the_end => max_ahead_ns = steps_ns,
+            None => {}
         }
         Arrival { stamp: Some(stamp), epoch, max_ahead_ns, zero_is_an_instant: now.has_read_zero }
     }
@@ -158,27 +192,65 @@ impl SimClock {
     }
 }
 
+/// When a message was published.
+enum Sent {
+    /// Before the jump.
+    Before,
+    /// Between the last old and the first new message on `/clock`.
+    Between,
+    /// After the jump.
+    After,
+}
+
+impl Began {
+    fn sent(self, published: i64, steps_ns: i64) -> Sent {
+        if published >= self.published {
+            return Sent::After;
+        }
+        // After a short jump, an old stamp is not far ahead either.
+        let between = self.last_before.is_some_and(|last| published > last);
+        match between && self.jump_ns > steps_ns {
+            true => Sent::Between,
+            false => Sent::Before,
+        }
+    }
+}
+
 impl Now {
     /// The first reading of an epoch, by a message that arrived at `at`.
-    fn begin(stamp: Stamp, at: Instant, previous: Epoch, epoch: Epoch, transit: Transit) -> Self {
+    fn begin(
+        stamp: Stamp,
+        at: Instant,
+        before: Option<Now>,
+        epoch: Epoch,
+        transit: Transit,
+    ) -> Self {
+        let published = transit.published();
+        let began = published.map(|published| Began {
+            at,
+            published,
+            last_before: before.and_then(|before| before.published),
+            jump_ns: before.map_or(0, |before| before.reading.stamp.since(stamp)),
+        });
         Now {
             reading: Reading { stamp, since: at, epoch },
             moved: at,
-            previous,
-            began: transit.published(),
+            previous: before.map_or(Epoch::default(), |before| before.reading.epoch),
+            began,
+            published,
             has_read_zero: stamp == Stamp::ZERO,
             arrival: None,
         }
     }
 
     /// The next reading of the epoch, by a message that arrived at `at`.
-    fn advanced(self, stamp: Stamp, at: Instant, grid: TickGrid) -> Self {
+    fn advanced(self, stamp: Stamp, at: Instant, transit: Transit, grid: TickGrid) -> Self {
         let before = self.reading;
         let same_tick = grid.tick_at(stamp) == grid.tick_at(before.stamp);
         let since = if same_tick { before.since } else { at };
         let has_read_zero = self.has_read_zero || stamp == Stamp::ZERO;
         let reading = Reading { stamp, since, epoch: before.epoch };
-        Now { reading, moved: at, has_read_zero, ..self }
+        Now { reading, moved: at, has_read_zero, published: transit.published(), ..self }
     }
 }
 
@@ -304,6 +376,32 @@ mod tests {
         // This publisher's clock is not that of the machine that publishes /clock.
         let elsewhere = Transit { published_ns: Some(5), arrived_ns: Some(10_000_000_000) };
         assert_eq!((epoch(elsewhere), epoch(Transit::UNKNOWN)), (second, second));
+        // An old message says nothing of this epoch's time.
+        assert_eq!(clock.arrival(published(150)), Arrival { epoch: first, ..Arrival::default() });
+        // After a while the machine's clock may have been set back: nothing old is on its way.
+        let long_ago = Instant::now().checked_sub(IN_FLIGHT).unwrap();
+        if let Some(Now { began: Some(began), .. }) = &mut clock.lock().now {
+            began.at = long_ago;
+        }
+        assert_eq!(epoch(published(150)), second);
+    }
+
+    #[test]
+    fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
+        let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap());
+        let set = |ms: i64, ns| clock.set(at(ms * NANOS_PER_MS), published(ns));
+        let steps = (0..5).map(|k| set(60_000 + 25 * k, 100 + k)).collect::<Vec<_>>();
+        let first = steps[0].unwrap();
+        let second = set(500, 200).unwrap();
+        // The last old message on /clock was published at 104.
+        assert_eq!(clock.arrival(published(104)).epoch, first);
+        let between = clock.arrival(published(105));
+        assert_eq!((between.epoch, between.max_ahead_ns), (second, 50 * NANOS_PER_MS));
+        assert_eq!(clock.arrival(published(200)).max_ahead_ns, MAX_AHEAD_NS);
+        // After a jump of two steps or less, a stamp tells nothing.
+        let third = set(460, 300).unwrap();
+        assert_eq!(clock.arrival(published(250)).epoch, second);
+        assert_eq!(clock.arrival(published(300)).epoch, third);
     }
 
     #[test]

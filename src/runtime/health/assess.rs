@@ -42,6 +42,8 @@ pub struct InputWindow {
     pub ever: bool,
     /// Time since the newest message, or since the start.
     pub silence: Duration,
+    /// Messages received in this window.
+    pub received: u64,
     /// Messages per second of the node's time.
     pub rate: Rate,
     /// From a message's stamp to its arrival; empty if the arrival is the stamp.

@@ -2,7 +2,7 @@
 //! functions.
 
 use super::lag::round_up_ms;
-use crate::align::{InvalidReason, Strategy};
+use crate::align::{CLOCKS_APART_NS, InvalidReason, Strategy};
 use crate::histogram::Quantiles;
 use crate::pipeline::{DropReason, Spacings};
 use crate::spec::StreamSpec;
@@ -19,7 +19,7 @@ const NO_OFFSET_NS: i64 = 86_400 * NANOS_PER_S;
 /// What is wrong. A change of the numbers is no change of the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CauseKind {
-    /// Every message is dropped.
+    /// Most messages are dropped.
     Dropped,
     /// The sensor's clock is ahead of the node's.
     ClockAhead,
@@ -64,6 +64,8 @@ pub struct InputEvidence {
     pub stamp_offset_ns: i64,
     /// Messages per second.
     pub rate_hz: f64,
+    /// Messages received in this window.
+    pub received: u64,
     /// Messages dropped in this window.
     pub dropped: Vec<(DropReason, u64)>,
     /// Whether nothing comes; another status explains that.
@@ -146,14 +148,21 @@ impl Evidence<'_> {
 
     /// No row has come. If nothing comes at all, the input's own status says why.
     fn no_row(&self) -> Option<Cause> {
-        let dropped = self.inputs.iter().flat_map(|input| &input.dropped);
-        let (reason, count) = dropped.max_by_key(|(_, count)| *count)?;
+        self.inputs.iter().find_map(|input| self.dropped(input))
+    }
+
+    /// The cause if most messages of an input are dropped.
+    fn dropped(&self, input: &InputEvidence) -> Option<Cause> {
+        let (reason, count) = input.dropped.iter().max_by_key(|(_, count)| *count)?;
+        if count * 2 <= input.received {
+            return None;
+        }
         if *reason == DropReason::Ahead {
             return Some(self.clock_ahead());
         }
         let words = format!(
-            "no message became a row, and {count} were dropped: {} (the log says what was expected \
-             and found)",
+            "{count} of {} messages were dropped: {} (the log says what was expected and found)",
+            input.received,
             reason.name()
         );
         Some(Cause { kind: CauseKind::Dropped, words })
@@ -217,6 +226,13 @@ impl Evidence<'_> {
     fn too_old(&self) -> Option<Cause> {
         if self.inputs.iter().any(|input| input.silent) {
             return None;
+        }
+        // The sensor's clock was set, and the rows in the ring are from before that.
+        if self.inputs.iter().any(|input| input.delay.p50_ns > CLOCKS_APART_NS) {
+            return Some(self.clock_behind());
+        }
+        if let Some(dropped) = self.no_row() {
+            return Some(dropped);
         }
         let oldest_ns = self.delay_ns() + self.distance_ns() - self.spec.lag_ns;
         if oldest_ns <= self.spec.rule.max_age_ns {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::assess::{self, InputWindow, SimClockSeen, TickWindow, Trouble};
+use super::assess::{self, InputWindow, Level, SimClockSeen, TickWindow, Trouble};
 use super::node_time::RateMeter;
 use super::notices::Notices;
 use super::publishers;
 use super::report::{self, InputPart, Report, Status, StreamPart, milliseconds};
 use super::totals::{InputTotals, StreamTotals, TickTotals};
+use crate::backend::GpuUse;
 use crate::histogram::{Quantiles, WindowReader};
 use crate::runtime::Runtime;
 use crate::spec::{InputId, StreamId};
@@ -120,7 +121,11 @@ impl Monitor {
         self.ticks = totals;
         self.notices.clock(now, window.sim_clock);
         self.notices.clock_publishers(now, publishers::several(&window.clock_publishers));
-        let (level, message) = assess::assess_ticks(&window);
+        let (mut level, mut message) = assess::assess_ticks(&window);
+        if let GpuUse::Left { reason } = self.runtime.pipeline.gpu() {
+            level = level.max(Level::Warn);
+            message = format!("{message}; the GPU was left: {reason}");
+        }
         let values = report::tick_values(&self.runtime, &window, &totals, latency);
         Status { part: "tick".to_owned(), level, message, values }
     }
@@ -233,6 +238,7 @@ impl Monitor {
         InputWindow {
             ever,
             silence,
+            received,
             rate: rate.read(now, after.received),
             delay,
             ready,

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::assess::{InputWindow, Level, TickWindow};
 use super::totals::{InputTotals, TickTotals};
 use crate::align::{InvalidReason, NO_AGE};
+use crate::backend::{Encodes, GpuUse, Processor};
 use crate::histogram::{Quantiles, Windows};
 use crate::pipeline::{DropReason, InputStats};
 use crate::runtime::Runtime;
@@ -66,6 +67,7 @@ pub fn tick_values(
     let ticks = &runtime.ticks;
     vec![
         pair("backend", runtime.pipeline.backend_name()),
+        pair("gpu", gpu(runtime)),
         pair("rate_hz", runtime.pipeline.config().rate_hz),
         pair("published_hz", format!("{:.2}", window.rate_hz)),
         pair("published", totals.published),
@@ -120,6 +122,9 @@ pub fn values(
     }
     if let Some(stream) = stream {
         values.push(pair("rows", runtime.stream_stats(stream.id).rows.get()));
+    }
+    if let Some(encodes) = stream.and_then(|stream| runtime.pipeline.encodes(stream.id)) {
+        values.extend(encode_values(&encodes));
     }
     if let Some(input) = input {
         let stats = runtime.input_stats(input.id);
@@ -197,6 +202,32 @@ pub fn sums(runtime: &Runtime, inputs: &[InputId]) -> Values {
         pair("received", sum(|stats| stats.received.get())),
         pair("accepted", sum(|stats| stats.accepted.get())),
         pair("dropped", sum(InputStats::dropped_total)),
+    ]
+}
+
+/// Whether a GPU is used, in words.
+fn gpu(runtime: &Runtime) -> String {
+    match runtime.pipeline.gpu() {
+        GpuUse::None => "none".to_owned(),
+        GpuUse::InUse => "in use".to_owned(),
+        GpuUse::Left { reason } => format!("left: {reason}"),
+    }
+}
+
+/// The numbers of a stream that either processor may encode.
+fn encode_values(encodes: &Encodes) -> Values {
+    let latency = |ns: Option<u64>| ns.map_or(String::new(), |ns| milliseconds(ns as i64));
+    let encoder = match encodes.in_use {
+        Processor::Cpu => "cpu",
+        Processor::Gpu => "gpu",
+    };
+    vec![
+        pair("encoder", encoder),
+        pair("encode_cpu_ms", latency(encodes.cpu_ns)),
+        pair("encode_gpu_ms", latency(encodes.gpu_ns)),
+        pair("encoded_by_cpu", encodes.by_cpu),
+        pair("encoded_by_gpu", encodes.by_gpu),
+        pair("takeovers", encodes.takeovers),
     ]
 }
 

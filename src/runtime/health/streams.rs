@@ -113,6 +113,7 @@ impl Monitor {
             delay: if in_window { window.delay.window } else { window.delay.recent },
             stamp_offset_ns: spec.stamp_offset_ns,
             rate_hz: window.rate.hz,
+            received: window.received,
             dropped: window.dropped.clone(),
             silent: !window.ever || assess::trouble(spec, window) == Some(assess::Trouble::Silent),
         }

@@ -39,6 +39,12 @@ pub fn input_of(config: &Config, stream: Stream) -> Option<InputId> {
     config.inputs.iter().position(|input| input.topic == stream.topic()).map(InputId::new)
 }
 
+/// The inputs of images.
+pub fn cameras(config: &Config) -> Vec<InputId> {
+    let all = streams(config, true).into_iter().filter(|stream| *stream != Stream::Lidar);
+    all.filter_map(|stream| input_of(config, stream)).collect()
+}
+
 /// The streams of the robot that a configuration takes: those of small messages, or of large ones.
 pub fn streams(config: &Config, large: bool) -> Vec<Stream> {
     let taken = |stream: &Stream| input_of(config, *stream).is_some();

@@ -48,6 +48,12 @@ impl Settled {
         self.0[input.index()].store(stamp_ns, Ordering::Release);
     }
 
+    /// The stamp of an input's newest row; `None` before the first.
+    pub fn newest(&self, input: InputId) -> Option<i64> {
+        let stamp_ns = self.0[input.index()].load(Ordering::Acquire);
+        (stamp_ns != i64::MIN).then_some(stamp_ns)
+    }
+
     /// All as they are now.
     pub fn read(&self) -> Vec<i64> {
         self.0.iter().map(|stamp_ns| stamp_ns.load(Ordering::Acquire)).collect()

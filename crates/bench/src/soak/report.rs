@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use robocache::backend::{GpuUse, Processor};
+use robocache::pipeline::Pipeline;
 use serde::Serialize;
 
 use super::check::{Checked, EVERY};
@@ -26,6 +28,7 @@ const RESIDENT_SLACK: usize = 16 << 20;
 #[derive(Debug)]
 pub struct Parts {
     pub tick: Ticks,
+    pub processors: Processors,
     /// Real-time priority of the tick thread at the start, and at the end: 0 for ordinary.
     pub priority: [u8; 2],
     /// Images and clouds that the workers did not get: there was no memory, or no room in the queue.
@@ -59,6 +62,73 @@ impl Quantiles {
             ns.get(index).map_or(0.0, |ns| f64::from(*ns) / 1e3)
         };
         Quantiles { p50: at(0.5), p99: at(0.99), max: at(1.0) }
+    }
+}
+
+/// What encoded images and clouds, warm-up included.
+#[derive(Debug, Default, Serialize)]
+pub struct Processors {
+    /// `none`, `in use`, or why the GPU was left.
+    pub gpu: String,
+    /// The streams that either processor may encode.
+    pub streams: Vec<Encoded>,
+}
+
+/// What encoded the messages of a stream.
+#[derive(Debug, Serialize)]
+pub struct Encoded {
+    /// The stream.
+    pub stream: String,
+    /// What was in use at the end: `cpu` or `gpu`.
+    pub in_use: &'static str,
+    /// Usual time of a core and of the GPU from hand-over to the row \[us\].
+    pub cpu_us: Option<f64>,
+    /// See `cpu_us`.
+    pub gpu_us: Option<f64>,
+    /// Rows by processor.
+    pub by_cpu: u64,
+    /// See `by_cpu`.
+    pub by_gpu: u64,
+    /// Messages that a core took over from the GPU.
+    pub takeovers: u64,
+}
+
+impl Processors {
+    /// As the backend has it now.
+    pub fn read(pipeline: &Pipeline) -> Self {
+        let config = pipeline.config();
+        let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e3);
+        let encoded = |stream| {
+            let encodes = pipeline.encodes(stream)?;
+            Some(Encoded {
+                stream: config.stream(stream).name.clone(),
+                in_use: if encodes.in_use == Processor::Gpu { "gpu" } else { "cpu" },
+                cpu_us: us(encodes.cpu_ns),
+                gpu_us: us(encodes.gpu_ns),
+                by_cpu: encodes.by_cpu,
+                by_gpu: encodes.by_gpu,
+                takeovers: encodes.takeovers,
+            })
+        };
+        let gpu = match pipeline.gpu() {
+            GpuUse::None => "none".into(),
+            GpuUse::InUse => "in use".into(),
+            GpuUse::Left { reason } => format!("left: {reason}"),
+        };
+        Processors { gpu, streams: config.stream_ids().filter_map(encoded).collect() }
+    }
+}
+
+impl fmt::Display for Encoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Encoded { stream, in_use, by_cpu, by_gpu, takeovers, .. } = self;
+        let us = |us: Option<f64>| us.map_or("-".into(), |us| format!("{us:.0} us"));
+        let (cpu, gpu) = (us(self.cpu_us), us(self.gpu_us));
+        write!(
+            f,
+            "{stream}: {by_cpu} rows by cores ({cpu}), {by_gpu} by the GPU ({gpu}), {takeovers} \
+             taken over; at the end {in_use}"
+        )
     }
 }
 
@@ -120,6 +190,10 @@ pub struct SoakReport {
     pub late_ticks: u64,
     /// Duration of a tick.
     pub tick_us: Quantiles,
+    /// Age of the oldest camera image when a tick began, whatever the lag.
+    pub image_age_us: Quantiles,
+    /// What encoded images and clouds.
+    pub processors: Processors,
     /// How late the tick thread woke.
     pub wake_up_us: Quantiles,
     /// Real-time priority of the bare thread, 0 for ordinary.
@@ -165,6 +239,7 @@ impl SoakReport {
         let late = parts.tick.overruns.iter().take(DESCRIBED);
         let late = late.map(|tick| describe(tick, &parts)).collect();
         let Parts { tick, priority, refused, skipped, waits, pushes, probe, checked, .. } = parts;
+        let processors = parts.processors;
         let memory = parts.memory.0;
         let course = |[start, worst, end]: [usize; 3]| Course { start, worst, end };
         let is_image = |span: &&Span| matches!(span.what, What::Image { .. });
@@ -181,6 +256,8 @@ impl SoakReport {
             late_copies: tick.late_copies,
             late_ticks: tick.overrun_count,
             tick_us: Quantiles::new(tick.took),
+            image_age_us: Quantiles::new(tick.image_age),
+            processors,
             wake_up_us: Quantiles::new(tick.late),
             probe_priority: probe.priority,
             probe_overruns: probe.missed,
@@ -341,6 +418,9 @@ impl fmt::Display for SoakReport {
         writeln!(f, "  bare thread late {}", self.probe_us)?;
         let (images, clouds) = (self.images, self.clouds);
         writeln!(f, "  push             {}; {images} images, {clouds} clouds", self.push_us)?;
+        writeln!(f, "  image age        {}", self.image_age_us)?;
+        writeln!(f, "  GPU              {}", self.processors.gpu)?;
+        self.processors.streams.iter().try_for_each(|encoded| writeln!(f, "    {encoded}"))?;
         if self.refused > 0 {
             let refused = self.refused;
             writeln!(f, "  {refused} images and clouds lost: the encoder could not keep up")?;
@@ -420,6 +500,7 @@ mod tests {
         let probe = Probe { priority: 0, late: Vec::new(), missed: 0, stalls: Vec::new() };
         let mut parts = Parts {
             tick: Ticks::default(),
+            processors: Processors::default(),
             priority: [0; 2],
             refused: 0,
             skipped: 0,

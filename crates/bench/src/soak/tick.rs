@@ -46,6 +46,9 @@ pub struct Ticks {
     pub took: Vec<u32>,
     /// How late the thread woke for them \[ns\], where it slept.
     pub late: Vec<u32>,
+    /// Age of the oldest camera image when a tick began \[ns\]: the time since the stamp of the newest
+    /// row, whatever the lag.
+    pub image_age: Vec<u32>,
     /// Ticks that were due and not served; those of them that were missed because the tick before
     /// took too long, and because a copy for the checker did. Before the others the thread woke
     /// late: the host did not run it in time.
@@ -70,6 +73,7 @@ pub struct Recorder {
     settled: Arc<Settled>,
     notes: SyncSender<Note>,
     lidar: Option<InputId>,
+    cameras: Vec<InputId>,
     /// Of the tick thread alone, and of the main thread at the end.
     ticks: Mutex<Ticking>,
     /// Of the encode thread, likewise.
@@ -105,13 +109,14 @@ impl Recorder {
         timeline: Arc<Timeline>,
         settled: Arc<Settled>,
         notes: SyncSender<Note>,
-        lidar: Option<InputId>,
+        (cameras, lidar): (Vec<InputId>, Option<InputId>),
         len: usize,
     ) -> Self {
         let count = timeline.ticks as usize;
         let noted = Ticks {
             took: touched(count),
             late: touched(count),
+            image_age: touched(count),
             overruns: Vec::with_capacity(MOST_OVERRUNS),
             ..Ticks::default()
         };
@@ -122,7 +127,7 @@ impl Recorder {
         let mut pushes = vec![Span { what: What::Look, from: 1, to: 1 }; count / 10 + 100];
         pushes.clear();
         let (ticks, pushes) = (Mutex::new(ticking), Mutex::new(pushes));
-        Recorder { timeline, settled, notes, lidar, ticks, pushes }
+        Recorder { timeline, settled, notes, lidar, cameras, ticks, pushes }
     }
 
     /// Whether the last tick has been noted.
@@ -154,6 +159,11 @@ impl Observer for Recorder {
         if tick <= ticking.last {
             return;
         }
+        let age = |camera: &InputId| {
+            let newest_ns = self.settled.newest(*camera)?;
+            Some(short(due.looked.since(Stamp::from_nanos(newest_ns)).max(0) as u64))
+        };
+        ticking.noted.image_age.extend(self.cameras.iter().filter_map(age).max());
         let after = match (due.waited, copied_late) {
             (true, _) => After::Sleep,
             (false, false) => After::Tick,

@@ -23,7 +23,12 @@ fn evidence(spec: &StreamSpec) -> Evidence<'_> {
         held_share: 0.0,
         spacings: Some(Spacings { mean_ns: 5 * MS, longest_ns: 6 * MS }),
         suggested_lag_ms: Some(11.0),
-        inputs: vec![InputEvidence { delay, rate_hz: 200.0, ..InputEvidence::default() }],
+        inputs: vec![InputEvidence {
+            delay,
+            rate_hz: 200.0,
+            received: 40,
+            ..InputEvidence::default()
+        }],
     }
 }
 
@@ -119,7 +124,16 @@ fn without_rows_the_drops_say_why_and_silence_is_told_elsewhere() {
         e.inputs[0].dropped = vec![(DropReason::WrongFrame, 30)];
     }));
     assert_eq!(kind, CauseKind::Dropped);
-    assert!(words.starts_with("no message became a row, and 30 were dropped: wrong_frame"));
+    assert!(words.starts_with("30 of 40 messages were dropped: wrong_frame ("), "{words}");
+    // Rows in the ring get old while all newer messages are dropped.
+    let (kind, _) = told(because(InvalidReason::TooOld, &spec, |e| {
+        e.inputs[0].dropped = vec![(DropReason::WrongFrame, 30)];
+    }));
+    assert_eq!(kind, CauseKind::Dropped);
+    let few = because(InvalidReason::TooOld, &spec, |e| {
+        e.inputs[0].dropped = vec![(DropReason::WrongFrame, 20)];
+    });
+    assert_eq!(told(few).0, CauseKind::Moment);
 }
 
 #[test]
@@ -146,6 +160,9 @@ fn an_old_row_asks_for_lag_or_age_or_is_a_moment() {
     assert!(words.ends_with("set lag_ms to 5"), "{words}");
     assert_eq!(told(too_old("max_age_ms: 11", |_| ())).0, CauseKind::Moment);
     assert_eq!(too_old("max_age_ms: 1", |e| e.inputs[0].silent = true), None);
+    // The sensor's clock was set back: its rows enter the ring behind those from before.
+    let (kind, _) = told(too_old("max_age_ms: 50", |e| e.inputs[0].delay = delay(60_000 * MS)));
+    assert_eq!(kind, CauseKind::ClockBehind);
 }
 
 #[test]

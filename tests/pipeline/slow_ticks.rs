@@ -1,0 +1,67 @@
+//! Messages during a tick whose backend waits, as it does for a GPU that another process keeps busy.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+
+/// The CPU backend, except that a tick waits in the middle until the test lets it go on.
+struct Waiting {
+    cpu: CpuBackend,
+    begun: Mutex<Sender<()>>,
+    go_on: Mutex<Receiver<()>>,
+}
+
+impl Backend for Waiting {
+    fn name(&self) -> &'static str {
+        "waiting"
+    }
+
+    fn encode(&self, at: RingId, to: Slot, of: Sample<'_>) -> Result<PointDrops, BackendError> {
+        self.cpu.encode(at, to, of)
+    }
+
+    fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError> {
+        self.begun.lock().unwrap().send(()).unwrap();
+        self.go_on.lock().unwrap().recv().unwrap();
+        self.cpu.fuse(jobs, out)
+    }
+}
+
+#[test]
+fn pushes_go_on_while_a_tick_waits_and_none_overwrites_a_row_that_it_reads() {
+    let config = one_joint("max_age_ms: 500\nstrategy: hold\nring_rows: 2", "").config().clone();
+    let cpu = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
+    let ((begin, begun), (go_on, wait)) = (channel(), channel());
+    let backend = Waiting { cpu, begun: Mutex::new(begin), go_on: Mutex::new(wait) };
+    let pipeline = Pipeline::new(config, Arc::new(backend)).unwrap();
+    let mut frame = pipeline.new_message();
+    push_ms(&pipeline, 90).unwrap();
+    push_ms(&pipeline, 100).unwrap();
+    thread::scope(|scope| {
+        let tick = scope.spawn(|| pipeline.tick(10, Epoch::default(), &mut frame).unwrap());
+        begun.recv().unwrap();
+        // The tick reads the row of 100 ms, the older of two after the first push. The second push
+        // takes it out of the ring, and the third gets its slot.
+        let (done, pushed) = channel();
+        let pushes = scope.spawn({
+            let pipeline = &pipeline;
+            move || {
+                for ms in [110, 120, 130] {
+                    push_ms(pipeline, ms).unwrap();
+                    done.send(ms).unwrap();
+                }
+            }
+        });
+        let patience = Duration::from_secs(20);
+        assert_eq!(pushed.recv_timeout(patience), Ok(110), "a push waited for the tick");
+        assert_eq!(pushed.recv_timeout(patience), Ok(120), "a push waited for the tick");
+        assert!(pushed.recv_timeout(Duration::from_millis(200)).is_err(), "a row was overwritten");
+        go_on.send(()).unwrap();
+        assert_eq!(pushed.recv_timeout(patience), Ok(130));
+        pushes.join().unwrap();
+        assert_eq!(tick.join().unwrap(), TickOutcome::Ready);
+    });
+    assert_eq!(values(&pipeline, &frame, SEGMENT), [1000.0]);
+}
