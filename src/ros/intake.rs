@@ -7,8 +7,8 @@ use super::losses::Losses;
 use super::rcl::{
     self, EventStatuses, MessageInfo, Node, Qos, Ready, SerializedMessage, Subscription, Waitable,
 };
-use crate::runtime::{InputState, PublisherId, Runtime, Transit, decode_clock};
-use crate::spec::{InputId, InputSpec};
+use crate::runtime::{PublisherId, Runtime, Transit, decode_clock};
+use crate::spec::{InputId, InputSpec, Selection};
 use std::sync::atomic::Ordering;
 
 /// The topic of a simulator's clock, before remapping.
@@ -68,7 +68,7 @@ impl Intake {
 
     fn subscribe(node: &Node, runtime: &Runtime, large: bool) -> Result<Vec<Input>, NodeError> {
         let ids = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
-        ids.map(|id| Input::new(node, id, runtime.input_spec(id), runtime.input(id))).collect()
+        ids.map(|id| Input::new(node, id, runtime)).collect()
     }
 
     /// Whether there is nothing to take.
@@ -120,17 +120,14 @@ impl Intake {
 }
 
 impl Input {
-    fn new(
-        node: &Node,
-        id: InputId,
-        spec: &InputSpec,
-        state: &InputState,
-    ) -> Result<Self, NodeError> {
+    fn new(node: &Node, id: InputId, runtime: &Runtime) -> Result<Self, NodeError> {
+        let (spec, state) = (runtime.input_spec(id), runtime.input(id));
         let depth = spec.qos.depth;
         let qos = if spec.qos.reliable { Qos::reliable(depth) } else { Qos::best_effort(depth) };
         let subscription = node.subscribe(&spec.topic, spec.ros_type, qos)?;
         state.tells_lost.store(subscription.events().lost.is_some(), Ordering::Relaxed);
-        let (buffers, takes, losses) = (Buffers::default(), Takes::default(), Losses::default());
+        let buffers = Buffers::new(largest_buffer(runtime, spec));
+        let (takes, losses) = (Takes::default(), Losses::default());
         Ok(Input { id, depth, subscription, buffers, takes, losses })
     }
 
@@ -178,6 +175,21 @@ impl Input {
         state.lost.add(lost.on_the_way);
         state.queue_full.add(lost.overwritten);
     }
+}
+
+/// Returns the largest buffer that an input keeps \[bytes\]: one of the largest message that the
+/// node takes, with usual points.
+fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
+    const SMALL: usize = 1 << 20;
+    const PIXEL: usize = 4;
+    const POINT: usize = 64;
+    let bounds = spec.stream.map(|stream| runtime.stream_spec(stream).bounds);
+    let large = bounds.map(|bounds| match spec.selection {
+        Selection::Image => PIXEL * bounds.max_width_px * bounds.max_height_px,
+        Selection::Points { .. } => POINT * bounds.max_points,
+        Selection::Fields(_) | Selection::Joints { .. } => 0,
+    });
+    SMALL + large.unwrap_or(0)
 }
 
 /// When a message was published, and when it arrived.
