@@ -7,9 +7,14 @@ use super::losses::Losses;
 use super::rcl::{
     self, EventStatuses, MessageInfo, Node, Qos, Ready, SerializedMessage, Subscription, Waitable,
 };
+use super::recovery::{Recovery, Standstills};
+use super::renewal::{Renewal, Watch};
 use crate::runtime::{PublisherId, Runtime, Transit, decode_clock};
 use crate::spec::{InputId, InputSpec, Selection};
+use crate::sync::lock;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The topic of a simulator's clock, before remapping.
 pub const CLOCK_TOPIC: &str = "/clock";
@@ -18,6 +23,10 @@ const CLOCK_DEPTH: usize = 100;
 /// If the middleware fails this often in a row to give a message of one subscription, the node
 /// ends.
 const FAILURES: u32 = 10;
+/// Time between two looks for subscriptions that are cut off.
+const LOOK_PERIOD: Duration = Duration::from_millis(100);
+/// If a simulator's clock has not moved for this long, the silence of an input says nothing.
+const CLOCK_STANDS: Duration = Duration::from_millis(500);
 
 /// Some of the subscriptions, which one thread takes messages from.
 ///
@@ -29,12 +38,15 @@ pub struct Intake {
     inputs: Vec<Input>,
     /// Inputs that may have a message, during a drain.
     ready: Vec<usize>,
+    standstills: Standstills,
+    looked: Instant,
 }
 
 /// The subscription to the clock of a simulator.
 struct Clock {
     subscription: Subscription,
     takes: Takes,
+    watch: Watch,
 }
 
 /// The subscription of one input.
@@ -45,30 +57,37 @@ struct Input {
     buffers: Buffers,
     takes: Takes,
     losses: Losses,
+    watch: Watch,
 }
 
 impl Intake {
     /// Subscribes to the inputs of vectors, and to `/clock` if that is the node's clock.
-    pub fn small(node: &Node, runtime: &Runtime) -> Result<Self, NodeError> {
-        let qos = Qos::best_effort(CLOCK_DEPTH);
-        let subscribe = || -> rcl::Result<Clock> {
-            let mut subscription = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
-            // Nobody reads them, and an event that nobody takes ends every wait.
-            subscription.end_events();
-            Ok(Clock { subscription, takes: Takes::default() })
-        };
-        let clock = runtime.clock.is_simulated().then(subscribe).transpose()?;
-        Ok(Intake { clock, inputs: Self::subscribe(node, runtime, false)?, ready: Vec::new() })
+    pub fn small(node: &Node, runtime: &Runtime, renewal: &Arc<Renewal>) -> rcl::Result<Self> {
+        let clock = runtime.clock.is_simulated().then(|| Clock::new(node, renewal)).transpose()?;
+        Ok(Intake { clock, ..Self::of(node, runtime, renewal, false)? })
     }
 
     /// Subscribes to the inputs of images and clouds.
-    pub fn large(node: &Node, runtime: &Runtime) -> Result<Self, NodeError> {
-        Ok(Intake { clock: None, inputs: Self::subscribe(node, runtime, true)?, ready: Vec::new() })
+    pub fn large(node: &Node, runtime: &Runtime, renewal: &Arc<Renewal>) -> rcl::Result<Self> {
+        Self::of(node, runtime, renewal, true)
     }
 
-    fn subscribe(node: &Node, runtime: &Runtime, large: bool) -> Result<Vec<Input>, NodeError> {
+    fn of(
+        node: &Node,
+        runtime: &Runtime,
+        renewal: &Arc<Renewal>,
+        large: bool,
+    ) -> rcl::Result<Self> {
         let ids = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
-        ids.map(|id| Input::new(node, id, runtime)).collect()
+        let inputs = ids.map(|id| Input::new(node, id, runtime, renewal));
+        let looked = Instant::now();
+        Ok(Intake {
+            clock: None,
+            inputs: inputs.collect::<rcl::Result<Vec<_>>>()?,
+            ready: Vec::new(),
+            standstills: Standstills::new(looked, SystemTime::now()),
+            looked,
+        })
     }
 
     /// Whether there is nothing to take.
@@ -119,16 +138,61 @@ impl Intake {
     }
 }
 
+impl Intake {
+    /// Subscribes again, through a new connection, to what is cut off. The caller calls this several
+    /// times per second.
+    pub fn recover(&mut self, runtime: &Runtime) {
+        let now = Instant::now();
+        if now.saturating_duration_since(self.looked) < LOOK_PERIOD {
+            return;
+        }
+        self.looked = now;
+        let clock = self.clock.as_mut().map(|clock| &mut clock.watch);
+        let watches = self.inputs.iter_mut().map(|input| &mut input.watch).chain(clock);
+        if self.standstills.look(now, SystemTime::now()) {
+            watches.for_each(|watch| watch.stood_still(now));
+        }
+        if let Some(clock) = &mut self.clock {
+            clock.recover(now);
+        }
+        let stands = runtime.clock.stands().is_some_and(|time| time > CLOCK_STANDS);
+        for input in &mut self.inputs {
+            if stands {
+                input.watch.excuse(now);
+            }
+            input.recover(runtime, now);
+        }
+    }
+}
+
 impl Input {
-    fn new(node: &Node, id: InputId, runtime: &Runtime) -> Result<Self, NodeError> {
-        let (spec, state) = (runtime.input_spec(id), runtime.input(id));
-        let depth = spec.qos.depth;
-        let qos = if spec.qos.reliable { Qos::reliable(depth) } else { Qos::best_effort(depth) };
-        let subscription = node.subscribe(&spec.topic, spec.ros_type, qos)?;
-        state.tells_lost.store(subscription.events().lost.is_some(), Ordering::Relaxed);
+    fn new(
+        node: &Node,
+        id: InputId,
+        runtime: &Runtime,
+        renewal: &Arc<Renewal>,
+    ) -> rcl::Result<Self> {
+        let spec = runtime.input_spec(id);
+        let subscription = subscribe(node, spec)?;
+        let tells_lost = subscription.events().lost.is_some();
+        runtime.input(id).tells_lost.store(tells_lost, Ordering::Relaxed);
         let buffers = Buffers::new(largest_buffer(runtime, spec));
         let (takes, losses) = (Takes::default(), Losses::default());
-        Ok(Input { id, depth, subscription, buffers, takes, losses })
+        let watch = Watch::new(Recovery::new(Instant::now()), renewal);
+        Ok(Input { id, depth: spec.qos.depth, subscription, buffers, takes, losses, watch })
+    }
+
+    /// Subscribes again if the subscription is cut off.
+    fn recover(&mut self, runtime: &Runtime, now: Instant) {
+        let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
+        let is_there = || lock(&state.publishers).iter().flatten().any(|p| p.fits(spec));
+        let renewed =
+            self.watch.renew(now, || name_of(spec), is_there, |node| subscribe(node, spec));
+        if let Some(subscription) = renewed {
+            self.subscription = subscription;
+            self.losses.subscribed_again();
+            state.resubscribed.add(1);
+        }
     }
 
     /// Takes a message and hands its buffer to the runtime without a copy. Returns `false` if no
@@ -144,6 +208,7 @@ impl Input {
             return Ok(false);
         };
         self.losses.note(&info);
+        self.watch.arrived(|| name_of(runtime.input_spec(self.id)));
         if info.publication_sequence.is_some() {
             state.tells_lost.store(true, Ordering::Relaxed);
         }
@@ -156,7 +221,7 @@ impl Input {
     /// Counts the lost messages, if there was a gap or an event. If the events cannot be taken, the
     /// input goes on without them.
     fn count_losses(&mut self, runtime: &Runtime, has_events: bool) {
-        if !has_events && !self.losses.has_gaps() {
+        if !has_events && !self.losses.is_pending() {
             return;
         }
         let told = self.subscription.events().take().unwrap_or_else(|error| {
@@ -170,7 +235,7 @@ impl Input {
         if let Some(incompatible) = told.incompatible {
             runtime.input(self.id).incompatible.store(incompatible.total, Ordering::Relaxed);
         }
-        let lost = self.losses.explain(told.lost.map(|lost| lost.total));
+        let lost = self.losses.explain(told.lost.map(|lost| lost.total), Instant::now());
         let state = runtime.input(self.id);
         state.lost.add(lost.on_the_way);
         state.queue_full.add(lost.overwritten);
@@ -197,13 +262,48 @@ fn transit(info: &MessageInfo) -> Transit {
     Transit { published_ns: info.source_ns, arrived_ns: info.received_ns }
 }
 
+fn subscribe(node: &Node, spec: &InputSpec) -> rcl::Result<Subscription> {
+    let depth = spec.qos.depth;
+    let qos = if spec.qos.reliable { Qos::reliable(depth) } else { Qos::best_effort(depth) };
+    node.subscribe(&spec.topic, spec.ros_type, qos)
+}
+
+/// The name of an input in the log.
+fn name_of(spec: &InputSpec) -> String {
+    format!("stream '{}' ({})", spec.name, spec.topic)
+}
+
 impl Clock {
+    fn new(node: &Node, renewal: &Arc<Renewal>) -> rcl::Result<Self> {
+        let subscription = Self::subscribe(node)?;
+        let watch = Watch::new(Recovery::after_standstills(Instant::now()), renewal);
+        Ok(Clock { subscription, takes: Takes::default(), watch })
+    }
+
+    fn subscribe(node: &Node) -> rcl::Result<Subscription> {
+        let qos = Qos::best_effort(CLOCK_DEPTH);
+        let mut subscription = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
+        // Nobody reads them, and an event that nobody takes ends every wait.
+        subscription.end_events();
+        Ok(subscription)
+    }
+
+    /// Subscribes again if the subscription is cut off.
+    fn recover(&mut self, now: Instant) {
+        // Whether a simulator is there does not matter: a few attempts do no harm.
+        let renewed = self.watch.renew(now, || CLOCK_TOPIC.into(), || true, Self::subscribe);
+        if let Some(subscription) = renewed {
+            self.subscription = subscription;
+        }
+    }
+
     /// Sets the clock from each waiting message.
     fn drain(&mut self, runtime: &Runtime) -> rcl::Result<()> {
         let mut message = SerializedMessage::default();
         for _ in 0..CLOCK_DEPTH {
             let taken = self.subscription.take(&mut message);
             let Some(info) = self.takes.note(taken)? else { break };
+            self.watch.arrived(|| CLOCK_TOPIC.into());
             set_clock(runtime, &message, transit(&info));
         }
         Ok(())

@@ -6,7 +6,8 @@
 //!
 //! - *spin* ([`spin`], [`intake`]) takes small messages from the middleware, and serves parameters.
 //! - *spin large* takes images and clouds.
-//! - *main* ([`diagnostics`], [`rosout`]) runs tokio: signals, diagnostics, logs.
+//! - *main* ([`diagnostics`], [`rosout`], [`renewal`]) runs tokio: signals, diagnostics, logs, and a
+//!   new connection if the middleware cut the node off.
 
 mod args;
 mod buffers;
@@ -21,6 +22,8 @@ mod profile;
 #[allow(unsafe_code)] // calls rcl, a C library; every block says why it is sound
 #[allow(clippy::wildcard_imports)] // of r2r_rcl, whose names all begin with rcl, rmw or rcutils
 pub mod rcl;
+mod recovery;
+mod renewal;
 mod rosout;
 mod spin;
 
@@ -49,6 +52,7 @@ use diagnostics::Diagnostics;
 use param_services::ParameterServices;
 use params::{Declared, Settings};
 use rcl::{Context, GuardCondition, Node, Qos};
+use renewal::Renewal;
 use rosout::Rosout;
 use spin::{LargeSpinner, Spinner};
 
@@ -87,8 +91,10 @@ struct Running {
     monitor: Monitor,
     diagnostics: Diagnostics,
     rosout: Rosout,
-    /// Kept for those who join later: the middleware gives them its message.
-    _info: rcl::Publisher,
+    renewal: Arc<Renewal>,
+    /// The size of a tensor message \[bytes\].
+    message_bytes: usize,
+    info: Info,
     period: tokio::time::Interval,
     /// Dropped before `threads`, so that the threads end at once.
     _wake: Wake,
@@ -117,7 +123,9 @@ fn start(records: Records) -> Result<Running, NodeError> {
     // Read before the node begins, because the middleware then takes its shared memory. Errors wait
     // for the node, so that they are also on /rosout.
     let parameters = read_parameters(&context);
-    let node = create_node(&context, parameters.as_ref().ok())?;
+    let config = parameters.as_ref().ok().and_then(|parameters| parameters.config.as_ref().ok());
+    let message_bytes = config.map_or(0, check::shared_memory::message_bytes);
+    let node = create_node(&context, message_bytes)?;
     let rosout = Rosout::new(&node, records)?;
     let Parameters { settings, declared, unknown, config } = parameters?;
     if !unknown.is_empty() {
@@ -132,13 +140,14 @@ fn start(records: Records) -> Result<Running, NodeError> {
     let names = Names { topics: topics.clone(), remedy: diagnostics::remedy() };
     let monitor = Monitor::new(Arc::clone(&runtime), names);
     let output = node.advertise(&config.output_topic, FUSED_TENSOR, Qos::reliable(OUTPUT_DEPTH))?;
-    let info = publish_info(&node, &output, &runtime, &topics)?;
-    let message_bytes = check::shared_memory::message_bytes(config);
+    let info = Info::new(&node, format!("{}/info", output.topic()), topics.clone(), &runtime)?;
     if let Some(warning) = profile::warning("the tensor message", message_bytes) {
         tracing::warn!("{warning}");
     }
-    let large = LargeSpinner::new(&node, Arc::clone(&runtime))?;
-    let spinner = Spinner::new(node, Arc::clone(&runtime), parameters, topics)?;
+    let renewal = Arc::new(Renewal::default());
+    let large = LargeSpinner::new(&node, Arc::clone(&runtime), &renewal)?;
+    let spinner =
+        Spinner::new(node, Arc::clone(&runtime), parameters, topics, Arc::clone(&renewal))?;
     let guards = large.iter().map(LargeSpinner::waker).chain([spinner.waker()]).collect();
     let wake = Wake { runtime: Arc::clone(&runtime), guards };
 
@@ -164,7 +173,17 @@ fn start(records: Records) -> Result<Running, NodeError> {
     let first = tokio::time::Instant::now() + settings.diagnostics_period;
     let mut period = tokio::time::interval_at(first, settings.diagnostics_period);
     period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    Ok(Running { monitor, diagnostics, rosout, _info: info, period, _wake: wake, threads })
+    Ok(Running {
+        monitor,
+        diagnostics,
+        rosout,
+        renewal,
+        message_bytes,
+        info,
+        period,
+        _wake: wake,
+        threads,
+    })
 }
 
 impl Running {
@@ -179,6 +198,11 @@ impl Running {
                 why = &mut shutdown => return Ok(why),
                 error = self.threads.failure() => return Err(error),
                 Some(log) = self.rosout.records.recv() => self.rosout.publish(log),
+                () = self.renewal.ordered() => {
+                    if let Some(node) = self.renewal.make(|| connect_again(self.message_bytes)) {
+                        self.info.move_to(&node);
+                    }
+                }
                 _ = self.period.tick() => self.diagnostics.publish(self.monitor.report()),
             }
         }
@@ -194,19 +218,39 @@ fn lock_memory() {
     }
 }
 
-/// Publishes what the tensors mean, beside their topic. The publisher keeps the message.
-fn publish_info(
-    node: &Node,
-    output: &rcl::Publisher,
-    runtime: &Runtime,
-    topics: &[String],
-) -> rcl::Result<rcl::Publisher> {
-    let topic = format!("{}/info", output.topic());
-    let qos = Qos { transient_local: true, ..Qos::reliable(1) };
-    let info = node.advertise(&topic, FUSED_TENSOR_INFO, qos)?;
-    let stamp = runtime.clock.now().map_or(Stamp::ZERO, |now| now.stamp);
-    info.publish(&runtime.pipeline.info(&Publication { stamp, topics, digest: runtime.digest }))?;
-    Ok(info)
+/// Publishes what the tensors mean, beside their topic.
+struct Info {
+    topic: String,
+    /// The full names of the inputs' topics.
+    inputs: Vec<String>,
+    runtime: Arc<Runtime>,
+    /// It keeps the message for later subscribers.
+    _publisher: rcl::Publisher,
+}
+
+impl Info {
+    fn new(
+        node: &Node,
+        topic: String,
+        inputs: Vec<String>,
+        runtime: &Arc<Runtime>,
+    ) -> rcl::Result<Self> {
+        let qos = Qos { transient_local: true, ..Qos::reliable(1) };
+        let publisher = node.advertise(&topic, FUSED_TENSOR_INFO, qos)?;
+        let stamp = runtime.clock.now().map_or(Stamp::ZERO, |now| now.stamp);
+        let publication = Publication { stamp, topics: &inputs, digest: runtime.digest };
+        publisher.publish(&runtime.pipeline.info(&publication))?;
+        Ok(Info { topic, inputs, runtime: Arc::clone(runtime), _publisher: publisher })
+    }
+
+    /// Publishes it again through another node. A later subscriber asks for the message, and a node
+    /// that is cut off does not hear that.
+    fn move_to(&mut self, node: &Node) {
+        match Info::new(node, self.topic.clone(), self.inputs.clone(), &self.runtime) {
+            Ok(info) => *self = info,
+            Err(error) => tracing::warn!("{}: not published again: {error}", self.topic),
+        }
+    }
 }
 
 /// Publishes the tensors.
@@ -218,10 +262,15 @@ impl Publisher for Output {
     }
 }
 
-/// Creates the node, with shared memory for the tensor message.
-fn create_node(context: &Context, parameters: Option<&Parameters>) -> Result<Node, NodeError> {
-    let config = parameters.and_then(|parameters| parameters.config.as_ref().ok());
-    let profile = profile::write(config.map_or(0, check::shared_memory::message_bytes));
+/// Makes a node with a connection of its own to the middleware.
+fn connect_again(message_bytes: usize) -> Result<Node, NodeError> {
+    let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
+    create_node(&context, message_bytes)
+}
+
+/// Creates the node, with shared memory for tensor messages of this size \[bytes\].
+fn create_node(context: &Context, message_bytes: usize) -> Result<Node, NodeError> {
+    let profile = profile::write(message_bytes);
     let node = Node::new(context, NODE_NAME, "")?;
     console::name_logger(node.logger_name());
     if let Err(error) = &profile {

@@ -8,6 +8,7 @@ use super::error::NodeError;
 use super::intake::{CLOCK_TOPIC, Intake};
 use super::param_services::ParameterServices;
 use super::rcl::{GuardCondition, Node, PublisherInfo, Ready, WaitSet, Waitable};
+use super::renewal::Renewal;
 use crate::runtime::Runtime;
 use crate::runtime::health::PublisherSeen;
 use crate::spec::InputId;
@@ -23,6 +24,9 @@ pub struct Spinner {
     waiter: Waiter,
     parameters: ParameterServices,
     graph: GraphWatch,
+    renewal: Arc<Renewal>,
+    /// The creation of the connection that services and graph use; `None` for the first one.
+    connection: Option<Instant>,
 }
 
 /// What the thread of the images and clouds waits for.
@@ -54,6 +58,7 @@ impl Waiter {
         let waitables = services.iter().copied().chain(wake).chain(intake.waitables());
         let ready = wait_set.wait(waitables, IDLE)?;
         intake.drain(runtime, ready, services.len() + 1)?;
+        intake.recover(runtime);
         Ok(ready)
     }
 }
@@ -66,11 +71,12 @@ impl Spinner {
         runtime: Arc<Runtime>,
         parameters: ParameterServices,
         topics: Vec<String>,
+        renewal: Arc<Renewal>,
     ) -> Result<Self, NodeError> {
-        let intake = Intake::small(&node, &runtime)?;
+        let intake = Intake::small(&node, &runtime, &renewal)?;
         let graph = GraphWatch::new(node.clone(), topics, &runtime)?;
         let waiter = Waiter::new(&node, runtime, intake)?;
-        Ok(Spinner { waiter, parameters, graph })
+        Ok(Spinner { waiter, parameters, graph, renewal, connection: None })
     }
 
     /// Ends the wait of [`Spinner::run`] from another thread.
@@ -86,15 +92,31 @@ impl Spinner {
             let ready = self.waiter.round(&self.parameters.waitables())?;
             self.parameters.serve(|service| ready.is(service));
             self.graph.look(&runtime);
+            self.follow();
         }
         Ok(())
+    }
+
+    /// Moves services and graph to the newest connection: if an input is cut off, so are they.
+    fn follow(&mut self) {
+        let Some(newest) = self.renewal.other_than(self.connection) else { return };
+        self.connection = Some(newest.created);
+        let Some(node) = newest.node else { return };
+        if let Err(error) = self.parameters.move_to(&node) {
+            tracing::warn!("the parameter services keep their connection: {error}");
+        }
+        self.graph.node = node;
     }
 }
 
 impl LargeSpinner {
     /// Subscribes to the inputs of images and clouds; `None` if there are none.
-    pub fn new(node: &Node, runtime: Arc<Runtime>) -> Result<Option<Self>, NodeError> {
-        let intake = Intake::large(node, &runtime)?;
+    pub fn new(
+        node: &Node,
+        runtime: Arc<Runtime>,
+        renewal: &Arc<Renewal>,
+    ) -> Result<Option<Self>, NodeError> {
+        let intake = Intake::large(node, &runtime, renewal)?;
         if intake.is_empty() {
             return Ok(None);
         }

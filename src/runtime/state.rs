@@ -58,6 +58,8 @@ pub struct InputState {
     pub tells_lost: AtomicBool,
     /// How often the middleware failed to give a message that waited.
     pub take_failed: Counter,
+    /// How often the input was subscribed to again, because it seemed to be cut off.
+    pub resubscribed: Counter,
     /// Publishers that the middleware did not connect, because their quality of service does not
     /// fit. It counts all since the start.
     pub incompatible: AtomicU64,
@@ -77,6 +79,7 @@ impl Default for InputState {
             lost: Counter::default(),
             tells_lost: AtomicBool::new(false),
             take_failed: Counter::default(),
+            resubscribed: Counter::default(),
             incompatible: AtomicU64::new(0),
             publishers: Mutex::new(None),
             explained: std::array::from_fn(|_| AtomicBool::new(false)),

@@ -14,6 +14,13 @@ pub struct PublisherSeen {
     pub reliable: bool,
 }
 
+impl PublisherSeen {
+    /// Whether its messages reach this input: type and quality of service match.
+    pub fn fits(&self, spec: &InputSpec) -> bool {
+        self.ros_type == spec.ros_type && (self.reliable || !spec.qos.reliable)
+    }
+}
+
 /// Says which publishers are refused although others fit: they offer best effort, and the stream
 /// asks for reliable delivery. `None` if there are none. If no publisher fits, the input is silent,
 /// and [`explain`] says why.

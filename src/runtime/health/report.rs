@@ -155,6 +155,7 @@ pub fn values(
         values.push(pair("lost", input.totals.lost.unwrap_or(0)));
         values.push(pair("missing", input.totals.missing));
         values.push(pair("take_failed", input.totals.take_failed));
+        values.push(pair("resubscribed", runtime.input(input.id).resubscribed.get()));
         let incompatible = runtime.input(input.id).incompatible.load(Ordering::Relaxed);
         values.push(pair("publishers_incompatible", incompatible));
     }
