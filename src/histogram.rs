@@ -148,9 +148,12 @@ impl WindowReader {
 
 fn quantiles(counts: &[u64], max_ns: i64) -> Quantiles {
     let count: u64 = counts.iter().sum();
-    if count == 0 {
-        return Quantiles::default();
-    }
+    let Some(last) = counts.iter().rposition(|n| *n > 0) else { return Quantiles::default() };
+    // The maximum was read a moment after the counts: it may lack the newest duration.
+    let max_ns = match last.checked_sub(1) {
+        Some(below) if max_ns <= upper_end(below) => upper_end(last),
+        _ => max_ns,
+    };
     let at = |share: f64| {
         let rank = (count as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -166,6 +169,15 @@ fn quantiles(counts: &[u64], max_ns: i64) -> Quantiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_maximum_that_lacks_the_newest_duration_is_that_of_its_bucket() {
+        let mut counts = vec![0; BUCKETS];
+        counts[bucket_of(5_000_000)] = 1;
+        let of = quantiles(&counts, i64::MIN);
+        assert_eq!((of.count, of.p50_ns), (1, of.max_ns));
+        assert!((5_000_000..5_200_000).contains(&of.max_ns), "{of:?}");
+    }
 
     #[test]
     fn buckets_are_contiguous_and_their_ends_are_inside() {

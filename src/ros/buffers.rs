@@ -9,8 +9,10 @@ use super::rcl::SerializedMessage;
 use crate::sync::lock;
 
 /// The free buffers of one input.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Buffers {
+    /// Larger buffers do not come back \[bytes\]: one huge message must not keep its memory.
+    most: usize,
     /// The last one to come back is the first to be used, because it is in the cache.
     free: Arc<Mutex<Vec<Vec<u8>>>>,
 }
@@ -23,6 +25,11 @@ pub struct Lent {
 }
 
 impl Buffers {
+    /// No buffers so far. Those of up to `most` bytes are used again.
+    pub fn new(most: usize) -> Self {
+        Buffers { most, free: Arc::default() }
+    }
+
     /// Takes a buffer for the next message. If none is free, it is new and grows with the message.
     pub fn take(&self) -> SerializedMessage {
         // Every change is one push or pop, so a panic of another thread leaves no half change.
@@ -31,7 +38,13 @@ impl Buffers {
 
     /// Takes back a buffer whose message nobody needs.
     pub fn give_back(&self, message: SerializedMessage) {
-        lock(&self.free).push(message.into_bytes());
+        self.keep(message.into_bytes());
+    }
+
+    fn keep(&self, bytes: Vec<u8>) {
+        if bytes.capacity() <= self.most {
+            lock(&self.free).push(bytes);
+        }
     }
 
     /// Lends the buffer of a message. As many buffers are made as are lent at once: the queue of an
@@ -49,7 +62,7 @@ impl AsRef<[u8]> for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        lock(&self.home.free).push(std::mem::take(&mut self.bytes));
+        self.home.keep(std::mem::take(&mut self.bytes));
     }
 }
 
@@ -59,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_buffer_comes_back_and_is_used_again() {
-        let buffers = Buffers::default();
+        let buffers = Buffers::new(1000);
         let first = buffers.lend(SerializedMessage::from(Vec::with_capacity(1000)));
         let place = first.as_ref().as_ptr();
         drop(first);
@@ -71,5 +84,7 @@ mod tests {
         assert!(lock(&buffers.free).is_empty());
         drop(lent);
         assert_eq!(lock(&buffers.free).len(), 3);
+        drop(buffers.lend(SerializedMessage::from(Vec::with_capacity(1001))));
+        assert_eq!(lock(&buffers.free).len(), 3, "a huge one does not come back");
     }
 }

@@ -10,7 +10,7 @@ use super::rcl::{
 use super::recovery::{Recovery, Standstills};
 use super::renewal::{Renewal, Watch};
 use crate::runtime::{PublisherId, Runtime, Transit, decode_clock};
-use crate::spec::{InputId, InputSpec};
+use crate::spec::{InputId, InputSpec, Selection};
 use crate::sync::lock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -176,7 +176,8 @@ impl Input {
         let subscription = subscribe(node, spec)?;
         let tells_lost = subscription.events().lost.is_some();
         runtime.input(id).tells_lost.store(tells_lost, Ordering::Relaxed);
-        let (buffers, takes, losses) = (Buffers::default(), Takes::default(), Losses::default());
+        let buffers = Buffers::new(largest_buffer(runtime, spec));
+        let (takes, losses) = (Takes::default(), Losses::default());
         let watch = Watch::new(Recovery::new(Instant::now()), renewal);
         Ok(Input { id, depth: spec.qos.depth, subscription, buffers, takes, losses, watch })
     }
@@ -239,6 +240,21 @@ impl Input {
         state.lost.add(lost.on_the_way);
         state.queue_full.add(lost.overwritten);
     }
+}
+
+/// Returns the largest buffer that an input keeps \[bytes\]: one of the largest message that the
+/// node takes, with usual points.
+fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
+    const SMALL: usize = 1 << 20;
+    const PIXEL: usize = 4;
+    const POINT: usize = 64;
+    let bounds = spec.stream.map(|stream| runtime.stream_spec(stream).bounds);
+    let large = bounds.map(|bounds| match spec.selection {
+        Selection::Image => PIXEL * bounds.max_width_px * bounds.max_height_px,
+        Selection::Points { .. } => POINT * bounds.max_points,
+        Selection::Fields(_) | Selection::Joints { .. } => 0,
+    });
+    SMALL + large.unwrap_or(0)
 }
 
 /// When a message was published, and when it arrived.

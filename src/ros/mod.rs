@@ -92,6 +92,8 @@ struct Running {
     diagnostics: Diagnostics,
     rosout: Rosout,
     renewal: Arc<Renewal>,
+    /// The size of a tensor message \[bytes\].
+    message_bytes: usize,
     info: Info,
     period: tokio::time::Interval,
     /// Dropped before `threads`, so that the threads end at once.
@@ -121,7 +123,9 @@ fn start(records: Records) -> Result<Running, NodeError> {
     // Read before the node begins, because the middleware then takes its shared memory. Errors wait
     // for the node, so that they are also on /rosout.
     let parameters = read_parameters(&context);
-    let node = create_node(&context, parameters.as_ref().ok())?;
+    let config = parameters.as_ref().ok().and_then(|parameters| parameters.config.as_ref().ok());
+    let message_bytes = config.map_or(0, check::shared_memory::message_bytes);
+    let node = create_node(&context, message_bytes)?;
     let rosout = Rosout::new(&node, records)?;
     let Parameters { settings, declared, unknown, config } = parameters?;
     if !unknown.is_empty() {
@@ -137,7 +141,6 @@ fn start(records: Records) -> Result<Running, NodeError> {
     let monitor = Monitor::new(Arc::clone(&runtime), names);
     let output = node.advertise(&config.output_topic, FUSED_TENSOR, Qos::reliable(OUTPUT_DEPTH))?;
     let info = Info::new(&node, format!("{}/info", output.topic()), topics.clone(), &runtime)?;
-    let message_bytes = check::shared_memory::message_bytes(config);
     if let Some(warning) = profile::warning("the tensor message", message_bytes) {
         tracing::warn!("{warning}");
     }
@@ -170,7 +173,17 @@ fn start(records: Records) -> Result<Running, NodeError> {
     let first = tokio::time::Instant::now() + settings.diagnostics_period;
     let mut period = tokio::time::interval_at(first, settings.diagnostics_period);
     period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    Ok(Running { monitor, diagnostics, rosout, renewal, info, period, _wake: wake, threads })
+    Ok(Running {
+        monitor,
+        diagnostics,
+        rosout,
+        renewal,
+        message_bytes,
+        info,
+        period,
+        _wake: wake,
+        threads,
+    })
 }
 
 impl Running {
@@ -186,7 +199,7 @@ impl Running {
                 error = self.threads.failure() => return Err(error),
                 Some(log) = self.rosout.records.recv() => self.rosout.publish(log),
                 () = self.renewal.ordered() => {
-                    if let Some(node) = self.renewal.make(connect_again) {
+                    if let Some(node) = self.renewal.make(|| connect_again(self.message_bytes)) {
                         self.info.move_to(&node);
                     }
                 }
@@ -249,22 +262,21 @@ impl Publisher for Output {
     }
 }
 
-/// Creates the node, with shared memory for the tensor message.
-fn create_node(context: &Context, parameters: Option<&Parameters>) -> Result<Node, NodeError> {
-    let config = parameters.and_then(|parameters| parameters.config.as_ref().ok());
-    let profile = profile::write(config.map_or(0, check::shared_memory::message_bytes));
+/// Makes a node with a connection of its own to the middleware.
+fn connect_again(message_bytes: usize) -> Result<Node, NodeError> {
+    let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
+    create_node(&context, message_bytes)
+}
+
+/// Creates the node, with shared memory for tensor messages of this size \[bytes\].
+fn create_node(context: &Context, message_bytes: usize) -> Result<Node, NodeError> {
+    let profile = profile::write(message_bytes);
     let node = Node::new(context, NODE_NAME, "")?;
     console::name_logger(node.logger_name());
     if let Err(error) = &profile {
         tracing::warn!("failed to write a profile for Fast DDS, its default is used: {error}");
     }
     Ok(node)
-}
-
-/// Creates a node like the first one with a context of its own. Fast DDS has read the profile.
-fn connect_again() -> Result<Node, NodeError> {
-    let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
-    Ok(Node::new(&context, NODE_NAME, "")?)
 }
 
 /// What the command line and parameter files say.

@@ -74,7 +74,6 @@ impl Outbox {
     }
 
     /// Whether no tensor waits.
-    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.lock().waiting.is_none()
     }

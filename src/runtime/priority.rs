@@ -107,12 +107,12 @@ pub fn lock_memory() -> Result<(), LockMemoryError> {
 }
 
 /// Moves the calling thread to `SCHED_FIFO` at this priority (1 to 99).
-pub fn set_realtime(priority: u8) -> Result<(), Error> {
+fn set_realtime(priority: u8) -> Result<(), Error> {
     set(priority, ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo))
 }
 
 /// Moves the calling thread back to ordinary priority. Returns whether it has ordinary priority.
-pub fn lower() -> bool {
+fn lower() -> bool {
     // This sets the policy before the niceness. The second step fails if the thread started with a
     // higher niceness and may not lower it to 0.
     let _ = set(NICENESS_0, ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other));
@@ -127,7 +127,7 @@ fn set(number: u8, policy: ThreadSchedulePolicy) -> Result<(), Error> {
 
 /// Detects a tick thread whose work does not fit into its period, and when it fits again.
 #[derive(Debug)]
-pub struct Overload {
+struct Overload {
     /// When the work without a wait began, and the ticks since then.
     streak: Option<(Instant, u32)>,
     /// Since when the thread is calm, if it was overloaded.
@@ -138,7 +138,7 @@ pub struct Overload {
 
 /// What the tick thread must do with its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+enum Change {
     /// Give up the real-time priority.
     Lower,
     /// Take it again.
@@ -153,7 +153,7 @@ impl Default for Overload {
 
 impl Overload {
     /// Notes a tick that was served from `began` to `now`.
-    pub fn served(&mut self, began: Instant, now: Instant) -> Option<Change> {
+    fn served(&mut self, began: Instant, now: Instant) -> Option<Change> {
         let (since, ticks) = self.streak.unwrap_or((began, 0));
         self.streak = Some((since, ticks + 1));
         if ticks + 1 < RESTLESS_TICKS || now.saturating_duration_since(since) < RESTLESS {
@@ -164,8 +164,13 @@ impl Overload {
         first.then_some(Change::Lower)
     }
 
+    /// Notes that the thread stays at ordinary priority, so that it asks again later.
+    fn keep(&mut self, now: Instant) {
+        self.calm = Some(now);
+    }
+
     /// Notes that the thread is about to wait for the next tick.
-    pub fn rests(&mut self, now: Instant) -> Option<Change> {
+    fn rests(&mut self, now: Instant) -> Option<Change> {
         self.streak = None;
         let since = self.calm?;
         if now.saturating_duration_since(since) < self.patience {
@@ -174,6 +179,55 @@ impl Overload {
         self.calm = None;
         self.patience = (2 * self.patience).min(MOST_CALM);
         Some(Change::Raise)
+    }
+}
+
+/// The real-time priority of a thread that must not keep a processor from the whole machine: it
+/// gives the priority up while its work does not fit into the period, and takes it again after.
+#[derive(Debug)]
+pub struct Urgency {
+    /// The priority that the thread has when its work fits; 0 for ordinary.
+    priority: u8,
+    /// The priority in effect.
+    current: u8,
+    overload: Overload,
+}
+
+impl Urgency {
+    /// The calling thread, which has this priority now.
+    pub fn new(priority: u8) -> Self {
+        Urgency { priority, current: priority, overload: Overload::default() }
+    }
+
+    /// The real-time priority in effect, 0 for ordinary.
+    pub fn current(&self) -> u8 {
+        self.current
+    }
+
+    /// Notes work that began at an instant and is done now. `work` is what the log calls it.
+    pub fn served(&mut self, began: Instant, work: &str) {
+        if self.overload.served(began, Instant::now()).is_none() || self.current == 0 || !lower() {
+            return;
+        }
+        self.current = 0;
+        tracing::warn!(
+            "the work {work} does not fit into the period: it goes on at ordinary priority, so that \
+             other threads can run; lower rate_hz or the size of the tensor"
+        );
+    }
+
+    /// Notes that the thread is about to wait.
+    pub fn rests(&mut self, work: &str) {
+        let now = Instant::now();
+        if self.overload.rests(now).is_none() || self.priority == 0 || self.current > 0 {
+            return;
+        }
+        if set_realtime(self.priority).is_ok() {
+            self.current = self.priority;
+            tracing::info!("the work {work} fits again: it goes on at priority {}", self.priority);
+        } else {
+            self.overload.keep(now);
+        }
     }
 }
 

@@ -6,12 +6,20 @@
 use std::time::Instant;
 
 use super::outbox::Finished;
+use super::priority::Urgency;
 use super::schedule::elapsed_ns;
 use super::{Publisher, Reading, Refused, Runtime};
 
-/// Publishes tensors until the runtime stops.
-pub fn run(runtime: &Runtime, publisher: &dyn Publisher) {
-    while let Some(finished) = runtime.outbox.take() {
+/// Publishes tensors until the runtime stops. `priority` is the real-time priority of this thread, 0
+/// for ordinary. It gives it up while publishing takes all its time, as the tick thread does.
+pub fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
+    let mut urgency = Urgency::new(priority);
+    loop {
+        if runtime.outbox.is_empty() {
+            urgency.rests("to publish tensors");
+        }
+        let Some(finished) = runtime.outbox.take() else { break };
+        let began = Instant::now();
         let Finished { mut message, tick, due } = finished;
         if runtime.digest {
             message.seal();
@@ -26,6 +34,7 @@ pub fn run(runtime: &Runtime, publisher: &dyn Publisher) {
             Err(error) => refused(runtime, tick, &error),
         }
         runtime.outbox.give_back(message);
+        urgency.served(began, "to publish tensors");
     }
 }
 

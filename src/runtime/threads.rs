@@ -60,8 +60,8 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
         })?;
         let publishing = Arc::clone(runtime);
         threads.spawn("publish", move || {
-            publish.apply("tensors are published");
-            publishing::run(&publishing, &publisher);
+            let priority = publish.apply("tensors are published");
+            publishing::run(&publishing, &publisher, priority);
             Ok(())
         })?;
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);

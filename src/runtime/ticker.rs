@@ -5,11 +5,14 @@ use std::time::Instant;
 
 use super::clock::{Clock, Reading};
 use super::outbox::Finished;
-use super::priority::{self, Change, Overload};
+use super::priority::Urgency;
 use super::schedule::{Schedule, Step};
 use super::{DueTick, Runtime, RuntimeError};
 use crate::pipeline::{TensorMessage, TickOutcome};
 use crate::time::Epoch;
+
+/// What the log calls the work of this thread.
+const WORK: &str = "of a tick";
 
 /// Serves ticks until the runtime stops. `priority` is the real-time priority of this thread, 0 for
 /// ordinary.
@@ -18,7 +21,7 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
     let mut schedule = Schedule::new(grid, matches!(runtime.clock, Clock::System(_)));
     let mut message = None;
     let mut before: Option<Reading> = None;
-    let mut overload = Overload::default();
+    let mut urgency = Urgency::new(priority);
     let mut waited = true;
     runtime.ticks.priority.store(priority, Ordering::Relaxed);
     while !runtime.stopping() {
@@ -32,7 +35,8 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
         }
         match schedule.advance(now) {
             Step::Wait(until) => {
-                change(runtime, priority, overload.rests(Instant::now()));
+                urgency.rests(WORK);
+                runtime.ticks.priority.store(urgency.current(), Ordering::Relaxed);
                 runtime.clock.wait(Some(until));
                 waited = true;
             }
@@ -42,7 +46,8 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
                 runtime.observer.due(DueTick { tick, missed, looked: now.stamp, waited });
                 message = serve(runtime, tick, now, message)?;
                 waited = false;
-                change(runtime, priority, overload.served(began, Instant::now()));
+                urgency.served(began, WORK);
+                runtime.ticks.priority.store(urgency.current(), Ordering::Relaxed);
             }
             Step::SetAhead => {
                 runtime.ticks.clock_set_ahead.add(1);
@@ -53,29 +58,6 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
         before = Some(now);
     }
     Ok(())
-}
-
-/// Gives up the real-time priority of a tick thread that never waits, and takes it again when the
-/// work fits into the period. Otherwise the thread would take a processor from the whole machine,
-/// including the encode workers and the sensors' drivers.
-fn change(runtime: &Runtime, priority: u8, change: Option<Change>) {
-    let current = &runtime.ticks.priority;
-    match change {
-        Some(Change::Lower) if current.load(Ordering::Relaxed) > 0 && priority::lower() => {
-            current.store(0, Ordering::Relaxed);
-            tracing::warn!(
-                "the work of a tick does not fit into its period: ticks go on at ordinary \
-                 priority, so that other threads can run; lower rate_hz or the size of the tensor"
-            );
-        }
-        Some(Change::Raise) if priority > 0 && current.load(Ordering::Relaxed) == 0 => {
-            if priority::set_realtime(priority).is_ok() {
-                current.store(priority, Ordering::Relaxed);
-                tracing::info!("the work of a tick fits again: ticks run at priority {priority}");
-            }
-        }
-        _ => {}
-    }
 }
 
 /// Fuses a tick and hands it to the publishing thread, unless it is past or held back. `message` is

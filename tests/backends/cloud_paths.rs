@@ -300,7 +300,8 @@ fn check_limit(kind: &Kind, limit: &Limit, form: fn(usize, usize) -> Form) {
     let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [9, 8, 7] };
     let channels = channels(limit.channels);
     let spec = VoxelSpec { grid, t_base_lidar: UNMOVED, channels };
-    let mut pair = pair(kind, &spec, limit.dtype);
+    let most = (limit.values.len() + 1).max(BOUNDS.max_points);
+    let mut pair = pair_within(kind, &spec, limit.dtype, most);
     let columns = 3 + extra_fields(&spec).count();
     let point = |x: f64, value: f64| [x, 2.5, 3.5, value][..columns].to_vec();
     // Points along x, some of them where the cloud at the limit is.

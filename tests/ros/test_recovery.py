@@ -47,7 +47,7 @@ def start_robot(fusion, start):
 
 
 def locked(pid):
-    """The names of the shared memory that a process owns: Fast DDS keeps a locked file beside each."""
+    """The names of the shared memory that a process owns. Fast DDS locks a file beside each."""
     files = (os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink())
     return {found[1] for file in files if (found := re.search(r"/(fast\w+)_el", file))}
 

@@ -24,6 +24,8 @@ use crate::sync::lock;
 
 /// When the backend ends, an encode under way may take this long before it is left behind.
 const LAST_ENCODE: Duration = Duration::from_secs(1);
+/// And this long to free its memory, which waits for all that others have started on the GPU.
+const LAST_FREE: Duration = Duration::from_secs(10);
 
 /// Encodes samples of one ring on a GPU that may be slow, fail or hang.
 pub trait GpuEncoder: Send {
@@ -241,19 +243,25 @@ impl GpuThread {
 impl Drop for GpuThread {
     fn drop(&mut self) {
         self.close();
-        let end = Instant::now() + LAST_ENCODE;
+        let began = Instant::now();
         let mut state = lock(&self.desk.state);
         while !matches!(state.place, Place::Gone) && self.desk.gpu.left().is_none() {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let encodes = matches!(state.place, Place::Running { .. });
+            let limit = if encodes { LAST_ENCODE } else { LAST_FREE };
+            let left = limit.saturating_sub(began.elapsed());
+            if left.is_zero() && encodes {
                 let seconds = LAST_ENCODE.as_secs();
                 self.desk.gpu.leave(|| format!("at the end it was not done within {seconds} s"));
+            } else if left.is_zero() {
+                break;
             } else {
                 state = self.desk.wait(state, left);
             }
         }
+        let ended = matches!(state.place, Place::Gone);
         drop(state);
-        if self.desk.gpu.left().is_none()
+        if ended
+            && self.desk.gpu.left().is_none()
             && let Some(thread) = self.thread.take()
         {
             // A panic was caught inside the thread.

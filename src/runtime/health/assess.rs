@@ -12,7 +12,7 @@ use crate::spec::InputSpec;
 /// time: while a simulation is paused, no stream is silent.
 const SILENCE: Duration = Duration::from_secs(3);
 /// The same before the first message: the middleware takes seconds to find publishers.
-const FIRST_MESSAGE: Duration = Duration::from_secs(5);
+pub const FIRST_MESSAGE: Duration = Duration::from_secs(5);
 /// If a simulator's clock does not move for this long, it is paused or its publisher has ended.
 pub const CLOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// If this many ticks are due and not served, the tick thread is stuck. Two are normal: the one
@@ -42,6 +42,9 @@ pub struct InputWindow {
     pub ever: bool,
     /// Time since the newest message, or since the start.
     pub silence: Duration,
+    /// Whether the node has just started, by real time: discovery takes that, also if a simulator
+    /// is fast.
+    pub starting: bool,
     /// Messages received in this window.
     pub received: u64,
     /// Messages per second of the node's time.
@@ -183,7 +186,7 @@ pub fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble> {
     };
     let patience = usual.max(3 * interval);
     if window.silence > patience {
-        return Some(Trouble::Silent);
+        return (window.ever || !window.starting).then_some(Trouble::Silent);
     }
     // The rate of a slow input in one window is too coarse for this check.
     let few = |expected: f64| expected >= 5.0 && window.rate.hz < (1.0 - MISSING) * expected;
@@ -293,6 +296,11 @@ streams: {wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms
         assert_eq!(assess(&stream(), true, &silent).0, Level::Error);
         let starting = InputWindow { ever: false, ..silent.clone() };
         assert_eq!(trouble(&stream(), &starting), None);
+        let minute = Duration::from_secs(60);
+        let fast = InputWindow { silence: minute, starting: true, ..starting.clone() };
+        assert_eq!(trouble(&stream(), &fast), None, "a minute of a fast simulator");
+        let late = InputWindow { starting: false, ..fast };
+        assert_eq!(trouble(&stream(), &late), Some(Trouble::Silent));
         let slow = InputSpec { expected_rate_hz: Some(0.1), ..stream() };
         assert_eq!(trouble(&slow, &silent), None);
     }

@@ -238,6 +238,7 @@ impl Monitor {
         InputWindow {
             ever,
             silence,
+            starting: since_start < assess::FIRST_MESSAGE,
             received,
             rate: rate.read(now, after.received),
             delay,

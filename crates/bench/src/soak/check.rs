@@ -156,7 +156,6 @@ impl<'a> Checker<'a> {
         // A new one each time: nothing is taken over from the tick before.
         let mut expected = self.oracle.new_message();
         self.oracle.tick(tick, Epoch::default(), &mut expected)?;
-        expected.seal();
         match compare(&format!("tick {tick}"), found, expected.message()) {
             Ok(()) => self.checked.equal += 1,
             Err(error) => self.checked.mismatch = Some(error.to_string()),
@@ -253,7 +252,6 @@ mod tests {
         }
         let mut frame = subject.new_message();
         subject.tick(end_ms, Epoch::default(), &mut frame).unwrap();
-        frame.seal();
         let mut bytes = frame.message().to_vec();
         spoil(&mut bytes);
         let message = Pool::new(1, bytes.len()).copy(&bytes).unwrap();
