@@ -139,8 +139,8 @@ impl Intake {
 }
 
 impl Intake {
-    /// Subscribes again, through a new connection, to what is cut off. The caller calls this several
-    /// times per second.
+    /// Subscribes again, through a new connection, to what is cut off. The caller calls this
+    /// several times per second.
     pub fn recover(&mut self, runtime: &Runtime) {
         let now = Instant::now();
         if now.saturating_duration_since(self.looked) < LOOK_PERIOD {

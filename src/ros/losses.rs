@@ -97,8 +97,8 @@ impl Losses {
         self.counted = 0;
     }
 
-    /// Whether [`explain`](Losses::explain) must be called: there are gaps, or a new publisher, whose
-    /// losses until now must not explain its later gaps.
+    /// Whether [`explain`](Losses::explain) must be called: there are gaps, or a new publisher,
+    /// whose losses until now must not explain its later gaps.
     pub fn is_pending(&self) -> bool {
         self.newcomer || self.has_gaps()
     }

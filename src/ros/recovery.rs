@@ -6,8 +6,9 @@
 //! node) hears them again.
 //!
 //! From the silence alone, an input that was cut off looks like one whose publisher is idle. So
-//! [`Recovery`] bounds how often it asks for a new connection. After the process stood still it asks
-//! soon and often. Otherwise it asks late and rarely, and later still if that was in vain before.
+//! [`Recovery`] bounds how often it asks for a new connection. After the process stood still it
+//! asks soon and often. Otherwise it asks late and rarely, and later still if that was in vain
+//! before.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -28,8 +28,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// Whether a connection is ordered and has not been made. Inputs repeat their orders while it is
-    /// being made.
+    /// Whether a connection is ordered and has not been made. Inputs repeat their orders while it
+    /// is being made.
     fn take_order(&mut self) -> bool {
         let newest = self.newest.as_ref().map(|newest| newest.created);
         self.order.take().is_some_and(|instant| newest.is_none_or(|newest| newest <= instant))
@@ -214,7 +214,8 @@ mod tests {
             watch.renew(now, || "a".into(), || true, subscribe)
         };
         assert_eq!(renew(4), None);
-        std::thread::sleep(Duration::from_millis(30)); // the connection is newer than the standstill
+        // Then the connection is newer than the standstill.
+        std::thread::sleep(Duration::from_millis(30));
         renewal.make(fail);
         assert_eq!(renew(4), None);
         let failed = renewal.other_than(None).unwrap();

@@ -55,8 +55,8 @@ def locked(pid):
 def unlink_ports(pid):
     """Removes the names of the ports through which a process receives.
 
-    Processes that have opened a port still use it. Those that start later make one of their own under
-    the name, as publishers do that replace a port.
+    Processes that have opened a port still use it. Those that start later make one of their own
+    under the name, as publishers do that replace a port.
     """
     names = {name for name in locked(pid) if "_port" in name}
     for name in names:
@@ -121,7 +121,7 @@ def test_a_node_that_is_cut_off_connects_again(ros, start, tmp_path, stopped):
 
 
 def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path):
-    """A robot that was heard before is cut off by real stops, or never; either way all is counted."""
+    """Real stops seldom cut the node off. Either way it receives again, and all is counted."""
     fusion = start_node(ros, start, tmp_path)
     robot = start_robot(fusion, start)
     for _ in range(6):
