@@ -366,7 +366,8 @@ mod tests {
     #[test]
     fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
         let clock = sim_clock();
-        let first = clock.set(at(1000), published(100)).unwrap();
+        let first = clock.set(at(990), published(90)).unwrap();
+        clock.set(at(1000), published(199));
         let second = clock.set(at(500), published(200)).unwrap();
         let epoch = |transit| clock.arrival(transit).epoch;
         assert_eq!([epoch(published(199)), epoch(published(150))], [first; 2]);
