@@ -266,7 +266,10 @@ fn a_slow_stream_delays_no_other_and_keeps_its_order() {
 }
 
 /// Inputs and stamps of the rows that the workers made.
-struct Pushed(Arc<Mutex<Vec<(InputId, Option<Stamp>)>>>);
+struct Pushed(Arc<Mutex<Vec<Row>>>);
+
+/// An input, and the stamp of the row that its message became.
+type Row = (InputId, Option<Stamp>);
 
 impl Observer for Pushed {
     fn pushed(&self, message: &Message, row: Option<Stamp>, _: Instant) {
