@@ -77,7 +77,7 @@ pub enum Clock {
     /// A clock that nobody sets, for benchmarks and tests.
     Steady(SteadyClock),
     /// A simulator's clock: the newest message on `/clock`.
-    Sim(SimClock),
+    Sim(Box<SimClock>),
 }
 
 impl Clock {
@@ -93,7 +93,7 @@ impl Clock {
 
     /// Makes a simulator's clock, which does not run yet, for ticks on `grid`.
     pub fn simulated(grid: TickGrid) -> Self {
-        Clock::Sim(SimClock::new(grid))
+        Clock::Sim(Box::new(SimClock::new(grid)))
     }
 
     /// Reads the clock; `None` before the first message on `/clock`.

@@ -266,7 +266,10 @@ fn a_slow_stream_delays_no_other_and_keeps_its_order() {
 }
 
 /// Inputs and stamps of the rows that the workers made.
-struct Pushed(Arc<Mutex<Vec<(InputId, Option<Stamp>)>>>);
+struct Pushed(Arc<Mutex<Vec<Row>>>);
+
+/// An input, and the stamp of the row that its message became.
+type Row = (InputId, Option<Stamp>);
 
 impl Observer for Pushed {
     fn pushed(&self, message: &Message, row: Option<Stamp>, _: Instant) {
@@ -366,8 +369,9 @@ fn the_report_names_ticks_and_streams() {
     let names = Names { topics, remedy: "Enlarge its shared memory".to_owned() };
     let mut monitor = Monitor::new(Arc::clone(&running.runtime), names);
     assert_eq!(monitor.report().stamp, None);
-    running.runtime.set_clock(ms(1000), Transit::UNKNOWN);
-    running.send(WRENCH, wrench(ms(1000)));
+    // No tick is due yet.
+    running.runtime.set_clock(ms(1005), Transit::UNKNOWN);
+    running.send(WRENCH, wrench(ms(1005)));
     running.tick(ms(1010));
     let report = monitor.report();
     assert_eq!(report.stamp, Some(ms(1010)));

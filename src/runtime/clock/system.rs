@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::{JumpLog, Jumped, Reading, is_jump};
+use super::{JumpLog, Reading, is_jump};
 use crate::pipeline::{Arrival, MAX_AHEAD_NS};
 use crate::sync::lock;
 use crate::time::{Epoch, NANOS_PER_MS, Stamp, TickGrid};
@@ -55,7 +55,9 @@ impl SystemClock {
         }
         let epoch = state.epoch;
         drop(state);
-        jumped.map(Jumped::say);
+        if let Some(jumped) = jumped {
+            jumped.say();
+        }
         Reading { stamp, since, epoch }
     }
 
@@ -63,7 +65,7 @@ impl SystemClock {
         let Reading { stamp, epoch, .. } = self.now();
         let before_the_end = epoch.jumped_from().is_some_and(|from| stamp < from);
         let max_ahead_ns = match before_the_end {
-            true => self.grid.period_ns().max(MAX_AHEAD_AFTER_JUMP_NS).min(MAX_AHEAD_NS),
+            true => self.grid.period_ns().clamp(MAX_AHEAD_AFTER_JUMP_NS, MAX_AHEAD_NS),
             false => MAX_AHEAD_NS,
         };
         Arrival { stamp: Some(stamp), epoch, max_ahead_ns, zero_is_an_instant: false }

@@ -297,7 +297,7 @@ streams: {wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms
         let starting = InputWindow { ever: false, ..silent.clone() };
         assert_eq!(trouble(&stream(), &starting), None);
         let minute = Duration::from_secs(60);
-        let fast = InputWindow { silence: minute, starting: true, ..starting.clone() };
+        let fast = InputWindow { silence: minute, starting: true, ..starting };
         assert_eq!(trouble(&stream(), &fast), None, "a minute of a fast simulator");
         let late = InputWindow { starting: false, ..fast };
         assert_eq!(trouble(&stream(), &late), Some(Trouble::Silent));

@@ -9,7 +9,7 @@ use crate::cdr::Writer;
 use crate::cdr::messages::Image;
 use crate::config;
 use crate::layout::Layout;
-use crate::pipeline::{Pipeline, TensorMessage};
+use crate::pipeline::{Arrival, Pipeline, TensorMessage};
 use crate::runtime::{Clock, Runtime, Transit};
 use crate::spec::{InputId, StreamId};
 use crate::sync::lock;
@@ -72,13 +72,17 @@ impl Robot {
         self.tick = self.runtime.pipeline.config().grid.tick_at(ms(now));
     }
 
+    /// An arrival at the reading of the clock. The tests run much faster than the robot, so an
+    /// interpolated one is at the next reading.
+    fn arrival(&self) -> Arrival {
+        Arrival { stamp: Some(ms(self.now)), ..self.runtime.clock.arrival(Transit::UNKNOWN) }
+    }
+
     fn send(&self, stamp: i64) {
         let mut writer = Writer::new();
         writer.header(ms(stamp), "tool");
         writer.f64_array(&[1.0; 6]);
-        self.runtime
-            .receive(WRENCH, writer.finish(), self.runtime.clock.arrival(Transit::UNKNOWN))
-            .unwrap();
+        self.runtime.receive(WRENCH, writer.finish(), self.arrival()).unwrap();
     }
 
     /// Runs for a time, in steps of 1 ms.
@@ -336,7 +340,7 @@ fn the_delay_of_an_image_is_also_told_until_its_row_is_ready() {
     let image =
         Image { stamp, frame_id: "camera", height: 2, width: 2, encoding: "mono8", step: 2 };
     let bytes = image.to_cdr(Vec::new(), |data| data.extend_from_slice(&[7; 4]));
-    let arrival = robot.runtime.clock.arrival(Transit::UNKNOWN);
+    let arrival = robot.arrival();
     // The worker encodes it 20 ms after it came.
     robot.set_clock(robot.now + 20);
     robot.runtime.push((camera, None), &bytes, arrival).unwrap();
