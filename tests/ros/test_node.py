@@ -215,8 +215,15 @@ def test_parameters_can_be_listed_and_read_and_say_why_they_are_fixed(ros, start
         "device",
         "diagnostics_period_s",
         "digest",
+        "encode_cpus",
+        "encode_threads",
+        "intake_cpus",
+        "intake_priority",
+        "lock_memory",
+        "publish_cpus",
         "rate_hz",
         "realtime_priority",
+        "tick_cpus",
         "use_sim_time",
     ]
     values = ask(
