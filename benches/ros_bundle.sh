@@ -7,8 +7,10 @@
 # machine needs the same architecture, and a glibc that is as new as that of this one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+set +u # the set-up scripts of ROS read variables that may not be set
 . .ros/env.sh
 . install/local_setup.bash
+set -u
 
 bundle=build/ros_bundle
 rm -rf "$bundle" "$bundle.tar.xz"
