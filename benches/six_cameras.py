@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+PROFILE = HERE.parent / "config" / "fastdds.xml"
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PERIOD_NS = 10_000_000
 CAMERAS = 6
@@ -131,14 +132,16 @@ def run(arguments, backend, cameras, folder):
     probe_command += ["--period-ns", PERIOD_NS]
     children = []
 
-    def start(command, name):
-        children.append(Child(command, folder / f"{name}.log"))
+    def start(command, name, **environment):
+        environment = {**os.environ, **environment}
+        children.append(Child(command, folder / f"{name}.log", env=environment))
         return children[-1]
 
     try:
         node = start(node_command, "node")
         watch = start([load, "watch", "--seconds", arguments.seconds + 2], "watch")
-        rig = start(rig_command, "rig")
+        # Six cameras in one process need more shared memory than Fast DDS's default.
+        rig = start(rig_command, "rig", FASTRTPS_DEFAULT_PROFILES_FILE=str(PROFILE))
         time.sleep(2 * WARM_UP)
         probe = start(probe_command, "probe")
         before, since = thread_seconds(node.process.pid), time.monotonic()
