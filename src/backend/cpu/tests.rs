@@ -312,6 +312,12 @@ fn a_gpu_that_fails_is_left_and_its_message_is_not_lost() {
             Mode::Fail => "backend mock: failed to encode: a mock of a failure",
             _ => "its thread panicked",
         };
+        // Its thread may print a backtrace first, while a core has long taken over.
+        let end = Instant::now() + Duration::from_secs(20);
+        while subject.left().is_none() {
+            assert!(Instant::now() < end);
+            std::thread::sleep(Duration::from_millis(1));
+        }
         assert_eq!(subject.left().unwrap(), expected);
         assert!(subject.control.abandoned.load(Ordering::SeqCst));
         let encodes = subject.encodes();
