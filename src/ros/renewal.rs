@@ -106,7 +106,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches a subscription of which nothing has come yet.
+    /// Watches a subscription that has given no message yet.
     pub fn new(recovery: Recovery, renewal: &Arc<Renewal>) -> Self {
         Watch { recovery, renewal: Arc::clone(renewal), connection: None }
     }
