@@ -3,8 +3,9 @@
     python3 benches/six_cameras.py --programs DIR [--seconds 60] [--backends cpu,auto,cuda]
 
 Runs, for each backend, the node between `robocache_load rig` and `robocache_load watch`: once with
-all sensors and once with the joints alone. The rig publishes rgb8 images of 1920x1080 at 30 Hz, a
-cloud of 131,072 points at 10 Hz and joints at 500 Hz. The node ticks at 100 Hz. A real-time thread
+all sensors and once with the joints alone. One rig publishes rgb8 images of 1920x1080 at 30 Hz and
+a cloud of 131,072 points at 10 Hz. Another one, in a process of its own as on a robot, publishes
+joints at 500 Hz. The node ticks at 100 Hz. A real-time thread
 that only sleeps (stall_probe.py) runs beside them.
 
 DIR holds fusion_node and robocache_load. The environment must have ROS (AMENT_PREFIX_PATH,
@@ -126,7 +127,9 @@ def run(arguments, backend, cameras, folder):
         node_command += ["-p", f"{name}:={value}"]
     load = arguments.programs / "robocache_load"
     rig_command = [load, "rig", "--seconds", arguments.seconds + WARM_UP]
-    rig_command += ["--cameras", cameras, "--points", 131_072 if cameras else 0]
+    rig_commands = [[*rig_command, "--cameras", 0, "--points", 0]]
+    if cameras:
+        rig_commands += [[*rig_command, "--cameras", cameras, "--joints-hz", 0]]
     probe_file = folder / "stalls.json"
     probe_command = [sys.executable, HERE / "stall_probe.py", probe_file]
     probe_command += ["--period-ns", PERIOD_NS]
@@ -141,14 +144,21 @@ def run(arguments, backend, cameras, folder):
         node = start(node_command, "node")
         watch = start([load, "watch", "--seconds", arguments.seconds + 2], "watch")
         # Six cameras in one process need more shared memory than Fast DDS's default.
-        rig = start(rig_command, "rig", FASTRTPS_DEFAULT_PROFILES_FILE=str(PROFILE))
+        rigs = [
+            start(command, f"rig_{number}", FASTRTPS_DEFAULT_PROFILES_FILE=str(PROFILE))
+            for number, command in enumerate(rig_commands)
+        ]
         time.sleep(2 * WARM_UP)
         probe = start(probe_command, "probe")
         before, since = thread_seconds(node.process.pid), time.monotonic()
         time.sleep(max(1.0, arguments.seconds - 2 * WARM_UP))
         after, elapsed = thread_seconds(node.process.pid), time.monotonic() - since
         probe.end()
-        sent = json.loads(rig.end(0, arguments.seconds + 60).splitlines()[-1])
+        sent = [
+            sensor
+            for rig in rigs
+            for sensor in json.loads(rig.end(0, arguments.seconds + 60).splitlines()[-1])
+        ]
         seen = json.loads(watch.end(0, 60).splitlines()[-1])
         output = node.end()
     finally:
@@ -170,12 +180,15 @@ def row(backend, cameras, result):
         "backend": backend,
         "cameras": cameras,
         "sent": sum(sensor["sent"] for sensor in result["sent"]),
-        "skipped": sum(sensor["skipped"] for sensor in result["sent"]),
+        "skipped": {s["topic"]: s["skipped"] for s in result["sent"] if s["skipped"]},
         **total,
         "overruns": int(tick["overruns"]),
         "probe_missed": sum(missed for _, missed in result["stalls"]["stalls"]),
+        "fused_p50_ms": float(tick["fused_latency_p50_ms"]),
+        "fused_p99_ms": float(tick["fused_latency_p99_ms"]),
         "tick_p50_ms": float(tick["total_latency_p50_ms"]),
         "tick_p99_ms": float(tick["total_latency_p99_ms"]),
+        "arrival_p99_ms": seen["latency"]["p99_ms"],
         "joints_age_p99_ms": seen["age"]["joints"]["p99_ms"],
         "image_age_p99_ms": max((age["p99_ms"] for age in images), default=None),
         "valid_share": seen["valid_share"],

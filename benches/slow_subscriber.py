@@ -91,6 +91,7 @@ def main():
         for case in cases:
             with tempfile.TemporaryDirectory() as folder:
                 results[case].append(run(options, *case, Path(folder)))
+            print(*case, json.dumps(results[case][-1]), flush=True)
     for (mode, stopped), rows in results.items():
         figures = {key: statistics.median(row[key] for row in rows) for key in rows[0]}
         print(f"{mode:13} {'one stopped' if stopped else 'both run':12} {json.dumps(figures)}")

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use super::rcl::SerializedMessage;
 use crate::sync::lock;
 
-/// The free buffers of one input.
+/// The free buffers of the inputs that one thread takes messages of. All of them share the
+/// buffers: the fewer megabytes go around, the more of them are still in the processor's cache.
 #[derive(Clone, Debug)]
 pub struct Buffers {
     /// Larger buffers do not come back \[bytes\]: one huge message must not keep its memory.
@@ -47,8 +48,8 @@ impl Buffers {
         }
     }
 
-    /// Lends the buffer of a message. As many buffers are made as are lent at once: the queue of an
-    /// input is bounded.
+    /// Lends the buffer of a message. As many buffers are made as are lent at once: the queues
+    /// of the inputs are bounded.
     pub fn lend(&self, message: SerializedMessage) -> Lent {
         Lent { bytes: message.into_bytes(), home: self.clone() }
     }

@@ -79,7 +79,10 @@ impl Intake {
         large: bool,
     ) -> rcl::Result<Self> {
         let ids = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
-        let inputs = ids.map(|id| Input::new(node, id, runtime, renewal));
+        let ids: Vec<InputId> = ids.collect();
+        let largest = ids.iter().map(|id| largest_buffer(runtime, runtime.input_spec(*id))).max();
+        let buffers = Buffers::new(largest.unwrap_or(0));
+        let inputs = ids.iter().map(|id| Input::new(node, *id, runtime, &buffers, renewal));
         let looked = Instant::now();
         Ok(Intake {
             clock: None,
@@ -170,16 +173,24 @@ impl Input {
         node: &Node,
         id: InputId,
         runtime: &Runtime,
+        buffers: &Buffers,
         renewal: &Arc<Renewal>,
     ) -> rcl::Result<Self> {
         let spec = runtime.input_spec(id);
         let subscription = subscribe(node, spec)?;
         let tells_lost = subscription.events().lost.is_some();
         runtime.input(id).tells_lost.store(tells_lost, Ordering::Relaxed);
-        let buffers = Buffers::new(largest_buffer(runtime, spec));
         let (takes, losses) = (Takes::default(), Losses::default());
         let watch = Watch::new(Recovery::new(Instant::now()), renewal);
-        Ok(Input { id, depth: spec.qos.depth, subscription, buffers, takes, losses, watch })
+        Ok(Input {
+            id,
+            depth: spec.qos.depth,
+            subscription,
+            buffers: buffers.clone(),
+            takes,
+            losses,
+            watch,
+        })
     }
 
     /// Subscribes again if the subscription is cut off.

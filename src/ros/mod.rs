@@ -25,6 +25,7 @@ pub mod rcl;
 mod recovery;
 mod renewal;
 mod rosout;
+mod slow_start;
 mod spin;
 
 use std::future::Future;
@@ -34,7 +35,7 @@ pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
 pub use console::Console;
 pub use error::NodeError;
 pub use profile::{
-    Written as WrittenProfile, ensure as ensure_profile, warning as segment_warning,
+    Sending, Written as WrittenProfile, ensure as ensure_profile, warning as segment_warning,
     write as write_profile,
 };
 pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
@@ -271,7 +272,9 @@ fn connect_again(message_bytes: usize) -> Result<Node, NodeError> {
 /// Creates the node, with shared memory for tensor messages of this size \[bytes\].
 fn create_node(context: &Context, message_bytes: usize) -> Result<Node, NodeError> {
     let profile = profile::write(message_bytes);
+    let begun = slow_start::watch();
     let node = Node::new(context, NODE_NAME, "")?;
+    drop(begun);
     console::name_logger(node.logger_name());
     if let Err(error) = &profile {
         tracing::warn!("failed to write a profile for Fast DDS, its default is used: {error}");

@@ -35,6 +35,7 @@ mod workers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 pub use clock::{Clock, Reading, Transit, decode_clock};
 pub use edges::{DueTick, Observer, Publisher, Refused};
@@ -49,6 +50,7 @@ use crate::spec::{InputId, InputSpec, StreamId, StreamSpec};
 use health::NodeTime;
 use outbox::Outbox;
 use queue::Queue;
+use schedule::elapsed_ns;
 
 /// Messages of one large input that may wait for an encode worker. Four are about a tenth of a
 /// second of a camera, for moments in which the processor is busy.
@@ -126,6 +128,15 @@ impl Runtime {
     /// An input's configuration.
     pub fn input_spec(&self, input: InputId) -> &InputSpec {
         self.pipeline.config().input(input)
+    }
+
+    /// Returns the nanoseconds from a tick's instant to now, as [`TickStats::latency`] defines them.
+    fn nanos_since_due(&self, tick: i64, due: Reading) -> i64 {
+        let late = match self.clock.is_simulated() {
+            false => due.stamp.since(self.pipeline.config().grid.stamp_of(tick)),
+            true => 0,
+        };
+        late.saturating_add(elapsed_ns(due.since, Instant::now()))
     }
 
     /// A stream's configuration.

@@ -7,8 +7,7 @@ use std::time::Instant;
 
 use super::outbox::Finished;
 use super::priority::Urgency;
-use super::schedule::elapsed_ns;
-use super::{Publisher, Reading, Refused, Runtime};
+use super::{Publisher, Refused, Runtime};
 
 /// Publishes tensors until the runtime stops. `priority` is the real-time priority of this thread, 0
 /// for ordinary. It gives it up while publishing takes all its time, as the tick thread does.
@@ -27,7 +26,7 @@ pub fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
         match publisher.publish(message.message()) {
             Ok(()) => {
                 runtime.ticks.published.add(1);
-                runtime.ticks.latency.record(latency(runtime, tick, due));
+                runtime.ticks.latency.record(runtime.nanos_since_due(tick, due));
             }
             // The middleware may be ending as well.
             Err(_) if runtime.stopping() => {}
@@ -44,15 +43,4 @@ fn refused(runtime: &Runtime, tick: i64, error: &Refused) {
         tracing::error!("the middleware refused the tensor of tick {tick}: {error}");
     }
     runtime.ticks.publish_failed.add(1);
-}
-
-/// Returns the nanoseconds from the tick's instant to now, as [`TickStats::latency`] defines them.
-///
-/// [`TickStats::latency`]: super::TickStats::latency
-fn latency(runtime: &Runtime, tick: i64, due: Reading) -> i64 {
-    let late = match runtime.clock.is_simulated() {
-        false => due.stamp.since(runtime.pipeline.config().grid.stamp_of(tick)),
-        true => 0,
-    };
-    late.saturating_add(elapsed_ns(due.since, Instant::now()))
 }

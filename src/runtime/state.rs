@@ -32,6 +32,8 @@ pub struct TickStats {
     /// in between. There the time begins at the arrival of the `/clock` message that made the tick
     /// due.
     pub latency: Latency,
+    /// The same until the tensor is finished, before it waits for the publishing thread.
+    pub fused: Latency,
     /// Real-time priority in effect for the tick thread, 0 for ordinary.
     pub priority: AtomicU8,
 }

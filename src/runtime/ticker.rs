@@ -94,6 +94,7 @@ fn serve(
         ticks.held_back.add(1);
         return Ok(Some(message));
     }
+    ticks.fused.record(runtime.nanos_since_due(tick, due));
     runtime.observer.fused(tick, message.message());
     let overwritten = runtime.outbox.put(Finished { message, tick, due });
     ticks.unsent.add(u64::from(overwritten));

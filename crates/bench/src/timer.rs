@@ -253,7 +253,7 @@ impl Timer {
         let row = DeviceBuffer::new(device, voxelizer.row_bytes())?;
         voxelizer.encode(view, 0, (&row, 0), &self.stream)?;
         let times = on_the_clock(repeats, || {
-            voxelizer.start(view, 0, (&row, 0), &self.stream)?;
+            voxelizer.start(0, (&row, 0), &self.stream)?;
             voxelizer.finish(&self.stream)?;
             Ok(())
         })?;

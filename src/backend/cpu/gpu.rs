@@ -9,8 +9,8 @@ use crate::backend::{BackendError, wrong_kind};
 use crate::device::{Device, Download, HostBuffer, Stream};
 use crate::input::Sample;
 use crate::ops::image::cuda::ImageEncoder;
-use crate::ops::voxelize::cuda::Voxelizer;
-use crate::ops::voxelize::{FieldAt, PointDrops, PointsView};
+use crate::ops::voxelize::PointDrops;
+use crate::ops::voxelize::cuda::{EncodeError, Voxelizer};
 use crate::spec::{EncoderSpec, StreamSpec};
 
 /// A row that is not there after this time is a failure.
@@ -21,26 +21,14 @@ pub struct CudaEncoder {
     operation: Operation,
     download: Download,
     stream: Stream,
+    /// Whether a message was larger than the memory for messages, which is logged once.
+    refused: bool,
 }
 
 enum Operation {
     Image(Box<ImageEncoder>),
     /// Its only slot is the row on the device.
-    Voxels {
-        voxelizer: Box<Voxelizer>,
-        staged: Cloud,
-    },
-}
-
-/// The layout of the staged cloud, without its bytes.
-#[derive(Default)]
-struct Cloud {
-    width: usize,
-    height: usize,
-    point_step: usize,
-    row_step: usize,
-    big_endian: bool,
-    fields: Vec<FieldAt>,
+    Voxels(Box<Voxelizer>),
 }
 
 impl CudaEncoder {
@@ -57,36 +45,34 @@ impl CudaEncoder {
                 spec.bounds.image_px(),
             )?)),
             EncoderSpec::Voxels(voxels) => {
-                let voxelizer = Box::new(Voxelizer::new(
-                    device,
-                    voxels,
-                    spec.dtype,
-                    1,
-                    spec.bounds.max_points,
-                )?);
-                Operation::Voxels { voxelizer, staged: Cloud::default() }
+                let most = spec.bounds.max_points;
+                Operation::Voxels(Box::new(Voxelizer::new(device, voxels, spec.dtype, 1, most)?))
             }
             EncoderSpec::Vector(_) => return Err(wrong_kind("cuda")),
         };
         let download = Download::new(device, spec.encoder.row_len() * spec.dtype.size())?;
-        Ok(CudaEncoder { operation, download, stream: Stream::new(device, true)? })
+        Ok(CudaEncoder { operation, download, stream: Stream::new(device, true)?, refused: false })
     }
 }
 
 impl GpuEncoder for CudaEncoder {
     fn stage(&mut self, sample: &Sample<'_>) -> bool {
-        match (&mut self.operation, sample) {
-            (Operation::Image(encoder), Sample::Image(view)) => encoder.restage(view).is_ok(),
-            (Operation::Voxels { voxelizer, staged }, Sample::Points(view)) => {
-                staged.note(view);
-                voxelizer.restage(view).unwrap_or(false)
+        let staged = match (&mut self.operation, sample) {
+            (Operation::Image(encoder), Sample::Image(view)) => {
+                encoder.restage(view).map_err(EncodeError::from)
             }
-            _ => false,
+            (Operation::Voxels(voxelizer), Sample::Points(view)) => voxelizer.restage(view),
+            _ => return false,
+        };
+        if let (Err(EncodeError::Device(error)), false) = (&staged, self.refused) {
+            self.refused = true;
+            tracing::warn!("{error}; a core encodes such messages");
         }
+        staged.is_ok()
     }
 
     fn run(&mut self) -> Result<PointDrops, BackendError> {
-        let CudaEncoder { operation, download, stream } = self;
+        let CudaEncoder { operation, download, stream, .. } = self;
         match operation {
             Operation::Image(encoder) => {
                 encoder.start((download.row(), 0), stream)?;
@@ -94,8 +80,8 @@ impl GpuEncoder for CudaEncoder {
                 encoder.settled();
                 Ok(PointDrops::default())
             }
-            Operation::Voxels { voxelizer, staged } => {
-                voxelizer.start(&staged.view(), 0, (download.row(), 0), stream)?;
+            Operation::Voxels(voxelizer) => {
+                voxelizer.start(0, (download.row(), 0), stream)?;
                 // Also a row that must not be used: one wait for both is less than two.
                 download.copy(stream, LIMIT, "voxelize a cloud")?;
                 voxelizer.settled();
@@ -106,27 +92,5 @@ impl GpuEncoder for CudaEncoder {
 
     fn row(&mut self) -> Option<&mut HostBuffer> {
         self.download.host()
-    }
-}
-
-impl Cloud {
-    fn note(&mut self, view: &PointsView<'_>) {
-        let PointsView { width, height, point_step, row_step, big_endian, fields, .. } = *view;
-        let mut kept = std::mem::take(&mut self.fields);
-        kept.clear();
-        kept.extend_from_slice(fields);
-        *self = Cloud { width, height, point_step, row_step, big_endian, fields: kept };
-    }
-
-    fn view(&self) -> PointsView<'_> {
-        PointsView {
-            width: self.width,
-            height: self.height,
-            point_step: self.point_step,
-            row_step: self.row_step,
-            big_endian: self.big_endian,
-            fields: &self.fields,
-            data: &[],
-        }
     }
 }

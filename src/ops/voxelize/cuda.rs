@@ -64,9 +64,20 @@ pub struct Voxelizer {
 /// How the points in the staging memory are laid out.
 #[derive(Default)]
 struct Staged {
+    width: usize,
+    height: usize,
     point_step: usize,
     row_step: usize,
+    big_endian: bool,
     fields: Vec<FieldAt>,
+}
+
+impl Staged {
+    /// The cloud, without its bytes.
+    fn view(&self) -> PointsView<'_> {
+        let &Staged { width, height, point_step, row_step, big_endian, ref fields } = self;
+        PointsView { width, height, point_step, row_step, big_endian, fields, data: &[] }
+    }
 }
 
 enum Method {
@@ -147,7 +158,7 @@ impl Voxelizer {
         stream: &Stream,
     ) -> Result<PointDrops, EncodeError> {
         self.stage(view)?;
-        self.start(view, slot, row, stream)?;
+        self.start(slot, row, stream)?;
         self.finish(stream)
     }
 
@@ -167,6 +178,8 @@ impl Voxelizer {
     /// Takes the bytes of a cloud that was checked, and notes how its points are laid out.
     fn take(&mut self, view: &PointsView<'_>) -> Result<(), DeviceError> {
         let (bytes, staged) = (bytes_of_points(view), &mut self.staged);
+        (staged.width, staged.height) = (view.width, view.height);
+        staged.big_endian = view.big_endian;
         if bytes.len() <= self.staging.capacity() {
             staged.fields.clear();
             staged.fields.extend_from_slice(view.fields);
@@ -185,47 +198,39 @@ impl Voxelizer {
         self.staging.settled();
     }
 
-    /// As [`Voxelizer::stage`], after [`Voxelizer::settled`]: makes no call of the driver. Returns false
-    /// if the cloud is larger than the memory for messages.
-    pub fn restage(&mut self, view: &PointsView<'_>) -> Result<bool, VoxelizeError> {
+    /// As [`Voxelizer::stage`], after [`Voxelizer::settled`]: makes no call of the driver.
+    ///
+    /// # Errors
+    /// As [`Voxelizer::stage`]: an error of the device means that the cloud is larger than the memory.
+    pub fn restage(&mut self, view: &PointsView<'_>) -> Result<(), EncodeError> {
         check_view(view, self.columns)?;
-        Ok(self.take(view).is_ok())
+        Ok(self.take(view)?)
     }
 
-    /// The second part of [`Voxelizer::encode`], for the cloud that was staged last, which `view` must
-    /// be. The row may be used after [`Voxelizer::finish`]. The view's bytes are not read: they were
-    /// staged.
+    /// The second part of [`Voxelizer::encode`], for the cloud that was staged last. The row may be
+    /// used after [`Voxelizer::finish`].
     ///
     /// # Panics
-    /// When there is no such slot, the row is not inside `rows`, or the size of the cloud is another.
+    /// When there is no such slot, the row is not inside `rows`, or no cloud was staged.
     pub fn start(
         &mut self,
-        view: &PointsView<'_>,
         slot: usize,
         (rows, at): (&DeviceBuffer, usize),
         stream: &Stream,
     ) -> Result<(), EncodeError> {
         let end = at.checked_add(self.row_bytes);
         assert!(end.is_some_and(|end| end <= rows.len()), "voxelize: the row is not inside");
-        let Staged { point_step, row_step, fields } = std::mem::take(&mut self.staged);
-        let (width, height, big_endian) = (view.width, view.height, view.big_endian);
-        let cloud = PointsView {
-            width,
-            height,
-            point_step,
-            row_step,
-            big_endian,
-            fields: &fields,
-            data: &[],
-        };
-        assert!(job::byte_len(&cloud) == self.staging.len(), "voxelize: another cloud");
+        // Apart from `self` while `self` launches; afterwards it is put back.
+        let staged = std::mem::take(&mut self.staged);
+        let cloud = staged.view();
+        assert!(job::byte_len(&cloud) == self.staging.len(), "voxelize: no cloud was staged");
         self.staging.send(stream)?;
         let points = DevicePoints::of(&cloud, self.staging.address());
         let row = rows.address() + at as u64;
         // SAFETY: the upload holds every point of the cloud. It and the rows wait for the device
         // before they go.
         let launched = unsafe { self.launch(&points, (slot, row), Inputs::MayBeInFlight, stream) };
-        self.staged = Staged { point_step, row_step, fields };
+        self.staged = staged;
         launched
     }
 

@@ -46,6 +46,7 @@ pub struct Monitor {
     names: Names,
     started: Instant,
     latency: WindowReader,
+    fused: WindowReader,
     /// The rate at which tensors are published.
     published: RateMeter,
     /// Counters of the ticks at the end of the last window.
@@ -84,6 +85,7 @@ impl Monitor {
             names,
             started: now,
             latency: WindowReader::default(),
+            fused: WindowReader::default(),
             published: RateMeter::default(),
             ticks: TickTotals::default(),
             inputs: vec![InputTotals::default(); inputs],
@@ -115,8 +117,9 @@ impl Monitor {
 
     fn tick_status(&mut self, now: Instant) -> Status {
         let totals = TickTotals::read(&self.runtime);
-        let histogram = self.runtime.ticks.latency.histogram();
-        let latency = self.latency.read(histogram, now.duration_since(self.started));
+        let (ticks, since) = (&self.runtime.ticks, now.duration_since(self.started));
+        let latency = self.latency.read(ticks.latency.histogram(), since);
+        let fused = self.fused.read(ticks.fused.histogram(), since).total;
         let window = self.tick_window(now, totals, latency.window);
         self.ticks = totals;
         self.notices.clock(now, window.sim_clock);
@@ -126,7 +129,7 @@ impl Monitor {
             level = level.max(Level::Warn);
             message = format!("{message}; the GPU was left: {reason}");
         }
-        let values = report::tick_values(&self.runtime, &window, &totals, latency);
+        let values = report::tick_values(&self.runtime, &window, &totals, latency, fused);
         Status { part: "tick".to_owned(), level, message, values }
     }
 

@@ -63,6 +63,7 @@ pub fn tick_values(
     window: &TickWindow,
     totals: &TickTotals,
     Windows { window: latency, total, .. }: Windows,
+    fused: Quantiles,
 ) -> Values {
     let ticks = &runtime.ticks;
     vec![
@@ -82,6 +83,9 @@ pub fn tick_values(
         pair("total_latency_p50_ms", milliseconds(total.p50_ns)),
         pair("total_latency_p99_ms", milliseconds(total.p99_ns)),
         pair("total_latency_max_ms", milliseconds(total.max_ns)),
+        pair("fused_latency_p50_ms", milliseconds(fused.p50_ns)),
+        pair("fused_latency_p99_ms", milliseconds(fused.p99_ns)),
+        pair("fused_latency_max_ms", milliseconds(fused.max_ns)),
         pair("realtime_priority", ticks.priority.load(Ordering::Relaxed)),
         pair("tick", ticks.newest.load(Ordering::Relaxed)),
     ]
