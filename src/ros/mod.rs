@@ -35,7 +35,7 @@ pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
 pub use console::Console;
 pub use error::NodeError;
 pub use profile::{
-    Sending, Written as WrittenProfile, ensure as ensure_profile, warning as segment_warning,
+    Written as WrittenProfile, ensure as ensure_profile, warning as segment_warning,
     write as write_profile,
 };
 pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
