@@ -8,6 +8,7 @@ use r2r_rcl::*;
 
 use super::context::ContextInner;
 use super::error::{c_string, check, ignore, text};
+use super::subscription::Flow;
 use super::type_support::TypeSupport;
 use super::{Context, Gid, MessagePublisher, Publisher, Qos, Raw, Result, Service, Subscription};
 use crate::sync::lock;
@@ -171,7 +172,14 @@ impl Node {
 
     /// Subscribes to a topic of any installed type, such as `sensor_msgs/msg/Image`.
     pub fn subscribe(&self, topic: &str, ros_type: &str, qos: Qos) -> Result<Subscription> {
-        Subscription::new(&self.inner, topic, TypeSupport::load(ros_type)?, qos)
+        Subscription::new(&self.inner, topic, TypeSupport::load(ros_type)?, (qos, Flow::Shared))
+    }
+
+    /// As [`Node::subscribe`], with a thread and ports of its own inside the middleware, if that can
+    /// give them. Large messages of this subscription and those of others then do not wait for each
+    /// other.
+    pub fn subscribe_apart(&self, topic: &str, ros_type: &str, qos: Qos) -> Result<Subscription> {
+        Subscription::new(&self.inner, topic, TypeSupport::load(ros_type)?, (qos, Flow::Own))
     }
 
     /// Makes a publisher of serialized messages of any installed type.

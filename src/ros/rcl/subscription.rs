@@ -10,6 +10,25 @@ use super::node::NodeInner;
 use super::type_support::TypeSupport;
 use super::{MessageInfo, Qos, Raw, Result, SerializedMessage};
 
+/// Who receives the messages of a subscription inside the middleware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// The thread that receives for the whole process.
+    Shared,
+    /// A thread with ports of its own, if the middleware can give them.
+    Own,
+}
+
+impl Flow {
+    fn requirement(self) -> rmw_unique_network_flow_endpoints_requirement_t {
+        use rmw_unique_network_flow_endpoints_requirement_e as requirement;
+        match self {
+            Flow::Shared => requirement::RMW_UNIQUE_NETWORK_FLOW_ENDPOINTS_NOT_REQUIRED,
+            Flow::Own => requirement::RMW_UNIQUE_NETWORK_FLOW_ENDPOINTS_OPTIONALLY_REQUIRED,
+        }
+    }
+}
+
 /// A subscription. A drop ends it at once.
 pub struct Subscription {
     /// Dropped first: events end before their subscription.
@@ -77,7 +96,7 @@ impl Subscription {
         node: &Arc<NodeInner>,
         topic: &str,
         types: TypeSupport,
-        qos: Qos,
+        (qos, flow): (Qos, Flow),
     ) -> Result<Self> {
         let c_topic = c_string("the topic", topic)?;
         let changing = node.lock();
@@ -86,6 +105,8 @@ impl Subscription {
             let raw = Raw::new(rcl_get_zero_initialized_subscription());
             let mut options = rcl_subscription_get_default_options();
             qos.put_into(&mut options.qos);
+            let options_of_rmw = &mut options.rmw_subscription_options;
+            options_of_rmw.require_unique_network_flow_endpoints = flow.requirement();
             let (name, types) = (c_topic.as_ptr(), types.get());
             let ret = rcl_subscription_init(raw.get(), node.get(), types, name, &options);
             check(ret, || format!("subscribe to {topic}"))?;
