@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from fusion import MS, T0, segments, stamped, start_fusion, write_config
+from rclpy.parameter_client import AsyncParameterClient
 from sensor_msgs.msg import Image
 
 JOINTS = {
@@ -50,6 +51,33 @@ def test_nothing_is_lost_at_1_khz(ros, start, tmp_path):
     permitted = "ticks run at real-time priority 20" in fusion.process.output
     assert fusion.value("tick", "realtime_priority") == (20 if permitted else 0)
     assert "message dropped" not in fusion.process.output
+
+
+def test_parameter_services_answer_while_images_come(ros, start, tmp_path):
+    """60 MB/s of images: on another thread than the services, so every call answers at once."""
+    camera = {
+        "type": "sensor_msgs/msg/Image",
+        "topic": "/camera_front/image_raw",
+        "max_age_ms": 500,
+        "image": {"width": 224, "height": 224},
+    }
+    fusion = start_fusion(ros, start, tmp_path, {"streams": {"front": camera}}, sim_time=False)
+    rates = ["--camera-front-hz", 60, "--joints-hz", 0]
+    for other in ("camera-wrist", "lidar", "wrench", "imu"):
+        rates += [f"--{other}-hz", 0]
+    robot = start("sensor_sim", *rates, "--wait-subscribers", 1, "--duration", 12)
+    fusion.until(lambda: fusion.value("front", "received") > 30, "images")
+    client = AsyncParameterClient(ros.node, "fusion_node")
+    fusion.until(client.services_are_ready, "the services")
+    waits = []
+    for _ in range(20):
+        asked = time.monotonic()
+        answer = client.get_parameters(["rate_hz"])
+        fusion.until(answer.done, "the answer")
+        assert answer.result().values[0].double_value == 100.0
+        waits.append(time.monotonic() - asked)
+    assert robot.running, "the calls came after the images"
+    assert sorted(waits)[10] < 0.1 and max(waits) < 1.0, waits
 
 
 @pytest.mark.parametrize("publisher_depth", [10, 2000])
