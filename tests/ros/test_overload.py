@@ -72,9 +72,9 @@ def test_parameter_services_answer_while_images_come(ros, start, tmp_path):
     waits = []
     for _ in range(20):
         asked = time.monotonic()
-        answer = client.get_parameters(["rate_hz"])
+        answer = client.get_parameters(["digest"])
         fusion.until(answer.done, "the answer")
-        assert answer.result().values[0].double_value == 100.0
+        assert answer.result().values[0].bool_value
         waits.append(time.monotonic() - asked)
     assert robot.running, "the calls came after the images"
     assert sorted(waits)[10] < 0.1 and max(waits) < 1.0, waits
