@@ -56,7 +56,7 @@ pub struct SegmentReport {
     pub name: String,
     /// ROS type of the messages.
     #[serde(rename = "type")]
-    pub ros_type: &'static str,
+    pub ros_type: String,
     /// Topics of its inputs, before remapping.
     pub topics: Vec<String>,
     /// `header` or `receive`, by input.
@@ -162,12 +162,12 @@ impl SegmentReport {
         let inputs: Vec<InputId> = config.inputs_of(segment.stream).collect();
         let topics = inputs.iter().map(|input| config.input(*input).topic.clone()).collect();
         let timelines = inputs.iter().map(|input| config.input(*input).timeline.name()).collect();
-        let ros_type = inputs.first().map_or("", |input| config.input(*input).ros_type);
+        let ros_type = inputs.first().map(|input| config.input(*input).ros_type.clone());
         let steps = spec.history_steps as i64;
         let (gpu_bytes, pinned_bytes) = largest_message(spec);
         SegmentReport {
             name: spec.name.clone(),
-            ros_type,
+            ros_type: ros_type.unwrap_or_default(),
             topics,
             timelines,
             strategy: spec.strategy().name(),
@@ -213,7 +213,7 @@ impl Display for Report {
             let dims: Vec<_> = segment.shape.iter().map(usize::to_string).collect();
             [
                 segment.name.clone(),
-                segment.ros_type.into(),
+                segment.ros_type.clone(),
                 segment.topics.join(" "),
                 segment.strategy.into(),
                 format!("[{}]", dims.join(", ")),

@@ -45,6 +45,7 @@ pub mod ops;
 pub mod pipeline;
 pub mod ring;
 pub mod runtime;
+pub mod schema;
 pub mod spec;
 mod sync;
 pub mod time;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use robocache::config;
+use robocache::schema::Prefixes;
 
 fn bad_files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configs/bad");
@@ -15,6 +16,8 @@ fn bad_files() -> Vec<PathBuf> {
 
 #[test]
 fn each_bad_configuration_gives_exactly_its_errors() {
+    let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/definitions");
+    let definitions = Prefixes::new(vec![definitions]);
     let mut wrong = Vec::new();
     for path in bad_files() {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -22,7 +25,7 @@ fn each_bad_configuration_gives_exactly_its_errors() {
         let expected: Vec<_> =
             text.lines().map_while(|line| line.strip_prefix("# expect: ")).collect();
         assert!(!expected.is_empty(), "{name} announces no error");
-        match config::parse(&text, name) {
+        match config::parse_with(&text, name, &definitions) {
             Ok(_) => wrong.push(format!("{name} is accepted")),
             Err(error) if error.to_string() == expected.join("\n") => {}
             Err(error) => wrong.push(format!("{error}\n  instead of\n{}", expected.join("\n"))),

@@ -125,7 +125,7 @@ fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
     /// Bytes of a pixel of rgba8, the largest.
     const PIXEL: usize = 4;
     match &input.selection {
-        Selection::Fields(_) | Selection::Joints { .. } => Some(VECTOR),
+        Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => Some(VECTOR),
         Selection::Image => {
             let [width, height] = config.stream(input.stream?).bounds.image_px();
             Some(HEAD + PIXEL * width * height)

@@ -61,7 +61,7 @@ pub struct InputReport {
     pub topic: String,
     /// ROS type of the messages.
     #[serde(rename = "type")]
-    pub ros_type: &'static str,
+    pub ros_type: String,
     /// Whether the subscription asks for reliable delivery.
     pub reliable: bool,
     /// Number of messages that the subscription's queue holds.
@@ -113,6 +113,9 @@ fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
     match selection {
         Selection::Fields(fields) => (fields.clone(), Vec::new()),
         Selection::Joints { fields, groups } => (fields.clone(), groups.concat()),
+        Selection::Plan(plan) => {
+            (plan.channels().iter().map(|(name, _)| name.clone()).collect(), Vec::new())
+        }
         Selection::Image | Selection::Points { .. } => (Vec::new(), Vec::new()),
     }
 }
@@ -122,7 +125,7 @@ impl InputReport {
         InputReport {
             name: input.name.clone(),
             topic: input.topic.clone(),
-            ros_type: input.ros_type,
+            ros_type: input.ros_type.clone(),
             reliable: input.qos.reliable,
             depth: input.qos.depth,
             timeline: input.timeline,

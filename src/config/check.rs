@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::document::{Document, in_order};
 use super::error::Problem;
+use crate::schema::Definitions;
 use crate::time::NANOS_PER_MS;
 
 /// Longest time a configuration can name \[ms\], 11.5 days. The longest sum of times, a lag and
@@ -58,6 +59,7 @@ impl Range {
 /// Collects the problems of a file.
 pub(super) struct Check<'a> {
     doc: &'a Document,
+    definitions: &'a dyn Definitions,
     /// With the number of the value, if it is one.
     problems: Vec<(Option<usize>, Problem)>,
     /// Keys whose values could not be read, which has been reported.
@@ -68,9 +70,18 @@ pub(super) struct Check<'a> {
 
 impl<'a> Check<'a> {
     /// Begins with these problems.
-    pub fn new(doc: &'a Document, problems: Vec<Problem>) -> Check<'a> {
+    pub fn new(
+        doc: &'a Document,
+        definitions: &'a dyn Definitions,
+        problems: Vec<Problem>,
+    ) -> Check<'a> {
         let problems = problems.into_iter().map(|problem| (None, problem)).collect();
-        Check { doc, problems, unread: HashSet::new(), silent: false }
+        Check { doc, definitions, problems, unread: HashSet::new(), silent: false }
+    }
+
+    /// Where the definitions of messages are.
+    pub fn definitions(&self) -> &'a dyn Definitions {
+        self.definitions
     }
 
     /// Returns the value or, if problems were reported, the problems in the order of the file.

@@ -18,8 +18,8 @@ pub(super) const KEY: &str = "defaults";
 const NESTED: [&str; 4] = ["history", "qos", "image", "cloud"];
 
 /// Keys that each stream must say for itself.
-pub(super) const OF_EACH: [&str; 7] =
-    ["type", "topic", "inputs", "fields", "joints", "groups", "angular"];
+pub(super) const OF_EACH: [&str; 9] =
+    ["type", "topic", "inputs", "fields", "joints", "groups", "angular", "select", "stamp"];
 
 /// A kind of streams, by what they become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Kind {
     /// The kind of a stream with this content.
     pub const fn of_content(content: Content) -> Kind {
         match content {
-            Content::Fields(_) | Content::Joints => Kind::Vector,
+            Content::Fields(_) | Content::Joints | Content::Selected => Kind::Vector,
             Content::Image => Kind::Image,
             Content::Points => Kind::Cloud,
         }
@@ -69,6 +69,9 @@ impl Kind {
 
 /// What the messages of a stream hold, if its type is known.
 pub(super) fn content(stream: &Node) -> Option<Content> {
+    if stream.get("select").is_some() {
+        return Some(Content::Selected);
+    }
     let name = stream.get("type")?.scalar()?;
     find_type(name).map(|message| message.content)
 }

@@ -15,6 +15,10 @@ pub(super) struct InputDefaults {
     pub content: Option<Content>,
     /// If neither the input nor its stream has a timeline.
     pub timeline: Timeline,
+    /// Whether messages have a `std_msgs/Header`.
+    pub has_header: bool,
+    /// Whether messages have a stamp.
+    pub has_stamp: bool,
 }
 
 /// The keys of one input, validated.
@@ -29,12 +33,7 @@ pub(super) struct Keys {
 
 impl Input {
     /// The inputs of a stream.
-    pub fn all(
-        keys: Vec<Keys>,
-        stream: &str,
-        ros_type: &'static str,
-        selection: &Selection,
-    ) -> Vec<Input> {
+    pub fn all(keys: Vec<Keys>, stream: &str, ros_type: &str, selection: &Selection) -> Vec<Input> {
         let several = keys.len() > 1;
         let input = |(at, keys): (usize, Keys)| {
             let name = if several { format!("{stream}[{at}]") } else { stream.to_owned() };
@@ -43,7 +42,7 @@ impl Input {
                 name,
                 stream: None,
                 topic,
-                ros_type,
+                ros_type: ros_type.to_owned(),
                 selection: selection.clone(),
                 feeds: Vec::new(),
                 qos,
@@ -142,19 +141,44 @@ fn input(
     let qos = qos(check, place, [raw.qos, own.qos].map(Option::unwrap_or_default), defaults);
     let at = place(raw.frame_id.is_some(), "frame_id");
     let frame_id = raw.frame_id.or_else(|| own.frame_id.clone());
+    if frame_id.is_some() && !defaults.has_header {
+        check.fail(&at, "no such key: the messages have no header, so they say no frame");
+    }
     let frame_id = frame_id.and_then(|frame| frame_id_of(check, &at, frame));
     let at = place(raw.expected_rate_hz.is_some(), "expected_rate_hz");
     // If the check of the rate fails, the rate counts as not given, and the checks go on.
     let rate = raw.expected_rate_hz.or(own.expected_rate_hz);
     let expected_rate_hz = rate.and_then(|hz| check.number(&at, hz, Range::above(0.0, 1e5)));
+    let timeline = timeline(check, place, [raw.timeline, own.timeline], defaults);
     Some(Keys {
         topic: topic?,
-        timeline: raw.timeline.or(own.timeline).unwrap_or(defaults.timeline),
+        timeline,
         stamp_offset_ns: stamp_offset_ns?,
         qos: qos?,
         frame_id,
         expected_rate_hz,
     })
+}
+
+/// The timeline of an input: its own, or else that of its stream, or that of the file. Messages without
+/// a stamp have the time of arrival.
+fn timeline(
+    check: &mut Check<'_>,
+    place: impl Fn(bool, &str) -> String,
+    [input, stream]: [Option<Timeline>; 2],
+    defaults: InputDefaults,
+) -> Timeline {
+    let given = input.or(stream);
+    if defaults.has_stamp {
+        return given.unwrap_or(defaults.timeline);
+    }
+    let at = place(input.is_some(), "timeline");
+    if given == Some(Timeline::Header) && !check.is_inherited(&at) {
+        let expected =
+            "receive: the messages have no header; `stamp` can name a member that is one";
+        check.fail(&at, expected);
+    }
+    Timeline::Receive
 }
 
 fn frame_id_of(check: &mut Check<'_>, key: &str, frame: String) -> Option<String> {

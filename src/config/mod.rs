@@ -21,6 +21,7 @@ mod input;
 mod node;
 mod raw;
 mod read;
+mod select;
 mod stream;
 mod vector;
 mod words;
@@ -46,6 +47,7 @@ use stream::Defaults;
 
 use crate::dtype::DType;
 use crate::layout::ALIGNMENT;
+use crate::schema::{Definitions, Prefixes};
 use crate::spec::{Config, InputSpec, Source, StreamId, StreamSpec};
 use crate::time::TickGrid;
 
@@ -72,7 +74,7 @@ pub fn load_at_rate(path: &Path, rate_hz: Option<f64>) -> Result<Config, ConfigE
     let bytes = std::fs::read(path)
         .map_err(|source| ConfigError::Read { file: file_name.clone(), source })?;
     match std::str::from_utf8(&bytes) {
-        Ok(text) => parse_at_rate(text, &file_name, rate_hz),
+        Ok(text) => parse_all(text, &file_name, rate_hz, &Prefixes::of_environment()),
         Err(error) => {
             let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
             let found = format!("the byte {:#04x}", bytes[error.valid_up_to()]);
@@ -86,14 +88,32 @@ pub fn load_at_rate(path: &Path, rate_hz: Option<f64>) -> Result<Config, ConfigE
 /// # Errors
 /// [`ConfigError::Invalid`], as for [`load`].
 pub fn parse(text: &str, file_name: &str) -> Result<Config, ConfigError> {
-    parse_at_rate(text, file_name, None)
+    parse_with(text, file_name, &Prefixes::default())
 }
 
-fn parse_at_rate(text: &str, file_name: &str, rate_hz: Option<f64>) -> Result<Config, ConfigError> {
+/// As [`parse`], with the definitions of messages that streams with `select` need. [`load`] finds
+/// them in the prefixes of ROS ([`Prefixes`]).
+///
+/// # Errors
+/// As for [`parse`].
+pub fn parse_with(
+    text: &str,
+    file_name: &str,
+    definitions: &dyn Definitions,
+) -> Result<Config, ConfigError> {
+    parse_all(text, file_name, None, definitions)
+}
+
+fn parse_all(
+    text: &str,
+    file_name: &str,
+    rate_hz: Option<f64>,
+    definitions: &dyn Definitions,
+) -> Result<Config, ConfigError> {
     let mut doc =
         Document::read(text, file_name).map_err(|problem| ConfigError::Invalid(vec![problem]))?;
     let problems = doc.take_problems();
-    let mut check = Check::new(&doc, problems);
+    let mut check = Check::new(&doc, definitions, problems);
     let source = Source { file: file_name.to_owned(), text: text.to_owned() };
     let raw = RawConfig::read(&mut check, "", &doc.root());
     let config = raw.and_then(|mut raw| {

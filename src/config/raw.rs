@@ -96,6 +96,8 @@ mapping! { RawStream {
     joints: Vec<String>,
     groups: InOrder<Vec<String>>,
     angular: Vec<String>,
+    select: Vec<String>,
+    stamp: String,
     image: RawImage,
     cloud: RawCloud,
 } }
@@ -193,8 +195,11 @@ fn is_of(content: Content, key: &str) -> bool {
     match key {
         "image" => matches!(content, Content::Image),
         "cloud" => matches!(content, Content::Points),
-        "fields" | "max_gap_ms" => content.is_vector(),
-        "inputs" | "joints" | "groups" | "angular" => matches!(content, Content::Joints),
+        "max_gap_ms" => content.is_vector(),
+        "fields" => matches!(content, Content::Fields(_) | Content::Joints),
+        "inputs" | "joints" | "groups" => matches!(content, Content::Joints),
+        "angular" => matches!(content, Content::Joints | Content::Selected),
+        "select" | "stamp" => matches!(content, Content::Selected),
         _ => true,
     }
 }

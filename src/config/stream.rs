@@ -1,16 +1,21 @@
 //! One stream: the keys that all types have, and which combinations are possible.
 
+use std::sync::Arc;
+
 use super::check::{Check, Range};
 use super::defaults::{find_type, long_name};
 use super::input::{self, Input, InputDefaults};
 use super::raw::{RawHistory, RawStream};
+use super::select::select;
 use super::words::{nearest, one_of};
 use super::{cloud, image, vector};
 use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
 use crate::input::{Content, MessageType, TYPES};
+use crate::ops::resample::Lane;
 use crate::ops::voxelize::extra_fields;
-use crate::spec::{Bounds, EncoderSpec, Selection, StreamSpec, Timeline};
+use crate::schema::{Plan, StampSource};
+use crate::spec::{Bounds, EncoderSpec, Selection, StreamSpec, Timeline, VectorSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// The rows of a stream take less memory than this \[bytes\], at 4 bytes per element.
@@ -42,21 +47,42 @@ pub(super) fn stream(
     let key = format!("streams.{name}");
     let at = |rest: &str| format!("{key}.{rest}");
     let name = stream_name(check, &key, name);
-    let message = message_type(check, &at("type"), raw.ros_type.as_deref());
-    let content = message.map(|message| message.content);
+    let selects = raw.select.is_some() || check.is_unread(&at("select"));
+    let message = message_type(check, &at("type"), raw.ros_type.as_deref(), selects);
+    let content = message.as_ref().map(|message| message.content);
     let large = content.is_some_and(|content| !content.is_vector());
-    let strategy = content.and_then(|content| strategy(check, &key, &raw, content));
+    let angular = raw.angular.is_some();
+    let selected = message
+        .as_ref()
+        .filter(|message| matches!(message.content, Content::Selected))
+        .map(|message| select(check, &key, &message.name, &mut raw));
+    // If the plan could not be made, nothing is said about what follows from it.
+    let plan = selected.as_ref().and_then(Option::as_ref).map(|(_, plan)| plan);
+    let turns = match (content, plan) {
+        (Some(Content::Selected), None) | (None, _) => None,
+        (_, Some(plan)) => Some(plan.channels().iter().any(|(_, lane)| *lane == Lane::Quaternion)),
+        (Some(_), None) if check.is_unread(&at("fields")) => None,
+        (Some(content), None) => Some(vector::has_orientation(content, raw.fields.as_deref())),
+    };
+    let strategy =
+        content.zip(turns).and_then(|known| strategy(check, &key, raw.strategy, known, angular));
     let inputs = input::inputs(
         check,
         &key,
         &mut raw,
-        InputDefaults { content, timeline: defaults.timeline },
+        InputDefaults {
+            content,
+            timeline: defaults.timeline,
+            has_header: plan.is_none_or(|plan| plan.has_header()),
+            has_stamp: plan.is_none_or(|plan| plan.stamp() != StampSource::None),
+        },
     );
     let times = times(check, &key, &raw, strategy, defaults);
     let rows = raw.ring_rows.unwrap_or(if large { 16 } else { 1024 });
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
-    let encoder = encoder(check, &key, &mut raw, message?, dtype);
+    let message = message?;
+    let encoder = encoder(check, &key, &mut raw, (&message, selected), dtype);
     let times = times?;
     let (encoder, selection, bounds) = encoder?;
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
@@ -77,7 +103,7 @@ pub(super) fn stream(
         ring_rows: rows?,
         bounds,
     };
-    let inputs = Input::all(inputs?, &stream.name, message?.name, &selection);
+    let inputs = Input::all(inputs?, &stream.name, &message.name, &selection);
     let given = raw.ring_rows.is_some();
     ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
         .then_some(Made { stream, inputs })
@@ -93,21 +119,32 @@ fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String>
     None
 }
 
+/// The type of a stream's messages.
+struct Type {
+    /// As `package/msg/Type`.
+    name: String,
+    content: Content,
+}
+
 fn message_type(
     check: &mut Check<'_>,
     key: &str,
     ros_type: Option<&str>,
-) -> Option<&'static MessageType> {
+    selects: bool,
+) -> Option<Type> {
+    if let (Some(name), true) = (ros_type, selects) {
+        return Some(Type { name: long_name(name), content: Content::Selected });
+    }
     let message = ros_type.and_then(find_type);
     if message.is_none() {
         let names: Vec<_> = TYPES.iter().map(|known| known.name).collect();
         let near = ros_type.and_then(|name| nearest(&long_name(name), &names));
-        check.fail(key, one_of(&names));
+        check.fail(key, format!("{}; or any other type, with the key `select`", one_of(&names)));
         if let Some(near) = near {
             check.hint(format!("did you mean `{near}`?"));
         }
     }
-    message
+    message.map(|message| Type { name: message.name.to_owned(), content: message.content })
 }
 
 /// Validates the keys of the stream's type: how a sample becomes a row, and what its inputs take
@@ -116,22 +153,29 @@ fn encoder(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawStream,
-    message: &'static MessageType,
+    (message, selected): (&Type, Option<Option<(VectorSpec, Arc<Plan>)>>),
     dtype: DType,
 ) -> Option<(EncoderSpec, Selection, Bounds)> {
     use Content::{Image, Joints, Points};
     let content = message.content;
-    let joints = matches!(content, Joints);
+    let (joints, selects) = (matches!(content, Joints), matches!(content, Content::Selected));
+    let fields = content.is_vector() && !selects;
     for (name, present, fits, owner) in [
-        ("fields", raw.fields.is_some(), content.is_vector(), "types that become a vector".into()),
+        (
+            "fields",
+            raw.fields.is_some(),
+            fields,
+            "types that become a vector, without `select`".into(),
+        ),
         ("joints", raw.joints.is_some(), joints, owners(Joints)),
         ("groups", raw.groups.is_some(), joints, owners(Joints)),
-        ("angular", raw.angular.is_some(), joints, owners(Joints)),
+        ("angular", raw.angular.is_some(), joints || selects, owners(Joints)),
+        ("stamp", raw.stamp.is_some(), selects, "types with `select`".into()),
         ("image", raw.image.is_some(), matches!(content, Image), owners(Image)),
         ("cloud", raw.cloud.is_some(), matches!(content, Points), owners(Points)),
     ] {
         if present && !fits {
-            let own = message.name;
+            let own = &message.name;
             let expected = format!("no such key on a {own} stream (it is for {owner})");
             check.fail(&format!("{key}.{name}"), expected);
         }
@@ -139,12 +183,16 @@ fn encoder(
     match content {
         Content::Fields(members) => {
             let (spec, selection) =
-                vector::fields(check, key, message, members, raw.fields.take())?;
+                vector::fields(check, key, &message.name, members, raw.fields.take())?;
             Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
         }
         Joints => {
-            let (spec, selection) = vector::joints(check, key, message, raw)?;
+            let (spec, selection) = vector::joints(check, key, &message.name, raw)?;
             Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
+        }
+        Content::Selected => {
+            let (spec, plan) = selected.flatten()?;
+            Some((EncoderSpec::Vector(spec), Selection::Plan(plan), Bounds::default()))
         }
         Image => {
             let (spec, bounds) = image::image(check, key, raw.image.take(), dtype)?;
@@ -194,19 +242,16 @@ fn owners(content: Content) -> String {
 fn strategy(
     check: &mut Check<'_>,
     key: &str,
-    raw: &RawStream,
-    content: Content,
+    given: Option<Strategy>,
+    (content, turns): (Content, bool),
+    angular: bool,
 ) -> Option<Strategy> {
-    if check.is_unread(&format!("{key}.fields")) {
-        return None;
-    }
-    let turns = vector::has_orientation(content, raw.fields.as_deref());
     let default = match (content.is_vector(), turns) {
         (true, true) => Strategy::Slerp,
         (true, false) => Strategy::Linear,
         (false, _) => Strategy::Hold,
     };
-    let strategy = raw.strategy.unwrap_or(default);
+    let strategy = given.unwrap_or(default);
     let expected = match strategy {
         _ if strategy.interpolates() && !content.is_vector() => {
             "hold or nearest: rows of images and clouds cannot be interpolated"
@@ -216,8 +261,8 @@ fn strategy(
         }
         Strategy::Slerp if !turns => "linear, hold or nearest: slerp needs the field orientation",
         _ => {
-            let joints = matches!(content, Content::Joints);
-            if joints && raw.angular.is_some() && strategy != Strategy::Linear {
+            let angles = matches!(content, Content::Joints | Content::Selected);
+            if angles && angular && strategy != Strategy::Linear {
                 let expected = "no such key unless the strategy is linear";
                 check.fail(&format!("{key}.angular"), expected);
             }

@@ -4,7 +4,7 @@ use super::check::{Check, is_printable};
 use super::raw::RawStream;
 use super::read::InOrder;
 use super::words::{nearest, one_of};
-use crate::input::{Content, Field, JOINT_FIELDS, Member, MessageType};
+use crate::input::{Content, Field, JOINT_FIELDS, Member};
 use crate::ops::resample::Lane;
 use crate::spec::{Channel, Group, Selection, VectorSpec};
 
@@ -15,7 +15,7 @@ const MAX_JOINTS: usize = 4096;
 pub(super) fn fields(
     check: &mut Check<'_>,
     key: &str,
-    message: &MessageType,
+    message: &str,
     members: &[Member],
     fields: Option<Vec<String>>,
 ) -> Option<(VectorSpec, Selection)> {
@@ -49,7 +49,7 @@ pub(super) fn has_orientation(content: Content, fields: Option<&[String]>) -> bo
 pub(super) fn joints(
     check: &mut Check<'_>,
     key: &str,
-    message: &MessageType,
+    message: &str,
     raw: &mut RawStream,
 ) -> Option<(VectorSpec, Selection)> {
     let fields = match raw.fields.take() {
@@ -87,7 +87,7 @@ pub(super) fn joints(
 fn chosen(
     check: &mut Check<'_>,
     key: &str,
-    message: &MessageType,
+    message: &str,
     known: &[&str],
     names: &[String],
 ) -> Option<Vec<usize>> {
@@ -97,7 +97,7 @@ fn chosen(
         match known.iter().position(|known| known == name) {
             Some(at) => fields.push(at),
             None => {
-                let expected = format!("{} (of {})", one_of(known), message.name);
+                let expected = format!("{} (of {})", one_of(known), message);
                 check.fail(&format!("{key}[{i}]"), expected);
                 if let Some(near) = nearest(name, known) {
                     check.hint(format!("did you mean `{near}`?"));

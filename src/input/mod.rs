@@ -1,4 +1,5 @@
-//! Serialized messages to samples: one file per message, registered in [`TYPES`].
+//! Serialized messages to samples: one file per message, registered in [`TYPES`]. Messages of any
+//! other type are read by the plan of a `select` (`selected`).
 //!
 //! Live subscriptions and bags both give a message's CDR bytes, so the same input reads both.
 //! Samples borrow from those bytes and have been checked against them: an encoder can index a
@@ -14,6 +15,7 @@ mod odometry;
 pub mod point_cloud2;
 mod pose_stamped;
 mod pose_with_covariance_stamped;
+mod selected;
 mod twist_stamped;
 mod wrench_stamped;
 
@@ -65,6 +67,8 @@ pub enum Content {
     Fields(&'static [Member]),
     /// Joints by their names, for a vector; see [`Selection::Joints`].
     Joints,
+    /// Numbers that the configuration selects, for a vector; see [`Selection::Plan`].
+    Selected,
     /// An image.
     Image,
     /// Points, for voxels.
@@ -74,7 +78,7 @@ pub enum Content {
 impl Content {
     /// Whether it becomes a vector.
     pub fn is_vector(self) -> bool {
-        matches!(self, Content::Fields(_) | Content::Joints)
+        matches!(self, Content::Fields(_) | Content::Joints | Content::Selected)
     }
 }
 
@@ -122,6 +126,9 @@ pub enum Sample<'a> {
 /// no such specification.
 pub fn open(spec: &InputSpec) -> Result<Box<dyn Input>, String> {
     let InputSpec { name, ros_type, selection, .. } = spec;
+    if let Selection::Plan(plan) = selection {
+        return Ok(selected::open(plan));
+    }
     let known = MessageType::find(ros_type)
         .ok_or_else(|| format!("input '{name}': expected a known type, found {ros_type}"))?;
     (known.open)(selection).ok_or_else(|| {
@@ -179,7 +186,7 @@ pub fn header<'a>(reader: &mut Reader<'a>) -> Result<Header<'a>, Rejected> {
 }
 
 /// The first names of a message, for an error.
-fn names_found<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) -> String {
+pub(crate) fn names_found<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) -> String {
     let more = if names.len() > NAMES_LOGGED { ", ..." } else { "" };
     let shorten = |name: &'a [u8]| String::from_utf8_lossy(&name[..name.len().min(NAME_LOGGED)]);
     let shown: Vec<_> = names.take(NAMES_LOGGED).map(shorten).collect();
@@ -188,3 +195,5 @@ fn names_found<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod twin_tests;

@@ -56,7 +56,7 @@ impl Pipeline {
             None => config.input(*id).topic.as_str(),
         };
         writer.string_sequence(inputs.iter().map(topic));
-        writer.string_sequence(inputs.iter().map(|id| config.input(*id).ros_type));
+        writer.string_sequence(inputs.iter().map(|id| config.input(*id).ros_type.as_str()));
         writer.string_sequence(inputs.iter().map(|id| config.input(*id).timeline.name()));
 
         writer.i64(spec.lag_ns);

@@ -290,12 +290,16 @@ fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(),
         };
         let stream = config.stream(place.stream);
         let fits = match (&spec.selection, &stream.encoder) {
-            (Selection::Fields(_) | Selection::Joints { .. }, EncoderSpec::Vector(_)) => true,
+            (
+                Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_),
+                EncoderSpec::Vector(_),
+            ) => true,
             (Selection::Image, EncoderSpec::Image(_)) => true,
             (Selection::Points { .. }, EncoderSpec::Voxels(_)) => true,
             (
                 Selection::Fields(_)
                 | Selection::Joints { .. }
+                | Selection::Plan(_)
                 | Selection::Image
                 | Selection::Points { .. },
                 _,

@@ -263,7 +263,7 @@ fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
     let large = bounds.map(|bounds| match spec.selection {
         Selection::Image => PIXEL * bounds.max_width_px * bounds.max_height_px,
         Selection::Points { .. } => POINT * bounds.max_points,
-        Selection::Fields(_) | Selection::Joints { .. } => 0,
+        Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => 0,
     });
     SMALL + large.unwrap_or(0)
 }
@@ -279,8 +279,8 @@ fn subscribe(node: &Node, spec: &InputSpec) -> rcl::Result<Subscription> {
     // The middleware copies an image of 6 MB for a millisecond before it is complete. Six cameras
     // made joints 1.6 ms older on one thread.
     match spec.is_large() {
-        true => node.subscribe_apart(&spec.topic, spec.ros_type, qos),
-        false => node.subscribe(&spec.topic, spec.ros_type, qos),
+        true => node.subscribe_apart(&spec.topic, &spec.ros_type, qos),
+        false => node.subscribe(&spec.topic, &spec.ros_type, qos),
     }
 }
 

@@ -1,11 +1,14 @@
 //! Streams, and the inputs that feed them.
 
+use std::sync::Arc;
+
 use super::{RingId, StreamId, Timeline};
 use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
 use crate::ops::image::ImageSpec;
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::VoxelSpec;
+use crate::schema::Plan;
 
 /// Most inputs of a stream: the message has a bit for each.
 pub const MAX_INPUTS: usize = 32;
@@ -23,7 +26,7 @@ pub struct InputSpec {
     /// Topic, before remapping.
     pub topic: String,
     /// Type of the messages, as `package/msg/Type`.
-    pub ros_type: &'static str,
+    pub ros_type: String,
     /// What it takes from a message.
     pub selection: Selection,
     /// The ring of each part.
@@ -45,14 +48,14 @@ impl InputSpec {
     /// Whether messages are images or clouds, which take milliseconds to encode.
     pub fn is_large(&self) -> bool {
         match self.selection {
-            Selection::Fields(_) | Selection::Joints { .. } => false,
+            Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => false,
             Selection::Image | Selection::Points { .. } => true,
         }
     }
 }
 
 /// What an input takes from a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Selection {
     /// The fields of these names, one after the other, as one vector.
     Fields(Vec<String>),
@@ -64,6 +67,8 @@ pub enum Selection {
         /// The joints of each group, in order.
         groups: Vec<Vec<String>>,
     },
+    /// What the plan selects from a message of any type, as one vector.
+    Plan(Arc<Plan>),
     /// The image.
     Image,
     /// The points: `x`, `y`, `z` and the fields of these names.

@@ -309,12 +309,12 @@ streams: {i: {type: sensor_msgs/Image, topic: /i, max_age_ms: 1, image: {width: 
         let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
         Pipeline::new(config, Arc::new(backend)).map(|_| ()).unwrap_err().to_string()
     };
-    let error = refused(|config| config.inputs[0].ros_type = "sensor_msgs/msg/Thermometer");
+    let error = refused(|config| config.inputs[0].ros_type = "sensor_msgs/msg/Thermometer".into());
     assert!(error.contains("expected a known type, found sensor_msgs/msg/Thermometer"), "{error}");
-    let error = refused(|config| config.inputs[0].ros_type = "sensor_msgs/msg/PointCloud2");
+    let error = refused(|config| config.inputs[0].ros_type = "sensor_msgs/msg/PointCloud2".into());
     assert!(error.contains("expected a selection from sensor_msgs/msg/PointCloud2"), "{error}");
     let error = refused(|config| {
-        config.inputs[0].ros_type = "geometry_msgs/msg/WrenchStamped";
+        config.inputs[0].ros_type = "geometry_msgs/msg/WrenchStamped".into();
         config.inputs[0].selection = Selection::Fields(vec!["force".into()]);
     });
     assert!(error.contains("stream 'i' has an encoder that does not take its samples"), "{error}");

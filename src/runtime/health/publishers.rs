@@ -66,7 +66,7 @@ pub fn explain(
     if publishers.is_empty() {
         return format!("no publisher on {topic}: is the name right, and its node running?");
     }
-    let wanted = spec.ros_type;
+    let wanted = spec.ros_type.as_str();
     let describe = |p: &PublisherSeen| {
         let reliability = if p.reliable { "reliable" } else { "best_effort" };
         format!("{} ({}, {reliability})", p.node, p.ros_type)

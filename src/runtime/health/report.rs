@@ -100,7 +100,7 @@ pub fn values(
     let mut values = Values::new();
     if let Some(input) = input {
         values.push(pair("topic", input.topic));
-        values.push(pair("type", runtime.input_spec(input.id).ros_type));
+        values.push(pair("type", &runtime.input_spec(input.id).ros_type));
         values.push(pair("rate_hz", format!("{:.2}", input.window.rate.hz)));
     }
     if let Some(stream) = stream {

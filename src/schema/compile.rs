@@ -1,0 +1,474 @@
+//! Finds the selected paths in a type, and makes the plan that reads them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::path::{Path, Step};
+use super::plan::{ByMember, Elements, Named, Node, Part, StampSource, StructNode};
+use super::shape::Shape;
+use super::{Count, Kind, Member, Number, Struct};
+use crate::ops::resample::Lane;
+
+/// Most numbers of a selection.
+const MOST_CHANNELS: usize = 4096;
+/// Its four numbers turn together.
+const QUATERNION: &str = "geometry_msgs/msg/Quaternion";
+const HEADER: &str = "std_msgs/msg/Header";
+const TIME: &str = "builtin_interfaces/msg/Time";
+
+/// Which path is wrong, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectError {
+    /// Number of the path; `None` for that of the stamp.
+    pub path: Option<usize>,
+    /// What was expected in place of it.
+    pub expected: String,
+    /// A name that is wrong in it, and the names that would be right.
+    pub unknown: Option<(String, Vec<String>)>,
+}
+
+/// The parts of a plan.
+pub(super) struct Compiled {
+    pub root: StructNode,
+    pub channels: Vec<(String, Lane)>,
+    pub stamp: StampSource,
+    pub has_header: bool,
+}
+
+/// A step that was found in the type.
+#[derive(Clone, Debug)]
+enum Found {
+    /// A member, by its position.
+    Member(usize),
+    /// An element.
+    Index(usize),
+    /// The element with this text in its own member at this position.
+    Inside(usize, String),
+    /// The element whose name is in the member at this position of the surrounding type.
+    Beside(usize, String),
+}
+
+/// A number that is selected.
+struct Leaf {
+    name: String,
+    lane: Lane,
+    steps: Vec<Found>,
+}
+
+pub(super) fn compile(
+    root: &Arc<Struct>,
+    paths: &[Path],
+    stamp: Option<&Path>,
+) -> Result<Compiled, SelectError> {
+    let mut leaves = Vec::new();
+    for (at, path) in paths.iter().enumerate() {
+        let of_path = |wrong: Wrong| wrong.of(Some(at));
+        let mut walk = Walk { root, leaves: &mut leaves };
+        walk.path(path).map_err(of_path)?;
+        if leaves.len() > MOST_CHANNELS {
+            let expected = format!("at most {MOST_CHANNELS} numbers in all");
+            return Err(of_path(Wrong::new(expected)));
+        }
+    }
+    let channels: Vec<_> = leaves.iter().map(|leaf| (leaf.name.clone(), leaf.lane)).collect();
+    let mut draft = Draft::Struct(Arc::clone(root), BTreeMap::new());
+    for (slot, leaf) in leaves.iter().enumerate() {
+        draft.insert(&leaf.steps, slot);
+    }
+    let has_header = root.members.first().is_some_and(|first| is_one(first, HEADER));
+    let source = match stamp {
+        Some(path) => {
+            for (slot, steps) in stamp_leaves(root, path)?.iter().enumerate() {
+                draft.insert(steps, channels.len() + slot);
+            }
+            StampSource::Member
+        }
+        None if has_header => StampSource::Header,
+        None => StampSource::None,
+    };
+    let Node::Struct(root) = draft.finish("").map_err(|wrong| wrong.of(Some(0)))? else {
+        unreachable!("the draft began with a struct");
+    };
+    Ok(Compiled { root, channels, stamp: source, has_header })
+}
+
+fn is_one(member: &Member, name: &str) -> bool {
+    member.count == Count::One && matches!(&member.kind, Kind::Struct(inner) if inner.name == name)
+}
+
+/// Seconds and nanoseconds of the stamp at a path.
+fn stamp_leaves(root: &Arc<Struct>, path: &Path) -> Result<[Vec<Found>; 2], SelectError> {
+    let mut leaves = Vec::new();
+    let mut walk = Walk { root, leaves: &mut leaves };
+    let kind = walk.path(path).map_err(|wrong| wrong.of(None))?;
+    let is_time = matches!(&kind, Some(Kind::Struct(inner)) if inner.name == TIME);
+    let steps: Vec<_> = leaves.into_iter().map(|leaf| leaf.steps).collect();
+    match (<[_; 2]>::try_from(steps), is_time) {
+        (Ok(steps), true) => Ok(steps),
+        _ => Err(Wrong::new(format!("the path of a {TIME}")).of(None)),
+    }
+}
+
+/// What is wrong with a path.
+struct Wrong {
+    expected: String,
+    unknown: Option<(String, Vec<String>)>,
+}
+
+impl Wrong {
+    fn new(expected: impl Into<String>) -> Wrong {
+        Wrong { expected: expected.into(), unknown: None }
+    }
+
+    fn of(self, path: Option<usize>) -> SelectError {
+        SelectError { path, expected: self.expected, unknown: self.unknown }
+    }
+}
+
+/// The walk along one path.
+struct Walk<'a> {
+    root: &'a Arc<Struct>,
+    leaves: &'a mut Vec<Leaf>,
+}
+
+/// Where the walk is.
+#[derive(Clone)]
+struct Here {
+    /// The path so far, as channels are called.
+    name: String,
+    steps: Vec<Found>,
+}
+
+impl Here {
+    fn then(&self, step: Found, name: &str) -> Here {
+        let mut steps = self.steps.clone();
+        steps.push(step);
+        Here { name: format!("{}{name}", self.name), steps }
+    }
+}
+
+impl Walk<'_> {
+    /// Follows a path; returns what it leads to, if that is one thing.
+    fn path(&mut self, path: &Path) -> Result<Option<Kind>, Wrong> {
+        let root = Arc::clone(self.root);
+        let here = Here { name: String::new(), steps: Vec::new() };
+        self.inside(&root, &path.steps, &here)
+    }
+
+    /// In a type: the next step must be a member.
+    fn inside(&mut self, of: &Struct, steps: &[Step], here: &Here) -> Result<Option<Kind>, Wrong> {
+        let (step, rest) = match steps {
+            [Step::Member(name), rest @ ..] => (name, rest),
+            _ => {
+                let name = &of.name;
+                return Err(Wrong::new(format!("`.` and {} after `{here}`", members(of, name))));
+            }
+        };
+        let Some(at) = of.members.iter().position(|member| member.name == *step) else {
+            let after =
+                if here.name.is_empty() { String::new() } else { format!(" after `{here}`") };
+            return Err(Wrong {
+                expected: format!("{}{after}", members(of, &of.name)),
+                unknown: Some((step.clone(), of.names().iter().map(ToString::to_string).collect())),
+            });
+        };
+        let dot = if here.name.is_empty() { "" } else { "." };
+        let next = here.then(Found::Member(at), &format!("{dot}{step}"));
+        match of.members[at].count {
+            Count::One => self.element(&of.members[at].kind, rest, &next),
+            _ => self.many((of, at), rest, &next),
+        }
+    }
+
+    /// At several elements: the next step chooses among them.
+    fn many(
+        &mut self,
+        (of, at): (&Struct, usize),
+        steps: &[Step],
+        here: &Here,
+    ) -> Result<Option<Kind>, Wrong> {
+        let member = &of.members[at];
+        let fixed = match member.count {
+            Count::Fixed(len) => Some(len),
+            _ => None,
+        };
+        let range = match (steps, fixed) {
+            ([], Some(len)) => Some((0, len)),
+            ([Step::Range(from, to), ..], _) => Some((*from, *to)),
+            ([Step::Index(index), ..], _) => Some((*index, index + 1)),
+            _ => None,
+        };
+        if let Some((from, to)) = range {
+            if let Some(len) = fixed.filter(|len| to > *len) {
+                return Err(Wrong::new(format!("an index under {len} for `{here}`")));
+            }
+            if to - from > MOST_CHANNELS {
+                return Err(Wrong::new(format!("at most {MOST_CHANNELS} elements")));
+            }
+            let rest = steps.get(1..).unwrap_or_default();
+            let mut found = None;
+            for index in from..to {
+                let next = here.then(Found::Index(index), &format!("[{index}]"));
+                found = self.element(&member.kind, rest, &next)?;
+            }
+            return Ok(found.filter(|_| to - from == 1));
+        }
+        let [Step::Key { member: by, text }, rest @ ..] = steps else {
+            let expected = format!(
+                "an index, a range or a name after `{here}`, which has as many elements as each \
+                 message says: {here}[0], {here}[0:3] or {here}[\"...\"]"
+            );
+            return Err(Wrong::new(expected));
+        };
+        let step = key(of, at, by.as_deref(), here)?(text.clone());
+        let next = here.then(step, &steps[0].to_string());
+        self.element(&member.kind, rest, &next)
+    }
+
+    /// At one thing.
+    fn element(&mut self, kind: &Kind, steps: &[Step], here: &Here) -> Result<Option<Kind>, Wrong> {
+        match (kind, steps) {
+            (Kind::Struct(inner), []) => {
+                let from = self.leaves.len();
+                for member in &inner.members {
+                    let step = [Step::Member(member.name.clone())];
+                    self.inside(inner, &step, here).map_err(|_| {
+                        let kinds: Vec<_> = inner.members.iter().map(ToString::to_string).collect();
+                        Wrong::new(format!(
+                            "members of `{here}`, because not all are numbers: it has {}",
+                            kinds.join(", ")
+                        ))
+                    })?;
+                }
+                if inner.name == QUATERNION {
+                    for leaf in &mut self.leaves[from..] {
+                        leaf.lane = Lane::Quaternion;
+                    }
+                }
+            }
+            (Kind::Struct(inner), _) => return self.inside(inner, steps, here),
+            (Kind::Number(_), []) => {
+                let Here { name, steps } = here.clone();
+                self.leaves.push(Leaf { name, lane: Lane::Linear, steps });
+            }
+            (Kind::Number(_), _) => {
+                return Err(Wrong::new(format!("nothing after `{here}`, which is one number")));
+            }
+            (Kind::Text | Kind::WideText, _) => {
+                return Err(Wrong::new(format!("a number; `{here}` is text")));
+            }
+        }
+        Ok(Some(kind.clone()))
+    }
+}
+
+impl std::fmt::Display for Here {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+fn members(of: &Struct, name: &str) -> String {
+    let names = of.names();
+    match names.as_slice() {
+        [only] => format!("{only}, the member of {name}"),
+        _ => format!("one of {} (of {name})", names.join(", ")),
+    }
+}
+
+/// Where the names of the elements of a member are: in the elements, or in the member beside it that
+/// is a list of texts.
+fn key(
+    of: &Struct,
+    at: usize,
+    by: Option<&str>,
+    here: &Here,
+) -> Result<Box<dyn Fn(String) -> Found>, Wrong> {
+    let is_text = |member: &&Member| matches!(member.kind, Kind::Text);
+    let position = |of: &Struct, name: &str| of.members.iter().position(|m| m.name == name);
+    if let Kind::Struct(inner) = &of.members[at].kind {
+        let texts: Vec<&Member> =
+            inner.members.iter().filter(is_text).filter(|m| m.count == Count::One).collect();
+        let chosen = match by {
+            Some(name) => texts.iter().find(|member| member.name == name),
+            None => match texts.as_slice() {
+                [only] => Some(only),
+                _ => texts.iter().find(|member| member.name == "name"),
+            },
+        };
+        let names: Vec<_> = texts.iter().map(|member| member.name.as_str()).collect();
+        match chosen {
+            Some(member) => {
+                let inside = position(inner, &member.name).unwrap_or_default();
+                return Ok(Box::new(move |text| Found::Inside(inside, text)));
+            }
+            None if by.is_some() || texts.len() > 1 => {
+                let first = names.first().copied().unwrap_or("name");
+                let expected = format!(
+                    "the text that names an element of `{here}`, such as {here}[{first}=\"...\"]: \
+                     {}",
+                    if names.is_empty() { "it has none".to_owned() } else { names.join(", ") }
+                );
+                return Err(Wrong::new(expected));
+            }
+            None => {}
+        }
+    }
+    let lists: Vec<&Member> =
+        of.members.iter().filter(is_text).filter(|m| m.count != Count::One).collect();
+    let usual = |member: &&&Member| matches!(member.name.as_str(), "name" | "names");
+    let chosen = match (by, lists.as_slice()) {
+        (Some(name), _) => lists.iter().find(|member| member.name == name),
+        (None, [only]) => Some(only),
+        (None, _) => lists.iter().find(usual),
+    };
+    let Some(member) = chosen else {
+        let expected = format!("an index for `{here}`: {} has no list of its names", of.name);
+        return Err(Wrong::new(expected));
+    };
+    let beside = position(of, &member.name).unwrap_or_default();
+    Ok(Box::new(move |text| Found::Beside(beside, text)))
+}
+
+/// A plan in the making: the selected parts as a tree.
+enum Draft {
+    Number(Number, Vec<usize>),
+    Struct(Arc<Struct>, BTreeMap<usize, Draft>),
+    Many(Member, Many),
+    /// Nothing of it can be read.
+    Text,
+}
+
+/// The selected elements of a member.
+#[derive(Default)]
+struct Many {
+    at: BTreeMap<usize, Draft>,
+    /// By the position of the text in the element.
+    inside: BTreeMap<usize, Vec<(String, Draft)>>,
+    /// By the position of the names in the surrounding type.
+    beside: BTreeMap<usize, Vec<(String, Draft)>>,
+}
+
+impl Draft {
+    fn of(member: &Member) -> Draft {
+        match member.count {
+            Count::One => Draft::of_element(&member.kind),
+            _ => Draft::Many(member.clone(), Many::default()),
+        }
+    }
+
+    fn of_element(kind: &Kind) -> Draft {
+        match kind {
+            Kind::Number(number) => Draft::Number(*number, Vec::new()),
+            Kind::Struct(inner) => Draft::Struct(Arc::clone(inner), BTreeMap::new()),
+            Kind::Text | Kind::WideText => Draft::Text,
+        }
+    }
+
+    /// Adds a number that these steps lead to.
+    fn insert(&mut self, steps: &[Found], slot: usize) {
+        match (self, steps) {
+            (Draft::Number(_, slots), _) => slots.push(slot),
+            (Draft::Struct(of, parts), [Found::Member(at), rest @ ..]) => {
+                let part = parts.entry(*at).or_insert_with(|| Draft::of(&of.members[*at]));
+                part.insert(rest, slot);
+            }
+            (Draft::Many(member, many), [step, rest @ ..]) => {
+                let new = || Draft::of_element(&member.kind);
+                let (lists, by, text) = match step {
+                    Found::Index(at) => {
+                        return many.at.entry(*at).or_insert_with(new).insert(rest, slot);
+                    }
+                    Found::Inside(by, text) => (&mut many.inside, by, text),
+                    Found::Beside(by, text) => (&mut many.beside, by, text),
+                    Found::Member(_) => unreachable!("a member of several elements"),
+                };
+                let list = lists.entry(*by).or_default();
+                let at = list.iter().position(|(known, _)| known == text).unwrap_or_else(|| {
+                    list.push((text.clone(), new()));
+                    list.len() - 1
+                });
+                list[at].1.insert(rest, slot);
+            }
+            _ => unreachable!("the walk ends at numbers"),
+        }
+    }
+
+    /// Makes the node. `name` is the path so far, for errors.
+    fn finish(self, name: &str) -> Result<Node, Wrong> {
+        match self {
+            Draft::Number(number, slots) => Ok(Node::Number(number, slots)),
+            Draft::Struct(of, parts) => Ok(Node::Struct(finish_struct(&of, parts, name)?)),
+            Draft::Many(..) | Draft::Text => unreachable!("finished by the type around it"),
+        }
+    }
+}
+
+fn wide(inner: &str) -> Wrong {
+    Wrong::new(format!(
+        "a type without wstring, whose encoding differs between middlewares (`{inner}` is one)"
+    ))
+}
+
+fn finish_struct(
+    of: &Struct,
+    mut drafts: BTreeMap<usize, Draft>,
+    name: &str,
+) -> Result<StructNode, Wrong> {
+    let (mut parts, mut named) = (Vec::new(), Vec::new());
+    let label = |member: &Member| match name {
+        "" => member.name.clone(),
+        name => format!("{name}.{}", member.name),
+    };
+    for (at, member) in of.members.iter().enumerate() {
+        let skip = || Shape::of(member).map(Part::Skip).map_err(|inner| wide(&inner));
+        let part = match drafts.remove(&at) {
+            None => skip()?,
+            Some(Draft::Many(_, Many { at: indices, inside, beside })) => {
+                let element = Shape::of_element(member).map_err(|inner| wide(&inner))?;
+                for (names, wanted) in beside {
+                    named.push(Named {
+                        labels: [label(member), label(&of.members[names])],
+                        members: [at, names],
+                        counts: [member.count, of.members[names].count],
+                        element: element.clone(),
+                        wanted: finish_all(wanted, &label(member))?,
+                    });
+                }
+                if indices.is_empty() && inside.is_empty() {
+                    skip()?
+                } else {
+                    let inner = match &member.kind {
+                        Kind::Struct(inner) => Some(inner),
+                        _ => None,
+                    };
+                    let by_member = inside.into_iter().map(|(key, wanted)| {
+                        let inner = inner.ok_or_else(|| Wrong::new("a type with names"))?;
+                        let mut before = Shape::of_members(inner).map_err(|inner| wide(&inner))?;
+                        before.truncate(key);
+                        Ok(ByMember { before, wanted: finish_all(wanted, &label(member))? })
+                    });
+                    let by_member = by_member.collect::<Result<_, Wrong>>()?;
+                    let finish = |(at, draft): (usize, Draft)| {
+                        Ok((at, draft.finish(&format!("{}[{at}]", label(member)))?))
+                    };
+                    let at = indices.into_iter().map(finish).collect::<Result<_, Wrong>>()?;
+                    let (name, count) = (label(member), member.count);
+                    let elements = Elements { name, count, element, at, by_member };
+                    Part::Read(Node::Elements(Box::new(elements)))
+                }
+            }
+            Some(draft) => Part::Read(draft.finish(&label(member))?),
+        };
+        parts.push(part);
+    }
+    Ok(StructNode { parts, named })
+}
+
+fn finish_all(wanted: Vec<(String, Draft)>, name: &str) -> Result<Vec<(String, Node)>, Wrong> {
+    let finish = |(text, draft): (String, Draft)| {
+        let node = draft.finish(&format!("{name}[\"{text}\"]"))?;
+        Ok((text, node))
+    };
+    wanted.into_iter().map(finish).collect()
+}

@@ -1,0 +1,72 @@
+//! Where the definitions of messages are.
+
+use std::path::{Path, PathBuf};
+
+/// A source of definitions.
+pub trait Definitions {
+    /// Returns the text of the definition of `name` (`package/msg/Type`).
+    ///
+    /// # Errors
+    /// Why there is none: where it was sought, and what to do.
+    fn find(&self, name: &str) -> Result<String, String>;
+}
+
+/// The installed packages: the prefixes that sourcing ROS and a workspace puts into
+/// `AMENT_PREFIX_PATH`.
+#[derive(Clone, Debug, Default)]
+pub struct Prefixes {
+    prefixes: Vec<PathBuf>,
+}
+
+impl Prefixes {
+    /// The prefixes of this process.
+    pub fn of_environment() -> Self {
+        let path = std::env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
+        let given = std::env::split_paths(&path).filter(|prefix| !prefix.as_os_str().is_empty());
+        Prefixes { prefixes: given.collect() }
+    }
+
+    /// These prefixes, the first first.
+    pub fn new(prefixes: Vec<PathBuf>) -> Self {
+        Prefixes { prefixes }
+    }
+}
+
+impl Definitions for Prefixes {
+    fn find(&self, name: &str) -> Result<String, String> {
+        let parts: Vec<&str> = name.split('/').collect();
+        // The name becomes a path: no part of it may lead elsewhere.
+        let is_word = |part: &&str| {
+            !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        let [package, folder, own] = parts[..] else {
+            return Err("expected a name such as geometry_msgs/msg/Point".into());
+        };
+        if !parts.iter().all(is_word) {
+            return Err("expected a name such as geometry_msgs/msg/Point".into());
+        }
+        let file = Path::new("share").join(package).join(folder).join(own);
+        for prefix in &self.prefixes {
+            let path = prefix.join(&file).with_extension("msg");
+            if path.is_file() {
+                return std::fs::read_to_string(&path)
+                    .map_err(|error| format!("{}: {error}", path.display()));
+            }
+        }
+        let share = |prefix: &PathBuf| prefix.join("share").join(package).is_dir();
+        Err(match self.prefixes.iter().find(|prefix| share(prefix)) {
+            _ if self.prefixes.is_empty() => {
+                "AMENT_PREFIX_PATH is not set; source ROS and the workspace that has the package"
+                    .into()
+            }
+            Some(prefix) => format!(
+                "expected {} in {}, found no such file",
+                file.with_extension("msg").display(),
+                prefix.display()
+            ),
+            None => format!(
+                "no package {package} in AMENT_PREFIX_PATH; source the workspace that has it"
+            ),
+        })
+    }
+}
