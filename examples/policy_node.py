@@ -1,6 +1,9 @@
 """An example policy: makes one command from each fused tensor, but none without good data.
 
-    python3 examples/policy_node.py --ros-args -r fused_tensor:=/robocache/fused -p max_age_ms:=50.0
+    python3 examples/policy_node.py --ros-args -p inputs:='[joints]' -p max_age_ms:=50.0
+
+`inputs` are the streams that it needs. With a simulator's clock, add -p use_sim_time:=true. A node with a
+longer lag needs a longer max_age_ms.
 
 Replace `Policy.act` by a network; a real policy needs the rest too. If a stream that it depends on
 is invalid or too old, the policy publishes no command. It logs the reason, at most once a second.

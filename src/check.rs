@@ -101,7 +101,11 @@ impl Report {
             gpu_bytes: segments.iter().map(|segment| segment.gpu_bytes).sum(),
             pinned_bytes: segments.iter().map(|segment| segment.pinned_bytes).sum(),
             segments,
-            warnings: config.stream_ids().filter_map(|id| short_lag(config, id)).collect(),
+            warnings: config
+                .stream_ids()
+                .flat_map(|id| [short_lag(config, id), short_limit(config, id)])
+                .flatten()
+                .collect(),
             shared_memory: SharedMemory::new(config),
         }
     }
@@ -151,6 +155,26 @@ fn short_lag(config: &Config, id: StreamId) -> Option<String> {
         format!(
             "streams.{name}.lag_ms: {strategy} expects a lag of at least {interval_ms} ms, one \
              interval at {hz} Hz, found {lag_ms} ms; the newest target can only be held"
+        )
+    })
+}
+
+/// Returns a warning if most values of a stream must be invalid: its messages are further apart than
+/// its limit.
+fn short_limit(config: &Config, id: StreamId) -> Option<String> {
+    let spec = config.stream(id);
+    let rates = config.inputs_of(id).filter_map(|input| config.input(input).expected_rate_hz);
+    let hz = rates.reduce(f64::min)?;
+    let (key, limit_ns) = match spec.strategy() {
+        Strategy::Linear | Strategy::Slerp => ("max_gap_ms", spec.rule.max_gap_ns),
+        Strategy::Hold | Strategy::Nearest => ("max_age_ms", spec.rule.max_age_ns),
+    };
+    (limit_ns < (NANOS_PER_S as f64 / hz).floor() as i64).then(|| {
+        let (name, interval_ms) = (&spec.name, 1e3 / hz);
+        let found_ms = limit_ns as f64 / NANOS_PER_MS as f64;
+        format!(
+            "streams.{name}.{key}: expected at least {interval_ms} ms, one interval at {hz} Hz, \
+             found {found_ms} ms; values are invalid between two messages"
         )
     })
 }

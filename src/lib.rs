@@ -15,7 +15,8 @@
 //!   `ros::rcl` is a safe wrapper over its C library.
 //! - [`runtime`]: gives the pipeline time and threads: clock, schedule, queues, workers, health.
 //! - [`pipeline`]: `push(input, bytes, arrival)` and `tick(number, epoch)`; no ROS, no clock.
-//! - [`input`]: messages to samples, one file per message; [`cdr`]: the wire encoding.
+//! - [`input`]: messages to samples, one file per message; [`cdr`]: the wire encoding; [`schema`]:
+//!   definitions of any type, and plans that read numbers by them.
 //! - [`backend`]: where rows live, how samples become rows, and a tick's arithmetic.
 //! - [`ops`]: resample, image and voxelize: arithmetic on arrays; its CPU code is the oracle.
 //! - [`ring`]: which rows a stream holds; [`align`]: which of them give the value at an instant.

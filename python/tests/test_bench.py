@@ -72,12 +72,12 @@ def test_the_peer_is_compared_with_the_node_as_shipped_and_at_ordinary_priority(
     results = {
         "node": case(p99=1.0, worst=1.0, cpu=1.0),
         "plain": case(p99=2.0, worst=8.0, cpu=2.0),
-        "peer": case(p99=20.0, worst=24.0, cpu=12.0),
+        "peer": case(p99=20.0, worst=24.0, cpu=14.0),
     }
     found = verdicts(**results)
-    assert found["CPU per tick, peer / ordinary priority"] == (6.0, True)
+    assert found["CPU per tick, peer / ordinary priority"] == (7.0, True)
     assert found["tick latency p99, peer / ordinary priority"] == (10.0, True)
-    assert found["CPU per tick, peer / as shipped"] == (12.0, True)
+    assert found["CPU per tick, peer / as shipped"] == (14.0, True)
     assert found["tick latency p99, peer / as shipped"] == (20.0, True)
     ratios = bench.ratios(results)
     assert ratios["node"]["tick_latency_p99_worst_window"] == 24.0

@@ -157,7 +157,14 @@ pub(super) fn read(
             Ok((event, mark)) => reader.event(event, mark.line())?,
             Err(error) => {
                 let (line, found) = (error.marker().line(), format!("an error: {}", error.info()));
-                return Err(Problem::of_file(file, line, "valid YAML", found));
+                let mut problem = Problem::of_file(file, line, "valid YAML", found);
+                let written = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+                if written.trim_start().starts_with("select:") {
+                    let hint = "in a list in brackets, a path that has brackets is in quotes: \
+                                select: ['values[3]']; or each path is on a line of its own";
+                    problem.hint = Some(hint.into());
+                }
+                return Err(problem);
             }
         }
     }

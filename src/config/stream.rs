@@ -55,9 +55,9 @@ pub(super) fn stream(
     let selected = message
         .as_ref()
         .filter(|message| matches!(message.content, Content::Selected))
-        .map(|message| select(check, &key, &message.name, &mut raw));
+        .and_then(|message| select(check, &key, &message.name, &mut raw));
     // If the plan could not be made, nothing is said about what follows from it.
-    let plan = selected.as_ref().and_then(Option::as_ref).map(|(_, plan)| plan);
+    let plan = selected.as_ref().map(|(_, plan)| plan);
     let turns = match (content, plan) {
         (Some(Content::Selected), None) | (None, _) => None,
         (_, Some(plan)) => Some(plan.channels().iter().any(|(_, lane)| *lane == Lane::Quaternion)),
@@ -153,7 +153,7 @@ fn encoder(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawStream,
-    (message, selected): (&Type, Option<Option<(VectorSpec, Arc<Plan>)>>),
+    (message, selected): (&Type, Option<(VectorSpec, Arc<Plan>)>),
     dtype: DType,
 ) -> Option<(EncoderSpec, Selection, Bounds)> {
     use Content::{Image, Joints, Points};
@@ -191,7 +191,7 @@ fn encoder(
             Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
         }
         Content::Selected => {
-            let (spec, plan) = selected.flatten()?;
+            let (spec, plan) = selected?;
             Some((EncoderSpec::Vector(spec), Selection::Plan(plan), Bounds::default()))
         }
         Image => {

@@ -157,12 +157,9 @@ impl Walk<'_> {
 
     /// In a type: the next step must be a member.
     fn inside(&mut self, of: &Struct, steps: &[Step], here: &Here) -> Result<Option<Kind>, Wrong> {
-        let (step, rest) = match steps {
-            [Step::Member(name), rest @ ..] => (name, rest),
-            _ => {
-                let name = &of.name;
-                return Err(Wrong::new(format!("`.` and {} after `{here}`", members(of, name))));
-            }
+        let [Step::Member(step), rest @ ..] = steps else {
+            let name = &of.name;
+            return Err(Wrong::new(format!("`.` and {} after `{here}`", members(of, name))));
         };
         let Some(at) = of.members.iter().position(|member| member.name == *step) else {
             let after =

@@ -22,7 +22,7 @@ pub enum StampSource {
 }
 
 /// What to read from the messages of one type: numbers, in the order of the selection.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     root: StructNode,
     channels: Vec<(String, Lane)>,

@@ -55,7 +55,7 @@ impl InputSpec {
 }
 
 /// What an input takes from a message.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// The fields of these names, one after the other, as one vector.
     Fields(Vec<String>),

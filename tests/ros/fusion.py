@@ -4,23 +4,17 @@ The tensor is read from the plain rclpy message with NumPy, and not by the packa
 an error in the client does not hide an error in the node.
 """
 
+import importlib
 from dataclasses import dataclass
 
 import numpy as np
 import yaml
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import (
-    PoseStamped,
-    PoseWithCovarianceStamped,
-    TwistStamped,
-    WrenchStamped,
-)
-from nav_msgs.msg import Odometry
+from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from robocache_ros.msg import FusedTensor
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import Image, Imu, JointState, MagneticField, PointCloud2
 
 MS = 1_000_000
 #: An instant like that of a real clock, and a multiple of every period in the tests [ns].
@@ -30,18 +24,12 @@ NO_AGE = 2**63 - 1
 #: Time-out for events that are immediate on an idle machine [s].
 PATIENCE = 20.0
 
-TYPES = {
-    "sensor_msgs/msg/JointState": JointState,
-    "sensor_msgs/msg/Imu": Imu,
-    "geometry_msgs/msg/WrenchStamped": WrenchStamped,
-    "geometry_msgs/msg/PoseStamped": PoseStamped,
-    "geometry_msgs/msg/PoseWithCovarianceStamped": PoseWithCovarianceStamped,
-    "geometry_msgs/msg/TwistStamped": TwistStamped,
-    "nav_msgs/msg/Odometry": Odometry,
-    "sensor_msgs/msg/MagneticField": MagneticField,
-    "sensor_msgs/msg/Image": Image,
-    "sensor_msgs/msg/PointCloud2": PointCloud2,
-}
+
+def type_of(name):
+    """The class of messages of this type."""
+    package, _, own = name.split("/")
+    return getattr(importlib.import_module(f"{package}.msg"), own)
+
 
 RELIABLE = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
 BEST_EFFORT = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -183,7 +171,7 @@ class Fusion:
         for spec in config["streams"].values():
             for topic in topics_of(spec):
                 if topic not in self.publishers:
-                    kind = TYPES[spec["type"]]
+                    kind = type_of(spec["type"])
                     self.publishers[topic] = node.create_publisher(kind, topic, RELIABLE)
                     self.sent[topic] = 0
         self._connect()

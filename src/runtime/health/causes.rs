@@ -68,8 +68,10 @@ pub struct InputEvidence {
     pub received: u64,
     /// Messages dropped in this window.
     pub dropped: Vec<(DropReason, u64)>,
-    /// Whether nothing comes; another status explains that.
+    /// Whether nothing comes, or far less than is published; the input's own status explains that.
     pub silent: bool,
+    /// Messages that were lost in this window, or that the full queue dropped.
+    pub lost: u64,
 }
 
 /// What a window says about a stream.
@@ -133,6 +135,11 @@ impl Evidence<'_> {
     /// Whether values need rows on both sides of their target.
     fn two_sided(&self) -> bool {
         self.spec.strategy() != Strategy::Hold
+    }
+
+    /// Whether an input loses more than one message of ten.
+    fn loses(&self) -> bool {
+        self.inputs.iter().any(|input| 10 * input.lost > input.received + input.lost)
     }
 
     fn held(&self) -> Option<Cause> {
@@ -250,6 +257,8 @@ impl Evidence<'_> {
                 let words = format!("{what}: lag_ms is too short; set lag_ms to {lag_ms}");
                 Cause { kind: CauseKind::LagShort, words }
             }
+            // A longer limit would let the policy act on old values, and not bring the lost ones.
+            None if self.loses() => moment(),
             None => {
                 let age_ms = round_up_ms(oldest_ns);
                 let words = format!("{what}: raise max_age_ms to {age_ms}");
@@ -267,7 +276,7 @@ impl Evidence<'_> {
                 ("max_age_ms", self.spec.rule.max_age_ns, CauseKind::AgeShort)
             }
         };
-        if self.distance_ns() <= limit_ns {
+        if self.distance_ns() <= limit_ns || self.loses() {
             return moment();
         }
         let distance_ms = round_up_ms(self.distance_ns());
@@ -291,11 +300,18 @@ fn clocks_differ(side: &str, kind: CauseKind, input: Option<&InputEvidence>) -> 
         }
         false => String::new(),
     };
-    let words = format!(
-        "stamps are {} {side} the node's clock: synchronise the clocks (chrony, ptp){offset}, or \
-         use timeline: receive",
-        long_time(differ_ns)
-    );
+    let time = long_time(differ_ns);
+    // Sensors that were not synchronised differ by less. A simulator counts from its start.
+    let words = match kind == CauseKind::ClockBehind && differ_ns >= NO_OFFSET_NS {
+        true => format!(
+            "stamps are {time} behind the node's clock: if a simulator sends them, set the parameter \
+             use_sim_time; otherwise synchronise the clocks (chrony, ptp), or use timeline: receive"
+        ),
+        false => format!(
+            "stamps are {time} {side} the node's clock: synchronise the clocks (chrony, \
+             ptp){offset}, or use timeline: receive"
+        ),
+    };
     Cause { kind, words }
 }
 

@@ -115,7 +115,8 @@ impl Monitor {
             rate_hz: window.rate.hz,
             received: window.received,
             dropped: window.dropped.clone(),
-            silent: !window.ever || assess::trouble(spec, window) == Some(assess::Trouble::Silent),
+            silent: !window.ever || assess::trouble(spec, window).is_some(),
+            lost: window.lost + window.queue_full + window.missing,
         }
     }
 

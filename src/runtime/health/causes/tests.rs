@@ -95,8 +95,8 @@ fn a_clock_that_is_behind_gets_an_offset_or_decades_in_words() {
     let (_, words) = behind(1_795_000_000 * NANOS_PER_S);
     assert_eq!(
         words,
-        "stamps are 56.9 years behind the node's clock: synchronise the clocks (chrony, ptp), or \
-         use timeline: receive"
+        "stamps are 56.9 years behind the node's clock: if a simulator sends them, set the parameter \
+         use_sim_time; otherwise synchronise the clocks (chrony, ptp), or use timeline: receive"
     );
 }
 
@@ -175,6 +175,12 @@ fn a_gap_asks_for_the_key_of_its_strategy() {
     assert_eq!(kind, CauseKind::AgeShort);
     assert!(words.ends_with("raise max_age_ms to 6"), "{words}");
     assert_eq!(gap("max_age_ms: 50").0, CauseKind::Moment);
+    // No limit brings lost messages.
+    let lossy = |e: &mut Evidence<'_>| e.inputs[0].lost = 5;
+    let spec = stream("max_age_ms: 50, max_gap_ms: 4");
+    assert_eq!(told(because(InvalidReason::Gap, &spec, lossy)).0, CauseKind::Moment);
+    let spec = stream("max_age_ms: 3, strategy: hold");
+    assert_eq!(told(because(InvalidReason::TooOld, &spec, lossy)).0, CauseKind::Moment);
 }
 
 #[test]
