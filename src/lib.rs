@@ -17,6 +17,7 @@
 //! - [`pipeline`]: `push(input, bytes, arrival)` and `tick(number, epoch)`; no ROS, no clock.
 //! - [`input`]: messages to samples, one file per message; [`cdr`]: the wire encoding; [`schema`]:
 //!   definitions of any type, and plans that read numbers by them.
+//! - [`codec`]: compressed images to pixels.
 //! - [`backend`]: where rows live, how samples become rows, and a tick's arithmetic.
 //! - [`ops`]: resample, image and voxelize: arithmetic on arrays; its CPU code is the oracle.
 //! - [`ring`]: which rows a stream holds; [`align`]: which of them give the value at an instant.
@@ -35,6 +36,7 @@ pub mod align;
 pub mod backend;
 pub mod cdr;
 pub mod check;
+pub mod codec;
 pub mod config;
 #[allow(unsafe_code)] // a driver in another language; every block says why it is sound
 pub mod device;

@@ -126,7 +126,7 @@ fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
     const PIXEL: usize = 4;
     match &input.selection {
         Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => Some(VECTOR),
-        Selection::Image => {
+        Selection::Image { .. } => {
             let [width, height] = config.stream(input.stream?).bounds.image_px();
             Some(HEAD + PIXEL * width * height)
         }

@@ -116,7 +116,7 @@ fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
         Selection::Plan(plan) => {
             (plan.channels().iter().map(|(name, _)| name.clone()).collect(), Vec::new())
         }
-        Selection::Image | Selection::Points { .. } => (Vec::new(), Vec::new()),
+        Selection::Image { .. } | Selection::Points { .. } => (Vec::new(), Vec::new()),
     }
 }
 

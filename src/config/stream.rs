@@ -196,7 +196,8 @@ fn encoder(
         }
         Image => {
             let (spec, bounds) = image::image(check, key, raw.image.take(), dtype)?;
-            Some((EncoderSpec::Image(spec), Selection::Image, bounds))
+            let selection = Selection::Image { largest_px: bounds.image_px() };
+            Some((EncoderSpec::Image(spec), selection, bounds))
         }
         Points => {
             let (spec, bounds) = cloud::cloud(check, key, raw.cloud.take())?;

@@ -11,7 +11,7 @@ pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/Image",
     content: Content::Image,
     open: |selection| match selection {
-        Selection::Image => Some(Box::new(ImageInput)),
+        Selection::Image { .. } => Some(Box::new(ImageInput)),
         _ => None,
     },
 };

@@ -6,6 +6,7 @@
 //! sample without more checks. An input knows nothing of rows: the [`Sink`] decides which ring
 //! takes a sample.
 
+mod compressed_image;
 mod fields;
 pub mod image;
 mod imu;
@@ -40,6 +41,7 @@ pub static TYPES: &[&MessageType] = &[
     &twist_stamped::TYPE,
     &odometry::TYPE,
     &image::TYPE,
+    &compressed_image::TYPE,
     &point_cloud2::TYPE,
 ];
 

@@ -294,13 +294,13 @@ fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(),
                 Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_),
                 EncoderSpec::Vector(_),
             ) => true,
-            (Selection::Image, EncoderSpec::Image(_)) => true,
+            (Selection::Image { .. }, EncoderSpec::Image(_)) => true,
             (Selection::Points { .. }, EncoderSpec::Voxels(_)) => true,
             (
                 Selection::Fields(_)
                 | Selection::Joints { .. }
                 | Selection::Plan(_)
-                | Selection::Image
+                | Selection::Image { .. }
                 | Selection::Points { .. },
                 _,
             ) => false,

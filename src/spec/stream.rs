@@ -49,7 +49,7 @@ impl InputSpec {
     pub fn is_large(&self) -> bool {
         match self.selection {
             Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => false,
-            Selection::Image | Selection::Points { .. } => true,
+            Selection::Image { .. } | Selection::Points { .. } => true,
         }
     }
 }
@@ -69,8 +69,11 @@ pub enum Selection {
     },
     /// What the plan selects from a message of any type, as one vector.
     Plan(Arc<Plan>),
-    /// The image.
-    Image,
+    /// The image, if it is not larger than this.
+    Image {
+        /// Width and height \[px\].
+        largest_px: [usize; 2],
+    },
     /// The points: `x`, `y`, `z` and the fields of these names.
     Points {
         /// In order, without repeats.

@@ -1,0 +1,76 @@
+//! Compressed images to pixels.
+//!
+//! JPEG becomes what libjpeg-turbo makes of it with its usual settings, as in Pillow and OpenCV: a
+//! policy that was trained on files sees the same pixels on the robot. Before anything is decoded,
+//! the sizes in the file's header are compared with what the configuration allows, because a file
+//! of a hundred bytes may declare a gigabyte of pixels.
+
+mod jpeg;
+mod png;
+#[cfg(test)]
+mod tests;
+
+use crate::ops::image::{Encoding, ImageView};
+use crate::pipeline::{DropReason, Rejected};
+
+const JPEG: [u8; 3] = [0xFF, 0xD8, 0xFF];
+const PNG: [u8; 8] = *b"\x89PNG\r\n\x1A\n";
+
+/// Decodes a file into `pixels`, whose memory is used again. `largest` is the greatest width and
+/// height \[px\]. Whether the file is JPEG or PNG is in its first bytes.
+///
+/// # Errors
+/// - `Unsupported`: neither JPEG nor PNG, or pixels that no row can be made of.
+/// - `TooLarge`: more pixels than `largest`.
+/// - `Malformed`: the file is damaged or cut. A part of an image is no image.
+pub fn decode<'a>(
+    file: &[u8],
+    largest: [usize; 2],
+    pixels: &'a mut Vec<u8>,
+) -> Result<ImageView<'a>, Rejected> {
+    let Decoded { encoding, width, height } = match file {
+        _ if file.starts_with(&JPEG) => jpeg::decode(file, largest, pixels)?,
+        _ if file.starts_with(&PNG) => png::decode(file, largest, pixels)?,
+        _ => {
+            let found = &file[..file.len().min(8)];
+            let detail = format!("data: expected a JPEG or PNG file, found the bytes {found:02x?}");
+            return Err(Rejected::new(DropReason::Unsupported, detail));
+        }
+    };
+    let step = width * encoding.bytes_per_pixel();
+    Ok(ImageView { encoding, width, height, step, data: pixels })
+}
+
+/// What was decoded: lines without padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Decoded {
+    encoding: Encoding,
+    width: usize,
+    height: usize,
+}
+
+/// Checks the size in a file's header.
+fn check_size([width, height]: [usize; 2], largest: [usize; 2]) -> Result<(), Rejected> {
+    for (side, found, key, most) in [
+        ("wide", width, "image.max_width_px", largest[0]),
+        ("high", height, "image.max_height_px", largest[1]),
+    ] {
+        if found == 0 {
+            let detail = format!("image: expected at least 1x1 pixels, found {width}x{height}");
+            return Err(Rejected::new(DropReason::Malformed, detail));
+        }
+        if found > most {
+            let detail = format!("image: expected at most {most} px {side} ({key}), found {found}");
+            return Err(Rejected::new(DropReason::TooLarge, detail));
+        }
+    }
+    Ok(())
+}
+
+fn malformed(detail: String) -> Rejected {
+    Rejected::new(DropReason::Malformed, detail)
+}
+
+fn unsupported(detail: String) -> Rejected {
+    Rejected::new(DropReason::Unsupported, detail)
+}

@@ -1,0 +1,164 @@
+//! Files that Pillow wrote, and damaged ones.
+
+use super::*;
+use crate::random::Random;
+use std::path::{Path, PathBuf};
+
+const LARGEST: [usize; 2] = [64, 64];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/compressed")
+}
+
+fn file(name: &str) -> Vec<u8> {
+    std::fs::read(folder().join(name)).unwrap()
+}
+
+/// The size, the encoding and the pixels of a file, or why there are none.
+fn decoded(file: &[u8], largest: [usize; 2]) -> Result<([usize; 2], Encoding, Vec<u8>), Rejected> {
+    let mut pixels = vec![9; 10];
+    let view = decode(file, largest, &mut pixels)?;
+    assert_eq!(view.step, view.width * view.encoding.bytes_per_pixel());
+    let (size, encoding) = ([view.width, view.height], view.encoding);
+    Ok((size, encoding, view.data.to_vec()))
+}
+
+fn reason(file: &[u8], largest: [usize; 2]) -> (DropReason, String) {
+    let Rejected { reason, detail, .. } = decoded(file, largest).unwrap_err();
+    (reason, detail)
+}
+
+#[test]
+fn pixels_are_those_of_pillow() {
+    let mut compared = 0;
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.ends_with(".pixels") || ["cmyk.jpg", "gray_alpha.png", "deep.png"].contains(&&*name)
+        {
+            continue;
+        }
+        let expected = file(&format!("{}.pixels", name.replace('.', "_")));
+        let (size, encoding, found) = decoded(&file(&name), LARGEST).unwrap();
+        assert_eq!(size, [45, 31], "{name}");
+        assert_eq!(expected.len(), 45 * 31 * encoding.bytes_per_pixel(), "{name}");
+        let differ = found.iter().zip(&expected).filter(|(a, b)| a != b).count();
+        assert_eq!(differ, 0, "{name}: bytes that differ");
+        compared += 1;
+    }
+    assert!(compared >= 14, "{compared}");
+}
+
+#[test]
+fn what_no_row_can_be_made_of_is_unsupported() {
+    for (name, words) in [
+        ("cmyk.jpg", "four channels"),
+        ("gray_alpha.png", "8 bits of GrayscaleAlpha"),
+        ("deep.png", "16 bits of Grayscale"),
+    ] {
+        let (reason, detail) = reason(&file(name), LARGEST);
+        assert_eq!(reason, DropReason::Unsupported, "{name}");
+        assert!(detail.contains(words), "{detail}");
+    }
+    let (reason, detail) = reason(b"GIF89a", LARGEST);
+    assert_eq!(reason, DropReason::Unsupported);
+    assert!(detail.starts_with("data: expected a JPEG or PNG file, found the bytes [47, 49"));
+}
+
+#[test]
+fn an_image_larger_than_allowed_is_not_decoded() {
+    for name in ["420.jpg", "rgb.png"] {
+        assert!(decoded(&file(name), [45, 31]).is_ok());
+        let (found, detail) = reason(&file(name), [44, 64]);
+        assert_eq!(found, DropReason::TooLarge);
+        assert_eq!(detail, "image: expected at most 44 px wide (image.max_width_px), found 45");
+        assert_eq!(reason(&file(name), [64, 30]).0, DropReason::TooLarge);
+    }
+}
+
+/// Writes a size into a file's header.
+fn declare(file: &mut [u8], [width, height]: [u32; 2]) {
+    if file.starts_with(&PNG) {
+        file[16..20].copy_from_slice(&width.to_be_bytes());
+        file[20..24].copy_from_slice(&height.to_be_bytes());
+        return;
+    }
+    let frame = file.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap();
+    file[frame + 5..frame + 7].copy_from_slice(&(height as u16).to_be_bytes());
+    file[frame + 7..frame + 9].copy_from_slice(&(width as u16).to_be_bytes());
+}
+
+#[test]
+fn a_header_that_declares_a_gigabyte_costs_nothing() {
+    for name in ["420.jpg", "rgb.png"] {
+        for size in [[60_000, 60_000], [60_000, 1], [1, 60_000], [0, 5], [5, 0]] {
+            let mut bomb = file(name);
+            declare(&mut bomb, size);
+            let mut pixels = Vec::new();
+            let refused = decode(&bomb, LARGEST, &mut pixels).unwrap_err();
+            assert!(
+                matches!(refused.reason, DropReason::TooLarge | DropReason::Malformed),
+                "{refused:?}"
+            );
+            assert_eq!(pixels.capacity(), 0, "{name} {size:?}");
+        }
+    }
+    // A hundred thousand scans: each would take as long as the image.
+    let mut scans = file("progressive.jpg");
+    let at = scans.windows(2).position(|pair| pair == SCAN).unwrap();
+    let scan = scans[at..at + 12].to_vec();
+    let all: Vec<u8> = std::iter::repeat_n(scan, 100_000).flatten().collect();
+    scans.splice(at..at, all);
+    let (found, detail) = reason(&scans, LARGEST);
+    assert_eq!(found, DropReason::Malformed);
+    assert!(detail.contains("128 scans"), "{detail}");
+}
+
+const SCAN: [u8; 2] = [0xFF, 0xDA];
+
+#[test]
+fn a_file_that_was_cut_is_no_image() {
+    for name in ["420.jpg", "progressive.jpg", "gray.jpg", "restarts.jpg", "rgb.png", "palette.png"]
+    {
+        let whole = file(name);
+        // Without its end marker a JPEG still has all of its pixels.
+        let least = if name.ends_with("png") { 1 } else { 3 };
+        for len in 0..=whole.len() - least {
+            let (found, detail) = reason(&whole[..len], LARGEST);
+            let start = len < 8;
+            let right = found == DropReason::Malformed || start && found == DropReason::Unsupported;
+            assert!(right, "{name}, {len} of {} bytes: {found:?} {detail}", whole.len());
+        }
+    }
+}
+
+#[test]
+fn damaged_files_never_panic_and_memory_stays_bounded() {
+    let mut random = Random::new(11);
+    let names = ["420.jpg", "progressive.jpg", "restarts.jpg", "rgb.png", "palette.png"];
+    let mut pixels = Vec::new();
+    let mut refused = 0;
+    for round in 0..3000 {
+        let mut damaged = file(names[round % names.len()]);
+        for _ in 0..=random.below(4) {
+            let at = random.below(damaged.len() as u64) as usize;
+            damaged[at] = random.bits() as u8;
+        }
+        refused += usize::from(decode(&damaged, LARGEST, &mut pixels).is_err());
+        assert!(pixels.capacity() <= 4 * 64 * 64);
+    }
+    // A byte inside of compressed data may give another picture that nothing shows to be wrong.
+    assert!(refused > 1500, "{refused}");
+}
+
+#[test]
+fn extra_bytes_of_cheap_cameras_are_no_damage() {
+    let mut padded = file("420.jpg");
+    let end = padded.len() - 2;
+    padded.splice(end..end, [0, 0, 0]);
+    let (_, _, found) = decoded(&padded, LARGEST).unwrap();
+    assert_eq!(found, file("420_jpg.pixels"));
+    let mut followed = file("420.jpg");
+    followed.extend([0; 100]);
+    assert_eq!(decoded(&followed, LARGEST).unwrap().2, file("420_jpg.pixels"));
+}
