@@ -251,7 +251,7 @@ fn other_encodings_are_unsupported_and_the_text_names_the_supported_ones() {
     for encoding in ["8UC1", "8UC3", "mono16", "bayer_rggb8", "RGB8", "rgb8 ", "", "16UC1"] {
         let (reason, detail) = refused(&message(encoding, [1, 1, 8], &[0; 8]));
         assert_eq!(reason, DropReason::Unsupported);
-        let expected = "encoding: expected one of rgb8, bgr8, rgba8, bgra8, mono8, found ";
+        let expected = "encoding: expected one of rgb8, bgr8, rgba8, bgra8, mono8, yuv422, yuv422_yuy2, nv12, nv21, found ";
         assert_eq!(detail, format!("{expected}{encoding:?}"));
     }
 }

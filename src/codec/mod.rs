@@ -1,4 +1,4 @@
-//! Compressed images to pixels.
+//! Images that are no pixels yet: compressed files, and YUV.
 //!
 //! JPEG becomes what libjpeg-turbo makes of it with its usual settings, as in Pillow and OpenCV: a
 //! policy that was trained on files sees the same pixels on the robot. Before anything is decoded,
@@ -9,6 +9,7 @@ mod jpeg;
 mod png;
 #[cfg(test)]
 mod tests;
+pub mod yuv;
 
 use crate::ops::image::{Encoding, ImageView};
 use crate::pipeline::{DropReason, Rejected};

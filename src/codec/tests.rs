@@ -1,5 +1,6 @@
 //! Files that Pillow wrote, and damaged ones.
 
+use super::yuv::{Yuv, YuvImage};
 use super::*;
 use crate::random::Random;
 use std::path::{Path, PathBuf};
@@ -161,4 +162,59 @@ fn extra_bytes_of_cheap_cameras_are_no_damage() {
     let mut followed = file("420.jpg");
     followed.extend([0; 100]);
     assert_eq!(decoded(&followed, LARGEST).unwrap().2, file("420_jpg.pixels"));
+}
+
+fn bytes_of(hex: &serde_json::Value) -> Vec<u8> {
+    let text = hex.as_str().unwrap().as_bytes();
+    let digit = |byte: u8| (byte as char).to_digit(16).unwrap() as u8;
+    text.chunks(2).map(|pair| 16 * digit(pair[0]) + digit(pair[1])).collect()
+}
+
+/// The golden images, as OpenCV converts them: layout, bytes, pixels.
+fn golden() -> ([usize; 2], Vec<(Yuv, Vec<u8>, Vec<u8>)>) {
+    let text = include_str!("../../tests/golden/yuv.json");
+    let golden: serde_json::Value = serde_json::from_str(text).unwrap();
+    let side = |name: &str| golden[name].as_u64().unwrap() as usize;
+    let cases = golden["cases"].as_array().unwrap().iter().map(|case| {
+        let layout = Yuv::ALL.into_iter().find(|yuv| case["encoding"] == yuv.name()).unwrap();
+        (layout, bytes_of(&case["data"]), bytes_of(&case["rgb"]))
+    });
+    ([side("width"), side("height")], cases.collect())
+}
+
+#[test]
+fn yuv_becomes_the_rgb_of_opencv() {
+    let (size, cases) = golden();
+    assert_eq!(cases.len(), 4);
+    for (layout, data, rgb) in cases {
+        let line =
+            data.len() / if layout.name().starts_with("nv") { size[1] * 3 / 2 } else { size[1] };
+        // Also with padding at the end of each line but the last.
+        for pad in [0, 5] {
+            let mut padded: Vec<u8> =
+                data.chunks(line).flat_map(|line| [line, &[99; 5][..pad]].concat()).collect();
+            padded.truncate(padded.len() - pad);
+            let image = YuvImage { layout, size, step: line + pad, data: &padded };
+            let mut pixels = Vec::new();
+            let view = yuv::to_rgb(&image, size, &mut pixels).unwrap();
+            assert_eq!(
+                (view.encoding, view.width, view.height),
+                (Encoding::Rgb8, size[0], size[1])
+            );
+            assert_eq!(view.data, rgb, "{}", layout.name());
+            for len in 0..padded.len() {
+                let cut = YuvImage { data: &padded[..len], ..image };
+                let refused = yuv::to_rgb(&cut, size, &mut Vec::new()).unwrap_err();
+                assert_eq!(refused.reason, DropReason::Malformed);
+            }
+            let narrow = yuv::to_rgb(&image, [size[0] - 1, size[1]], &mut Vec::new()).unwrap_err();
+            assert_eq!(narrow.reason, DropReason::TooLarge);
+            let thin = YuvImage { step: line - 1, ..image };
+            let refused = yuv::to_rgb(&thin, size, &mut Vec::new()).unwrap_err();
+            assert!(refused.detail.starts_with("step: expected at least"), "{}", refused.detail);
+        }
+        let odd = YuvImage { layout, size: [size[0] - 1, size[1]], step: line, data: &data };
+        let refused = yuv::to_rgb(&odd, size, &mut Vec::new()).unwrap_err();
+        assert!(refused.detail.contains("expected even sides"), "{}", refused.detail);
+    }
 }

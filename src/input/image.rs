@@ -2,6 +2,7 @@
 
 use super::{Content, Header, Input, MessageType, Sample, Sink, header};
 use crate::cdr::Reader;
+use crate::codec::yuv::{self, Yuv, YuvImage};
 use crate::ops::image::{Encoding, ImageView, MAX_SIDE};
 use crate::pipeline::{DropReason, Rejected};
 use crate::spec::Selection;
@@ -11,26 +12,51 @@ pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/Image",
     content: Content::Image,
     open: |selection| match selection {
-        Selection::Image { .. } => Some(Box::new(ImageInput)),
+        Selection::Image { largest_px } => {
+            Some(Box::new(ImageInput { largest_px: *largest_px, pixels: Vec::new() }))
+        }
         _ => None,
     },
 };
 
-struct ImageInput;
+struct ImageInput {
+    /// Greatest width and height \[px\].
+    largest_px: [usize; 2],
+    /// The pixels of one image, if the message has YUV.
+    pixels: Vec<u8>,
+}
 
 impl Input for ImageInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
-        let (header, view) = decode(message)?;
+        let (header, message) = fields(message)?;
+        let view = match Yuv::ALL.into_iter().find(|yuv| yuv.name().as_bytes() == message.encoding)
+        {
+            Some(layout) => {
+                let Fields { size, step, data, .. } = message;
+                let image = YuvImage { layout, size, step, data };
+                yuv::to_rgb(&image, self.largest_px, &mut self.pixels)?
+            }
+            None => view(&message)?,
+        };
         sink.sample(0, &header, Sample::Image(view));
         Ok(())
     }
+}
+
+/// The fields of a message.
+struct Fields<'a> {
+    size: [usize; 2],
+    encoding: &'a [u8],
+    step: usize,
+    data: &'a [u8],
 }
 
 /// The encoding of a name in a message. Names such as `8UC1` are refused: they give the layout of
 /// the bytes but not their meaning.
 fn encoding_of(name: &[u8]) -> Result<Encoding, Rejected> {
     Encoding::ALL.into_iter().find(|known| known.name().as_bytes() == name).ok_or_else(|| {
-        let names = Encoding::ALL.map(Encoding::name).join(", ");
+        let names = [&Encoding::ALL.map(Encoding::name)[..], &Yuv::ALL.map(Yuv::name)].concat();
+        let names = names.join(", ");
         // The name of an encoding is short, but a message may hold any text.
         let found = String::from_utf8_lossy(&name[..name.len().min(32)]);
         Rejected::new(
@@ -40,8 +66,19 @@ fn encoding_of(name: &[u8]) -> Result<Encoding, Rejected> {
     })
 }
 
-/// Reads a `sensor_msgs/msg/Image`. `is_bigendian` is ignored, because elements have one byte. The
-/// padding of the last line may be missing. Bytes after it are ignored.
+fn fields(message: &[u8]) -> Result<(Header<'_>, Fields<'_>), Rejected> {
+    let mut reader = Reader::new(message)?;
+    let header = header(&mut reader)?;
+    let (height, width) = (reader.u32()? as usize, reader.u32()? as usize);
+    let encoding = reader.string_bytes()?;
+    let _is_bigendian = reader.u8()?;
+    let step = reader.u32()? as usize;
+    let data = reader.bytes()?;
+    Ok((header, Fields { size: [width, height], encoding, step, data }))
+}
+
+/// Reads a `sensor_msgs/msg/Image` of pixels. `is_bigendian` is ignored, because elements have one
+/// byte. The padding of the last line may be missing. Bytes after it are ignored.
 ///
 /// # Errors
 /// - `Unsupported`: another encoding.
@@ -49,13 +86,14 @@ fn encoding_of(name: &[u8]) -> Result<Encoding, Rejected> {
 /// - `Malformed`: the message ends early, the image has no pixels, `step` is shorter than a line,
 ///   or there is less data than `height`, `step` and `width` declare.
 pub fn decode(message: &[u8]) -> Result<(Header<'_>, ImageView<'_>), Rejected> {
-    let mut reader = Reader::new(message)?;
-    let header = header(&mut reader)?;
-    let (height, width) = (reader.u32()? as usize, reader.u32()? as usize);
-    let encoding = encoding_of(reader.string_bytes()?)?;
-    let _is_bigendian = reader.u8()?;
-    let step = reader.u32()? as usize;
-    let data = reader.bytes()?;
+    let (header, fields) = fields(message)?;
+    Ok((header, view(&fields)?))
+}
+
+/// The pixels of a message; see [`decode`].
+fn view<'a>(fields: &Fields<'a>) -> Result<ImageView<'a>, Rejected> {
+    let Fields { size: [width, height], step, data, .. } = *fields;
+    let encoding = encoding_of(fields.encoding)?;
     let malformed = |detail: String| Err(Rejected::new(DropReason::Malformed, detail));
     if width == 0 || height == 0 {
         return malformed(format!("image: expected at least 1x1 pixels, found {width}x{height}"));
@@ -83,5 +121,5 @@ pub fn decode(message: &[u8]) -> Result<(Header<'_>, ImageView<'_>), Rejected> {
         );
         return Err(Rejected::new(DropReason::TooLarge, detail));
     }
-    Ok((header, ImageView { encoding, width, height, step, data }))
+    Ok(ImageView { encoding, width, height, step, data })
 }

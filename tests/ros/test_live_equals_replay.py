@@ -14,7 +14,7 @@ import subprocess
 import numpy as np
 import pytest
 from conftest import REPOSITORY
-from fusion import MS, RELIABLE, TYPES, nanoseconds, segments, write_config
+from fusion import MS, RELIABLE, nanoseconds, segments, type_of, write_config
 from rclpy.serialization import deserialize_message
 from recording_files import read_tensors, write_recording
 from robocache_ros.msg import FusedTensor
@@ -147,7 +147,7 @@ class Recorder:
             arrival = info["received_timestamp"]
             self.messages.extend((arrival, stream, bytes(data)) for stream in streams)
 
-        node.create_subscription(TYPES[kind], topic, on_message, RELIABLE, raw=True)
+        node.create_subscription(type_of(kind), topic, on_message, RELIABLE, raw=True)
 
     def _on_tensor(self, data):
         self.tensors.append(bytes(data))
