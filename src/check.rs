@@ -159,22 +159,28 @@ fn short_lag(config: &Config, id: StreamId) -> Option<String> {
     })
 }
 
-/// Returns a warning if most values of a stream must be invalid: its messages are further apart than
-/// its limit.
+/// Returns a warning if values of a stream must be invalid at times, also if no message is late: its
+/// messages are further apart than its limit.
 fn short_limit(config: &Config, id: StreamId) -> Option<String> {
     let spec = config.stream(id);
     let rates = config.inputs_of(id).filter_map(|input| config.input(input).expected_rate_hz);
     let hz = rates.reduce(f64::min)?;
-    let (key, limit_ns) = match spec.strategy() {
-        Strategy::Linear | Strategy::Slerp => ("max_gap_ms", spec.rule.max_gap_ns),
-        Strategy::Hold | Strategy::Nearest => ("max_age_ms", spec.rule.max_age_ns),
+    let interval_ns = NANOS_PER_S as f64 / hz;
+    let (key, limit_ns, least_ns, words) = match spec.strategy() {
+        Strategy::Linear | Strategy::Slerp => {
+            ("max_gap_ms", spec.rule.max_gap_ns, interval_ns, "one interval")
+        }
+        Strategy::Hold => ("max_age_ms", spec.rule.max_age_ns, interval_ns, "one interval"),
+        Strategy::Nearest => {
+            ("max_age_ms", spec.rule.max_age_ns, interval_ns / 2.0, "half an interval")
+        }
     };
-    (limit_ns < (NANOS_PER_S as f64 / hz).floor() as i64).then(|| {
-        let (name, interval_ms) = (&spec.name, 1e3 / hz);
-        let found_ms = limit_ns as f64 / NANOS_PER_MS as f64;
+    (limit_ns < least_ns.floor() as i64).then(|| {
+        let (name, found_ms) = (&spec.name, limit_ns as f64 / NANOS_PER_MS as f64);
+        let least_ms = (least_ns / 1e3).ceil() / 1e3;
         format!(
-            "streams.{name}.{key}: expected at least {interval_ms} ms, one interval at {hz} Hz, \
-             found {found_ms} ms; values are invalid between two messages"
+            "streams.{name}.{key}: expected at least {least_ms} ms, {words} at {hz} Hz, found \
+             {found_ms} ms; values are invalid between two messages"
         )
     })
 }

@@ -61,6 +61,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Bytes that are left.
+    pub fn left(&self) -> usize {
+        self.message.len().saturating_sub(self.position)
+    }
+
     /// Whether the numbers of this message have their most significant byte first.
     pub fn is_big_endian(&self) -> bool {
         self.big_endian

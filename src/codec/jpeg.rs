@@ -14,16 +14,13 @@ use mozjpeg_sys::{
     JWRN_JPEG_EOF, jpeg_common_struct, jpeg_error_mgr, msg_parm_union,
 };
 
-use super::{Decoded, check_size, malformed, unsupported};
+use super::{Decoded, check_size, malformed, scans, unsupported};
 use crate::ops::image::Encoding;
 use crate::pipeline::Rejected;
 
-/// Most scans of a file. Progressive files have about ten. Each costs as much as the whole image,
-/// and a file of a megabyte could have a hundred thousand.
-const MOST_SCANS: usize = 128;
-/// Begins a scan. Inside of compressed data 0xFF is followed by 0, so this occurs nowhere else but
-/// in a comment or a preview.
-const SCAN: [u8; 2] = [0xFF, 0xDA];
+/// Cheap cameras send a few bytes too many between two parts. More than these are a part that was not
+/// understood.
+const MOST_EXTRA: u32 = 16;
 
 /// Why libjpeg stopped: the number of its message.
 struct Stopped(c_int);
@@ -34,16 +31,14 @@ pub(super) fn decode(
     largest: [usize; 2],
     pixels: &mut Vec<u8>,
 ) -> Result<Decoded, Rejected> {
-    let scans = file.windows(2).filter(|pair| *pair == SCAN).take(MOST_SCANS + 1).count();
-    if scans > MOST_SCANS {
-        return Err(malformed(format!("JPEG: expected at most {MOST_SCANS} scans, found more")));
-    }
+    scans::check(file).map_err(|problem| malformed(format!("JPEG: {problem}")))?;
     catch_unwind(AssertUnwindSafe(|| try_decode(file, largest, pixels))).unwrap_or_else(|payload| {
-        let code = payload.downcast_ref().map_or(0, |Stopped(code)| *code);
-        let words = match code {
-            JWRN_JPEG_EOF => "it ends early".to_owned(),
-            JWRN_HIT_MARKER => "a part of it is missing".to_owned(),
-            _ => format!("libjpeg's message {code}"),
+        let words = match payload.downcast_ref() {
+            Some(Stopped(JWRN_JPEG_EOF)) => "it ends early".to_owned(),
+            Some(Stopped(JWRN_HIT_MARKER)) => "a part of it is missing".to_owned(),
+            Some(Stopped(JWRN_EXTRANEOUS_DATA)) => "bytes that are no part of it".to_owned(),
+            Some(Stopped(code)) => format!("libjpeg's message {code}"),
+            None => "a failure of the decoder".to_owned(),
         };
         Err(malformed(format!("JPEG: expected a whole file without damage, found {words}")))
     })
@@ -91,23 +86,26 @@ fn errors() -> jpeg_error_mgr {
     }
 }
 
-/// The number of libjpeg's last message.
-fn code(of: &jpeg_common_struct) -> c_int {
+/// The number of libjpeg's last message, and the first number in it.
+fn message(of: &jpeg_common_struct) -> (c_int, u32) {
     // SAFETY: libjpeg calls with the error manager in place, which lives as long as the decoder.
-    unsafe { (*of.err).msg_code }
+    let manager = unsafe { &*of.err };
+    (manager.msg_code, manager.msg_parm._bindgen_data_[0])
 }
 
 extern "C-unwind" fn stop(of: &mut jpeg_common_struct) {
     // Not a panic: nothing is printed.
-    resume_unwind(Box::new(Stopped(code(of))));
+    resume_unwind(Box::new(Stopped(message(of).0)));
 }
 
 /// A level below 0 is a warning: the pixels may be wrong. Those that are listed say nothing about
-/// pixels. Cheap cameras send a few bytes too many between two parts.
+/// pixels.
 extern "C-unwind" fn note(of: &mut jpeg_common_struct, level: c_int) {
-    const HARMLESS: [c_int; 4] =
-        [JWRN_EXTRANEOUS_DATA, JWRN_JFIF_MAJOR, JWRN_ADOBE_XFORM, JWRN_BOGUS_ICC];
-    if level < 0 && !HARMLESS.contains(&code(of)) {
+    let harmless = match message(of) {
+        (JWRN_EXTRANEOUS_DATA, bytes) => bytes <= MOST_EXTRA,
+        (code, _) => matches!(code, JWRN_JFIF_MAJOR | JWRN_ADOBE_XFORM | JWRN_BOGUS_ICC),
+    };
+    if level < 0 && !harmless {
         stop(of);
     }
 }

@@ -1,12 +1,13 @@
 //! Images that are no pixels yet: compressed files, and YUV.
 //!
-//! JPEG becomes what libjpeg-turbo makes of it with its usual settings, as in Pillow and OpenCV: a
+//! JPEG becomes what libjpeg-turbo makes of it with its usual settings, as in Pillow: a
 //! policy that was trained on files sees the same pixels on the robot. Before anything is decoded,
 //! the sizes in the file's header are compared with what the configuration allows, because a file
 //! of a hundred bytes may declare a gigabyte of pixels.
 
 mod jpeg;
 mod png;
+mod scans;
 #[cfg(test)]
 mod tests;
 pub mod yuv;

@@ -1,4 +1,4 @@
-//! PNG by the crate `png`, which checks the sums of all parts.
+//! PNG by the crate `png`, which checks the sum of each part that it uses.
 
 use std::io::Cursor;
 

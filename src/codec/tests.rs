@@ -134,6 +134,33 @@ fn a_file_that_was_cut_is_no_image() {
 }
 
 #[test]
+fn a_jpeg_without_one_of_its_parts_is_no_image() {
+    let whole = file("progressive.jpg");
+    let scans: Vec<usize> =
+        (0..whole.len() - 1).filter(|at| whole[*at..].starts_with(&SCAN)).collect();
+    assert!(scans.len() > 5);
+    for at in scans {
+        // The part as a comment, and a file that ends in front of it.
+        let mut hidden = whole.clone();
+        hidden[at + 1] = 0xFE;
+        let ended = [&whole[..at], &[0xFF, 0xD9]].concat();
+        for lacking in [hidden, ended] {
+            let (found, detail) = reason(&lacking, LARGEST);
+            assert_eq!(found, DropReason::Malformed, "{at}: {detail}");
+        }
+    }
+    // A baseline file whose only scan has luma alone: three components become one.
+    let mut gray = file("444.jpg");
+    let at = gray.windows(2).position(|pair| pair == SCAN).unwrap();
+    assert_eq!(gray[at + 2..at + 5], [0, 12, 3]);
+    gray.splice(at + 2..at + 5, [0, 8, 1]);
+    gray.drain(at + 7..at + 11);
+    let (found, detail) = reason(&gray, LARGEST);
+    assert_eq!(found, DropReason::Malformed);
+    assert!(detail.contains("expected all parts of the image"), "{detail}");
+}
+
+#[test]
 fn damaged_files_never_panic_and_memory_stays_bounded() {
     let mut random = Random::new(11);
     let names = ["420.jpg", "progressive.jpg", "restarts.jpg", "rgb.png", "palette.png"];

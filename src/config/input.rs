@@ -3,6 +3,7 @@
 use super::check::{Check, Range, is_printable};
 use super::raw::{RawInput, RawQos, RawStream, Reliability};
 use crate::input::Content;
+use crate::schema::StampSource;
 use crate::spec::{InputSpec, MAX_INPUTS, Qos, RingId, Selection, StreamId, Timeline};
 
 /// An input whose stream has no id yet.
@@ -17,8 +18,8 @@ pub(super) struct InputDefaults {
     pub timeline: Timeline,
     /// Whether messages have a `std_msgs/Header`.
     pub has_header: bool,
-    /// Whether messages have a stamp.
-    pub has_stamp: bool,
+    /// Where the stamp of a message is.
+    pub stamp: StampSource,
 }
 
 /// The keys of one input, validated.
@@ -141,9 +142,12 @@ fn input(
     let qos = qos(check, place, [raw.qos, own.qos].map(Option::unwrap_or_default), defaults);
     let at = place(raw.frame_id.is_some(), "frame_id");
     let frame_id = raw.frame_id.or_else(|| own.frame_id.clone());
-    if frame_id.is_some() && !defaults.has_header {
+    // One that is inherited is for the streams that have headers.
+    let foreign = frame_id.is_some() && !defaults.has_header;
+    if foreign && !check.is_inherited(&at) {
         check.fail(&at, "no such key: the messages have no header, so they say no frame");
     }
+    let frame_id = frame_id.filter(|_| !foreign);
     let frame_id = frame_id.and_then(|frame| frame_id_of(check, &at, frame));
     let at = place(raw.expected_rate_hz.is_some(), "expected_rate_hz");
     // If the check of the rate fails, the rate counts as not given, and the checks go on.
@@ -169,10 +173,17 @@ fn timeline(
     defaults: InputDefaults,
 ) -> Timeline {
     let given = input.or(stream);
-    if defaults.has_stamp {
-        return given.unwrap_or(defaults.timeline);
-    }
     let at = place(input.is_some(), "timeline");
+    match defaults.stamp {
+        StampSource::Header => return given.unwrap_or(defaults.timeline),
+        StampSource::Member => {
+            if given == Some(Timeline::Receive) && !check.is_inherited(&at) {
+                check.fail(&at, "header: `stamp` names the stamp that counts");
+            }
+            return Timeline::Header;
+        }
+        StampSource::None => {}
+    }
     if given == Some(Timeline::Header) && !check.is_inherited(&at) {
         let expected =
             "receive: the messages have no header; `stamp` can name a member that is one";

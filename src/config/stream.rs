@@ -64,6 +64,12 @@ pub(super) fn stream(
         (Some(_), None) if check.is_unread(&at("fields")) => None,
         (Some(content), None) => Some(vector::has_orientation(content, raw.fields.as_deref())),
     };
+    let in_part = plan.is_some_and(|plan| plan.has_part_of_quaternion());
+    if in_part && raw.strategy.is_none_or(Strategy::interpolates) {
+        let expected = "x, y, z, w of each quaternion in this order (or the whole quaternion), or \
+                        strategy hold or nearest: parts of a quaternion cannot be interpolated";
+        check.fail(&at("select"), expected);
+    }
     let strategy =
         content.zip(turns).and_then(|known| strategy(check, &key, raw.strategy, known, angular));
     let inputs = input::inputs(
@@ -74,7 +80,7 @@ pub(super) fn stream(
             content,
             timeline: defaults.timeline,
             has_header: plan.is_none_or(|plan| plan.has_header()),
-            has_stamp: plan.is_none_or(|plan| plan.stamp() != StampSource::None),
+            stamp: plan.map_or(StampSource::Header, |plan| plan.stamp()),
         },
     );
     let times = times(check, &key, &raw, strategy, defaults);
@@ -263,7 +269,7 @@ fn strategy(
         Strategy::Slerp if !turns => "linear, hold or nearest: slerp needs the field orientation",
         _ => {
             let angles = matches!(content, Content::Joints | Content::Selected);
-            if angles && angular && strategy != Strategy::Linear {
+            if angles && angular && !strategy.interpolates() {
                 let expected = "no such key unless the strategy is linear";
                 check.fail(&format!("{key}.angular"), expected);
             }

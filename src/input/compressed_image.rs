@@ -2,7 +2,7 @@
 
 use super::{Content, Header, Input, MessageType, Sample, Sink, header};
 use crate::cdr::Reader;
-use crate::codec;
+use crate::codec::{self, yuv::Yuv};
 use crate::ops::image::Encoding;
 use crate::pipeline::{DropReason, Rejected};
 use crate::spec::Selection;
@@ -26,6 +26,17 @@ struct CompressedImageInput {
     pixels: Vec<u8>,
 }
 
+/// compressed_image_transport writes the encoding of the pixels in front of a semicolon. Returns it if a
+/// file of such pixels is no picture: a Bayer mosaic would decode as a gray image.
+fn unknown_pixels(format: &[u8]) -> Option<String> {
+    let (pixels, _) = format.split_at(format.iter().position(|byte| *byte == b';')?);
+    let is = |name: &str| pixels.trim_ascii() == name.as_bytes();
+    let known = Encoding::ALL.iter().any(|encoding| is(encoding.name()))
+        || Yuv::ALL.iter().any(|yuv| is(yuv.name()))
+        || pixels.trim_ascii().is_empty();
+    (!known).then(|| String::from_utf8_lossy(&pixels[..pixels.len().min(32)]).into_owned())
+}
+
 impl Input for CompressedImageInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
         let mut reader = Reader::new(message)?;
@@ -36,6 +47,10 @@ impl Input for CompressedImageInput {
         if has(b"compressedDepth") {
             let detail = "format: expected jpeg or png, found compressedDepth";
             return Err(Rejected::new(DropReason::Unsupported, detail.to_owned()));
+        }
+        if let Some(pixels) = unknown_pixels(format) {
+            let detail = format!("format: expected the encoding of an image, found {pixels:?}");
+            return Err(Rejected::new(DropReason::Unsupported, detail));
         }
         let mut view = codec::decode(file, self.largest_px, &mut self.pixels)?;
         // compressed_image_transport may encode RGB pixels as if they were BGR, and says so: then

@@ -33,6 +33,7 @@ pub(super) struct Compiled {
     pub channels: Vec<(String, Lane)>,
     pub stamp: StampSource,
     pub has_header: bool,
+    pub has_part_of_quaternion: bool,
 }
 
 /// A step that was found in the type.
@@ -53,6 +54,8 @@ struct Leaf {
     name: String,
     lane: Lane,
     steps: Vec<Found>,
+    /// The path of the quaternion that it is a part of.
+    quaternion: Option<String>,
 }
 
 pub(super) fn compile(
@@ -65,11 +68,8 @@ pub(super) fn compile(
         let of_path = |wrong: Wrong| wrong.of(Some(at));
         let mut walk = Walk { root, leaves: &mut leaves };
         walk.path(path).map_err(of_path)?;
-        if leaves.len() > MOST_CHANNELS {
-            let expected = format!("at most {MOST_CHANNELS} numbers in all");
-            return Err(of_path(Wrong::new(expected)));
-        }
     }
+    let has_part_of_quaternion = turn_together(&mut leaves);
     let channels: Vec<_> = leaves.iter().map(|leaf| (leaf.name.clone(), leaf.lane)).collect();
     let mut draft = Draft::Struct(Arc::clone(root), BTreeMap::new());
     for (slot, leaf) in leaves.iter().enumerate() {
@@ -89,7 +89,28 @@ pub(super) fn compile(
     let Node::Struct(root) = draft.finish("").map_err(|wrong| wrong.of(Some(0)))? else {
         unreachable!("the draft began with a struct");
     };
-    Ok(Compiled { root, channels, stamp: source, has_header })
+    Ok(Compiled { root, channels, stamp: source, has_header, has_part_of_quaternion })
+}
+
+/// Lets the four numbers of each quaternion turn together. Returns whether one lacks some of them, or
+/// has them in another order: such numbers must not be interpolated.
+fn turn_together(leaves: &mut [Leaf]) -> bool {
+    let mut parts = false;
+    let mut at = 0;
+    while at < leaves.len() {
+        let Some(quaternion) = leaves[at].quaternion.clone() else {
+            at += 1;
+            continue;
+        };
+        let names = ["x", "y", "z", "w"].map(|name| format!("{quaternion}.{name}"));
+        let whole = leaves[at..].iter().map(|leaf| &leaf.name).take(4).eq(&names);
+        if whole {
+            leaves[at..at + 4].iter_mut().for_each(|leaf| leaf.lane = Lane::Quaternion);
+        }
+        parts |= !whole;
+        at += if whole { 4 } else { 1 };
+    }
+    parts
 }
 
 fn is_one(member: &Member, name: &str) -> bool {
@@ -171,10 +192,16 @@ impl Walk<'_> {
         };
         let dot = if here.name.is_empty() { "" } else { "." };
         let next = here.then(Found::Member(at), &format!("{dot}{step}"));
-        match of.members[at].count {
+        let from = self.leaves.len();
+        let found = match of.members[at].count {
             Count::One => self.element(&of.members[at].kind, rest, &next),
             _ => self.many((of, at), rest, &next),
+        };
+        if of.name == QUATERNION {
+            let parts = self.leaves[from..].iter_mut();
+            parts.for_each(|leaf| leaf.quaternion = Some(here.name.clone()));
         }
+        found
     }
 
     /// At several elements: the next step chooses among them.
@@ -226,7 +253,6 @@ impl Walk<'_> {
     fn element(&mut self, kind: &Kind, steps: &[Step], here: &Here) -> Result<Option<Kind>, Wrong> {
         match (kind, steps) {
             (Kind::Struct(inner), []) => {
-                let from = self.leaves.len();
                 for member in &inner.members {
                     let step = [Step::Member(member.name.clone())];
                     self.inside(inner, &step, here).map_err(|_| {
@@ -237,16 +263,14 @@ impl Walk<'_> {
                         ))
                     })?;
                 }
-                if inner.name == QUATERNION {
-                    for leaf in &mut self.leaves[from..] {
-                        leaf.lane = Lane::Quaternion;
-                    }
-                }
             }
             (Kind::Struct(inner), _) => return self.inside(inner, steps, here),
             (Kind::Number(_), []) => {
                 let Here { name, steps } = here.clone();
-                self.leaves.push(Leaf { name, lane: Lane::Linear, steps });
+                if self.leaves.len() == MOST_CHANNELS {
+                    return Err(Wrong::new(format!("at most {MOST_CHANNELS} numbers in all")));
+                }
+                self.leaves.push(Leaf { name, lane: Lane::Linear, steps, quaternion: None });
             }
             (Kind::Number(_), _) => {
                 return Err(Wrong::new(format!("nothing after `{here}`, which is one number")));
@@ -283,6 +307,7 @@ fn key(
 ) -> Result<Box<dyn Fn(String) -> Found>, Wrong> {
     let is_text = |member: &&Member| matches!(member.kind, Kind::Text);
     let position = |of: &Struct, name: &str| of.members.iter().position(|m| m.name == name);
+    let mut candidates = Vec::new();
     if let Kind::Struct(inner) = &of.members[at].kind {
         let texts: Vec<&Member> =
             inner.members.iter().filter(is_text).filter(|m| m.count == Count::One).collect();
@@ -293,34 +318,31 @@ fn key(
                 _ => texts.iter().find(|member| member.name == "name"),
             },
         };
-        let names: Vec<_> = texts.iter().map(|member| member.name.as_str()).collect();
-        match chosen {
-            Some(member) => {
-                let inside = position(inner, &member.name).unwrap_or_default();
-                return Ok(Box::new(move |text| Found::Inside(inside, text)));
-            }
-            None if by.is_some() || texts.len() > 1 => {
-                let first = names.first().copied().unwrap_or("name");
-                let expected = format!(
-                    "the text that names an element of `{here}`, such as {here}[{first}=\"...\"]: \
-                     {}",
-                    if names.is_empty() { "it has none".to_owned() } else { names.join(", ") }
-                );
-                return Err(Wrong::new(expected));
-            }
-            None => {}
+        if let Some(member) = chosen {
+            let inside = position(inner, &member.name).unwrap_or_default();
+            return Ok(Box::new(move |text| Found::Inside(inside, text)));
         }
+        candidates.extend(texts.iter().map(|member| member.name.clone()));
     }
     let lists: Vec<&Member> =
         of.members.iter().filter(is_text).filter(|m| m.count != Count::One).collect();
+    // A list with another name may name something else: the `joint_names` of a trajectory do not
+    // name its points.
     let usual = |member: &&&Member| matches!(member.name.as_str(), "name" | "names");
-    let chosen = match (by, lists.as_slice()) {
-        (Some(name), _) => lists.iter().find(|member| member.name == name),
-        (None, [only]) => Some(only),
-        (None, _) => lists.iter().find(usual),
+    let chosen = match by {
+        Some(name) => lists.iter().find(|member| member.name == name),
+        None => lists.iter().find(usual),
     };
     let Some(member) = chosen else {
-        let expected = format!("an index for `{here}`: {} has no list of its names", of.name);
+        candidates.extend(lists.iter().map(|member| member.name.clone()));
+        let expected = match candidates.as_slice() {
+            [] => format!("an index for `{here}`: nothing in {} names its elements", of.name),
+            [first, ..] => format!(
+                "the list or the text that names the elements of `{here}`, such as \
+                 {here}[{first}=\"...\"]: {}",
+                candidates.join(", ")
+            ),
+        };
         return Err(Wrong::new(expected));
     };
     let beside = position(of, &member.name).unwrap_or_default();
@@ -467,5 +489,8 @@ fn finish_all(wanted: Vec<(String, Draft)>, name: &str) -> Result<Vec<(String, N
         let node = draft.finish(&format!("{name}[\"{text}\"]"))?;
         Ok((text, node))
     };
-    wanted.into_iter().map(finish).collect()
+    let mut all = wanted.into_iter().map(finish).collect::<Result<Vec<_>, Wrong>>()?;
+    // By name: a plan searches there for each name of a message.
+    all.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
+    Ok(all)
 }

@@ -131,7 +131,9 @@ impl<'a> Rest<'a> {
 
     fn number(&mut self) -> Result<usize, PathError> {
         let begun = self.at;
-        self.while_(|c| c.is_ascii_digit()).parse().map_err(|_| {
+        let digits = self.while_(|c| c.is_ascii_digit());
+        // A sequence has at most 2^32 elements.
+        digits.parse::<u32>().map(|number| number as usize).map_err(|_| {
             let wrong = Rest { text: self.text, at: begun };
             wrong.wrong("an index, a range such as 0:3, or a name in quotes")
         })

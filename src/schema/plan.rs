@@ -10,6 +10,9 @@ use crate::input::names_found;
 use crate::ops::resample::Lane;
 use crate::pipeline::{DropReason, Rejected};
 
+/// Bytes that a middleware may put behind a message.
+const MOST_PADDING: usize = 7;
+
 /// Where the stamp of a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampSource {
@@ -28,6 +31,7 @@ pub struct Plan {
     channels: Vec<(String, Lane)>,
     stamp: StampSource,
     has_header: bool,
+    has_part_of_quaternion: bool,
 }
 
 /// A part of a message that something is read from.
@@ -69,6 +73,7 @@ pub(super) struct Elements {
 pub(super) struct ByMember {
     /// The members in front of the text.
     pub before: Vec<Shape>,
+    /// In the order of the names.
     pub wanted: Vec<(String, Node)>,
 }
 
@@ -81,6 +86,7 @@ pub(super) struct Named {
     pub members: [usize; 2],
     pub counts: [Count; 2],
     pub element: Shape,
+    /// In the order of the names.
     pub wanted: Vec<(String, Node)>,
 }
 
@@ -94,8 +100,9 @@ impl Plan {
         paths: &[Path],
         stamp: Option<&Path>,
     ) -> Result<Plan, SelectError> {
-        let Compiled { root, channels, stamp, has_header } = compile::compile(root, paths, stamp)?;
-        Ok(Plan { root, channels, stamp, has_header })
+        let Compiled { root, channels, stamp, has_header, has_part_of_quaternion } =
+            compile::compile(root, paths, stamp)?;
+        Ok(Plan { root, channels, stamp, has_header, has_part_of_quaternion })
     }
 
     /// The name of each number, and how it is interpolated.
@@ -113,6 +120,12 @@ impl Plan {
         self.has_header
     }
 
+    /// Whether a quaternion is selected in part, or in another order than x, y, z, w. Its numbers
+    /// must not be interpolated.
+    pub fn has_part_of_quaternion(&self) -> bool {
+        self.has_part_of_quaternion
+    }
+
     /// Reads a message into `values`: the channels and, if the stamp is [`StampSource::Member`], its
     /// seconds and nanoseconds.
     ///
@@ -122,7 +135,16 @@ impl Plan {
         let stamp = if self.stamp == StampSource::Member { 2 } else { 0 };
         values.clear();
         values.resize(self.channels.len() + stamp, f64::NAN);
-        self.root.read(reader, values)
+        self.root.read(reader, values)?;
+        if reader.left() > MOST_PADDING {
+            let detail = format!(
+                "expected the end of the message, found {} bytes more; the publisher may have another \
+                 version of the definition",
+                reader.left()
+            );
+            return Err(Rejected::new(DropReason::Malformed, detail));
+        }
+        Ok(())
     }
 }
 
@@ -221,7 +243,7 @@ impl Elements {
             let mut key = reader.clone();
             before.iter().try_for_each(|shape| shape.skip(&mut key))?;
             let text = key.string_bytes()?;
-            for (at, (_, node)) in matching(wanted, text) {
+            if let Some((at, node)) = find(wanted, text) {
                 if std::mem::replace(&mut found[at], true) {
                     return Err(repeated(&self.name, &wanted[at].0));
                 }
@@ -253,21 +275,21 @@ impl Named {
         let begin = texts.clone();
         // By position in the message, so that one pass reads all.
         let mut places = Vec::with_capacity(self.wanted.len());
+        let mut found = vec![false; self.wanted.len()];
         for at in 0..named {
             let text = texts.string_bytes()?;
-            places.extend(matching(&self.wanted, text).map(|(wanted, _)| (at, wanted)));
+            if let Some((wanted, _)) = find(&self.wanted, text) {
+                if std::mem::replace(&mut found[wanted], true) {
+                    return Err(repeated(&self.labels[1], &self.wanted[wanted].0));
+                }
+                places.push((at, wanted));
+            }
         }
         let [label, names_label] = &self.labels;
-        for (wanted, (text, _)) in self.wanted.iter().enumerate() {
-            match places.iter().filter(|(_, found)| *found == wanted).count() {
-                1 => {}
-                0 => {
-                    let mut texts = begin;
-                    let all = (0..named).map(|_| texts.string_bytes());
-                    return Err(missing(names_label, text, &all.collect::<Result<Vec<_>, _>>()?));
-                }
-                _ => return Err(repeated(names_label, text)),
-            }
+        if let Some(lacking) = found.iter().position(|found| !found) {
+            let mut texts = begin;
+            let all = (0..named).map(|_| texts.string_bytes()).collect::<Result<Vec<_>, _>>()?;
+            return Err(missing(names_label, &self.wanted[lacking].0, &all));
         }
         let len = len_of(self.counts[0], &mut elements)?;
         if len != named {
@@ -287,12 +309,10 @@ impl Named {
     }
 }
 
-/// The wanted elements of this name.
-fn matching<'a>(
-    wanted: &'a [(String, Node)],
-    text: &'a [u8],
-) -> impl Iterator<Item = (usize, &'a (String, Node))> {
-    wanted.iter().enumerate().filter(move |(_, (name, _))| name.as_bytes() == text)
+/// The wanted element of this name. The list is in the order of its names.
+fn find<'a>(wanted: &'a [(String, Node)], text: &[u8]) -> Option<(usize, &'a Node)> {
+    let at = wanted.binary_search_by(|(name, _)| name.as_bytes().cmp(text)).ok()?;
+    Some((at, &wanted[at].1))
 }
 
 fn missing(label: &str, text: &str, names: &[&[u8]]) -> Rejected {

@@ -60,9 +60,13 @@ def test_the_tensor_is_that_of_the_pixels_that_pillow_decodes(ros, start, tmp_pa
     fusion.send("/png", compressed(picture(201), "PNG", "png", T0 + 11 * MS))
     depth = stamped(CompressedImage, T0 + 11 * MS, format="16UC1; compressedDepth png", data=b"x")
     fusion.send("/swapped", depth)
+    # A Bayer mosaic in a JPEG is no gray picture.
+    gray = picture().convert("L")
+    fusion.send("/swapped", compressed(gray, "JPEG", "bayer_rggb8; jpeg compressed ", T0 + 12 * MS))
     again = fusion.tick(T0 + 20 * MS)
-    for name, reason in (("jpeg", "malformed"), ("png", "too_large"), ("swapped", "unsupported")):
-        fusion.await_value(name, f"dropped.{reason}", 1)
+    drops = (("jpeg", "malformed", 1), ("png", "too_large", 1), ("swapped", "unsupported", 2))
+    for name, reason, count in drops:
+        fusion.await_value(name, f"dropped.{reason}", count)
         assert again[name].age_ns == [20 * MS]
         np.testing.assert_array_equal(again[name].array, got[name].array)
     assert "expected a whole file without damage" in fusion.process.output
