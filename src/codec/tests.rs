@@ -197,8 +197,11 @@ fn bytes_of(hex: &serde_json::Value) -> Vec<u8> {
     text.chunks(2).map(|pair| 16 * digit(pair[0]) + digit(pair[1])).collect()
 }
 
-/// The golden images, as OpenCV converts them: layout, bytes, pixels.
-fn golden() -> ([usize; 2], Vec<(Yuv, Vec<u8>, Vec<u8>)>) {
+/// An image as OpenCV converts it: layout, bytes, pixels.
+type Converted = (Yuv, Vec<u8>, Vec<u8>);
+
+/// Their size, and the golden images.
+fn golden() -> ([usize; 2], Vec<Converted>) {
     let text = include_str!("../../tests/golden/yuv.json");
     let golden: serde_json::Value = serde_json::from_str(text).unwrap();
     let side = |name: &str| golden[name].as_u64().unwrap() as usize;
