@@ -270,6 +270,34 @@ streams:
 }
 
 #[test]
+fn check_warns_if_messages_are_further_apart_than_the_limit_of_their_age() {
+    let config = "
+rate_hz: 100
+lag_ms: 200
+streams:
+  held: {type: sensor_msgs/Imu, topic: /a, max_age_ms: 30, expected_rate_hz: 30, strategy: hold}
+  enough: {type: sensor_msgs/Imu, topic: /b, max_age_ms: 34, expected_rate_hz: 30, strategy: hold}
+  near: {type: sensor_msgs/Imu, topic: /c, max_age_ms: 20, expected_rate_hz: 30, strategy: nearest}
+  far: {type: sensor_msgs/Imu, topic: /d, max_age_ms: 10, expected_rate_hz: 30, strategy: nearest}
+  gap: {type: sensor_msgs/Imu, topic: /e, max_age_ms: 50, max_gap_ms: 5, expected_rate_hz: 10}
+";
+    let output = checked(&["--json"], config);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let warning = |key: &str, least: &str, hz: i64, found: i64| {
+        format!(
+            "streams.{key}: expected at least {least} at {hz} Hz, found {found} ms; values are invalid \
+             between two messages"
+        )
+    };
+    let expected = [
+        warning("held.max_age_ms", "33.334 ms, one interval", 30, 30),
+        warning("far.max_age_ms", "16.667 ms, half an interval", 30, 10),
+        warning("gap.max_gap_ms", "100 ms, one interval", 10, 5),
+    ];
+    assert_eq!(report["warnings"], serde_json::json!(expected));
+}
+
+#[test]
 fn check_warns_if_a_lag_is_shorter_than_an_interval_and_does_not_fail() {
     let config = "
 rate_hz: 100
