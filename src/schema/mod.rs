@@ -11,6 +11,7 @@
 
 mod compile;
 mod definition;
+mod draft;
 mod find;
 mod path;
 mod plan;

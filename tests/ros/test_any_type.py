@@ -132,7 +132,7 @@ def members(path):
 
 
 def test_the_definitions_of_the_core_tests_are_those_of_ros():
-    """tests/definitions stands in for ROS in tests that have none."""
+    """Tests without ROS read tests/definitions instead; both must agree."""
     compared = 0
     for file in sorted(DEFINITIONS.glob("*/msg/*.msg")):
         relative = file.relative_to(DEFINITIONS)
