@@ -16,6 +16,7 @@ ros_dir=$(readlink -f "$repo/.ros")
 log=$ros_dir/setup.log
 pins=$repo/scripts/requirements-ros.txt
 test_requirements=$repo/scripts/requirements-test.txt
+interfaces=$ros_dir/interfaces
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "error: $*"; exit 1; }
@@ -180,6 +181,32 @@ PY
   pip_install -c "$ros_dir/constraints-test.txt" -r "$test_requirements" numpy
 }
 
+# Builds the interface packages of tests/interfaces that this ROS lacks. They have a prefix of their
+# own, which only scripts/with_ros.sh adds. In the prefix of the build, they would make r2r compile again.
+build_interfaces() {
+  local package
+  local -a missing=()
+  rm -rf "$interfaces" "$ros_dir/build_interfaces"
+  for package in control_msgs tf2_msgs; do
+    [ -n "$(prefix_of "$package")" ] || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  say "building the interface packages of the tests: ${missing[*]}"
+  if ! (
+    . "$ros_dir/env.sh"
+    cd "$ros_dir"
+    for package in "${missing[@]}"; do
+      cmake -S "$repo/tests/interfaces/$package" -B "build_interfaces/$package" \
+        -DCMAKE_INSTALL_PREFIX="$interfaces" -DCMAKE_BUILD_TYPE=Release
+      cmake --build "build_interfaces/$package" --target install --parallel
+    done
+  ) >>"$log" 2>&1; then
+    tail -n 15 "$log" >&2
+    fail "the interface packages of the tests could not be built (above: the end of $log)"
+  fi
+  rm -rf "$ros_dir/build_interfaces"
+}
+
 write_env() {
   cat <<ENV
 # Sets the environment of robocache's build and tests. Source it. scripts/setup.sh writes it.
@@ -269,12 +296,17 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$key" ]; then
   if [ "$mode" = wheels ]; then install_ros; else install_tools; fi
   echo "$key" >"$stamp"
 fi
-key_tests="$key $(cksum <"$test_requirements")"
+key_tests="$key $(find "$repo/tests/interfaces" -type f -print0 | sort -z | xargs -0 cat "$test_requirements" | cksum)"
+test_packages=no
 if [ "$tests" = yes ] && [ "$(cat "$stamp.tests" 2>/dev/null)" != "$key_tests" ]; then
   [ -d "$venv" ] || install_tools
   install_tests
-  echo "$key_tests" >"$stamp.tests"
+  test_packages=new
 fi
 # Replaced in one step, because another process may source it at the same time.
 write_env >"$ros_dir/env.sh.new"
 mv "$ros_dir/env.sh.new" "$ros_dir/env.sh"
+if [ "$test_packages" = new ]; then
+  build_interfaces
+  echo "$key_tests" >"$stamp.tests"
+fi

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+from control_msgs.msg import DynamicJointState, InterfaceValue
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from fusion import MS, T0, f32, stamped, start_fusion, streams
 from geometry_msgs.msg import Point, Pose, PoseArray, Quaternion
@@ -31,6 +32,14 @@ STREAMS = streams(
     state={
         "type": "diagnostic_msgs/msg/DiagnosticArray",
         "select": ['status["arm"].level', 'status[hardware_id="7"].level'],
+    },
+    # The states of ros2_control: the names are beside the values, at two levels.
+    dynamic={
+        "type": "control_msgs/msg/DynamicJointState",
+        "select": [
+            'interface_values[joint_names="elbow"].values[interface_names="velocity"]',
+            'interface_values[joint_names="wrist"].values[interface_names="position"]',
+        ],
     },
     stamped_inside={
         "type": "geometry_msgs/msg/PoseArray",
@@ -73,6 +82,15 @@ def messages():
         "/battery": stamped(BatteryState, T0, percentage=0.5, present=True, cell_voltage=[3.5] * 3),
         "/plan": stamped(JointTrajectory, T0, joint_names=["a", "b", "c"], points=points),
         "/state": stamped(DiagnosticArray, T0, status=status),
+        "/dynamic": stamped(
+            DynamicJointState,
+            T0,
+            joint_names=["wrist", "elbow"],
+            interface_values=[
+                InterfaceValue(interface_names=["position"], values=[0.125]),
+                InterfaceValue(interface_names=["position", "velocity"], values=[9.0, -4.5]),
+            ],
+        ),
     }
 
 
@@ -92,6 +110,7 @@ def test_numbers_of_any_message_arrive_value_by_value(ros, start, tmp_path):
         "battery": [0.5, 1.0],
         "plan": [0.25, -0.5, 2.0, 500_000_000.0],
         "state": [2.0, 1.0],
+        "dynamic": [-4.5, 0.125],
         "stamped_inside": [7.0],
     }
     for name, row in expected.items():
