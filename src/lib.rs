@@ -21,6 +21,7 @@
 //! - [`backend`]: where rows live, how samples become rows, and a tick's arithmetic.
 //! - [`ops`]: resample, image and voxelize: arithmetic on arrays; its CPU code is the oracle.
 //! - [`ring`]: which rows a stream holds; [`align`]: which of them give the value at an instant.
+//! - [`tf`]: coordinate frames: transforms at stamps, and look-ups along their chain.
 //! - [`layout`]: where each segment is in the packed tensor.
 //! - [`time`]: [`Stamp`](time::Stamp), integer nanoseconds, epochs, and the grid of ticks.
 //! - [`dtype`]: element types and the one rounding.
@@ -51,6 +52,7 @@ pub mod runtime;
 pub mod schema;
 pub mod spec;
 mod sync;
+pub mod tf;
 pub mod time;
 
 #[cfg(feature = "sim")]

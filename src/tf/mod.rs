@@ -1,0 +1,423 @@
+//! Coordinate frames: a buffer of transforms, and look-ups along their chain at one stamp.
+//!
+//! The buffer has no clock and does no I/O. Each frame that has a parent is a *link*. A moving link
+//! is a [`Ring`] of stamps, as a stream is, and [`align`] finds the two transforms around a stamp.
+//! Two things differ from a stream. The values are `f64` in the buffer's own memory, because no
+//! backend reads them. And the weight is computed again in `f64`, because [`align`] gives an `f32`.
+//!
+//! What a look-up returns depends on the transforms alone, and not on the order in which they came:
+//!
+//! - Nothing extrapolates: before the oldest and after the newest transform there is none.
+//! - Of two transforms of one link at one stamp, the one with the greater numbers counts.
+//! - A link that is fixed once stays fixed: its moving transforms do not count.
+//! - Of two fixed transforms of one link, that of the later epoch counts, then the later stamp.
+
+mod error;
+mod transform;
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+pub use error::LookupError;
+pub use transform::{BadTransform, Transform};
+
+use crate::align::{AlignRule, Fill, Strategy, Value, align};
+use crate::ring::{Inserted, Ring};
+use crate::time::{Epoch, Stamp};
+
+/// Longest name of a frame \[bytes\].
+pub const MAX_NAME: usize = 256;
+/// Most links from a frame to a root.
+pub const MAX_DEPTH: usize = 64;
+
+/// How much a buffer keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most frames.
+    pub frames: usize,
+    /// Most transforms of a moving link. The oldest goes first.
+    pub rows: usize,
+    /// The greatest distance of two transforms that are interpolated \[ns\].
+    pub max_gap_ns: i64,
+}
+
+/// One transform, as a message has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Link<'a> {
+    /// When it was so. For a fixed link: when that was said.
+    pub stamp: Stamp,
+    /// The frame that points are taken to.
+    pub parent: &'a str,
+    /// The frame that they are of.
+    pub child: &'a str,
+    /// `t_parent_child`.
+    pub transform: Transform,
+    /// Whether it is so at all stamps.
+    pub fixed: bool,
+}
+
+/// Why a transform was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// A frame without a name, or with one that is too long.
+    #[error("frame: expected a name of 1 to {MAX_NAME} bytes, found {0} bytes")]
+    Name(usize),
+    /// A frame that is its own parent.
+    #[error("frame {0:?}: expected another frame as its parent, found itself")]
+    OwnParent(String),
+    /// There are too many frames.
+    #[error("expected at most {most} frames (tf.max_frames), found another one: {frame:?}")]
+    TooManyFrames {
+        /// The most.
+        most: usize,
+        /// The frame that is one too many.
+        frame: String,
+    },
+    /// The link is full of newer transforms.
+    #[error("{child:?}: stamp {stamp} is older than all of its {rows} transforms (tf.max_rows)")]
+    Late {
+        /// The frame that the link moves.
+        child: String,
+        /// Its stamp.
+        stamp: Stamp,
+        /// How many there are.
+        rows: usize,
+    },
+    /// The link is fixed.
+    #[error("{0:?}: expected no moving transform of a frame that a fixed one places")]
+    Fixed(String),
+}
+
+/// Position of a frame in [`Buffer::frames`].
+type FrameId = u32;
+
+/// A transform to a parent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Row {
+    parent: FrameId,
+    transform: Transform,
+}
+
+/// A link that moves: the ring says which row is at which stamp.
+#[derive(Debug)]
+struct Moving {
+    ring: Ring,
+    /// By slot of the ring.
+    rows: Vec<Row>,
+}
+
+#[derive(Debug)]
+struct Frame {
+    name: Box<str>,
+    fixed: Option<(Epoch, Stamp, Row)>,
+    moving: Option<Box<Moving>>,
+}
+
+/// Transforms of all frames; see [the module](self).
+#[derive(Debug)]
+pub struct Buffer {
+    limits: Limits,
+    ids: HashMap<Box<str>, FrameId>,
+    frames: Vec<Frame>,
+    epoch: Epoch,
+    conflicts: u64,
+}
+
+impl Buffer {
+    /// An empty buffer.
+    pub fn new(limits: Limits) -> Self {
+        let (ids, frames) = (HashMap::new(), Vec::new());
+        Buffer { limits, ids, frames, epoch: Epoch::default(), conflicts: 0 }
+    }
+
+    /// Begins an epoch: forgets the moving transforms. The fixed ones stay, because they are latched:
+    /// nobody sends them again.
+    pub fn begin(&mut self, epoch: Epoch) {
+        self.epoch = epoch;
+        for moving in self.frames.iter_mut().filter_map(|frame| frame.moving.as_mut()) {
+            moving.ring.begin(epoch);
+        }
+    }
+
+    /// Number of frames.
+    pub fn frames(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Transforms that differed from another one of the same link and stamp.
+    pub fn conflicts(&self) -> u64 {
+        self.conflicts
+    }
+
+    /// Takes a transform in.
+    ///
+    /// # Errors
+    /// [`LinkError`] says why it was not taken.
+    pub fn insert(&mut self, link: Link<'_>) -> Result<(), LinkError> {
+        let Link { stamp, transform, fixed, .. } = link;
+        let (parent, child) = (plain(link.parent)?, plain(link.child)?);
+        if parent == child {
+            return Err(LinkError::OwnParent(child.to_owned()));
+        }
+        // Both before either is added.
+        let new = [parent, child].iter().filter(|name| !self.ids.contains_key(**name)).count();
+        if self.frames.len() + new > self.limits.frames {
+            let frame = if self.ids.contains_key(child) { parent } else { child };
+            let (most, frame) = (self.limits.frames, frame.to_owned());
+            return Err(LinkError::TooManyFrames { most, frame });
+        }
+        let (parent, child) = (self.id(parent), self.id(child));
+        let row = Row { parent, transform };
+        match fixed {
+            true => self.fix(child, stamp, row),
+            false => self.move_to(child, stamp, row)?,
+        }
+        Ok(())
+    }
+
+    fn fix(&mut self, child: FrameId, stamp: Stamp, row: Row) {
+        let epoch = self.epoch;
+        let key = |epoch: Epoch, stamp: Stamp| (epoch.number(), stamp);
+        if let Some((known_epoch, known_stamp, known)) = self.frames[child as usize].fixed {
+            let order = key(epoch, stamp).cmp(&key(known_epoch, known_stamp));
+            let order = order.then_with(|| self.compare(&row, &known));
+            let same_time = key(epoch, stamp) == key(known_epoch, known_stamp);
+            self.conflicts += u64::from(same_time && order != Ordering::Equal);
+            if order != Ordering::Greater {
+                return;
+            }
+        }
+        let frame = &mut self.frames[child as usize];
+        frame.fixed = Some((epoch, stamp, row));
+        frame.moving = None;
+    }
+
+    fn move_to(&mut self, child: FrameId, stamp: Stamp, row: Row) -> Result<(), LinkError> {
+        let (rows, epoch) = (self.limits.rows, self.epoch);
+        let frame = &mut self.frames[child as usize];
+        if frame.fixed.is_some() {
+            return Err(LinkError::Fixed(frame.name.to_string()));
+        }
+        let moving = frame.moving.get_or_insert_with(|| Moving::new(rows, epoch));
+        if let Some(known) = moving.at(stamp) {
+            let order = self.compare(&row, &known);
+            self.conflicts += u64::from(order != Ordering::Equal);
+            if order != Ordering::Greater {
+                return Ok(());
+            }
+        }
+        let frame = &mut self.frames[child as usize];
+        match frame.moving.as_mut().map(|moving| moving.insert(stamp, row)) {
+            Some(Inserted::Late) => {
+                let child = frame.name.to_string();
+                Err(LinkError::Late { child, stamp, rows })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An order of transforms that does not depend on which came first.
+    fn compare(&self, a: &Row, b: &Row) -> Ordering {
+        let name = |row: &Row| &self.frames[row.parent as usize].name;
+        let numbers = |row: &Row| {
+            let Transform { translation: [x, y, z], rotation: [i, j, k, w] } = row.transform;
+            [x, y, z, i, j, k, w]
+        };
+        let mut pairs = numbers(a).into_iter().zip(numbers(b));
+        let differ = pairs.find_map(|(a, b)| Some(a.total_cmp(&b)).filter(|order| order.is_ne()));
+        name(a).cmp(name(b)).then(differ.unwrap_or(Ordering::Equal))
+    }
+
+    fn id(&mut self, name: &str) -> FrameId {
+        if let Some(id) = self.ids.get(name) {
+            return *id;
+        }
+        let id = self.frames.len() as FrameId;
+        self.ids.insert(name.into(), id);
+        self.frames.push(Frame { name: name.into(), fixed: None, moving: None });
+        id
+    }
+
+    /// Returns `t_target_source` at `stamp`: it takes points of `source` to `target`.
+    ///
+    /// # Errors
+    /// [`LookupError`] names the missing link. Of two, the one that waiting can help.
+    pub fn lookup(
+        &self,
+        target: &str,
+        source: &str,
+        stamp: Stamp,
+    ) -> Result<Transform, LookupError> {
+        let (target, source) = (trimmed(target), trimmed(source));
+        if target == source {
+            return Ok(Transform::IDENTITY);
+        }
+        let known = |name: &str| {
+            let unknown = || LookupError::UnknownFrame { frame: name.to_owned() };
+            self.ids.get(name).copied().ok_or_else(unknown)
+        };
+        let (target, source) = (known(target)?, known(source)?);
+        let up = self.climb(source, stamp, |frame| frame == target);
+        let down = self.climb(target, stamp, |frame| up.place(frame).is_some());
+        let (meeting, t_meeting_target) = down.last();
+        if let Some(place) = up.place(meeting) {
+            let t_meeting_source = up.all[place].1;
+            return Ok(t_meeting_target.inverse().after(&t_meeting_source));
+        }
+        Err(self.no_chain([target, source], &down, &up))
+    }
+
+    /// Why two climbs did not meet.
+    fn no_chain(&self, [target, source]: [FrameId; 2], down: &Climb, up: &Climb) -> LookupError {
+        let name = |frame: FrameId| self.frames[frame as usize].name.to_string();
+        match (&up.stopped, &down.stopped) {
+            (Some(up), Some(down)) if down.waiting_helps() && !up.waiting_helps() => down.clone(),
+            (Some(error), _) | (None, Some(error)) => error.clone(),
+            (None, None) => LookupError::NotConnected {
+                source_frame: name(source),
+                target_frame: name(target),
+                source_root: name(up.last().0),
+                target_root: name(down.last().0),
+            },
+        }
+    }
+
+    /// Goes from a frame to its parents, until `ends` or there is none.
+    fn climb(&self, from: FrameId, stamp: Stamp, ends: impl Fn(FrameId) -> bool) -> Climb {
+        let mut climb = Climb { all: Vec::with_capacity(8), stopped: None };
+        climb.all.push((from, Transform::IDENTITY));
+        loop {
+            let (frame, t_frame_from) = climb.last();
+            if ends(frame) {
+                return climb;
+            }
+            match self.parent(frame, stamp) {
+                Ok(None) => return climb,
+                Ok(Some(_)) if climb.all.len() > MAX_DEPTH => {
+                    let frame = self.frames[from as usize].name.to_string();
+                    climb.stopped = Some(LookupError::Loop { frame, most: MAX_DEPTH });
+                    return climb;
+                }
+                Ok(Some(row)) => {
+                    climb.all.push((row.parent, row.transform.after(&t_frame_from)));
+                }
+                Err(error) => {
+                    climb.stopped = Some(error);
+                    return climb;
+                }
+            }
+        }
+    }
+
+    /// The transform of a frame to its parent at `stamp`; `None` if it has no parent.
+    fn parent(&self, frame: FrameId, stamp: Stamp) -> Result<Option<Row>, LookupError> {
+        let frame = &self.frames[frame as usize];
+        if let Some((_, _, row)) = frame.fixed {
+            return Ok(Some(row));
+        }
+        match &frame.moving {
+            // Of an epoch that is over: the frame will have a parent again.
+            Some(moving) if !moving.ring.is_empty() => {
+                self.interpolate(&frame.name, moving, stamp).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn interpolate(&self, name: &str, moving: &Moving, stamp: Stamp) -> Result<Row, LookupError> {
+        let Moving { ring, rows } = moving;
+        let stamp_at = |at: usize| ring.entry(at).stamp;
+        let row = |at: usize| rows[ring.entry(at).slot];
+        let max_gap_ns = self.limits.max_gap_ns;
+        // With an age of 0 a row alone counts at its own stamp only.
+        let (strategy, max_age_ns, fill) = (Strategy::Linear, 0, Fill::Zero);
+        let rule = AlignRule { strategy, max_age_ns, max_gap_ns: i64::MAX, fill };
+        let found = align(rule, ring.len(), stamp_at, stamp);
+        let child = || name.to_owned();
+        match found.value {
+            Value::Row(at) if found.valid => Ok(row(at)),
+            Value::Between { a, b, .. } => {
+                let gap_ns = stamp_at(b).since(stamp_at(a));
+                if row(a).parent != row(b).parent {
+                    let parent = |at| self.frames[row(at).parent as usize].name.to_string();
+                    let (before, after) = (parent(a), parent(b));
+                    return Err(LookupError::NewParent { child: child(), stamp, before, after });
+                }
+                if gap_ns > max_gap_ns {
+                    return Err(LookupError::Gap { child: child(), stamp, gap_ns, max_gap_ns });
+                }
+                let weight = stamp.since(stamp_at(a)) as f64 / gap_ns as f64;
+                let transform = Transform::between(&row(a).transform, &row(b).transform, weight);
+                Ok(Row { transform, ..row(a) })
+            }
+            _ if stamp < stamp_at(0) => {
+                let oldest = stamp_at(0);
+                Err(LookupError::TooOld { child: child(), stamp, oldest })
+            }
+            _ => {
+                let newest = stamp_at(ring.len() - 1);
+                Err(LookupError::TooNew { child: child(), stamp, newest })
+            }
+        }
+    }
+}
+
+/// The frames from one to an ancestor.
+struct Climb {
+    /// Each with the transform that takes points of the first frame to it.
+    all: Vec<(FrameId, Transform)>,
+    /// Why it did not go on; `None` if the last frame is a root, or the one that was looked for.
+    stopped: Option<LookupError>,
+}
+
+impl Climb {
+    fn last(&self) -> (FrameId, Transform) {
+        self.all[self.all.len() - 1]
+    }
+
+    fn place(&self, frame: FrameId) -> Option<usize> {
+        self.all.iter().position(|(known, _)| *known == frame)
+    }
+}
+
+impl Moving {
+    fn new(rows: usize, epoch: Epoch) -> Box<Self> {
+        let mut ring = Ring::new(rows);
+        ring.begin(epoch);
+        Box::new(Moving { ring, rows: Vec::new() })
+    }
+
+    /// The row at exactly this stamp.
+    fn at(&self, stamp: Stamp) -> Option<Row> {
+        let newest = (0..self.ring.len()).rev().map(|at| self.ring.entry(at));
+        let found = newest.take_while(|entry| entry.stamp >= stamp).last()?;
+        (found.stamp == stamp).then(|| self.rows[found.slot])
+    }
+
+    fn insert(&mut self, stamp: Stamp, row: Row) -> Inserted {
+        // The ring has one slot more than rows, and each lease ends before the next begins.
+        let Some(lease) = self.ring.lease() else { return Inserted::Late };
+        let slot = lease.slot();
+        if slot >= self.rows.len() {
+            self.rows.resize(slot + 1, row);
+        }
+        self.rows[slot] = row;
+        self.ring.insert(stamp, 0, lease)
+    }
+}
+
+/// A name as tf2 takes it: without a leading slash.
+fn trimmed(name: &str) -> &str {
+    name.strip_prefix('/').unwrap_or(name)
+}
+
+fn plain(name: &str) -> Result<&str, LinkError> {
+    let name = trimmed(name);
+    match name.len() {
+        1..=MAX_NAME => Ok(name),
+        len => Err(LinkError::Name(len)),
+    }
+}
