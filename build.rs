@@ -20,9 +20,10 @@ mod device {
 }
 
 /// The kernels: a file per operation, each in a namespace of its own, in one compiled source.
-const KERNELS: [&str; 7] = [
+const KERNELS: [&str; 8] = [
     "resample/fuse",
     "resample/resample",
+    "depth/depth",
     "image/resize",
     "voxelize/count",
     "voxelize/write_counts",

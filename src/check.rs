@@ -13,7 +13,7 @@ pub use stream::{InputReport, StreamReport};
 use crate::align::Strategy;
 use crate::layout::{Layout, Segment};
 use crate::ops::voxelize::Reduction;
-use crate::ops::{image, voxelize};
+use crate::ops::{depth, image, voxelize};
 use crate::spec::{Config, EncoderSpec, InputId, StreamId, StreamSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
@@ -119,6 +119,10 @@ fn largest_message(spec: &StreamSpec) -> (usize, usize) {
             let largest = spec.bounds.image_px();
             let upload = image::memory::upload_bytes(image, largest);
             (upload + image::memory::lines_bytes(image, largest), upload)
+        }
+        EncoderSpec::Depth(row) => {
+            let upload = depth::memory::upload_bytes(row, spec.bounds.image_px());
+            (upload, upload)
         }
         EncoderSpec::Voxels(voxels) => {
             let points = spec.bounds.max_points;

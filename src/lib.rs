@@ -19,7 +19,7 @@
 //!   definitions of any type, and plans that read numbers by them.
 //! - [`codec`]: compressed images to pixels.
 //! - [`backend`]: where rows live, how samples become rows, and a tick's arithmetic.
-//! - [`ops`]: resample, image and voxelize: arithmetic on arrays; its CPU code is the oracle.
+//! - [`ops`]: resample, image, depth and voxelize: arithmetic on arrays; its CPU code is the oracle.
 //! - [`ring`]: which rows a stream holds; [`align`]: which of them give the value at an instant.
 //! - [`tf`]: coordinate frames: transforms at stamps, and look-ups along their chain.
 //! - [`layout`]: where each segment is in the packed tensor.

@@ -20,6 +20,8 @@ mod cloud_paths;
 mod clouds;
 #[path = "backends/dense_clouds.rs"]
 mod dense_clouds;
+#[path = "backends/depth.rs"]
+mod depth;
 #[path = "common/fields.rs"]
 mod fields;
 #[path = "backends/images.rs"]
@@ -78,6 +80,7 @@ on_every_backend! {
     vectors => super::vectors::check;
     grouped_vectors => super::vectors::check_groups;
     images => super::images::check;
+    depth_images => super::depth::check;
     image_sizes => super::images::check_sizes;
     clouds => super::clouds::check;
     cloud_paths => super::cloud_paths::check;

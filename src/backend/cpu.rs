@@ -29,6 +29,7 @@ use crate::device::{HostBuffer, OutputMut};
 use crate::dtype::DType;
 use crate::input::Sample;
 use crate::layout::{Layout, RingPlace, Run, Segment};
+use crate::ops::depth::cpu::DepthEncoder;
 use crate::ops::image::cpu::ImageEncoder;
 use crate::ops::resample::cpu::Interpolator;
 use crate::ops::voxelize::PointDrops;
@@ -73,6 +74,7 @@ struct RingMemory {
 enum Encoder {
     Vector(VectorEncoder),
     Image(Box<ImageEncoder>),
+    Depth(DepthEncoder),
     Voxels(Box<Voxelizer>),
 }
 
@@ -226,6 +228,9 @@ impl RingMemory {
             EncoderSpec::Image(image) => {
                 (Encoder::Image(Box::new(ImageEncoder::new(image, spec.dtype))), pages())
             }
+            EncoderSpec::Depth(depth) => {
+                (Encoder::Depth(DepthEncoder::new(depth, spec.dtype)), pages())
+            }
             EncoderSpec::Voxels(voxels) => {
                 let mut cpu = Voxelizer::new(voxels, spec.dtype, slots);
                 cpu.reserve(spec.bounds.max_points);
@@ -272,6 +277,10 @@ impl RingMemory {
                 self.segment.dtype.store(encoder.encode(values)?, &mut lock(&slots[slot]));
             }
             (Rows::Pages(slots), Encoder::Image(encoder), Sample::Image(view)) => {
+                let done = encoder.encode_unless(overtaken, view, &mut lock(&slots[slot]));
+                return Ok(done.then(PointDrops::default));
+            }
+            (Rows::Pages(slots), Encoder::Depth(encoder), Sample::Depth(view)) => {
                 let done = encoder.encode_unless(overtaken, view, &mut lock(&slots[slot]));
                 return Ok(done.then(PointDrops::default));
             }

@@ -23,6 +23,7 @@ use crate::device::{Device, Event, Output, OutputMut, PinnedBuffer, Stream};
 use crate::dtype::DType;
 use crate::input::Sample;
 use crate::layout::{Layout, RingPlace, Segment};
+use crate::ops::depth::cuda::DepthEncoder;
 use crate::ops::image::cuda::ImageEncoder;
 use crate::ops::resample::cuda::fuse::{Fuser, Place, Rows};
 use crate::ops::voxelize::PointDrops;
@@ -52,6 +53,7 @@ struct RingMemory {
 enum Encoder {
     Vector(Mutex<VectorEncoder>),
     Image { encoder: Box<Mutex<ImageEncoder>>, stream: Stream, slots: Vec<SlotState> },
+    Depth { encoder: Box<Mutex<DepthEncoder>>, stream: Stream, slots: Vec<SlotState> },
     Voxels { encoder: Box<Mutex<Voxelizer>>, stream: Stream },
 }
 
@@ -118,6 +120,14 @@ impl RingMemory {
                 let stream = Stream::new(device, true)?;
                 (Encoder::Image { encoder, stream, slots }, on_device()?)
             }
+            EncoderSpec::Depth(depth) => {
+                let largest = spec.bounds.image_px();
+                let encoder = DepthEncoder::new(device, depth, spec.dtype, largest)?;
+                let encoder = Box::new(Mutex::new(encoder));
+                let slots = (0..slots).map(|_| SlotState::new(device)).collect::<Result<_, _>>()?;
+                let stream = Stream::new(device, true)?;
+                (Encoder::Depth { encoder, stream, slots }, on_device()?)
+            }
             EncoderSpec::Voxels(voxels) => {
                 let most = spec.bounds.max_points;
                 let encoder = Voxelizer::new(device, voxels, spec.dtype, slots, most)?;
@@ -140,6 +150,11 @@ impl RingMemory {
                 slots[slot].mark(stream)?;
                 Ok(PointDrops::default())
             }
+            (Encoder::Depth { encoder, stream, slots }, Sample::Depth(view), Some(row)) => {
+                lock(encoder).encode(&view, row, stream)?;
+                slots[slot].mark(stream)?;
+                Ok(PointDrops::default())
+            }
             (Encoder::Voxels { encoder, stream }, Sample::Points(view), Some(row)) => {
                 Ok(lock(encoder).encode(&view, slot, row, stream)?)
             }
@@ -156,7 +171,7 @@ impl RingMemory {
     /// The rows of a value that may still be under way.
     fn pending(&self, value: Value<Slot>) -> impl Iterator<Item = &SlotState> {
         let slots: &[SlotState] = match &self.encoder {
-            Encoder::Image { slots, .. } => slots,
+            Encoder::Image { slots, .. } | Encoder::Depth { slots, .. } => slots,
             Encoder::Vector(_) | Encoder::Voxels { .. } => &[],
         };
         let read = match value {

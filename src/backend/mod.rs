@@ -83,7 +83,7 @@ impl BackendError {
             (format!("streams.{}", spec.name), spec.bounds);
         let sizes = match &spec.encoder {
             EncoderSpec::Vector(_) => String::new(),
-            EncoderSpec::Image(_) => format!(
+            EncoderSpec::Image(_) | EncoderSpec::Depth(_) => format!(
                 ", {key}.image.max_width_px ({max_width_px}) and {key}.image.max_height_px \
                  ({max_height_px})"
             ),

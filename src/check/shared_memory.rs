@@ -122,11 +122,11 @@ fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
     const VECTOR: usize = 64 << 10;
     /// More than an image has before its pixels.
     const HEAD: usize = 1 << 10;
-    /// Bytes of a pixel of rgba8, the largest.
+    /// Bytes of a pixel of rgba8 or 32FC1, the largest.
     const PIXEL: usize = 4;
     match &input.selection {
         Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => Some(VECTOR),
-        Selection::Image { .. } => {
+        Selection::Image { .. } | Selection::Depth { .. } => {
             let [width, height] = config.stream(input.stream?).bounds.image_px();
             Some(HEAD + PIXEL * width * height)
         }

@@ -11,7 +11,7 @@ use crate::spec::{Config, EncoderSpec, InputSpec, Selection, StreamId, Timeline}
 pub struct StreamReport {
     /// Name of the stream and its segment.
     pub name: String,
-    /// `kind`: vector, image or voxels; and `encoder`: the settings of that kind.
+    /// `kind`: vector, image, depth or voxels; and `encoder`: the settings of that kind.
     #[serde(flatten)]
     pub encoder: EncoderSpec,
     /// The fields of the message, in the order of the row; empty if the stream is no vector.
@@ -83,7 +83,7 @@ impl StreamReport {
         // All inputs of a stream take the same fields and joints.
         let (fields, joints) =
             inputs().next().map(|input| names(&input.selection)).unwrap_or_default();
-        let images = matches!(spec.encoder, EncoderSpec::Image(_));
+        let images = matches!(spec.encoder, EncoderSpec::Image(_) | EncoderSpec::Depth(_));
         let clouds = matches!(spec.encoder, EncoderSpec::Voxels(_));
         StreamReport {
             name: spec.name.clone(),
@@ -116,7 +116,9 @@ fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
         Selection::Plan(plan) => {
             (plan.channels().iter().map(|(name, _)| name.clone()).collect(), Vec::new())
         }
-        Selection::Image { .. } | Selection::Points { .. } => (Vec::new(), Vec::new()),
+        Selection::Image { .. } | Selection::Depth { .. } | Selection::Points { .. } => {
+            (Vec::new(), Vec::new())
+        }
     }
 }
 

@@ -52,7 +52,7 @@ struct Decoded {
 }
 
 /// Checks the size in a file's header.
-fn check_size([width, height]: [usize; 2], largest: [usize; 2]) -> Result<(), Rejected> {
+pub(crate) fn check_size([width, height]: [usize; 2], largest: [usize; 2]) -> Result<(), Rejected> {
     for (side, found, key, most) in [
         ("wide", width, "image.max_width_px", largest[0]),
         ("high", height, "image.max_height_px", largest[1]),

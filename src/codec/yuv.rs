@@ -86,7 +86,7 @@ pub fn to_rgb<'a>(
         )));
     }
     let lines = if layout.is_planar() { height + height / 2 } else { height };
-    let expected = (lines - 1) as u128 * step as u128 + line as u128;
+    let expected = lines as u128 * step as u128;
     if (data.len() as u128) < expected {
         return Err(malformed(format!(
             "data: expected at least {expected} bytes for {width}x{height} pixels of {name} with \

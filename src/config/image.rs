@@ -1,10 +1,11 @@
 //! How images become rows.
 
 use super::check::{Check, Range};
+use super::depth::depth;
 use super::raw::RawImage;
 use crate::dtype::DType;
 use crate::ops::image::{self, ImageSpec};
-use crate::spec::Bounds;
+use crate::spec::{Bounds, EncoderSpec};
 
 const MAX_SIDE: usize = 8192;
 const F32: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
@@ -16,7 +17,7 @@ pub(super) fn image(
     key: &str,
     raw: Option<RawImage>,
     dtype: DType,
-) -> Option<(ImageSpec, Bounds)> {
+) -> Option<(EncoderSpec, Bounds)> {
     let key = format!("{key}.image");
     let raw = check.required(&key, raw, "a mapping with the keys `width` and `height`")?;
     let mut side = |name: &str, value: Option<i64>| {
@@ -26,6 +27,10 @@ pub(super) fn image(
     };
     let (width, height) = (side("width", raw.width), side("height", raw.height));
     let bounds = bounds(check, &key, &raw);
+    if let Some(raw_depth) = &raw.depth {
+        let spec = depth(check, &key, (&raw, raw_depth), dtype, (width, height))?;
+        return Some((EncoderSpec::Depth(spec), bounds?));
+    }
     let color = raw.color.unwrap_or_default();
     let channels = color.channels();
     if dtype == DType::U8 {
@@ -50,7 +55,8 @@ pub(super) fn image(
         pad_value: pad_value? as u8,
     };
     let bounds = bounds?;
-    (dtype == DType::U8 || fits_dtype(check, &key, &spec, dtype)).then_some((spec, bounds))
+    (dtype == DType::U8 || fits_dtype(check, &key, &spec, dtype))
+        .then_some((EncoderSpec::Image(spec), bounds))
 }
 
 /// The largest image that is taken.

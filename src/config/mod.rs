@@ -14,6 +14,7 @@
 mod check;
 mod cloud;
 mod defaults;
+mod depth;
 mod document;
 mod error;
 mod image;

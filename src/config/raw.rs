@@ -137,6 +137,14 @@ mapping! { RawImage {
     pad_value: i64,
     max_width_px: i64,
     max_height_px: i64,
+    depth: RawDepth,
+} }
+
+mapping! { RawDepth {
+    min_m: f64,
+    max_m: f64,
+    fill_m: f64,
+    unit_m: f64,
 } }
 
 mapping! { RawCloud {
@@ -176,7 +184,7 @@ pub(super) enum Reduce {
 }
 
 read_all_keys! {
-    RawConfig RawOutput RawInput RawHistory RawQos RawImage RawCloud RawTransform RawChannel
+    RawConfig RawOutput RawInput RawHistory RawQos RawImage RawDepth RawCloud RawTransform RawChannel
 }
 read_words! { Strategy Fill DType Timeline Fit Color Reliability Reduce }
 

@@ -201,9 +201,13 @@ fn encoder(
             Some((EncoderSpec::Vector(spec), Selection::Plan(plan), Bounds::default()))
         }
         Image => {
-            let (spec, bounds) = image::image(check, key, raw.image.take(), dtype)?;
-            let selection = Selection::Image { largest_px: bounds.image_px() };
-            Some((EncoderSpec::Image(spec), selection, bounds))
+            let (encoder, bounds) = image::image(check, key, raw.image.take(), dtype)?;
+            let largest_px = bounds.image_px();
+            let selection = match encoder {
+                EncoderSpec::Depth(_) => Selection::Depth { largest_px },
+                _ => Selection::Image { largest_px },
+            };
+            Some((encoder, selection, bounds))
         }
         Points => {
             let (spec, bounds) = cloud::cloud(check, key, raw.cloud.take())?;
@@ -227,6 +231,7 @@ fn dtype_fits(
     let rows = match encoder {
         EncoderSpec::Vector(_) => "vectors",
         EncoderSpec::Image(_) => "images",
+        EncoderSpec::Depth(_) => "depth images",
         EncoderSpec::Voxels(_) => "voxel grids",
     };
     let names: Vec<_> = encoder.dtypes().iter().map(|dtype| dtype.name()).collect();

@@ -4,6 +4,7 @@ use super::*;
 use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
 use crate::layout::Layout;
+use crate::ops::depth::DepthSpec;
 use crate::ops::image::{Color, Fit, ImageSpec};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::{Grid, Reduction, VoxelSpec};
@@ -392,4 +393,42 @@ fn unreadable_files_are_reported() {
     let error = load(&path).unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(error, format!("{}:2: expected UTF-8 text, found the byte 0xe4", path.display()));
+}
+
+#[test]
+fn depth_has_its_own_keys_and_leaves_those_of_colours_in_the_defaults() {
+    let text = "
+rate_hz: 100
+defaults:
+  image:
+    max_age_ms: 50
+    image: {width: 8, height: 4, fit: crop, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
+streams:
+  plain: {type: sensor_msgs/Image, topic: /a, dtype: f16, image: {depth: {}}}
+  near:
+    type: sensor_msgs/CompressedImage
+    topic: /b
+    image: {width: 5, depth: {unit_m: 0.0001, min_m: 0.1, max_m: 4, fill_m: -1}}
+";
+    let config = parse(text, "test.yaml").unwrap_or_else(|error| panic!("{error}"));
+    let depth = |at: usize| match &config.streams[at].encoder {
+        EncoderSpec::Depth(depth) => depth.clone(),
+        other => panic!("{other:?}"),
+    };
+    let plain = DepthSpec {
+        width: 8,
+        height: 4,
+        fit: Fit::Crop,
+        unit_m: 0.001,
+        min_m: 0.0,
+        max_m: 65_504.0,
+        fill_m: 0.0,
+    };
+    assert_eq!(depth(0), plain);
+    let near =
+        DepthSpec { width: 5, unit_m: 0.0001, min_m: 0.1, max_m: 4.0, fill_m: -1.0, ..plain };
+    assert_eq!(depth(1), near);
+    assert_eq!(config.streams[0].encoder.row_shape(), [1, 4, 8]);
+    let largest_px = [3840, 2160];
+    assert!(config.inputs.iter().all(|input| input.selection == Selection::Depth { largest_px }));
 }

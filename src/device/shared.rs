@@ -93,6 +93,7 @@ pub mod common {
     }
 }
 
+pub mod depth;
 pub mod image;
 pub mod resample;
 pub mod voxelize;
@@ -102,6 +103,7 @@ pub const STRUCTS: &[&[Struct]] = &[
     resample::STRUCTS,
     resample::batch::STRUCTS,
     resample::fuse::STRUCTS,
+    depth::STRUCTS,
     image::STRUCTS,
     voxelize::STRUCTS,
     voxelize::count::STRUCTS,
@@ -116,6 +118,7 @@ pub const NUMBERS: &[&[(&str, u32)]] = &[
     resample::NUMBERS,
     resample::batch::NUMBERS,
     resample::fuse::NUMBERS,
+    depth::NUMBERS,
     image::NUMBERS,
     voxelize::NUMBERS,
     voxelize::count::NUMBERS,

@@ -1,5 +1,6 @@
 //! `sensor_msgs/msg/Image`.
 
+use super::depth_image::{self, DepthInput};
 use super::{Content, Header, Input, MessageType, Sample, Sink, header};
 use crate::cdr::Reader;
 use crate::codec::yuv::{self, Yuv, YuvImage};
@@ -15,6 +16,7 @@ pub(super) const TYPE: MessageType = MessageType {
         Selection::Image { largest_px } => {
             Some(Box::new(ImageInput { largest_px: *largest_px, pixels: Vec::new() }))
         }
+        Selection::Depth { largest_px } => Some(Box::new(DepthInput { largest_px: *largest_px })),
         _ => None,
     },
 };
@@ -44,11 +46,14 @@ impl Input for ImageInput {
 }
 
 /// The fields of a message.
-struct Fields<'a> {
-    size: [usize; 2],
-    encoding: &'a [u8],
-    step: usize,
-    data: &'a [u8],
+pub(super) struct Fields<'a> {
+    /// Width and height \[px\].
+    pub size: [usize; 2],
+    pub encoding: &'a [u8],
+    /// Whether elements of several bytes have the most significant one first.
+    pub big_endian: bool,
+    pub step: usize,
+    pub data: &'a [u8],
 }
 
 /// The encoding of a name in a message. Names such as `8UC1` are refused: they give the layout of
@@ -56,35 +61,41 @@ struct Fields<'a> {
 fn encoding_of(name: &[u8]) -> Result<Encoding, Rejected> {
     Encoding::ALL.into_iter().find(|known| known.name().as_bytes() == name).ok_or_else(|| {
         let names = [&Encoding::ALL.map(Encoding::name)[..], &Yuv::ALL.map(Yuv::name)].concat();
-        let names = names.join(", ");
-        // The name of an encoding is short, but a message may hold any text.
-        let found = String::from_utf8_lossy(&name[..name.len().min(32)]);
-        Rejected::new(
-            DropReason::Unsupported,
-            format!("encoding: expected one of {names}, found {found:?}"),
-        )
+        let depth = depth_image::element_of(name).is_some();
+        unsupported(&names, name, if depth { "image.depth takes it" } else { "" })
     })
 }
 
-fn fields(message: &[u8]) -> Result<(Header<'_>, Fields<'_>), Rejected> {
+/// The drop of an image of another encoding than `names`.
+pub(super) fn unsupported(names: &[&str], found: &[u8], hint: &str) -> Rejected {
+    let names = names.join(", ");
+    // The name of an encoding is short, but a message may hold any text.
+    let found = String::from_utf8_lossy(&found[..found.len().min(32)]);
+    let hint = if hint.is_empty() { String::new() } else { format!(" ({hint})") };
+    let detail = format!("encoding: expected one of {names}, found {found:?}{hint}");
+    Rejected::new(DropReason::Unsupported, detail)
+}
+
+/// Reads the fields of a message.
+pub(super) fn fields(message: &[u8]) -> Result<(Header<'_>, Fields<'_>), Rejected> {
     let mut reader = Reader::new(message)?;
     let header = header(&mut reader)?;
     let (height, width) = (reader.u32()? as usize, reader.u32()? as usize);
     let encoding = reader.string_bytes()?;
-    let _is_bigendian = reader.u8()?;
+    let big_endian = reader.u8()? != 0;
     let step = reader.u32()? as usize;
     let data = reader.bytes()?;
-    Ok((header, Fields { size: [width, height], encoding, step, data }))
+    Ok((header, Fields { size: [width, height], encoding, big_endian, step, data }))
 }
 
 /// Reads a `sensor_msgs/msg/Image` of pixels. `is_bigendian` is ignored, because elements have one
-/// byte. The padding of the last line may be missing. Bytes after it are ignored.
+/// byte. Bytes after the last line are ignored.
 ///
 /// # Errors
 /// - `Unsupported`: another encoding.
 /// - `TooLarge`: a side of more than [`MAX_SIDE`] pixels.
 /// - `Malformed`: the message ends early, the image has no pixels, `step` is shorter than a line,
-///   or there is less data than `height`, `step` and `width` declare.
+///   or there is less data than `height * step`.
 pub fn decode(message: &[u8]) -> Result<(Header<'_>, ImageView<'_>), Rejected> {
     let (header, fields) = fields(message)?;
     Ok((header, view(&fields)?))
@@ -92,28 +103,9 @@ pub fn decode(message: &[u8]) -> Result<(Header<'_>, ImageView<'_>), Rejected> {
 
 /// The pixels of a message; see [`decode`].
 fn view<'a>(fields: &Fields<'a>) -> Result<ImageView<'a>, Rejected> {
-    let Fields { size: [width, height], step, data, .. } = *fields;
     let encoding = encoding_of(fields.encoding)?;
-    let malformed = |detail: String| Err(Rejected::new(DropReason::Malformed, detail));
-    if width == 0 || height == 0 {
-        return malformed(format!("image: expected at least 1x1 pixels, found {width}x{height}"));
-    }
-    let name = encoding.name();
-    // u128: the products of two u32 do not fit the usize of every processor.
-    let line = width as u128 * encoding.bytes_per_pixel() as u128;
-    if (step as u128) < line {
-        return malformed(format!(
-            "step: expected at least {line} bytes for {width} pixels of {name}, found {step}"
-        ));
-    }
-    let expected = (height - 1) as u128 * step as u128 + line;
-    if (data.len() as u128) < expected {
-        return malformed(format!(
-            "data: expected at least {expected} bytes for {width}x{height} pixels of {name} with \
-             step {step}, found {}",
-            data.len()
-        ));
-    }
+    check_lines(fields, encoding.bytes_per_pixel())?;
+    let Fields { size: [width, height], step, data, .. } = *fields;
     if width.max(height) > MAX_SIDE {
         let detail = format!(
             "image: expected sides of at most {MAX_SIDE} px, the most that image.max_width_px and \
@@ -122,4 +114,31 @@ fn view<'a>(fields: &Fields<'a>) -> Result<ImageView<'a>, Rejected> {
         return Err(Rejected::new(DropReason::TooLarge, detail));
     }
     Ok(ImageView { encoding, width, height, step, data })
+}
+
+/// Checks that there are pixels of this many bytes, that `step` holds a line of them, and that the
+/// data holds all lines with their padding: a body that is shorter was cut.
+pub(super) fn check_lines(fields: &Fields<'_>, bytes_per_pixel: usize) -> Result<(), Rejected> {
+    let Fields { size: [width, height], step, data, .. } = *fields;
+    let malformed = |detail: String| Err(Rejected::new(DropReason::Malformed, detail));
+    if width == 0 || height == 0 {
+        return malformed(format!("image: expected at least 1x1 pixels, found {width}x{height}"));
+    }
+    let name = String::from_utf8_lossy(fields.encoding);
+    // u128: the products of two u32 do not fit the usize of every processor.
+    let line = width as u128 * bytes_per_pixel as u128;
+    if (step as u128) < line {
+        return malformed(format!(
+            "step: expected at least {line} bytes for {width} pixels of {name}, found {step}"
+        ));
+    }
+    let expected = height as u128 * step as u128;
+    if (data.len() as u128) < expected {
+        return malformed(format!(
+            "data: expected at least {expected} bytes for {width}x{height} pixels of {name} with \
+             step {step}, found {}",
+            data.len()
+        ));
+    }
+    Ok(())
 }

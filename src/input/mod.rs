@@ -7,6 +7,7 @@
 //! takes a sample.
 
 mod compressed_image;
+mod depth_image;
 mod fields;
 pub mod image;
 mod imu;
@@ -24,6 +25,7 @@ pub use fields::{Field, Member};
 pub use joint_state::JOINT_FIELDS;
 
 use crate::cdr::Reader;
+use crate::ops::depth::DepthView;
 use crate::ops::image::ImageView;
 use crate::ops::voxelize::PointsView;
 use crate::pipeline::{DropReason, Rejected};
@@ -71,7 +73,7 @@ pub enum Content {
     Joints,
     /// Numbers that the configuration selects, for a vector; see [`Selection::Plan`].
     Selected,
-    /// An image.
+    /// An image, of light or of depth.
     Image,
     /// Points, for voxels.
     Points,
@@ -117,6 +119,8 @@ pub enum Sample<'a> {
     Vector(&'a [f64]),
     /// An image in one of the raw encodings.
     Image(ImageView<'a>),
+    /// A depth image.
+    Depth(DepthView<'a>),
     /// A point cloud.
     Points(PointsView<'a>),
 }
@@ -195,6 +199,8 @@ pub(crate) fn names_found<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) ->
     format!("{}{more}", shown.join(", "))
 }
 
+#[cfg(test)]
+mod image_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

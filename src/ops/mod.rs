@@ -3,6 +3,7 @@
 //! Each has its specification, its CPU code and its CUDA twin in a folder of its own. The CPU code
 //! is the oracle: the twin gives the same bits.
 
+pub mod depth;
 pub mod image;
 pub mod resample;
 pub mod voxelize;

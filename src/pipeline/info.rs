@@ -69,13 +69,15 @@ impl Pipeline {
 
         let [mean, std] = match &spec.encoder {
             EncoderSpec::Image(image) => normalisation(image, segment),
-            EncoderSpec::Vector(_) | EncoderSpec::Voxels(_) => [&[][..]; 2],
+            EncoderSpec::Vector(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => [&[][..]; 2],
         };
         writer.f32_sequence(mean.iter().copied());
         writer.f32_sequence(std.iter().copied());
         let (origin_m, size_m) = match &spec.encoder {
             EncoderSpec::Voxels(voxels) => (&voxels.grid.origin_m[..], voxels.grid.size_m),
-            EncoderSpec::Vector(_) | EncoderSpec::Image(_) => (&[][..], 0.0),
+            EncoderSpec::Vector(_) | EncoderSpec::Image(_) | EncoderSpec::Depth(_) => {
+                (&[][..], 0.0)
+            }
         };
         writer.f32_sequence(origin_m.iter().copied());
         writer.f32(size_m);
@@ -91,6 +93,7 @@ fn channels(encoder: &EncoderSpec) -> Vec<String> {
         EncoderSpec::Image(image) => {
             image.color.names().iter().copied().map(str::to_owned).collect()
         }
+        EncoderSpec::Depth(_) => vec!["depth".to_owned()],
         EncoderSpec::Voxels(voxels) => voxels.channels.iter().map(Reduction::label).collect(),
     }
 }

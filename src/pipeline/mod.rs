@@ -295,12 +295,14 @@ fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(),
                 EncoderSpec::Vector(_),
             ) => true,
             (Selection::Image { .. }, EncoderSpec::Image(_)) => true,
+            (Selection::Depth { .. }, EncoderSpec::Depth(_)) => true,
             (Selection::Points { .. }, EncoderSpec::Voxels(_)) => true,
             (
                 Selection::Fields(_)
                 | Selection::Joints { .. }
                 | Selection::Plan(_)
                 | Selection::Image { .. }
+                | Selection::Depth { .. }
                 | Selection::Points { .. },
                 _,
             ) => false,

@@ -3,6 +3,8 @@
 use super::{DropReason, Pipeline, Rejected, Rings, StreamStats};
 use crate::backend::BackendError;
 use crate::input::{Header, Sample, Sink, StampError};
+use crate::ops::depth::DepthView;
+use crate::ops::image::ImageView;
 use crate::ops::voxelize::PointDrops;
 use crate::ring::{Inserted, Lease};
 use crate::spec::{Bounds, InputId, InputSpec, RingId, StreamSpec, Timeline};
@@ -318,16 +320,22 @@ fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), Rejected> {
 fn check_size(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
     let Bounds { max_width_px, max_height_px, max_points } = spec.bounds;
     let (key, most, found, unit) = match sample {
-        Sample::Image(view) if view.width > max_width_px => {
-            ("image.max_width_px", max_width_px, view.width as u64, "px")
+        Sample::Image(ImageView { width, .. }) | Sample::Depth(DepthView { width, .. })
+            if *width > max_width_px =>
+        {
+            ("image.max_width_px", max_width_px, *width as u64, "px")
         }
-        Sample::Image(view) if view.height > max_height_px => {
-            ("image.max_height_px", max_height_px, view.height as u64, "px")
+        Sample::Image(ImageView { height, .. }) | Sample::Depth(DepthView { height, .. })
+            if *height > max_height_px =>
+        {
+            ("image.max_height_px", max_height_px, *height as u64, "px")
         }
         Sample::Points(view) if view.points() > max_points as u64 => {
             ("cloud.max_points", max_points, view.points(), "points")
         }
-        Sample::Vector(_) | Sample::Image(_) | Sample::Points(_) => return Ok(()),
+        Sample::Vector(_) | Sample::Image(_) | Sample::Depth(_) | Sample::Points(_) => {
+            return Ok(());
+        }
     };
     let detail =
         format!("streams.{}.{key}: expected at most {most} {unit}, found {found}", spec.name);

@@ -261,7 +261,9 @@ fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
     const POINT: usize = 64;
     let bounds = spec.stream.map(|stream| runtime.stream_spec(stream).bounds);
     let large = bounds.map(|bounds| match spec.selection {
-        Selection::Image { .. } => PIXEL * bounds.max_width_px * bounds.max_height_px,
+        Selection::Image { .. } | Selection::Depth { .. } => {
+            PIXEL * bounds.max_width_px * bounds.max_height_px
+        }
         Selection::Points { .. } => POINT * bounds.max_points,
         Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => 0,
     });

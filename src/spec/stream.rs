@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{RingId, StreamId, Timeline};
 use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
+use crate::ops::depth::DepthSpec;
 use crate::ops::image::ImageSpec;
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::VoxelSpec;
@@ -49,7 +50,7 @@ impl InputSpec {
     pub fn is_large(&self) -> bool {
         match self.selection {
             Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => false,
-            Selection::Image { .. } | Selection::Points { .. } => true,
+            Selection::Image { .. } | Selection::Depth { .. } | Selection::Points { .. } => true,
         }
     }
 }
@@ -71,6 +72,11 @@ pub enum Selection {
     Plan(Arc<Plan>),
     /// The image, if it is not larger than this.
     Image {
+        /// Width and height \[px\].
+        largest_px: [usize; 2],
+    },
+    /// The depth image, if it is not larger than this.
+    Depth {
         /// Width and height \[px\].
         largest_px: [usize; 2],
     },
@@ -156,6 +162,8 @@ pub enum EncoderSpec {
     Vector(VectorSpec),
     /// An image: a row is `[channels, height, width]`.
     Image(ImageSpec),
+    /// A depth image: a row is `[1, height, width]`.
+    Depth(DepthSpec),
     /// Points: a row is `[channels, z, y, x]`.
     Voxels(VoxelSpec),
 }
@@ -166,6 +174,7 @@ impl EncoderSpec {
         match self {
             EncoderSpec::Vector(spec) => vec![spec.channels.len()],
             EncoderSpec::Image(spec) => vec![spec.color.channels(), spec.height, spec.width],
+            EncoderSpec::Depth(spec) => vec![1, spec.height, spec.width],
             EncoderSpec::Voxels(spec) => {
                 let [x, y, z] = spec.grid.shape;
                 vec![spec.channels.len(), z, y, x]
@@ -178,11 +187,12 @@ impl EncoderSpec {
         self.row_shape().iter().product()
     }
 
-    /// The kind's name: `vector`, `image` or `voxels`.
+    /// The kind's name: `vector`, `image`, `depth` or `voxels`.
     pub const fn kind(&self) -> &'static str {
         match self {
             EncoderSpec::Vector(_) => "vector",
             EncoderSpec::Image(_) => "image",
+            EncoderSpec::Depth(_) => "depth",
             EncoderSpec::Voxels(_) => "voxels",
         }
     }
@@ -191,7 +201,7 @@ impl EncoderSpec {
     pub const fn dtypes(&self) -> &'static [DType] {
         match self {
             EncoderSpec::Image(_) => &[DType::F32, DType::F16, DType::Bf16, DType::U8],
-            EncoderSpec::Vector(_) | EncoderSpec::Voxels(_) => {
+            EncoderSpec::Vector(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => {
                 &[DType::F32, DType::F16, DType::Bf16]
             }
         }
@@ -201,7 +211,7 @@ impl EncoderSpec {
     pub fn rings(&self) -> usize {
         match self {
             EncoderSpec::Vector(spec) => spec.groups.len(),
-            EncoderSpec::Image(_) | EncoderSpec::Voxels(_) => 1,
+            EncoderSpec::Image(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => 1,
         }
     }
 }

@@ -8,6 +8,7 @@ use super::gpu_thread::GpuEncoder;
 use crate::backend::{BackendError, wrong_kind};
 use crate::device::{Device, Download, HostBuffer, Stream};
 use crate::input::Sample;
+use crate::ops::depth::cuda::DepthEncoder;
 use crate::ops::image::cuda::ImageEncoder;
 use crate::ops::voxelize::PointDrops;
 use crate::ops::voxelize::cuda::{EncodeError, Voxelizer};
@@ -27,6 +28,7 @@ pub struct CudaEncoder {
 
 enum Operation {
     Image(Box<ImageEncoder>),
+    Depth(Box<DepthEncoder>),
     /// Its only slot is the row on the device.
     Voxels(Box<Voxelizer>),
 }
@@ -41,6 +43,12 @@ impl CudaEncoder {
             EncoderSpec::Image(image) => Operation::Image(Box::new(ImageEncoder::new(
                 device,
                 image,
+                spec.dtype,
+                spec.bounds.image_px(),
+            )?)),
+            EncoderSpec::Depth(depth) => Operation::Depth(Box::new(DepthEncoder::new(
+                device,
+                depth,
                 spec.dtype,
                 spec.bounds.image_px(),
             )?)),
@@ -61,6 +69,9 @@ impl GpuEncoder for CudaEncoder {
             (Operation::Image(encoder), Sample::Image(view)) => {
                 encoder.restage(view).map_err(EncodeError::from)
             }
+            (Operation::Depth(encoder), Sample::Depth(view)) => {
+                encoder.restage(view).map_err(EncodeError::from)
+            }
             (Operation::Voxels(voxelizer), Sample::Points(view)) => voxelizer.restage(view),
             _ => return false,
         };
@@ -77,6 +88,12 @@ impl GpuEncoder for CudaEncoder {
             Operation::Image(encoder) => {
                 encoder.start((download.row(), 0), stream)?;
                 download.copy(stream, LIMIT, "encode an image")?;
+                encoder.settled();
+                Ok(PointDrops::default())
+            }
+            Operation::Depth(encoder) => {
+                encoder.start((download.row(), 0), stream)?;
+                download.copy(stream, LIMIT, "encode a depth image")?;
                 encoder.settled();
                 Ok(PointDrops::default())
             }

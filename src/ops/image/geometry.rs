@@ -53,20 +53,25 @@ pub struct Placement {
 impl Placement {
     /// The placement of an image of `width` x `height` pixels, neither of them 0.
     pub fn new(spec: &ImageSpec, width: usize, height: usize) -> Self {
-        let (mut source, mut target) = ([width, height], [spec.width, spec.height]);
+        Placement::fitting(spec.fit, [spec.width, spec.height], [width, height])
+    }
+
+    /// The same of an image of `size` in a row of `row` pixels (width, height), none of them 0.
+    pub fn fitting(fit: Fit, row: [usize; 2], size: [usize; 2]) -> Self {
+        let (mut source, mut target) = (size, row);
         // Which axis gives way: x where the image is wider than the row and cropped.
-        let wider = mul(width, spec.height) >= mul(height, spec.width);
-        match (spec.fit, wider) {
+        let wider = mul(size[0], row[1]) >= mul(size[1], row[0]);
+        match (fit, wider) {
             (Fit::Stretch, _) => {}
-            (Fit::Pad, true) => target[1] = share(height, spec.width, width),
-            (Fit::Pad, false) => target[0] = share(width, spec.height, height),
-            (Fit::Crop, true) => source[0] = share(height, spec.width, spec.height),
-            (Fit::Crop, false) => source[1] = share(width, spec.height, spec.width),
+            (Fit::Pad, true) => target[1] = share(size[1], row[0], size[0]),
+            (Fit::Pad, false) => target[0] = share(size[0], row[1], size[1]),
+            (Fit::Crop, true) => source[0] = share(size[1], row[0], row[1]),
+            (Fit::Crop, false) => source[1] = share(size[0], row[1], row[0]),
         }
-        Placement {
-            source: [centred(source[0], width), centred(source[1], height)],
-            target: [centred(target[0], spec.width), centred(target[1], spec.height)],
-        }
+        let centred = |part: [usize; 2], whole: [usize; 2]| {
+            [centred(part[0], whole[0]), centred(part[1], whole[1])]
+        };
+        Placement { source: centred(source, size), target: centred(target, row) }
     }
 }
 

@@ -10,4 +10,5 @@ pub mod memory;
 mod resize;
 mod spec;
 
+pub use geometry::Placement;
 pub use spec::{Color, Encoding, Fit, ImageSpec, ImageView, MAX_SIDE};

@@ -1,0 +1,87 @@
+//! How depth images become rows.
+
+use half::{bf16, f16};
+
+use super::check::{Check, Range};
+use super::raw::{RawDepth, RawImage};
+use crate::dtype::DType;
+use crate::ops::depth::DepthSpec;
+
+/// Millimetres (REP 118).
+const UNIT_M: f64 = 0.001;
+const NON_NEGATIVE: Range = Range::from(0.0, f32::MAX as f64);
+const ANY: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
+
+/// Validates the key `depth` of the image at `key`, whose row has this width and height.
+pub(super) fn depth(
+    check: &mut Check<'_>,
+    key: &str,
+    (raw, depth): (&RawImage, &RawDepth),
+    dtype: DType,
+    (width, height): (Option<usize>, Option<usize>),
+) -> Option<DepthSpec> {
+    no_colour(check, key, raw);
+    let at = |name: &str| format!("{key}.depth.{name}");
+    let mut number = |name: &str, value: Option<f64>, default: f64, range: Range| {
+        check.number(&at(name), value.unwrap_or(default), range)
+    };
+    let unit_m = number("unit_m", depth.unit_m, UNIT_M, Range::above(0.0, 1000.0));
+    let min_m = number("min_m", depth.min_m, 0.0, NON_NEGATIVE);
+    let max_m = number("max_m", depth.max_m, greatest(dtype), NON_NEGATIVE);
+    let fill_m = number("fill_m", depth.fill_m, 0.0, ANY);
+    let holds =
+        [fits(check, &at("max_m"), max_m, dtype), fits(check, &at("fill_m"), fill_m, dtype)];
+    let (min_m, max_m) = (min_m?, max_m?);
+    if max_m < min_m || max_m == 0.0 {
+        let expected = format!("a distance greater than 0 and not less than min_m ({min_m})");
+        check.fail(&at("max_m"), expected);
+        return None;
+    }
+    let [Some(()), Some(())] = holds else { return None };
+    Some(DepthSpec {
+        width: width?,
+        height: height?,
+        fit: raw.fit.unwrap_or_default(),
+        unit_m: unit_m?,
+        min_m: min_m as f32,
+        max_m: max_m as f32,
+        fill_m: fill_m? as f32,
+    })
+}
+
+/// Keys of colours say nothing about distances. Those that the stream has from `defaults` are for
+/// other streams.
+fn no_colour(check: &mut Check<'_>, key: &str, raw: &RawImage) {
+    for (name, given) in [
+        ("color", raw.color.is_some()),
+        ("mean", raw.mean.is_some()),
+        ("std", raw.std.is_some()),
+        ("pad_value", raw.pad_value.is_some()),
+    ] {
+        let at = format!("{key}.{name}");
+        if given && !check.is_inherited(&at) {
+            let expected = "no such key beside `depth`: a row of depth is one channel in metres, \
+                            and `depth.fill_m` is its padding";
+            check.fail(&at, expected);
+        }
+    }
+}
+
+/// The greatest finite value of a type of floats.
+fn greatest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => f16::MAX.to_f64(),
+        DType::Bf16 => bf16::MAX.to_f64(),
+        DType::F32 | DType::U8 | DType::I32 => f64::from(f32::MAX),
+    }
+}
+
+/// Checks that rows of `dtype` hold the value. Integers are refused elsewhere.
+fn fits(check: &mut Check<'_>, key: &str, value: Option<f64>, dtype: DType) -> Option<()> {
+    let most = greatest(dtype);
+    if value.is_some_and(|value| value.abs() > most) {
+        check.fail(key, format!("a number that fits {}, up to {most}", dtype.name()));
+        return None;
+    }
+    Some(())
+}
