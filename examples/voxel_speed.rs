@@ -5,7 +5,7 @@ use robocache::cdr::Writer;
 use robocache::dtype::DType;
 use robocache::input::point_cloud2;
 use robocache::ops::voxelize::cpu::Voxelizer;
-use robocache::ops::voxelize::{Grid, PointDrops, Reduction, VoxelSpec, extra_fields};
+use robocache::ops::voxelize::{Grid, PointDrops, PointsView, Reduction, VoxelSpec, extra_fields};
 use robocache::time::Stamp;
 use std::time::Instant;
 
@@ -35,7 +35,6 @@ fn measure(name: &str, messages: &[Vec<u8>], step: usize, shape: [usize; 3], dty
     let size_m = 64.0 / shape[0] as f32;
     let spec = VoxelSpec {
         grid: Grid { origin_m: [-32.0, -32.0, -4.0], size_m, shape },
-        t_base_lidar: [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.8]],
         channels: vec![Reduction::Count, Reduction::Mean("intensity".into())],
     };
     const SLOTS: usize = 4;
@@ -50,6 +49,8 @@ fn measure(name: &str, messages: &[Vec<u8>], step: usize, shape: [usize; 3], dty
         let start = Instant::now();
         let (_, view) = point_cloud2::decode(&messages[i % messages.len()], &extra, &mut scratch)
             .expect("the message is well-formed");
+        let t_base_sensor = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.8]];
+        let view = PointsView { t_base_sensor, ..view };
         report = voxelizer.encode(&view, slot, &mut rows[slot]).expect("the values fit");
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }

@@ -209,8 +209,8 @@ streams:
     type: sensor_msgs/PointCloud2
     topic: /points
     max_age_ms: 100
+    t_base_sensor: {translation_m: [1, 2, 3], rotation_rpy_deg: [0, 0, 180]}
     cloud:
-      t_base_lidar: {translation_m: [1, 2, 3], rotation_rpy_deg: [0, 0, 180]}
       origin_m: [-1, -2, 0]
       size_m: 0.5
       shape: [4, 8, 2]
@@ -222,7 +222,9 @@ streams:
     assert_eq!(lidar["max_points"], 1 << 20);
     assert_eq!(encoder["origin_m"], serde_json::json!([-1.0, -2.0, 0.0]));
     assert_eq!((&encoder["size_m"], &encoder["shape"]), (&0.5.into(), &vec![4, 8, 2].into()));
-    let number = |row: usize, column: usize| encoder["t_base_lidar"][row][column].as_f64().unwrap();
+    let number = |row: usize, column: usize| {
+        lidar["inputs"][0]["t_base_sensor"][row][column].as_f64().unwrap()
+    };
     let expected = [[-1.0, 0.0, 0.0, 1.0], [0.0, -1.0, 0.0, 2.0], [0.0, 0.0, 1.0, 3.0]];
     for (row, numbers) in expected.into_iter().enumerate() {
         for (column, expected) in numbers.into_iter().enumerate() {

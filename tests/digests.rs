@@ -125,8 +125,8 @@ const KINDS: [Kind; 14] = [
         name: "means",
         ros_type: "sensor_msgs/msg/PointCloud2",
         stream: Stream::Lidar,
-        keys: "cloud: {t_base_lidar: {translation_m: [0.3, 0, 0.5], rotation_rpy_deg: [1, -2, 30]}, \
-               origin_m: [-6.4, -6.4, -1.6], size_m: 0.2, shape: [64, 64, 32], \
+        keys: "t_base_sensor: {translation_m: [0.3, 0, 0.5], rotation_rpy_deg: [1, -2, 30]}, \
+               cloud: {origin_m: [-6.4, -6.4, -1.6], size_m: 0.2, shape: [64, 64, 32], \
                channels: [{reduce: mean, field: intensity}, {reduce: mean, field: z}]}",
         strategies: ROWS,
     },

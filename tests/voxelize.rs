@@ -11,7 +11,7 @@ use robocache::input::point_cloud2;
 use robocache::ops::voxelize::PointDrops;
 use robocache::ops::voxelize::cpu::Voxelizer;
 use robocache::ops::voxelize::{FieldAt, FieldType, MAX_POINTS, PointsView, extra_fields};
-use robocache::ops::voxelize::{Grid, Reduction, VoxelSpec};
+use robocache::ops::voxelize::{Grid, IDENTITY, Reduction};
 use robocache::pipeline::{DropReason, Rejected};
 use support::{Cloud, Layout, encode, extra, fresh, message, reference, spec};
 
@@ -19,7 +19,7 @@ use support::{Cloud, Layout, encode, extra, fresh, message, reference, spec};
 fn a_cloud_by_hand() {
     let mut spec = spec(["count", "mean:i", "max:i", "occupancy", "mean:z"]);
     spec.grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [3, 2, 2] };
-    spec.t_base_lidar = [[1.0, 0.0, 0.0, 0.5], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+    spec.t_base_sensor = [[1.0, 0.0, 0.0, 0.5], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
     let points = [[0.0, 0.0, 0.25, 1.0], [0.4, 0.9, 0.75, 2.0], [2.0, 1.5, 1.5, -7.0]];
     let cloud = Cloud::of(&points);
     let (row, report) = fresh(&message(&cloud, &Layout::plain()), &spec, DType::F32).unwrap();
@@ -84,7 +84,7 @@ fn each_dropped_point_is_counted_once_under_the_first_rule_that_drops_it() {
         [0.1, -inf, 0.1, nan],
         [0.1, 0.1, 0.1, nan],
         [99.0, 0.1, 0.1, inf],
-        [1e39, 0.1, 0.1, 1.0], // rounds to an infinite f32
+        [1e39, 0.1, 0.1, 1.0], // finite as the float64 that it is
         [99.0, 0.1, 0.1, 2e6],
         [0.1, 3e38, 3e38, 1.0], // overflows in the transform
         [0.1, 0.1, 0.1, 1_048_576.0],
@@ -96,9 +96,9 @@ fn each_dropped_point_is_counted_once_under_the_first_rule_that_drops_it() {
     layout.point_step = 40;
     layout.offsets = [0, 8, 16, 24];
     let mut rotated = spec;
-    rotated.t_base_lidar[1] = [0.0, 1.0, 1.0, 0.0];
+    rotated.t_base_sensor[1] = [0.0, 1.0, 1.0, 0.0];
     let (row, report) = fresh(&message(&cloud, &layout), &rotated, DType::F32).unwrap();
-    let expected = PointDrops { non_finite: 5, out_of_range: 2, outside: 2 };
+    let expected = PointDrops { non_finite: 4, out_of_range: 2, outside: 3 };
     assert_eq!(report, expected);
     assert_eq!(Some((row, report)), reference(&cloud, &layout, &rotated, DType::F32));
 }
@@ -146,6 +146,7 @@ fn a_cloud_of_too_many_points_is_dropped_and_leaves_the_slot_clear() {
         row_step: 12 * (MAX_POINTS as usize + 1),
         big_endian: false,
         fields: &[field(0), field(4), field(8)],
+        t_base_sensor: IDENTITY,
         data: &[],
     };
     let error = Rejected::from(voxelizer.encode(&view, 0, &mut row).unwrap_err());
@@ -196,12 +197,13 @@ fn numpy_agrees() {
     let mut spec = spec(["count", "mean:i", "max:i", "mean:x", "max:z"]);
     let shape = golden["shape"].as_array().unwrap();
     spec.grid = Grid {
-        origin_m: floats(&golden["origin"]).try_into().unwrap(),
+        origin_m: <[f32; 3]>::try_from(floats(&golden["origin"])).unwrap().map(f64::from),
         size_m: bits(&golden["size"]),
         shape: std::array::from_fn(|axis| shape[axis].as_u64().unwrap() as usize),
     };
     let transform = floats(&golden["transform"]);
-    spec.t_base_lidar = std::array::from_fn(|r| std::array::from_fn(|c| transform[4 * r + c]));
+    spec.t_base_sensor =
+        std::array::from_fn(|r| std::array::from_fn(|c| f64::from(transform[4 * r + c])));
     let points: Vec<[f32; 4]> =
         floats(&golden["points"]).chunks_exact(4).map(|p| p.try_into().unwrap()).collect();
     let bytes = message(&Cloud::of(&points), &Layout::plain());
@@ -294,7 +296,7 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let spec: VoxelSpec = spec(["mean:i"]);
+        let spec = spec(["mean:i"]);
         prop_assert!(point_cloud2::decode(&bytes, &extra(&spec), &mut Vec::new()).is_err());
     }
 }

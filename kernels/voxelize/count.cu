@@ -17,17 +17,18 @@ struct Count {
 
 // The coordinates of point i. If there is no such point, they are those of the last one.
 template <class Layout>
-__device__ __forceinline__ Coordinates load(const Count& job, u32 i) {
+__device__ __forceinline__ Coordinates<typename Layout::Number> load(const Count& job, u32 i) {
     return coordinates<Layout>(job.cloud, Layout::at(job.cloud, min(i, job.cloud.count - 1)));
 }
 
 // The voxel of point i, or NONE, which is counted as a drop. Notes the bin as touched.
+template <class Number>
 __device__ __forceinline__ u32
-take(const Count& job, u32 i, const Coordinates& point, u32* touched, u32* dropped) {
+take(const Count& job, u32 i, const Coordinates<Number>& point, u32* touched, u32* dropped) {
     if (i >= job.cloud.count) return NONE;
-    const u32 voxel = voxel_of(job.grid, to_base(job.cloud, point).at);
+    const u32 voxel = voxel_of(job.grid, from_origin(job.grid, to_base(job.cloud, point)).at);
     if (voxel == NONE) {
-        drop(dropped, finite(point.at[0]) && finite(point.at[1]) && finite(point.at[2]), false);
+        drop(dropped, is_finite(point.at[0]) && is_finite(point.at[1]) && is_finite(point.at[2]), false);
     } else {
         const u32 bin = voxel >> job.to.bin_shift;
         atomicOr(&touched[bin / WARP], 1u << bin % WARP);
@@ -63,12 +64,12 @@ __device__ __forceinline__ void count(const Count& job) {
     const u32 stride = gridDim.x * THREADS;
     // Whole warps go on together. The next point is under way while one is located.
     u32 i = blockIdx.x * THREADS + threadIdx.x;
-    Coordinates next = load<Layout>(job, i);
+    Coordinates<typename Layout::Number> next = load<Layout>(job, i);
     // From here on it writes what the kernel before this one may still read.
     wait_for_earlier_kernels();
 #pragma unroll 1
     for (; i - lane < job.cloud.count; i += stride) {
-        const Coordinates point = next;
+        const Coordinates<typename Layout::Number> point = next;
         if (i - lane + stride < job.cloud.count) next = load<Layout>(job, i + stride);
         add_count(job.to, take(job, i, point, touched, dropped), lane);
     }
@@ -89,5 +90,6 @@ __device__ __forceinline__ void count(const Count& job) {
     }
 COUNT(voxelize_count_f32_points, F32Points)
 COUNT(voxelize_count_any_points, AnyPoints)
+COUNT(voxelize_count_wide_points, WidePoints)
 
 } // namespace voxelize_count

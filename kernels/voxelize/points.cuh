@@ -5,6 +5,7 @@
 
 constexpr float MAX_SUMMED = 1048576.0f; // 2^20
 constexpr float MAX_FINITE = 3.402823466e38f;
+constexpr double MAX_FINITE_DOUBLE = 1.7976931348623157e308;
 
 enum FieldType : u32 { INT8, UINT8, INT16, UINT16, INT32, UINT32, FLOAT32, FLOAT64 };
 
@@ -28,6 +29,7 @@ struct Cloud {
     u32 reserved;
     u32 offsets[INLINE_COLUMNS]; // of the first columns
     float t[3][4];               // from the cloud's frame to the base frame
+    double wide_t[3][4];         // the same, for coordinates in double
 };
 
 struct Grid {
@@ -39,6 +41,7 @@ struct Grid {
     u32 plane; // voxels along x and y
     u32 volume;
     u32 reserved;
+    double wide_origin[3]; // for coordinates in double
 };
 
 template <class T>
@@ -53,31 +56,35 @@ __device__ __forceinline__ T read_bytes(const u8* bytes, bool big_endian) {
     else return static_cast<T>(bits);
 }
 
-// A field as f32, rounded to nearest.
-__device__ __noinline__ float read_field(const u8* point, Field field, bool big_endian) {
+// A field as float or double, rounded to nearest.
+template <class Number>
+__device__ __noinline__ Number read_field(const u8* point, Field field, bool big_endian) {
     const u8* at = point + field.offset;
     switch (field.type_code) {
         case INT8:
-            return static_cast<float>(static_cast<signed char>(at[0]));
+            return static_cast<Number>(static_cast<signed char>(at[0]));
         case UINT8:
-            return static_cast<float>(at[0]);
+            return static_cast<Number>(at[0]);
         case INT16:
-            return static_cast<float>(read_bytes<short>(at, big_endian));
+            return static_cast<Number>(read_bytes<short>(at, big_endian));
         case UINT16:
-            return static_cast<float>(read_bytes<u16>(at, big_endian));
+            return static_cast<Number>(read_bytes<u16>(at, big_endian));
         case INT32:
-            return static_cast<float>(read_bytes<i32>(at, big_endian));
+            return static_cast<Number>(read_bytes<i32>(at, big_endian));
         case UINT32:
-            return static_cast<float>(read_bytes<u32>(at, big_endian));
+            return static_cast<Number>(read_bytes<u32>(at, big_endian));
         case FLOAT32:
-            return __uint_as_float(read_bytes<u32>(at, big_endian));
+            return static_cast<Number>(__uint_as_float(read_bytes<u32>(at, big_endian)));
         default:
-            return static_cast<float>(read_bytes<double>(at, big_endian));
+            return static_cast<Number>(read_bytes<double>(at, big_endian));
     }
 }
 
-__device__ __forceinline__ bool finite(float value) {
+__device__ __forceinline__ bool is_finite(float value) {
     return fabsf(value) <= MAX_FINITE;
+}
+__device__ __forceinline__ bool is_finite(double value) {
+    return fabs(value) <= MAX_FINITE_DOUBLE;
 }
 
 // One coordinate in the base frame.
@@ -85,10 +92,16 @@ __device__ __forceinline__ float to_base(const Cloud& cloud, u32 axis, float x, 
     const float* r = cloud.t[axis];
     return ((r[0] * x + r[1] * y) + r[2] * z) + r[3];
 }
+__device__ __forceinline__ double
+to_base(const Cloud& cloud, u32 axis, double x, double y, double z) {
+    const double* r = cloud.wide_t[axis];
+    return ((r[0] * x + r[1] * y) + r[2] * z) + r[3];
+}
 
 // Points that follow each other, all of whose columns are little-endian floats at multiples of 4
 // bytes. A point is named by its number, and a column by its offset.
 struct F32Points {
+    using Number = float;
     static __device__ __forceinline__ u32 at(const Cloud& cloud, u32 i) {
         return i;
     }
@@ -100,10 +113,14 @@ struct F32Points {
         const u8* column = cloud.points + key;
         return *reinterpret_cast<const float*>(column + static_cast<u64>(i) * cloud.point_step);
     }
+    static __device__ __forceinline__ float coordinate(const Cloud& cloud, u32 i, u32 c) {
+        return read(cloud, i, key(cloud, c));
+    }
 };
 
 // Points of any layout. A point is named by its address, and a column by its number.
 struct AnyPoints {
+    using Number = float;
     static __device__ __forceinline__ const u8* at(const Cloud& cloud, u32 i) {
         return cloud.points + i / cloud.width * cloud.row_step +
                static_cast<u64>(i % cloud.width) * cloud.point_step;
@@ -112,33 +129,51 @@ struct AnyPoints {
         return c;
     }
     static __device__ __forceinline__ float read(const Cloud& cloud, const u8* point, u32 key) {
-        return read_field(point, cloud.fields[key], cloud.big_endian);
+        return read_field<float>(point, cloud.fields[key], cloud.big_endian);
+    }
+    static __device__ __forceinline__ float
+    coordinate(const Cloud& cloud, const u8* point, u32 c) {
+        return read_field<float>(point, cloud.fields[c], cloud.big_endian);
     }
 };
 
-// Column c of the point at `at`, as the message has it.
+// The same, with coordinates that a float does not hold. GPUs of most workstations compute few doubles
+// at a time, so only such clouds take this way.
+struct WidePoints : AnyPoints {
+    using Number = double;
+    static __device__ __forceinline__ double
+    coordinate(const Cloud& cloud, const u8* point, u32 c) {
+        return read_field<double>(point, cloud.fields[c], cloud.big_endian);
+    }
+};
+
+// Column c of the point at `at`, as the message has it, rounded to float.
 template <class Layout, class At>
 __device__ __forceinline__ float raw(const Cloud& cloud, At at, u32 c) {
     return Layout::read(cloud, at, Layout::key(cloud, c));
 }
 
 // The coordinates of a point.
+template <class Number>
 struct Coordinates {
-    float at[3];
+    Number at[3];
 };
 
 // The coordinates of the point at `at`, as the message has them.
 template <class Layout, class At>
-__device__ __forceinline__ Coordinates coordinates(const Cloud& cloud, At at) {
-    Coordinates out;
+__device__ __forceinline__ Coordinates<typename Layout::Number>
+coordinates(const Cloud& cloud, At at) {
+    Coordinates<typename Layout::Number> out;
 #pragma unroll
-    for (u32 c = 0; c < 3; ++c) out.at[c] = raw<Layout>(cloud, at, c);
+    for (u32 c = 0; c < 3; ++c) out.at[c] = Layout::coordinate(cloud, at, c);
     return out;
 }
 
 // The coordinates in the base frame.
-__device__ __forceinline__ Coordinates to_base(const Cloud& cloud, const Coordinates& point) {
-    Coordinates base;
+template <class Number>
+__device__ __forceinline__ Coordinates<Number>
+to_base(const Cloud& cloud, const Coordinates<Number>& point) {
+    Coordinates<Number> base;
 #pragma unroll
     for (u32 axis = 0; axis < 3; ++axis) {
         base.at[axis] = to_base(cloud, axis, point.at[0], point.at[1], point.at[2]);
@@ -146,17 +181,33 @@ __device__ __forceinline__ Coordinates to_base(const Cloud& cloud, const Coordin
     return base;
 }
 
+// Where a point in the base frame is from the origin of the grid.
+__device__ __forceinline__ Coordinates<float>
+from_origin(const Grid& grid, const Coordinates<float>& base) {
+    Coordinates<float> d;
+#pragma unroll
+    for (u32 axis = 0; axis < 3; ++axis) d.at[axis] = base.at[axis] - grid.origin[axis];
+    return d;
+}
+__device__ __forceinline__ Coordinates<float>
+from_origin(const Grid& grid, const Coordinates<double>& base) {
+    Coordinates<float> d;
+#pragma unroll
+    for (u32 axis = 0; axis < 3; ++axis) {
+        d.at[axis] = static_cast<float>(base.at[axis] - grid.wide_origin[axis]);
+    }
+    return d;
+}
+
 // Column c of point i as channels take it: coordinates in the base frame.
 template <class Layout>
 __device__ __forceinline__ float column(const Cloud& cloud, u32 i, u32 c) {
     const auto point = Layout::at(cloud, i);
     if (c >= 3) return raw<Layout>(cloud, point, c);
-    const float x = raw<Layout>(cloud, point, 0);
-    const float y = raw<Layout>(cloud, point, 1);
-    const float z = raw<Layout>(cloud, point, 2);
-    return c == 0   ? to_base(cloud, 0, x, y, z)
-           : c == 1 ? to_base(cloud, 1, x, y, z)
-                    : to_base(cloud, 2, x, y, z);
+    const auto p = coordinates<Layout>(cloud, point);
+    return static_cast<float>(c == 0   ? to_base(cloud, 0, p.at[0], p.at[1], p.at[2])
+                              : c == 1 ? to_base(cloud, 1, p.at[0], p.at[1], p.at[2])
+                                       : to_base(cloud, 2, p.at[0], p.at[1], p.at[2]));
 }
 
 // d / size, rounded to nearest, as a product with the reciprocal and two corrections. The first
@@ -177,12 +228,10 @@ __device__ __forceinline__ bool divides(const Grid& grid, const float (&d)[3]) {
     return grid.inverse != 0.0f && fminf(fminf(fabsf(d[0]), fabsf(d[1])), fabsf(d[2])) >= LEAST;
 }
 
-// The voxel of a point with coordinates `base` in the base frame, or NONE. A coordinate that is not
-// finite makes all of `base` infinite or NaN, so that the point is in none.
-__device__ __forceinline__ u32 voxel_of(const Grid& grid, const float (&base)[3]) {
-    float d[3], g[3];
-#pragma unroll
-    for (u32 axis = 0; axis < 3; ++axis) d[axis] = base[axis] - grid.origin[axis];
+// The voxel of a point at `d` from the origin of the grid, or NONE. A coordinate that is not finite
+// makes all of `d` infinite or NaN, so that the point is in none.
+__device__ __forceinline__ u32 voxel_of(const Grid& grid, const float (&d)[3]) {
+    float g[3];
     if (divides(grid, d)) {
 #pragma unroll
         for (u32 axis = 0; axis < 3; ++axis) g[axis] = quotient(d[axis], grid);

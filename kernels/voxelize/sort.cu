@@ -28,16 +28,17 @@ struct Sort {
 };
 
 // A point: first its fields as they were read, later the values of its first channels.
+template <class Number>
 struct Point {
-    Coordinates place;
+    Coordinates<Number> place;
     float values[CHANNEL_PACK];
 };
 
 template <class Layout>
-__device__ __forceinline__ Point load(const Sort& job, u32 i) {
+__device__ __forceinline__ Point<typename Layout::Number> load(const Sort& job, u32 i) {
     // If there is no such point, it loads the last one, and nobody looks at it.
     const auto bytes = Layout::at(job.cloud, min(i, job.cloud.count - 1));
-    Point point;
+    Point<typename Layout::Number> point;
     point.place = coordinates<Layout>(job.cloud, bytes);
 #pragma unroll
     for (u32 c = 0; c < CHANNEL_PACK; ++c) {
@@ -52,8 +53,9 @@ template <class Layout>
 __device__ __noinline__ bool all_finite(const Sort& job, u32 i) {
     const auto bytes = Layout::at(job.cloud, i);
     bool all = true;
-    for (u32 c = 0; c < job.cloud.column_count; ++c) {
-        all &= finite(raw<Layout>(job.cloud, bytes, c));
+    for (u32 c = 0; c < 3; ++c) all &= is_finite(Layout::coordinate(job.cloud, bytes, c));
+    for (u32 c = 3; c < job.cloud.column_count; ++c) {
+        all &= is_finite(raw<Layout>(job.cloud, bytes, c));
     }
     return all;
 }
@@ -67,15 +69,18 @@ __device__ __forceinline__ float of_one(bool is_mean, float value) {
 // The number of a point's voxel, or NONE, which is counted as a drop. Also turns fields into
 // values.
 template <class Layout>
-__device__ __forceinline__ u32 locate(const Sort& job, u32 i, Point& point, u32* dropped) {
+__device__ __forceinline__ u32
+locate(const Sort& job, u32 i, Point<typename Layout::Number>& point, u32* dropped) {
     if (i >= job.cloud.count) return NONE;
-    const Coordinates in_base = to_base(job.cloud, point.place);
-    const float(&base)[3] = in_base.at;
+    const auto in_base = to_base(job.cloud, point.place);
     if (job.sources.coordinates != 0) {
 #pragma unroll
         for (u32 c = 0; c < CHANNEL_PACK; ++c) {
             const u32 axis = job.channels.first[c].column;
-            if (axis < 3) point.values[c] = axis == 0 ? base[0] : axis == 1 ? base[1] : base[2];
+            if (axis >= 3) continue;
+            const auto& base = in_base.at;
+            point.values[c] = static_cast<float>(
+                axis == 0 ? base[0] : axis == 1 ? base[1] : base[2]);
         }
     }
     // Limits are finite, and a point with a coordinate that is not is in no voxel.
@@ -100,7 +105,7 @@ __device__ __forceinline__ u32 locate(const Sort& job, u32 i, Point& point, u32*
         if (channel.column == NONE) continue;
         in_range &= fabsf(column<Layout>(job.cloud, i, channel.column)) <= channel.limit;
     }
-    const u32 voxel = voxel_of(job.grid, base);
+    const u32 voxel = voxel_of(job.grid, from_origin(job.grid, in_base).at);
     if (voxel != NONE && in_range) {
         return hash_block(job.bins, voxel / VOXEL_BLOCK) * VOXEL_BLOCK + voxel % VOXEL_BLOCK;
     }
@@ -159,7 +164,7 @@ __device__ __forceinline__ void sort(const Sort& job) {
     if (threadIdx.x < 4) dropped[threadIdx.x] = 0;
     wait_for_inputs(job.inputs_ready);
     const u32 first = blockIdx.x * TILE + threadIdx.x;
-    Point points[PER];
+    Point<typename Layout::Number> points[PER];
 #pragma unroll
     for (u32 p = 0; p < PER; ++p) points[p] = load<Layout>(job, first + p * THREADS);
     __syncthreads();
@@ -218,5 +223,7 @@ SORT(voxelize_sort_f32_points_2, F32Points, 2)
 SORT(voxelize_sort_f32_points_4, F32Points, 4)
 SORT(voxelize_sort_any_points_2, AnyPoints, 2)
 SORT(voxelize_sort_any_points_4, AnyPoints, 4)
+SORT(voxelize_sort_wide_points_2, WidePoints, 2)
+SORT(voxelize_sort_wide_points_4, WidePoints, 4)
 
 } // namespace voxelize_sort

@@ -72,6 +72,10 @@ pub struct InputReport {
     pub stamp_offset_ns: i64,
     /// The `header.frame_id` that messages must have; `None`: any.
     pub frame_id: Option<String>,
+    /// Takes a point of the sensor's frame to the base frame, `[R | t]` row by row \[m\]; only if the
+    /// messages are points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub t_base_sensor: Option<[[f64; 4]; 3]>,
     /// Rate at which messages are expected to arrive \[Hz\].
     pub expected_rate_hz: Option<f64>,
 }
@@ -124,6 +128,7 @@ fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
 
 impl InputReport {
     fn new(input: &InputSpec) -> InputReport {
+        let points = matches!(input.selection, Selection::Points { .. });
         InputReport {
             name: input.name.clone(),
             topic: input.topic.clone(),
@@ -133,6 +138,7 @@ impl InputReport {
             timeline: input.timeline,
             stamp_offset_ns: input.stamp_offset_ns,
             frame_id: input.frame_id.clone(),
+            t_base_sensor: points.then_some(input.t_base_sensor),
             expected_rate_hz: input.expected_rate_hz,
         }
     }

@@ -18,8 +18,18 @@ pub(super) const KEY: &str = "defaults";
 const NESTED: [&str; 4] = ["history", "qos", "image", "cloud"];
 
 /// Keys that each stream must say for itself.
-pub(super) const OF_EACH: [&str; 9] =
-    ["type", "topic", "inputs", "fields", "joints", "groups", "angular", "select", "stamp"];
+pub(super) const OF_EACH: [&str; 10] = [
+    "type",
+    "topic",
+    "inputs",
+    "t_base_sensor",
+    "fields",
+    "joints",
+    "groups",
+    "angular",
+    "select",
+    "stamp",
+];
 
 /// A kind of streams, by what they become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

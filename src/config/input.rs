@@ -1,8 +1,10 @@
 //! The inputs of a stream: one from the stream's own keys, or several from its key `inputs`.
 
 use super::check::{Check, Range, is_printable};
-use super::raw::{RawInput, RawQos, RawStream, Reliability};
+use super::raw::{RawInput, RawQos, RawStream, RawTransform, Reliability};
+use super::transform::transform;
 use crate::input::Content;
+use crate::ops::voxelize::IDENTITY;
 use crate::schema::StampSource;
 use crate::spec::{InputSpec, MAX_INPUTS, Qos, RingId, Selection, StreamId, Timeline};
 
@@ -29,6 +31,7 @@ pub(super) struct Keys {
     stamp_offset_ns: i64,
     qos: Qos,
     frame_id: Option<String>,
+    t_base_sensor: [[f64; 4]; 3],
     expected_rate_hz: Option<f64>,
 }
 
@@ -38,19 +41,19 @@ impl Input {
         let several = keys.len() > 1;
         let input = |(at, keys): (usize, Keys)| {
             let name = if several { format!("{stream}[{at}]") } else { stream.to_owned() };
-            let Keys { topic, timeline, stamp_offset_ns, qos, frame_id, expected_rate_hz } = keys;
             Input(InputSpec {
                 name,
                 stream: None,
-                topic,
+                topic: keys.topic,
                 ros_type: ros_type.to_owned(),
                 selection: selection.clone(),
                 feeds: Vec::new(),
-                qos,
-                frame_id,
-                timeline,
-                stamp_offset_ns,
-                expected_rate_hz,
+                qos: keys.qos,
+                frame_id: keys.frame_id,
+                t_base_sensor: keys.t_base_sensor,
+                timeline: keys.timeline,
+                stamp_offset_ns: keys.stamp_offset_ns,
+                expected_rate_hz: keys.expected_rate_hz,
             })
         };
         keys.into_iter().enumerate().map(input).collect()
@@ -85,6 +88,7 @@ pub(super) fn inputs(
         stamp_offset_ms: raw.stamp_offset_ms,
         qos: raw.qos,
         frame_id: raw.frame_id.take(),
+        t_base_sensor: raw.t_base_sensor.take(),
         expected_rate_hz: raw.expected_rate_hz,
     };
     if check.is_unread(&format!("{key}.inputs")) {
@@ -153,6 +157,8 @@ fn input(
     // If the check of the rate fails, the rate counts as not given, and the checks go on.
     let rate = raw.expected_rate_hz.or(own.expected_rate_hz);
     let expected_rate_hz = rate.and_then(|hz| check.number(&at, hz, Range::above(0.0, 1e5)));
+    let t_base_sensor =
+        t_base_sensor(check, place, [raw.t_base_sensor, own.t_base_sensor.clone()], defaults);
     let timeline = timeline(check, place, [raw.timeline, own.timeline], defaults);
     Some(Keys {
         topic: topic?,
@@ -160,8 +166,24 @@ fn input(
         stamp_offset_ns: stamp_offset_ns?,
         qos: qos?,
         frame_id,
+        t_base_sensor: t_base_sensor?,
         expected_rate_hz,
     })
+}
+
+/// Where the sensor of an input is. Only points are moved, so other types have no such key.
+fn t_base_sensor(
+    check: &mut Check<'_>,
+    place: impl Fn(bool, &str) -> String,
+    [input, stream]: [Option<RawTransform>; 2],
+    defaults: InputDefaults,
+) -> Option<[[f64; 4]; 3]> {
+    let at = place(input.is_some(), "t_base_sensor");
+    let Some(raw) = input.or(stream) else { return Some(IDENTITY) };
+    if !matches!(defaults.content, Some(Content::Points) | None) {
+        check.fail(&at, "no such key: it is for the types that are points");
+    }
+    transform(check, &at, raw)
 }
 
 /// The timeline of an input: its own, or else that of its stream, or that of the file. Messages without

@@ -24,6 +24,7 @@ mod raw;
 mod read;
 mod select;
 mod stream;
+mod transform;
 mod vector;
 mod words;
 

@@ -91,6 +91,7 @@ mapping! { RawStream {
     ring_rows: i64,
     qos: RawQos,
     frame_id: String,
+    t_base_sensor: RawTransform,
     expected_rate_hz: f64,
     fields: Vec<String>,
     joints: Vec<String>,
@@ -110,6 +111,7 @@ mapping! {
         stamp_offset_ms: f64,
         qos: RawQos,
         frame_id: String,
+        t_base_sensor: RawTransform,
         expected_rate_hz: f64,
     }
 }
@@ -148,7 +150,6 @@ mapping! { RawDepth {
 } }
 
 mapping! { RawCloud {
-    t_base_lidar: RawTransform,
     origin_m: Vec<f64>,
     size_m: f64,
     shape: Vec<i64>,
@@ -156,11 +157,14 @@ mapping! { RawCloud {
     max_points: i64,
 } }
 
-mapping! { RawTransform {
-    translation_m: Vec<f64>,
-    rotation_xyzw: Vec<f64>,
-    rotation_rpy_deg: Vec<f64>,
-} }
+mapping! {
+    #[derive(Clone)]
+    RawTransform {
+        translation_m: Vec<f64>,
+        rotation_xyzw: Vec<f64>,
+        rotation_rpy_deg: Vec<f64>,
+    }
+}
 
 mapping! { RawChannel {
     reduce: Reduce,
@@ -202,7 +206,7 @@ impl Read for RawStream {
 fn is_of(content: Content, key: &str) -> bool {
     match key {
         "image" => matches!(content, Content::Image),
-        "cloud" => matches!(content, Content::Points),
+        "cloud" | "t_base_sensor" => matches!(content, Content::Points),
         "max_gap_ms" => content.is_vector(),
         "fields" => matches!(content, Content::Fields(_) | Content::Joints),
         "inputs" | "joints" | "groups" => matches!(content, Content::Joints),

@@ -7,7 +7,7 @@ use crate::layout::Layout;
 use crate::ops::depth::DepthSpec;
 use crate::ops::image::{Color, Fit, ImageSpec};
 use crate::ops::resample::Lane;
-use crate::ops::voxelize::{Grid, Reduction, VoxelSpec};
+use crate::ops::voxelize::{Grid, IDENTITY, Reduction, VoxelSpec};
 use crate::spec::{EncoderSpec, Qos, Selection, Timeline, VectorSpec};
 
 pub(super) const REFERENCE: &str = include_str!("../../config/robocache.yaml");
@@ -43,8 +43,8 @@ fn image(image: &str, more: &[&str]) -> (StreamSpec, ImageSpec, InputSpec) {
     (spec, image, input)
 }
 
-fn cloud(transform: &str) -> (StreamSpec, VoxelSpec) {
-    let (spec, _) = stream(&[
+fn cloud(more: &str) -> (StreamSpec, VoxelSpec, InputSpec) {
+    let (spec, input) = stream(&[
         "type: sensor_msgs/PointCloud2",
         "topic: /t",
         "cloud:",
@@ -52,10 +52,10 @@ fn cloud(transform: &str) -> (StreamSpec, VoxelSpec) {
         "  size_m: 0.1",
         "  shape: [4, 5, 6]",
         "  channels: [{reduce: count}, {reduce: max, field: intensity}]",
-        transform,
+        more,
     ]);
     let EncoderSpec::Voxels(cloud) = spec.encoder.clone() else { panic!("not a cloud") };
-    (spec, cloud)
+    (spec, cloud, input)
 }
 
 #[test]
@@ -261,18 +261,17 @@ fn a_mono_image_takes_one_number() {
 
 #[test]
 fn a_grid_is_channels_z_y_x_and_untransformed_by_default() {
-    let (spec, cloud) = cloud("");
+    let (spec, cloud, input) = cloud("");
     assert_eq!(spec.encoder.row_shape(), [2, 6, 5, 4]);
     assert_eq!(cloud.grid, Grid { origin_m: [-3.2, 0.0, 1.0], size_m: 0.1, shape: [4, 5, 6] });
     assert_eq!(cloud.channels, [Reduction::Count, Reduction::Max("intensity".into())]);
-    let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
-    assert_eq!(cloud.t_base_lidar, identity);
+    assert_eq!(input.t_base_sensor, IDENTITY);
     assert_eq!(spec.bounds.max_points, 1_048_576);
     assert_eq!(self::cloud("  max_points: 4194304").0.bounds.max_points, 4_194_304);
 }
 
 /// Within an ulp or two: the two sides round different formulas.
-fn assert_close(found: [[f32; 4]; 3], expected: [[f32; 4]; 3]) {
+fn assert_close(found: [[f64; 4]; 3], expected: [[f64; 4]; 3]) {
     for (found, expected) in found.as_flattened().iter().zip(expected.as_flattened()) {
         assert!((found - expected).abs() <= 1.2e-7 * expected.abs().max(0.1), "{found} {expected}");
     }
@@ -281,10 +280,10 @@ fn assert_close(found: [[f32; 4]; 3], expected: [[f32; 4]; 3]) {
 #[test]
 fn transforms_are_those_of_scipy() {
     // scipy 1.x: Rotation.from_euler("xyz", [10, -20, 30], degrees=True).as_matrix(), in float32.
-    let (_, cloud) =
-        cloud("  t_base_lidar: {rotation_rpy_deg: [10, -20, 30], translation_m: [0.3, 0, 0.5]}");
+    let (_, _, input) =
+        cloud("t_base_sensor: {rotation_rpy_deg: [10, -20, 30], translation_m: [0.3, 0, 0.5]}");
     assert_close(
-        cloud.t_base_lidar,
+        input.t_base_sensor,
         [
             [0.81379765, -0.54383814, -0.20487413, 0.3],
             [0.4698463, 0.8231729, -0.31879577, 0.0],
@@ -295,11 +294,11 @@ fn transforms_are_those_of_scipy() {
     // first, so a length of 1.0005 makes no difference.
     for scale in [1.0, 1.0005] {
         let [x, y, z, w] = [0.1, 0.2, -0.3, 0.9273618495495704].map(|q: f64| q * scale);
-        let (_, cloud) = self::cloud(&format!(
-            "  t_base_lidar: {{rotation_xyzw: [{x}, {y}, {z}, {w}], translation_m: [1, -2, 3]}}"
+        let (_, _, input) = cloud(&format!(
+            "t_base_sensor: {{rotation_xyzw: [{x}, {y}, {z}, {w}], translation_m: [1, -2, 3]}}"
         ));
         assert_close(
-            cloud.t_base_lidar,
+            input.t_base_sensor,
             [
                 [0.74, 0.5964171, 0.31094474, 1.0],
                 [-0.5164171, 0.8, -0.30547237, -2.0],

@@ -5,7 +5,7 @@
 
 use super::{Content, Header, Input, MessageType, NAME_LOGGED, NAMES_LOGGED, Sample, Sink, header};
 use crate::cdr::{CdrError, Reader};
-use crate::ops::voxelize::{COORDINATES, FieldAt, FieldType, PointsView, coordinate};
+use crate::ops::voxelize::{COORDINATES, FieldAt, FieldType, IDENTITY, PointsView};
 use crate::pipeline::{DropReason, Rejected};
 use crate::spec::Selection;
 
@@ -41,7 +41,7 @@ impl Input for PointCloud2Input {
 ///
 /// # Errors
 /// - `MissingField`: `x`, `y`, `z` or a field of the configuration is missing.
-/// - `Unsupported`: a used field is an array or of no known type, or a coordinate is not a float.
+/// - `Unsupported`: a used field is an array or of no known type.
 /// - `Malformed`: the message ends early, a used field is declared twice or reaches beyond its
 ///   point, or the steps and the data do not fit the declared size.
 /// - `BadStamp`: see [`header`].
@@ -74,6 +74,7 @@ pub fn decode<'a>(
         row_step: row_step as usize,
         big_endian,
         fields: scratch,
+        t_base_sensor: IDENTITY,
         data,
     };
     Ok((header, view))
@@ -160,10 +161,6 @@ impl<'a> Declared<'a> {
         let datatype = u32::from(field.datatype);
         let kind = FieldType::from_code(field.datatype)
             .ok_or_else(|| unsupported("datatype 1 to 8", datatype))?;
-        let is_float = matches!(kind, FieldType::Float32 | FieldType::Float64);
-        if coordinate(name).is_some() && !is_float {
-            return Err(unsupported("datatype 7 (float32) or 8 (float64)", datatype));
-        }
         let (offset, size) = (field.offset as usize, kind.size());
         if point_step.checked_sub(size).is_none_or(|last| offset > last) {
             return Err(malformed(format!(

@@ -117,7 +117,7 @@ fn fields_of_unsupported_kinds() {
         (|m| m.fields[0].2 = 0, "field intensity: expected datatype 1 to 8, found 0"),
         (|m| m.fields[0].2 = 9, "field intensity: expected datatype 1 to 8, found 9"),
         (|m| m.fields[0].3 = 3, "field intensity: expected count 1, found 3"),
-        (|m| m.fields[2].2 = 5, "field y: expected datatype 7 (float32) or 8 (float64), found 5"),
+        (|m| m.fields[2].2 = 10, "field y: expected datatype 1 to 8, found 10"),
     ];
     for (change, detail) in cases {
         assert_eq!(error(change), (Unsupported, detail.to_string()));

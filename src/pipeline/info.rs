@@ -79,7 +79,7 @@ impl Pipeline {
                 (&[][..], 0.0)
             }
         };
-        writer.f32_sequence(origin_m.iter().copied());
+        writer.f64_sequence(origin_m);
         writer.f32(size_m);
     }
 }

@@ -146,7 +146,10 @@ struct Drops {
 }
 
 impl Sink for Rows<'_> {
-    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>) {
+    fn sample(&mut self, part: usize, header: &Header<'_>, mut sample: Sample<'_>) {
+        if let Sample::Points(view) = &mut sample {
+            view.t_base_sensor = self.spec.t_base_sensor;
+        }
         let Some(ring) = self.spec.feeds.get(part) else { return };
         self.outcome.delay_ns = self.outcome.delay_ns.or_else(|| self.delay_ns(header));
         match self.row(*ring, header, sample) {

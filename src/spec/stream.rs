@@ -36,6 +36,9 @@ pub struct InputSpec {
     pub qos: Qos,
     /// `header.frame_id` that messages must carry; any if `None`.
     pub frame_id: Option<String>,
+    /// Takes a point of the sensor's frame to the base frame, `[R | t]` row by row \[m\]. Only clouds are
+    /// moved.
+    pub t_base_sensor: [[f64; 4]; 3],
     /// Which stamp of a message counts.
     pub timeline: Timeline,
     /// Added to every stamp on arrival \[ns\].

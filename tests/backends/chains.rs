@@ -22,10 +22,11 @@ mod on_the_gpu {
     use robocache::ops::resample::cuda::{BatchPointers, Resampler};
     use robocache::ops::resample::{BatchInput, BatchSpec, BatchStream, Lane};
     use robocache::ops::voxelize::cuda::{DevicePoints, Voxelizer};
-    use robocache::ops::voxelize::{FieldAt, FieldType, Grid, PointsView, Reduction, VoxelSpec};
+    use robocache::ops::voxelize::{
+        FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, VoxelSpec,
+    };
 
     use super::Kind;
-    use crate::cloud_paths::UNMOVED;
     use crate::random::Random;
 
     /// Elements of a row: a point has x, y, z and a value.
@@ -188,12 +189,13 @@ mod on_the_gpu {
             row_step: 4 * DIM * chain.steps,
             big_endian: false,
             fields: &fields,
+            t_base_sensor: IDENTITY,
             data: resampled,
         };
         let grid = Grid { origin_m: [-4.0; 3], size_m: 0.25, shape: [32; 3] };
         for reduction in [Reduction::Count, Reduction::Mean("a".into())] {
             let of_value = matches!(reduction, Reduction::Mean(_));
-            let spec = VoxelSpec { grid, t_base_lidar: UNMOVED, channels: vec![reduction] };
+            let spec = VoxelSpec { grid, channels: vec![reduction] };
             let view = PointsView { fields: &fields[..if of_value { 4 } else { 3 }], ..view };
             let mut cpu = robocache::ops::voxelize::cpu::Voxelizer::new(&spec, DType::F32, 1);
             let mut expected = vec![0; cpu.row_bytes()];

@@ -4,7 +4,7 @@
 use robocache::dtype::DType;
 use robocache::ops::voxelize::{Grid, VoxelSpec};
 
-use crate::cloud_paths::{UNMOVED, channels, pair};
+use crate::cloud_paths::{channels, pair};
 use crate::dense_clouds::encode;
 use crate::random::Random;
 use crate::subject::{Kind, Pair};
@@ -60,10 +60,10 @@ pub fn check(kind: &Kind, cases: usize) {
         // From an origin that is not 0, differences are rounded; the rule is the same.
         let mut origin_m = [0.0; 3];
         if number % 4 == 3 {
-            origin_m[axis] = -size_m * random.float(0.0, 5000.0);
+            origin_m[axis] = f64::from(-size_m * random.float(0.0, 5000.0));
         }
         let grid = Grid { origin_m, size_m, shape };
-        let spec = VoxelSpec { grid, t_base_lidar: UNMOVED, channels: channels("count") };
+        let spec = VoxelSpec { grid, channels: channels("count") };
         let mut pair = pair(kind, &spec, DType::F32);
         for cloud in 0..CLOUDS_PER_PAIR {
             let case = format!("pair {number}: {grid:?}, cloud {cloud}");
@@ -74,7 +74,7 @@ pub fn check(kind: &Kind, cases: usize) {
 
 /// The counts are those of a division in place of the backend's own.
 fn check_faces(pair: &mut Pair, random: &mut Random, grid: &Grid, axis: usize, case: &str) {
-    let (size, origin) = (grid.size_m, grid.origin_m[axis]);
+    let (size, origin) = (grid.size_m, grid.origin_m[axis] as f32);
     let mut counts = vec![0.0f32; CELLS];
     let mut values = Vec::with_capacity(3 * POINTS);
     for _ in 0..POINTS {

@@ -5,7 +5,7 @@
 use robocache::align::Strategy;
 use robocache::dtype::DType;
 use robocache::input::Sample;
-use robocache::ops::voxelize::{Grid, Reduction, VoxelSpec, extra_fields};
+use robocache::ops::voxelize::{Grid, IDENTITY, Reduction, VoxelSpec, extra_fields};
 use robocache::spec::EncoderSpec;
 
 use crate::clouds::{Form, SLOTS, check_points};
@@ -79,10 +79,6 @@ pub fn pair_within(kind: &Kind, spec: &VoxelSpec, dtype: DType, max_points: usiz
     Pair::new(kind, vec![stream], true)
 }
 
-/// The lidar is at the origin of the base frame, and not turned.
-pub const UNMOVED: [[f32; 4]; 3] =
-    [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
-
 pub fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(CLOUDS_PER_PAIR) {
         let mut random = Random::new(number as u64 + 40_000);
@@ -94,11 +90,14 @@ pub fn check(kind: &Kind, cases: usize) {
         let spec = VoxelSpec {
             grid: Grid {
                 // With coordinates that are summed to both sides of their limit.
-                origin_m: [random.choose(&[-1.5, 0.0, 1_048_575.0]), 0.0, random.float(-9.0, 9.0)],
+                origin_m: [
+                    random.choose(&[-1.5, 0.0, 1_048_575.0]),
+                    0.0,
+                    f64::from(random.float(-9.0, 9.0)),
+                ],
                 size_m: random.choose(&[0.5, 1.0, 0.7, 0.031]),
                 shape: SHAPES[number * 5 % SHAPES.len()],
             },
-            t_base_lidar: transform(&mut random),
             channels: channels(&list),
         };
         let dtype = random.dtype();
@@ -131,17 +130,18 @@ fn check_cloud(
         }
     };
     let columns = 3 + extra_fields(spec).count();
-    let form = match (cloud / 3 + number).is_multiple_of(2) {
+    let mut form = match (cloud / 3 + number).is_multiple_of(2) {
         true => Form::words(columns, points),
         false => Form::random(random, spec, points),
     };
+    form.t_base_sensor = transform(random);
     let greatest = random.choose(&[100.0, 100.0, 1e5, 3e6]);
     let odd = random.one_in(3);
     let seed = random.bits();
     let mut points: Vec<_> = (0..form.points())
         .map(|i| {
             let place = pattern.place(random, seed, spec.grid.shape, (i, form.points()));
-            let mut point = to_lidar(spec, place);
+            let mut point = to_lidar(spec, &form.t_base_sensor, place);
             point.extend((3..columns).map(|_| f64::from(random.float(-greatest, greatest))));
             if odd && random.one_in(15) {
                 let at = random.range(0, columns - 1);
@@ -209,11 +209,11 @@ impl Pattern {
 }
 
 /// A rotation about all axes and a way, or none.
-fn transform(random: &mut Random) -> [[f32; 4]; 3] {
+fn transform(random: &mut Random) -> [[f64; 4]; 3] {
     if random.one_in(2) {
-        return UNMOVED;
+        return IDENTITY;
     }
-    let mut about = || random.float(-3.0, 3.0).sin_cos();
+    let mut about = || f64::from(random.float(-3.0, 3.0)).sin_cos();
     let ((sa, ca), (sb, cb), (sc, cc)) = (about(), about(), about());
     [
         [ca * cb, ca * sb * sc - sa * cc, ca * sb * cc + sa * sc, 0.3],
@@ -223,15 +223,15 @@ fn transform(random: &mut Random) -> [[f32; 4]; 3] {
 }
 
 /// A place in the grid as x, y and z of the cloud.
-fn to_lidar(spec: &VoxelSpec, place: [f64; 3]) -> Vec<f64> {
-    let (t, grid) = (spec.t_base_lidar, spec.grid);
+fn to_lidar(spec: &VoxelSpec, t: &[[f64; 4]; 3], place: [f64; 3]) -> Vec<f64> {
+    let grid = spec.grid;
     let base: Vec<f64> = (0..3)
         .map(|axis| {
             let metres = place[axis] * f64::from(grid.size_m);
-            f64::from(grid.origin_m[axis]) + metres - f64::from(t[axis][3])
+            grid.origin_m[axis] + metres - t[axis][3]
         })
         .collect();
-    (0..3).map(|axis| (0..3).map(|row| f64::from(t[row][axis]) * base[row]).sum()).collect()
+    (0..3).map(|axis| (0..3).map(|row| t[row][axis] * base[row]).sum()).collect()
 }
 
 /// Values of one voxel, and whether the cloud is accepted.
@@ -299,7 +299,7 @@ fn check_limit(kind: &Kind, limit: &Limit, form: fn(usize, usize) -> Form) {
     let case = format!("{:?} {}: {:?}", limit.dtype, limit.channels, limit.values.first());
     let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [9, 8, 7] };
     let channels = channels(limit.channels);
-    let spec = VoxelSpec { grid, t_base_lidar: UNMOVED, channels };
+    let spec = VoxelSpec { grid, channels };
     let most = (limit.values.len() + 1).max(BOUNDS.max_points);
     let mut pair = pair_within(kind, &spec, limit.dtype, most);
     let columns = 3 + extra_fields(&spec).count();

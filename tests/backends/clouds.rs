@@ -4,7 +4,7 @@ use robocache::align::Strategy;
 use robocache::input::Sample;
 use robocache::ops::voxelize::cpu::Voxelizer;
 use robocache::ops::voxelize::{
-    FieldAt, FieldType, Grid, PointsView, Reduction, VoxelSpec, extra_fields,
+    FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, VoxelSpec, extra_fields,
 };
 use robocache::spec::EncoderSpec;
 
@@ -102,19 +102,17 @@ fn random_spec(random: &mut Random) -> VoxelSpec {
     if random.one_in(5) {
         channels = ["a", "b", "c", "d"].map(|name| Reduction::Mean(name.into())).to_vec();
     }
-    let angle = random.float(-3.0, 3.0);
-    let (sin, cos) = if random.one_in(2) { (0.0, 1.0) } else { (angle.sin(), angle.cos()) };
+    let far = random.choose(&[0.0, 0.0, 0.0, 456_789.0]);
     VoxelSpec {
         grid: Grid {
-            origin_m: [random.choose(&[0.0, -2.0, -1.6]), -2.0, random.float(-1.0, 0.0)],
+            origin_m: [
+                far + random.choose(&[0.0, -2.0, -1.6]),
+                -2.0,
+                f64::from(random.float(-1.0, 0.0)),
+            ],
             size_m: random.choose(&[0.5, 0.1, 0.25, 0.07]),
             shape: [random.range(1, 40), random.range(1, 40), random.range(1, 20)],
         },
-        t_base_lidar: [
-            [cos, -sin, 0.0, random.choose(&[0.0, 0.3])],
-            [sin, cos, 0.0, 0.0],
-            [0.0, 0.0, 1.0, random.choose(&[0.0, -0.2])],
-        ],
         channels,
     }
 }
@@ -123,6 +121,7 @@ fn random_spec(random: &mut Random) -> VoxelSpec {
 #[derive(Debug)]
 pub struct Form {
     pub fields: Vec<FieldAt>,
+    pub t_base_sensor: [[f64; 4]; 3],
     pub point_step: usize,
     pub width: usize,
     pub height: usize,
@@ -142,6 +141,7 @@ impl Form {
             height: 1,
             row_step: points * point_step,
             big_endian: false,
+            t_base_sensor: IDENTITY,
         }
     }
 
@@ -152,12 +152,17 @@ impl Form {
 
     pub fn random(random: &mut Random, spec: &VoxelSpec, points: usize) -> Self {
         let plain = random.one_in(2);
+        // Integers too: those of 32 bits are computed as float64 are.
+        let coordinate = match random.one_in(4) {
+            true => random.choose(&KINDS),
+            false => random.choose(&[FieldType::Float32, FieldType::Float64]),
+        };
         let mut offset = 0;
         let fields = (0..3 + extra_fields(spec).count())
             .map(|at| {
                 let kind = match (plain, at) {
                     (true, _) => FieldType::Float32,
-                    (false, 0..3) => random.choose(&[FieldType::Float32, FieldType::Float64]),
+                    (false, 0..3) => coordinate,
                     _ => random.choose(&KINDS),
                 };
                 let gap = if plain { 0 } else { random.range(0, 3) };
@@ -171,7 +176,8 @@ impl Form {
         let width = points / height;
         let padding = if random.one_in(2) { 0 } else { random.choose(&[4, 7]) };
         let row_step = width * point_step + padding;
-        Form { fields, point_step, width, height, row_step, big_endian: !plain && random.one_in(2) }
+        let (big_endian, t_base_sensor) = (!plain && random.one_in(2), IDENTITY);
+        Form { fields, t_base_sensor, point_step, width, height, row_step, big_endian }
     }
 
     /// Points that it has room for, as all rows are of one length.
@@ -202,6 +208,7 @@ impl Form {
             row_step: self.row_step,
             big_endian: self.big_endian,
             fields: &self.fields,
+            t_base_sensor: self.t_base_sensor,
             data,
         }
     }
@@ -219,7 +226,10 @@ enum Pattern {
 
 fn random_points(random: &mut Random, spec: &VoxelSpec) -> (Vec<Vec<f64>>, Form) {
     let count = random.choose(&[0, 1, 31, 33, 500, 3000]);
-    let form = Form::random(random, spec, count);
+    let mut form = Form::random(random, spec, count);
+    form.t_base_sensor = random_turn(random);
+    // As far away as the grid.
+    form.t_base_sensor[0][3] += if spec.grid.fits_f32() { 0.0 } else { 456_789.0 };
     let patterns =
         [Pattern::Everywhere, Pattern::OneVoxel, Pattern::Outside, Pattern::Faces, Pattern::Runs];
     let pattern = random.choose(&patterns);
@@ -242,8 +252,21 @@ fn random_points(random: &mut Random, spec: &VoxelSpec) -> (Vec<Vec<f64>>, Form)
     (points, form)
 }
 
+/// A turn about z and a way.
+fn random_turn(random: &mut Random) -> [[f64; 4]; 3] {
+    let angle = f64::from(random.float(-3.0, 3.0));
+    let (sin, cos) = if random.one_in(2) { (0.0, 1.0) } else { (angle.sin(), angle.cos()) };
+    [
+        [cos, -sin, 0.0, random.choose(&[0.0, 0.3])],
+        [sin, cos, 0.0, 0.0],
+        [0.0, 0.0, 1.0, random.choose(&[0.0, -0.2])],
+    ]
+}
+
 fn random_position(random: &mut Random, spec: &VoxelSpec, pattern: Pattern, i: usize) -> Vec<f64> {
-    let (origin, size) = (spec.grid.origin_m, spec.grid.size_m);
+    let (mut origin, size) = (spec.grid.origin_m, spec.grid.size_m);
+    origin[0] -= if spec.grid.fits_f32() { 0.0 } else { 456_789.0 };
+    let origin = origin.map(|m| m as f32);
     (0..3)
         .map(|axis| {
             let extent = spec.grid.shape[axis] as f32 * size;

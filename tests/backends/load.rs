@@ -14,10 +14,11 @@ use robocache::dtype::DType;
 use robocache::input::Sample;
 use robocache::layout::Layout;
 use robocache::ops::image::{Color, Encoding, Fit, ImageSpec, ImageView};
-use robocache::ops::voxelize::{FieldAt, FieldType, Grid, PointsView, Reduction, VoxelSpec};
+use robocache::ops::voxelize::{
+    FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, VoxelSpec,
+};
 use robocache::spec::{Config, EncoderSpec, RingId};
 
-use crate::cloud_paths::UNMOVED;
 use crate::random::Random;
 use crate::subject::{config, stream};
 
@@ -59,7 +60,7 @@ fn both_streams() -> Config {
     };
     let grid = Grid { origin_m: [-6.4, -6.4, -1.6], size_m: 0.2, shape: [64, 64, 32] };
     let channels = vec![Reduction::Count, Reduction::Mean("intensity".into())];
-    let voxels = VoxelSpec { grid, t_base_lidar: UNMOVED, channels };
+    let voxels = VoxelSpec { grid, channels };
     let rows = SLOTS - 1;
     let camera = stream("camera", EncoderSpec::Image(image), Strategy::Hold, DType::Bf16, 1, rows);
     let mut lidar =
@@ -89,6 +90,7 @@ fn rounds((subject, oracle): (&CpuBackend, &CpuBackend), layout: &Layout, case: 
             row_step: 16 * count,
             big_endian: false,
             fields: &fields,
+            t_base_sensor: IDENTITY,
             data: &points,
         };
         let slot = round % SLOTS;

@@ -339,9 +339,11 @@ impl<'a> Info<'a> {
 
     /// Mean, std and origin, and the size of a voxel.
     fn numbers(&mut self, lists: [&[f32]; 3], size_m: f32) {
-        for expected in lists {
-            assert_eq!(self.list(Info::f32), expected);
-        }
+        let [mean, std, origin] = lists;
+        assert_eq!(self.list(Info::f32), mean);
+        assert_eq!(self.list(Info::f32), std);
+        let origin: Vec<_> = origin.iter().copied().map(f64::from).collect();
+        assert_eq!(self.list(|info| info.0.f64().unwrap()), origin);
         assert_eq!(self.f32(), size_m);
     }
 }

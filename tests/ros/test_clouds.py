@@ -10,8 +10,8 @@ TURN, SHIFT = np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1]]), np.array([0.5, -0.25
 CLOUD = streams(
     cloud={
         "type": "sensor_msgs/msg/PointCloud2",
+        "t_base_sensor": {"translation_m": SHIFT.tolist(), "rotation_rpy_deg": [0, 0, 90]},
         "cloud": {
-            "t_base_lidar": {"translation_m": SHIFT.tolist(), "rotation_rpy_deg": [0, 0, 90]},
             "origin_m": list(ORIGIN),
             "size_m": VOXEL,
             "shape": list(SHAPE),

@@ -7,11 +7,12 @@ use robocache::dtype::DType;
 use robocache::input::point_cloud2;
 use robocache::ops::voxelize::PointDrops;
 use robocache::ops::voxelize::cpu::Voxelizer;
-use robocache::ops::voxelize::{FieldType, extra_fields};
-use robocache::ops::voxelize::{Grid, Reduction, VoxelSpec};
+use robocache::ops::voxelize::{FieldType, PointsView, extra_fields};
+use robocache::ops::voxelize::{Grid, IDENTITY, Reduction, VoxelSpec};
 use robocache::pipeline::Rejected;
 use robocache::time::Stamp;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 use crate::fields::{KINDS, typed};
 
@@ -107,8 +108,29 @@ pub fn message(cloud: &Cloud, layout: &Layout) -> Vec<u8> {
     writer.finish()
 }
 
+/// A specification, and where the sensor of its clouds is.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    pub spec: VoxelSpec,
+    pub t_base_sensor: [[f64; 4]; 3],
+}
+
+impl Deref for Placed {
+    type Target = VoxelSpec;
+
+    fn deref(&self) -> &VoxelSpec {
+        &self.spec
+    }
+}
+
+impl DerefMut for Placed {
+    fn deref_mut(&mut self) -> &mut VoxelSpec {
+        &mut self.spec
+    }
+}
+
 /// A grid of 8 x 8 x 4 voxels of half a metre around the origin, with channels such as `mean:i`.
-pub fn spec<const N: usize>(channels: [&str; N]) -> VoxelSpec {
+pub fn spec<const N: usize>(channels: [&str; N]) -> Placed {
     let channel = |text: &str| match text.split_once(':') {
         Some(("mean", name)) => Reduction::Mean(name.into()),
         Some(("max", name)) => Reduction::Max(name.into()),
@@ -116,23 +138,24 @@ pub fn spec<const N: usize>(channels: [&str; N]) -> VoxelSpec {
         _ if text == "occupancy" => Reduction::Occupancy,
         _ => panic!("no such channel: {text}"),
     };
-    VoxelSpec {
+    let spec = VoxelSpec {
         grid: Grid { origin_m: [-2.0, -2.0, -1.0], size_m: 0.5, shape: [8, 8, 4] },
-        t_base_lidar: [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]],
         channels: channels.map(channel).to_vec(),
-    }
+    };
+    Placed { spec, t_base_sensor: IDENTITY }
 }
 
 /// Reads a message and encodes its cloud.
 pub fn encode(
     voxelizer: &mut Voxelizer,
     message: &[u8],
-    spec: &VoxelSpec,
+    spec: &Placed,
     slot: usize,
     row: &mut [u8],
 ) -> Result<PointDrops, Rejected> {
     let mut scratch = Vec::new();
     let (_, view) = point_cloud2::decode(message, &extra(spec), &mut scratch)?;
+    let view = PointsView { t_base_sensor: spec.t_base_sensor, ..view };
     Ok(voxelizer.encode(&view, slot, row)?)
 }
 
@@ -144,7 +167,7 @@ pub fn extra(spec: &VoxelSpec) -> Vec<String> {
 /// The same with a new voxelizer and a row of zeros, which an error must leave behind.
 pub fn fresh(
     message: &[u8],
-    spec: &VoxelSpec,
+    spec: &Placed,
     dtype: DType,
 ) -> Result<(Vec<u8>, PointDrops), Rejected> {
     let mut voxelizer = Voxelizer::new(spec, dtype, 1);
@@ -158,14 +181,14 @@ pub fn fresh(
 pub fn reference(
     cloud: &Cloud,
     layout: &Layout,
-    spec: &VoxelSpec,
+    spec: &Placed,
     dtype: DType,
 ) -> Option<(Vec<u8>, PointDrops)> {
     let mut report = PointDrops::default();
     let mut voxels: BTreeMap<usize, Vec<[f32; 4]>> = BTreeMap::new();
     for point in &cloud.points {
-        let loaded: [f32; 4] = std::array::from_fn(|i| typed(point[i], layout.kinds[i]).1 as f32);
-        if let Some((voxel, values)) = place(loaded, spec, &mut report) {
+        let loaded = std::array::from_fn(|i| typed(point[i], layout.kinds[i]).1);
+        if let Some((voxel, values)) = place(loaded, layout, spec, &mut report) {
             voxels.entry(voxel).or_default().push(values);
         }
     }
@@ -187,26 +210,52 @@ fn field_at(name: &str) -> usize {
 
 /// Voxel and values (coordinates in the base frame) of a point, if it is kept.
 fn place(
-    [x, y, z, i]: [f32; 4],
-    spec: &VoxelSpec,
+    loaded: [f64; 4],
+    layout: &Layout,
+    spec: &Placed,
     report: &mut PointDrops,
 ) -> Option<(usize, [f32; 4])> {
+    use FieldType::{Float64, Int32, Uint32};
+    let wide = |kind: &FieldType| matches!(kind, Float64 | Int32 | Uint32);
+    let grid = &spec.grid;
+    let far = (0..3).any(|axis| {
+        let (low, extent) = (grid.origin_m[axis], f64::from(grid.size_m) * grid.shape[axis] as f64);
+        let farthest = low.abs().max((low + extent).abs()) as f32;
+        grid.size_m < 16.0 * (farthest * f32::EPSILON)
+    });
+    let wide = layout.kinds[..3].iter().any(wide) || far;
+    let [x, y, z] =
+        [0, 1, 2].map(|at| if wide { loaded[at] } else { f64::from(loaded[at] as f32) });
+    let i = loaded[3] as f32;
     let i_used = extra_fields(spec).count() > 0;
     if ![x, y, z].iter().all(|c| c.is_finite()) || (i_used && !i.is_finite()) {
         report.non_finite += 1;
         return None;
     }
-    let base = spec.t_base_lidar.map(|r| {
-        let xy = r[0] * x + r[1] * y;
-        let xyz = xy + r[2] * z;
-        xyz + r[3]
-    });
+    let t = spec.t_base_sensor;
+    let (base, from_origin): ([f32; 3], [f32; 3]) = match wide {
+        true => {
+            let base = t.map(|r| ((r[0] * x + r[1] * y) + r[2] * z) + r[3]);
+            let d = std::array::from_fn(|axis| (base[axis] - grid.origin_m[axis]) as f32);
+            (base.map(|c| c as f32), d)
+        }
+        false => {
+            let [x, y, z] = [x, y, z].map(|c| c as f32);
+            let base = t.map(|r| {
+                let r = r.map(|number| number as f32);
+                let xy = r[0] * x + r[1] * y;
+                let xyz = xy + r[2] * z;
+                xyz + r[3]
+            });
+            (base, std::array::from_fn(|axis| base[axis] - grid.origin_m[axis] as f32))
+        }
+    };
     let mut index = [0usize; 3];
     for axis in 0..3 {
-        let steps = (base[axis] - spec.grid.origin_m[axis]) / spec.grid.size_m;
+        let steps = from_origin[axis] / grid.size_m;
         let floor = steps.floor();
         if !floor.is_finite()
-            || floor as i128 != (floor as i128).clamp(0, spec.grid.shape[axis] as i128 - 1)
+            || floor as i128 != (floor as i128).clamp(0, grid.shape[axis] as i128 - 1)
         {
             report.outside += 1;
             return None;
@@ -270,19 +319,23 @@ pub fn any_dtype() -> impl Strategy<Value = DType> {
     prop::sample::select(DType::ALL.to_vec())
 }
 
-pub fn any_spec() -> impl Strategy<Value = VoxelSpec> {
+pub fn any_spec() -> impl Strategy<Value = Placed> {
     let names = ["count", "occupancy", "mean:i", "max:i", "mean:x", "max:y", "mean:z", "max:z"];
     let channels = prop::collection::vec(prop::sample::select(names.to_vec()), 1..6);
-    let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
     let turned = [[0.6, -0.8, 0.0, 0.1], [0.8, 0.6, 0.0, -0.3], [0.0, 0.0, 1.0, 0.7]];
-    let grid = (prop::array::uniform3(-3.0f32..1.0), 0.1f32..1.5, prop::array::uniform3(1usize..9));
-    let transform = prop::sample::select(vec![identity, turned]);
-    (channels, prop::option::of(grid), transform).prop_map(|(channels, grid, t_base_lidar)| {
+    let far = prop::sample::select(vec![0.0, 0.0, 0.0, 0.0, 1e6]);
+    let grid =
+        (prop::array::uniform3(-3.0f64..1.0), 0.1f32..1.5, prop::array::uniform3(1usize..9), far);
+    let transform = prop::sample::select(vec![IDENTITY, turned]);
+    (channels, prop::option::of(grid), transform).prop_map(|(channels, grid, t_base_sensor)| {
         let mut made = spec([]);
         made.channels = channels.iter().map(|name| spec([name]).channels.remove(0)).collect();
-        made.t_base_lidar = t_base_lidar;
-        if let Some((origin_m, size_m, shape)) = grid {
+        made.t_base_sensor = t_base_sensor;
+        if let Some((origin_m, size_m, shape, far)) = grid {
+            // The sensor moves with the grid, so that points are in it.
+            made.t_base_sensor[0][3] += far;
             made.grid = Grid { origin_m, size_m, shape };
+            made.grid.origin_m[0] += far;
         }
         made
     })
@@ -307,7 +360,11 @@ fn any_point() -> impl Strategy<Value = [f64; 4]> {
 }
 
 fn any_layout() -> impl Strategy<Value = Layout> {
-    let coordinate = prop::sample::select(vec![FieldType::Float32, FieldType::Float64]);
+    use FieldType::{Float32, Float64};
+    let coordinate = prop_oneof![
+        3 => prop::sample::select(vec![Float32, Float64]),
+        1 => prop::sample::select(KINDS.to_vec()),
+    ];
     let order = || Just([0usize, 1, 2, 3]).prop_shuffle();
     let gaps = prop::array::uniform5(0usize..6);
     let kinds = (prop::array::uniform3(coordinate), prop::sample::select(KINDS.to_vec()));

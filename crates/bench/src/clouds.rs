@@ -6,7 +6,9 @@ use std::sync::Arc;
 use robocache::device::Device;
 use robocache::dtype::DType;
 use robocache::ops::voxelize::cpu::Voxelizer;
-use robocache::ops::voxelize::{FieldAt, FieldType, Grid, PointsView, Reduction, VoxelSpec};
+use robocache::ops::voxelize::{
+    FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, VoxelSpec,
+};
 use robocache::random::Random;
 
 use crate::timer::{CLOUD_LAUNCHES, Timer};
@@ -55,9 +57,8 @@ fn time(
     (points, place): (usize, fn(&mut Random) -> [f32; 3]),
     scatter_only: bool,
 ) -> Result<Case, BenchError> {
-    let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
     let grid = Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [SIDE; 3] };
-    let spec = VoxelSpec { grid, t_base_lidar: identity, channels: channels.to_vec() };
+    let spec = VoxelSpec { grid, channels: channels.to_vec() };
     let columns = if matches!(channels[0], Reduction::Count) { 3 } else { 7 };
     let field = |i: usize| FieldAt { offset: 4 * i, kind: FieldType::Float32 };
     let fields: Vec<_> = (0..columns).map(field).collect();
@@ -70,6 +71,7 @@ fn time(
         row_step: 4 * columns * points,
         big_endian: false,
         fields: &fields,
+        t_base_sensor: IDENTITY,
         data,
     };
     let views: Vec<_> = clouds.iter().map(|data| view(data)).collect();

@@ -180,7 +180,9 @@ fn encode_of_a_cloud(timer: &crate::timer::Timer, options: &Options) -> Result<C
     use robocache::backend::BackendError;
     use robocache::dtype::DType;
     use robocache::ops::voxelize::cpu::Voxelizer;
-    use robocache::ops::voxelize::{FieldAt, FieldType, Grid, PointsView, Reduction, VoxelSpec};
+    use robocache::ops::voxelize::{
+        FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, VoxelSpec,
+    };
 
     let fields = [0, 4, 8, 12].map(|offset| FieldAt { offset, kind: FieldType::Float32 });
     let data = &points(131_072, 4, 12.7);
@@ -191,11 +193,11 @@ fn encode_of_a_cloud(timer: &crate::timer::Timer, options: &Options) -> Result<C
         row_step: 16 * 131_072,
         big_endian: false,
         fields: &fields,
+        t_base_sensor: IDENTITY,
         data,
     };
     let spec = VoxelSpec {
         grid: Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [128; 3] },
-        t_base_lidar: [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]],
         channels: vec![Reduction::Count, Reduction::Mean("intensity".into())],
     };
     let (times, row) = timer.cloud(&spec, DType::Bf16, &view, options.repeats)?;

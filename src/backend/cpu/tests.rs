@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::gpu_thread::Doing;
 use super::*;
 use crate::ops::image::{Encoding, ImageView};
-use crate::ops::voxelize::{FieldAt, FieldType, PointsView};
+use crate::ops::voxelize::{FieldAt, FieldType, IDENTITY, PointsView};
 use crate::pipeline::{DropReason, Rejected};
 
 const CONFIG: &str = "
@@ -420,6 +420,7 @@ fn a_core_that_is_overtaken_stops_and_its_next_row_is_right() {
         row_step: points.len(),
         big_endian: false,
         fields: &fields,
+        t_base_sensor: IDENTITY,
         data: &points,
     };
     let overtaken = AtomicBool::new(true);

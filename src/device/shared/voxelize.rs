@@ -45,6 +45,7 @@ structs! { "":
         reserved: u32,
         offsets: [u32; INLINE_COLUMNS as usize],
         t: [[f32; 4]; 3],
+        wide_t: [[f64; 4]; 3],
     }
 
     pub struct Grid {
@@ -56,6 +57,7 @@ structs! { "":
         plane: u32,
         volume: u32,
         reserved: u32,
+        wide_origin: [f64; 3],
     }
 
     #[derive(PartialEq)]

@@ -7,15 +7,21 @@
 //! 1. *Load.* `x`, `y`, `z` and the extra fields are converted to `f32`, each rounded once.
 //! 2. *Finite.* If any of these is NaN or infinite (even if only by that rounding), the point is
 //!    dropped as `points_non_finite`.
-//! 3. *Transform*, in `f32`, per row `r` of `t_base_lidar`:
+//! 3. *Transform*, in `f32`, per row `r` of `t_base_sensor`, whose numbers are rounded to `f32`:
 //!    `p' = ((r[0]*x + r[1]*y) + r[2]*z) + r[3]`. From here on the coordinates are those in the
 //!    base frame, even if a channel takes one as its field.
-//! 4. *Index*, in `f32` with a true division: `g = (p' - origin) / size`, `i = floor(g)` per axis.
+//! 4. *Index*, in `f32` with a true division: `d = p' - origin`, `g = d / size`, `i = floor(g)` per
+//!    axis. The numbers of `origin` are rounded to `f32`.
 //!    The point is inside if `0 <= g < shape` on all axes, so a point on a face belongs to the
 //!    upper voxel. Any other point is dropped as `points_outside`, also if its `g` overflows to
 //!    infinity or NaN.
 //! 5. *Range.* If the value `v` of a `mean` channel has `|v| > 2^20`, the point is dropped from
 //!    all channels as `points_out_of_range`.
+//!
+//! If the coordinates are float64, int32 or uint32, or if `f32` does not resolve the grid
+//! ([`Precision::Double`]), the coordinates are loaded as `f64`; finite means finite in `f64`; `p'`
+//! and `d = p' - origin` are computed in `f64`, and each is rounded once to `f32`. So map
+//! coordinates lose nothing that a voxel could resolve. All else is the same.
 //!
 //! A point is counted under the first rule that drops it. Per voxel:
 //!
@@ -51,15 +57,14 @@ use self::block::{BLOCK, Block, NONE};
 use self::reduce::{Channel, Hits};
 use self::write::Writer;
 use super::spec::{
-    Grid, MAX_SUMMED, PointDrops, PointsView, Reduction, VoxelSpec, VoxelizeError, check_view,
-    extra_fields,
+    Grid, MAX_SUMMED, PointDrops, PointsView, Precision, Reduction, VoxelSpec, VoxelizeError,
+    check_view, extra_fields,
 };
 use crate::dtype::DType;
 
 /// Encodes the clouds of one stream into the rows of its slots.
 pub struct Voxelizer {
     grid: Grid,
-    t_base_lidar: [[f32; 4]; 3],
     dtype: DType,
     /// Fields that a view must hold.
     fields: usize,
@@ -106,7 +111,6 @@ impl Voxelizer {
         });
         Voxelizer {
             grid: spec.grid,
-            t_base_lidar: spec.t_base_lidar,
             dtype,
             fields: 3 + extras,
             block: Block::new(extras),
@@ -216,6 +220,7 @@ impl Voxelizer {
         if view.width == 0 {
             return Some(report); // however many rows it declares
         }
+        self.block.begin(Precision::of(view.fields, &self.grid));
         // Rows without padding between them are one long row: fewer and fuller blocks.
         let (rows, points) = match view.width * view.point_step == view.row_step {
             true => (usize::from(view.height > 0), view.width * view.height),
@@ -228,7 +233,7 @@ impl Voxelizer {
                     return None;
                 }
                 self.block.load(view, points);
-                self.block.locate(&self.t_base_lidar, &self.grid, &mut report);
+                self.block.locate(&view.t_base_sensor, &self.grid, &mut report);
                 report.out_of_range += self.block.drop_beyond(&self.summed, MAX_SUMMED);
                 self.count_points();
             }

@@ -14,7 +14,8 @@ use self::count::Counting;
 use self::sort::Sorting;
 use super::memory::{pack, packed_fields, upload_bytes};
 use super::spec::{
-    FieldAt, PointDrops, PointsView, VoxelSpec, VoxelizeError, check_view, extra_fields,
+    FieldAt, Grid, IDENTITY, PointDrops, PointsView, VoxelSpec, VoxelizeError, check_view,
+    extra_fields,
 };
 use crate::device::shared::voxelize::{Channels, Counters, Field, INLINE_CHANNELS, NONE, Report};
 use crate::device::{
@@ -39,7 +40,7 @@ pub enum EncodeError {
 /// row holds something, and clears no others. Whoever has a row of unknown content says so
 /// ([`Voxelizer::forget`]).
 pub struct Voxelizer {
-    t_base_lidar: [[f32; 4]; 3],
+    grid: Grid,
     dtype: DType,
     /// Bytes of a row.
     row_bytes: usize,
@@ -62,7 +63,6 @@ pub struct Voxelizer {
 }
 
 /// How the points in the staging memory are laid out.
-#[derive(Default)]
 struct Staged {
     width: usize,
     height: usize,
@@ -70,13 +70,36 @@ struct Staged {
     row_step: usize,
     big_endian: bool,
     fields: Vec<FieldAt>,
+    t_base_sensor: [[f64; 4]; 3],
+}
+
+impl Default for Staged {
+    fn default() -> Self {
+        Staged {
+            width: 0,
+            height: 0,
+            point_step: 0,
+            row_step: 0,
+            big_endian: false,
+            fields: Vec::new(),
+            t_base_sensor: IDENTITY,
+        }
+    }
 }
 
 impl Staged {
     /// The cloud, without its bytes.
     fn view(&self) -> PointsView<'_> {
-        let &Staged { width, height, point_step, row_step, big_endian, ref fields } = self;
-        PointsView { width, height, point_step, row_step, big_endian, fields, data: &[] }
+        PointsView {
+            width: self.width,
+            height: self.height,
+            point_step: self.point_step,
+            row_step: self.row_step,
+            big_endian: self.big_endian,
+            fields: &self.fields,
+            t_base_sensor: self.t_base_sensor,
+            data: &[],
+        }
     }
 }
 
@@ -123,7 +146,7 @@ impl Voxelizer {
         };
         let columns = 3 + extra_fields(spec).count();
         Ok(Voxelizer {
-            t_base_lidar: spec.t_base_lidar,
+            grid: spec.grid,
             dtype,
             row_bytes: channels.len() * spec.grid.volume() * dtype.size(),
             channels: job::parameter(&channels, more.address()),
@@ -180,6 +203,7 @@ impl Voxelizer {
         let (bytes, staged) = (bytes_of_points(view), &mut self.staged);
         (staged.width, staged.height) = (view.width, view.height);
         staged.big_endian = view.big_endian;
+        staged.t_base_sensor = view.t_base_sensor;
         if bytes.len() <= self.staging.capacity() {
             staged.fields.clear();
             staged.fields.extend_from_slice(view.fields);
@@ -286,21 +310,21 @@ impl Voxelizer {
         stream: &Stream,
     ) -> Result<(), EncodeError> {
         let cloud = self.cloud(points, stream)?;
-        let are_f32 = points.are_f32();
+        let layout = points.layout(&self.grid);
         let (counters, report) = (self.counters.address(), self.report.address());
         let target = Target { slot, row, counters, report };
         match &mut self.method {
             // SAFETY: the caller answers for the points and the row.
             Method::Count(counting) => unsafe {
-                counting.launch_count(cloud, are_f32, counters, inputs, stream)?;
+                counting.launch_count(cloud, layout, counters, inputs, stream)?;
                 counting.launch_write(self.channels, &target, stream)?;
             },
             Method::Sort(sorting) => {
-                let sources = job::sources(&self.channels, points);
+                let sources = job::sources(&self.channels, points, layout);
                 // SAFETY: as above.
                 unsafe {
                     let to = (&target, inputs);
-                    sorting.launch(cloud, (are_f32, sources), self.channels, to, stream)?;
+                    sorting.launch(cloud, (layout, sources), self.channels, to, stream)?;
                 }
             }
         }
@@ -323,8 +347,9 @@ impl Voxelizer {
         let cloud = self.cloud(points, stream)?;
         let counters = self.counters.address();
         let Method::Count(counting) = &mut self.method else { panic!("channels have values") };
+        let layout = points.layout(&self.grid);
         // SAFETY: the caller answers for the points.
-        unsafe { counting.launch_count(cloud, points.are_f32(), counters, inputs, stream)? };
+        unsafe { counting.launch_count(cloud, layout, counters, inputs, stream)? };
         Ok(())
     }
 
@@ -381,12 +406,13 @@ impl Voxelizer {
             row_step: points.row_step,
             big_endian: points.big_endian,
             fields: points.fields,
+            t_base_sensor: points.t_base_sensor,
             data: &[],
         };
         check_view(&all, self.columns)?;
         let inside = |at: &FieldAt| at.offset + at.kind.size() <= points.point_step;
         assert!(points.fields.iter().all(inside), "voxelize: a field is not inside its point");
         self.set_fields(points.fields, stream)?;
-        Ok(points.job(self.fields_on_device.address(), &self.t_base_lidar))
+        Ok(points.job(self.fields_on_device.address()))
     }
 }

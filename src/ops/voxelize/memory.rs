@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::dtype::DType;
     use crate::ops::voxelize::cpu::Voxelizer;
-    use crate::ops::voxelize::{FieldType, Grid, Reduction, VoxelSpec};
+    use crate::ops::voxelize::{FieldType, Grid, IDENTITY, Reduction, VoxelSpec};
 
     #[test]
     fn bins_of_any_grid_hold_all_of_its_voxels() {
@@ -197,6 +197,7 @@ mod tests {
             row_step,
             big_endian,
             fields: &fields,
+            t_base_sensor: IDENTITY,
             data: &data,
         };
         let mut packed = Vec::new();
@@ -215,7 +216,6 @@ mod tests {
         let of = |name: &str| Reduction::Mean(name.into());
         let spec = VoxelSpec {
             grid: Grid { origin_m: [0.0; 3], size_m: 0.5, shape: [8, 8, 8] },
-            t_base_lidar: [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]],
             channels: vec![Reduction::Count, of("a"), Reduction::Max("b".into())],
         };
         let [whole, fields_alone] = [view, other].map(|view| {

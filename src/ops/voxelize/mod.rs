@@ -8,6 +8,7 @@ pub mod memory;
 mod spec;
 
 pub use spec::{
-    COORDINATES, FRACTION_BITS, FieldAt, FieldType, Grid, MAX_POINTS, MAX_SUMMED, PointDrops,
-    PointsView, Reduction, VoxelSpec, VoxelizeError, check_view, coordinate, extra_fields,
+    COORDINATES, FRACTION_BITS, FieldAt, FieldType, Grid, IDENTITY, MAX_POINTS, MAX_SUMMED,
+    PLACES_PER_VOXEL, PointDrops, PointsView, Precision, Reduction, VoxelSpec, VoxelizeError,
+    check_view, coordinate, extra_fields,
 };

@@ -8,8 +8,6 @@ pub struct VoxelSpec {
     /// The grid, in the base frame.
     #[serde(flatten)]
     pub grid: Grid,
-    /// `t_base_lidar`: takes a point of the cloud to the base frame, `[R | t]` row by row \[m\].
-    pub t_base_lidar: [[f32; 4]; 3],
     /// One channel of the row each.
     pub channels: Vec<Reduction>,
 }
@@ -19,7 +17,7 @@ pub struct VoxelSpec {
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Grid {
     /// Lower corner \[m\].
-    pub origin_m: [f32; 3],
+    pub origin_m: [f64; 3],
     /// Edge of a voxel \[m\], positive.
     pub size_m: f32,
     /// Voxels along x, y and z.
@@ -36,6 +34,49 @@ impl Grid {
         assert!(self.shape.iter().all(|n| *n <= 1 << 23), "grid: axis too long");
         let volume = self.shape.iter().try_fold(1usize, |v, n| v.checked_mul(*n));
         volume.filter(|v| i32::try_from(*v).is_ok()).expect("grid: too many voxels")
+    }
+
+    /// Whether an `f32` coordinate in the base frame has at least [`PLACES_PER_VOXEL`] steps within
+    /// every voxel.
+    pub fn fits_f32(&self) -> bool {
+        let resolution = self.farthest_m() as f32 * f32::EPSILON;
+        self.size_m >= (PLACES_PER_VOXEL as f32 * resolution).max(f32::MIN_POSITIVE)
+    }
+
+    /// The greatest coordinate of the grid's corners, without its sign \[m\].
+    pub fn farthest_m(&self) -> f64 {
+        let end = |axis: usize| f64::from(self.size_m) * self.shape[axis] as f64;
+        let ends = (0..3).map(|axis| self.origin_m[axis] + end(axis));
+        ends.chain(self.origin_m).map(f64::abs).fold(0.0, f64::max)
+    }
+}
+
+/// The steps that a coordinate must have within a voxel, in the type in which it is computed.
+pub const PLACES_PER_VOXEL: u32 = 16;
+
+/// A transform that changes nothing: `[R | t]` row by row.
+pub const IDENTITY: [[f64; 4]; 3] =
+    [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+
+/// In which numbers a cloud is transformed. The cloud and the grid decide it, for all points alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// `f32` holds the coordinates, and resolves the grid.
+    Single,
+    /// Coordinates that `f32` does not hold (float64, int32, uint32), or a grid far from the origin
+    /// of the base frame, as one in map coordinates.
+    Double,
+}
+
+impl Precision {
+    /// That of a cloud with these `fields`, whose first three are the coordinates.
+    pub fn of(fields: &[FieldAt], grid: &Grid) -> Self {
+        use FieldType::{Float64, Int32, Uint32};
+        let wide = |field: &FieldAt| matches!(field.kind, Float64 | Int32 | Uint32);
+        match fields.iter().take(3).any(wide) || !grid.fits_f32() {
+            true => Precision::Double,
+            false => Precision::Single,
+        }
     }
 }
 
@@ -146,6 +187,8 @@ pub struct PointsView<'a> {
     /// `x`, `y`, `z`, then the extra fields of the configuration in
     /// [`VoxelSpec`](VoxelSpec) order, without repeats.
     pub fields: &'a [FieldAt],
+    /// Takes a point of the cloud to the base frame: `[R | t]` row by row \[m\].
+    pub t_base_sensor: [[f64; 4]; 3],
     /// The points: `(height - 1) * row_step + width * point_step` bytes at least, unless empty.
     pub data: &'a [u8],
 }

@@ -1,6 +1,6 @@
 //! A block of points as columns of `f32`, so that loading and locating them vectorise.
 
-use crate::ops::voxelize::spec::{FieldAt, FieldType, Grid, PointDrops, PointsView};
+use crate::ops::voxelize::spec::{FieldAt, FieldType, Grid, PointDrops, PointsView, Precision};
 
 /// Most points of a block: so few that their bytes and columns stay in the innermost cache.
 pub const BLOCK: usize = 1024;
@@ -15,6 +15,9 @@ pub struct Block {
     len: usize,
     /// `x`, `y`, `z`: of the cloud after `load`, of the base frame after `locate`.
     coordinates: Box<[Column; 3]>,
+    /// The coordinates of a cloud of [`Precision::Double`]: none before the first such cloud.
+    wide: Vec<[f64; BLOCK]>,
+    precision: Precision,
     /// The extra fields of the configuration.
     extras: Vec<Column>,
     /// Voxel of each point, or [`NONE`].
@@ -27,6 +30,8 @@ impl Block {
         Block {
             len: 0,
             coordinates: Box::new([[0.0; BLOCK]; 3]),
+            wide: Vec::new(),
+            precision: Precision::Single,
             extras: vec![[0.0; BLOCK]; extras],
             voxels: Box::new([NONE; BLOCK]),
         }
@@ -42,23 +47,45 @@ impl Block {
         column_of(&self.coordinates, &self.extras, column)
     }
 
+    /// Begins a cloud.
+    pub fn begin(&mut self, precision: Precision) {
+        self.precision = precision;
+        if precision == Precision::Double {
+            self.wide.resize(3, [0.0; BLOCK]);
+        }
+    }
+
     /// Takes the points in `bytes`, [`BLOCK`] at most.
     pub fn load(&mut self, view: &PointsView<'_>, bytes: &[u8]) {
         self.len = bytes.len() / view.point_step;
-        let columns = self.coordinates.iter_mut().chain(&mut self.extras);
-        for (column, field) in columns.zip(view.fields) {
-            load_column(field, view.big_endian, bytes, view.point_step, &mut column[..self.len]);
+        let (len, big, step) = (self.len, view.big_endian, view.point_step);
+        let (coordinates, extras) = view.fields.split_at(3);
+        match self.precision {
+            Precision::Double => {
+                for (column, field) in self.wide.iter_mut().zip(coordinates) {
+                    load_column(field, big, bytes, step, &mut column[..len]);
+                }
+            }
+            Precision::Single => {
+                for (column, field) in self.coordinates.iter_mut().zip(coordinates) {
+                    load_column(field, big, bytes, step, &mut column[..len]);
+                }
+            }
+        }
+        for (column, field) in self.extras.iter_mut().zip(extras) {
+            load_column(field, big, bytes, step, &mut column[..len]);
         }
     }
 
     /// Transforms the coordinates to the base frame and finds the voxel of each point. It uses the
     /// widest vectors that this processor has.
-    pub fn locate(&mut self, t: &[[f32; 4]; 3], grid: &Grid, report: &mut PointDrops) {
+    pub fn locate(&mut self, t: &[[f64; 4]; 3], grid: &Grid, report: &mut PointDrops) {
         let len = self.len;
         let voxels = &mut self.voxels[..len];
         let [x, y, z] = &mut *self.coordinates;
         let coordinates = [&mut x[..len], &mut y[..len], &mut z[..len]];
         let extras = &self.extras;
+        let (precision, wide) = (self.precision, &self.wide);
         let (non_finite, outside) = pulp::Arch::new().dispatch(
             #[inline(always)]
             || {
@@ -66,7 +93,13 @@ impl Block {
                 for column in extras {
                     mark_non_finite(&column[..len], voxels);
                 }
-                locate(t, grid, coordinates, voxels)
+                match (precision, wide.as_slice()) {
+                    (Precision::Double, [wx, wy, wz]) => {
+                        let wide = [&wx[..len], &wy[..len], &wz[..len]];
+                        locate_wide(t, grid, wide, coordinates, voxels)
+                    }
+                    _ => locate(t, grid, coordinates, voxels),
+                }
             },
         );
         report.non_finite += u64::from(non_finite);
@@ -109,31 +142,85 @@ fn mark_non_finite(column: &[f32], marks: &mut [u32]) {
 /// points that are not finite, and the number of finite points outside the grid.
 #[inline(always)]
 fn locate(
-    t: &[[f32; 4]; 3],
+    t: &[[f64; 4]; 3],
     grid: &Grid,
     [x, y, z]: [&mut [f32]; 3],
     voxels: &mut [u32],
 ) -> (u32, u32) {
-    let [ox, oy, oz] = grid.origin_m;
-    let size = grid.size_m;
-    let [nx, ny, nz] = grid.shape.map(|n| n as f32);
-    let [row, plane] = [grid.shape[0] as u32, (grid.shape[0] * grid.shape[1]) as u32];
+    let t = t.map(|row| row.map(|number| number as f32));
+    let [ox, oy, oz] = grid.origin_m.map(|m| m as f32);
+    let cells = Cells::new(grid);
     let (mut non_finite, mut outside) = (0u32, 0u32);
     for (((x, y), z), voxel) in x.iter_mut().zip(y).zip(z).zip(voxels) {
         let finite = (*voxel == 0) & x.is_finite() & y.is_finite() & z.is_finite();
         let base = |r: &[f32; 4]| ((r[0] * *x + r[1] * *y) + r[2] * *z) + r[3];
         let (bx, by, bz) = (base(&t[0]), base(&t[1]), base(&t[2]));
-        let (gx, gy, gz) = ((bx - ox) / size, (by - oy) / size, (bz - oz) / size);
-        let inside = (gx >= 0.0) & (gx < nx) & (gy >= 0.0) & (gy < ny) & (gz >= 0.0) & (gz < nz);
-        // The result of a point outside is not used, so its products may be anything.
-        let at = floor_bits(gz).wrapping_mul(plane);
-        let at = at.wrapping_add(floor_bits(gy).wrapping_mul(row)).wrapping_add(floor_bits(gx));
+        let (at, inside) = cells.at([bx - ox, by - oy, bz - oz]);
         *voxel = if finite & inside { at } else { NONE };
         (*x, *y, *z) = (bx, by, bz);
         non_finite += u32::from(!finite);
         outside += u32::from(finite & !inside);
     }
     (non_finite, outside)
+}
+
+/// As [`locate`], with coordinates of the cloud in `f64`. Those in the base frame go to `x`, `y`, `z`.
+#[inline(always)]
+fn locate_wide(
+    t: &[[f64; 4]; 3],
+    grid: &Grid,
+    [px, py, pz]: [&[f64]; 3],
+    [x, y, z]: [&mut [f32]; 3],
+    voxels: &mut [u32],
+) -> (u32, u32) {
+    let [ox, oy, oz] = grid.origin_m;
+    let cells = Cells::new(grid);
+    let (mut non_finite, mut outside) = (0u32, 0u32);
+    let from = px.iter().zip(py).zip(pz);
+    let to = x.iter_mut().zip(y).zip(z).zip(voxels);
+    for (((px, py), pz), (((x, y), z), voxel)) in from.zip(to) {
+        let finite = (*voxel == 0) & px.is_finite() & py.is_finite() & pz.is_finite();
+        let base = |r: &[f64; 4]| ((r[0] * px + r[1] * py) + r[2] * pz) + r[3];
+        let (bx, by, bz) = (base(&t[0]), base(&t[1]), base(&t[2]));
+        let (at, inside) = cells.at([(bx - ox) as f32, (by - oy) as f32, (bz - oz) as f32]);
+        *voxel = if finite & inside { at } else { NONE };
+        (*x, *y, *z) = (bx as f32, by as f32, bz as f32);
+        non_finite += u32::from(!finite);
+        outside += u32::from(finite & !inside);
+    }
+    (non_finite, outside)
+}
+
+/// A grid, to find the voxels of points.
+#[derive(Clone, Copy)]
+struct Cells {
+    size_m: f32,
+    shape: [f32; 3],
+    row: u32,
+    plane: u32,
+}
+
+impl Cells {
+    #[inline(always)]
+    fn new(grid: &Grid) -> Self {
+        Cells {
+            size_m: grid.size_m,
+            shape: grid.shape.map(|n| n as f32),
+            row: grid.shape[0] as u32,
+            plane: (grid.shape[0] * grid.shape[1]) as u32,
+        }
+    }
+
+    /// The voxel of a point that is at `d` from the origin of the grid, and whether there is one. The
+    /// voxel of a point outside may be any number.
+    #[inline(always)]
+    fn at(&self, d: [f32; 3]) -> (u32, bool) {
+        let Cells { size_m, shape: [nx, ny, nz], row, plane } = *self;
+        let [gx, gy, gz] = [d[0] / size_m, d[1] / size_m, d[2] / size_m];
+        let inside = (gx >= 0.0) & (gx < nx) & (gy >= 0.0) & (gy < ny) & (gz >= 0.0) & (gz < nz);
+        let at = floor_bits(gz).wrapping_mul(plane);
+        (at.wrapping_add(floor_bits(gy).wrapping_mul(row)).wrapping_add(floor_bits(gx)), inside)
+    }
 }
 
 /// `floor(g)` as an integer for `0 <= g < 2^23`; any other `g` gives some number. If an integer is
@@ -143,35 +230,78 @@ fn floor_bits(g: f32) -> u32 {
     (g.floor() + 8_388_608.0).to_bits() & 0x7F_FFFF
 }
 
-/// Reads one field of every point as `f32`, rounded to nearest with ties to even.
-fn load_column(field: &FieldAt, big_endian: bool, points: &[u8], step: usize, out: &mut [f32]) {
+/// The numbers that a column may hold.
+trait Number: Copy {
+    fn of_i32(value: i32) -> Self;
+    fn of_u32(value: u32) -> Self;
+    fn of_f32(value: f32) -> Self;
+    fn of_f64(value: f64) -> Self;
+}
+
+macro_rules! number {
+    ($type:ty) => {
+        impl Number for $type {
+            #[inline(always)]
+            fn of_i32(value: i32) -> Self {
+                value as $type
+            }
+            #[inline(always)]
+            fn of_u32(value: u32) -> Self {
+                value as $type
+            }
+            #[inline(always)]
+            fn of_f32(value: f32) -> Self {
+                value as $type
+            }
+            #[inline(always)]
+            fn of_f64(value: f64) -> Self {
+                value as $type
+            }
+        }
+    };
+}
+number!(f32);
+number!(f64);
+
+/// Reads one field of every point, rounded to nearest with ties to even.
+fn load_column<T: Number>(
+    field: &FieldAt,
+    big_endian: bool,
+    points: &[u8],
+    step: usize,
+    out: &mut [T],
+) {
     macro_rules! read {
-        ($type:ty) => {
+        ($type:ty, $of:ident) => {
             match big_endian {
-                false => gather(points, step, field, out, |b| <$type>::from_le_bytes(b) as f32),
-                true => gather(points, step, field, out, |b| <$type>::from_be_bytes(b) as f32),
+                false => {
+                    gather(points, step, field, out, |b| T::$of(<$type>::from_le_bytes(b).into()))
+                }
+                true => {
+                    gather(points, step, field, out, |b| T::$of(<$type>::from_be_bytes(b).into()))
+                }
             }
         };
     }
     match field.kind {
-        FieldType::Int8 => read!(i8),
-        FieldType::Uint8 => read!(u8),
-        FieldType::Int16 => read!(i16),
-        FieldType::Uint16 => read!(u16),
-        FieldType::Int32 => read!(i32),
-        FieldType::Uint32 => read!(u32),
-        FieldType::Float32 => read!(f32),
-        FieldType::Float64 => read!(f64),
+        FieldType::Int8 => read!(i8, of_i32),
+        FieldType::Uint8 => read!(u8, of_u32),
+        FieldType::Int16 => read!(i16, of_i32),
+        FieldType::Uint16 => read!(u16, of_u32),
+        FieldType::Int32 => read!(i32, of_i32),
+        FieldType::Uint32 => read!(u32, of_u32),
+        FieldType::Float32 => read!(f32, of_f32),
+        FieldType::Float64 => read!(f64, of_f64),
     }
 }
 
 #[inline(always)]
-fn gather<const SIZE: usize>(
+fn gather<T, const SIZE: usize>(
     points: &[u8],
     step: usize,
     field: &FieldAt,
-    out: &mut [f32],
-    value: impl Fn([u8; SIZE]) -> f32,
+    out: &mut [T],
+    value: impl Fn([u8; SIZE]) -> T,
 ) {
     for (out, point) in out.iter_mut().zip(points.chunks_exact(step)) {
         let mut bytes = [0; SIZE];

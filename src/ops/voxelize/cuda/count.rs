@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Target;
+use super::job::PointLayout;
 use crate::device::shared::common::WARP;
 use crate::device::shared::voxelize::count::{Count, THREADS as COUNT_THREADS};
 use crate::device::shared::voxelize::write_counts::{
@@ -26,8 +27,8 @@ const MOST_BINS: usize = 1 << 17;
 
 /// Counts the points of clouds.
 pub struct Counting {
-    count_f32_points: Kernel,
-    count_any_points: Kernel,
+    /// By [`PointLayout`].
+    count: [Kernel; 3],
     write: Kernel,
     counts: DeviceBuffer,
     /// Kept for its memory.
@@ -76,8 +77,11 @@ impl Counting {
             DType::U8 | DType::I32 => return Err(no_such_rows(dtype)),
         };
         Ok(Counting {
-            count_f32_points: device.kernel("voxelize_count_f32_points")?,
-            count_any_points: device.kernel("voxelize_count_any_points")?,
+            count: [
+                device.kernel("voxelize_count_f32_points")?,
+                device.kernel("voxelize_count_any_points")?,
+                device.kernel("voxelize_count_wide_points")?,
+            ],
             write: device.kernel(write)?,
             counts,
             _touched: touched,
@@ -91,12 +95,11 @@ impl Counting {
     /// Adds the points of a cloud to the counts.
     ///
     /// # Safety
-    /// The cloud is valid on the device until the launch is done; `are_f32` is as the kernels need
-    /// it.
+    /// The cloud is valid on the device until the launch is done, and of this layout.
     pub unsafe fn launch_count(
         &mut self,
         cloud: Cloud,
-        are_f32: bool,
+        layout: PointLayout,
         counters: u64,
         inputs: Inputs,
         stream: &Stream,
@@ -116,7 +119,7 @@ impl Counting {
             inputs_ready: inputs.are_ready(),
             reserved: 0,
         };
-        let kernel = if are_f32 { &self.count_f32_points } else { &self.count_any_points };
+        let kernel = &self.count[layout as usize];
         // SAFETY: the parameter is that of the kernels. All buffers are of this voxelizer and sized
         // for its grid; the caller answers for the cloud.
         unsafe { kernel.launch_job(stream, launch, &job) }

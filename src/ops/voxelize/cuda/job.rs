@@ -7,7 +7,7 @@ use crate::device::shared::voxelize::{
     UINT32,
 };
 use crate::ops::voxelize::{
-    FieldAt, FieldType, Grid, MAX_SUMMED, PointsView, Reduction, VoxelSpec,
+    FieldAt, FieldType, Grid, MAX_SUMMED, PointsView, Precision, Reduction, VoxelSpec,
 };
 
 // The kernels name field types by the same codes.
@@ -33,17 +33,29 @@ pub struct DevicePoints<'a> {
     pub big_endian: bool,
     /// `x`, `y`, `z`, then the extra fields of the specification.
     pub fields: &'a [FieldAt],
+    /// Takes a point of the cloud to the base frame \[m\].
+    pub t_base_sensor: [[f64; 4]; 3],
 }
 
 impl<'a> DevicePoints<'a> {
     /// The points of `view`, whose bytes are at `address` on the device.
     pub fn of(view: &PointsView<'a>, address: u64) -> Self {
-        let PointsView { width, height, point_step, row_step, big_endian, fields, .. } = *view;
-        DevicePoints { address, width, height, point_step, row_step, big_endian, fields }
+        let &PointsView { width, height, point_step, row_step, big_endian, fields, .. } = view;
+        let t_base_sensor = view.t_base_sensor;
+        DevicePoints {
+            address,
+            width,
+            height,
+            point_step,
+            row_step,
+            big_endian,
+            fields,
+            t_base_sensor,
+        }
     }
 
     /// For the kernels; their table of the fields is at `fields` on the device.
-    pub(super) fn job(&self, fields: u64, t_base_lidar: &[[f32; 4]; 3]) -> Cloud {
+    pub(super) fn job(&self, fields: u64) -> Cloud {
         let offset = |at: usize| self.fields.get(at).map_or(0, |field| field.offset as u32);
         Cloud {
             points: self.address,
@@ -56,19 +68,40 @@ impl<'a> DevicePoints<'a> {
             big_endian: u32::from(self.big_endian),
             reserved: 0,
             offsets: std::array::from_fn(offset),
-            t: *t_base_lidar,
+            t: self.t_base_sensor.map(|row| row.map(|number| number as f32)),
+            wide_t: self.t_base_sensor,
+        }
+    }
+
+    /// The kernels that take these points into a grid.
+    pub(super) fn layout(&self, grid: &Grid) -> PointLayout {
+        match Precision::of(self.fields, grid) {
+            Precision::Double => PointLayout::Wide,
+            Precision::Single if self.are_f32() => PointLayout::F32,
+            Precision::Single => PointLayout::Any,
         }
     }
 
     /// Whether all points follow each other, and every column is a little-endian float at a
     /// multiple of 4 bytes: then the kernels need not look at the fields.
-    pub(super) fn are_f32(&self) -> bool {
+    fn are_f32(&self) -> bool {
         let f32 =
             |field: &FieldAt| field.kind == FieldType::Float32 && field.offset.is_multiple_of(4);
         let dense = self.width * self.point_step == self.row_step;
         let aligned = self.point_step.is_multiple_of(4) && self.address.is_multiple_of(4);
         !self.big_endian && dense && aligned && self.fields.iter().all(f32)
     }
+}
+
+/// What a kernel knows of the layout of points. Each kernel that reads points exists once for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PointLayout {
+    /// Little-endian floats at multiples of 4 bytes.
+    F32,
+    /// Anything whose coordinates `f32` holds.
+    Any,
+    /// Anything, with coordinates in `f64`.
+    Wide,
 }
 
 /// The bytes from the first to the last point.
@@ -96,7 +129,7 @@ pub fn grid(grid: &Grid) -> GridJob {
     // the coordinate does.
     let usual = (1e-18..=1e18).contains(&grid.size_m);
     GridJob {
-        origin: grid.origin_m,
+        origin: grid.origin_m.map(|m| m as f32),
         size: grid.size_m,
         inverse: if usual { 1.0 / grid.size_m } else { 0.0 },
         shape: grid.shape.map(|n| n as f32),
@@ -104,6 +137,7 @@ pub fn grid(grid: &Grid) -> GridJob {
         plane: (x * y) as u32,
         volume: grid.volume() as u32,
         reserved: 0,
+        wide_origin: grid.origin_m,
     }
 }
 
@@ -143,7 +177,7 @@ pub fn are_one_pack_of_means(channels: &Channels) -> bool {
 ///
 /// # Panics
 /// When the points have fewer fields than the channels take.
-pub fn sources(channels: &Channels, points: &DevicePoints<'_>) -> Sources {
+pub fn sources(channels: &Channels, points: &DevicePoints<'_>, layout: PointLayout) -> Sources {
     let mut sources = Sources::default();
     for (at, channel) in channels.first.iter().take(CHANNEL_PACK as usize).enumerate() {
         let bit = 1 << at;
@@ -153,7 +187,7 @@ pub fn sources(channels: &Channels, points: &DevicePoints<'_>) -> Sources {
             column => {
                 sources.fields |= bit;
                 let offset = points.fields[column as usize].offset as u32;
-                sources.keys[at] = if points.are_f32() { offset } else { column };
+                sources.keys[at] = if layout == PointLayout::F32 { offset } else { column };
             }
         }
         if channel.kind == CHANNEL_MEAN {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Target;
 use super::count::no_such_rows;
-use super::job::are_one_pack_of_means;
+use super::job::{PointLayout, are_one_pack_of_means};
 use crate::device::shared::voxelize::reduce::{REDUCE_BYTES, Reduce, VOXEL_BYTES};
 use crate::device::shared::voxelize::sort::{Sort, Sources, THREADS};
 use crate::device::shared::voxelize::{Bins, Channels, Cloud, Grid, Sorted, VOXEL_BLOCK};
@@ -20,9 +20,8 @@ const POINT_BYTES: u32 = 20;
 
 /// Sorts the points of clouds, and reduces their values.
 pub struct Sorting {
-    /// For [`FEW`] and [`MANY`] points per thread.
-    sort_f32_points: [Kernel; 2],
-    sort_any_points: [Kernel; 2],
+    /// By [`PointLayout`], for [`FEW`] and [`MANY`] points per thread.
+    sort: [[Kernel; 2]; 3],
     reduce: Kernel,
     /// Shared memory of its thread blocks.
     shared: u32,
@@ -91,8 +90,11 @@ impl Sorting {
         let occupied_bytes = 4 * (sub_bins(&bins) * occupancy_words(&bins)) as usize;
         let occupied = (0..slots).map(|_| DeviceBuffer::new(device, occupied_bytes));
         Ok(Sorting {
-            sort_f32_points: pair("voxelize_sort_f32_points_2", "voxelize_sort_f32_points_4")?,
-            sort_any_points: pair("voxelize_sort_any_points_2", "voxelize_sort_any_points_4")?,
+            sort: [
+                pair("voxelize_sort_f32_points_2", "voxelize_sort_f32_points_4")?,
+                pair("voxelize_sort_any_points_2", "voxelize_sort_any_points_4")?,
+                pair("voxelize_sort_wide_points_2", "voxelize_sort_wide_points_4")?,
+            ],
             reduce,
             shared: reduce_bytes(most),
             sorted: Buffers::new(device, sorted_points(max_points), channels, &bins)?,
@@ -110,11 +112,11 @@ impl Sorting {
     ///
     /// # Safety
     /// The cloud and the row of `target` are valid on the device until the launch is done;
-    /// `are_f32` and the sources are as the kernels need them.
+    /// the layout and the sources are theirs.
     pub unsafe fn launch(
         &self,
         cloud: Cloud,
-        (are_f32, sources): (bool, Sources),
+        (layout, sources): (PointLayout, Sources),
         channels: Channels,
         (target, inputs): (&Target, Inputs),
         stream: &Stream,
@@ -147,8 +149,7 @@ impl Sorting {
             inputs_ready: inputs.are_ready(),
             reserved: 0,
         };
-        let kernels = if are_f32 { &self.sort_f32_points } else { &self.sort_any_points };
-        let kernel = &kernels[usize::from(!few)];
+        let kernel = &self.sort[layout as usize][usize::from(!few)];
         let launch =
             Launch { blocks: tiles, threads: THREADS, shared: sort_bytes(&self.bins, each) };
         // SAFETY: the parameter is that of the kernels. The buffers are of this voxelizer and sized
