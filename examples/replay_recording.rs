@@ -14,6 +14,9 @@
 //!   receive stamp `i64 [ns]`, `u32 length` and the serialized message.
 //! - A tick (kind 1) goes on with `i64 number`.
 //!
+//! The inputs of a configuration are those of its streams, in their order. If it asks for a frame, `/tf`,
+//! `/tf_static` and the topics of `tf.odometry` follow.
+//!
 //! For every tick that is not held back, OUTPUT receives `u32 length` and the serialized
 //! `FusedTensor`. It is byte for byte what a live node publishes for the same messages.
 
@@ -25,8 +28,9 @@ use clap::Parser;
 use robocache::backend::{self, Choice};
 use robocache::config;
 use robocache::layout::Layout;
-use robocache::pipeline::{Arrival, Pipeline, PushError, TickOutcome};
-use robocache::spec::InputId;
+use robocache::pipeline::{Arrival, DropReason, Pipeline, PushError, Rejected, TickOutcome};
+use robocache::runtime::{Message, Waiting};
+use robocache::spec::{InputId, Selection};
 use robocache::time::{Epoch, Stamp};
 
 type Error = Box<dyn std::error::Error>;
@@ -57,18 +61,69 @@ fn read<const N: usize>(input: &mut impl Read) -> std::io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-fn push(pipeline: &Pipeline, epoch: Epoch, input: &mut impl Read) -> Result<(), Error> {
-    let number = u32::from_le_bytes(read(input)?) as usize;
-    let stamp = Stamp::from_nanos(i64::from_le_bytes(read(input)?));
-    let mut message = vec![0; u32::from_le_bytes(read(input)?) as usize];
-    input.read_exact(&mut message)?;
-    if number >= pipeline.config().inputs.len() {
-        return Err(format!("input {number} is not in the configuration").into());
+/// A pipeline, and the messages that wait for a transform, as a live node keeps them.
+struct Replay {
+    pipeline: Pipeline,
+    waiting: Waiting,
+    epoch: Epoch,
+}
+
+impl Replay {
+    fn read_message(&self, input: &mut impl Read) -> Result<Message, Error> {
+        let number = u32::from_le_bytes(read(input)?) as usize;
+        let stamp = Stamp::from_nanos(i64::from_le_bytes(read(input)?));
+        let mut message = vec![0; u32::from_le_bytes(read(input)?) as usize];
+        input.read_exact(&mut message)?;
+        if number >= self.pipeline.config().inputs.len() {
+            return Err(format!("input {number} is not in the configuration").into());
+        }
+        let arrival = Arrival { stamp: Some(stamp), epoch: self.epoch, ..Arrival::default() };
+        let (input, bytes) = (InputId::new(number), Box::new(message));
+        Ok(Message { input, publisher: None, bytes, arrival })
     }
-    let arrival = Arrival { stamp: Some(stamp), epoch, ..Arrival::default() };
-    match pipeline.push(InputId::new(number), &message, arrival) {
-        Ok(_) | Err(PushError::Dropped(_)) => Ok(()), // drops are counted, as in a live node
-        Err(PushError::Backend(error)) => Err(error.into()),
+
+    /// Pushes a message and those that waited for it. Drops are counted, as in a live node.
+    fn push(&mut self, message: Message) -> Result<(), Error> {
+        let selection = &self.pipeline.config().input(message.input).selection;
+        if let (Selection::Transforms { .. }, Some(now)) = (selection, message.arrival.stamp) {
+            self.give_up(now);
+        }
+        let mut next = vec![message];
+        while !next.is_empty() {
+            for message in next {
+                let bytes = (*message.bytes).as_ref();
+                match self.pipeline.push(message.input, bytes, message.arrival) {
+                    Ok(_) | Err(PushError::Dropped(_)) => {}
+                    Err(PushError::Backend(error)) => return Err(error.into()),
+                    Err(PushError::Waits(need)) => {
+                        let crowded_out = self.waiting.put(message, *need);
+                        self.drop_all(crowded_out);
+                    }
+                }
+            }
+            next = self.waiting.settled(&self.pipeline);
+        }
+        Ok(())
+    }
+
+    /// Drops the messages that have waited for too long.
+    fn give_up(&mut self, now: Stamp) {
+        let expired = self.waiting.expired(self.epoch, now);
+        self.drop_all(expired);
+    }
+
+    fn drop_all(&self, dropped: Vec<(Message, Rejected)>) {
+        for (message, rejected) in dropped {
+            self.pipeline.drop_unseen(message.input, rejected.reason);
+        }
+    }
+
+    /// Begins an epoch, because the clock jumped back from this instant.
+    fn begin(&mut self, jumped_from: Stamp) {
+        self.epoch = self.epoch.next(Some(jumped_from));
+        for message in self.waiting.before(self.epoch) {
+            self.pipeline.drop_unseen(message.input, DropReason::Cleared);
+        }
     }
 }
 
@@ -79,21 +134,28 @@ fn main() -> Result<(), Error> {
     let pipeline = Pipeline::new(config, backend)?;
     eprintln!("replaying on the {} backend", pipeline.backend_name());
     let mut frame = pipeline.new_message();
+    let waiting = Waiting::new(pipeline.config());
+    let mut replay = Replay { pipeline, waiting, epoch: Epoch::default() };
     let mut input = BufReader::new(File::open(options.recording)?);
     let mut output = BufWriter::new(File::create(options.output)?);
     let mut kind = [0];
-    let (mut epoch, mut last) = (Epoch::default(), i64::MIN);
+    let mut last = i64::MIN;
     while input.read(&mut kind)? == 1 {
         match kind[0] {
-            0 => push(&pipeline, epoch, &mut input)?,
+            0 => {
+                let message = replay.read_message(&mut input)?;
+                replay.push(message)?;
+            }
             1 => {
                 let tick = i64::from_le_bytes(read(&mut input)?);
                 // If the clock jumped back, an epoch begins, as in a live node.
+                let grid = replay.pipeline.config().grid;
                 if tick < last {
-                    epoch = epoch.next(Some(pipeline.config().grid.stamp_of(last)));
+                    replay.begin(grid.stamp_of(last));
                 }
                 last = tick;
-                if pipeline.tick(tick, epoch, &mut frame)? == TickOutcome::Ready {
+                replay.give_up(grid.stamp_of(tick));
+                if replay.pipeline.tick(tick, replay.epoch, &mut frame)? == TickOutcome::Ready {
                     if !options.no_digest {
                         frame.seal();
                     }

@@ -125,7 +125,10 @@ fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
     /// Bytes of a pixel of rgba8 or 32FC1, the largest.
     const PIXEL: usize = 4;
     match &input.selection {
-        Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => Some(VECTOR),
+        Selection::Fields(_)
+        | Selection::Joints { .. }
+        | Selection::Plan(_)
+        | Selection::Transforms { .. } => Some(VECTOR),
         Selection::Image { .. } | Selection::Depth { .. } => {
             let [width, height] = config.stream(input.stream?).bounds.image_px();
             Some(HEAD + PIXEL * width * height)

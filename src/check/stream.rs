@@ -73,9 +73,12 @@ pub struct InputReport {
     /// The `header.frame_id` that messages must have; `None`: any.
     pub frame_id: Option<String>,
     /// Takes a point of the sensor's frame to the base frame, `[R | t]` row by row \[m\]; only if the
-    /// messages are points.
+    /// messages are points, and the configuration has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub t_base_sensor: Option<[[f64; 4]; 3]>,
+    /// The frame that samples are taken to by the tree of frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_frame: Option<String>,
     /// Rate at which messages are expected to arrive \[Hz\].
     pub expected_rate_hz: Option<f64>,
 }
@@ -120,9 +123,10 @@ fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
         Selection::Plan(plan) => {
             (plan.channels().iter().map(|(name, _)| name.clone()).collect(), Vec::new())
         }
-        Selection::Image { .. } | Selection::Depth { .. } | Selection::Points { .. } => {
-            (Vec::new(), Vec::new())
-        }
+        Selection::Image { .. }
+        | Selection::Depth { .. }
+        | Selection::Points { .. }
+        | Selection::Transforms { .. } => (Vec::new(), Vec::new()),
     }
 }
 
@@ -138,7 +142,8 @@ impl InputReport {
             timeline: input.timeline,
             stamp_offset_ns: input.stamp_offset_ns,
             frame_id: input.frame_id.clone(),
-            t_base_sensor: points.then_some(input.t_base_sensor),
+            t_base_sensor: (points && input.in_frame.is_none()).then_some(input.t_base_sensor),
+            in_frame: input.in_frame.as_ref().map(|in_frame| in_frame.frame.clone()),
             expected_rate_hz: input.expected_rate_hz,
         }
     }

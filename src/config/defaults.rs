@@ -70,7 +70,7 @@ impl Kind {
         let fits = |key: &&&'static str| match **key {
             "image" => self == Kind::Image,
             "cloud" => self == Kind::Cloud,
-            "max_gap_ms" => self == Kind::Vector,
+            "max_gap_ms" | "in_frame" => self == Kind::Vector,
             key => !OF_EACH.contains(&key),
         };
         RawStream::KEYS.iter().filter(fits).copied().collect()

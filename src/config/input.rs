@@ -1,12 +1,12 @@
 //! The inputs of a stream: one from the stream's own keys, or several from its key `inputs`.
 
 use super::check::{Check, Range, is_printable};
-use super::raw::{RawInput, RawQos, RawStream, RawTransform, Reliability};
+use super::raw::{RawExtrinsic, RawInput, RawQos, RawStream, Reliability};
 use super::transform::transform;
 use crate::input::Content;
 use crate::ops::voxelize::IDENTITY;
 use crate::schema::StampSource;
-use crate::spec::{InputSpec, MAX_INPUTS, Qos, RingId, Selection, StreamId, Timeline};
+use crate::spec::{InFrame, InputSpec, MAX_INPUTS, Qos, RingId, Selection, StreamId, Timeline};
 
 /// An input whose stream has no id yet.
 pub(super) struct Input(InputSpec);
@@ -24,6 +24,14 @@ pub(super) struct InputDefaults {
     pub stamp: StampSource,
 }
 
+/// Where the sensor of an input is in the base frame.
+#[derive(Clone, Copy)]
+enum Extrinsic {
+    /// The tree of frames says it.
+    Tf,
+    Known([[f64; 4]; 3]),
+}
+
 /// The keys of one input, validated.
 pub(super) struct Keys {
     topic: String,
@@ -31,15 +39,28 @@ pub(super) struct Keys {
     stamp_offset_ns: i64,
     qos: Qos,
     frame_id: Option<String>,
-    t_base_sensor: [[f64; 4]; 3],
+    t_base_sensor: Extrinsic,
     expected_rate_hz: Option<f64>,
 }
 
 impl Input {
     /// The inputs of a stream.
-    pub fn all(keys: Vec<Keys>, stream: &str, ros_type: &str, selection: &Selection) -> Vec<Input> {
+    pub fn all(
+        keys: Vec<Keys>,
+        stream: &str,
+        ros_type: &str,
+        selection: &Selection,
+        (in_frame, base_frame): (Option<&InFrame>, &str),
+    ) -> Vec<Input> {
         let several = keys.len() > 1;
         let input = |(at, keys): (usize, Keys)| {
+            let (t_base_sensor, in_frame) = match keys.t_base_sensor {
+                Extrinsic::Known(known) => (known, in_frame.cloned()),
+                Extrinsic::Tf => {
+                    let (frame, parts) = (base_frame.to_owned(), Vec::new());
+                    (IDENTITY, Some(InFrame { frame, parts }))
+                }
+            };
             let name = if several { format!("{stream}[{at}]") } else { stream.to_owned() };
             Input(InputSpec {
                 name,
@@ -50,7 +71,8 @@ impl Input {
                 feeds: Vec::new(),
                 qos: keys.qos,
                 frame_id: keys.frame_id,
-                t_base_sensor: keys.t_base_sensor,
+                t_base_sensor,
+                in_frame,
                 timeline: keys.timeline,
                 stamp_offset_ns: keys.stamp_offset_ns,
                 expected_rate_hz: keys.expected_rate_hz,
@@ -175,15 +197,18 @@ fn input(
 fn t_base_sensor(
     check: &mut Check<'_>,
     place: impl Fn(bool, &str) -> String,
-    [input, stream]: [Option<RawTransform>; 2],
+    [input, stream]: [Option<RawExtrinsic>; 2],
     defaults: InputDefaults,
-) -> Option<[[f64; 4]; 3]> {
+) -> Option<Extrinsic> {
     let at = place(input.is_some(), "t_base_sensor");
-    let Some(raw) = input.or(stream) else { return Some(IDENTITY) };
+    let Some(raw) = input.or(stream) else { return Some(Extrinsic::Known(IDENTITY)) };
     if !matches!(defaults.content, Some(Content::Points) | None) {
         check.fail(&at, "no such key: it is for the types that are points");
     }
-    transform(check, &at, raw)
+    match raw {
+        RawExtrinsic::Tf => Some(Extrinsic::Tf),
+        RawExtrinsic::Known(raw) => transform(check, &at, raw).map(Extrinsic::Known),
+    }
 }
 
 /// The timeline of an input: its own, or else that of its stream, or that of the file. Messages without

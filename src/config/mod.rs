@@ -17,6 +17,7 @@ mod defaults;
 mod depth;
 mod document;
 mod error;
+mod frames;
 mod image;
 mod input;
 mod node;
@@ -141,18 +142,23 @@ fn config(check: &mut Check<'_>, raw: RawConfig, source: Source) -> Option<Confi
         lag_ns: lag_ns.unwrap_or(0),
         timeline: raw.timeline.unwrap_or_default(),
         period_ns: grid.map_or(0, TickGrid::period_ns),
+        base_frame: base_frame.clone().unwrap_or_default(),
     };
     let streams = check
         .required("streams", raw.streams, "a mapping from stream names to streams")
         .and_then(|raw| streams(check, raw.0, &defaults));
-    let (streams, inputs) = streams?;
+    let tf = frames::tf(check, raw.tf);
+    let (streams, mut inputs) = streams?;
     tensor_fits(check, &streams)?;
     lag_ns?;
+    let (tf, transforms) = tf?.for_inputs(&inputs);
+    inputs.extend(transforms);
     Some(Config {
         rate_hz: rate_hz?,
         grid: grid?,
         base_frame: base_frame?,
         output_topic: output_topic?,
+        tf,
         inputs,
         streams,
         source,

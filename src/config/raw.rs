@@ -61,8 +61,17 @@ mapping! { RawConfig {
     timeline: Timeline,
     base_frame: String,
     output: RawOutput,
+    tf: RawTf,
     _defaults ("defaults"): RawDefaults,
     streams: InOrder<RawStream>,
+} }
+
+mapping! { RawTf {
+    wait_ms: f64,
+    max_gap_ms: f64,
+    max_frames: i64,
+    max_rows: i64,
+    odometry: Vec<String>,
 } }
 
 mapping! { RawOutput {
@@ -91,7 +100,8 @@ mapping! { RawStream {
     ring_rows: i64,
     qos: RawQos,
     frame_id: String,
-    t_base_sensor: RawTransform,
+    t_base_sensor: RawExtrinsic,
+    in_frame: String,
     expected_rate_hz: f64,
     fields: Vec<String>,
     joints: Vec<String>,
@@ -111,7 +121,7 @@ mapping! {
         stamp_offset_ms: f64,
         qos: RawQos,
         frame_id: String,
-        t_base_sensor: RawTransform,
+        t_base_sensor: RawExtrinsic,
         expected_rate_hz: f64,
     }
 }
@@ -188,9 +198,31 @@ pub(super) enum Reduce {
 }
 
 read_all_keys! {
-    RawConfig RawOutput RawInput RawHistory RawQos RawImage RawDepth RawCloud RawTransform RawChannel
+    RawConfig RawOutput RawTf RawInput RawHistory RawQos RawImage RawDepth RawCloud RawTransform
+    RawChannel
 }
 read_words! { Strategy Fill DType Timeline Fit Color Reliability Reduce }
+
+/// Where a sensor is in the base frame.
+#[derive(Clone)]
+pub(super) enum RawExtrinsic {
+    /// The tree of frames says it.
+    Tf,
+    Known(RawTransform),
+}
+
+impl Read for RawExtrinsic {
+    fn read(check: &mut Check<'_>, path: &str, node: &Node) -> Option<Self> {
+        if node.scalar() == Some("tf") {
+            return Some(RawExtrinsic::Tf);
+        }
+        if node.entries().is_none() {
+            check.fail(path, "tf, or a mapping with translation_m and a rotation");
+            return None;
+        }
+        RawTransform::read(check, path, node).map(RawExtrinsic::Known)
+    }
+}
 
 impl Read for RawStream {
     fn read(check: &mut Check<'_>, path: &str, node: &Node) -> Option<Self> {
@@ -208,6 +240,7 @@ fn is_of(content: Content, key: &str) -> bool {
         "image" => matches!(content, Content::Image),
         "cloud" | "t_base_sensor" => matches!(content, Content::Points),
         "max_gap_ms" => content.is_vector(),
+        "in_frame" => matches!(content, Content::Fields(_)),
         "fields" => matches!(content, Content::Fields(_) | Content::Joints),
         "inputs" | "joints" | "groups" => matches!(content, Content::Joints),
         "angular" => matches!(content, Content::Joints | Content::Selected),

@@ -8,7 +8,7 @@ use super::input::{self, Input, InputDefaults};
 use super::raw::{RawHistory, RawStream};
 use super::select::select;
 use super::words::{nearest, one_of};
-use super::{cloud, image, vector};
+use super::{cloud, frames, image, vector};
 use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
 use crate::input::{Content, MessageType, TYPES};
@@ -29,6 +29,7 @@ pub(super) struct Defaults {
     pub lag_ns: i64,
     pub timeline: Timeline,
     pub period_ns: i64,
+    pub base_frame: String,
 }
 
 /// A stream and what feeds it.
@@ -84,6 +85,11 @@ pub(super) fn stream(
         },
     );
     let times = times(check, &key, &raw, strategy, defaults);
+    let frame = raw.in_frame.take();
+    let in_frame = message.as_ref().and_then(|message| {
+        let (content, fields) = (message.content, raw.fields.as_deref());
+        frames::in_frame(check, &key, frame, &message.name, content, fields)
+    });
     let rows = raw.ring_rows.unwrap_or(if large { 16 } else { 1024 });
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
@@ -109,7 +115,8 @@ pub(super) fn stream(
         ring_rows: rows?,
         bounds,
     };
-    let inputs = Input::all(inputs?, &stream.name, &message.name, &selection);
+    let frames = (in_frame.as_ref(), defaults.base_frame.as_str());
+    let inputs = Input::all(inputs?, &stream.name, &message.name, &selection, frames);
     let given = raw.ring_rows.is_some();
     ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
         .then_some(Made { stream, inputs })

@@ -27,8 +27,8 @@ pub enum Member {
     /// A covariance of the field before it. If its first element is -1, this message has no
     /// estimate of that field, as `sensor_msgs/Imu` defines it.
     CovarianceOrNone(usize),
-    /// A text, which no vector takes.
-    Text,
+    /// The `child_frame_id`: the frame of what comes after it.
+    ChildFrame,
 }
 
 impl Member {
@@ -46,7 +46,7 @@ impl Member {
     pub const fn field(&self) -> Option<&Field> {
         match self {
             Member::Field(field) => Some(field),
-            Member::Covariance(_) | Member::CovarianceOrNone(_) | Member::Text => None,
+            Member::Covariance(_) | Member::CovarianceOrNone(_) | Member::ChildFrame => None,
         }
     }
 }
@@ -108,7 +108,7 @@ struct FieldsInput {
 impl Input for FieldsInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
         let mut reader = Reader::new(message)?;
-        let header: Header<'_> = header(&mut reader)?;
+        let mut header: Header<'_> = header(&mut reader)?;
         self.values.clear();
         let mut fields = 0;
         for member in self.members {
@@ -127,8 +127,10 @@ impl Input for FieldsInput {
                         return Err(self.no_estimate(fields - 1));
                     }
                 }
-                Member::Text => {
-                    reader.string_bytes()?;
+                Member::ChildFrame => {
+                    // Only a frame that is looked up must be UTF-8, and no frame has an empty name.
+                    let name = std::str::from_utf8(reader.string_bytes()?);
+                    header.child_frame_id = name.unwrap_or_default();
                 }
             }
         }

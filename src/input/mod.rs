@@ -18,11 +18,13 @@ pub mod point_cloud2;
 mod pose_stamped;
 mod pose_with_covariance_stamped;
 mod selected;
+mod transforms;
 mod twist_stamped;
 mod wrench_stamped;
 
 pub use fields::{Field, Member};
 pub use joint_state::JOINT_FIELDS;
+pub use transforms::{ODOMETRY, TF_MESSAGE};
 
 use crate::cdr::Reader;
 use crate::ops::depth::DepthView;
@@ -110,6 +112,24 @@ pub trait Sink {
 
     /// Notes that the message holds some joints of group `part` and lacks others.
     fn incomplete(&mut self, part: usize);
+
+    /// Takes a transform between two frames. Only inputs of transforms give them.
+    fn transform(&mut self, _transform: &StampedTransform<'_>) {}
+}
+
+/// A transform between two frames, as a message has it. Its numbers have not been checked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StampedTransform<'a> {
+    /// When it was so, and the parent frame.
+    pub header: Header<'a>,
+    /// The child frame.
+    pub child: &'a str,
+    /// Origin of the child in the parent \[m\].
+    pub translation: [f64; 3],
+    /// Orientation of the child in the parent: x, y, z, w.
+    pub rotation: [f64; 4],
+    /// Whether it is so at all stamps.
+    pub fixed: bool,
 }
 
 /// What a message holds, for an encoder.
@@ -135,11 +155,14 @@ pub fn open(spec: &InputSpec) -> Result<Box<dyn Input>, String> {
     if let Selection::Plan(plan) = selection {
         return Ok(selected::open(plan));
     }
+    let unfit =
+        || format!("input '{name}': expected a selection from {ros_type}, found {selection:?}");
+    if let Selection::Transforms { fixed } = selection {
+        return transforms::open(ros_type, *fixed).ok_or_else(unfit);
+    }
     let known = MessageType::find(ros_type)
         .ok_or_else(|| format!("input '{name}': expected a known type, found {ros_type}"))?;
-    (known.open)(selection).ok_or_else(|| {
-        format!("input '{name}': expected a selection from {ros_type}, found {selection:?}")
-    })
+    (known.open)(selection).ok_or_else(unfit)
 }
 
 /// The `std_msgs/Header` of a message.
@@ -150,6 +173,8 @@ pub struct Header<'a> {
     pub stamp: Result<Stamp, StampError>,
     /// Frame of the data.
     pub frame_id: &'a str,
+    /// Frame of the rest of the data, in a message with a `child_frame_id`; otherwise empty.
+    pub child_frame_id: &'a str,
 }
 
 /// Why a header's stamp cannot be used.
@@ -188,7 +213,7 @@ pub fn header<'a>(reader: &mut Reader<'a>) -> Result<Header<'a>, Rejected> {
         let detail = format!("header.frame_id: expected UTF-8, found {error}");
         Rejected::new(DropReason::Malformed, detail)
     })?;
-    Ok(Header { stamp, frame_id })
+    Ok(Header { stamp, frame_id, child_frame_id: "" })
 }
 
 /// The first names of a message, for an error.

@@ -5,7 +5,7 @@ use super::fields::{Member, message_of_fields};
 message_of_fields!(
     "nav_msgs/msg/Odometry",
     [
-        Member::Text, // child_frame_id
+        Member::ChildFrame,
         Member::vector3("position"),
         Member::quaternion("orientation"),
         Member::Covariance(36),

@@ -74,7 +74,7 @@ fn a_view_names_the_fields_of_the_configuration_in_its_order() {
     let (bytes, mut scratch) = (Message::default().bytes(), Vec::new());
     let (header, view) = decode(&bytes, &extra(), &mut scratch).unwrap();
     let stamp = Ok(Stamp::from_nanos(5_000_000_006));
-    assert_eq!(header, Header { stamp, frame_id: "lidar" });
+    assert_eq!(header, Header { stamp, frame_id: "lidar", child_frame_id: "" });
     assert_eq!((view.height, view.width, view.point_step, view.row_step), (2, 2, 16, 40));
     assert_eq!((view.big_endian, view.data.len()), (false, 72));
     assert_eq!(view.fields.iter().map(|field| field.offset).collect::<Vec<_>>(), [4, 8, 12, 0]);

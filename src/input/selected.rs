@@ -25,7 +25,7 @@ impl Input for SelectedInput {
         let mut header = match self.plan.has_header() {
             true => header(&mut reader.clone())?,
             // Its stamp is not used: the configuration gives such inputs the time of arrival.
-            false => Header { stamp: Err(StampError::Zero), frame_id: "" },
+            false => Header { stamp: Err(StampError::Zero), frame_id: "", child_frame_id: "" },
         };
         self.plan.read(&mut reader, &mut self.values)?;
         let row = match (self.plan.stamp(), self.values.as_slice()) {

@@ -4,6 +4,7 @@
 //! can push on one thread and tick on another. A tick locks the rings. A push reads and encodes its
 //! message outside of that lock, and takes the lock only to lease a slot and to insert the row.
 
+mod frames;
 mod info;
 mod push;
 mod rejected;
@@ -15,6 +16,7 @@ mod tick;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+pub use frames::{Need, Tree};
 pub use info::Publication;
 pub use push::{Accepted, Arrival, MAX_AHEAD_NS, PushError};
 pub use rejected::{DropReason, Rejected};
@@ -34,6 +36,7 @@ use crate::spec::{
 };
 use crate::sync::lock;
 use crate::time::Epoch;
+use frames::Frames;
 use tick::Ticker;
 
 /// The id of the next pipeline. A [`TensorMessage`] keeps the id of the pipeline that it is for.
@@ -54,6 +57,8 @@ pub struct Pipeline {
     inputs: Vec<InputState>,
     streams: Vec<StreamState>,
     rings: Mutex<Rings>,
+    /// The tree of frames, if something asks for it.
+    frames: Option<Frames>,
     /// Per ring: locked while a sample is encoded into it, because a ring has one spare slot and
     /// its encoder one state. If encoding panics, the ring takes no other sample of any input.
     encoding: Vec<Mutex<()>>,
@@ -124,6 +129,7 @@ impl Pipeline {
         Ok(Pipeline {
             id: PIPELINES.fetch_add(1, Ordering::Relaxed),
             inputs: inputs?,
+            frames: config.tf.as_ref().map(Frames::new),
             config,
             layout,
             backend,
@@ -191,6 +197,9 @@ impl Pipeline {
     /// begins it, too.
     pub fn begin(&self, epoch: Epoch) {
         self.lock_rings().begin(epoch, &self.clock_jumps);
+        if let Some(frames) = &self.frames {
+            frames.begin(epoch);
+        }
     }
 
     /// A new message, with memory for the tensor.
@@ -303,7 +312,8 @@ fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(),
                 | Selection::Plan(_)
                 | Selection::Image { .. }
                 | Selection::Depth { .. }
-                | Selection::Points { .. },
+                | Selection::Points { .. }
+                | Selection::Transforms { .. },
                 _,
             ) => false,
         };

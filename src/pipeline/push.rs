@@ -1,8 +1,9 @@
 //! From the bytes of a message to rows in their rings.
 
-use super::{DropReason, Pipeline, Rejected, Rings, StreamStats};
+use super::frames::NoTransform;
+use super::{DropReason, Need, Pipeline, Rejected, Rings, StreamStats};
 use crate::backend::BackendError;
-use crate::input::{Header, Sample, Sink, StampError};
+use crate::input::{Header, Sample, Sink, StampError, StampedTransform};
 use crate::ops::depth::DepthView;
 use crate::ops::image::ImageView;
 use crate::ops::voxelize::PointDrops;
@@ -43,6 +44,8 @@ impl Default for Arrival {
 pub struct Accepted {
     /// Number of rows: several if it fills several groups, none if its input feeds no ring.
     pub rows: u32,
+    /// Number of transforms.
+    pub transforms: u32,
     /// Instant of the rows, offset included; `None` if there are none.
     pub stamp: Option<Stamp>,
     /// Why a part of the message was not taken: the first rejection. `None` if all were taken.
@@ -55,17 +58,41 @@ pub enum PushError {
     /// It was dropped, and counted.
     #[error(transparent)]
     Dropped(#[from] Rejected),
+    /// A transform that it needs may still come. It is not counted: push it again later.
+    #[error("a transform that the message needs has not come yet")]
+    Waits(Box<Need>),
     /// The backend failed; nothing more can be computed.
     #[error(transparent)]
     Backend(BackendError),
+}
+
+/// Why a sample became no row.
+enum NoRow {
+    Waits(Box<Need>),
+    Failed(BackendError),
+}
+
+impl<E: Into<BackendError>> From<E> for NoRow {
+    fn from(error: E) -> Self {
+        NoRow::Failed(error.into())
+    }
+}
+
+impl From<NoTransform> for NoRow {
+    fn from(error: NoTransform) -> Self {
+        match error {
+            NoTransform::Waits(need) => NoRow::Waits(need),
+            NoTransform::Never(rejected) => NoRow::Failed(rejected.into()),
+        }
+    }
 }
 
 impl Pipeline {
     /// Takes in a serialized message of an input.
     ///
     /// # Errors
-    /// [`PushError::Dropped`] if nothing of it could be taken, [`PushError::Backend`] if the
-    /// backend failed.
+    /// [`PushError::Dropped`] if nothing of it could be taken, [`PushError::Waits`] if it needs a
+    /// transform that may still come, [`PushError::Backend`] if the backend failed.
     pub fn push(
         &self,
         input: InputId,
@@ -73,7 +100,6 @@ impl Pipeline {
         arrival: Arrival,
     ) -> Result<Accepted, PushError> {
         let state = &self.inputs[input.index()];
-        state.stats.received.add(1);
         let spec = self.config.input(input);
         let place = state.place;
         let mut rows = Rows { pipeline: self, spec, place, arrival, outcome: Outcome::default() };
@@ -81,7 +107,11 @@ impl Pipeline {
             Ok(mut input) => input.read(message, &mut rows),
             Err(_) => return Err(PushError::Backend(self.panicked(&spec.name))),
         };
-        let Outcome { mut accepted, dropped, failure, incomplete, delay_ns } = rows.outcome;
+        let Outcome { mut accepted, dropped, failure, incomplete, delay_ns, waits } = rows.outcome;
+        if let Some(need) = waits {
+            return Err(PushError::Waits(need));
+        }
+        state.stats.received.add(1);
         if let Some(failure) = failure {
             return Err(PushError::Backend(failure));
         }
@@ -89,11 +119,12 @@ impl Pipeline {
         let rejected = read.err().or(dropped.first);
         // A message of another epoch, or of another frame, says nothing about the sensor's delay.
         let timed = |r: &Rejected| matches!(r.reason, DropReason::Ahead | DropReason::Late);
-        if accepted.rows > 0 || rejected.as_ref().is_some_and(timed) {
+        let taken = accepted.rows + accepted.transforms;
+        if taken > 0 || rejected.as_ref().is_some_and(timed) {
             delay_ns.into_iter().for_each(|delay_ns| state.stats.delay.record(delay_ns));
         }
         match rejected {
-            Some(rejected) if accepted.rows == 0 => {
+            Some(rejected) if taken == 0 => {
                 state.stats.drop(rejected.reason);
                 Err(PushError::Dropped(rejected))
             }
@@ -135,6 +166,8 @@ struct Outcome {
     incomplete: u64,
     /// Arrival minus stamp \[ns\], if the stamp is the sensor's and there is a clock.
     delay_ns: Option<i64>,
+    /// What the message waits for. Only a message of one sample can, so nothing of it is taken.
+    waits: Option<Box<Need>>,
 }
 
 /// Parts that were not taken.
@@ -158,14 +191,24 @@ impl Sink for Rows<'_> {
                 *rows += 1;
                 *newest = (*newest).max(Some(stamp));
             }
-            Err(BackendError::Sample(rejected)) => {
-                let Drops { counts, first } = &mut self.outcome.dropped;
-                counts[rejected.reason as usize] += 1;
-                first.get_or_insert(rejected);
-            }
-            Err(failure) => {
+            Err(NoRow::Waits(need)) => self.outcome.waits = Some(need),
+            Err(NoRow::Failed(BackendError::Sample(rejected))) => self.drop_part(rejected),
+            Err(NoRow::Failed(failure)) => {
                 self.outcome.failure.get_or_insert(failure);
             }
+        }
+    }
+
+    fn transform(&mut self, transform: &StampedTransform<'_>) {
+        let Some(frames) = &self.pipeline.frames else { return };
+        match frames.insert(transform, self.spec.stamp_offset_ns, self.arrival) {
+            Ok(stamp) => {
+                self.outcome.accepted.transforms += 1;
+                let delay_ns = self.arrival.stamp.map(|arrival| arrival.since(stamp));
+                let delay_ns = delay_ns.filter(|_| !transform.fixed);
+                self.outcome.delay_ns = self.outcome.delay_ns.or(delay_ns);
+            }
+            Err(rejected) => self.drop_part(rejected),
         }
     }
 
@@ -175,19 +218,22 @@ impl Sink for Rows<'_> {
 }
 
 impl Rows<'_> {
+    fn drop_part(&mut self, rejected: Rejected) {
+        let Drops { counts, first } = &mut self.outcome.dropped;
+        counts[rejected.reason as usize] += 1;
+        first.get_or_insert(rejected);
+    }
+
     /// Encodes a sample and puts it into its ring; returns the row's instant.
-    fn row(
-        &self,
-        ring: RingId,
-        header: &Header<'_>,
-        sample: Sample<'_>,
-    ) -> Result<Stamp, BackendError> {
+    fn row(&self, ring: RingId, header: &Header<'_>, sample: Sample<'_>) -> Result<Stamp, NoRow> {
         // First, because an old message says nothing of this epoch's time.
         self.enter(&mut self.pipeline.lock_rings())?;
         check_frame(self.spec, header)?;
         let stream = self.pipeline.layout.ring(ring).stream;
         check_size(self.pipeline.config.stream(stream), &sample)?;
         let stamp = self.stamp_of(header)?;
+        let mut moved = Vec::new();
+        let sample = self.in_frame(header, stamp, sample, &mut moved)?;
         let name = || &self.pipeline.config.stream(stream).name;
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
@@ -197,7 +243,7 @@ impl Rows<'_> {
             Ok(drops) => drops,
             Err(error) => {
                 self.pipeline.lock_rings().ring(ring).give_back(lease);
-                return Err(error);
+                return Err(error.into());
             }
         };
         let stats = self.pipeline.stats(stream);
@@ -208,6 +254,33 @@ impl Rows<'_> {
         stats.points_out_of_range.add(out_of_range);
         stats.points_outside.add(outside);
         Ok(stamp)
+    }
+
+    /// Takes a sample to the frame that it is wanted in. `moved` is memory for the numbers of a vector.
+    fn in_frame<'a>(
+        &self,
+        header: &Header<'_>,
+        stamp: Stamp,
+        sample: Sample<'a>,
+        moved: &'a mut Vec<f64>,
+    ) -> Result<Sample<'a>, NoTransform> {
+        let (Some(spec), Some(frames)) = (&self.spec.in_frame, &self.pipeline.frames) else {
+            return Ok(sample);
+        };
+        let epoch = self.arrival.epoch;
+        match sample {
+            Sample::Vector(values) => {
+                moved.extend_from_slice(values);
+                frames.take_to(spec, epoch, header, stamp, moved)?;
+                Ok(Sample::Vector(moved))
+            }
+            Sample::Points(mut view) => {
+                let found = frames.lookup(epoch, &spec.frame, header.frame_id, stamp)?;
+                view.t_base_sensor = found.matrix();
+                Ok(Sample::Points(view))
+            }
+            Sample::Image(_) | Sample::Depth(_) => Ok(sample),
+        }
     }
 
     /// Begins the message's epoch if it is later than that of the rows; refuses the message if it is
@@ -276,7 +349,7 @@ impl Rows<'_> {
         };
         let stamp = stamp.offset(offset_ns);
         match self.arrival.stamp {
-            Some(now) => self.check_ahead(stamp, now).map(|()| stamp),
+            Some(now) => check_ahead(stamp, now, self.arrival.max_ahead_ns).map(|()| stamp),
             None => Ok(stamp),
         }
     }
@@ -288,24 +361,25 @@ impl Rows<'_> {
         let stamp = header.stamp.as_ref().ok()?.offset(self.spec.stamp_offset_ns);
         self.arrival.stamp.map(|arrival| arrival.since(stamp))
     }
+}
 
-    fn check_ahead(&self, stamp: Stamp, now: Stamp) -> Result<(), Rejected> {
-        let (ahead, max_ahead_ns) = (stamp.since(now), self.arrival.max_ahead_ns);
-        if ahead <= max_ahead_ns {
-            return Ok(());
-        }
-        if ahead <= MAX_AHEAD_NS {
-            return Err(cleared());
-        }
-        let seconds = |ns: i64| ns as f64 / NANOS_PER_S as f64;
-        let detail = format!(
-            "header.stamp: expected at most {} s ahead of the node's clock ({now}), found {stamp}, \
-             {:.3} s ahead; do sensor and node use the same clock?",
-            seconds(max_ahead_ns.max(MAX_AHEAD_NS)),
-            seconds(ahead),
-        );
-        Err(Rejected::new(DropReason::Ahead, detail))
+/// Checks that a stamp is at most `max_ahead_ns` ahead of the clock.
+pub(super) fn check_ahead(stamp: Stamp, now: Stamp, max_ahead_ns: i64) -> Result<(), Rejected> {
+    let ahead = stamp.since(now);
+    if ahead <= max_ahead_ns {
+        return Ok(());
     }
+    if ahead <= MAX_AHEAD_NS {
+        return Err(cleared());
+    }
+    let seconds = |ns: i64| ns as f64 / NANOS_PER_S as f64;
+    let detail = format!(
+        "header.stamp: expected at most {} s ahead of the node's clock ({now}), found {stamp}, \
+         {:.3} s ahead; do sensor and node use the same clock?",
+        seconds(max_ahead_ns.max(MAX_AHEAD_NS)),
+        seconds(ahead),
+    );
+    Err(Rejected::new(DropReason::Ahead, detail))
 }
 
 fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), Rejected> {
@@ -345,7 +419,7 @@ fn check_size(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
     Err(Rejected::new(DropReason::TooLarge, detail))
 }
 
-fn cleared() -> Rejected {
+pub(super) fn cleared() -> Rejected {
     let detail = "the message is from before the clock jumped back, or before its first reading";
     Rejected::new(DropReason::Cleared, detail)
 }

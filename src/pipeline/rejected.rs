@@ -65,13 +65,15 @@ pub enum DropReason {
     Late,
     /// Published or stamped before the clock jumped back, or before its first reading.
     Cleared,
+    /// No chain of transforms leads from its frame to the one that it is wanted in.
+    NoTransform,
     /// Pushed out of a full queue because the encode worker was too slow; the oldest goes first.
     Overload,
 }
 
 impl DropReason {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [DropReason; 13] = [
+    pub const ALL: [DropReason; 14] = [
         DropReason::Malformed,
         DropReason::ZeroStamp,
         DropReason::BadStamp,
@@ -84,6 +86,7 @@ impl DropReason {
         DropReason::Ahead,
         DropReason::Late,
         DropReason::Cleared,
+        DropReason::NoTransform,
         DropReason::Overload,
     ];
 
@@ -102,6 +105,7 @@ impl DropReason {
             DropReason::Ahead => "ahead",
             DropReason::Late => "late",
             DropReason::Cleared => "cleared",
+            DropReason::NoTransform => "no_transform",
             DropReason::Overload => "overload",
         }
     }

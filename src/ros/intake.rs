@@ -265,7 +265,10 @@ fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
             PIXEL * bounds.max_width_px * bounds.max_height_px
         }
         Selection::Points { .. } => POINT * bounds.max_points,
-        Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => 0,
+        Selection::Fields(_)
+        | Selection::Joints { .. }
+        | Selection::Plan(_)
+        | Selection::Transforms { .. } => 0,
     });
     SMALL + large.unwrap_or(0)
 }

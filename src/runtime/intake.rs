@@ -5,11 +5,19 @@ use std::time::Duration;
 
 use super::health::Arrivals;
 use super::queue::Message;
-use super::{PublisherId, Runtime, RuntimeError, Transit};
-use crate::pipeline::{Accepted, Arrival, DropReason, PushError, Rejected};
-use crate::spec::{InputId, InputSpec, Timeline};
+use super::{PublisherId, Reading, Runtime, RuntimeError, Transit};
+use crate::pipeline::{Accepted, Arrival, DropReason, Need, PushError, Rejected};
+use crate::spec::{InputId, InputSpec, Selection, Timeline};
 use crate::sync::lock;
 use crate::time::{Epoch, Stamp};
+
+/// What became of a message that was given to the pipeline.
+pub(super) enum Pushed {
+    /// It was taken or dropped. The stamp is that of its newest row, if it gave one.
+    Done(Option<Stamp>),
+    /// It needs a transform that may still come.
+    Waits(Box<Need>),
+}
 
 impl Runtime {
     /// Takes a received message whose publisher is not known; see [`Runtime::receive_from`].
@@ -38,8 +46,18 @@ impl Runtime {
         bytes: impl AsRef<[u8]> + Send + 'static,
         arrival: Arrival,
     ) -> Result<(), RuntimeError> {
-        if !self.input_spec(input).is_large() {
-            return self.push((input, publisher), bytes.as_ref(), arrival).map(|_| ());
+        let spec = self.input_spec(input);
+        if matches!(spec.selection, Selection::Transforms { .. }) {
+            return self.receive_transforms((input, publisher), bytes.as_ref(), arrival);
+        }
+        if !spec.is_large() {
+            return match self.push((input, publisher), bytes.as_ref(), arrival)? {
+                Pushed::Done(_) => Ok(()),
+                Pushed::Waits(need) => {
+                    let message = Message { input, publisher, bytes: Box::new(bytes), arrival };
+                    self.wait(message, *need)
+                }
+            };
         }
         let message = Message { input, publisher, bytes: Box::new(bytes), arrival };
         if let Some(overwritten) = self.queue.put(message) {
@@ -71,14 +89,90 @@ impl Runtime {
         note(&mut arrivals, self.node_time.now());
     }
 
-    /// Gives a message of an input and a publisher to the pipeline. Returns the stamp of its newest
-    /// row; `None` if it gave none.
+    /// Takes transforms, and the messages that waited for them.
+    fn receive_transforms(
+        &self,
+        from: (InputId, Option<PublisherId>),
+        bytes: &[u8],
+        arrival: Arrival,
+    ) -> Result<(), RuntimeError> {
+        // A wait that ended before this arrival is over, whether or not a tick has noticed.
+        if let (Some(waiting), Some(now)) = (&self.waiting, arrival.stamp) {
+            let expired = lock(waiting).expired(arrival.epoch, now);
+            self.drop_all(expired);
+        }
+        self.push(from, bytes, arrival)?;
+        self.push_settled()
+    }
+
+    /// Keeps a message until its transform comes, or until it has waited for too long.
+    pub(super) fn wait(&self, message: Message, need: Need) -> Result<(), RuntimeError> {
+        let Some(waiting) = &self.waiting else { return Ok(()) };
+        let crowded_out = lock(waiting).put(message, need);
+        self.drop_all(crowded_out);
+        // The transform may have come since the push looked for it.
+        self.push_settled()
+    }
+
+    /// Pushes the messages whose wait has an end, in the order of arrival.
+    fn push_settled(&self) -> Result<(), RuntimeError> {
+        let Some(waiting) = &self.waiting else { return Ok(()) };
+        loop {
+            let settled = lock(waiting).settled(&self.pipeline);
+            if settled.is_empty() {
+                return Ok(());
+            }
+            let is_large = |message: &Message| self.input_spec(message.input).is_large();
+            let (large, small): (Vec<_>, Vec<_>) = settled.into_iter().partition(is_large);
+            if !large.is_empty() {
+                self.queue.put_back(large);
+            }
+            for message in small {
+                let from = (message.input, message.publisher);
+                let bytes = (*message.bytes).as_ref();
+                if let Pushed::Waits(need) = self.push(from, bytes, message.arrival)? {
+                    // It needs another one, too.
+                    let crowded_out = lock(waiting).put(message, *need);
+                    self.drop_all(crowded_out);
+                }
+            }
+        }
+    }
+
+    /// Drops the messages that have waited for too long by this reading of the clock. The tick thread
+    /// calls it. It waits for no other thread: what is left is dropped at the next tick.
+    pub(super) fn give_up(&self, now: Reading) {
+        let Some(waiting) = &self.waiting else { return };
+        let Ok(mut waiting) = waiting.try_lock() else { return };
+        if !waiting.is_empty() {
+            let expired = waiting.expired(now.epoch, now.stamp);
+            drop(waiting);
+            self.drop_all(expired);
+        }
+    }
+
+    /// Returns how many messages of an input wait for a transform.
+    pub fn waiting(&self, input: InputId) -> usize {
+        self.waiting.as_ref().map_or(0, |waiting| lock(waiting).of(input))
+    }
+
+    fn drop_all(&self, dropped: Vec<(Message, Rejected)>) {
+        for (Message { input, publisher, arrival, .. }, rejected) in dropped {
+            self.pipeline.drop_unseen(input, rejected.reason);
+            self.note((input, publisher), |arrivals, now| {
+                arrivals.note_dropped(now, arrival.epoch, rejected.reason);
+            });
+            self.explain(input, "message", &rejected);
+        }
+    }
+
+    /// Gives a message of an input and a publisher to the pipeline.
     pub(super) fn push(
         &self,
         from: (InputId, Option<PublisherId>),
         bytes: &[u8],
         arrival: Arrival,
-    ) -> Result<Option<Stamp>, RuntimeError> {
+    ) -> Result<Pushed, RuntimeError> {
         let (input, _) = from;
         match self.pipeline.push(input, bytes, arrival) {
             Ok(Accepted { stamp, part, .. }) => {
@@ -90,14 +184,15 @@ impl Runtime {
                 if let Some(rejected) = part {
                     self.explain(input, "a part of a message", &rejected);
                 }
-                Ok(stamp)
+                Ok(Pushed::Done(stamp))
             }
+            Err(PushError::Waits(need)) => Ok(Pushed::Waits(need)),
             Err(PushError::Dropped(rejected)) => {
                 self.note(from, |arrivals, now| {
                     arrivals.note_dropped(now, arrival.epoch, rejected.reason);
                 });
                 self.explain(input, "message", &rejected);
-                Ok(None)
+                Ok(Pushed::Done(None))
             }
             Err(PushError::Backend(source)) => {
                 let name = &self.input_spec(input).name;
@@ -149,7 +244,10 @@ impl Runtime {
     /// in any order and more than once.
     pub(super) fn begin(&self, epoch: Epoch) {
         self.pipeline.begin(epoch);
-        for message in self.queue.remove_before(epoch) {
+        let waiting = self.waiting.as_ref().map(|waiting| lock(waiting).before(epoch));
+        for message in
+            self.queue.remove_before(epoch).into_iter().chain(waiting.into_iter().flatten())
+        {
             self.pipeline.drop_unseen(message.input, DropReason::Cleared);
         }
         let now = self.node_time.now();

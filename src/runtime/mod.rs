@@ -31,6 +31,7 @@ mod state;
 mod tests;
 mod threads;
 mod ticker;
+mod waiting;
 mod workers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +45,7 @@ pub use priority::{LockMemoryError, Placement, lock_memory};
 pub use queue::Message;
 pub use state::{InputState, PublisherId, StreamState, TickStats};
 pub use threads::{ThreadOptions, Threads};
+pub use waiting::Waiting;
 
 use crate::pipeline::{InputStats, Pipeline, StreamStats, TensorMessage, TickOutcome};
 use crate::spec::{InputId, InputSpec, StreamId, StreamSpec};
@@ -78,6 +80,8 @@ pub struct Runtime {
     streams: Vec<StreamState>,
     /// Large messages on their way to the workers.
     queue: Queue,
+    /// Messages that wait for a transform; `None` if no message needs one.
+    waiting: Option<Mutex<Waiting>>,
     /// Tensors on their way to the publishing thread.
     outbox: Outbox,
     observer: Arc<dyn Observer>,
@@ -102,6 +106,7 @@ impl Runtime {
             inputs: config.inputs.iter().map(|_| InputState::default()).collect(),
             streams: config.streams.iter().map(|_| StreamState::default()).collect(),
             queue: Queue::new(QUEUED_MESSAGES, queue::lanes(config)),
+            waiting: config.tf.map(|_| Mutex::new(Waiting::new(config))),
             outbox: Outbox::new(|| pipeline.new_message()),
             observer,
             stop: AtomicBool::new(false),

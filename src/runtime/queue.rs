@@ -72,6 +72,15 @@ pub struct Taken<'a> {
     queue: &'a Queue,
 }
 
+impl Taken<'_> {
+    /// Gives the message up, and frees its lane.
+    pub fn into_message(mut self) -> Message {
+        let bytes = std::mem::replace(&mut self.message.bytes, Box::new([]));
+        let Message { input, publisher, arrival, .. } = self.message;
+        Message { input, publisher, bytes, arrival }
+    }
+}
+
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let lane = self.queue.lanes[self.message.input.index()];
@@ -108,6 +117,15 @@ impl Queue {
         drop(state);
         self.changed.notify_one();
         overwritten
+    }
+
+    /// Adds messages that were taken before, in front of all others. They do not count as waiting for
+    /// a worker, so none is dropped for them.
+    pub fn put_back(&self, messages: Vec<Message>) {
+        let mut state = self.lock();
+        messages.into_iter().rev().for_each(|message| state.messages.push_front(message));
+        drop(state);
+        self.changed.notify_all();
     }
 
     /// Waits for a message of a free lane and takes the oldest; `None` if the queue is closed.

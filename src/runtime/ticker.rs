@@ -42,6 +42,7 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
             }
             Step::Serve { tick, missed } => {
                 let began = Instant::now();
+                runtime.give_up(now);
                 runtime.ticks.overruns.add(missed);
                 runtime.observer.due(DueTick { tick, missed, looked: now.stamp, waited });
                 message = serve(runtime, tick, now, message)?;

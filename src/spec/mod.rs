@@ -1,11 +1,13 @@
 //! A validated configuration: every number is in its final unit, every combination is possible.
 //! [`crate::config`] makes it from a file.
 
+mod frames;
 mod ids;
 mod stream;
 
 use std::fmt::{self, Debug};
 
+pub use frames::{FramedPart, InFrame, Quantity, TfSpec};
 pub use ids::{InputId, RingId, SegmentId, StreamId};
 pub use stream::{
     Bounds, Channel, EncoderSpec, Group, InputSpec, MAX_INPUTS, Qos, Selection, StreamSpec,
@@ -25,7 +27,9 @@ pub struct Config {
     pub base_frame: String,
     /// Topic of the fused tensor.
     pub output_topic: String,
-    /// The inputs, those of the first stream first.
+    /// The tree of frames; `None` if nothing asks for it.
+    pub tf: Option<TfSpec>,
+    /// The inputs, those of the first stream first. Those of no stream are last.
     pub inputs: Vec<InputSpec>,
     /// The streams, in the order in which their segments are packed.
     pub streams: Vec<StreamSpec>,

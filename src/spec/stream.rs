@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{RingId, StreamId, Timeline};
+use super::{InFrame, RingId, StreamId, Timeline};
 use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
 use crate::ops::depth::DepthSpec;
@@ -39,6 +39,8 @@ pub struct InputSpec {
     /// Takes a point of the sensor's frame to the base frame, `[R | t]` row by row \[m\]. Only clouds are
     /// moved.
     pub t_base_sensor: [[f64; 4]; 3],
+    /// The frame that samples are taken to by the tree of frames; `None` if they stay as they are.
+    pub in_frame: Option<InFrame>,
     /// Which stamp of a message counts.
     pub timeline: Timeline,
     /// Added to every stamp on arrival \[ns\].
@@ -52,7 +54,10 @@ impl InputSpec {
     /// Whether messages are images or clouds, which take milliseconds to encode.
     pub fn is_large(&self) -> bool {
         match self.selection {
-            Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => false,
+            Selection::Fields(_)
+            | Selection::Joints { .. }
+            | Selection::Plan(_)
+            | Selection::Transforms { .. } => false,
             Selection::Image { .. } | Selection::Depth { .. } | Selection::Points { .. } => true,
         }
     }
@@ -87,6 +92,11 @@ pub enum Selection {
     Points {
         /// In order, without repeats.
         extra: Vec<String>,
+    },
+    /// Transforms between frames, which become no rows.
+    Transforms {
+        /// Whether they are so at all stamps, and latched.
+        fixed: bool,
     },
 }
 

@@ -57,6 +57,8 @@ pub struct Link<'a> {
     pub transform: Transform,
     /// Whether it is so at all stamps.
     pub fixed: bool,
+    /// The epoch in which a fixed link was said. A moving one must be of the buffer's epoch.
+    pub epoch: Epoch,
 }
 
 /// Why a transform was not taken.
@@ -142,6 +144,11 @@ impl Buffer {
         }
     }
 
+    /// The epoch of the moving transforms.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
     /// Number of frames.
     pub fn frames(&self) -> usize {
         self.frames.len()
@@ -157,7 +164,7 @@ impl Buffer {
     /// # Errors
     /// [`LinkError`] says why it was not taken.
     pub fn insert(&mut self, link: Link<'_>) -> Result<(), LinkError> {
-        let Link { stamp, transform, fixed, .. } = link;
+        let Link { stamp, transform, fixed, epoch, .. } = link;
         let (parent, child) = (plain(link.parent)?, plain(link.child)?);
         if parent == child {
             return Err(LinkError::OwnParent(child.to_owned()));
@@ -172,14 +179,13 @@ impl Buffer {
         let (parent, child) = (self.id(parent), self.id(child));
         let row = Row { parent, transform };
         match fixed {
-            true => self.fix(child, stamp, row),
+            true => self.fix(child, (epoch, stamp), row),
             false => self.move_to(child, stamp, row)?,
         }
         Ok(())
     }
 
-    fn fix(&mut self, child: FrameId, stamp: Stamp, row: Row) {
-        let epoch = self.epoch;
+    fn fix(&mut self, child: FrameId, (epoch, stamp): (Epoch, Stamp), row: Row) {
         let key = |epoch: Epoch, stamp: Stamp| (epoch.number(), stamp);
         if let Some((known_epoch, known_stamp, known)) = self.frames[child as usize].fixed {
             let order = key(epoch, stamp).cmp(&key(known_epoch, known_stamp));

@@ -12,7 +12,8 @@ fn shift(x: f64) -> Transform {
 }
 
 fn moving<'a>(parent: &'a str, child: &'a str, at_ms: i64, x: f64) -> Link<'a> {
-    Link { stamp: ms(at_ms), parent, child, transform: shift(x), fixed: false }
+    let (stamp, transform, epoch) = (ms(at_ms), shift(x), Epoch::default());
+    Link { stamp, parent, child, transform, fixed: false, epoch }
 }
 
 fn fixed<'a>(parent: &'a str, child: &'a str, x: f64) -> Link<'a> {
@@ -70,7 +71,8 @@ fn filled<'a>(said: impl Iterator<Item = &'a Said>) -> Buffer {
     let mut buffer = Buffer::new(NO_LIMITS);
     for (fixed, parent, child, stamp, transform) in said {
         let (fixed, stamp, transform) = (*fixed, *stamp, *transform);
-        buffer.insert(Link { stamp, parent, child, transform, fixed }).unwrap();
+        let epoch = Epoch::default();
+        buffer.insert(Link { stamp, parent, child, transform, fixed, epoch }).unwrap();
     }
     buffer
 }
@@ -235,12 +237,13 @@ fn equal_stamps_fixed_links_and_epochs_do_not_depend_on_the_order() {
         assert_eq!(x(&buffer, "odom", "lidar", 0), Ok(7.0));
         assert_eq!(x(&buffer, "base", "wheel", 0), Ok(7.0));
         assert_eq!(buffer.conflicts(), 2);
-        buffer.begin(Epoch::default().next(Some(ms(9))));
+        let epoch = Epoch::default().next(Some(ms(9)));
+        buffer.begin(epoch);
         assert_eq!(x(&buffer, "base", "lidar", 0), Ok(5.0), "latched");
         let error = x(&buffer, "odom", "lidar", 0).unwrap_err();
         assert!(matches!(error, LookupError::NotConnected { .. }), "{error}");
         // What is said in a later epoch counts, although its stamp and its numbers are smaller.
-        buffer.insert(Link { stamp: ms(-5), ..fixed("base", "lidar", 2.0) }).unwrap();
+        buffer.insert(Link { stamp: ms(-5), epoch, ..fixed("base", "lidar", 2.0) }).unwrap();
         buffer.insert(moving("odom", "base", 0, 1.0)).unwrap();
         assert_eq!(x(&buffer, "odom", "lidar", 0), Ok(3.0));
     }

@@ -159,6 +159,7 @@ pub fn config(streams: Vec<StreamSpec>) -> Config {
         grid: TickGrid::from_rate_hz(100.0).unwrap(),
         base_frame: "base_link".into(),
         output_topic: "fused_tensor".into(),
+        tf: None,
         inputs: vec![],
         streams,
         source: Source::default(),

@@ -39,7 +39,7 @@ fn push_ms(pipeline: &Pipeline, ms: i64) -> Result<Stamp, DropReason> {
     match pipeline.push(FIRST, &message, Arrival::default()) {
         Ok(accepted) => Ok(accepted.stamp.unwrap()),
         Err(PushError::Dropped(error)) => Err(error.reason),
-        Err(PushError::Backend(error)) => panic!("{error}"),
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -289,7 +289,7 @@ fn the_arrival_says_how_far_ahead_a_stamp_may_be_and_whether_it_may_be_zero() {
         let arrival = Arrival { stamp, max_ahead_ns, zero_is_an_instant: true, ..at(Stamp::ZERO) };
         pipeline.push(FIRST, &message, arrival).map_err(|error| match error {
             PushError::Dropped(rejected) => rejected.reason,
-            PushError::Backend(error) => panic!("{error}"),
+            error => panic!("{error}"),
         })
     };
     assert_eq!(push(551, 50), Err(DropReason::Cleared));

@@ -6,7 +6,7 @@ use super::node_time::Rate;
 use super::publishers;
 use crate::histogram::Windows;
 use crate::pipeline::DropReason;
-use crate::spec::InputSpec;
+use crate::spec::{InputSpec, Selection};
 
 /// If nothing comes from an input for this long, it is silent. Silence and rates are in the node's
 /// time: while a simulation is paused, no stream is silent.
@@ -179,6 +179,13 @@ pub enum Trouble {
 
 /// Returns what is wrong with the arrivals of an input, if anything.
 pub fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble> {
+    if let Selection::Transforms { fixed } = spec.selection
+        && (fixed || !window.ever)
+    {
+        // Fixed transforms are sent once, and a robot may have fixed or moving ones only. If a message
+        // lacks one, its own input says so.
+        return None;
+    }
     let usual = if window.ever { SILENCE } else { FIRST_MESSAGE };
     let interval = match spec.expected_rate_hz {
         Some(rate) if rate > 0.0 => Duration::from_secs_f64((1.0 / rate).min(1200.0)),

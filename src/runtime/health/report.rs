@@ -9,7 +9,7 @@ use crate::backend::{Encodes, GpuUse, Processor};
 use crate::histogram::{Quantiles, Windows};
 use crate::pipeline::{DropReason, InputStats};
 use crate::runtime::Runtime;
-use crate::spec::{InputId, StreamId};
+use crate::spec::{InputId, Selection, StreamId};
 use crate::sync::lock;
 use crate::time::Stamp;
 
@@ -139,6 +139,9 @@ pub fn values(
         }
     }
     if let Some(input) = input {
+        values.extend(frames(runtime, input.id));
+    }
+    if let Some(input) = input {
         let stats = runtime.input_stats(input.id);
         values.push(pair("parts_dropped", stats.parts_dropped_total()));
         // Only an input of groups has them, so a reason appears when it has occurred.
@@ -174,6 +177,21 @@ pub fn values(
         values.push(pair("publishers", seen));
     }
     values
+}
+
+/// The numbers of an input that has to do with frames: how many messages wait for a transform, or what
+/// the tree of frames holds.
+fn frames(runtime: &Runtime, input: InputId) -> Values {
+    let spec = runtime.input_spec(input);
+    if spec.in_frame.is_some() {
+        return vec![pair("waiting", runtime.waiting(input))];
+    }
+    match (&spec.selection, runtime.pipeline.tree()) {
+        (Selection::Transforms { .. }, Some(tree)) => {
+            vec![pair("frames", tree.frames), pair("conflicts", tree.conflicts)]
+        }
+        _ => Values::new(),
+    }
 }
 
 /// Returns the delays of an input: nothing before the first, and if the arrival is the stamp.

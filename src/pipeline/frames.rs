@@ -1,0 +1,206 @@
+//! The tree of frames: transforms in, and samples taken to another frame.
+
+use std::sync::{Mutex, MutexGuard};
+
+use super::{Arrival, DropReason, Pipeline, Rejected};
+use crate::input::{Header, StampError, StampedTransform};
+use crate::spec::{FramedPart, InFrame, Quantity, TfSpec};
+use crate::sync::lock;
+use crate::tf::{BadTransform, Buffer, Link, LinkError, LookupError, Transform};
+use crate::time::{Epoch, Stamp};
+
+/// The transforms of a pipeline.
+pub(super) struct Frames {
+    /// A change is one transform, so a panic leaves it whole.
+    buffer: Mutex<Buffer>,
+}
+
+/// A look-up that a message needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ask {
+    target: String,
+    source: String,
+    stamp: Stamp,
+}
+
+/// The transforms that a message waits for. It has not been counted yet: push it again when
+/// [`Pipeline::is_settled`] says so, or drop it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    asks: Vec<Ask>,
+    epoch: Epoch,
+    /// Why the first look-up failed.
+    why: LookupError,
+}
+
+impl Need {
+    /// The drop of a message that waited for too long; `waited_ms` is the limit.
+    pub fn given_up(&self, waited_ms: f64) -> Rejected {
+        let detail = format!("waited {waited_ms} ms (tf.wait_ms): {}", self.why);
+        Rejected::new(DropReason::NoTransform, detail)
+    }
+
+    /// The drop of a message that made room for a newer one.
+    pub fn crowded_out(&self, held: usize) -> Rejected {
+        let detail = format!("{held} messages of the input wait already: {}", self.why);
+        Rejected::new(DropReason::NoTransform, detail)
+    }
+}
+
+/// Why there is no transform for a sample.
+pub(super) enum NoTransform {
+    /// It may come.
+    Waits(Box<Need>),
+    /// It will not.
+    Never(Rejected),
+}
+
+impl Frames {
+    pub fn new(spec: &TfSpec) -> Self {
+        Frames { buffer: Mutex::new(Buffer::new(spec.limits)) }
+    }
+
+    /// The transforms of `epoch`, which begins if it is later than theirs.
+    fn of(&self, epoch: Epoch) -> MutexGuard<'_, Buffer> {
+        let mut buffer = lock(&self.buffer);
+        if buffer.epoch().is_before(epoch) {
+            buffer.begin(epoch);
+        }
+        buffer
+    }
+
+    /// Begins `epoch` if it is later than that of the transforms.
+    pub fn begin(&self, epoch: Epoch) {
+        drop(self.of(epoch));
+    }
+
+    /// Takes a transform in.
+    pub fn insert(
+        &self,
+        message: &StampedTransform<'_>,
+        offset_ns: i64,
+        arrival: Arrival,
+    ) -> Result<Stamp, Rejected> {
+        let StampedTransform { header, child, translation, rotation, fixed } = *message;
+        let stamp = stamp_of(&header, fixed, arrival)?.offset(offset_ns);
+        let named = |error: BadTransform| {
+            let reason = match error {
+                BadTransform::NonFinite => DropReason::NonFinite,
+                BadTransform::Length(_) => DropReason::OutOfRange,
+            };
+            Rejected::new(reason, format!("{:?} in {child:?}: {error}", header.frame_id))
+        };
+        let transform = Transform::new(translation, rotation).map_err(named)?;
+        let mut buffer = self.of(arrival.epoch);
+        if !fixed && arrival.epoch.is_before(buffer.epoch()) {
+            return Err(super::push::cleared());
+        }
+        let (parent, epoch) = (header.frame_id, arrival.epoch);
+        buffer.insert(Link { stamp, parent, child, transform, fixed, epoch }).map_err(|error| {
+            let reason = match error {
+                LinkError::Name(_) | LinkError::OwnParent(_) => DropReason::Malformed,
+                LinkError::TooManyFrames { .. } => DropReason::TooLarge,
+                LinkError::Late { .. } => DropReason::Late,
+                LinkError::Fixed(_) => DropReason::Unsupported,
+            };
+            Rejected::new(reason, error.to_string())
+        })?;
+        Ok(stamp)
+    }
+
+    /// Looks `t_target_source` up at `stamp`.
+    pub fn lookup(
+        &self,
+        epoch: Epoch,
+        target: &str,
+        source: &str,
+        stamp: Stamp,
+    ) -> Result<Transform, NoTransform> {
+        self.of(epoch).lookup(target, source, stamp).map_err(|why| match why.waiting_helps() {
+            true => {
+                let ask = Ask { target: target.into(), source: source.into(), stamp };
+                NoTransform::Waits(Box::new(Need { asks: vec![ask], epoch, why }))
+            }
+            false => NoTransform::Never(Rejected::new(DropReason::NoTransform, why.to_string())),
+        })
+    }
+
+    /// Takes the parts of a vector to another frame.
+    pub fn take_to(
+        &self,
+        spec: &InFrame,
+        epoch: Epoch,
+        header: &Header<'_>,
+        stamp: Stamp,
+        values: &mut [f64],
+    ) -> Result<(), NoTransform> {
+        let find = |source| self.lookup(epoch, &spec.frame, source, stamp);
+        let of_child = |part: &FramedPart| part.of_child;
+        // Both before anything is changed.
+        let needs = |child| spec.parts.iter().any(|part| of_child(part) == child);
+        let own = needs(false).then(|| find(header.frame_id)).transpose()?;
+        let child = needs(true).then(|| find(header.child_frame_id)).transpose()?;
+        for part in &spec.parts {
+            let transform = if part.of_child { &child } else { &own };
+            let range = part.at..part.at + part.quantity.numbers();
+            if let (Some(transform), Some(values)) = (transform, values.get_mut(range)) {
+                take_part(transform, part.quantity, values);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn take_part(transform: &Transform, quantity: Quantity, values: &mut [f64]) {
+    match (quantity, values) {
+        (Quantity::Point, [x, y, z]) => [*x, *y, *z] = transform.apply([*x, *y, *z]),
+        (Quantity::Direction, [x, y, z]) => [*x, *y, *z] = transform.rotate([*x, *y, *z]),
+        (Quantity::Orientation, [x, y, z, w]) => {
+            [*x, *y, *z, *w] = transform.turn([*x, *y, *z, *w]);
+        }
+        _ => {}
+    }
+}
+
+/// The stamp of a transform. A fixed one may have any: it says only when that was said.
+fn stamp_of(header: &Header<'_>, fixed: bool, arrival: Arrival) -> Result<Stamp, Rejected> {
+    let stamp = match header.stamp {
+        Err(StampError::Zero) if fixed || arrival.zero_is_an_instant => Stamp::ZERO,
+        stamp => stamp?,
+    };
+    match arrival.stamp {
+        Some(now) if !fixed => super::push::check_ahead(stamp, now, arrival.max_ahead_ns)?,
+        _ => {}
+    }
+    Ok(stamp)
+}
+
+/// What the tree of frames holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// Number of frames.
+    pub frames: usize,
+    /// Transforms that differed from another one of the same link and stamp.
+    pub conflicts: u64,
+}
+
+impl Pipeline {
+    /// What the tree of frames holds; `None` if nothing asks for a frame.
+    pub fn tree(&self) -> Option<Tree> {
+        let buffer = lock(&self.frames.as_ref()?.buffer);
+        Some(Tree { frames: buffer.frames(), conflicts: buffer.conflicts() })
+    }
+
+    /// Whether a message that waits can be pushed again: each of its transforms is there, or is of
+    /// those that never come.
+    pub fn is_settled(&self, need: &Need) -> bool {
+        let Some(frames) = &self.frames else { return true };
+        let buffer = frames.of(need.epoch);
+        // In a later epoch the push refuses the message.
+        need.epoch.is_before(buffer.epoch())
+            || need.asks.iter().all(|Ask { target, source, stamp }| {
+                let found = buffer.lookup(target, source, *stamp);
+                found.map_or_else(|error| !error.waiting_helps(), |_| true)
+            })
+    }
+}

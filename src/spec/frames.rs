@@ -1,0 +1,53 @@
+//! In which frame samples are wanted, and what is known of the tree of frames.
+
+use crate::tf::Limits;
+
+/// How transforms are kept and waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TfSpec {
+    /// How long a message waits for its transform \[ns\], on the node's clock.
+    pub wait_ns: i64,
+    /// How much is kept.
+    pub limits: Limits,
+}
+
+/// The frame that the samples of an input are taken to, by the tree of frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InFrame {
+    /// Its name.
+    pub frame: String,
+    /// What of a vector it changes. A cloud is moved as a whole.
+    pub parts: Vec<FramedPart>,
+}
+
+/// Numbers of a vector that mean something in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FramedPart {
+    /// Position of the first number in the sample.
+    pub at: usize,
+    /// What the numbers are.
+    pub quantity: Quantity,
+    /// Whether they are in the message's `child_frame_id`, and not in `header.frame_id`.
+    pub of_child: bool,
+}
+
+/// How another frame has the same thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// x, y, z of a point \[m\]: turned and moved.
+    Point,
+    /// x, y, z of a direction, such as a velocity or a force: turned.
+    Direction,
+    /// x, y, z, w of an orientation: turned.
+    Orientation,
+}
+
+impl Quantity {
+    /// How many numbers it is.
+    pub const fn numbers(self) -> usize {
+        match self {
+            Quantity::Point | Quantity::Direction => 3,
+            Quantity::Orientation => 4,
+        }
+    }
+}
