@@ -63,7 +63,7 @@ pub struct SegmentReport {
     pub timelines: Vec<&'static str>,
     /// `hold`, `nearest`, `linear` or `slerp`.
     pub strategy: &'static str,
-    /// Shape of the segment; the first dimension is the history.
+    /// Shape of the segment; the first dimension is that of the steps.
     pub shape: Vec<usize>,
     /// Element type.
     pub dtype: &'static str,
@@ -79,8 +79,10 @@ pub struct SegmentReport {
     pub gpu_bytes: usize,
     /// Pinned memory for the same \[bytes\].
     pub pinned_bytes: usize,
-    /// Target times relative to the tick \[ns\], oldest first. None is positive.
+    /// Target times relative to the tick \[ns\], oldest first.
     pub targets_ns: Vec<i64>,
+    /// How many of them are of the horizon: from the present one on.
+    pub horizon_steps: usize,
 }
 
 impl Report {
@@ -147,7 +149,7 @@ fn largest_message(spec: &StreamSpec) -> (usize, usize) {
 /// strategy uses the message after a target. At the newest target that message has not come yet.
 fn short_lag(config: &Config, id: StreamId) -> Option<String> {
     let spec = config.stream(id);
-    if spec.strategy() == Strategy::Hold {
+    if spec.strategy() == Strategy::Hold || spec.looks_ahead() {
         return None;
     }
     // The slowest input, because each may fill a group of its own.
@@ -167,6 +169,10 @@ fn short_lag(config: &Config, id: StreamId) -> Option<String> {
 /// messages are further apart than its limit.
 fn short_limit(config: &Config, id: StreamId) -> Option<String> {
     let spec = config.stream(id);
+    // A plan has points of its own.
+    if spec.plans {
+        return None;
+    }
     let rates = config.inputs_of(id).filter_map(|input| config.input(input).expected_rate_hz);
     let hz = rates.reduce(f64::min)?;
     let interval_ns = NANOS_PER_S as f64 / hz;
@@ -192,12 +198,10 @@ fn short_limit(config: &Config, id: StreamId) -> Option<String> {
 impl SegmentReport {
     fn new(config: &Config, segment: &Segment) -> SegmentReport {
         let spec = config.stream(segment.stream);
-        let lag_ns = spec.lag_ns;
         let inputs: Vec<InputId> = config.inputs_of(segment.stream).collect();
         let topics = inputs.iter().map(|input| config.input(*input).topic.clone()).collect();
         let timelines = inputs.iter().map(|input| config.input(*input).timeline.name()).collect();
         let ros_type = inputs.first().map(|input| config.input(*input).ros_type.clone());
-        let steps = spec.history_steps as i64;
         let (gpu_bytes, pinned_bytes) = largest_message(spec);
         SegmentReport {
             name: spec.name.clone(),
@@ -210,10 +214,11 @@ impl SegmentReport {
             byte_offset: segment.byte_offset,
             byte_len: segment.byte_len,
             ring_rows: spec.ring_rows,
-            ring_bytes: (spec.ring_rows + 1) * segment.step_len * size_of::<f32>(),
+            ring_bytes: spec.ring_slots() * segment.step_len * size_of::<f32>(),
             gpu_bytes,
             pinned_bytes,
-            targets_ns: (1..=steps).map(|j| -lag_ns - (steps - j) * spec.history_step_ns).collect(),
+            targets_ns: (0..spec.steps()).map(|step| spec.target_offset_ns(step)).collect(),
+            horizon_steps: spec.horizon_steps,
         }
     }
 
@@ -226,18 +231,30 @@ impl SegmentReport {
 
     /// Returns the target times in words, for the table.
     fn targets(&self) -> String {
-        let ago = |ns: i64| format!("{} ms", -ns as f64 / NANOS_PER_MS as f64);
-        match self.targets_ns.as_slice() {
-            [first, second, .., last] => format!(
-                "tick - {} to tick - {}, {} apart",
-                ago(*first),
-                ago(*last),
-                ago(first - second)
-            ),
-            [first, last] => format!("tick - {} and tick - {}", ago(*first), ago(*last)),
-            [only] => format!("tick - {}", ago(*only)),
-            [] => String::new(),
+        let ahead = self.targets_ns.len() - self.horizon_steps.min(self.targets_ns.len());
+        // The present target is of the history, and the horizon is what lies after it.
+        match self.targets_ns.split_at((ahead + 1).min(self.targets_ns.len())) {
+            (history, []) => series(history),
+            ([present], horizon) => series(&[&[*present], horizon].concat()),
+            (history, horizon) => format!("{}; {}", series(history), series(horizon)),
         }
+    }
+}
+
+/// Returns target times at equal distances in words.
+fn series(targets_ns: &[i64]) -> String {
+    let ms = |ns: i64| ns as f64 / NANOS_PER_MS as f64;
+    let at = |ns: i64| match ns {
+        1.. => format!("tick + {} ms", ms(ns)),
+        _ => format!("tick - {} ms", ms(-ns)),
+    };
+    match targets_ns {
+        [first, second, .., last] => {
+            format!("{} to {}, {} ms apart", at(*first), at(*last), ms(second - first))
+        }
+        [first, last] => format!("{} and {}", at(*first), at(*last)),
+        [only] => at(*only),
+        [] => String::new(),
     }
 }
 

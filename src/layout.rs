@@ -28,7 +28,7 @@ pub struct Segment {
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// `[steps, row...]`: the history steps, oldest first, then the shape of one row.
+    /// `[steps, row...]`: the steps, oldest first, then the shape of one row.
     pub shape: Vec<usize>,
     /// Bytes from the start of the tensor; a multiple of [`ALIGNMENT`].
     pub byte_offset: usize,
@@ -36,7 +36,7 @@ pub struct Segment {
     pub byte_len: usize,
     /// Elements of one step.
     pub step_len: usize,
-    /// Number of history steps.
+    /// Number of steps: history and horizon.
     pub steps: usize,
 }
 
@@ -70,7 +70,7 @@ pub struct Run {
 impl Segment {
     /// The segment of a stream, `byte_offset` bytes from the start of the tensor.
     fn new(stream: StreamId, spec: &StreamSpec, byte_offset: usize) -> Self {
-        let (name, dtype, steps) = (spec.name.clone(), spec.dtype, spec.history_steps);
+        let (name, dtype, steps) = (spec.name.clone(), spec.dtype, spec.steps());
         let step_len = spec.encoder.row_len();
         let mut shape = vec![steps];
         shape.extend(spec.encoder.row_shape());
@@ -88,7 +88,7 @@ impl Segment {
         self.step_len * self.dtype.size()
     }
 
-    /// Where history step `step` is in the packed tensor \[bytes\].
+    /// Where step `step` is in the packed tensor \[bytes\].
     pub fn step_range(&self, step: usize) -> Range<usize> {
         let start = self.byte_offset + step * self.step_byte_len();
         start..start + self.step_byte_len()

@@ -37,6 +37,11 @@ impl Lease {
     pub fn slot(&self) -> Slot {
         self.slot
     }
+
+    /// The epoch of the ring's rows when the slot was leased.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
 }
 
 /// What became of an inserted row.
@@ -71,11 +76,17 @@ pub struct Ring {
 impl Ring {
     /// An empty ring over the slots `0..=capacity`; `capacity` is at least 1.
     pub fn new(capacity: usize) -> Self {
+        Ring::with_slots(capacity, capacity.saturating_add(1))
+    }
+
+    /// An empty ring for `capacity` rows, at least 1, over the slots `0..slots`, at least one more.
+    pub fn with_slots(capacity: usize, slots: usize) -> Self {
         let capacity = capacity.max(1);
+        let slots = slots.max(capacity + 1);
         Ring {
             entries: VecDeque::with_capacity(capacity + 1),
             capacity,
-            spare: (0..=capacity).rev().collect(),
+            spare: (0..slots).rev().collect(),
             epoch: Epoch::default(),
             serial: 0,
             evicted: None,
@@ -92,8 +103,9 @@ impl Ring {
         self.spare.push(lease.slot);
     }
 
-    /// Puts a row of the stream's input number `input` into its place. If the ring has a row with an equal stamp, the new row replaces
-    /// it: the later message is the sensor's correction. A slot that this frees is spare again.
+    /// Puts a row of the stream's input number `input` into its place. If the ring has a row with an
+    /// equal stamp, the new row replaces it: the later message is the sensor's correction. A slot
+    /// that this frees is spare again.
     pub fn insert(&mut self, stamp: Stamp, input: u8, lease: Lease) -> Inserted {
         let slot = lease.slot;
         // From the back: almost every row is the newest or close to it.
@@ -117,11 +129,52 @@ impl Ring {
             return Inserted::Replaced;
         }
         self.entries.insert(place, entry);
-        if full && let Some(oldest) = self.entries.pop_front() {
+        self.evict();
+        if newer == 0 { Inserted::Newest } else { Inserted::Reordered }
+    }
+
+    /// Adds rows behind all others: the points of a plan. Their stamps are strictly increasing. If the
+    /// first one is at the stamp of the newest row, it takes its place. If the ring is full, the
+    /// oldest rows leave. Returns how many rows were replaced: one or none. The slots must have been
+    /// leased in the epoch of the rows.
+    pub fn append(&mut self, rows: impl IntoIterator<Item = (Stamp, u8, Lease)>) -> usize {
+        let mut replaced = 0;
+        for (stamp, input, Lease { slot, .. }) in rows {
+            self.serial += 1;
+            let entry = Entry { stamp, slot, input, serial: self.serial };
+            match self.entries.back_mut().filter(|newest| newest.stamp == stamp) {
+                Some(newest) => {
+                    self.spare.push(std::mem::replace(newest, entry).slot);
+                    replaced += 1;
+                }
+                None => self.entries.push_back(entry),
+            }
+            self.evict();
+        }
+        replaced
+    }
+
+    /// Removes the rows after `start`: another plan replaces them. Returns how many there were.
+    pub fn remove_after(&mut self, start: Stamp) -> usize {
+        let kept = self.entries.partition_point(|entry| entry.stamp <= start);
+        let removed = self.entries.len() - kept;
+        self.spare.extend(self.entries.drain(kept..).map(|entry| entry.slot));
+        removed
+    }
+
+    /// Removes the oldest row if there are too many.
+    fn evict(&mut self) {
+        if self.entries.len() > self.capacity
+            && let Some(oldest) = self.entries.pop_front()
+        {
             self.spare.push(oldest.slot);
             self.evicted = self.evicted.max(Some(oldest.stamp));
         }
-        if newer == 0 { Inserted::Newest } else { Inserted::Reordered }
+    }
+
+    /// The epoch of the rows.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// Begins an epoch: forgets all rows. A row that is being encoded will not enter.

@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex};
 use self::either::{Either, Target};
 pub use self::gpu_thread::{Gpu, GpuEncoder};
 use super::{
-    Backend, BackendError, Encodes, GpuUse, Processor, Slot, StepJob, VectorEncoder, wrong_kind,
+    Backend, BackendError, Encodes, FloatRows, GpuUse, Processor, Slot, StepJob, VectorEncoder,
+    wrong_kind,
 };
 use crate::align::Value;
 use crate::device::{HostBuffer, OutputMut};
@@ -31,7 +32,6 @@ use crate::input::Sample;
 use crate::layout::{Layout, RingPlace, Run, Segment};
 use crate::ops::depth::cpu::DepthEncoder;
 use crate::ops::image::cpu::ImageEncoder;
-use crate::ops::resample::cpu::Interpolator;
 use crate::ops::voxelize::PointDrops;
 use crate::ops::voxelize::cpu::Voxelizer;
 use crate::spec::{Config, EncoderSpec, RingId, StreamSpec};
@@ -81,10 +81,7 @@ enum Encoder {
 /// Rows that are interpolated stay `f32`; the others are rounded once, when they are encoded, and
 /// a tick only copies them. The bits are the same, the ticks cheaper.
 enum Rows {
-    Floats {
-        slots: Vec<Mutex<Vec<f32>>>,
-        interpolator: Interpolator,
-    },
+    Floats(FloatRows),
     Stored(Vec<Mutex<Vec<u8>>>),
     /// As `Stored`, in pages that a GPU may be told of.
     Pages(Vec<Mutex<HostBuffer>>),
@@ -208,7 +205,7 @@ impl Target for Place<'_> {
 
 impl RingMemory {
     fn new(spec: &StreamSpec, place: RingPlace, segment: Segment) -> Self {
-        let slots = spec.ring_rows + 1;
+        let slots = spec.ring_slots();
         let len = place.row_len;
         let bytes = len * spec.dtype.size();
         let pages =
@@ -217,10 +214,7 @@ impl RingMemory {
             EncoderSpec::Vector(vector) => {
                 let encoder = VectorEncoder::new(vector, place.group, spec.dtype);
                 let rows = match spec.strategy().interpolates() {
-                    true => Rows::Floats {
-                        slots: (0..slots).map(|_| Mutex::new(vec![0.0; len])).collect(),
-                        interpolator: Interpolator::new(&vector.lanes(place.group)),
-                    },
+                    true => Rows::Floats(FloatRows::new(&vector.lanes(place.group), slots)),
                     false => Rows::Stored((0..slots).map(|_| Mutex::new(vec![0; bytes])).collect()),
                 };
                 (Encoder::Vector(encoder), rows)
@@ -270,8 +264,8 @@ impl RingMemory {
         overtaken: Option<&AtomicBool>,
     ) -> Result<Option<PointDrops>, BackendError> {
         match (&self.rows, &mut *lock(&self.encoder), sample) {
-            (Rows::Floats { slots, .. }, Encoder::Vector(encoder), Sample::Vector(values)) => {
-                lock(&slots[slot]).copy_from_slice(encoder.encode(values)?);
+            (Rows::Floats(rows), Encoder::Vector(encoder), Sample::Vector(values)) => {
+                rows.store(slot, encoder.encode(values)?);
             }
             (Rows::Stored(slots), Encoder::Vector(encoder), Sample::Vector(values)) => {
                 self.segment.dtype.store(encoder.encode(values)?, &mut lock(&slots[slot]));
@@ -315,11 +309,7 @@ impl RingMemory {
         let dtype: DType = self.segment.dtype;
         match (value, &self.rows) {
             (Value::Nothing, _) => out.fill(0),
-            (Value::Row(slot), Rows::Floats { slots, .. }) => dtype.store(&lock(&slots[slot]), out),
-            (Value::Between { a, b, weight }, Rows::Floats { slots, interpolator }) => {
-                interpolator.between(&lock(&slots[a]), &lock(&slots[b]), weight, values);
-                dtype.store(values, out);
-            }
+            (value, Rows::Floats(rows)) => rows.with(value, values, |row| dtype.store(row, out)),
             // `hold` and `nearest` never ask for `Between`; the earlier row is what `hold` would
             // give.
             (Value::Row(slot) | Value::Between { a: slot, .. }, Rows::Stored(slots)) => {
@@ -359,6 +349,16 @@ impl Backend for CpuBackend {
         match &memory.either {
             Some(either) => either.encode(&sample, &Place { memory, slot, sample }),
             None => memory.encode(slot, &sample, None).map(Option::unwrap_or_default),
+        }
+    }
+
+    fn blend(&self, ring: RingId, value: Value<Slot>, slot: Slot) -> Result<(), BackendError> {
+        match &self.rings[ring.index()].rows {
+            Rows::Floats(rows) => {
+                rows.blend(value, slot);
+                Ok(())
+            }
+            Rows::Stored(_) | Rows::Pages(_) => Err(wrong_kind(NAME)),
         }
     }
 

@@ -4,7 +4,8 @@
 //! Images and clouds are uploaded once, on arrival, and encoded into rows in device memory. Every
 //! ring has a stream of its own for that. Vectors are small and arrive often, so their rows stay in
 //! pinned host memory: to write one costs no call of the driver, and the device reads the few that
-//! a tick needs. A tick is one launch that writes every changed step straight into the pinned
+//! a tick needs. Where the host must read rows too, because plans are cut, it computes the steps from
+//! rows of its own, and the device reads those steps. A tick is one launch that writes every changed step straight into the pinned
 //! memory of the output.
 //!
 //! Streams of encodes have the greatest priority: so an encode waits as little as it can for other
@@ -17,7 +18,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::{Backend, BackendError, GpuUse, Slot, StepJob, VectorEncoder, wrong_kind};
+use super::{Backend, BackendError, FloatRows, GpuUse, Slot, StepJob, VectorEncoder, wrong_kind};
 use crate::align::Value;
 use crate::device::{Device, Event, Output, OutputMut, PinnedBuffer, Stream};
 use crate::dtype::DType;
@@ -25,6 +26,7 @@ use crate::input::Sample;
 use crate::layout::{Layout, RingPlace, Segment};
 use crate::ops::depth::cuda::DepthEncoder;
 use crate::ops::image::cuda::ImageEncoder;
+use crate::ops::resample::Lane;
 use crate::ops::resample::cuda::fuse::{Fuser, Place, Rows};
 use crate::ops::voxelize::PointDrops;
 use crate::ops::voxelize::cuda::Voxelizer;
@@ -52,9 +54,26 @@ struct RingMemory {
 
 enum Encoder {
     Vector(Mutex<VectorEncoder>),
-    Image { encoder: Box<Mutex<ImageEncoder>>, stream: Stream, slots: Vec<SlotState> },
-    Depth { encoder: Box<Mutex<DepthEncoder>>, stream: Stream, slots: Vec<SlotState> },
-    Voxels { encoder: Box<Mutex<Voxelizer>>, stream: Stream },
+    /// Rows of the host. The ring's `rows` are steps: the host writes each before the launch.
+    OnHost {
+        encoder: Mutex<VectorEncoder>,
+        host: FloatRows,
+        scratch: Mutex<Vec<f32>>,
+    },
+    Image {
+        encoder: Box<Mutex<ImageEncoder>>,
+        stream: Stream,
+        slots: Vec<SlotState>,
+    },
+    Depth {
+        encoder: Box<Mutex<DepthEncoder>>,
+        stream: Stream,
+        slots: Vec<SlotState>,
+    },
+    Voxels {
+        encoder: Box<Mutex<Voxelizer>>,
+        stream: Stream,
+    },
 }
 
 /// Whether the last encode into a slot may still be under way.
@@ -100,17 +119,25 @@ impl RingMemory {
         place: RingPlace,
         segment: Segment,
     ) -> Result<Self, BackendError> {
-        let slots = spec.ring_rows + 1;
+        let slots = spec.ring_slots();
         let on_device = || Rows::on_device(device, place.row_len, spec.dtype, slots);
         let (encoder, rows) = match &spec.encoder {
             EncoderSpec::Vector(vector) => {
                 // As on the CPU: interpolated rows stay f32, the others are rounded when they are
                 // encoded.
                 let interpolates = spec.strategy().interpolates();
+                let encoder = Mutex::new(VectorEncoder::new(vector, place.group, spec.dtype));
+                let lanes = vector.lanes(place.group);
+                if spec.plans && interpolates {
+                    let copied = vec![Lane::Linear; place.row_len];
+                    let rows = Rows::pinned(device, &copied, DType::F32, spec.steps())?;
+                    let host = FloatRows::new(&lanes, slots);
+                    let scratch = Mutex::new(vec![0.0; place.row_len]);
+                    let encoder = Encoder::OnHost { encoder, host, scratch };
+                    return Ok(RingMemory { place, segment, rows, encoder });
+                }
                 let dtype = if interpolates { DType::F32 } else { spec.dtype };
-                let rows = Rows::pinned(device, &vector.lanes(place.group), dtype, slots)?;
-                let encoder = VectorEncoder::new(vector, place.group, spec.dtype);
-                (Encoder::Vector(Mutex::new(encoder)), rows)
+                (Encoder::Vector(encoder), Rows::pinned(device, &lanes, dtype, slots)?)
             }
             EncoderSpec::Image(image) => {
                 let largest = spec.bounds.image_px();
@@ -145,6 +172,10 @@ impl RingMemory {
                 self.rows.store(slot, lock(encoder).encode(values)?);
                 Ok(PointDrops::default())
             }
+            (Encoder::OnHost { encoder, host, .. }, Sample::Vector(values), None) => {
+                host.store(slot, lock(encoder).encode(values)?);
+                Ok(PointDrops::default())
+            }
             (Encoder::Image { encoder, stream, slots }, Sample::Image(view), Some(row)) => {
                 lock(encoder).encode(&view, row, stream)?;
                 slots[slot].mark(stream)?;
@@ -162,6 +193,18 @@ impl RingMemory {
         }
     }
 
+    /// The value of a job among `rows`. If the host has the rows, it writes the step there first.
+    fn value_of(&self, job: &StepJob) -> Value<usize> {
+        match (&self.encoder, job.value) {
+            (Encoder::OnHost { .. }, Value::Nothing) => Value::Nothing,
+            (Encoder::OnHost { host, scratch, .. }, value) => {
+                host.with(value, &mut lock(scratch), |row| self.rows.store(job.step, row));
+                Value::Row(job.step)
+            }
+            (_, value) => value,
+        }
+    }
+
     /// Where the ring's part of a step goes.
     fn place_of(&self, step: usize) -> Place<'_> {
         let at = self.segment.step_range(step).start;
@@ -172,7 +215,7 @@ impl RingMemory {
     fn pending(&self, value: Value<Slot>) -> impl Iterator<Item = &SlotState> {
         let slots: &[SlotState] = match &self.encoder {
             Encoder::Image { slots, .. } | Encoder::Depth { slots, .. } => slots,
-            Encoder::Vector(_) | Encoder::Voxels { .. } => &[],
+            Encoder::Vector(_) | Encoder::OnHost { .. } | Encoder::Voxels { .. } => &[],
         };
         let read = match value {
             Value::Nothing => [None, None],
@@ -219,6 +262,16 @@ impl Backend for CudaBackend {
         self.rings[ring.index()].encode(slot, sample)
     }
 
+    fn blend(&self, ring: RingId, value: Value<Slot>, slot: Slot) -> Result<(), BackendError> {
+        match &self.rings[ring.index()].encoder {
+            Encoder::OnHost { host, .. } => {
+                host.blend(value, slot);
+                Ok(())
+            }
+            _ => Err(wrong_kind(NAME)),
+        }
+    }
+
     fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError> {
         let changed = || {
             let jobs = jobs.iter().filter(|job| !job.unchanged);
@@ -230,7 +283,7 @@ impl Backend for CudaBackend {
             for state in ring.pending(job.value) {
                 tick.wait(&state.encoded)?;
             }
-            tick.add(&ring.rows, job.value, ring.place_of(job.step));
+            tick.add(&ring.rows, ring.value_of(job), ring.place_of(job.step));
         }
         tick.run()?;
         // The tick has waited for them.

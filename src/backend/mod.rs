@@ -1,6 +1,6 @@
 //! Where rows live and tensors are computed.
 //!
-//! A backend owns the memory of all rows. Each ring has `ring_rows + 1` slots: a sample is encoded
+//! A backend owns the memory of all rows. Each ring has a slot more than rows: a sample is encoded
 //! into the spare slot while the ring still reads the others. A backend knows nothing of
 //! subscriptions, clocks or messages. The [`Pipeline`](crate::pipeline::Pipeline) tells it which
 //! slot to fill and which slots to read.
@@ -8,9 +8,11 @@
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod float_rows;
 mod select;
 mod vector;
 
+use float_rows::FloatRows;
 pub use select::{Choice, create};
 pub use vector::VectorEncoder;
 
@@ -23,7 +25,8 @@ use crate::spec::RingId;
 #[cfg(any(feature = "cuda", test))]
 use crate::spec::{Bounds, EncoderSpec, StreamSpec};
 
-/// Index of a row's memory inside its ring, `0..=ring_rows`.
+/// Index of a row's memory inside its ring, below
+/// [`ring_slots`](crate::spec::StreamSpec::ring_slots).
 pub type Slot = usize;
 
 /// The error for a sample of another kind than its ring takes. The pipeline rules this out when it
@@ -38,7 +41,7 @@ fn wrong_kind(backend: &'static str) -> BackendError {
 pub struct StepJob {
     /// The ring.
     pub ring: RingId,
-    /// History step of the ring's segment.
+    /// Step of the ring's segment.
     pub step: usize,
     /// The slots to read, and the weight.
     pub value: Value<Slot>,
@@ -201,6 +204,15 @@ pub trait Backend: Send + Sync {
         slot: Slot,
         sample: Sample<'_>,
     ) -> Result<PointDrops, BackendError>;
+
+    /// Writes the value that rows of a ring give into a spare slot of it: where a plan is cut. Only
+    /// for vectors that are interpolated.
+    ///
+    /// # Errors
+    /// [`BackendError::Failed`] for another ring.
+    fn blend(&self, _ring: RingId, _value: Value<Slot>, _slot: Slot) -> Result<(), BackendError> {
+        Err(wrong_kind(self.name()))
+    }
 
     /// Writes every step's value into `out`, at the offsets of the layout. A step without a row is
     /// set to zero. If a job says `unchanged`, `out` already holds that step from an earlier call.

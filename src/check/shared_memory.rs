@@ -127,6 +127,7 @@ fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
     match &input.selection {
         Selection::Fields(_)
         | Selection::Joints { .. }
+        | Selection::Trajectory { .. }
         | Selection::Plan(_)
         | Selection::Transforms { .. } => Some(VECTOR),
         Selection::Image { .. } | Selection::Depth { .. } => {

@@ -21,12 +21,18 @@ pub struct StreamReport {
     pub joints: Vec<String>,
     /// How a value at a target time follows from the rows around it.
     pub strategy: Strategy,
-    /// Distance of the newest target from its tick \[ns\].
+    /// Distance of the present target from its tick \[ns\].
     pub lag_ns: i64,
-    /// Number of target times.
+    /// Number of target times: those of the history and of the horizon, which share the present one.
     pub steps: usize,
-    /// Distance of neighbouring target times \[ns\].
+    /// Distance of neighbouring target times of the history \[ns\].
     pub step_ns: i64,
+    /// Number of target times from the present one on.
+    pub horizon_steps: usize,
+    /// Distance of neighbouring target times of the horizon \[ns\].
+    pub horizon_step_ns: i64,
+    /// How far ahead of the clock a row may be when it arrives \[ns\].
+    pub max_ahead_ns: i64,
     /// Greatest distance between a target and a row used alone \[ns\].
     pub max_age_ns: i64,
     /// Greatest distance between the two rows of an interpolation \[ns\].
@@ -99,8 +105,11 @@ impl StreamReport {
             joints,
             strategy: spec.rule.strategy,
             lag_ns: spec.lag_ns,
-            steps: spec.history_steps,
+            steps: spec.steps(),
             step_ns: spec.history_step_ns,
+            horizon_steps: spec.horizon_steps,
+            horizon_step_ns: spec.horizon_step_ns,
+            max_ahead_ns: spec.max_ahead_ns,
             max_age_ns: spec.rule.max_age_ns,
             max_gap_ns: spec.rule.max_gap_ns,
             fill: spec.rule.fill,
@@ -119,7 +128,9 @@ impl StreamReport {
 fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
     match selection {
         Selection::Fields(fields) => (fields.clone(), Vec::new()),
-        Selection::Joints { fields, groups } => (fields.clone(), groups.concat()),
+        Selection::Joints { fields, groups } | Selection::Trajectory { fields, groups, .. } => {
+            (fields.clone(), groups.concat())
+        }
         Selection::Plan(plan) => {
             (plan.channels().iter().map(|(name, _)| name.clone()).collect(), Vec::new())
         }

@@ -15,7 +15,7 @@ use crate::input::{Content, MessageType};
 pub(super) const KEY: &str = "defaults";
 
 /// Mappings of a stream that are filled in key by key. Any other value is taken as a whole.
-const NESTED: [&str; 4] = ["history", "qos", "image", "cloud"];
+const NESTED: [&str; 5] = ["history", "horizon", "qos", "image", "cloud"];
 
 /// Keys that each stream must say for itself.
 pub(super) const OF_EACH: [&str; 10] = [
@@ -54,7 +54,9 @@ impl Kind {
     /// The kind of a stream with this content.
     pub const fn of_content(content: Content) -> Kind {
         match content {
-            Content::Fields(_) | Content::Joints | Content::Selected => Kind::Vector,
+            Content::Fields(_) | Content::Joints | Content::Trajectory | Content::Selected => {
+                Kind::Vector
+            }
             Content::Image => Kind::Image,
             Content::Points => Kind::Cloud,
         }

@@ -83,12 +83,14 @@ impl Input {
 
     /// The input with its rings: the first ring of `stream` is number `first_ring`.
     pub fn feeding(self, stream: StreamId, first_ring: usize) -> InputSpec {
-        let parts = match &self.0.selection {
-            Selection::Joints { groups, .. } => groups.len(),
-            _ => 1,
-        };
+        let parts = self.0.selection.parts();
         let feeds = (first_ring..first_ring + parts).map(RingId::new).collect();
         InputSpec { stream: Some(stream), feeds, ..self.0 }
+    }
+
+    /// Whether the arrival of its messages places them in time.
+    pub fn is_by_arrival(&self) -> bool {
+        self.0.timeline == Timeline::Receive
     }
 
     /// Rate at which its messages are expected \[Hz\].
@@ -128,7 +130,7 @@ pub(super) fn inputs(
         check.fail(&at, "at least one input");
         return None;
     }
-    if several.len() > 1 && !matches!(defaults.content, Some(Content::Joints) | None) {
+    if several.len() > 1 && !defaults.content.is_none_or(Content::has_joints) {
         let expected = "one input: only joints come from several";
         check.fail_found(&at, expected, several.len().to_string());
     }

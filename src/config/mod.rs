@@ -169,7 +169,7 @@ fn config(check: &mut Check<'_>, raw: RawConfig, source: Source) -> Option<Confi
 fn tensor_fits(check: &mut Check<'_>, streams: &[StreamSpec]) -> Option<()> {
     let bytes = |spec: &StreamSpec| {
         let step = spec.encoder.row_len() * spec.dtype.size();
-        (spec.history_steps * step).next_multiple_of(ALIGNMENT)
+        (spec.steps() * step).next_multiple_of(ALIGNMENT)
     };
     let bytes: usize = streams.iter().map(bytes).sum();
     if bytes > MAX_TENSOR_BYTES {

@@ -89,7 +89,9 @@ mapping! { RawStream {
     inputs: Vec<RawInput>,
     strategy: Strategy,
     lag_ms: f64,
-    history: RawHistory,
+    history: RawSteps,
+    horizon: RawSteps,
+    max_ahead_ms: f64,
     max_age_ms: f64,
     max_gap_ms: f64,
     fill: Fill,
@@ -126,7 +128,7 @@ mapping! {
     }
 }
 
-mapping! { RawHistory {
+mapping! { RawSteps {
     steps: i64,
     step_ms: f64,
 } }
@@ -198,7 +200,7 @@ pub(super) enum Reduce {
 }
 
 read_all_keys! {
-    RawConfig RawOutput RawTf RawInput RawHistory RawQos RawImage RawDepth RawCloud RawTransform
+    RawConfig RawOutput RawTf RawInput RawSteps RawQos RawImage RawDepth RawCloud RawTransform
     RawChannel
 }
 read_words! { Strategy Fill DType Timeline Fit Color Reliability Reduce }
@@ -241,9 +243,9 @@ fn is_of(content: Content, key: &str) -> bool {
         "cloud" | "t_base_sensor" => matches!(content, Content::Points),
         "max_gap_ms" => content.is_vector(),
         "in_frame" => matches!(content, Content::Fields(_)),
-        "fields" => matches!(content, Content::Fields(_) | Content::Joints),
-        "inputs" | "joints" | "groups" => matches!(content, Content::Joints),
-        "angular" => matches!(content, Content::Joints | Content::Selected),
+        "fields" => matches!(content, Content::Fields(_)) || content.has_joints(),
+        "inputs" | "joints" | "groups" => content.has_joints(),
+        "angular" => content.has_joints() || matches!(content, Content::Selected),
         "select" | "stamp" => matches!(content, Content::Selected),
         _ => true,
     }

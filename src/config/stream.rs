@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::check::{Check, Range};
 use super::defaults::{find_type, long_name};
 use super::input::{self, Input, InputDefaults};
-use super::raw::{RawHistory, RawStream};
+use super::raw::{RawSteps, RawStream};
 use super::select::select;
 use super::words::{nearest, one_of};
 use super::{cloud, frames, image, vector};
@@ -14,12 +14,15 @@ use crate::dtype::DType;
 use crate::input::{Content, MessageType, TYPES};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::extra_fields;
+use crate::pipeline::MAX_AHEAD_NS;
 use crate::schema::{Plan, StampSource};
 use crate::spec::{Bounds, EncoderSpec, Selection, StreamSpec, Timeline, VectorSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// The rows of a stream take less memory than this \[bytes\], at 4 bytes per element.
 const MAX_RING_BYTES: usize = 1 << 32;
+/// How far ahead of the clock the points of plans may be, unless the file says so \[ns\].
+const PLAN_AHEAD_NS: i64 = 60 * NANOS_PER_S;
 /// Most rows of a ring, however small they are.
 const MAX_RING_ROWS: usize = 1 << 20;
 
@@ -84,7 +87,8 @@ pub(super) fn stream(
             stamp: plan.map_or(StampSource::Header, |plan| plan.stamp()),
         },
     );
-    let times = times(check, &key, &raw, strategy, defaults);
+    let plans = matches!(content, Some(Content::Trajectory));
+    let times = times(check, &key, &raw, strategy, plans, defaults);
     let frame = raw.in_frame.take();
     let in_frame = message.as_ref().and_then(|message| {
         let (content, fields) = (message.content, raw.fields.as_deref());
@@ -94,7 +98,7 @@ pub(super) fn stream(
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
     let message = message?;
-    let encoder = encoder(check, &key, &mut raw, (&message, selected), dtype);
+    let encoder = encoder(check, &key, &mut raw, (&message, selected), (dtype, rows));
     let times = times?;
     let (encoder, selection, bounds) = encoder?;
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
@@ -110,6 +114,10 @@ pub(super) fn stream(
         lag_ns: times.lag_ns,
         history_steps: times.history_steps,
         history_step_ns: times.history_step_ns,
+        horizon_steps: times.horizon_steps,
+        horizon_step_ns: times.horizon_step_ns,
+        max_ahead_ns: times.max_ahead_ns,
+        plans,
         required: raw.required.unwrap_or(false),
         dtype,
         ring_rows: rows?,
@@ -117,6 +125,7 @@ pub(super) fn stream(
     };
     let frames = (in_frame.as_ref(), defaults.base_frame.as_str());
     let inputs = Input::all(inputs?, &stream.name, &message.name, &selection, frames);
+    horizon_fits(check, &key, &stream, &inputs)?;
     let given = raw.ring_rows.is_some();
     ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
         .then_some(Made { stream, inputs })
@@ -167,11 +176,11 @@ fn encoder(
     key: &str,
     raw: &mut RawStream,
     (message, selected): (&Type, Option<(VectorSpec, Arc<Plan>)>),
-    dtype: DType,
+    (dtype, rows): (DType, Option<usize>),
 ) -> Option<(EncoderSpec, Selection, Bounds)> {
     use Content::{Image, Joints, Points};
     let content = message.content;
-    let (joints, selects) = (matches!(content, Joints), matches!(content, Content::Selected));
+    let (joints, selects) = (content.has_joints(), matches!(content, Content::Selected));
     let fields = content.is_vector() && !selects;
     for (name, present, fits, owner) in [
         (
@@ -180,9 +189,9 @@ fn encoder(
             fields,
             "types that become a vector, without `select`".into(),
         ),
-        ("joints", raw.joints.is_some(), joints, owners(Joints)),
-        ("groups", raw.groups.is_some(), joints, owners(Joints)),
-        ("angular", raw.angular.is_some(), joints || selects, owners(Joints)),
+        ("joints", raw.joints.is_some(), joints, of_joints()),
+        ("groups", raw.groups.is_some(), joints, of_joints()),
+        ("angular", raw.angular.is_some(), joints || selects, of_joints()),
         ("stamp", raw.stamp.is_some(), selects, "types with `select`".into()),
         ("image", raw.image.is_some(), matches!(content, Image), owners(Image)),
         ("cloud", raw.cloud.is_some(), matches!(content, Points), owners(Points)),
@@ -200,7 +209,13 @@ fn encoder(
             Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
         }
         Joints => {
-            let (spec, selection) = vector::joints(check, key, &message.name, raw)?;
+            let (spec, selection) = vector::joints(check, key, &message.name, raw, None)?;
+            Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
+        }
+        Content::Trajectory => {
+            // A plan that fills the ring is the longest that can be served.
+            let rows = Some(rows.unwrap_or(1));
+            let (spec, selection) = vector::joints(check, key, &message.name, raw, rows)?;
             Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
         }
         Content::Selected => {
@@ -250,6 +265,12 @@ fn dtype_fits(
     None
 }
 
+/// The names of the types that have joints, for an error.
+fn of_joints() -> String {
+    let joints = TYPES.iter().filter(|known| known.content.has_joints());
+    joints.map(|known| known.name).collect::<Vec<_>>().join(", ")
+}
+
 /// The names of all types with this content, for an error.
 fn owners(content: Content) -> String {
     let same = |known: &&&MessageType| {
@@ -280,7 +301,7 @@ fn strategy(
         }
         Strategy::Slerp if !turns => "linear, hold or nearest: slerp needs the field orientation",
         _ => {
-            let angles = matches!(content, Content::Joints | Content::Selected);
+            let angles = content.has_joints() || matches!(content, Content::Selected);
             if angles && angular && !strategy.interpolates() {
                 let expected = "no such key unless the strategy is linear";
                 check.fail(&format!("{key}.angular"), expected);
@@ -297,6 +318,9 @@ struct Times {
     lag_ns: i64,
     history_steps: usize,
     history_step_ns: i64,
+    horizon_steps: usize,
+    horizon_step_ns: i64,
+    max_ahead_ns: i64,
     max_age_ns: i64,
     max_gap_ns: i64,
 }
@@ -306,6 +330,7 @@ fn times(
     key: &str,
     raw: &RawStream,
     strategy: Option<Strategy>,
+    plans: bool,
     defaults: &Defaults,
 ) -> Option<Times> {
     let at = |rest: &str| format!("{key}.{rest}");
@@ -313,7 +338,8 @@ fn times(
         Some(ms) => check.nanos(&at("lag_ms"), ms, Range::NON_NEGATIVE_MS),
         None => Some(defaults.lag_ns),
     };
-    let history = history(check, &at("history"), raw.history.as_ref());
+    let history = steps(check, &at("history"), raw.history.as_ref());
+    let horizon = steps(check, &at("horizon"), raw.horizon.as_ref());
     let max_age_ns = check
         .required(&at("max_age_ms"), raw.max_age_ms, "the age up to which a value is valid")
         .and_then(|ms| check.nanos(&at("max_age_ms"), ms, Range::POSITIVE_MS));
@@ -332,17 +358,33 @@ fn times(
         Some(ms) => check.nanos(&at("max_gap_ms"), ms, Range::POSITIVE_MS),
     };
     let (history_steps, history_step_ns) = history?;
+    let (horizon_steps, horizon_step_ns) = horizon?;
+    let ahead_ns = (horizon_steps as i64 - 1) * horizon_step_ns - lag_ns?;
+    let max_ahead_ns = match raw.max_ahead_ms {
+        Some(ms) => check.nanos(&at("max_ahead_ms"), ms, Range::POSITIVE_MS),
+        None if plans => Some(PLAN_AHEAD_NS.max(ahead_ns)),
+        None if horizon_steps > 1 => Some(MAX_AHEAD_NS + ahead_ns.max(0)),
+        None => Some(MAX_AHEAD_NS),
+    };
+    if raw.max_ahead_ms.is_some() && max_ahead_ns.is_some_and(|most| most < ahead_ns) {
+        let least_ms = ahead_ns as f64 / NANOS_PER_MS as f64;
+        let expected = format!("at least {least_ms} ms, as far ahead as the horizon's last target");
+        check.fail(&at("max_ahead_ms"), expected);
+    }
     Some(Times {
         lag_ns: lag_ns?,
         history_steps,
         history_step_ns,
+        horizon_steps,
+        horizon_step_ns,
+        max_ahead_ns: max_ahead_ns?,
         max_age_ns: max_age_ns?,
         max_gap_ns: max_gap_ns?,
     })
 }
 
-/// Number of steps, and nanoseconds between them.
-fn history(check: &mut Check<'_>, key: &str, raw: Option<&RawHistory>) -> Option<(usize, i64)> {
+/// Number of steps of a history or a horizon, and nanoseconds between them.
+fn steps(check: &mut Check<'_>, key: &str, raw: Option<&RawSteps>) -> Option<(usize, i64)> {
     let Some(raw) = raw else { return Some((1, 0)) };
     let steps = check.integer(&format!("{key}.steps"), raw.steps.unwrap_or(1), 1, 1024);
     let key = format!("{key}.step_ms");
@@ -355,6 +397,21 @@ fn history(check: &mut Check<'_>, key: &str, raw: Option<&RawHistory>) -> Option
         None => Some(0),
     };
     Some((steps?, step_ns?))
+}
+
+/// Checks that rows can be ahead of the clock, if there is a horizon.
+fn horizon_fits(
+    check: &mut Check<'_>,
+    key: &str,
+    spec: &StreamSpec,
+    inputs: &[Input],
+) -> Option<()> {
+    if spec.horizon_steps > 1 && !spec.plans && inputs.iter().all(Input::is_by_arrival) {
+        let expected = "no such key under timeline: receive: no row is ahead of its arrival";
+        check.fail(&format!("{key}.horizon"), expected);
+        return None;
+    }
+    Some(())
 }
 
 /// Checks that the ring can serve the stream. `given` says whether the file gives its size.
@@ -385,19 +442,23 @@ fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option
     if spec.strategy().interpolates() && spec.ring_rows < 2 {
         return Some("at least 2 rows, to interpolate between".into());
     }
+    // How many points a plan has is not known.
+    if spec.plans {
+        return None;
+    }
     // Each of several inputs may fill the same group.
     let hz: f64 = inputs.iter().filter_map(Input::expected_rate_hz).sum();
     if hz == 0.0 {
         return None;
     }
-    let reach_ns = spec.lag_ns + (spec.history_steps as i64 - 1) * spec.history_step_ns;
+    let ahead_ns = spec.target_offset_ns(spec.steps() - 1).max(0);
+    let reach_ns = ahead_ns - spec.target_offset_ns(0);
     // A tick may be served up to one period late; two rows bracket its oldest target.
     let span_s = (reach_ns + period_ns) as f64 / NANOS_PER_S as f64;
     let needed = (span_s * hz).ceil() as usize + 2;
     (spec.ring_rows < needed).then(|| {
         let reach_ms = reach_ns as f64 / NANOS_PER_MS as f64;
-        format!(
-            "at least {needed} rows, to reach back over lag and history ({reach_ms} ms) at {hz} Hz"
-        )
+        let over = if ahead_ns > 0 { "lag, history and horizon" } else { "lag and history" };
+        format!("at least {needed} rows, to reach back over {over} ({reach_ms} ms) at {hz} Hz")
     })
 }

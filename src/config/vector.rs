@@ -4,7 +4,7 @@ use super::check::{Check, is_printable};
 use super::raw::RawStream;
 use super::read::InOrder;
 use super::words::{nearest, one_of};
-use crate::input::{Content, Field, JOINT_FIELDS, Member};
+use crate::input::{Content, Field, JOINT_FIELDS, Member, POINT_FIELDS};
 use crate::ops::resample::Lane;
 use crate::spec::{Channel, Group, Selection, VectorSpec};
 
@@ -45,15 +45,25 @@ pub(super) fn has_orientation(content: Content, fields: Option<&[String]>) -> bo
     all.any(|field| field.lane == Lane::Quaternion && chosen(field))
 }
 
-/// Validates the keys `fields`, `joints`, `groups` and `angular` of the stream at `key`.
+/// What is called `position` in the names of channels. In a plan the fields are plural.
+const QUANTITIES: [&str; 4] = ["position", "velocity", "acceleration", "effort"];
+
+/// Validates the keys `fields`, `joints`, `groups` and `angular` of the stream at `key`. Plans have
+/// at most `max_points` points.
 pub(super) fn joints(
     check: &mut Check<'_>,
     key: &str,
     message: &str,
     raw: &mut RawStream,
+    max_points: Option<usize>,
 ) -> Option<(VectorSpec, Selection)> {
+    let known = if max_points.is_some() { &POINT_FIELDS[..] } else { &JOINT_FIELDS[..] };
+    let quantity = |field: usize| match max_points {
+        Some(_) => QUANTITIES[field],
+        None => JOINT_FIELDS[field],
+    };
     let fields = match raw.fields.take() {
-        Some(names) => chosen(check, &format!("{key}.fields"), message, &JOINT_FIELDS, &names),
+        Some(names) => chosen(check, &format!("{key}.fields"), message, known, &names),
         None => Some(vec![0]),
     };
     let groups = groups(check, key, raw.joints.take(), raw.groups.take());
@@ -61,12 +71,12 @@ pub(super) fn joints(
     let all: Vec<&String> = groups.iter().flatten().collect();
     let angular = raw.angular.take().map(|names| (format!("{key}.angular"), names));
     if let Some((key, names)) = &angular {
-        angular_joints(check, key, names, &all, fields.contains(&0))?;
+        angular_joints(check, key, names, &all, (fields.contains(&0), known[0]))?;
     }
     let angular = angular.map(|(_, names)| names).unwrap_or_default();
     let channels = fields.iter().flat_map(|field| {
         let turns = |joint: &String| *field == 0 && angular.contains(joint);
-        let name = |joint: &String| format!("{joint}.{}", JOINT_FIELDS[*field]);
+        let name = move |joint: &String| format!("{joint}.{}", quantity(*field));
         let lane = move |joint: &String| if turns(joint) { Lane::Angular } else { Lane::Linear };
         all.iter().map(move |joint| Channel { name: name(joint), lane: lane(joint) })
     });
@@ -79,8 +89,12 @@ pub(super) fn joints(
         channels_of.push(Group { channels: (0..fields.len()).flat_map(of_field).collect() });
         first += joints.len();
     }
-    let fields = fields.iter().map(|field| JOINT_FIELDS[*field].to_owned()).collect();
-    Some((VectorSpec { channels, groups: channels_of }, Selection::Joints { fields, groups }))
+    let fields = fields.iter().map(|field| known[*field].to_owned()).collect();
+    let selection = match max_points {
+        Some(max_points) => Selection::Trajectory { fields, groups, max_points },
+        None => Selection::Joints { fields, groups },
+    };
+    Some((VectorSpec { channels, groups: channels_of }, selection))
 }
 
 /// Positions in `known` of the fields that are chosen.
@@ -178,11 +192,11 @@ fn angular_joints(
     key: &str,
     angular: &[String],
     joints: &[&String],
-    has_position: bool,
+    (has_position, position): (bool, &str),
 ) -> Option<()> {
     check.names(key, angular, "joint")?;
     if !has_position {
-        check.fail(key, "no such key unless `fields` has position");
+        check.fail(key, format!("no such key unless `fields` has {position}"));
         return None;
     }
     let mut all = true;

@@ -34,6 +34,10 @@ impl Sink for Taken {
         *self = Taken { kind, size, bytes };
     }
 
+    fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {
+        panic!("no plan");
+    }
+
     fn incomplete(&mut self, part: usize) {
         panic!("part {part} is incomplete")
     }

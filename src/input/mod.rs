@@ -12,6 +12,8 @@ mod fields;
 pub mod image;
 mod imu;
 mod joint_state;
+mod joint_trajectory;
+mod joints;
 mod magnetic_field;
 mod odometry;
 pub mod point_cloud2;
@@ -24,6 +26,7 @@ mod wrench_stamped;
 
 pub use fields::{Field, Member};
 pub use joint_state::JOINT_FIELDS;
+pub use joint_trajectory::POINT_FIELDS;
 pub use transforms::{ODOMETRY, TF_MESSAGE};
 
 use crate::cdr::Reader;
@@ -37,6 +40,7 @@ use crate::time::Stamp;
 /// All types of messages. A new one is a file in this folder and a line here.
 pub static TYPES: &[&MessageType] = &[
     &joint_state::TYPE,
+    &joint_trajectory::TYPE,
     &imu::TYPE,
     &magnetic_field::TYPE,
     &wrench_stamped::TYPE,
@@ -73,6 +77,8 @@ pub enum Content {
     Fields(&'static [Member]),
     /// Joints by their names, for a vector; see [`Selection::Joints`].
     Joints,
+    /// Plans of joints by their names, for a vector; see [`Selection::Trajectory`].
+    Trajectory,
     /// Numbers that the configuration selects, for a vector; see [`Selection::Plan`].
     Selected,
     /// An image, of light or of depth.
@@ -84,7 +90,12 @@ pub enum Content {
 impl Content {
     /// Whether it becomes a vector.
     pub fn is_vector(self) -> bool {
-        matches!(self, Content::Fields(_) | Content::Joints | Content::Selected)
+        !matches!(self, Content::Image | Content::Points)
+    }
+
+    /// Whether joints are chosen by their names.
+    pub fn has_joints(self) -> bool {
+        matches!(self, Content::Joints | Content::Trajectory)
     }
 }
 
@@ -110,6 +121,9 @@ pub trait Sink {
     /// row, a drop or an error.
     fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>);
 
+    /// Takes a plan: it replaces what lies after its start in all of its parts, or nothing.
+    fn trajectory(&mut self, header: &Header<'_>, trajectory: &Trajectory<'_>);
+
     /// Notes that the message holds some joints of group `part` and lacks others.
     fn incomplete(&mut self, part: usize);
 
@@ -130,6 +144,24 @@ pub struct StampedTransform<'a> {
     pub rotation: [f64; 4],
     /// Whether it is so at all stamps.
     pub fixed: bool,
+}
+
+/// The points of a plan. Without a point, the plan is to stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Trajectory<'a> {
+    /// When each point is, after the plan's start \[ns\]: strictly increasing, none negative.
+    pub times_ns: &'a [i64],
+    /// The parts of the input's selection that it is for, in ascending order; at least one.
+    pub parts: &'a [TrajectoryPart],
+}
+
+/// The points of a plan for one part of the input's selection.
+#[derive(Clone, Debug)]
+pub struct TrajectoryPart {
+    /// The part.
+    pub part: usize,
+    /// `[points, numbers]`: the row of each point.
+    pub values: Vec<f64>,
 }
 
 /// What a message holds, for an encoder.

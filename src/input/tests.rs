@@ -33,6 +33,10 @@ impl Sink for Encoding<'_> {
         self.taken.rows.push((part, row));
     }
 
+    fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {
+        panic!("no plan");
+    }
+
     fn incomplete(&mut self, part: usize) {
         self.taken.incomplete.push(part);
     }

@@ -81,6 +81,10 @@ impl Sink for Rows<'_> {
         self.1.push((header.stamp.unwrap(), row));
     }
 
+    fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {
+        panic!("no plan");
+    }
+
     fn incomplete(&mut self, part: usize) {
         panic!("part {part} is incomplete")
     }

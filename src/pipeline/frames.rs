@@ -169,7 +169,9 @@ fn stamp_of(header: &Header<'_>, fixed: bool, arrival: Arrival) -> Result<Stamp,
         stamp => stamp?,
     };
     match arrival.stamp {
-        Some(now) if !fixed => super::push::check_ahead(stamp, now, arrival.max_ahead_ns)?,
+        Some(now) if !fixed => {
+            super::push::check_ahead(stamp, now, arrival.max_ahead_ns, super::MAX_AHEAD_NS)?;
+        }
         _ => {}
     }
     Ok(stamp)

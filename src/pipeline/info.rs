@@ -61,6 +61,8 @@ impl Pipeline {
 
         writer.i64(spec.lag_ns);
         writer.i64(spec.history_step_ns);
+        let offsets: Vec<i64> = (0..spec.steps()).map(|step| spec.target_offset_ns(step)).collect();
+        writer.i64_sequence(offsets.into_iter());
         writer.string(spec.strategy().name());
         writer.i64(spec.rule.max_age_ns);
         let interpolates = spec.strategy().interpolates();

@@ -6,6 +6,7 @@
 
 mod frames;
 mod info;
+mod plan;
 mod push;
 mod rejected;
 mod spacings;
@@ -28,7 +29,7 @@ pub use tick::TickOutcome;
 use crate::backend::{Backend, BackendError, Encodes, GpuUse, Slot};
 use crate::device::{HostBuffer, Output};
 use crate::input::{self, Input};
-use crate::layout::Layout;
+use crate::layout::{Layout, RingPlace};
 use crate::ring::Ring;
 use crate::spec::{
     Config, EncoderSpec, Group, InputId, InputSpec, MAX_INPUTS, RingId, Selection, StreamId,
@@ -121,10 +122,10 @@ impl Pipeline {
         check_dtypes(&config).map_err(SpecError)?;
         let inputs: Result<Vec<_>, _> =
             config.input_ids().map(|id| InputState::new(id, &config, &layout)).collect();
-        let history = |place: &crate::layout::RingPlace| config.stream(place.stream).history_steps;
-        let steps = layout.rings().iter().map(history).sum::<usize>();
-        let rows = |place: &crate::layout::RingPlace| config.stream(place.stream).ring_rows;
-        let rings: Vec<_> = layout.rings().iter().map(|place| Ring::new(rows(place))).collect();
+        let spec = |place: &RingPlace| config.stream(place.stream);
+        let steps = layout.rings().iter().map(|place| spec(place).steps()).sum::<usize>();
+        let ring = |spec: &StreamSpec| Ring::with_slots(spec.ring_rows, spec.ring_slots());
+        let rings: Vec<_> = layout.rings().iter().map(|place| ring(spec(place))).collect();
         let streams = config.streams.iter().map(|_| StreamState::default()).collect();
         Ok(Pipeline {
             id: PIPELINES.fetch_add(1, Ordering::Relaxed),
@@ -280,10 +281,7 @@ fn check_dtypes(config: &Config) -> Result<(), String> {
 
 /// Checks that every part of the input has a ring, and that the ring's stream takes such samples.
 fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(), String> {
-    let parts = match &spec.selection {
-        Selection::Joints { groups, .. } => groups.len(),
-        _ => 1,
-    };
+    let parts = spec.selection.parts();
     if !spec.feeds.is_empty() && spec.feeds.len() != parts {
         let (name, found) = (&spec.name, spec.feeds.len());
         return Err(format!("input '{name}': expected {parts} rings to feed, found {found}"));
@@ -302,13 +300,15 @@ fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(),
             (
                 Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_),
                 EncoderSpec::Vector(_),
-            ) => true,
+            ) => !stream.plans,
+            (Selection::Trajectory { .. }, EncoderSpec::Vector(_)) => stream.plans,
             (Selection::Image { .. }, EncoderSpec::Image(_)) => true,
             (Selection::Depth { .. }, EncoderSpec::Depth(_)) => true,
             (Selection::Points { .. }, EncoderSpec::Voxels(_)) => true,
             (
                 Selection::Fields(_)
                 | Selection::Joints { .. }
+                | Selection::Trajectory { .. }
                 | Selection::Plan(_)
                 | Selection::Image { .. }
                 | Selection::Depth { .. }

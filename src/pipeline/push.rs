@@ -3,7 +3,7 @@
 use super::frames::NoTransform;
 use super::{DropReason, Need, Pipeline, Rejected, Rings, StreamStats};
 use crate::backend::BackendError;
-use crate::input::{Header, Sample, Sink, StampError, StampedTransform};
+use crate::input::{Header, Sample, Sink, StampError, StampedTransform, Trajectory};
 use crate::ops::depth::DepthView;
 use crate::ops::image::ImageView;
 use crate::ops::voxelize::PointDrops;
@@ -12,8 +12,9 @@ use crate::spec::{Bounds, InputId, InputSpec, RingId, StreamSpec, Timeline};
 use crate::sync::lock;
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
-/// A header's stamp may be at most this far ahead of the node's clock \[ns\]. Synchronised clocks
-/// differ by less. A row further ahead would be the newest of its ring until the clock reaches it.
+/// A header's stamp may be at most this far ahead of the node's clock \[ns\], unless its stream looks
+/// ahead. Synchronised clocks differ by less. A row further ahead would be the newest of its ring
+/// until the clock reaches it.
 pub const MAX_AHEAD_NS: i64 = NANOS_PER_S;
 
 /// When a message arrived, and which stamps it may have.
@@ -42,11 +43,12 @@ impl Default for Arrival {
 /// What an accepted message became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// Number of rows: several if it fills several groups, none if its input feeds no ring.
+    /// Number of rows: several if it fills several groups or is a plan, none if its input feeds no
+    /// ring or if it stops a plan.
     pub rows: u32,
     /// Number of transforms.
     pub transforms: u32,
-    /// Instant of the rows, offset included; `None` if there are none.
+    /// Instant of the rows, offset included; `None` if there are none, or if they are those of a plan.
     pub stamp: Option<Stamp>,
     /// Why a part of the message was not taken: the first rejection. `None` if all were taken.
     pub part: Option<Rejected>,
@@ -148,12 +150,12 @@ impl Pipeline {
 }
 
 /// Makes rows of the samples of one message.
-struct Rows<'a> {
-    pipeline: &'a Pipeline,
-    spec: &'a InputSpec,
+pub(super) struct Rows<'a> {
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) spec: &'a InputSpec,
     /// Position of the input among those of its stream.
-    place: u8,
-    arrival: Arrival,
+    pub(super) place: u8,
+    pub(super) arrival: Arrival,
     outcome: Outcome,
 }
 
@@ -199,6 +201,19 @@ impl Sink for Rows<'_> {
         }
     }
 
+    fn trajectory(&mut self, header: &Header<'_>, trajectory: &Trajectory<'_>) {
+        if self.spec.feeds.is_empty() {
+            return;
+        }
+        match self.plan(header, trajectory) {
+            Ok(rows) => self.outcome.accepted.rows += rows,
+            Err(BackendError::Sample(rejected)) => self.drop_part(rejected),
+            Err(failure) => {
+                self.outcome.failure.get_or_insert(failure);
+            }
+        }
+    }
+
     fn transform(&mut self, transform: &StampedTransform<'_>) {
         let Some(frames) = &self.pipeline.frames else { return };
         match frames.insert(transform, self.spec.stamp_offset_ns, self.arrival) {
@@ -231,7 +246,7 @@ impl Rows<'_> {
         check_frame(self.spec, header)?;
         let stream = self.pipeline.layout.ring(ring).stream;
         check_size(self.pipeline.config.stream(stream), &sample)?;
-        let stamp = self.stamp_of(header)?;
+        let stamp = self.stamp_of(header, self.pipeline.config.stream(stream))?;
         let mut moved = Vec::new();
         let sample = self.in_frame(header, stamp, sample, &mut moved)?;
         let name = || &self.pipeline.config.stream(stream).name;
@@ -285,7 +300,7 @@ impl Rows<'_> {
 
     /// Begins the message's epoch if it is later than that of the rows; refuses the message if it is
     /// earlier.
-    fn enter(&self, rings: &mut Rings) -> Result<(), Rejected> {
+    pub(super) fn enter(&self, rings: &mut Rings) -> Result<(), Rejected> {
         rings.begin(self.arrival.epoch, &self.pipeline.clock_jumps);
         match self.arrival.epoch.is_before(rings.epoch) {
             true => Err(cleared()),
@@ -295,7 +310,7 @@ impl Rows<'_> {
 
     /// A slot to encode into, which no tick reads. If the message is of a later epoch than the rows,
     /// that epoch begins.
-    fn lease(&self, ring: RingId) -> Result<Lease, Rejected> {
+    pub(super) fn lease(&self, ring: RingId) -> Result<Lease, Rejected> {
         let mut rings = self.pipeline.lock_rings();
         self.enter(&mut rings)?;
         let lease = rings.ring(ring).lease().ok_or_else(|| late("no spare row"))?;
@@ -334,7 +349,11 @@ impl Rows<'_> {
         Ok(())
     }
 
-    fn stamp_of(&self, header: &Header<'_>) -> Result<Stamp, Rejected> {
+    pub(super) fn stamp_of(
+        &self,
+        header: &Header<'_>,
+        stream: &StreamSpec,
+    ) -> Result<Stamp, Rejected> {
         let offset_ns = self.spec.stamp_offset_ns;
         if self.spec.timeline == Timeline::Receive {
             let stamp = self.arrival.stamp.ok_or_else(|| {
@@ -349,7 +368,8 @@ impl Rows<'_> {
         };
         let stamp = stamp.offset(offset_ns);
         match self.arrival.stamp {
-            Some(now) => check_ahead(stamp, now, self.arrival.max_ahead_ns).map(|()| stamp),
+            Some(now) => check_ahead(stamp, now, self.arrival.max_ahead_ns, stream.max_ahead_ns)
+                .map(|()| stamp),
             None => Ok(stamp),
         }
     }
@@ -363,26 +383,35 @@ impl Rows<'_> {
     }
 }
 
-/// Checks that a stamp is at most `max_ahead_ns` ahead of the clock.
-pub(super) fn check_ahead(stamp: Stamp, now: Stamp, max_ahead_ns: i64) -> Result<(), Rejected> {
+/// Checks that a stamp is at most `most_ns` ahead of the clock. `known_ns` is how far a message of
+/// this epoch may be ahead for certain: if that is less than [`MAX_AHEAD_NS`], one further ahead may be from before
+/// the clock jumped back.
+pub(super) fn check_ahead(
+    stamp: Stamp,
+    now: Stamp,
+    known_ns: i64,
+    most_ns: i64,
+) -> Result<(), Rejected> {
     let ahead = stamp.since(now);
+    let in_doubt = known_ns < MAX_AHEAD_NS;
+    let max_ahead_ns = if in_doubt { known_ns } else { known_ns.max(most_ns) };
     if ahead <= max_ahead_ns {
         return Ok(());
     }
-    if ahead <= MAX_AHEAD_NS {
+    if in_doubt && ahead <= most_ns {
         return Err(cleared());
     }
     let seconds = |ns: i64| ns as f64 / NANOS_PER_S as f64;
     let detail = format!(
         "header.stamp: expected at most {} s ahead of the node's clock ({now}), found {stamp}, \
          {:.3} s ahead; do sensor and node use the same clock?",
-        seconds(max_ahead_ns.max(MAX_AHEAD_NS)),
+        seconds(max_ahead_ns.max(most_ns)),
         seconds(ahead),
     );
     Err(Rejected::new(DropReason::Ahead, detail))
 }
 
-fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), Rejected> {
+pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), Rejected> {
     match &spec.frame_id {
         Some(expected) if expected != header.frame_id => {
             let detail =
@@ -424,6 +453,6 @@ pub(super) fn cleared() -> Rejected {
     Rejected::new(DropReason::Cleared, detail)
 }
 
-fn late(detail: &str) -> Rejected {
+pub(super) fn late(detail: &str) -> Rejected {
     Rejected::new(DropReason::Late, detail)
 }

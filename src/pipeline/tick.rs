@@ -107,7 +107,7 @@ impl Pipeline {
         Ok(TickOutcome::Ready)
     }
 
-    /// Aligns all history steps of a stream; returns whether all are valid.
+    /// Aligns all steps of a stream; returns whether all are valid.
     fn align_stream(
         &self,
         stream: StreamId,
@@ -117,18 +117,16 @@ impl Pipeline {
         jobs: &mut Vec<StepJob>,
     ) -> bool {
         let spec = self.config.stream(stream);
-        let newest = tick.offset(-spec.lag_ns);
         let (mut valid_steps, mut invalid) = (0, [0; InvalidReason::ALL.len()]);
         let mut newest_held = false;
-        for step in 0..spec.history_steps {
-            let back = (spec.history_steps - 1 - step) as i64;
-            let target = newest.offset(-back.saturating_mul(spec.history_step_ns));
+        for step in 0..spec.steps() {
+            let target = tick.offset(spec.target_offset_ns(step));
             let first = jobs.len();
             let state = align_step(&self.layout, (stream, spec), rings, (step, target), jobs);
             if !state.valid {
                 let reason = self.why_invalid((stream, spec), rings, (tick, target));
                 invalid[reason as usize] += 1;
-            } else if back == 0 {
+            } else if step == spec.present_step() {
                 newest_held = is_held(spec, rings, target, &jobs[first..]);
             }
             for id in self.layout.segments_of(stream) {
@@ -148,11 +146,11 @@ impl Pipeline {
             valid_steps += u64::from(state.valid);
         }
         let stats = &self.streams[stream.index()].stats;
-        stats.steps.add(spec.history_steps as u64);
+        stats.steps.add(spec.steps() as u64);
         stats.steps_valid.add(valid_steps);
         stats.newest_held.add(u64::from(newest_held));
         stats.add_invalid(&invalid);
-        valid_steps == spec.history_steps as u64
+        valid_steps == spec.steps() as u64
     }
 
     /// Says why a step is invalid. Of several rings, the most fundamental reason counts.
@@ -164,8 +162,13 @@ impl Pipeline {
     ) -> InvalidReason {
         let reasons = self.layout.rings_of(stream).filter_map(|id| {
             let ring = &rings.rings[id.index()];
+            // If rows ahead of the clock are expected, none says that a clock is wrong.
+            let future = match spec.looks_ahead() {
+                true => Stamp::MAX,
+                false => tick.offset(self.config.grid.period_ns()),
+            };
             let seen = Seen {
-                future: tick.offset(self.config.grid.period_ns()),
+                future,
                 lag_ns: spec.lag_ns,
                 evicted: ring.evicted(),
                 delay_ns: rings.delays[id.index()],

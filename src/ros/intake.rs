@@ -267,6 +267,7 @@ fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
         Selection::Points { .. } => POINT * bounds.max_points,
         Selection::Fields(_)
         | Selection::Joints { .. }
+        | Selection::Trajectory { .. }
         | Selection::Plan(_)
         | Selection::Transforms { .. } => 0,
     });

@@ -56,6 +56,7 @@ impl InputSpec {
         match self.selection {
             Selection::Fields(_)
             | Selection::Joints { .. }
+            | Selection::Trajectory { .. }
             | Selection::Plan(_)
             | Selection::Transforms { .. } => false,
             Selection::Image { .. } | Selection::Depth { .. } | Selection::Points { .. } => true,
@@ -75,6 +76,15 @@ pub enum Selection {
         fields: Vec<String>,
         /// The joints of each group, in order.
         groups: Vec<Vec<String>>,
+    },
+    /// The points of a trajectory, each with joints by their names. Parts are as in `Joints`.
+    Trajectory {
+        /// `positions`, `velocities`, `accelerations` or `effort`, in order.
+        fields: Vec<String>,
+        /// The joints of each group, in order.
+        groups: Vec<Vec<String>>,
+        /// Most points of a message.
+        max_points: usize,
     },
     /// What the plan selects from a message of any type, as one vector.
     Plan(Arc<Plan>),
@@ -100,6 +110,26 @@ pub enum Selection {
     },
 }
 
+impl Selection {
+    /// Number of parts: of samples that a message gives at most at one instant.
+    pub fn parts(&self) -> usize {
+        match self {
+            Selection::Joints { groups, .. } | Selection::Trajectory { groups, .. } => groups.len(),
+            Selection::Fields(_)
+            | Selection::Plan(_)
+            | Selection::Image { .. }
+            | Selection::Depth { .. }
+            | Selection::Points { .. }
+            | Selection::Transforms { .. } => 1,
+        }
+    }
+
+    /// Whether a message is a plan: it replaces what lies after its start.
+    pub fn is_trajectory(&self) -> bool {
+        matches!(self, Selection::Trajectory { .. })
+    }
+}
+
 /// Quality of service of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Qos {
@@ -118,13 +148,20 @@ pub struct StreamSpec {
     pub encoder: EncoderSpec,
     /// How a value follows from rows, and when it is valid.
     pub rule: AlignRule,
-    /// The newest target is this long before its tick \[ns\].
+    /// The present target is this long before its tick \[ns\].
     pub lag_ns: i64,
-    /// Number of target times, at least 1; step `j` is at `(steps-1-j) * step_ns` before the
-    /// newest.
+    /// Number of target times up to the present one, at least 1.
     pub history_steps: usize,
-    /// Distance of neighbouring target times \[ns\].
+    /// Distance of neighbouring target times of the history \[ns\].
     pub history_step_ns: i64,
+    /// Number of target times from the present one on, at least 1.
+    pub horizon_steps: usize,
+    /// Distance of neighbouring target times of the horizon \[ns\].
+    pub horizon_step_ns: i64,
+    /// A row may be at most this far ahead of the node's clock when it arrives \[ns\].
+    pub max_ahead_ns: i64,
+    /// Whether rows are the points of plans: a newer message replaces what lies after its start.
+    pub plans: bool,
     /// Whether a tick is held back while any step of this stream is invalid.
     pub required: bool,
     /// Element type of the segment.
@@ -164,6 +201,38 @@ impl StreamSpec {
     /// How a value at a target time follows from the rows around it.
     pub fn strategy(&self) -> Strategy {
         self.rule.strategy
+    }
+
+    /// Number of target times. History and horizon share the present one.
+    pub const fn steps(&self) -> usize {
+        self.history_steps + self.horizon_steps - 1
+    }
+
+    /// The step whose target is the present one, `lag_ns` before the tick.
+    pub const fn present_step(&self) -> usize {
+        self.history_steps - 1
+    }
+
+    /// The target of a step minus its tick \[ns\]. Step 0 is the oldest. The present one is at
+    /// `-lag_ns`, and the last one `(horizon_steps - 1) * horizon_step_ns` after that.
+    pub fn target_offset_ns(&self, step: usize) -> i64 {
+        let present = self.present_step();
+        let from_present = match step.checked_sub(present) {
+            Some(ahead) => (ahead as i64).saturating_mul(self.horizon_step_ns),
+            None => -((present - step) as i64).saturating_mul(self.history_step_ns),
+        };
+        from_present.saturating_sub(self.lag_ns)
+    }
+
+    /// Whether rows ahead of the clock are expected.
+    pub const fn looks_ahead(&self) -> bool {
+        self.plans || self.horizon_steps > 1
+    }
+
+    /// Slots of each of its rings. One is spare for the next row. The points of a plan are encoded
+    /// beside all rows that they replace, with one more where they cut the plan before.
+    pub const fn ring_slots(&self) -> usize {
+        if self.plans { 2 * self.ring_rows + 2 } else { self.ring_rows + 1 }
     }
 }
 

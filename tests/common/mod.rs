@@ -32,6 +32,24 @@ pub fn joint_state(stamp: Stamp, names: &[&str], position: &[f64]) -> Vec<u8> {
     writer.finish()
 }
 
+/// A serialized `trajectory_msgs/JointTrajectory`: per point its time after the start \[ns\] and its
+/// positions.
+pub fn trajectory(stamp: Stamp, names: &[&str], points: &[(i64, Vec<f64>)]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.header(stamp, "base_link");
+    writer.u32(names.len() as u32);
+    names.iter().for_each(|name| writer.string(name));
+    writer.u32(points.len() as u32);
+    for (time_ns, positions) in points {
+        writer.f64_sequence(positions);
+        (0..3).for_each(|_| writer.f64_sequence(&[]));
+        let (sec, nanosec) = Stamp::from_nanos(*time_ns).to_sec_nanosec();
+        writer.i32(sec);
+        writer.u32(nanosec);
+    }
+    writer.finish()
+}
+
 /// The values of a segment, all history steps, whatever their type.
 pub fn values(pipeline: &Pipeline, message: &TensorMessage, segment: SegmentId) -> Vec<f32> {
     let segment = pipeline.layout().segment(segment);

@@ -6,6 +6,7 @@ mod common;
 mod failures;
 mod groups;
 mod message;
+mod plans;
 mod slow_ticks;
 
 use std::sync::{Arc, Mutex};

@@ -326,11 +326,16 @@ impl<'a> Info<'a> {
     }
 
     /// The timeline of every input, strategy and fill; lag, history step, greatest age and gap \[ms\].
+    /// The targets are those of a history.
     fn times(&mut self, names: [&str; 3], ms: [i64; 4]) {
         let timelines = self.texts();
         assert!(!timelines.is_empty() && timelines.iter().all(|timeline| *timeline == names[0]));
         let mut next = || self.0.i64().unwrap();
         assert_eq!([next(), next()], [ms[0] * MS, ms[1] * MS]);
+        let offsets = self.i64s();
+        let back = |step: usize| (offsets.len() - 1 - step) as i64 * ms[1];
+        let expected: Vec<_> = (0..offsets.len()).map(|step| -(ms[0] + back(step)) * MS).collect();
+        assert_eq!(offsets, expected);
         assert_eq!(self.text(), names[1]);
         let mut next = || self.0.i64().unwrap();
         assert_eq!([next(), next()], [ms[2] * MS, ms[3] * MS]);

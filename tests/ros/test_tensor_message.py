@@ -140,6 +140,7 @@ def test_who_joins_late_learns_what_the_tensor_means(ros, start, tmp_path):
     assert list(joints.topics) == ["/arm", "/gripper"]
     assert list(joints.ros_types) == ["sensor_msgs/msg/JointState"] * 2
     assert (joints.encoder, joints.dtype, joints.history_step_ns) == ("vector", "f32", 10 * MS)
+    assert list(joints.target_offsets_ns) == [-15 * MS, -5 * MS]
     assert (joints.max_gap_ns, camera.max_gap_ns, camera.history_step_ns) == (50 * MS, 0, 0)
     assert (camera.encoder, camera.dtype, list(camera.channels)) == ("image", "u8", ["b", "g", "r"])
     assert list(camera.mean) == list(camera.std) == [] and list(camera.topics) == ["/camera"]

@@ -186,6 +186,10 @@ pub fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble> {
         // lacks one, its own input says so.
         return None;
     }
+    // A plan comes when there is something to do.
+    if spec.selection.is_trajectory() && spec.expected_rate_hz.is_none() {
+        return None;
+    }
     let usual = if window.ever { SILENCE } else { FIRST_MESSAGE };
     let interval = match spec.expected_rate_hz {
         Some(rate) if rate > 0.0 => Duration::from_secs_f64((1.0 / rate).min(1200.0)),

@@ -35,6 +35,8 @@ pub enum CauseKind {
     AgeShort,
     /// `max_gap_ms` is shorter than the distance between two messages.
     GapShort,
+    /// The rows end before the horizon's last target, or begin after its first.
+    NotCovered,
     /// Messages came too late, or not at all, for a moment.
     Moment,
 }
@@ -42,7 +44,7 @@ pub enum CauseKind {
 impl CauseKind {
     /// Whether somebody must do something about it, so that it is worth a line in the log.
     pub fn has_remedy(self) -> bool {
-        !matches!(self, CauseKind::NotFilled | CauseKind::Moment)
+        !matches!(self, CauseKind::NotFilled | CauseKind::NotCovered | CauseKind::Moment)
     }
 }
 
@@ -104,6 +106,9 @@ pub fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
         InvalidReason::NoRow => evidence.no_row(),
         InvalidReason::Ahead => Some(evidence.clock_ahead()),
         InvalidReason::RingShort => Some(evidence.ring_short()),
+        InvalidReason::NotFilled | InvalidReason::TooOld if evidence.spec.looks_ahead() => {
+            Some(evidence.not_covered())
+        }
         InvalidReason::NotFilled => Some(evidence.not_filled()),
         InvalidReason::ClockBehind => Some(evidence.clock_behind()),
         InvalidReason::Delayed => Some(evidence.delayed()),
@@ -215,6 +220,18 @@ impl Evidence<'_> {
             milliseconds(self.spec.lag_ns.saturating_add(history_ns))
         );
         Cause { kind: CauseKind::NotFilled, words }
+    }
+
+    /// The rows are those that were planned, so there is nothing to set right here.
+    fn not_covered(&self) -> Cause {
+        let [first, last] = [0, self.spec.steps() - 1].map(|step| self.spec.target_offset_ns(step));
+        let words = format!(
+            "what is planned does not cover all targets, from {} to {} ms after the tick: there is \
+             no plan, or it begins later or ends earlier",
+            milliseconds(first),
+            milliseconds(last),
+        );
+        Cause { kind: CauseKind::NotCovered, words }
     }
 
     fn delayed(&self) -> Cause {

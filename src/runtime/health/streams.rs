@@ -64,7 +64,7 @@ impl Monitor {
         let spec = runtime.stream_spec(stream);
         let (spacings, steps) = (runtime.pipeline.spacings(stream), after.steps - before.steps);
         let suggested_lag_ms = self.suggested_lag(runtime, (stream, inputs), spacings);
-        let ticks = (steps / spec.history_steps as u64).max(1);
+        let ticks = (steps / spec.steps() as u64).max(1);
         let held_share = (after.newest_held - before.newest_held) as f64 / ticks as f64;
         let evidence = Evidence {
             spec,
@@ -96,6 +96,10 @@ impl Monitor {
         (stream, inputs): (StreamId, &[InputId]),
         spacings: Option<Spacings>,
     ) -> Option<f64> {
+        // What is planned changes until it is over: no lag makes it final.
+        if runtime.stream_spec(stream).looks_ahead() {
+            return None;
+        }
         let by_header = |input: &&InputId| runtime.input_spec(**input).timeline == Timeline::Header;
         let delays = inputs.iter().filter(by_header).map(|input| {
             let window = &self.windows[input.index()];

@@ -54,6 +54,20 @@ fn delay(p50_ns: i64) -> Quantiles {
 }
 
 #[test]
+fn what_is_planned_has_no_lag_to_set_and_no_clock_to_blame() {
+    let spec = stream("max_age_ms: 50, horizon: {steps: 4, step_ms: 100}");
+    for reason in [InvalidReason::TooOld, InvalidReason::NotFilled] {
+        let (kind, words) = told(because(reason, &spec, |_| ()));
+        assert_eq!((kind, kind.has_remedy()), (CauseKind::NotCovered, false));
+        assert_eq!(
+            words,
+            "what is planned does not cover all targets, from 0 to 300 ms after the tick: there is no \
+             plan, or it begins later or ends earlier"
+        );
+    }
+}
+
+#[test]
 fn a_short_ring_gets_the_rows_that_the_measured_rate_needs() {
     let spec =
         stream("max_age_ms: 50, lag_ms: 20, ring_rows: 64, history: {steps: 11, step_ms: 100}");

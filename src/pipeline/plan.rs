@@ -1,0 +1,208 @@
+//! From a plan to rows: the points of a trajectory replace what lies after its start.
+//!
+//! The newest message counts, by arrival, as it does for the controllers that execute plans. What is
+//! in the rings follows from the messages, their order and their arrivals alone.
+
+use std::sync::MutexGuard;
+
+use super::push::{Rows, check_ahead, check_frame, cleared, late};
+use super::{DropReason, Rejected, Rings};
+use crate::align::{Value, align};
+use crate::backend::{BackendError, Slot};
+use crate::input::{Header, Sample, StampError, Trajectory};
+use crate::ring::{Lease, Ring};
+use crate::spec::{RingId, StreamSpec, Timeline};
+use crate::time::Stamp;
+
+/// The rows of a plan for one ring, encoded and not yet in the ring.
+struct Encoded<'a> {
+    ring: RingId,
+    rows: Vec<Lease>,
+    /// For a row at the plan's start, if the plan before it goes on until then.
+    cut: Option<Lease>,
+    /// No other sample is encoded into the ring meanwhile.
+    _encoding: MutexGuard<'a, ()>,
+}
+
+impl Rows<'_> {
+    /// Replaces what lies after the start of a plan, in all of its rings or in none. Returns the
+    /// number of its rows.
+    pub(super) fn plan(
+        &self,
+        header: &Header<'_>,
+        plan: &Trajectory<'_>,
+    ) -> Result<u32, BackendError> {
+        self.enter(&mut self.pipeline.lock_rings())?;
+        check_frame(self.spec, header)?;
+        let stream = self.pipeline.layout.ring(self.spec.feeds[plan.parts[0].part]).stream;
+        let spec = self.pipeline.config.stream(stream);
+        let start = self.start_of(header, spec)?;
+        self.check_times(plan, start, spec)?;
+        let mut encoded = Vec::with_capacity(plan.parts.len());
+        for at in 0..plan.parts.len() {
+            if let Err(error) = self.encode_part(plan, at, spec, &mut encoded) {
+                let mut rings = self.pipeline.lock_rings();
+                encoded.into_iter().for_each(|part| part.give_back(&mut rings));
+                return Err(error);
+            }
+        }
+        let rows: usize = encoded.iter().map(|part| part.rows.len()).sum();
+        let replaced = self.commit_plan(plan, start, spec, encoded)?;
+        let stats = self.pipeline.stats(stream);
+        stats.rows.add(rows as u64);
+        stats.replaced.add(replaced as u64);
+        Ok(rows as u32)
+    }
+
+    /// When a plan starts. A stamp of zero means "on arrival", as controllers take it.
+    fn start_of(&self, header: &Header<'_>, spec: &StreamSpec) -> Result<Stamp, Rejected> {
+        let by_arrival = self.spec.timeline == Timeline::Receive;
+        match (header.stamp, self.arrival.stamp) {
+            (Err(StampError::Zero), Some(now)) if !by_arrival => Ok(now),
+            (Err(StampError::Zero), None) => {
+                let detail = "header.stamp: zero means now, and there is no clock yet";
+                Err(Rejected::new(DropReason::ZeroStamp, detail))
+            }
+            _ => self.stamp_of(header, spec),
+        }
+    }
+
+    /// Checks that a plan ends neither too far ahead nor before every target to come. To stop is
+    /// never too late.
+    fn check_times(
+        &self,
+        plan: &Trajectory<'_>,
+        start: Stamp,
+        spec: &StreamSpec,
+    ) -> Result<(), Rejected> {
+        let (Some(last_ns), Some(now)) = (plan.times_ns.last(), self.arrival.stamp) else {
+            return Ok(());
+        };
+        let end = start.offset(*last_ns);
+        // The start is of this epoch, so the points are.
+        check_ahead(end, now, super::MAX_AHEAD_NS, spec.max_ahead_ns)?;
+        let past_ns = now.since(end);
+        if past_ns > spec.lag_ns.saturating_add(spec.rule.max_age_ns) {
+            let ms = past_ns / crate::time::NANOS_PER_MS;
+            return Err(late(&format!("the plan ended {ms} ms before it arrived")));
+        }
+        Ok(())
+    }
+
+    /// Encodes the points of one part into spare slots.
+    fn encode_part<'a>(
+        &'a self,
+        plan: &Trajectory<'_>,
+        at: usize,
+        spec: &StreamSpec,
+        encoded: &mut Vec<Encoded<'a>>,
+    ) -> Result<(), BackendError> {
+        let part = &plan.parts[at];
+        let ring = self.spec.feeds[part.part];
+        // Parts are in ascending order, and so are the rings: nobody waits in a circle.
+        let encoding = self.pipeline.encoding[ring.index()].lock();
+        let encoding = encoding.map_err(|_| self.pipeline.panicked(&spec.name))?;
+        let mut rows = Encoded { ring, rows: Vec::new(), cut: None, _encoding: encoding };
+        let done = self.encode_rows(plan, &part.values, spec, &mut rows);
+        encoded.push(rows);
+        done
+    }
+
+    fn encode_rows(
+        &self,
+        plan: &Trajectory<'_>,
+        values: &[f64],
+        spec: &StreamSpec,
+        into: &mut Encoded<'_>,
+    ) -> Result<(), BackendError> {
+        let points = plan.times_ns.len();
+        for row in values.chunks_exact((values.len() / points.max(1)).max(1)) {
+            let lease = self.lease(into.ring)?;
+            let slot = lease.slot();
+            into.rows.push(lease);
+            self.pipeline.backend.encode(into.ring, slot, Sample::Vector(row))?;
+        }
+        if spec.strategy().interpolates() && plan.times_ns.first() != Some(&0) {
+            into.cut = Some(self.lease(into.ring)?);
+        }
+        Ok(())
+    }
+
+    /// Lets the rows of a plan enter their rings, under one lock: no tick sees a part of a plan.
+    fn commit_plan(
+        &self,
+        plan: &Trajectory<'_>,
+        start: Stamp,
+        spec: &StreamSpec,
+        encoded: Vec<Encoded<'_>>,
+    ) -> Result<usize, BackendError> {
+        let mut rings = self.pipeline.lock_rings();
+        let current = self.enter(&mut rings).and_then(|()| {
+            match encoded.iter().all(|part| {
+                let epoch = rings.rings[part.ring.index()].epoch();
+                part.rows.iter().chain(&part.cut).all(|lease| lease.epoch() == epoch)
+            }) {
+                true => Ok(()),
+                false => Err(cleared()),
+            }
+        });
+        let cuts = current.map_err(BackendError::from).and_then(|()| {
+            let of = |part: &Encoded<'_>| self.cut(rings.ring(part.ring), part, start, spec);
+            encoded.iter().map(of).collect::<Result<Vec<_>, _>>()
+        });
+        let cuts = match cuts {
+            Ok(cuts) => cuts,
+            Err(error) => {
+                encoded.into_iter().for_each(|part| part.give_back(&mut rings));
+                return Err(error);
+            }
+        };
+        let mut replaced = 0;
+        for (part, input) in encoded.into_iter().zip(cuts) {
+            let Encoded { ring, rows, cut, .. } = part;
+            let ring_rows = rings.ring(ring);
+            let mut all: Vec<(Stamp, u8, Lease)> = Vec::with_capacity(rows.len() + 1);
+            match (cut, input) {
+                (Some(cut), Some(input)) => all.push((start, input, cut)),
+                (Some(cut), None) => ring_rows.give_back(cut),
+                (None, _) => {}
+            }
+            let stamps = plan.times_ns.iter().map(|time_ns| start.offset(*time_ns));
+            all.extend(stamps.zip(rows).map(|(stamp, row)| (stamp, self.place, row)));
+            replaced += ring_rows.remove_after(start);
+            replaced += ring_rows.append(all);
+            // A point of a plan has no delay.
+            rings.delays[ring.index()] = None;
+        }
+        Ok(replaced)
+    }
+
+    /// Writes the value of the plan before at `start` into the slot for it, if `start` is between two
+    /// of its rows that give a valid value. So the plan before stays what it was until then. Returns
+    /// the input of the row, if there is one.
+    fn cut(
+        &self,
+        ring: &Ring,
+        part: &Encoded<'_>,
+        start: Stamp,
+        spec: &StreamSpec,
+    ) -> Result<Option<u8>, BackendError> {
+        let Some(lease) = &part.cut else { return Ok(None) };
+        let found = align(spec.rule, ring.len(), |i| ring.entry(i).stamp, start);
+        match found.value {
+            Value::Between { b, .. } if found.valid => {
+                let slots: Value<Slot> = found.value.map(|row| ring.entry(row).slot);
+                self.pipeline.backend.blend(part.ring, slots, lease.slot())?;
+                Ok(Some(ring.entry(b).input))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Encoded<'_> {
+    fn give_back(self, rings: &mut Rings) {
+        let ring = rings.ring(self.ring);
+        self.rows.into_iter().chain(self.cut).for_each(|lease| ring.give_back(lease));
+    }
+}
