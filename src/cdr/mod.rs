@@ -9,7 +9,7 @@ pub mod messages;
 mod reader;
 mod writer;
 
-pub use reader::{CdrError, F64Sequence, Reader};
+pub use reader::{CdrError, F32Sequence, F64Sequence, Reader};
 pub use writer::Writer;
 
 /// Length of the encapsulation header in front of every serialized message \[bytes\].

@@ -113,6 +113,10 @@ impl<'a> Reader<'a> {
         i64: i64
     );
     primitive!(
+        /// `float32`
+        f32: f32
+    );
+    primitive!(
         /// `float64`
         f64: f64
     );
@@ -140,10 +144,50 @@ impl<'a> Reader<'a> {
         Ok(F64Sequence { bytes, big_endian: self.big_endian })
     }
 
+    /// A sequence of `float32`, as the cursor over its elements.
+    pub fn f32_sequence(&mut self) -> Result<F32Sequence<'a>, CdrError> {
+        let len = self.u32()? as usize;
+        let bytes = self.take(len.saturating_mul(4))?;
+        Ok(F32Sequence { bytes, big_endian: self.big_endian })
+    }
+
     /// Skips `len` bytes that are aligned to `align`.
     pub fn skip(&mut self, align: usize, len: usize) -> Result<(), CdrError> {
         self.align(align);
         self.take(len).map(|_| ())
+    }
+}
+
+/// A sequence of `float32` inside a message.
+#[derive(Clone, Copy, Debug)]
+pub struct F32Sequence<'a> {
+    bytes: &'a [u8],
+    big_endian: bool,
+}
+
+impl F32Sequence<'_> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.bytes.len() / 4
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Element `i`, or `None` past the end.
+    pub fn get(&self, i: usize) -> Option<f32> {
+        self.bytes.as_chunks().0.get(i).map(|bytes| self.number(*bytes))
+    }
+
+    /// The elements.
+    pub fn iter(&self) -> impl Iterator<Item = f32> {
+        self.bytes.as_chunks().0.iter().map(|bytes| self.number(*bytes))
+    }
+
+    fn number(&self, bytes: [u8; 4]) -> f32 {
+        if self.big_endian { f32::from_be_bytes(bytes) } else { f32::from_le_bytes(bytes) }
     }
 }
 

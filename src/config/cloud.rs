@@ -2,6 +2,7 @@
 
 use super::check::{Check, Range, is_printable};
 use super::raw::{RawChannel, RawCloud, Reduce};
+use crate::input::laser_scan;
 use crate::ops::voxelize::{Grid, MAX_POINTS, PLACES_PER_VOXEL, Reduction, VoxelSpec};
 use crate::spec::Bounds;
 
@@ -45,6 +46,23 @@ pub(super) fn cloud(
     resolves(check, &at, &grid)?;
     let bounds = Bounds { max_points: max_points?, ..default };
     Some((VoxelSpec { grid, channels }, bounds))
+}
+
+/// Checks that points of the type `ros_type` have these fields, where that is known before a message is.
+pub(super) fn fields_exist(
+    check: &mut Check<'_>,
+    key: &str,
+    ros_type: &str,
+    fields: &[String],
+) -> Option<()> {
+    if ros_type != "sensor_msgs/msg/LaserScan" {
+        return Some(());
+    }
+    let known = |field: &&String| laser_scan::FIELDS.contains(&field.as_str());
+    let Some(unknown) = fields.iter().find(|field| !known(field)) else { return Some(()) };
+    let expected = "x, y, z, intensity or t, the fields of the points of a LaserScan";
+    check.fail_found(key, expected, unknown);
+    None
 }
 
 fn shape(check: &mut Check<'_>, key: &str, raw: Option<Vec<i64>>) -> Option<[usize; 3]> {

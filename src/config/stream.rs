@@ -233,8 +233,10 @@ fn encoder(
         }
         Points => {
             let (spec, bounds) = cloud::cloud(check, key, raw.cloud.take())?;
-            let extra = extra_fields(&spec).map(str::to_owned).collect();
-            Some((EncoderSpec::Voxels(spec), Selection::Points { extra }, bounds))
+            let extra: Vec<_> = extra_fields(&spec).map(str::to_owned).collect();
+            cloud::fields_exist(check, &format!("{key}.cloud.channels"), &message.name, &extra)?;
+            let selection = Selection::Points { extra, most: bounds.max_points };
+            Some((EncoderSpec::Voxels(spec), selection, bounds))
         }
     }
 }

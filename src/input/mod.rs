@@ -14,6 +14,7 @@ mod imu;
 mod joint_state;
 mod joint_trajectory;
 mod joints;
+pub mod laser_scan;
 mod magnetic_field;
 mod odometry;
 pub mod point_cloud2;
@@ -51,6 +52,7 @@ pub static TYPES: &[&MessageType] = &[
     &image::TYPE,
     &compressed_image::TYPE,
     &point_cloud2::TYPE,
+    &laser_scan::TYPE,
 ];
 
 /// Most names of a message that an error lists: a message may declare thousands.

@@ -14,7 +14,7 @@ pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/PointCloud2",
     content: Content::Points,
     open: |selection| match selection {
-        Selection::Points { extra } => {
+        Selection::Points { extra, .. } => {
             Some(Box::new(PointCloud2Input { extra: extra.clone(), fields: Vec::new() }))
         }
         _ => None,

@@ -102,6 +102,8 @@ pub enum Selection {
     Points {
         /// In order, without repeats.
         extra: Vec<String>,
+        /// Points of the largest cloud.
+        most: usize,
     },
     /// Transforms between frames, which become no rows.
     Transforms {
