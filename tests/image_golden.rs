@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use robocache::cdr::Writer;
 use robocache::dtype::DType;
 use robocache::input::StampError;
-use robocache::input::image::decode;
+use robocache::input::{Header, image};
 use robocache::ops::image::cpu::ImageEncoder;
 use robocache::ops::image::{Color, Fit, ImageSpec};
-use robocache::ops::image::{Encoding, ImageView};
-use robocache::pipeline::DropReason;
+use robocache::ops::image::{Encoding, ImageView, MAX_SIDE};
+use robocache::pipeline::{DropReason, Rejected};
 use robocache::time::Stamp;
 
 /// `sensor_msgs/msg/Image`.
@@ -23,6 +23,11 @@ fn message(encoding: &str, [width, height, step]: [u32; 3], data: &[u8]) -> Vec<
     writer.u32(step);
     writer.bytes(data);
     writer.finish()
+}
+
+/// The picture of a message that needs no conversion.
+fn decode(message: &[u8]) -> Result<(Header<'_>, ImageView<'_>), Rejected> {
+    image::decode(message, None, [MAX_SIDE; 2], Box::leak(Box::default()))
 }
 
 /// The bytes of `noise` in `tests/golden/make_image_golden.py`.
@@ -247,11 +252,22 @@ fn images_that_lie_about_their_size_are_malformed() {
 
 #[test]
 fn other_encodings_are_unsupported_and_the_text_names_the_supported_ones() {
-    for encoding in ["8UC1", "8UC3", "mono16", "bayer_rggb8", "RGB8", "rgb8 ", "", "16UC1"] {
+    let untyped = " (image.encoding_8uc can say what its channels are)";
+    for (encoding, hint) in [
+        ("8UC1", untyped),
+        ("8UC3", untyped),
+        ("16UC1", " (image.depth takes it)"),
+        ("bayer_rggb16", ""),
+        ("RGB8", ""),
+        ("rgb8 ", ""),
+        ("", ""),
+    ] {
         let (reason, detail) = refused(&message(encoding, [1, 1, 8], &[0; 8]));
         assert_eq!(reason, DropReason::Unsupported);
-        let expected = "encoding: expected one of rgb8, bgr8, rgba8, bgra8, mono8, yuv422, yuv422_yuy2, nv12, nv21, found ";
-        assert_eq!(detail, format!("{expected}{encoding:?}"));
+        let expected = "encoding: expected one of rgb8, bgr8, rgba8, bgra8, mono8, mono16, yuv422, \
+                        yuv422_yuy2, nv12, nv21, bayer_rggb8, bayer_bggr8, bayer_gbrg8, \
+                        bayer_grbg8, found ";
+        assert_eq!(detail, format!("{expected}{encoding:?}{hint}"));
     }
 }
 
@@ -259,8 +275,7 @@ fn other_encodings_are_unsupported_and_the_text_names_the_supported_ones() {
 fn a_line_that_would_take_minutes_to_resize_is_refused() {
     let (reason, detail) = refused(&message("mono8", [1, 16_385, 1], &vec![0; 16_385]));
     assert_eq!(reason, DropReason::TooLarge);
-    let expected = "image: expected sides of at most 16384 px, the most that image.max_width_px and \
-                    image.max_height_px allow, found 1x16385";
+    let expected = "image: expected at most 16384 px high (image.max_height_px), found 16385";
     assert_eq!(detail, expected);
 }
 

@@ -1,22 +1,36 @@
-//! Images that are no pixels yet: compressed files, and YUV.
+//! Images that are no pixels yet: compressed files, YUV, Bayer mosaics, gray of 16 bits.
 //!
 //! JPEG becomes what libjpeg-turbo makes of it with its usual settings, as in Pillow: a
 //! policy that was trained on files sees the same pixels on the robot. Before anything is decoded,
 //! the sizes in the file's header are compared with what the configuration allows, because a file
 //! of a hundred bytes may declare a gigabyte of pixels.
 
+pub mod bayer;
+pub mod depth;
+mod format;
 mod jpeg;
+pub mod mono16;
 mod png;
+#[cfg(test)]
+mod raw_tests;
+mod rvl;
 mod scans;
 #[cfg(test)]
 mod tests;
 pub mod yuv;
+
+pub use format::{PixelFormat, RawImage};
 
 use crate::ops::image::{Encoding, ImageView};
 use crate::pipeline::{DropReason, Rejected};
 
 const JPEG: [u8; 3] = [0xFF, 0xD8, 0xFF];
 const PNG: [u8; 8] = *b"\x89PNG\r\n\x1A\n";
+
+/// Whether the first bytes are those of a PNG file.
+pub fn is_png(file: &[u8]) -> bool {
+    file.starts_with(&PNG)
+}
 
 /// Decodes a file into `pixels`, whose memory is used again. `largest` is the greatest width and
 /// height \[px\]. Whether the file is JPEG or PNG is in its first bytes.
@@ -41,6 +55,20 @@ pub fn decode<'a>(
     };
     let step = width * encoding.bytes_per_pixel();
     Ok(ImageView { encoding, width, height, step, data: pixels })
+}
+
+/// Decodes a PNG file of gray with 16 bits into gray of 8 bits; see [`mono16`].
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_mono16<'a>(
+    file: &[u8],
+    largest: [usize; 2],
+    pixels: &'a mut Vec<u8>,
+) -> Result<ImageView<'a>, Rejected> {
+    let mut deep = Vec::new();
+    let [width, height] = png::decode_gray16(file, largest, &mut deep)?;
+    Ok(mono16::to_mono8([width, height], (2 * width, &deep), true, pixels))
 }
 
 /// What was decoded: lines without padding.

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use png::{BitDepth, ColorType, Decoder, Limits, Transformations};
+use png::{BitDepth, ColorType, Decoder, Limits, Reader, Transformations};
 
 use super::{Decoded, check_size, malformed, unsupported};
 use crate::ops::image::Encoding;
@@ -17,17 +17,8 @@ pub(super) fn decode(
     largest: [usize; 2],
     pixels: &mut Vec<u8>,
 ) -> Result<Decoded, Rejected> {
-    let failed = |error: png::DecodingError| malformed(format!("PNG: {error}"));
-    // Two lines of at most 8 bytes per pixel are in memory beside the pixels.
-    let bytes = METADATA + 16 * largest[0];
-    let mut decoder = Decoder::new_with_limits(Cursor::new(file), Limits { bytes });
     // Palettes and fewer than 8 bits become 8 bits.
-    decoder.set_transformations(Transformations::EXPAND);
-    decoder.set_ignore_text_chunk(true);
-    let header = decoder.read_header_info().map_err(failed)?;
-    let (width, height) = (header.width as usize, header.height as usize);
-    check_size([width, height], largest)?;
-    let mut reader = decoder.read_info().map_err(failed)?;
+    let mut reader = open(file, largest, Transformations::EXPAND)?;
     let encoding = match reader.output_color_type() {
         (ColorType::Grayscale, BitDepth::Eight) => Encoding::Mono8,
         (ColorType::Rgb, BitDepth::Eight) => Encoding::Rgb8,
@@ -40,9 +31,60 @@ pub(super) fn decode(
             return Err(unsupported(detail));
         }
     };
-    pixels.resize(width * height * encoding.bytes_per_pixel(), 0);
-    reader.next_frame(pixels).map_err(failed)?;
-    // What follows the pixels, up to the end: a file that was cut has none.
-    reader.finish().map_err(failed)?;
+    let [width, height] = read(&mut reader, encoding.bytes_per_pixel(), pixels)?;
     Ok(Decoded { encoding, width, height })
+}
+
+/// Decodes gray of 16 bits: the most significant byte first, lines without padding. Returns width and
+/// height.
+///
+/// # Errors
+/// As [`super::decode`].
+pub(super) fn decode_gray16(
+    file: &[u8],
+    largest: [usize; 2],
+    pixels: &mut Vec<u8>,
+) -> Result<[usize; 2], Rejected> {
+    let mut reader = open(file, largest, Transformations::IDENTITY)?;
+    match reader.output_color_type() {
+        (ColorType::Grayscale, BitDepth::Sixteen) => read(&mut reader, 2, pixels),
+        (color, depth) => {
+            let depth = depth as u8;
+            let detail = format!("PNG: expected 16 bits of gray, found {depth} bits of {color:?}");
+            Err(unsupported(detail))
+        }
+    }
+}
+
+/// Reads a file up to its pixels, and checks their size.
+fn open(
+    file: &[u8],
+    largest: [usize; 2],
+    transformations: Transformations,
+) -> Result<Reader<Cursor<&[u8]>>, Rejected> {
+    // Two lines of at most 8 bytes per pixel are in memory beside the pixels.
+    let bytes = METADATA + 16 * largest[0];
+    let mut decoder = Decoder::new_with_limits(Cursor::new(file), Limits { bytes });
+    decoder.set_transformations(transformations);
+    decoder.set_ignore_text_chunk(true);
+    let header = decoder.read_header_info().map_err(failed)?;
+    check_size([header.width as usize, header.height as usize], largest)?;
+    decoder.read_info().map_err(failed)
+}
+
+/// Reads the pixels, and what follows them, up to the end: a file that was cut has none.
+fn read(
+    reader: &mut Reader<Cursor<&[u8]>>,
+    bytes_per_pixel: usize,
+    pixels: &mut Vec<u8>,
+) -> Result<[usize; 2], Rejected> {
+    let (width, height) = (reader.info().width as usize, reader.info().height as usize);
+    pixels.resize(width * height * bytes_per_pixel, 0);
+    reader.next_frame(pixels).map_err(failed)?;
+    reader.finish().map_err(failed)?;
+    Ok([width, height])
+}
+
+fn failed(error: png::DecodingError) -> Rejected {
+    malformed(format!("PNG: {error}"))
 }

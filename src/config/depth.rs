@@ -57,6 +57,7 @@ fn no_colour(check: &mut Check<'_>, key: &str, raw: &RawImage) {
         ("mean", raw.mean.is_some()),
         ("std", raw.std.is_some()),
         ("pad_value", raw.pad_value.is_some()),
+        ("encoding_8uc", raw.encoding_8uc.is_some()),
     ] {
         let at = format!("{key}.{name}");
         if given && !check.is_inherited(&at) {

@@ -3,9 +3,11 @@
 use super::check::{Check, Range};
 use super::depth::depth;
 use super::raw::RawImage;
+use super::words::one_of;
+use crate::codec::PixelFormat;
 use crate::dtype::DType;
 use crate::ops::image::{self, ImageSpec};
-use crate::spec::{Bounds, EncoderSpec};
+use crate::spec::{Bounds, EncoderSpec, Selection};
 
 const MAX_SIDE: usize = 8192;
 const F32: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
@@ -17,7 +19,7 @@ pub(super) fn image(
     key: &str,
     raw: Option<RawImage>,
     dtype: DType,
-) -> Option<(EncoderSpec, Bounds)> {
+) -> Option<(EncoderSpec, Selection, Bounds)> {
     let key = format!("{key}.image");
     let raw = check.required(&key, raw, "a mapping with the keys `width` and `height`")?;
     let mut side = |name: &str, value: Option<i64>| {
@@ -29,8 +31,12 @@ pub(super) fn image(
     let bounds = bounds(check, &key, &raw);
     if let Some(raw_depth) = &raw.depth {
         let spec = depth(check, &key, (&raw, raw_depth), dtype, (width, height))?;
-        return Some((EncoderSpec::Depth(spec), bounds?));
+        let bounds = bounds?;
+        let selection = Selection::Depth { largest_px: bounds.image_px() };
+        return Some((EncoderSpec::Depth(spec), selection, bounds));
     }
+    let at = format!("{key}.encoding_8uc");
+    let encoding_8uc = raw.encoding_8uc.as_deref().map(|name| encoding_8uc(check, &at, name));
     let color = raw.color.unwrap_or_default();
     let channels = color.channels();
     if dtype == DType::U8 {
@@ -54,9 +60,27 @@ pub(super) fn image(
         std: std?,
         pad_value: pad_value? as u8,
     };
+    // A name that is given must be known.
+    let encoding_8uc = match encoding_8uc {
+        Some(known) => Some(known?),
+        None => None,
+    };
     let bounds = bounds?;
-    (dtype == DType::U8 || fits_dtype(check, &key, &spec, dtype))
-        .then_some((EncoderSpec::Image(spec), bounds))
+    let largest_px = bounds.image_px();
+    let selection = Selection::Image { largest_px, encoding_8uc };
+    let fits = dtype == DType::U8 || fits_dtype(check, &key, &spec, dtype);
+    fits.then_some((EncoderSpec::Image(spec), selection, bounds))
+}
+
+/// What the pixels of `8UC1`, `8UC3` or `8UC4` are, by a name.
+fn encoding_8uc(check: &mut Check<'_>, key: &str, name: &str) -> Option<PixelFormat> {
+    let untyped = || PixelFormat::all().filter(|format| format.untyped_name().is_some());
+    let found = untyped().find(|format| format.name() == name);
+    if found.is_none() {
+        let names: Vec<_> = untyped().map(PixelFormat::name).collect();
+        check.fail(key, one_of(&names));
+    }
+    found
 }
 
 /// The largest image that is taken.

@@ -151,6 +151,7 @@ mapping! { RawImage {
     pad_value: i64,
     max_width_px: i64,
     max_height_px: i64,
+    encoding_8uc: String,
     depth: RawDepth,
 } }
 

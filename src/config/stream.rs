@@ -222,15 +222,7 @@ fn encoder(
             let (spec, plan) = selected?;
             Some((EncoderSpec::Vector(spec), Selection::Plan(plan), Bounds::default()))
         }
-        Image => {
-            let (encoder, bounds) = image::image(check, key, raw.image.take(), dtype)?;
-            let largest_px = bounds.image_px();
-            let selection = match encoder {
-                EncoderSpec::Depth(_) => Selection::Depth { largest_px },
-                _ => Selection::Image { largest_px },
-            };
-            Some((encoder, selection, bounds))
-        }
+        Image => image::image(check, key, raw.image.take(), dtype),
         Points => {
             let (spec, bounds) = cloud::cloud(check, key, raw.cloud.take())?;
             let extra: Vec<_> = extra_fields(&spec).map(str::to_owned).collect();

@@ -1,8 +1,8 @@
-//! `sensor_msgs/msg/CompressedImage`: JPEG and PNG.
+//! `sensor_msgs/msg/CompressedImage`: JPEG, PNG and compressed depth.
 
 use super::{Content, Header, Input, MessageType, Sample, Sink, header};
 use crate::cdr::Reader;
-use crate::codec::{self, yuv::Yuv};
+use crate::codec::{self, PixelFormat};
 use crate::ops::image::Encoding;
 use crate::pipeline::{DropReason, Rejected};
 use crate::spec::Selection;
@@ -12,8 +12,11 @@ pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/CompressedImage",
     content: Content::Image,
     open: |selection| match selection {
-        Selection::Image { largest_px } => {
+        Selection::Image { largest_px, .. } => {
             Some(Box::new(CompressedImageInput { largest_px: *largest_px, pixels: Vec::new() }))
+        }
+        Selection::Depth { largest_px } => {
+            Some(Box::new(CompressedDepthInput { largest_px: *largest_px, pixels: Vec::new() }))
         }
         _ => None,
     },
@@ -26,33 +29,61 @@ struct CompressedImageInput {
     pixels: Vec<u8>,
 }
 
-/// compressed_image_transport writes the encoding of the pixels in front of a semicolon. Returns it if a
-/// file of such pixels is no picture: a Bayer mosaic would decode as a gray image.
-fn unknown_pixels(format: &[u8]) -> Option<String> {
+/// The encoding of the pixels, which compressed_image_transport writes in front of a semicolon.
+fn pixels_of(format: &[u8]) -> Option<&[u8]> {
     let (pixels, _) = format.split_at(format.iter().position(|byte| *byte == b';')?);
-    let is = |name: &str| pixels.trim_ascii() == name.as_bytes();
-    let known = Encoding::ALL.iter().any(|encoding| is(encoding.name()))
-        || Yuv::ALL.iter().any(|yuv| is(yuv.name()))
-        || pixels.trim_ascii().is_empty();
-    (!known).then(|| String::from_utf8_lossy(&pixels[..pixels.len().min(32)]).into_owned())
+    Some(pixels.trim_ascii()).filter(|pixels| !pixels.is_empty())
+}
+
+/// Whether a file of such pixels is a picture: a Bayer mosaic would decode as a gray image.
+fn is_picture(pixels: &[u8]) -> bool {
+    !matches!(PixelFormat::of(pixels), None | Some(PixelFormat::Bayer(_)))
+}
+
+/// Reads the fields of a message: `format` and `data`.
+fn fields(message: &[u8]) -> Result<(Header<'_>, &[u8], &[u8]), Rejected> {
+    let mut reader = Reader::new(message)?;
+    Ok((header(&mut reader)?, reader.string_bytes()?, reader.bytes()?))
+}
+
+/// Reads compressed depth images of at most this width and height \[px\].
+struct CompressedDepthInput {
+    largest_px: [usize; 2],
+    /// The pixels of one image.
+    pixels: Vec<u8>,
+}
+
+impl Input for CompressedDepthInput {
+    fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
+        let (header, format, data) = fields(message)?;
+        let view = codec::depth::decode(format, data, self.largest_px, &mut self.pixels)?;
+        sink.sample(0, &header, Sample::Depth(view));
+        Ok(())
+    }
 }
 
 impl Input for CompressedImageInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
-        let mut reader = Reader::new(message)?;
-        let header: Header<'_> = header(&mut reader)?;
-        let format = reader.string_bytes()?;
-        let file = reader.bytes()?;
+        let (header, format, file) = fields(message)?;
         let has = |words: &[u8]| format.windows(words.len()).any(|part| part == words);
         if has(b"compressedDepth") {
-            let detail = "format: expected jpeg or png, found compressedDepth";
+            let detail =
+                "format: expected jpeg or png, found compressedDepth (image.depth takes it)";
             return Err(Rejected::new(DropReason::Unsupported, detail.to_owned()));
         }
-        if let Some(pixels) = unknown_pixels(format) {
+        let pixels = pixels_of(format);
+        if let Some(pixels) = pixels.filter(|pixels| !is_picture(pixels)) {
+            let pixels = String::from_utf8_lossy(&pixels[..pixels.len().min(32)]);
             let detail = format!("format: expected the encoding of an image, found {pixels:?}");
             return Err(Rejected::new(DropReason::Unsupported, detail));
         }
-        let mut view = codec::decode(file, self.largest_px, &mut self.pixels)?;
+        let mut view = match pixels {
+            // As JPEG they have 8 bits already.
+            Some(b"mono16") if codec::is_png(file) => {
+                codec::decode_mono16(file, self.largest_px, &mut self.pixels)?
+            }
+            _ => codec::decode(file, self.largest_px, &mut self.pixels)?,
+        };
         // compressed_image_transport may encode RGB pixels as if they were BGR, and says so: then
         // red and blue of the file have changed places.
         if has(b"compressed rgb") {

@@ -137,3 +137,122 @@ fn an_encoding_of_the_other_kind_is_dropped_with_the_key_that_takes_it() {
         refused.detail
     );
 }
+
+/// `sensor_msgs/msg/CompressedImage`
+fn compressed(format: &str, data: &[u8]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.header(Stamp::from_nanos(7), "camera");
+    writer.string(format);
+    writer.bytes(data);
+    writer.finish()
+}
+
+fn reason(input: &mut dyn Input, message: &[u8]) -> DropReason {
+    taken(input, message).unwrap_err().reason
+}
+
+#[test]
+fn the_configuration_says_what_8uc_means() {
+    let data: Vec<u8> = (0..36).collect();
+    for (encoding, name) in [
+        ("mono8", "8UC1"),
+        ("bayer_grbg8", "8UC1"),
+        ("rgb8", "8UC3"),
+        ("bgr8", "8UC3"),
+        ("bgra8", "8UC4"),
+    ] {
+        let mut named = subject("sensor_msgs/Image", &format!("encoding_8uc: {encoding}"));
+        let expected = taken(&mut *named, &message(encoding, [3, 3, 12], 0, &data)).unwrap();
+        assert_eq!(taken(&mut *named, &message(name, [3, 3, 12], 0, &data)), Ok(expected));
+        for other in ["8UC1", "8UC2", "8UC3", "8UC4"] {
+            let message = message(other, [3, 3, 12], 0, &data);
+            let dropped = taken(&mut *named, &message).err().map(|refused| refused.reason);
+            let expected = (other != name).then_some(DropReason::Unsupported);
+            assert_eq!(dropped, expected, "{encoding} {other}");
+        }
+        let mut unnamed = subject("sensor_msgs/Image", "");
+        let dropped = reason(&mut *unnamed, &message(name, [3, 3, 12], 0, &data));
+        assert_eq!(dropped, DropReason::Unsupported);
+    }
+}
+
+#[test]
+fn gray_of_16_bits_becomes_8_bits() {
+    let mut light = subject("sensor_msgs/Image", "");
+    let data = [0x00, 0x80, 0xFF, 0xFF, 7, 7, 0x81, 0x00, 0x80, 0x00, 7, 7];
+    let little = taken(&mut *light, &message("mono16", [2, 2, 6], 0, &data)).unwrap();
+    assert_eq!((&*little.kind, little.bytes), ("mono8", vec![128, 255, 1, 0]));
+    let big = taken(&mut *light, &message("mono16", [2, 2, 6], 1, &data)).unwrap();
+    assert_eq!(big.bytes, [0, 255, 128, 128], "128 and 33024 are just under half a level");
+}
+
+#[test]
+fn truncated_pictures_of_every_encoding_are_malformed() {
+    let mut light = subject("sensor_msgs/Image", "encoding_8uc: mono8");
+    let data = [9; 6 * 4 * 4];
+    for (encoding, step, lines) in [
+        ("rgb8", 12, 4),
+        ("mono8", 4, 4),
+        ("mono16", 9, 4),
+        ("8UC1", 5, 4),
+        ("yuv422", 8, 4),
+        ("nv12", 4, 6),
+        ("bayer_bggr8", 6, 4),
+    ] {
+        let len = step as usize * lines;
+        let whole = message(encoding, [4, 4, step], 0, &data[..len]);
+        assert_eq!(taken(&mut *light, &whole).unwrap().size, [4, 4], "{encoding}");
+        for len in 0..whole.len() {
+            assert_eq!(
+                reason(&mut *light, &whole[..len]),
+                DropReason::Malformed,
+                "{encoding} {len}"
+            );
+        }
+        let short = message(encoding, [4, 4, step], 0, &data[..len - 1]);
+        assert_eq!(reason(&mut *light, &short), DropReason::Malformed, "{encoding}");
+        for size in [[9, 4, 99], [4, 10, step], [u32::MAX; 3]] {
+            let large = message(encoding, size, 0, &data[..len]);
+            assert_eq!(reason(&mut *light, &large), DropReason::TooLarge, "{encoding} {size:?}");
+        }
+    }
+}
+
+#[test]
+fn depth_and_light_take_their_own_compressed_images() {
+    let mut depth = subject("sensor_msgs/CompressedImage", "depth: {}");
+    let mut light = subject("sensor_msgs/CompressedImage", "");
+    // 2x1 pixels: a run of one zero, and a run of one pixel of 5, whose code is 10: nibbles 2 and 1.
+    let rvl = [&[0; 12][..], &[2, 0, 0, 0, 1, 0, 0, 0], &0x11A1_0000u32.to_le_bytes()].concat();
+    let packed = compressed("16UC1; compressedDepth rvl", &rvl);
+    let found = taken(&mut *depth, &packed);
+    let dropped = reason(&mut *light, &packed);
+    assert_eq!(dropped, DropReason::Unsupported);
+    for len in 0..packed.len() {
+        assert_eq!(reason(&mut *depth, &packed[..len]), DropReason::Malformed);
+    }
+    let expected = Taken { kind: "U16 big".into(), size: [2, 1], bytes: vec![0, 0, 0, 5] };
+    assert_eq!(found, Ok(expected));
+    // Gray of 16 bits in a PNG file is light or depth, as the stream says.
+    let file = std::fs::read("tests/golden/compressed/deep.png").unwrap();
+    let wide = |keys: &str| {
+        let yaml = format!(
+            "rate_hz: 10\nstreams: {{s: {{type: sensor_msgs/CompressedImage, topic: /s, \
+             max_age_ms: 9, image: {{width: 4, height: 4, {keys}}}}}}}"
+        );
+        open(&config::parse(&yaml, "test.yaml").unwrap().inputs[0]).unwrap()
+    };
+    let gray = compressed("mono16; png compressed ", &file);
+    let light = taken(&mut *wide(""), &gray).unwrap();
+    assert_eq!((&*light.kind, light.size), ("mono8", [45, 31]));
+    let numbers: Vec<u32> = (0..45 * 31).map(|at| at * 40).collect();
+    let scaled: Vec<u8> = numbers.iter().map(|raw| ((raw + 128) / 257) as u8).collect();
+    assert_eq!(light.bytes, scaled);
+    let depth = taken(&mut *wide("depth: {}"), &gray).unwrap();
+    let raw: Vec<u8> = numbers.iter().flat_map(|raw| (*raw as u16).to_be_bytes()).collect();
+    assert_eq!((&*depth.kind, depth.bytes), ("U16 big", raw));
+    let unnamed = compressed("png", &file);
+    assert_eq!(reason(&mut *wide(""), &unnamed), DropReason::Unsupported);
+    let mosaic = compressed("bayer_rggb8; png compressed ", &file);
+    assert_eq!(reason(&mut *wide(""), &mosaic), DropReason::Unsupported);
+}

@@ -283,7 +283,7 @@ fn every_type_is_registered_once_and_refuses_another_content() {
         assert!(matches!(parts.as_slice(), [_, "msg", _]), "{}", known.name);
         let wrong = match known.content {
             Content::Image => Selection::Fields(vec![]),
-            _ => Selection::Image { largest_px: [1, 1] },
+            _ => Selection::Image { largest_px: [1, 1], encoding_8uc: None },
         };
         assert!((known.open)(&wrong).is_none(), "{}", known.name);
     }

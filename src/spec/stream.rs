@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{InFrame, RingId, StreamId, Timeline};
 use crate::align::{AlignRule, Strategy};
+use crate::codec::PixelFormat;
 use crate::dtype::DType;
 use crate::ops::depth::DepthSpec;
 use crate::ops::image::ImageSpec;
@@ -92,6 +93,8 @@ pub enum Selection {
     Image {
         /// Width and height \[px\].
         largest_px: [usize; 2],
+        /// What the encoding `8UC1`, `8UC3` or `8UC4` means; nothing if `None`.
+        encoding_8uc: Option<PixelFormat>,
     },
     /// The depth image, if it is not larger than this.
     Depth {
