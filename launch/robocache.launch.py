@@ -37,6 +37,10 @@ PARAMETERS = {
     "lock_memory": (bool, "Keep the memory of the node from being swapped out: true or false"),
     "diagnostics_period_s": (float, "Time between two messages on /diagnostics [s]"),
     "digest": (bool, "Whether each tensor has a digest of all of it: true or false"),
+    "visualize_hz": (
+        float,
+        "Rate at which images and grids are published for RViz and Foxglove [Hz]; 0: never",
+    ),
 }
 
 #: The other arguments: default and description.

@@ -28,6 +28,7 @@
 //! - [`histogram`]: distributions of latencies and delays, for diagnostics.
 //! - [`spec`]: what a configuration means; [`config`]: the YAML file, validated into that.
 //! - [`check`]: the tensor of a configuration, described for people and programs.
+//! - [`visual`]: what the policy sees, as messages for RViz and Foxglove.
 //! - `sim` (feature `sim`): a synthetic robot, every signal an analytic function of time.
 //! - `random` (feature `sim`): reproducible randomness, for the robot, benchmarks and tests.
 
@@ -54,6 +55,7 @@ pub mod spec;
 mod sync;
 pub mod tf;
 pub mod time;
+pub mod visual;
 
 #[cfg(feature = "sim")]
 pub mod random;

@@ -179,7 +179,8 @@ streams:
             "name": "wrench",
             "topic": "/wrench",
             "type": "geometry_msgs/msg/WrenchStamped",
-            "reliable": false,
+            "reliability": "auto",
+            "durability": "auto",
             "depth": 256,
             "timeline": "header",
             "stamp_offset_ns": 0,
@@ -253,7 +254,8 @@ streams:
     qos: {reliability: reliable}
     inputs:
       - {topic: /arm, expected_rate_hz: 250}
-      - {topic: /gripper, frame_id: hand, qos: {depth: 3}, timeline: receive}
+      - {topic: /gripper, frame_id: hand, qos: {depth: 3, durability: transient_local},
+         timeline: receive}
 ";
     let [joints] = streams(config).try_into().unwrap();
     assert_eq!(joints["fields"], serde_json::json!(["velocity", "position"]));
@@ -264,11 +266,11 @@ streams:
     assert_eq!(joints["encoder"]["channels"][4], turning);
     let ros_type = "sensor_msgs/msg/JointState";
     let expected = serde_json::json!([
-        {"name": "joints[0]", "topic": "/arm", "type": ros_type, "reliable": true, "depth": 256,
-         "timeline": "header", "stamp_offset_ns": -1_500_000, "frame_id": null,
+        {"name": "joints[0]", "topic": "/arm", "type": ros_type, "depth": 256,
+         "reliability": "reliable", "durability": "auto", "timeline": "header", "stamp_offset_ns": -1_500_000, "frame_id": null,
          "expected_rate_hz": 250.0},
-        {"name": "joints[1]", "topic": "/gripper", "type": ros_type, "reliable": true, "depth": 3,
-         "timeline": "receive", "stamp_offset_ns": -1_500_000, "frame_id": "hand",
+        {"name": "joints[1]", "topic": "/gripper", "type": ros_type, "depth": 3,
+         "reliability": "reliable", "durability": "transient_local", "timeline": "receive", "stamp_offset_ns": -1_500_000, "frame_id": "hand",
          "expected_rate_hz": null},
     ]);
     assert_eq!(joints["inputs"], expected);

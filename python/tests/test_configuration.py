@@ -51,7 +51,7 @@ def test_several_inputs(write):
     assert joints.topics == ["/arm", "/gripper"]
     assert joints.joints == ["a", "b", "c"]
     arm, gripper = joints.inputs
-    assert (arm.reliable, gripper.reliable) == (True, False)
+    assert (arm.reliability, gripper.reliability) == ("reliable", "auto")
     assert (arm.stamp_offset_ns, gripper.stamp_offset_ns) == (0, -2_000_000)
     assert (arm.timeline, gripper.timeline) == ("header", "receive")
     assert (gripper.name, gripper.frame_id, gripper.depth) == ("joints[1]", None, 256)

@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
-use crate::spec::{Config, EncoderSpec, InputSpec, Selection, StreamId, Timeline};
+use crate::spec::{
+    Config, Durability, EncoderSpec, InputSpec, Reliability, Selection, StreamId, Timeline,
+};
 
 /// One stream, with all defaults, so that a program needs no defaults of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -69,7 +71,9 @@ pub struct InputReport {
     #[serde(rename = "type")]
     pub ros_type: String,
     /// Whether the subscription asks for reliable delivery.
-    pub reliable: bool,
+    pub reliability: Reliability,
+    /// Whether the subscription asks for messages of the time before it.
+    pub durability: Durability,
     /// Number of messages that the subscription's queue holds.
     pub depth: usize,
     /// Which stamp of a message counts.
@@ -148,7 +152,8 @@ impl InputReport {
             name: input.name.clone(),
             topic: input.topic.clone(),
             ros_type: input.ros_type.clone(),
-            reliable: input.qos.reliable,
+            reliability: input.qos.reliability,
+            durability: input.qos.durability,
             depth: input.qos.depth,
             timeline: input.timeline,
             stamp_offset_ns: input.stamp_offset_ns,

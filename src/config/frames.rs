@@ -6,7 +6,10 @@ use super::words::one_of;
 use crate::input::{Content, Field, Member, ODOMETRY, TF_MESSAGE};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::IDENTITY;
-use crate::spec::{FramedPart, InFrame, InputSpec, Qos, Quantity, Selection, TfSpec, Timeline};
+use crate::spec::{
+    Durability, FramedPart, InFrame, InputSpec, Qos, Quantity, Reliability, Selection, TfSpec,
+    Timeline,
+};
 use crate::tf::Limits;
 
 /// A robot publishes its tree at 20 Hz or more, and odometry likewise.
@@ -73,7 +76,12 @@ impl Tf {
             ros_type: ros_type.to_owned(),
             selection: Selection::Transforms { fixed },
             feeds: Vec::new(),
-            qos: Qos { reliable: true, depth: DEPTH[usize::from(fixed)] },
+            qos: Qos {
+                reliability: Reliability::Auto,
+                // Fixed transforms are published once.
+                durability: if fixed { Durability::TransientLocal } else { Durability::Auto },
+                depth: DEPTH[usize::from(fixed)],
+            },
             frame_id: None,
             t_base_sensor: IDENTITY,
             in_frame: None,
@@ -83,11 +91,11 @@ impl Tf {
         };
         let tree = [("tf", "/tf", false), ("tf_static", "/tf_static", true)]
             .map(|(name, topic, fixed)| transforms(name.into(), topic, TF_MESSAGE, fixed));
-        let odometry = self.odometry.iter().enumerate().map(|(i, topic)| {
-            let qos = Qos { reliable: false, depth: DEPTH[0] };
-            let name = format!("tf.odometry[{i}]");
-            InputSpec { qos, ..transforms(name, topic, ODOMETRY, false) }
-        });
+        let odometry = self
+            .odometry
+            .iter()
+            .enumerate()
+            .map(|(i, topic)| transforms(format!("tf.odometry[{i}]"), topic, ODOMETRY, false));
         (Some(self.spec), tree.into_iter().chain(odometry).collect())
     }
 }

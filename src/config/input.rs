@@ -1,7 +1,7 @@
 //! The inputs of a stream: one from the stream's own keys, or several from its key `inputs`.
 
 use super::check::{Check, Range, is_printable};
-use super::raw::{RawExtrinsic, RawInput, RawQos, RawStream, Reliability};
+use super::raw::{RawExtrinsic, RawInput, RawQos, RawStream};
 use super::transform::transform;
 use crate::input::Content;
 use crate::ops::voxelize::IDENTITY;
@@ -261,8 +261,9 @@ fn qos(
     let at = place(input.depth.is_some(), "qos.depth");
     let depth = input.depth.or(stream.depth).unwrap_or(default);
     let depth = check.integer(&at, depth, 1, 10_000)?;
-    let reliability = input.reliability.or(stream.reliability);
-    Some(Qos { reliable: matches!(reliability, Some(Reliability::Reliable)), depth })
+    let reliability = input.reliability.or(stream.reliability).unwrap_or_default();
+    let durability = input.durability.or(stream.durability).unwrap_or_default();
+    Some(Qos { reliability, durability, depth })
 }
 
 /// Checks that no two inputs of the stream at `key` take the same messages.

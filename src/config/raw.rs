@@ -8,7 +8,7 @@ use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
 use crate::input::Content;
 use crate::ops::image::{Color, Fit};
-use crate::spec::Timeline;
+use crate::spec::{Durability, Reliability, Timeline};
 
 /// Declares a mapping: its keys, and the type of each. A key's name is that of the field, unless
 /// another is given.
@@ -137,6 +137,7 @@ mapping! {
     #[derive(Clone, Copy)]
     RawQos {
         reliability: Reliability,
+        durability: Durability,
         depth: i64,
     }
 }
@@ -186,13 +187,6 @@ mapping! { RawChannel {
 
 #[derive(Clone, Copy, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Reliability {
-    BestEffort,
-    Reliable,
-}
-
-#[derive(Clone, Copy, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub(super) enum Reduce {
     Count,
     Occupancy,
@@ -204,7 +198,7 @@ read_all_keys! {
     RawConfig RawOutput RawTf RawInput RawSteps RawQos RawImage RawDepth RawCloud RawTransform
     RawChannel
 }
-read_words! { Strategy Fill DType Timeline Fit Color Reliability Reduce }
+read_words! { Strategy Fill DType Timeline Fit Color Reliability Durability Reduce }
 
 /// Where a sensor is in the base frame.
 #[derive(Clone)]

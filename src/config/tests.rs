@@ -8,7 +8,7 @@ use crate::ops::depth::DepthSpec;
 use crate::ops::image::{Color, Fit, ImageSpec};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::{Grid, IDENTITY, Reduction, VoxelSpec};
-use crate::spec::{EncoderSpec, Qos, Selection, Timeline, VectorSpec};
+use crate::spec::{Durability, EncoderSpec, Qos, Reliability, Selection, Timeline, VectorSpec};
 
 pub(super) const REFERENCE: &str = include_str!("../../config/robocache.yaml");
 
@@ -19,6 +19,11 @@ fn stream(lines: &[&str]) -> (StreamSpec, InputSpec) {
     let mut config = parse(&text, "test.yaml").unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!((config.streams.len(), config.inputs.len()), (1, 1));
     (config.streams.remove(0), config.inputs.remove(0))
+}
+
+/// What a subscription asks for if the configuration says no durability.
+fn qos(reliability: Reliability, depth: usize) -> Qos {
+    Qos { reliability, durability: Durability::Auto, depth }
 }
 
 fn vector(ros_type: &str, more: &[&str]) -> (StreamSpec, VectorSpec, InputSpec) {
@@ -82,7 +87,7 @@ fn defaults_of_a_vector_stream() {
     let filled = (spec.rule.fill, spec.required, input.stamp_offset_ns);
     assert_eq!(filled, (Fill::Zero, false, 0));
     assert_eq!((spec.dtype, spec.ring_rows), (DType::F32, 1024));
-    assert_eq!(input.qos, Qos { reliable: false, depth: 256 });
+    assert_eq!(input.qos, qos(Reliability::Auto, 256));
     assert_eq!((input.frame_id, input.expected_rate_hz), (None, None));
     assert_eq!(input.selection, Selection::Fields(vec!["force".into(), "torque".into()]));
     assert_eq!(lanes(&vector), [Lane::Linear; 6]);
@@ -204,8 +209,8 @@ streams:
     assert_eq!((arm.name.as_str(), gripper.name.as_str()), ("s[0]", "s[1]"));
     assert_eq!((arm.topic.as_str(), gripper.topic.as_str()), ("/arm", "/gripper"));
     assert_eq!((arm.stamp_offset_ns, gripper.stamp_offset_ns), (1_000_000, -2_000_000));
-    assert_eq!(arm.qos, Qos { reliable: true, depth: 256 });
-    assert_eq!(gripper.qos, Qos { reliable: true, depth: 3 });
+    assert_eq!(arm.qos, qos(Reliability::Reliable, 256));
+    assert_eq!(gripper.qos, qos(Reliability::Reliable, 3));
     // Either topic may carry either group.
     assert_eq!((&arm.feeds, &arm.selection), (&gripper.feeds, &gripper.selection));
     let layout = Layout::new(&config);
@@ -236,7 +241,7 @@ fn orientations_are_quaternion_lanes_and_slerp() {
 fn defaults_of_an_image_stream() {
     let (spec, image, input) = image("{width: 32, height: 16}", &[]);
     assert_eq!((spec.strategy(), spec.ring_rows), (Strategy::Hold, 16));
-    assert_eq!(input.qos, Qos { reliable: false, depth: 8 });
+    assert_eq!(input.qos, qos(Reliability::Auto, 8));
     assert_eq!(spec.encoder.row_shape(), [3, 16, 32]);
     assert_eq!((image.fit, image.color, image.pad_value), (Fit::Pad, Color::Rgb, 0));
     assert_eq!((image.mean, image.std), ([0.0; 3], [1.0; 3]));
@@ -255,7 +260,7 @@ fn a_mono_image_takes_one_number() {
     assert_eq!(spec.encoder.row_shape(), [1, 2, 2]);
     assert_eq!((image.mean, image.std), ([0.5; 3], [0.25; 3]));
     assert_eq!((image.pad_value, image.fit), (255, Fit::Crop));
-    assert_eq!((spec.dtype, input.qos), (DType::F16, Qos { reliable: true, depth: 3 }));
+    assert_eq!((spec.dtype, input.qos), (DType::F16, qos(Reliability::Reliable, 3)));
     assert_eq!((spec.rule.fill, spec.required), (Fill::Last, true));
 }
 
@@ -333,7 +338,7 @@ fn the_reference_configurations_are_what_they_say() {
     assert_eq!(names, ["camera_front", "camera_wrist", "lidar", "joints", "wrench", "imu"]);
     assert_eq!(config.rate_hz, 100.0);
     assert!(config.streams.iter().all(|stream| stream.lag_ns == 20_000_000));
-    assert!(config.inputs.iter().all(|input| input.qos.reliable));
+    assert!(config.inputs.iter().all(|input| input.qos.reliability == Reliability::Auto));
     let bytes = Layout::new(&config).byte_len();
     assert!((1_050_000..1_150_000).contains(&bytes), "{bytes}");
     let fast = parse(include_str!("../../config/joints_1khz.yaml"), "joints_1khz.yaml").unwrap();

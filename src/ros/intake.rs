@@ -1,6 +1,7 @@
 //! The subscriptions: takes every waiting message, hands it to the runtime, and counts the lost
 //! messages.
 
+use super::adaptation::Adaptation;
 use super::buffers::Buffers;
 use super::error::NodeError;
 use super::losses::Losses;
@@ -9,8 +10,8 @@ use super::rcl::{
 };
 use super::recovery::{Recovery, Standstills};
 use super::renewal::{Renewal, Watch};
-use crate::runtime::{PublisherId, Runtime, Transit, decode_clock};
-use crate::spec::{InputId, InputSpec, Selection};
+use crate::runtime::{PublisherId, PublisherSeen, Request, Runtime, Transit, decode_clock};
+use crate::spec::{InputId, InputSpec, Selection, Timeline};
 use crate::sync::lock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,6 +55,7 @@ struct Input {
     id: InputId,
     depth: usize,
     subscription: Subscription,
+    adaptation: Adaptation,
     buffers: Buffers,
     takes: Takes,
     losses: Losses,
@@ -98,10 +100,13 @@ impl Intake {
         self.clock.is_none() && self.inputs.is_empty()
     }
 
-    /// Returns the subscriptions for a wait: the clock, if it is simulated, then the inputs.
+    /// Returns the subscriptions for a wait: the clock, if it is simulated, then the inputs. Last
+    /// come the subscriptions that a newer one of their input replaces.
     pub fn waitables(&self) -> impl Iterator<Item = Waitable<'_>> {
         let clock = self.clock.iter().map(|clock| Waitable::from(&clock.subscription));
-        clock.chain(self.inputs.iter().map(|input| Waitable::from(&input.subscription)))
+        let inputs = self.inputs.iter().map(|input| Waitable::from(&input.subscription));
+        let before = self.inputs.iter().filter_map(|input| input.adaptation.before());
+        clock.chain(inputs).chain(before.map(Waitable::from))
     }
 
     /// Takes the waiting messages: in turns one of each subscription, so that none waits for all of
@@ -115,7 +120,8 @@ impl Intake {
     ) -> Result<(), NodeError> {
         let inputs = first + usize::from(self.clock.is_some());
         self.ready.clear();
-        let is_ready = |k: &usize| ready.is(inputs + k);
+        let is_ready =
+            |k: &usize| ready.is(inputs + k) || self.inputs[*k].adaptation.before().is_some();
         self.ready.extend((0..self.inputs.len()).filter(is_ready));
         for round in 0.. {
             if let Some(clock) = self.clock.as_mut().filter(|_| round > 0 || ready.is(first)) {
@@ -134,7 +140,12 @@ impl Intake {
                 break;
             }
         }
+        let now = Instant::now();
         for (k, input) in self.inputs.iter_mut().enumerate() {
+            // Its queue is empty now.
+            if input.adaptation.end_if_over(now) {
+                input.end_overlap();
+            }
             input.count_losses(runtime, ready.has_events(inputs + k));
         }
         Ok(())
@@ -142,10 +153,12 @@ impl Intake {
 }
 
 impl Intake {
-    /// Subscribes again, through a new connection, to what is cut off. The caller calls this
-    /// several times per second.
+    /// Subscribes again to inputs whose publishers offer another quality of service than before; and
+    /// through a new connection, to what is cut off. The caller calls this several times per second.
     pub fn recover(&mut self, runtime: &Runtime) {
         let now = Instant::now();
+        // One in a call: the middleware takes a while to make a subscription.
+        let _ = self.inputs.iter_mut().any(|input| input.adapt(runtime, now));
         if now.saturating_duration_since(self.looked) < LOOK_PERIOD {
             return;
         }
@@ -177,15 +190,20 @@ impl Input {
         renewal: &Arc<Renewal>,
     ) -> rcl::Result<Self> {
         let spec = runtime.input_spec(id);
-        let subscription = subscribe(node, spec)?;
+        let (request, state) = (Request::at_first(spec), runtime.input(id));
+        let subscription = subscribe(node, spec, request)?;
         let tells_lost = subscription.events().lost.is_some();
-        runtime.input(id).tells_lost.store(tells_lost, Ordering::Relaxed);
-        let (takes, losses) = (Takes::default(), Losses::default());
+        state.tells_lost.store(tells_lost, Ordering::Relaxed);
+        state.asks.set(request);
+        state.wants.set(request);
+        let losses = Losses::new(spec.timeline == Timeline::Header);
+        let takes = Takes::default();
         let watch = Watch::new(Recovery::new(Instant::now()), renewal);
         Ok(Input {
             id,
             depth: spec.qos.depth,
             subscription,
+            adaptation: Adaptation::default(),
             buffers: buffers.clone(),
             takes,
             losses,
@@ -193,13 +211,49 @@ impl Input {
         })
     }
 
+    /// Subscribes again if the publishers offer another quality of service than the subscription
+    /// asks for. Returns whether it has tried to.
+    fn adapt(&mut self, runtime: &Runtime, now: Instant) -> bool {
+        let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
+        let (asks, wants) = (state.asks.get(), state.wants.get());
+        if !self.adaptation.is_due(asks != wants, now) {
+            return false;
+        }
+        let subscription = match subscribe(&self.subscription.node(), spec, wants) {
+            Ok(subscription) => subscription,
+            Err(error) => {
+                if self.adaptation.failed(now) {
+                    tracing::warn!("{}: not subscribed with {wants}: {error}", name_of(spec));
+                }
+                return true;
+            }
+        };
+        self.count_losses(runtime, true);
+        let mut before = std::mem::replace(&mut self.subscription, subscription);
+        // Nobody reads them, and an event that nobody takes ends every wait.
+        before.end_events();
+        self.adaptation.begin(before, now);
+        self.losses.overlap();
+        state.asks.set(wants);
+        state.adapted.add(1);
+        state.incompatible.store(0, Ordering::Relaxed);
+        tracing::info!(
+            "{}: subscribed again with {wants} instead of {asks}, because its publishers have changed",
+            name_of(spec)
+        );
+        true
+    }
+
     /// Subscribes again if the subscription is cut off.
     fn recover(&mut self, runtime: &Runtime, now: Instant) {
         let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
-        let is_there = || lock(&state.publishers).iter().flatten().any(|p| p.fits(spec));
+        let asks = state.asks.get();
+        let fits = |p: &PublisherSeen| p.ros_type == spec.ros_type && asks.fits(p.offers);
+        let is_there = || lock(&state.publishers).iter().flatten().any(fits);
         let renewed =
-            self.watch.renew(now, || name_of(spec), is_there, |node| subscribe(node, spec));
+            self.watch.renew(now, || name_of(spec), is_there, |node| subscribe(node, spec, asks));
         if let Some(subscription) = renewed {
+            self.adaptation.end();
             self.subscription = subscription;
             self.losses.subscribed_again();
             state.resubscribed.add(1);
@@ -210,7 +264,13 @@ impl Input {
     /// message waits, or if the middleware failed to give it.
     fn take(&mut self, runtime: &Runtime) -> Result<bool, NodeError> {
         let mut message = self.buffers.take();
-        let (taken, state) = (self.subscription.take(&mut message), runtime.input(self.id));
+        let state = runtime.input(self.id);
+        let before = self.adaptation.before().map(|before| before.take(&mut message));
+        let from_before = matches!(before, Some(Ok(Some(_))));
+        let taken = match before {
+            Some(taken) if from_before => taken,
+            _ => self.subscription.take(&mut message),
+        };
         if taken.is_err() {
             state.take_failed.add(1);
         }
@@ -218,7 +278,12 @@ impl Input {
             self.buffers.give_back(message);
             return Ok(false);
         };
-        self.losses.note(&info);
+        if !self.losses.note(&info, from_before) {
+            // While two subscriptions overlap, that is no news.
+            state.repeated.add(u64::from(!self.losses.overlaps()));
+            self.buffers.give_back(message);
+            return Ok(true);
+        }
         self.watch.arrived(|| name_of(runtime.input_spec(self.id)));
         if info.publication_sequence.is_some() {
             state.tells_lost.store(true, Ordering::Relaxed);
@@ -227,6 +292,12 @@ impl Input {
         let arrival = runtime.clock.arrival(transit(&info));
         runtime.receive_from(publisher, self.id, self.buffers.lend(message), arrival)?;
         Ok(true)
+    }
+
+    /// Notes that only the new subscription is left.
+    fn end_overlap(&mut self) {
+        let told = self.subscription.events().take().unwrap_or_default();
+        self.losses.overlap_ended(told.lost.map(|lost| lost.total));
     }
 
     /// Counts the lost messages, if there was a gap or an event. If the events cannot be taken, the
@@ -245,6 +316,9 @@ impl Input {
         });
         if let Some(incompatible) = told.incompatible {
             runtime.input(self.id).incompatible.store(incompatible.total, Ordering::Relaxed);
+        }
+        if self.losses.overlaps() {
+            return;
         }
         let lost = self.losses.explain(told.lost.map(|lost| lost.total), Instant::now());
         let state = runtime.input(self.id);
@@ -279,9 +353,9 @@ fn transit(info: &MessageInfo) -> Transit {
     Transit { published_ns: info.source_ns, arrived_ns: info.received_ns }
 }
 
-fn subscribe(node: &Node, spec: &InputSpec) -> rcl::Result<Subscription> {
-    let depth = spec.qos.depth;
-    let qos = if spec.qos.reliable { Qos::reliable(depth) } else { Qos::best_effort(depth) };
+fn subscribe(node: &Node, spec: &InputSpec, request: Request) -> rcl::Result<Subscription> {
+    let Request { reliable, transient_local } = request;
+    let qos = Qos { reliable, transient_local, ..Qos::best_effort(spec.qos.depth) };
     // The middleware copies an image of 6 MB for a millisecond before it is complete. Six cameras
     // made joints 1.6 ms older on one thread.
     match spec.is_large() {

@@ -22,10 +22,16 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// of another publisher, or the reverse.
 ///
 /// If the input is subscribed to again, each publisher's numbers go on. Messages between the last
-/// one before and the first one after that are lost on the way.
+/// one before and the first one after that are lost on the way. A new subscription may get messages
+/// once more, because the publisher keeps them for it, or because the old one still listens
+/// ([`Losses::overlap`]). The numbers tell: each message is new once.
 #[derive(Debug, Default)]
 pub struct Losses {
     publishers: Vec<Publisher>,
+    /// Whether messages of the time before a publisher's first one are taken as well.
+    takes_history: bool,
+    /// Whether an old and a new subscription are listened to.
+    overlaps: bool,
     /// Missing messages that have not been explained yet.
     gaps: u64,
     /// The same, for at least [`SETTLE`].
@@ -46,10 +52,73 @@ pub struct Losses {
 #[derive(Debug)]
 struct Publisher {
     gid: Gid,
+    /// The first number that came.
+    first: u64,
     /// Its newest number.
     newest: u64,
+    /// Which of its last numbers came: bit `k` is `newest - k`.
+    seen: u128,
+    /// The newest number below `first` that came.
+    history: u64,
+    /// When its newest message was published, if its messages have no numbers \[ns\].
+    newest_ns: Option<i64>,
     /// Whether nothing new has come from it since the input was subscribed to again.
     away: bool,
+}
+
+/// Where a number stands among those that came from a publisher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Behind the newest one; so many are missing between them.
+    Ahead(u64),
+    /// Among the last ones, and it was missing.
+    OutOfOrder,
+    /// Before the first one.
+    History,
+    /// It came before, or is so old that it counts as such.
+    Repeated,
+}
+
+impl Publisher {
+    fn new(info: &MessageInfo, number: u64) -> Self {
+        let (gid, newest_ns) = (info.publisher, info.source_ns);
+        Publisher {
+            gid,
+            first: number,
+            newest: number,
+            seen: 1,
+            history: 0,
+            newest_ns,
+            away: false,
+        }
+    }
+
+    fn place(&self, number: u64) -> Place {
+        let Some(back) = self.newest.checked_sub(number) else {
+            return Place::Ahead(number - self.newest - 1);
+        };
+        if number < self.first {
+            return if number > self.history { Place::History } else { Place::Repeated };
+        }
+        match 1u128.checked_shl(u32::try_from(back).unwrap_or(u32::MAX)) {
+            Some(bit) if self.seen & bit == 0 => Place::OutOfOrder,
+            _ => Place::Repeated,
+        }
+    }
+
+    /// Notes a number that is not repeated.
+    fn note(&mut self, number: u64, place: Place) {
+        match place {
+            Place::Ahead(missing) => {
+                let shift = u32::try_from(missing + 1).unwrap_or(u32::MAX);
+                self.seen = self.seen.checked_shl(shift).unwrap_or(0) | 1;
+                self.newest = number;
+            }
+            Place::OutOfOrder => self.seen |= 1 << (self.newest - number),
+            Place::History => self.history = number,
+            Place::Repeated => {}
+        }
+    }
 }
 
 /// Messages lost since the last explanation.
@@ -62,45 +131,91 @@ pub struct Lost {
 }
 
 impl Losses {
-    /// Notes the number of a message that was taken.
-    pub fn note(&mut self, info: &MessageInfo) {
-        let Some(number) = info.publication_sequence else { return };
-        let publisher = self.publishers.iter_mut().find(|known| known.gid == info.publisher);
-        match publisher {
-            Some(publisher) if number > publisher.newest => {
-                let missing = number - publisher.newest - 1;
-                match std::mem::take(&mut publisher.away) {
-                    true => self.between += missing,
-                    false => self.gaps += missing,
-                }
-                publisher.newest = number;
-            }
-            // A publisher may send its last messages to a new subscription once more.
-            Some(publisher) if publisher.away => {}
-            // It comes out of order and was counted as missing.
-            Some(_) if self.gaps > 0 => self.gaps -= 1,
-            Some(_) => self.settling = self.settling.saturating_sub(1),
-            None => {
-                if self.publishers.len() == PUBLISHERS {
-                    self.publishers.remove(0);
-                }
-                let gid = info.publisher;
-                self.publishers.push(Publisher { gid, newest: number, away: false });
-                self.newcomer = true;
-            }
-        }
+    /// Begins without a publisher. `takes_history`: whether messages are new that a publisher sent
+    /// before the first one that came. If their time is the arrival, they are not: they would be
+    /// old values with a new time.
+    pub fn new(takes_history: bool) -> Self {
+        Losses { takes_history, ..Losses::default() }
     }
 
-    /// Notes that the next messages and events come from a new subscription.
+    /// Notes a message that was taken from the input's subscription, or from the one before while
+    /// they overlap. Returns whether it is new; else it has been taken before.
+    pub fn note(&mut self, info: &MessageInfo, from_before: bool) -> bool {
+        let known = self.publishers.iter().position(|known| known.gid == info.publisher);
+        let Some(known) = known else {
+            if self.publishers.len() == PUBLISHERS {
+                self.publishers.remove(0);
+            }
+            self.newcomer |= info.publication_sequence.is_some();
+            let number = info.publication_sequence.unwrap_or(0);
+            self.publishers.push(Publisher::new(info, number));
+            return true;
+        };
+        let Some(number) = info.publication_sequence else {
+            return self.note_without_number(known, info, from_before);
+        };
+        let publisher = &mut self.publishers[known];
+        let place = publisher.place(number);
+        publisher.note(number, place);
+        let between = self.overlaps || publisher.away;
+        // In an overlap, also a message that the old one has given shows that the new one hears it.
+        let heard = !from_before && (self.overlaps || matches!(place, Place::Ahead(_)));
+        publisher.away &= !heard;
+        match place {
+            Place::Ahead(missing) if between => self.between += missing,
+            Place::Ahead(missing) => self.gaps += missing,
+            // It was counted as missing.
+            Place::OutOfOrder if self.between > 0 => self.between -= 1,
+            Place::OutOfOrder if self.gaps > 0 => self.gaps -= 1,
+            Place::OutOfOrder => self.settling = self.settling.saturating_sub(1),
+            Place::History => return self.takes_history,
+            Place::Repeated => return false,
+        }
+        true
+    }
+
+    /// Without numbers, the time of publication tells which messages come once more. It counts only
+    /// until something new comes from the publisher, because a clock may be set back.
+    fn note_without_number(&mut self, known: usize, info: &MessageInfo, before: bool) -> bool {
+        let publisher = &mut self.publishers[known];
+        let newer = info.source_ns > publisher.newest_ns;
+        if publisher.away && !newer && info.source_ns.is_some() {
+            return false;
+        }
+        publisher.away &= before || self.overlaps;
+        publisher.newest_ns = info.source_ns;
+        true
+    }
+
+    /// Notes that the next messages and events come from a new subscription. The old one has ended.
     pub fn subscribed_again(&mut self) {
         self.publishers.iter_mut().for_each(|publisher| publisher.away = true);
         self.counted = 0;
+        self.overlaps = false;
+    }
+
+    /// Notes that from now on messages come from a new subscription, and also from the one before.
+    /// What comes from neither is lost on the way.
+    pub fn overlap(&mut self) {
+        self.publishers.iter_mut().for_each(|publisher| publisher.away = true);
+        self.overlaps = true;
+    }
+
+    /// Notes that the subscription before has ended. The new one has counted so many lost messages.
+    pub fn overlap_ended(&mut self, counted: Option<u64>) {
+        self.overlaps = false;
+        self.counted = counted.unwrap_or(0);
+    }
+
+    /// Whether an old and a new subscription are listened to.
+    pub fn overlaps(&self) -> bool {
+        self.overlaps
     }
 
     /// Whether [`explain`](Losses::explain) must be called: there are gaps, or a new publisher,
     /// whose losses until now must not explain its later gaps.
     pub fn is_pending(&self) -> bool {
-        self.newcomer || self.has_gaps()
+        !self.overlaps && (self.newcomer || self.has_gaps())
     }
 
     fn has_gaps(&self) -> bool {
@@ -108,7 +223,8 @@ impl Losses {
     }
 
     /// Explains the gaps with the event's total. A gap that no event explains counts as overwritten
-    /// in a later call. Without the event, all count as lost on the way.
+    /// in a later call. Without the event, all count as lost on the way. While subscriptions overlap,
+    /// the caller waits.
     pub fn explain(&mut self, counted: Option<u64>, now: Instant) -> Lost {
         let between = std::mem::take(&mut self.between);
         let Some(total) = counted else {
@@ -150,16 +266,20 @@ impl Losses {
 mod tests {
     use super::*;
 
+    fn message(publisher: u8, number: Option<u64>, source_ns: Option<i64>) -> MessageInfo {
+        MessageInfo {
+            source_ns,
+            received_ns: None,
+            publisher: Gid([publisher; 16]),
+            publication_sequence: number,
+            reception_sequence: None,
+        }
+    }
+
     /// Notes messages of one publisher with these numbers.
     fn note(losses: &mut Losses, publisher: u8, numbers: impl IntoIterator<Item = u64>) {
         for number in numbers {
-            losses.note(&MessageInfo {
-                source_ns: None,
-                received_ns: None,
-                publisher: Gid([publisher; 16]),
-                publication_sequence: Some(number),
-                reception_sequence: None,
-            });
+            losses.note(&message(publisher, Some(number), None), false);
         }
     }
 
@@ -289,5 +409,89 @@ mod tests {
         assert_eq!(lost, Lost { on_the_way: 5, overwritten: 0 });
         note(&mut losses, 1, [8]);
         assert_eq!(explain(&mut losses, Some(5)), Lost::default());
+    }
+
+    /// Which of these numbers are new.
+    fn new_of(
+        losses: &mut Losses,
+        publisher: u8,
+        numbers: impl IntoIterator<Item = u64>,
+        from_before: bool,
+    ) -> Vec<u64> {
+        let mut is_new =
+            |number: &u64| losses.note(&message(publisher, Some(*number), None), from_before);
+        numbers.into_iter().filter(|number| is_new(number)).collect()
+    }
+
+    #[test]
+    fn while_two_subscriptions_overlap_each_message_is_new_once() {
+        let mut losses = Losses::default();
+        note(&mut losses, 1, 1..=10);
+        explain(&mut losses, Some(3));
+        losses.overlap();
+        // The threads of the two subscriptions are apart, so either may be ahead.
+        assert_eq!(new_of(&mut losses, 1, [12, 13], false), [12, 13]);
+        assert_eq!(new_of(&mut losses, 1, [11, 12, 13], true), [11]);
+        assert_eq!(new_of(&mut losses, 1, [14, 16], true), [14, 16]);
+        assert_eq!(new_of(&mut losses, 1, [13, 14, 15, 16, 19], false), [15, 19]);
+        assert!(!losses.is_pending(), "17 and 18 may still come");
+        assert_eq!(new_of(&mut losses, 1, [18], true), [18]);
+        losses.overlap_ended(Some(9));
+        assert_eq!(explain(&mut losses, Some(9)), Lost { on_the_way: 1, overwritten: 0 });
+        note(&mut losses, 1, [22]);
+        assert_eq!(explain(&mut losses, Some(10)), Lost { on_the_way: 1, overwritten: 1 });
+    }
+
+    #[test]
+    fn what_a_new_subscription_misses_before_it_is_connected_is_lost_on_the_way() {
+        let mut losses = Losses::default();
+        note(&mut losses, 1, [1]);
+        note(&mut losses, 2, [1]);
+        explain(&mut losses, Some(0));
+        losses.overlap();
+        // The old one still hears both, and the new one only the first publisher.
+        assert_eq!(new_of(&mut losses, 1, [2], true), [2]);
+        assert_eq!(new_of(&mut losses, 2, [2], true), [2]);
+        assert_eq!(new_of(&mut losses, 1, [3], false), [3]);
+        losses.overlap_ended(Some(0));
+        note(&mut losses, 2, [8]);
+        note(&mut losses, 1, [5]);
+        assert_eq!(explain(&mut losses, Some(0)), Lost { on_the_way: 5, overwritten: 1 });
+    }
+
+    #[test]
+    fn latched_messages_are_new_once() {
+        for takes_history in [false, true] {
+            let mut losses = Losses::new(takes_history);
+            note(&mut losses, 1, [500, 501]);
+            losses.overlap();
+            let history: Vec<u64> = if takes_history { (400..500).collect() } else { Vec::new() };
+            assert_eq!(new_of(&mut losses, 1, 400..=501, false), history);
+            losses.overlap_ended(Some(0));
+            assert_eq!(new_of(&mut losses, 1, [502], false), [502]);
+            losses.overlap();
+            assert_eq!(new_of(&mut losses, 1, 400..=502, false), [0; 0]);
+            losses.overlap_ended(Some(0));
+            assert_eq!(explain(&mut losses, Some(0)), Lost::default());
+        }
+        // Too long ago to be known one by one.
+        let mut losses = Losses::default();
+        note(&mut losses, 1, 1..=1000);
+        losses.subscribed_again();
+        assert_eq!(new_of(&mut losses, 1, 1..=1001, false), [1001]);
+        assert_eq!(explain(&mut losses, Some(0)), Lost::default());
+    }
+
+    #[test]
+    fn without_numbers_the_time_of_publication_tells_what_comes_once_more() {
+        let mut losses = Losses::default();
+        let mut new = |losses: &mut Losses, ns| losses.note(&message(1, None, ns), false);
+        assert!(new(&mut losses, Some(10)) && new(&mut losses, Some(20)));
+        assert!(new(&mut losses, Some(15)), "a clock was set back");
+        losses.subscribed_again();
+        assert!(!new(&mut losses, Some(10)) && !new(&mut losses, Some(15)));
+        assert!(new(&mut losses, Some(30)) && new(&mut losses, Some(25)));
+        losses.subscribed_again();
+        assert!(new(&mut losses, None) && !losses.is_pending());
     }
 }

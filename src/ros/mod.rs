@@ -8,7 +8,11 @@
 //! - *spin large* takes images and clouds.
 //! - *main* ([`diagnostics`], [`rosout`], [`renewal`]) runs tokio: signals, diagnostics, logs, and a
 //!   new connection if the middleware cut the node off.
+//!
+//! With the parameter `visualize_hz`, a thread *show* ([`show`]) publishes images and grids for
+//! people.
 
+mod adaptation;
 mod args;
 mod buffers;
 mod console;
@@ -25,6 +29,7 @@ pub mod rcl;
 mod recovery;
 mod renewal;
 mod rosout;
+mod show;
 mod slow_start;
 mod spin;
 
@@ -49,12 +54,14 @@ use crate::runtime::health::{Monitor, Names};
 use crate::runtime::{Clock, Placement, Publisher, Refused, Runtime, Threads};
 use crate::spec::Config;
 use crate::time::Stamp;
+use crate::visual::Tap;
 use diagnostics::Diagnostics;
 use param_services::ParameterServices;
 use params::{Declared, Settings};
 use rcl::{Context, GuardCondition, Node, Qos};
 use renewal::Renewal;
 use rosout::Rosout;
+use show::Show;
 use spin::{LargeSpinner, Spinner};
 
 /// Message type of the output.
@@ -107,11 +114,13 @@ struct Running {
 struct Wake {
     runtime: Arc<Runtime>,
     guards: Vec<Arc<GuardCondition>>,
+    tap: Option<Arc<Tap>>,
 }
 
 impl Drop for Wake {
     fn drop(&mut self) {
         self.runtime.stop();
+        self.tap.iter().for_each(|tap| tap.close());
         for guard in &self.guards {
             // If this fails, the spin thread sees the stop at the end of its wait.
             let _ = guard.trigger();
@@ -145,14 +154,24 @@ fn start(records: Records) -> Result<Running, NodeError> {
     if let Some(warning) = profile::warning("the tensor message", message_bytes) {
         tracing::warn!("{warning}");
     }
+    let show =
+        settings.visualize_period.map(|period| Show::new(&node, config, &output.topic(), period));
+    let tap = show.as_ref().map(Show::tap);
     let renewal = Arc::new(Renewal::default());
     let large = LargeSpinner::new(&node, Arc::clone(&runtime), &renewal)?;
     let spinner =
         Spinner::new(node, Arc::clone(&runtime), parameters, topics, Arc::clone(&renewal))?;
     let guards = large.iter().map(LargeSpinner::waker).chain([spinner.waker()]).collect();
-    let wake = Wake { runtime: Arc::clone(&runtime), guards };
+    let wake = Wake { runtime: Arc::clone(&runtime), guards, tap: tap.clone() };
 
-    let mut threads = Threads::start(&runtime, Output(output), settings.threads)?;
+    let output = Output { publisher: output, tap };
+    let mut threads = Threads::start(&runtime, output, settings.threads)?;
+    if let Some(show) = show {
+        threads.spawn("show", move || {
+            show.run();
+            Ok(())
+        })?;
+    }
     let placement = settings.intake;
     if let Some(large) = large {
         // At ordinary priority: a burst of images must not take a processor from everything else.
@@ -255,11 +274,17 @@ impl Info {
 }
 
 /// Publishes the tensors.
-struct Output(rcl::Publisher);
+struct Output {
+    publisher: rcl::Publisher,
+    /// Where they are left for people to see; `None` if they are not shown.
+    tap: Option<Arc<Tap>>,
+}
 
 impl Publisher for Output {
     fn publish(&self, message: &[u8]) -> Result<(), Refused> {
-        self.0.publish(message).map_err(|error| Refused(error.to_string()))
+        let published = self.publisher.publish(message);
+        self.tap.iter().for_each(|tap| tap.offer(message));
+        published.map_err(|error| Refused(error.to_string()))
     }
 }
 

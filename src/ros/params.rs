@@ -39,6 +39,8 @@ pub struct Settings {
     pub diagnostics_period: Duration,
     /// Whether each tensor has a digest.
     pub digest: bool,
+    /// Time between two publications of images and grids for people; `None`: never.
+    pub visualize_period: Option<Duration>,
 }
 
 /// A parameter, as the parameter services show it.
@@ -105,6 +107,11 @@ pub fn declared() -> Vec<Declared> {
             "digest",
             ParameterValue::Bool(true),
             "Whether each tensor has a digest (XXH3) of all of it.",
+        ),
+        parameter(
+            "visualize_hz",
+            ParameterValue::Double(0.0),
+            "Rate at which images and grids are published for RViz and Foxglove [Hz]; 0: never.",
         ),
     ]
 }
@@ -178,6 +185,7 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
         rate_hz: None,
         diagnostics_period: Duration::from_secs(1),
         digest: true,
+        visualize_period: None,
     };
     for Declared { name, value, .. } in declared {
         settings.read(name, value).map_err(|(expected, found)| NodeError::Parameter {
@@ -235,6 +243,12 @@ impl Settings {
                 if self.rate_hz.is_some_and(|rate| !is_rate(rate)) {
                     return Err(("a rate in Hz from 0.1 to 2000, or 0", rate.to_string()));
                 }
+            }
+            ("visualize_hz", ParameterValue::Double(rate)) => {
+                if *rate != 0.0 && !(0.1..=60.0).contains(rate) {
+                    return Err(("a rate in Hz from 0.1 to 60, or 0", rate.to_string()));
+                }
+                self.visualize_period = (*rate > 0.0).then(|| Duration::from_secs_f64(1.0 / rate));
             }
             ("diagnostics_period_s", ParameterValue::Double(period)) => {
                 if !(0.1..=3600.0).contains(period) {
@@ -312,6 +326,7 @@ mod tests {
             ("encode_cpus", integers(&[5])),
             ("lock_memory", ParameterValue::Bool(true)),
             ("digest", ParameterValue::Bool(false)),
+            ("visualize_hz", ParameterValue::Integer(4)),
         ]);
         let given = given.unwrap();
         assert_eq!((given.rate_hz, given.use_sim_time, given.device), (Some(50.0), true, 1));
@@ -325,6 +340,8 @@ mod tests {
         assert_eq!((given.threads, given.intake), (threads, placement(7, &[3, 4])));
         assert!(given.lock_memory);
         assert!(!given.digest);
+        assert_eq!(given.visualize_period, Some(Duration::from_millis(250)));
+        assert_eq!(defaults.visualize_period, None);
     }
 
     #[test]
@@ -353,6 +370,7 @@ mod tests {
         let cases = [
             (("rate_hz", text("fast")), "expected a double, found a string"),
             (("rate_hz", ParameterValue::Double(-1.0)), "from 0.1 to 2000, or 0, found -1"),
+            (("visualize_hz", ParameterValue::Double(61.0)), "from 0.1 to 60, or 0, found 61"),
             (("rate_hz", ParameterValue::Double(f64::NAN)), "found NaN"),
             (("device", ParameterValue::Double(1.0)), "expected an integer, found a double"),
             (("device", ParameterValue::Integer(-1)), "0 or more, found -1"),

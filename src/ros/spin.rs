@@ -9,15 +9,16 @@ use super::intake::{CLOCK_TOPIC, Intake};
 use super::param_services::ParameterServices;
 use super::rcl::{GuardCondition, Node, PublisherInfo, Ready, WaitSet, Waitable};
 use super::renewal::Renewal;
-use crate::runtime::Runtime;
-use crate::runtime::health::PublisherSeen;
+use crate::runtime::{PublisherSeen, Request, Runtime};
 use crate::spec::InputId;
 use crate::sync::lock;
 
 /// The longest wait for a message. Between two waits the thread reads the graph.
 const IDLE: Duration = Duration::from_millis(50);
-/// Time in which the thread reads the publishers of all inputs once.
-const GRAPH_PERIOD: Duration = Duration::from_secs(1);
+/// Time in which the thread reads the publishers of all inputs once if the middleware tells no change.
+const GRAPH_PERIOD: Duration = Duration::from_secs(10);
+/// Shortest time between two readings of one topic after a change, however many changes there are.
+const SWEEP_PERIOD: Duration = Duration::from_millis(100);
 
 /// What the thread of the small messages waits for.
 pub struct Spinner {
@@ -50,14 +51,18 @@ impl Waiter {
         Ok(Waiter { wake, wait_set: WaitSet::new(&context)?, runtime, intake })
     }
 
-    /// Waits for a message, or for one of `services`, and takes the messages. Returns what is ready
-    /// of `services`.
-    fn round(&mut self, services: &[Waitable<'_>]) -> Result<Ready<'_>, NodeError> {
+    /// Waits for a message, for one of `services` or for a change of the graph, and takes the
+    /// messages. Returns what is ready of `services`, and then of the graph.
+    fn round(
+        &mut self,
+        services: &[Waitable<'_>],
+        graph: Option<Waitable<'_>>,
+    ) -> Result<Ready<'_>, NodeError> {
         let Waiter { wake, wait_set, runtime, intake } = self;
-        let wake = std::iter::once(Waitable::from(&**wake));
-        let waitables = services.iter().copied().chain(wake).chain(intake.waitables());
-        let ready = wait_set.wait(waitables, IDLE)?;
-        intake.drain(runtime, ready, services.len() + 1)?;
+        let others = services.iter().copied().chain(graph).chain([Waitable::from(&**wake)]);
+        let ready = wait_set.wait(others.chain(intake.waitables()), IDLE)?;
+        let first = services.len() + usize::from(graph.is_some()) + 1;
+        intake.drain(runtime, ready, first)?;
         intake.recover(runtime);
         Ok(ready)
     }
@@ -89,9 +94,11 @@ impl Spinner {
     pub fn run(mut self) -> Result<(), NodeError> {
         let runtime = Arc::clone(&self.waiter.runtime);
         while !runtime.stopping() {
-            let ready = self.waiter.round(&self.parameters.waitables())?;
+            let (services, graph) = (self.parameters.waitables(), self.graph.node.graph_changes());
+            let ready = self.waiter.round(&services, graph)?;
+            let changed = graph.is_some() && ready.is(services.len());
             self.parameters.serve(|service| ready.is(service));
-            self.graph.look(&runtime);
+            self.graph.look(&runtime, changed);
             self.follow();
         }
         Ok(())
@@ -105,7 +112,7 @@ impl Spinner {
         if let Err(error) = self.parameters.move_to(&node) {
             tracing::warn!("the parameter services keep their connection: {error}");
         }
-        self.graph.node = node;
+        self.graph.move_to(node);
     }
 }
 
@@ -131,7 +138,7 @@ impl LargeSpinner {
     /// Spins until the node stops.
     pub fn run(mut self) -> Result<(), NodeError> {
         while !self.waiter.runtime.stopping() {
-            self.waiter.round(&[])?;
+            self.waiter.round(&[], None)?;
         }
         Ok(())
     }
@@ -139,12 +146,17 @@ impl LargeSpinner {
 
 /// Reads the publishers of one topic after the other: those of the inputs, then `/clock` if that is
 /// the node's clock. One reading takes the middleware a fraction of a millisecond; all at once would
-/// delay the messages.
+/// delay the messages. The middleware tells when the graph has changed; otherwise the readings are
+/// rare.
 struct GraphWatch {
     node: Node,
     /// Full names.
     topics: Vec<(String, Watched)>,
     next: usize,
+    /// How many topics must be read soon, because the graph has changed.
+    changed: usize,
+    /// When a topic was read last.
+    read: Instant,
     due: Instant,
 }
 
@@ -162,11 +174,26 @@ impl GraphWatch {
         if runtime.clock.is_simulated() {
             topics.push((node.resolve_topic(CLOCK_TOPIC)?, Watched::Clock));
         }
-        Ok(GraphWatch { node, topics, next: 0, due: Instant::now() })
+        let changed = topics.len();
+        let now = Instant::now();
+        Ok(GraphWatch { node, topics, next: 0, changed, read: now, due: now })
     }
 
-    fn look(&mut self, runtime: &Runtime) {
+    /// Reads the graph of another connection from now on.
+    fn move_to(&mut self, node: Node) {
+        self.node = node;
+        (self.changed, self.due) = (self.topics.len(), Instant::now());
+    }
+
+    /// Reads the publishers of a topic if that is due. `changed`: the graph has changed since the
+    /// last call.
+    fn look(&mut self, runtime: &Runtime, changed: bool) {
         let now = Instant::now();
+        if changed {
+            // What has been read may have changed again.
+            self.changed = self.topics.len();
+            self.due = self.due.min(self.read + SWEEP_PERIOD / self.topics.len().max(1) as u32);
+        }
         let Some((topic, watched)) = self.topics.get(self.next).filter(|_| now >= self.due) else {
             return;
         };
@@ -175,7 +202,9 @@ impl GraphWatch {
             Err(error) => tracing::debug!("failed to list the publishers of {topic}: {error}"),
         }
         self.next = (self.next + 1) % self.topics.len();
-        self.due = now + GRAPH_PERIOD / self.topics.len() as u32;
+        self.changed = self.changed.saturating_sub(1);
+        let period = if self.changed > 0 { SWEEP_PERIOD } else { GRAPH_PERIOD };
+        (self.read, self.due) = (now, now + period / self.topics.len() as u32);
     }
 }
 
@@ -186,9 +215,12 @@ fn note(runtime: &Runtime, watched: Watched, publishers: Vec<PublisherInfo>) {
             let seen = publishers.into_iter().map(|p| PublisherSeen {
                 node: p.node,
                 ros_type: p.ros_type,
-                reliable: p.reliable,
+                offers: Request { reliable: p.reliable, transient_local: p.transient_local },
             });
-            *lock(&runtime.input(input).publishers) = Some(seen.collect());
+            let (seen, state) = (seen.collect::<Vec<_>>(), runtime.input(input));
+            // The thread that takes the messages of the input follows this.
+            state.wants.set(Request::of(runtime.input_spec(input), &seen));
+            *lock(&state.publishers) = Some(seen);
         }
         Watched::Clock => {
             let nodes = publishers.into_iter().map(|p| p.node);

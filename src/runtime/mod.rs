@@ -25,6 +25,7 @@ mod outbox;
 mod priority;
 mod publishing;
 mod queue;
+mod request;
 mod schedule;
 mod state;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use edges::{DueTick, Observer, Publisher, Refused};
 pub use error::RuntimeError;
 pub use priority::{LockMemoryError, Placement, lock_memory};
 pub use queue::Message;
+pub use request::{PublisherSeen, Request, SharedRequest, is_adapted};
 pub use state::{InputState, PublisherId, StreamState, TickStats};
 pub use threads::{ThreadOptions, Threads};
 pub use waiting::Waiting;

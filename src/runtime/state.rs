@@ -4,7 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::health::{Arrivals, Latency, PublisherSeen};
+use super::health::{Arrivals, Latency};
+use super::request::{PublisherSeen, Request, SharedRequest};
 use crate::align::NO_AGE;
 use crate::histogram::Histogram;
 use crate::pipeline::{Counter, DropReason};
@@ -62,8 +63,17 @@ pub struct InputState {
     pub take_failed: Counter,
     /// How often the input was subscribed to again, because it seemed to be cut off.
     pub resubscribed: Counter,
+    /// How often the input was subscribed to again, because its publishers offer another quality of
+    /// service than before.
+    pub adapted: Counter,
+    /// Messages that a publisher sent once more to a new subscription.
+    pub repeated: Counter,
+    /// What the subscription asks for.
+    pub asks: SharedRequest,
+    /// What it must ask for, by the last reading of the graph.
+    pub wants: SharedRequest,
     /// Publishers that the middleware did not connect, because their quality of service does not
-    /// fit. It counts all since the start.
+    /// fit. It counts all since the subscription began.
     pub incompatible: AtomicU64,
     /// Publishers at the last reading of the graph; `None` before the first.
     pub publishers: Mutex<Option<Vec<PublisherSeen>>>,
@@ -82,6 +92,10 @@ impl Default for InputState {
             tells_lost: AtomicBool::new(false),
             take_failed: Counter::default(),
             resubscribed: Counter::default(),
+            adapted: Counter::default(),
+            repeated: Counter::default(),
+            asks: SharedRequest::new(Request::default()),
+            wants: SharedRequest::new(Request::default()),
             incompatible: AtomicU64::new(0),
             publishers: Mutex::new(None),
             explained: std::array::from_fn(|_| AtomicBool::new(false)),

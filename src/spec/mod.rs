@@ -10,8 +10,8 @@ use std::fmt::{self, Debug};
 pub use frames::{FramedPart, InFrame, Quantity, TfSpec};
 pub use ids::{InputId, RingId, SegmentId, StreamId};
 pub use stream::{
-    Bounds, Channel, EncoderSpec, Group, InputSpec, MAX_INPUTS, Qos, Selection, StreamSpec,
-    VectorSpec,
+    Bounds, Channel, Durability, EncoderSpec, Group, InputSpec, MAX_INPUTS, Qos, Reliability,
+    Selection, StreamSpec, VectorSpec,
 };
 
 use crate::time::TickGrid;

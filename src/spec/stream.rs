@@ -138,10 +138,38 @@ impl Selection {
 /// Quality of service of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Qos {
-    /// `reliable` rather than `best_effort`.
-    pub reliable: bool,
+    /// Whether lost messages are sent again.
+    pub reliability: Reliability,
+    /// Whether messages of the time before the subscription come too.
+    pub durability: Durability,
     /// Messages that the middleware keeps (`keep_last`).
     pub depth: usize,
+}
+
+/// Whether lost messages are sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reliability {
+    /// `reliable` if all publishers offer it, otherwise `best_effort`.
+    #[default]
+    Auto,
+    /// They are not. Every publisher fits.
+    BestEffort,
+    /// They are. A publisher that offers best effort does not fit.
+    Reliable,
+}
+
+/// Whether messages of the time before the subscription come too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// `transient_local` if all publishers offer it, otherwise `volatile`.
+    #[default]
+    Auto,
+    /// They do not. Every publisher fits.
+    Volatile,
+    /// They do. A publisher that keeps none does not fit.
+    TransientLocal,
 }
 
 /// One stream: how samples become rows, and rows a segment of the tensor.

@@ -152,9 +152,12 @@ def segments(message):
 
 
 class Fusion:
-    """A running fusion_node with a publisher for each of its topics and a clock to set."""
+    """A running fusion_node with a publisher for each of its topics and a clock to set.
 
-    def __init__(self, ros, process, config, period_ms=10, sim_time=True):
+    Without `publish` it has no publishers.
+    """
+
+    def __init__(self, ros, process, config, period_ms=10, sim_time=True, publish=True):
         self.ros, self.process, self.config = ros, process, config
         self.period_ns = period_ms * MS
         #: Received tensors by tick, and the ticks in order of arrival.
@@ -168,7 +171,7 @@ class Fusion:
         node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, RELIABLE)
         self._clock = node.create_publisher(Clock, "/clock", RELIABLE) if sim_time else None
         self.publishers = {}
-        for spec in config["streams"].values():
+        for spec in config["streams"].values() if publish else ():
             for topic in topics_of(spec):
                 if topic not in self.publishers:
                     kind = type_of(spec["type"])
@@ -272,7 +275,9 @@ class Fusion:
         return segments(message)
 
 
-def start_fusion(ros, start, folder, config, *arguments, period_ms=10, sim_time=True, **kwargs):
+def start_fusion(
+    ros, start, folder, config, *arguments, period_ms=10, sim_time=True, publish=True, **kwargs
+):
     """Writes the configuration, starts a node on it and waits until it is connected."""
     config.setdefault("rate_hz", 1000 / period_ms)
     parameters = {
@@ -282,4 +287,4 @@ def start_fusion(ros, start, folder, config, *arguments, period_ms=10, sim_time=
     }
     given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
     process = start("fusion_node", "--ros-args", *given, *arguments, **kwargs)
-    return Fusion(ros, process, config, period_ms, sim_time)
+    return Fusion(ros, process, config, period_ms, sim_time, publish)

@@ -123,7 +123,7 @@ def test_a_publisher_that_is_refused_beside_another_is_named(ros, start, tmp_pat
     fusion = start_fusion(ros, start, tmp_path, config).warm_up()
     _second = ros.node.create_publisher(JointState, "/joints", BEST_EFFORT)
     fusion.send("/joints", arm(T0, [1, 2], [3, 4]))
-    said = "this stream asks for reliable delivery and the publisher offers best_effort"
+    said = "nothing comes from /test_client (best_effort, volatile), because this stream asks for"
     fusion.until(lambda: any(said in words for _, words in fusion.said), "the status says it")
     fusion.process.wait_for(said)
     assert fusion.process.output.count(said) == 1

@@ -10,7 +10,9 @@ use super::context::ContextInner;
 use super::error::{c_string, check, ignore, text};
 use super::subscription::Flow;
 use super::type_support::TypeSupport;
-use super::{Context, Gid, MessagePublisher, Publisher, Qos, Raw, Result, Service, Subscription};
+use super::{
+    Context, Gid, MessagePublisher, Publisher, Qos, Raw, Result, Service, Subscription, Waitable,
+};
 use crate::sync::lock;
 
 /// A node. It ends with the last of its entities.
@@ -42,6 +44,8 @@ pub struct PublisherInfo {
     pub ros_type: String,
     /// Whether it offers reliable delivery.
     pub reliable: bool,
+    /// Whether it keeps messages for later subscriptions.
+    pub transient_local: bool,
     /// The identity that its messages carry in their [`MessageInfo`](super::MessageInfo).
     pub gid: Gid,
 }
@@ -66,6 +70,10 @@ impl Node {
         };
         let (changing, context) = (Mutex::new(()), Arc::clone(&context.inner));
         Ok(Node { inner: Arc::new(NodeInner { raw, changing, context }) })
+    }
+
+    pub(super) fn of_inner(inner: Arc<NodeInner>) -> Self {
+        Node { inner }
     }
 
     /// The context of the node.
@@ -146,6 +154,15 @@ impl Node {
             ignore(rmw_topic_endpoint_info_array_fini(&mut array, &mut allocator));
             outcome.map(|()| publishers)
         }
+    }
+
+    /// Something to wait for: it is ready when an endpoint of any topic has come or gone. The wait
+    /// that it ends resets it. `None` if the middleware cannot tell.
+    pub fn graph_changes(&self) -> Option<Waitable<'_>> {
+        // SAFETY: the node is initialised; the guard condition lives as long as the node, which the
+        // `Waitable` borrows.
+        let guard = unsafe { rcl_node_get_graph_guard_condition(self.inner.get()) };
+        (!guard.is_null()).then(|| Waitable::of_guard(guard))
     }
 
     /// Counts the publishers of a topic. `topic` is the full name.
@@ -236,6 +253,8 @@ unsafe fn publisher_info(info: &rmw_topic_endpoint_info_t) -> PublisherInfo {
         ros_type,
         reliable: info.qos_profile.reliability
             == rmw_qos_reliability_policy_e::RMW_QOS_POLICY_RELIABILITY_RELIABLE,
+        transient_local: info.qos_profile.durability
+            == rmw_qos_durability_policy_e::RMW_QOS_POLICY_DURABILITY_TRANSIENT_LOCAL,
         gid: Gid(info.endpoint_gid),
     }
 }

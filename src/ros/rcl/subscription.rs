@@ -8,7 +8,7 @@ use super::error::{c_string, check, forget, ignore, text};
 use super::event::{Event, EventStatus, IncompatibleQos, Matched, MessagesLost};
 use super::node::NodeInner;
 use super::type_support::TypeSupport;
-use super::{MessageInfo, Qos, Raw, Result, SerializedMessage};
+use super::{MessageInfo, Node, Qos, Raw, Result, SerializedMessage};
 
 /// Who receives the messages of a subscription inside the middleware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +126,11 @@ impl Subscription {
     pub fn topic(&self) -> String {
         // SAFETY: the subscription is initialised; the text lives as long as it does.
         unsafe { text(rcl_subscription_get_topic_name(self.inner.raw.get())) }
+    }
+
+    /// The node that it belongs to.
+    pub fn node(&self) -> Node {
+        Node::of_inner(Arc::clone(&self.inner.node))
     }
 
     /// The events of the subscription.

@@ -84,6 +84,11 @@ impl Waitable<'_> {
     fn new(entity: Entity) -> Self {
         Waitable { entity, events: [std::ptr::null(); 3], alive: PhantomData }
     }
+
+    /// A guard condition of rcl's own. The caller ensures that it lives as long as the borrow.
+    pub(super) fn of_guard(guard: *const rcl_guard_condition_t) -> Self {
+        Waitable::new(Entity::Guard(guard))
+    }
 }
 
 impl<'a> From<&'a Subscription> for Waitable<'a> {

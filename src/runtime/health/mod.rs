@@ -21,7 +21,6 @@ pub use assess::Level;
 pub use latency::Latency;
 pub use monitor::{Monitor, Names};
 pub use node_time::NodeTime;
-pub use publishers::PublisherSeen;
 pub use report::{Report, Status};
 
 #[cfg(test)]

@@ -197,7 +197,12 @@ impl Monitor {
             publishers::explain(trouble, spec, (topic, &self.names.remedy), seen.as_deref())
         });
         self.notices.refused((input, &spec.name, topic), window.refused.as_deref());
-        self.notices.trouble((input, &spec.name, topic), &message, why.clone());
+        let said = window.refused.is_some()
+            && lock(&runtime.input(input).publishers)
+                .as_deref()
+                .is_some_and(|seen| publishers::all_refused(spec, seen));
+        let untold = why.clone().filter(|_| !said);
+        self.notices.trouble((input, &spec.name, topic), &message, untold);
         if let Some(why) = why {
             message = format!("{message}; {why}");
         }

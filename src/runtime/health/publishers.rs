@@ -1,42 +1,40 @@
 //! Explains from a topic's publishers why nothing, or too little, comes from it.
 
 use super::assess::Trouble;
+use crate::runtime::{PublisherSeen, Request};
 use crate::spec::InputSpec;
 
-/// A publisher of an input's topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublisherSeen {
-    /// The node's full name.
-    pub node: String,
-    /// The type it publishes.
-    pub ros_type: String,
-    /// Whether it offers reliable delivery.
-    pub reliable: bool,
-}
-
-impl PublisherSeen {
-    /// Whether its messages reach this input: type and quality of service match.
-    pub fn fits(&self, spec: &InputSpec) -> bool {
-        self.ros_type == spec.ros_type && (self.reliable || !spec.qos.reliable)
-    }
-}
-
-/// Says which publishers are refused although others fit: they offer best effort, and the stream
-/// asks for reliable delivery. `None` if there are none. If no publisher fits, the input is silent,
-/// and [`explain`] says why.
+/// Says which publishers are refused, with what they offer and what the stream asks for; `None` if
+/// all of its type fit.
 pub fn refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> Option<String> {
+    let asked = Request::of(spec, publishers);
     let of_type = publishers.iter().filter(|p| p.ros_type == spec.ros_type);
-    let (fit, refused): (Vec<_>, Vec<_>) = of_type.partition(|p| p.reliable || !spec.qos.reliable);
-    if fit.is_empty() || refused.is_empty() {
+    let mut refused: Vec<_> = of_type.filter(|p| !asked.fits(p.offers)).collect();
+    refused.sort_unstable_by(|a, b| a.node.cmp(&b.node));
+    if refused.is_empty() {
         return None;
     }
-    let mut names: Vec<_> = refused.iter().map(|p| p.node.as_str()).collect();
-    names.sort_unstable();
+    let by =
+        |differs: fn(Request) -> bool| differs(asked) && refused.iter().any(|p| !differs(p.offers));
+    let policies = [
+        ("reliability: auto", by(|request| request.reliable)),
+        ("durability: auto", by(|request| request.transient_local)),
+    ];
+    let remedy: Vec<_> = policies.iter().filter(|(_, by)| *by).map(|(words, _)| *words).collect();
+    let names: Vec<_> = refused.iter().map(|p| format!("{} ({})", p.node, p.offers)).collect();
     Some(format!(
-        "nothing comes from {}: this stream asks for reliable delivery and the publisher offers \
-         best_effort; give the stream `qos: {{reliability: best_effort}}`",
-        names.join(", ")
+        "the quality of service does not match: nothing comes from {}, because this stream asks for \
+         {asked}; give the stream `qos: {{{}}}`",
+        names.join(", "),
+        remedy.join(", "),
     ))
+}
+
+/// Whether no publisher of the stream's type fits.
+pub fn all_refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> bool {
+    let asked = Request::of(spec, publishers);
+    let mut of_type = publishers.iter().filter(|p| p.ros_type == spec.ros_type).peekable();
+    of_type.peek().is_some() && of_type.all(|p| !asked.fits(p.offers))
 }
 
 /// Says which nodes publish `/clock`, if there are several; `None` for one or none.
@@ -67,18 +65,14 @@ pub fn explain(
         return format!("no publisher on {topic}: is the name right, and its node running?");
     }
     let wanted = spec.ros_type.as_str();
-    let describe = |p: &PublisherSeen| {
-        let reliability = if p.reliable { "reliable" } else { "best_effort" };
-        format!("{} ({}, {reliability})", p.node, p.ros_type)
-    };
+    let describe = |p: &PublisherSeen| format!("{} ({}, {})", p.node, p.ros_type, p.offers);
     let list = publishers.iter().map(describe).collect::<Vec<_>>().join(", ");
-    let mut of_type = publishers.iter().filter(|p| p.ros_type == wanted).peekable();
-    let advice = if of_type.peek().is_none() {
+    let advice = if publishers.iter().all(|p| p.ros_type != wanted) {
         format!("the types differ: this stream expects {wanted}")
-    } else if spec.qos.reliable && of_type.all(|p| !p.reliable) {
-        "the quality of service does not match: this stream asks for reliable delivery and the \
-         publisher offers best_effort; give the stream `qos: {reliability: best_effort}`"
-            .to_owned()
+    } else if let Some(refused) =
+        refused(spec, publishers).filter(|_| all_refused(spec, publishers))
+    {
+        refused
     } else if spec.is_large() {
         match trouble {
             Trouble::Silent => format!(
@@ -98,6 +92,7 @@ pub fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::{Durability, Qos, Reliability};
 
     /// Inputs of a wrench and of a camera.
     fn inputs() -> Vec<InputSpec> {
@@ -119,7 +114,8 @@ streams:
     }
 
     fn publisher(ros_type: &str, reliable: bool) -> PublisherSeen {
-        PublisherSeen { node: "/driver".into(), ros_type: ros_type.into(), reliable }
+        let offers = Request { reliable, transient_local: false };
+        PublisherSeen { node: "/driver".into(), ros_type: ros_type.into(), offers }
     }
 
     #[test]
@@ -134,13 +130,15 @@ streams:
         assert!(other.contains("expects geometry_msgs/msg/WrenchStamped"), "{other}");
         let offered = publisher("geometry_msgs/msg/WrenchStamped", false);
         let offered = explain(Some(std::slice::from_ref(&offered)));
-        assert!(offered.contains("/driver (geometry_msgs/msg/WrenchStamped, best_effort)"));
-        assert!(offered.contains("`qos: {reliability: best_effort}`"), "{offered}");
+        assert!(
+            offered.contains("/driver (geometry_msgs/msg/WrenchStamped, best_effort, volatile)")
+        );
+        assert!(offered.contains("`qos: {reliability: auto}`"), "{offered}");
         // A publisher of another type does not change that.
         let seen = [("geometry_msgs/msg/WrenchStamped", false), ("geometry_msgs/msg/Wrench", true)];
         let seen = seen.map(|(ros_type, reliable)| publisher(ros_type, reliable));
         let mixed = explain(Some(&seen));
-        assert!(mixed.contains("`qos: {reliability: best_effort}`"), "{mixed}");
+        assert!(mixed.contains("`qos: {reliability: auto}`"), "{mixed}");
         let fine = explain(Some(&[publisher("geometry_msgs/msg/WrenchStamped", true)]));
         assert!(fine.ends_with("it publishes nothing"), "{fine}");
         let seen = [publisher("sensor_msgs/msg/Image", true)];
@@ -167,13 +165,23 @@ streams:
         let refused = PublisherSeen { node: "/other".into(), ..refused };
         let both = [fits.clone(), refused.clone()];
         let words = super::refused(&specs[0], &both).unwrap();
-        assert!(words.starts_with("nothing comes from /other: this stream asks for"), "{words}");
+        let expected = "the quality of service does not match: nothing comes from /other \
+                        (best_effort, volatile), because this stream asks for reliable, volatile; \
+                        give the stream `qos: {reliability: auto}`";
+        assert_eq!(words, expected);
+        assert!(!all_refused(&specs[0], &both));
         assert_eq!(super::refused(&specs[0], &[fits]), None);
-        assert_eq!(super::refused(&specs[0], &[refused]), None, "`explain` tells it");
-        let best_effort = InputSpec {
-            qos: crate::spec::Qos { reliable: false, ..specs[0].qos },
+        assert!(super::refused(&specs[0], std::slice::from_ref(&refused)).is_some());
+        assert!(all_refused(&specs[0], &[refused]));
+        let asks = |reliability, durability| InputSpec {
+            qos: Qos { reliability, durability, ..specs[0].qos },
             ..specs[0].clone()
         };
-        assert_eq!(super::refused(&best_effort, &both), None);
+        let auto = asks(Reliability::Auto, Durability::Auto);
+        assert_eq!(super::refused(&auto, &both), None);
+        let local = asks(Reliability::Reliable, Durability::TransientLocal);
+        let words = super::refused(&local, &both).unwrap();
+        assert!(words.contains("/driver (reliable, volatile), /other (best_effort, volatile)"));
+        assert!(words.ends_with("`qos: {reliability: auto, durability: auto}`"), "{words}");
     }
 }

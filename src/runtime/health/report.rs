@@ -162,8 +162,12 @@ pub fn values(
         values.push(pair("lost", input.totals.lost.unwrap_or(0)));
         values.push(pair("missing", input.totals.missing));
         values.push(pair("take_failed", input.totals.take_failed));
-        values.push(pair("resubscribed", runtime.input(input.id).resubscribed.get()));
-        let incompatible = runtime.input(input.id).incompatible.load(Ordering::Relaxed);
+        let state = runtime.input(input.id);
+        values.push(pair("resubscribed", state.resubscribed.get()));
+        values.push(pair("qos", state.asks.get()));
+        values.push(pair("adapted", state.adapted.get()));
+        values.push(pair("repeated", state.repeated.get()));
+        let incompatible = state.incompatible.load(Ordering::Relaxed);
         values.push(pair("publishers_incompatible", incompatible));
     }
     if let Some(stream) = stream {

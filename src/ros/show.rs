@@ -1,0 +1,103 @@
+//! Publishes what the policy sees, for people: see [`visual`](crate::visual).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::rcl::{Node, Publisher, Qos};
+use crate::spec::Config;
+use crate::visual::{Tap, TensorSeen, View};
+
+/// Publishes images and grids at a low rate, on a thread of its own. While nobody subscribes, it
+/// asks for no tensor.
+pub struct Show {
+    tap: Arc<Tap>,
+    period: Duration,
+    views: Vec<(View, Publisher)>,
+    failed: bool,
+}
+
+impl Show {
+    /// Advertises `<output>/view/<stream>` for each stream that can be shown. `output` is the full
+    /// name of the tensor's topic.
+    pub fn new(node: &Node, config: &Config, output: &str, period: Duration) -> Self {
+        let (views, hidden) = View::all(config);
+        for (name, reason) in hidden {
+            tracing::warn!("stream '{name}' is not shown: {reason}");
+        }
+        let advertise = |view: View| {
+            let topic = format!("{output}/view/{}", view.name);
+            // RViz and Foxglove ask for reliable delivery at first.
+            match node.advertise(&topic, view.ros_type(), Qos::reliable(1)) {
+                Ok(publisher) => Some((view, publisher)),
+                Err(error) => {
+                    tracing::warn!("stream '{}' is not shown: {error}", view.name);
+                    None
+                }
+            }
+        };
+        let views: Vec<_> = views.into_iter().filter_map(advertise).collect();
+        if views.is_empty() {
+            tracing::warn!("visualize_hz: no stream of images or clouds can be shown");
+        }
+        Show { tap: Arc::default(), period, views, failed: false }
+    }
+
+    /// Where the publishing thread leaves tensors.
+    pub fn tap(&self) -> Arc<Tap> {
+        Arc::clone(&self.tap)
+    }
+
+    /// Shows tensors until the tap is closed.
+    pub fn run(mut self) {
+        let mut due = Instant::now();
+        let (mut tensor, mut buffer) = (Vec::new(), Vec::new());
+        while self.tap.wait_until(due) {
+            due = (due + self.period).max(Instant::now());
+            if !self.views.iter().any(|(_, publisher)| is_seen(publisher)) {
+                continue;
+            }
+            let Some(next) = self.tap.next(tensor) else { break };
+            tensor = next;
+            buffer = self.show(&tensor, buffer);
+        }
+    }
+
+    /// Publishes the views that somebody subscribes to. Returns the buffer for the next ones.
+    fn show(&mut self, message: &[u8], mut buffer: Vec<u8>) -> Vec<u8> {
+        let seen = match TensorSeen::read(message) {
+            Ok(seen) => seen,
+            Err(error) => {
+                self.fail(&format!("the tensor: {error}"));
+                return buffer;
+            }
+        };
+        let mut failure = None;
+        for (view, publisher) in self.views.iter().filter(|(_, publisher)| is_seen(publisher)) {
+            let Some(shown) = view.message(&seen, std::mem::take(&mut buffer)) else {
+                failure = Some(format!("stream '{}': its segment has another size", view.name));
+                continue;
+            };
+            if let Err(error) = publisher.publish(&shown) {
+                failure = Some(error.to_string());
+            }
+            buffer = shown;
+        }
+        if let Some(failure) = failure {
+            self.fail(&failure);
+        }
+        buffer
+    }
+
+    /// Logs the first failure.
+    fn fail(&mut self, what: &str) {
+        if !self.failed {
+            tracing::warn!("not shown: {what}");
+        }
+        self.failed = true;
+    }
+}
+
+/// Whether somebody subscribes.
+fn is_seen(publisher: &Publisher) -> bool {
+    publisher.subscription_count().is_ok_and(|count| count > 0)
+}
