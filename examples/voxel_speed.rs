@@ -33,10 +33,10 @@ fn main() {
 
 fn measure(name: &str, messages: &[Vec<u8>], step: usize, shape: [usize; 3], dtype: DType) {
     let size_m = 64.0 / shape[0] as f32;
-    let spec = VoxelSpec {
-        grid: Grid { origin_m: [-32.0, -32.0, -4.0], size_m, shape },
-        channels: vec![Reduction::Count, Reduction::Mean("intensity".into())],
-    };
+    let spec = VoxelSpec::new(
+        Grid { origin_m: [-32.0, -32.0, -4.0], size_m, shape },
+        vec![Reduction::Count, Reduction::Mean("intensity".into())],
+    );
     const SLOTS: usize = 4;
     let mut voxelizer = Voxelizer::new(&spec, dtype, SLOTS);
     let mut rows = vec![vec![0u8; voxelizer.row_bytes()]; SLOTS];

@@ -126,6 +126,7 @@ fn largest_message(spec: &StreamSpec) -> (usize, usize) {
             let upload = depth::memory::upload_bytes(row, spec.bounds.image_px());
             (upload, upload)
         }
+        EncoderSpec::Voxels(voxels) if voxels.needs_core() => (0, 0),
         EncoderSpec::Voxels(voxels) => {
             let points = spec.bounds.max_points;
             let columns = 3 + voxelize::extra_fields(voxels).count();

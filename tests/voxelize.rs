@@ -10,8 +10,10 @@ use robocache::dtype::DType;
 use robocache::input::point_cloud2;
 use robocache::ops::voxelize::PointDrops;
 use robocache::ops::voxelize::cpu::Voxelizer;
+use robocache::ops::voxelize::{
+    Action, Filter, Form, Grid, IDENTITY, Reduction, Shape, ShapeFrame,
+};
 use robocache::ops::voxelize::{FieldAt, FieldType, MAX_POINTS, PointsView, extra_fields};
-use robocache::ops::voxelize::{Grid, IDENTITY, Reduction};
 use robocache::pipeline::{DropReason, Rejected};
 use support::{Cloud, Layout, encode, extra, fresh, message, reference, spec};
 
@@ -98,9 +100,137 @@ fn each_dropped_point_is_counted_once_under_the_first_rule_that_drops_it() {
     let mut rotated = spec;
     rotated.t_base_sensor[1] = [0.0, 1.0, 1.0, 0.0];
     let (row, report) = fresh(&message(&cloud, &layout), &rotated, DType::F32).unwrap();
-    let expected = PointDrops { non_finite: 4, out_of_range: 2, outside: 3 };
+    let expected =
+        PointDrops { non_finite: 4, out_of_range: 2, outside: 3, ..PointDrops::default() };
     assert_eq!(report, expected);
     assert_eq!(Some((row, report)), reference(&cloud, &layout, &rotated, DType::F32));
+}
+
+/// A cloud as a driver sends it, x first.
+fn plain(points: &[[f32; 4]]) -> Vec<u8> {
+    message(&Cloud::of(points), &Layout::plain())
+}
+
+/// The values of a row of f32, channel by channel, in the only voxel that is not empty.
+fn only_voxel(row: &[u8], channels: usize) -> Vec<f32> {
+    let values: Vec<_> = row.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+    let planes: Vec<_> = values.chunks_exact(values.len() / channels).collect();
+    let at = (0..planes[0].len()).filter(|at| planes.iter().any(|plane| plane[*at] != 0.0));
+    let at: Vec<_> = at.collect();
+    assert_eq!(at.len(), 1);
+    planes.iter().map(|plane| plane[at[0]]).collect()
+}
+
+#[test]
+fn every_reduction_by_hand() {
+    let spec =
+        spec(["min:i", "max:i", "sum:i", "mean:i", "last:i", "last:ox", "sum:oz", "max:range"]);
+    // The voxel from 0.5 to 1 along x, whose centre is at 0.75.
+    let points = [[0.5, 0.25, 0.25, 4.0], [1.0 - 0.0625, 0.25, 0.25, -6.0], [0.75, 0.0, 0.0, 3.5]];
+    let (row, report) = fresh(&plain(&points), &spec, DType::F32).unwrap();
+    assert_eq!(report, PointDrops::default());
+    let range = (0.9375f32 * 0.9375 + 0.0625 + 0.0625).sqrt();
+    assert_eq!(only_voxel(&row, 8), [-6.0, 4.0, 1.5, 0.5, 3.5, 0.0, -0.25, range]);
+    let reversed = [points[2], points[1], points[0]];
+    let (row, _) = fresh(&plain(&reversed), &spec, DType::F32).unwrap();
+    assert_eq!(only_voxel(&row, 8)[4..6], [4.0, -0.25]);
+}
+
+#[test]
+fn each_filtered_point_is_counted_under_its_reason() {
+    let mut spec = spec(["count"]);
+    spec.t_base_sensor[0][3] = 0.5;
+    spec.min_points = 2;
+    let sphere = Form::Sphere { radius_m: 0.25 };
+    let cube = |half: f32| Form::Box { min_m: [-half; 3], max_m: [half; 3] };
+    let shape = |action, frame, form| Shape { action, frame, form, t_shape_frame: IDENTITY };
+    spec.filter = Filter {
+        min_range_m: Some(0.25),
+        max_range_m: Some(1.5),
+        shapes: vec![
+            shape(Action::Keep, ShapeFrame::Base, cube(1.0)),
+            shape(
+                Action::Remove,
+                ShapeFrame::Sensor,
+                Form::Box { min_m: [-1.0, 0.5, -1.0], max_m: [1.0, 1.0, 1.0] },
+            ),
+            shape(Action::Robot, ShapeFrame::Base, sphere),
+        ],
+    };
+    // Their sensor is at 0.5 along x of the base frame.
+    let cloud = Cloud::of(&[
+        [0.0, 0.0, 0.125, 0.0],  // too close
+        [-1.5, 0.0, 0.25, 0.0],  // too far
+        [0.75, 0.0, 0.0, 0.0],   // at 1.25 of the base frame: not kept
+        [0.25, 0.75, 0.0, 0.0],  // in the box of the sensor's frame
+        [-0.5, 0.0, 0.25, 0.0],  // on the surface of the sphere
+        [-0.5, 0.375, 0.0, 0.0], // the only one in its voxel
+        [0.25, 0.25, 0.25, 0.0],
+        [0.25, 0.375, 0.25, 0.0],
+        [f32::NAN, 0.0, 0.0, 0.0],
+    ]);
+    let (row, report) = fresh(&message(&cloud, &Layout::plain()), &spec, DType::F32).unwrap();
+    let expected = PointDrops {
+        non_finite: 1,
+        out_of_reach: 2,
+        cropped: 2,
+        on_robot: 1,
+        too_few: 1,
+        ..PointDrops::default()
+    };
+    assert_eq!(report, expected);
+    assert_eq!(only_voxel(&row, 1), [2.0]);
+    // A view without the poses of the shapes cannot become a row.
+    let mut scratch = Vec::new();
+    let bytes = message(&cloud, &Layout::plain());
+    let (_, view) = point_cloud2::decode(&bytes, &extra(&spec), &mut scratch).unwrap();
+    let mut voxelizer = Voxelizer::new(&spec, DType::F32, 1);
+    let mut row = vec![0; voxelizer.row_bytes()];
+    let error = voxelizer.encode(&view, 0, &mut row).unwrap_err();
+    assert_eq!(error.to_string(), "cloud view: expected the poses of 3 shapes, found 0");
+}
+
+/// What numpy makes of float64 coordinates of a map in float64, `tests/golden/make_voxel_golden.py`.
+#[test]
+fn map_coordinates_lose_nothing() {
+    let golden: serde_json::Value =
+        serde_json::from_str(include_str!("golden/voxel_map_golden.json")).unwrap();
+    let numbers = |key: &str| -> Vec<f64> {
+        golden[key].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+    };
+    let words: Vec<_> = golden["channels"].as_array().unwrap().iter().collect();
+    let words: Vec<&str> = words.into_iter().map(|word| word.as_str().unwrap()).collect();
+    let mut spec = spec([]);
+    spec.channels = words.iter().map(|word| support::spec([*word]).channels.remove(0)).collect();
+    let origin_m = numbers("origin").try_into().unwrap();
+    let shape = golden["shape"].as_array().unwrap();
+    let shape = std::array::from_fn(|axis| shape[axis].as_u64().unwrap() as usize);
+    spec.grid = Grid { origin_m, size_m: golden["size"].as_f64().unwrap() as f32, shape };
+    let t = numbers("transform");
+    spec.t_base_sensor = std::array::from_fn(|r| std::array::from_fn(|c| t[4 * r + c]));
+    spec.min_points = golden["min_points"].as_u64().unwrap() as u32;
+    spec.filter.max_range_m = Some(golden["max_range"].as_f64().unwrap() as f32);
+    let points: Vec<[f64; 4]> =
+        numbers("points").chunks_exact(4).map(|p| p.try_into().unwrap()).collect();
+    let mut layout = Layout::plain();
+    layout.kinds = [FieldType::Float64; 4];
+    (layout.offsets, layout.point_step) = ([0, 8, 16, 24], 32);
+    let (row, report) =
+        fresh(&message(&Cloud::of_f64(&points), &layout), &spec, DType::F32).unwrap();
+    let count = |key: &str| golden[key].as_u64().unwrap();
+    assert_eq!(report.outside, count("outside"));
+    assert_eq!(report.out_of_reach, count("out_of_reach"));
+    assert_eq!(report.too_few, count("too_few"));
+    let volume: usize = shape.iter().product();
+    let mut expected = vec![0u8; row.len()];
+    for voxel in golden["voxels"].as_array().unwrap() {
+        let at = voxel[0].as_u64().unwrap() as usize;
+        for channel in 0..words.len() {
+            let bits = voxel[1 + channel].as_u64().unwrap() as u32;
+            expected[4 * (channel * volume + at)..][..4].copy_from_slice(&bits.to_le_bytes());
+        }
+    }
+    assert!(count("occupied") > 40 && row == expected);
 }
 
 #[test]
@@ -147,6 +277,7 @@ fn a_cloud_of_too_many_points_is_dropped_and_leaves_the_slot_clear() {
         big_endian: false,
         fields: &[field(0), field(4), field(8)],
         t_base_sensor: IDENTITY,
+        t_shapes: &[],
         data: &[],
     };
     let error = Rejected::from(voxelizer.encode(&view, 0, &mut row).unwrap_err());
@@ -245,9 +376,11 @@ proptest! {
     #[test]
     fn the_order_of_the_points_does_not_matter(
         (mut cloud, layout) in support::any_cloud(),
-        spec in support::any_spec(),
+        mut spec in support::any_spec(),
         turn in 0usize..2000,
     ) {
+        spec.channels.retain(|channel| !matches!(channel, Reduction::Last(_)));
+        spec.channels.push(Reduction::Count);
         let before = fresh(&message(&cloud, &layout), &spec, DType::F32).unwrap();
         let len = cloud.points.len().max(1);
         cloud.points.reverse();

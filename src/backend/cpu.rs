@@ -138,8 +138,11 @@ impl CpuBackend {
         let mut backend = CpuBackend::new(config, layout)?;
         let gpu = Arc::new(gpu);
         for ring in &mut backend.rings {
-            if let Rows::Pages(_) = ring.rows {
-                let encoder = encoder(config.stream(ring.place.stream))?;
+            let spec = config.stream(ring.place.stream);
+            if let Rows::Pages(_) = ring.rows
+                && !spec.encoder.needs_core()
+            {
+                let encoder = encoder(spec)?;
                 ring.either = Some(Either::new(&gpu, encoder)?);
             }
         }

@@ -29,6 +29,7 @@ use crate::ops::image::cuda::ImageEncoder;
 use crate::ops::resample::Lane;
 use crate::ops::resample::cuda::fuse::{Fuser, Place, Rows};
 use crate::ops::voxelize::PointDrops;
+use crate::ops::voxelize::cpu::Voxelizer as OnCore;
 use crate::ops::voxelize::cuda::Voxelizer;
 use crate::spec::{Config, EncoderSpec, RingId, StreamSpec};
 use crate::sync::lock;
@@ -74,6 +75,8 @@ enum Encoder {
         encoder: Box<Mutex<Voxelizer>>,
         stream: Stream,
     },
+    /// What no kernel computes. A tick reads the rows from pinned memory, as those of vectors.
+    VoxelsOnCore(Box<Mutex<OnCore>>),
 }
 
 /// Whether the last encode into a slot may still be under way.
@@ -155,6 +158,12 @@ impl RingMemory {
                 let stream = Stream::new(device, true)?;
                 (Encoder::Depth { encoder, stream, slots }, on_device()?)
             }
+            EncoderSpec::Voxels(voxels) if voxels.needs_core() => {
+                let mut encoder = OnCore::new(voxels, spec.dtype, slots);
+                encoder.reserve(spec.bounds.max_points);
+                let rows = Rows::on_host(device, place.row_len, spec.dtype, slots)?;
+                (Encoder::VoxelsOnCore(Box::new(Mutex::new(encoder))), rows)
+            }
             EncoderSpec::Voxels(voxels) => {
                 let most = spec.bounds.max_points;
                 let encoder = Voxelizer::new(device, voxels, spec.dtype, slots, most)?;
@@ -186,6 +195,10 @@ impl RingMemory {
                 slots[slot].mark(stream)?;
                 Ok(PointDrops::default())
             }
+            (Encoder::VoxelsOnCore(encoder), Sample::Points(view), None) => {
+                let encode = |row: &mut [u8]| lock(encoder).encode(&view, slot, row);
+                Ok(self.rows.write(slot, encode)?)
+            }
             (Encoder::Voxels { encoder, stream }, Sample::Points(view), Some(row)) => {
                 Ok(lock(encoder).encode(&view, slot, row, stream)?)
             }
@@ -215,7 +228,10 @@ impl RingMemory {
     fn pending(&self, value: Value<Slot>) -> impl Iterator<Item = &SlotState> {
         let slots: &[SlotState] = match &self.encoder {
             Encoder::Image { slots, .. } | Encoder::Depth { slots, .. } => slots,
-            Encoder::Vector(_) | Encoder::OnHost { .. } | Encoder::Voxels { .. } => &[],
+            Encoder::Vector(_)
+            | Encoder::OnHost { .. }
+            | Encoder::Voxels { .. }
+            | Encoder::VoxelsOnCore(_) => &[],
         };
         let read = match value {
             Value::Nothing => [None, None],

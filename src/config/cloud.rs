@@ -1,9 +1,10 @@
 //! How point clouds become voxel grids.
 
 use super::check::{Check, Range, is_printable};
-use super::raw::{RawChannel, RawCloud, Reduce};
+use super::filter::filter;
+use super::raw::{RawChannel, RawCloud, RawFeature, Reduce};
 use crate::input::laser_scan;
-use crate::ops::voxelize::{Grid, MAX_POINTS, PLACES_PER_VOXEL, Reduction, VoxelSpec};
+use crate::ops::voxelize::{Feature, Grid, MAX_POINTS, PLACES_PER_VOXEL, Reduction, VoxelSpec};
 use crate::spec::Bounds;
 
 /// Most voxels along one axis.
@@ -19,7 +20,11 @@ pub(super) fn cloud(
 ) -> Option<(VoxelSpec, Bounds)> {
     let key = format!("{key}.cloud");
     let keys = "a mapping with the keys `origin_m`, `size_m`, `shape` and `channels`";
-    let raw = check.required(&key, raw, keys)?;
+    let mut raw = check.required(&key, raw, keys)?;
+    let filter = filter(check, &key, &mut raw);
+    let min_points = raw.min_points.unwrap_or(1);
+    let min_points =
+        check.integer(&format!("{key}.min_points"), min_points, 1, MAX_POINTS as usize);
     let channels = channels(check, &format!("{key}.channels"), raw.channels);
     let default = Bounds::default();
     let max_points = raw.max_points.unwrap_or(default.max_points as i64);
@@ -45,7 +50,9 @@ pub(super) fn cloud(
     let grid = Grid { origin_m, size_m: size_m as f32, shape };
     resolves(check, &at, &grid)?;
     let bounds = Bounds { max_points: max_points?, ..default };
-    Some((VoxelSpec { grid, channels }, bounds))
+    let min_points = min_points? as u32;
+    let spec = VoxelSpec { filter: filter?, min_points, ..VoxelSpec::new(grid, channels) };
+    Some((spec, bounds))
 }
 
 /// Checks that points of the type `ros_type` have these fields, where that is known before a message is.
@@ -113,20 +120,43 @@ fn channels(
 
 fn channel(check: &mut Check<'_>, key: &str, raw: RawChannel) -> Option<Reduction> {
     let at = format!("{key}.reduce");
-    let reduce = check.required(&at, raw.reduce, "one of count, occupancy, mean, max")?;
-    let at = format!("{key}.field");
-    match (reduce, raw.field) {
-        (Reduce::Count, None) => Some(Reduction::Count),
-        (Reduce::Occupancy, None) => Some(Reduction::Occupancy),
-        (Reduce::Count | Reduce::Occupancy, Some(_)) => {
-            check.fail(&at, "no such key with count or occupancy, which look at no field");
-            None
-        }
-        (Reduce::Mean, Some(field)) if is_printable(&field) => Some(Reduction::Mean(field)),
-        (Reduce::Max, Some(field)) if is_printable(&field) => Some(Reduction::Max(field)),
-        (Reduce::Mean | Reduce::Max, _) => {
-            check.fail(&at, "the name of a field of the cloud, such as intensity");
-            None
+    let words = "one of count, occupancy, mean, max, min, sum, last";
+    let reduce = check.required(&at, raw.reduce, words)?;
+    if let Reduce::Count | Reduce::Occupancy = reduce {
+        let given = [("field", raw.field.is_some()), ("feature", raw.feature.is_some())];
+        if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
+            let expected = "no such key with count or occupancy, which look at no field";
+            check.fail(&format!("{key}.{name}"), expected);
+            return None;
         }
     }
+    let feature = |check: &mut Check<'_>| match (raw.field, raw.feature) {
+        (Some(field), None) if is_printable(&field) => Some(Feature::Field(field)),
+        (None, Some(feature)) => Some(match feature {
+            RawFeature::Range => Feature::Range,
+            RawFeature::Height => Feature::from("z"),
+            RawFeature::OffsetX => Feature::Offset(0),
+            RawFeature::OffsetY => Feature::Offset(1),
+            RawFeature::OffsetZ => Feature::Offset(2),
+        }),
+        (Some(_), Some(_)) => {
+            check.fail_found(&format!("{key}.feature"), "only one of field and feature", "both");
+            None
+        }
+        (None, None) if check.is_unread(&format!("{key}.feature")) => None,
+        _ => {
+            let expected = "the name of a field of the cloud, such as intensity";
+            check.fail(&format!("{key}.field"), expected);
+            None
+        }
+    };
+    Some(match reduce {
+        Reduce::Count => Reduction::Count,
+        Reduce::Occupancy => Reduction::Occupancy,
+        Reduce::Mean => Reduction::Mean(feature(check)?),
+        Reduce::Max => Reduction::Max(feature(check)?),
+        Reduce::Min => Reduction::Min(feature(check)?),
+        Reduce::Sum => Reduction::Sum(feature(check)?),
+        Reduce::Last => Reduction::Last(feature(check)?),
+    })
 }

@@ -17,6 +17,7 @@ mod defaults;
 mod depth;
 mod document;
 mod error;
+mod filter;
 mod frames;
 mod image;
 mod input;

@@ -8,6 +8,7 @@ use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
 use crate::input::Content;
 use crate::ops::image::{Color, Fit};
+use crate::ops::voxelize::ShapeFrame;
 use crate::spec::{Durability, Reliability, Timeline};
 
 /// Declares a mapping: its keys, and the type of each. A key's name is that of the field, unless
@@ -168,7 +169,27 @@ mapping! { RawCloud {
     size_m: f64,
     shape: Vec<i64>,
     channels: Vec<RawChannel>,
+    min_points: i64,
+    min_range_m: f64,
+    max_range_m: f64,
+    crop: Vec<RawCrop>,
+    self_filter: Vec<RawSolid>,
     max_points: i64,
+} }
+
+mapping! { RawCrop {
+    action: CropAction,
+    frame: ShapeFrame,
+    min_m: Vec<f64>,
+    max_m: Vec<f64>,
+    pose: RawTransform,
+} }
+
+mapping! { RawSolid {
+    frame: ShapeFrame,
+    size_m: Vec<f64>,
+    radius_m: f64,
+    pose: RawTransform,
 } }
 
 mapping! {
@@ -183,6 +204,7 @@ mapping! {
 mapping! { RawChannel {
     reduce: Reduce,
     field: String,
+    feature: RawFeature,
 } }
 
 #[derive(Clone, Copy, serde::Deserialize)]
@@ -192,13 +214,34 @@ pub(super) enum Reduce {
     Occupancy,
     Mean,
     Max,
+    Min,
+    Sum,
+    Last,
+}
+
+/// What is computed of a point.
+#[derive(Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum RawFeature {
+    Range,
+    Height,
+    OffsetX,
+    OffsetY,
+    OffsetZ,
+}
+
+#[derive(Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CropAction {
+    Keep,
+    Remove,
 }
 
 read_all_keys! {
     RawConfig RawOutput RawTf RawInput RawSteps RawQos RawImage RawDepth RawCloud RawTransform
-    RawChannel
+    RawChannel RawCrop RawSolid
 }
-read_words! { Strategy Fill DType Timeline Fit Color Reliability Durability Reduce }
+read_words! { Strategy Fill DType Timeline Fit Color Reliability Durability Reduce RawFeature CropAction ShapeFrame }
 
 /// Where a sensor is in the base frame.
 #[derive(Clone)]

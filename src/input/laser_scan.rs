@@ -101,6 +101,7 @@ impl Input for LaserScanInput {
             big_endian: false,
             fields: &self.fields,
             t_base_sensor: IDENTITY,
+            t_shapes: &[],
             data: &self.points,
         };
         sink.sample(0, &header, Sample::Points(view));

@@ -75,6 +75,7 @@ pub fn decode<'a>(
         big_endian,
         fields: scratch,
         t_base_sensor: IDENTITY,
+        t_shapes: &[],
         data,
     };
     Ok((header, view))

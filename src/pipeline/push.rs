@@ -6,9 +6,11 @@ use crate::backend::BackendError;
 use crate::input::{Header, Sample, Sink, StampError, StampedTransform, Trajectory};
 use crate::ops::depth::DepthView;
 use crate::ops::image::ImageView;
-use crate::ops::voxelize::PointDrops;
+use crate::ops::voxelize::PointsView;
 use crate::ring::{Inserted, Lease};
-use crate::spec::{Bounds, InputId, InputSpec, RingId, StreamSpec, Timeline};
+use crate::spec::{
+    Bounds, EncoderSpec, InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline,
+};
 use crate::sync::lock;
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
@@ -249,6 +251,11 @@ impl Rows<'_> {
         let stamp = self.stamp_of(header, self.pipeline.config.stream(stream))?;
         let mut moved = Vec::new();
         let sample = self.in_frame(header, stamp, sample, &mut moved)?;
+        let t_shapes = self.place_shapes(stream, &sample);
+        let sample = match sample {
+            Sample::Points(view) => Sample::Points(PointsView { t_shapes: &t_shapes, ..view }),
+            other => other,
+        };
         let name = || &self.pipeline.config.stream(stream).name;
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
@@ -264,11 +271,18 @@ impl Rows<'_> {
         let stats = self.pipeline.stats(stream);
         self.commit(ring, stamp, lease, stats)?;
         stats.rows.add(1);
-        let PointDrops { non_finite, out_of_range, outside } = drops;
-        stats.points_non_finite.add(non_finite);
-        stats.points_out_of_range.add(out_of_range);
-        stats.points_outside.add(outside);
+        stats.add_points(&drops);
         Ok(stamp)
+    }
+
+    /// Where the shapes of a stream's filter are for the sensor of a cloud.
+    fn place_shapes(&self, stream: StreamId, sample: &Sample<'_>) -> Vec<[[f64; 4]; 3]> {
+        match (sample, &self.pipeline.config.stream(stream).encoder) {
+            (Sample::Points(view), EncoderSpec::Voxels(voxels)) => {
+                voxels.filter.place(&view.t_base_sensor)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Takes a sample to the frame that it is wanted in. `moved` is memory for the numbers of a vector.

@@ -30,7 +30,7 @@ impl From<CdrError> for Rejected {
 impl From<VoxelizeError> for Rejected {
     fn from(error: VoxelizeError) -> Self {
         let reason = match error {
-            VoxelizeError::Fields { .. } => DropReason::MissingField,
+            VoxelizeError::Fields { .. } | VoxelizeError::Shapes { .. } => DropReason::MissingField,
             VoxelizeError::TooManyPoints(_) | VoxelizeError::Value { .. } => DropReason::OutOfRange,
         };
         Rejected::new(reason, error.to_string())

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::rejected::DropReason;
 use crate::align::InvalidReason;
 use crate::histogram::Histogram;
+use crate::ops::voxelize::PointDrops;
 
 /// A counter that any thread may raise. Its order is relaxed, because each counter is read alone.
 #[derive(Debug, Default)]
@@ -85,6 +86,14 @@ pub struct StreamStats {
     pub points_out_of_range: Counter,
     /// Points outside the grid.
     pub points_outside: Counter,
+    /// Points closer to the sensor, or further from it, than the filter takes.
+    pub points_out_of_reach: Counter,
+    /// Points that the filter's boxes do not keep, or remove.
+    pub points_cropped: Counter,
+    /// Points on the robot itself.
+    pub points_on_robot: Counter,
+    /// Points in voxels that have too few.
+    pub points_too_few: Counter,
     /// Steps of all ticks.
     pub steps: Counter,
     /// Steps that were valid.
@@ -96,6 +105,21 @@ pub struct StreamStats {
 }
 
 impl StreamStats {
+    /// Counts the points that a cloud lost on its way into a row.
+    pub fn add_points(&self, drops: &PointDrops) {
+        for (counter, points) in [
+            (&self.points_non_finite, drops.non_finite),
+            (&self.points_out_of_range, drops.out_of_range),
+            (&self.points_outside, drops.outside),
+            (&self.points_out_of_reach, drops.out_of_reach),
+            (&self.points_cropped, drops.cropped),
+            (&self.points_on_robot, drops.on_robot),
+            (&self.points_too_few, drops.too_few),
+        ] {
+            counter.add(points);
+        }
+    }
+
     /// Counts invalid steps, by [`InvalidReason`].
     pub fn add_invalid(&self, steps: &[u64; InvalidReason::ALL.len()]) {
         let counted = self.invalid.iter().zip(steps).filter(|(_, steps)| **steps > 0);

@@ -322,6 +322,14 @@ impl EncoderSpec {
         }
     }
 
+    /// Whether no GPU encodes its samples, because there are no kernels for it.
+    pub fn needs_core(&self) -> bool {
+        match self {
+            EncoderSpec::Voxels(spec) => spec.needs_core(),
+            _ => false,
+        }
+    }
+
     /// Rings of the stream: one per group of a vector, otherwise one.
     pub fn rings(&self) -> usize {
         match self {

@@ -173,7 +173,7 @@ mod tests {
 
     fn view(channels: Vec<Reduction>) -> GridView {
         let grid = Grid { origin_m: [-1.0, 2.0, 0.5], size_m: 0.5, shape: [3, 2, 4] };
-        GridView::new(&VoxelSpec { grid, channels }, DType::F32).unwrap()
+        GridView::new(&VoxelSpec::new(grid, channels), DType::F32).unwrap()
     }
 
     #[test]

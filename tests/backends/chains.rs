@@ -190,12 +190,13 @@ mod on_the_gpu {
             big_endian: false,
             fields: &fields,
             t_base_sensor: IDENTITY,
+            t_shapes: &[],
             data: resampled,
         };
         let grid = Grid { origin_m: [-4.0; 3], size_m: 0.25, shape: [32; 3] };
         for reduction in [Reduction::Count, Reduction::Mean("a".into())] {
             let of_value = matches!(reduction, Reduction::Mean(_));
-            let spec = VoxelSpec { grid, channels: vec![reduction] };
+            let spec = VoxelSpec::new(grid, vec![reduction]);
             let view = PointsView { fields: &fields[..if of_value { 4 } else { 3 }], ..view };
             let mut cpu = robocache::ops::voxelize::cpu::Voxelizer::new(&spec, DType::F32, 1);
             let mut expected = vec![0; cpu.row_bytes()];

@@ -63,7 +63,7 @@ pub fn check(kind: &Kind, cases: usize) {
             origin_m[axis] = f64::from(-size_m * random.float(0.0, 5000.0));
         }
         let grid = Grid { origin_m, size_m, shape };
-        let spec = VoxelSpec { grid, channels: channels("count") };
+        let spec = VoxelSpec::new(grid, channels("count"));
         let mut pair = pair(kind, &spec, DType::F32);
         for cloud in 0..CLOUDS_PER_PAIR {
             let case = format!("pair {number}: {grid:?}, cloud {cloud}");

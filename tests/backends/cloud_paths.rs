@@ -87,8 +87,8 @@ pub fn check(kind: &Kind, cases: usize) {
             // More sums and maxima than a warp has lanes.
             None => (0..17).map(|i| format!("mean f{i}, max f{i}, ")).collect::<String>() + "count",
         };
-        let spec = VoxelSpec {
-            grid: Grid {
+        let spec = VoxelSpec::new(
+            Grid {
                 // With coordinates that are summed to both sides of their limit.
                 origin_m: [
                     random.choose(&[-1.5, 0.0, 1_048_575.0]),
@@ -98,8 +98,8 @@ pub fn check(kind: &Kind, cases: usize) {
                 size_m: random.choose(&[0.5, 1.0, 0.7, 0.031]),
                 shape: SHAPES[number * 5 % SHAPES.len()],
             },
-            channels: channels(&list),
-        };
+            channels(&list),
+        );
         let dtype = random.dtype();
         let mut pair = pair(kind, &spec, dtype);
         for cloud in 0..CLOUDS_PER_PAIR {
@@ -299,7 +299,7 @@ fn check_limit(kind: &Kind, limit: &Limit, form: fn(usize, usize) -> Form) {
     let case = format!("{:?} {}: {:?}", limit.dtype, limit.channels, limit.values.first());
     let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [9, 8, 7] };
     let channels = channels(limit.channels);
-    let spec = VoxelSpec { grid, channels };
+    let spec = VoxelSpec::new(grid, channels);
     let most = (limit.values.len() + 1).max(BOUNDS.max_points);
     let mut pair = pair_within(kind, &spec, limit.dtype, most);
     let columns = 3 + extra_fields(&spec).count();

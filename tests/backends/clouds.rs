@@ -4,7 +4,8 @@ use robocache::align::Strategy;
 use robocache::input::Sample;
 use robocache::ops::voxelize::cpu::Voxelizer;
 use robocache::ops::voxelize::{
-    FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, VoxelSpec, extra_fields,
+    Action, Feature, FieldAt, FieldType, Filter, Form as Solid, Grid, IDENTITY, PointsView,
+    Reduction, Shape, ShapeFrame, VoxelSpec, extra_fields,
 };
 use robocache::spec::EncoderSpec;
 
@@ -94,8 +95,8 @@ fn random_spec(random: &mut Random) -> VoxelSpec {
             match random.range(0, 5) {
                 0 => Reduction::Count,
                 1 => Reduction::Occupancy,
-                2 | 3 => Reduction::Mean(field),
-                _ => Reduction::Max(field),
+                2 | 3 => Reduction::Mean(field.into()),
+                _ => Reduction::Max(field.into()),
             }
         })
         .collect();
@@ -103,8 +104,13 @@ fn random_spec(random: &mut Random) -> VoxelSpec {
         channels = ["a", "b", "c", "d"].map(|name| Reduction::Mean(name.into())).to_vec();
     }
     let far = random.choose(&[0.0, 0.0, 0.0, 456_789.0]);
-    VoxelSpec {
-        grid: Grid {
+    if random.one_in(4) {
+        channels.push(Reduction::Min(random.choose(&FIELDS).into()));
+        channels.push(Reduction::Sum(Feature::Range));
+        channels.push(Reduction::Mean(Feature::Offset(random.range(0, 2))));
+    }
+    let mut spec = VoxelSpec::new(
+        Grid {
             origin_m: [
                 far + random.choose(&[0.0, -2.0, -1.6]),
                 -2.0,
@@ -114,7 +120,30 @@ fn random_spec(random: &mut Random) -> VoxelSpec {
             shape: [random.range(1, 40), random.range(1, 40), random.range(1, 20)],
         },
         channels,
+    );
+    if random.one_in(4) {
+        spec.min_points = random.range(1, 3) as u32;
+        spec.filter = random_filter(random);
     }
+    spec
+}
+
+fn random_filter(random: &mut Random) -> Filter {
+    let shapes = (0..random.range(0, 3)).map(|_| {
+        let half = random.float(0.1, 1.0);
+        Shape {
+            action: random.choose(&[Action::Keep, Action::Remove, Action::Robot]),
+            form: match random.one_in(2) {
+                true => Solid::Sphere { radius_m: half },
+                false => Solid::Box { min_m: [-half; 3], max_m: [half, 2.0 * half, 3.0 * half] },
+            },
+            frame: random.choose(&[ShapeFrame::Base, ShapeFrame::Sensor]),
+            t_shape_frame: random_turn(random),
+        }
+    });
+    let shapes = shapes.collect();
+    let max_range_m = random.one_in(2).then(|| random.float(0.5, 4.0));
+    Filter { min_range_m: Some(0.1), max_range_m, shapes }
 }
 
 /// How the points of a cloud are laid out.
@@ -122,6 +151,7 @@ fn random_spec(random: &mut Random) -> VoxelSpec {
 pub struct Form {
     pub fields: Vec<FieldAt>,
     pub t_base_sensor: [[f64; 4]; 3],
+    pub t_shapes: Vec<[[f64; 4]; 3]>,
     pub point_step: usize,
     pub width: usize,
     pub height: usize,
@@ -142,6 +172,7 @@ impl Form {
             row_step: points * point_step,
             big_endian: false,
             t_base_sensor: IDENTITY,
+            t_shapes: Vec::new(),
         }
     }
 
@@ -177,7 +208,8 @@ impl Form {
         let padding = if random.one_in(2) { 0 } else { random.choose(&[4, 7]) };
         let row_step = width * point_step + padding;
         let (big_endian, t_base_sensor) = (!plain && random.one_in(2), IDENTITY);
-        Form { fields, t_base_sensor, point_step, width, height, row_step, big_endian }
+        let t_shapes = Vec::new();
+        Form { fields, t_base_sensor, t_shapes, point_step, width, height, row_step, big_endian }
     }
 
     /// Points that it has room for, as all rows are of one length.
@@ -209,6 +241,7 @@ impl Form {
             big_endian: self.big_endian,
             fields: &self.fields,
             t_base_sensor: self.t_base_sensor,
+            t_shapes: &self.t_shapes,
             data,
         }
     }
@@ -228,8 +261,9 @@ fn random_points(random: &mut Random, spec: &VoxelSpec) -> (Vec<Vec<f64>>, Form)
     let count = random.choose(&[0, 1, 31, 33, 500, 3000]);
     let mut form = Form::random(random, spec, count);
     form.t_base_sensor = random_turn(random);
-    // As far away as the grid.
+    // As far away as the grid, and the shapes with it.
     form.t_base_sensor[0][3] += if spec.grid.fits_f32() { 0.0 } else { 456_789.0 };
+    form.t_shapes = spec.filter.place(&form.t_base_sensor);
     let patterns =
         [Pattern::Everywhere, Pattern::OneVoxel, Pattern::Outside, Pattern::Faces, Pattern::Runs];
     let pattern = random.choose(&patterns);

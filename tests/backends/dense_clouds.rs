@@ -22,7 +22,7 @@ pub fn check(kind: &Kind, cases: usize) {
     {
         // The grid is a row of voxels.
         let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [1000, 1, 1] };
-        let spec = VoxelSpec { grid, channels: channels(list) };
+        let spec = VoxelSpec::new(grid, channels(list));
         let mut pair = pair_within(kind, &spec, DType::F32, points);
         let run = random.range(2, 90);
         let mixed = |i: usize| match i {
@@ -77,7 +77,7 @@ fn check_order(
 fn check_greatest_sum(kind: &Kind, points: usize) {
     let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [3, 2, 1] };
     let channels = channels("mean a, max a, count");
-    let spec = VoxelSpec { grid, channels };
+    let spec = VoxelSpec::new(grid, channels);
     let mut pair = pair_within(kind, &spec, DType::F32, points);
     for value in [-1_048_576.0, 1_048_576.0] {
         let case = format!("{points} times {value}");
@@ -96,7 +96,7 @@ fn check_packed(kind: &Kind, points: usize) {
     let mut random = Random::new(63_000);
     let grid = Grid { origin_m: [0.0; 3], size_m: 0.25, shape: [40, 30, 20] };
     for list in ["mean a, max b, count", "count"] {
-        let spec = VoxelSpec { grid, channels: channels(list) };
+        let spec = VoxelSpec::new(grid, channels(list));
         let columns = 3 + extra_fields(&spec).count();
         let mut pair = pair_within(kind, &spec, DType::F32, points);
         for (number, point_step) in
@@ -124,7 +124,7 @@ fn check_bins(kind: &Kind, points: usize) {
     let shape = [300, 300, 40];
     let grid = Grid { origin_m: [-15.0, -15.0, -2.0], size_m: 0.1, shape };
     for (dtype, list) in [(DType::F16, "mean a, count"), (DType::Bf16, "count")] {
-        let spec = VoxelSpec { grid, channels: channels(list) };
+        let spec = VoxelSpec::new(grid, channels(list));
         let columns = 3 + extra_fields(&spec).count();
         let mut pair = pair_within(kind, &spec, dtype, points + 1);
         for (number, points) in [points, 40, 0, points / 10, points].into_iter().enumerate() {
@@ -152,7 +152,7 @@ fn check_grids_of_one_device(kind: &Kind, points: usize) {
     let mut random = Random::new(62_000);
     let mut pairs = [[260, 260, 250], [20, 20, 10]].map(|shape| {
         let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape };
-        let spec = VoxelSpec { grid, channels: channels("mean a, count") };
+        let spec = VoxelSpec::new(grid, channels("mean a, count"));
         (shape, pair_within(kind, &spec, DType::Bf16, points.max(30)))
     });
     for (number, points) in [points, 30, points].into_iter().enumerate() {

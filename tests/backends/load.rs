@@ -60,7 +60,7 @@ fn both_streams() -> Config {
     };
     let grid = Grid { origin_m: [-6.4, -6.4, -1.6], size_m: 0.2, shape: [64, 64, 32] };
     let channels = vec![Reduction::Count, Reduction::Mean("intensity".into())];
-    let voxels = VoxelSpec { grid, channels };
+    let voxels = VoxelSpec::new(grid, channels);
     let rows = SLOTS - 1;
     let camera = stream("camera", EncoderSpec::Image(image), Strategy::Hold, DType::Bf16, 1, rows);
     let mut lidar =
@@ -91,6 +91,7 @@ fn rounds((subject, oracle): (&CpuBackend, &CpuBackend), layout: &Layout, case: 
             big_endian: false,
             fields: &fields,
             t_base_sensor: IDENTITY,
+            t_shapes: &[],
             data: &points,
         };
         let slot = round % SLOTS;

@@ -7,7 +7,9 @@ use robocache::dtype::DType;
 use robocache::input::point_cloud2;
 use robocache::ops::voxelize::PointDrops;
 use robocache::ops::voxelize::cpu::Voxelizer;
-use robocache::ops::voxelize::{FieldType, PointsView, extra_fields};
+use robocache::ops::voxelize::{
+    Action, Feature, FieldType, Filter, Form, PointsView, Shape, ShapeFrame, extra_fields,
+};
 use robocache::ops::voxelize::{Grid, IDENTITY, Reduction, VoxelSpec};
 use robocache::pipeline::Rejected;
 use robocache::time::Stamp;
@@ -131,17 +133,27 @@ impl DerefMut for Placed {
 
 /// A grid of 8 x 8 x 4 voxels of half a metre around the origin, with channels such as `mean:i`.
 pub fn spec<const N: usize>(channels: [&str; N]) -> Placed {
+    let feature = |name: &str| match name {
+        "range" => Feature::Range,
+        "ox" => Feature::Offset(0),
+        "oy" => Feature::Offset(1),
+        "oz" => Feature::Offset(2),
+        field => field.into(),
+    };
     let channel = |text: &str| match text.split_once(':') {
-        Some(("mean", name)) => Reduction::Mean(name.into()),
-        Some(("max", name)) => Reduction::Max(name.into()),
+        Some(("mean", name)) => Reduction::Mean(feature(name)),
+        Some(("max", name)) => Reduction::Max(feature(name)),
+        Some(("min", name)) => Reduction::Min(feature(name)),
+        Some(("sum", name)) => Reduction::Sum(feature(name)),
+        Some(("last", name)) => Reduction::Last(feature(name)),
         _ if text == "count" => Reduction::Count,
         _ if text == "occupancy" => Reduction::Occupancy,
         _ => panic!("no such channel: {text}"),
     };
-    let spec = VoxelSpec {
-        grid: Grid { origin_m: [-2.0, -2.0, -1.0], size_m: 0.5, shape: [8, 8, 4] },
-        channels: channels.map(channel).to_vec(),
-    };
+    let spec = VoxelSpec::new(
+        Grid { origin_m: [-2.0, -2.0, -1.0], size_m: 0.5, shape: [8, 8, 4] },
+        channels.map(channel).to_vec(),
+    );
     Placed { spec, t_base_sensor: IDENTITY }
 }
 
@@ -155,7 +167,8 @@ pub fn encode(
 ) -> Result<PointDrops, Rejected> {
     let mut scratch = Vec::new();
     let (_, view) = point_cloud2::decode(message, &extra(spec), &mut scratch)?;
-    let view = PointsView { t_base_sensor: spec.t_base_sensor, ..view };
+    let t_shapes = spec.filter.place(&spec.t_base_sensor);
+    let view = PointsView { t_base_sensor: spec.t_base_sensor, t_shapes: &t_shapes, ..view };
     Ok(voxelizer.encode(&view, slot, row)?)
 }
 
@@ -185,13 +198,18 @@ pub fn reference(
     dtype: DType,
 ) -> Option<(Vec<u8>, PointDrops)> {
     let mut report = PointDrops::default();
-    let mut voxels: BTreeMap<usize, Vec<[f32; 4]>> = BTreeMap::new();
+    let mut voxels: BTreeMap<usize, Vec<[f32; 8]>> = BTreeMap::new();
     for point in &cloud.points {
         let loaded = std::array::from_fn(|i| typed(point[i], layout.kinds[i]).1);
         if let Some((voxel, values)) = place(loaded, layout, spec, &mut report) {
             voxels.entry(voxel).or_default().push(values);
         }
     }
+    voxels.retain(|_, points| {
+        let few = points.len() < spec.min_points as usize;
+        report.too_few += if few { points.len() as u64 } else { 0 };
+        !few
+    });
     let volume: usize = spec.grid.shape.iter().product();
     let mut row = vec![0; spec.channels.len() * volume * dtype.size()];
     for (channel, reduction) in spec.channels.iter().enumerate() {
@@ -204,8 +222,56 @@ pub fn reference(
     Some((row, report))
 }
 
-fn field_at(name: &str) -> usize {
-    ["x", "y", "z", "i"].iter().position(|field| *field == name).unwrap()
+fn column_of(feature: &Feature) -> usize {
+    match feature {
+        Feature::Field(name) => {
+            ["x", "y", "z", "i"].iter().position(|field| field == name).unwrap()
+        }
+        Feature::Range => 4,
+        Feature::Offset(axis) => 5 + axis,
+    }
+}
+
+/// Why the filter leaves a point of the cloud out, in numbers rounded by `to`.
+fn left_out(at: [f64; 3], spec: &Placed, to: fn(f64) -> f64, report: &mut PointDrops) -> bool {
+    // In f32, each operation on numbers of f32 is rounded to nearest, as one in f64 is that is rounded again.
+    let square = |p: [f64; 3]| to(to(to(p[0] * p[0]) + to(p[1] * p[1])) + to(p[2] * p[2]));
+    let of = |m: f32| to(f64::from(m) * f64::from(m));
+    let filter = &spec.filter;
+    let distance = square(at);
+    if filter.min_range_m.is_some_and(|m| distance < of(m))
+        || filter.max_range_m.is_some_and(|m| distance > of(m))
+    {
+        report.out_of_reach += 1;
+        return true;
+    }
+    let inside = |shape: &Shape, t: &[[f64; 4]; 3]| {
+        let p = t.map(|row| {
+            let r = row.map(to);
+            let sum = to(to(r[0] * at[0]) + to(r[1] * at[1]));
+            to(to(sum + to(r[2] * at[2])) + r[3])
+        });
+        match shape.form {
+            Form::Sphere { radius_m } => square(p) <= of(radius_m),
+            Form::Box { min_m, max_m } => {
+                (0..3).all(|a| f64::from(min_m[a]) <= p[a] && p[a] <= f64::from(max_m[a]))
+            }
+        }
+    };
+    let placed = filter.place(&spec.t_base_sensor);
+    let any = |action: Action| {
+        let shapes = filter.shapes.iter().zip(&placed).filter(|(shape, _)| shape.action == action);
+        let hits: Vec<_> = shapes.map(|(shape, t)| inside(shape, t)).collect();
+        (!hits.is_empty(), hits.contains(&true))
+    };
+    let ((keeps, kept), (_, removed)) = (any(Action::Keep), any(Action::Remove));
+    if (keeps && !kept) || removed {
+        report.cropped += 1;
+        return true;
+    }
+    let (_, on_robot) = any(Action::Robot);
+    report.on_robot += u64::from(on_robot);
+    on_robot
 }
 
 /// Voxel and values (coordinates in the base frame) of a point, if it is kept.
@@ -214,7 +280,7 @@ fn place(
     layout: &Layout,
     spec: &Placed,
     report: &mut PointDrops,
-) -> Option<(usize, [f32; 4])> {
+) -> Option<(usize, [f32; 8])> {
     use FieldType::{Float64, Int32, Uint32};
     let wide = |kind: &FieldType| matches!(kind, Float64 | Int32 | Uint32);
     let grid = &spec.grid;
@@ -232,6 +298,11 @@ fn place(
         report.non_finite += 1;
         return None;
     }
+    let to: fn(f64) -> f64 = if wide { |v| v } else { |v| f64::from(v as f32) };
+    if left_out([x, y, z], spec, to, report) {
+        return None;
+    }
+    let range = to(to(to(to(x * x) + to(y * y)) + to(z * z)).sqrt()) as f32;
     let t = spec.t_base_sensor;
     let (base, from_origin): ([f32; 3], [f32; 3]) = match wide {
         true => {
@@ -262,9 +333,15 @@ fn place(
         }
         index[axis] = floor as usize;
     }
-    let values = [base[0], base[1], base[2], i];
+    let offset = |axis: usize| {
+        let centre = (index[axis] as f32 + 0.5) * grid.size_m;
+        from_origin[axis] - centre
+    };
+    let values = [base[0], base[1], base[2], i, range, offset(0), offset(1), offset(2)];
     let beyond = |channel: &Reduction| match channel {
-        Reduction::Mean(name) => f64::from(values[field_at(name)]).abs() > 1_048_576.0,
+        Reduction::Mean(of) | Reduction::Sum(of) => {
+            f64::from(values[column_of(of)]).abs() > 1_048_576.0
+        }
         _ => false,
     };
     if spec.channels.iter().any(beyond) {
@@ -275,23 +352,24 @@ fn place(
     Some(((index[2] * ny + index[1]) * nx + index[0], values))
 }
 
-fn reduce(reduction: &Reduction, points: &[[f32; 4]]) -> f32 {
-    let values = |name: &str| {
-        let at = field_at(name);
+fn reduce(reduction: &Reduction, points: &[[f32; 8]]) -> f32 {
+    let values = |of: &Feature| {
+        let at = column_of(of);
         points.iter().map(move |point| point[at])
     };
+    let sum = |of: &Feature| -> f64 {
+        let scaled = |v: f32| (f64::from(v) * 1_048_576.0).round_ties_even() as i128;
+        values(of).map(scaled).sum::<i128>() as f64
+    };
+    let one_zero = |value: f32| if value == 0.0 { 0.0 } else { value };
     match reduction {
         Reduction::Count => points.len() as f32,
         Reduction::Occupancy => 1.0,
-        Reduction::Mean(name) => {
-            let scaled = |v: f32| (f64::from(v) * 1_048_576.0).round_ties_even() as i128;
-            let sum: i128 = values(name).map(scaled).sum();
-            (sum as f64 / (points.len() as f64 * 1_048_576.0)) as f32
-        }
-        Reduction::Max(name) => {
-            let greatest = values(name).max_by(f32::total_cmp).unwrap();
-            if greatest == 0.0 { 0.0 } else { greatest }
-        }
+        Reduction::Mean(of) => (sum(of) / (points.len() as f64 * 1_048_576.0)) as f32,
+        Reduction::Sum(of) => (sum(of) / 1_048_576.0) as f32,
+        Reduction::Max(of) => one_zero(values(of).max_by(f32::total_cmp).unwrap()),
+        Reduction::Min(of) => one_zero(values(of).min_by(f32::total_cmp).unwrap()),
+        Reduction::Last(of) => one_zero(values(of).next_back().unwrap()),
     }
 }
 
@@ -320,15 +398,36 @@ pub fn any_dtype() -> impl Strategy<Value = DType> {
 }
 
 pub fn any_spec() -> impl Strategy<Value = Placed> {
-    let names = ["count", "occupancy", "mean:i", "max:i", "mean:x", "max:y", "mean:z", "max:z"];
+    let names = [
+        "count",
+        "occupancy",
+        "mean:i",
+        "max:i",
+        "mean:x",
+        "max:y",
+        "mean:z",
+        "max:z",
+        "min:i",
+        "sum:i",
+        "last:i",
+        "min:x",
+        "sum:ox",
+        "mean:oy",
+        "last:oz",
+        "max:range",
+        "mean:range",
+    ];
     let channels = prop::collection::vec(prop::sample::select(names.to_vec()), 1..6);
     let turned = [[0.6, -0.8, 0.0, 0.1], [0.8, 0.6, 0.0, -0.3], [0.0, 0.0, 1.0, 0.7]];
     let far = prop::sample::select(vec![0.0, 0.0, 0.0, 0.0, 1e6]);
     let grid =
         (prop::array::uniform3(-3.0f64..1.0), 0.1f32..1.5, prop::array::uniform3(1usize..9), far);
     let transform = prop::sample::select(vec![IDENTITY, turned]);
-    (channels, prop::option::of(grid), transform).prop_map(|(channels, grid, t_base_sensor)| {
+    let parts = (channels, prop::option::of(grid), transform, any_filter(), 1u32..4);
+    parts.prop_map(|(channels, grid, t_base_sensor, filter, min_points)| {
         let mut made = spec([]);
+        made.filter = filter;
+        made.min_points = min_points;
         made.channels = channels.iter().map(|name| spec([name]).channels.remove(0)).collect();
         made.t_base_sensor = t_base_sensor;
         if let Some((origin_m, size_m, shape, far)) = grid {
@@ -339,6 +438,29 @@ pub fn any_spec() -> impl Strategy<Value = Placed> {
         }
         made
     })
+}
+
+fn any_filter() -> impl Strategy<Value = Filter> {
+    let limit = |low: f32, high: f32| prop::option::of(low..high);
+    let turned = [[0.8, 0.6, 0.0, 0.2], [-0.6, 0.8, 0.0, -0.1], [0.0, 0.0, 1.0, 0.4]];
+    let form = prop_oneof![
+        (0.2f32..2.0).prop_map(|radius_m| Form::Sphere { radius_m }),
+        (prop::array::uniform3(-2.0f32..0.0), prop::array::uniform3(0.0f32..2.0))
+            .prop_map(|(min_m, max_m)| Form::Box { min_m, max_m }),
+    ];
+    let actions = prop::sample::select(vec![Action::Keep, Action::Remove, Action::Robot]);
+    let frames = prop::sample::select(vec![ShapeFrame::Base, ShapeFrame::Sensor]);
+    let poses = prop::sample::select(vec![IDENTITY, turned]);
+    let shape = (actions, form, frames, poses).prop_map(|(action, form, frame, t_shape_frame)| {
+        Shape { action, form, frame, t_shape_frame }
+    });
+    let filter = (limit(0.1, 1.0), limit(1.0, 4.0), prop::collection::vec(shape, 0..4));
+    let filter = filter.prop_map(|(min_range_m, max_range_m, shapes)| Filter {
+        min_range_m,
+        max_range_m,
+        shapes,
+    });
+    prop_oneof![2 => Just(Filter::default()), 1 => filter]
 }
 
 fn any_value() -> impl Strategy<Value = f64> {

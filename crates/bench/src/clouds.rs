@@ -58,7 +58,7 @@ fn time(
     scatter_only: bool,
 ) -> Result<Case, BenchError> {
     let grid = Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [SIDE; 3] };
-    let spec = VoxelSpec { grid, channels: channels.to_vec() };
+    let spec = VoxelSpec::new(grid, channels.to_vec());
     let columns = if matches!(channels[0], Reduction::Count) { 3 } else { 7 };
     let field = |i: usize| FieldAt { offset: 4 * i, kind: FieldType::Float32 };
     let fields: Vec<_> = (0..columns).map(field).collect();
@@ -72,6 +72,7 @@ fn time(
         big_endian: false,
         fields: &fields,
         t_base_sensor: IDENTITY,
+        t_shapes: &[],
         data,
     };
     let views: Vec<_> = clouds.iter().map(|data| view(data)).collect();
@@ -130,7 +131,7 @@ fn row_on_the_cpu(spec: &VoxelSpec, dtype: DType, view: &PointsView<'_>) -> Opti
 /// The points per voxel of all launches of a graph together.
 fn counts_on_the_cpu(spec: &VoxelSpec, views: &[PointsView<'_>]) -> Option<Vec<u8>> {
     // Counts do not depend on the other columns.
-    let spec = VoxelSpec { channels: vec![Reduction::Count], ..spec.clone() };
+    let spec = VoxelSpec::new(grid, vec![Reduction::Count], ..spec.clone());
     let volume: usize = spec.grid.shape.iter().product();
     let mut totals = vec![0u32; volume];
     for view in views {

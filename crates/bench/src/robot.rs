@@ -194,12 +194,13 @@ fn encode_of_a_cloud(timer: &crate::timer::Timer, options: &Options) -> Result<C
         big_endian: false,
         fields: &fields,
         t_base_sensor: IDENTITY,
+        t_shapes: &[],
         data,
     };
-    let spec = VoxelSpec {
-        grid: Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [128; 3] },
-        channels: vec![Reduction::Count, Reduction::Mean("intensity".into())],
-    };
+    let spec = VoxelSpec::new(
+        Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [128; 3] },
+        vec![Reduction::Count, Reduction::Mean("intensity".into())],
+    );
     let (times, row) = timer.cloud(&spec, DType::Bf16, &view, options.repeats)?;
     let mut expected = vec![0; row.len()];
     let mut voxelizer = Voxelizer::new(&spec, DType::Bf16, 1);

@@ -421,6 +421,7 @@ fn a_core_that_is_overtaken_stops_and_its_next_row_is_right() {
         big_endian: false,
         fields: &fields,
         t_base_sensor: IDENTITY,
+        t_shapes: &[],
         data: &points,
     };
     let overtaken = AtomicBool::new(true);

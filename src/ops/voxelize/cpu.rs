@@ -7,15 +7,20 @@
 //! 1. *Load.* `x`, `y`, `z` and the extra fields are converted to `f32`, each rounded once.
 //! 2. *Finite.* If any of these is NaN or infinite (even if only by that rounding), the point is
 //!    dropped as `points_non_finite`.
-//! 3. *Transform*, in `f32`, per row `r` of `t_base_sensor`, whose numbers are rounded to `f32`:
+//! 3. *Filter*, if there is one, in the coordinates of the cloud. `((x*x + y*y) + z*z)` is compared with the
+//!    squares of the limits (`points_out_of_reach`). A shape holds the point if `t_shape` takes it, as in
+//!    rule 4, between the corners of the box, or so that the sum of squares is at most that of the
+//!    radius. A point in no shape that keeps, where there are some, or in one that removes, is
+//!    `points_cropped`; any other one in a shape of the robot is `points_on_robot`.
+//! 4. *Transform*, in `f32`, per row `r` of `t_base_sensor`, whose numbers are rounded to `f32`:
 //!    `p' = ((r[0]*x + r[1]*y) + r[2]*z) + r[3]`. From here on the coordinates are those in the
 //!    base frame, even if a channel takes one as its field.
-//! 4. *Index*, in `f32` with a true division: `d = p' - origin`, `g = d / size`, `i = floor(g)` per
+//! 5. *Index*, in `f32` with a true division: `d = p' - origin`, `g = d / size`, `i = floor(g)` per
 //!    axis. The numbers of `origin` are rounded to `f32`.
 //!    The point is inside if `0 <= g < shape` on all axes, so a point on a face belongs to the
 //!    upper voxel. Any other point is dropped as `points_outside`, also if its `g` overflows to
 //!    infinity or NaN.
-//! 5. *Range.* If the value `v` of a `mean` channel has `|v| > 2^20`, the point is dropped from
+//! 6. *Range.* If the value `v` of a `mean` or `sum` channel has `|v| > 2^20`, the point is dropped from
 //!    all channels as `points_out_of_range`.
 //!
 //! If the coordinates are float64, int32 or uint32, or if `f32` does not resolve the grid
@@ -29,11 +34,17 @@
 //! - `occupancy`: 1.
 //! - `mean`: `sum` is the `i64` sum of `q = round_half_even(v * 2^20)`; scaling by a power of two
 //!   is exact. The value is `f64(sum) / (f64(count) * 2^20)`, divided in `f64`.
-//! - `max`: the greatest `v`, with -0.0 taken as 0.0.
+//! - `sum`: `f64(sum) / 2^20`.
+//! - `max`, `min`: the greatest and the least `v`, with -0.0 taken as 0.0.
+//! - `last`: the `v` of the last point, in the order of the message.
+//!
+//! Features that are no fields: `range` is `sqrt((x*x + y*y) + z*z)` in the cloud's own frame; `offset` along
+//! an axis is `d - (floor(g) + 0.5) * size`. If a voxel has fewer points than `min_points`, it is empty, and
+//! its points are counted as `points_too_few`.
 //!
 //! The value is rounded to `f32` and then to the stream's element type. Voxels without points
 //! are 0. The sums are integers and the maximum has no ties, so the order of the points does not
-//! matter.
+//! matter, except to `last`.
 //!
 //! # Bounds
 //!
@@ -49,6 +60,7 @@
 
 mod block;
 mod reduce;
+mod sieve;
 mod write;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,15 +68,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use self::block::{BLOCK, Block, NONE};
 use self::reduce::{Channel, Hits};
 use self::write::Writer;
+use super::filter::Filter;
 use super::spec::{
-    Grid, MAX_SUMMED, PointDrops, PointsView, Precision, Reduction, VoxelSpec, VoxelizeError,
-    check_view, extra_fields,
+    Feature, Grid, MAX_SUMMED, PointDrops, PointsView, Precision, Reduction, VoxelSpec,
+    VoxelizeError, check_view, extra_fields,
 };
 use crate::dtype::DType;
 
 /// Encodes the clouds of one stream into the rows of its slots.
 pub struct Voxelizer {
     grid: Grid,
+    /// `None` if it takes all points.
+    filter: Option<Filter>,
+    min_points: u32,
     dtype: DType,
     /// Fields that a view must hold.
     fields: usize,
@@ -102,18 +118,18 @@ impl Voxelizer {
     pub fn new(spec: &VoxelSpec, dtype: DType, slots: usize) -> Self {
         let volume = spec.grid.volume();
         let extras = extra_fields(spec).count();
-        let column = |name: &str| spec.column(name);
+        let column = |feature: &Feature| spec.column(feature);
         let channels: Vec<Channel> =
             spec.channels.iter().map(|c| Channel::new(c, column)).collect();
-        let summed = spec.channels.iter().filter_map(|channel| match channel {
-            Reduction::Mean(name) => Some(column(name)),
-            _ => None,
-        });
+        let summed = spec.channels.iter().filter(|channel| channel.sums());
+        let summed = summed.filter_map(Reduction::feature).map(column);
         Voxelizer {
             grid: spec.grid,
+            filter: (!spec.filter.is_empty()).then(|| spec.filter.clone()),
+            min_points: spec.min_points,
             dtype,
             fields: 3 + extras,
-            block: Block::new(extras),
+            block: Block::new(extras, spec.computed().collect()),
             summed: summed.collect(),
             channels,
             entry_of: vec![0; volume],
@@ -193,11 +209,21 @@ impl Voxelizer {
         }
         held.voxels.clear();
         check_view(view, self.fields)?;
-        let report = self.scatter(overtaken, view);
-        let written = if report.is_some() { self.write(row) } else { Ok(()) };
+        let (expected, found) =
+            (self.filter.as_ref().map_or(0, |filter| filter.shapes.len()), view.t_shapes.len());
+        if expected > found {
+            return Err(VoxelizeError::Shapes { expected, found });
+        }
+        let mut report = self.scatter(overtaken, view);
         for voxel in &self.voxels {
             self.entry_of[*voxel as usize] = 0;
         }
+        if let Some(report) = &mut report
+            && self.min_points > 1
+        {
+            report.too_few = self.leave_out_few();
+        }
+        let written = if report.is_some() { self.write(row) } else { Ok(()) };
         match &written {
             Ok(()) if report.is_none() => {}
             // The lists change places, so that none is copied and both keep their memory.
@@ -233,7 +259,7 @@ impl Voxelizer {
                     return None;
                 }
                 self.block.load(view, points);
-                self.block.locate(&view.t_base_sensor, &self.grid, &mut report);
+                self.block.locate(view, &self.grid, self.filter.as_ref(), &mut report);
                 report.out_of_range += self.block.drop_beyond(&self.summed, MAX_SUMMED);
                 self.count_points();
             }
@@ -279,6 +305,26 @@ impl Voxelizer {
             *known = self.voxels.len() as u32;
         }
         *known
+    }
+
+    /// Forgets the voxels with too few points, and returns how many points they had.
+    fn leave_out_few(&mut self) -> u64 {
+        let (mut kept, mut left_out) = (0, 0);
+        for from in 0..self.voxels.len() {
+            let count = self.counts[from];
+            if count < self.min_points {
+                left_out += u64::from(count);
+                continue;
+            }
+            self.voxels[kept] = self.voxels[from];
+            self.counts[kept] = count;
+            self.channels.iter_mut().for_each(|channel| channel.relocate(from, kept));
+            kept += 1;
+        }
+        self.voxels.truncate(kept);
+        self.counts.truncate(kept);
+        self.channels.iter_mut().for_each(|channel| channel.truncate(kept));
+        left_out
     }
 
     /// Writes the occupied voxels of every channel.

@@ -98,6 +98,7 @@ impl Staged {
             big_endian: self.big_endian,
             fields: &self.fields,
             t_base_sensor: self.t_base_sensor,
+            t_shapes: &[],
             data: &[],
         }
     }
@@ -132,6 +133,10 @@ impl Voxelizer {
         slots: usize,
         max_points: usize,
     ) -> Result<Self, DeviceError> {
+        if spec.needs_core() {
+            let detail = "expected channels that kernels compute, found others".into();
+            return Err(DeviceError::Failed { operation: "make a voxelizer", detail });
+        }
         let grid = job::grid(&spec.grid);
         let channels = job::channels(spec);
         let more = channels.get(INLINE_CHANNELS as usize..).unwrap_or_default();
@@ -283,7 +288,7 @@ impl Voxelizer {
             let (channel, dtype, value) = (channel as usize, self.dtype, f32::from_bits(bits));
             return Err(VoxelizeError::Value { channel, dtype, value });
         }
-        Ok(PointDrops { non_finite, out_of_range, outside })
+        Ok(PointDrops { non_finite, out_of_range, outside, ..PointDrops::default() })
     }
 
     /// Puts a cloud that is on the device on `stream`, as the row of `slot`, which is at address
@@ -407,6 +412,7 @@ impl Voxelizer {
             big_endian: points.big_endian,
             fields: points.fields,
             t_base_sensor: points.t_base_sensor,
+            t_shapes: &[],
             data: &[],
         };
         check_view(&all, self.columns)?;

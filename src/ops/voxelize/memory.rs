@@ -198,6 +198,7 @@ mod tests {
             big_endian,
             fields: &fields,
             t_base_sensor: IDENTITY,
+            t_shapes: &[],
             data: &data,
         };
         let mut packed = Vec::new();
@@ -214,10 +215,10 @@ mod tests {
             ..view
         };
         let of = |name: &str| Reduction::Mean(name.into());
-        let spec = VoxelSpec {
-            grid: Grid { origin_m: [0.0; 3], size_m: 0.5, shape: [8, 8, 8] },
-            channels: vec![Reduction::Count, of("a"), Reduction::Max("b".into())],
-        };
+        let spec = VoxelSpec::new(
+            Grid { origin_m: [0.0; 3], size_m: 0.5, shape: [8, 8, 8] },
+            vec![Reduction::Count, of("a"), Reduction::Max("b".into())],
+        );
         let [whole, fields_alone] = [view, other].map(|view| {
             let mut voxelizer = Voxelizer::new(&spec, DType::F32, 1);
             let mut row = vec![0; voxelizer.row_bytes()];

@@ -4,11 +4,13 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // launches; every block says why it is sound
 pub mod cuda;
+mod filter;
 pub mod memory;
 mod spec;
 
+pub use filter::{Action, Filter, Form, Shape, ShapeFrame, after, inverse};
 pub use spec::{
-    COORDINATES, FRACTION_BITS, FieldAt, FieldType, Grid, IDENTITY, MAX_POINTS, MAX_SUMMED,
-    PLACES_PER_VOXEL, PointDrops, PointsView, Precision, Reduction, VoxelSpec, VoxelizeError,
-    check_view, coordinate, extra_fields,
+    COORDINATES, FRACTION_BITS, Feature, FieldAt, FieldType, Grid, IDENTITY, MAX_POINTS,
+    MAX_SUMMED, PLACES_PER_VOXEL, PointDrops, PointsView, Precision, Reduction, VoxelSpec,
+    VoxelizeError, check_view, coordinate, extra_fields,
 };

@@ -1,5 +1,6 @@
 //! What a point cloud becomes, and the points that it is made of.
 
+use super::filter::Filter;
 use crate::dtype::DType;
 
 /// How a point cloud becomes a voxel grid.
@@ -10,6 +11,10 @@ pub struct VoxelSpec {
     pub grid: Grid,
     /// One channel of the row each.
     pub channels: Vec<Reduction>,
+    /// Which points are left out.
+    pub filter: Filter,
+    /// A voxel with fewer points is empty; at least 1.
+    pub min_points: u32,
 }
 
 /// An axis-aligned voxel grid. Voxel `i` along an axis covers
@@ -81,39 +86,166 @@ impl Precision {
 }
 
 impl VoxelSpec {
-    /// The column of a field that a channel takes: its position in [`PointsView::fields`].
+    /// A specification that takes all points.
+    pub fn new(grid: Grid, channels: Vec<Reduction>) -> Self {
+        VoxelSpec { grid, channels, filter: Filter::default(), min_points: 1 }
+    }
+
+    /// The column of a channel's values: the position of a field in [`PointsView::fields`], and behind
+    /// the fields those of [`VoxelSpec::computed`].
     ///
     /// # Panics
     /// When no channel takes it.
-    pub fn column(&self, name: &str) -> usize {
-        let extra = || extra_fields(self).position(|extra| extra == name).map(|at| at + 3);
-        coordinate(name).or_else(extra).expect("a field that a channel takes")
+    pub fn column(&self, feature: &Feature) -> usize {
+        let at = match feature {
+            Feature::Field(name) => {
+                let extra = || extra_fields(self).position(|extra| extra == name);
+                coordinate(name).or_else(|| extra().map(|at| at + 3))
+            }
+            computed => {
+                let at = self.computed().position(|other| other == *computed);
+                at.map(|at| 3 + extra_fields(self).count() + at)
+            }
+        };
+        at.expect("a feature that a channel takes")
+    }
+
+    /// The features that are no fields of the message, without repeats, in a fixed order.
+    pub fn computed(&self) -> impl Iterator<Item = Feature> + '_ {
+        let all = std::iter::once(Feature::Range).chain((0..3).map(Feature::Offset));
+        all.filter(|feature| self.channels.iter().any(|c| c.feature() == Some(feature)))
+    }
+
+    /// Whether only a core computes it: the kernels know counts, occupancies, means and maxima of
+    /// fields, of all points.
+    pub fn needs_core(&self) -> bool {
+        let on_gpu = |channel: &Reduction| match channel {
+            Reduction::Count | Reduction::Occupancy => true,
+            Reduction::Mean(feature) | Reduction::Max(feature) => {
+                matches!(feature, Feature::Field(_))
+            }
+            Reduction::Min(_) | Reduction::Sum(_) | Reduction::Last(_) => false,
+        };
+        self.min_points > 1 || !self.filter.is_empty() || !self.channels.iter().all(on_gpu)
+    }
+}
+
+/// What a channel takes of a point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// A field of the message. `x`, `y` and `z` are in the base frame.
+    Field(String),
+    /// Distance from the sensor \[m\].
+    Range,
+    /// Coordinate along this axis, from the centre of the point's voxel \[m\].
+    Offset(usize),
+}
+
+impl Feature {
+    /// The name in configurations: that of the field, `range`, or `offset_x`, `offset_y`, `offset_z`.
+    pub fn name(&self) -> &str {
+        match self {
+            Feature::Field(name) => name,
+            Feature::Range => "range",
+            Feature::Offset(axis) => ["offset_x", "offset_y", "offset_z"][*axis],
+        }
+    }
+}
+
+impl From<&str> for Feature {
+    fn from(name: &str) -> Self {
+        Feature::Field(name.to_owned())
+    }
+}
+
+impl From<String> for Feature {
+    fn from(name: String) -> Self {
+        Feature::Field(name)
     }
 }
 
 /// What a voxel says of the points in it; in an empty voxel it is 0.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(tag = "reduce", content = "field", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// Number of points.
     Count,
     /// 1 if there is a point.
     Occupancy,
-    /// Mean of a field. `x`, `y` and `z` are in the base frame.
-    Mean(String),
-    /// Greatest value of a field.
-    Max(String),
+    /// Mean of a feature.
+    Mean(Feature),
+    /// Greatest value of a feature.
+    Max(Feature),
+    /// Least value of a feature.
+    Min(Feature),
+    /// Sum of a feature.
+    Sum(Feature),
+    /// Value of the last point, in the order of the cloud.
+    Last(Feature),
 }
 
 impl Reduction {
-    /// The channel's name: `count`, `occupancy`, `mean(FIELD)` or `max(FIELD)`.
-    pub fn label(&self) -> String {
+    /// The word in configurations.
+    pub const fn word(&self) -> &'static str {
         match self {
-            Reduction::Count => "count".into(),
-            Reduction::Occupancy => "occupancy".into(),
-            Reduction::Mean(field) => format!("mean({field})"),
-            Reduction::Max(field) => format!("max({field})"),
+            Reduction::Count => "count",
+            Reduction::Occupancy => "occupancy",
+            Reduction::Mean(_) => "mean",
+            Reduction::Max(_) => "max",
+            Reduction::Min(_) => "min",
+            Reduction::Sum(_) => "sum",
+            Reduction::Last(_) => "last",
         }
+    }
+
+    /// What it takes of each point, if it looks at values.
+    pub const fn feature(&self) -> Option<&Feature> {
+        match self {
+            Reduction::Count | Reduction::Occupancy => None,
+            Reduction::Mean(feature)
+            | Reduction::Max(feature)
+            | Reduction::Min(feature)
+            | Reduction::Sum(feature)
+            | Reduction::Last(feature) => Some(feature),
+        }
+    }
+
+    /// The field of the message that it takes, if it takes one.
+    pub fn field(&self) -> Option<&str> {
+        match self.feature() {
+            Some(Feature::Field(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Whether it sums values, which have a limit then ([`MAX_SUMMED`]).
+    pub const fn sums(&self) -> bool {
+        matches!(self, Reduction::Mean(_) | Reduction::Sum(_))
+    }
+
+    /// The channel's name: `count`, `mean(intensity)`; `mean(feature range)` for what is no field.
+    pub fn label(&self) -> String {
+        let word = self.word();
+        match self.feature() {
+            None => word.to_owned(),
+            Some(Feature::Field(name)) => format!("{word}({name})"),
+            Some(computed) => format!("{word}(feature {})", computed.name()),
+        }
+    }
+}
+
+/// As in configurations: `{reduce: mean, field: intensity}`.
+impl serde::Serialize for Reduction {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("reduce", self.word())?;
+        match self.feature() {
+            None => {}
+            Some(Feature::Field(name)) => map.serialize_entry("field", name)?,
+            Some(computed) => map.serialize_entry("feature", computed.name())?,
+        }
+        map.end()
     }
 }
 
@@ -189,6 +321,8 @@ pub struct PointsView<'a> {
     pub fields: &'a [FieldAt],
     /// Takes a point of the cloud to the base frame: `[R | t]` row by row \[m\].
     pub t_base_sensor: [[f64; 4]; 3],
+    /// Takes a point of the cloud to the frame of each shape of the filter \[m\]. See [`Filter::place`].
+    pub t_shapes: &'a [[[f64; 4]; 3]],
     /// The points: `(height - 1) * row_step + width * point_step` bytes at least, unless empty.
     pub data: &'a [u8],
 }
@@ -209,15 +343,11 @@ pub fn coordinate(name: &str) -> Option<usize> {
 /// The fields that a configuration takes beside `x`, `y` and `z`, in its order, without repeats.
 /// [`PointsView::fields`] holds them from its fourth element on.
 pub fn extra_fields(spec: &VoxelSpec) -> impl Iterator<Item = &str> {
-    let field = |reduction| match reduction {
-        &Reduction::Mean(ref name) | &Reduction::Max(ref name) => {
-            coordinate(name).is_none().then_some(name.as_str())
-        }
-        Reduction::Count | Reduction::Occupancy => None,
-    };
-    spec.channels.iter().enumerate().filter_map(move |(i, reduction)| {
-        let name = field(reduction)?;
-        let repeated = spec.channels[..i].iter().any(|earlier| field(earlier) == Some(name));
+    let extra = |channel: &Reduction| coordinate(channel.field()?).is_none().then_some(());
+    spec.channels.iter().enumerate().filter_map(move |(i, channel)| {
+        extra(channel)?;
+        let name = channel.field()?;
+        let repeated = spec.channels[..i].iter().any(|earlier| earlier.field() == Some(name));
         (!repeated).then_some(name)
     })
 }
@@ -240,11 +370,27 @@ pub struct PointDrops {
     pub out_of_range: u64,
     /// Points outside the grid.
     pub outside: u64,
+    /// Points closer to the sensor, or further from it, than the filter takes.
+    pub out_of_reach: u64,
+    /// Points that the filter's boxes do not keep, or remove.
+    pub cropped: u64,
+    /// Points on the robot itself.
+    pub on_robot: u64,
+    /// Points in voxels that have too few.
+    pub too_few: u64,
 }
 
 /// Why a cloud did not become a row.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum VoxelizeError {
+    /// The view has not a pose for each shape.
+    #[error("cloud view: expected the poses of {expected} shapes, found {found}")]
+    Shapes {
+        /// Shapes of the filter.
+        expected: usize,
+        /// Those of the view.
+        found: usize,
+    },
     /// The view was made for another configuration.
     #[error("cloud view: expected {expected} fields, found {found}")]
     Fields {

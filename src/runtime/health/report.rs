@@ -175,6 +175,10 @@ pub fn values(
         values.push(pair("points_non_finite", stats.points_non_finite.get()));
         values.push(pair("points_out_of_range", stats.points_out_of_range.get()));
         values.push(pair("points_outside", stats.points_outside.get()));
+        values.push(pair("points_out_of_reach", stats.points_out_of_reach.get()));
+        values.push(pair("points_cropped", stats.points_cropped.get()));
+        values.push(pair("points_on_robot", stats.points_on_robot.get()));
+        values.push(pair("points_too_few", stats.points_too_few.get()));
     }
     if let Some(input) = input {
         let seen = lock(&runtime.input(input.id).publishers).as_ref().map_or(0, Vec::len);

@@ -80,6 +80,20 @@ impl Rows {
         Ok(Rows { memory, base, pitch, slots, len, dtype, lanes })
     }
 
+    /// Rows of `len` elements in pinned memory, which the host writes as bytes.
+    pub fn on_host(
+        device: &Arc<Device>,
+        len: usize,
+        dtype: DType,
+        slots: usize,
+    ) -> Result<Self, DeviceError> {
+        let pitch = pitch(len, dtype);
+        let buffer = PinnedBuffer::new(device, pitch * slots)?;
+        let base = buffer.address();
+        let memory = Memory::Pinned(Mutex::new(buffer));
+        Ok(Rows { memory, base, pitch, slots, len, dtype, lanes: None })
+    }
+
     /// The device memory of the rows, if they are there.
     pub fn device(&self) -> Option<&DeviceBuffer> {
         match &self.memory {
@@ -103,6 +117,17 @@ impl Rows {
         let start = self.at(slot);
         let end = start + self.len * self.dtype.size();
         self.dtype.store(values, &mut lock(buffer)[start..end]);
+    }
+
+    /// Has `write` write the bytes of a row, which it finds as it left them.
+    ///
+    /// # Panics
+    /// When the rows are in device memory, or there is no such slot.
+    pub fn write<T>(&self, slot: usize, write: impl FnOnce(&mut [u8]) -> T) -> T {
+        let Memory::Pinned(buffer) = &self.memory else { panic!("rows: in device memory") };
+        let start = self.at(slot);
+        let end = start + self.len * self.dtype.size();
+        write(&mut lock(buffer)[start..end])
     }
 
     /// # Panics

@@ -1,6 +1,10 @@
 //! A block of points as columns of `f32`, so that loading and locating them vectorise.
 
-use crate::ops::voxelize::spec::{FieldAt, FieldType, Grid, PointDrops, PointsView, Precision};
+use super::sieve::Sieve;
+use crate::ops::voxelize::filter::Filter;
+use crate::ops::voxelize::spec::{
+    Feature, FieldAt, FieldType, Grid, PointDrops, PointsView, Precision,
+};
 
 /// Most points of a block: so few that their bytes and columns stay in the innermost cache.
 pub const BLOCK: usize = 1024;
@@ -18,21 +22,26 @@ pub struct Block {
     /// The coordinates of a cloud of [`Precision::Double`]: none before the first such cloud.
     wide: Vec<[f64; BLOCK]>,
     precision: Precision,
-    /// The extra fields of the configuration.
+    /// The extra fields of the configuration, and behind them what is computed.
     extras: Vec<Column>,
+    /// How many of these are fields.
+    fields: usize,
+    computed: Vec<Feature>,
     /// Voxel of each point, or [`NONE`].
     voxels: Box<[u32; BLOCK]>,
 }
 
 impl Block {
-    /// A block for `x`, `y`, `z` and `extras` more fields.
-    pub fn new(extras: usize) -> Self {
+    /// A block for `x`, `y`, `z`, `fields` more fields, and the features that are computed.
+    pub fn new(fields: usize, computed: Vec<Feature>) -> Self {
         Block {
             len: 0,
             coordinates: Box::new([[0.0; BLOCK]; 3]),
             wide: Vec::new(),
             precision: Precision::Single,
-            extras: vec![[0.0; BLOCK]; extras],
+            extras: vec![[0.0; BLOCK]; fields + computed.len()],
+            fields,
+            computed,
             voxels: Box::new([NONE; BLOCK]),
         }
     }
@@ -42,7 +51,7 @@ impl Block {
         &self.voxels[..self.len]
     }
 
-    /// Values of field `column`: `x`, `y`, `z`, then the extra fields.
+    /// Values of column `column`: `x`, `y`, `z`, then the extra fields, then what is computed.
     pub fn column(&self, column: usize) -> &Column {
         column_of(&self.coordinates, &self.extras, column)
     }
@@ -77,19 +86,28 @@ impl Block {
         }
     }
 
-    /// Transforms the coordinates to the base frame and finds the voxel of each point. It uses the
-    /// widest vectors that this processor has.
-    pub fn locate(&mut self, t: &[[f64; 4]; 3], grid: &Grid, report: &mut PointDrops) {
+    /// Transforms the coordinates to the base frame and finds the voxel of each point that the filter
+    /// takes. It uses the widest vectors that this processor has.
+    pub fn locate(
+        &mut self,
+        view: &PointsView<'_>,
+        grid: &Grid,
+        filter: Option<&Filter>,
+        report: &mut PointDrops,
+    ) {
+        let t = &view.t_base_sensor;
+        self.voxels[..self.len].fill(0);
+        let left_out = filter.map_or(0, |filter| self.filter(filter, view.t_shapes, report));
+        self.measure_ranges();
         let len = self.len;
         let voxels = &mut self.voxels[..len];
         let [x, y, z] = &mut *self.coordinates;
         let coordinates = [&mut x[..len], &mut y[..len], &mut z[..len]];
-        let extras = &self.extras;
+        let extras = &self.extras[..self.fields];
         let (precision, wide) = (self.precision, &self.wide);
         let (non_finite, outside) = pulp::Arch::new().dispatch(
             #[inline(always)]
             || {
-                voxels.fill(0);
                 for column in extras {
                     mark_non_finite(&column[..len], voxels);
                 }
@@ -102,8 +120,82 @@ impl Block {
                 }
             },
         );
-        report.non_finite += u64::from(non_finite);
+        // Points that the filter left out are not at 0 either.
+        report.non_finite += u64::from(non_finite) - left_out;
         report.outside += u64::from(outside);
+        self.measure_offsets(t, grid);
+    }
+
+    /// Marks the finite points that the filter leaves out, and returns their number.
+    fn filter(
+        &mut self,
+        filter: &Filter,
+        t_shapes: &[[[f64; 4]; 3]],
+        report: &mut PointDrops,
+    ) -> u64 {
+        let len = self.len;
+        let finite = |i: usize| self.extras[..self.fields].iter().all(|c| c[i].is_finite());
+        let voxels = &mut self.voxels[..len];
+        match self.precision {
+            Precision::Single => {
+                let [x, y, z] = &*self.coordinates;
+                let sieve = Sieve::<f32>::new(filter, t_shapes);
+                sieve.mark(|i| [x[i], y[i], z[i]], finite, voxels, report)
+            }
+            Precision::Double => {
+                let wide = &self.wide;
+                let sieve = Sieve::<f64>::new(filter, t_shapes);
+                sieve.mark(|i| [wide[0][i], wide[1][i], wide[2][i]], finite, voxels, report)
+            }
+        }
+    }
+
+    /// The column of a computed feature, if a channel takes it.
+    fn place_of(&self, feature: &Feature) -> Option<usize> {
+        let at = self.computed.iter().position(|computed| computed == feature)?;
+        Some(self.fields + at)
+    }
+
+    /// The distances from the sensor, before the coordinates are those in the base frame.
+    fn measure_ranges(&mut self) {
+        let Some(at) = self.place_of(&Feature::Range) else { return };
+        let out = &mut self.extras[at][..self.len];
+        match self.precision {
+            Precision::Single => {
+                let [x, y, z] = &*self.coordinates;
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out = ((x[i] * x[i] + y[i] * y[i]) + z[i] * z[i]).sqrt();
+                }
+            }
+            Precision::Double => {
+                let [x, y, z] = [0, 1, 2].map(|axis| &self.wide[axis]);
+                for (i, out) in out.iter_mut().enumerate() {
+                    *out = ((x[i] * x[i] + y[i] * y[i]) + z[i] * z[i]).sqrt() as f32;
+                }
+            }
+        }
+    }
+
+    /// The coordinates from the centres of the voxels, of the points in the grid.
+    fn measure_offsets(&mut self, t: &[[f64; 4]; 3], grid: &Grid) {
+        for (axis, r) in t.iter().enumerate() {
+            let Some(at) = self.place_of(&Feature::Offset(axis)) else { continue };
+            let out = &mut self.extras[at][..self.len];
+            let (base, origin_m) = (&self.coordinates[axis], grid.origin_m[axis]);
+            for (i, (out, voxel)) in out.iter_mut().zip(&*self.voxels).enumerate() {
+                if *voxel == NONE {
+                    continue;
+                }
+                let d = match self.precision {
+                    Precision::Single => base[i] - origin_m as f32,
+                    Precision::Double => {
+                        let [x, y, z] = [0, 1, 2].map(|a| self.wide[a][i]);
+                        ((((r[0] * x + r[1] * y) + r[2] * z) + r[3]) - origin_m) as f32
+                    }
+                };
+                *out = d - ((d / grid.size_m).floor() + 0.5) * grid.size_m;
+            }
+        }
     }
 
     /// Drops the points inside the grid whose value in one of `columns` exceeds `limit` in

@@ -1,7 +1,7 @@
 //! The reductions: values of points to one value per occupied voxel.
 
 use super::block::{BLOCK, Block};
-use crate::ops::voxelize::spec::{FRACTION_BITS, Reduction};
+use crate::ops::voxelize::spec::{FRACTION_BITS, Feature, Reduction};
 
 /// 2^20: scales a value to fixed point.
 const ONE: f64 = (1u64 << FRACTION_BITS) as f64;
@@ -42,18 +42,27 @@ pub enum Channel {
     Occupancy,
     /// Mean of the values in a column.
     Mean { column: usize, sums: Vec<i64> },
+    /// Sum of the values in a column.
+    Sum { column: usize, sums: Vec<i64> },
     /// Greatest of the values in a column.
     Max { column: usize, greatest: Vec<f32> },
+    /// Least of the values in a column.
+    Min { column: usize, least: Vec<f32> },
+    /// The last of the values in a column.
+    Last { column: usize, last: Vec<f32> },
 }
 
 impl Channel {
-    /// A channel that finds its field in the column that `column` names.
-    pub fn new(reduction: &Reduction, column: impl Fn(&str) -> usize) -> Self {
+    /// A channel that finds its feature in the column that `column` names.
+    pub fn new(reduction: &Reduction, column: impl Fn(&Feature) -> usize) -> Self {
         match reduction {
             Reduction::Count => Channel::Count,
             Reduction::Occupancy => Channel::Occupancy,
-            Reduction::Mean(name) => Channel::Mean { column: column(name), sums: Vec::new() },
-            Reduction::Max(name) => Channel::Max { column: column(name), greatest: Vec::new() },
+            Reduction::Mean(of) => Channel::Mean { column: column(of), sums: Vec::new() },
+            Reduction::Sum(of) => Channel::Sum { column: column(of), sums: Vec::new() },
+            Reduction::Max(of) => Channel::Max { column: column(of), greatest: Vec::new() },
+            Reduction::Min(of) => Channel::Min { column: column(of), least: Vec::new() },
+            Reduction::Last(of) => Channel::Last { column: column(of), last: Vec::new() },
         }
     }
 
@@ -61,8 +70,10 @@ impl Channel {
     pub fn reserve(&mut self, voxels: usize) {
         match self {
             Channel::Count | Channel::Occupancy => {}
-            Channel::Mean { sums, .. } => sums.reserve(voxels),
-            Channel::Max { greatest, .. } => greatest.reserve(voxels),
+            Channel::Mean { sums, .. } | Channel::Sum { sums, .. } => sums.reserve(voxels),
+            Channel::Max { greatest: values, .. }
+            | Channel::Min { least: values, .. }
+            | Channel::Last { last: values, .. } => values.reserve(voxels),
         }
     }
 
@@ -70,8 +81,10 @@ impl Channel {
     pub fn reset(&mut self) {
         match self {
             Channel::Count | Channel::Occupancy => {}
-            Channel::Mean { sums, .. } => sums.clear(),
-            Channel::Max { greatest, .. } => greatest.clear(),
+            Channel::Mean { sums, .. } | Channel::Sum { sums, .. } => sums.clear(),
+            Channel::Max { greatest: values, .. }
+            | Channel::Min { least: values, .. }
+            | Channel::Last { last: values, .. } => values.clear(),
         }
     }
 
@@ -79,7 +92,7 @@ impl Channel {
     pub fn add(&mut self, block: &Block, hits: &Hits, occupied: usize) {
         match self {
             Channel::Count | Channel::Occupancy => {}
-            Channel::Mean { column, sums } => {
+            Channel::Mean { column, sums } | Channel::Sum { column, sums } => {
                 sums.resize(occupied, 0);
                 let values = block.column(*column);
                 for (point, entry) in hits.iter() {
@@ -96,6 +109,45 @@ impl Channel {
                     }
                 }
             }
+            Channel::Min { column, least } => {
+                least.resize(occupied, f32::INFINITY);
+                let values = block.column(*column);
+                for (point, entry) in hits.iter() {
+                    let value = values[point] + 0.0;
+                    if value < least[entry] {
+                        least[entry] = value;
+                    }
+                }
+            }
+            Channel::Last { column, last } => {
+                last.resize(occupied, 0.0);
+                let values = block.column(*column);
+                for (point, entry) in hits.iter() {
+                    last[entry] = values[point] + 0.0;
+                }
+            }
+        }
+    }
+
+    /// Moves the state of voxel `from` to the place of voxel `to`.
+    pub fn relocate(&mut self, from: usize, to: usize) {
+        match self {
+            Channel::Count | Channel::Occupancy => {}
+            Channel::Mean { sums, .. } | Channel::Sum { sums, .. } => sums[to] = sums[from],
+            Channel::Max { greatest: values, .. }
+            | Channel::Min { least: values, .. }
+            | Channel::Last { last: values, .. } => values[to] = values[from],
+        }
+    }
+
+    /// Forgets all voxels but the first `count`.
+    pub fn truncate(&mut self, count: usize) {
+        match self {
+            Channel::Count | Channel::Occupancy => {}
+            Channel::Mean { sums, .. } | Channel::Sum { sums, .. } => sums.truncate(count),
+            Channel::Max { greatest: values, .. }
+            | Channel::Min { least: values, .. }
+            | Channel::Last { last: values, .. } => values.truncate(count),
         }
     }
 
@@ -109,7 +161,12 @@ impl Channel {
                 let means = sums.iter().zip(counts).map(|(sum, count)| mean(*sum, *count));
                 values.extend(means);
             }
-            Channel::Max { greatest, .. } => values.extend_from_slice(greatest),
+            Channel::Sum { sums, .. } => {
+                values.extend(sums.iter().map(|sum| (*sum as f64 / ONE) as f32));
+            }
+            Channel::Max { greatest: all, .. }
+            | Channel::Min { least: all, .. }
+            | Channel::Last { last: all, .. } => values.extend_from_slice(all),
         }
     }
 }

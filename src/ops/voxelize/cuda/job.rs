@@ -7,7 +7,7 @@ use crate::device::shared::voxelize::{
     UINT32,
 };
 use crate::ops::voxelize::{
-    FieldAt, FieldType, Grid, MAX_SUMMED, PointsView, Precision, Reduction, VoxelSpec,
+    Feature, FieldAt, FieldType, Grid, MAX_SUMMED, PointsView, Precision, Reduction, VoxelSpec,
 };
 
 // The kernels name field types by the same codes.
@@ -142,16 +142,22 @@ pub fn grid(grid: &Grid) -> GridJob {
 }
 
 /// The channels, for the kernels.
+///
+/// # Panics
+/// If only a core computes them ([`VoxelSpec::needs_core`]).
 pub fn channels(spec: &VoxelSpec) -> Vec<Channel> {
-    let of = |kind, name: &str, limit| {
-        let column = spec.column(name) as u32;
+    let of = |kind, feature: &Feature, limit| {
+        let column = spec.column(feature) as u32;
         Channel { kind, column, limit, reserved: 0 }
     };
     let channel = |reduction: &Reduction| match reduction {
         Reduction::Count => without_values(CHANNEL_COUNT),
         Reduction::Occupancy => without_values(CHANNEL_OCCUPANCY),
-        Reduction::Mean(name) => of(CHANNEL_MEAN, name, MAX_SUMMED),
-        Reduction::Max(name) => of(CHANNEL_MAX, name, f32::MAX),
+        Reduction::Mean(feature) => of(CHANNEL_MEAN, feature, MAX_SUMMED),
+        Reduction::Max(feature) => of(CHANNEL_MAX, feature, f32::MAX),
+        Reduction::Min(_) | Reduction::Sum(_) | Reduction::Last(_) => {
+            unreachable!("a core reduces these")
+        }
     };
     spec.channels.iter().map(channel).collect()
 }

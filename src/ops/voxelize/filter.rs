@@ -1,0 +1,124 @@
+//! Which points are left out: those too close or too far, those outside of boxes, and the robot itself.
+
+use super::spec::IDENTITY;
+
+/// Which points are left out. The default leaves out none.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Filter {
+    /// Least distance from the sensor \[m\].
+    pub min_range_m: Option<f32>,
+    /// Greatest distance from the sensor \[m\].
+    pub max_range_m: Option<f32>,
+    /// Shapes around points that are kept or left out.
+    pub shapes: Vec<Shape>,
+}
+
+/// A shape, and what becomes of the points in it. Its surface is part of it.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Shape {
+    /// What becomes of the points in it.
+    pub action: Action,
+    /// Its form, in its own frame.
+    pub form: Form,
+    /// The frame in which its pose is given.
+    pub frame: ShapeFrame,
+    /// Takes a point of that frame to the shape's own: `[R | t]` row by row \[m\].
+    pub t_shape_frame: [[f64; 4]; 3],
+}
+
+/// What becomes of the points in a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Only points in such a shape are kept; if there are several, in any of them.
+    Keep,
+    /// They are left out.
+    Remove,
+    /// They are on the robot, and left out.
+    Robot,
+}
+
+/// The form of a shape.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// A box between two corners \[m\].
+    Box {
+        /// Lower corner.
+        min_m: [f32; 3],
+        /// Upper corner.
+        max_m: [f32; 3],
+    },
+    /// A sphere around the origin.
+    Sphere {
+        /// Its radius \[m\].
+        radius_m: f32,
+    },
+}
+
+/// The frame in which the pose of a shape is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShapeFrame {
+    /// The base frame.
+    #[default]
+    Base,
+    /// The frame of the cloud.
+    Sensor,
+}
+
+impl Filter {
+    /// Whether it takes all points.
+    pub fn is_empty(&self) -> bool {
+        self.min_range_m.is_none() && self.max_range_m.is_none() && self.shapes.is_empty()
+    }
+
+    /// Where the shapes are for a sensor at `t_base_sensor`: takes a point of the cloud to each of them.
+    pub fn place(&self, t_base_sensor: &[[f64; 4]; 3]) -> Vec<[[f64; 4]; 3]> {
+        let place = |shape: &Shape| match shape.frame {
+            ShapeFrame::Sensor => shape.t_shape_frame,
+            ShapeFrame::Base => after(&shape.t_shape_frame, t_base_sensor),
+        };
+        self.shapes.iter().map(place).collect()
+    }
+}
+
+/// First `b`, then `a`.
+pub fn after(a: &[[f64; 4]; 3], b: &[[f64; 4]; 3]) -> [[f64; 4]; 3] {
+    let mut product = IDENTITY;
+    for (row, of_a) in product.iter_mut().zip(a) {
+        for (column, out) in row.iter_mut().enumerate() {
+            let turned = (of_a[0] * b[0][column] + of_a[1] * b[1][column]) + of_a[2] * b[2][column];
+            *out = if column == 3 { turned + of_a[3] } else { turned };
+        }
+    }
+    product
+}
+
+/// The transform the other way, of one whose first three columns are a rotation.
+pub fn inverse(t: &[[f64; 4]; 3]) -> [[f64; 4]; 3] {
+    let mut inverse = IDENTITY;
+    for (i, row) in inverse.iter_mut().enumerate() {
+        for (j, out) in row.iter_mut().take(3).enumerate() {
+            *out = t[j][i];
+        }
+        row[3] = -((t[0][i] * t[0][3] + t[1][i] * t[1][3]) + t[2][i] * t[2][3]);
+    }
+    inverse
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transform_and_its_inverse_are_the_identity() {
+        let t = [[0.6, -0.8, 0.0, 3.0], [0.8, 0.6, 0.0, -1.0], [0.0, 0.0, 1.0, 7.0]];
+        for product in [after(&t, &inverse(&t)), after(&inverse(&t), &t)] {
+            for (found, expected) in product.as_flattened().iter().zip(IDENTITY.as_flattened()) {
+                assert!((found - expected).abs() < 1e-15, "{product:?}");
+            }
+        }
+        assert_eq!(after(&IDENTITY, &t), t);
+    }
+}
