@@ -130,7 +130,8 @@ fn largest_message(spec: &StreamSpec) -> (usize, usize) {
         EncoderSpec::Voxels(voxels) => {
             let points = spec.bounds.max_points;
             let columns = 3 + voxelize::extra_fields(voxels).count();
-            let upload = voxelize::memory::upload_bytes(columns, points);
+            let sweep = if spec.bounds.swept { voxelize::memory::sweep_bytes(points) } else { 0 };
+            let upload = voxelize::memory::upload_bytes(columns, points) + sweep;
             // Points are sorted only for channels that have values.
             let valued =
                 |channel: &Reduction| matches!(channel, Reduction::Mean(_) | Reduction::Max(_));

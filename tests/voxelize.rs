@@ -278,6 +278,7 @@ fn a_cloud_of_too_many_points_is_dropped_and_leaves_the_slot_clear() {
         fields: &[field(0), field(4), field(8)],
         t_base_sensor: IDENTITY,
         t_shapes: &[],
+        sweep: None,
         data: &[],
     };
     let error = Rejected::from(voxelizer.encode(&view, 0, &mut row).unwrap_err());

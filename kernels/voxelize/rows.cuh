@@ -12,7 +12,12 @@ constexpr u32 VOXELS_PER_LANE = 8;
 // ---- Points that are in no voxel ----------------------------------------------------------------
 
 // Why a point is in no voxel.
-enum Drop : u32 { DROP_NON_FINITE = 0, DROP_OUT_OF_RANGE = 1, DROP_OUTSIDE = 2 };
+enum Drop : u32 {
+    DROP_NON_FINITE = 0,
+    DROP_OUT_OF_RANGE = 1,
+    DROP_OUTSIDE = 2,
+    DROP_NOT_SWEPT = 3, // also counted as not finite
+};
 
 struct Counters {
     u32 dropped[4]; // by `Drop`

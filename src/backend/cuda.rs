@@ -167,6 +167,10 @@ impl RingMemory {
             EncoderSpec::Voxels(voxels) => {
                 let most = spec.bounds.max_points;
                 let encoder = Voxelizer::new(device, voxels, spec.dtype, slots, most)?;
+                let encoder = match spec.bounds.swept {
+                    true => encoder.with_sweeps(device, most)?,
+                    false => encoder,
+                };
                 let encoder = Box::new(Mutex::new(encoder));
                 (Encoder::Voxels { encoder, stream: Stream::new(device, true)? }, on_device()?)
             }

@@ -82,7 +82,7 @@ impl BackendError {
     /// The error of reserving the memory of a stream: it names the keys that say how much.
     fn reserving_for(self, spec: &StreamSpec) -> Self {
         let BackendError::Failed { backend, operation, detail } = self else { return self };
-        let (key, Bounds { max_width_px, max_height_px, max_points }) =
+        let (key, Bounds { max_width_px, max_height_px, max_points, .. }) =
             (format!("streams.{}", spec.name), spec.bounds);
         let sizes = match &spec.encoder {
             EncoderSpec::Vector(_) => String::new(),

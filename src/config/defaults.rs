@@ -71,7 +71,7 @@ impl Kind {
     pub fn keys(self) -> Vec<&'static str> {
         let fits = |key: &&&'static str| match **key {
             "image" => self == Kind::Image,
-            "cloud" => self == Kind::Cloud,
+            "cloud" | "t_base_sensor" | "deskew" => self == Kind::Cloud,
             "max_gap_ms" | "in_frame" => self == Kind::Vector,
             key => !OF_EACH.contains(&key),
         };

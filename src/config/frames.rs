@@ -66,7 +66,7 @@ impl Tf {
     /// The tree for these inputs, and the inputs that it is read from; nothing if no input asks for a
     /// frame.
     pub fn for_inputs(self, inputs: &[InputSpec]) -> (Option<TfSpec>, Vec<InputSpec>) {
-        if inputs.iter().all(|input| input.in_frame.is_none()) {
+        if inputs.iter().all(|input| input.in_frame.is_none() && input.deskew.is_none()) {
             return (None, Vec::new());
         }
         let transforms = |name: String, topic: &str, ros_type: &str, fixed: bool| InputSpec {
@@ -85,6 +85,7 @@ impl Tf {
             frame_id: None,
             t_base_sensor: IDENTITY,
             in_frame: None,
+            deskew: None,
             timeline: Timeline::Header,
             stamp_offset_ns: 0,
             expected_rate_hz: None,

@@ -6,7 +6,9 @@ use super::transform::transform;
 use crate::input::Content;
 use crate::ops::voxelize::IDENTITY;
 use crate::schema::StampSource;
-use crate::spec::{InFrame, InputSpec, MAX_INPUTS, Qos, RingId, Selection, StreamId, Timeline};
+use crate::spec::{
+    DeskewSpec, InFrame, InputSpec, MAX_INPUTS, Qos, RingId, Selection, StreamId, Timeline,
+};
 
 /// An input whose stream has no id yet.
 pub(super) struct Input(InputSpec);
@@ -32,6 +34,14 @@ enum Extrinsic {
     Known([[f64; 4]; 3]),
 }
 
+/// What the inputs of a stream take from the tree of frames.
+#[derive(Clone, Copy)]
+pub(super) struct Frames<'a> {
+    pub in_frame: Option<&'a InFrame>,
+    pub base_frame: &'a str,
+    pub deskew: Option<&'a DeskewSpec>,
+}
+
 /// The keys of one input, validated.
 pub(super) struct Keys {
     topic: String,
@@ -50,7 +60,7 @@ impl Input {
         stream: &str,
         ros_type: &str,
         selection: &Selection,
-        (in_frame, base_frame): (Option<&InFrame>, &str),
+        Frames { in_frame, base_frame, deskew }: Frames<'_>,
     ) -> Vec<Input> {
         let several = keys.len() > 1;
         let input = |(at, keys): (usize, Keys)| {
@@ -73,6 +83,7 @@ impl Input {
                 frame_id: keys.frame_id,
                 t_base_sensor,
                 in_frame,
+                deskew: deskew.cloned(),
                 timeline: keys.timeline,
                 stamp_offset_ns: keys.stamp_offset_ns,
                 expected_rate_hz: keys.expected_rate_hz,

@@ -15,6 +15,7 @@ mod check;
 mod cloud;
 mod defaults;
 mod depth;
+mod deskew;
 mod document;
 mod error;
 mod filter;

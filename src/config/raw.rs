@@ -104,6 +104,7 @@ mapping! { RawStream {
     qos: RawQos,
     frame_id: String,
     t_base_sensor: RawExtrinsic,
+    deskew: RawDeskew,
     in_frame: String,
     expected_rate_hz: f64,
     fields: Vec<String>,
@@ -201,11 +202,48 @@ mapping! {
     }
 }
 
+mapping! { RawDeskew {
+    fixed_frame: String,
+    sensor: Sensor,
+    time_field: String,
+    time_unit: TimeUnit,
+    time_from: TimeFrom,
+    span_ms: Vec<f64>,
+} }
+
 mapping! { RawChannel {
     reduce: Reduce,
     field: String,
     feature: RawFeature,
 } }
+
+/// Whose driver's convention the times of points follow.
+#[derive(Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Sensor {
+    Ouster,
+    Velodyne,
+    Hesai,
+    Robosense,
+    Livox,
+}
+
+#[derive(Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TimeUnit {
+    Ns,
+    Us,
+    Ms,
+    S,
+}
+
+/// What the times of points count from.
+#[derive(Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TimeFrom {
+    Header,
+    Epoch,
+}
 
 #[derive(Clone, Copy, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -239,9 +277,12 @@ pub(super) enum CropAction {
 
 read_all_keys! {
     RawConfig RawOutput RawTf RawInput RawSteps RawQos RawImage RawDepth RawCloud RawTransform
-    RawChannel RawCrop RawSolid
+    RawChannel RawCrop RawSolid RawDeskew
 }
-read_words! { Strategy Fill DType Timeline Fit Color Reliability Durability Reduce RawFeature CropAction ShapeFrame }
+read_words! {
+    Sensor TimeUnit TimeFrom Strategy Fill DType Timeline Fit Color Reliability Durability Reduce
+    RawFeature CropAction ShapeFrame
+}
 
 /// Where a sensor is in the base frame.
 #[derive(Clone)]
@@ -278,7 +319,7 @@ impl Read for RawStream {
 fn is_of(content: Content, key: &str) -> bool {
     match key {
         "image" => matches!(content, Content::Image),
-        "cloud" | "t_base_sensor" => matches!(content, Content::Points),
+        "cloud" | "t_base_sensor" | "deskew" => matches!(content, Content::Points),
         "max_gap_ms" => content.is_vector(),
         "in_frame" => matches!(content, Content::Fields(_)),
         "fields" => matches!(content, Content::Fields(_)) || content.has_joints(),

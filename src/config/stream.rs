@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::check::{Check, Range};
 use super::defaults::{find_type, long_name};
-use super::input::{self, Input, InputDefaults};
-use super::raw::{RawSteps, RawStream};
+use super::input::{self, Frames, Input, InputDefaults};
+use super::raw::{RawDeskew, RawSteps, RawStream};
 use super::select::select;
 use super::words::{nearest, one_of};
-use super::{cloud, frames, image, vector};
+use super::{cloud, deskew, frames, image, vector};
 use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
 use crate::input::{Content, MessageType, TYPES};
@@ -16,7 +16,7 @@ use crate::ops::resample::Lane;
 use crate::ops::voxelize::extra_fields;
 use crate::pipeline::MAX_AHEAD_NS;
 use crate::schema::{Plan, StampSource};
-use crate::spec::{Bounds, EncoderSpec, Selection, StreamSpec, Timeline, VectorSpec};
+use crate::spec::{Bounds, DeskewSpec, EncoderSpec, Selection, StreamSpec, Timeline, VectorSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// The rows of a stream take less memory than this \[bytes\], at 4 bytes per element.
@@ -98,7 +98,9 @@ pub(super) fn stream(
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
     let message = message?;
-    let encoder = encoder(check, &key, &mut raw, (&message, selected), (dtype, rows));
+    let deskew = raw.deskew.take().and_then(|raw| deskew(check, &key, content, raw));
+    let time = deskew.as_ref().map(|deskew| deskew.time_field.as_str());
+    let encoder = encoder(check, &key, &mut raw, (&message, selected), (dtype, rows, time));
     let times = times?;
     let (encoder, selection, bounds) = encoder?;
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
@@ -123,9 +125,17 @@ pub(super) fn stream(
         ring_rows: rows?,
         bounds,
     };
-    let frames = (in_frame.as_ref(), defaults.base_frame.as_str());
+    let frames = Frames {
+        in_frame: in_frame.as_ref(),
+        base_frame: &defaults.base_frame,
+        deskew: deskew.as_ref(),
+    };
     let inputs = Input::all(inputs?, &stream.name, &message.name, &selection, frames);
     horizon_fits(check, &key, &stream, &inputs)?;
+    if deskew.is_some() && inputs.iter().any(Input::is_by_arrival) {
+        let expected = "no such key with timeline receive: points are moved to the header's stamp";
+        check.fail(&at("deskew"), expected);
+    }
     let given = raw.ring_rows.is_some();
     ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
         .then_some(Made { stream, inputs })
@@ -176,7 +186,7 @@ fn encoder(
     key: &str,
     raw: &mut RawStream,
     (message, selected): (&Type, Option<(VectorSpec, Arc<Plan>)>),
-    (dtype, rows): (DType, Option<usize>),
+    (dtype, rows, time): (DType, Option<usize>, Option<&str>),
 ) -> Option<(EncoderSpec, Selection, Bounds)> {
     use Content::{Image, Joints, Points};
     let content = message.content;
@@ -227,10 +237,28 @@ fn encoder(
             let (spec, bounds) = cloud::cloud(check, key, raw.cloud.take())?;
             let extra: Vec<_> = extra_fields(&spec).map(str::to_owned).collect();
             cloud::fields_exist(check, &format!("{key}.cloud.channels"), &message.name, &extra)?;
-            let selection = Selection::Points { extra, most: bounds.max_points };
+            let time = time.map(str::to_owned);
+            let fields = time.as_slice();
+            cloud::fields_exist(check, &format!("{key}.deskew.time_field"), &message.name, fields)?;
+            let bounds = Bounds { swept: time.is_some(), ..bounds };
+            let selection = Selection::Points { extra, time, most: bounds.max_points };
             Some((EncoderSpec::Voxels(spec), selection, bounds))
         }
     }
+}
+
+/// Validates the key `deskew`, which clouds have.
+fn deskew(
+    check: &mut Check<'_>,
+    key: &str,
+    content: Option<Content>,
+    raw: RawDeskew,
+) -> Option<DeskewSpec> {
+    if !matches!(content, Some(Content::Points)) {
+        check.fail(&format!("{key}.deskew"), "no such key: it is for the types that are points");
+        return None;
+    }
+    deskew::deskew(check, key, raw)
 }
 
 /// Checks that rows can have this element type. `given` says whether the stream gives it.

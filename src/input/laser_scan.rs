@@ -7,7 +7,7 @@
 
 use super::{Content, Header, Input, MessageType, Sample, Sink, header};
 use crate::cdr::{F32Sequence, Reader};
-use crate::ops::voxelize::{FieldAt, FieldType, IDENTITY, PointsView};
+use crate::ops::voxelize::{FieldAt, FieldType, IDENTITY, PointsView, Sweep};
 use crate::pipeline::{DropReason, Rejected};
 use crate::spec::Selection;
 
@@ -16,7 +16,9 @@ pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/LaserScan",
     content: Content::Points,
     open: |selection| match selection {
-        Selection::Points { extra, most } => Some(Box::new(LaserScanInput::new(extra, *most)?)),
+        Selection::Points { extra, time, most } => {
+            Some(Box::new(LaserScanInput::new(extra, time.as_deref(), *most)?))
+        }
         _ => None,
     },
 };
@@ -37,6 +39,8 @@ struct LaserScanInput {
     /// Rays of the largest scan.
     most: usize,
     fields: Vec<FieldAt>,
+    /// The field with the time of a point, for a deskew. It is behind the others.
+    time: Option<FieldAt>,
     /// Where the rays point.
     rays: Rays,
     /// The points of one scan.
@@ -45,15 +49,26 @@ struct LaserScanInput {
 
 impl LaserScanInput {
     /// `None` if a scan has no such field.
-    fn new(extra: &[String], most: usize) -> Option<Self> {
+    fn new(extra: &[String], time: Option<&str>, most: usize) -> Option<Self> {
         let known = |name: &String| match FIELDS.iter().position(|field| field == name)? {
             0 => Some(Extra::Intensity),
             _ => Some(Extra::Time),
         };
+        if time.is_some_and(|name| name != FIELDS[1]) {
+            return None;
+        }
         let extra: Vec<_> = extra.iter().map(known).collect::<Option<_>>()?;
         let field = |at| FieldAt { offset: 4 * at, kind: FieldType::Float32 };
         let fields = (0..3 + extra.len()).map(field).collect();
-        Some(LaserScanInput { extra, most, fields, rays: Rays::default(), points: Vec::new() })
+        let time = time.map(|_| field(3 + extra.len()));
+        Some(LaserScanInput {
+            extra,
+            most,
+            fields,
+            time,
+            rays: Rays::default(),
+            points: Vec::new(),
+        })
     }
 
     /// Makes the points of a scan.
@@ -69,11 +84,15 @@ impl LaserScanInput {
             put((r * cos) as f32);
             put((r * sin) as f32);
             put(0.0);
+            let time = (i as f64 * f64::from(scan.time_increment)) as f32;
             for extra in &self.extra {
                 put(match extra {
                     Extra::Intensity => scan.intensities.get(i).unwrap_or(f32::NAN),
-                    Extra::Time => (i as f64 * f64::from(scan.time_increment)) as f32,
+                    Extra::Time => time,
                 });
+            }
+            if self.time.is_some() {
+                put(time);
             }
         }
     }
@@ -92,7 +111,8 @@ impl Input for LaserScanInput {
             return Err(Rejected::new(DropReason::MissingField, detail));
         }
         self.project(&scan);
-        let point_step = 4 * self.fields.len();
+        let point_step = 4 * (self.fields.len() + usize::from(self.time.is_some()));
+        let sweep = self.time.map(|time| Sweep { time, origin: 0.0, rate: 0.0, knots: &[] });
         let view = PointsView {
             width: found,
             height: 1,
@@ -102,6 +122,7 @@ impl Input for LaserScanInput {
             fields: &self.fields,
             t_base_sensor: IDENTITY,
             t_shapes: &[],
+            sweep,
             data: &self.points,
         };
         sink.sample(0, &header, Sample::Points(view));

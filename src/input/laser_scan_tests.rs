@@ -66,7 +66,7 @@ impl Sink for Points {
 
 fn input(extra: &[&str]) -> LaserScanInput {
     let extra: Vec<_> = extra.iter().map(ToString::to_string).collect();
-    LaserScanInput::new(&extra, 5).unwrap()
+    LaserScanInput::new(&extra, None, 5).unwrap()
 }
 
 fn read(input: &mut LaserScanInput, message: &Message) -> Result<Vec<Vec<f32>>, Rejected> {
@@ -187,5 +187,5 @@ fn a_scan_cut_short_anywhere_or_of_a_huge_declared_size_is_malformed() {
 
 #[test]
 fn a_scan_has_no_other_fields() {
-    assert!(LaserScanInput::new(&["ring".into()], 5).is_none());
+    assert!(LaserScanInput::new(&["ring".into()], None, 5).is_none());
 }

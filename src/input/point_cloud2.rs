@@ -5,7 +5,7 @@
 
 use super::{Content, Header, Input, MessageType, NAME_LOGGED, NAMES_LOGGED, Sample, Sink, header};
 use crate::cdr::{CdrError, Reader};
-use crate::ops::voxelize::{COORDINATES, FieldAt, FieldType, IDENTITY, PointsView};
+use crate::ops::voxelize::{COORDINATES, FieldAt, FieldType, IDENTITY, PointsView, Sweep, movable};
 use crate::pipeline::{DropReason, Rejected};
 use crate::spec::Selection;
 
@@ -14,8 +14,9 @@ pub(super) const TYPE: MessageType = MessageType {
     name: "sensor_msgs/msg/PointCloud2",
     content: Content::Points,
     open: |selection| match selection {
-        Selection::Points { extra, .. } => {
-            Some(Box::new(PointCloud2Input { extra: extra.clone(), fields: Vec::new() }))
+        Selection::Points { extra, time, .. } => {
+            let (extra, time) = (extra.clone(), time.clone());
+            Some(Box::new(PointCloud2Input { extra, time, fields: Vec::new() }))
         }
         _ => None,
     },
@@ -23,12 +24,15 @@ pub(super) const TYPE: MessageType = MessageType {
 
 struct PointCloud2Input {
     extra: Vec<String>,
+    /// The field with the time of a point, if it is wanted.
+    time: Option<String>,
     fields: Vec<FieldAt>,
 }
 
 impl Input for PointCloud2Input {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
-        let (header, view) = decode(message, &self.extra, &mut self.fields)?;
+        let (header, view) =
+            decode_swept(message, &self.extra, self.time.as_deref(), &mut self.fields)?;
         sink.sample(0, &header, Sample::Points(view));
         Ok(())
     }
@@ -50,6 +54,20 @@ pub fn decode<'a>(
     extra: &[String],
     scratch: &'a mut Vec<FieldAt>,
 ) -> Result<(Header<'a>, PointsView<'a>), Rejected> {
+    decode_swept(message, extra, None, scratch)
+}
+
+/// As [`decode`]; `time` is the field with the time of a point, if it is wanted. The sweep then has no
+/// motion yet.
+///
+/// # Errors
+/// Those of [`decode`]. `Unsupported` also if the points cannot be moved ([`movable`]).
+pub fn decode_swept<'a>(
+    message: &'a [u8],
+    extra: &[String],
+    time: Option<&str>,
+    scratch: &'a mut Vec<FieldAt>,
+) -> Result<(Header<'a>, PointsView<'a>), Rejected> {
     let mut reader = Reader::new(message)?;
     let header = header(&mut reader)?;
     let (height, width) = (reader.u32()?, reader.u32()?);
@@ -67,6 +85,7 @@ pub fn decode<'a>(
     for name in COORDINATES.into_iter().chain(extra.iter().map(String::as_str)) {
         scratch.push(declared.find(name, point_step as usize)?);
     }
+    let sweep = time.map(|name| declared.sweep(name, point_step as usize, scratch)).transpose()?;
     let view = PointsView {
         width: width as usize,
         height: height as usize,
@@ -76,6 +95,7 @@ pub fn decode<'a>(
         fields: scratch,
         t_base_sensor: IDENTITY,
         t_shapes: &[],
+        sweep,
         data,
     };
     Ok((header, view))
@@ -170,6 +190,21 @@ impl<'a> Declared<'a> {
             )));
         }
         Ok(FieldAt { offset, kind })
+    }
+
+    /// The sweep of points whose times are in field `name`. Its motion is not known here.
+    fn sweep(
+        &self,
+        name: &str,
+        point_step: usize,
+        fields: &[FieldAt],
+    ) -> Result<Sweep<'static>, Rejected> {
+        let time = self.find(name, point_step)?;
+        if !movable(fields) {
+            let detail = "fields x, y, z: expected all float32 or all float64, and no byte of another field, to deskew them";
+            return Err(Rejected::new(DropReason::Unsupported, detail));
+        }
+        Ok(Sweep { time, origin: 0.0, rate: 0.0, knots: &[] })
     }
 
     fn missing(&self, name: &str) -> Rejected {

@@ -17,10 +17,16 @@ pub(super) struct Frames {
 
 /// A look-up that a message needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Ask {
+pub(super) struct Ask {
     target: String,
     source: String,
     stamp: Stamp,
+}
+
+impl Ask {
+    pub fn new(target: &str, source: &str, stamp: Stamp) -> Self {
+        Ask { target: target.to_owned(), source: source.to_owned(), stamp }
+    }
 }
 
 /// The transforms that a message waits for. It has not been counted yet: push it again when
@@ -123,6 +129,29 @@ impl Frames {
             }
             false => NoTransform::Never(Rejected::new(DropReason::NoTransform, why.to_string())),
         })
+    }
+
+    /// All of these look-ups. If one may still come, and none never will, the message waits for all.
+    pub fn of_all<const N: usize>(
+        &self,
+        epoch: Epoch,
+        asks: &[Ask; N],
+    ) -> Result<[Transform; N], NoTransform> {
+        let mut found = [Transform::IDENTITY; N];
+        let mut waits = None;
+        for (found, Ask { target, source, stamp }) in found.iter_mut().zip(asks) {
+            match self.lookup(epoch, target, source, *stamp) {
+                Ok(transform) => *found = transform,
+                Err(NoTransform::Waits(need)) => {
+                    waits.get_or_insert(need);
+                }
+                Err(never) => return Err(never),
+            }
+        }
+        match waits {
+            None => Ok(found),
+            Some(need) => Err(NoTransform::Waits(Box::new(Need { asks: asks.to_vec(), ..*need }))),
+        }
     }
 
     /// Takes the parts of a vector to another frame.

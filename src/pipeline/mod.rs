@@ -11,6 +11,7 @@ mod push;
 mod rejected;
 mod spacings;
 mod stats;
+mod sweep;
 mod tensor_message;
 mod tick;
 

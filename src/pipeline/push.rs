@@ -1,6 +1,7 @@
 //! From the bytes of a message to rows in their rings.
 
 use super::frames::NoTransform;
+use super::sweep::Motion;
 use super::{DropReason, Need, Pipeline, Rejected, Rings, StreamStats};
 use crate::backend::BackendError;
 use crate::input::{Header, Sample, Sink, StampError, StampedTransform, Trajectory};
@@ -249,13 +250,14 @@ impl Rows<'_> {
         let stream = self.pipeline.layout.ring(ring).stream;
         check_size(self.pipeline.config.stream(stream), &sample)?;
         let stamp = self.stamp_of(header, self.pipeline.config.stream(stream))?;
-        let mut moved = Vec::new();
+        let (mut moved, motion) = (Vec::new(), self.motion(header, stamp)?);
         let sample = self.in_frame(header, stamp, sample, &mut moved)?;
         let t_shapes = self.place_shapes(stream, &sample);
         let sample = match sample {
             Sample::Points(view) => Sample::Points(PointsView { t_shapes: &t_shapes, ..view }),
             other => other,
         };
+        let sample = with_motion(sample, motion.as_ref())?;
         let name = || &self.pipeline.config.stream(stream).name;
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
@@ -283,6 +285,16 @@ impl Rows<'_> {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// How the sensor of a cloud moved while it measured the points; `None` if that does not matter.
+    fn motion(&self, header: &Header<'_>, stamp: Stamp) -> Result<Option<Motion>, NoTransform> {
+        let (Some(spec), Some(frames)) = (&self.spec.deskew, &self.pipeline.frames) else {
+            return Ok(None);
+        };
+        let base_frame = &self.pipeline.config.base_frame;
+        let message = (header, stamp, self.arrival.epoch);
+        Motion::find(frames, (self.spec, spec), base_frame, message).map(Some)
     }
 
     /// Takes a sample to the frame that it is wanted in. `moved` is memory for the numbers of a vector.
@@ -425,6 +437,18 @@ pub(super) fn check_ahead(
     Err(Rejected::new(DropReason::Ahead, detail))
 }
 
+/// A cloud with the motion of its sensor.
+fn with_motion<'a>(sample: Sample<'a>, motion: Option<&'a Motion>) -> Result<Sample<'a>, Rejected> {
+    match (sample, motion) {
+        (Sample::Points(mut view), Some(motion)) => {
+            let sweep = view.sweep.ok_or_else(super::sweep::without_times)?;
+            view.sweep = Some(motion.sweep(sweep));
+            Ok(Sample::Points(view))
+        }
+        (sample, _) => Ok(sample),
+    }
+}
+
 pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), Rejected> {
     match &spec.frame_id {
         Some(expected) if expected != header.frame_id => {
@@ -438,7 +462,7 @@ pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), R
 
 /// Checks that a sample is within the stream's bounds, for which the backend has reserved memory.
 fn check_size(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
-    let Bounds { max_width_px, max_height_px, max_points } = spec.bounds;
+    let Bounds { max_width_px, max_height_px, max_points, .. } = spec.bounds;
     let (key, most, found, unit) = match sample {
         Sample::Image(ImageView { width, .. }) | Sample::Depth(DepthView { width, .. })
             if *width > max_width_px =>

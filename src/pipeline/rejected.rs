@@ -31,6 +31,7 @@ impl From<VoxelizeError> for Rejected {
     fn from(error: VoxelizeError) -> Self {
         let reason = match error {
             VoxelizeError::Fields { .. } | VoxelizeError::Shapes { .. } => DropReason::MissingField,
+            VoxelizeError::Sweep { .. } => DropReason::Unsupported,
             VoxelizeError::TooManyPoints(_) | VoxelizeError::Value { .. } => DropReason::OutOfRange,
         };
         Rejected::new(reason, error.to_string())

@@ -20,6 +20,22 @@ pub struct InFrame {
     pub parts: Vec<FramedPart>,
 }
 
+/// When the points of a cloud were measured, and what moved meanwhile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeskewSpec {
+    /// A frame that does not move while a cloud is measured, such as `odom`.
+    pub fixed_frame: String,
+    /// The field with the time of a point.
+    pub time_field: String,
+    /// Nanoseconds in a unit of that field.
+    pub unit_ns: f64,
+    /// Whether times count from 1970 (or the clock's zero), rather than from the header's stamp.
+    pub absolute: bool,
+    /// The first and the last time of a point, from the header's stamp \[ns\]. A point outside is
+    /// dropped and counted.
+    pub span_ns: [i64; 2],
+}
+
 /// Numbers of a vector that mean something in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FramedPart {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{InFrame, RingId, StreamId, Timeline};
+use super::{DeskewSpec, InFrame, RingId, StreamId, Timeline};
 use crate::align::{AlignRule, Strategy};
 use crate::codec::PixelFormat;
 use crate::dtype::DType;
@@ -42,6 +42,8 @@ pub struct InputSpec {
     pub t_base_sensor: [[f64; 4]; 3],
     /// The frame that samples are taken to by the tree of frames; `None` if they stay as they are.
     pub in_frame: Option<InFrame>,
+    /// How the points of a cloud are moved to its stamp; `None` if they are all of one instant.
+    pub deskew: Option<DeskewSpec>,
     /// Which stamp of a message counts.
     pub timeline: Timeline,
     /// Added to every stamp on arrival \[ns\].
@@ -107,6 +109,8 @@ pub enum Selection {
         extra: Vec<String>,
         /// Points of the largest cloud.
         most: usize,
+        /// The field with the time of a point, for a deskew.
+        time: Option<String>,
     },
     /// Transforms between frames, which become no rows.
     Transforms {
@@ -215,6 +219,8 @@ pub struct Bounds {
     pub max_height_px: usize,
     /// Points of a cloud.
     pub max_points: usize,
+    /// Whether clouds have a sweep.
+    pub swept: bool,
 }
 
 impl Bounds {
@@ -226,7 +232,7 @@ impl Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { max_width_px: 3840, max_height_px: 2160, max_points: 1 << 20 }
+        Bounds { max_width_px: 3840, max_height_px: 2160, max_points: 1 << 20, swept: false }
     }
 }
 

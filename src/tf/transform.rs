@@ -51,6 +51,30 @@ impl Transform {
         Ok(Transform { translation, rotation: normalised(rotation) })
     }
 
+    /// From `[R | t]`, row by row; `R` must be a rotation.
+    ///
+    /// S. W. Shepperd, "Quaternion from rotation matrix", Journal of Guidance and Control 1(3), 1978:
+    /// the greatest of the four is computed first, so that nothing cancels.
+    pub fn from_matrix(m: &[[f64; 4]; 3]) -> Self {
+        let trace = (m[0][0] + m[1][1]) + m[2][2];
+        let diagonal = [m[0][0], m[1][1], m[2][2], trace];
+        let greatest = (0..4).max_by(|a, b| diagonal[*a].total_cmp(&diagonal[*b])).unwrap_or(3);
+        let difference = [m[2][1] - m[1][2], m[0][2] - m[2][0], m[1][0] - m[0][1]];
+        let rotation = match greatest {
+            3 => [difference[0], difference[1], difference[2], 1.0 + trace],
+            i => {
+                let (j, k) = ((i + 1) % 3, (i + 2) % 3);
+                let mut q = [0.0; 4];
+                q[i] = ((1.0 + m[i][i]) - m[j][j]) - m[k][k];
+                q[j] = m[i][j] + m[j][i];
+                q[k] = m[i][k] + m[k][i];
+                q[3] = difference[i];
+                q
+            }
+        };
+        Transform { translation: m.map(|row| row[3]), rotation: normalised(rotation) }
+    }
+
     /// This after `first`: if `self` is `t_a_b` and `first` is `t_b_c`, returns `t_a_c`.
     pub fn after(&self, first: &Transform) -> Transform {
         Transform {

@@ -191,6 +191,7 @@ mod on_the_gpu {
             fields: &fields,
             t_base_sensor: IDENTITY,
             t_shapes: &[],
+            sweep: None,
             data: resampled,
         };
         let grid = Grid { origin_m: [-4.0; 3], size_m: 0.25, shape: [32; 3] };

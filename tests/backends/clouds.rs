@@ -4,8 +4,8 @@ use robocache::align::Strategy;
 use robocache::input::Sample;
 use robocache::ops::voxelize::cpu::Voxelizer;
 use robocache::ops::voxelize::{
-    Action, Feature, FieldAt, FieldType, Filter, Form as Solid, Grid, IDENTITY, PointsView,
-    Reduction, Shape, ShapeFrame, VoxelSpec, extra_fields,
+    Action, Feature, FieldAt, FieldType, Filter, Form as Solid, Grid, IDENTITY, Knot, PointsView,
+    Reduction, Shape, ShapeFrame, Sweep, VoxelSpec, extra_fields, movable,
 };
 use robocache::spec::EncoderSpec;
 
@@ -157,6 +157,43 @@ pub struct Form {
     pub height: usize,
     pub row_step: usize,
     pub big_endian: bool,
+    pub sweep: Option<Swept>,
+}
+
+/// The motion of a sensor; the time of a point is one of its fields.
+#[derive(Clone, Debug)]
+pub struct Swept {
+    time: FieldAt,
+    origin: f64,
+    rate: f64,
+    knots: Vec<Knot>,
+}
+
+impl Swept {
+    fn random(random: &mut Random, fields: &[FieldAt]) -> Option<Self> {
+        if !movable(fields) || !random.one_in(2) {
+            return None;
+        }
+        let count = random.choose(&[2, 3, 56, 256]);
+        let size = random.choose(&[0.0, 1e-3, 1.0]);
+        let mut knot = || {
+            let mut q = [0; 4].map(|_| size * random.float(-0.5, 0.5));
+            q[3] += 1.0;
+            let length = q.iter().map(|value| value * value).sum::<f32>().sqrt();
+            let shift = [0; 3].map(|_| size * random.float(-0.5, 0.5));
+            let translation = [shift[0], shift[1], shift[2], 0.0];
+            Knot { rotation: q.map(|value| value / length), translation }
+        };
+        let knots: Vec<_> = (0..count).map(|_| knot()).collect();
+        let origin = f64::from(random.float(-3.0, 0.0));
+        let rate = f64::from(random.float(0.1, 0.4)) * count as f64;
+        Some(Swept { time: random.choose(fields), origin, rate, knots })
+    }
+
+    fn view(&self) -> Sweep<'_> {
+        let Swept { time, origin, rate, ref knots } = *self;
+        Sweep { time, origin, rate, knots }
+    }
 }
 
 impl Form {
@@ -173,6 +210,7 @@ impl Form {
             big_endian: false,
             t_base_sensor: IDENTITY,
             t_shapes: Vec::new(),
+            sweep: None,
         }
     }
 
@@ -189,7 +227,7 @@ impl Form {
             false => random.choose(&[FieldType::Float32, FieldType::Float64]),
         };
         let mut offset = 0;
-        let fields = (0..3 + extra_fields(spec).count())
+        let fields: Vec<FieldAt> = (0..3 + extra_fields(spec).count())
             .map(|at| {
                 let kind = match (plain, at) {
                     (true, _) => FieldType::Float32,
@@ -208,8 +246,18 @@ impl Form {
         let padding = if random.one_in(2) { 0 } else { random.choose(&[4, 7]) };
         let row_step = width * point_step + padding;
         let (big_endian, t_base_sensor) = (!plain && random.one_in(2), IDENTITY);
-        let t_shapes = Vec::new();
-        Form { fields, t_base_sensor, t_shapes, point_step, width, height, row_step, big_endian }
+        let (t_shapes, sweep) = (Vec::new(), Swept::random(random, &fields));
+        Form {
+            fields,
+            t_base_sensor,
+            t_shapes,
+            point_step,
+            width,
+            height,
+            row_step,
+            big_endian,
+            sweep,
+        }
     }
 
     /// Points that it has room for, as all rows are of one length.
@@ -242,6 +290,7 @@ impl Form {
             fields: &self.fields,
             t_base_sensor: self.t_base_sensor,
             t_shapes: &self.t_shapes,
+            sweep: self.sweep.as_ref().map(Swept::view),
             data,
         }
     }

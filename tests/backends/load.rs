@@ -92,6 +92,7 @@ fn rounds((subject, oracle): (&CpuBackend, &CpuBackend), layout: &Layout, case: 
             fields: &fields,
             t_base_sensor: IDENTITY,
             t_shapes: &[],
+            sweep: None,
             data: &points,
         };
         let slot = round % SLOTS;

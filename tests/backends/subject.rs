@@ -126,7 +126,8 @@ impl Subject {
 }
 
 /// Enough for most samples here. A pair reserves memory for them, so more would take time.
-pub const BOUNDS: Bounds = Bounds { max_width_px: 700, max_height_px: 700, max_points: 3000 };
+pub const BOUNDS: Bounds =
+    Bounds { max_width_px: 700, max_height_px: 700, max_points: 3000, swept: true };
 
 /// A stream with everything that these tests do not vary.
 pub fn stream(

@@ -73,6 +73,7 @@ fn time(
         fields: &fields,
         t_base_sensor: IDENTITY,
         t_shapes: &[],
+        sweep: None,
         data,
     };
     let views: Vec<_> = clouds.iter().map(|data| view(data)).collect();

@@ -195,6 +195,7 @@ fn encode_of_a_cloud(timer: &crate::timer::Timer, options: &Options) -> Result<C
         fields: &fields,
         t_base_sensor: IDENTITY,
         t_shapes: &[],
+        sweep: None,
         data,
     };
     let spec = VoxelSpec::new(

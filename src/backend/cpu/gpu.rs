@@ -54,7 +54,11 @@ impl CudaEncoder {
             )?)),
             EncoderSpec::Voxels(voxels) => {
                 let most = spec.bounds.max_points;
-                Operation::Voxels(Box::new(Voxelizer::new(device, voxels, spec.dtype, 1, most)?))
+                let voxelizer = Voxelizer::new(device, voxels, spec.dtype, 1, most)?;
+                Operation::Voxels(Box::new(match spec.bounds.swept {
+                    true => voxelizer.with_sweeps(device, most)?,
+                    false => voxelizer,
+                }))
             }
             EncoderSpec::Vector(_) => return Err(wrong_kind("cuda")),
         };

@@ -422,6 +422,7 @@ fn a_core_that_is_overtaken_stops_and_its_next_row_is_right() {
         fields: &fields,
         t_base_sensor: IDENTITY,
         t_shapes: &[],
+        sweep: None,
         data: &points,
     };
     let overtaken = AtomicBool::new(true);

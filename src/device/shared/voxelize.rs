@@ -110,6 +110,36 @@ structs! { "":
     }
 }
 
+/// `deskew.cu`.
+pub mod deskew {
+    use super::Field;
+
+    numbers! { "voxelize_deskew::":
+        pub const THREADS: u32 = 256;
+    }
+
+    structs! { "voxelize_deskew::":
+        pub struct Knot { rotation: [f32; 4], translation: [f32; 4], }
+
+        /// The parameter of `voxelize_deskew_<number>`.
+        pub struct Deskew {
+            points: u64,
+            knots: u64,
+            counters: u64,
+            row_step: u64,
+            origin: f64,
+            rate: f64,
+            width: u32,
+            count: u32,
+            point_step: u32,
+            big_endian: u32,
+            time: Field,
+            offsets: [u32; 3],
+            knot_count: u32,
+        }
+    }
+}
+
 /// `count.cu`.
 pub mod count {
     use super::{Cloud, Counted, Grid};

@@ -5,6 +5,8 @@
 //! All of it is IEEE 754 with round-to-nearest-even, without fused multiply-add. Per point:
 //!
 //! 1. *Load.* `x`, `y`, `z` and the extra fields are converted to `f32`, each rounded once.
+//!    If the view has a [`Sweep`](super::Sweep), the coordinates are moved to its reference stamp as
+//!    `sweep.rs` says.
 //! 2. *Finite.* If any of these is NaN or infinite (even if only by that rounding), the point is
 //!    dropped as `points_non_finite`.
 //! 3. *Filter*, if there is one, in the coordinates of the cloud. `((x*x + y*y) + z*z)` is compared with the
@@ -61,6 +63,7 @@
 mod block;
 mod reduce;
 mod sieve;
+mod sweep;
 mod write;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -259,7 +262,11 @@ impl Voxelizer {
                     return None;
                 }
                 self.block.load(view, points);
+                let not_swept = self.block.deskew(view, points);
                 self.block.locate(view, &self.grid, self.filter.as_ref(), &mut report);
+                // Their coordinates are NaN since.
+                report.non_finite -= not_swept;
+                report.out_of_range += not_swept;
                 report.out_of_range += self.block.drop_beyond(&self.summed, MAX_SUMMED);
                 self.count_points();
             }

@@ -3,6 +3,7 @@
 //! `kernels/voxelize/README.md` explains how it works, and the words.
 
 mod count;
+mod deskew;
 mod job;
 mod sort;
 
@@ -11,12 +12,14 @@ use std::sync::Arc;
 pub use self::job::{DevicePoints, bytes_of_points};
 
 use self::count::Counting;
+use self::deskew::{Deskewing, StagedSweep};
 use self::sort::Sorting;
-use super::memory::{pack, packed_fields, upload_bytes};
+use super::memory::{knots_at, pack, packed_fields, sweep_bytes, upload_bytes};
 use super::spec::{
     FieldAt, Grid, IDENTITY, PointDrops, PointsView, VoxelSpec, VoxelizeError, check_view,
     extra_fields,
 };
+use crate::device::shared::voxelize::deskew::Knot;
 use crate::device::shared::voxelize::{Channels, Counters, Field, INLINE_CHANNELS, NONE, Report};
 use crate::device::{
     Device, DeviceBuffer, DeviceError, Event, Inputs, PinnedBuffer, Staging, Stream, bytes_of,
@@ -55,6 +58,7 @@ pub struct Voxelizer {
     done: Event,
     staging: Staging,
     staged: Staged,
+    deskewing: Deskewing,
     /// Fields that a cloud must have.
     columns: usize,
     /// What the kernels know of them: the content of `fields_on_device`.
@@ -71,6 +75,9 @@ struct Staged {
     big_endian: bool,
     fields: Vec<FieldAt>,
     t_base_sensor: [[f64; 4]; 3],
+    sweep: Option<StagedSweep>,
+    /// The knots of the sweep.
+    knots: Vec<Knot>,
 }
 
 impl Default for Staged {
@@ -83,12 +90,23 @@ impl Default for Staged {
             big_endian: false,
             fields: Vec::new(),
             t_base_sensor: IDENTITY,
+            sweep: None,
+            knots: Vec::new(),
         }
     }
 }
 
 impl Staged {
-    /// The cloud, without its bytes.
+    /// Bytes of the upload.
+    fn len(&self) -> usize {
+        let points = job::byte_len(&self.view());
+        match self.sweep {
+            None => points,
+            Some(sweep) => knots_at(points) + sweep.knots * size_of::<Knot>(),
+        }
+    }
+
+    /// The cloud, without its bytes and its sweep.
     fn view(&self) -> PointsView<'_> {
         PointsView {
             width: self.width,
@@ -99,6 +117,7 @@ impl Staged {
             fields: &self.fields,
             t_base_sensor: self.t_base_sensor,
             t_shapes: &[],
+            sweep: None,
             data: &[],
         }
     }
@@ -161,11 +180,23 @@ impl Voxelizer {
             report: PinnedBuffer::new(device, size_of::<Report>())?,
             done: Event::new(device, false)?,
             staging: Staging::new(device, upload_bytes(columns, max_points))?,
-            staged: Staged { fields: Vec::with_capacity(columns), ..Staged::default() },
+            staged: Staged { fields: Vec::with_capacity(columns + 1), ..Staged::default() },
+            deskewing: Deskewing::new(device)?,
             columns,
             fields: Vec::with_capacity(columns),
             fields_on_device: DeviceBuffer::new(device, columns * size_of::<Field>())?,
         })
+    }
+
+    /// Reserves memory for the sweeps of clouds of at most `max_points` points, too.
+    pub fn with_sweeps(
+        mut self,
+        device: &Arc<Device>,
+        max_points: usize,
+    ) -> Result<Self, DeviceError> {
+        let bytes = upload_bytes(self.columns, max_points) + sweep_bytes(max_points);
+        self.staging = Staging::new(device, bytes)?;
+        Ok(self)
     }
 
     /// Bytes of a row.
@@ -209,16 +240,37 @@ impl Voxelizer {
         (staged.width, staged.height) = (view.width, view.height);
         staged.big_endian = view.big_endian;
         staged.t_base_sensor = view.t_base_sensor;
-        if bytes.len() <= self.staging.capacity() {
+        staged.sweep = view.sweep.as_ref().map(StagedSweep::of);
+        staged.knots.clear();
+        if let Some(sweep) = &view.sweep {
+            deskew::knots(sweep, &mut staged.knots);
+        }
+        let knots = bytes_of(&staged.knots);
+        let gap = [0; 16];
+        let gap = match knots.is_empty() {
+            true => &[][..],
+            false => &gap[..knots_at(bytes.len()) - bytes.len()],
+        };
+        if bytes.len() + gap.len() + knots.len() <= self.staging.capacity() {
             staged.fields.clear();
             staged.fields.extend_from_slice(view.fields);
             (staged.point_step, staged.row_step) = (view.point_step, view.row_step);
-            return self.staging.fill(std::iter::once(bytes));
+            return self.staging.fill([bytes, gap, knots].into_iter());
         }
-        let step = packed_fields(view.fields, &mut staged.fields);
+        let times = view.sweep.iter().map(|sweep| sweep.time);
+        let used: Vec<FieldAt> = view.fields.iter().copied().chain(times).collect();
+        let step = packed_fields(&used, &mut staged.fields);
         (staged.point_step, staged.row_step) = (step, view.width * step);
-        let place = self.staging.place(view.width * view.height * step)?;
-        pack(view, &staged.fields, step, place);
+        let len = view.width * view.height * step;
+        let all = if knots.is_empty() { len } else { knots_at(len) + knots.len() };
+        let place = self.staging.place(all)?;
+        pack(&PointsView { fields: &used, ..*view }, &staged.fields, step, &mut place[..len]);
+        place[all - knots.len()..].copy_from_slice(knots);
+        if let Some(sweep) = &mut staged.sweep
+            && let Some(time) = staged.fields.pop()
+        {
+            sweep.time = time;
+        }
         Ok(())
     }
 
@@ -252,15 +304,39 @@ impl Voxelizer {
         // Apart from `self` while `self` launches; afterwards it is put back.
         let staged = std::mem::take(&mut self.staged);
         let cloud = staged.view();
-        assert!(job::byte_len(&cloud) == self.staging.len(), "voxelize: no cloud was staged");
+        assert!(staged.len() == self.staging.len(), "voxelize: no cloud was staged");
         self.staging.send(stream)?;
         let points = DevicePoints::of(&cloud, self.staging.address());
         let row = rows.address() + at as u64;
-        // SAFETY: the upload holds every point of the cloud. It and the rows wait for the device
-        // before they go.
-        let launched = unsafe { self.launch(&points, (slot, row), Inputs::MayBeInFlight, stream) };
+        // SAFETY: the upload holds every point of the cloud, and its knots. It and the rows wait for the
+        // device before they go.
+        let launched = unsafe {
+            self.deskew(&points, staged.sweep.as_ref(), job::byte_len(&cloud), stream)
+                .and_then(|()| self.launch(&points, (slot, row), Inputs::MayBeInFlight, stream))
+        };
         self.staged = staged;
         launched
+    }
+
+    /// Moves the points of a sweep, whose knots are behind `len` bytes of points.
+    ///
+    /// # Safety
+    /// The points and the knots are in the staging memory.
+    unsafe fn deskew(
+        &self,
+        points: &DevicePoints<'_>,
+        sweep: Option<&StagedSweep>,
+        len: usize,
+        stream: &Stream,
+    ) -> Result<(), EncodeError> {
+        let Some(sweep) = sweep else { return Ok(()) };
+        let inside = |at: &FieldAt| at.offset + at.kind.size() <= points.point_step;
+        let all = points.fields[..3].iter().chain([&sweep.time]).all(inside);
+        assert!(all, "voxelize: a field is not inside its point");
+        let counters = self.counters.address();
+        // SAFETY: the caller answers for the points; the fields are inside of them.
+        unsafe { self.deskewing.launch(points, len, sweep, counters, stream)? };
+        Ok(())
     }
 
     /// Waits for the last cloud that was put on `stream`, and returns what happened to its points.
@@ -280,7 +356,10 @@ impl Voxelizer {
     pub fn outcome(&mut self) -> Result<PointDrops, VoxelizeError> {
         let words = self.report.as_chunks::<4>().0;
         let word = |at: usize| u32::from_ne_bytes(words[at]);
-        let [non_finite, out_of_range, outside] = [0, 1, 2].map(|at| u64::from(word(at)));
+        let [non_finite, out_of_range, outside, not_swept] =
+            [0, 1, 2, 3].map(|at| u64::from(word(at)));
+        let non_finite = non_finite.saturating_sub(not_swept);
+        let out_of_range = out_of_range + not_swept;
         let (beyond, bits) = (word(4), word(5));
         // For the next cloud: the kernels write what is not zero.
         self.report.fill(0);
@@ -413,6 +492,7 @@ impl Voxelizer {
             fields: points.fields,
             t_base_sensor: points.t_base_sensor,
             t_shapes: &[],
+            sweep: None,
             data: &[],
         };
         check_view(&all, self.columns)?;

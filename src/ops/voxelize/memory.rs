@@ -2,6 +2,7 @@
 //! no cloud ever needs more, however large its points are.
 
 use super::spec::{FieldAt, PointsView};
+use super::sweep::{Knot, MAX_KNOTS};
 use crate::device::shared::voxelize::sort::THREADS;
 use crate::device::shared::voxelize::{Bins, CHANNEL_PACK, VOXEL_BLOCK};
 
@@ -27,6 +28,19 @@ pub const LARGE_SUB_BIN_SHIFT: u32 = 13;
 /// Bytes of the upload of a cloud of at most `max_points` points with `columns` fields.
 pub fn upload_bytes(columns: usize, max_points: usize) -> usize {
     MOST_FIELD_BYTES * columns * max_points
+}
+
+/// Bytes that the upload of a cloud has more, if it has a sweep: a time for each point, and the knots.
+pub fn sweep_bytes(max_points: usize) -> usize {
+    MOST_FIELD_BYTES * max_points + KNOT_ALIGNMENT + MAX_KNOTS * size_of::<Knot>()
+}
+
+/// The knots of a sweep are at a multiple of this \[bytes\] in the upload.
+const KNOT_ALIGNMENT: usize = 16;
+
+/// Where the knots are in the upload, behind points of `len` bytes.
+pub fn knots_at(len: usize) -> usize {
+    len.next_multiple_of(KNOT_ALIGNMENT)
 }
 
 /// Bytes of the buffers of sorted points.
@@ -199,6 +213,7 @@ mod tests {
             fields: &fields,
             t_base_sensor: IDENTITY,
             t_shapes: &[],
+            sweep: None,
             data: &data,
         };
         let mut packed = Vec::new();

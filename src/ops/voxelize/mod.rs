@@ -7,10 +7,12 @@ pub mod cuda;
 mod filter;
 pub mod memory;
 mod spec;
+mod sweep;
 
 pub use filter::{Action, Filter, Form, Shape, ShapeFrame, after, inverse};
 pub use spec::{
     COORDINATES, FRACTION_BITS, Feature, FieldAt, FieldType, Grid, IDENTITY, MAX_POINTS,
     MAX_SUMMED, PLACES_PER_VOXEL, PointDrops, PointsView, Precision, Reduction, VoxelSpec,
-    VoxelizeError, check_view, coordinate, extra_fields,
+    VoxelizeError, check_view, coordinate, extra_fields, movable,
 };
+pub use sweep::{Knot, MAX_KNOTS, Sweep};

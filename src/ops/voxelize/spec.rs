@@ -1,6 +1,7 @@
 //! What a point cloud becomes, and the points that it is made of.
 
 use super::filter::Filter;
+use super::sweep::{MAX_KNOTS, Sweep};
 use crate::dtype::DType;
 
 /// How a point cloud becomes a voxel grid.
@@ -323,6 +324,9 @@ pub struct PointsView<'a> {
     pub t_base_sensor: [[f64; 4]; 3],
     /// Takes a point of the cloud to the frame of each shape of the filter \[m\]. See [`Filter::place`].
     pub t_shapes: &'a [[[f64; 4]; 3]],
+    /// The sensor's motion while it measured the points; `None` if they are all of the same instant.
+    /// The points are then [`movable`].
+    pub sweep: Option<Sweep<'a>>,
     /// The points: `(height - 1) * row_step + width * point_step` bytes at least, unless empty.
     pub data: &'a [u8],
 }
@@ -399,6 +403,14 @@ pub enum VoxelizeError {
         /// Those of the view.
         found: usize,
     },
+    /// The sweep has no motion, or points that cannot be moved.
+    #[error(
+        "sweep: expected 2 to {MAX_KNOTS} knots and coordinates that can be moved, found {knots} knots"
+    )]
+    Sweep {
+        /// Poses of the sweep.
+        knots: usize,
+    },
     /// Sums of so many points could overflow.
     #[error("points: expected at most {MAX_POINTS}, found {0}")]
     TooManyPoints(u64),
@@ -414,6 +426,22 @@ pub enum VoxelizeError {
     },
 }
 
+/// Whether the points of these fields can be moved by a sweep: the coordinates, which come first, are
+/// all `Float32` or all `Float64`, and share no byte with another field. So they can be moved where
+/// they are.
+pub fn movable(fields: &[FieldAt]) -> bool {
+    let Some((coordinates, _)) = fields.split_at_checked(3) else { return false };
+    let all = |kind| coordinates.iter().all(|field| field.kind == kind);
+    let apart = |a: &FieldAt, b: &FieldAt| {
+        a.offset + a.kind.size() <= b.offset || b.offset + b.kind.size() <= a.offset
+    };
+    let alone = |(at, field): (usize, &FieldAt)| {
+        fields.iter().enumerate().all(|(other, b)| other == at || apart(field, b))
+    };
+    (all(FieldType::Float32) || all(FieldType::Float64))
+        && coordinates.iter().enumerate().all(alone)
+}
+
 /// Checks what every implementation relies on: the view has `fields` fields, and few enough points
 /// that no sum can overflow.
 ///
@@ -423,6 +451,12 @@ pub fn check_view(view: &PointsView<'_>, fields: usize) -> Result<(), VoxelizeEr
     let found = view.fields.len();
     if found != fields {
         return Err(VoxelizeError::Fields { expected: fields, found });
+    }
+    if let Some(sweep) = &view.sweep {
+        let knots = sweep.knots.len();
+        if !(2..=MAX_KNOTS).contains(&knots) || !movable(view.fields) {
+            return Err(VoxelizeError::Sweep { knots });
+        }
     }
     let points = view.points();
     if points > MAX_POINTS {

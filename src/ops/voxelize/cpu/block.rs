@@ -1,6 +1,7 @@
 //! A block of points as columns of `f32`, so that loading and locating them vectorise.
 
 use super::sieve::Sieve;
+use super::sweep::Times;
 use crate::ops::voxelize::filter::Filter;
 use crate::ops::voxelize::spec::{
     Feature, FieldAt, FieldType, Grid, PointDrops, PointsView, Precision,
@@ -22,6 +23,8 @@ pub struct Block {
     /// The coordinates of a cloud of [`Precision::Double`]: none before the first such cloud.
     wide: Vec<[f64; BLOCK]>,
     precision: Precision,
+    /// The times of points. Reserved for the first cloud that has them.
+    times: Option<Times>,
     /// The extra fields of the configuration, and behind them what is computed.
     extras: Vec<Column>,
     /// How many of these are fields.
@@ -39,6 +42,7 @@ impl Block {
             coordinates: Box::new([[0.0; BLOCK]; 3]),
             wide: Vec::new(),
             precision: Precision::Single,
+            times: None,
             extras: vec![[0.0; BLOCK]; fields + computed.len()],
             fields,
             computed,
@@ -83,6 +87,38 @@ impl Block {
         }
         for (column, field) in self.extras.iter_mut().zip(extras) {
             load_column(field, big, bytes, step, &mut column[..len]);
+        }
+    }
+
+    /// Moves the points in `bytes`, which have been loaded, to the reference stamp of the view's sweep,
+    /// if there is one. Returns the number of points outside of the sweep; their x is NaN.
+    pub fn deskew(&mut self, view: &PointsView<'_>, bytes: &[u8]) -> u64 {
+        let Some(sweep) = &view.sweep else { return 0 };
+        let len = self.len;
+        let times = self.times.get_or_insert_with(Times::new);
+        let [x, y, z] = &mut *self.coordinates;
+        let single = [&mut x[..len], &mut y[..len], &mut z[..len]];
+        let [x, y, z] = &mut self.wide[..] else {
+            return times.deskew(sweep, view, bytes, single);
+        };
+        let double = [&mut x[..len], &mut y[..len], &mut z[..len]];
+        match (self.precision, view.fields[0].kind) {
+            (Precision::Single, _) => times.deskew(sweep, view, bytes, single),
+            (Precision::Double, FieldType::Float64) => times.deskew(sweep, view, bytes, double),
+            // What is `f32` in the message is moved in `f32`.
+            (Precision::Double, _) => {
+                for (to, from) in single.into_iter().zip(double) {
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from as f32);
+                }
+                let [x, y, z] = &mut *self.coordinates;
+                let single = [&mut x[..len], &mut y[..len], &mut z[..len]];
+                let outside = times.deskew(sweep, view, bytes, single);
+                for (to, from) in self.wide.iter_mut().zip(&*self.coordinates) {
+                    let pairs = to[..len].iter_mut().zip(&from[..len]);
+                    pairs.for_each(|(to, from)| *to = f64::from(*from));
+                }
+                outside
+            }
         }
     }
 
@@ -323,7 +359,7 @@ fn floor_bits(g: f32) -> u32 {
 }
 
 /// The numbers that a column may hold.
-trait Number: Copy {
+pub trait Number: Copy {
     fn of_i32(value: i32) -> Self;
     fn of_u32(value: u32) -> Self;
     fn of_f32(value: f32) -> Self;
@@ -356,7 +392,7 @@ number!(f32);
 number!(f64);
 
 /// Reads one field of every point, rounded to nearest with ties to even.
-fn load_column<T: Number>(
+pub fn load_column<T: Number>(
     field: &FieldAt,
     big_endian: bool,
     points: &[u8],

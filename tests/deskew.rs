@@ -1,0 +1,351 @@
+//! Points seen one after the other from a moving lidar are where scipy puts them, and where they
+//! truly are. `tests/golden/make_deskew_golden.py` made the points.
+
+mod common;
+
+use std::fmt::Write as _;
+
+use common::{pipeline, values};
+use robocache::cdr::Writer;
+use robocache::pipeline::{Arrival, Pipeline, PushError, TickOutcome};
+use robocache::spec::{InputId, SegmentId};
+use robocache::time::{Epoch, Stamp};
+
+const REFERENCE: i64 = 1_700_000_000_000_000_000;
+/// The lidar in the base.
+const MOUNT: &str = "{translation_m: [0.3, -0.1, 0.5], rotation_rpy_deg: [3, -5, 80]}";
+/// The same as a transform: the translation, and the quaternion by scipy.
+const MOUNT_TRANSFORM: [f64; 7] = [
+    0.3,
+    -0.1,
+    0.5,
+    0.048_062_013_874_087_37,
+    -0.016_592_735_826_274_144,
+    0.642_830_447_439_489_8,
+    0.764_319_134_776_116_7,
+];
+
+/// How far a point may be from where scipy puts it \[m\]: 2 ms between knots, and `f32`.
+const FROM_SCIPY_M: f64 = 2e-5;
+/// How far it may be from the truth \[m\]: 5 ms between poses, too.
+const FROM_TRUTH_M: f64 = 5e-5;
+
+struct Golden {
+    poses: Vec<(i64, [f64; 7])>,
+    points: Vec<Point>,
+}
+
+struct Point {
+    seen: [f64; 3],
+    time_ns: i64,
+    expected: [f64; 3],
+    truth: [f64; 3],
+}
+
+fn golden() -> Golden {
+    let (mut poses, mut points) = (Vec::new(), Vec::new());
+    for line in include_str!("golden/deskew.txt").lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let numbers = |at: usize| -> Vec<f64> {
+            words[at..].iter().map(|number| number.parse().unwrap()).collect()
+        };
+        if words[0] == "pose" {
+            poses.push((words[1].parse().unwrap(), numbers(2).try_into().unwrap()));
+        } else {
+            let (seen, rest) = (numbers(1), numbers(5));
+            let three = |from: &[f64]| [from[0], from[1], from[2]];
+            points.push(Point {
+                seen: three(&seen),
+                time_ns: words[4].parse().unwrap(),
+                expected: three(&rest),
+                truth: three(&rest[3..]),
+            });
+        }
+    }
+    assert_eq!((poses.len(), points.len()), (31, 400));
+    Golden { poses, points }
+}
+
+fn config(keys: &str) -> String {
+    format!(
+        "
+rate_hz: 100
+base_frame: base
+tf: {{odometry: [/odom]}}
+streams:
+  lidar:
+    type: sensor_msgs/PointCloud2
+    topic: /points
+    max_age_ms: 1000
+    {keys}
+    cloud:
+      origin_m: [-10, -10, 0]
+      size_m: 1
+      shape: [20, 20, 4]
+      channels:
+        - {{reduce: mean, field: x}}
+        - {{reduce: mean, field: y}}
+        - {{reduce: mean, field: z}}
+"
+    )
+}
+
+/// How a driver writes times and coordinates.
+#[derive(Clone, Copy)]
+struct Form {
+    field: &'static str,
+    datatype: u8,
+    bytes: fn(i64) -> Vec<u8>,
+    wide: bool,
+    big_endian: bool,
+}
+
+const OUSTER: Form = Form {
+    field: "t",
+    datatype: 6,
+    bytes: |ns| (ns as u32).to_le_bytes().to_vec(),
+    wide: false,
+    big_endian: false,
+};
+
+fn cloud(points: &[Point], form: Form) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.header(Stamp::from_nanos(REFERENCE), "lidar");
+    writer.u32(1);
+    writer.u32(points.len() as u32);
+    let (size, kind) = if form.wide { (8, 8) } else { (4, 7) };
+    writer.u32(4);
+    let fields = ["x", "y", "z"].into_iter().enumerate().map(|(i, name)| (name, size * i, kind));
+    for (name, offset, datatype) in fields.chain([(form.field, 3 * size + 3, form.datatype)]) {
+        writer.string(name);
+        writer.u32(offset as u32);
+        writer.u8(datatype);
+        writer.u32(1);
+    }
+    let time_size = (form.bytes)(0).len();
+    let step = 3 * size + 3 + time_size;
+    writer.u8(u8::from(form.big_endian));
+    writer.u32(step as u32);
+    writer.u32((step * points.len()) as u32);
+    let mut data = Vec::new();
+    let mut put = |mut bytes: Vec<u8>| {
+        if form.big_endian {
+            bytes.reverse();
+        }
+        data.extend(bytes);
+    };
+    for point in points {
+        for value in point.seen {
+            put(match form.wide {
+                true => value.to_le_bytes().to_vec(),
+                false => (value as f32).to_le_bytes().to_vec(),
+            });
+        }
+        put(vec![0xEE; 3]);
+        put((form.bytes)(point.time_ns));
+    }
+    writer.bytes(&data);
+    writer.u8(1);
+    writer.finish()
+}
+
+fn transform(stamp: i64, parent: &str, child: &str, pose: &[f64; 7]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.u32(1);
+    writer.header(Stamp::from_nanos(stamp), parent);
+    writer.string(child);
+    writer.f64_array(pose);
+    writer.finish()
+}
+
+fn odometry(stamp: i64, pose: &[f64; 7]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.header(Stamp::from_nanos(stamp), "odom");
+    writer.string("base");
+    writer.f64_array(pose);
+    writer.f64_array(&[0.0; 36 + 6 + 36]);
+    writer.finish()
+}
+
+/// Pushes a message to the input of this name.
+fn push(pipeline: &Pipeline, input: &str, message: &[u8]) -> Result<(), PushError> {
+    let Some(at) = pipeline.config().inputs.iter().position(|spec| spec.name == input) else {
+        return Ok(()); // nothing asks for a frame
+    };
+    let stamp = Some(Stamp::from_nanos(REFERENCE + 200_000_000));
+    let arrival = Arrival { stamp, ..Arrival::default() };
+    pipeline.push(InputId::new(at), message, arrival).map(|_| ())
+}
+
+/// The means of x, y, z in the voxels of these points, in the tensor of the tick at the reference.
+fn means(pipeline: &Pipeline, points: &[Point]) -> Vec<[f64; 3]> {
+    let mut message = pipeline.new_message();
+    let tick = pipeline.config().grid.tick_at(Stamp::from_nanos(REFERENCE));
+    let outcome = pipeline.tick(tick, Epoch::default(), &mut message).unwrap();
+    assert_eq!(outcome, TickOutcome::Ready);
+    assert!(message.steps(SegmentId::new(0))[0].valid);
+    let all = values(pipeline, &message, SegmentId::new(0));
+    let of = |point: &Point| {
+        let [x, y, z] = [10.0, 10.0, 0.0];
+        let [i, j, k] = [point.truth[0] + x, point.truth[1] + y, point.truth[2] + z];
+        let voxel = (k as usize * 20 + j as usize) * 20 + i as usize;
+        [0, 1, 2].map(|channel| f64::from(all[channel * 1600 + voxel]))
+    };
+    points.iter().map(of).collect()
+}
+
+fn farthest(found: &[[f64; 3]], points: &[Point], place: fn(&Point) -> [f64; 3]) -> f64 {
+    let distance = |(found, point): (&[f64; 3], &Point)| {
+        let place = place(point);
+        (0..3).map(|i| (found[i] - place[i]).powi(2)).sum::<f64>().sqrt()
+    };
+    found.iter().zip(points).map(distance).fold(0.0, f64::max)
+}
+
+/// The deskewed points of a stream with these keys. The motion comes from `tf`, or from an odometry.
+fn deskewed(keys: &str, form: Form, by_tf: bool) -> (Golden, Vec<[f64; 3]>) {
+    let golden = golden();
+    let pipeline = pipeline(&config(keys));
+    for (stamp, pose) in &golden.poses {
+        match by_tf {
+            true => push(&pipeline, "tf", &transform(*stamp, "odom", "base", pose)).unwrap(),
+            false => push(&pipeline, "tf.odometry[0]", &odometry(*stamp, pose)).unwrap(),
+        }
+    }
+    push(&pipeline, "tf_static", &transform(0, "base", "lidar", &MOUNT_TRANSFORM)).unwrap();
+    push(&pipeline, "lidar", &cloud(&golden.points, form)).unwrap();
+    let found = means(&pipeline, &golden.points);
+    (golden, found)
+}
+
+#[test]
+fn points_are_where_scipy_puts_them_and_where_they_are() {
+    let (points, found) = {
+        let keys = "t_base_sensor: tf\n    deskew: {fixed_frame: odom, sensor: ouster}";
+        let (golden, found) = deskewed(keys, OUSTER, true);
+        (golden.points, found)
+    };
+    let (scipy, truth) =
+        (farthest(&found, &points, |p| p.expected), farthest(&found, &points, |p| p.truth));
+    assert!(scipy < FROM_SCIPY_M && truth < FROM_TRUTH_M, "{scipy} m, {truth} m");
+}
+
+#[test]
+fn every_convention_of_times_gives_the_same_points() {
+    let explicit = |keys: &str| format!("deskew: {{fixed_frame: odom, {keys}, span_ms: [0, 100]}}");
+    let seconds = |ns: i64| ((REFERENCE + ns) as f64 / 1e9).to_le_bytes().to_vec();
+    let absolute = |ns: i64| ((REFERENCE + ns) as f64).to_le_bytes().to_vec();
+    let of = |field, datatype, bytes| Form { field, datatype, bytes, ..OUSTER };
+    let cases = [
+        ("sensor: hesai".to_owned(), of("timestamp", 8, seconds)),
+        ("sensor: livox".to_owned(), of("timestamp", 8, absolute)),
+        (
+            "time_field: time, time_unit: s".to_owned(),
+            of("time", 7, |ns| (ns as f32 / 1e9).to_le_bytes().to_vec()),
+        ),
+        (
+            "time_field: offset_time, time_unit: us".to_owned(),
+            of("offset_time", 6, |ns| ((ns / 1000) as u32).to_le_bytes().to_vec()),
+        ),
+        ("sensor: ouster".to_owned(), Form { big_endian: true, ..OUSTER }),
+        ("sensor: ouster".to_owned(), Form { wide: true, ..OUSTER }),
+    ];
+    for (keys, form) in cases {
+        let keys = format!("t_base_sensor: {MOUNT}\n    {}", explicit(&keys));
+        let (Golden { points, .. }, found) = deskewed(&keys, form, false);
+        let scipy = farthest(&found, &points, |p| p.expected);
+        assert!(scipy < FROM_SCIPY_M, "{keys}: {scipy} m");
+    }
+}
+
+#[test]
+fn points_that_are_not_deskewed_are_elsewhere() {
+    // Such a test could fail: 100 ms of this motion are a quarter of a metre.
+    let (golden, found) = deskewed(&format!("t_base_sensor: {MOUNT}"), OUSTER, true);
+    assert!(farthest(&found, &golden.points, |p| p.truth) > 0.2);
+}
+
+#[test]
+fn points_outside_of_the_span_are_dropped_and_counted() {
+    let keys = format!(
+        "t_base_sensor: {MOUNT}\n    deskew: {{fixed_frame: odom, sensor: ouster, span_ms: [0, 50]}}"
+    );
+    let golden = golden();
+    let pipeline = pipeline(&config(&keys));
+    for (stamp, pose) in &golden.poses {
+        push(&pipeline, "tf", &transform(*stamp, "odom", "base", pose)).unwrap();
+    }
+    push(&pipeline, "lidar", &cloud(&golden.points, OUSTER)).unwrap();
+    let later = golden.points.iter().filter(|point| point.time_ns > 50_000_000).count() as u64;
+    let stats = pipeline.stats(robocache::spec::StreamId::new(0));
+    let counts = [&stats.points_out_of_range, &stats.points_non_finite, &stats.points_outside];
+    assert_eq!(counts.map(robocache::pipeline::Counter::get), [later, 0, 0]);
+}
+
+#[test]
+fn a_cloud_waits_until_the_motion_covers_its_sweep() {
+    let keys = format!("t_base_sensor: {MOUNT}\n    deskew: {{fixed_frame: odom, sensor: ouster}}");
+    let golden = golden();
+    let pipeline = pipeline(&config(&keys));
+    let cloud = cloud(&golden.points, OUSTER);
+    let mut waited = String::new();
+    for (stamp, pose) in &golden.poses {
+        let need = match push(&pipeline, "lidar", &cloud) {
+            Err(PushError::Waits(need)) => need,
+            Err(PushError::Dropped(rejected)) => panic!("{rejected}"),
+            other => {
+                let _ = write!(waited, "{} ms {other:?} ", (stamp - REFERENCE) / 1_000_000);
+                break;
+            }
+        };
+        push(&pipeline, "tf", &transform(*stamp, "odom", "base", pose)).unwrap();
+        let settled = pipeline.is_settled(&need);
+        // The span of the preset is 5 ms longer than the sweep.
+        assert_eq!(settled, *stamp >= REFERENCE + 105_000_000, "{stamp}");
+    }
+    assert_eq!(waited, "110 ms Ok(()) ");
+    let input = pipeline.config().inputs.iter().position(|spec| spec.name == "lidar").unwrap();
+    let stats = pipeline.input_stats(InputId::new(input));
+    assert_eq!((stats.received.get(), stats.accepted.get()), (1, 1));
+}
+
+#[test]
+fn a_cloud_without_its_times_or_of_whole_numbers_is_dropped() {
+    let keys =
+        format!("t_base_sensor: {MOUNT}\n    deskew: {{fixed_frame: odom, sensor: velodyne}}");
+    let golden = golden();
+    let pipeline = pipeline(&config(&keys));
+    for (stamp, pose) in &golden.poses {
+        push(&pipeline, "tf", &transform(*stamp, "odom", "base", pose)).unwrap();
+    }
+    let error = push(&pipeline, "lidar", &cloud(&golden.points, OUSTER)).unwrap_err().to_string();
+    assert_eq!(error, "expected field time, found [x, y, z, t]");
+}
+
+#[test]
+fn rays_of_a_scan_have_times_too() {
+    let keys = "deskew: {fixed_frame: odom, time_field: t, time_unit: s, span_ms: [0, 105]}";
+    let text = config(keys).replace("PointCloud2", "LaserScan");
+    let pipeline = pipeline(&text);
+    for k in 0..=21 {
+        let pose = [0.005 * f64::from(k), 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+        push(
+            &pipeline,
+            "tf",
+            &transform(REFERENCE + 5_000_000 * i64::from(k), "odom", "base", &pose),
+        )
+        .unwrap();
+    }
+    // Three rays ahead, 50 ms apart, while the robot drives at 1 m/s.
+    let mut writer = Writer::new();
+    writer.header(Stamp::from_nanos(REFERENCE), "base");
+    for value in [0.0, 0.0, 0.0, 0.05, 0.1, 0.1, 30.0] {
+        writer.f32(value);
+    }
+    writer.f32_sequence([5.5f32; 3].into_iter());
+    writer.f32_sequence([].into_iter());
+    push(&pipeline, "lidar", &writer.finish()).unwrap();
+    let point = Point { seen: [0.0; 3], time_ns: 0, expected: [0.0; 3], truth: [5.55, 0.0, 0.0] };
+    let found = means(&pipeline, std::slice::from_ref(&point));
+    assert!(farthest(&found, &[point], |p| p.truth) < 1e-5, "{found:?}");
+}

@@ -1,0 +1,178 @@
+"""Frames over real topics: late transforms, missing links, new parents, and a reset of the clock."""
+
+import numpy as np
+import pytest
+from fusion import MS, RELIABLE, T0, stamped, start_fusion, streams
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from scipy.spatial.transform import Rotation, Slerp
+from sensor_msgs.msg import PointCloud2, PointField
+from tf2_msgs.msg import TFMessage
+
+LATCHED = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+GRID = {"origin_m": [0, 0, 0], "size_m": 1, "shape": [8, 8, 2], "channels": [{"reduce": "count"}]}
+STREAMS = streams(
+    pose={
+        "type": "geometry_msgs/msg/PoseStamped",
+        "in_frame": "map",
+        "max_age_ms": 1000,
+    },
+    cloud={
+        "type": "sensor_msgs/msg/PointCloud2",
+        "t_base_sensor": "tf",
+        "max_age_ms": 1000,
+        "cloud": GRID,
+    },
+)
+CONFIG = {"tf": {"wait_ms": 50}, "streams": STREAMS}
+
+
+def transform(ns, parent, child, shift, turn=None):
+    """A transform from a shift and a rotation of scipy."""
+    message = stamped(TransformStamped, ns, child_frame_id=child)
+    message.header.frame_id = parent
+    to = message.transform
+    to.translation.x, to.translation.y, to.translation.z = map(float, shift)
+    quaternion = (turn or Rotation.identity()).as_quat()
+    to.rotation.x, to.rotation.y, to.rotation.z, to.rotation.w = map(float, quaternion)
+    return message
+
+
+def pose(ns, frame, x):
+    message = stamped(PoseStamped, ns)
+    message.header.frame_id = frame
+    message.pose.position.x = float(x)
+    message.pose.orientation.w = 1.0
+    return message
+
+
+def cloud(ns, frame, point):
+    """A cloud of one point."""
+    fields = [PointField(name=n, offset=4 * i, datatype=7, count=1) for i, n in enumerate("xyz")]
+    data = np.array(point, "<f4").tobytes()
+    message = stamped(
+        PointCloud2, ns, height=1, width=1, fields=fields, point_step=12, row_step=12, data=data
+    )
+    message.header.frame_id = frame
+    return message
+
+
+class Tree:
+    """Publishes transforms to a running node."""
+
+    def __init__(self, fusion):
+        node = fusion.ros.node
+        self.fusion, self.sent = fusion, {"tf /tf": 0, "tf_static /tf_static": 0}
+        self.moving = node.create_publisher(TFMessage, "/tf", RELIABLE)
+        self.fixed = node.create_publisher(TFMessage, "/tf_static", LATCHED)
+        fusion.until(lambda: self.moving.get_subscription_count() > 0, "the node reads /tf")
+
+    def move(self, *transforms):
+        self._send("tf /tf", self.moving, transforms)
+
+    def fix(self, *transforms):
+        self._send("tf_static /tf_static", self.fixed, transforms)
+
+    def _send(self, part, publisher, transforms):
+        publisher.publish(TFMessage(transforms=list(transforms)))
+        self.sent[part] += 1
+        self.fusion.await_value(part, "received", self.sent[part])
+
+
+@pytest.fixture
+def rig(ros, start, tmp_path):
+    fusion = start_fusion(ros, start, tmp_path, CONFIG).warm_up()
+    return fusion, Tree(fusion)
+
+
+def test_messages_are_taken_to_another_frame_at_their_stamp(rig):
+    fusion, tree = rig
+    fusion.advance(T0)
+    turns = Rotation.from_euler("xyz", [[0, 0, 0.2], [0.3, -0.4, 1.5]])
+    mount = Rotation.from_euler("z", 0.7)
+    tree.fix(transform(T0, "map", "odom", [10, 0, 0]), transform(T0, "base_link", "arm", [0, 1, 0], mount))
+    tree.move(
+        transform(T0 - 40 * MS, "odom", "base_link", [1, 2, 3], turns[0]),
+        transform(T0, "odom", "base_link", [3, 2, 3], turns[1]),
+    )
+    stamp = T0 - 13 * MS
+    fusion.send("/pose", pose(stamp, "arm", 0.5))
+    got = fusion.tick(T0 + 10 * MS)["pose"]
+    weight = 27 / 40
+    base = Slerp([0, 1], turns)(weight)
+    place = np.array([10, 0, 0]) + [1 + 2 * weight, 2, 3] + base.apply([0, 1, 0])
+    place += (base * mount).apply([0.5, 0, 0])
+    assert got.valid == [True], fusion.status
+    np.testing.assert_allclose(got.array[0, :3], place, atol=1e-6)
+    quaternion = (base * mount).as_quat()
+    sign = np.sign(quaternion @ got.array[0, 3:])
+    np.testing.assert_allclose(got.array[0, 3:], sign * quaternion, atol=1e-6)
+
+
+def test_a_cloud_waits_for_a_late_transform_and_another_is_dropped(rig):
+    fusion, tree = rig
+    fusion.advance(T0)
+    tree.move(transform(T0 - 50 * MS, "base_link", "lidar", [0, 0, 0]))
+    fusion.send("/cloud", cloud(T0 - 25 * MS, "lidar", [0.5, 0.5, 0.5]))
+    fusion.await_value("cloud", "waiting", 1)
+    tree.move(transform(T0, "base_link", "lidar", [4, 0, 0]))
+    segment = fusion.tick(T0 + 10 * MS)["cloud"]
+    assert segment.valid == [True]
+    assert np.argwhere(segment.array[0, 0]).tolist() == [[0, 0, 2]]
+    # A link that nobody publishes.
+    fusion.send("/cloud", cloud(T0 + 5 * MS, "camera", [0.5, 0.5, 0.5]))
+    fusion.await_value("cloud", "waiting", 1)
+    fusion.advance(T0 + 100 * MS)
+    fusion.await_value("cloud", "dropped.no_transform", 1)
+    fusion.until(
+        lambda: 'frame "camera": expected in tf, found in no transform' in fusion.process.output,
+        "the log names the missing link",
+    )
+    assert fusion.value("cloud", "waiting") == 0
+
+
+def test_a_frame_with_a_new_parent_has_none_in_between(rig):
+    fusion, tree = rig
+    fusion.advance(T0)
+    tree.fix(
+        transform(T0, "map", "gripper", [1, 0, 0]),
+        transform(T0, "map", "table", [5, 0, 0]),
+    )
+    tree.move(
+        transform(T0 - 30 * MS, "gripper", "tool", [0, 0, 0]),
+        transform(T0 - 10 * MS, "table", "tool", [0, 0, 0]),
+    )
+    fusion.send("/pose", pose(T0 - 20 * MS, "tool", 0))
+    fusion.await_value("pose", "dropped.no_transform", 1)
+    fusion.send("/pose", pose(T0 - 30 * MS, "tool", 0))
+    fusion.send("/pose", pose(T0 - 10 * MS, "tool", 0))
+    assert fusion.tick(T0 + 10 * MS)["pose"].array[0, 0] == 5.0
+
+
+def test_a_reset_of_the_clock_keeps_what_is_latched(rig):
+    fusion, tree = rig
+    fusion.advance(T0)
+    tree.fix(transform(T0, "map", "odom", [7, 0, 0]))
+    tree.move(transform(T0, "odom", "base_link", [1, 0, 0]))
+    fusion.send("/pose", pose(T0, "base_link", 0))
+    assert fusion.tick(T0 + 10 * MS)["pose"].array[0, 0] == 8.0
+    before = T0 - 60_000 * MS
+    fusion.advance(before)
+    fusion.send("/pose", pose(before, "base_link", 0))
+    fusion.await_value("pose", "waiting", 1)
+    tree.move(transform(before, "odom", "base_link", [2, 0, 0]))
+    fusion.tensors.clear()
+    segment = fusion.tick(before + 10 * MS)["pose"]
+    assert (segment.valid, segment.array[0, 0]) == ([True], 9.0)
+
+
+def test_who_starts_late_gets_the_fixed_transforms(ros, start, tmp_path):
+    publisher = ros.node.create_publisher(TFMessage, "/tf_static", LATCHED)
+    publisher.publish(TFMessage(transforms=[transform(T0 - 10**9, "map", "lidar", [0, 3, 0])]))
+    fusion = start_fusion(ros, start, tmp_path, CONFIG).warm_up()
+    fusion.advance(T0)
+    fusion.until(
+        lambda: fusion.value("tf_static /tf_static", "accepted") > 0, "the latched transforms"
+    )
+    fusion.send("/pose", pose(T0, "lidar", 0))
+    assert fusion.tick(T0 + 10 * MS)["pose"].array[0, 1] == 3.0
