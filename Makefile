@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench lint format clean distclean
+.PHONY: help setup build test demo bench fuzz lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -13,6 +13,7 @@ help:
 	@echo 'make demo       run a robot, the node and a policy for 15 s; write demo/report.html'
 	@echo 'make test       run all tests, also those with real ROS processes'
 	@echo 'make bench      compare the node with a peer written with rclpy and NumPy'
+	@echo 'make fuzz       fuzz the readers of messages, files and configurations; FUZZ_SECONDS each, 60'
 	@echo 'make lint       check formats and lints: Rust, Python, shell'
 	@echo 'make format     format Rust and Python in place'
 	@echo 'make setup      only set up ROS; afterwards: . .ros/env.sh'
@@ -33,6 +34,9 @@ demo: build
 bench: build
 	@scripts/setup.sh --tests
 	@scripts/with_ros.sh python3 benches/bench.py
+
+fuzz:
+	@scripts/fuzz.sh
 
 lint:
 	@scripts/lint.sh

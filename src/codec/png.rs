@@ -17,9 +17,16 @@ pub(super) fn decode(
     largest: [usize; 2],
     pixels: &mut Vec<u8>,
 ) -> Result<Decoded, Rejected> {
-    // Palettes and fewer than 8 bits become 8 bits.
-    let mut reader = open(file, largest, Transformations::EXPAND)?;
-    let encoding = match reader.output_color_type() {
+    // Palettes and fewer than 8 bits become 8 bits. Of 16 bits of a colour Pillow keeps the upper 8.
+    let mut reader = open(file, largest, Transformations::EXPAND | Transformations::STRIP_16)?;
+    let info = reader.info();
+    let gray = matches!(info.color_type, ColorType::Grayscale | ColorType::GrayscaleAlpha);
+    let found = match info.bit_depth {
+        // Gray keeps all bits, and is no picture until somebody says how to scale it.
+        BitDepth::Sixteen if gray => (info.color_type, BitDepth::Sixteen),
+        _ => reader.output_color_type(),
+    };
+    let encoding = match found {
         (ColorType::Grayscale, BitDepth::Eight) => Encoding::Mono8,
         (ColorType::Rgb, BitDepth::Eight) => Encoding::Rgb8,
         (ColorType::Rgba, BitDepth::Eight) => Encoding::Rgba8,

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Golden files of compressed images, and what Pillow decodes: `pip install pillow==11.3.0 numpy`.
+"""Golden files of compressed images, and what Pillow decodes:
+`pip install pillow==11.3.0 numpy opencv-python-headless`.
 
     python3 tests/golden/make_compressed_golden.py
 
@@ -8,8 +9,11 @@ Writes tests/golden/compressed/: one file per case, and beside it NAME.pixels wi
 chroma and rounding show.
 """
 
+import struct
+import zlib
 from pathlib import Path
 
+import cv2
 import numpy as np
 from PIL import Image
 
@@ -28,6 +32,15 @@ JPEGS = {
 }
 
 
+#: Chroma subsampling that Pillow does not write.
+OF_OPENCV = {
+    "440": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440,
+    "411": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_411,
+}
+#: First column and line, and distances, of the seven passes of an interlaced PNG.
+ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+
+
 def picture():
     rng = np.random.default_rng(3)
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
@@ -40,12 +53,65 @@ def picture():
 def keep(name, image, suffix, **options):
     path = FOLDER / f"{name}.{suffix}"
     image.save(path, **options)
+    keep_pixels(path)
+
+
+def keep_pixels(path):
+    """The pixels of a file as Pillow opens it: it does not turn them as EXIF says."""
     with Image.open(path) as opened:
         mode = {"1": "L", "P": "RGB", "CMYK": "CMYK"}.get(opened.mode, opened.mode)
         if opened.mode == "P" and "transparency" in opened.info:
             mode = "RGBA"
         pixels = opened.convert(mode).tobytes()
-    (FOLDER / f"{name}_{suffix}.pixels").write_bytes(pixels)
+    path.with_name(path.name.replace(".", "_") + ".pixels").write_bytes(pixels)
+
+
+def interlaced(path, image):
+    """Writes RGB pixels as an interlaced PNG, with no filter."""
+
+    def chunk(kind, data):
+        check = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
+
+    height, width, _ = image.shape
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 1)
+    lines = b""
+    for left, top, right, down in ADAM7:
+        for line in image[top::down, left::right]:
+            lines += b"\0" + line.tobytes()
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts))
+    keep_pixels(path)
+
+
+def of_opencv(name, pixels, options=()):
+    """Writes pixels in OpenCV's order of channels."""
+    path = FOLDER / name
+    assert cv2.imwrite(str(path), pixels, list(options))
+    keep_pixels(path)
+
+
+def more(color):
+    """What only some programs write."""
+    bgr = np.asarray(color)[:, :, ::-1].copy()
+    for name, factor in OF_OPENCV.items():
+        of_opencv(f"{name}.jpg", bgr, (cv2.IMWRITE_JPEG_SAMPLING_FACTOR, factor))
+    # Of the lower bytes nothing must remain.
+    deep = (bgr.astype(int) * 257 - (bgr > 0) * 200).astype(np.uint16)
+    of_opencv("deep_rgb.png", deep)
+    interlaced(FOLDER / "interlaced.png", np.asarray(color))
+    # Turned by a quarter, says EXIF.
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    keep("exif", color, "jpg", quality=80, exif=exif)
+    few = color.quantize(16)
+    keep("palette_alpha", few, "png", transparency=bytes(range(0, 256, 16)))
+    # The same four channels, said to be luma, chroma and black.
+    cmyk = bytearray((FOLDER / "cmyk.jpg").read_bytes())
+    at = cmyk.index(b"Adobe") + 11
+    assert cmyk[at] == 0
+    cmyk[at] = 2
+    (FOLDER / "ycck.jpg").write_bytes(cmyk)
 
 
 def main():
@@ -63,6 +129,7 @@ def main():
     keep("gray_alpha", color.convert("LA"), "png")
     deep = Image.fromarray(np.arange(WIDTH * HEIGHT, dtype=np.uint16).reshape(HEIGHT, WIDTH) * 40)
     deep.save(FOLDER / "deep.png")
+    more(color)
 
 
 if __name__ == "__main__":

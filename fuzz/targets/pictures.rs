@@ -1,0 +1,20 @@
+//! JPEG and PNG files.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use robocache::codec;
+
+const LARGEST: [usize; 2] = [64, 64];
+
+fuzz_target!(|file: &[u8]| {
+    let mut pixels = Vec::new();
+    if let Ok(view) = codec::decode(file, LARGEST, &mut pixels) {
+        let line = view.width * view.encoding.bytes_per_pixel();
+        assert!(view.width <= LARGEST[0] && view.height <= LARGEST[1] && view.step == line);
+        assert_eq!(view.data.len(), view.height * line);
+    }
+    assert!(pixels.capacity() <= 4 * LARGEST[0] * LARGEST[1]);
+    let mut gray = Vec::new();
+    let _ = codec::decode_mono16(file, LARGEST, &mut gray);
+    assert!(gray.capacity() <= LARGEST[0] * LARGEST[1]);
+});

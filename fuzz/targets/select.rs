@@ -1,0 +1,45 @@
+//! Plans of `select`, and messages that they read. The parts of the input are separated by `\n===\n`: a
+//! definition, the definition of the types that it names, paths (one per line), and a message.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use robocache::cdr::Reader;
+use robocache::schema::{Definitions, Path, Plan, resolve};
+
+struct Texts<'a>([&'a str; 2]);
+
+impl Definitions for Texts<'_> {
+    fn find(&self, name: &str) -> Result<String, String> {
+        Ok(self.0[usize::from(name != "a/msg/A")].to_owned())
+    }
+}
+
+const MARK: &[u8] = b"\n===\n";
+
+/// The bytes up to the mark, as text; the rest.
+fn text(input: &[u8]) -> Option<(&str, &[u8])> {
+    let at = input.windows(MARK.len()).position(|part| part == MARK)?;
+    Some((std::str::from_utf8(&input[..at]).ok()?, &input[at + MARK.len()..]))
+}
+
+fn run(input: &[u8]) -> Option<()> {
+    let (definition, rest) = text(input)?;
+    let (others, rest) = text(rest)?;
+    let (paths, message) = text(rest)?;
+    let root = resolve("a/msg/A", &Texts([definition, others])).ok()?;
+    let paths: Vec<_> = paths.lines().take(16).map(Path::parse).collect::<Result<_, _>>().ok()?;
+    let stamp = Path::parse("stamp").ok()?;
+    for stamp in [None, Some(&stamp)] {
+        let Ok(plan) = Plan::new(&root, &paths, stamp) else { continue };
+        let mut values = Vec::new();
+        if let Ok(mut reader) = Reader::new(message) {
+            let _ = plan.read(&mut reader, &mut values);
+            assert!(values.len() <= plan.channels().len() + 2);
+        }
+    }
+    Some(())
+}
+
+fuzz_target!(|input: &[u8]| {
+    run(input);
+});

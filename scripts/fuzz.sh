@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Fuzzes everything that reads bytes from elsewhere: each target of fuzz/ for FUZZ_SECONDS (default 60), one
+# after the other, at the lowest priority. Arguments: names of targets; none: all. The first finding ends it;
+# its input is in fuzz/artifacts. It needs cargo-fuzz, and no nightly toolchain, as there is no sanitizer.
+set -eu -o pipefail
+
+cd "$(dirname "$0")/.."
+if ! cargo fuzz --version >/dev/null 2>&1; then
+    echo 'expected cargo-fuzz, found none: cargo install --locked cargo-fuzz' >&2
+    exit 1
+fi
+seconds=${FUZZ_SECONDS:-60}
+targets=("$@")
+((${#targets[@]})) ||
+    targets=(messages pictures depth raw_images select definitions configuration)
+
+cargo fuzz build --sanitizer none --target-dir fuzz/target
+triple=$(rustc -vV | sed -n 's/^host: //p')
+programs=fuzz/target/$triple/release
+"$programs/seeds"
+for target in "${targets[@]}"; do
+    echo "== $target, $seconds s"
+    mkdir -p "fuzz/artifacts/$target"
+    # An input may take 10 s and 512 MB at most.
+    nice -n 19 "$programs/$target" "fuzz/corpus/$target" -max_total_time="$seconds" -timeout=10 \
+        -rss_limit_mb=512 -artifact_prefix="fuzz/artifacts/$target/" -print_final_stats=1 -verbosity=0
+done
