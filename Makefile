@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench fuzz lint format clean distclean
+.PHONY: help setup build test golden-live demo bench fuzz lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -12,6 +12,8 @@ help:
 	@echo '                there is an nvcc or a GPU; ROBOCACHE_CUDA=off: never, =on: always'
 	@echo 'make demo       run a robot, the node and a policy for 15 s; write demo/report.html'
 	@echo 'make test       run all tests, also those with real ROS processes'
+	@echo 'make golden-live  compare the resize filters with Pillow, OpenCV and torch on photographs;'
+	@echo '                PYTHON: one that has them, see tests/golden/make_filter_golden.py'
 	@echo 'make bench      compare the node with a peer written with rclpy and NumPy'
 	@echo 'make fuzz       fuzz the readers of messages, files and configurations; FUZZ_SECONDS each, 60'
 	@echo 'make lint       check formats and lints: Rust, Python, shell'
@@ -27,6 +29,11 @@ build:
 
 test:
 	@scripts/test.sh
+
+golden-live:
+	cargo build --release --no-default-features --example image_filters
+	$${PYTHON:-python3} tests/golden/make_filter_golden.py \
+		--live $${CARGO_TARGET_DIR:-target}/release/examples/image_filters
 
 demo: build
 	@scripts/with_ros.sh python3 demo/demo.py

@@ -46,7 +46,7 @@ CAMERA = """
     topic: /camera_%d
     max_age_ms: 200
     dtype: f16
-    image: {width: 224, height: 224, fit: pad}
+    image: {resize: {width: 224, height: 224, fit: pad_center}}
 """
 LIDAR = """
   points:

@@ -120,7 +120,8 @@ fn largest_message(spec: &StreamSpec) -> (usize, usize) {
         EncoderSpec::Image(image) => {
             let largest = spec.bounds.image_px();
             let upload = image::memory::upload_bytes(image, largest);
-            (upload + image::memory::lines_bytes(image, largest), upload)
+            let between = image::memory::between_bytes(image);
+            (upload + image::memory::lines_bytes(image, largest) + between, upload)
         }
         EncoderSpec::Depth(row) => {
             let upload = depth::memory::upload_bytes(row, spec.bounds.image_px());

@@ -194,7 +194,7 @@ streams:
     type: sensor_msgs/Image
     topic: /image
     max_age_ms: 100
-    image: {width: 5, height: 4}
+    image: {resize: {width: 5, height: 4}}
   lidar:
     type: sensor_msgs/PointCloud2
     topic: /points

@@ -112,7 +112,7 @@ fn a_large_tensor_requires_a_segment_for_two_of_its_messages() {
 rate_hz: 10
 streams:
   camera: {type: sensor_msgs/Image, topic: /image, max_age_ms: 100, dtype: f32, ring_rows: 2,
-           image: {width: 2048, height: 1024}}
+           image: {resize: {width: 2048, height: 1024}}}
 ";
     let memory = &report(config)["shared_memory"];
     let message = memory["message_bytes"].as_u64().unwrap();
@@ -148,7 +148,7 @@ fn json_has_the_defaults_of_a_stream() {
 rate_hz: 100
 streams:
   wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms: 50}
-  camera: {type: sensor_msgs/Image, topic: /image, max_age_ms: 100, image: {width: 8, height: 4}}
+  camera: {type: sensor_msgs/Image, topic: /image, max_age_ms: 100, image: {resize: {width: 8, height: 4}}}
 ";
     let [wrench, camera] = streams(config).try_into().unwrap();
     let channel = |name: &str| serde_json::json!({"name": name, "lane": "linear"});
@@ -190,9 +190,15 @@ streams:
     });
     assert_eq!(wrench, expected);
     let encoder = serde_json::json!({
-        "width": 8,
-        "height": 4,
-        "fit": "pad",
+        "crop": null,
+        "layout": "chw",
+        "resizes": [{
+            "width": 8,
+            "height": 4,
+            "filter": "pil_bilinear",
+            "fit": "pad_center",
+            "crop_fraction": 1.0,
+        }],
         "color": "rgb",
         "mean": [0.0, 0.0, 0.0],
         "std": [1.0, 1.0, 1.0],

@@ -88,7 +88,7 @@ const KINDS: [Kind; 14] = [
         name: "pad",
         ros_type: "sensor_msgs/msg/Image",
         stream: Stream::CameraFront,
-        keys: "image: {width: 56, height: 48, mean: [0.485, 0.456, 0.406], \
+        keys: "image: {resize: {width: 56, height: 48}, mean: [0.485, 0.456, 0.406], \
                std: [0.229, 0.224, 0.225], pad_value: 7}",
         strategies: ROWS,
     },
@@ -96,21 +96,21 @@ const KINDS: [Kind; 14] = [
         name: "stretch",
         ros_type: "sensor_msgs/msg/Image",
         stream: Stream::CameraWrist,
-        keys: "image: {width: 33, height: 71, fit: stretch, color: bgr}",
+        keys: "image: {resize: {width: 33, height: 71, fit: stretch}, color: bgr}",
         strategies: ROWS,
     },
     Kind {
         name: "crop",
         ros_type: "sensor_msgs/msg/Image",
         stream: Stream::CameraFront,
-        keys: "image: {width: 40, height: 40, fit: crop, color: mono, mean: [0.5], std: [0.25]}",
+        keys: "image: {resize: {width: 40, height: 40, fit: crop_center}, color: mono, mean: [0.5], std: [0.25]}",
         strategies: ROWS,
     },
     Kind {
         name: "bytes",
         ros_type: "sensor_msgs/msg/Image",
         stream: Stream::CameraWrist,
-        keys: "dtype: u8, image: {width: 57, height: 31, color: bgr, pad_value: 9}",
+        keys: "dtype: u8, image: {resize: {width: 57, height: 31}, color: bgr, pad_value: 9}",
         strategies: ROWS,
     },
     Kind {

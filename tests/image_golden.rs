@@ -7,8 +7,7 @@ use robocache::dtype::DType;
 use robocache::input::StampError;
 use robocache::input::{Header, image};
 use robocache::ops::image::cpu::ImageEncoder;
-use robocache::ops::image::{Color, Fit, ImageSpec};
-use robocache::ops::image::{Encoding, ImageView, MAX_SIDE};
+use robocache::ops::image::{Color, Encoding, Fit, ImageSpec, ImageView, MAX_SIDE, Resize};
 use robocache::pipeline::{DropReason, Rejected};
 use robocache::time::Stamp;
 
@@ -74,14 +73,13 @@ struct Case {
 
 impl Case {
     fn spec(&self) -> ImageSpec {
+        let resize = Resize { fit: self.fit, ..Resize::to(self.row_width, self.row_height) };
         ImageSpec {
-            width: self.row_width,
-            height: self.row_height,
-            fit: self.fit,
             color: self.color,
             mean: self.mean,
             std: self.std,
             pad_value: self.pad_value,
+            ..ImageSpec::new(vec![resize])
         }
     }
 }
@@ -97,8 +95,7 @@ fn rows_are_those_of_pillow() {
         let (header, view) = decode(&message).unwrap();
         assert_eq!(header.stamp, Ok(Stamp::from_nanos(1_795_000_000_000_000_007)));
         assert_eq!(header.frame_id, "camera");
-        let mut row =
-            vec![0xA5; spec.color.channels() * spec.width * spec.height * case.dtype.size()];
+        let mut row = vec![0xA5; spec.row_len() * case.dtype.size()];
         ImageEncoder::new(&spec, case.dtype).encode(&view, &mut row);
         if let Some(expected) = &case.row {
             let hex: String = row.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -140,7 +137,8 @@ fn plain_resize(channel: &[u8], width: usize, to: (usize, usize)) -> Vec<u8> {
 
 /// A spec whose elements are the bytes divided by 255.
 fn plain_spec(width: usize, height: usize, fit: Fit, color: Color) -> ImageSpec {
-    ImageSpec { width, height, fit, color, mean: [0.0; 3], std: [1.0; 3], pad_value: 0 }
+    let resize = Resize { fit, ..Resize::to(width, height) };
+    ImageSpec { color, ..ImageSpec::new(vec![resize]) }
 }
 
 fn bytes_of_f32_row(row: &[u8]) -> Vec<u8> {
@@ -185,7 +183,7 @@ proptest! {
         sizes in prop::collection::vec((1usize..30, 1usize..30, 0usize..5), 2..6),
     ) {
         let data = noise(30 * 30 * 4);
-        let spec = plain_spec(17, 11, Fit::Pad, Color::Rgb);
+        let spec = plain_spec(17, 11, Fit::PadCenter, Color::Rgb);
         let mut kept = ImageEncoder::new(&spec, DType::Bf16);
         let (mut first, mut second) = (vec![1; 3 * 17 * 11 * 2], vec![2; 3 * 17 * 11 * 2]);
         for (width, height, encoding) in sizes {
@@ -203,7 +201,7 @@ proptest! {
 fn an_image_of_the_rows_size_is_kept_as_it_is() {
     let data = noise(640 * 3);
     let view = ImageView { encoding: Encoding::Rgb8, width: 32, height: 20, step: 96, data: &data };
-    for fit in [Fit::Stretch, Fit::Pad, Fit::Crop] {
+    for fit in [Fit::Stretch, Fit::PadCenter, Fit::CropCenter] {
         let mut row = vec![0; 3 * 640 * 4];
         ImageEncoder::new(&plain_spec(32, 20, fit, Color::Rgb), DType::F32).encode(&view, &mut row);
         let green: Vec<u8> = data.chunks(3).map(|pixel| pixel[1]).collect();

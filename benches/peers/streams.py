@@ -214,10 +214,13 @@ class ImageStream(Stream):
 
     def __init__(self, spec):
         image = spec.encoder
-        self.width, self.height = image["width"], image["height"]
-        self.fit, self.color = image["fit"], image["color"]
-        if self.color == "mono":
-            raise ValueError("the peer node makes no mono rows")
+        (resize,) = image["resizes"]
+        self.width, self.height = resize["width"], resize["height"]
+        self.fit, self.color = resize["fit"], image["color"]
+        if self.color == "mono" or image["layout"] != "chw" or image["crop"]:
+            raise ValueError("the peer node makes [3, height, width] of whole images only")
+        if self.fit not in ("stretch", "pad_center", "crop_center"):
+            raise ValueError(f"the peer node has no fit {self.fit}")
         scale = 1 / (255 * np.array(image["std"], dtype=np.float64))
         shift = np.array(image["mean"]) / np.array(image["std"])
         self.scale = scale.astype(np.float32)[:, None, None]
@@ -244,12 +247,12 @@ class ImageStream(Stream):
     def _resize(self, pixels):
         """Resizes to the row's size: padded, cropped or stretched, with antialiasing."""
         height, width = pixels.shape[:2]
-        if self.fit == "crop":
+        if self.fit == "crop_center":
             scale = max(self.width / width, self.height / height)
             w, h = round(self.width / scale), round(self.height / scale)
             left, top = (width - w) // 2, (height - h) // 2
             pixels = pixels[top : top + h, left : left + w]
-        if self.fit != "pad":
+        if self.fit != "pad_center":
             return _scaled(pixels, self.width, self.height)
         scale = min(self.width / width, self.height / height)
         w, h = round(width * scale), round(height * scale)

@@ -39,7 +39,7 @@ def test_the_reference_configuration():
     assert [stream.kind for stream in config.streams] == kinds
     assert streams["joints"].joints == [f"joint_{at}" for at in range(14)]
     assert streams["joints"].fields == ["position", "velocity"]
-    assert streams["camera_wrist"].encoder["fit"] == "pad"  # its default
+    assert streams["camera_wrist"].encoder["resizes"][0]["fit"] == "pad_center"  # its default
     assert streams["imu"].inputs[0].package == "sensor_msgs"
     assert streams["imu"].message == "Imu"
 

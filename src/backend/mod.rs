@@ -229,7 +229,7 @@ mod tests {
 rate_hz: 100
 streams:
   wrench: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50}
-  camera: {type: sensor_msgs/Image, topic: /i, max_age_ms: 50, image: {width: 8, height: 4}}
+  camera: {type: sensor_msgs/Image, topic: /i, max_age_ms: 50, image: {resize: {width: 8, height: 4}}}
   lidar:
     type: sensor_msgs/PointCloud2
     topic: /p

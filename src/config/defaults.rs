@@ -14,8 +14,9 @@ use crate::input::{Content, MessageType};
 /// The key of the defaults.
 pub(super) const KEY: &str = "defaults";
 
-/// Mappings of a stream that are filled in key by key. Any other value is taken as a whole.
-const NESTED: [&str; 5] = ["history", "horizon", "qos", "image", "cloud"];
+/// Mappings of a stream that are filled in key by key, and one of `image`. Any other value is taken as a
+/// whole.
+const NESTED: [&str; 6] = ["history", "horizon", "qos", "image", "cloud", "resize"];
 
 /// Keys that each stream must say for itself.
 pub(super) const OF_EACH: [&str; 10] = [
@@ -116,7 +117,7 @@ pub(super) fn fill_in(root: &Rc<Node>, file: &str) -> Result<Rc<Node>, Problem> 
     for stream in entries(streams) {
         let common = Kind::of(&stream.node).and_then(|kind| defaults[kind as usize].as_ref());
         let node = match (common, stream.node.entries()) {
-            (Some(common), Some(own)) => Rc::new(merged(own, common, stream.node.line, true)),
+            (Some(common), Some(own)) => Rc::new(merged(own, common, stream.node.line)),
             _ => Rc::clone(&stream.node),
         };
         nodes = nodes.saturating_add(node.nodes);
@@ -145,14 +146,14 @@ fn allowed(kind: Kind, defaults: &Node) -> Vec<Entry> {
 }
 
 /// A mapping of its own entries and the common ones that it lacks.
-fn merged(own: &[Entry], common: &[Entry], line: usize, nested: bool) -> Node {
+fn merged(own: &[Entry], common: &[Entry], line: usize) -> Node {
     let mut all = own.to_vec();
     for theirs in common {
         match all.iter_mut().find(|entry| entry.key == theirs.key) {
             None => all.push(Entry { inherited: true, ..theirs.clone() }),
-            Some(entry) if nested && NESTED.contains(&entry.key.as_str()) => {
+            Some(entry) if NESTED.contains(&entry.key.as_str()) => {
                 if let (Some(own), Some(common)) = (entry.node.entries(), theirs.node.entries()) {
-                    entry.node = Rc::new(merged(own, common, entry.node.line, false));
+                    entry.node = Rc::new(merged(own, common, entry.node.line));
                 }
             }
             Some(_) => {}

@@ -3,23 +3,26 @@
 use half::{bf16, f16};
 
 use super::check::{Check, Range};
-use super::raw::{RawDepth, RawImage};
+use super::image::resizes;
+use super::raw::{RawDepth, RawImage, RawResizes};
+use super::words::one_of;
 use crate::dtype::DType;
 use crate::ops::depth::DepthSpec;
+use crate::ops::image::{Fit, Resize};
 
 /// Millimetres (REP 118).
 const UNIT_M: f64 = 0.001;
 const NON_NEGATIVE: Range = Range::from(0.0, f32::MAX as f64);
 const ANY: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
 
-/// Validates the key `depth` of the image at `key`, whose row has this width and height.
+/// Validates the key `depth` of the image at `key`.
 pub(super) fn depth(
     check: &mut Check<'_>,
     key: &str,
     (raw, depth): (&RawImage, &RawDepth),
     dtype: DType,
-    (width, height): (Option<usize>, Option<usize>),
 ) -> Option<DepthSpec> {
+    let resize = resize(check, key, raw);
     no_colour(check, key, raw);
     let at = |name: &str| format!("{key}.depth.{name}");
     let mut number = |name: &str, value: Option<f64>, default: f64, range: Range| {
@@ -38,10 +41,11 @@ pub(super) fn depth(
         return None;
     }
     let [Some(()), Some(())] = holds else { return None };
+    let Resize { width, height, fit, .. } = resize?;
     Some(DepthSpec {
-        width: width?,
-        height: height?,
-        fit: raw.fit.unwrap_or_default(),
+        width,
+        height,
+        fit,
         unit_m: unit_m?,
         min_m: min_m as f32,
         max_m: max_m as f32,
@@ -49,10 +53,36 @@ pub(super) fn depth(
     })
 }
 
+/// The resize of a depth image: one, with the fits that cut nothing off afterwards.
+fn resize(check: &mut Check<'_>, key: &str, raw: &RawImage) -> Option<Resize> {
+    let key = format!("{key}.resize");
+    let resizes = resizes(check, &key, raw.resize.as_ref())?;
+    let [resize] = resizes.as_slice() else {
+        check.fail(&key, "one mapping beside `depth`");
+        return None;
+    };
+    if resize.fit == Fit::CoverCenter {
+        let fits = [Fit::Stretch, Fit::PadCenter, Fit::PadTopLeft, Fit::CropCenter];
+        let expected = format!("{} beside `depth`", one_of(&fits.map(Fit::name)));
+        check.fail(&format!("{key}.fit"), expected);
+        return None;
+    }
+    Some(*resize)
+}
+
 /// Keys of colours say nothing about distances. Those that the stream has from `defaults` are for
 /// other streams.
 fn no_colour(check: &mut Check<'_>, key: &str, raw: &RawImage) {
+    let (filter, fraction) = match &raw.resize {
+        Some(RawResizes::One(resize)) => (resize.filter.is_some(), resize.crop_fraction.is_some()),
+        _ => (false, false),
+    };
     for (name, given) in [
+        ("resize.filter", filter),
+        ("resize.crop_fraction", fraction),
+        ("crop", raw.crop.is_some()),
+        ("layout", raw.layout.is_some()),
+        ("range", raw.range.is_some()),
         ("color", raw.color.is_some()),
         ("mean", raw.mean.is_some()),
         ("std", raw.std.is_some()),
@@ -62,7 +92,7 @@ fn no_colour(check: &mut Check<'_>, key: &str, raw: &RawImage) {
         let at = format!("{key}.{name}");
         if given && !check.is_inherited(&at) {
             let expected = "no such key beside `depth`: a row of depth is one channel in metres, \
-                            and `depth.fill_m` is its padding";
+                            of the nearest pixels, and `depth.fill_m` is its padding";
             check.fail(&at, expected);
         }
     }

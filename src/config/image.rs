@@ -2,11 +2,11 @@
 
 use super::check::{Check, Range};
 use super::depth::depth;
-use super::raw::RawImage;
+use super::raw::{RawImage, RawImageCrop, RawResize, RawResizes};
 use super::words::one_of;
 use crate::codec::PixelFormat;
 use crate::dtype::DType;
-use crate::ops::image::{self, ImageSpec};
+use crate::ops::image::{self, ImageSpec, MAX_RESIZES, Resize};
 use crate::spec::{Bounds, EncoderSpec, Selection};
 
 const MAX_SIDE: usize = 8192;
@@ -21,43 +21,33 @@ pub(super) fn image(
     dtype: DType,
 ) -> Option<(EncoderSpec, Selection, Bounds)> {
     let key = format!("{key}.image");
-    let raw = check.required(&key, raw, "a mapping with the keys `width` and `height`")?;
-    let mut side = |name: &str, value: Option<i64>| {
-        let key = format!("{key}.{name}");
-        let px = check.required(&key, value, "the size of the row in pixels")?;
-        check.integer(&key, px, 1, MAX_SIDE)
-    };
-    let (width, height) = (side("width", raw.width), side("height", raw.height));
+    let raw = check.required(&key, raw, "a mapping with the key `resize`")?;
     let bounds = bounds(check, &key, &raw);
     if let Some(raw_depth) = &raw.depth {
-        let spec = depth(check, &key, (&raw, raw_depth), dtype, (width, height))?;
+        let spec = depth(check, &key, (&raw, raw_depth), dtype)?;
         let bounds = bounds?;
         let selection = Selection::Depth { largest_px: bounds.image_px() };
         return Some((EncoderSpec::Depth(spec), selection, bounds));
     }
     let at = format!("{key}.encoding_8uc");
     let encoding_8uc = raw.encoding_8uc.as_deref().map(|name| encoding_8uc(check, &at, name));
+    let crop = raw.crop.as_ref().map(|raw| crop(check, &format!("{key}.crop"), raw, bounds));
+    let resizes = resizes(check, &format!("{key}.resize"), raw.resize.as_ref());
     let color = raw.color.unwrap_or_default();
-    let channels = color.channels();
-    if dtype == DType::U8 {
-        for (name, given) in [("mean", raw.mean.is_some()), ("std", raw.std.is_some())] {
-            if given {
-                let expected = "no such key if dtype is u8: the row holds the bytes, which the \
-                                policy normalises itself";
-                check.fail(&format!("{key}.{name}"), expected);
-            }
-        }
-    }
-    let mean = per_channel(check, &format!("{key}.mean"), raw.mean, channels, 0.0, F32);
-    let std = per_channel(check, &format!("{key}.std"), raw.std, channels, 1.0, POSITIVE_F32);
+    let normalisation = Normalisation { range: raw.range, mean: raw.mean, std: raw.std };
+    let normalisation = normalisation.validate(check, &key, color.channels(), dtype);
     let pad_value = check.integer(&format!("{key}.pad_value"), raw.pad_value.unwrap_or(0), 0, 255);
+    let [mean, std] = normalisation?;
     let spec = ImageSpec {
-        width: width?,
-        height: height?,
-        fit: raw.fit.unwrap_or_default(),
+        crop: match crop {
+            Some(crop) => Some(crop?),
+            None => None,
+        },
+        resizes: resizes?,
+        layout: raw.layout.unwrap_or_default(),
         color,
-        mean: mean?,
-        std: std?,
+        mean,
+        std,
         pad_value: pad_value? as u8,
     };
     // A name that is given must be known.
@@ -70,6 +60,114 @@ pub(super) fn image(
     let selection = Selection::Image { largest_px, encoding_8uc };
     let fits = dtype == DType::U8 || fits_dtype(check, &key, &spec, dtype);
     fits.then_some((EncoderSpec::Image(spec), selection, bounds))
+}
+
+/// The part of the image that is used. It must be inside of the largest image.
+fn crop(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: &RawImageCrop,
+    bounds: Option<Bounds>,
+) -> Option<image::Crop> {
+    let mut number = |name: &str, value: Option<i64>, low: usize| {
+        let key = format!("{key}.{name}");
+        let px = check.required(&key, value, "the part of the image in pixels")?;
+        check.integer(&key, px, low, image::MAX_SIDE)
+    };
+    let (x, y) = (number("x", raw.x, 0), number("y", raw.y, 0));
+    let (width, height) = (number("width", raw.width, 1), number("height", raw.height, 1));
+    let crop = image::Crop { x: x?, y: y?, width: width?, height: height? };
+    let Bounds { max_width_px, max_height_px, .. } = bounds?;
+    if crop.x + crop.width > max_width_px || crop.y + crop.height > max_height_px {
+        let expected = format!(
+            "a part of an image of at most {max_width_px}x{max_height_px} px (max_width_px and \
+             max_height_px)"
+        );
+        check.fail(key, expected);
+        return None;
+    }
+    Some(crop)
+}
+
+/// The resizes, at least one.
+pub(super) fn resizes(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: Option<&RawResizes>,
+) -> Option<Vec<Resize>> {
+    let expected = "a mapping with the keys `width` and `height`, or a list of such mappings";
+    match check.required(key, raw, expected)? {
+        RawResizes::One(raw) => resize(check, key, raw).map(|resize| vec![resize]),
+        RawResizes::Several(all) if all.is_empty() || all.len() > MAX_RESIZES => {
+            check.fail(key, format!("from 1 to {MAX_RESIZES} resizes"));
+            None
+        }
+        RawResizes::Several(all) => {
+            let read = all.iter().enumerate();
+            let read = read.map(|(at, raw)| resize(check, &format!("{key}[{at}]"), raw));
+            // All are checked before it stops at one that is wrong.
+            read.collect::<Vec<_>>().into_iter().collect()
+        }
+    }
+}
+
+fn resize(check: &mut Check<'_>, key: &str, raw: &RawResize) -> Option<Resize> {
+    let mut side = |name: &str, value: Option<i64>| {
+        let key = format!("{key}.{name}");
+        let px = check.required(&key, value, "the size of the row in pixels")?;
+        check.integer(&key, px, 1, MAX_SIDE)
+    };
+    let (width, height) = (side("width", raw.width), side("height", raw.height));
+    let fraction = raw.crop_fraction.unwrap_or(1.0);
+    let fraction = check.number(&format!("{key}.crop_fraction"), fraction, Range::above(0.0, 1.0));
+    let (filter, fit) = (raw.filter.unwrap_or_default(), raw.fit.unwrap_or_default());
+    Some(Resize { width: width?, height: height?, filter, fit, crop_fraction: fraction? })
+}
+
+/// The keys that say which value a byte has.
+struct Normalisation {
+    range: Option<Vec<f64>>,
+    mean: Option<Vec<f64>>,
+    std: Option<Vec<f64>>,
+}
+
+impl Normalisation {
+    /// Mean and standard deviation per channel.
+    fn validate(
+        self,
+        check: &mut Check<'_>,
+        key: &str,
+        channels: usize,
+        dtype: DType,
+    ) -> Option<[[f32; 3]; 2]> {
+        let Normalisation { range, mean, std } = self;
+        let named = [("range", range.is_some()), ("mean", mean.is_some()), ("std", std.is_some())];
+        if dtype == DType::U8 {
+            for (name, _) in named.iter().filter(|(_, given)| *given) {
+                let expected = "no such key if dtype is u8: the row holds the bytes, which the \
+                                policy normalises itself";
+                check.fail(&format!("{key}.{name}"), expected);
+            }
+        } else if range.is_some() && (mean.is_some() || std.is_some()) {
+            check.fail(&format!("{key}.range"), "no such key beside `mean` and `std`");
+            return None;
+        }
+        if let Some(range) = range {
+            return match range.as_slice() {
+                [0.0, 1.0] => Some([[0.0; 3], [1.0; 3]]),
+                [-1.0, 1.0] => Some([[0.5; 3]; 2]),
+                _ => {
+                    let expected = "[0, 1] or [-1, 1], the values of black and white (others: with \
+                                    `mean` and `std`)";
+                    check.fail(&format!("{key}.range"), expected);
+                    None
+                }
+            };
+        }
+        let mean = per_channel(check, &format!("{key}.mean"), mean, channels, 0.0, F32);
+        let std = per_channel(check, &format!("{key}.std"), std, channels, 1.0, POSITIVE_F32);
+        Some([mean?, std?])
+    }
 }
 
 /// What the pixels of `8UC1`, `8UC3` or `8UC4` are, by a name.

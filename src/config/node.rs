@@ -66,6 +66,11 @@ impl Node {
         }
     }
 
+    /// Whether it is a list.
+    pub fn is_list(&self) -> bool {
+        matches!(self.value, Value::List(_))
+    }
+
     /// The value of a key, if this is a mapping that has it.
     pub fn get(&self, key: &str) -> Option<&Rc<Node>> {
         self.entries()?.iter().find(|entry| entry.key == key).map(|entry| &entry.node)

@@ -7,7 +7,7 @@ use super::read::{InOrder, Named, Read, check_keys, field, word};
 use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
 use crate::input::Content;
-use crate::ops::image::{Color, Fit};
+use crate::ops::image::{Color, Filter, Fit, ImageLayout};
 use crate::ops::voxelize::ShapeFrame;
 use crate::spec::{Durability, Reliability, Timeline};
 
@@ -145,10 +145,11 @@ mapping! {
 }
 
 mapping! { RawImage {
-    width: i64,
-    height: i64,
-    fit: Fit,
+    crop: RawImageCrop,
+    resize: RawResizes,
+    layout: ImageLayout,
     color: Color,
+    range: Vec<f64>,
     mean: Vec<f64>,
     std: Vec<f64>,
     pad_value: i64,
@@ -164,6 +165,27 @@ mapping! { RawDepth {
     fill_m: f64,
     unit_m: f64,
 } }
+
+mapping! { RawImageCrop {
+    x: i64,
+    y: i64,
+    width: i64,
+    height: i64,
+} }
+
+mapping! { RawResize {
+    width: i64,
+    height: i64,
+    filter: Filter,
+    fit: Fit,
+    crop_fraction: f64,
+} }
+
+/// One resize, or a list of them.
+pub(super) enum RawResizes {
+    One(RawResize),
+    Several(Vec<RawResize>),
+}
 
 mapping! { RawCloud {
     origin_m: Vec<f64>,
@@ -276,11 +298,12 @@ pub(super) enum CropAction {
 }
 
 read_all_keys! {
-    RawConfig RawOutput RawTf RawInput RawSteps RawQos RawImage RawDepth RawCloud RawTransform
-    RawChannel RawCrop RawSolid RawDeskew
+    RawConfig RawOutput RawTf RawInput RawSteps RawQos RawImage RawDepth RawImageCrop RawResize
+    RawCloud RawTransform RawChannel RawCrop RawSolid RawDeskew
 }
 read_words! {
-    Sensor TimeUnit TimeFrom Strategy Fill DType Timeline Fit Color Reliability Durability Reduce
+    Sensor TimeUnit TimeFrom Strategy Fill DType Timeline Filter Fit ImageLayout Color Reliability
+    Durability Reduce
     RawFeature CropAction ShapeFrame
 }
 
@@ -312,6 +335,15 @@ impl Read for RawStream {
         let listed: Vec<&str> = Self::KEYS.iter().filter(fits).copied().collect();
         check_keys(check, path, node, Self::KEYS, &listed)?;
         Some(Self::fields(check, path, node))
+    }
+}
+
+impl Read for RawResizes {
+    fn read(check: &mut Check<'_>, key: &str, node: &Node) -> Option<Self> {
+        match node.is_list() {
+            true => Vec::read(check, key, node).map(RawResizes::Several),
+            false => RawResize::read(check, key, node).map(RawResizes::One),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::*;
 fn aliases_repeat_what_they_name_and_problems_in_them_have_lines() {
     let text = "rate_hz: 100
 streams:
-  a: {type: sensor_msgs/Image, topic: a, max_age_ms: 1, image: &i {width: 4, height: 2}}
+  a: {type: sensor_msgs/Image, topic: a, max_age_ms: 1, image: &i {resize: {width: 4, height: 2}}}
   b: {type: sensor_msgs/Image, topic: b, max_age_ms: 1, image: *i}
 ";
     let config = parse(text, "test.yaml").unwrap();
@@ -16,7 +16,7 @@ streams:
     let error = parse(&text.replace("height: 2", "height: 0"), "t.yaml").unwrap_err().to_string();
     // Once, with the line where it is written and must be changed.
     assert_eq!(error.lines().count(), 1, "{error}");
-    assert!(error.starts_with("t.yaml:3: streams.a.image.height: "), "{error}");
+    assert!(error.starts_with("t.yaml:3: streams.a.image.resize.height: "), "{error}");
     // What only one of the uses lacks has the line of that use.
     let error = parse(&text.replace("topic: b, ", ""), "t.yaml").unwrap_err().to_string();
     assert_eq!(error, "t.yaml:4: streams.b.topic: expected a topic, found nothing");
@@ -31,8 +31,8 @@ streams:
     topic: /a
     max_age_ms: 10
     qos: &qos {depth: 3}
-    image: &size {width: 4, height: 2}
-  b: {<<: *a, topic: /b, image: {height: 6, <<: *size}}
+    image: {resize: &size {width: 4, height: 2}}
+  b: {<<: *a, topic: /b, image: {resize: {height: 6, <<: *size}}}
   c:
     topic: /c
     <<: [{fill: last, max_age_ms: 20}, *a]
@@ -42,24 +42,24 @@ streams:
 ";
     let whole = "rate_hz: 100
 streams:
-  a: {type: sensor_msgs/Image, topic: /a, max_age_ms: 10, qos: {depth: 3}, image: {width: 4, height: 2}}
-  b: {type: sensor_msgs/Image, topic: /b, max_age_ms: 10, qos: {depth: 3}, image: {width: 4, height: 6}}
+  a: {type: sensor_msgs/Image, topic: /a, max_age_ms: 10, qos: {depth: 3}, image: {resize: {width: 4, height: 2}}}
+  b: {type: sensor_msgs/Image, topic: /b, max_age_ms: 10, qos: {depth: 3}, image: {resize: {width: 4, height: 6}}}
   c:
     type: sensor_msgs/Image
     topic: /c
     max_age_ms: 20
     fill: last
     qos: {depth: 3}
-    image: {width: 4, height: 2}
+    image: {resize: {width: 4, height: 2}}
     expected_rate_hz: 100
-  d: {type: sensor_msgs/Image, topic: /d, max_age_ms: 10, lag_ms: 5, qos: {depth: 3}, image: {width: 4, height: 2}}
+  d: {type: sensor_msgs/Image, topic: /d, max_age_ms: 10, lag_ms: 5, qos: {depth: 3}, image: {resize: {width: 4, height: 2}}}
   e:
     type: sensor_msgs/Image
     topic: /e
     max_age_ms: 10
     lag_ms: 5
     qos: {depth: 3}
-    image: {width: 4, height: 2}
+    image: {resize: {width: 4, height: 2}}
     strategy: nearest
 ";
     assert_eq!(parse(short, "short.yaml").unwrap(), parse(whole, "whole.yaml").unwrap());
@@ -93,7 +93,7 @@ defaults:
     expected_rate_hz: 30
     qos: {reliability: reliable, depth: 4}
     history: {steps: 2, step_ms: 50}
-    image: {width: 32, height: 16, mean: [0.5, 0.5, 0.5], max_width_px: 1920, max_height_px: 1080}
+    image: {resize: {width: 32, height: 16}, mean: [0.5, 0.5, 0.5], max_width_px: 1920, max_height_px: 1080}
   vector: {max_age_ms: 50, max_gap_ms: 70, dtype: f32}
   cloud: {max_age_ms: 1}
 output: {dtype: bf16}
@@ -112,12 +112,12 @@ streams:
 ";
         // One camera differs in some keys, also in some of a mapping.
         if name == "rear" {
-            short += "    qos: {depth: 9}\n    image: {width: 8}\n    fill: last\n";
+            short += "    qos: {depth: 9}\n    image: {resize: {width: 8}}\n    fill: last\n";
             whole += "    qos: {reliability: reliable, depth: 9}\n    fill: last
-    image: {width: 8, height: 16, mean: [0.5, 0.5, 0.5], max_width_px: 1920, max_height_px: 1080}\n";
+    image: {resize: {width: 8, height: 16}, mean: [0.5, 0.5, 0.5], max_width_px: 1920, max_height_px: 1080}\n";
         } else {
             whole += "    qos: {reliability: reliable, depth: 4}
-    image: {width: 32, height: 16, mean: [0.5, 0.5, 0.5], max_width_px: 1920, max_height_px: 1080}\n";
+    image: {resize: {width: 32, height: 16}, mean: [0.5, 0.5, 0.5], max_width_px: 1920, max_height_px: 1080}\n";
         }
     }
     let imu = "  imu: {type: sensor_msgs/msg/Imu, topic: /imu";

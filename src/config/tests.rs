@@ -5,7 +5,7 @@ use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
 use crate::layout::Layout;
 use crate::ops::depth::DepthSpec;
-use crate::ops::image::{Color, Fit, ImageSpec};
+use crate::ops::image::{Color, Fit, ImageSpec, Resize};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::{Grid, IDENTITY, Reduction, VoxelSpec};
 use crate::spec::{Durability, EncoderSpec, Qos, Reliability, Selection, Timeline, VectorSpec};
@@ -239,27 +239,32 @@ fn orientations_are_quaternion_lanes_and_slerp() {
 
 #[test]
 fn defaults_of_an_image_stream() {
-    let (spec, image, input) = image("{width: 32, height: 16}", &[]);
+    let (spec, image, input) = image("{resize: {width: 32, height: 16}}", &[]);
     assert_eq!((spec.strategy(), spec.ring_rows), (Strategy::Hold, 16));
     assert_eq!(input.qos, qos(Reliability::Auto, 8));
     assert_eq!(spec.encoder.row_shape(), [3, 16, 32]);
-    assert_eq!((image.fit, image.color, image.pad_value), (Fit::Pad, Color::Rgb, 0));
+    assert_eq!(
+        (image.resizes.as_slice(), image.color),
+        ([Resize::to(32, 16)].as_slice(), Color::Rgb)
+    );
     assert_eq!((image.mean, image.std), ([0.0; 3], [1.0; 3]));
     assert_eq!(spec.bounds.image_px(), [3840, 2160]);
-    let (spec, _, _) =
-        self::image("{width: 2, height: 2, max_width_px: 640, max_height_px: 16384}", &[]);
+    let (spec, _, _) = self::image(
+        "{resize: {width: 2, height: 2}, max_width_px: 640, max_height_px: 16384}",
+        &[],
+    );
     assert_eq!(spec.bounds.image_px(), [640, 16384]);
 }
 
 #[test]
 fn a_mono_image_takes_one_number() {
     let (spec, image, input) = image(
-        "{width: 2, height: 2, color: mono, mean: [0.5], std: [0.25], pad_value: 255, fit: crop}",
+        "{resize: {width: 2, height: 2, fit: crop_center}, color: mono, mean: [0.5], std: [0.25], pad_value: 255}",
         &["dtype: f16", "qos: {reliability: reliable, depth: 3}", "fill: last", "required: true"],
     );
     assert_eq!(spec.encoder.row_shape(), [1, 2, 2]);
     assert_eq!((image.mean, image.std), ([0.5; 3], [0.25; 3]));
-    assert_eq!((image.pad_value, image.fit), (255, Fit::Crop));
+    assert_eq!((image.pad_value, image.last().fit), (255, Fit::CropCenter));
     assert_eq!((spec.dtype, input.qos), (DType::F16, qos(Reliability::Reliable, 3)));
     assert_eq!((spec.rule.fill, spec.required), (Fill::Last, true));
 }
@@ -361,7 +366,10 @@ fn the_reference_writes_out_true_defaults() {
         "dtype: bf16",
         "ring_rows: 16",
         "max_gap_ms: 100",
-        "fit: pad",
+        "filter: pil_bilinear",
+        "fit: pad_center",
+        "crop_fraction: 1",
+        "layout: chw",
         "color: rgb",
         "pad_value: 0",
         "max_width_px: 3840",
@@ -406,13 +414,13 @@ rate_hz: 100
 defaults:
   image:
     max_age_ms: 50
-    image: {width: 8, height: 4, fit: crop, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
+    image: {resize: {width: 8, height: 4, fit: crop_center}, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}
 streams:
   plain: {type: sensor_msgs/Image, topic: /a, dtype: f16, image: {depth: {}}}
   near:
     type: sensor_msgs/CompressedImage
     topic: /b
-    image: {width: 5, depth: {unit_m: 0.0001, min_m: 0.1, max_m: 4, fill_m: -1}}
+    image: {resize: {width: 5}, depth: {unit_m: 0.0001, min_m: 0.1, max_m: 4, fill_m: -1}}
 ";
     let config = parse(text, "test.yaml").unwrap_or_else(|error| panic!("{error}"));
     let depth = |at: usize| match &config.streams[at].encoder {
@@ -422,7 +430,7 @@ streams:
     let plain = DepthSpec {
         width: 8,
         height: 4,
-        fit: Fit::Crop,
+        fit: Fit::CropCenter,
         unit_m: 0.001,
         min_m: 0.0,
         max_m: 65_504.0,

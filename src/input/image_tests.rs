@@ -45,7 +45,8 @@ impl Sink for Taken {
 
 /// The input of a stream with this type and these keys of `image`; the largest image is 8x8.
 fn subject(ros_type: &str, image: &str) -> Box<dyn Input> {
-    let image = format!("{{width: 4, height: 4, max_width_px: 8, max_height_px: 8, {image}}}");
+    let image =
+        format!("{{resize: {{width: 4, height: 4}}, max_width_px: 8, max_height_px: 8, {image}}}");
     let keys = format!("type: {ros_type}, topic: /s, max_age_ms: 9, image: {image}");
     let yaml = format!("rate_hz: 10\nstreams: {{s: {{{keys}}}}}");
     let config = config::parse(&yaml, "test.yaml").unwrap_or_else(|e| panic!("{e}"));
@@ -238,7 +239,7 @@ fn depth_and_light_take_their_own_compressed_images() {
     let wide = |keys: &str| {
         let yaml = format!(
             "rate_hz: 10\nstreams: {{s: {{type: sensor_msgs/CompressedImage, topic: /s, \
-             max_age_ms: 9, image: {{width: 4, height: 4, {keys}}}}}}}"
+             max_age_ms: 9, image: {{resize: {{width: 4, height: 4}}, {keys}}}}}}}"
         );
         open(&config::parse(&yaml, "test.yaml").unwrap().inputs[0]).unwrap()
     };

@@ -249,6 +249,7 @@ impl Rows<'_> {
         check_frame(self.spec, header)?;
         let stream = self.pipeline.layout.ring(ring).stream;
         check_size(self.pipeline.config.stream(stream), &sample)?;
+        check_crop(self.pipeline.config.stream(stream), &sample)?;
         let stamp = self.stamp_of(header, self.pipeline.config.stream(stream))?;
         let (mut moved, motion) = (Vec::new(), self.motion(header, stamp)?);
         let sample = self.in_frame(header, stamp, sample, &mut moved)?;
@@ -458,6 +459,22 @@ pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), R
         }
         _ => Ok(()),
     }
+}
+
+/// Checks that an image has the part that the stream crops.
+fn check_crop(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
+    let (EncoderSpec::Image(image), Sample::Image(view)) = (&spec.encoder, sample) else {
+        return Ok(());
+    };
+    let (Some(crop), None) = (image.crop, image.part(view.width, view.height)) else {
+        return Ok(());
+    };
+    let (width, height) = (crop.x + crop.width, crop.y + crop.height);
+    let detail = format!(
+        "streams.{}.image.crop: expected an image of at least {width}x{height} px, found {}x{}",
+        spec.name, view.width, view.height
+    );
+    Err(Rejected::new(DropReason::WrongSize, detail))
 }
 
 /// Checks that a sample is within the stream's bounds, for which the backend has reserved memory.

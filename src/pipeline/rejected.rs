@@ -60,6 +60,8 @@ pub enum DropReason {
     OutOfRange,
     /// An image or a cloud larger than the stream's [`Bounds`](crate::spec::Bounds).
     TooLarge,
+    /// An image without the part that its stream crops.
+    WrongSize,
     /// Stamped more than 1 s ahead of the node's clock: the sensor uses another clock.
     Ahead,
     /// Older than everything in a full ring.
@@ -74,7 +76,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [DropReason; 14] = [
+    pub const ALL: [DropReason; 15] = [
         DropReason::Malformed,
         DropReason::ZeroStamp,
         DropReason::BadStamp,
@@ -84,6 +86,7 @@ impl DropReason {
         DropReason::NonFinite,
         DropReason::OutOfRange,
         DropReason::TooLarge,
+        DropReason::WrongSize,
         DropReason::Ahead,
         DropReason::Late,
         DropReason::Cleared,
@@ -103,6 +106,7 @@ impl DropReason {
             DropReason::NonFinite => "non_finite",
             DropReason::OutOfRange => "out_of_range",
             DropReason::TooLarge => "too_large",
+            DropReason::WrongSize => "wrong_size",
             DropReason::Ahead => "ahead",
             DropReason::Late => "late",
             DropReason::Cleared => "cleared",

@@ -27,7 +27,7 @@ const CONFIG: &str = "
 rate_hz: 100
 streams:
   wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms: 50, strategy: hold}
-  camera: {type: sensor_msgs/Image, topic: /image, max_age_ms: 50, image: {width: 8, height: 8}}
+  camera: {type: sensor_msgs/Image, topic: /image, max_age_ms: 50, image: {resize: {width: 8, height: 8}}}
 ";
 const WRENCH: InputId = InputId::new(0);
 const CAMERA: InputId = InputId::new(1);
@@ -212,8 +212,8 @@ fn a_driver_on_another_clock_before_the_simulator_starts_blocks_nothing() {
 const CAMERAS: &str = "
 rate_hz: 100
 streams:
-  slow: {type: sensor_msgs/Image, topic: /slow, max_age_ms: 50, image: {width: 8, height: 8}}
-  fast: {type: sensor_msgs/Image, topic: /fast, max_age_ms: 50, image: {width: 8, height: 8}}
+  slow: {type: sensor_msgs/Image, topic: /slow, max_age_ms: 50, image: {resize: {width: 8, height: 8}}}
+  fast: {type: sensor_msgs/Image, topic: /fast, max_age_ms: 50, image: {resize: {width: 8, height: 8}}}
 ";
 
 /// The CPU backend, but ring 0 waits until `open` is unlocked.

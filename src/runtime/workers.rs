@@ -38,7 +38,7 @@ mod tests {
         let camera = |name: &str| {
             format!(
                 "  {name}: {{type: sensor_msgs/Image, topic: /{name}, max_age_ms: 50, \
-                 image: {{width: 8, height: 8}}}}\n"
+                 image: {{resize: {{width: 8, height: 8}}}}}}\n"
             )
         };
         let wrench = "  w: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50}\n";

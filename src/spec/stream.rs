@@ -281,7 +281,7 @@ impl StreamSpec {
 pub enum EncoderSpec {
     /// Numbers: a row is `[channels]`.
     Vector(VectorSpec),
-    /// An image: a row is `[channels, height, width]`.
+    /// An image: a row is `[channels, height, width]` or `[height, width, channels]`.
     Image(ImageSpec),
     /// A depth image: a row is `[1, height, width]`.
     Depth(DepthSpec),
@@ -294,7 +294,7 @@ impl EncoderSpec {
     pub fn row_shape(&self) -> Vec<usize> {
         match self {
             EncoderSpec::Vector(spec) => vec![spec.channels.len()],
-            EncoderSpec::Image(spec) => vec![spec.color.channels(), spec.height, spec.width],
+            EncoderSpec::Image(spec) => spec.row_shape().to_vec(),
             EncoderSpec::Depth(spec) => vec![1, spec.height, spec.width],
             EncoderSpec::Voxels(spec) => {
                 let [x, y, z] = spec.grid.shape;

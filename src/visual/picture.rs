@@ -5,7 +5,7 @@ use super::color::ColorMap;
 use crate::cdr::messages::Image;
 use crate::dtype::DType;
 use crate::ops::depth::DepthSpec;
-use crate::ops::image::{Color, ImageSpec};
+use crate::ops::image::{Color, ImageLayout, ImageSpec, Resize};
 
 /// The colour of what is drawn over an invalid image.
 const RED: [u8; 3] = [255, 0, 0];
@@ -49,7 +49,8 @@ impl Picture {
     /// # Errors
     /// Why they cannot be shown.
     pub fn new(spec: &ImageSpec, dtype: DType) -> Result<Self, String> {
-        let (width, height, channels) = (spec.width, spec.height, spec.color.channels());
+        let Resize { width, height, .. } = *spec.last();
+        let channels = spec.color.channels();
         let (scale, offset) = match dtype {
             DType::U8 => ([1.0; 3], [0.0; 3]),
             // The inverse of `(byte / 255 - mean) / std`.
@@ -63,7 +64,10 @@ impl Picture {
             Color::Bgr => [2, 1, 0],
             Color::Mono => [0; 3],
         };
-        let (pixel_stride, channel_stride) = (1, width * height);
+        let (pixel_stride, channel_stride) = match spec.layout {
+            ImageLayout::Chw => (1, width * height),
+            ImageLayout::Hwc => (channels, 1),
+        };
         let bytes = Bytes { rgb, channels, pixel_stride, channel_stride, scale, offset };
         Ok(Picture { width, height, dtype, pixel: Pixel::Bytes(bytes) })
     }

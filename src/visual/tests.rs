@@ -104,7 +104,8 @@ fn the_pixels_of_the_newest_step_come_back_whatever_the_normalisation() {
         ("u8", "color: rgb", 0),
         ("f32", "color: bgr, mean: [0.1, 0.2, 0.3]", 0),
     ] {
-        let keys = format!("dtype: {dtype}, image: {{width: 6, height: 4, {image_keys}}}");
+        let keys =
+            format!("dtype: {dtype}, image: {{resize: {{width: 6, height: 4}}, {image_keys}}}");
         let pipeline = pipeline(&camera(&keys));
         push(&pipeline, 5 * MS, &image(5 * MS, width, height, "rgb8", &vec![9; sent.len()]));
         push(&pipeline, 15 * MS, &image(15 * MS, width, height, "rgb8", &sent));
@@ -118,7 +119,8 @@ fn the_pixels_of_the_newest_step_come_back_whatever_the_normalisation() {
 #[test]
 fn a_grey_image_is_grey_and_an_invalid_one_is_crossed_out() {
     let sent: Vec<u8> = (0..64).map(|at| at * 4).collect();
-    let pipeline = pipeline(&camera("fill: last, image: {width: 8, height: 8, color: mono}"));
+    let pipeline =
+        pipeline(&camera("fill: last, image: {resize: {width: 8, height: 8}, color: mono}"));
     push(&pipeline, 10 * MS, &image(10 * MS, 8, 8, "mono8", &sent));
     let valid = seen(&pipeline, &tick(&pipeline, 10 * MS));
     let grey: Vec<u8> = sent.iter().flat_map(|byte| [*byte; 3]).collect();
@@ -146,7 +148,7 @@ fn a_grey_image_is_grey_and_an_invalid_one_is_crossed_out() {
 
 #[test]
 fn depth_is_dark_if_near_and_black_if_there_is_none() {
-    let keys = "image: {width: 4, height: 4, fit: stretch, \
+    let keys = "image: {resize: {width: 4, height: 4, fit: stretch}, \
                 depth: {min_m: 0.5, max_m: 9, fill_m: 0.1}}, dtype: bf16";
     let pipeline = pipeline(&camera(keys));
     let mut metres = [0.7f32; 16];

@@ -17,7 +17,7 @@ mod on_the_gpu {
     use robocache::device::{Device, DeviceBuffer, Inputs, Stream, bytes_of};
     use robocache::dtype::DType;
     use robocache::ops::image::cuda::{DeviceImage, ImageEncoder};
-    use robocache::ops::image::{Color, Encoding, Fit, ImageSpec, ImageView};
+    use robocache::ops::image::{Encoding, Filter, ImageSpec, ImageView, Resize};
     use robocache::ops::resample::batch::fuse;
     use robocache::ops::resample::cuda::{BatchPointers, Resampler};
     use robocache::ops::resample::{BatchInput, BatchSpec, BatchStream, Lane};
@@ -238,15 +238,11 @@ mod on_the_gpu {
         let (encoding, width) = (Encoding::Rgba8, 32);
         let (step, height) = (4 * width, chain.steps * DIM / width);
         let view = ImageView { encoding, width, height, step, data: resampled };
-        let spec = ImageSpec {
-            width: 20,
-            height: 30,
-            fit: Fit::Pad,
-            color: Color::Rgb,
-            mean: [0.5; 3],
-            std: [0.25; 3],
-            pad_value: 3,
-        };
+        let resize = Resize { filter: Filter::ALL[number % 6], ..Resize::to(20, 30) };
+        let first = Resize { width: 33, ..resize };
+        let resizes = if number % 2 == 0 { vec![resize] } else { vec![first, resize] };
+        let spec =
+            ImageSpec { mean: [0.5; 3], std: [0.25; 3], pad_value: 3, ..ImageSpec::new(resizes) };
         let mut gpu = ImageEncoder::new(device, &spec, DType::Bf16, [width, height]).unwrap();
         let mut expected = vec![0; gpu.row_bytes()];
         robocache::ops::image::cpu::ImageEncoder::new(&spec, DType::Bf16)

@@ -89,7 +89,7 @@ fn random_spec(random: &mut Random, dtype: DType) -> DepthSpec {
     DepthSpec {
         width: side(random),
         height: side(random),
-        fit: random.choose(&[Fit::Stretch, Fit::Pad, Fit::Crop]),
+        fit: random.choose(&[Fit::Stretch, Fit::PadCenter, Fit::PadTopLeft, Fit::CropCenter]),
         unit_m: random.choose(&[0.001, 0.0001, 0.000_25, 1.0 / 5000.0, 1.0]),
         min_m: random.choose(&[0.0, 0.3]),
         max_m: random.choose(&[4.0, most]),

@@ -3,7 +3,9 @@
 use robocache::align::{Strategy, Value};
 use robocache::backend::StepJob;
 use robocache::input::Sample;
-use robocache::ops::image::{Color, Encoding, Fit, ImageSpec, ImageView};
+use robocache::ops::image::{
+    Color, Crop, Encoding, Filter, Fit, ImageLayout, ImageSpec, ImageView, Resize,
+};
 use robocache::spec::{EncoderSpec, RingId};
 
 use crate::random::Random;
@@ -56,13 +58,32 @@ pub fn check_sizes(kind: &Kind, cases: usize) {
         }
     }
     grows(kind);
+    crops(kind);
+}
+
+/// Parts of images, which are not at their beginning.
+fn crops(kind: &Kind) {
+    for number in 0..6 {
+        let mut random = Random::new(60_000 + number);
+        let crop = Crop { x: 7 * number as usize, y: 5, width: 60, height: 31 + number as usize };
+        let spec = ImageSpec { crop: Some(crop), ..random_spec(&mut random) };
+        let dtype = random.image_dtype();
+        let spec = stream("camera", EncoderSpec::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
+        let mut pair = Pair::new(kind, vec![spec], true);
+        for slot in 0..SLOTS {
+            let size = (random.range(95, 200), random.range(41, 150));
+            encode(&pair, &mut random, slot, size, "cropped");
+        }
+        (0..SLOTS).for_each(|slot| pair.compare_slot(slot, "cropped"));
+    }
 }
 
 /// Images up to the bounds, larger ones after smaller ones, and lines with far more padding than
 /// pixels: memory is there for the pixels alone.
 fn grows(kind: &Kind) {
     let mut random = Random::new(50_000);
-    let spec = ImageSpec { width: 33, height: 16, fit: Fit::Stretch, ..random_spec(&mut random) };
+    let resize = Resize { fit: Fit::Stretch, ..Resize::to(33, 16) };
+    let spec = ImageSpec { crop: None, resizes: vec![resize], ..random_spec(&mut random) };
     let dtype = random.image_dtype();
     let mut stream =
         stream("camera", EncoderSpec::Image(spec), Strategy::Hold, dtype, 1, SLOTS - 1);
@@ -125,14 +146,31 @@ fn encode_padded(
 }
 
 fn random_spec(random: &mut Random) -> ImageSpec {
-    let side = |random: &mut Random| random.choose(&[1, 2, 7, 16, 33, 64, 120]);
+    let resizes = (0..random.choose(&[1, 1, 1, 2, 3])).map(|_| random_resize(random)).collect();
     ImageSpec {
-        width: side(random),
-        height: side(random),
-        fit: random.choose(&[Fit::Stretch, Fit::Pad, Fit::Crop]),
+        crop: None,
+        resizes,
+        layout: random.choose(&[ImageLayout::Chw, ImageLayout::Hwc]),
         color: random.choose(&[Color::Rgb, Color::Bgr, Color::Mono]),
         mean: [random.float(0.0, 1.0), 0.0, random.float(-1.0, 1.0)],
         std: [random.float(0.01, 1.0), 1.0, random.float(0.01, 300.0)],
         pad_value: random.bits() as u8,
+    }
+}
+
+fn random_resize(random: &mut Random) -> Resize {
+    let side = |random: &mut Random| random.choose(&[1, 2, 7, 16, 33, 64, 120]);
+    Resize {
+        width: side(random),
+        height: side(random),
+        filter: random.choose(&Filter::ALL),
+        fit: random.choose(&[
+            Fit::Stretch,
+            Fit::PadCenter,
+            Fit::PadTopLeft,
+            Fit::CropCenter,
+            Fit::CoverCenter,
+        ]),
+        crop_fraction: random.choose(&[1.0, 1.0, 0.95, 0.3]),
     }
 }

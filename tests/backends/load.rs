@@ -13,7 +13,7 @@ use robocache::device::{Device, DeviceBuffer, Stream};
 use robocache::dtype::DType;
 use robocache::input::Sample;
 use robocache::layout::Layout;
-use robocache::ops::image::{Color, Encoding, Fit, ImageSpec, ImageView};
+use robocache::ops::image::{Encoding, ImageSpec, ImageView, Resize};
 use robocache::ops::voxelize::{
     FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, VoxelSpec,
 };
@@ -50,13 +50,10 @@ pub fn check(device: &Arc<Device>) {
 
 fn both_streams() -> Config {
     let image = ImageSpec {
-        width: 224,
-        height: 224,
-        fit: Fit::Pad,
-        color: Color::Rgb,
         mean: [0.4, 0.5, 0.6],
         std: [0.2, 0.3, 0.4],
         pad_value: 114,
+        ..ImageSpec::new(vec![Resize::to(224, 224)])
     };
     let grid = Grid { origin_m: [-6.4, -6.4, -1.6], size_m: 0.2, shape: [64, 64, 32] };
     let channels = vec![Reduction::Count, Reduction::Mean("intensity".into())];

@@ -44,18 +44,18 @@ def to_pillow(data, encoding, width, height, step, color):
 
 
 def resize(image, fit, width, height, pad_value):
-    """The fitted image, by the integer rules of src/ops/image/geometry.rs."""
+    """The fitted image, by the rules of src/ops/image/placement.rs."""
     w, h = image.size
     wider = w * height >= h * width
     if fit == "stretch":
         return image.resize((width, height), Image.BILINEAR)
-    if fit == "crop":
+    if fit == "crop_center":
         cw = max(h * width // height, 1) if wider else w
         ch = h if wider else max(w * height // width, 1)
         x, y = (w - cw) // 2, (h - ch) // 2
-        return image.resize((width, height), Image.BILINEAR, box=(x, y, x + cw, y + ch))
-    sw = width if wider else max(w * height // h, 1)
-    sh = max(h * width // w, 1) if wider else height
+        return image.crop((x, y, x + cw, y + ch)).resize((width, height), Image.BILINEAR)
+    ratio = max(w / width, h / height)
+    sw, sh = max(int(w / ratio), 1), max(int(h / ratio), 1)
     canvas = Image.new(image.mode, (width, height), (pad_value,) * len(image.getbands()))
     canvas.paste(image.resize((sw, sh), Image.BILINEAR), ((width - sw) // 2, (height - sh) // 2))
     return canvas
@@ -89,18 +89,18 @@ def cases():
     zero_one = dict(mean=[0.0, 0.0, 0.0], std=[1.0, 1.0, 1.0])
     for encoding in BYTES_PER_PIXEL:
         for color in ["rgb", "bgr", "mono"]:
-            yield case(encoding, (13, 9), 5, color, "pad", (7, 8), "bf16", 114)
+            yield case(encoding, (13, 9), 5, color, "pad_center", (7, 8), "bf16", 114)
             yield case(encoding, (61, 47), 3, color, "stretch", (24, 37), "f32")
-            yield case(encoding, (57, 83), 1, color, "crop", (40, 31), "f16", **zero_one)
-        yield case(encoding, (640, 480), 0, "rgb", "pad", (224, 224), "bf16")
+            yield case(encoding, (57, 83), 1, color, "crop_center", (40, 31), "f16", **zero_one)
+        yield case(encoding, (640, 480), 0, "rgb", "pad_center", (224, 224), "bf16")
     sizes = [1, 2, 3, 5, 16, 33, 100]
     for width in sizes:
         for height in sizes:
             for row in [(1, 1), (3, 1), (1, 4), (16, 16), (37, 35), (130, 20)]:
-                fit = ["stretch", "pad", "crop"][(width + height + row[0]) % 3]
+                fit = ["stretch", "pad_center", "crop_center"][(width + height + row[0]) % 3]
                 yield case("rgb8", (width, height), 0, "rgb", fit, row, "bf16", 7, **zero_one)
     for size in [(640, 480), (1280, 720), (480, 640), (1, 500), (3, 700), (2000, 2)]:
-        for fit in ["stretch", "pad", "crop"]:
+        for fit in ["stretch", "pad_center", "crop_center"]:
             yield case("bgr8", size, 0, "rgb", fit, (224, 224), "f32", 128)
 
 

@@ -11,7 +11,7 @@ streams:
     type: sensor_msgs/Image
     topic: /image
     max_age_ms: 50
-    image: {width: 2, height: 2, max_width_px: 40, max_height_px: 30}
+    image: {resize: {width: 2, height: 2}, max_width_px: 40, max_height_px: 30}
   lidar:
     type: sensor_msgs/PointCloud2
     topic: /points
@@ -95,4 +95,27 @@ fn a_larger_image_or_cloud_is_dropped_and_the_key_is_named() {
     let mut frame = pipeline.new_message();
     assert_eq!(served(&pipeline, &mut frame, 10).1, [state(true, 0)]);
     assert_eq!(values(&pipeline, &frame, SegmentId::new(1))[0], 100.0);
+}
+
+#[test]
+fn an_image_without_the_cropped_part_is_dropped() {
+    let crop = "max_height_px: 30, crop: {x: 8, y: 3, width: 30, height: 20}";
+    let pipeline = pipeline(&CONFIG.replace("max_height_px: 30", crop));
+    let push = |message: &[u8]| pipeline.push(CAMERA, message, Arrival::default());
+    push(&image(38, 23)).unwrap();
+    for (width, height) in [(37, 23), (38, 22), (1, 1)] {
+        match push(&image(width, height)).unwrap_err() {
+            PushError::Dropped(rejected) => {
+                assert_eq!(rejected.reason, DropReason::WrongSize);
+                let expected = format!(
+                    "streams.camera.image.crop: expected an image of at least 38x23 px, found \
+                     {width}x{height}"
+                );
+                assert_eq!(rejected.detail, expected);
+            }
+            failure => panic!("{failure}"),
+        }
+    }
+    assert_eq!(pipeline.input_stats(CAMERA).dropped(DropReason::WrongSize), 3);
+    assert_eq!(DropReason::WrongSize.name(), "wrong_size");
 }

@@ -303,7 +303,7 @@ fn the_arrival_says_how_far_ahead_a_stamp_may_be_and_whether_it_may_be_zero() {
 #[test]
 fn a_specification_that_does_not_fit_is_refused() {
     let image = "rate_hz: 1
-streams: {i: {type: sensor_msgs/Image, topic: /i, max_age_ms: 1, image: {width: 1, height: 1}}}";
+streams: {i: {type: sensor_msgs/Image, topic: /i, max_age_ms: 1, image: {resize: {width: 1, height: 1}}}}";
     let refused = |change: fn(&mut Config)| {
         let mut config = robocache::config::parse(image, "test.yaml").unwrap();
         change(&mut config);

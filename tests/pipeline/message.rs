@@ -31,7 +31,7 @@ streams:
     topic: /image
     max_age_ms: 50
     dtype: u8
-    image: {width: 2, height: 3}
+    image: {resize: {width: 2, height: 3}}
   grid:
     type: sensor_msgs/msg/PointCloud2
     topic: /points
@@ -195,7 +195,7 @@ fn a_bytes_row_is_what_the_floats_are_made_of() {
     let rows = |dtype: &str| -> Vec<f32> {
         let pipeline = pipeline(&format!(
             "rate_hz: 100\nstreams:\n  camera: {{type: sensor_msgs/msg/Image, topic: /image, \
-             max_age_ms: 50, dtype: {dtype}, image: {{width: 16, height: 9, pad_value: 77}}}}\n"
+             max_age_ms: 50, dtype: {dtype}, image: {{resize: {{width: 16, height: 9}}, pad_value: 77}}}}\n"
         ));
         let pixels: Vec<u8> = (0..3 * 40 * 31).map(|at| (at / 15) as u8).collect();
         let message = image(Stamp::from_nanos(100 * MS), (40, 31), &pixels);
@@ -290,7 +290,7 @@ fn the_info_says_what_the_tensor_means() {
 fn the_info_has_the_normalisation_of_images() {
     let pipeline = pipeline(
         "rate_hz: 100\nstreams:\n  camera: {type: sensor_msgs/msg/Image, topic: /image, \
-         max_age_ms: 50, dtype: f16, image: {width: 1, height: 1, color: mono, mean: [0.25], \
+         max_age_ms: 50, dtype: f16, image: {resize: {width: 1, height: 1}, color: mono, mean: [0.25], \
          std: [0.5]}}\n",
     );
     let bytes = pipeline.info(&Publication { stamp: Stamp::ZERO, topics: &[], digest: false });

@@ -19,7 +19,7 @@ BAD_STREAMS = {
         imu={"type": "sensor_msgs/msg/Imu"},
         pose={"type": "geometry_msgs/msg/PoseStamped"},
         half={"type": "geometry_msgs/msg/TwistStamped", "dtype": "f16"},
-        camera={"type": "sensor_msgs/msg/Image", "image": SIZE},
+        camera={"type": "sensor_msgs/msg/Image", "image": {"resize": SIZE}},
         cloud=CLOUD["cloud"],
     ).items()
 }

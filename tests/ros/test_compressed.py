@@ -7,7 +7,7 @@ from fusion import MS, T0, stamped, start_fusion, streams
 from PIL import Image as Picture
 from sensor_msgs.msg import CompressedImage, Image
 
-ROW = {"width": 40, "height": 24, "fit": "crop"}
+ROW = {"resize": {"width": 40, "height": 24, "fit": "crop_center"}}
 STREAMS = streams(
     jpeg={"type": "sensor_msgs/msg/CompressedImage", "image": ROW},
     raw={"type": "sensor_msgs/msg/Image", "image": ROW},

@@ -12,18 +12,18 @@ IMAGES = streams(
     padded={
         "type": "sensor_msgs/msg/Image",
         "topic": "/camera",
-        "image": {**SIZE, "mean": MEAN, "std": STD, "pad_value": 114},
+        "image": {"resize": SIZE, "mean": MEAN, "std": STD, "pad_value": 114},
     },
     stretched={
         "type": "sensor_msgs/msg/Image",
         "topic": "/camera",
-        "image": {**SIZE, "fit": "stretch", "color": "bgr"},
+        "image": {"resize": {**SIZE, "fit": "stretch"}, "color": "bgr"},
     },
     cropped={
         "type": "sensor_msgs/msg/Image",
         "topic": "/camera",
         "dtype": "f16",
-        "image": {**SIZE, "fit": "crop", "color": "mono", "mean": [0.5], "std": [0.25]},
+        "image": {"resize": {**SIZE, "fit": "crop_center"}, "color": "mono", "mean": [0.5], "std": [0.25]},
     },
 )
 #: The channels of an RGBA picture that each encoding has, in order.

@@ -73,7 +73,7 @@ CONFIG = {
         "camera_front": {
             **IMAGE,
             "topic": "/camera_front/image_raw",
-            "image": {"width": 32, "height": 32},
+            "image": {"resize": {"width": 32, "height": 32}},
         },
         "camera_wrist": {
             **IMAGE,
@@ -81,7 +81,7 @@ CONFIG = {
             "strategy": "nearest",
             "history": {"steps": 2, "step_ms": 100},
             "fill": "last",
-            "image": {"width": 40, "height": 24, "fit": "crop", "color": "mono"},
+            "image": {"resize": {"width": 40, "height": 24, "fit": "crop_center"}, "color": "mono"},
         },
         "lidar": {
             **IMAGE,

@@ -59,7 +59,7 @@ def test_parameter_services_answer_while_images_come(ros, start, tmp_path):
         "type": "sensor_msgs/msg/Image",
         "topic": "/camera_front/image_raw",
         "max_age_ms": 500,
-        "image": {"width": 224, "height": 224},
+        "image": {"resize": {"width": 224, "height": 224}},
     }
     fusion = start_fusion(ros, start, tmp_path, {"streams": {"front": camera}}, sim_time=False)
     rates = ["--camera-front-hz", 60, "--joints-hz", 0]
@@ -183,7 +183,7 @@ def test_if_images_come_too_fast_the_oldest_are_dropped_and_counted(ros, start, 
                 "ring_rows": 2,
                 "dtype": "f32",
                 "qos": {"reliability": "reliable", "depth": 200},
-                "image": {"width": 1600, "height": 1200, "fit": "stretch"},
+                "image": {"resize": {"width": 1600, "height": 1200, "fit": "stretch"}},
             }
         }
     }
@@ -215,7 +215,7 @@ def test_a_publishing_thread_that_never_waits_gives_up_its_priority(start, tmp_p
         "max_age_ms": 1000,
         "ring_rows": 2,
         "dtype": "f32",
-        "image": {"width": 4000, "height": 3000, "fit": "stretch"},
+        "image": {"resize": {"width": 4000, "height": 3000, "fit": "stretch"}},
     }
     # A tensor of 144 MB in half a millisecond.
     path = write_config(tmp_path, {"rate_hz": 2000, "streams": {"camera": camera}})

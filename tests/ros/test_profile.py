@@ -18,7 +18,7 @@ IMAGE = {
     "type": "sensor_msgs/msg/Image",
     "topic": "image",
     "max_age_ms": 100,
-    "image": {"width": 2048, "height": 1024},
+    "image": {"resize": {"width": 2048, "height": 1024}},
     "dtype": "f32",
     "ring_rows": 2,
 }

@@ -35,12 +35,12 @@ CONFIG = {
         camera={
             "type": "sensor_msgs/msg/Image",
             "dtype": "u8",
-            "image": {"width": 24, "height": 16, "fit": "stretch", "color": "bgr"},
+            "image": {"resize": {"width": 24, "height": 16, "fit": "stretch"}, "color": "bgr"},
         },
         picture={
             "type": "sensor_msgs/msg/Image",
             "topic": "/camera",
-            "image": {"width": 4, "height": 2, "color": "mono", "mean": [0.5], "std": [0.25]},
+            "image": {"resize": {"width": 4, "height": 2}, "color": "mono", "mean": [0.5], "std": [0.25]},
         },
         grid={
             "type": "sensor_msgs/msg/PointCloud2",

@@ -28,7 +28,7 @@ streams:
     topic: /image
     max_age_ms: 1000
     ring_rows: 4
-    image: {width: 224, height: 224}
+    image: {resize: {width: 224, height: 224}}
 ";
 
 /// Runs the cases that are asked for on the backend of `options`.
@@ -155,17 +155,9 @@ fn encodes(options: &Options, report: &mut Report) -> Result<(), BenchError> {
 fn encode_of_an_image(timer: &crate::timer::Timer, options: &Options) -> Result<Case, BenchError> {
     use robocache::dtype::DType;
     use robocache::ops::image::cpu::ImageEncoder;
-    use robocache::ops::image::{Color, Fit, ImageSpec, ImageView};
+    use robocache::ops::image::{ImageSpec, ImageView, Resize};
 
-    let spec = ImageSpec {
-        width: 224,
-        height: 224,
-        fit: Fit::Pad,
-        color: Color::Rgb,
-        mean: [0.0; 3],
-        std: [1.0; 3],
-        pad_value: 0,
-    };
+    let spec = ImageSpec::new(vec![Resize::to(224, 224)]);
     let data = &noise(VGA_BYTES, 8);
     let view = ImageView { encoding: Encoding::Rgb8, width: 640, height: 480, step: 1920, data };
     let (times, row) = timer.image(&spec, DType::Bf16, &view, options.repeats)?;

@@ -15,7 +15,7 @@ use crate::pipeline::{DropReason, Rejected};
 const CONFIG: &str = "
 rate_hz: 100
 streams:
-  camera: {type: sensor_msgs/Image, topic: /camera, max_age_ms: 50, image: {width: 64, height: 48}}
+  camera: {type: sensor_msgs/Image, topic: /camera, max_age_ms: 50, image: {resize: {width: 64, height: 48}}}
   lidar:
     type: sensor_msgs/PointCloud2
     topic: /lidar

@@ -14,7 +14,10 @@ structs! { "image::":
     /// What one output of an axis reads.
     pub struct Tap { first: u32, begin: u32, count: u32, }
 
-    /// The parameter of `image_lines`.
+    /// One input of an output, where there are numbers between the passes.
+    pub struct Weight { input: u32, value: u32, }
+
+    /// The parameter of `image_lines` and its like.
     pub struct Lines {
         image: u64,
         step: u64,
@@ -29,13 +32,15 @@ structs! { "image::":
         reserved: u32,
     }
 
-    /// The parameter of `image_row`.
+    /// The parameter of `image_row` and its like.
     pub struct Row {
         lines: u64,
         taps: u64,
         coefficients: u64,
         table: u64,
         row: u64,
+        pixel_stride: u64,
+        channel_stride: u64,
         lines_width: u32,
         mono: u32,
         width: u32,
@@ -48,5 +53,7 @@ structs! { "image::":
         swap: u32,
         pad_value: u32,
         element_size: u32,
+        scale: f32,
+        half_up: u32,
     }
 }

@@ -189,10 +189,10 @@ mod tests {
         let (element, big_endian) = (DepthElement::U16, false);
         let view =
             DepthView { element, big_endian, width: 12, height: 6, step: 26, data: &raw[..154] };
-        let padded = row(&spec(5, 5, Fit::Pad), &view);
+        let padded = row(&spec(5, 5, Fit::PadCenter), &view);
         assert_eq!(padded.iter().filter(|value| **value == -1.0).count(), 15);
         assert!(padded[5..15].iter().all(|value| [1.0, 8.0].contains(value)), "{padded:?}");
-        let cropped = row(&spec(7, 7, Fit::Crop), &view);
+        let cropped = row(&spec(7, 7, Fit::CropCenter), &view);
         assert!(cropped.iter().all(|value| [1.0, 8.0].contains(value)), "{cropped:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::ops::image::{Fit, Placement};
+use crate::ops::image::{Fit, Placement, Resize};
 
 /// How a depth image becomes a row.
 ///
@@ -16,7 +16,7 @@ pub struct DepthSpec {
     pub width: usize,
     /// Height of the row \[px\].
     pub height: usize,
-    /// What happens to the aspect ratio.
+    /// What happens to the aspect ratio; not [`Fit::CoverCenter`].
     pub fit: Fit,
     /// The unit of numbers of 16 bits \[m\]: 0.001 for millimetres.
     pub unit_m: f64,
@@ -71,7 +71,8 @@ pub struct DepthView<'a> {
 impl DepthSpec {
     /// What goes where for an image of `width` x `height` pixels, neither of them 0.
     pub fn placement(&self, width: usize, height: usize) -> Placement {
-        Placement::fitting(self.fit, [self.width, self.height], [width, height])
+        let resize = Resize { fit: self.fit, ..Resize::to(self.width, self.height) };
+        Placement::new(&resize, width, height)
     }
 }
 

@@ -1,22 +1,36 @@
-//! An image into a row on the CPU: resize, pad or crop, normalise, `[channels, height, width]`.
+//! An image into a row on the CPU: crop, resize once or several times, pad, normalise.
 //!
-//! `geometry.rs` says what goes where. A byte becomes an element by a table of 256 per channel
-//! (`elements.rs`).
+//! `placement.rs` says what goes where. A byte becomes an element by a table of 256 per channel
+//! (`elements.rs`). Between two resizes there is an image of bytes: RGB, or mono if the row is.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::elements::tables;
-use super::geometry::{Axis, Placement};
+use super::elements::{bytes, tables};
+use super::placement::Placement;
 use super::resize::Resizer;
-use super::spec::{Color, Encoding, ImageSpec, ImageView};
+use super::separable::{Linear, Separable, Torch};
+use super::spec::{Color, Encoding, ImageLayout, ImageSpec, ImageView, Resize};
+use super::weights::{Finish, Kernel};
 use crate::dtype::DType;
 
 /// Turns the images of one stream into rows.
 #[derive(Debug)]
 pub struct ImageEncoder {
     spec: ImageSpec,
+    /// All resizes but the last, and the image that each gives.
+    between: Vec<(Stage, Vec<u8>)>,
+    last: Stage,
     tables: Tables,
+}
+
+/// One resize.
+#[derive(Debug)]
+struct Stage {
+    resize: Resize,
+    color: Color,
+    layout: ImageLayout,
+    pad_value: u8,
     plan: Option<Plan>,
 }
 
@@ -25,8 +39,18 @@ pub struct ImageEncoder {
 struct Plan {
     size: (usize, usize),
     mono: bool,
+    source: [Range<usize>; 2],
     target: [Range<usize>; 2],
-    resizer: Resizer,
+    passes: Passes,
+}
+
+/// The passes of a resize.
+#[derive(Debug)]
+enum Passes {
+    Bytes(Resizer),
+    Linear(Separable<Linear>),
+    Area(Separable<Finish>),
+    Torch(Separable<Torch>),
 }
 
 /// The elements of all bytes per channel of the row, as they are stored.
@@ -38,21 +62,36 @@ enum Tables {
 }
 
 impl ImageEncoder {
-    /// An encoder into rows of `spec`, of element type `dtype`. The sides of the row are not 0.
+    /// An encoder into rows of `spec`, of element type `dtype`. No side of a resize is 0.
+    ///
+    /// # Panics
+    /// If `spec` has no resize.
     pub fn new(spec: &ImageSpec, dtype: DType) -> Self {
         let tables = match dtype {
             DType::U8 => Tables::One(tables(spec, dtype)),
             DType::F32 | DType::I32 => Tables::Four(tables(spec, dtype)),
             DType::F16 | DType::Bf16 => Tables::Two(tables(spec, dtype)),
         };
-        ImageEncoder { spec: spec.clone(), tables, plan: None }
+        let stage = |resize: &Resize, color, layout| {
+            let (resize, pad_value) = (*resize, spec.pad_value);
+            Stage { resize, color, layout, pad_value, plan: None }
+        };
+        let between = spec.resizes[..spec.resizes.len() - 1].iter().map(|resize| {
+            let color = spec.color.between();
+            let image = vec![0; resize.width * resize.height * color.channels()];
+            (stage(resize, color, ImageLayout::Hwc), image)
+        });
+        let between = between.collect();
+        let last = stage(spec.last(), spec.color, spec.layout);
+        ImageEncoder { spec: spec.clone(), between, last, tables }
     }
 
-    /// Writes the row `[channels, height, width]` of an image. Allocates only if the last image had
-    /// another size, or if only one of the two is mono.
+    /// Writes the row of an image. Allocates only if the last image had another size, or if only one of
+    /// the two is mono.
     ///
     /// # Panics
-    /// If `row` has not the length of a row. It comes from the layout, never from a message.
+    /// If `row` has not the length of a row, or the image not the part that the spec crops. The row comes
+    /// from the layout, never from a message, and the pipeline has checked the size of the image.
     pub fn encode(&mut self, view: &ImageView<'_>, row: &mut [u8]) {
         self.encode_unless(None, view, row);
     }
@@ -68,48 +107,117 @@ impl ImageEncoder {
         view: &ImageView<'_>,
         row: &mut [u8],
     ) -> bool {
-        let spec = &self.spec;
-        let mono = view.encoding == Encoding::Mono8;
-        let plan = match &mut self.plan {
-            Some(plan) if plan.size == (view.width, view.height) && plan.mono == mono => plan,
-            stale => stale.insert(Plan::new(spec, view)),
-        };
+        let part = self.spec.part(view.width, view.height);
+        let mut view = view.part(part.expect("encode: expected the part that is cropped"));
+        for (stage, image) in &mut self.between {
+            let Resize { width, height, .. } = stage.resize;
+            let color = stage.color;
+            if !stage.encode(bytes(color), overtaken, &view, image) {
+                return false;
+            }
+            let (encoding, step) = (color.encoding(), width * color.channels());
+            view = ImageView { encoding, width, height, step, data: image };
+        }
         match &self.tables {
-            Tables::One(tables) => plan.encode(spec, tables, overtaken, view, row),
-            Tables::Two(tables) => plan.encode(spec, tables, overtaken, view, row),
-            Tables::Four(tables) => plan.encode(spec, tables, overtaken, view, row),
+            Tables::One(tables) => self.last.encode(tables, overtaken, &view, row),
+            Tables::Two(tables) => self.last.encode(tables, overtaken, &view, row),
+            Tables::Four(tables) => self.last.encode(tables, overtaken, &view, row),
         }
     }
 }
 
-impl Plan {
-    fn new(spec: &ImageSpec, view: &ImageView<'_>) -> Self {
-        let Placement { source: [columns, lines], target } =
-            Placement::new(spec, view.width, view.height);
-        let horizontal = Axis::new(view.width, columns, target[0].len());
-        let vertical = Axis::new(view.height, lines, target[1].len());
-        Plan {
-            size: (view.width, view.height),
-            mono: view.encoding == Encoding::Mono8,
-            target,
-            resizer: Resizer::new(horizontal, vertical, view.encoding, spec.color == Color::Mono),
-        }
-    }
-
+impl Stage {
     fn encode<const N: usize>(
         &mut self,
-        spec: &ImageSpec,
         tables: &[[[u8; N]; 256]],
         overtaken: Option<&AtomicBool>,
         view: &ImageView<'_>,
         row: &mut [u8],
     ) -> bool {
-        let plane_len = spec.width * spec.height * N;
-        assert_eq!(row.len(), tables.len() * plane_len, "encode: length mismatch");
-        let [columns, lines] = self.target.clone();
-        let line_len = spec.width * N;
+        let Resize { width, height, .. } = self.resize;
+        assert_eq!(row.len(), tables.len() * width * height * N, "encode: length mismatch");
+        let mono = view.encoding == Encoding::Mono8;
+        let plan = match &mut self.plan {
+            Some(plan) if plan.size == (view.width, view.height) && plan.mono == mono => plan,
+            stale => stale.insert(Plan::new(&self.resize, self.color, view)),
+        };
+        let swap = swaps(view.encoding, self.color);
+        let part = view.part(plan.source.clone());
+        let out = Out { row, tables, width, target: &plan.target, pad_value: self.pad_value, swap };
+        match self.layout {
+            ImageLayout::Chw => plan.passes.run_planes(&part, out, overtaken),
+            ImageLayout::Hwc => plan.passes.run_pixels(&part, out, overtaken),
+        }
+    }
+}
+
+impl Plan {
+    fn new(resize: &Resize, color: Color, view: &ImageView<'_>) -> Self {
+        let placement = Placement::new(resize, view.width, view.height);
+        let luma = color == Color::Mono;
+        let passes = match Kernel::new(resize.filter, &placement) {
+            Kernel::Bytes([columns, lines]) => {
+                Passes::Bytes(Resizer::new(columns, lines, view.encoding, luma))
+            }
+            Kernel::Linear(weights) => {
+                Passes::Linear(Separable::new(Linear, weights, view.encoding, luma))
+            }
+            Kernel::Area(weights, finish) => {
+                Passes::Area(Separable::new(finish, weights, view.encoding, luma))
+            }
+            Kernel::Torch(weights) => {
+                Passes::Torch(Separable::new(Torch, weights, view.encoding, luma))
+            }
+        };
+        let Placement { source, target, .. } = placement;
+        let mono = view.encoding == Encoding::Mono8;
+        Plan { size: (view.width, view.height), mono, source, target, passes }
+    }
+}
+
+/// Where the bytes of a resize go.
+struct Out<'a, const N: usize> {
+    row: &'a mut [u8],
+    tables: &'a [[[u8; N]; 256]],
+    width: usize,
+    target: &'a [Range<usize>; 2],
+    pad_value: u8,
+    /// Whether red and blue change places.
+    swap: bool,
+}
+
+impl Passes {
+    fn channels(&self) -> usize {
+        match self {
+            Passes::Bytes(resizer) => resizer.channels(),
+            Passes::Linear(separable) => separable.channels(),
+            Passes::Area(separable) => separable.channels(),
+            Passes::Torch(separable) => separable.channels(),
+        }
+    }
+
+    fn run(&mut self, view: &ImageView<'_>, sink: impl FnMut(usize, &[u8]) -> bool) -> bool {
+        match self {
+            Passes::Bytes(resizer) => resizer.run(view, sink),
+            Passes::Linear(separable) => separable.run(view, sink),
+            Passes::Area(separable) => separable.run(view, sink),
+            Passes::Torch(separable) => separable.run(view, sink),
+        }
+    }
+
+    /// Into `[channels, height, width]`.
+    fn run_planes<const N: usize>(
+        &mut self,
+        view: &ImageView<'_>,
+        out: Out<'_, N>,
+        overtaken: Option<&AtomicBool>,
+    ) -> bool {
+        let Out { row, tables, width, target, pad_value, swap } = out;
+        let [columns, lines] = target.clone();
+        let plane_len = row.len() / tables.len();
+        let line_len = width * N;
         for (plane, table) in row.chunks_exact_mut(plane_len).zip(tables) {
-            let padding = &table[usize::from(spec.pad_value)];
+            let padding = &table[usize::from(pad_value)];
             fill(&mut plane[..lines.start * line_len], padding);
             fill(&mut plane[lines.end * line_len..], padding);
             for line in plane[lines.start * line_len..lines.end * line_len].chunks_mut(line_len) {
@@ -117,13 +225,8 @@ impl Plan {
                 fill(&mut line[columns.end * N..], padding);
             }
         }
-        let swap = match view.encoding {
-            Encoding::Rgb8 | Encoding::Rgba8 => spec.color == Color::Bgr,
-            Encoding::Bgr8 | Encoding::Bgra8 => spec.color == Color::Rgb,
-            Encoding::Mono8 => false,
-        };
-        let mono = self.resizer.channels() == 1;
-        self.resizer.run(view, |y, pixels| {
+        let mono = self.channels() == 1;
+        self.run(view, |y, pixels| {
             let line = (lines.start + y) * line_len;
             let place = line + columns.start * N..line + columns.end * N;
             for (channel, (plane, table)) in row.chunks_exact_mut(plane_len).zip(tables).enumerate()
@@ -138,6 +241,55 @@ impl Plan {
             }
             !overtaken.is_some_and(|flag| flag.load(Ordering::Acquire))
         })
+    }
+
+    /// Into `[height, width, channels]`.
+    fn run_pixels<const N: usize>(
+        &mut self,
+        view: &ImageView<'_>,
+        out: Out<'_, N>,
+        overtaken: Option<&AtomicBool>,
+    ) -> bool {
+        let Out { row, tables, width, target, pad_value, swap } = out;
+        let [columns, lines] = target.clone();
+        let pixel_len = tables.len() * N;
+        let line_len = width * pixel_len;
+        let pad = |part: &mut [u8]| {
+            for (element, channel) in part.chunks_exact_mut(N).zip((0..tables.len()).cycle()) {
+                element.copy_from_slice(&tables[channel][usize::from(pad_value)]);
+            }
+        };
+        pad(&mut row[..lines.start * line_len]);
+        pad(&mut row[lines.end * line_len..]);
+        for line in row[lines.start * line_len..lines.end * line_len].chunks_mut(line_len) {
+            pad(&mut line[..columns.start * pixel_len]);
+            pad(&mut line[columns.end * pixel_len..]);
+        }
+        let lanes = self.channels();
+        self.run(view, |y, pixels| {
+            let line = (lines.start + y) * line_len;
+            let out = &mut row[line + columns.start * pixel_len..line + columns.end * pixel_len];
+            for (channel, table) in tables.iter().enumerate() {
+                let lane = match lanes {
+                    1 => 0,
+                    _ if swap => 2 - channel,
+                    _ => channel,
+                };
+                let elements = out.chunks_exact_mut(pixel_len);
+                let elements = elements.map(|pixel| &mut pixel[channel * N..(channel + 1) * N]);
+                look_up(elements, pixels.chunks_exact(lanes).map(|pixel| pixel[lane]), table);
+            }
+            !overtaken.is_some_and(|flag| flag.load(Ordering::Acquire))
+        })
+    }
+}
+
+/// Whether red and blue change places from the image to the row.
+pub(super) fn swaps(encoding: Encoding, color: Color) -> bool {
+    match encoding {
+        Encoding::Rgb8 | Encoding::Rgba8 => color == Color::Bgr,
+        Encoding::Bgr8 | Encoding::Bgra8 => color == Color::Rgb,
+        Encoding::Mono8 => false,
     }
 }
 

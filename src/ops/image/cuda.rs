@@ -3,11 +3,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::elements::tables;
-use super::geometry::{Axis, Placement};
-use super::memory::{IMAGE_ALIGNMENT, lines_bytes, upload_bytes};
-use super::spec::{Color, Encoding, ImageSpec, ImageView};
-use crate::device::shared::image::{BGR8, BGRA8, Lines, MONO8, RGB8, RGBA8, Row, THREADS, Tap};
+use super::cpu::swaps;
+use super::elements::{bytes, tables};
+use super::geometry::Axis;
+use super::memory::{IMAGE_ALIGNMENT, between_bytes, lines_bytes, upload_bytes};
+use super::placement::Placement;
+use super::spec::{Color, Encoding, ImageLayout, ImageSpec, ImageView, Resize};
+use super::weights::{Finish, Kernel as Filter, Weights};
+use crate::device::shared::image::{
+    BGR8, BGRA8, Lines, MONO8, RGB8, RGBA8, Row, THREADS, Tap, Weight,
+};
 use crate::device::{
     Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, Staging, Stream, bytes_of,
 };
@@ -37,17 +42,28 @@ pub struct DeviceImage {
 pub struct ImageEncoder {
     spec: ImageSpec,
     dtype: DType,
-    lines_kernel: Kernel,
-    row_kernel: Kernel,
+    /// The two kernels of each kind of filter, by [`Stage::kind`].
+    kernels: [[Kernel; 2]; KERNELS.len()],
     table: DeviceBuffer,
+    /// The table of the images between resizes, and these images.
+    between_table: DeviceBuffer,
+    between: DeviceBuffer,
     staging: Staging,
     /// The image in `staging`.
     staged: Option<DeviceImage>,
-    /// The lines that are needed, resized: up to 4 bytes per pixel.
+    /// The lines that are needed, resized: up to 16 bytes per pixel.
     lines: DeviceBuffer,
     /// The last used first.
     plans: Vec<Plan>,
 }
+
+/// The kernels of each kind of filter: of lines, and of the row.
+const KERNELS: [[&str; 2]; 4] = [
+    ["image_lines", "image_row"],
+    ["image_lines_linear", "image_row_linear"],
+    ["image_lines_area", "image_row_area"],
+    ["image_lines_torch", "image_row_torch"],
+];
 
 /// Sizes whose plans are kept, for a topic on which more than one size arrives in turn.
 const MOST_PLANS: usize = 4;
@@ -59,14 +75,25 @@ const MOST_PLANS: usize = 4;
 /// last size.
 struct Plan {
     size: (usize, usize),
-    placement: Placement,
-    /// Columns and lines of the image that are read.
-    used: [Range<usize>; 2],
-    /// Of both axes, one after the other: taps, then coefficients.
+    /// One per resize.
+    stages: Vec<Stage>,
+    /// Of all axes, one after the other: taps, then weights.
     tables: Vec<u8>,
     /// The same on the device, for images that are there already.
     on_device: Option<DeviceBuffer>,
-    /// Where the taps and the coefficients of both axes start in `tables`.
+}
+
+/// What follows for one resize.
+struct Stage {
+    resize: Resize,
+    /// Columns and lines of the row that are filled.
+    target: [Range<usize>; 2],
+    /// Columns and lines of the image that are read.
+    used: [Range<usize>; 2],
+    /// Its place in [`KERNELS`].
+    kind: usize,
+    finish: Finish,
+    /// Where the taps and the weights of both axes start in the tables.
     places: [[usize; 2]; 2],
 }
 
@@ -88,12 +115,19 @@ impl ImageEncoder {
                 tables::<2>(spec, dtype).as_flattened().as_flattened().to_vec()
             }
         };
+        let mut kernels = Vec::with_capacity(KERNELS.len());
+        for [lines, row] in KERNELS {
+            kernels.push([device.kernel(lines)?, device.kernel(row)?]);
+        }
+        let Ok(kernels) = kernels.try_into() else { unreachable!("there are as many as names") };
+        let between_table = bytes(spec.color.between()).as_flattened().as_flattened();
         Ok(ImageEncoder {
             spec: spec.clone(),
             dtype,
-            lines_kernel: device.kernel("image_lines")?,
-            row_kernel: device.kernel("image_row")?,
+            kernels,
             table: DeviceBuffer::from_bytes(device, &table)?,
+            between_table: DeviceBuffer::from_bytes(device, between_table)?,
+            between: DeviceBuffer::new(device, between_bytes(spec).max(1))?,
             staging: Staging::new(device, upload_bytes(spec, largest))?,
             staged: None,
             lines: DeviceBuffer::new(device, lines_bytes(spec, largest))?,
@@ -103,7 +137,7 @@ impl ImageEncoder {
 
     /// Bytes of a row.
     pub fn row_bytes(&self) -> usize {
-        self.spec.color.channels() * self.spec.height * self.spec.width * self.dtype.size()
+        self.spec.row_len() * self.dtype.size()
     }
 
     /// Puts upload and encoding of an image on `stream`, into the row that is `at` bytes from the
@@ -141,7 +175,7 @@ impl ImageEncoder {
         let ImageView { encoding, width, height, step, data } = *view;
         self.choose_plan((width, height))?;
         let plan = &self.plans[0];
-        let lines = &plan.used[1];
+        let lines = &plan.stages[0].used[1];
         let line = width * encoding.bytes_per_pixel();
         let image = &data[lines.start * step..(lines.end - 1) * step + line];
         let padding = &[0; IMAGE_ALIGNMENT][..plan.image_at() - plan.tables.len()];
@@ -214,17 +248,20 @@ impl ImageEncoder {
         // Memory of the plan that was not used for longest.
         let oldest = if self.plans.len() == MOST_PLANS { self.plans.pop() } else { None };
         let tables = oldest.map_or_else(Vec::new, |plan| plan.tables);
-        let plan = Plan::new(&self.spec, size, tables);
+        let failed = |detail| DeviceError::Failed { operation: "take an image", detail };
+        let plan = Plan::new(&self.spec, size, tables).ok_or_else(|| {
+            failed(format!("expected the part that is cropped, found {}x{} px", size.0, size.1))
+        })?;
         let (needed, capacity) = (plan.lines_len(), self.lines.len());
         if needed > capacity {
             let detail = format!("expected at most {capacity} bytes of lines, found {needed}");
-            return Err(DeviceError::Failed { operation: "take an image", detail });
+            return Err(failed(detail));
         }
         self.plans.insert(0, plan);
         Ok(())
     }
 
-    /// Launches both kernels with the first plan.
+    /// Launches the kernels of all resizes with the first plan.
     ///
     /// # Safety
     /// As for [`ImageEncoder::launch`]; `tables` are those of the first plan.
@@ -237,83 +274,167 @@ impl ImageEncoder {
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         let (spec, plan) = (&self.spec, &self.plans[0]);
-        let luma = spec.color == Color::Mono;
-        let [first_column, first_line] = plan.used.each_ref().map(|used| used.start);
+        let (mut image, mut inputs, mut between) = (*image, inputs, self.between.address());
+        for (number, stage) in plan.stages.iter().enumerate() {
+            let out = if number + 1 == plan.stages.len() {
+                let table = self.table.address();
+                Out { color: spec.color, layout: spec.layout, table, row, size: self.dtype.size() }
+            } else {
+                let (color, table) = (spec.color.between(), self.between_table.address());
+                Out { color, layout: ImageLayout::Hwc, table, row: between, size: 1 }
+            };
+            // SAFETY: the caller answers for the first image and the row. The images between are in a
+            // buffer of this encoder, and the kernels of a resize wait for those of the one before.
+            unsafe { self.launch_stage(stage, &image, tables, &out, inputs, stream)? };
+            let Resize { width, height, .. } = stage.resize;
+            let (encoding, step) = (out.color.encoding(), width * out.color.channels());
+            image = DeviceImage { address: out.row, encoding, width, height, step };
+            between += (step * height) as u64;
+            inputs = Inputs::MayBeInFlight;
+        }
+        Ok(())
+    }
+
+    /// Launches both kernels of a resize.
+    ///
+    /// # Safety
+    /// As for [`ImageEncoder::launch_plan`], for this image and what `out` names.
+    unsafe fn launch_stage(
+        &self,
+        stage: &Stage,
+        image: &DeviceImage,
+        tables: u64,
+        out: &Out,
+        inputs: Inputs,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let luma = out.color == Color::Mono;
+        let Resize { width, height, .. } = stage.resize;
+        let [first_column, first_line] = stage.used.each_ref().map(|used| used.start);
         let left_out = first_line * image.step + first_column * image.encoding.bytes_per_pixel();
-        let [columns_at, rows_at] = plan.places.map(|at| at.map(|place| tables + place as u64));
-        let [columns, rows] = &plan.placement.target;
+        let [columns_at, rows_at] = stage.places.map(|at| at.map(|place| tables + place as u64));
+        let [columns, rows] = &stage.target;
         let lines = Lines {
             image: image.address.wrapping_add(left_out as u64),
             step: image.step as u64,
             taps: columns_at[0],
             coefficients: columns_at[1],
             lines: self.lines.address(),
-            count: plan.used[1].len() as u32,
+            count: stage.used[1].len() as u32,
             width: columns.len() as u32,
             encoding: image.encoding as u32,
             luma: u32::from(luma),
             inputs_ready: inputs.are_ready(),
             reserved: 0,
         };
+        let (plane, channels) = ((width * height) as u64, out.color.channels() as u32);
+        let (pixel_stride, channel_stride) = match out.layout {
+            ImageLayout::Chw => (1, plane),
+            ImageLayout::Hwc => (u64::from(channels), 1),
+        };
         let job = Row {
             lines: lines.lines,
             taps: rows_at[0],
             coefficients: rows_at[1],
-            table: self.table.address(),
-            row,
+            table: out.table,
+            row: out.row,
+            pixel_stride,
+            channel_stride,
             lines_width: lines.width,
             mono: u32::from(luma || image.encoding == Encoding::Mono8),
-            width: spec.width as u32,
-            height: spec.height as u32,
+            width: width as u32,
+            height: height as u32,
             left: columns.start as u32,
             right: columns.end as u32,
             top: rows.start as u32,
             bottom: rows.end as u32,
-            channels: spec.color.channels() as u32,
-            swap: u32::from(swaps(image.encoding, spec.color)),
-            pad_value: u32::from(spec.pad_value),
-            element_size: self.dtype.size() as u32,
+            channels,
+            swap: u32::from(swaps(image.encoding, out.color)),
+            pad_value: u32::from(self.spec.pad_value),
+            element_size: out.size as u32,
+            scale: stage.finish.scale,
+            half_up: u32::from(stage.finish.half_up),
         };
         let launch = |elements: u64| {
             let blocks = elements.div_ceil(u64::from(THREADS)) as u32;
             Launch { blocks, threads: THREADS, shared: 0 }
         };
         let all_lines = launch(u64::from(lines.count) * u64::from(lines.width));
-        let whole_row = launch(u64::from(job.width) * u64::from(job.height));
+        let [lines_kernel, row_kernel] = &self.kernels[stage.kind];
         // SAFETY: the parameters are those of the kernels. They name what the caller answers for,
         // and buffers of this encoder, which are used on one stream, and wait for the device before
         // they go.
         unsafe {
-            self.lines_kernel.launch_job(stream, all_lines, &lines)?;
-            self.row_kernel.launch_job(stream, whole_row, &job)
+            lines_kernel.launch_job(stream, all_lines, &lines)?;
+            row_kernel.launch_job(stream, launch(plane), &job)
         }
     }
 }
 
+/// Where the result of a resize goes.
+struct Out {
+    color: Color,
+    layout: ImageLayout,
+    table: u64,
+    row: u64,
+    /// Bytes of an element.
+    size: usize,
+}
+
 impl Plan {
-    /// The plan for images of `size` (width, height), in the memory of `tables`.
-    fn new(spec: &ImageSpec, size: (usize, usize), mut tables: Vec<u8>) -> Self {
-        let placement = Placement::new(spec, size.0, size.1);
+    /// The plan for images of `size` (width, height), in the memory of `tables`. `None` if they lack
+    /// the part that is cropped.
+    fn new(spec: &ImageSpec, size: (usize, usize), mut tables: Vec<u8>) -> Option<Self> {
         tables.clear();
-        let mut used = [0..0, 0..0];
-        let mut places = [[0; 2]; 2];
-        for (i, inputs) in [size.0, size.1].into_iter().enumerate() {
-            let part = placement.source[i].clone();
-            let axis = Axis::new(inputs, part, placement.target[i].len());
-            used[i] = axis.used();
-            places[i] = append(&mut tables, &axis);
+        let mut part = spec.part(size.0, size.1)?;
+        let mut stages = Vec::with_capacity(spec.resizes.len());
+        for resize in &spec.resizes {
+            stages.push(Stage::new(resize, &part, &mut tables));
+            part = [0..resize.width, 0..resize.height];
         }
-        Plan { size, placement, used, tables, on_device: None, places }
+        Some(Plan { size, stages, tables, on_device: None })
     }
 
-    /// Bytes of the resized lines.
+    /// Bytes of the resized lines, of the resize that has most.
     fn lines_len(&self) -> usize {
-        4 * self.used[1].len() * self.placement.target[0].len()
+        let bytes = self.stages.iter().map(|stage| {
+            let pixel = if stage.kind == 0 { 4 } else { 16 };
+            pixel * stage.used[1].len() * stage.target[0].len()
+        });
+        bytes.max().unwrap_or(0)
     }
 
     /// Where the image is in the upload.
     fn image_at(&self) -> usize {
         self.tables.len().next_multiple_of(IMAGE_ALIGNMENT)
+    }
+}
+
+impl Stage {
+    /// The resize of this part of an image; appends what the kernels read to `tables`.
+    fn new(resize: &Resize, part: &[Range<usize>; 2], tables: &mut Vec<u8>) -> Self {
+        let placement = Placement::new(resize, part[0].len(), part[1].len());
+        let filter = Filter::new(resize.filter, &placement);
+        let read = filter.used();
+        let used = [0, 1].map(|axis| {
+            let start = part[axis].start + placement.source[axis].start;
+            start + read[axis].start..start + read[axis].end
+        });
+        let mut finish = Finish { scale: 1.0, half_up: false };
+        let (kind, places) = match &filter {
+            Filter::Bytes(axes) => (0, axes.each_ref().map(|axis| append(tables, axis))),
+            Filter::Linear(axes) => {
+                (1, axes.each_ref().map(|axis| append_weights(tables, axis, |value| value as u32)))
+            }
+            Filter::Area(axes, of_area) => {
+                finish = *of_area;
+                (2, axes.each_ref().map(|axis| append_weights(tables, axis, f32::to_bits)))
+            }
+            Filter::Torch(axes) => {
+                (3, axes.each_ref().map(|axis| append_weights(tables, axis, f32::to_bits)))
+            }
+        };
+        Stage { resize: *resize, target: placement.target, used, kind, finish, places }
     }
 }
 
@@ -329,11 +450,21 @@ fn append(tables: &mut Vec<u8>, axis: &Axis) -> [usize; 2] {
     [taps_at, coefficients_at]
 }
 
-/// Whether red and blue change places from the image to the row.
-fn swaps(encoding: Encoding, color: Color) -> bool {
-    match encoding {
-        Encoding::Rgb8 | Encoding::Rgba8 => color == Color::Bgr,
-        Encoding::Bgr8 | Encoding::Bgra8 => color == Color::Rgb,
-        Encoding::Mono8 => false,
+/// The same of weights, whose inputs count from the first that is used.
+fn append_weights<T: Copy>(
+    tables: &mut Vec<u8>,
+    axis: &Weights<T>,
+    bits: fn(T) -> u32,
+) -> [usize; 2] {
+    let taps_at = tables.len();
+    for range in &axis.taps {
+        let (begin, count) = (range.start as u32, range.len() as u32);
+        tables.extend_from_slice(bytes_of(&[Tap { first: 0, begin, count }]));
     }
+    let weights_at = tables.len();
+    let start = axis.used().start as u32;
+    for (input, value) in axis.inputs.iter().zip(&axis.values) {
+        tables.extend_from_slice(bytes_of(&[Weight { input: input - start, value: bits(*value) }]));
+    }
+    [taps_at, weights_at]
 }

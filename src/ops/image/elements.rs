@@ -1,7 +1,7 @@
 //! From a byte to an element: `(byte / 255 - mean) / std` in `f32`, rounded to the row's type once.
 //! In a row of `u8` an element is the byte itself: the policy normalises it.
 
-use super::spec::ImageSpec;
+use super::spec::{Color, ImageSpec};
 use crate::dtype::DType;
 
 /// The table of every channel of the row: the elements of all bytes, as they are stored.
@@ -20,4 +20,18 @@ pub fn tables<const N: usize>(spec: &ImageSpec, dtype: DType) -> Vec<[[u8; N]; 2
         }
     }
     tables
+}
+
+/// The tables of an image between two resizes, whose elements are the bytes.
+pub fn bytes(color: Color) -> &'static [[[u8; 1]; 256]] {
+    static BYTES: [[[u8; 1]; 256]; 3] = {
+        let mut table = [[0; 1]; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            table[byte] = [byte as u8];
+            byte += 1;
+        }
+        [table; 3]
+    };
+    &BYTES[..color.channels()]
 }

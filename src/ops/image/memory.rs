@@ -1,8 +1,7 @@
 //! Memory on the GPU for images of a bounded size. It is reserved at the start, so that no image
 //! ever needs more.
 
-use super::geometry::Axis;
-use super::spec::ImageSpec;
+use super::spec::{ImageSpec, Resize};
 
 /// Most bytes of a pixel, over all encodings.
 const MOST_BYTES_PER_PIXEL: usize = 4;
@@ -13,20 +12,46 @@ pub const IMAGE_ALIGNMENT: usize = 256;
 /// Bytes of a tap on the device: three numbers of 32 bits.
 const TAP_BYTES: usize = 12;
 
-/// Bytes of the upload of an image of at most `[width, height]` pixels: its tables, then its lines
-/// without padding.
+/// Bytes of the upload of an image of at most `[width, height]` pixels: the tables of all resizes, then
+/// its lines without padding.
 pub fn upload_bytes(spec: &ImageSpec, [width, height]: [usize; 2]) -> usize {
-    let tables = axis_bytes(width, spec.width) + axis_bytes(height, spec.height);
+    let tables: usize = inputs(spec, [width, height])
+        .zip(&spec.resizes)
+        .map(|(inputs, resize)| {
+            let weight_bytes = if resize.filter.has_bytes_between() { 4 } else { 8 };
+            let axis = |inputs: usize, outputs: usize| {
+                TAP_BYTES * outputs + weight_bytes * most_weights(inputs, outputs)
+            };
+            axis(inputs[0], resize.width) + axis(inputs[1], resize.height)
+        })
+        .sum();
     tables.next_multiple_of(IMAGE_ALIGNMENT) + MOST_BYTES_PER_PIXEL * width * height
 }
 
-/// Bytes of the lines of such an image after the horizontal pass.
-pub fn lines_bytes(spec: &ImageSpec, [_, height]: [usize; 2]) -> usize {
-    MOST_BYTES_PER_PIXEL * spec.width * height
+/// Bytes of the lines of such an image after the horizontal pass, for whichever resize has most.
+pub fn lines_bytes(spec: &ImageSpec, largest: [usize; 2]) -> usize {
+    let bytes = inputs(spec, largest).zip(&spec.resizes).map(|([_, height], resize)| {
+        let pixel = if resize.filter.has_bytes_between() { 4 } else { 16 };
+        pixel * resize.width * height
+    });
+    bytes.max().unwrap_or(0)
 }
 
-/// Bytes of the tables of one axis, for at most `inputs` pixels of the image and `outputs` of the
-/// row.
-fn axis_bytes(inputs: usize, outputs: usize) -> usize {
-    TAP_BYTES * outputs + size_of::<i32>() * Axis::most_coefficients(inputs, outputs)
+/// Bytes of the images between the resizes.
+pub fn between_bytes(spec: &ImageSpec) -> usize {
+    let bytes = |resize: &Resize| spec.color.channels() * resize.width * resize.height;
+    spec.resizes.iter().rev().skip(1).map(bytes).sum()
+}
+
+/// The largest image that each resize takes: width and height.
+fn inputs(spec: &ImageSpec, largest: [usize; 2]) -> impl Iterator<Item = [usize; 2]> + '_ {
+    let results = spec.resizes.iter().map(|resize| [resize.width, resize.height]);
+    std::iter::once(largest).chain(results)
+}
+
+/// At most this many weights, for an axis of at most `inputs` pixels and for at most `outputs` pixels.
+/// An output reads twice its support, rounded up, and one more where the arithmetic rounds.
+pub const fn most_weights(inputs: usize, outputs: usize) -> usize {
+    let most = if inputs > outputs { inputs } else { outputs };
+    2 * most + 2 * outputs
 }

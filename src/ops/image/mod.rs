@@ -1,4 +1,4 @@
-//! Images: resize, pad or crop, normalise, `[channels, height, width]`.
+//! Images: crop, resize, pad, normalise; `[channels, height, width]` or `[height, width, channels]`.
 
 pub mod cpu;
 #[cfg(feature = "cuda")]
@@ -7,8 +7,15 @@ pub mod cuda;
 mod elements;
 mod geometry;
 pub mod memory;
+mod pixels;
+mod placement;
 mod resize;
+mod separable;
 mod spec;
+mod weights;
 
-pub use geometry::Placement;
-pub use spec::{Color, Encoding, Fit, ImageSpec, ImageView, MAX_SIDE};
+pub use placement::Placement;
+pub use spec::{
+    Color, Crop, Encoding, Filter, Fit, ImageLayout, ImageSpec, ImageView, MAX_RESIZES, MAX_SIDE,
+    Resize,
+};

@@ -1,4 +1,4 @@
-//! Bilinear resize with antialias, in integers.
+//! Resizes in integers, with bytes between the passes.
 //!
 //! `geometry.rs` explains the arithmetic.
 //!
@@ -11,6 +11,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::geometry::{Axis, PRECISION_BITS};
+use super::pixels::{self, Converted};
 use super::spec::{Encoding, ImageView};
 
 /// Rounds a sum to nearest.
@@ -36,7 +37,7 @@ pub struct Resizer {
 impl Resizer {
     /// A resizer of `luma` (of colour or mono images) or else of the channels of `encoding`.
     pub fn new(horizontal: Axis, vertical: Axis, encoding: Encoding, luma: bool) -> Self {
-        let channels = if luma || encoding == Encoding::Mono8 { 1 } else { 4 };
+        let channels = pixels::channels(encoding, luma);
         let chunks = (horizontal.outputs() * channels).div_ceil(CHUNK);
         // Room for whole blocks of lines. A power of two, so that a mask gives a line's place.
         let ring_lines = (vertical.longest() + LANES / channels).next_power_of_two();
@@ -65,28 +66,8 @@ impl Resizer {
         view: &ImageView<'_>,
         mut sink: impl FnMut(usize, &[u8]) -> bool,
     ) -> bool {
-        let sink = &mut sink;
-        match (self.channels, view.encoding) {
-            (4, Encoding::Rgb8 | Encoding::Bgr8) => {
-                self.dispatch::<3, 4>(view, |[a, b, c]| [a, b, c, 0], sink)
-            }
-            (4, _) => self.dispatch::<4, 4>(view, |pixel| pixel, sink),
-            (_, Encoding::Mono8) => self.dispatch::<1, 1>(view, |pixel| pixel, sink),
-            (_, Encoding::Rgb8) => self.dispatch::<3, 1>(view, |[r, g, b]| luma(r, g, b), sink),
-            (_, Encoding::Bgr8) => self.dispatch::<3, 1>(view, |[b, g, r]| luma(r, g, b), sink),
-            (_, Encoding::Rgba8) => self.dispatch::<4, 1>(view, |[r, g, b, _]| luma(r, g, b), sink),
-            (_, Encoding::Bgra8) => self.dispatch::<4, 1>(view, |[b, g, r, _]| luma(r, g, b), sink),
-        }
-    }
-
-    /// Runs the passes in code compiled for this processor's vector instructions.
-    fn dispatch<const BPP: usize, const CH: usize>(
-        &mut self,
-        view: &ImageView<'_>,
-        convert: impl Fn([u8; BPP]) -> [u8; CH] + Copy,
-        sink: &mut impl FnMut(usize, &[u8]) -> bool,
-    ) -> bool {
-        self.arch.dispatch(Passes::<_, _, BPP, CH> { resizer: self, view, convert, sink })
+        let channels = self.channels;
+        pixels::convert(view.encoding, channels, Run { resizer: self, view, sink: &mut sink })
     }
 
     /// Both passes, for pixels of `BPP` bytes that `convert` takes to `CH` bytes.
@@ -141,6 +122,24 @@ impl Resizer {
     }
 }
 
+/// A run of the passes, before the kind of the pixels is chosen.
+struct Run<'a, 'v, Sink> {
+    resizer: &'a mut Resizer,
+    view: &'a ImageView<'v>,
+    sink: &'a mut Sink,
+}
+
+impl<Sink: FnMut(usize, &[u8]) -> bool> Converted for Run<'_, '_, Sink> {
+    /// Runs the passes in code compiled for this processor's vector instructions.
+    fn run<const BPP: usize, const CH: usize>(
+        self,
+        convert: impl Fn([u8; BPP]) -> [u8; CH] + Copy,
+    ) -> bool {
+        let Run { resizer, view, sink } = self;
+        resizer.arch.dispatch(Passes::<_, _, BPP, CH> { resizer, view, convert, sink })
+    }
+}
+
 /// The arguments of [`Resizer::passes`]. A closure would not do: unless the optimiser inlines it,
 /// it is compiled for the oldest processor.
 struct Passes<'a, 'v, Convert, Sink, const BPP: usize, const CH: usize> {
@@ -162,13 +161,6 @@ where
     fn with_simd<S: Simd>(self, _: S) -> bool {
         self.resizer.passes::<BPP, CH>(self.view, self.convert, self.sink)
     }
-}
-
-/// Luma of ITU-R BT.601 with Pillow's 16 fraction bits (`L24` in `src/libImaging/Convert.c`).
-#[inline(always)]
-fn luma(r: u8, g: u8, b: u8) -> [u8; 1] {
-    let [r, g, b] = [r, g, b].map(u32::from);
-    [((r * 19_595 + g * 38_470 + b * 7_471 + 0x8000) >> 16) as u8]
 }
 
 /// Adds one tap to the sums of `N` lanes.

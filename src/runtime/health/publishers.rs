@@ -108,7 +108,7 @@ streams:
     type: sensor_msgs/Image
     topic: /camera
     max_age_ms: 50
-    image: {width: 8, height: 8}
+    image: {resize: {width: 8, height: 8}}
 ";
         crate::config::parse(config, "test.yaml").unwrap().inputs
     }

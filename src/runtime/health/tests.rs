@@ -334,7 +334,7 @@ fn two_publishers_of_the_clock_are_named_in_the_status_of_the_ticks() {
 fn the_delay_of_an_image_is_also_told_until_its_row_is_ready() {
     let mut robot = Robot::new(
         "rate_hz: 100\nstreams: {c: {type: sensor_msgs/Image, topic: /c, max_age_ms: 50, image: \
-         {width: 8, height: 8}}}",
+         {resize: {width: 8, height: 8}}}}",
     );
     let (camera, stamp) = (InputId::new(0), ms(robot.now - 7));
     let image =
