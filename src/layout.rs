@@ -51,15 +51,17 @@ pub struct RingPlace {
     pub segment: SegmentId,
     /// Elements of one of its rows.
     pub row_len: usize,
-    /// Where the elements of a row are in a step of the segment. Together the runs are the whole
-    /// row.
+    /// Elements of a step that are made of its rows: as many as a row has, unless operators change
+    /// that.
+    pub part_len: usize,
+    /// Where these elements are in a step of the segment. Together the runs are the whole part.
     pub runs: Vec<Run>,
 }
 
-/// Elements that are next to each other in a ring's row and in a step.
+/// Elements that are next to each other in a ring's part and in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// First element in the ring's row.
+    /// First element in the ring's part.
     pub row_at: usize,
     /// First element in the step.
     pub step_at: usize,
@@ -109,9 +111,13 @@ impl Layout {
             let first_ring = rings.len();
             for group in 0..spec.encoder.rings() {
                 let runs = runs(&spec.encoder, group, segment.step_len);
-                let row_len = runs.iter().map(|run| run.len).sum();
+                let part_len = runs.iter().map(|run| run.len).sum();
+                let row_len = match &spec.encoder {
+                    EncoderSpec::Vector(vector) => vector.groups[group].channels.len(),
+                    _ => part_len,
+                };
                 let segment = SegmentId::new(segments.len());
-                rings.push(RingPlace { stream, group, segment, row_len, runs });
+                rings.push(RingPlace { stream, group, segment, row_len, part_len, runs });
             }
             segments.push(segment);
             streams.push([segments.len() - 1..segments.len(), first_ring..rings.len()]);
@@ -158,13 +164,13 @@ impl Layout {
     }
 }
 
-/// Where the elements of a group's row go.
+/// Where the elements of a group's part go.
 fn runs(encoder: &EncoderSpec, group: usize, step_len: usize) -> Vec<Run> {
     let EncoderSpec::Vector(spec) = encoder else {
         return vec![Run { row_at: 0, step_at: 0, len: step_len }];
     };
     let mut runs: Vec<Run> = Vec::new();
-    for (row_at, step_at) in spec.groups[group].channels.iter().copied().enumerate() {
+    for (row_at, step_at) in spec.places(group).into_iter().enumerate() {
         match runs.last_mut() {
             Some(run) if run.step_at + run.len == step_at => run.len += 1,
             _ => runs.push(Run { row_at, step_at, len: 1 }),

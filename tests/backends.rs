@@ -79,6 +79,7 @@ macro_rules! on_every_backend {
 on_every_backend! {
     vectors => super::vectors::check;
     grouped_vectors => super::vectors::check_groups;
+    vectors_with_operators => super::vectors::check_operators;
     images => super::images::check;
     depth_images => super::depth::check;
     image_sizes => super::images::check_sizes;

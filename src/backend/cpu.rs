@@ -215,9 +215,12 @@ impl RingMemory {
             || Rows::Pages((0..slots).map(|_| Mutex::new(HostBuffer::new(bytes))).collect());
         let (encoder, rows) = match &spec.encoder {
             EncoderSpec::Vector(vector) => {
-                let encoder = VectorEncoder::new(vector, place.group, spec.dtype);
-                let rows = match spec.strategy().interpolates() {
-                    true => Rows::Floats(FloatRows::new(&vector.lanes(place.group), slots)),
+                let stages = vector.stages(place.group, spec.strategy());
+                let floats = spec.strategy().interpolates() || stages.output.is_some();
+                let output = stages.output.clone();
+                let encoder = VectorEncoder::new(vector, place.group, spec.dtype).with(stages);
+                let rows = match floats {
+                    true => Rows::Floats(FloatRows::new(spec, &vector.lanes(place.group), output)),
                     false => Rows::Stored((0..slots).map(|_| Mutex::new(vec![0; bytes])).collect()),
                 };
                 (Encoder::Vector(encoder), rows)
@@ -254,8 +257,8 @@ impl RingMemory {
     /// Bytes of a row that is only a part of a step; 0 for a whole one.
     fn part_bytes(&self) -> usize {
         match self.place.runs.as_slice() {
-            [_] if self.place.row_len == self.segment.step_len => 0,
-            _ => self.place.row_len * self.segment.dtype.size(),
+            [_] if self.place.part_len == self.segment.step_len => 0,
+            _ => self.place.part_len * self.segment.dtype.size(),
         }
     }
 
@@ -298,13 +301,54 @@ impl RingMemory {
             bytes => {
                 let part = &mut scratch.part[..bytes];
                 self.row(value, values, part);
-                let size = self.segment.dtype.size();
-                for Run { row_at, step_at, len } in &self.place.runs {
-                    let from = &part[row_at * size..(row_at + len) * size];
-                    step[step_at * size..(step_at + len) * size].copy_from_slice(from);
-                }
+                self.spread(part, step);
             }
         }
+    }
+
+    /// Copies the ring's part of a step to its places.
+    fn spread(&self, part: &[u8], step: &mut [u8]) {
+        let size = self.segment.dtype.size();
+        for Run { row_at, step_at, len } in &self.place.runs {
+            let from = &part[row_at * size..(row_at + len) * size];
+            step[step_at * size..(step_at + len) * size].copy_from_slice(from);
+        }
+    }
+
+    /// The rows, if a step depends on the other steps.
+    fn window(&self) -> Option<&FloatRows> {
+        match &self.rows {
+            Rows::Floats(rows) if rows.unwraps() => Some(rows),
+            _ => None,
+        }
+    }
+
+    /// Writes the ring's part of all steps of a tick.
+    fn serve_window(
+        &self,
+        rows: &FloatRows,
+        jobs: &[StepJob],
+        scratch: &mut Scratch,
+        out: &mut [u8],
+    ) {
+        let Some(ring) = jobs.first().map(|job| job.ring) else { return };
+        let of_ring = jobs.iter().filter(|job| job.ring == ring).map(|job| (job.step, job.value));
+        let Scratch { values, part } = scratch;
+        let (dtype, bytes) = (self.segment.dtype, self.part_bytes());
+        rows.window(of_ring, &mut values[..self.place.row_len], |at, row| {
+            let step = &mut out[self.segment.step_range(at)];
+            let write = |out: &mut [u8]| match row {
+                Some(row) => dtype.store(row, out),
+                None => out.fill(0),
+            };
+            match bytes {
+                0 => write(step),
+                bytes => {
+                    write(&mut part[..bytes]);
+                    self.spread(&part[..bytes], step);
+                }
+            }
+        });
     }
 
     /// Writes a row's value into `out`, which has its size.
@@ -312,7 +356,7 @@ impl RingMemory {
         let dtype: DType = self.segment.dtype;
         match (value, &self.rows) {
             (Value::Nothing, _) => out.fill(0),
-            (value, Rows::Floats(rows)) => rows.with(value, values, |row| dtype.store(row, out)),
+            (value, Rows::Floats(rows)) => rows.serve(value, values, |row| dtype.store(row, out)),
             // `hold` and `nearest` never ask for `Between`; the earlier row is what `hold` would
             // give.
             (Value::Row(slot) | Value::Between { a: slot, .. }, Rows::Stored(slots)) => {
@@ -367,8 +411,14 @@ impl Backend for CpuBackend {
 
     fn fuse(&self, jobs: &[StepJob], mut out: OutputMut<'_>) -> Result<(), BackendError> {
         let mut scratch = lock(&self.scratch);
-        for job in jobs.iter().filter(|job| !job.unchanged) {
+        for (at, job) in jobs.iter().enumerate().filter(|(_, job)| !job.unchanged) {
             let memory = &self.rings[job.ring.index()];
+            if let Some(rows) = memory.window() {
+                if jobs[..at].iter().all(|before| before.ring != job.ring) {
+                    memory.serve_window(rows, &jobs[at..], &mut scratch, &mut out);
+                }
+                continue;
+            }
             let step = &mut out[memory.segment.step_range(job.step)];
             memory.serve(job.value, &mut scratch, step);
         }

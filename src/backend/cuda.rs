@@ -4,8 +4,8 @@
 //! Images and clouds are uploaded once, on arrival, and encoded into rows in device memory. Every
 //! ring has a stream of its own for that. Vectors are small and arrive often, so their rows stay in
 //! pinned host memory: to write one costs no call of the driver, and the device reads the few that
-//! a tick needs. Where the host must read rows too, because plans are cut, it computes the steps from
-//! rows of its own, and the device reads those steps. A tick is one launch that writes every changed step straight into the pinned
+//! a tick needs. Where the host must read rows too, because of operators or because plans are cut, it
+//! computes the steps from rows of its own, and the device reads those steps. A tick is one launch that writes every changed step straight into the pinned
 //! memory of the output.
 //!
 //! Streams of encodes have the greatest priority: so an encode waits as little as it can for other
@@ -129,12 +129,15 @@ impl RingMemory {
                 // As on the CPU: interpolated rows stay f32, the others are rounded when they are
                 // encoded.
                 let interpolates = spec.strategy().interpolates();
-                let encoder = Mutex::new(VectorEncoder::new(vector, place.group, spec.dtype));
+                let stages = vector.stages(place.group, spec.strategy());
+                let output = stages.output.clone();
+                let encoder = VectorEncoder::new(vector, place.group, spec.dtype).with(stages);
+                let encoder = Mutex::new(encoder);
                 let lanes = vector.lanes(place.group);
-                if spec.plans && interpolates {
-                    let copied = vec![Lane::Linear; place.row_len];
+                if (spec.plans && interpolates) || output.is_some() {
+                    let copied = vec![Lane::Linear; place.part_len];
                     let rows = Rows::pinned(device, &copied, DType::F32, spec.steps())?;
-                    let host = FloatRows::new(&lanes, slots);
+                    let host = FloatRows::new(spec, &lanes, output);
                     let scratch = Mutex::new(vec![0.0; place.row_len]);
                     let encoder = Encoder::OnHost { encoder, host, scratch };
                     return Ok(RingMemory { place, segment, rows, encoder });
@@ -215,11 +218,33 @@ impl RingMemory {
         match (&self.encoder, job.value) {
             (Encoder::OnHost { .. }, Value::Nothing) => Value::Nothing,
             (Encoder::OnHost { host, scratch, .. }, value) => {
-                host.with(value, &mut lock(scratch), |row| self.rows.store(job.step, row));
+                if !host.unwraps() {
+                    let store = |row: &[f32]| self.rows.store(job.step, row);
+                    host.serve(value, &mut lock(scratch), store);
+                }
                 Value::Row(job.step)
             }
             (_, value) => value,
         }
+    }
+
+    /// Writes all steps of a tick of which each depends on the others, for the launch to read. The
+    /// first of `jobs` is one of them.
+    fn write_window(&self, jobs: &[StepJob]) {
+        let (Encoder::OnHost { host, scratch, .. }, Some(first)) = (&self.encoder, jobs.first())
+        else {
+            return;
+        };
+        let of_ring = jobs.iter().filter(|job| job.ring == first.ring);
+        let of_ring = of_ring.map(|job| (job.step, job.value));
+        host.window(of_ring, &mut lock(scratch), |step, row| {
+            row.into_iter().for_each(|row| self.rows.store(step, row));
+        });
+    }
+
+    /// Whether each step depends on the others.
+    fn unwraps(&self) -> bool {
+        matches!(&self.encoder, Encoder::OnHost { host, .. } if host.unwraps())
     }
 
     /// Where the ring's part of a step goes.
@@ -298,6 +323,12 @@ impl Backend for CudaBackend {
             jobs.map(|job| (job, &self.rings[job.ring.index()]))
         };
         let mut fuser = lock(&self.fuser);
+        for (at, job) in jobs.iter().enumerate() {
+            let ring = &self.rings[job.ring.index()];
+            if ring.unwraps() && jobs[..at].iter().all(|before| before.ring != job.ring) {
+                ring.write_window(&jobs[at..]);
+            }
+        }
         let mut tick = fuser.begin(out);
         for (job, ring) in changed() {
             for state in ring.pending(job.value) {

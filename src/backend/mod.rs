@@ -215,7 +215,9 @@ pub trait Backend: Send + Sync {
     }
 
     /// Writes every step's value into `out`, at the offsets of the layout. A step without a row is
-    /// set to zero. If a job says `unchanged`, `out` already holds that step from an earlier call.
+    /// set to zero. If a job says `unchanged`, `out` already holds that step from an earlier call. If
+    /// operators make the steps of a ring depend on each other, there is a job for each, and none is
+    /// unchanged.
     fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError>;
 }
 

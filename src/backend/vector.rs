@@ -1,12 +1,17 @@
-//! Makes a vector row from numbers. Every backend does this before it stores the row.
+//! Makes a vector row from numbers. Every backend does this before it stores the row. Operators that
+//! may act on rows do so here, in `f64`.
 
 use crate::dtype::DType;
+use crate::ops::operators::{self, Stages};
 use crate::ops::resample::Lane;
 use crate::pipeline::{DropReason, Rejected};
 use crate::spec::{Channel, VectorSpec};
 
 /// If a quaternion's squared norm differs from 1 by more than this, its sample is dropped.
 const NORM_TOLERANCE: f64 = 0.1;
+/// Greatest size of a value in `f32`. It is not `f32::MAX`, so that the difference of two values cannot
+/// overflow.
+const ROW_LIMIT: f64 = 1e38;
 /// If it differs by less than this, the quaternion is unit to the precision of `f32` and is taken
 /// as it is.
 const NORM_EXACT: f64 = 1e-6;
@@ -19,7 +24,10 @@ pub struct VectorEncoder {
     channels: Vec<Channel>,
     /// Index of each quaternion's first element.
     quaternions: Vec<usize>,
+    /// Greatest size of a value of the row, and of what is made of it.
     limit: f64,
+    output_limit: f64,
+    stages: Stages,
     values: Vec<f64>,
     row: Vec<f32>,
 }
@@ -36,9 +44,26 @@ impl VectorEncoder {
                 quaternions.push(at);
             }
         }
-        // 1e38 and not f32::MAX, so that the difference of two values cannot overflow.
-        let limit = if dtype == DType::F16 { 65_504.0 } else { 1e38 };
-        VectorEncoder { channels, quaternions, limit, values: Vec::new(), row: Vec::new() }
+        let limit = if dtype == DType::F16 { 65_504.0 } else { ROW_LIMIT };
+        VectorEncoder {
+            channels,
+            quaternions,
+            limit,
+            output_limit: limit,
+            stages: Stages::default(),
+            values: Vec::new(),
+            row: Vec::new(),
+        }
+    }
+
+    /// The same with operators.
+    #[must_use]
+    pub fn with(mut self, stages: Stages) -> Self {
+        if stages.output.is_some() {
+            self.limit = ROW_LIMIT;
+        }
+        self.stages = stages;
+        self
     }
 
     /// Returns the row of a sample, valid until the next call.
@@ -53,7 +78,7 @@ impl VectorEncoder {
             let detail = format!("sample: expected {expected} numbers, found {found}");
             return Err(Rejected::new(DropReason::Malformed, detail));
         }
-        let values = if self.quaternions.is_empty() {
+        let values = if self.quaternions.is_empty() && self.stages.encode.is_empty() {
             sample
         } else {
             self.values.clear();
@@ -61,6 +86,13 @@ impl VectorEncoder {
             for start in &self.quaternions {
                 let name = self.channels[*start].name.rsplit_once('.').map_or("", |(name, _)| name);
                 normalise(name, &mut self.values[*start..start + 4])?;
+            }
+            for (at, operators) in self.stages.encode.iter().enumerate() {
+                // First, because a limit would make a number of NaN.
+                if !self.values[at].is_finite() {
+                    return Err(self.refuse(at, self.values[at]));
+                }
+                self.values[at] = operators::encode(operators, self.values[at]);
             }
             &self.values
         };
@@ -70,6 +102,22 @@ impl VectorEncoder {
             && let Some(at) = values.iter().position(beyond)
         {
             return Err(self.refuse(at, values[at]));
+        }
+        if let Some(output) = &self.stages.output {
+            // Between two rows a value is between theirs.
+            let mut wrong = None;
+            output.apply(values, |_, value| {
+                if value.is_nan() || value.abs() > self.output_limit {
+                    wrong = Some(value);
+                }
+            });
+            if let Some(value) = wrong {
+                let limit = self.output_limit;
+                let detail = format!(
+                    "after its operators: expected at most {limit:e} in size, found {value:e}"
+                );
+                return Err(Rejected::new(DropReason::OutOfRange, detail));
+            }
         }
         self.row.clear();
         self.row.extend(values.iter().map(|value| *value as f32));

@@ -79,6 +79,11 @@ impl<'a> Check<'a> {
         Check { doc, definitions, problems, unread: HashSet::new(), silent: false }
     }
 
+    /// The name of the file.
+    pub fn file(&self) -> &'a str {
+        self.doc.file()
+    }
+
     /// Where the definitions of messages are.
     pub fn definitions(&self) -> &'a dyn Definitions {
         self.definitions

@@ -19,7 +19,7 @@ pub(super) const KEY: &str = "defaults";
 const NESTED: [&str; 6] = ["history", "horizon", "qos", "image", "cloud", "resize"];
 
 /// Keys that each stream must say for itself.
-pub(super) const OF_EACH: [&str; 10] = [
+pub(super) const OF_EACH: [&str; 11] = [
     "type",
     "topic",
     "inputs",
@@ -28,6 +28,7 @@ pub(super) const OF_EACH: [&str; 10] = [
     "joints",
     "groups",
     "angular",
+    "operators",
     "select",
     "stamp",
 ];

@@ -46,6 +46,11 @@ impl Document {
         Ok(doc)
     }
 
+    /// The name of the file, as it was given.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
     /// The mapping at the top.
     pub fn root(&self) -> Rc<Node> {
         Rc::clone(&self.root)

@@ -23,6 +23,7 @@ mod frames;
 mod image;
 mod input;
 mod node;
+mod operators;
 mod raw;
 mod read;
 mod select;

@@ -111,6 +111,7 @@ mapping! { RawStream {
     joints: Vec<String>,
     groups: InOrder<Vec<String>>,
     angular: Vec<String>,
+    operators: Vec<RawOperator>,
     select: Vec<String>,
     stamp: String,
     image: RawImage,
@@ -128,6 +129,54 @@ mapping! {
         t_base_sensor: RawExtrinsic,
         expected_rate_hz: f64,
     }
+}
+
+mapping! {
+    /// One operator, and the channels that it is for.
+    RawOperator {
+        of: Vec<String>,
+        scale: f64,
+        offset: f64,
+        clamp: Vec<f64>,
+        rad2deg: bool,
+        unwrap: bool,
+        rotation_6d: Rotation6d,
+        normalize: RawNormalize,
+    }
+}
+
+mapping! { RawNormalize {
+    mode: NormalizeMode,
+    stats: String,
+    key: String,
+    first: i64,
+    eps: f64,
+    mean: Vec<f64>,
+    std: Vec<f64>,
+    min: Vec<f64>,
+    max: Vec<f64>,
+    q01: Vec<f64>,
+    q99: Vec<f64>,
+} }
+
+/// Which six entries of a rotation matrix, in which order.
+#[derive(Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Rotation6d {
+    /// The first row, then the second.
+    Rows,
+    /// The first column, then the second.
+    Columns,
+    /// The first two columns, row by row.
+    ColumnsByRow,
+}
+
+#[derive(Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum NormalizeMode {
+    MeanStd,
+    MinMax,
+    Quantile,
 }
 
 mapping! { RawSteps {
@@ -299,10 +348,10 @@ pub(super) enum CropAction {
 
 read_all_keys! {
     RawConfig RawOutput RawTf RawInput RawSteps RawQos RawImage RawDepth RawImageCrop RawResize
-    RawCloud RawTransform RawChannel RawCrop RawSolid RawDeskew
+    RawCloud RawTransform RawChannel RawOperator RawNormalize RawCrop RawSolid RawDeskew
 }
 read_words! {
-    Sensor TimeUnit TimeFrom Strategy Fill DType Timeline Filter Fit ImageLayout Color Reliability
+    Rotation6d NormalizeMode Sensor TimeUnit TimeFrom Strategy Fill DType Timeline Filter Fit ImageLayout Color Reliability
     Durability Reduce
     RawFeature CropAction ShapeFrame
 }
@@ -352,7 +401,7 @@ fn is_of(content: Content, key: &str) -> bool {
     match key {
         "image" => matches!(content, Content::Image),
         "cloud" | "t_base_sensor" | "deskew" => matches!(content, Content::Points),
-        "max_gap_ms" => content.is_vector(),
+        "max_gap_ms" | "operators" => content.is_vector(),
         "in_frame" => matches!(content, Content::Fields(_)),
         "fields" => matches!(content, Content::Fields(_)) || content.has_joints(),
         "inputs" | "joints" | "groups" => content.has_joints(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::check::{Check, Range};
 use super::defaults::{find_type, long_name};
 use super::input::{self, Frames, Input, InputDefaults};
+use super::operators::operators;
 use super::raw::{RawDeskew, RawSteps, RawStream};
 use super::select::select;
 use super::words::{nearest, one_of};
@@ -102,7 +103,11 @@ pub(super) fn stream(
     let time = deskew.as_ref().map(|deskew| deskew.time_field.as_str());
     let encoder = encoder(check, &key, &mut raw, (&message, selected), (dtype, rows, time));
     let times = times?;
-    let (encoder, selection, bounds) = encoder?;
+    let (mut encoder, selection, bounds) = encoder?;
+    if let EncoderSpec::Vector(vector) = &mut encoder {
+        let interpolates = strategy.is_none_or(Strategy::interpolates);
+        operators(check, &at("operators"), raw.operators.take(), interpolates, vector)?;
+    }
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
     let stream = StreamSpec {
         name: name?,
@@ -202,6 +207,12 @@ fn encoder(
         ("joints", raw.joints.is_some(), joints, of_joints()),
         ("groups", raw.groups.is_some(), joints, of_joints()),
         ("angular", raw.angular.is_some(), joints || selects, of_joints()),
+        (
+            "operators",
+            raw.operators.is_some(),
+            content.is_vector(),
+            "types that become a vector".into(),
+        ),
         ("stamp", raw.stamp.is_some(), selects, "types with `select`".into()),
         ("image", raw.image.is_some(), matches!(content, Image), owners(Image)),
         ("cloud", raw.cloud.is_some(), matches!(content, Points), owners(Points)),

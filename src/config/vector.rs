@@ -94,7 +94,7 @@ pub(super) fn joints(
         Some(max_points) => Selection::Trajectory { fields, groups, max_points },
         None => Selection::Joints { fields, groups },
     };
-    Some((VectorSpec { channels, groups: channels_of }, selection))
+    Some((VectorSpec { channels, groups: channels_of, outputs: Vec::new() }, selection))
 }
 
 /// Positions in `known` of the fields that are chosen.

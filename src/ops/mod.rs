@@ -5,5 +5,6 @@
 
 pub mod depth;
 pub mod image;
+pub mod operators;
 pub mod resample;
 pub mod voxelize;

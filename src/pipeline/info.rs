@@ -5,6 +5,7 @@ use crate::cdr::Writer;
 use crate::dtype::DType;
 use crate::layout::Segment;
 use crate::ops::image::ImageSpec;
+use crate::ops::operators::OutputChannel;
 use crate::ops::voxelize::Reduction;
 use crate::spec::{EncoderSpec, InputId};
 use crate::time::Stamp;
@@ -83,15 +84,25 @@ impl Pipeline {
         };
         writer.f64_sequence(origin_m);
         writer.f32(size_m);
+        let outputs: &[OutputChannel] = match &spec.encoder {
+            EncoderSpec::Vector(vector) => &vector.outputs,
+            _ => &[],
+        };
+        writer.string_sequence(outputs.iter().map(|output| output.unit));
+        let operators: Vec<String> = outputs.iter().map(operators).collect();
+        writer.string_sequence(operators.iter().map(String::as_str));
     }
+}
+
+/// The operators of a channel as JSON.
+fn operators(output: &OutputChannel) -> String {
+    serde_json::to_string(&output.operators).unwrap_or_default()
 }
 
 /// The name of each entry along the first dimension of a row.
 fn channels(encoder: &EncoderSpec) -> Vec<String> {
     match encoder {
-        EncoderSpec::Vector(vector) => {
-            vector.channels.iter().map(|channel| channel.name.clone()).collect()
-        }
+        EncoderSpec::Vector(vector) => vector.names().into_iter().map(str::to_owned).collect(),
         EncoderSpec::Image(image) => {
             image.color.names().iter().copied().map(str::to_owned).collect()
         }

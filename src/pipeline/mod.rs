@@ -81,6 +81,8 @@ struct InputState {
 struct StreamState {
     stats: StreamStats,
     held_back: Counter,
+    /// Whether a step depends on the other steps, so that it may change when its row does not.
+    unwraps: bool,
 }
 
 /// All rings under one lock, so that a tick sees one state of the robot. Code that could panic only
@@ -127,7 +129,11 @@ impl Pipeline {
         let steps = layout.rings().iter().map(|place| spec(place).steps()).sum::<usize>();
         let ring = |spec: &StreamSpec| Ring::with_slots(spec.ring_rows, spec.ring_slots());
         let rings: Vec<_> = layout.rings().iter().map(|place| ring(spec(place))).collect();
-        let streams = config.streams.iter().map(|_| StreamState::default()).collect();
+        let state = |spec: &StreamSpec| StreamState {
+            unwraps: spec.encoder.unwraps(),
+            ..StreamState::default()
+        };
+        let streams = config.streams.iter().map(state).collect();
         Ok(Pipeline {
             id: PIPELINES.fetch_add(1, Ordering::Relaxed),
             inputs: inputs?,

@@ -135,6 +135,7 @@ impl Pipeline {
             }
             for job in &mut jobs[first..] {
                 let row = match job.value {
+                    _ if self.streams[stream.index()].unwraps => None,
                     Value::Row(at) => Some(rings.rings[job.ring.index()].entry(at).serial),
                     Value::Nothing => Some(0),
                     Value::Between { .. } => None,

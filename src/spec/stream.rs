@@ -8,6 +8,7 @@ use crate::codec::PixelFormat;
 use crate::dtype::DType;
 use crate::ops::depth::DepthSpec;
 use crate::ops::image::ImageSpec;
+use crate::ops::operators::{Operator, OutputChannel, Stages};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::VoxelSpec;
 use crate::schema::Plan;
@@ -293,7 +294,7 @@ impl EncoderSpec {
     /// Shape of one row, row-major.
     pub fn row_shape(&self) -> Vec<usize> {
         match self {
-            EncoderSpec::Vector(spec) => vec![spec.channels.len()],
+            EncoderSpec::Vector(spec) => vec![spec.len()],
             EncoderSpec::Image(spec) => spec.row_shape().to_vec(),
             EncoderSpec::Depth(spec) => vec![1, spec.height, spec.width],
             EncoderSpec::Voxels(spec) => {
@@ -336,6 +337,12 @@ impl EncoderSpec {
         }
     }
 
+    /// Whether a step depends on the values of other steps.
+    pub fn unwraps(&self) -> bool {
+        let unwraps = |output: &OutputChannel| output.operators.contains(&Operator::Unwrap);
+        matches!(self, EncoderSpec::Vector(spec) if spec.outputs.iter().any(unwraps))
+    }
+
     /// Rings of the stream: one per group of a vector, otherwise one.
     pub fn rings(&self) -> usize {
         match self {
@@ -345,20 +352,69 @@ impl EncoderSpec {
     }
 }
 
-/// A vector row: its channels, and which of them arrive together.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+/// A vector: its channels, which of them arrive together, and what is made of them.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct VectorSpec {
-    /// The elements of the row, in order. The four elements of a quaternion are next to each other.
+    /// The elements of the samples, in order. The four elements of a quaternion are next to each other.
     pub channels: Vec<Channel>,
     /// The groups. Each is resampled by itself. Each channel is in exactly one group.
     pub groups: Vec<Group>,
+    /// The elements of a step, in order. Empty if they are the channels as they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<OutputChannel>,
 }
 
 impl VectorSpec {
     /// A row whose channels arrive together.
     pub fn whole(channels: Vec<Channel>) -> Self {
         let groups = vec![Group { channels: (0..channels.len()).collect() }];
-        VectorSpec { channels, groups }
+        VectorSpec { channels, groups, outputs: Vec::new() }
+    }
+
+    /// Elements of a step.
+    pub fn len(&self) -> usize {
+        if self.outputs.is_empty() { self.channels.len() } else { self.outputs.len() }
+    }
+
+    /// Whether a step has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The names of the elements of a step.
+    pub fn names(&self) -> Vec<&str> {
+        match self.outputs.as_slice() {
+            [] => self.channels.iter().map(|channel| channel.name.as_str()).collect(),
+            outputs => outputs.iter().map(|output| output.name.as_str()).collect(),
+        }
+    }
+
+    /// Positions in a step of what a group gives, in the order of [`Stages`].
+    pub fn places(&self, group: usize) -> Vec<usize> {
+        let channels = &self.groups[group].channels;
+        if self.outputs.is_empty() {
+            return channels.clone();
+        }
+        let outputs = self.outputs_of_channels();
+        channels.iter().flat_map(|channel| outputs[*channel].iter().copied()).collect()
+    }
+
+    /// Per channel: the positions of the outputs that come from it, or from the quaternion that begins
+    /// with it.
+    pub fn outputs_of_channels(&self) -> Vec<Vec<usize>> {
+        let mut of = vec![Vec::new(); self.channels.len()];
+        for (at, output) in self.outputs.iter().enumerate() {
+            of[output.source.channel()].push(at);
+        }
+        of
+    }
+
+    /// Where the operators of a group act. `strategy` is that of the stream.
+    pub fn stages(&self, group: usize, strategy: Strategy) -> Stages {
+        match self.outputs.is_empty() {
+            true => Stages::default(),
+            false => Stages::new(self, group, strategy.interpolates()),
+        }
     }
 
     /// How each element of a group's sample is interpolated.
@@ -379,6 +435,6 @@ pub struct Channel {
 /// Channels that arrive in one sample.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Group {
-    /// Position in the row of each element of the sample.
+    /// Position among the channels of each element of the sample.
     pub channels: Vec<usize>,
 }

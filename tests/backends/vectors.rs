@@ -6,6 +6,7 @@ use robocache::backend::StepJob;
 use robocache::dtype::DType;
 use robocache::input::Sample;
 use robocache::layout::RingPlace;
+use robocache::ops::operators::{Operator, OutputChannel, Source};
 use robocache::ops::resample::Lane;
 use robocache::ring::Ring;
 use robocache::spec::{Channel, EncoderSpec, Group, RingId, StreamSpec, VectorSpec};
@@ -23,6 +24,53 @@ pub fn check(kind: &Kind, cases: usize) {
 /// The same with channels that arrive in several samples.
 pub fn check_groups(kind: &Kind, cases: usize) {
     check_pairs(kind, cases, 100_000, grouped);
+}
+
+/// The same with operators: before and after the interpolation, from step to step, and such that make
+/// six numbers of a quaternion.
+pub fn check_operators(kind: &Kind, cases: usize) {
+    check_pairs(kind, cases, 200_000, |random, lanes| {
+        let mut spec = grouped(random, lanes);
+        spec.outputs = outputs(random, &spec);
+        spec
+    });
+}
+
+fn outputs(random: &mut Random, spec: &VectorSpec) -> Vec<OutputChannel> {
+    let mut outputs = Vec::new();
+    let mut at = 0;
+    while at < spec.channels.len() {
+        let turns = spec.channels[at].lane == Lane::Quaternion;
+        if turns && random.one_in(2) {
+            for entry in [[0, 0], [1, 0], [2, 0], [0, 1], [1, 1], [2, 1]] {
+                let source = Source::Rotation { quaternion: at, row: entry[0], column: entry[1] };
+                outputs.push(output(random, source, false));
+            }
+        } else {
+            let channels = if turns { at..at + 4 } else { at..at + 1 };
+            outputs.extend(channels.map(|at| output(random, Source::Channel(at), !turns)));
+        }
+        at += if turns { 4 } else { 1 };
+    }
+    outputs
+}
+
+fn output(random: &mut Random, source: Source, may_unwrap: bool) -> OutputChannel {
+    // No result is larger than what a row may have.
+    let mut operators: Vec<_> = (0..random.choose(&[0, 0, 1, 3]))
+        .map(|_| match random.one_in(3) {
+            true => Operator::Clamp { low: -2.5, high: f64::from(random.float(-1.0, 3.0)) },
+            false => Operator::Affine {
+                shift: f64::from(random.float(-1.0, 1.0)),
+                scale: f64::from(random.float(-0.5, 0.5)),
+                offset: f64::from(random.float(-1.0, 1.0)),
+            },
+        })
+        .collect();
+    if may_unwrap && random.one_in(5) {
+        operators.insert(0, Operator::Unwrap);
+    }
+    OutputChannel { name: String::new(), unit: "", source, operators }
 }
 
 fn check_pairs(
@@ -69,6 +117,7 @@ fn check_ticks(pair: &mut Pair, specs: &[StreamSpec], random: &mut Random, numbe
         now = now.offset(random.choose(&[1, 999, 10_000_000, 100_000_000]));
         let jobs = jobs_at(&places, specs, &rings, now, random);
         let changed = |job: &StepJob| match job.value {
+            _ if specs[places[job.ring.index()].stream.index()].encoder.unwraps() => true,
             Value::Row(slot) => touched.contains(&(job.ring, slot)),
             _ => false,
         };
@@ -155,7 +204,7 @@ fn grouped(random: &mut Random, lanes: Vec<Lane>) -> VectorSpec {
     }
     groups.retain(|group| !group.is_empty());
     let groups = groups.into_iter().map(|channels| Group { channels }).collect();
-    VectorSpec { channels: channels(lanes), groups }
+    VectorSpec { channels: channels(lanes), groups, outputs: Vec::new() }
 }
 
 fn random_row(random: &mut Random, spec: &StreamSpec, group: usize) -> Vec<f64> {

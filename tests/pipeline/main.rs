@@ -6,6 +6,7 @@ mod common;
 mod failures;
 mod groups;
 mod message;
+mod operators;
 mod plans;
 mod slow_ticks;
 
@@ -21,7 +22,7 @@ use robocache::input::Sample;
 use robocache::layout::Layout;
 use robocache::ops::voxelize::PointDrops;
 use robocache::pipeline::{Arrival, DropReason, Pipeline, PushError, TensorMessage, TickOutcome};
-use robocache::spec::{Config, InputId, RingId, SegmentId, Selection, StreamId};
+use robocache::spec::{Config, EncoderSpec, InputId, RingId, SegmentId, Selection, StreamId};
 use robocache::time::{Epoch, Stamp};
 
 const MS: i64 = 1_000_000;

@@ -297,8 +297,8 @@ fn the_info_has_the_normalisation_of_images() {
     let numbers =
         [1u32.to_le_bytes(), 0.25f32.to_le_bytes(), 1u32.to_le_bytes(), 0.5f32.to_le_bytes()];
     // Nothing but an empty origin and a size of 0 follows.
-    assert_eq!(bytes[bytes.len() - 24..bytes.len() - 8], *numbers.as_flattened());
-    assert_eq!(bytes[bytes.len() - 8..], [0; 8]);
+    assert_eq!(bytes[bytes.len() - 32..bytes.len() - 16], *numbers.as_flattened());
+    assert_eq!(bytes[bytes.len() - 16..], [0; 16]);
 }
 
 /// Reads what the crate's own reader does not need.
@@ -350,5 +350,7 @@ impl<'a> Info<'a> {
         let origin: Vec<_> = origin.iter().copied().map(f64::from).collect();
         assert_eq!(self.list(|info| info.0.f64().unwrap()), origin);
         assert_eq!(self.f32(), size_m);
+        // No operators: neither units nor operators.
+        assert_eq!([self.0.u32().unwrap(), self.0.u32().unwrap()], [0, 0]);
     }
 }

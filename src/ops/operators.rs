@@ -1,0 +1,320 @@
+//! Operators: what is made of the channels of a vector at each target time.
+//!
+//! An operator acts on the value at a target, in the order of the configuration. Where the result is
+//! the same, it acts on the row when that is encoded, so that a tick has nothing to do: a straight
+//! line between two rows stays one under [`Operator::Affine`]. The others act after the
+//! interpolation, on the host for every backend. Both compute in `f64` and round to `f32` once.
+
+use crate::ops::resample::Lane;
+use crate::spec::VectorSpec;
+
+/// One operator of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operator {
+    /// `(x - shift) * scale + offset`
+    Affine {
+        /// Subtracted first.
+        shift: f64,
+        /// The factor.
+        scale: f64,
+        /// Added last.
+        offset: f64,
+    },
+    /// The nearest value from `low` to `high`.
+    Clamp {
+        /// The least value.
+        low: f64,
+        /// The greatest value.
+        high: f64,
+    },
+    /// An angle \[rad\] without jumps from step to step: see [`unwrap`]. It comes first.
+    Unwrap,
+}
+
+impl Operator {
+    /// The operator's value. Of one step alone, `Unwrap` changes nothing.
+    pub fn apply(self, x: f64) -> f64 {
+        match self {
+            Operator::Affine { shift, scale, offset } => (x - shift) * scale + offset,
+            Operator::Clamp { low, high } => x.max(low).min(high),
+            Operator::Unwrap => x,
+        }
+    }
+}
+
+/// Applies operators one after the other.
+fn apply_all(operators: &[Operator], x: f64) -> f64 {
+    operators.iter().fold(x, |x, operator| operator.apply(x))
+}
+
+/// Where an element of a step comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A channel of the samples.
+    Channel(usize),
+    /// An entry of the rotation matrix of the unit quaternion (x, y, z, w) that begins at a channel.
+    Rotation {
+        /// The channel of x.
+        quaternion: usize,
+        /// The entry's row.
+        row: usize,
+        /// The entry's column.
+        column: usize,
+    },
+}
+
+impl Source {
+    /// The channel that it is, or that its quaternion begins with.
+    pub fn channel(self) -> usize {
+        match self {
+            Source::Channel(channel) => channel,
+            Source::Rotation { quaternion, .. } => quaternion,
+        }
+    }
+}
+
+/// One element of a step of a vector with operators.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct OutputChannel {
+    /// Its name: that of its channel, or `orientation.r01` for an entry of a rotation matrix.
+    pub name: String,
+    /// Its unit: `rad`, `deg`, or nothing if it is not known.
+    pub unit: &'static str,
+    /// Where it comes from.
+    pub source: Source,
+    /// What is made of it, in order.
+    pub operators: Vec<Operator>,
+}
+
+/// An entry of the rotation matrix of a quaternion (x, y, z, w), also if it is not quite of unit norm.
+pub fn rotation_entry([x, y, z, w]: [f64; 4], row: usize, column: usize) -> f64 {
+    let two = 2.0 / (((x * x + y * y) + z * z) + w * w);
+    match (row, column) {
+        (0, 0) => 1.0 - two * (y * y + z * z),
+        (0, 1) => two * (x * y - z * w),
+        (0, 2) => two * (x * z + y * w),
+        (1, 0) => two * (x * y + z * w),
+        (1, 1) => 1.0 - two * (x * x + z * z),
+        (1, 2) => two * (y * z - x * w),
+        (2, 0) => two * (x * z - y * w),
+        (2, 1) => two * (y * z + x * w),
+        _ => 1.0 - two * (x * x + y * y),
+    }
+}
+
+/// Moves angles \[rad\] by whole turns, so that each is at most half a turn from its neighbour towards
+/// the step `anchor`, which stays. `None` is a step without a value: it is passed over. If the anchor
+/// is one, the nearest step before it stays, or else the nearest after it.
+///
+/// It depends on the values of the steps alone, and not on what was served before.
+pub fn unwrap(steps: &mut [Option<f64>], anchor: usize) {
+    const TURN: f64 = std::f64::consts::TAU;
+    let up_to = (anchor + 1).min(steps.len());
+    let Some(anchor) = steps[..up_to]
+        .iter()
+        .rposition(Option::is_some)
+        .or_else(|| steps.iter().position(Option::is_some))
+    else {
+        return;
+    };
+    let follow = |reference: &mut Option<f64>, step: &mut Option<f64>| {
+        if let (Some(before), Some(angle)) = (*reference, step.as_mut()) {
+            *angle += ((before - *angle) / TURN).round_ties_even() * TURN;
+            *reference = Some(*angle);
+        }
+    };
+    let mut reference = steps[anchor];
+    steps[..anchor].iter_mut().rev().for_each(|step| follow(&mut reference, step));
+    let mut reference = steps[anchor];
+    steps[anchor + 1..].iter_mut().for_each(|step| follow(&mut reference, step));
+}
+
+/// The operators of one group of a vector, by where they act.
+#[derive(Clone, Debug, Default)]
+pub struct Stages {
+    /// Per element of the sample, on the row when it is encoded. Empty if there is nothing to do.
+    pub encode: Vec<Vec<Operator>>,
+    /// After the interpolation; `None` if there is nothing to do.
+    pub output: Option<OutputStage>,
+}
+
+impl Stages {
+    /// The stages of a group. `interpolates` says whether the strategy does.
+    pub fn new(spec: &VectorSpec, group: usize, interpolates: bool) -> Self {
+        let channels = &spec.groups[group].channels;
+        let mut encode = vec![Vec::new(); channels.len()];
+        let mut elements = Vec::new();
+        let outputs = spec.outputs_of_channels();
+        for (at, channel) in channels.iter().enumerate() {
+            for output in outputs[*channel].iter().map(|output| &spec.outputs[*output]) {
+                let from = match output.source {
+                    Source::Channel(_) => From::Element(at),
+                    Source::Rotation { row, column, .. } => From::Rotation { at, row, column },
+                };
+                let lane = spec.channels[*channel].lane;
+                let first = match from {
+                    From::Element(_) => acts_on_rows(&output.operators, lane, interpolates),
+                    From::Rotation { .. } => 0,
+                };
+                let (rows, rest) = output.operators.split_at(first);
+                encode[at].extend_from_slice(rows);
+                elements.push(Element { from, operators: rest.to_vec() });
+            }
+        }
+        let plain = |element: &Element| {
+            matches!(element.from, From::Element(_)) && element.operators.is_empty()
+        };
+        let output = (!elements.iter().all(plain)).then_some(OutputStage { elements });
+        if encode.iter().all(Vec::is_empty) {
+            encode.clear();
+        }
+        Stages { encode, output }
+    }
+}
+
+/// How many operators of a channel may act on rows: the value at a target is then the same as if they
+/// acted on it. Angles and quaternions are interpolated as what they are.
+fn acts_on_rows(operators: &[Operator], lane: Lane, interpolates: bool) -> usize {
+    if operators.contains(&Operator::Unwrap) {
+        return 0;
+    }
+    match (interpolates, lane) {
+        (false, _) => operators.len(),
+        (true, Lane::Linear) => {
+            let affine = |operator: &&Operator| matches!(operator, Operator::Affine { .. });
+            operators.iter().take_while(affine).count()
+        }
+        (true, Lane::Angular | Lane::Quaternion) => 0,
+    }
+}
+
+/// Applies the operators of one element of a sample, when it is encoded.
+pub fn encode(operators: &[Operator], value: f64) -> f64 {
+    apply_all(operators, value)
+}
+
+/// What is made of the interpolated rows of one group.
+#[derive(Clone, Debug)]
+pub struct OutputStage {
+    elements: Vec<Element>,
+}
+
+#[derive(Clone, Debug)]
+struct Element {
+    from: From,
+    operators: Vec<Operator>,
+}
+
+/// Where an element comes from, in the group's row.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Element(usize),
+    Rotation { at: usize, row: usize, column: usize },
+}
+
+impl OutputStage {
+    /// Number of elements that it gives.
+    pub fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// Whether it gives none.
+    pub fn is_empty(&self) -> bool {
+        self.elements.is_empty()
+    }
+
+    /// Whether a step depends on the other steps.
+    pub fn unwraps(&self) -> bool {
+        self.unwrapped().next().is_some()
+    }
+
+    /// The elements of the row that are unwrapped.
+    pub fn unwrapped(&self) -> impl Iterator<Item = usize> + '_ {
+        self.elements.iter().filter_map(|element| match element.from {
+            From::Element(at) if element.operators.contains(&Operator::Unwrap) => Some(at),
+            _ => None,
+        })
+    }
+
+    /// Hands the elements of a step, made of a row, to `put` with their positions.
+    pub fn apply(&self, row: &[f64], mut put: impl FnMut(usize, f64)) {
+        for (i, element) in self.elements.iter().enumerate() {
+            let value = match element.from {
+                From::Element(at) => row[at],
+                From::Rotation { at, row: r, column } => {
+                    rotation_entry([row[at], row[at + 1], row[at + 2], row[at + 3]], r, column)
+                }
+            };
+            put(i, apply_all(&element.operators, value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::f64::consts::{PI, TAU};
+
+    fn golden(name: &str) -> Vec<Vec<f64>> {
+        let text = include_str!("../../tests/golden/operators.txt");
+        let lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let numbers = lines.map(|line| line.split(' ').map(|n| n.parse().unwrap()).collect());
+        let numbers: Vec<Vec<f64>> = numbers.collect();
+        assert!(numbers.len() >= 100, "{name}");
+        numbers
+    }
+
+    /// `tests/golden/make_operators_golden.py` made the file.
+    #[test]
+    fn rotations_are_those_of_scipy() {
+        for numbers in golden("rotation") {
+            let quaternion = numbers[..4].try_into().unwrap();
+            for (i, expected) in numbers[4..].iter().enumerate() {
+                let got = rotation_entry(quaternion, i / 3, i % 3);
+                assert!((got - expected).abs() < 1e-14, "{numbers:?}: {got} at {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn angles_are_unwrapped_as_by_numpy_from_the_anchor_on() {
+        for numbers in golden("unwrap") {
+            let (angles, expected) = numbers[1..].split_at((numbers.len() - 1) / 2);
+            let mut steps: Vec<Option<f64>> = angles.iter().copied().map(Some).collect();
+            unwrap(&mut steps, numbers[0] as usize);
+            for (got, expected) in steps.iter().zip(expected) {
+                assert!((got.unwrap() - expected).abs() < 1e-12, "{numbers:?}: {steps:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn steps_without_a_value_are_passed_over() {
+        let mut steps = [None, Some(-3.0), None, Some(3.0), None];
+        unwrap(&mut steps, 4);
+        assert_eq!(steps, [None, Some(-3.0 + TAU), None, Some(3.0), None]);
+        let mut steps = [None, None, Some(3.0), Some(-3.0)];
+        unwrap(&mut steps, 1);
+        assert_eq!(steps, [None, None, Some(3.0), Some(-3.0 + TAU)]);
+        unwrap(&mut [None, None], 1);
+        unwrap(&mut [], 0);
+    }
+
+    #[test]
+    fn the_result_does_not_depend_on_where_the_window_begins() {
+        let mut random = crate::random::Random::new(3);
+        let angles: Vec<f64> = (0..40).map(|_| random.between(-PI, PI)).collect();
+        let unwrapped = |from: usize| {
+            let mut steps: Vec<_> = angles[from..].iter().copied().map(Some).collect();
+            let anchor = steps.len() - 1;
+            unwrap(&mut steps, anchor);
+            steps
+        };
+        let all = unwrapped(0);
+        for from in 1..40 {
+            assert_eq!(unwrapped(from), all[from..]);
+        }
+    }
+}
