@@ -90,7 +90,10 @@ def test_messages_are_taken_to_another_frame_at_their_stamp(rig):
     fusion.advance(T0)
     turns = Rotation.from_euler("xyz", [[0, 0, 0.2], [0.3, -0.4, 1.5]])
     mount = Rotation.from_euler("z", 0.7)
-    tree.fix(transform(T0, "map", "odom", [10, 0, 0]), transform(T0, "base_link", "arm", [0, 1, 0], mount))
+    tree.fix(
+        transform(T0, "map", "odom", [10, 0, 0]),
+        transform(T0, "base_link", "arm", [0, 1, 0], mount),
+    )
     tree.move(
         transform(T0 - 40 * MS, "odom", "base_link", [1, 2, 3], turns[0]),
         transform(T0, "odom", "base_link", [3, 2, 3], turns[1]),
