@@ -1,10 +1,12 @@
 """Six cameras, a lidar and an arm: does the node keep up, and what does it cost?
 
     python3 benches/six_cameras.py --programs DIR [--seconds 60] [--backends cpu,auto,cuda]
+                                   [--compressed FILE]
 
 Runs, for each backend, the node between `robocache_load rig` and `robocache_load watch`: once with
 all sensors and once with the joints alone. One rig publishes rgb8 images of 1920x1080 at 30 Hz and
-a cloud of 131,072 points at 10 Hz. Another one, in a process of its own as on a robot, publishes
+a cloud of 131,072 points at 10 Hz. With --compressed its cameras send that JPEG or PNG file
+instead; camera_jpeg.py makes one. Another one, in a process of its own as on a robot, publishes
 joints at 500 Hz. The node ticks at 100 Hz. A real-time thread
 that only sleeps (stall_probe.py) runs beside them.
 
@@ -42,7 +44,7 @@ JOINTS = """
 """
 CAMERA = """
   camera_%d:
-    type: sensor_msgs/msg/Image
+    type: sensor_msgs/msg/%s
     topic: /camera_%d
     max_age_ms: 200
     dtype: f16
@@ -68,16 +70,18 @@ def parse_arguments(argv=None):
     parser.add_argument("--seconds", type=float, default=60.0, help="per run [s] (60)")
     parser.add_argument("--backends", default="cpu,auto", help="of the node (cpu,auto)")
     parser.add_argument("--cameras", type=int, default=CAMERAS, help=f"({CAMERAS})")
+    parser.add_argument("--compressed", type=Path, help="a JPEG or PNG that each camera sends")
     parser.add_argument("--output", type=Path, default=Path("bench"), help="folder (bench)")
     parser.add_argument("--domain-id", type=int, default=77, help="ROS_DOMAIN_ID (77)")
     return parser.parse_args(argv)
 
 
-def configuration(cameras):
+def configuration(cameras, compressed):
     """The streams: of all sensors, or of the joints alone."""
+    kind = "CompressedImage" if compressed else "Image"
     names = "".join(f", joint_{k}" for k in range(14))[2:]
     text = "rate_hz: 100\nlag_ms: 5\nstreams:" + JOINTS + f"    joints: [{names}]\n"
-    text += "".join(CAMERA % (k, k) for k in range(cameras))
+    text += "".join(CAMERA % (k, kind, k) for k in range(cameras))
     return text + (LIDAR if cameras else "")
 
 
@@ -121,7 +125,7 @@ class Child:
 def run(arguments, backend, cameras, folder):
     """One run of node, rig and watch; returns what each of them says."""
     config = folder / "six_cameras.yaml"
-    config.write_text(configuration(cameras))
+    config.write_text(configuration(cameras, arguments.compressed))
     node_command = [arguments.programs / "fusion_node", "--ros-args"]
     for name, value in (("config_file", config), ("backend", backend)):
         node_command += ["-p", f"{name}:={value}"]
@@ -130,6 +134,8 @@ def run(arguments, backend, cameras, folder):
     rig_commands = [[*rig_command, "--cameras", 0, "--points", 0]]
     if cameras:
         rig_commands += [[*rig_command, "--cameras", cameras, "--joints-hz", 0]]
+        if arguments.compressed:
+            rig_commands[-1] += ["--compressed", arguments.compressed]
     probe_file = folder / "stalls.json"
     probe_command = [sys.executable, HERE / "stall_probe.py", probe_file]
     probe_command += ["--period-ns", PERIOD_NS]

@@ -209,6 +209,28 @@ impl Image<'_> {
     }
 }
 
+/// `sensor_msgs/msg/CompressedImage`, without its data.
+#[derive(Clone, Copy, Debug)]
+pub struct CompressedImage<'a> {
+    /// When the exposure began.
+    pub stamp: Stamp,
+    /// Frame of the camera.
+    pub frame_id: &'a str,
+    /// As `compressed_image_transport` writes it: `rgb8; jpeg compressed bgr8`, or just `jpeg`.
+    pub format: &'a str,
+}
+
+impl CompressedImage<'_> {
+    /// The serialized message; `data` appends the file.
+    pub fn to_cdr(&self, buffer: Vec<u8>, data: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut writer = Writer::reusing(buffer);
+        writer.header(self.stamp, self.frame_id);
+        writer.string(self.format);
+        writer.bytes_with(data);
+        writer.finish()
+    }
+}
+
 /// `sensor_msgs/msg/PointField`
 #[derive(Clone, Copy, Debug)]
 pub struct PointField<'a> {

@@ -6,6 +6,7 @@
 mod rig;
 mod watch;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -41,6 +42,9 @@ enum LoadError {
     /// Nobody subscribed.
     #[error("no subscription to {topic} in {patience:?}")]
     Alone { topic: String, patience: Duration },
+    /// The cameras' file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Image { path: PathBuf, source: std::io::Error },
     /// A thread panicked.
     #[error("a thread panicked")]
     Panicked,

@@ -4,13 +4,14 @@
 //! each publication has only another stamp, so that the load is that of the messages and not that of
 //! a simulator.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use robocache::cdr::messages::{Image, JointState, PointCloud2, PointField};
+use robocache::cdr::messages::{CompressedImage, Image, JointState, PointCloud2, PointField};
 use robocache::random::Random;
 use robocache::ros::rcl::{Node, Publisher, Qos};
 use robocache::time::Stamp;
@@ -28,7 +29,7 @@ const POINT_STEP: u32 = 16;
 /// The sensors.
 #[derive(Args)]
 pub struct Options {
-    /// Number of cameras, on /camera_0 and so on; rgb8
+    /// Number of cameras, on /camera_0 and so on; rgb8 unless --compressed is given
     #[arg(long, default_value_t = 6)]
     cameras: usize,
     /// Width of an image [px]
@@ -37,6 +38,9 @@ pub struct Options {
     /// Height of an image [px]
     #[arg(long, default_value_t = 1080)]
     height: u32,
+    /// A JPEG or PNG file that each camera sends as CompressedImage in place of rgb8
+    #[arg(long)]
+    compressed: Option<PathBuf>,
     /// Images per second of each camera
     #[arg(long, default_value_t = 30.0)]
     camera_hz: f64,
@@ -120,10 +124,18 @@ fn sensors(node: &Node, options: &Options) -> Result<Vec<Sensor>, LoadError> {
         false => Qos::best_effort(depth),
     };
     let mut sensors = Vec::new();
+    let file = options.compressed.as_deref().map(|path| {
+        let read = |source| LoadError::Image { path: path.to_owned(), source };
+        Ok::<_, LoadError>(compressed(&std::fs::read(path).map_err(read)?))
+    });
+    let file = file.transpose()?;
     for camera in 0..options.cameras {
         let topic = format!("/camera_{camera}");
-        let publisher = node.advertise(&topic, "sensor_msgs/msg/Image", qos(5))?;
-        let message = image(options, &mut random);
+        let (kind, message) = match &file {
+            Some(message) => ("sensor_msgs/msg/CompressedImage", message.clone()),
+            None => ("sensor_msgs/msg/Image", image(options, &mut random)),
+        };
+        let publisher = node.advertise(&topic, kind, qos(5))?;
         sensors.push(Sensor { publisher, message, period: period(options.camera_hz) });
     }
     if options.points > 0 {
@@ -152,6 +164,13 @@ fn image(options: &Options, random: &mut Random) -> Vec<u8> {
         data.extend((0..bytes.div_ceil(8)).flat_map(|_| random.bits().to_le_bytes()));
         data.truncate(data.len() - (bytes.next_multiple_of(8) - bytes));
     })
+}
+
+/// A message of this file.
+fn compressed(file: &[u8]) -> Vec<u8> {
+    let format = if file.starts_with(b"\x89PNG") { "png" } else { "jpeg" };
+    let image = CompressedImage { stamp: Stamp::ZERO, frame_id: "camera", format };
+    image.to_cdr(Vec::new(), |data| data.extend_from_slice(file))
 }
 
 fn cloud(points: u32, random: &mut Random) -> Vec<u8> {
