@@ -151,23 +151,27 @@ fn zero_is_an_instant_of_an_epoch_whose_clock_has_read_zero() {
 
 #[test]
 fn arrivals_between_two_readings_have_different_instants_below_the_next_step() {
-    let clock = sim_clock();
     let step = 20 * NANOS_PER_MS;
-    let mut stamps = Vec::new();
-    for k in 1..=6 {
-        set(&clock, k * step);
-        for _ in 0..4 {
-            stamps.push(clock.arrival(Transit::UNKNOWN).stamp.unwrap());
-            std::thread::sleep(Duration::from_millis(1));
+    let paced = || {
+        let clock = sim_clock();
+        let mut stamps = Vec::new();
+        for k in 1..=6 {
+            set(&clock, k * step);
+            for _ in 0..4 {
+                stamps.push(clock.arrival(Transit::UNKNOWN).stamp.unwrap());
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
-    }
-    assert!(stamps.is_sorted_by(|a, b| a < b), "{stamps:?}");
-    for (k, four) in (1..).zip(stamps.chunks(4)) {
-        let limit = at((k + 1) * step);
-        assert!(four.iter().all(|stamp| (at(k * step)..limit).contains(stamp)), "{four:?}");
-        // With a pace, a millisecond later is not just the next nanosecond.
-        assert_eq!(k >= 4, four[1].since(four[0]) > 1000, "{four:?}");
-    }
+        assert!(stamps.is_sorted_by(|a, b| a < b), "{stamps:?}");
+        (1..).zip(stamps.chunks(4)).all(|(k, four)| {
+            let limit = at((k + 1) * step);
+            assert!(four.iter().all(|stamp| (at(k * step)..limit).contains(stamp)), "{four:?}");
+            // With a pace, a millisecond later is not just the next nanosecond.
+            (k >= 4) == (four[1].since(four[0]) > 1000)
+        })
+    };
+    // A busy machine may sleep past the next step, where only the next nanosecond is left.
+    assert!((0..50).any(|_| paced()), "no pace in 50 runs");
 }
 
 #[test]
