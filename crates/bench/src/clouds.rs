@@ -132,7 +132,7 @@ fn row_on_the_cpu(spec: &VoxelSpec, dtype: DType, view: &PointsView<'_>) -> Opti
 /// The points per voxel of all launches of a graph together.
 fn counts_on_the_cpu(spec: &VoxelSpec, views: &[PointsView<'_>]) -> Option<Vec<u8>> {
     // Counts do not depend on the other columns.
-    let spec = VoxelSpec::new(grid, vec![Reduction::Count], ..spec.clone());
+    let spec = VoxelSpec { channels: vec![Reduction::Count], ..spec.clone() };
     let volume: usize = spec.grid.shape.iter().product();
     let mut totals = vec![0u32; volume];
     for view in views {
