@@ -7,6 +7,7 @@ use robocache::ops::image::cpu::ImageEncoder;
 use robocache::ops::image::{
     Color, Crop, Encoding, Filter, Fit, ImageLayout, ImageSpec, ImageView, Resize,
 };
+use robocache::spec::EncoderSpec;
 
 /// The bytes of `noise` in `tests/golden/make_filter_golden.py`.
 fn noise(len: usize) -> Vec<u8> {
@@ -206,4 +207,44 @@ fn an_image_without_the_cropped_part_is_no_input() {
     let crop = Some(Crop { x: 1, y: 0, width: 8, height: 8 });
     let spec = ImageSpec { crop, ..pixels(vec![Resize::to(4, 4)]) };
     row(&spec, &rgb(&[0; 3 * 64], 8, 8));
+}
+
+#[derive(serde::Deserialize)]
+struct Presets {
+    cases: Vec<PresetCase>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct PresetCase {
+    preset: String,
+    content: String,
+    width: usize,
+    height: usize,
+    shape: [usize; 3],
+    crc32: u32,
+}
+
+/// Whole rows in the layout and the values of the preset, f32 or bytes.
+#[test]
+fn presets_are_what_the_projects_compute() {
+    let golden: Presets = serde_json::from_str(include_str!("golden/presets.json")).unwrap();
+    assert!(golden.cases.len() >= 50);
+    for case in &golden.cases {
+        let text = format!(
+            "rate_hz: 10\nstreams: {{s: {{type: sensor_msgs/Image, topic: /s, max_age_ms: 9, \
+             image: {{preset: {}}}}}}}",
+            case.preset
+        );
+        let config = robocache::config::parse(&text, "test.yaml").unwrap();
+        let EncoderSpec::Image(spec) = &config.streams[0].encoder else { panic!("no image") };
+        let dtype = config.streams[0].dtype;
+        assert_eq!(spec.row_shape(), case.shape, "{case:?}");
+        let data = match case.content.as_str() {
+            "scene" => scene(case.width, case.height),
+            _ => noise(3 * case.width * case.height),
+        };
+        let mut row = vec![0xA5; spec.row_len() * dtype.size()];
+        ImageEncoder::new(spec, dtype).encode(&rgb(&data, case.width, case.height), &mut row);
+        assert_eq!(crc32(&row), case.crc32, "{case:?}");
+    }
 }

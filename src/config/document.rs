@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::defaults::{self, Kind};
 use super::error::Problem;
 use super::node::{self, Entry, Node, Value, join};
+use super::presets;
 
 /// A file that has been read.
 pub(super) struct Document {
@@ -38,7 +39,7 @@ impl Document {
     pub fn read(text: &str, file: &str) -> Result<Document, Problem> {
         let mut problems = Vec::new();
         let written = node::read(text, file, &mut problems)?;
-        let root = defaults::fill_in(&written, file)?;
+        let root = presets::fill_in(&defaults::fill_in(&written, file)?);
         let mut doc = Document { file: file.into(), root, places: HashMap::new(), problems };
         let root = Rc::clone(&doc.root);
         doc.places.insert(String::new(), place(root.line, &root, None));

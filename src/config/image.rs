@@ -21,7 +21,7 @@ pub(super) fn image(
     dtype: DType,
 ) -> Option<(EncoderSpec, Selection, Bounds)> {
     let key = format!("{key}.image");
-    let raw = check.required(&key, raw, "a mapping with the key `resize`")?;
+    let raw = check.required(&key, raw, "a mapping with the key `resize` or `preset`")?;
     let bounds = bounds(check, &key, &raw);
     if let Some(raw_depth) = &raw.depth {
         let spec = depth(check, &key, (&raw, raw_depth), dtype)?;

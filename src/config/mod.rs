@@ -24,6 +24,7 @@ mod image;
 mod input;
 mod node;
 mod operators;
+mod presets;
 mod raw;
 mod read;
 mod select;

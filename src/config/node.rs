@@ -66,6 +66,24 @@ impl Node {
         }
     }
 
+    /// The same value, as if it were written at a line.
+    pub fn at_line(&self, line: usize) -> Node {
+        let value = match &self.value {
+            Value::Scalar { text, plain } => Value::Scalar { text: text.clone(), plain: *plain },
+            Value::List(nodes) => {
+                Value::List(nodes.iter().map(|node| Rc::new(node.at_line(line))).collect())
+            }
+            Value::Mapping(entries) => {
+                let moved = |entry: &Entry| {
+                    let node = Rc::new(entry.node.at_line(line));
+                    Entry { line, node, ..entry.clone() }
+                };
+                Value::Mapping(entries.iter().map(moved).collect())
+            }
+        };
+        Node { value, text: self.text.clone(), line, ..*self }
+    }
+
     /// Whether it is a list.
     pub fn is_list(&self) -> bool {
         matches!(self.value, Value::List(_))

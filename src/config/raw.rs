@@ -3,6 +3,7 @@
 use super::check::Check;
 use super::defaults::{self, Kind};
 use super::node::Node;
+use super::presets::Preset;
 use super::read::{InOrder, Named, Read, check_keys, field, word};
 use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
@@ -194,6 +195,7 @@ mapping! {
 }
 
 mapping! { RawImage {
+    _preset ("preset"): Preset,
     crop: RawImageCrop,
     resize: RawResizes,
     layout: ImageLayout,

@@ -91,6 +91,14 @@ impl Pipeline {
         writer.string_sequence(outputs.iter().map(|output| output.unit));
         let operators: Vec<String> = outputs.iter().map(operators).collect();
         writer.string_sequence(operators.iter().map(String::as_str));
+        let (layout, filters) = match &spec.encoder {
+            EncoderSpec::Image(image) => (image.layout.name(), image.resizes.as_slice()),
+            EncoderSpec::Vector(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => {
+                ("", &[][..])
+            }
+        };
+        writer.string(layout);
+        writer.string_sequence(filters.iter().map(|resize| resize.filter.name()));
     }
 }
 

@@ -257,12 +257,14 @@ fn the_info_says_what_the_tensor_means() {
     assert_eq!(info.texts(), ["sensor_msgs/msg/JointState"; 2]);
     info.times(["header", "linear", "zero"], [5, 10, 20, 40]);
     info.numbers([&[], &[], &[]], 0.0);
+    info.made_by("", &[]);
 
     assert_eq!([info.text(), info.text(), info.text()], ["camera", "image", "u8"]);
     assert_eq!((info.i64s(), info.texts()), (vec![1, 3, 3, 2], vec!["r", "g", "b"]));
     assert_eq!((info.texts(), info.texts()), (vec!["/cam"], vec!["sensor_msgs/msg/Image"]));
     info.times(["header", "hold", "zero"], [5, 0, 50, 0]);
     info.numbers([&[], &[], &[]], 0.0);
+    info.made_by("chw", &["pil_bilinear"]);
 
     assert_eq!([info.text(), info.text(), info.text()], ["grid", "voxels", "bf16"]);
     assert_eq!(
@@ -276,6 +278,7 @@ fn the_info_says_what_the_tensor_means() {
     );
     info.times(["header", "hold", "zero"], [5, 0, 50, 0]);
     info.numbers([&[], &[], &[-1.0, -2.0, 0.0]], 0.5);
+    info.made_by("", &[]);
 
     assert_eq!([info.text(), info.text(), info.text()], ["wrench", "vector", "f16"]);
     assert_eq!((info.i64s(), info.texts()), (vec![1, 3], vec!["force.x", "force.y", "force.z"]));
@@ -283,6 +286,7 @@ fn the_info_says_what_the_tensor_means() {
     assert_eq!(info.texts(), ["geometry_msgs/msg/WrenchStamped"]);
     info.times(["header", "linear", "last"], [5, 0, 10, 20]);
     info.numbers([&[], &[], &[]], 0.0);
+    info.made_by("", &[]);
     assert!(info.0.u8().is_err(), "nothing follows");
 }
 
@@ -296,9 +300,11 @@ fn the_info_has_the_normalisation_of_images() {
     let bytes = pipeline.info(&Publication { stamp: Stamp::ZERO, topics: &[], digest: false });
     let numbers =
         [1u32.to_le_bytes(), 0.25f32.to_le_bytes(), 1u32.to_le_bytes(), 0.5f32.to_le_bytes()];
-    // Nothing but an empty origin and a size of 0 follows.
-    assert_eq!(bytes[bytes.len() - 32..bytes.len() - 16], *numbers.as_flattened());
-    assert_eq!(bytes[bytes.len() - 16..], [0; 16]);
+    // An empty origin, a size of 0, no units and operators, the layout and the only filter follow, and nothing else.
+    let number = u32::to_le_bytes;
+    let made_by = [&number(4), &b"chw\0"[..], &number(1), &number(13), b"pil_bilinear\0"].concat();
+    let tail = [numbers.as_flattened(), &[0; 16], &made_by].concat();
+    assert!(bytes.ends_with(&tail), "{bytes:?}");
 }
 
 /// Reads what the crate's own reader does not need.
@@ -340,6 +346,12 @@ impl<'a> Info<'a> {
         let mut next = || self.0.i64().unwrap();
         assert_eq!([next(), next()], [ms[2] * MS, ms[3] * MS]);
         assert_eq!(self.text(), names[2]);
+    }
+
+    /// The layout of an image, and its filters.
+    fn made_by(&mut self, layout: &str, filters: &[&str]) {
+        assert_eq!(self.text(), layout);
+        assert_eq!(self.texts(), filters);
     }
 
     /// Mean, std and origin, and the size of a voxel.

@@ -146,6 +146,8 @@ def test_who_joins_late_learns_what_the_tensor_means(ros, start, tmp_path):
     assert list(camera.mean) == list(camera.std) == [] and list(camera.topics) == ["/camera"]
     assert (list(picture.mean), list(picture.std)) == ([0.5], [0.25])
     assert list(picture.channels) == ["mono"]
+    assert (camera.layout, list(camera.filters)) == ("chw", ["pil_bilinear"])
+    assert (joints.layout, list(joints.filters)) == ("", [])
     assert (grid.encoder, grid.dtype) == ("voxels", "bf16")
     assert list(grid.channels) == ["occupancy", "max(intensity)"]
     assert (list(grid.origin_m), grid.size_m) == ([-1, -2, 0.5], 0.25)
