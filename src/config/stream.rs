@@ -468,7 +468,9 @@ fn ring_fits(
 /// the oldest target need, and fit in memory.
 fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option<String> {
     // The backend has one slot more than the ring has rows: it encodes the next message there.
-    let fitting = (MAX_RING_BYTES - 1) / (4 * spec.encoder.row_len()) - 1;
+    // A ring of plans has room for a whole plan beside its rows.
+    let slots = (MAX_RING_BYTES - 1) / (4 * spec.encoder.row_len());
+    let fitting = if spec.plans { slots / 2 - 1 } else { slots - 1 };
     if spec.ring_rows > fitting {
         return Some(format!("at most {fitting} rows (less than 4 GiB)"));
     }

@@ -2,7 +2,7 @@
 
 import numpy as np
 from builtin_interfaces.msg import Duration
-from fusion import MS, T0, f32, start_fusion, stamped, streams
+from fusion import MS, T0, f32, stamped, start_fusion, streams
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 CONFIG = {
@@ -79,7 +79,7 @@ def test_plans_are_served_ahead_replaced_and_stopped(ros, start, tmp_path):
     assert "points[1].velocities: expected a value for each of 3 joints" in fusion.process.output
 
     # A stamp of zero means now.
-    now = plan(0, [0, 2000], [5, 5])
+    now = plan(0, [0, 900], [5, 5])
     fusion.send("/plan", now)
     got = fusion.tick(T0 + 200 * MS)["plan"]
     assert got.valid[1:] == [True] * 5
