@@ -36,7 +36,7 @@ def sensor_sim():
     return str(max(built, key=lambda path: path.stat().st_mtime))
 
 
-STREAMS = "clock joints wrench imu pose twist odom camera_front camera_wrist lidar".split()
+STREAMS = "clock joints wrench imu pose twist odom camera_front camera_wrist lidar depth tf".split()
 
 
 @pytest.mark.parametrize("stream", STREAMS)

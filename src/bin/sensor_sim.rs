@@ -4,7 +4,7 @@ use clap::Parser;
 use robocache::ros::rcl::{Context, Node, Publisher, Qos};
 use robocache::ros::{self, rcl};
 use robocache::sim::{
-    Event, Pace, Reliability, Report, Robot, Schedule, SimOptions, Stream, drive,
+    Event, Pace, Reliability, Report, Robot, Schedule, SimOptions, Stream, Truth, drive,
     without_ros_arguments,
 };
 use robocache::time::{NANOS_PER_S, Stamp};
@@ -31,6 +31,11 @@ use tokio::sync::mpsc;
 struct Cli {
     #[command(flatten)]
     options: SimOptions,
+    /// Print the joints, the IMU and the odometry at these instants of the robot [ns], and end. A
+    /// value that is interpolated between samples h seconds apart differs by at most h^2 / 8 times
+    /// `bend`, the bound of its second derivative.
+    #[arg(long, value_name = "NS", value_delimiter = ',', allow_hyphen_values = true)]
+    truth_at: Vec<i64>,
 }
 
 /// Time between two counts of the subscribers.
@@ -45,15 +50,45 @@ const LINGER: Duration = Duration::from_millis(500);
 type Publishers = Vec<(Stream, Publisher)>;
 
 fn main() -> ExitCode {
-    let options = Cli::parse_from(without_ros_arguments(std::env::args_os())).options;
+    let cli = Cli::parse_from(without_ros_arguments(std::env::args_os()));
+    if !cli.truth_at.is_empty() {
+        say(&truth_at(&Truth::new(cli.options.seed), &cli.truth_at));
+        return ExitCode::SUCCESS;
+    }
     ros::ensure_profile();
-    match run(options) {
+    match run(cli.options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("sensor_sim: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The truth at these instants as JSON: per instant the channels of joints, IMU and odometry, in the
+/// order of their fields; and the `bend` of each channel.
+fn truth_at(truth: &Truth, instants: &[i64]) -> String {
+    let of = |ns: &i64| {
+        let t = Stamp::from_nanos(*ns);
+        let (joints, imu, (pose, twist)) = (truth.joints(t), truth.imu(t), truth.odometry(t));
+        let inertial = [&imu.orientation[..], &imu.angular_velocity, &imu.linear_acceleration];
+        let odometry = [&pose.position[..], &pose.orientation, &twist.linear, &twist.angular];
+        channels([joints.position, joints.velocity].concat(), &inertial, &odometry)
+    };
+    let bend = truth.curvature();
+    let joints = [bend.joints.position, bend.joints.velocity].concat();
+    let (orientation, twist) = ([bend.imu_orientation; 4], bend.odometry_twist);
+    let inertial = [&orientation[..], &bend.imu_angular_velocity, &bend.imu_linear_acceleration];
+    let (position, orientation) = (bend.odometry_position, [bend.odometry_orientation; 4]);
+    let odometry = [&position[..], &orientation, &twist.linear, &twist.angular];
+    let bend = channels(joints, &inertial, &odometry);
+    let instants: Vec<_> = instants.iter().map(of).collect();
+    serde_json::json!({"instants": instants, "bend": bend}).to_string()
+}
+
+/// The channels by stream.
+fn channels(joints: Vec<f64>, imu: &[&[f64]], odom: &[&[f64]]) -> serde_json::Value {
+    serde_json::json!({"joints": joints, "imu": imu.concat(), "odom": odom.concat()})
 }
 
 fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
@@ -93,7 +128,7 @@ fn create_publishers(node: &Node, options: &SimOptions) -> rcl::Result<Publisher
         // A subscriber of /clock may ask for reliable delivery.
         let reliable = stream == Stream::Clock || options.reliability == Reliability::Reliable;
         let qos = Qos { reliable, ..Qos::best_effort(options.depth) };
-        Ok((stream, node.advertise(stream.topic(), stream.ros_type(), qos)?))
+        Ok((stream, node.advertise(options.topic(stream), stream.ros_type(), qos)?))
     };
     streams.map(publisher).collect()
 }
@@ -257,7 +292,7 @@ fn announce(robot: &Robot, start: Stamp) {
     let options = robot.options();
     let rate = |stream: Stream| {
         let hz = options.rate_hz(stream);
-        (hz > 0.0).then(|| format!("{} {hz} Hz", stream.topic()))
+        (hz > 0.0).then(|| format!("{} {hz} Hz", options.topic(stream)))
     };
     let topics: Vec<_> = Stream::ALL.into_iter().filter_map(rate).collect();
     let clock = if options.clock { "simulated" } else { "system" };

@@ -231,6 +231,34 @@ impl CompressedImage<'_> {
     }
 }
 
+/// `tf2_msgs/msg/TFMessage` with one transform.
+#[derive(Clone, Copy, Debug)]
+pub struct TfMessage<'a> {
+    /// When the child frame was there.
+    pub stamp: Stamp,
+    /// Frame of the parent.
+    pub frame_id: &'a str,
+    /// Frame of the child.
+    pub child_frame_id: &'a str,
+    /// \[m\]
+    pub translation: [f64; 3],
+    /// x, y, z, w.
+    pub rotation: [f64; 4],
+}
+
+impl TfMessage<'_> {
+    /// The serialized message.
+    pub fn to_cdr(&self, buffer: Vec<u8>) -> Vec<u8> {
+        let mut writer = Writer::reusing(buffer);
+        writer.u32(1);
+        writer.header(self.stamp, self.frame_id);
+        writer.string(self.child_frame_id);
+        writer.f64_array(&self.translation);
+        writer.f64_array(&self.rotation);
+        writer.finish()
+    }
+}
+
 /// `sensor_msgs/msg/PointField`
 #[derive(Clone, Copy, Debug)]
 pub struct PointField<'a> {

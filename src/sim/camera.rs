@@ -10,6 +10,9 @@ use crate::time::Stamp;
 /// Bytes of an rgb8 pixel.
 const PIXEL: usize = 3;
 
+/// Height of the camera above the floor \[m\]. Its focal length is the height of the image.
+const CAMERA_HEIGHT_M: f32 = 1.2;
+
 /// A shape in an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
@@ -119,19 +122,46 @@ impl Camera {
         }
     }
 
+    /// Appends the distances of what the image at `t` shows \[m\], little-endian `float32`: of the
+    /// shapes and of the floor. There is nothing above the horizon, so the distance is infinite.
+    pub(super) fn render_depth(&self, t: Stamp, out: &mut Vec<u8>) {
+        let horizon = self.height / 2;
+        let floor = |y: usize| match y.checked_sub(horizon) {
+            None => f32::INFINITY,
+            Some(below) => CAMERA_HEIGHT_M * self.height as f32 / (below as f32 + 0.5),
+        };
+        let lines = (0..self.height).flat_map(|y| std::iter::repeat_n(floor(y), self.width));
+        let mut distances: Vec<f32> = lines.collect();
+        for (number, shape) in self.view(t).shapes.iter().enumerate() {
+            self.spans(shape, |pixels| distances[pixels].fill(shape_distance_m(number)));
+        }
+        out.extend(distances.iter().flat_map(|distance| distance.to_le_bytes()));
+    }
+
     /// Draws a shape: the pixels whose centres are in it.
     fn draw(&self, shape: &Shape, line_of_color: &[u8], frame: &mut [u8]) {
+        self.spans(shape, |pixels| {
+            let bytes = pixels.len() * PIXEL;
+            frame[pixels.start * PIXEL..][..bytes].copy_from_slice(&line_of_color[..bytes]);
+        });
+    }
+
+    /// Calls `each` with the pixels of each line whose centres are in a shape.
+    fn spans(&self, shape: &Shape, mut each: impl FnMut(std::ops::Range<usize>)) {
         let [cx, cy] = shape.center;
         let [half_x, half_y] = shape.half;
         for y in pixels(cy - half_y, cy + half_y, self.height) {
             let up = (y as f64 + 0.5 - cy) / half_y;
             let share = if shape.round { (1.0 - up * up).max(0.0).sqrt() } else { 1.0 };
             let span = pixels(cx - share * half_x, cx + share * half_x, self.width);
-            let bytes = span.len() * PIXEL;
-            let first = (y * self.width + span.start) * PIXEL;
-            frame[first..first + bytes].copy_from_slice(&line_of_color[..bytes]);
+            each(y * self.width + span.start..y * self.width + span.end);
         }
     }
+}
+
+/// The distance of the shape of this number \[m\]: each is before those with a lower number.
+fn shape_distance_m(number: usize) -> f32 {
+    2.5 / (1.0 + number as f32)
 }
 
 /// The pixels of `0..len` whose centres are in `low..high`.

@@ -14,22 +14,28 @@ pub struct SimOptions {
     pub seed: u64,
 
     /// Rate of /camera_front/image_raw [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.camera_front_hz)]
+    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.camera_front_hz,
+        default_value_if("isaac", "true", "30"))]
     pub camera_front_hz: f64,
     /// Rate of /camera_wrist/image_raw [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.camera_wrist_hz)]
+    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.camera_wrist_hz,
+        default_value_if("isaac", "true", "0"))]
     pub camera_wrist_hz: f64,
     /// Rate of /lidar/points [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.lidar_hz)]
+    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.lidar_hz,
+        default_value_if("isaac", "true", "10"))]
     pub lidar_hz: f64,
     /// Rate of /joint_states [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.joints_hz)]
+    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.joints_hz,
+        default_value_if("isaac", "true", "60"))]
     pub joints_hz: f64,
     /// Rate of /wrench [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.wrench_hz)]
+    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.wrench_hz,
+        default_value_if("isaac", "true", "0"))]
     pub wrench_hz: f64,
     /// Rate of /imu/data [Hz]; 0: none.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.imu_hz)]
+    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.imu_hz,
+        default_value_if("isaac", "true", "60"))]
     pub imu_hz: f64,
     /// Rate of /pose [Hz]; 0: none. 50 is usual.
     #[arg(long, value_name = "HZ", default_value_t = DEFAULT.pose_hz)]
@@ -38,8 +44,18 @@ pub struct SimOptions {
     #[arg(long, value_name = "HZ", default_value_t = DEFAULT.twist_hz)]
     pub twist_hz: f64,
     /// Rate of /odom [Hz]; 0: none. 50 is usual.
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.odom_hz)]
+    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.odom_hz,
+        default_value_if("isaac", "true", "60"))]
     pub odom_hz: f64,
+
+    /// Rate of /depth [Hz], what the front camera sees as 32FC1 [m]; 0: none.
+    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.depth_hz,
+        default_value_if("isaac", "true", "30"))]
+    pub depth_hz: f64,
+    /// Rate of /tf [Hz], where the lidar is on the robot; 0: none.
+    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.tf_hz,
+        default_value_if("isaac", "true", "60"))]
+    pub tf_hz: f64,
 
     /// Width of the images [px], 16 to 4096.
     #[arg(long, value_name = "PX", default_value_t = DEFAULT.image_width)]
@@ -82,13 +98,15 @@ pub struct SimOptions {
     pub skew_ppm: f64,
 
     /// Publish /clock and stamp in simulated time instead of the system's.
-    #[arg(long)]
+    #[arg(long, default_value_if("isaac", "true", "true"))]
     pub clock: bool,
     /// Rate of /clock [Hz of simulated time].
-    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.clock_hz)]
+    #[arg(long, value_name = "HZ", default_value_t = DEFAULT.clock_hz,
+        default_value_if("isaac", "true", "60"))]
     pub clock_hz: f64,
     /// Simulated time at the start [whole s], at most 2100000000 (stamps hold seconds in 32 bits).
-    #[arg(long, value_name = "S", default_value_t = DEFAULT.clock_start_s)]
+    #[arg(long, value_name = "S", default_value_t = DEFAULT.clock_start_s,
+        default_value_if("isaac", "true", "0"))]
     pub clock_start_s: i64,
     /// Simulated seconds per second; other than 1 needs --clock.
     #[arg(long, value_name = "FACTOR", default_value_t = DEFAULT.speed)]
@@ -100,6 +118,19 @@ pub struct SimOptions {
     /// How far /clock jumps back [s].
     #[arg(long, value_name = "S", default_value_t = DEFAULT.jump_back_by)]
     pub jump_back_by: f64,
+
+    /// Simulated seconds after which the simulation stops. When it plays again, its clock starts
+    /// again, and the robot moves on; needs --clock. 0: it plays for ever.
+    #[arg(long, value_name = "S", default_value_t = DEFAULT.play_s)]
+    pub play_s: f64,
+    /// How long the simulation is stopped before it plays again [s of real time].
+    #[arg(long, value_name = "S", default_value_t = DEFAULT.stopped_s)]
+    pub stopped_s: f64,
+    /// Be like the ROS 2 bridge of Isaac Sim: /clock from zero, /rgb, /depth, /point_cloud (points
+    /// of 12 bytes: x, y, z), /joint_states, /imu, /odom and /tf, at rates of its steps of 1/60 s. Other
+    /// options change that.
+    #[arg(long)]
+    pub isaac: bool,
 
     /// End after this long [s on the robot's clock]; 0: run until stopped.
     #[arg(long, value_name = "S", default_value_t = DEFAULT.duration)]
@@ -127,6 +158,8 @@ const DEFAULT: SimOptions = SimOptions {
     pose_hz: 0.0,
     twist_hz: 0.0,
     odom_hz: 0.0,
+    depth_hz: 0.0,
+    tf_hz: 0.0,
     image_width: 640,
     image_height: 480,
     lidar_rings: 128,
@@ -145,6 +178,9 @@ const DEFAULT: SimOptions = SimOptions {
     speed: 1.0,
     jump_back_at: None,
     jump_back_by: 2.0,
+    play_s: 0.0,
+    stopped_s: 1.0,
+    isaac: false,
     duration: 0.0,
     reliability: Reliability::Reliable,
     depth: 10,
@@ -251,6 +287,12 @@ impl SimOptions {
         let speed = self.speed;
         require((0.001..=1000.0).contains(&speed), "speed", "0.001 to 1000", speed)?;
         require(self.clock || speed == 1.0, "speed", "1 without --clock", speed)?;
+        let (play, stopped) = (self.play_s, self.stopped_s);
+        require(span.contains(&play), "play-s", "0 to a year", play)?;
+        require(self.clock || play == 0.0, "play-s", "0 without --clock", play)?;
+        let jumps = self.jump_back_at.is_some();
+        require(play == 0.0 || !jumps, "play-s", "0 beside --jump-back-at", play)?;
+        require((0.0..=3600.0).contains(&stopped), "stopped-s", "0 to 3600 s", stopped)?;
         let Some(at) = self.jump_back_at else { return Ok(()) };
         require(self.clock, "jump-back-at", "--clock beside it", "none")?;
         let by = self.jump_back_by;
@@ -273,6 +315,23 @@ impl SimOptions {
             Stream::CameraFront => self.camera_front_hz,
             Stream::CameraWrist => self.camera_wrist_hz,
             Stream::Lidar => self.lidar_hz,
+            Stream::Depth => self.depth_hz,
+            Stream::Tf => self.tf_hz,
+        }
+    }
+
+    /// How long the simulation plays before it is stopped \[ns\]; `None`: for ever.
+    pub fn play_ns(&self) -> Option<i64> {
+        (self.play_s > 0.0).then(|| nanos_of_s(self.play_s))
+    }
+
+    /// Topic of a stream, before remapping.
+    pub fn topic(&self, stream: Stream) -> &'static str {
+        match stream {
+            Stream::CameraFront if self.isaac => "/rgb",
+            Stream::Lidar if self.isaac => "/point_cloud",
+            Stream::Imu if self.isaac => "/imu",
+            stream => stream.topic(),
         }
     }
 
@@ -280,11 +339,16 @@ impl SimOptions {
     pub fn large_bytes(&self) -> usize {
         /// More than what a message has beside its pixels or points.
         const HEAD: usize = 1024;
-        let image = self.image_width as usize * self.image_height as usize * 3;
+        let pixels = self.image_width as usize * self.image_height as usize;
         let cloud = self.lidar_rings as usize * self.lidar_columns as usize * 20;
+        let bytes = |stream: Stream| match stream {
+            Stream::Lidar => cloud,
+            Stream::Depth => 4 * pixels,
+            _ => 3 * pixels,
+        };
         let large = Stream::ALL.into_iter().filter(|stream| stream.is_large());
         let there = large.filter(|stream| self.grid(*stream).is_some());
-        there.map(|stream| HEAD + if stream == Stream::Lidar { cloud } else { image }).sum()
+        there.map(|stream| HEAD + bytes(stream)).sum()
     }
 
     /// The nominal sampling instants of a stream, or `None` if it does not exist.

@@ -10,6 +10,9 @@ use crate::cdr::messages;
 use crate::random::Random;
 use crate::time::{NANOS_PER_S, Stamp, TickGrid};
 
+/// Where the lidar is on the robot \[m\].
+const LIDAR_PLACE_M: [f64; 3] = [0.25, 0.0, 0.5];
+
 /// A synthetic robot. The same options give the same bytes, always.
 #[derive(Clone, Debug)]
 pub struct Robot {
@@ -25,7 +28,9 @@ impl Robot {
     pub fn new(options: SimOptions) -> Result<Self, OptionError> {
         options.check()?;
         let (width, height) = (options.image_width, options.image_height);
-        let scan_ns = options.grid(Stream::Lidar).map_or(NANOS_PER_S / 10, TickGrid::period_ns);
+        let turn_ns = options.grid(Stream::Lidar).map_or(NANOS_PER_S / 10, TickGrid::period_ns);
+        // A simulator sees all points at one instant.
+        let scan_ns = if options.isaac { 0 } else { turn_ns };
         // One generator per part, so that the size of an image does not change what the lidar sees.
         let part = |part| Random::keyed(options.seed, [u64::MAX, part]);
         Ok(Robot {
@@ -99,6 +104,16 @@ impl Robot {
             Stream::Pose | Stream::Twist | Stream::Odom => self.motion_message(event, buffer),
             Stream::CameraFront => self.image_message(&self.front, event, buffer),
             Stream::CameraWrist => self.image_message(&self.wrist, event, buffer),
+            Stream::Depth => self.depth_message(event, buffer),
+            Stream::Tf => messages::TfMessage {
+                stamp,
+                frame_id,
+                child_frame_id: Stream::Lidar.frame_id(),
+                translation: LIDAR_PLACE_M,
+                rotation: [0.0, 0.0, 0.0, 1.0],
+            }
+            .to_cdr(buffer),
+            Stream::Lidar if self.options.isaac => self.plain_cloud_message(event, buffer),
             Stream::Lidar => self.cloud_message(event, buffer),
         }
     }
@@ -143,6 +158,46 @@ impl Robot {
             step: 3 * width,
         }
         .to_cdr(buffer, |data| camera.render(event.sampled, data))
+    }
+
+    fn depth_message(&self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
+        let (width, height) = (self.options.image_width, self.options.image_height);
+        messages::Image {
+            stamp: event.stamp,
+            frame_id: event.stream.frame_id(),
+            height,
+            width,
+            encoding: "32FC1",
+            step: 4 * width,
+        }
+        .to_cdr(buffer, |data| self.front.render_depth(event.sampled, data))
+    }
+
+    /// The cloud as points of 12 bytes, in no order.
+    fn plain_cloud_message(&self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {
+        const STEP: usize = 12;
+        let (height, width) = self.lidar.size();
+        let points = height * width;
+        messages::PointCloud2 {
+            stamp: event.stamp,
+            frame_id: event.stream.frame_id(),
+            height: 1,
+            width: points,
+            fields: &FIELDS[..3],
+            is_bigendian: false,
+            point_step: STEP as u32,
+            row_step: STEP as u32 * points,
+            is_dense: true,
+        }
+        .to_cdr(buffer, |data| {
+            let start = data.len();
+            self.lidar.scan(event.sampled, data);
+            for point in 0..points as usize {
+                let from = start + point * POINT_STEP as usize;
+                data.copy_within(from..from + STEP, start + point * STEP);
+            }
+            data.truncate(start + points as usize * STEP);
+        })
     }
 
     fn cloud_message(&self, event: &Event, buffer: Vec<u8>) -> Vec<u8> {

@@ -14,9 +14,11 @@ pub struct Event {
     /// Number of the sample on its grid. In every run its nominal instant is `seq` periods after
     /// the clock's zero.
     pub seq: i64,
-    /// When the sensor sampled: the message's content is the truth at this instant.
+    /// When the sensor sampled: the message's content is the truth at this instant. It goes on while
+    /// a simulation that was stopped plays again.
     pub sampled: Stamp,
-    /// What the header says: `sampled`, unless the sensor's clock is skewed.
+    /// What the header says: `sampled`, unless the sensor's clock is skewed or the simulation plays
+    /// again.
     pub stamp: Stamp,
     /// When the message must be sent, on the robot's clock.
     pub send_at: Stamp,
@@ -55,6 +57,8 @@ struct Span {
     first_due_ns: i64,
     /// ...to before here.
     end_due_ns: i64,
+    /// How often the simulation has been stopped before.
+    number: i64,
 }
 
 impl Schedule {
@@ -68,10 +72,12 @@ impl Schedule {
         let end_due_ns =
             if options.duration > 0.0 { nanos_of_s(options.duration) } else { i64::MAX };
         let jump_due_ns = options.jump_back_at.map_or(i64::MAX, nanos_of_s);
+        let play_ns = options.play_ns().unwrap_or(i64::MAX);
         let span = Span {
             zero_due_ns: -start.nanos(),
             first_due_ns: 0,
-            end_due_ns: end_due_ns.min(jump_due_ns),
+            end_due_ns: end_due_ns.min(jump_due_ns).min(play_ns),
+            number: 0,
         };
         let mut schedule = Schedule {
             options: options.clone(),
@@ -104,6 +110,9 @@ impl Schedule {
 
     /// Enters the span after the clock's jump. Returns false if there is no jump ahead.
     fn leave_span(&mut self) -> bool {
+        if let Some(play_ns) = self.options.play_ns() {
+            return self.play_again(play_ns);
+        }
         let jump_due_ns = self.span.end_due_ns;
         if self.span.first_due_ns > 0 || jump_due_ns >= self.end_due_ns {
             return false;
@@ -112,6 +121,25 @@ impl Schedule {
             zero_due_ns: self.span.zero_due_ns + nanos_of_s(self.options.jump_back_by),
             first_due_ns: jump_due_ns,
             end_due_ns: self.end_due_ns,
+            number: 0,
+        };
+        self.enter_span();
+        true
+    }
+
+    /// Enters the span in which the simulation plays again, and its clock from its start. Returns
+    /// false if the run ends before.
+    fn play_again(&mut self, play_ns: i64) -> bool {
+        let stopped_ns = nanos_of_s(self.options.stopped_s * self.options.speed);
+        let first_due_ns = self.span.end_due_ns.saturating_add(stopped_ns);
+        if first_due_ns >= self.end_due_ns {
+            return false;
+        }
+        self.span = Span {
+            zero_due_ns: first_due_ns - self.start.nanos(),
+            first_due_ns,
+            end_due_ns: first_due_ns.saturating_add(play_ns).min(self.end_due_ns),
+            number: self.span.number + 1,
         };
         self.enter_span();
         true
@@ -214,7 +242,10 @@ impl Rules<'_> {
             .max(source.last_due_ns)
             .clamp(span.first_due_ns, span.end_due_ns);
         let send_at = Stamp::from_nanos(due_ns - span.zero_due_ns);
-        Event { stream, seq, sampled, stamp: self.skewed(stream, sampled), send_at, due_ns }
+        let stamp = self.skewed(stream, sampled);
+        // The robot moves on, while its clock starts again.
+        let moved_ns = self.options.play_ns().map_or(0, |play_ns| span.number * play_ns);
+        Event { stream, seq, sampled: sampled.offset(moved_ns), stamp, send_at, due_ns }
     }
 
     /// Within -1 and 1.

@@ -16,11 +16,13 @@ pub enum Stream {
     CameraFront,
     CameraWrist,
     Lidar,
+    Depth,
+    Tf,
 }
 
 impl Stream {
     /// All streams, in order.
-    pub const ALL: [Stream; 10] = [
+    pub const ALL: [Stream; 12] = [
         Stream::Clock,
         Stream::Joints,
         Stream::Wrench,
@@ -31,6 +33,8 @@ impl Stream {
         Stream::CameraFront,
         Stream::CameraWrist,
         Stream::Lidar,
+        Stream::Depth,
+        Stream::Tf,
     ];
 
     fn row(self) -> [&'static str; 4] {
@@ -48,6 +52,8 @@ impl Stream {
             Stream::CameraWrist => {
                 ["camera_wrist", "/camera_wrist/image_raw", "sensor_msgs/msg/Image", "camera_wrist"]
             }
+            Stream::Tf => ["tf", "/tf", "tf2_msgs/msg/TFMessage", "base_link"],
+            Stream::Depth => ["depth", "/depth", "sensor_msgs/msg/Image", "camera_front"],
             Stream::Lidar => ["lidar", "/lidar/points", "sensor_msgs/msg/PointCloud2", "lidar"],
         }
     }
@@ -75,6 +81,6 @@ impl Stream {
     /// Whether a message takes long to make and send. Such a stream needs a thread of its own;
     /// otherwise it delays the others.
     pub fn is_large(self) -> bool {
-        matches!(self, Stream::CameraFront | Stream::CameraWrist | Stream::Lidar)
+        matches!(self, Stream::CameraFront | Stream::CameraWrist | Stream::Lidar | Stream::Depth)
     }
 }

@@ -38,7 +38,15 @@ OF_OPENCV = {
     "411": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_411,
 }
 #: First column and line, and distances, of the seven passes of an interlaced PNG.
-ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+ADAM7 = [
+    (0, 0, 8, 8),
+    (4, 0, 8, 8),
+    (0, 4, 4, 8),
+    (2, 0, 4, 4),
+    (0, 2, 2, 4),
+    (1, 0, 2, 2),
+    (0, 1, 1, 2),
+]
 
 
 def picture():

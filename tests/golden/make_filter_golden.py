@@ -164,7 +164,7 @@ def main():
         results.append(json.dumps(case))
     versions = f'"pillow": "{Image.__version__}", "cv2": "{cv2.__version__}", '
     versions += f'"torch": "{torch.__version__}"'
-    text = "{%s, \"cases\": [\n%s\n]}\n" % (versions, ",\n".join(results))
+    text = '{%s, "cases": [\n%s\n]}\n' % (versions, ",\n".join(results))
     Path(__file__).with_name("filters.json").write_text(text)
 
 
@@ -196,7 +196,10 @@ def live(program):
             for row_width, row_height in ROWS:
                 sizes = map(str, [width, height, row_width, row_height])
                 done = subprocess.run(
-                    [program, filter_name, *sizes], input=image.tobytes(), capture_output=True, check=True
+                    [program, filter_name, *sizes],
+                    input=image.tobytes(),
+                    capture_output=True,
+                    check=True,
                 )
                 found = np.frombuffer(done.stdout, np.uint8).reshape(row_height, row_width, 3)
                 expected = resize(image, row_width, row_height, filter_name)
@@ -205,7 +208,9 @@ def live(program):
                 if difference.max() > 1 or share < 0.999:
                     failed = True
                     size = f"{width}x{height} to {row_width}x{row_height}"
-                    print(f"{filter_name}: {name} {size}: {difference.max()} off, {share:.5f} equal")
+                    print(
+                        f"{filter_name}: {name} {size}: {difference.max()} off, {share:.5f} equal"
+                    )
                 equal, total = equal + (difference == 0).sum(), total + difference.size
                 most = max(most, difference.max())
         print(f"{filter_name}: {equal / total:.6f} equal, at most {most} off, {total} bytes")

@@ -23,7 +23,12 @@ IMAGES = streams(
         "type": "sensor_msgs/msg/Image",
         "topic": "/camera",
         "dtype": "f16",
-        "image": {"resize": {**SIZE, "fit": "crop_center"}, "color": "mono", "mean": [0.5], "std": [0.25]},
+        "image": {
+            "resize": {**SIZE, "fit": "crop_center"},
+            "color": "mono",
+            "mean": [0.5],
+            "std": [0.25],
+        },
     },
 )
 #: The channels of an RGBA picture that each encoding has, in order.

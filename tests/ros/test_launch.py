@@ -166,6 +166,18 @@ def test_defaults_name_installed_files(share, install):
     assert Path(node.environment[PROFILE]).exists()
 
 
+def test_behind_isaac_sim_the_node_ticks_by_its_clock(share):
+    (node,) = launch(share, "isaac_sim.launch.py")
+    (parameters,) = node.parameters
+    assert parameters == {
+        "config_file": str(share / "config" / "isaac_sim.yaml"),
+        "use_sim_time": True,
+    }
+    assert Path(parameters["config_file"]).exists()
+    (node,) = launch(share, "isaac_sim.launch.py", config_file="/my.yaml", use_sim_time="false")
+    assert node.parameters == [{"config_file": "/my.yaml", "use_sim_time": False}]
+
+
 def test_arguments_reach_the_node_with_their_types(share):
     (node,) = launch(
         share,

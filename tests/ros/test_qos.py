@@ -109,9 +109,7 @@ def test_nothing_is_lost_or_doubled_when_publishers_come_and_go(ros, start, tmp_
         )
     ros.spin_for(1.5)  # until only one subscription is left
     sender.send_until(fusion, [first], Every(50), "the end")
-    fusion.until(
-        lambda: heard(fusion) == sender.sent, f"{sender.sent} heard or counted as lost"
-    )
+    fusion.until(lambda: heard(fusion) == sender.sent, f"{sender.sent} heard or counted as lost")
     lost = fusion.value("w", "lost") + fusion.value("w", "queue_full")
     assert lost <= 0.02 * sender.sent, "most of what best effort loses is lost by the middleware"
     assert fusion.value("w", "rows") == fusion.value("w", "received")

@@ -40,7 +40,12 @@ CONFIG = {
         picture={
             "type": "sensor_msgs/msg/Image",
             "topic": "/camera",
-            "image": {"resize": {"width": 4, "height": 2}, "color": "mono", "mean": [0.5], "std": [0.25]},
+            "image": {
+                "resize": {"width": 4, "height": 2},
+                "color": "mono",
+                "mean": [0.5],
+                "std": [0.25],
+            },
         },
         grid={
             "type": "sensor_msgs/msg/PointCloud2",

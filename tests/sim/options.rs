@@ -27,6 +27,8 @@ fn options_out_of_range_say_what_was_expected() {
     };
     let error = Robot::new(options(back)).unwrap_err().to_string();
     assert_eq!(error, "--jump-back-by: expected no further than time 0, found 4");
+    let error = Robot::new(options(|o| o.play_s = 3.0)).unwrap_err().to_string();
+    assert_eq!(error, "--play-s: expected 0 without --clock, found 3");
 }
 
 #[test]
@@ -55,5 +57,31 @@ fn the_command_line_has_the_same_defaults_and_leaves_ros_arguments_alone() {
     };
     assert_eq!(parse(line).unwrap(), expected);
     assert!(parse("sim --jump-back-at 3").is_err());
+    let isaac = SimOptions {
+        isaac: true,
+        clock: true,
+        clock_start_s: 0,
+        clock_hz: 60.0,
+        joints_hz: 60.0,
+        imu_hz: 60.0,
+        odom_hz: 60.0,
+        camera_front_hz: 30.0,
+        depth_hz: 15.0,
+        tf_hz: 60.0,
+        lidar_hz: 10.0,
+        camera_wrist_hz: 0.0,
+        wrench_hz: 0.0,
+        play_s: 3.5,
+        ..SimOptions::default()
+    };
+    assert_eq!(parse("sim --isaac --depth-hz 15 --play-s 3.5").unwrap(), isaac);
+    let topics: Vec<_> = Stream::ALL
+        .into_iter()
+        .filter(|stream| isaac.grid(*stream).is_some())
+        .map(|stream| isaac.topic(stream))
+        .collect();
+    let expected =
+        ["/clock", "/joint_states", "/imu", "/odom", "/rgb", "/point_cloud", "/depth", "/tf"];
+    assert_eq!(topics, expected);
     assert!(parse("sim --reliability sometimes").is_err());
 }

@@ -176,6 +176,29 @@ fn the_clock_jumps_back_once_and_the_same_messages_come_again() {
     assert!(again > 3000, "{again}");
 }
 
+#[test]
+fn a_simulation_that_plays_again_starts_its_clock_again_and_moves_on() {
+    let playing = small(|o| {
+        (o.isaac, o.clock, o.clock_hz, o.play_s, o.stopped_s) = (true, true, 60.0, 2.0, 0.5);
+        (o.speed, o.duration) = (2.0, 8.0);
+    });
+    let start = Stamp::from_nanos(0);
+    let events = run(playing, start);
+    assert!(events.is_sorted_by_key(|(e, _)| e.due_ns));
+    for (event, _) in &events {
+        // Half a second of real time is a second of the simulator.
+        let play = event.due_ns / (3 * NANOS_PER_S);
+        let since = event.due_ns - play * 3 * NANOS_PER_S;
+        assert!(since < 2 * NANOS_PER_S, "stopped: {event:?}");
+        assert_eq!(event.stamp.nanos(), since, "{event:?}");
+        let moved = if event.stream == Stream::Clock { 0 } else { 2 * NANOS_PER_S * play };
+        assert_eq!(event.sampled.nanos(), event.stamp.nanos() + moved);
+    }
+    let starts: Vec<_> =
+        events.iter().filter(|(e, _)| e.stream == Stream::Clock && e.stamp == start).collect();
+    assert_eq!(starts.len(), 3);
+}
+
 /// A clock that tests wind forward.
 struct Stepping(std::cell::Cell<i64>);
 
