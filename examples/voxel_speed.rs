@@ -31,34 +31,46 @@ fn main() {
     }
 }
 
+/// Dense and sparse rows of the same clouds, in turns.
 fn measure(name: &str, messages: &[Vec<u8>], step: usize, shape: [usize; 3], dtype: DType) {
     let size_m = 64.0 / shape[0] as f32;
-    let spec = VoxelSpec::new(
+    let dense = VoxelSpec::new(
         Grid { origin_m: [-32.0, -32.0, -4.0], size_m, shape },
         vec![Reduction::Count, Reduction::Mean("intensity".into())],
     );
+    let sparse = VoxelSpec { max_voxels: Some(RINGS * COLUMNS), ..dense.clone() };
     const SLOTS: usize = 4;
-    let mut voxelizer = Voxelizer::new(&spec, dtype, SLOTS);
-    let mut rows = vec![vec![0u8; voxelizer.row_bytes()]; SLOTS];
+    let extra: Vec<_> = extra_fields(&dense).map(str::to_owned).collect();
+    let mut subjects = [dense, sparse].map(|spec| {
+        let mut voxelizer = Voxelizer::new(&spec, dtype, SLOTS);
+        voxelizer.reserve(RINGS * COLUMNS);
+        let rows = vec![vec![0u8; voxelizer.row_bytes()]; SLOTS];
+        (voxelizer, rows, Vec::new())
+    });
     let mut scratch = Vec::new();
-    let extra: Vec<_> = extra_fields(&spec).map(str::to_owned).collect();
-    let mut times = Vec::new();
     let mut report = PointDrops::default();
     for i in 0..220 {
         let slot = i % SLOTS;
-        let start = Instant::now();
-        let (_, view) = point_cloud2::decode(&messages[i % messages.len()], &extra, &mut scratch)
-            .expect("the message is well-formed");
-        let t_base_sensor = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.8]];
-        let view = PointsView { t_base_sensor, ..view };
-        report = voxelizer.encode(&view, slot, &mut rows[slot]).expect("the values fit");
-        times.push(start.elapsed().as_secs_f64() * 1e3);
+        for (voxelizer, rows, times) in &mut subjects {
+            let start = Instant::now();
+            let (_, view) =
+                point_cloud2::decode(&messages[i % messages.len()], &extra, &mut scratch)
+                    .expect("the message is well-formed");
+            let t_base_sensor = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.8]];
+            let view = PointsView { t_base_sensor, ..view };
+            report = voxelizer.encode(&view, slot, &mut rows[slot]).expect("the values fit");
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+        }
     }
-    let mut times = times.split_off(20);
-    times.sort_by(f64::total_cmp);
-    let (p50, p99, occupied) = (times[100], times[198], voxelizer.occupied(0));
+    let occupied = subjects[0].0.occupied(0);
+    let [dense, sparse] = subjects.map(|(_, _, times)| {
+        let mut times = times[20..].to_vec();
+        times.sort_by(f64::total_cmp);
+        format!("{:6.3} {:6.3}", times[100], times[198])
+    });
     println!(
-        "{name:8} step {step} {shape:?} {:4} {p50:6.3} {p99:6.3}   {occupied} voxels, {report:?}",
+        "{name:8} step {step} {shape:?} {:4} dense {dense}, sparse {sparse}   {occupied} voxels, \
+         {report:?}",
         dtype.name()
     );
 }

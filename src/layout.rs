@@ -24,7 +24,7 @@ pub struct Layout {
 pub struct Segment {
     /// The stream whose values it holds.
     pub stream: StreamId,
-    /// Its name: that of the stream.
+    /// Its name: that of the stream; `<stream>.coordinates` for the coordinates of a sparse one.
     pub name: String,
     /// Element type.
     pub dtype: DType,
@@ -38,6 +38,19 @@ pub struct Segment {
     pub step_len: usize,
     /// Number of steps: history and horizon.
     pub steps: usize,
+    /// What its steps hold.
+    pub holds: Holds,
+}
+
+/// What the steps of a segment hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Whole rows.
+    Rows,
+    /// Voxels, up to the number in use: what each channel has of them.
+    Features,
+    /// Where these voxels are: z, y, x.
+    Coordinates,
 }
 
 /// Where the rows of a ring go.
@@ -49,6 +62,8 @@ pub struct RingPlace {
     pub group: usize,
     /// The segment that its rows are part of.
     pub segment: SegmentId,
+    /// The segment of the coordinates, if the rows are sparse.
+    pub coordinates: Option<SegmentId>,
     /// Elements of one of its rows.
     pub row_len: usize,
     /// Elements of a step that are made of its rows: as many as a row has, unless operators change
@@ -72,12 +87,30 @@ pub struct Run {
 impl Segment {
     /// The segment of a stream, `byte_offset` bytes from the start of the tensor.
     fn new(stream: StreamId, spec: &StreamSpec, byte_offset: usize) -> Self {
-        let (name, dtype, steps) = (spec.name.clone(), spec.dtype, spec.steps());
-        let step_len = spec.encoder.row_len();
-        let mut shape = vec![steps];
-        shape.extend(spec.encoder.row_shape());
+        let sparse = spec.encoder.coordinates_shape().is_some();
+        let holds = if sparse { Holds::Features } else { Holds::Rows };
+        let shape = (spec.steps(), spec.encoder.row_shape());
+        Segment::of(stream, spec.name.clone(), (spec.dtype, holds), shape, byte_offset)
+    }
+
+    /// The segment of the coordinates of a sparse stream.
+    fn of_coordinates(stream: StreamId, spec: &StreamSpec, byte_offset: usize) -> Option<Self> {
+        let shape = (spec.steps(), spec.encoder.coordinates_shape()?);
+        let (name, holds) = (format!("{}.coordinates", spec.name), Holds::Coordinates);
+        Some(Segment::of(stream, name, (DType::I32, holds), shape, byte_offset))
+    }
+
+    fn of(
+        stream: StreamId,
+        name: String,
+        (dtype, holds): (DType, Holds),
+        (steps, row): (usize, Vec<usize>),
+        byte_offset: usize,
+    ) -> Self {
+        let step_len = row.iter().product();
+        let shape = [vec![steps], row].concat();
         let byte_len = steps * step_len * dtype.size();
-        Segment { stream, name, dtype, shape, byte_offset, byte_len, step_len, steps }
+        Segment { stream, name, dtype, shape, byte_offset, byte_len, step_len, steps, holds }
     }
 
     /// Entries of a step along the second dimension, the first one of a row.
@@ -109,6 +142,11 @@ impl Layout {
             let segment = Segment::new(stream, spec, end);
             end = (segment.byte_offset + segment.byte_len).next_multiple_of(ALIGNMENT);
             let first_ring = rings.len();
+            let first_segment = segments.len();
+            let coordinates = Segment::of_coordinates(stream, spec, end);
+            if let Some(coordinates) = &coordinates {
+                end = (coordinates.byte_offset + coordinates.byte_len).next_multiple_of(ALIGNMENT);
+            }
             for group in 0..spec.encoder.rings() {
                 let runs = runs(&spec.encoder, group, segment.step_len);
                 let part_len = runs.iter().map(|run| run.len).sum();
@@ -117,10 +155,20 @@ impl Layout {
                     _ => part_len,
                 };
                 let segment = SegmentId::new(segments.len());
-                rings.push(RingPlace { stream, group, segment, row_len, part_len, runs });
+                let coordinates = coordinates.is_some().then(|| SegmentId::new(first_segment + 1));
+                rings.push(RingPlace {
+                    stream,
+                    group,
+                    segment,
+                    coordinates,
+                    row_len,
+                    part_len,
+                    runs,
+                });
             }
             segments.push(segment);
-            streams.push([segments.len() - 1..segments.len(), first_ring..rings.len()]);
+            segments.extend(coordinates);
+            streams.push([first_segment..segments.len(), first_ring..rings.len()]);
         }
         Layout { segments, rings, streams, byte_len: end }
     }

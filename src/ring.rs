@@ -19,6 +19,8 @@ pub struct Entry {
     pub slot: Slot,
     /// Position of the row's input among the inputs of its stream.
     pub input: u8,
+    /// Voxels in use of a sparse row; 0 for any other row.
+    pub in_use: u32,
     /// Counts all rows that ever entered this ring, from 1. It tells whether a slot still holds the
     /// same row as before.
     pub serial: u64,
@@ -30,12 +32,18 @@ pub struct Entry {
 pub struct Lease {
     slot: Slot,
     epoch: Epoch,
+    in_use: u32,
 }
 
 impl Lease {
     /// The slot to encode into.
     pub fn slot(&self) -> Slot {
         self.slot
+    }
+
+    /// Notes how many voxels of a sparse row are in use.
+    pub fn note_in_use(&mut self, voxels: u32) {
+        self.in_use = voxels;
     }
 
     /// The epoch of the ring's rows when the slot was leased.
@@ -95,7 +103,7 @@ impl Ring {
 
     /// A slot to encode the next row into; `None` if no slot is spare.
     pub fn lease(&mut self) -> Option<Lease> {
-        self.spare.pop().map(|slot| Lease { slot, epoch: self.epoch })
+        self.spare.pop().map(|slot| Lease { slot, epoch: self.epoch, in_use: 0 })
     }
 
     /// Takes back a slot that was not used.
@@ -122,7 +130,8 @@ impl Ring {
             return if cleared { Inserted::Cleared } else { Inserted::Late };
         }
         self.serial += 1;
-        let entry = Entry { stamp, slot, input, serial: self.serial };
+        let in_use = lease.in_use;
+        let entry = Entry { stamp, slot, input, in_use, serial: self.serial };
         if equal {
             let replaced = std::mem::replace(&mut self.entries[place - 1], entry);
             self.spare.push(replaced.slot);
@@ -139,9 +148,9 @@ impl Ring {
     /// leased in the epoch of the rows.
     pub fn append(&mut self, rows: impl IntoIterator<Item = (Stamp, u8, Lease)>) -> usize {
         let mut replaced = 0;
-        for (stamp, input, Lease { slot, .. }) in rows {
+        for (stamp, input, Lease { slot, in_use, .. }) in rows {
             self.serial += 1;
-            let entry = Entry { stamp, slot, input, serial: self.serial };
+            let entry = Entry { stamp, slot, input, in_use, serial: self.serial };
             match self.entries.back_mut().filter(|newest| newest.stamp == stamp) {
                 Some(newest) => {
                     self.spare.push(std::mem::replace(newest, entry).slot);

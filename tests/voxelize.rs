@@ -11,7 +11,7 @@ use robocache::input::point_cloud2;
 use robocache::ops::voxelize::PointDrops;
 use robocache::ops::voxelize::cpu::Voxelizer;
 use robocache::ops::voxelize::{
-    Action, Filter, Form, Grid, IDENTITY, Reduction, Shape, ShapeFrame,
+    Action, Filter, Form, Grid, IDENTITY, Reduction, Shape, ShapeFrame, VoxelSpec,
 };
 use robocache::ops::voxelize::{FieldAt, FieldType, MAX_POINTS, PointsView, extra_fields};
 use robocache::pipeline::{DropReason, Rejected};
@@ -104,6 +104,32 @@ fn each_dropped_point_is_counted_once_under_the_first_rule_that_drops_it() {
         PointDrops { non_finite: 4, out_of_range: 2, outside: 3, ..PointDrops::default() };
     assert_eq!(report, expected);
     assert_eq!(Some((row, report)), reference(&cloud, &layout, &rotated, DType::F32));
+}
+
+/// A dense row, whose last channel is the occupancy, as a sparse one; and the number of occupied voxels.
+fn listed(dense: &[u8], spec: &VoxelSpec, dtype: DType, most: usize) -> (Vec<u8>, usize) {
+    let (size, channels) = (dtype.size(), spec.channels.len());
+    let volume = dense.len() / size / channels;
+    let element =
+        |channel: usize, voxel: usize| &dense[(channel * volume + voxel) * size..][..size];
+    let is_occupied = |voxel: &usize| element(channels - 1, *voxel).iter().any(|byte| *byte != 0);
+    let occupied: Vec<_> = (0..volume).filter(is_occupied).collect();
+    let features = most * channels * size;
+    let start = features.div_ceil(64) * 64;
+    let mut row = vec![0; start + 12 * most];
+    for (at, voxel) in occupied.iter().take(most).enumerate() {
+        for channel in 0..channels {
+            row[(at * channels + channel) * size..][..size]
+                .copy_from_slice(element(channel, *voxel));
+        }
+        let [nx, ny, _] = spec.grid.shape;
+        let zyx = [voxel / (nx * ny), voxel / nx % ny, voxel % nx];
+        for (axis, coordinate) in zyx.into_iter().enumerate() {
+            let bytes = (coordinate as i32).to_le_bytes();
+            row[start + 12 * at + 4 * axis..][..4].copy_from_slice(&bytes);
+        }
+    }
+    (row, occupied.len())
 }
 
 /// A cloud as a driver sends it, x first.
@@ -371,6 +397,34 @@ proptest! {
             }
             (Err(error), None) => prop_assert_eq!(error.reason, DropReason::OutOfRange),
             (found, _) => prop_assert!(false, "only one of the two is an error: {:?}", found.err()),
+        }
+    }
+
+    /// The list has the voxels of the grid that are not empty, in the order of the grid.
+    #[test]
+    fn sparse_rows_list_what_dense_rows_hold(
+        clouds in prop::collection::vec((support::any_cloud(), 0usize..2), 1..5),
+        spec in support::any_spec(),
+        most in 1usize..80,
+        dtype in support::any_dtype(),
+    ) {
+        let mut spec = spec;
+        // Which voxels are occupied: a dense row may hold zeros there.
+        spec.channels.push(Reduction::Occupancy);
+        let mut sparse = spec.clone();
+        sparse.max_voxels = Some(most);
+        let mut voxelizer = Voxelizer::new(&sparse, dtype, 2);
+        let mut rows = [(); 2].map(|()| vec![0; voxelizer.row_bytes()]);
+        for ((cloud, layout), slot) in clouds {
+            let bytes = message(&cloud, &layout);
+            let Ok((dense, mut report)) = fresh(&bytes, &spec, dtype) else { continue };
+            let found = encode(&mut voxelizer, &bytes, &sparse, slot, &mut rows[slot]);
+            let (expected, occupied) = listed(&dense, &sparse, dtype, most);
+            report.voxels_in_use = occupied.min(most) as u32;
+            report.voxels_beyond = occupied.saturating_sub(most) as u64;
+            prop_assert_eq!(found.unwrap(), report);
+            prop_assert!(rows[slot] == expected, "rows differ");
+            prop_assert_eq!(voxelizer.occupied(slot), occupied.min(most));
         }
     }
 

@@ -37,7 +37,7 @@ class Segment:
             row is newer than the target, `NO_AGE` if the step used no row. It leaves out the lag:
             `FusedTensor.age_at_tick_ns` has it.
         count: uint32 per step, entries in use along the second dimension: always all of them for a
-            dense segment.
+            dense segment (see `in_use`).
         inputs_valid: uint32 per step; bit i says that a row which is valid at this step came from
             the stream's input i.
     """
@@ -64,6 +64,15 @@ class Segment:
         self.age_ns = age_ns
         self.count = count
         self.inputs_valid = inputs_valid
+
+    def in_use(self, step=-1):
+        """The entries of a step that are in use: a view of `count[step]` entries.
+
+        Of a sparse voxel grid, `tensor["lidar"].in_use()` has the features of the occupied voxels and
+        `tensor["lidar.coordinates"].in_use()` their coordinates z, y, x. Of a dense segment it is the
+        whole step.
+        """
+        return self.array[step, : self.count[step]]
 
     def float32(self):
         """The values as float32: for f32 the view itself, else a converted copy.

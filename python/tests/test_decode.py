@@ -119,6 +119,22 @@ def test_bytes_and_integers_are_views_too():
     )
 
 
+def test_the_voxels_in_use_of_a_sparse_step_are_a_view():
+    features = np.arange(12, dtype="<f4").reshape(2, 3, 2)
+    cells = np.arange(18, dtype="<i4").reshape(2, 3, 3)
+    parts = [
+        segment("lidar", F32, (2, 3, 2), 0, [1, 1], [0, 0], count=[3, 2]),
+        segment("lidar.coordinates", (0, 32), (2, 3, 3), 64, [1, 1], [0, 0], count=[3, 2]),
+    ]
+    data = features.tobytes() + bytes(16) + cells.tobytes()
+    tensor = robocache.decode(fused_tensor(parts, data))
+    lidar, coordinates = tensor["lidar"], tensor["lidar.coordinates"]
+    np.testing.assert_array_equal(lidar.in_use(), features[1, :2])
+    np.testing.assert_array_equal(coordinates.in_use(), cells[1, :2])
+    np.testing.assert_array_equal(coordinates.in_use(step=0), cells[0])
+    assert np.shares_memory(lidar.in_use(), lidar.array)
+
+
 def test_the_age_at_the_tick_includes_lag_and_history():
     tick_ns = 1_795_000_000_000_000_000
     steps = {"target_ns": [tick_ns - 30, tick_ns - 20, tick_ns - 10], "count": [0, 1, 1]}

@@ -32,8 +32,8 @@ use crate::input::Sample;
 use crate::layout::{Layout, RingPlace, Run, Segment};
 use crate::ops::depth::cpu::DepthEncoder;
 use crate::ops::image::cpu::ImageEncoder;
-use crate::ops::voxelize::PointDrops;
 use crate::ops::voxelize::cpu::Voxelizer;
+use crate::ops::voxelize::{PointDrops, SparseRow};
 use crate::spec::{Config, EncoderSpec, RingId, StreamSpec};
 use crate::sync::lock;
 
@@ -64,6 +64,8 @@ struct Scratch {
 struct RingMemory {
     place: RingPlace,
     segment: Segment,
+    /// The segment of the coordinates, and where these are in a row, if the rows are sparse.
+    coordinates: Option<(Segment, SparseRow)>,
     encoder: Mutex<Encoder>,
     rows: Rows,
     /// The GPU's part, for images and clouds.
@@ -92,7 +94,9 @@ impl CpuBackend {
     pub fn new(config: &Config, layout: &Layout) -> Result<Self, BackendError> {
         let memory = |place: &RingPlace| {
             let spec = config.stream(place.stream);
-            RingMemory::new(spec, place.clone(), layout.segment(place.segment).clone())
+            let coordinates = place.coordinates.map(|id| layout.segment(id).clone());
+            let segments = (layout.segment(place.segment).clone(), coordinates);
+            RingMemory::new(spec, place.clone(), segments)
         };
         let rings: Vec<_> = layout.rings().iter().map(memory).collect();
         let longest = layout.rings().iter().map(|ring| ring.row_len).max().unwrap_or(0);
@@ -207,10 +211,18 @@ impl Target for Place<'_> {
 }
 
 impl RingMemory {
-    fn new(spec: &StreamSpec, place: RingPlace, segment: Segment) -> Self {
+    fn new(
+        spec: &StreamSpec,
+        place: RingPlace,
+        (segment, coordinates): (Segment, Option<Segment>),
+    ) -> Self {
+        let sparse = match &spec.encoder {
+            EncoderSpec::Voxels(voxels) => SparseRow::new(voxels, spec.dtype),
+            _ => None,
+        };
         let slots = spec.ring_slots();
         let len = place.row_len;
-        let bytes = len * spec.dtype.size();
+        let bytes = sparse.map_or(len * spec.dtype.size(), |row| row.bytes());
         let pages =
             || Rows::Pages((0..slots).map(|_| Mutex::new(HostBuffer::new(bytes))).collect());
         let (encoder, rows) = match &spec.encoder {
@@ -237,7 +249,14 @@ impl RingMemory {
                 (Encoder::Voxels(Box::new(cpu)), pages())
             }
         };
-        RingMemory { place, segment, encoder: Mutex::new(encoder), rows, either: None }
+        RingMemory {
+            place,
+            segment,
+            coordinates: coordinates.zip(sparse),
+            encoder: Mutex::new(encoder),
+            rows,
+            either: None,
+        }
     }
 
     /// Tells the GPU of the rows, which change places with its own memory.
@@ -291,6 +310,28 @@ impl RingMemory {
             _ => return Err(wrong_kind(NAME)),
         }
         Ok(Some(PointDrops::default()))
+    }
+
+    /// Writes a step of a sparse ring into both of its segments; false if the ring is not sparse.
+    fn serve_sparse(&self, job: &StepJob, out: &mut [u8]) -> bool {
+        let (Some((coordinates, place)), Rows::Pages(slots)) = (&self.coordinates, &self.rows)
+        else {
+            return false;
+        };
+        let parts = [
+            (self.segment.step_range(job.step), 0),
+            (coordinates.step_range(job.step), place.coordinates_at()),
+        ];
+        for (range, row_at) in parts {
+            let part = &mut out[range];
+            match job.value {
+                Value::Nothing => part.fill(0),
+                Value::Row(slot) | Value::Between { a: slot, .. } => {
+                    part.copy_from_slice(&lock(&slots[slot])[row_at..][..part.len()]);
+                }
+            }
+        }
+        true
     }
 
     /// Writes the ring's part of a step.
@@ -417,6 +458,9 @@ impl Backend for CpuBackend {
                 if jobs[..at].iter().all(|before| before.ring != job.ring) {
                     memory.serve_window(rows, &jobs[at..], &mut scratch, &mut out);
                 }
+                continue;
+            }
+            if memory.serve_sparse(job, &mut out) {
                 continue;
             }
             let step = &mut out[memory.segment.step_range(job.step)];

@@ -23,14 +23,14 @@ use crate::align::Value;
 use crate::device::{Device, Event, Output, OutputMut, PinnedBuffer, Stream};
 use crate::dtype::DType;
 use crate::input::Sample;
-use crate::layout::{Layout, RingPlace, Segment};
+use crate::layout::{Layout, RingPlace, Run, Segment};
 use crate::ops::depth::cuda::DepthEncoder;
 use crate::ops::image::cuda::ImageEncoder;
 use crate::ops::resample::Lane;
 use crate::ops::resample::cuda::fuse::{Fuser, Place, Rows};
-use crate::ops::voxelize::PointDrops;
 use crate::ops::voxelize::cpu::Voxelizer as OnCore;
 use crate::ops::voxelize::cuda::Voxelizer;
+use crate::ops::voxelize::{PointDrops, SparseRow};
 use crate::spec::{Config, EncoderSpec, RingId, StreamSpec};
 use crate::sync::lock;
 
@@ -76,7 +76,11 @@ enum Encoder {
         stream: Stream,
     },
     /// What no kernel computes. A tick reads the rows from pinned memory, as those of vectors.
-    VoxelsOnCore(Box<Mutex<OnCore>>),
+    VoxelsOnCore {
+        encoder: Box<Mutex<OnCore>>,
+        /// Where the parts of a sparse row go, in bytes.
+        sparse: Option<[(Segment, Run); 2]>,
+    },
 }
 
 /// Whether the last encode into a slot may still be under way.
@@ -97,14 +101,16 @@ impl CudaBackend {
     ) -> Result<Self, BackendError> {
         let memory = |place: &RingPlace| {
             let spec = config.stream(place.stream);
-            let segment = layout.segment(place.segment).clone();
-            RingMemory::new(device, spec, place.clone(), segment)
+            let coordinates = place.coordinates.map(|id| layout.segment(id).clone());
+            let segments = (layout.segment(place.segment).clone(), coordinates);
+            RingMemory::new(device, spec, place.clone(), segments)
                 .map_err(|error| error.reserving_for(spec))
         };
         let rings = layout.rings().iter().map(memory).collect::<Result<Vec<_>, _>>()?;
         // Every part of every step: what a tick writes at most.
-        let places =
-            rings.iter().flat_map(|ring| (0..ring.segment.steps).map(|step| ring.place_of(step)));
+        let places = rings
+            .iter()
+            .flat_map(|ring| (0..ring.segment.steps).flat_map(|step| ring.places_of(step)));
         let fuser = Mutex::new(Fuser::new(device, layout.byte_len(), places)?);
         Ok(CudaBackend { device: device.clone(), rings, fuser })
     }
@@ -120,7 +126,7 @@ impl RingMemory {
         device: &Arc<Device>,
         spec: &StreamSpec,
         place: RingPlace,
-        segment: Segment,
+        (segment, coordinates): (Segment, Option<Segment>),
     ) -> Result<Self, BackendError> {
         let slots = spec.ring_slots();
         let on_device = || Rows::on_device(device, place.row_len, spec.dtype, slots);
@@ -164,8 +170,19 @@ impl RingMemory {
             EncoderSpec::Voxels(voxels) if voxels.needs_core() => {
                 let mut encoder = OnCore::new(voxels, spec.dtype, slots);
                 encoder.reserve(spec.bounds.max_points);
-                let rows = Rows::on_host(device, place.row_len, spec.dtype, slots)?;
-                (Encoder::VoxelsOnCore(Box::new(Mutex::new(encoder))), rows)
+                let parts = SparseRow::new(voxels, spec.dtype).zip(coordinates);
+                let sparse = parts.map(|(row, coordinates)| {
+                    let run = |row_at, len| Run { row_at, step_at: 0, len };
+                    let (features, at) = (run(0, row.features()), row.coordinates_at());
+                    [(segment.clone(), features), (coordinates, run(at, row.coordinates()))]
+                });
+                // A sparse row is two segments of two element types: bytes to the tick.
+                let (len, dtype) = match &sparse {
+                    Some(_) => (encoder.row_bytes(), DType::U8),
+                    None => (place.row_len, spec.dtype),
+                };
+                let rows = Rows::on_host(device, len, dtype, slots)?;
+                (Encoder::VoxelsOnCore { encoder: Box::new(Mutex::new(encoder)), sparse }, rows)
             }
             EncoderSpec::Voxels(voxels) => {
                 let most = spec.bounds.max_points;
@@ -202,7 +219,7 @@ impl RingMemory {
                 slots[slot].mark(stream)?;
                 Ok(PointDrops::default())
             }
-            (Encoder::VoxelsOnCore(encoder), Sample::Points(view), None) => {
+            (Encoder::VoxelsOnCore { encoder, .. }, Sample::Points(view), None) => {
                 let encode = |row: &mut [u8]| lock(encoder).encode(&view, slot, row);
                 Ok(self.rows.write(slot, encode)?)
             }
@@ -247,10 +264,21 @@ impl RingMemory {
         matches!(&self.encoder, Encoder::OnHost { host, .. } if host.unwraps())
     }
 
-    /// Where the ring's part of a step goes.
-    fn place_of(&self, step: usize) -> Place<'_> {
-        let at = self.segment.step_range(step).start;
-        Place { at, dtype: self.segment.dtype, runs: &self.place.runs }
+    /// Where the ring's part of a step goes: one place, or those of both parts of a sparse row.
+    fn places_of(&self, step: usize) -> impl Iterator<Item = Place<'_>> {
+        let parts = match &self.encoder {
+            Encoder::VoxelsOnCore { sparse: Some(parts), .. } => Some(parts),
+            _ => None,
+        };
+        let whole = parts.is_none().then(|| {
+            let at = self.segment.step_range(step).start;
+            Place { at, dtype: self.segment.dtype, runs: self.place.runs.as_slice() }
+        });
+        let parts = parts.into_iter().flatten().map(move |(segment, run)| {
+            let at = segment.step_range(step).start;
+            Place { at, dtype: DType::U8, runs: std::slice::from_ref(run) }
+        });
+        whole.into_iter().chain(parts)
     }
 
     /// The rows of a value that may still be under way.
@@ -260,7 +288,7 @@ impl RingMemory {
             Encoder::Vector(_)
             | Encoder::OnHost { .. }
             | Encoder::Voxels { .. }
-            | Encoder::VoxelsOnCore(_) => &[],
+            | Encoder::VoxelsOnCore { .. } => &[],
         };
         let read = match value {
             Value::Nothing => [None, None],
@@ -334,7 +362,8 @@ impl Backend for CudaBackend {
             for state in ring.pending(job.value) {
                 tick.wait(&state.encoded)?;
             }
-            tick.add(&ring.rows, ring.value_of(job), ring.place_of(job.step));
+            let value = ring.value_of(job);
+            ring.places_of(job.step).for_each(|place| tick.add(&ring.rows, value, place));
         }
         tick.run()?;
         // The tick has waited for them.

@@ -2,7 +2,7 @@
 
 use super::check::{Check, Range, is_printable};
 use super::filter::filter;
-use super::raw::{RawChannel, RawCloud, RawFeature, Reduce};
+use super::raw::{GridOutput, RawChannel, RawCloud, RawFeature, Reduce};
 use crate::input::laser_scan;
 use crate::ops::voxelize::{Feature, Grid, MAX_POINTS, PLACES_PER_VOXEL, Reduction, VoxelSpec};
 use crate::spec::Bounds;
@@ -22,6 +22,7 @@ pub(super) fn cloud(
     let keys = "a mapping with the keys `origin_m`, `size_m`, `shape` and `channels`";
     let mut raw = check.required(&key, raw, keys)?;
     let filter = filter(check, &key, &mut raw);
+    let given = (raw.output, raw.max_voxels);
     let min_points = raw.min_points.unwrap_or(1);
     let min_points =
         check.integer(&format!("{key}.min_points"), min_points, 1, MAX_POINTS as usize);
@@ -40,10 +41,12 @@ pub(super) fn cloud(
         .and_then(|size| check.number(&at, size, Range::POSITIVE_M));
     let shape = shape(check, &format!("{key}.shape"), raw.shape);
     let (channels, shape) = (channels?, shape?);
-    let elements = channels.len() * shape.iter().product::<usize>();
-    if elements > MAX_ELEMENTS {
+    let max_voxels = max_voxels(check, &key, given, shape).ok()?;
+    let volume = shape.iter().product::<usize>();
+    let elements = channels.len() * max_voxels.unwrap_or(volume);
+    if elements.max(volume) > MAX_ELEMENTS {
         let expected = format!("at most {MAX_ELEMENTS} voxels times channels");
-        check.fail_found(&format!("{key}.shape"), expected, elements.to_string());
+        check.fail_found(&format!("{key}.shape"), expected, elements.max(volume).to_string());
         return None;
     }
     let (origin_m, size_m) = (origin_m?, size_m?);
@@ -51,8 +54,32 @@ pub(super) fn cloud(
     resolves(check, &at, &grid)?;
     let bounds = Bounds { max_points: max_points?, ..default };
     let min_points = min_points? as u32;
-    let spec = VoxelSpec { filter: filter?, min_points, ..VoxelSpec::new(grid, channels) };
+    let spec =
+        VoxelSpec { filter: filter?, min_points, max_voxels, ..VoxelSpec::new(grid, channels) };
     Some((spec, bounds))
+}
+
+/// What is wrong was reported.
+struct Reported;
+
+/// The greatest number of voxels of a sparse row; `None` for the whole grid.
+fn max_voxels(
+    check: &mut Check<'_>,
+    key: &str,
+    (output, given): (Option<GridOutput>, Option<i64>),
+    shape: [usize; 3],
+) -> Result<Option<usize>, Reported> {
+    let at = format!("{key}.max_voxels");
+    if output != Some(GridOutput::Sparse) {
+        if given.is_some() {
+            check.fail(&at, "no such key unless output is sparse");
+            return Err(Reported);
+        }
+        return Ok(None);
+    }
+    let given = check.required(&at, given, "the greatest number of voxels of a row");
+    let most = given.and_then(|given| check.integer(&at, given, 1, shape.iter().product()));
+    most.map(Some).ok_or(Reported)
 }
 
 /// Checks that points of the type `ros_type` have these fields, where that is known before a message is.

@@ -173,7 +173,9 @@ fn config(check: &mut Check<'_>, raw: RawConfig, source: Source) -> Option<Confi
 fn tensor_fits(check: &mut Check<'_>, streams: &[StreamSpec]) -> Option<()> {
     let bytes = |spec: &StreamSpec| {
         let step = spec.encoder.row_len() * spec.dtype.size();
-        (spec.steps() * step).next_multiple_of(ALIGNMENT)
+        let coordinates = (spec.encoder.elements() - spec.encoder.row_len()) * size_of::<i32>();
+        let segment = |step: usize| (spec.steps() * step).next_multiple_of(ALIGNMENT);
+        segment(step) + segment(coordinates)
     };
     let bytes: usize = streams.iter().map(bytes).sum();
     if bytes > MAX_TENSOR_BYTES {

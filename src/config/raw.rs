@@ -248,6 +248,8 @@ mapping! { RawCloud {
     max_range_m: f64,
     crop: Vec<RawCrop>,
     self_filter: Vec<RawSolid>,
+    max_voxels: i64,
+    output: GridOutput,
     max_points: i64,
 } }
 
@@ -341,6 +343,13 @@ pub(super) enum RawFeature {
     OffsetZ,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum GridOutput {
+    Dense,
+    Sparse,
+}
+
 #[derive(Clone, Copy, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CropAction {
@@ -355,7 +364,7 @@ read_all_keys! {
 read_words! {
     Rotation6d NormalizeMode Sensor TimeUnit TimeFrom Strategy Fill DType Timeline Filter Fit ImageLayout Color Reliability
     Durability Reduce
-    RawFeature CropAction ShapeFrame
+    RawFeature CropAction ShapeFrame GridOutput
 }
 
 /// Where a sensor is in the base frame.

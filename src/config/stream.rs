@@ -469,7 +469,7 @@ fn ring_fits(
 fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option<String> {
     // The backend has one slot more than the ring has rows: it encodes the next message there.
     // A ring of plans has room for a whole plan beside its rows.
-    let slots = (MAX_RING_BYTES - 1) / (4 * spec.encoder.row_len());
+    let slots = (MAX_RING_BYTES - 1) / (4 * spec.encoder.elements());
     let fitting = if spec.plans { slots / 2 - 1 } else { slots - 1 };
     if spec.ring_rows > fitting {
         return Some(format!("at most {fitting} rows (less than 4 GiB)"));

@@ -3,7 +3,7 @@
 use super::Pipeline;
 use crate::cdr::Writer;
 use crate::dtype::DType;
-use crate::layout::Segment;
+use crate::layout::{Holds, Segment};
 use crate::ops::image::ImageSpec;
 use crate::ops::operators::OutputChannel;
 use crate::ops::voxelize::Reduction;
@@ -45,10 +45,17 @@ impl Pipeline {
         let config = self.config();
         let spec = config.stream(segment.stream);
         writer.string(&segment.name);
-        writer.string(spec.encoder.kind());
+        writer.string(match segment.holds {
+            Holds::Rows => spec.encoder.kind(),
+            Holds::Features => "sparse_voxels",
+            Holds::Coordinates => "voxel_coordinates",
+        });
         writer.string(segment.dtype.name());
         writer.i64_sequence(segment.shape.iter().map(|dim| *dim as i64));
-        let channels = channels(&spec.encoder);
+        let channels = match segment.holds {
+            Holds::Coordinates => ["z", "y", "x"].map(str::to_owned).to_vec(),
+            Holds::Rows | Holds::Features => channels(&spec.encoder),
+        };
         writer.string_sequence(channels.iter().map(String::as_str));
 
         let inputs: Vec<InputId> = config.inputs_of(segment.stream).collect();

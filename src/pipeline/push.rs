@@ -262,7 +262,7 @@ impl Rows<'_> {
         let name = || &self.pipeline.config.stream(stream).name;
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
-        let lease = self.lease(ring)?;
+        let mut lease = self.lease(ring)?;
         let slot = lease.slot();
         let drops = match self.pipeline.backend.encode(ring, slot, sample) {
             Ok(drops) => drops,
@@ -271,6 +271,7 @@ impl Rows<'_> {
                 return Err(error.into());
             }
         };
+        lease.note_in_use(drops.voxels_in_use);
         let stats = self.pipeline.stats(stream);
         self.commit(ring, stamp, lease, stats)?;
         stats.rows.add(1);

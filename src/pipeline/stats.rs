@@ -94,6 +94,8 @@ pub struct StreamStats {
     pub points_on_robot: Counter,
     /// Points in voxels that have too few.
     pub points_too_few: Counter,
+    /// Occupied voxels that sparse rows had no room for.
+    pub voxels_beyond_capacity: Counter,
     /// Steps of all ticks.
     pub steps: Counter,
     /// Steps that were valid.
@@ -115,6 +117,7 @@ impl StreamStats {
             (&self.points_cropped, drops.cropped),
             (&self.points_on_robot, drops.on_robot),
             (&self.points_too_few, drops.too_few),
+            (&self.voxels_beyond_capacity, drops.voxels_beyond),
         ] {
             counter.add(points);
         }

@@ -3,7 +3,7 @@
 use super::{Pipeline, Rings, StepState, TensorMessage};
 use crate::align::{InvalidReason, Seen, Strategy, Value, align, align_invalid, invalid_reason};
 use crate::backend::{BackendError, StepJob};
-use crate::layout::Layout;
+use crate::layout::{Holds, Layout};
 use crate::ring::Ring;
 use crate::spec::{StreamId, StreamSpec};
 use crate::sync::lock;
@@ -130,7 +130,11 @@ impl Pipeline {
                 newest_held = is_held(spec, rings, target, &jobs[first..]);
             }
             for id in self.layout.segments_of(stream) {
-                let count = self.layout.segment(id).entries() as u32;
+                let segment = self.layout.segment(id);
+                let count = match segment.holds {
+                    Holds::Rows => segment.entries() as u32,
+                    Holds::Features | Holds::Coordinates => in_use(rings, &jobs[first..]),
+                };
                 message.set_step(id, step, StepState { count, ..state });
             }
             for job in &mut jobs[first..] {
@@ -179,6 +183,15 @@ impl Pipeline {
         // At least one ring of an invalid step is invalid.
         reasons.min().unwrap_or(InvalidReason::NoRow)
     }
+}
+
+/// Voxels in use of the only row of a sparse step. In `jobs` rows are positions in the ring.
+fn in_use(rings: &Rings, jobs: &[StepJob]) -> u32 {
+    let of = |job: &StepJob| match job.value {
+        Value::Row(at) => rings.rings[job.ring.index()].entry(at).in_use,
+        Value::Nothing | Value::Between { .. } => 0,
+    };
+    jobs.first().map_or(0, of)
 }
 
 /// Whether a ring gives its newest row for a later target, although the strategy asks for rows on

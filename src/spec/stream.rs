@@ -10,7 +10,7 @@ use crate::ops::depth::DepthSpec;
 use crate::ops::image::ImageSpec;
 use crate::ops::operators::{Operator, OutputChannel, Stages};
 use crate::ops::resample::Lane;
-use crate::ops::voxelize::VoxelSpec;
+use crate::ops::voxelize::{COORDINATES_OF_VOXEL, VoxelSpec};
 use crate::schema::Plan;
 
 /// Most inputs of a stream: the message has a bit for each.
@@ -286,7 +286,7 @@ pub enum EncoderSpec {
     Image(ImageSpec),
     /// A depth image: a row is `[1, height, width]`.
     Depth(DepthSpec),
-    /// Points: a row is `[channels, z, y, x]`.
+    /// Points: a row is `[channels, z, y, x]`; if it is sparse, `[max_voxels, channels]`.
     Voxels(VoxelSpec),
 }
 
@@ -297,11 +297,24 @@ impl EncoderSpec {
             EncoderSpec::Vector(spec) => vec![spec.len()],
             EncoderSpec::Image(spec) => spec.row_shape().to_vec(),
             EncoderSpec::Depth(spec) => vec![1, spec.height, spec.width],
-            EncoderSpec::Voxels(spec) => {
-                let [x, y, z] = spec.grid.shape;
-                vec![spec.channels.len(), z, y, x]
-            }
+            EncoderSpec::Voxels(spec) => match (spec.max_voxels, spec.grid.shape) {
+                (Some(most), _) => vec![most, spec.channels.len()],
+                (None, [x, y, z]) => vec![spec.channels.len(), z, y, x],
+            },
         }
+    }
+
+    /// Shape of the coordinates of a row, a second segment, if the encoder lists voxels.
+    pub fn coordinates_shape(&self) -> Option<Vec<usize>> {
+        match self {
+            EncoderSpec::Voxels(spec) => Some(vec![spec.max_voxels?, COORDINATES_OF_VOXEL]),
+            _ => None,
+        }
+    }
+
+    /// Elements of one row, with those of its coordinates.
+    pub fn elements(&self) -> usize {
+        self.row_len() + self.coordinates_shape().map_or(0, |shape| shape.iter().product())
     }
 
     /// Elements of one row.

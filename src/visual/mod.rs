@@ -40,6 +40,9 @@ pub fn shown(spec: &StreamSpec) -> Result<Option<Shown>, String> {
         EncoderSpec::Vector(_) => Ok(None),
         EncoderSpec::Image(image) => Picture::new(image, spec.dtype).map(Shown::Picture).map(Some),
         EncoderSpec::Depth(depth) => Ok(Some(Shown::Picture(Picture::of_depth(depth, spec.dtype)))),
+        EncoderSpec::Voxels(voxels) if voxels.max_voxels.is_some() => {
+            Err("a sparse grid".to_owned())
+        }
         EncoderSpec::Voxels(voxels) => GridView::new(voxels, spec.dtype).map(Shown::Grid).map(Some),
     }
 }

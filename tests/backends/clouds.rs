@@ -122,6 +122,9 @@ fn random_spec(random: &mut Random) -> VoxelSpec {
         channels,
     );
     if random.one_in(4) {
+        spec.max_voxels = Some(random.range(1, 600));
+    }
+    if random.one_in(4) {
         spec.min_points = random.range(1, 3) as u32;
         spec.filter = random_filter(random);
     }

@@ -9,6 +9,7 @@ mod message;
 mod operators;
 mod plans;
 mod slow_ticks;
+mod sparse;
 
 use std::sync::{Arc, Mutex};
 

@@ -48,6 +48,9 @@
 //! are 0. The sums are integers and the maximum has no ties, so the order of the points does not
 //! matter, except to `last`.
 //!
+//! A sparse row lists the occupied voxels in the order of the grid, up to `max_voxels`. Any more are left
+//! out, and counted as `voxels_beyond_capacity`.
+//!
 //! # Bounds
 //!
 //! A cloud has at most 2^22 points ([`MAX_POINTS`](super::MAX_POINTS)) and `|q| <= 2^40`, so `|sum|
@@ -61,6 +64,7 @@
 //! together, plus an amount that follows from the most voxels that a cloud occupies.
 
 mod block;
+mod list;
 mod reduce;
 mod sieve;
 mod sweep;
@@ -69,9 +73,11 @@ mod write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::block::{BLOCK, Block, NONE};
+use self::list::List;
 use self::reduce::{Channel, Hits};
 use self::write::Writer;
 use super::filter::Filter;
+use super::sparse::SparseRow;
 use super::spec::{
     Feature, Grid, MAX_SUMMED, PointDrops, PointsView, Precision, Reduction, VoxelSpec,
     VoxelizeError, check_view, extra_fields,
@@ -100,6 +106,8 @@ pub struct Voxelizer {
     /// Per element of `voxels`: the value of the channel at hand.
     values: Vec<f32>,
     writer: Writer,
+    /// For sparse rows.
+    list: Option<List>,
     /// Per slot: what its row holds.
     held: Vec<Held>,
 }
@@ -109,6 +117,8 @@ pub struct Voxelizer {
 struct Held {
     /// The voxels that it holds values in.
     voxels: Vec<u32>,
+    /// Number of voxels of a sparse row, which has no such list.
+    listed: usize,
     /// Whether something else has written it.
     unknown: bool,
 }
@@ -140,6 +150,7 @@ impl Voxelizer {
             counts: Vec::new(),
             values: Vec::new(),
             writer: Writer::new(dtype),
+            list: SparseRow::new(spec, dtype).map(|row| List::new(row, &spec.grid, dtype)),
             held: (0..slots).map(|_| Held::default()).collect(),
         }
     }
@@ -152,17 +163,23 @@ impl Voxelizer {
         self.values.reserve(most);
         self.channels.iter_mut().for_each(|channel| channel.reserve(most));
         self.writer.reserve(most);
-        self.held.iter_mut().for_each(|held| held.voxels.reserve(most));
+        match &mut self.list {
+            Some(list) => list.reserve(most),
+            None => self.held.iter_mut().for_each(|held| held.voxels.reserve(most)),
+        }
     }
 
     /// Bytes of one row.
     pub fn row_bytes(&self) -> usize {
+        if let Some(list) = &self.list {
+            return list.row_bytes();
+        }
         self.channels.len() * self.entry_of.len() * self.dtype.size()
     }
 
     /// Number of voxels that the row of `slot` holds values in.
     pub fn occupied(&self, slot: usize) -> usize {
-        self.held[slot].voxels.len()
+        self.held[slot].voxels.len() + self.held[slot].listed
     }
 
     /// Notes that something else has written the row of `slot`: the next call for it clears all of it.
@@ -208,9 +225,13 @@ impl Voxelizer {
         let held = &mut self.held[slot];
         match std::mem::take(&mut held.unknown) {
             true => row.fill(0),
-            false => self.writer.clear(&held.voxels, self.entry_of.len(), row),
+            false => match &self.list {
+                Some(list) => list.clear(held.listed, row),
+                None => self.writer.clear(&held.voxels, self.entry_of.len(), row),
+            },
         }
         held.voxels.clear();
+        held.listed = 0;
         check_view(view, self.fields)?;
         let (expected, found) =
             (self.filter.as_ref().map_or(0, |filter| filter.shapes.len()), view.t_shapes.len());
@@ -225,6 +246,12 @@ impl Voxelizer {
             && self.min_points > 1
         {
             report.too_few = self.leave_out_few();
+        }
+        if self.list.is_some() {
+            return match report {
+                Some(report) => self.write_list(report, slot, row).map(Some),
+                None => Ok(None),
+            };
         }
         let written = if report.is_some() { self.write(row) } else { Ok(()) };
         match &written {
@@ -332,6 +359,28 @@ impl Voxelizer {
         self.counts.truncate(kept);
         self.channels.iter_mut().for_each(|channel| channel.truncate(kept));
         left_out
+    }
+
+    /// Writes the occupied voxels as a list.
+    fn write_list(
+        &mut self,
+        mut report: PointDrops,
+        slot: usize,
+        row: &mut [u8],
+    ) -> Result<PointDrops, VoxelizeError> {
+        let Some(list) = &mut self.list else { return Ok(report) };
+        let kept = list.write_coordinates(&self.voxels, row);
+        for (at, channel) in self.channels.iter().enumerate() {
+            channel.values(&self.counts, &mut self.values);
+            if let Err(value) = list.write_channel(at, &self.values, row) {
+                list.clear(kept, row);
+                return Err(VoxelizeError::Value { channel: at, dtype: self.dtype, value });
+            }
+        }
+        self.held[slot].listed = kept;
+        report.voxels_in_use = kept as u32;
+        report.voxels_beyond = (self.voxels.len() - kept) as u64;
+        Ok(report)
     }
 
     /// Writes the occupied voxels of every channel.

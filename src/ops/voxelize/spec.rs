@@ -16,6 +16,10 @@ pub struct VoxelSpec {
     pub filter: Filter,
     /// A voxel with fewer points is empty; at least 1.
     pub min_points: u32,
+    /// `None` for the whole grid. Otherwise the row lists the occupied voxels, and this is how many it
+    /// holds at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_voxels: Option<usize>,
 }
 
 /// An axis-aligned voxel grid. Voxel `i` along an axis covers
@@ -89,7 +93,7 @@ impl Precision {
 impl VoxelSpec {
     /// A specification that takes all points.
     pub fn new(grid: Grid, channels: Vec<Reduction>) -> Self {
-        VoxelSpec { grid, channels, filter: Filter::default(), min_points: 1 }
+        VoxelSpec { grid, channels, filter: Filter::default(), min_points: 1, max_voxels: None }
     }
 
     /// The column of a channel's values: the position of a field in [`PointsView::fields`], and behind
@@ -127,7 +131,10 @@ impl VoxelSpec {
             }
             Reduction::Min(_) | Reduction::Sum(_) | Reduction::Last(_) => false,
         };
-        self.min_points > 1 || !self.filter.is_empty() || !self.channels.iter().all(on_gpu)
+        self.min_points > 1
+            || self.max_voxels.is_some()
+            || !self.filter.is_empty()
+            || !self.channels.iter().all(on_gpu)
     }
 }
 
@@ -382,6 +389,10 @@ pub struct PointDrops {
     pub on_robot: u64,
     /// Points in voxels that have too few.
     pub too_few: u64,
+    /// Occupied voxels that a sparse row has no room for.
+    pub voxels_beyond: u64,
+    /// Voxels that a sparse row holds; 0 for a dense one.
+    pub voxels_in_use: u32,
 }
 
 /// Why a cloud did not become a row.

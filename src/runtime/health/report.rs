@@ -179,6 +179,7 @@ pub fn values(
         values.push(pair("points_cropped", stats.points_cropped.get()));
         values.push(pair("points_on_robot", stats.points_on_robot.get()));
         values.push(pair("points_too_few", stats.points_too_few.get()));
+        values.push(pair("voxels_beyond_capacity", stats.voxels_beyond_capacity.get()));
     }
     if let Some(input) = input {
         let seen = lock(&runtime.input(input.id).publishers).as_ref().map_or(0, Vec::len);

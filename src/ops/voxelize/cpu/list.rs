@@ -1,0 +1,133 @@
+//! Writes occupied voxels as a list in the order of the grid.
+
+use crate::dtype::DType;
+use crate::ops::voxelize::sparse::{COORDINATES_OF_VOXEL, SparseRow};
+use crate::ops::voxelize::spec::Grid;
+
+/// Bits of a voxel that one pass sorts by.
+const DIGIT_BITS: u32 = 11;
+const DIGITS: usize = 1 << DIGIT_BITS;
+
+/// Sorts and writes the voxels of one cloud at a time.
+pub struct List {
+    place: SparseRow,
+    shape: [usize; 3],
+    dtype: DType,
+    /// A voxel and where its values are; in the order of the grid once they are sorted.
+    order: Vec<(u32, u32)>,
+    scratch: Vec<(u32, u32)>,
+    starts: Vec<u32>,
+    values: Vec<f32>,
+    elements: Vec<u8>,
+}
+
+impl List {
+    /// A list for rows of this kind.
+    pub fn new(place: SparseRow, grid: &Grid, dtype: DType) -> Self {
+        List {
+            place,
+            shape: grid.shape,
+            dtype,
+            order: Vec::new(),
+            scratch: Vec::new(),
+            starts: vec![0; DIGITS],
+            values: Vec::new(),
+            elements: Vec::new(),
+        }
+    }
+
+    /// Reserves memory for this many occupied voxels.
+    pub fn reserve(&mut self, voxels: usize) {
+        let kept = voxels.min(self.place.max_voxels);
+        self.order.reserve(voxels);
+        self.scratch.reserve(voxels);
+        self.values.reserve(kept);
+        self.elements.reserve(kept * self.dtype.size());
+    }
+
+    /// Bytes of a row.
+    pub fn row_bytes(&self) -> usize {
+        self.place.bytes()
+    }
+
+    /// Zeros the first `voxels` of a row.
+    pub fn clear(&self, voxels: usize, row: &mut [u8]) {
+        row[..voxels * self.place.feature_bytes].fill(0);
+        row[self.place.coordinates_at()..]
+            [..voxels * self.place.coordinates() / self.place.max_voxels]
+            .fill(0);
+    }
+
+    /// Sorts `voxels` and writes the coordinates of the first ones, as many as there is room for. Returns
+    /// how many these are.
+    pub fn write_coordinates(&mut self, voxels: &[u32], row: &mut [u8]) -> usize {
+        self.sort(voxels);
+        self.order.truncate(self.place.max_voxels);
+        let [nx, ny, _] = self.shape.map(|n| n as u32);
+        let out = row[self.place.coordinates_at()..].as_chunks_mut::<4>().0;
+        let out = out.chunks_exact_mut(COORDINATES_OF_VOXEL);
+        for ((voxel, _), out) in self.order.iter().zip(out) {
+            let coordinates = [voxel / nx / ny, voxel / nx % ny, voxel % nx];
+            for (out, coordinate) in out.iter_mut().zip(coordinates) {
+                *out = (coordinate as i32).to_le_bytes();
+            }
+        }
+        self.order.len()
+    }
+
+    /// Writes channel `channel`, whose values are in the order of the voxels that were sorted. Returns a
+    /// value that the element type cannot hold, if there is one.
+    pub fn write_channel(
+        &mut self,
+        channel: usize,
+        values: &[f32],
+        row: &mut [u8],
+    ) -> Result<(), f32> {
+        self.values.clear();
+        self.values.extend(self.order.iter().map(|(_, at)| values[*at as usize]));
+        if let Some(beyond) = self.values.iter().find(|value| !self.dtype.holds(**value)) {
+            return Err(*beyond);
+        }
+        let size = self.dtype.size();
+        self.elements.resize(self.values.len() * size, 0);
+        self.dtype.store(&self.values, &mut self.elements);
+        let step = self.place.feature_bytes;
+        match size {
+            1 => spread::<1>(&self.elements, channel, step, row),
+            2 => spread::<2>(&self.elements, channel, step, row),
+            _ => spread::<4>(&self.elements, channel, step, row),
+        }
+        Ok(())
+    }
+
+    /// Sorts by voxel, digit by digit from the lowest: O(voxels), whatever the grid.
+    fn sort(&mut self, voxels: &[u32]) {
+        self.order.clear();
+        self.order.extend(voxels.iter().enumerate().map(|(at, voxel)| (*voxel, at as u32)));
+        let volume: usize = self.shape.iter().product();
+        let bits = usize::BITS - volume.saturating_sub(1).leading_zeros();
+        for shift in (0..bits).step_by(DIGIT_BITS as usize) {
+            let digit = |voxel: u32| (voxel >> shift) as usize % DIGITS;
+            self.starts.fill(0);
+            self.order.iter().for_each(|(voxel, _)| self.starts[digit(*voxel)] += 1);
+            let mut start = 0;
+            for count in &mut self.starts {
+                start += std::mem::replace(count, start);
+            }
+            self.scratch.resize(self.order.len(), (0, 0));
+            for entry in &self.order {
+                let place = &mut self.starts[digit(entry.0)];
+                self.scratch[*place as usize] = *entry;
+                *place += 1;
+            }
+            std::mem::swap(&mut self.order, &mut self.scratch);
+        }
+    }
+}
+
+/// Writes elements of one channel, each `step` bytes after the one before.
+fn spread<const SIZE: usize>(elements: &[u8], channel: usize, step: usize, row: &mut [u8]) {
+    for (element, out) in elements.as_chunks::<SIZE>().0.iter().zip(row.chunks_exact_mut(step)) {
+        out[channel * SIZE..][..SIZE].copy_from_slice(element);
+    }
+}
