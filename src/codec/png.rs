@@ -76,7 +76,14 @@ fn open(
     decoder.set_ignore_text_chunk(true);
     let header = decoder.read_header_info().map_err(failed)?;
     check_size([header.width as usize, header.height as usize], largest)?;
-    decoder.read_info().map_err(failed)
+    let reader = decoder.read_info().map_err(failed)?;
+    // The crate would panic where a colour lacks a byte.
+    match reader.info().palette.as_ref().map_or(0, |palette| palette.len()) {
+        bytes if bytes.is_multiple_of(3) => Ok(reader),
+        bytes => {
+            Err(malformed(format!("PNG: expected a palette of 3 bytes per colour, found {bytes}")))
+        }
+    }
 }
 
 /// Reads the pixels, and what follows them, up to the end: a file that was cut has none.

@@ -162,6 +162,41 @@ fn a_jpeg_without_one_of_its_parts_is_no_image() {
     assert!(detail.contains("expected all parts of the image"), "{detail}");
 }
 
+/// CRC-32 of IEEE 802.3, which ends each part of a PNG file.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
+        })
+    })
+}
+
+#[test]
+fn a_palette_with_a_part_of_a_colour_is_malformed() {
+    for name in ["palette.png", "palette_alpha.png"] {
+        let whole = file(name);
+        let at = whole.windows(4).position(|four| four == b"PLTE").unwrap();
+        let len = u32::from_be_bytes(*whole[at - 4..].first_chunk().unwrap()) as usize;
+        for lacking in 0..=3 {
+            let part = &whole[at..at + 4 + len - lacking];
+            let found = reason_of(&[
+                &whole[..at - 4],
+                &((len - lacking) as u32).to_be_bytes(),
+                part,
+                &crc32(part).to_be_bytes(),
+                &whole[at + 4 + len + 4..],
+            ]);
+            let expected = (lacking % 3 != 0).then_some(DropReason::Malformed);
+            assert_eq!(found, expected, "{name} without {lacking} bytes");
+        }
+    }
+}
+
+/// Why there are no pixels in a file of these parts; `None` if there are.
+fn reason_of(parts: &[&[u8]]) -> Option<DropReason> {
+    decoded(&parts.concat(), LARGEST).err().map(|rejected| rejected.reason)
+}
+
 #[test]
 fn damaged_files_never_panic_and_memory_stays_bounded() {
     let mut random = Random::new(11);
