@@ -26,9 +26,7 @@ streams:
     max_age_ms: 100
     dtype: f32
     image:
-      width: 224
-      height: 224
-      fit: stretch
+      resize: {width: 224, height: 224, fit: stretch}
       mean: [0.485, 0.456, 0.406]
       std: [0.229, 0.224, 0.225]
 ";
