@@ -1,6 +1,10 @@
 //! Operators: what is made of the channels at each target.
 
+use std::path::Path;
+
+use robocache::align::Strategy;
 use robocache::cdr::Writer;
+use robocache::schema::Prefixes;
 
 use super::*;
 
@@ -289,4 +293,37 @@ streams:
     let error = load("mode: mean_std, key: action").unwrap_err().to_string();
     assert!(error.contains("No such file or directory"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn an_angle_beside_a_quaternion_takes_its_own_short_arc() {
+    let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/definitions");
+    let yaml = "
+rate_hz: 100
+streams:
+  pose:
+    type: geometry_msgs/msg/PoseStamped
+    topic: /pose
+    max_age_ms: 50
+    select: [pose.position.x, pose.orientation, pose.position.z]
+    angular: [pose.position.z]
+    operators: [{rotation_6d: rows}, {rad2deg: true, of: [pose.position.z]}]
+";
+    let definitions = Prefixes::new(vec![definitions]);
+    let config = robocache::config::parse_with(yaml, "test.yaml", &definitions).unwrap();
+    assert_eq!(config.stream(STREAM).strategy(), Strategy::Slerp);
+    let backend = CpuBackend::new(&config, &Layout::new(&config)).unwrap();
+    let pipeline = Pipeline::new(config, Arc::new(backend)).unwrap();
+    for (ms, x, turn, angle) in
+        [(95, 1.0, [0.0, 0.0, 0.0, 1.0], 3.0), (105, 2.0, [0.0, 0.0, 1.0, 0.0], -3.0)]
+    {
+        let mut writer = Writer::new();
+        writer.header(Stamp::from_nanos(ms * MS), "base");
+        writer.f64_array(&[x, 0.0, angle]);
+        writer.f64_array(&turn);
+        pipeline.push(FIRST, &writer.finish(), Arrival::default()).unwrap();
+    }
+    let got = at_100(&pipeline);
+    near(&got[..7], &[1.5, 0.0, -1.0, 0.0, 1.0, 0.0, 0.0]);
+    assert!((got[7].abs() - 180.0).abs() < 1e-3, "{got:?}");
 }
