@@ -300,7 +300,7 @@ fn the_info_has_the_normalisation_of_images() {
     let bytes = pipeline.info(&Publication { stamp: Stamp::ZERO, topics: &[], digest: false });
     let numbers =
         [1u32.to_le_bytes(), 0.25f32.to_le_bytes(), 1u32.to_le_bytes(), 0.5f32.to_le_bytes()];
-    // An empty origin, a size of 0, no units and operators, the layout and the only filter follow, and nothing else.
+    // What follows: an empty origin, a size of 0, no units and operators, layout and filter.
     let number = u32::to_le_bytes;
     let made_by = [&number(4), &b"chw\0"[..], &number(1), &number(13), b"pil_bilinear\0"].concat();
     let tail = [numbers.as_flattened(), &[0; 16], &made_by].concat();
