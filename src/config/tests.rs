@@ -346,6 +346,9 @@ fn the_reference_configurations_are_what_they_say() {
     assert!(config.inputs.iter().all(|input| input.qos.reliability == Reliability::Auto));
     let bytes = Layout::new(&config).byte_len();
     assert!((1_050_000..1_150_000).contains(&bytes), "{bytes}");
+    let isaac = parse(include_str!("../../config/isaac_sim.yaml"), "isaac_sim.yaml").unwrap();
+    let names: Vec<_> = isaac.streams.iter().map(|stream| stream.name.as_str()).collect();
+    assert_eq!(names, ["rgb", "depth", "point_cloud", "joints", "imu", "odom"]);
     let fast = parse(include_str!("../../config/joints_1khz.yaml"), "joints_1khz.yaml").unwrap();
     assert_eq!((fast.grid.period_ns(), fast.streams.len()), (1_000_000, 2));
 }

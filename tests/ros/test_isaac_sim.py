@@ -29,8 +29,8 @@ def configuration():
     """The configuration of the repository, for the size of the camera and the joints of the robot."""
     config = yaml.safe_load(CONFIG.read_text())
     for stream in ("rgb", "depth"):
-        image = config["streams"][stream]["image"]
-        image.update(width=WIDTH, height=HEIGHT, fit="stretch")
+        resize = config["streams"][stream]["image"]["resize"]
+        resize.update(width=WIDTH, height=HEIGHT, fit="stretch")
     config["streams"]["joints"]["joints"] = [f"joint_{i}" for i in range(14)]
     # Targets between the simulator's steps, so that values are interpolated; and time enough for a
     # busy machine.

@@ -13,8 +13,7 @@ CAMERA = {
     "history": {"steps": 2, "step_ms": 10},
     "max_age_ms": 50,
     "image": {
-        "width": SIZE,
-        "height": SIZE,
+        "resize": {"width": SIZE, "height": SIZE},
         "mean": [0.485, 0.456, 0.406],
         "std": [0.229, 0.224, 0.225],
     },
