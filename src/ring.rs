@@ -7,6 +7,9 @@
 
 use std::collections::VecDeque;
 
+use crate::align::{
+    AlignRule, Alignment, InvalidReason, Seen, align, align_invalid, invalid_reason,
+};
 use crate::backend::Slot;
 use crate::time::{Epoch, Stamp};
 
@@ -24,6 +27,20 @@ pub struct Entry {
     /// Counts all rows that ever entered this ring, from 1. It tells whether a slot still holds the
     /// same row as before.
     pub serial: u64,
+    /// What is between this row and the next one.
+    pub until_next: UntilNext,
+}
+
+/// What is between a row and the next one. Only plans give another than the strategy's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UntilNext {
+    /// What the strategy says.
+    #[default]
+    Strategy,
+    /// This row, up to its greatest age, as if there were no next row.
+    Held,
+    /// No value.
+    Nothing,
 }
 
 /// A spare slot on loan to the encoder of the next row.
@@ -79,6 +96,8 @@ pub struct Ring {
     serial: u64,
     /// See [`Ring::evicted`].
     evicted: Option<Stamp>,
+    /// Whether a row of this epoch may have been given an [`UntilNext`].
+    parted: bool,
 }
 
 impl Ring {
@@ -98,6 +117,7 @@ impl Ring {
             epoch: Epoch::default(),
             serial: 0,
             evicted: None,
+            parted: false,
         }
     }
 
@@ -130,8 +150,8 @@ impl Ring {
             return if cleared { Inserted::Cleared } else { Inserted::Late };
         }
         self.serial += 1;
-        let in_use = lease.in_use;
-        let entry = Entry { stamp, slot, input, in_use, serial: self.serial };
+        let (in_use, serial, until_next) = (lease.in_use, self.serial, UntilNext::Strategy);
+        let entry = Entry { stamp, slot, input, in_use, serial, until_next };
         if equal {
             let replaced = std::mem::replace(&mut self.entries[place - 1], entry);
             self.spare.push(replaced.slot);
@@ -150,7 +170,8 @@ impl Ring {
         let mut replaced = 0;
         for (stamp, input, Lease { slot, in_use, .. }) in rows {
             self.serial += 1;
-            let entry = Entry { stamp, slot, input, in_use, serial: self.serial };
+            let (serial, until_next) = (self.serial, UntilNext::Strategy);
+            let entry = Entry { stamp, slot, input, in_use, serial, until_next };
             match self.entries.back_mut().filter(|newest| newest.stamp == stamp) {
                 Some(newest) => {
                     self.spare.push(std::mem::replace(newest, entry).slot);
@@ -171,6 +192,57 @@ impl Ring {
         removed
     }
 
+    /// Says what is between the newest row and the one that is appended next.
+    pub fn part(&mut self, until_next: UntilNext) {
+        if let Some(newest) = self.entries.back_mut() {
+            newest.until_next = until_next;
+            self.parted |= until_next != UntilNext::Strategy;
+        }
+    }
+
+    /// The rows that give the value at a target. See [`align`].
+    pub fn align(&self, rule: AlignRule, target: Stamp) -> Alignment<usize> {
+        match self.seen_from(target) {
+            (len, false) => align(rule, len, |i| self.entries[i].stamp, target),
+            (len, true) => align_invalid(rule, len, |i| self.entries[i].stamp, target),
+        }
+    }
+
+    /// The fill of a step that is invalid for another reason. See [`align_invalid`].
+    pub fn align_invalid(&self, rule: AlignRule, target: Stamp) -> Alignment<usize> {
+        align_invalid(rule, self.seen_from(target).0, |i| self.entries[i].stamp, target)
+    }
+
+    /// Why a target has no valid value; `None` if it has one. See [`invalid_reason`].
+    pub fn invalid_reason(
+        &self,
+        rule: AlignRule,
+        target: Stamp,
+        seen: Seen,
+    ) -> Option<InvalidReason> {
+        match self.seen_from(target) {
+            (len, false) => invalid_reason(rule, len, |i| self.entries[i].stamp, target, seen),
+            (_, true) => Some(InvalidReason::Gap),
+        }
+    }
+
+    /// How many rows count for a target, and whether it is where there is no value.
+    fn seen_from(&self, target: Stamp) -> (usize, bool) {
+        let all = (self.entries.len(), false);
+        if !self.parted {
+            return all;
+        }
+        let after = self.entries.partition_point(|entry| entry.stamp <= target);
+        match after.checked_sub(1).map(|held| self.entries[held]) {
+            Some(held) if held.stamp < target => match held.until_next {
+                UntilNext::Strategy => all,
+                UntilNext::Held => (after, false),
+                UntilNext::Nothing => (after, true),
+            },
+            _ => all,
+        }
+    }
+
     /// Removes the oldest row if there are too many.
     fn evict(&mut self) {
         if self.entries.len() > self.capacity
@@ -189,7 +261,7 @@ impl Ring {
     /// Begins an epoch: forgets all rows. A row that is being encoded will not enter.
     pub fn begin(&mut self, epoch: Epoch) {
         self.epoch = epoch;
-        self.evicted = None;
+        (self.evicted, self.parted) = (None, false);
         self.spare.extend(self.entries.drain(..).map(|entry| entry.slot));
     }
 

@@ -24,6 +24,8 @@ use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 const MAX_RING_BYTES: usize = 1 << 32;
 /// How far ahead of the clock the points of plans may be, unless the file says so \[ns\].
 const PLAN_AHEAD_NS: i64 = 60 * NANOS_PER_S;
+/// Rows of a ring of plans beside those of the longest plan.
+const PLAN_SPARE_ROWS: usize = 2;
 /// Most rows of a ring, however small they are.
 const MAX_RING_ROWS: usize = 1 << 20;
 
@@ -234,8 +236,8 @@ fn encoder(
             Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
         }
         Content::Trajectory => {
-            // A plan that fills the ring is the longest that can be served.
-            let rows = Some(rows.unwrap_or(1));
+            // Beside a plan there is room for where it cuts the plan before, and for a row before that.
+            let rows = Some(rows.map_or(1, |rows| rows.saturating_sub(PLAN_SPARE_ROWS).max(1)));
             let (spec, selection) = vector::joints(check, key, &message.name, raw, rows)?;
             Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
         }
@@ -473,6 +475,9 @@ fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option
     let fitting = if spec.plans { slots / 2 - 1 } else { slots - 1 };
     if spec.ring_rows > fitting {
         return Some(format!("at most {fitting} rows (less than 4 GiB)"));
+    }
+    if spec.plans && spec.ring_rows <= PLAN_SPARE_ROWS {
+        return Some("at least 3 rows: a plan has up to ring_rows - 2 points".into());
     }
     if spec.strategy().interpolates() && spec.ring_rows < 2 {
         return Some("at least 2 rows, to interpolate between".into());

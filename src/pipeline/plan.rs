@@ -7,18 +7,28 @@ use std::sync::MutexGuard;
 
 use super::push::{Rows, check_ahead, check_frame, cleared, late};
 use super::{DropReason, Rejected, Rings};
-use crate::align::{Value, align};
+use crate::align::Value;
 use crate::backend::{BackendError, Slot};
 use crate::input::{Header, Sample, StampError, Trajectory};
-use crate::ring::{Lease, Ring};
+use crate::ring::{Lease, Ring, UntilNext};
 use crate::spec::{RingId, StreamSpec, Timeline};
 use crate::time::Stamp;
+
+/// Where a plan ends the one before it, in one ring.
+struct Cut {
+    /// Rows after this are replaced.
+    kept: Stamp,
+    /// What is between the last row that is kept and the next one.
+    until_next: UntilNext,
+    /// The input of a row at `kept`, if there is one.
+    input: Option<u8>,
+}
 
 /// The rows of a plan for one ring, encoded and not yet in the ring.
 struct Encoded<'a> {
     ring: RingId,
     rows: Vec<Lease>,
-    /// For a row at the plan's start, if the plan before it goes on until then.
+    /// For a row that ends the plan before, where the strategy interpolates.
     cut: Option<Lease>,
     /// No other sample is encoded into the ring meanwhile.
     _encoding: MutexGuard<'a, ()>,
@@ -122,7 +132,7 @@ impl Rows<'_> {
             into.rows.push(lease);
             self.pipeline.backend.encode(into.ring, slot, Sample::Vector(row))?;
         }
-        if spec.strategy().interpolates() && plan.times_ns.first() != Some(&0) {
+        if spec.strategy().interpolates() {
             into.cut = Some(self.lease(into.ring)?);
         }
         Ok(())
@@ -147,7 +157,9 @@ impl Rows<'_> {
             }
         });
         let cuts = current.map_err(BackendError::from).and_then(|()| {
-            let of = |part: &Encoded<'_>| self.cut(rings.ring(part.ring), part, start, spec);
+            let of = |part: &Encoded<'_>| {
+                self.cut(rings.ring(part.ring), part, (start, plan.times_ns), spec)
+            };
             encoded.iter().map(of).collect::<Result<Vec<_>, _>>()
         });
         let cuts = match cuts {
@@ -158,18 +170,19 @@ impl Rows<'_> {
             }
         };
         let mut replaced = 0;
-        for (part, input) in encoded.into_iter().zip(cuts) {
+        for (part, end) in encoded.into_iter().zip(cuts) {
             let Encoded { ring, rows, cut, .. } = part;
             let ring_rows = rings.ring(ring);
             let mut all: Vec<(Stamp, u8, Lease)> = Vec::with_capacity(rows.len() + 1);
-            match (cut, input) {
-                (Some(cut), Some(input)) => all.push((start, input, cut)),
+            match (cut, end.input) {
+                (Some(cut), Some(input)) => all.push((end.kept, input, cut)),
                 (Some(cut), None) => ring_rows.give_back(cut),
                 (None, _) => {}
             }
             let stamps = plan.times_ns.iter().map(|time_ns| start.offset(*time_ns));
             all.extend(stamps.zip(rows).map(|(stamp, row)| (stamp, self.place, row)));
-            replaced += ring_rows.remove_after(start);
+            replaced += ring_rows.remove_after(end.kept);
+            ring_rows.part(end.until_next);
             replaced += ring_rows.append(all);
             // A point of a plan has no delay.
             rings.delays[ring.index()] = None;
@@ -177,26 +190,50 @@ impl Rows<'_> {
         Ok(replaced)
     }
 
-    /// Writes the value of the plan before at `start` into the slot for it, if `start` is between two
-    /// of its rows that give a valid value. So the plan before stays what it was until then. Returns
-    /// the input of the row, if there is one.
+    /// Ends the plan before, so that it stays what it was until `start`, and gives nothing after it.
+    ///
+    /// If it has a valid value at the start, that value is written into the slot for the cut, and the
+    /// new plan goes on from there to its first point. If it has none, there is none up to the first
+    /// point. A plan whose first point is at its start needs no value there: the cut is the instant
+    /// before. Strategies that do not interpolate hold the last row that is kept.
     fn cut(
         &self,
         ring: &Ring,
         part: &Encoded<'_>,
-        start: Stamp,
+        (start, times_ns): (Stamp, &[i64]),
         spec: &StreamSpec,
-    ) -> Result<Option<u8>, BackendError> {
-        let Some(lease) = &part.cut else { return Ok(None) };
-        let found = align(spec.rule, ring.len(), |i| ring.entry(i).stamp, start);
-        match found.value {
-            Value::Between { b, .. } if found.valid => {
-                let slots: Value<Slot> = found.value.map(|row| ring.entry(row).slot);
-                self.pipeline.backend.blend(part.ring, slots, lease.slot())?;
-                Ok(Some(ring.entry(b).input))
+    ) -> Result<Cut, BackendError> {
+        let jumps = times_ns.first() == Some(&0);
+        let kept = if jumps { start.offset(-1) } else { start };
+        let found = ring.align(spec.rule, kept);
+        let at = (0..ring.len()).rev().find(|row| ring.entry(*row).stamp <= kept);
+        let Some(last) = at.map(|row| ring.entry(row)) else {
+            return Ok(Cut { kept, until_next: UntilNext::Strategy, input: None });
+        };
+        let between = last.until_next == UntilNext::Strategy && at != Some(ring.len() - 1);
+        let input = match found.value {
+            Value::Between { b, .. } if found.valid => Some(ring.entry(b).input),
+            // Held at its end. After a stop it goes on being held.
+            Value::Row(row) if found.valid && !jumps && !times_ns.is_empty() => {
+                (last.stamp < kept).then_some(ring.entry(row).input)
             }
-            _ => Ok(None),
+            _ => None,
+        };
+        let input = input.filter(|_| spec.strategy().interpolates());
+        if let (Some(lease), Some(_)) = (&part.cut, input) {
+            let slots: Value<Slot> = found.value.map(|row| ring.entry(row).slot);
+            self.pipeline.backend.blend(part.ring, slots, lease.slot())?;
         }
+        let until_next = match last.until_next {
+            _ if last.stamp == kept => UntilNext::Strategy,
+            _ if !spec.strategy().interpolates() => UntilNext::Held,
+            _ if between && found.valid => UntilNext::Strategy,
+            // The rows on both sides were too far apart.
+            _ if between => UntilNext::Nothing,
+            UntilNext::Strategy => UntilNext::Held,
+            parted => parted,
+        };
+        Ok(Cut { kept, until_next, input })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A tick: every stream resampled at its target times, into one message.
 
 use super::{Pipeline, Rings, StepState, TensorMessage};
-use crate::align::{InvalidReason, Seen, Strategy, Value, align, align_invalid, invalid_reason};
+use crate::align::{InvalidReason, Seen, Strategy, Value};
 use crate::backend::{BackendError, StepJob};
 use crate::layout::{Holds, Layout};
 use crate::ring::Ring;
@@ -178,7 +178,7 @@ impl Pipeline {
                 evicted: ring.evicted(),
                 delay_ns: rings.delays[id.index()],
             };
-            invalid_reason(spec.rule, ring.len(), |i| ring.entry(i).stamp, target, seen)
+            ring.invalid_reason(spec.rule, target, seen)
         });
         // At least one ring of an invalid step is invalid.
         reasons.min().unwrap_or(InvalidReason::NoRow)
@@ -219,7 +219,7 @@ fn align_step(
     let mut state = StepState { valid: true, target, age_ns: i64::MIN, count: 0, inputs_valid: 0 };
     for id in layout.rings_of(stream) {
         let ring = &rings.rings[id.index()];
-        let aligned = align(spec.rule, ring.len(), |i| ring.entry(i).stamp, target);
+        let aligned = ring.align(spec.rule, target);
         state.valid &= aligned.valid;
         state.age_ns = state.age_ns.max(aligned.age_ns);
         if aligned.valid {
@@ -233,7 +233,7 @@ fn align_step(
     state.age_ns = i64::MIN;
     for job in &mut jobs[first..] {
         let ring = &rings.rings[job.ring.index()];
-        let filled = align_invalid(spec.rule, ring.len(), |i| ring.entry(i).stamp, target);
+        let filled = ring.align_invalid(spec.rule, target);
         state.age_ns = state.age_ns.max(filled.age_ns);
         job.value = filled.value;
     }

@@ -135,7 +135,7 @@ fn a_plan_without_points_stops_what_was_planned() {
 
 #[test]
 fn a_bad_plan_changes_nothing() {
-    let pipeline = planned(&format!("{ONE}\n    ring_rows: 8"));
+    let pipeline = planned(&format!("{ONE}\n    ring_rows: 10"));
     push_at(&pipeline, 100, &plan(100, &[(0, 7.0), (100, 7.0)])).unwrap();
     let many: Vec<_> = (0..9).map(|k| (k, 0.0)).collect();
     let years = 9_000_000_000;
@@ -158,7 +158,7 @@ fn a_bad_plan_changes_nothing() {
         assert_eq!(push_at(&pipeline, 100, &message), Err(expected), "{message:?}");
         assert_eq!(ticked(&pipeline, 10).0, [7.0; 4]);
     }
-    // Every slot is still there: a plan that fills the ring.
+    // Every slot is still there for the longest plan.
     let eight: Vec<_> = (0..8).map(|k| (10 * k, 1.0)).collect();
     for _ in 0..3 {
         assert_eq!(push_at(&pipeline, 100, &plan(0, &eight)), Ok(8));
@@ -230,27 +230,130 @@ fn a_jump_of_the_clock_forgets_plans_and_refuses_those_that_may_be_from_before_i
     assert_eq!(push_at(&pipeline, 100, &plan(100, &[(0, 1.0)])), Err(DropReason::Cleared));
 }
 
-/// A ring of plans as a person would write it down: points, and the rule of replacement.
-#[derive(Default)]
-struct Model(Vec<(i64, f64)>);
+#[test]
+fn a_plan_does_not_change_what_was_before_its_start_and_waits_if_nothing_is_in_force() {
+    let node = || {
+        pipeline(
+            "rate_hz: 100
+streams:
+  plan:
+    type: trajectory_msgs/msg/JointTrajectory
+    topic: /plan
+    max_age_ms: 100
+    max_gap_ms: 1000
+    joints: [a]
+    horizon: {steps: 100, step_ms: 10}
+",
+        )
+    };
+    // The targets are 0, 10, ... 990 ms.
+    let at = |pipeline: &Pipeline, ms: i64| {
+        let (values, steps) = ticked(pipeline, 0);
+        let step = (ms / 10) as usize;
+        steps[step].0.then_some(values[step])
+    };
+    // After the end of the plan before.
+    let ended = node();
+    push_at(&ended, 0, &plan(10, &[(0, 0.0), (90, 1.0)])).unwrap();
+    push_at(&ended, 0, &plan(600, &[(300, 2.0)])).unwrap();
+    let got = [200, 210, 590, 600, 750, 890, 900, 990].map(|ms| at(&ended, ms));
+    assert_eq!(got, [Some(1.0), None, None, None, None, None, Some(2.0), Some(2.0)]);
+    // While its end is still held, and then with a jump.
+    let held = node();
+    push_at(&held, 0, &plan(10, &[(0, 0.0), (90, 1.0)])).unwrap();
+    push_at(&held, 0, &plan(150, &[(100, 3.0)])).unwrap();
+    assert_eq!([140, 150, 200, 250].map(|ms| at(&held, ms)), [1.0, 1.0, 2.0, 3.0].map(Some));
+    push_at(&held, 0, &plan(300, &[(0, 9.0)])).unwrap();
+    assert_eq!([290, 300].map(|ms| at(&held, ms)), [Some(3.0), Some(9.0)]);
+    push_at(&held, 0, &plan(200, &[(0, 7.0)])).unwrap();
+    assert_eq!([170, 190, 200].map(|ms| at(&held, ms)), [Some(1.4), Some(1.8), Some(7.0)]);
+    // After a stop.
+    let stopped = node();
+    push_at(&stopped, 0, &plan(10, &[(0, 0.0), (900, 9.0)])).unwrap();
+    push_at(&stopped, 0, &plan(110, &[])).unwrap();
+    push_at(&stopped, 0, &plan(500, &[(200, 5.0)])).unwrap();
+    let got = [110, 210, 220, 490, 690, 700].map(|ms| at(&stopped, ms));
+    assert_eq!(got, [Some(1.0), Some(1.0), None, None, None, Some(5.0)]);
+    // Between two points that are too far apart there was nothing, and there is nothing.
+    let apart = node();
+    push_at(&apart, 0, &plan(10, &[(0, 0.0), (1010, 1.0)])).unwrap();
+    push_at(&apart, 0, &plan(500, &[(100, 5.0)])).unwrap();
+    assert_eq!(
+        [10, 20, 490, 590, 600].map(|ms| at(&apart, ms)),
+        [Some(0.0), None, None, None, Some(5.0)]
+    );
+}
+
+#[test]
+fn without_interpolation_a_plan_counts_from_its_first_point() {
+    for strategy in ["hold", "nearest"] {
+        let pipeline = pipeline(&format!(
+            "rate_hz: 100
+streams:
+  plan:
+    type: trajectory_msgs/msg/JointTrajectory
+    topic: /plan
+    strategy: {strategy}
+    max_age_ms: 50
+    {ONE}
+"
+        ));
+        push_at(&pipeline, 100, &plan(100, &[(0, 1.0), (20, 2.0)])).unwrap();
+        push_at(&pipeline, 100, &plan(140, &[(50, 3.0)])).unwrap();
+        // The targets are 120, 145, 170 and 195 ms: 170 is nearer to the first point, at 190 ms.
+        let (got, steps) = ticked(&pipeline, 12);
+        assert_eq!(got, [2.0, 2.0, 2.0, 3.0], "{strategy}");
+        assert_eq!(steps[2], state(true, 50));
+    }
+}
+
+#[test]
+fn the_longest_plan_leaves_what_is_before_its_start() {
+    let pipeline = planned("joints: [a]\n    history: {steps: 3, step_ms: 10}\n    ring_rows: 5");
+    push_at(&pipeline, 100, &plan(80, &[(0, 0.0), (10, 1.0), (40, 4.0)])).unwrap();
+    let points = [(20, 5.0), (30, 6.0), (40, 7.0)];
+    assert_eq!(push_at(&pipeline, 100, &plan(100, &points)), Ok(3));
+    let more = [(20, 5.0), (30, 6.0), (40, 7.0), (50, 8.0)];
+    assert_eq!(push_at(&pipeline, 100, &plan(100, &more)), Err(DropReason::TooLarge));
+    let (got, steps) = ticked(&pipeline, 11);
+    assert!(steps.iter().all(|step| step.0), "{steps:?}");
+    assert_eq!(got, [1.0, 2.0, 3.5]);
+}
+
+const MAX_AGE_MS: i64 = 20;
+const MAX_GAP_MS: i64 = 200;
+
+/// What is commanded at each millisecond, as a person would write it down: the value, and for how
+/// long it has been held since the last point.
+struct Model(Vec<Option<(f64, i64)>>);
 
 impl Model {
-    fn at(&self, ms: i64) -> Option<f64> {
-        let after = self.0.iter().find(|point| point.0 >= ms)?;
-        let before = self.0.iter().rev().find(|point| point.0 <= ms)?;
-        let share = (ms - before.0) as f64 / (after.0 - before.0).max(1) as f64;
-        Some(before.1 + share * (after.1 - before.1))
-    }
-
     fn replace(&mut self, start: i64, points: &[(i64, f64)]) {
-        let cut = self.at(start);
-        self.0.retain(|point| point.0 < start);
-        let points = points.iter().map(|(time, value)| (start + time, *value));
-        let points: Vec<_> = points.collect();
-        if points.first().is_none_or(|first| first.0 != start) {
-            self.0.extend(cut.map(|value| (start, value)));
+        let old = self.0[start as usize];
+        let held = |value: f64, age: i64| (age <= MAX_AGE_MS).then_some((value, age));
+        for (at, now) in self.0.iter_mut().enumerate().skip(start as usize) {
+            let time = at as i64 - start;
+            let after = points.iter().find(|point| point.0 >= time);
+            let before = points.iter().rev().find(|point| point.0 <= time).copied();
+            // The value in force at the start is a point of the new plan.
+            let before = before.or(old.map(|(value, _)| (0, value)));
+            *now = match (before, after) {
+                (Some(a), _) if a.0 == time => Some((a.1, 0)),
+                (Some(a), Some(b)) if b.0 - a.0 <= MAX_GAP_MS => {
+                    let share = (time - a.0) as f64 / (b.0 - a.0) as f64;
+                    Some((a.1 + share * (b.1 - a.1), 0))
+                }
+                (_, Some(_)) => None,
+                // A stop.
+                (_, None) if points.is_empty() => {
+                    old.and_then(|(value, age)| held(value, age + time))
+                }
+                (before, None) => before.and_then(|a| held(a.1, time - a.0)),
+            };
         }
-        self.0.extend(points);
+        if let (Some(now), true) = (old, points.is_empty()) {
+            self.0[start as usize] = Some(now);
+        }
     }
 }
 
@@ -258,20 +361,24 @@ impl Model {
 fn what_is_served_follows_from_the_messages_and_their_order_alone() {
     let mut random = Random::new(7);
     let mut number = |most: u64| (random.bits() % most) as i64;
-    for _ in 0..50 {
+    let (mut served, mut nothing) = (0, 0);
+    for _ in 0..200 {
         // Two nodes hear the same messages, one ticks in between.
-        let nodes = [(); 2].map(|()| planned("joints: [a]\n    horizon: {steps: 40, step_ms: 7}"));
-        let mut model = Model::default();
+        let steps = "joints: [a]\n    history: {steps: 60, step_ms: 7}\n    \
+                     horizon: {steps: 60, step_ms: 7}";
+        let nodes = [(); 2].map(|()| planned(steps));
+        let mut model = Model(vec![None; 3000]);
         for k in 0..6 {
             let now = 1000 + 40 * k;
             let start = now + number(120) - 20;
-            let mut time = number(3) * 10;
+            let mut time = number(3) * [10, 60][number(2) as usize];
             let mut points = Vec::new();
-            for _ in 0..number(9) {
+            for _ in 0..number(5) {
                 points.push((time, number(1000) as f64));
-                time += 10 + number(90);
+                let most = [30, 300][number(2) as usize];
+                time += 10 + number(most);
             }
-            let late = points.last().is_some_and(|last| start + last.0 < now - 20);
+            let late = points.last().is_some_and(|last| start + last.0 < now - MAX_AGE_MS);
             let expected = if late { Err(DropReason::Late) } else { Ok(points.len() as u32) };
             for node in &nodes {
                 assert_eq!(push_at(node, now, &plan(start, &points)), expected);
@@ -285,14 +392,20 @@ fn what_is_served_follows_from_the_messages_and_their_order_alone() {
         assert_eq!(results[0], results[1]);
         let (values, states) = &results[0];
         for (step, (value, (valid, age_ns))) in values.iter().zip(states).enumerate() {
-            let target = 1200 + 7 * step as i64;
-            match model.at(target) {
-                Some(expected) => {
+            let target = 1200 + 7 * (step as i64 - 59);
+            match model.0[target as usize] {
+                Some((expected, age)) => {
                     let close = (f64::from(*value) - expected).abs() < 1e-2;
-                    assert!(*valid && *age_ns <= 0 && close, "{target}: {value}, {expected}");
+                    assert!(*valid && close, "{target}: {value}, {expected}");
+                    assert!(*age_ns.max(&0) == age * MS, "{target}: {age_ns}");
+                    served += 1;
                 }
-                None => assert!(!valid || (0..=20 * MS).contains(age_ns), "{target}"),
+                None => {
+                    assert!(!valid, "{target}");
+                    nothing += 1;
+                }
             }
         }
     }
+    assert!(served > 1000 && nothing > 1000, "{served} {nothing}");
 }
