@@ -324,7 +324,7 @@ fn a_cloud_without_its_times_or_of_whole_numbers_is_dropped() {
 
 #[test]
 fn rays_of_a_scan_have_times_too() {
-    let keys = "deskew: {fixed_frame: odom, time_field: t, time_unit: s, span_ms: [0, 105]}";
+    let keys = "deskew: {fixed_frame: odom, span_ms: [0, 105]}";
     let text = config(keys).replace("PointCloud2", "LaserScan");
     let pipeline = pipeline(&text);
     for k in 0..=21 {

@@ -4,7 +4,9 @@ use super::check::{Check, Range, is_printable};
 use super::filter::filter;
 use super::raw::{GridOutput, RawChannel, RawCloud, RawFeature, Reduce};
 use crate::input::laser_scan;
-use crate::ops::voxelize::{Feature, Grid, MAX_POINTS, PLACES_PER_VOXEL, Reduction, VoxelSpec};
+use crate::ops::voxelize::{
+    COORDINATES_OF_VOXEL, Feature, Grid, MAX_POINTS, PLACES_PER_VOXEL, Reduction, VoxelSpec,
+};
 use crate::spec::Bounds;
 
 /// Most voxels along one axis.
@@ -43,9 +45,13 @@ pub(super) fn cloud(
     let (channels, shape) = (channels?, shape?);
     let max_voxels = max_voxels(check, &key, given, shape).ok()?;
     let volume = shape.iter().product::<usize>();
-    let elements = channels.len() * max_voxels.unwrap_or(volume);
+    let elements = match max_voxels {
+        Some(most) => (channels.len() + COORDINATES_OF_VOXEL) * most,
+        None => channels.len() * volume,
+    };
     if elements.max(volume) > MAX_ELEMENTS {
-        let expected = format!("at most {MAX_ELEMENTS} voxels times channels");
+        let more = if max_voxels.is_some() { " and coordinates (3)" } else { "" };
+        let expected = format!("at most {MAX_ELEMENTS} voxels times channels{more}");
         check.fail_found(&format!("{key}.shape"), expected, elements.max(volume).to_string());
         return None;
     }
@@ -89,7 +95,7 @@ pub(super) fn fields_exist(
     ros_type: &str,
     fields: &[String],
 ) -> Option<()> {
-    if ros_type != "sensor_msgs/msg/LaserScan" {
+    if ros_type != laser_scan::NAME {
         return Some(());
     }
     let known = |field: &&String| laser_scan::FIELDS.contains(&field.as_str());

@@ -74,6 +74,47 @@ pub(super) fn deskew(check: &mut Check<'_>, key: &str, raw: RawDeskew) -> Option
     Some(DeskewSpec { fixed_frame, time_field, unit_ns, absolute, span_ns })
 }
 
+/// Validates the key `deskew` of a LaserScan, whose rays have their times in the field `t`. What
+/// `defaults` say of the times of other clouds does not apply.
+pub(super) fn of_scan(check: &mut Check<'_>, key: &str, raw: RawDeskew) -> Option<DeskewSpec> {
+    let at = |rest: &str| format!("{key}.deskew.{rest}");
+    let mut right = true;
+    for (name, wrong, expected) in [
+        (
+            "sensor",
+            raw.sensor.is_some(),
+            "no such key on a LaserScan: its times are those of its field t, in s after the header",
+        ),
+        (
+            "time_field",
+            raw.time_field.as_ref().is_some_and(|field| field != "t"),
+            "t, the field with the times of a LaserScan",
+        ),
+        (
+            "time_unit",
+            matches!(raw.time_unit, Some(TimeUnit::Ns | TimeUnit::Us | TimeUnit::Ms)),
+            "s, the unit of the field t of a LaserScan",
+        ),
+        (
+            "time_from",
+            matches!(raw.time_from, Some(TimeFrom::Epoch)),
+            "header, which the field t of a LaserScan counts from",
+        ),
+    ] {
+        if wrong && !check.is_inherited(&at(name)) {
+            check.fail(&at(name), expected);
+            right = false;
+        }
+    }
+    let expected = "[first, last]: the times of rays after the header's stamp [ms]";
+    let span_ms = check.required(&at("span_ms"), raw.span_ms, expected)?;
+    let (time_field, time_unit) = (Some("t".to_owned()), Some(TimeUnit::S));
+    let (time_from, span_ms) = (Some(TimeFrom::Header), Some(span_ms));
+    let fixed_frame = raw.fixed_frame;
+    let raw = RawDeskew { fixed_frame, sensor: None, time_field, time_unit, time_from, span_ms };
+    deskew(check, key, raw).filter(|_| right)
+}
+
 fn span_ns(check: &mut Check<'_>, key: &str, span_ms: &[f64]) -> Option<[i64; 2]> {
     let span = check.numbers::<2>(key, span_ms, Range::from(-MAX_MS, MAX_MS))?;
     let [first, last] = span.map(|ms| (ms * NANOS_PER_MS as f64).round() as i64);

@@ -12,7 +12,7 @@ use super::words::{nearest, one_of};
 use super::{cloud, deskew, frames, image, vector};
 use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
-use crate::input::{Content, MessageType, TYPES};
+use crate::input::{Content, MessageType, TYPES, laser_scan};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::extra_fields;
 use crate::pipeline::MAX_AHEAD_NS;
@@ -101,7 +101,7 @@ pub(super) fn stream(
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
     let message = message?;
-    let deskew = raw.deskew.take().and_then(|raw| deskew(check, &key, content, raw));
+    let deskew = raw.deskew.take().and_then(|raw| deskew(check, &key, &message, raw));
     let time = deskew.as_ref().map(|deskew| deskew.time_field.as_str());
     let encoder = encoder(check, &key, &mut raw, (&message, selected), (dtype, rows, time));
     let times = times?;
@@ -251,8 +251,6 @@ fn encoder(
             let extra: Vec<_> = extra_fields(&spec).map(str::to_owned).collect();
             cloud::fields_exist(check, &format!("{key}.cloud.channels"), &message.name, &extra)?;
             let time = time.map(str::to_owned);
-            let fields = time.as_slice();
-            cloud::fields_exist(check, &format!("{key}.deskew.time_field"), &message.name, fields)?;
             let bounds = Bounds { swept: time.is_some(), ..bounds };
             let selection = Selection::Points { extra, time, most: bounds.max_points };
             Some((EncoderSpec::Voxels(spec), selection, bounds))
@@ -261,17 +259,15 @@ fn encoder(
 }
 
 /// Validates the key `deskew`, which clouds have.
-fn deskew(
-    check: &mut Check<'_>,
-    key: &str,
-    content: Option<Content>,
-    raw: RawDeskew,
-) -> Option<DeskewSpec> {
-    if !matches!(content, Some(Content::Points)) {
+fn deskew(check: &mut Check<'_>, key: &str, message: &Type, raw: RawDeskew) -> Option<DeskewSpec> {
+    if !matches!(message.content, Content::Points) {
         check.fail(&format!("{key}.deskew"), "no such key: it is for the types that are points");
         return None;
     }
-    deskew::deskew(check, key, raw)
+    match message.name == laser_scan::NAME {
+        true => deskew::of_scan(check, key, raw),
+        false => deskew::deskew(check, key, raw),
+    }
 }
 
 /// Checks that rows can have this element type. `given` says whether the stream gives it.
@@ -472,7 +468,10 @@ fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option
     // The backend has one slot more than the ring has rows: it encodes the next message there.
     // A ring of plans has room for a whole plan beside its rows.
     let slots = (MAX_RING_BYTES - 1) / (4 * spec.encoder.elements());
-    let fitting = if spec.plans { slots / 2 - 1 } else { slots - 1 };
+    let fitting = if spec.plans { slots / 2 } else { slots }.saturating_sub(1);
+    if fitting == 0 {
+        return Some("rows of which two fit in 4 GiB, so smaller ones".into());
+    }
     if spec.ring_rows > fitting {
         return Some(format!("at most {fitting} rows (less than 4 GiB)"));
     }

@@ -11,9 +11,12 @@ use crate::ops::voxelize::{FieldAt, FieldType, IDENTITY, PointsView, Sweep};
 use crate::pipeline::{DropReason, Rejected};
 use crate::spec::Selection;
 
+/// Name of the type.
+pub const NAME: &str = "sensor_msgs/msg/LaserScan";
+
 /// See [the message](self).
 pub(super) const TYPE: MessageType = MessageType {
-    name: "sensor_msgs/msg/LaserScan",
+    name: NAME,
     content: Content::Points,
     open: |selection| match selection {
         Selection::Points { extra, time, most } => {

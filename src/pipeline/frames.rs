@@ -7,12 +7,14 @@ use crate::input::{Header, StampError, StampedTransform};
 use crate::spec::{FramedPart, InFrame, Quantity, TfSpec};
 use crate::sync::lock;
 use crate::tf::{BadTransform, Buffer, Link, LinkError, LookupError, Transform};
-use crate::time::{Epoch, Stamp};
+use crate::time::{Epoch, NANOS_PER_MS, Stamp};
 
 /// The transforms of a pipeline.
 pub(super) struct Frames {
     /// A change is one transform, so a panic leaves it whole.
     buffer: Mutex<Buffer>,
+    /// How long a message waits for a transform \[ns\].
+    wait_ns: i64,
 }
 
 /// A look-up that a message needs.
@@ -63,7 +65,7 @@ pub(super) enum NoTransform {
 
 impl Frames {
     pub fn new(spec: &TfSpec) -> Self {
-        Frames { buffer: Mutex::new(Buffer::new(spec.limits)) }
+        Frames { buffer: Mutex::new(Buffer::new(spec.limits)), wait_ns: spec.wait_ns }
     }
 
     /// The transforms of `epoch`, which begins if it is later than theirs.
@@ -101,8 +103,9 @@ impl Frames {
         if !fixed && arrival.epoch.is_before(buffer.epoch()) {
             return Err(super::push::cleared());
         }
-        let (parent, epoch) = (header.frame_id, arrival.epoch);
-        buffer.insert(Link { stamp, parent, child, transform, fixed, epoch }).map_err(|error| {
+        let (parent, epoch, arrival) = (header.frame_id, arrival.epoch, arrival.stamp);
+        let link = Link { stamp, parent, child, transform, fixed, epoch, arrival };
+        buffer.insert(link).map_err(|error| {
             let reason = match error {
                 LinkError::Name(_) | LinkError::OwnParent(_) => DropReason::Malformed,
                 LinkError::TooManyFrames { .. } => DropReason::TooLarge,
@@ -114,33 +117,50 @@ impl Frames {
         Ok(stamp)
     }
 
-    /// Looks `t_target_source` up at `stamp`.
+    /// Looks `t_target_source` up at `stamp` for a message of this arrival. A transform that arrived after the
+    /// message's wait does not count, however late the message is looked at.
     pub fn lookup(
         &self,
-        epoch: Epoch,
+        arrival: Arrival,
         target: &str,
         source: &str,
         stamp: Stamp,
     ) -> Result<Transform, NoTransform> {
-        self.of(epoch).lookup(target, source, stamp).map_err(|why| match why.waiting_helps() {
+        let epoch = arrival.epoch;
+        let never =
+            |detail: String| NoTransform::Never(Rejected::new(DropReason::NoTransform, detail));
+        let found = self.of(epoch).find(target, source, stamp);
+        let found = found.map_err(|why| match why.waiting_helps() {
             true => {
                 let ask = Ask { target: target.into(), source: source.into(), stamp };
                 NoTransform::Waits(Box::new(Need { asks: vec![ask], epoch, why }))
             }
-            false => NoTransform::Never(Rejected::new(DropReason::NoTransform, why.to_string())),
-        })
+            false => never(why.to_string()),
+        })?;
+        match (found.arrival, arrival.stamp) {
+            (Some(came), Some(since)) if came.since(since) > self.wait_ns => {
+                let ms = |ns: i64| ns as f64 / NANOS_PER_MS as f64;
+                Err(never(format!(
+                    "{source:?} in {target:?}: expected a transform within {} ms (tf.wait_ms), found \
+                     one {} ms after the message",
+                    ms(self.wait_ns),
+                    ms(came.since(since))
+                )))
+            }
+            _ => Ok(found.transform),
+        }
     }
 
     /// All of these look-ups. If one may still come, and none never will, the message waits for all.
     pub fn of_all<const N: usize>(
         &self,
-        epoch: Epoch,
+        arrival: Arrival,
         asks: &[Ask; N],
     ) -> Result<[Transform; N], NoTransform> {
         let mut found = [Transform::IDENTITY; N];
         let mut waits = None;
         for (found, Ask { target, source, stamp }) in found.iter_mut().zip(asks) {
-            match self.lookup(epoch, target, source, *stamp) {
+            match self.lookup(arrival, target, source, *stamp) {
                 Ok(transform) => *found = transform,
                 Err(NoTransform::Waits(need)) => {
                     waits.get_or_insert(need);
@@ -158,12 +178,12 @@ impl Frames {
     pub fn take_to(
         &self,
         spec: &InFrame,
-        epoch: Epoch,
+        arrival: Arrival,
         header: &Header<'_>,
         stamp: Stamp,
         values: &mut [f64],
     ) -> Result<(), NoTransform> {
-        let find = |source| self.lookup(epoch, &spec.frame, source, stamp);
+        let find = |source| self.lookup(arrival, &spec.frame, source, stamp);
         let of_child = |part: &FramedPart| part.of_child;
         // Both before anything is changed.
         let needs = |child| spec.parts.iter().any(|part| of_child(part) == child);

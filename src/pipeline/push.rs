@@ -219,6 +219,8 @@ impl Sink for Rows<'_> {
 
     fn transform(&mut self, transform: &StampedTransform<'_>) {
         let Some(frames) = &self.pipeline.frames else { return };
+        // The rings' epoch first: a message from before the jump is refused, not looked up in vain.
+        self.pipeline.lock_rings().begin(self.arrival.epoch, &self.pipeline.clock_jumps);
         match frames.insert(transform, self.spec.stamp_offset_ns, self.arrival) {
             Ok(stamp) => {
                 self.outcome.accepted.transforms += 1;
@@ -295,7 +297,7 @@ impl Rows<'_> {
             return Ok(None);
         };
         let base_frame = &self.pipeline.config.base_frame;
-        let message = (header, stamp, self.arrival.epoch);
+        let message = (header, stamp, self.arrival);
         Motion::find(frames, (self.spec, spec), base_frame, message).map(Some)
     }
 
@@ -310,15 +312,15 @@ impl Rows<'_> {
         let (Some(spec), Some(frames)) = (&self.spec.in_frame, &self.pipeline.frames) else {
             return Ok(sample);
         };
-        let epoch = self.arrival.epoch;
+        let arrival = self.arrival;
         match sample {
             Sample::Vector(values) => {
                 moved.extend_from_slice(values);
-                frames.take_to(spec, epoch, header, stamp, moved)?;
+                frames.take_to(spec, arrival, header, stamp, moved)?;
                 Ok(Sample::Vector(moved))
             }
             Sample::Points(mut view) => {
-                let found = frames.lookup(epoch, &spec.frame, header.frame_id, stamp)?;
+                let found = frames.lookup(arrival, &spec.frame, header.frame_id, stamp)?;
                 view.t_base_sensor = found.matrix();
                 Ok(Sample::Points(view))
             }

@@ -1,12 +1,12 @@
 //! Where a sensor was while it measured the points of a cloud.
 
 use super::frames::{Ask, Frames, NoTransform};
-use super::{DropReason, Rejected};
+use super::{Arrival, DropReason, Rejected};
 use crate::input::Header;
 use crate::ops::voxelize::{Knot, MAX_KNOTS, Sweep};
 use crate::spec::{DeskewSpec, InputSpec};
 use crate::tf::Transform;
-use crate::time::{Epoch, NANOS_PER_MS, Stamp};
+use crate::time::{NANOS_PER_MS, Stamp};
 
 /// Time between two knots \[ns\], unless the sweep is so long that there would be too many.
 const KNOT_NS: i64 = 2 * NANOS_PER_MS;
@@ -30,7 +30,7 @@ impl Motion {
         frames: &Frames,
         (input, spec): (&InputSpec, &DeskewSpec),
         base_frame: &str,
-        (header, stamp, epoch): (&Header<'_>, Stamp, Epoch),
+        (header, stamp, arrival): (&Header<'_>, Stamp, Arrival),
     ) -> Result<Self, NoTransform> {
         // If the configuration says where the sensor is on the robot, the tree need only know the robot.
         let by_tree = input.in_frame.is_some();
@@ -44,12 +44,12 @@ impl Motion {
         let last = stamps.count - 1;
         let needed = [stamp, stamp.offset(stamps.at(0)), stamp.offset(stamps.at(last))];
         let all = needed.map(ask);
-        let transforms = frames.of_all(epoch, &all)?;
+        let transforms = frames.of_all(arrival, &all)?;
         let t_ref_fixed = transforms[0].after(&t_moving_sensor).inverse();
         let mut knots: Vec<Knot> = Vec::with_capacity(stamps.count);
         for at in 0..stamps.count {
             let stamp = stamp.offset(stamps.at(at));
-            let t_fixed_moving = frames.lookup(epoch, &spec.fixed_frame, moving, stamp)?;
+            let t_fixed_moving = frames.lookup(arrival, &spec.fixed_frame, moving, stamp)?;
             let pose = t_ref_fixed.after(&t_fixed_moving.after(&t_moving_sensor));
             let knot = knot(&pose, knots.last());
             knots.push(knot);

@@ -9,7 +9,11 @@ use super::{PublisherId, Reading, Runtime, RuntimeError, Transit};
 use crate::pipeline::{Accepted, Arrival, DropReason, Need, PushError, Rejected};
 use crate::spec::{InputId, InputSpec, Selection, Timeline};
 use crate::sync::lock;
-use crate::time::{Epoch, Stamp};
+use crate::time::{Epoch, NANOS_PER_MS, Stamp};
+
+/// How much longer a message waits if only the clock says that its wait is over \[ns\]. A transform that
+/// arrived in time may be on its way from its receiving thread to the tree.
+const GRACE_NS: i64 = 50 * NANOS_PER_MS;
 
 /// What became of a message that was given to the pipeline.
 pub(super) enum Pushed {
@@ -140,12 +144,13 @@ impl Runtime {
     }
 
     /// Drops the messages that have waited for too long by this reading of the clock. The tick thread
-    /// calls it. It waits for no other thread: what is left is dropped at the next tick.
+    /// calls it. It waits for no other thread: what is left is dropped at the next tick. The arrival of a
+    /// transform ends a wait exactly, and so does the look-up: see [`Waiting::expired`](super::waiting::Waiting::expired).
     pub(super) fn give_up(&self, now: Reading) {
         let Some(waiting) = &self.waiting else { return };
         let Ok(mut waiting) = waiting.try_lock() else { return };
         if !waiting.is_empty() {
-            let expired = waiting.expired(now.epoch, now.stamp);
+            let expired = waiting.expired(now.epoch, now.stamp.offset(-GRACE_NS));
             drop(waiting);
             self.drop_all(expired);
         }

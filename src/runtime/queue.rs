@@ -51,6 +51,8 @@ struct State {
     /// All messages in the order of arrival. They are few, so a scan is cheaper than several
     /// queues.
     messages: VecDeque<Message>,
+    /// Messages that were put back; they leave first.
+    put_back: VecDeque<Message>,
     /// By lane: whether a worker has a message of it.
     busy: Vec<bool>,
     closed: bool,
@@ -94,7 +96,8 @@ impl Queue {
     /// input.
     pub fn new(per_input: usize, lanes: Vec<usize>) -> Self {
         let busy = vec![false; lanes.iter().max().map_or(0, |last| last + 1)];
-        let state = State { messages: VecDeque::new(), busy, closed: false };
+        let (messages, put_back) = (VecDeque::new(), VecDeque::new());
+        let state = State { messages, put_back, busy, closed: false };
         Queue { state: Mutex::new(state), changed: Condvar::new(), per_input, lanes }
     }
 
@@ -120,10 +123,10 @@ impl Queue {
     }
 
     /// Adds messages that were taken before, in front of all others. They do not count as waiting for
-    /// a worker, so none is dropped for them.
+    /// a worker: neither they nor others are dropped for want of room.
     pub fn put_back(&self, messages: Vec<Message>) {
         let mut state = self.lock();
-        messages.into_iter().rev().for_each(|message| state.messages.push_front(message));
+        messages.into_iter().rev().for_each(|message| state.put_back.push_front(message));
         drop(state);
         self.changed.notify_all();
     }
@@ -132,11 +135,13 @@ impl Queue {
     pub fn take(&self) -> Option<Taken<'_>> {
         let mut state = self.lock();
         while !state.closed {
-            let State { messages, busy, .. } = &mut *state;
+            let State { messages, put_back, busy, .. } = &mut *state;
             let lane = |message: &Message| self.lanes[message.input.index()];
-            if let Some(at) = messages.iter().position(|message| !busy[lane(message)])
-                && let Some(message) = messages.remove(at)
-            {
+            let next = |messages: &mut VecDeque<Message>| {
+                let at = messages.iter().position(|message| !busy[lane(message)]);
+                at.and_then(|at| messages.remove(at))
+            };
+            if let Some(message) = next(put_back).or_else(|| next(messages)) {
                 busy[lane(&message)] = true;
                 return Some(Taken { message, queue: self });
             }
@@ -148,11 +153,16 @@ impl Queue {
     /// Removes the messages of epochs before `epoch` and returns them.
     pub fn remove_before(&self, epoch: Epoch) -> Vec<Message> {
         let mut state = self.lock();
-        let messages = std::mem::take(&mut state.messages);
+        let State { messages, put_back, .. } = &mut *state;
         let is_past = |message: &Message| message.arrival.epoch.is_before(epoch);
-        let (past, left): (VecDeque<_>, _) = messages.into_iter().partition(is_past);
-        state.messages = left;
-        past.into()
+        let mut removed = Vec::new();
+        for messages in [put_back, messages] {
+            let (past, left): (VecDeque<_>, _) =
+                std::mem::take(messages).into_iter().partition(is_past);
+            *messages = left;
+            removed.extend(past);
+        }
+        removed
     }
 
     /// Closes the queue: [`Queue::take`] returns at once, now and later.
@@ -186,6 +196,18 @@ mod tests {
         assert_eq!(put(0, 4), Some((0, 1)));
         let left = [(); 3].map(|()| content(&queue.take().unwrap().message).1);
         assert_eq!(left, [2, 3, 4]);
+    }
+
+    #[test]
+    fn messages_that_were_put_back_leave_first_and_are_not_dropped_for_newer_ones() {
+        let queue = Queue::new(1, vec![0]);
+        queue.put_back(vec![message(0, 1), message(0, 2)]);
+        assert!(queue.put(message(0, 3)).is_none());
+        assert_eq!(queue.put(message(0, 4)).as_ref().map(content), Some((0, 3)));
+        let left = [(); 3].map(|()| content(&queue.take().unwrap().message).1);
+        assert_eq!(left, [1, 2, 4]);
+        queue.put_back(vec![message(0, 5)]);
+        assert_eq!(queue.remove_before(Epoch::default().next(None)).len(), 1);
     }
 
     #[test]

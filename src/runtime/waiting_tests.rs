@@ -184,7 +184,10 @@ fn a_wait_ends_after_wait_ms_of_the_nodes_time() {
     rig.send("goal", 216, pose(160, "base", 1.0));
     rig.tick(256);
     assert_eq!(rig.counts("goal"), [0, 0, 0, 2]);
+    // A transform that arrived in time may still be on its way to the tree.
     rig.tick(257);
+    assert_eq!(rig.counts("goal"), [0, 0, 0, 2]);
+    rig.tick(307);
     assert_eq!(rig.counts("goal"), [1, 0, 1, 1]);
     // The transform comes too late, and no tick has noticed yet.
     let both = tree(&[("odom", "base", 100, 1.0, NO_TURN), ("odom", "base", 200, 2.0, NO_TURN)]);
@@ -195,6 +198,81 @@ fn a_wait_ends_after_wait_ms_of_the_nodes_time() {
     assert_eq!(rig.counts("goal"), [3, 0, 3, 0]);
     let spec = rig.runtime.input_spec(rig.id("tf"));
     assert_eq!((spec.topic.as_str(), spec.ros_type.as_str()), ("/tf", "tf2_msgs/msg/TFMessage"));
+}
+
+#[test]
+fn a_transform_that_arrived_in_time_is_taken_behind_a_tick_after_the_wait() {
+    let rig = Rig::new();
+    rig.send("tf_static", 1, tree(&[("map", "base", 0, 10.0, TURN)]));
+    rig.send("tf", 2, tree(&[("base", "arm", 100, 1.0, NO_TURN)]));
+    rig.send("goal", 206, pose(150, "arm", 1.0));
+    rig.tick(257);
+    // The receiving thread stamped it before the tick.
+    rig.send("tf", 256, tree(&[("base", "arm", 200, 1.0, NO_TURN)]));
+    assert_eq!(rig.counts("goal"), [1, 1, 0, 0]);
+}
+
+#[test]
+fn what_a_queue_delayed_takes_no_transform_that_came_after_its_wait() {
+    for (tf_arrives_ms, expected) in [(210, [1, 1, 0, 0]), (211, [1, 0, 1, 0])] {
+        let rig = Rig::new();
+        rig.send("tf", 105, tree(&[("base_link", "lidar", 100, 0.0, NO_TURN)]));
+        // No worker looks at the cloud before the transform is there.
+        rig.send("lidar", 160, cloud(150, [1.5, 1.5, 0.5]));
+        rig.send("tf", tf_arrives_ms, tree(&[("base_link", "lidar", 200, 4.0, NO_TURN)]));
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| workers::run(&rig.runtime));
+            while rig.counts("lidar")[0] == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            rig.runtime.stop();
+            worker.join().unwrap().unwrap();
+        });
+        assert_eq!(rig.counts("lidar"), expected);
+    }
+}
+
+#[test]
+fn a_fixed_transform_that_is_said_again_is_as_old_as_it_was() {
+    let rig = Rig::new();
+    rig.send("tf_static", 100, tree(&[("base_link", "lidar", 0, 0.0, NO_TURN)]));
+    rig.send("lidar", 160, cloud(150, [1.5, 1.5, 0.5]));
+    rig.send("tf_static", 400, tree(&[("base_link", "lidar", 300, 0.0, NO_TURN)]));
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(|| workers::run(&rig.runtime));
+        while rig.counts("lidar")[0] == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        rig.runtime.stop();
+        worker.join().unwrap().unwrap();
+    });
+    assert_eq!(rig.counts("lidar"), [1, 1, 0, 0]);
+}
+
+#[test]
+fn a_transform_of_a_new_epoch_clears_what_waits_from_before() {
+    let mut rig = Rig::new();
+    rig.send("tf_static", 1, tree(&[("map", "odom", 0, 10.0, TURN)]));
+    rig.send("tf", 205, tree(&[("odom", "base", 100, 1.0, NO_TURN)]));
+    rig.send("goal", 206, pose(150, "base", 1.0));
+    // The first message after the jump is a transform, and the tick thread has not noticed yet.
+    rig.epoch = rig.epoch.next(Some(ms(206)));
+    rig.send("tf", 111, tree(&[("odom", "base", 110, 1.0, NO_TURN)]));
+    assert_eq!(rig.counts("goal"), [1, 0, 0, 0]);
+    let stats = rig.runtime.input_stats(rig.id("goal"));
+    assert_eq!(stats.dropped(DropReason::Cleared), 1);
+}
+
+#[test]
+fn a_frame_that_no_transform_can_name_is_not_waited_for() {
+    let rig = Rig::new();
+    let names = [String::new(), "/".into(), "a".repeat(257), "a".repeat(1 << 20)];
+    for (k, name) in names.iter().enumerate() {
+        rig.send("goal", 206, pose(150, name, 1.0));
+        assert_eq!(rig.counts("goal"), [k as u64 + 1, 0, k as u64 + 1, 0], "{} bytes", name.len());
+    }
+    rig.send("goal", 206, pose(150, &"a".repeat(256), 1.0));
+    assert_eq!(rig.counts("goal")[3], 1);
 }
 
 /// A cloud of one point.

@@ -5,6 +5,12 @@ use crate::time::Stamp;
 /// Why a look-up gave no transform. The text names the missing link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
+    /// A frame that no transform can name.
+    #[error("frame: expected a name of 1 to {} bytes, found {found} bytes", super::MAX_NAME)]
+    Name {
+        /// Bytes of the name.
+        found: usize,
+    },
     /// No transform has named the frame.
     #[error("frame {frame:?}: expected in tf, found in no transform so far")]
     UnknownFrame {
@@ -99,7 +105,8 @@ impl LookupError {
             LookupError::UnknownFrame { .. }
             | LookupError::NotConnected { .. }
             | LookupError::TooNew { .. } => true,
-            LookupError::TooOld { .. }
+            LookupError::Name { .. }
+            | LookupError::TooOld { .. }
             | LookupError::Gap { .. }
             | LookupError::NewParent { .. }
             | LookupError::Loop { .. } => false,

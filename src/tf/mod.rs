@@ -59,6 +59,8 @@ pub struct Link<'a> {
     pub fixed: bool,
     /// The epoch in which a fixed link was said. A moving one must be of the buffer's epoch.
     pub epoch: Epoch,
+    /// When it arrived; `None` if there was no clock yet.
+    pub arrival: Option<Stamp>,
 }
 
 /// Why a transform was not taken.
@@ -101,6 +103,17 @@ type FrameId = u32;
 struct Row {
     parent: FrameId,
     transform: Transform,
+    /// When it arrived in this epoch; `None` if before all messages of the epoch.
+    arrival: Option<Stamp>,
+}
+
+/// What a look-up found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// It takes points of the source to the target.
+    pub transform: Transform,
+    /// When the last of its transforms arrived; `None` if all came before the epoch.
+    pub arrival: Option<Stamp>,
 }
 
 /// A link that moves: the ring says which row is at which stamp.
@@ -164,7 +177,7 @@ impl Buffer {
     /// # Errors
     /// [`LinkError`] says why it was not taken.
     pub fn insert(&mut self, link: Link<'_>) -> Result<(), LinkError> {
-        let Link { stamp, transform, fixed, epoch, .. } = link;
+        let Link { stamp, transform, fixed, epoch, arrival, .. } = link;
         let (parent, child) = (plain(link.parent)?, plain(link.child)?);
         if parent == child {
             return Err(LinkError::OwnParent(child.to_owned()));
@@ -177,7 +190,7 @@ impl Buffer {
             return Err(LinkError::TooManyFrames { most, frame });
         }
         let (parent, child) = (self.id(parent), self.id(child));
-        let row = Row { parent, transform };
+        let row = Row { parent, transform, arrival };
         match fixed {
             true => self.fix(child, (epoch, stamp), row),
             false => self.move_to(child, stamp, row)?,
@@ -187,6 +200,7 @@ impl Buffer {
 
     fn fix(&mut self, child: FrameId, (epoch, stamp): (Epoch, Stamp), row: Row) {
         let key = |epoch: Epoch, stamp: Stamp| (epoch.number(), stamp);
+        let mut row = row;
         if let Some((known_epoch, known_stamp, known)) = self.frames[child as usize].fixed {
             let order = key(epoch, stamp).cmp(&key(known_epoch, known_stamp));
             let order = order.then_with(|| self.compare(&row, &known));
@@ -195,13 +209,15 @@ impl Buffer {
             if order != Ordering::Greater {
                 return;
             }
+            // Said again, it is as old as it was.
+            row.arrival = if known_epoch == epoch { row.arrival.min(known.arrival) } else { None };
         }
         let frame = &mut self.frames[child as usize];
         frame.fixed = Some((epoch, stamp, row));
         frame.moving = None;
     }
 
-    fn move_to(&mut self, child: FrameId, stamp: Stamp, row: Row) -> Result<(), LinkError> {
+    fn move_to(&mut self, child: FrameId, stamp: Stamp, mut row: Row) -> Result<(), LinkError> {
         let (rows, epoch) = (self.limits.rows, self.epoch);
         let frame = &mut self.frames[child as usize];
         if frame.fixed.is_some() {
@@ -214,6 +230,7 @@ impl Buffer {
             if order != Ordering::Greater {
                 return Ok(());
             }
+            row.arrival = row.arrival.min(known.arrival);
         }
         let frame = &mut self.frames[child as usize];
         match frame.moving.as_mut().map(|moving| moving.insert(stamp, row)) {
@@ -257,9 +274,20 @@ impl Buffer {
         source: &str,
         stamp: Stamp,
     ) -> Result<Transform, LookupError> {
+        self.find(target, source, stamp).map(|found| found.transform)
+    }
+
+    /// As [`Buffer::lookup`], and says when that became known.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::lookup`].
+    pub fn find(&self, target: &str, source: &str, stamp: Stamp) -> Result<Found, LookupError> {
         let (target, source) = (trimmed(target), trimmed(source));
         if target == source {
-            return Ok(Transform::IDENTITY);
+            return Ok(Found { transform: Transform::IDENTITY, arrival: None });
+        }
+        for name in [target, source] {
+            plain(name).map_err(|_| LookupError::Name { found: name.len() })?;
         }
         let known = |name: &str| {
             let unknown = || LookupError::UnknownFrame { frame: name.to_owned() };
@@ -268,10 +296,12 @@ impl Buffer {
         let (target, source) = (known(target)?, known(source)?);
         let up = self.climb(source, stamp, |frame| frame == target);
         let down = self.climb(target, stamp, |frame| up.place(frame).is_some());
-        let (meeting, t_meeting_target) = down.last();
+        let Rung { frame: meeting, found: target_side } = down.last();
         if let Some(place) = up.place(meeting) {
-            let t_meeting_source = up.all[place].1;
-            return Ok(t_meeting_target.inverse().after(&t_meeting_source));
+            let source_side = up.all[place].found;
+            let transform = target_side.transform.inverse().after(&source_side.transform);
+            let arrival = target_side.arrival.max(source_side.arrival);
+            return Ok(Found { transform, arrival });
         }
         Err(self.no_chain([target, source], &down, &up))
     }
@@ -285,8 +315,8 @@ impl Buffer {
             (None, None) => LookupError::NotConnected {
                 source_frame: name(source),
                 target_frame: name(target),
-                source_root: name(up.last().0),
-                target_root: name(down.last().0),
+                source_root: name(up.last().frame),
+                target_root: name(down.last().frame),
             },
         }
     }
@@ -294,9 +324,10 @@ impl Buffer {
     /// Goes from a frame to its parents, until `ends` or there is none.
     fn climb(&self, from: FrameId, stamp: Stamp, ends: impl Fn(FrameId) -> bool) -> Climb {
         let mut climb = Climb { all: Vec::with_capacity(8), stopped: None };
-        climb.all.push((from, Transform::IDENTITY));
+        let found = Found { transform: Transform::IDENTITY, arrival: None };
+        climb.all.push(Rung { frame: from, found });
         loop {
-            let (frame, t_frame_from) = climb.last();
+            let Rung { frame, found } = climb.last();
             if ends(frame) {
                 return climb;
             }
@@ -308,7 +339,9 @@ impl Buffer {
                     return climb;
                 }
                 Ok(Some(row)) => {
-                    climb.all.push((row.parent, row.transform.after(&t_frame_from)));
+                    let transform = row.transform.after(&found.transform);
+                    let found = Found { transform, arrival: found.arrival.max(row.arrival) };
+                    climb.all.push(Rung { frame: row.parent, found });
                 }
                 Err(error) => {
                     climb.stopped = Some(error);
@@ -321,8 +354,9 @@ impl Buffer {
     /// The transform of a frame to its parent at `stamp`; `None` if it has no parent.
     fn parent(&self, frame: FrameId, stamp: Stamp) -> Result<Option<Row>, LookupError> {
         let frame = &self.frames[frame as usize];
-        if let Some((_, _, row)) = frame.fixed {
-            return Ok(Some(row));
+        if let Some((epoch, _, row)) = frame.fixed {
+            let arrival = row.arrival.filter(|_| epoch == self.epoch);
+            return Ok(Some(Row { arrival, ..row }));
         }
         match &frame.moving {
             // Of an epoch that is over: the frame will have a parent again.
@@ -357,7 +391,8 @@ impl Buffer {
                 }
                 let weight = stamp.since(stamp_at(a)) as f64 / gap_ns as f64;
                 let transform = Transform::between(&row(a).transform, &row(b).transform, weight);
-                Ok(Row { transform, ..row(a) })
+                let arrival = row(a).arrival.max(row(b).arrival);
+                Ok(Row { transform, arrival, ..row(a) })
             }
             _ if stamp < stamp_at(0) => {
                 let oldest = stamp_at(0);
@@ -371,21 +406,27 @@ impl Buffer {
     }
 }
 
+/// A frame, and what takes points of the first frame of a climb to it.
+#[derive(Clone, Copy)]
+struct Rung {
+    frame: FrameId,
+    found: Found,
+}
+
 /// The frames from one to an ancestor.
 struct Climb {
-    /// Each with the transform that takes points of the first frame to it.
-    all: Vec<(FrameId, Transform)>,
+    all: Vec<Rung>,
     /// Why it did not go on; `None` if the last frame is a root, or the one that was looked for.
     stopped: Option<LookupError>,
 }
 
 impl Climb {
-    fn last(&self) -> (FrameId, Transform) {
+    fn last(&self) -> Rung {
         self.all[self.all.len() - 1]
     }
 
     fn place(&self, frame: FrameId) -> Option<usize> {
-        self.all.iter().position(|(known, _)| *known == frame)
+        self.all.iter().position(|rung| rung.frame == frame)
     }
 }
 

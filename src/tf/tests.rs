@@ -13,7 +13,7 @@ fn shift(x: f64) -> Transform {
 
 fn moving<'a>(parent: &'a str, child: &'a str, at_ms: i64, x: f64) -> Link<'a> {
     let (stamp, transform, epoch) = (ms(at_ms), shift(x), Epoch::default());
-    Link { stamp, parent, child, transform, fixed: false, epoch }
+    Link { stamp, parent, child, transform, fixed: false, epoch, arrival: None }
 }
 
 fn fixed<'a>(parent: &'a str, child: &'a str, x: f64) -> Link<'a> {
@@ -71,8 +71,9 @@ fn filled<'a>(said: impl Iterator<Item = &'a Said>) -> Buffer {
     let mut buffer = Buffer::new(NO_LIMITS);
     for (fixed, parent, child, stamp, transform) in said {
         let (fixed, stamp, transform) = (*fixed, *stamp, *transform);
-        let epoch = Epoch::default();
-        buffer.insert(Link { stamp, parent, child, transform, fixed, epoch }).unwrap();
+        let (epoch, arrival) = (Epoch::default(), None);
+        let link = Link { stamp, parent, child, transform, fixed, epoch, arrival };
+        buffer.insert(link).unwrap();
     }
     buffer
 }
