@@ -73,7 +73,7 @@ impl Kind {
     pub fn keys(self) -> Vec<&'static str> {
         let fits = |key: &&&'static str| match **key {
             "image" => self == Kind::Image,
-            "cloud" | "t_base_sensor" | "deskew" => self == Kind::Cloud,
+            "cloud" | "deskew" => self == Kind::Cloud,
             "max_gap_ms" | "in_frame" => self == Kind::Vector,
             key => !OF_EACH.contains(&key),
         };
@@ -161,4 +161,17 @@ fn merged(own: &[Entry], common: &[Entry], line: usize) -> Node {
         }
     }
     Node::collection(Value::Mapping(all), line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_offer_no_key_that_they_refuse() {
+        for kind in Kind::ALL {
+            let refused = |key: &&'static str| OF_EACH.contains(key);
+            assert_eq!(kind.keys().into_iter().find(refused), None, "{kind:?}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use super::check::{Check, Range};
 use super::image::resizes;
-use super::raw::{RawDepth, RawImage, RawResizes};
+use super::raw::{RawDepth, RawImage, RawResize, RawResizes};
 use super::words::one_of;
 use crate::dtype::DType;
 use crate::ops::depth::DepthSpec;
@@ -73,13 +73,18 @@ fn resize(check: &mut Check<'_>, key: &str, raw: &RawImage) -> Option<Resize> {
 /// Keys of colours say nothing about distances. Those that the stream has from `defaults` are for
 /// other streams.
 fn no_colour(check: &mut Check<'_>, key: &str, raw: &RawImage) {
-    let (filter, fraction) = match &raw.resize {
-        Some(RawResizes::One(resize)) => (resize.filter.is_some(), resize.crop_fraction.is_some()),
-        _ => (false, false),
+    let resizes: Vec<(String, &RawResize)> = match &raw.resize {
+        None => Vec::new(),
+        Some(RawResizes::One(resize)) => vec![("resize".to_owned(), resize)],
+        Some(RawResizes::Several(all)) => {
+            all.iter().enumerate().map(|(at, raw)| (format!("resize[{at}]"), raw)).collect()
+        }
     };
+    for (at, resize) in &resizes {
+        no_key(check, &format!("{key}.{at}.filter"), resize.filter.is_some());
+        no_key(check, &format!("{key}.{at}.crop_fraction"), resize.crop_fraction.is_some());
+    }
     for (name, given) in [
-        ("resize.filter", filter),
-        ("resize.crop_fraction", fraction),
         ("crop", raw.crop.is_some()),
         ("layout", raw.layout.is_some()),
         ("range", raw.range.is_some()),
@@ -89,12 +94,15 @@ fn no_colour(check: &mut Check<'_>, key: &str, raw: &RawImage) {
         ("pad_value", raw.pad_value.is_some()),
         ("encoding_8uc", raw.encoding_8uc.is_some()),
     ] {
-        let at = format!("{key}.{name}");
-        if given && !check.is_inherited(&at) {
-            let expected = "no such key beside `depth`: a row of depth is one channel in metres, \
-                            of the nearest pixels, and `depth.fill_m` is its padding";
-            check.fail(&at, expected);
-        }
+        no_key(check, &format!("{key}.{name}"), given);
+    }
+}
+
+fn no_key(check: &mut Check<'_>, key: &str, given: bool) {
+    if given && !check.is_inherited(key) {
+        let expected = "no such key beside `depth`: a row of depth is one channel in metres, \
+                        of the nearest pixels, and `depth.fill_m` is its padding";
+        check.fail(key, expected);
     }
 }
 

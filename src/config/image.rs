@@ -13,12 +13,13 @@ const MAX_SIDE: usize = 8192;
 const F32: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
 const POSITIVE_F32: Range = Range::above(0.0, f32::MAX as f64);
 
-/// Validates the key `image` of the stream at `key`: what an image becomes, and how large it may be.
+/// Validates the key `image` of the stream of a type of messages at `key`: what an image becomes, and how
+/// large it may be.
 pub(super) fn image(
     check: &mut Check<'_>,
     key: &str,
     raw: Option<RawImage>,
-    dtype: DType,
+    (message, dtype): (&str, DType),
 ) -> Option<(EncoderSpec, Selection, Bounds)> {
     let key = format!("{key}.image");
     let raw = check.required(&key, raw, "a mapping with the key `resize` or `preset`")?;
@@ -30,6 +31,14 @@ pub(super) fn image(
         return Some((EncoderSpec::Depth(spec), selection, bounds));
     }
     let at = format!("{key}.encoding_8uc");
+    let is_file = message == "sensor_msgs/msg/CompressedImage";
+    if is_file && raw.encoding_8uc.is_some() && !check.is_inherited(&at) {
+        let expected = format!(
+            "no such key on a {message} stream: its file says what its channels are, and files of \
+             8UC1, 8UC3 or 8UC4 are dropped, because their encoder may have swapped red and blue"
+        );
+        check.fail(&at, expected);
+    }
     let encoding_8uc = raw.encoding_8uc.as_deref().map(|name| encoding_8uc(check, &at, name));
     let crop = raw.crop.as_ref().map(|raw| crop(check, &format!("{key}.crop"), raw, bounds));
     let resizes = resizes(check, &format!("{key}.resize"), raw.resize.as_ref());

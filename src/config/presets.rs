@@ -1,8 +1,9 @@
 //! Images as known policies take them: the key `preset` of `image`.
 //!
 //! A preset is a file of `config/presets/`, with keys of a stream: `image`, and `dtype` if the policy takes
-//! bytes. A stream without one of these keys has that of the preset. The file is in the program, so that a
-//! node finds it wherever it is installed.
+//! bytes. A stream without one of these keys has that of the preset. If the stream itself names the preset,
+//! it wins over `defaults`; if it has the preset from there, its keys are inherited as well. The file is in
+//! the program, so that a node finds it wherever it is installed.
 
 use std::rc::Rc;
 
@@ -68,44 +69,79 @@ pub(super) fn fill_in(root: &Rc<Node>) -> Rc<Node> {
 /// A stream with the keys of its preset; `None` if it names none that is known. `default` is the element
 /// type of streams that say none.
 fn of_stream(stream: &Node, default: Option<&str>) -> Option<Node> {
-    let image = stream.get("image")?;
-    let name = image.entries()?.iter().find(|entry| entry.key == "preset")?;
+    let image = entries(stream).iter().find(|entry| entry.key == "image")?;
+    let name = image.node.entries()?.iter().find(|entry| entry.key == "preset")?;
+    let inherited = image.inherited || name.inherited;
+    let image = &image.node;
     let (_, text) = PRESETS.into_iter().find(|(known, _)| name.node.scalar() == Some(known))?;
     // The text is part of the program, and a test reads each.
     let preset = node::read(text, "preset", &mut Vec::new()).ok()?.at_line(name.line);
-    let dtype = stream.get("dtype").or_else(|| preset.get("dtype")).and_then(|node| node.scalar());
-    let bytes = dtype.or(default) == Some("u8");
+    let pixels = preset.get("image")?;
+    // The bytes of an inherited preset are pixels, and a depth image has distances.
+    let other_kind = inherited && image.get("depth").is_some();
+    let dtype = preset.get("dtype").filter(|_| !other_kind);
+    let mut all: Vec<Entry> = entries(stream).to_vec();
+    if dtype.is_some() && !inherited {
+        all.retain(|entry| entry.key != "dtype" || !entry.inherited);
+    }
+    let own_dtype = all.iter().find(|entry| entry.key == "dtype").map(|entry| &entry.node);
+    let missing = dtype.filter(|_| own_dtype.is_none());
+    let bytes = own_dtype.or(dtype).and_then(|node| node.scalar()).or(default) == Some("u8");
+    let image = if inherited { Rc::clone(image) } else { yielded(image, pixels, bytes) };
     let own = |key: &str| image.get(key).is_some();
     let left_out = |key: &str| {
         let other = if key == "range" { own("mean") || own("std") } else { own("range") };
         NORMALISATION.contains(&key) && (bytes || other)
     };
-    let kept = entries(preset.get("image")?).iter().filter(|entry| !left_out(&entry.key));
-    let image = merged(image, kept);
-    let mut all: Vec<Entry> = entries(stream).to_vec();
+    let kept = entries(pixels).iter().filter(|entry| !left_out(&entry.key));
+    let image = merged(&image, kept, inherited);
     for entry in &mut all {
         if entry.key == "image" {
             entry.node = Rc::new(image);
             break;
         }
     }
-    if let (None, Some(dtype)) = (stream.get("dtype"), preset.get("dtype")) {
+    if let Some(dtype) = missing {
         let (key, line, node) = ("dtype".to_owned(), name.line, Rc::clone(dtype));
-        all.push(Entry { key, line, inherited: false, node });
+        all.push(Entry { key, line, inherited, node });
     }
     Some(Node::collection(Value::Mapping(all), stream.line))
 }
 
+/// The key `image` without what it inherits and the stream's own preset says: entries that the preset has,
+/// and another normalisation than that of the preset or of bytes. A mapping `resize` keeps its own keys.
+fn yielded(image: &Node, preset: &Node, bytes: bool) -> Rc<Node> {
+    let normalises = bytes || NORMALISATION.iter().any(|key| preset.get(key).is_some());
+    let without_inherited = |node: &Node| {
+        let own = entries(node).iter().filter(|entry| !entry.inherited).cloned();
+        Rc::new(Node::collection(Value::Mapping(own.collect()), node.line))
+    };
+    let kept = entries(image).iter().filter_map(|entry| {
+        let key = entry.key.as_str();
+        let theirs = preset.get(key);
+        if entry.inherited {
+            let yields = theirs.is_some() || (normalises && NORMALISATION.contains(&key));
+            return (!yields).then(|| entry.clone());
+        }
+        let are_mappings =
+            entry.node.entries().is_some() && theirs.is_some_and(|it| it.entries().is_some());
+        let node =
+            if are_mappings { without_inherited(&entry.node) } else { Rc::clone(&entry.node) };
+        Some(Entry { node, ..entry.clone() })
+    });
+    Rc::new(Node::collection(Value::Mapping(kept.collect()), image.line))
+}
+
 /// A mapping and the entries that it lacks. If both have a mapping `resize`, its keys are filled in one by
 /// one.
-fn merged<'a>(own: &Node, preset: impl Iterator<Item = &'a Entry>) -> Node {
+fn merged<'a>(own: &Node, preset: impl Iterator<Item = &'a Entry>, inherited: bool) -> Node {
     let mut all: Vec<Entry> = entries(own).to_vec();
     for theirs in preset {
         match all.iter_mut().find(|entry| entry.key == theirs.key) {
-            None => all.push(theirs.clone()),
+            None => all.push(Entry { inherited, ..theirs.clone() }),
             Some(entry) => {
                 if let (Some(_), Some(common)) = (entry.node.entries(), theirs.node.entries()) {
-                    entry.node = Rc::new(merged(&entry.node, common.iter()));
+                    entry.node = Rc::new(merged(&entry.node, common.iter(), inherited));
                 }
             }
         }
@@ -189,6 +225,59 @@ streams:
             other => panic!("{other:?}"),
         });
         assert_eq!(fits.collect::<Vec<_>>(), [Fit::PadCenter, Fit::CoverCenter]);
+    }
+
+    /// A stream of images with these defaults.
+    fn with_defaults(defaults: &str, stream: &str) -> Config {
+        let text = format!(
+            "rate_hz: 10\ndefaults: {{image: {{max_age_ms: 9, {defaults}}}}}\nstreams:\n  \
+             a: {{type: sensor_msgs/Image, topic: /a, {stream}}}\n"
+        );
+        parse(&text, "test.yaml").unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    #[test]
+    fn a_preset_of_the_stream_wins_over_defaults() {
+        let defaults = "dtype: bf16, image: {layout: hwc, max_width_px: 64, mean: [0.485, 0.456, 0.406], \
+                        std: [0.229, 0.224, 0.225], resize: {width: 224, height: 224, \
+                        filter: nearest, crop_fraction: 0.5}}";
+        for (name, _) in PRESETS {
+            let alone = config(&format!("{{preset: {name}, max_width_px: 64}}"), "");
+            let found = with_defaults(defaults, &format!("image: {{preset: {name}}}"));
+            assert_eq!(image(&found), image(&alone), "{name}");
+            assert_eq!(found.inputs[0].selection, alone.inputs[0].selection, "{name}");
+        }
+        // What the stream itself says still wins.
+        let image_keys = "image: {preset: smolvla, resize: {width: 256}, mean: [0.1, 0.2, 0.3]}";
+        let own = with_defaults(defaults, &format!("dtype: f16, {image_keys}"));
+        let alone = config("{preset: smolvla, resize: {width: 256}, mean: [0.1, 0.2, 0.3]}", "");
+        assert_eq!((image(&own).0, image(&own).1), (image(&alone).0, DType::F16));
+        let bytes = with_defaults("dtype: u8", "image: {preset: smolvla}");
+        assert_eq!(image(&bytes).1, DType::U8, "the preset says no dtype");
+        let floats = with_defaults("dtype: bf16, image: {preset: groot_n1_5}", "lag_ms: 0");
+        assert_eq!(image(&floats).1, DType::Bf16, "both are from defaults");
+    }
+
+    #[test]
+    fn depth_images_take_of_an_inherited_preset_what_is_theirs() {
+        for (name, _) in PRESETS {
+            let own = "image: {depth: {}, resize: {width: 8, height: 6, fit: stretch}}";
+            let found = with_defaults(&format!("image: {{preset: {name}}}"), own);
+            let EncoderSpec::Depth(spec) = &found.streams[0].encoder else { panic!("{name}") };
+            let dtype = found.streams[0].dtype;
+            assert_eq!((spec.width, spec.height, dtype), (8, 6, DType::F32), "{name}");
+        }
+        let found = with_defaults("image: {preset: pi0}", "image: {depth: {}}");
+        let EncoderSpec::Depth(spec) = &found.streams[0].encoder else { panic!("no depth") };
+        assert_eq!((spec.width, spec.fit), (224, Fit::PadCenter));
+        // Its own preset is of colours.
+        let text = "rate_hz: 10\nstreams:\n  a: {type: sensor_msgs/Image, topic: /a, max_age_ms: 1, \
+                    image: {preset: pi0, depth: {}}}\n";
+        let error = parse(text, "t.yaml").unwrap_err().to_string();
+        assert!(
+            error.contains("t.yaml:3: streams.a.image.layout: expected no such key"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -245,7 +245,7 @@ fn encoder(
             let (spec, plan) = selected?;
             Some((EncoderSpec::Vector(spec), Selection::Plan(plan), Bounds::default()))
         }
-        Image => image::image(check, key, raw.image.take(), dtype),
+        Image => image::image(check, key, raw.image.take(), (&message.name, dtype)),
         Points => {
             let (spec, bounds) = cloud::cloud(check, key, raw.cloud.take())?;
             let extra: Vec<_> = extra_fields(&spec).map(str::to_owned).collect();

@@ -35,9 +35,13 @@ fn pixels_of(format: &[u8]) -> Option<&[u8]> {
     Some(pixels.trim_ascii()).filter(|pixels| !pixels.is_empty())
 }
 
-/// Whether a file of such pixels is a picture: a Bayer mosaic would decode as a gray image.
-fn is_picture(pixels: &[u8]) -> bool {
-    !matches!(PixelFormat::of(pixels), None | Some(PixelFormat::Bayer(_)))
+/// Whether a file of such pixels is a picture: a Bayer mosaic would decode as a gray image. Colours of 16
+/// bits are one as PNG: the encoder of a JPEG file clips them to 8 bits.
+fn is_picture(pixels: &[u8], is_png: bool) -> bool {
+    match pixels {
+        b"rgb16" | b"bgr16" | b"rgba16" | b"bgra16" => is_png,
+        _ => !matches!(PixelFormat::of(pixels), None | Some(PixelFormat::Bayer(_))),
+    }
 }
 
 /// Reads the fields of a message: `format` and `data`.
@@ -72,7 +76,7 @@ impl Input for CompressedImageInput {
             return Err(Rejected::new(DropReason::Unsupported, detail.to_owned()));
         }
         let pixels = pixels_of(format);
-        if let Some(pixels) = pixels.filter(|pixels| !is_picture(pixels)) {
+        if let Some(pixels) = pixels.filter(|pixels| !is_picture(pixels, codec::is_png(file))) {
             let pixels = String::from_utf8_lossy(&pixels[..pixels.len().min(32)]);
             let detail = format!("format: expected the encoding of an image, found {pixels:?}");
             return Err(Rejected::new(DropReason::Unsupported, detail));

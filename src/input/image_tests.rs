@@ -220,6 +220,32 @@ fn truncated_pictures_of_every_encoding_are_malformed() {
 }
 
 #[test]
+fn colours_of_16_bits_are_pictures_as_png() {
+    let wide = || {
+        let yaml = "rate_hz: 10\nstreams: {s: {type: sensor_msgs/CompressedImage, topic: /s, max_age_ms: 9, \
+                    image: {resize: {width: 4, height: 4}}}}";
+        open(&config::parse(yaml, "test.yaml").unwrap().inputs[0]).unwrap()
+    };
+    let deep = std::fs::read("tests/golden/compressed/deep_rgb.png").unwrap();
+    let pixels = std::fs::read("tests/golden/compressed/deep_rgb_png.pixels").unwrap();
+    let jpeg = std::fs::read("tests/golden/compressed/444.jpg").unwrap();
+    for pixel in ["rgb16", "bgr16", "rgba16", "bgra16"] {
+        // OpenCV writes RGB into the file if it is given BGR, and else the reverse.
+        for (given, kind) in [("bgr16", "rgb8"), ("rgb16", "bgr8")] {
+            let format = format!("{pixel}; png compressed {given}");
+            let found = taken(&mut *wide(), &compressed(&format, &deep)).unwrap();
+            assert_eq!((&*found.kind, &found.bytes), (kind, &pixels), "{format}");
+        }
+        let clipped = compressed(&format!("{pixel}; jpeg compressed bgr8"), &jpeg);
+        assert_eq!(reason(&mut *wide(), &clipped), DropReason::Unsupported);
+        let cut = compressed(&format!("{pixel}; png compressed bgr16"), &deep[..deep.len() / 2]);
+        assert_eq!(reason(&mut *wide(), &cut), DropReason::Malformed);
+    }
+    let unknown = compressed("rgb32; png compressed bgr16", &deep);
+    assert_eq!(reason(&mut *wide(), &unknown), DropReason::Unsupported);
+}
+
+#[test]
 fn depth_and_light_take_their_own_compressed_images() {
     let mut depth = subject("sensor_msgs/CompressedImage", "depth: {}");
     let mut light = subject("sensor_msgs/CompressedImage", "");

@@ -36,6 +36,7 @@ impl<S> Adaptation<S> {
     pub fn is_due(&mut self, differs: bool, now: Instant) -> bool {
         if !differs {
             self.differs_since = None;
+            self.paused_until = None;
             return false;
         }
         let since = *self.differs_since.get_or_insert(now);
@@ -104,6 +105,10 @@ mod tests {
         assert!(adaptation.is_due(true, now) && adaptation.failed(now));
         assert!(!adaptation.is_due(true, now + PAUSE - MS));
         assert!(adaptation.is_due(true, now + PAUSE) && !adaptation.failed(now + PAUSE));
+        // What comes after the difference has ended is another failure.
+        let later = now + PAUSE + MS;
+        assert!(!adaptation.is_due(false, later) && !adaptation.is_due(true, later));
+        assert!(adaptation.is_due(true, later + SETTLE) && adaptation.failed(later + SETTLE));
         adaptation.begin(1, now);
         adaptation.end();
         assert!(adaptation.before().is_none());

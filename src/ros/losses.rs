@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::rcl::{Gid, MessageInfo};
 
-/// How many publishers are remembered; if there are more, the oldest one is forgotten.
-const PUBLISHERS: usize = 32;
+/// How many publishers are remembered; if there are more, the one heard longest ago is forgotten.
+const PUBLISHERS: usize = 1024;
 /// How long a gap waits at least for the event that explains it. After a process stood still, the
 /// event of a reliable subscription comes milliseconds after the message behind the gap.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -28,6 +28,8 @@ const SETTLE: Duration = Duration::from_millis(300);
 #[derive(Debug, Default)]
 pub struct Losses {
     publishers: Vec<Publisher>,
+    /// Messages so far.
+    messages: u64,
     /// Whether messages of the time before a publisher's first one are taken as well.
     takes_history: bool,
     /// Whether an old and a new subscription are listened to.
@@ -64,6 +66,8 @@ struct Publisher {
     newest_ns: Option<i64>,
     /// Whether nothing new has come from it since the input was subscribed to again.
     away: bool,
+    /// Its last message, as a number of [`Losses::messages`].
+    heard: u64,
 }
 
 /// Where a number stands among those that came from a publisher.
@@ -80,7 +84,7 @@ enum Place {
 }
 
 impl Publisher {
-    fn new(info: &MessageInfo, number: u64) -> Self {
+    fn new(info: &MessageInfo, number: u64, away: bool, heard: u64) -> Self {
         let (gid, newest_ns) = (info.publisher, info.source_ns);
         Publisher {
             gid,
@@ -89,7 +93,8 @@ impl Publisher {
             seen: 1,
             history: 0,
             newest_ns,
-            away: false,
+            away,
+            heard,
         }
     }
 
@@ -141,16 +146,13 @@ impl Losses {
     /// Notes a message that was taken from the input's subscription, or from the one before while
     /// they overlap. Returns whether it is new; else it has been taken before.
     pub fn note(&mut self, info: &MessageInfo, from_before: bool) -> bool {
+        self.messages += 1;
         let known = self.publishers.iter().position(|known| known.gid == info.publisher);
         let Some(known) = known else {
-            if self.publishers.len() == PUBLISHERS {
-                self.publishers.remove(0);
-            }
-            self.newcomer |= info.publication_sequence.is_some();
-            let number = info.publication_sequence.unwrap_or(0);
-            self.publishers.push(Publisher::new(info, number));
+            self.welcome(info, from_before);
             return true;
         };
+        self.publishers[known].heard = self.messages;
         let Some(number) = info.publication_sequence else {
             return self.note_without_number(known, info, from_before);
         };
@@ -172,6 +174,23 @@ impl Losses {
             Place::Repeated => return false,
         }
         true
+    }
+
+    /// Remembers a new publisher by its first message. In an overlap, the other subscription may give that
+    /// message once more.
+    fn welcome(&mut self, info: &MessageInfo, from_before: bool) {
+        if self.publishers.len() == PUBLISHERS {
+            let all = self.publishers.iter().enumerate();
+            if let Some((longest_ago, _)) = all.min_by_key(|(_, publisher)| publisher.heard) {
+                self.publishers.swap_remove(longest_ago);
+            }
+        }
+        let numbered = info.publication_sequence.is_some();
+        self.newcomer |= numbered;
+        let number = info.publication_sequence.unwrap_or(0);
+        // With numbers, a message of the new subscription shows that it hears the publisher.
+        let away = self.overlaps && (from_before || !numbered);
+        self.publishers.push(Publisher::new(info, number, away, self.messages));
     }
 
     /// Without numbers, the time of publication tells which messages come once more. It counts only
@@ -266,18 +285,21 @@ impl Losses {
 mod tests {
     use super::*;
 
-    fn message(publisher: u8, number: Option<u64>, source_ns: Option<i64>) -> MessageInfo {
+    fn message(publisher: u16, number: Option<u64>, source_ns: Option<i64>) -> MessageInfo {
+        let [low, high] = publisher.to_le_bytes();
+        let mut gid = [low; 16];
+        gid[0] = high;
         MessageInfo {
             source_ns,
             received_ns: None,
-            publisher: Gid([publisher; 16]),
+            publisher: Gid(gid),
             publication_sequence: number,
             reception_sequence: None,
         }
     }
 
     /// Notes messages of one publisher with these numbers.
-    fn note(losses: &mut Losses, publisher: u8, numbers: impl IntoIterator<Item = u64>) {
+    fn note(losses: &mut Losses, publisher: u16, numbers: impl IntoIterator<Item = u64>) {
         for number in numbers {
             losses.note(&message(publisher, Some(number), None), false);
         }
@@ -328,7 +350,18 @@ mod tests {
         note(&mut losses, 1, [4]);
         note(&mut losses, 2, [102]);
         assert!(!losses.has_gaps());
-        (0..100).for_each(|publisher| note(&mut losses, publisher, [7]));
+    }
+
+    #[test]
+    fn of_too_many_publishers_the_one_heard_longest_ago_is_forgotten() {
+        let mut losses = Losses::default();
+        let most = PUBLISHERS as u16;
+        (0..most).for_each(|publisher| note(&mut losses, publisher, [7]));
+        note(&mut losses, 0, [8]);
+        note(&mut losses, most, [7]);
+        assert_eq!(losses.publishers.len(), PUBLISHERS);
+        assert_eq!(new_of(&mut losses, 0, [8], false), [0; 0], "the first one is still known");
+        assert_eq!(new_of(&mut losses, 1, [7], false), [7], "the second one is not");
         assert_eq!(losses.publishers.len(), PUBLISHERS);
     }
 
@@ -414,7 +447,7 @@ mod tests {
     /// Which of these numbers are new.
     fn new_of(
         losses: &mut Losses,
-        publisher: u8,
+        publisher: u16,
         numbers: impl IntoIterator<Item = u64>,
         from_before: bool,
     ) -> Vec<u64> {
@@ -485,7 +518,7 @@ mod tests {
     #[test]
     fn without_numbers_the_time_of_publication_tells_what_comes_once_more() {
         let mut losses = Losses::default();
-        let mut new = |losses: &mut Losses, ns| losses.note(&message(1, None, ns), false);
+        let new = |losses: &mut Losses, ns| losses.note(&message(1, None, ns), false);
         assert!(new(&mut losses, Some(10)) && new(&mut losses, Some(20)));
         assert!(new(&mut losses, Some(15)), "a clock was set back");
         losses.subscribed_again();
@@ -493,5 +526,24 @@ mod tests {
         assert!(new(&mut losses, Some(30)) && new(&mut losses, Some(25)));
         losses.subscribed_again();
         assert!(new(&mut losses, None) && !losses.is_pending());
+    }
+
+    #[test]
+    fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
+        for number in [None, Some(70)] {
+            for first_from_before in [false, true] {
+                let mut losses = Losses::default();
+                losses.overlap();
+                let first = message(1, number, Some(10));
+                assert!(losses.note(&first, first_from_before));
+                assert!(!losses.note(&first, !first_from_before));
+                let second = message(1, number.map(|it| it + 1), Some(20));
+                assert!(losses.note(&second, !first_from_before));
+                assert!(!losses.note(&second, first_from_before));
+                losses.overlap_ended(Some(0));
+                assert!(losses.note(&message(1, number.map(|it| it + 2), Some(30)), false));
+                assert!(!losses.has_gaps());
+            }
+        }
     }
 }

@@ -67,15 +67,10 @@ def groot_n1_5(image):
 
 
 def groot_n1_7(image):
-    """With letter_box_transform: padded to a square first."""
-    h, w = image.shape[:2]
-    side = max(h, w)
-    top, left = (side - h) // 2, (side - w) // 2
-    square = np.pad(image, ((top, side - h - top), (left, side - w - left), (0, 0)))
-    first = cv2.resize(square, (256, 256), interpolation=cv2.INTER_AREA)
-    part = int(256 * 230 / 256)
-    start = (256 - part) // 2
-    cropped = np.ascontiguousarray(first[start : start + part, start : start + part])
+    """The defaults of Gr00tN1d7Config: Resize, CenterCrop and Resize of albumentations."""
+    first = cv2.resize(image, (256, 256), interpolation=cv2.INTER_AREA)
+    start = (256 - 230) // 2
+    cropped = np.ascontiguousarray(first[start : start + 230, start : start + 230])
     return cv2.resize(cropped, (256, 256), interpolation=cv2.INTER_AREA)
 
 
@@ -105,7 +100,6 @@ PRESETS = {
     "groot_n1_5": (groot_n1_5, None, False),
     "groot_n1_7": (groot_n1_7, None, False),
 }
-# A side of groot_n1_7's square must be padded by whole pixels of the result.
 SIZES = [(640, 480), (1280, 720), (480, 640), (512, 512)]
 
 
