@@ -103,7 +103,7 @@ BAD = [
     ("/cloud", change_field("intensity", offset=2**32 - 1), "malformed"),
     ("/cloud", change_field("intensity", datatype=9), "unsupported"),
     ("/cloud", change_field("intensity", count=2), "unsupported"),
-    ("/cloud", change_field("x", datatype=5), "unsupported"),
+    ("/cloud", change_field("x", datatype=0), "unsupported"),
     ("/cloud", change_field("time", name="x"), "malformed"),
 ]
 BAD += [(topic, change("header.stamp.sec", 0), "zero_stamp") for topic in good_messages(T0)]

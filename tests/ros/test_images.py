@@ -88,7 +88,8 @@ def expected_images(picture):
     )
     stretched = channels(picture.resize((WIDTH, HEIGHT), resize))
     stretched = np.broadcast_to(stretched, (3, HEIGHT, WIDTH))[::-1]
-    cropped = channels(picture.convert("L").resize((WIDTH, HEIGHT), resize, box=box))
+    # The part is cut out first: no pixel outside of it counts.
+    cropped = channels(picture.convert("L").crop(box).resize((WIDTH, HEIGHT), resize))
     return {
         "padded": normalised(padded, MEAN, STD),
         "stretched": normalised(stretched, [0, 0, 0], [1, 1, 1]),

@@ -72,7 +72,7 @@ def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_
     path = write_config(tmp_path, {"rate_hz": 50, "streams": streams})
     given = ["-p", f"config_file:={path}", "-p", "diagnostics_period_s:=0.2"]
     process = start("fusion_node", "--ros-args", *given)
-    silent = topics[:-1]
+    silent = ("/nobody", "/other_type", "/idle")
 
     def all_said():
         publish_now(ros, fine)
@@ -83,13 +83,10 @@ def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_
     me = "/test_client"
     expected = {
         "/nobody": "no publisher on /nobody: is the name right, and its node running?",
-        "/lossy": f"publishers seen: {me} (geometry_msgs/msg/WrenchStamped, best_effort); the "
-        "quality of service does not match: this stream asks for reliable delivery and the "
-        "publisher offers best_effort",
-        "/other_type": f"publishers seen: {me} (geometry_msgs/msg/TwistStamped, reliable); the "
-        "types differ: this stream expects geometry_msgs/msg/WrenchStamped",
-        "/idle": f"publishers seen: {me} (geometry_msgs/msg/WrenchStamped, reliable); types and "
-        "quality of service match: it publishes nothing",
+        "/other_type": f"publishers seen: {me} (geometry_msgs/msg/TwistStamped, reliable, "
+        "volatile); the types differ: this stream expects geometry_msgs/msg/WrenchStamped",
+        "/idle": f"publishers seen: {me} (geometry_msgs/msg/WrenchStamped, reliable, volatile); "
+        "types and quality of service match: it publishes nothing",
     }
     for topic, words in expected.items():
         assert words in silence(logs, topic)[0], topic
@@ -98,6 +95,10 @@ def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_
     ros.spin_until(lambda: publish_now(ros, fine), 1.5)
     assert [text for _, _, text in logs[said:] if "no message in" in text] == []
     assert not silence(logs, "/fine")
+    # A profile that cannot match is told at once; that nothing comes then is no news.
+    refused = [text for _, _, text in logs if "stream 'lossy'" in text]
+    assert len(refused) == 1 and not silence(logs, "/lossy")
+    assert f"nothing comes from {me} (best_effort, volatile)" in refused[0]
     warnings = [text for level, _, text in logs if level == 30 and "no message in" in text]
     assert len(warnings) == len(silent)
 

@@ -225,6 +225,7 @@ def test_parameters_can_be_listed_and_read_and_say_why_they_are_fixed(ros, start
         "realtime_priority",
         "tick_cpus",
         "use_sim_time",
+        "visualize_hz",
     ]
     values = ask(
         client.get_parameters(["rate_hz", "config_file", "use_sim_time", "no_such"])
