@@ -230,7 +230,8 @@ impl RingMemory {
                 let stages = vector.stages(place.group, spec.strategy());
                 let floats = spec.strategy().interpolates() || stages.output.is_some();
                 let output = stages.output.clone();
-                let encoder = VectorEncoder::new(vector, place.group, spec.dtype).with(stages);
+                let encoder = VectorEncoder::new(vector, place.group, spec.dtype);
+                let encoder = encoder.with(stages, spec.steps());
                 let rows = match floats {
                     true => Rows::Floats(FloatRows::new(spec, &vector.lanes(place.group), output)),
                     false => Rows::Stored((0..slots).map(|_| Mutex::new(vec![0; bytes])).collect()),

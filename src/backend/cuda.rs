@@ -137,7 +137,8 @@ impl RingMemory {
                 let interpolates = spec.strategy().interpolates();
                 let stages = vector.stages(place.group, spec.strategy());
                 let output = stages.output.clone();
-                let encoder = VectorEncoder::new(vector, place.group, spec.dtype).with(stages);
+                let encoder = VectorEncoder::new(vector, place.group, spec.dtype);
+                let encoder = encoder.with(stages, spec.steps());
                 let encoder = Mutex::new(encoder);
                 let lanes = vector.lanes(place.group);
                 if (spec.plans && interpolates) || output.is_some() {

@@ -28,6 +28,8 @@ pub struct VectorEncoder {
     limit: f64,
     output_limit: f64,
     stages: Stages,
+    /// Steps of a window.
+    steps: usize,
     values: Vec<f64>,
     row: Vec<f32>,
 }
@@ -51,14 +53,16 @@ impl VectorEncoder {
             limit,
             output_limit: limit,
             stages: Stages::default(),
+            steps: 1,
             values: Vec::new(),
             row: Vec::new(),
         }
     }
 
-    /// The same with operators.
+    /// The same with operators, for windows of `steps` steps.
     #[must_use]
-    pub fn with(mut self, stages: Stages) -> Self {
+    pub fn with(mut self, stages: Stages, steps: usize) -> Self {
+        self.steps = steps;
         if stages.output.is_some() {
             self.limit = ROW_LIMIT;
         }
@@ -104,9 +108,9 @@ impl VectorEncoder {
             return Err(self.refuse(at, values[at]));
         }
         if let Some(output) = &self.stages.output {
-            // Between two rows a value is between theirs.
+            // No value at a target is beyond what its rows can reach.
             let mut wrong = None;
-            output.apply(values, |_, value| {
+            output.reach(values, self.steps, |value| {
                 if value.is_nan() || value.abs() > self.output_limit {
                     wrong = Some(value);
                 }
@@ -114,7 +118,7 @@ impl VectorEncoder {
             if let Some(value) = wrong {
                 let limit = self.output_limit;
                 let detail = format!(
-                    "after its operators: expected at most {limit:e} in size, found {value:e}"
+                    "after its operators: expected at most {limit:e} in size, found up to {value:e}"
                 );
                 return Err(Rejected::new(DropReason::OutOfRange, detail));
             }

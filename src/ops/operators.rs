@@ -8,6 +8,9 @@
 use crate::ops::resample::Lane;
 use crate::spec::VectorSpec;
 
+/// Half a turn as the interpolation of angles has it \[rad\].
+const HALF_TURN: f64 = std::f32::consts::PI as f64;
+
 /// One operator of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -154,13 +157,13 @@ impl Stages {
                     Source::Rotation { row, column, .. } => From::Rotation { at, row, column },
                 };
                 let lane = spec.channels[*channel].lane;
-                let first = match from {
-                    From::Element(_) => acts_on_rows(&output.operators, lane, interpolates),
-                    From::Rotation { .. } => 0,
+                let (rows, operators) = match from {
+                    From::Element(_) => by_stage(&output.operators, lane, interpolates),
+                    From::Rotation { .. } => (Vec::new(), output.operators.clone()),
                 };
-                let (rows, rest) = output.operators.split_at(first);
-                encode[at].extend_from_slice(rows);
-                elements.push(Element { from, operators: rest.to_vec() });
+                encode[at].extend(rows);
+                let reach = Reach::of(from, lane, interpolates);
+                elements.push(Element { from, operators, reach });
             }
         }
         let plain = |element: &Element| {
@@ -174,20 +177,43 @@ impl Stages {
     }
 }
 
-/// How many operators of a channel may act on rows: the value at a target is then the same as if they
-/// acted on it. Angles and quaternions are interpolated as what they are.
-fn acts_on_rows(operators: &[Operator], lane: Lane, interpolates: bool) -> usize {
+/// Which operators of a channel act on rows, and which on the value at a target, so that it is the
+/// same as if all acted on it. Angles and quaternions are interpolated as what they are.
+///
+/// All [`Operator::Affine`] of numbers act on rows. A limit before one of them becomes the limit that
+/// this one makes of it.
+fn by_stage(
+    operators: &[Operator],
+    lane: Lane,
+    interpolates: bool,
+) -> (Vec<Operator>, Vec<Operator>) {
     if operators.contains(&Operator::Unwrap) {
-        return 0;
+        return (Vec::new(), operators.to_vec());
     }
     match (interpolates, lane) {
-        (false, _) => operators.len(),
+        (false, _) => (operators.to_vec(), Vec::new()),
         (true, Lane::Linear) => {
-            let affine = |operator: &&Operator| matches!(operator, Operator::Affine { .. });
-            operators.iter().take_while(affine).count()
+            let (mut rows, mut rest) = (Vec::new(), Vec::new());
+            for operator in operators {
+                match operator {
+                    Operator::Affine { .. } => {
+                        rows.push(*operator);
+                        rest.iter_mut().for_each(|limit| *limit = behind(*limit, *operator));
+                    }
+                    _ => rest.push(*operator),
+                }
+            }
+            (rows, rest)
         }
-        (true, Lane::Angular | Lane::Quaternion) => 0,
+        (true, Lane::Angular | Lane::Quaternion) => (Vec::new(), operators.to_vec()),
     }
+}
+
+/// The limit that acts after `affine` as this one acts before it.
+fn behind(limit: Operator, affine: Operator) -> Operator {
+    let Operator::Clamp { low, high } = limit else { return limit };
+    let (one, other) = (affine.apply(low), affine.apply(high));
+    Operator::Clamp { low: one.min(other), high: one.max(other) }
 }
 
 /// Applies the operators of one element of a sample, when it is encoded.
@@ -205,6 +231,43 @@ pub struct OutputStage {
 struct Element {
     from: From,
     operators: Vec<Operator>,
+    reach: Reach,
+}
+
+/// How large a value may be at a target, before its operators, of those that a row has a part in.
+/// Every value at a target is within the reach of at least one of its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Between the values of two rows.
+    Rows,
+    /// An angle that is interpolated: see [`crate::ops::resample::cpu::angular`].
+    Angle,
+    /// An entry of a quaternion or of a rotation matrix.
+    Unit,
+}
+
+impl Reach {
+    fn of(from: From, lane: Lane, interpolates: bool) -> Self {
+        match (from, lane) {
+            _ if !interpolates => Reach::Rows,
+            (From::Rotation { .. }, _) | (_, Lane::Quaternion) => Reach::Unit,
+            (_, Lane::Angular) => Reach::Angle,
+            (_, Lane::Linear) => Reach::Rows,
+        }
+    }
+
+    /// The ends of the reach of a row's value.
+    fn ends(self, value: f64) -> [f64; 2] {
+        let most = match self {
+            Reach::Rows => return [value; 2],
+            // Rounded to `f32`, the norm of a quaternion may be a little more.
+            Reach::Unit => 1.0 + 1e-6,
+            // Half a turn in `f32`, where an angle in it stays; otherwise the shorter arc is added.
+            Reach::Angle if value.abs() <= HALF_TURN => HALF_TURN,
+            Reach::Angle => value.abs() + HALF_TURN,
+        };
+        [-most, most]
+    }
 }
 
 /// Where an element comes from, in the group's row.
@@ -212,6 +275,17 @@ struct Element {
 enum From {
     Element(usize),
     Rotation { at: usize, row: usize, column: usize },
+}
+
+impl From {
+    fn value(self, row: &[f64]) -> f64 {
+        match self {
+            From::Element(at) => row[at],
+            From::Rotation { at, row: r, column } => {
+                rotation_entry([row[at], row[at + 1], row[at + 2], row[at + 3]], r, column)
+            }
+        }
+    }
 }
 
 impl OutputStage {
@@ -241,13 +315,21 @@ impl OutputStage {
     /// Hands the elements of a step, made of a row, to `put` with their positions.
     pub fn apply(&self, row: &[f64], mut put: impl FnMut(usize, f64)) {
         for (i, element) in self.elements.iter().enumerate() {
-            let value = match element.from {
-                From::Element(at) => row[at],
-                From::Rotation { at, row: r, column } => {
-                    rotation_entry([row[at], row[at + 1], row[at + 2], row[at + 3]], r, column)
-                }
-            };
-            put(i, apply_all(&element.operators, value));
+            put(i, apply_all(&element.operators, element.from.value(row)));
+        }
+    }
+
+    /// Hands the least and the greatest value that a step may get of this row to `put`, if its window
+    /// has `steps` steps. All operators are monotonic.
+    pub fn reach(&self, row: &[f64], steps: usize, mut put: impl FnMut(f64)) {
+        for element in &self.elements {
+            let mut ends = element.reach.ends(element.from.value(row));
+            if element.operators.contains(&Operator::Unwrap) {
+                // Each step is at most half a turn from its neighbour.
+                let turns = std::f64::consts::TAU * steps as f64;
+                ends = [ends[0] - turns, ends[1] + turns];
+            }
+            ends.into_iter().for_each(|end| put(apply_all(&element.operators, end)));
         }
     }
 }

@@ -226,11 +226,52 @@ fn what_is_not_finite_or_too_large_after_an_operator_is_dropped() {
     for keys in ["strategy: linear", "strategy: hold", "angular: [a, b]"] {
         let pipeline = joints(&format!("{keys}\n    dtype: f16\n    operators: [{{scale: 1000}}]"));
         assert_eq!(push(&pipeline, 100, &[65.0, 65.6]), Err(DropReason::OutOfRange), "{keys}");
-        assert_eq!(push(&pipeline, 100, &[65.0, -65.5]), Ok(()));
+        // Between two messages an angle may be half a turn beyond them.
+        let largest = if keys.starts_with("angular") { 62.3 } else { 65.5 };
+        assert_eq!(push(&pipeline, 100, &[62.0, -largest]), Ok(()));
         // What is large before an operator is not large after it.
         let pipeline =
             joints(&format!("{keys}\n    dtype: f16\n    operators: [{{scale: 0.001}}]"));
         assert_eq!(push(&pipeline, 100, &[1e6, -1e6]), Ok(()), "{keys}");
+    }
+}
+
+#[test]
+fn no_value_between_two_messages_is_beyond_the_element_type() {
+    let half = "dtype: f16\n    history: {steps: 3, step_ms: 10}\n    ";
+    // The middle of 3.1 and -3.1 is half a turn, and unwrapped angles grow from step to step.
+    for (operators, fits) in [
+        ("[{scale: 21000}]", false),
+        ("[{scale: 20000}]", true),
+        ("[{scale: 21000}, {clamp: [-9, 9]}]", true),
+        ("[{unwrap: true}, {scale: 4000}]", false),
+        ("[{unwrap: true}, {scale: 2900}]", true),
+    ] {
+        let pipeline = joints(&format!("{half}angular: [a, b]\n    operators: {operators}"));
+        let expected = if fits { Ok(()) } else { Err(DropReason::OutOfRange) };
+        for (ms, angle) in [(75, 3.1), (85, -3.1), (95, 3.1), (105, -3.1)] {
+            assert_eq!(push(&pipeline, ms, &[angle, 0.0]), expected, "{operators}");
+        }
+        assert!(at_100(&pipeline).iter().all(|value| value.is_finite()), "{operators}");
+    }
+}
+
+#[test]
+fn an_offset_behind_a_limit_loses_nothing_of_a_large_coordinate() {
+    for (operators, expected) in [
+        ("[{clamp: [4.9e6, 5.1e6]}, {offset: -5000000}]", [0.3, 100_000.0]),
+        ("[{clamp: [4.9e6, 5.1e6]}, {offset: -5000000}, {scale: -2}]", [-0.6, -200_000.0]),
+        (
+            "[{clamp: [4.9e6, 5.1e6]}, {scale: -1}, {clamp: [-5.05e6, 0]}, {offset: 5000000}]",
+            [-0.3, -50_000.0],
+        ),
+    ] {
+        for strategy in ["linear", "hold"] {
+            let pipeline = joints(&format!("strategy: {strategy}\n    operators: {operators}"));
+            push(&pipeline, 95, &[5_000_000.3, 9e6]).unwrap();
+            push(&pipeline, 105, &[5_000_000.3, 9e6]).unwrap();
+            near(&at_100(&pipeline), &expected);
+        }
     }
 }
 
