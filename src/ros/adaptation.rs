@@ -103,7 +103,7 @@ mod tests {
         adaptation.is_due(true, start);
         let now = start + SETTLE;
         assert!(adaptation.is_due(true, now) && adaptation.failed(now));
-        assert!(!adaptation.is_due(true, now + PAUSE - MS));
+        assert!(!adaptation.is_due(true, now + PAUSE.saturating_sub(MS)));
         assert!(adaptation.is_due(true, now + PAUSE) && !adaptation.failed(now + PAUSE));
         // What comes after the difference has ended is another failure.
         let later = now + PAUSE + MS;

@@ -240,7 +240,7 @@ mod on_the_gpu {
         let view = ImageView { encoding, width, height, step, data: resampled };
         let resize = Resize { filter: Filter::ALL[number % 6], ..Resize::to(20, 30) };
         let first = Resize { width: 33, ..resize };
-        let resizes = if number % 2 == 0 { vec![resize] } else { vec![first, resize] };
+        let resizes = if number.is_multiple_of(2) { vec![resize] } else { vec![first, resize] };
         let spec =
             ImageSpec { mean: [0.5; 3], std: [0.25; 3], pad_value: 3, ..ImageSpec::new(resizes) };
         let mut gpu = ImageEncoder::new(device, &spec, DType::Bf16, [width, height]).unwrap();
