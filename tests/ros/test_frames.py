@@ -125,7 +125,8 @@ def test_a_cloud_waits_for_a_late_transform_and_another_is_dropped(rig):
     # A link that nobody publishes.
     fusion.send("/cloud", cloud(T0 + 5 * MS, "camera", [0.5, 0.5, 0.5]))
     fusion.await_value("cloud", "waiting", 1)
-    fusion.advance(T0 + 100 * MS)
+    # The wait, and a little more for a transform that is on its way.
+    fusion.advance(T0 + 300 * MS)
     fusion.await_value("cloud", "dropped.no_transform", 1)
     fusion.until(
         lambda: 'frame "camera": expected in tf, found in no transform' in fusion.process.output,
