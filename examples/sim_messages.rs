@@ -10,8 +10,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (pose_hz, twist_hz, odom_hz) = (50.0, 50.0, 50.0);
-    let options = SimOptions { pose_hz, twist_hz, odom_hz, clock: true, ..SimOptions::default() };
+    let hz = 50.0;
+    let options = SimOptions { pose_hz: hz, twist_hz: hz, odom_hz: hz, ..SimOptions::default() };
+    let options = SimOptions { depth_hz: hz, tf_hz: hz, clock: true, ..options };
     let robot = Robot::new(SimOptions { duration: 1.0, ..options })?;
     let start = Stamp::from_nanos(1_795_000_000_123_456_789);
     for stream in Stream::ALL {

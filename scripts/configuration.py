@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -28,12 +28,14 @@ class Input:
     name: str
     topic: str
     type: str  # as "sensor_msgs/msg/Image"
-    reliable: bool
+    reliability: str  # auto, reliable or best_effort
+    durability: str  # auto, volatile or transient_local
     depth: int
     timeline: str  # header or receive
     stamp_offset_ns: int
     frame_id: str | None
     expected_rate_hz: float | None
+    t_base_sensor: list | str | None = None  # of clouds: [R | t] row by row, or "tf"
 
     @property
     def package(self):
@@ -110,7 +112,9 @@ def _configuration(report):
 
 def _picked(kind, report):
     """An object of the dataclass `kind`, from the keys of the same names."""
-    return kind(**{entry.name: report[entry.name] for entry in fields(kind)})
+    optional = {entry.name for entry in fields(kind) if entry.default is not MISSING}
+    names = (entry.name for entry in fields(kind))
+    return kind(**{name: report[name] for name in names if name in report or name not in optional})
 
 
 def _report(program, path):

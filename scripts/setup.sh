@@ -296,7 +296,11 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$key" ]; then
   if [ "$mode" = wheels ]; then install_ros; else install_tools; fi
   echo "$key" >"$stamp"
 fi
-key_tests="$key $(find "$repo/tests/interfaces" -type f -print0 | sort -z | xargs -0 cat "$test_requirements" | cksum)"
+key_tests=''
+if [ "$tests" = yes ]; then
+  interface_files=$(find "$repo/tests/interfaces" -type f -print0 | sort -z | xargs -0 cat)
+  key_tests="$key $(cat "$test_requirements" - <<<"$interface_files" | cksum)"
+fi
 test_packages=no
 if [ "$tests" = yes ] && [ "$(cat "$stamp.tests" 2>/dev/null)" != "$key_tests" ]; then
   [ -d "$venv" ] || install_tools

@@ -97,7 +97,9 @@ class FusionPeer(Node):
     def _subscribe(self, stream):
         source = stream.input
         kind = getattr(importlib.import_module(f"{source.package}.msg"), source.message)
-        reliable = ReliabilityPolicy.RELIABLE if source.reliable else ReliabilityPolicy.BEST_EFFORT
+        # `auto` asks for what the robot's publishers offer, and best_effort matches all of them.
+        explicit = source.reliability == "reliable"
+        reliable = ReliabilityPolicy.RELIABLE if explicit else ReliabilityPolicy.BEST_EFFORT
 
         def on_message(msg):
             stream.push(msg, time.time_ns(), self.lock)

@@ -279,7 +279,7 @@ class VoxelStream(Stream):
         self.size = np.float32(voxels["size_m"])
         self.grid = np.array(voxels["shape"])
         self.channels = [(c["reduce"], c.get("field")) for c in voxels["channels"]]
-        t_base_lidar = np.array(spec.inputs[0]["t_base_sensor"], dtype=np.float32)
+        t_base_lidar = np.array(spec.inputs[0].t_base_sensor, dtype=np.float32)
         self.rotation, self.translation = t_base_lidar[:, :3], t_base_lidar[:, 3:]
         x, y, z = voxels["shape"]
         self.shape = (len(self.channels), z, y, x)
