@@ -1,6 +1,10 @@
 //! The resize filters, compared with the libraries that they are named after (golden values), and fits,
 //! layouts, crops and chains of resizes, compared with what they are made of.
 
+#[path = "common/golden.rs"]
+mod golden;
+
+use golden::{crc32, noise};
 use proptest::prelude::*;
 use robocache::dtype::DType;
 use robocache::ops::image::cpu::ImageEncoder;
@@ -8,16 +12,6 @@ use robocache::ops::image::{
     Color, Crop, Encoding, Filter, Fit, ImageLayout, ImageSpec, ImageView, Resize,
 };
 use robocache::spec::EncoderSpec;
-
-/// The bytes of `noise` in `tests/golden/make_filter_golden.py`.
-fn noise(len: usize) -> Vec<u8> {
-    (0..len as u32)
-        .map(|i| {
-            let x = i.wrapping_mul(2_654_435_761);
-            ((x ^ (x >> 15)).wrapping_mul(2_246_822_519) >> 24) as u8
-        })
-        .collect()
-}
 
 /// The bytes of `scene` there.
 fn scene(width: usize, height: usize) -> Vec<u8> {
@@ -30,15 +24,6 @@ fn scene(width: usize, height: usize) -> Vec<u8> {
         }
     }
     pixels
-}
-
-/// CRC-32 of IEEE 802.3, as `zlib.crc32`.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
-        })
-    })
 }
 
 #[derive(serde::Deserialize)]

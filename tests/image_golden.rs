@@ -1,6 +1,10 @@
 //! Image messages to rows, compared with Pillow (golden values) and with a plain reference.
 //! Messages that declare a wrong size are refused.
 
+#[path = "common/golden.rs"]
+mod golden;
+
+use golden::{crc32, noise};
 use proptest::prelude::*;
 use robocache::cdr::Writer;
 use robocache::dtype::DType;
@@ -27,25 +31,6 @@ fn message(encoding: &str, [width, height, step]: [u32; 3], data: &[u8]) -> Vec<
 /// The picture of a message that needs no conversion.
 fn decode(message: &[u8]) -> Result<(Header<'_>, ImageView<'_>), Rejected> {
     image::decode(message, None, [MAX_SIDE; 2], Box::leak(Box::default()))
-}
-
-/// The bytes of `noise` in `tests/golden/make_image_golden.py`.
-fn noise(len: usize) -> Vec<u8> {
-    (0..len as u32)
-        .map(|i| {
-            let x = i.wrapping_mul(2_654_435_761);
-            ((x ^ (x >> 15)).wrapping_mul(2_246_822_519) >> 24) as u8
-        })
-        .collect()
-}
-
-/// CRC-32 of IEEE 802.3, as `zlib.crc32`.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
-        })
-    })
 }
 
 #[derive(serde::Deserialize)]
