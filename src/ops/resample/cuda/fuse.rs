@@ -72,12 +72,8 @@ impl Rows {
         dtype: DType,
         slots: usize,
     ) -> Result<Self, DeviceError> {
-        let (len, pitch) = (lanes.len(), pitch(lanes.len(), dtype));
-        let buffer = PinnedBuffer::new(device, pitch * slots)?;
-        let base = buffer.address();
-        let lanes = if dtype == DType::F32 { lane_codes(device, lanes)? } else { None };
-        let memory = Memory::Pinned(Mutex::new(buffer));
-        Ok(Rows { memory, base, pitch, slots, len, dtype, lanes })
+        let lane_codes = if dtype == DType::F32 { lane_codes(device, lanes)? } else { None };
+        Ok(Rows { lanes: lane_codes, ..Rows::on_host(device, lanes.len(), dtype, slots)? })
     }
 
     /// Rows of `len` elements in pinned memory, which the host writes as bytes.
