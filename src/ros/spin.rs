@@ -208,23 +208,24 @@ impl GraphWatch {
     }
 }
 
+fn seen(publisher: PublisherInfo) -> PublisherSeen {
+    let PublisherInfo { node, ros_type, reliable, transient_local, gid: _ } = publisher;
+    PublisherSeen { node, ros_type, offers: Request { reliable, transient_local } }
+}
+
 /// Notes the publishers of a topic for the monitor.
 fn note(runtime: &Runtime, watched: Watched, publishers: Vec<PublisherInfo>) {
     match watched {
         Watched::Input(input) => {
-            let seen = publishers.into_iter().map(|p| PublisherSeen {
-                node: p.node,
-                ros_type: p.ros_type,
-                offers: Request { reliable: p.reliable, transient_local: p.transient_local },
-            });
-            let (seen, state) = (seen.collect::<Vec<_>>(), runtime.input(input));
+            let seen = publishers.into_iter().map(seen).collect::<Vec<_>>();
+            let state = runtime.input(input);
             // The thread that takes the messages of the input follows this.
             state.wants.set(Request::of(runtime.input_spec(input), &seen));
             *lock(&state.publishers) = Some(seen);
         }
         Watched::Clock => {
-            let nodes = publishers.into_iter().map(|p| p.node);
-            *lock(&runtime.clock_publishers) = nodes.collect();
+            let seen = publishers.into_iter().map(seen);
+            *lock(&runtime.clock_publishers) = seen.map(|p| p.name().to_owned()).collect();
         }
     }
 }

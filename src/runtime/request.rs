@@ -8,12 +8,20 @@ use crate::spec::{Durability, InputSpec, Qos, Reliability};
 /// A publisher of an input's topic, as the graph shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublisherSeen {
-    /// The node's full name.
-    pub node: String,
+    /// The node's full name; `None` while the graph does not know it. A publisher is discovered a
+    /// moment before its node, and one that is not of ROS has no node.
+    pub node: Option<String>,
     /// The type it publishes.
     pub ros_type: String,
     /// What it offers.
     pub offers: Request,
+}
+
+impl PublisherSeen {
+    /// Its node's name, in words if it is not known.
+    pub fn name(&self) -> &str {
+        self.node.as_deref().unwrap_or("a publisher without a node")
+    }
 }
 
 /// What a subscription asks for, or a publisher offers. The other policies of ROS always match,
@@ -124,7 +132,7 @@ streams: {{w: {{type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50, qo
 
     fn publisher(offers: Request) -> PublisherSeen {
         let ros_type = "geometry_msgs/msg/WrenchStamped".into();
-        PublisherSeen { node: "/driver".into(), ros_type, offers }
+        PublisherSeen { node: Some("/driver".into()), ros_type, offers }
     }
 
     #[test]

@@ -35,11 +35,14 @@ unsafe impl Send for NodeInner {}
 // SAFETY: as above.
 unsafe impl Sync for NodeInner {}
 
+/// What the graph calls a node of which it knows only an endpoint, and a program without ROS.
+const NOT_NAMED: [&str; 2] = ["_NODE_NAME_UNKNOWN_", "_CREATED_BY_BARE_DDS_APP_"];
+
 /// A publisher that the graph shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublisherInfo {
-    /// The full name of its node.
-    pub node: String,
+    /// The full name of its node; `None` if the graph does not know it (yet).
+    pub node: Option<String>,
     /// The type that it publishes, as `package/msg/Type`.
     pub ros_type: String,
     /// Whether it offers reliable delivery.
@@ -249,7 +252,8 @@ unsafe fn publisher_info(info: &rmw_topic_endpoint_info_t) -> PublisherInfo {
     let (namespace, name, ros_type) =
         unsafe { (text(info.node_namespace), text(info.node_name), text(info.topic_type)) };
     PublisherInfo {
-        node: format!("{}/{name}", namespace.trim_end_matches('/')),
+        node: (!NOT_NAMED.contains(&name.as_str()))
+            .then(|| format!("{}/{name}", namespace.trim_end_matches('/'))),
         ros_type,
         reliable: info.qos_profile.reliability
             == rmw_qos_reliability_policy_e::RMW_QOS_POLICY_RELIABILITY_RELIABLE,

@@ -182,9 +182,8 @@ impl Monitor {
         let spec = runtime.input_spec(input);
         let stream = spec.stream.map(|stream| runtime.stream_spec(stream));
         let valid_share = alone.and_then(|stream| stream.valid_share);
-        let refused = lock(&runtime.input(input).publishers)
-            .as_deref()
-            .and_then(|seen| publishers::refused(spec, seen));
+        let seen = lock(&runtime.input(input).publishers).clone();
+        let refused = seen.as_deref().and_then(|seen| publishers::refused(spec, seen));
         let window = self.windows[input.index()].clone();
         let window = InputWindow { refused, valid_share, ..window };
         let required = stream.is_some_and(|stream| stream.required);
@@ -193,16 +192,15 @@ impl Monitor {
         let trouble = self.lasting_trouble(input, trouble, window.rate.fresh);
         let topic = &self.names.topics[input.index()];
         let why = trouble.map(|trouble| {
-            let seen = lock(&runtime.input(input).publishers);
             publishers::explain(trouble, spec, (topic, &self.names.remedy), seen.as_deref())
         });
-        self.notices.refused((input, &spec.name, topic), window.refused.as_deref());
-        let said = window.refused.is_some()
-            && lock(&runtime.input(input).publishers)
-                .as_deref()
-                .is_some_and(|seen| publishers::all_refused(spec, seen));
-        let untold = why.clone().filter(|_| !said);
-        self.notices.trouble((input, &spec.name, topic), &message, untold);
+        let seen = seen.unwrap_or_default();
+        if self.notices.may_name(Instant::now(), input, &seen) {
+            self.notices.refused((input, &spec.name, topic), window.refused.as_deref());
+            let said = window.refused.is_some() && publishers::all_refused(spec, &seen);
+            let untold = why.clone().filter(|_| !said);
+            self.notices.trouble((input, &spec.name, topic), &message, untold);
+        }
         if let Some(why) = why {
             message = format!("{message}; {why}");
         }

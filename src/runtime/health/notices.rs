@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::assess::{CLOCK_PATIENCE, SimClockSeen};
 use super::causes::{Cause, CauseKind};
 use super::totals::InputTotals;
+use crate::runtime::PublisherSeen;
 use crate::spec::{InputId, InputSpec, StreamId};
 
 /// Time between two log lines that sum up losses.
@@ -17,6 +18,10 @@ const CAUSE_WINDOWS: u32 = 3;
 const CALM_WINDOWS: u32 = 10;
 /// Time between two log lines about the causes of one stream, or about the publishers of `/clock`.
 const REPEAT: Duration = Duration::from_secs(10);
+
+/// A publisher whose node is not known is logged after this time. Until then the graph may learn
+/// the name, and the line would be logged again.
+const NAME_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What has been logged about the causes of a stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,6 +68,8 @@ pub struct Notices {
     troubles: Vec<Option<String>>,
     /// The publishers that are refused and have been logged, by input.
     refused: Vec<Option<String>>,
+    /// Since when an input has a publisher whose node is not known, by input.
+    nameless: Vec<Option<Instant>>,
     /// When the losses may be summed up next.
     next_summary: Instant,
     /// The losses that have been summed up, by input.
@@ -80,6 +87,7 @@ impl Notices {
             causes: vec![Causes::default(); streams],
             troubles: vec![None; inputs],
             refused: vec![None; inputs],
+            nameless: vec![None; inputs],
             next_summary: started,
             summed_up: vec![InputTotals::default(); inputs],
         }
@@ -145,6 +153,17 @@ impl Notices {
         *said = why;
     }
 
+    /// Whether a line may name the publishers of an input: the nodes of all are known, or one has
+    /// not become known for a while.
+    pub fn may_name(&mut self, now: Instant, input: InputId, seen: &[PublisherSeen]) -> bool {
+        let since = &mut self.nameless[input.index()];
+        if seen.iter().all(|publisher| publisher.node.is_some()) {
+            *since = None;
+            return true;
+        }
+        now.duration_since(*since.get_or_insert(now)) >= NAME_PATIENCE
+    }
+
     /// Logs once which publishers of an input are refused, and again if they change.
     pub fn refused(&mut self, (input, name, topic): (InputId, &str, &str), who: Option<&str>) {
         let said = &mut self.refused[input.index()];
@@ -208,6 +227,29 @@ fn losses_of(name: &str, before: &InputTotals, after: &InputTotals) -> Vec<Strin
 mod tests {
     use super::*;
     use crate::pipeline::DropReason;
+    use crate::runtime::Request;
+
+    #[test]
+    fn publishers_are_named_when_their_nodes_are_known_or_stay_unknown() {
+        let start = Instant::now();
+        let mut notices = Notices::new(start, 2, 0);
+        let publisher = |node: Option<&str>| PublisherSeen {
+            node: node.map(str::to_owned),
+            ros_type: "a/msg/B".into(),
+            offers: Request::default(),
+        };
+        let (known, unknown) = (publisher(Some("/driver")), publisher(None));
+        let both = [known.clone(), unknown];
+        let mut may_name = |ms, input, seen: &[PublisherSeen]| {
+            notices.may_name(start + Duration::from_millis(ms), InputId::new(input), seen)
+        };
+        assert!(may_name(0, 0, &[]) && may_name(0, 0, &both[..1]));
+        assert!(!may_name(100, 0, &both) && !may_name(2_000, 0, &both));
+        assert!(may_name(2_100, 0, &both), "it stays unknown: a program without ROS");
+        // The other input has its own patience, and a name that comes begins it again.
+        assert!(!may_name(2_100, 1, &both));
+        assert!(may_name(2_200, 0, &[known]) && !may_name(2_300, 0, &both));
+    }
 
     #[test]
     fn a_cause_is_logged_once_when_it_lasts_and_again_after_a_change() {

@@ -10,7 +10,7 @@ pub fn refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> Option<String>
     let asked = Request::of(spec, publishers);
     let of_type = publishers.iter().filter(|p| p.ros_type == spec.ros_type);
     let mut refused: Vec<_> = of_type.filter(|p| !asked.fits(p.offers)).collect();
-    refused.sort_unstable_by(|a, b| a.node.cmp(&b.node));
+    refused.sort_unstable_by_key(|p| p.name());
     if refused.is_empty() {
         return None;
     }
@@ -21,7 +21,7 @@ pub fn refused(spec: &InputSpec, publishers: &[PublisherSeen]) -> Option<String>
         ("durability: auto", by(|request| request.transient_local)),
     ];
     let remedy: Vec<_> = policies.iter().filter(|(_, by)| *by).map(|(words, _)| *words).collect();
-    let names: Vec<_> = refused.iter().map(|p| format!("{} ({})", p.node, p.offers)).collect();
+    let names: Vec<_> = refused.iter().map(|p| format!("{} ({})", p.name(), p.offers)).collect();
     Some(format!(
         "the quality of service does not match: nothing comes from {}, because this stream asks for \
          {asked}; give the stream `qos: {{{}}}`",
@@ -65,7 +65,7 @@ pub fn explain(
         return format!("no publisher on {topic}: is the name right, and its node running?");
     }
     let wanted = spec.ros_type.as_str();
-    let describe = |p: &PublisherSeen| format!("{} ({}, {})", p.node, p.ros_type, p.offers);
+    let describe = |p: &PublisherSeen| format!("{} ({}, {})", p.name(), p.ros_type, p.offers);
     let list = publishers.iter().map(describe).collect::<Vec<_>>().join(", ");
     let advice = if publishers.iter().all(|p| p.ros_type != wanted) {
         format!("the types differ: this stream expects {wanted}")
@@ -115,7 +115,7 @@ streams:
 
     fn publisher(ros_type: &str, reliable: bool) -> PublisherSeen {
         let offers = Request { reliable, transient_local: false };
-        PublisherSeen { node: "/driver".into(), ros_type: ros_type.into(), offers }
+        PublisherSeen { node: Some("/driver".into()), ros_type: ros_type.into(), offers }
     }
 
     #[test]
@@ -162,7 +162,7 @@ streams:
         let specs = inputs();
         let [fits, refused] =
             [true, false].map(|r| publisher("geometry_msgs/msg/WrenchStamped", r));
-        let refused = PublisherSeen { node: "/other".into(), ..refused };
+        let refused = PublisherSeen { node: Some("/other".into()), ..refused };
         let both = [fits.clone(), refused.clone()];
         let words = super::refused(&specs[0], &both).unwrap();
         let expected = "the quality of service does not match: nothing comes from /other \
