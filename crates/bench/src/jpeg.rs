@@ -26,7 +26,7 @@ streams:
     max_age_ms: 100
     dtype: f32
     image:
-      resize: {width: 224, height: 224, fit: stretch}
+      resize: {width: 224, height: 224, fit: stretch, filter: FILTER}
       mean: [0.485, 0.456, 0.406]
       std: [0.229, 0.224, 0.225]
 ";
@@ -39,6 +39,9 @@ streams:
 struct Options {
     /// The JPEG file
     file: PathBuf,
+    /// How it is resized, as in the configuration
+    #[arg(long, default_value = "pil_bilinear")]
+    filter: String,
     /// Times taken
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: u32,
@@ -56,7 +59,7 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let file = std::fs::read(&options.file)?;
-    let config = config::parse(CONFIG, "jpeg.rs")?;
+    let config = config::parse(&CONFIG.replace("FILTER", &options.filter), "jpeg.rs")?;
     let largest = config.streams[0].bounds.image_px();
     let backend = CpuBackend::new(&config, &Layout::new(&config))?;
     let pipeline = Pipeline::new(config, Arc::new(backend))?;
