@@ -19,11 +19,12 @@ pub(super) fn cloud(
     check: &mut Check<'_>,
     key: &str,
     raw: Option<RawCloud>,
+    base_frame: &str,
 ) -> Option<(VoxelSpec, Bounds)> {
     let key = format!("{key}.cloud");
     let keys = "a mapping with the keys `origin_m`, `size_m`, `shape` and `channels`";
     let mut raw = check.required(&key, raw, keys)?;
-    let filter = filter(check, &key, &mut raw);
+    let filter = filter(check, &key, &mut raw, base_frame);
     let given = (raw.output, raw.max_voxels);
     let min_points = raw.min_points.unwrap_or(1);
     let min_points =

@@ -7,8 +7,8 @@ use crate::input::{Content, Field, Member, ODOMETRY, TF_MESSAGE};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::IDENTITY;
 use crate::spec::{
-    Durability, FramedPart, InFrame, InputSpec, Qos, Quantity, Reliability, Selection, TfSpec,
-    Timeline,
+    Durability, FramedPart, InFrame, InputSpec, Qos, Quantity, Reliability, Selection, StreamSpec,
+    TfSpec, Timeline,
 };
 use crate::tf::Limits;
 
@@ -63,10 +63,14 @@ pub(super) fn tf(check: &mut Check<'_>, raw: Option<RawTf>) -> Option<Tf> {
 }
 
 impl Tf {
-    /// The tree for these inputs, and the inputs that it is read from; nothing if no input asks for a
-    /// frame.
-    pub fn for_inputs(self, inputs: &[InputSpec]) -> (Option<TfSpec>, Vec<InputSpec>) {
-        if inputs.iter().all(|input| input.in_frame.is_none() && input.deskew.is_none()) {
+    /// The tree for these inputs and streams, and the inputs that it is read from; nothing if none asks
+    /// for a frame.
+    pub fn of(
+        self,
+        inputs: &[InputSpec],
+        streams: &[StreamSpec],
+    ) -> (Option<TfSpec>, Vec<InputSpec>) {
+        if !inputs.iter().any(|input| input.asks_for_frames(streams)) {
             return (None, Vec::new());
         }
         let transforms = |name: String, topic: &str, ros_type: &str, fixed: bool| InputSpec {

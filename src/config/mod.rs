@@ -155,7 +155,7 @@ fn config(check: &mut Check<'_>, raw: RawConfig, source: Source) -> Option<Confi
     let (streams, mut inputs) = streams?;
     tensor_fits(check, &streams)?;
     lag_ns?;
-    let (tf, transforms) = tf?.for_inputs(&inputs);
+    let (tf, transforms) = tf?.of(&inputs, &streams);
     inputs.extend(transforms);
     Some(Config {
         rate_hz: rate_hz?,

@@ -9,7 +9,6 @@ use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
 use crate::input::Content;
 use crate::ops::image::{Color, Filter, Fit, ImageLayout};
-use crate::ops::voxelize::ShapeFrame;
 use crate::spec::{Durability, Reliability, Timeline};
 
 /// Declares a mapping: its keys, and the type of each. A key's name is that of the field, unless
@@ -255,14 +254,14 @@ mapping! { RawCloud {
 
 mapping! { RawCrop {
     action: CropAction,
-    frame: ShapeFrame,
+    frame: String,
     min_m: Vec<f64>,
     max_m: Vec<f64>,
     pose: RawTransform,
 } }
 
 mapping! { RawSolid {
-    frame: ShapeFrame,
+    frame: String,
     size_m: Vec<f64>,
     radius_m: f64,
     pose: RawTransform,
@@ -364,7 +363,7 @@ read_all_keys! {
 read_words! {
     Rotation6d NormalizeMode Sensor TimeUnit TimeFrom Strategy Fill DType Timeline Filter Fit ImageLayout Color Reliability
     Durability Reduce
-    RawFeature CropAction ShapeFrame GridOutput
+    RawFeature CropAction GridOutput
 }
 
 /// Where a sensor is in the base frame.

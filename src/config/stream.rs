@@ -103,7 +103,8 @@ pub(super) fn stream(
     let message = message?;
     let deskew = raw.deskew.take().and_then(|raw| deskew(check, &key, &message, raw));
     let time = deskew.as_ref().map(|deskew| deskew.time_field.as_str());
-    let encoder = encoder(check, &key, &mut raw, (&message, selected), (dtype, rows, time));
+    let (made_of, row) = ((&message, selected), (dtype, rows, time));
+    let encoder = encoder(check, &key, &mut raw, made_of, row, &defaults.base_frame);
     let times = times?;
     let (mut encoder, selection, bounds) = encoder?;
     if let EncoderSpec::Vector(vector) = &mut encoder {
@@ -194,6 +195,7 @@ fn encoder(
     raw: &mut RawStream,
     (message, selected): (&Type, Option<(VectorSpec, Arc<Plan>)>),
     (dtype, rows, time): (DType, Option<usize>, Option<&str>),
+    base_frame: &str,
 ) -> Option<(EncoderSpec, Selection, Bounds)> {
     use Content::{Image, Joints, Points};
     let content = message.content;
@@ -247,7 +249,7 @@ fn encoder(
         }
         Image => image::image(check, key, raw.image.take(), (&message.name, dtype)),
         Points => {
-            let (spec, bounds) = cloud::cloud(check, key, raw.cloud.take())?;
+            let (spec, bounds) = cloud::cloud(check, key, raw.cloud.take(), base_frame)?;
             let extra: Vec<_> = extra_fields(&spec).map(str::to_owned).collect();
             cloud::fields_exist(check, &format!("{key}.cloud.channels"), &message.name, &extra)?;
             let time = time.map(str::to_owned);

@@ -39,18 +39,21 @@ pub struct Need {
     epoch: Epoch,
     /// Why the first look-up failed.
     why: LookupError,
+    /// What asks, with a colon and a space behind it; empty if it is the message itself.
+    of: String,
 }
 
 impl Need {
     /// The drop of a message that waited for too long; `waited_ms` is the limit.
     pub fn given_up(&self, waited_ms: f64) -> Rejected {
-        let detail = format!("waited {waited_ms} ms (tf.wait_ms): {}", self.why);
+        let detail = format!("{}waited {waited_ms} ms (tf.wait_ms): {}", self.of, self.why);
         Rejected::new(DropReason::NoTransform, detail)
     }
 
     /// The drop of a message that made room for a newer one.
     pub fn crowded_out(&self, held: usize) -> Rejected {
-        let detail = format!("{held} messages of the input wait already: {}", self.why);
+        let (of, why) = (&self.of, &self.why);
+        let detail = format!("{of}{held} messages of the input wait already: {why}");
         Rejected::new(DropReason::NoTransform, detail)
     }
 }
@@ -61,6 +64,33 @@ pub(super) enum NoTransform {
     Waits(Box<Need>),
     /// It will not.
     Never(Rejected),
+}
+
+impl NoTransform {
+    /// The same, and says what asks.
+    pub fn of(self, what: &str) -> Self {
+        match self {
+            NoTransform::Waits(need) => {
+                NoTransform::Waits(Box::new(Need { of: format!("{what}: "), ..*need }))
+            }
+            NoTransform::Never(rejected) => {
+                let detail = format!("{what}: {}", rejected.detail);
+                NoTransform::Never(Rejected { detail, ..rejected })
+            }
+        }
+    }
+}
+
+/// The look-up of this number, of several, failed.
+pub(super) struct Missing {
+    pub at: usize,
+    pub why: NoTransform,
+}
+
+impl From<Missing> for NoTransform {
+    fn from(missing: Missing) -> Self {
+        missing.why
+    }
 }
 
 impl Frames {
@@ -133,7 +163,12 @@ impl Frames {
         let found = found.map_err(|why| match why.waiting_helps() {
             true => {
                 let ask = Ask { target: target.into(), source: source.into(), stamp };
-                NoTransform::Waits(Box::new(Need { asks: vec![ask], epoch, why }))
+                NoTransform::Waits(Box::new(Need {
+                    asks: vec![ask],
+                    epoch,
+                    why,
+                    of: String::new(),
+                }))
             }
             false => never(why.to_string()),
         })?;
@@ -152,25 +187,24 @@ impl Frames {
     }
 
     /// All of these look-ups. If one may still come, and none never will, the message waits for all.
-    pub fn of_all<const N: usize>(
-        &self,
-        arrival: Arrival,
-        asks: &[Ask; N],
-    ) -> Result<[Transform; N], NoTransform> {
-        let mut found = [Transform::IDENTITY; N];
+    pub fn of_all(&self, arrival: Arrival, asks: &[Ask]) -> Result<Vec<Transform>, Missing> {
+        let mut found = Vec::with_capacity(asks.len());
         let mut waits = None;
-        for (found, Ask { target, source, stamp }) in found.iter_mut().zip(asks) {
+        for (at, Ask { target, source, stamp }) in asks.iter().enumerate() {
             match self.lookup(arrival, target, source, *stamp) {
-                Ok(transform) => *found = transform,
+                Ok(transform) => found.push(transform),
                 Err(NoTransform::Waits(need)) => {
-                    waits.get_or_insert(need);
+                    waits.get_or_insert((at, need));
                 }
-                Err(never) => return Err(never),
+                Err(why) => return Err(Missing { at, why }),
             }
         }
         match waits {
             None => Ok(found),
-            Some(need) => Err(NoTransform::Waits(Box::new(Need { asks: asks.to_vec(), ..*need }))),
+            Some((at, need)) => {
+                let need = Need { asks: asks.to_vec(), ..*need };
+                Err(Missing { at, why: NoTransform::Waits(Box::new(need)) })
+            }
         }
     }
 

@@ -9,6 +9,7 @@ mod info;
 mod plan;
 mod push;
 mod rejected;
+mod shapes;
 mod spacings;
 mod stats;
 mod sweep;

@@ -9,9 +9,7 @@ use crate::ops::depth::DepthView;
 use crate::ops::image::ImageView;
 use crate::ops::voxelize::PointsView;
 use crate::ring::{Inserted, Lease};
-use crate::spec::{
-    Bounds, EncoderSpec, InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline,
-};
+use crate::spec::{Bounds, EncoderSpec, InputId, InputSpec, RingId, StreamSpec, Timeline};
 use crate::sync::lock;
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
@@ -255,7 +253,7 @@ impl Rows<'_> {
         let stamp = self.stamp_of(header, self.pipeline.config.stream(stream))?;
         let (mut moved, motion) = (Vec::new(), self.motion(header, stamp)?);
         let sample = self.in_frame(header, stamp, sample, &mut moved)?;
-        let t_shapes = self.place_shapes(stream, &sample);
+        let t_shapes = self.place_shapes(stream, stamp, &sample)?;
         let sample = match sample {
             Sample::Points(view) => Sample::Points(PointsView { t_shapes: &t_shapes, ..view }),
             other => other,
@@ -279,16 +277,6 @@ impl Rows<'_> {
         stats.rows.add(1);
         stats.add_points(&drops);
         Ok(stamp)
-    }
-
-    /// Where the shapes of a stream's filter are for the sensor of a cloud.
-    fn place_shapes(&self, stream: StreamId, sample: &Sample<'_>) -> Vec<[[f64; 4]; 3]> {
-        match (sample, &self.pipeline.config.stream(stream).encoder) {
-            (Sample::Points(view), EncoderSpec::Voxels(voxels)) => {
-                voxels.filter.place(&view.t_base_sensor)
-            }
-            _ => Vec::new(),
-        }
     }
 
     /// How the sensor of a cloud moved while it measured the points; `None` if that does not matter.

@@ -66,6 +66,16 @@ impl InputSpec {
             Selection::Image { .. } | Selection::Depth { .. } | Selection::Points { .. } => true,
         }
     }
+
+    /// Whether its messages need the tree of frames. `streams` are all streams.
+    pub fn asks_for_frames(&self, streams: &[StreamSpec]) -> bool {
+        let encoder = self.stream.and_then(|stream| streams.get(stream.index()));
+        let shapes = match encoder.map(|stream| &stream.encoder) {
+            Some(EncoderSpec::Voxels(voxels)) => voxels.filter.frames().next().is_some(),
+            _ => false,
+        };
+        shapes || self.in_frame.is_some() || self.deskew.is_some()
+    }
 }
 
 /// What an input takes from a message.

@@ -315,7 +315,7 @@ fn random_points(random: &mut Random, spec: &VoxelSpec) -> (Vec<Vec<f64>>, Form)
     form.t_base_sensor = random_turn(random);
     // As far away as the grid, and the shapes with it.
     form.t_base_sensor[0][3] += if spec.grid.fits_f32() { 0.0 } else { 456_789.0 };
-    form.t_shapes = spec.filter.place(&form.t_base_sensor);
+    form.t_shapes = spec.filter.place(&form.t_base_sensor, |_| None);
     let patterns =
         [Pattern::Everywhere, Pattern::OneVoxel, Pattern::Outside, Pattern::Faces, Pattern::Runs];
     let pattern = random.choose(&patterns);

@@ -167,7 +167,7 @@ pub fn encode(
 ) -> Result<PointDrops, Rejected> {
     let mut scratch = Vec::new();
     let (_, view) = point_cloud2::decode(message, &extra(spec), &mut scratch)?;
-    let t_shapes = spec.filter.place(&spec.t_base_sensor);
+    let t_shapes = spec.filter.place(&spec.t_base_sensor, |_| None);
     let view = PointsView { t_base_sensor: spec.t_base_sensor, t_shapes: &t_shapes, ..view };
     Ok(voxelizer.encode(&view, slot, row)?)
 }
@@ -258,7 +258,7 @@ fn left_out(at: [f64; 3], spec: &Placed, to: fn(f64) -> f64, report: &mut PointD
             }
         }
     };
-    let placed = filter.place(&spec.t_base_sensor);
+    let placed = filter.place(&spec.t_base_sensor, |_| None);
     let any = |action: Action| {
         let shapes = filter.shapes.iter().zip(&placed).filter(|(shape, _)| shape.action == action);
         let hits: Vec<_> = shapes.map(|(shape, t)| inside(shape, t)).collect();

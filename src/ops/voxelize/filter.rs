@@ -57,14 +57,35 @@ pub enum Form {
 }
 
 /// The frame in which the pose of a shape is given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShapeFrame {
     /// The base frame.
-    #[default]
     Base,
     /// The frame of the cloud.
     Sensor,
+    /// A frame of this name, which the tree of frames places at the stamp of the cloud.
+    Tf(String),
+}
+
+impl ShapeFrame {
+    /// Its name, if the tree of frames places it.
+    fn of_tree(&self) -> Option<&str> {
+        match self {
+            ShapeFrame::Tf(name) => Some(name),
+            ShapeFrame::Base | ShapeFrame::Sensor => None,
+        }
+    }
+}
+
+/// As in configurations.
+impl serde::Serialize for ShapeFrame {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            ShapeFrame::Base => "base",
+            ShapeFrame::Sensor => "sensor",
+            ShapeFrame::Tf(name) => name,
+        })
+    }
 }
 
 impl Filter {
@@ -73,13 +94,44 @@ impl Filter {
         self.min_range_m.is_none() && self.max_range_m.is_none() && self.shapes.is_empty()
     }
 
+    /// The frames of the tree that its shapes are attached to, each once, with the number of its first
+    /// shape.
+    pub fn frames(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.shapes.iter().enumerate().filter_map(|(at, shape)| {
+            let name = shape.frame.of_tree()?;
+            let earlier = self.shapes[..at].iter();
+            let repeated =
+                earlier.map(|shape| shape.frame.of_tree()).any(|known| known == Some(name));
+            (!repeated).then_some((at, name))
+        })
+    }
+
+    /// The key of a shape within `cloud`: `crop[0]`, `self_filter[2]`.
+    pub fn key(&self, shape: usize) -> String {
+        let robot = |shape: &Shape| shape.action == Action::Robot;
+        let is_robot = self.shapes.get(shape).is_some_and(robot);
+        let before = self.shapes.iter().take(shape);
+        let place = before.filter(|earlier| robot(earlier) == is_robot).count();
+        format!("{}[{place}]", if is_robot { "self_filter" } else { "crop" })
+    }
+
     /// Where the shapes are for a sensor at `t_base_sensor`: takes a point of the cloud to each of them.
-    pub fn place(&self, t_base_sensor: &[[f64; 4]; 3]) -> Vec<[[f64; 4]; 3]> {
-        let place = |shape: &Shape| match shape.frame {
-            ShapeFrame::Sensor => shape.t_shape_frame,
-            ShapeFrame::Base => after(&shape.t_shape_frame, t_base_sensor),
+    /// `t_frame_base` takes a point of the base frame to a frame of the tree. If it knows a frame not,
+    /// there are fewer transforms than shapes, and a voxelizer refuses the cloud.
+    pub fn place(
+        &self,
+        t_base_sensor: &[[f64; 4]; 3],
+        t_frame_base: impl Fn(&str) -> Option<[[f64; 4]; 3]>,
+    ) -> Vec<[[f64; 4]; 3]> {
+        let place = |shape: &Shape| match &shape.frame {
+            ShapeFrame::Sensor => Some(shape.t_shape_frame),
+            ShapeFrame::Base => Some(after(&shape.t_shape_frame, t_base_sensor)),
+            ShapeFrame::Tf(name) => {
+                let t_frame_sensor = after(&t_frame_base(name)?, t_base_sensor);
+                Some(after(&shape.t_shape_frame, &t_frame_sensor))
+            }
         };
-        self.shapes.iter().map(place).collect()
+        self.shapes.iter().filter_map(place).collect()
     }
 }
 

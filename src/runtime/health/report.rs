@@ -192,7 +192,7 @@ pub fn values(
 /// the tree of frames holds.
 fn frames(runtime: &Runtime, input: InputId) -> Values {
     let spec = runtime.input_spec(input);
-    if spec.in_frame.is_some() || spec.deskew.is_some() {
+    if spec.asks_for_frames(&runtime.pipeline.config().streams) {
         return vec![pair("waiting", runtime.waiting(input))];
     }
     match (&spec.selection, runtime.pipeline.tree()) {
