@@ -79,7 +79,10 @@ class Policy(Node):
             # `age_ns` is relative to the step's target, which is before the tick by the lag. What
             # counts is when the sensor measured: stamp_ns - (target_ns - age_ns) before the tick,
             # and the age of the tensor itself comes on top.
-            age_ns = tensor_age_ns + int(tensor.age_at_tick_ns(name)[-1])
+            step = newest_step(tensor, name)
+            if step is None:
+                return f"{name}: all of its steps are in the future"
+            age_ns = tensor_age_ns + int(tensor.age_at_tick_ns(name)[step])
             if age_ns > self.max_age_ns:
                 return f"{name}: the newest value was measured {age_ns / 1e6:.0f} ms ago"
         first, names = tensor[self.inputs[0]], self.channels.get(self.inputs[0], [])
@@ -93,8 +96,18 @@ class Policy(Node):
     def act(self, tensor):
         """In place of a network: one number per joint, which pulls the joint gently to zero."""
         # A view of the message without a copy; on a GPU: tensor["joints"].torch().cuda().
-        positions = tensor[self.inputs[0]].float32()[-1, self.positions]
+        first = self.inputs[0]
+        positions = tensor[first].float32()[newest_step(tensor, first), self.positions]
         return -self.stiffness * positions.astype(np.float64)
+
+
+def newest_step(tensor, name):
+    """The newest step that is not after the tick, or None.
+
+    With a `horizon` the steps behind it are of the future: what a plan intends, and nothing measured.
+    """
+    past = np.flatnonzero(tensor[name].target_ns <= tensor.stamp_ns)
+    return int(past[-1]) if past.size else None
 
 
 def main():

@@ -168,6 +168,27 @@ def test_the_policy_counts_the_lag_as_age(config, policy):
     assert "joints: the newest value was measured" in policy.problem_with(newest)
 
 
+def test_the_policy_judges_the_newest_step_that_is_not_in_the_future(config, policy):
+    """The joints have a horizon: their last three steps are after the tick."""
+    now_ns = policy.get_clock().now().nanoseconds
+    policy.get_clock = lambda: SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=now_ns))
+    newest = tensor(config, now_ns // PERIOD_NS)
+    joints = newest["joints"]
+    joints.target_ns += LAG_NS + 3 * STEP_NS
+    assert joints.target_ns[-4] == newest.stamp_ns
+    # A plan of a second ago is still being followed, but nothing has been measured since.
+    joints.age_ns[:-3] = 1_000_000_000
+    assert "joints: the newest value was measured 1" in policy.problem_with(newest)
+    joints.age_ns[:-3] = AGE_NS
+    assert policy.problem_with(newest) is None
+    sent = []
+    policy.command = SimpleNamespace(publish=lambda msg: sent.append(list(msg.data)))
+    policy.on_tensor(newest)
+    assert sent == [(-0.5 * joints.array[-4, :14].astype(np.float64)).tolist()]
+    joints.target_ns += 16 * STEP_NS
+    assert policy.problem_with(newest) == "joints: all of its steps are in the future"
+
+
 def test_the_policy_refuses_invalid_and_old_inputs(config, policy):
     tick = policy.get_clock().now().nanoseconds // PERIOD_NS
     assert "joints: 1 invalid" in policy.problem_with(tensor(config, tick, invalid=["joints"]))

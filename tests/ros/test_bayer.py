@@ -1,0 +1,74 @@
+"""Bayer mosaics through a real node: the colours of a plain NumPy interpolation."""
+
+import numpy as np
+from fusion import MS, T0, stamped, start_fusion, streams
+from sensor_msgs.msg import Image
+
+WIDTH, HEIGHT = 22, 15
+STREAMS = streams(
+    camera={
+        "type": "sensor_msgs/msg/Image",
+        # The row has the size of the image, so that nothing is resized.
+        "image": {"resize": {"width": WIDTH, "height": HEIGHT}},
+    }
+)
+#: The colours of the first two pixels, then those of the two below.
+PATTERNS = ["rggb", "bggr", "gbrg", "grbg"]
+
+
+def colours(mosaic, pattern):
+    """RGB `[height, width, 3]`: a missing colour is the mean of the nearest pixels that have it.
+
+    Means of two or four are rounded half up; the border repeats the pixels inside of it.
+    """
+    height, width = mosaic.shape
+    out = np.zeros((height, width, 3), int)
+    for y in range(1, height - 1):
+        for x in range(1, width - 1):
+            around = {}
+            for dy in (-1, 0, 1):
+                for dx in (-1, 0, 1):
+                    colour = pattern[2 * ((y + dy) % 2) + (x + dx) % 2]
+                    distance = abs(dy) + abs(dx)
+                    around.setdefault(colour, []).append((distance, int(mosaic[y + dy, x + dx])))
+            for channel, colour in enumerate("rgb"):
+                near = min(distance for distance, _ in around[colour])
+                values = [value for distance, value in around[colour] if distance == near]
+                out[y, x, channel] = (2 * sum(values) + len(values)) // (2 * len(values))
+    return np.pad(out[1:-1, 1:-1], ((1, 1), (1, 1), (0, 0)), "edge")
+
+
+def message(ns, mosaic, encoding, padding=0):
+    data = np.hstack([mosaic, np.full((len(mosaic), padding), 0x5A, np.uint8)])
+    size = {"height": len(mosaic), "width": mosaic.shape[1], "step": data.shape[1]}
+    return stamped(Image, ns, encoding=encoding, data=data.tobytes(), **size)
+
+
+def test_mosaics_have_the_colours_of_their_neighbours_and_bad_ones_are_dropped(
+    ros, start, tmp_path
+):
+    fusion = start_fusion(ros, start, tmp_path, {"streams": STREAMS}).warm_up()
+    random = np.random.default_rng(9)
+    now = T0
+    for padding, pattern in enumerate(PATTERNS):
+        mosaic = random.integers(0, 256, (HEIGHT, WIDTH), np.uint8)
+        fusion.send("/camera", message(now, mosaic, f"bayer_{pattern}8", padding))
+        got = fusion.tick(now)["camera"]
+        expected = colours(mosaic, pattern).transpose(2, 0, 1).astype(np.float32) / np.float32(255)
+        assert got.valid == [True]
+        np.testing.assert_array_equal(got.array[0], expected, pattern)
+        now += 10 * MS
+
+    cut = message(now, mosaic, "bayer_rggb8")
+    cut.data = cut.data[:-1]
+    small = message(now, mosaic[:2], "bayer_rggb8")
+    wide = message(now, mosaic, "bayer_rggb16")
+    for count, (bad, reason) in enumerate(
+        [(cut, "malformed"), (small, "malformed"), (wide, "unsupported")], start=1
+    ):
+        fusion.send("/camera", bad)
+        fusion.await_value("camera", "dropped", count)
+        assert fusion.value("camera", f"dropped.{reason}") == (1 if bad is not small else 2)
+    after = fusion.tick(now)["camera"]
+    assert after.age_ns == [10 * MS]
+    np.testing.assert_array_equal(after.array[0], expected)

@@ -1,0 +1,109 @@
+"""A lidar on a robot that drives and turns: with tf, each point is where it was at the stamp."""
+
+import numpy as np
+import pytest
+from fusion import MS, T0, stamped, start_fusion, streams
+from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import PointCloud2, PointField
+from test_frames import Tree, transform
+
+SWEEP_MS = 100
+SPEED, RATE = np.array([2.0, 0.5, 0.0]), 1.5  # m/s along x and y of odom, rad/s about z
+MOUNT_SHIFT, MOUNT_TURN = np.array([0.3, -0.1, 0.5]), Rotation.from_euler("xyz", [0.05, -0.1, 1.4])
+SIZE = 24
+STREAMS = streams(
+    lidar={
+        "type": "sensor_msgs/msg/PointCloud2",
+        "max_age_ms": 1000,
+        "t_base_sensor": "tf",
+        "deskew": {"fixed_frame": "odom", "sensor": "ouster"},
+        "cloud": {
+            "origin_m": [-SIZE / 2, -SIZE / 2, 0],
+            "size_m": 1,
+            "shape": [SIZE, SIZE, 4],
+            "channels": [{"reduce": "mean", "field": axis} for axis in "xyz"],
+        },
+    }
+)
+CONFIG = {"tf": {"wait_ms": 100}, "streams": STREAMS}
+
+
+def base_at(seconds):
+    """Where the robot is in odom: its turn and its place."""
+    return Rotation.from_euler("z", RATE * seconds), SPEED * seconds
+
+
+def to_lidar(points, seconds):
+    """Points of odom as the lidar has them, one instant each."""
+    seen = []
+    for point, at in zip(points, seconds):
+        turn, place = base_at(at)
+        in_base = turn.inv().apply(point - place)
+        seen.append(MOUNT_TURN.inv().apply(in_base - MOUNT_SHIFT))
+    return np.array(seen)
+
+
+def cloud(ns, seen, nanoseconds, time="t"):
+    kinds = {"names": [*"xyz", time], "formats": ["<f4"] * 3 + ["<u4"]}
+    table = np.zeros(len(seen), np.dtype(kinds))
+    for axis, values in zip("xyz", seen.T):
+        table[axis] = values
+    table[time] = nanoseconds
+    fields = [PointField(name=n, offset=4 * i, datatype=7, count=1) for i, n in enumerate("xyz")]
+    fields.append(PointField(name=time, offset=12, datatype=6, count=1))
+    size = {"height": 1, "width": len(seen), "point_step": 16, "row_step": 16 * len(seen)}
+    message = stamped(PointCloud2, ns, fields=fields, data=table.tobytes(), is_dense=True, **size)
+    message.header.frame_id = "lidar"
+    return message
+
+
+@pytest.fixture
+def rig(ros, start, tmp_path):
+    fusion = start_fusion(ros, start, tmp_path, CONFIG).warm_up()
+    return fusion, Tree(fusion)
+
+
+def drive(tree, from_ms, to_ms):
+    """The robot's poses, as a localisation of 200 Hz sends them."""
+    moves = []
+    for ms in range(from_ms, to_ms + 1, 5):
+        turn, place = base_at(ms / 1000)
+        moves.append(transform(T0 + ms * MS, "odom", "base_link", place, turn))
+    tree.move(*moves)
+
+
+def test_points_are_where_they_were_at_the_stamp(rig):
+    fusion, tree = rig
+    fusion.advance(T0)
+    tree.fix(transform(T0, "base_link", "lidar", MOUNT_SHIFT, MOUNT_TURN))
+    random = np.random.default_rng(8)
+    # At the stamp odom and the base are the same. One point in the middle of each voxel.
+    voxels = random.choice(SIZE * SIZE * 4, 300, replace=False)
+    z, y, x = np.unravel_index(voxels, (4, SIZE, SIZE))
+    truth = np.stack([x, y, z], -1) + [0.5 - SIZE / 2, 0.5 - SIZE / 2, 0.5]
+    truth += random.uniform(-0.2, 0.2, truth.shape)
+    nanoseconds = random.integers(0, SWEEP_MS * MS, len(truth))
+    seen = to_lidar(truth, nanoseconds / 1e9)
+    skew = MOUNT_TURN.apply(seen) + MOUNT_SHIFT - truth
+    assert np.linalg.norm(skew, axis=1).max() > 1, "without deskew the test would fail"
+
+    drive(tree, -20, 60)
+    fusion.send("/lidar", cloud(T0, seen, nanoseconds))
+    fusion.await_value("lidar", "waiting", 1)
+    drive(tree, 65, 120)
+    fusion.advance(T0 + 90 * MS)
+    got = fusion.tick(T0 + 100 * MS)["lidar"]
+    assert got.valid == [True] and fusion.value("lidar", "points_out_of_range") == 0
+    found = got.array[0][:, z, y, x].T
+    np.testing.assert_allclose(found, truth, atol=1e-4)
+    assert np.count_nonzero(got.array[0].any(axis=0)) == len(truth)
+
+    # Without the times of its points, or without the motion of its sweep, a cloud is dropped.
+    fusion.send("/lidar", cloud(T0 + MS, seen, nanoseconds, time="when"))
+    fusion.await_value("lidar", "dropped.missing_field", 1)
+    fusion.send("/lidar", cloud(T0 + 80 * MS, seen, nanoseconds))
+    fusion.await_value("lidar", "waiting", 1)
+    fusion.advance(T0 + 400 * MS)
+    fusion.await_value("lidar", "dropped.no_transform", 1)
+    fusion.process.wait_for('"base_link" in its parent: expected a transform at or after')
+    assert fusion.value("lidar", "rows") == 1
