@@ -7,6 +7,9 @@ use crate::ops::voxelize::Filter;
 use crate::spec::{EncoderSpec, StreamId};
 use crate::time::Stamp;
 
+/// A frame of the tree, and what takes a point of the base frame to it.
+type Placed<'a> = (&'a str, [[f64; 4]; 3]);
+
 impl Rows<'_> {
     /// Where the shapes of a stream's filter are for the sensor of a cloud, at the stamp of the cloud.
     pub(super) fn place_shapes(
@@ -35,7 +38,7 @@ impl Rows<'_> {
         stream: StreamId,
         stamp: Stamp,
         filter: &'a Filter,
-    ) -> Result<Vec<(&'a str, [[f64; 4]; 3])>, NoTransform> {
+    ) -> Result<Vec<Placed<'a>>, NoTransform> {
         let attached: Vec<(usize, &str)> = filter.frames().collect();
         let (Some(frames), false) = (&self.pipeline.frames, attached.is_empty()) else {
             return Ok(Vec::new());
