@@ -2,7 +2,7 @@
 
 use robocache::cdr::Writer;
 use robocache::cdr::messages::{PointCloud2, PointField};
-use robocache::pipeline::Need;
+use robocache::pipeline::{Counter, Need};
 
 use super::*;
 
@@ -91,7 +91,7 @@ fn seen(pipeline: &Pipeline, ms: i64) -> (Vec<i64>, [u64; 2]) {
     let counts = values(pipeline, &message, SegmentId::new(0));
     let full = counts.iter().enumerate().filter(|(_, count)| **count > 0.0);
     let stats = pipeline.stats(StreamId::new(0));
-    let of_filter = [&stats.points_on_robot, &stats.points_cropped].map(|count| count.get());
+    let of_filter = [&stats.points_on_robot, &stats.points_cropped].map(Counter::get);
     (full.map(|(at, _)| at as i64 % 16 - 8).collect(), of_filter)
 }
 
