@@ -336,6 +336,12 @@ fn the_ring_must_cover_lag_history_one_tick_and_a_bracket() {
     assert!(parse(&own("25").replace("37", "38"), "test.yaml").is_err());
 }
 
+/// The fuzz targets are not built by the tests; their configuration must stay valid.
+#[test]
+fn the_streams_that_are_fuzzed_are_valid() {
+    parse(include_str!("../../fuzz/streams.yaml"), "streams.yaml").unwrap();
+}
+
 #[test]
 fn the_reference_configurations_are_what_they_say() {
     let config = parse(REFERENCE, "robocache.yaml").unwrap();
