@@ -20,7 +20,7 @@ mod device {
 }
 
 /// The kernels: a file per operation, each in a namespace of its own, in one compiled source.
-const KERNELS: [&str; 9] = [
+const KERNELS: [&str; 10] = [
     "resample/fuse",
     "resample/resample",
     "depth/depth",
@@ -30,6 +30,7 @@ const KERNELS: [&str; 9] = [
     "voxelize/write_counts",
     "voxelize/sort",
     "voxelize/reduce",
+    "voxelize/list",
 ];
 
 /// What the module `device` above includes.

@@ -12,7 +12,6 @@ pub use stream::{InputReport, StreamReport};
 
 use crate::align::Strategy;
 use crate::layout::{Layout, Segment};
-use crate::ops::voxelize::Reduction;
 use crate::ops::{depth, image, voxelize};
 use crate::spec::{Config, EncoderSpec, InputId, StreamId, StreamSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
@@ -127,22 +126,23 @@ fn largest_message(spec: &StreamSpec) -> (usize, usize) {
             let upload = depth::memory::upload_bytes(row, spec.bounds.image_px());
             (upload, upload)
         }
-        EncoderSpec::Voxels(voxels) if voxels.needs_core() => (0, 0),
         EncoderSpec::Voxels(voxels) => {
             let points = spec.bounds.max_points;
             let columns = 3 + voxelize::extra_fields(voxels).count();
             let sweep = if spec.bounds.swept { voxelize::memory::sweep_bytes(points) } else { 0 };
-            let upload = voxelize::memory::upload_bytes(columns, points) + sweep;
-            // Points are sorted only for channels that have values.
-            let valued =
-                |channel: &Reduction| matches!(channel, Reduction::Mean(_) | Reduction::Max(_));
-            let sorted = match voxels.channels.iter().any(valued) {
-                true => {
-                    let (channels, volume) = (voxels.channels.len(), voxels.grid.volume());
-                    voxelize::memory::SortedBytes::most(points, channels, volume).total()
-                }
-                false => 0,
-            };
+            let shapes = voxelize::memory::shape_bytes(voxels.filter.shapes.len());
+            let upload = voxelize::memory::upload_bytes(columns, points) + sweep + shapes;
+            // Points are sorted only for channels that have values, or if more is asked for.
+            let valued = voxels.channels.iter().any(|channel| channel.feature().is_some());
+            let (channels, volume) = (voxels.channels.len(), voxels.grid.volume());
+            let mut sorted = 0;
+            if valued || voxels.is_sifted() {
+                sorted += voxelize::memory::SortedBytes::most(points, channels, volume).total();
+                sorted += voxelize::memory::last_bytes(points, voxels.last_channels());
+            }
+            if let Some(row) = voxelize::SparseRow::new(voxels, spec.dtype) {
+                sorted += voxelize::memory::ListBytes::total(points, volume, row.feature_bytes);
+            }
             (upload + sorted, upload)
         }
     }

@@ -31,6 +31,8 @@ mod images;
 mod load;
 #[path = "backends/random.rs"]
 mod random;
+#[path = "backends/sifted_clouds.rs"]
+mod sifted_clouds;
 #[path = "backends/subject.rs"]
 mod subject;
 #[path = "backends/vectors.rs"]
@@ -87,6 +89,8 @@ on_every_backend! {
     cloud_paths => super::cloud_paths::check;
     cloud_refusals => super::cloud_paths::check_refusals;
     dense_clouds => super::dense_clouds::check;
+    sifted_clouds => super::sifted_clouds::check;
+    sifted_clouds_at_edges => super::sifted_clouds::check_edges;
     cloud_cells => super::cloud_cells::check;
     batches => super::batches::check;
     queued_batches => super::batches::check_queued;

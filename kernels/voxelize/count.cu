@@ -80,7 +80,7 @@ __device__ __forceinline__ void count(const Count& job) {
         const u32 copy = blockIdx.x % TOUCHED_COPIES;
         atomicOr(touched_at(job.to, job.to.phase, w * TOUCHED_COPIES + copy), touched[w]);
     }
-    add_dropped(job.counters, dropped);
+    add_dropped<PLAIN_DROPS>(job.counters->dropped, dropped);
 }
 
 #define COUNT(NAME, LAYOUT)                                     \

@@ -15,7 +15,7 @@ struct Part {
 };
 
 // Adds the points of a warp, those that have a voxel.
-template <class Out>
+template <class Out, class Job>
 __device__ __forceinline__ void add_points(
     const Part& part, u32 voxel, const Values<Out>& values, const u32 (&kinds)[GROUP<Out>],
     u32 lane) {
@@ -27,17 +27,17 @@ __device__ __forceinline__ void add_points(
     }
 #pragma unroll
     for (u32 c = 0; c < GROUP<Out>; ++c) {
-        if (kinds[c] != CHANNEL_MEAN && kinds[c] != CHANNEL_MAX) continue;
-        u64 all = start_with(kinds[c], values.at[c]);
+        if (!adds<Job>(kinds[c]) && !takes_greatest<Job>(kinds[c])) continue;
+        u64 all = start_with<Job>(kinds[c], values.at[c]);
         if (as_one) {
 #pragma unroll
             for (u32 d = WARP / 2; d > 0; d /= 2) {
-                all = together(kinds[c], all, __shfl_xor_sync(ALL_LANES, all, d));
+                all = together<Job>(kinds[c], all, __shfl_xor_sync(ALL_LANES, all, d));
             }
         }
         if (voxel == NONE || (as_one && lane != 0)) continue;
         u32* lower = &part.lower[c * part.voxels + voxel];
-        if (kinds[c] == CHANNEL_MAX) atomicMax(lower, static_cast<u32>(all));
+        if (takes_greatest<Job>(kinds[c])) atomicMax(lower, static_cast<u32>(all));
         else add_sum(lower, &part.upper[c * part.voxels + voxel], all);
     }
 }
@@ -71,28 +71,74 @@ __device__ __forceinline__ void for_all_points(const Reduce& job, Shared& shared
     __syncthreads();
 }
 
+// The points of a voxel that has enough of them, else 0. Those left out are counted for the first
+// channel group.
+__device__ __forceinline__ u32 enough(const Plain& job, u32 count, u32 from) {
+    return count;
+}
+__device__ __forceinline__ u32 enough(const Sifted& job, u32 count, u32 from) {
+    if (count >= job.min_points) return count;
+    if (count != 0 && from == 0) atomicAdd(&drops_of(job.tally)[DROP_TOO_FEW], count);
+    return 0;
+}
+
+// Puts a voxel block into the list, for the first channel group. Returns where the features of its
+// occupied voxels are.
+__device__ __forceinline__ u32
+enter(const Sifted& all, u32 voxel_block, u32 mask, u32 from, u32 lane) {
+    u32 first = 0;
+    if (lane == 0) {
+        if (from == 0) {
+            first = atomicAdd(&all.tally->listed, static_cast<u32>(__popc(mask)));
+            put_mask(all.list, voxel_block, mask, first);
+        } else {
+            first = all.list.firsts[voxel_block];
+        }
+    }
+    return __shfl_sync(ALL_LANES, first, 0);
+}
+
 // Writes a channel group of a part, which starts at voxel block `first` of the sub-bin.
-template <class Out>
+template <class Out, class Job>
 __device__ __forceinline__ void write_part(
-    const Reduce& job, const Part& part, u32 first, u32 from, Shared& shared) {
+    const Job& all, const Part& part, u32 first, u32 from, Shared& shared) {
+    const Reduce& job = all.reduce;
     const u32 lane = threadIdx.x % WARP;
 #pragma unroll 1
     for (u32 b = threadIdx.x / WARP; b < part.voxels / VOXEL_BLOCK; b += WARPS) {
         const u32 at = b * VOXEL_BLOCK + lane, voxel_block = first + b;
-        const u32 count = part.counts[at];
+        const u32 count = enough(all, part.counts[at], from);
         const bool some = __any_sync(ALL_LANES, count != 0);
         const u32* before = shared.occupied_before;
         if (!some && (before[voxel_block / 32] >> voxel_block % 32 & 1) == 0) continue;
         u32* now = shared.occupied_now;
         if (some && lane == 0) atomicOr(&now[voxel_block / 32], 1u << voxel_block % 32);
         const u32 voxel = voxel_at(job, voxel_block) + lane;
+        u32 entry = 0;
+        bool is_list = false;
+        if constexpr (SIFTS<Job>) {
+            is_list = all.is_list != 0;
+            if (is_list) {
+                const u32 mask = __ballot_sync(ALL_LANES, count != 0);
+                const u32 start = enter(all, voxel / VOXEL_BLOCK, mask, from, lane);
+                entry = entry_of(mask, start, lane);
+                if (count == 0) continue;
+            }
+        }
         if (voxel >= job.volume) continue;
 #pragma unroll 1
         for (u32 c = 0; c < GROUP<Out> && from + c < job.channels.count; ++c) {
             const u32 i = c * part.voxels + at;
-            const u32 kind = channel_at(job.channels, from + c).kind;
-            const u64 all = static_cast<u64>(part.upper[i]) << 32 | part.lower[i];
-            const float value = count == 0 ? 0.0f : of_several(kind, all, count);
+            const Channel channel = channel_at(job.channels, from + c);
+            const u64 total = static_cast<u64>(part.upper[i]) << 32 | part.lower[i];
+            const float value =
+                count == 0 ? 0.0f : of_several(all, channel.kind, channel.place, total, count);
+            if constexpr (SIFTS<Job>) {
+                if (is_list) {
+                    put_feature(all.list, entry, from + c, element<Out>(job.report, from + c, value));
+                    continue;
+                }
+            }
             Out* row = static_cast<Out*>(job.row) + static_cast<u64>(from + c) * job.volume;
             row[voxel] = element<Out>(job.report, from + c, value);
         }
@@ -100,8 +146,9 @@ __device__ __forceinline__ void write_part(
 }
 
 // Reduces a sub-bin with any number of points, part by part.
-template <class Out>
-__device__ __noinline__ void reduce_overflow(const Reduce& job, Shared& shared, u16* memory) {
+template <class Out, class Job>
+__device__ __noinline__ void reduce_overflow(const Job& all, Shared& shared, u16* memory) {
+    const Reduce& job = all.reduce;
     const u32 lane = threadIdx.x % WARP;
     const u32 voxels = 1u << job.bins.sub_bin_shift;
     Part part;
@@ -148,11 +195,11 @@ __device__ __noinline__ void reduce_overflow(const Reduce& job, Shared& shared, 
                     }
 #pragma unroll
                     for (u32 k = 0; k < BATCH; ++k) {
-                        add_points<Out>(part, local[k], own[k], kinds, lane);
+                        add_points<Out, Job>(part, local[k], own[k], kinds, lane);
                     }
                 });
             }
-            write_part<Out>(job, part, start / VOXEL_BLOCK, from, shared);
+            write_part<Out>(all, part, start / VOXEL_BLOCK, from, shared);
             __syncthreads();
         }
     }

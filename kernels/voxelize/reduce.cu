@@ -72,14 +72,29 @@ __device__ __forceinline__ void count_points(
     }
 }
 
+// Empties a voxel with too few points. It must have points.
+__device__ __forceinline__ bool is_emptied(const Plain& job, u16& count, Shared& shared) {
+    return false;
+}
+__device__ __forceinline__ bool is_emptied(const Sifted& job, u16& count, Shared& shared) {
+    if (count >= job.min_points) return false;
+    atomicAdd(&shared.too_few, static_cast<u32>(count));
+    count = 0;
+    return true;
+}
+
 // Notes in the list how many points its voxels have, and in the counts where in the list the voxels
 // are. Zeros the accumulators that they will need.
-template <class Out, u32 VOXELS>
-__device__ __forceinline__ void number_several(SubBin<Out, VOXELS>& sub_bin) {
+template <class Job, class Out, u32 VOXELS>
+__device__ __forceinline__ void number_several(const Job& all, SubBin<Out, VOXELS>& sub_bin) {
     const u32 several = min(sub_bin.shared.several, LISTED);
 #pragma unroll 1
     for (u32 i = threadIdx.x; i < several; i += THREADS) {
         Several& entry = sub_bin.shared.list[i];
+        if (is_emptied(all, sub_bin.counts[entry.voxel], sub_bin.shared)) {
+            entry.count = 0;
+            continue;
+        }
         entry.count = sub_bin.counts[entry.voxel];
         sub_bin.counts[entry.voxel] = LISTED_BIT | i;
     }
@@ -109,10 +124,11 @@ __device__ __forceinline__ void put_elements(
 
 // Stages the values of lone points, if `lone`. Adds those of listed voxels to the accumulators,
 // which are those of the voxels from number `first` on. MEANS: all channels are means.
-template <bool MEANS, class Out, u32 VOXELS>
+template <bool MEANS, class Job, class Out, u32 VOXELS>
 __device__ __forceinline__ void place_points(
-    const Reduce& job, SubBin<Out, VOXELS>& sub_bin, u32 from, const Points<Out>& points, u32 first,
+    const Job& all, SubBin<Out, VOXELS>& sub_bin, u32 from, const Points<Out>& points, u32 first,
     bool lone) {
+    const Reduce& job = all.reduce;
     u32 kinds[GROUP<Out>];
 #pragma unroll
     for (u32 c = 0; c < GROUP<Out>; ++c) kinds[c] = CHANNEL_MEAN;
@@ -123,7 +139,13 @@ __device__ __forceinline__ void place_points(
         if (voxel == NONE) continue;
         const u32 count = sub_bin.counts[voxel];
         if ((count & LISTED_BIT) == 0) {
-            if (lone) put_elements(job, sub_bin, from, voxel, points.values[k]);
+            // Of a voxel that was emptied there may be several points, and they change nothing.
+            if (SIFTS<Job> && count == 0) continue;
+            if (is_emptied(all, sub_bin.counts[voxel], sub_bin.shared)) continue;
+            if (lone) {
+                put_elements(
+                    job, sub_bin, from, voxel, of_one<Out>(all, from, kinds, points.values[k]));
+            }
             continue;
         }
         const u32 at = (count & ~LISTED_BIT) - first;
@@ -131,10 +153,10 @@ __device__ __forceinline__ void place_points(
 #pragma unroll
         for (u32 c = 0; c < GROUP<Out>; ++c) {
             const u32 place = at * GROUP<Out> + c;
-            const u64 own = start_with(kinds[c], points.values[k].at[c]);
-            if (kinds[c] == CHANNEL_MEAN) {
+            const u64 own = start_with<Job>(kinds[c], points.values[k].at[c]);
+            if (adds<Job>(kinds[c])) {
                 add_sum(&sub_bin.lower[place], &sub_bin.upper[place], own);
-            } else if (kinds[c] == CHANNEL_MAX) {
+            } else if (takes_greatest<Job>(kinds[c])) {
                 atomicMax(&sub_bin.lower[place], static_cast<u32>(own));
             }
         }
@@ -142,24 +164,27 @@ __device__ __forceinline__ void place_points(
 }
 
 // Stages what the accumulators have of listed voxels from number `first` on, and zeros them.
-template <class Out, u32 VOXELS>
+template <class Job, class Out, u32 VOXELS>
 __device__ __forceinline__ void put_several(
-    const Reduce& job, SubBin<Out, VOXELS>& sub_bin, u32 from, u32 first) {
+    const Job& all, SubBin<Out, VOXELS>& sub_bin, u32 from, u32 first) {
+    const Reduce& job = all.reduce;
     // A thread stays with one channel.
     constexpr u32 WIDTH = GROUP<Out>;
     const u32 c = threadIdx.x % WIDTH;
-    u32 kind = CHANNEL_MEAN;
+    u32 kind = CHANNEL_MEAN, place = 0;
     if (job.all_means == 0) {
         const bool is_there = from + c < job.channels.count;
         kind = is_there ? channel_at(job.channels, from + c).kind : CHANNEL_OCCUPANCY;
+        if (SIFTS<Job> && is_there) place = channel_at(job.channels, from + c).place;
     }
     const u32 count = min(sub_bin.shared.several - first, ACCUMULATORS / WIDTH);
 #pragma unroll 1
     for (u32 i = threadIdx.x; i < count * WIDTH; i += THREADS) {
         const Several voxel = sub_bin.shared.list[first + i / WIDTH];
-        const u64 all = static_cast<u64>(sub_bin.upper[i]) << 32 | sub_bin.lower[i];
+        const u64 total = static_cast<u64>(sub_bin.upper[i]) << 32 | sub_bin.lower[i];
         sub_bin.upper[i] = sub_bin.lower[i] = 0;
-        const float value = of_several(kind, all, voxel.count);
+        if (SIFTS<Job> && voxel.count == 0) continue;
+        const float value = of_several(all, kind, place, total, voxel.count);
         sub_bin.staged[c][voxel.voxel] = element<Out>(job.report, from + c, value);
     }
 }
@@ -189,15 +214,87 @@ write_staged(const Reduce& job, SubBin<Out, VOXELS>& sub_bin, u32 from) {
     }
 }
 
+// Puts the occupied voxels of the sub-bin into the list, without their features.
 template <class Out, u32 VOXELS>
-__device__ __forceinline__ void reduce(const Reduce& job) {
+__device__ __forceinline__ void enter_all(
+    const Sifted& all, SubBin<Out, VOXELS>& sub_bin, Entries<VOXELS>& entries) {
+    const u32 t = threadIdx.x, lane = t % WARP, warp = t / WARP;
+    const u32 voxel_blocks = (1u << all.reduce.bins.sub_bin_shift) / VOXEL_BLOCK;
+    Shared& shared = sub_bin.shared;
+#pragma unroll 1
+    for (u32 b = warp; b < voxel_blocks; b += WARPS) {
+        const u32 mask = __ballot_sync(ALL_LANES, sub_bin.counts[b * VOXEL_BLOCK + lane] != 0);
+        if (lane == 0) entries.masks[b] = mask;
+    }
+    __syncthreads();
+    const u32 mask = t < voxel_blocks ? entries.masks[t] : 0;
+    u32 total;
+    const u32 before = sum_before<WARPS>(static_cast<u32>(__popc(mask)), shared.warp_sums, total);
+    if (t == 0) shared.entries = atomicAdd(&all.tally->listed, total);
+    const u32 now = __ballot_sync(ALL_LANES, mask != 0);
+    if (lane == 0 && warp < OCCUPANCY_WORDS) shared.occupied_now[warp] = now;
+    __syncthreads();
+    if (t >= voxel_blocks) return;
+    const u32 first = shared.entries + before;
+    entries.firsts[t] = first;
+    // What holds nothing, and held nothing, is zero there.
+    const bool held = (shared.occupied_before[t / 32] >> t % 32 & 1) != 0;
+    if (mask != 0 || held) put_mask(all.list, voxel_at(all.reduce, t) / VOXEL_BLOCK, mask, first);
+}
+
+// Puts a staged channel group into the list.
+template <class Out, u32 VOXELS>
+__device__ __forceinline__ void list_staged(
+    const Sifted& all, SubBin<Out, VOXELS>& sub_bin, Entries<VOXELS>& entries, u32 from) {
+    const u32 lane = threadIdx.x % WARP;
+    if (from == 0) {
+        enter_all(all, sub_bin, entries);
+        __syncthreads();
+    }
+    const u32 voxel_blocks = (1u << all.reduce.bins.sub_bin_shift) / VOXEL_BLOCK;
+#pragma unroll 1
+    for (u32 b = threadIdx.x / WARP; b < voxel_blocks; b += WARPS) {
+        const u32 mask = entries.masks[b];
+        if ((mask >> lane & 1) == 0) continue;
+        const u32 entry = entry_of(mask, entries.firsts[b], lane);
+#pragma unroll
+        for (u32 c = 0; c < GROUP<Out>; ++c) {
+            if (from + c >= all.reduce.channels.count) break;
+            put_feature(all.list, entry, from + c, sub_bin.staged[c][b * VOXEL_BLOCK + lane]);
+        }
+    }
+}
+
+// Writes a staged channel group into the row, or puts it into the list.
+template <class Out, u32 VOXELS>
+__device__ __forceinline__ void
+put_staged(const Plain& all, SubBin<Out, VOXELS>& sub_bin, u32 from) {
+    write_staged(all.reduce, sub_bin, from);
+}
+template <class Out, u32 VOXELS>
+__device__ __forceinline__ void
+put_staged(const Sifted& all, SubBin<Out, VOXELS>& sub_bin, u32 from) {
+    if (all.is_list == 0) write_staged(all.reduce, sub_bin, from);
+    else list_staged(all, sub_bin, *reinterpret_cast<Entries<VOXELS>*>(&sub_bin + 1), from);
+}
+
+// Counts what was left out of voxels with too few points. Later threads still need to see it.
+__device__ __forceinline__ void add_too_few(const Plain& job, const Shared& shared) {}
+__device__ __forceinline__ void add_too_few(const Sifted& job, const Shared& shared) {
+    if (threadIdx.x != 0 || shared.too_few == 0) return;
+    atomicAdd(&drops_of(job.tally)[DROP_TOO_FEW], shared.too_few);
+}
+
+template <class Out, u32 VOXELS, class Job>
+__device__ __forceinline__ void reduce(const Job& all) {
+    const Reduce& job = all.reduce;
     // What the host reserves for it.
     static_assert(sizeof(SubBin<Out, VOXELS>) <= VOXEL_BYTES * VOXELS + REDUCE_BYTES);
     extern __shared__ uint4 memory[];
     SubBin<Out, VOXELS>& sub_bin = *reinterpret_cast<SubBin<Out, VOXELS>*>(memory);
     Shared& shared = sub_bin.shared;
     const u32 t = threadIdx.x;
-    if (blockIdx.x == gridDim.x - 1) {
+    if (!SIFTS<Job> && blockIdx.x == gridDim.x - 1) {
         // This thread block has no sub-bin: to report would make any other one finish later.
         wait_for_earlier_kernels();
         if (t == 0) report_dropped(job.report, job.counters);
@@ -206,6 +303,7 @@ __device__ __forceinline__ void reduce(const Reduce& job) {
     sub_bin.clear_all();
     if (t < OCCUPANCY_WORDS) shared.occupied_now[t] = 0;
     if (t == 0) shared.several = shared.wanted = 0;
+    if (SIFTS<Job> && t == 0) shared.too_few = 0;
     wait_for_earlier_kernels();
     // Both loads are under way before one is used.
     const u32 segment = segment_in(job, t);
@@ -218,7 +316,7 @@ __device__ __forceinline__ void reduce(const Reduce& job) {
     for (u32 w = 0; w < OCCUPANCY_WORDS; ++w) before |= shared.occupied_before[w];
     if (count == 0 && job.from.tiles <= TILES && before == 0) return;
     if (count > MOST_POINTS || job.from.tiles > TILES) {
-        reduce_overflow<Out>(job, shared, sub_bin.counts);
+        reduce_overflow<Out>(all, shared, sub_bin.counts);
         return;
     }
     const u32 chunks = (count + CHUNK - 1) / CHUNK;
@@ -229,10 +327,11 @@ __device__ __forceinline__ void reduce(const Reduce& job) {
         count_points(sub_bin, points.voxels);
     }
     __syncthreads();
-    number_several(sub_bin);
+    // The other way counts again what has too few points.
+    if (!SIFTS<Job> || shared.several <= LISTED) number_several(all, sub_bin);
     __syncthreads();
     if (shared.several > LISTED) {
-        reduce_overflow<Out>(job, shared, sub_bin.counts);
+        reduce_overflow<Out>(all, shared, sub_bin.counts);
         return;
     }
 #pragma unroll 1
@@ -246,15 +345,18 @@ __device__ __forceinline__ void reduce(const Reduce& job) {
                     load_points(job, shared.segments, chunk, count, from, points);
                 }
                 const bool lone = first == 0;
-                if (job.all_means != 0) place_points<true>(job, sub_bin, from, points, first, lone);
-                else place_points<false>(job, sub_bin, from, points, first, lone);
+                if (!SIFTS<Job> && job.all_means != 0) {
+                    place_points<true>(all, sub_bin, from, points, first, lone);
+                } else {
+                    place_points<false>(all, sub_bin, from, points, first, lone);
+                }
             }
             __syncthreads();
-            put_several(job, sub_bin, from, first);
+            put_several(all, sub_bin, from, first);
             __syncthreads();
             first += ACCUMULATORS / GROUP<Out>;
         } while (first < shared.several);
-        write_staged(job, sub_bin, from);
+        put_staged(all, sub_bin, from);
         if (from + GROUP<Out> < job.channels.count) {
             __syncthreads();
             sub_bin.clear_staged();
@@ -263,18 +365,25 @@ __device__ __forceinline__ void reduce(const Reduce& job) {
     }
     __syncthreads();
     store_occupied(job, shared);
+    add_too_few(all, shared);
 }
 
-#define REDUCE(NAME, OUT, VOXELS)                            \
+#define REDUCE(NAME, JOB, OUT, VOXELS)                       \
     extern "C" __global__ void __launch_bounds__(THREADS, 2) \
-        NAME(const __grid_constant__ Reduce job) {           \
+        NAME(const __grid_constant__ JOB job) {              \
         reduce<OUT, VOXELS>(job);                            \
     }
-REDUCE(voxelize_reduce_8192_f32, F32, 8192)
-REDUCE(voxelize_reduce_8192_f16, F16, 8192)
-REDUCE(voxelize_reduce_8192_bf16, Bf16, 8192)
-REDUCE(voxelize_reduce_2048_f32, F32, 2048)
-REDUCE(voxelize_reduce_2048_f16, F16, 2048)
-REDUCE(voxelize_reduce_2048_bf16, Bf16, 2048)
+REDUCE(voxelize_reduce_8192_f32, Plain, F32, 8192)
+REDUCE(voxelize_reduce_8192_f16, Plain, F16, 8192)
+REDUCE(voxelize_reduce_8192_bf16, Plain, Bf16, 8192)
+REDUCE(voxelize_reduce_2048_f32, Plain, F32, 2048)
+REDUCE(voxelize_reduce_2048_f16, Plain, F16, 2048)
+REDUCE(voxelize_reduce_2048_bf16, Plain, Bf16, 2048)
+REDUCE(voxelize_reduce_sifted_8192_f32, Sifted, F32, 8192)
+REDUCE(voxelize_reduce_sifted_8192_f16, Sifted, F16, 8192)
+REDUCE(voxelize_reduce_sifted_8192_bf16, Sifted, Bf16, 8192)
+REDUCE(voxelize_reduce_sifted_2048_f32, Sifted, F32, 2048)
+REDUCE(voxelize_reduce_sifted_2048_f16, Sifted, F16, 2048)
+REDUCE(voxelize_reduce_sifted_2048_bf16, Sifted, Bf16, 2048)
 
 } // namespace voxelize_reduce

@@ -17,17 +17,43 @@ enum Drop : u32 {
     DROP_OUT_OF_RANGE = 1,
     DROP_OUTSIDE = 2,
     DROP_NOT_SWEPT = 3, // also counted as not finite
+    // Only sifted clouds have these.
+    DROP_OUT_OF_REACH = 4,
+    DROP_CROPPED = 5,
+    DROP_ON_ROBOT = 6,
+    DROP_TOO_FEW = 7,
 };
+// Reasons of clouds that are not sifted, and all reasons.
+constexpr u32 PLAIN_DROPS = 4;
+constexpr u32 DROPS = 8;
 
 struct Counters {
-    u32 dropped[4]; // by `Drop`
+    u32 dropped[PLAIN_DROPS]; // by `Drop`
 };
+
+// The counters of a sifted cloud. They start with those of any other one.
+struct Tally {
+    Counters counters;
+    u32 left_out[DROPS - PLAIN_DROPS]; // by `Drop`
+    u32 listed;                        // voxels in the list
+    u32 reserved[3];
+};
+__device__ __forceinline__ u32* drops_of(Counters* counters) {
+    return counters->dropped;
+}
+__device__ __forceinline__ u32* drops_of(Tally* tally) {
+    return tally->counters.dropped;
+}
 
 // What the host reads when the cloud is done.
 struct alignas(8) Report {
     Counters counters;
     u32 beyond; // 1 + a channel with a value that the element type cannot hold
     u32 beyond_bits;
+    // Only sifted clouds have these.
+    u32 left_out[DROPS - PLAIN_DROPS];
+    u32 voxels;        // occupied ones, of a sparse row
+    u32 reserved;
 };
 
 // Counts a point that is in no voxel.
@@ -37,9 +63,10 @@ __device__ __noinline__ void drop(u32* dropped, bool all_finite, bool inside) {
 }
 
 // Adds a block's drops to those of the cloud.
-__device__ __forceinline__ void add_dropped(Counters* counters, const u32* dropped) {
-    if (threadIdx.x < 4 && dropped[threadIdx.x] != 0) {
-        atomicAdd(&counters->dropped[threadIdx.x], dropped[threadIdx.x]);
+template <u32 COUNT>
+__device__ __forceinline__ void add_dropped(u32* all, const u32* dropped) {
+    if (threadIdx.x < COUNT && dropped[threadIdx.x] != 0) {
+        atomicAdd(&all[threadIdx.x], dropped[threadIdx.x]);
     }
 }
 
@@ -53,15 +80,34 @@ __device__ __forceinline__ void report_dropped(Report* report, Counters* counter
     *counters = Counters{};
 }
 
+// The same for a sifted cloud.
+__device__ __forceinline__ void report_tally(Report* report, Tally* tally, u32 voxels) {
+    const Tally all = *tally;
+    report->counters = all.counters;
+#pragma unroll
+    for (u32 i = 0; i < DROPS - PLAIN_DROPS; ++i) report->left_out[i] = all.left_out[i];
+    report->voxels = voxels;
+    *tally = Tally{};
+}
+
 // ---- Channels -----------------------------------------------------------------------------------
 
-enum ChannelKind : u32 { CHANNEL_COUNT, CHANNEL_OCCUPANCY, CHANNEL_MEAN, CHANNEL_MAX };
+enum ChannelKind : u32 {
+    CHANNEL_COUNT,
+    CHANNEL_OCCUPANCY,
+    CHANNEL_MEAN,
+    CHANNEL_MAX,
+    // Only sifted clouds have these.
+    CHANNEL_MIN,
+    CHANNEL_SUM,
+    CHANNEL_LAST,
+};
 
 struct Channel {
     u32 kind;
     u32 column;  // of its values, or NONE
     float limit; // the greatest magnitude that these may have
-    u32 reserved;
+    u32 place;   // if the kind is CHANNEL_LAST: number among those of this kind
 };
 
 // Channels that the launch parameters hold.

@@ -1,5 +1,5 @@
 // Sorts the points of a cloud by bins, tile by tile. README.md tells what for.
-#include "bins.cuh"
+#include "sieve.cuh"
 
 namespace voxelize_sort {
 
@@ -26,6 +26,23 @@ struct Sort {
     u32 inputs_ready; // whether no kernel that may still run writes the cloud
     u32 reserved;
 };
+
+// The parameter for a sifted cloud. Kernels for others have `Sort` alone, and no code for the rest.
+struct Sifted {
+    Sort sort;
+    Sieve sieve;
+    Last last;
+    Tally* tally;
+    u64 reserved;
+};
+template <class Job>
+constexpr bool SIFTS = SAME<Job, Sifted>;
+__device__ __forceinline__ const Sort& sort_of(const Sort& job) {
+    return job;
+}
+__device__ __forceinline__ const Sort& sort_of(const Sifted& job) {
+    return job.sort;
+}
 
 // A point: first its fields as they were read, later the values of its first channels.
 template <class Number>
@@ -113,7 +130,63 @@ locate(const Sort& job, u32 i, Point<typename Layout::Number>& point, u32* dropp
     return NONE;
 }
 
+// As `locate`, for a sifted cloud: all lanes of a warp call it. The rules are in the order of
+// src/ops/voxelize/cpu.rs. What is looked up only for a point that is dropped does not cost the others.
+template <class Layout>
+__device__ __forceinline__ u32
+sift(const Sifted& all, u32 i, Point<typename Layout::Number>& point, u32* dropped) {
+    const Sort& job = all.sort;
+    u32 number = NONE, reason = NONE;
+    if (i < job.cloud.count) {
+        const auto placed = find_place(job.cloud, job.grid, point.place);
+        bool in_range = true;
+#pragma unroll
+        for (u32 c = 0; c < CHANNEL_PACK; ++c) {
+            const Channel& channel = job.channels.first[c];
+            float value = point.values[c];
+            if (channel.column != NONE && !is_field(channel.column)) {
+                value = feature(job.grid, placed, channel.column);
+            }
+            in_range &= fabsf(value) <= channel.limit;
+            point.values[c] = sifted_value(all.last, channel, value, i);
+        }
+#pragma unroll 1
+        for (u32 c = CHANNEL_PACK; c < job.channels.count; ++c) {
+            const Channel channel = channel_at(job.channels, c);
+            if (channel.column == NONE) continue;
+            const float value = value_of<Layout>(job.cloud, job.grid, i, channel.column);
+            in_range &= fabsf(value) <= channel.limit;
+        }
+        const u32 voxel = voxel_of(job.grid, placed.d.at);
+        const u32 why = left_out(all.sieve, point.place);
+        if (voxel != NONE && in_range && why == NONE) {
+            number = hash_block(job.bins, voxel / VOXEL_BLOCK) * VOXEL_BLOCK + voxel % VOXEL_BLOCK;
+        } else {
+            reason = !all_finite<Layout>(job, i) ? DROP_NON_FINITE
+                     : why != NONE               ? why
+                     : voxel == NONE             ? DROP_OUTSIDE
+                                                 : DROP_OUT_OF_RANGE;
+        }
+    }
+    drop_in_warp(dropped, reason);
+    return number;
+}
 // The values of point i for the channel pack that starts at channel `first`.
+template <class Layout>
+__device__ __forceinline__ float4 load_pack(const Sifted& all, u32 i, u32 first) {
+    const Sort& job = all.sort;
+    float values[CHANNEL_PACK];
+#pragma unroll
+    for (u32 c = 0; c < CHANNEL_PACK; ++c) {
+        values[c] = 1.0f;
+        if (first + c >= job.channels.count) continue;
+        const Channel channel = channel_at(job.channels, first + c);
+        if (channel.column == NONE) continue;
+        const float value = value_of<Layout>(job.cloud, job.grid, i, channel.column);
+        values[c] = sifted_value(all.last, channel, value, i);
+    }
+    return make_float4(values[0], values[1], values[2], values[3]);
+}
 template <class Layout>
 __device__ __forceinline__ float4 load_pack(const Sort& job, u32 i, u32 first) {
     float values[CHANNEL_PACK];
@@ -151,18 +224,21 @@ __device__ __forceinline__ u32 start_segments(const Sort& job, u32* starts, u32*
 }
 
 // Sorts a tile: PER points for each thread.
-template <class Layout, u32 PER>
-__device__ __forceinline__ void sort(const Sort& job) {
+template <class Layout, u32 PER, class Job>
+__device__ __forceinline__ void sort(const Job& all, const Sort& job) {
     constexpr u32 TILE = THREADS * PER;
     extern __shared__ float4 values[];                       // [TILE]
     u32* voxels = reinterpret_cast<u32*>(values + TILE);     // [TILE]
     u32* starts = voxels + TILE;                             // [bins]
     __shared__ u32 warp_sums[WARPS];
-    __shared__ u32 dropped[4];
+    constexpr u32 REASONS = SIFTS<Job> ? DROPS : PLAIN_DROPS;
+    __shared__ u32 dropped[REASONS];
     launch_later_kernels();
     for (u32 bin = threadIdx.x; bin < job.bins.bin_count; bin += THREADS) starts[bin] = 0;
-    if (threadIdx.x < 4) dropped[threadIdx.x] = 0;
-    wait_for_inputs(job.inputs_ready);
+    if (threadIdx.x < REASONS) dropped[threadIdx.x] = 0;
+    // A sifted cloud keeps values where the last one may still be read.
+    if constexpr (SIFTS<Job>) wait_for_earlier_kernels();
+    else wait_for_inputs(job.inputs_ready);
     const u32 first = blockIdx.x * TILE + threadIdx.x;
     Point<typename Layout::Number> points[PER];
 #pragma unroll
@@ -171,7 +247,8 @@ __device__ __forceinline__ void sort(const Sort& job) {
     u32 number[PER], place[PER];
 #pragma unroll
     for (u32 p = 0; p < PER; ++p) {
-        number[p] = locate<Layout>(job, first + p * THREADS, points[p], dropped);
+        if constexpr (SIFTS<Job>) number[p] = sift<Layout>(all, first + p * THREADS, points[p], dropped);
+        else number[p] = locate<Layout>(job, first + p * THREADS, points[p], dropped);
         place[p] = number[p] == NONE ? 0 : atomicAdd(&starts[number[p] >> job.bins.bin_shift], 1u);
     }
     // From here on it writes what the kernel before this one may still read.
@@ -204,26 +281,33 @@ __device__ __forceinline__ void sort(const Sort& job) {
             u32 at = NONE;
 #pragma unroll
             for (u32 q = 0; q < PER; ++q) at = q == p && number[q] != NONE ? place[q] : at;
-            if (at != NONE) values[at] = load_pack<Layout>(job, first + p * THREADS, c);
+            if (at != NONE) values[at] = load_pack<Layout>(all, first + p * THREADS, c);
         }
         __syncthreads();
         const u64 pack = c / CHANNEL_PACK * static_cast<u64>(job.to.tiles) * TILE;
         float4* to = job.to.values + pack + tile;
         for (u32 k = threadIdx.x; k < total; k += THREADS) to[k] = values[k];
     }
-    add_dropped(job.counters, dropped);
+    if constexpr (SIFTS<Job>) add_dropped<REASONS>(drops_of(all.tally), dropped);
+    else add_dropped<REASONS>(drops_of(job.counters), dropped);
 }
 
-#define SORT(NAME, LAYOUT, PER)                              \
+#define SORT(NAME, JOB, LAYOUT, PER)                         \
     extern "C" __global__ void __launch_bounds__(THREADS, 2) \
-        NAME(const __grid_constant__ Sort job) {             \
-        sort<LAYOUT, PER>(job);                              \
+        NAME(const __grid_constant__ JOB job) {              \
+        sort<LAYOUT, PER>(job, sort_of(job));                              \
     }
-SORT(voxelize_sort_f32_points_2, F32Points, 2)
-SORT(voxelize_sort_f32_points_4, F32Points, 4)
-SORT(voxelize_sort_any_points_2, AnyPoints, 2)
-SORT(voxelize_sort_any_points_4, AnyPoints, 4)
-SORT(voxelize_sort_wide_points_2, WidePoints, 2)
-SORT(voxelize_sort_wide_points_4, WidePoints, 4)
+SORT(voxelize_sort_f32_points_2, Sort, F32Points, 2)
+SORT(voxelize_sort_f32_points_4, Sort, F32Points, 4)
+SORT(voxelize_sort_any_points_2, Sort, AnyPoints, 2)
+SORT(voxelize_sort_any_points_4, Sort, AnyPoints, 4)
+SORT(voxelize_sort_wide_points_2, Sort, WidePoints, 2)
+SORT(voxelize_sort_wide_points_4, Sort, WidePoints, 4)
+SORT(voxelize_sift_f32_points_2, Sifted, F32Points, 2)
+SORT(voxelize_sift_f32_points_4, Sifted, F32Points, 4)
+SORT(voxelize_sift_any_points_2, Sifted, AnyPoints, 2)
+SORT(voxelize_sift_any_points_4, Sifted, AnyPoints, 4)
+SORT(voxelize_sift_wide_points_2, Sifted, WidePoints, 2)
+SORT(voxelize_sift_wide_points_4, Sifted, WidePoints, 4)
 
 } // namespace voxelize_sort

@@ -1,7 +1,8 @@
 // A sub-bin of a sorted cloud: its points, and what channels make of them. The two ways of
 // `voxelize_reduce`, reduce.cu and overflow.cuh, share this.
 #pragma once
-#include "bins.cuh"
+#include "list.cuh"
+#include "sieve.cuh"
 
 namespace voxelize_reduce {
 
@@ -35,6 +36,22 @@ struct Reduce {
     u32 all_means; // whether there is one channel pack, and all of it means
 };
 
+// What the reduction of a sifted cloud has more. Kernels for others have `Plain` in its place, and no
+// code for it.
+struct Sifted {
+    Reduce reduce;
+    Last last;
+    Listing list;
+    Tally* tally;
+    u32 min_points; // a voxel with fewer is empty
+    u32 is_list;    // whether the row is sparse
+};
+struct Plain {
+    Reduce reduce;
+};
+template <class Job>
+constexpr bool SIFTS = SAME<Job, Sifted>;
+
 // Channels that a thread block has in shared memory at once: a channel group.
 template <class Out>
 constexpr u32 GROUP = 8 / sizeof(Out);
@@ -66,7 +83,8 @@ struct Shared {
     u32 warp_sums[WARPS];
     u32 several; // voxels with several points
     u32 wanted;  // bits of the parts of the sub-bin that have points
-    u32 reserved[2];
+    u32 too_few; // points in voxels that have too few
+    u32 entries; // where the features of the sub-bin's voxels start in the list
     Several list[LISTED];
 };
 
@@ -107,13 +125,21 @@ struct SubBin {
     }
 };
 
+// Behind it if the row is sparse: per voxel block of the sub-bin, its occupied voxels, and where their
+// features are.
+template <u32 VOXELS>
+struct Entries {
+    u32 masks[VOXELS / VOXEL_BLOCK];
+    u32 firsts[VOXELS / VOXEL_BLOCK];
+};
+
 // The first voxel of voxel block `voxel_block` of the sub-bin.
 __device__ __forceinline__ u32 voxel_at(const Reduce& job, u32 voxel_block) {
     const u32 number = (blockIdx.x << job.bins.sub_bin_shift) / VOXEL_BLOCK + voxel_block;
     return unhash_block(job.bins, number) * VOXEL_BLOCK;
 }
 
-// ---- Means and maxima ---------------------------------------------------------------------------
+// ---- Reductions ---------------------------------------------------------------------------------
 
 // The mean as f32 of the quotient in double. A division by a power of two is exact as a
 // multiplication. Up to 2^51 an addition makes a double of an integer, which is faster than the
@@ -129,21 +155,81 @@ __device__ __forceinline__ float mean(i64 sum, u32 count) {
     return static_cast<float>(total / (static_cast<double>(count) * ONE));
 }
 
+// Whether a channel adds up values, or takes the greatest of what it makes of them.
+template <class Job>
+__device__ __forceinline__ bool adds(u32 kind) {
+    if constexpr (SIFTS<Job>) return kind == CHANNEL_MEAN || kind == CHANNEL_SUM;
+    return kind == CHANNEL_MEAN;
+}
+template <class Job>
+__device__ __forceinline__ bool takes_greatest(u32 kind) {
+    if constexpr (SIFTS<Job>) {
+        return kind == CHANNEL_MAX || kind == CHANNEL_MIN || kind == CHANNEL_LAST;
+    }
+    return kind == CHANNEL_MAX;
+}
+
 // What a channel accumulates of the points of a voxel: their sum in fixed point, or the greatest of
-// their ordered bits.
+// their ordered bits. For a minimum these are upside down; for the last point they are its number.
+template <class Job>
 __device__ __forceinline__ u64 start_with(u32 kind, float value) {
+    if constexpr (SIFTS<Job>) {
+        if (kind == CHANNEL_SUM) return static_cast<u64>(fixed_point(value));
+        if (kind == CHANNEL_MIN) return ~ordered(value);
+        if (kind == CHANNEL_LAST) return __float_as_uint(value);
+    }
     return kind == CHANNEL_MEAN  ? static_cast<u64>(fixed_point(value))
            : kind == CHANNEL_MAX ? ordered(value)
                                  : 0;
 }
+template <class Job>
 __device__ __forceinline__ u64 together(u32 kind, u64 a, u64 b) {
-    return kind == CHANNEL_MEAN ? a + b : max(a, b);
+    return adds<Job>(kind) ? a + b : max(a, b);
 }
-__device__ __forceinline__ float of_several(u32 kind, u64 all, u32 count) {
+
+// The value of the point whose number, with 1 added, has these bits.
+__device__ __forceinline__ float last_value(const Last& last, u32 place, u32 number) {
+    return last.values[place * last.stride + (number - 1)];
+}
+
+// What accumulators have of `count` points. `place` is that of the channel.
+__device__ __forceinline__ float
+of_several(const Plain& job, u32 kind, u32 place, u64 all, u32 count) {
     return kind == CHANNEL_MEAN    ? mean(static_cast<i64>(all), count)
            : kind == CHANNEL_MAX   ? unordered(static_cast<u32>(all))
            : kind == CHANNEL_COUNT ? static_cast<float>(count)
                                    : 1.0f;
+}
+__device__ __forceinline__ float
+of_several(const Sifted& job, u32 kind, u32 place, u64 all, u32 count) {
+    const u32 bits = static_cast<u32>(all);
+    if (kind == CHANNEL_MEAN) return mean(static_cast<i64>(all), count);
+    if (kind == CHANNEL_SUM) {
+        return static_cast<float>(static_cast<double>(static_cast<i64>(all)) * (1.0 / ONE));
+    }
+    if (kind == CHANNEL_MAX) return unordered(bits);
+    if (kind == CHANNEL_MIN) return unordered(~bits);
+    if (kind == CHANNEL_LAST) return last_value(job.last, place, bits);
+    return kind == CHANNEL_COUNT ? static_cast<float>(count) : 1.0f;
+}
+
+// Values of a lone point: those that the row holds.
+template <class Out>
+__device__ __forceinline__ Values<Out>
+of_one(const Plain& job, u32 from, const u32 (&kinds)[GROUP<Out>], const Values<Out>& values) {
+    return values;
+}
+template <class Out>
+__device__ __forceinline__ Values<Out>
+of_one(const Sifted& job, u32 from, const u32 (&kinds)[GROUP<Out>], const Values<Out>& values) {
+    Values<Out> own = values;
+#pragma unroll
+    for (u32 c = 0; c < GROUP<Out>; ++c) {
+        if (kinds[c] != CHANNEL_LAST) continue;
+        const u32 place = channel_at(job.reduce.channels, from + c).place;
+        own.at[c] = last_value(job.last, place, __float_as_uint(values.at[c]));
+    }
+    return own;
 }
 
 // Adds to a sum in two halves. Whoever makes the lower half overflow adds the carry to the upper

@@ -143,9 +143,7 @@ impl CpuBackend {
         let gpu = Arc::new(gpu);
         for ring in &mut backend.rings {
             let spec = config.stream(ring.place.stream);
-            if let Rows::Pages(_) = ring.rows
-                && !spec.encoder.needs_core()
-            {
+            if let Rows::Pages(_) = ring.rows {
                 let encoder = encoder(spec)?;
                 ring.either = Some(Either::new(&gpu, encoder)?);
             }

@@ -28,7 +28,6 @@ use crate::ops::depth::cuda::DepthEncoder;
 use crate::ops::image::cuda::ImageEncoder;
 use crate::ops::resample::Lane;
 use crate::ops::resample::cuda::fuse::{Fuser, Place, Rows};
-use crate::ops::voxelize::cpu::Voxelizer as OnCore;
 use crate::ops::voxelize::cuda::Voxelizer;
 use crate::ops::voxelize::{PointDrops, SparseRow};
 use crate::spec::{Config, EncoderSpec, RingId, StreamSpec};
@@ -74,10 +73,6 @@ enum Encoder {
     Voxels {
         encoder: Box<Mutex<Voxelizer>>,
         stream: Stream,
-    },
-    /// What no kernel computes. A tick reads the rows from pinned memory, as those of vectors.
-    VoxelsOnCore {
-        encoder: Box<Mutex<OnCore>>,
         /// Where the parts of a sparse row go, in bytes.
         sparse: Option<[(Segment, Run); 2]>,
     },
@@ -168,9 +163,13 @@ impl RingMemory {
                 let stream = Stream::new(device, true)?;
                 (Encoder::Depth { encoder, stream, slots }, on_device()?)
             }
-            EncoderSpec::Voxels(voxels) if voxels.needs_core() => {
-                let mut encoder = OnCore::new(voxels, spec.dtype, slots);
-                encoder.reserve(spec.bounds.max_points);
+            EncoderSpec::Voxels(voxels) => {
+                let most = spec.bounds.max_points;
+                let encoder = Voxelizer::new(device, voxels, spec.dtype, slots, most)?;
+                let encoder = match spec.bounds.swept {
+                    true => encoder.with_sweeps(device, most)?,
+                    false => encoder,
+                };
                 let parts = SparseRow::new(voxels, spec.dtype).zip(coordinates);
                 let sparse = parts.map(|(row, coordinates)| {
                     let run = |row_at, len| Run { row_at, step_at: 0, len };
@@ -182,18 +181,9 @@ impl RingMemory {
                     Some(_) => (encoder.row_bytes(), DType::U8),
                     None => (place.row_len, spec.dtype),
                 };
-                let rows = Rows::on_host(device, len, dtype, slots)?;
-                (Encoder::VoxelsOnCore { encoder: Box::new(Mutex::new(encoder)), sparse }, rows)
-            }
-            EncoderSpec::Voxels(voxels) => {
-                let most = spec.bounds.max_points;
-                let encoder = Voxelizer::new(device, voxels, spec.dtype, slots, most)?;
-                let encoder = match spec.bounds.swept {
-                    true => encoder.with_sweeps(device, most)?,
-                    false => encoder,
-                };
-                let encoder = Box::new(Mutex::new(encoder));
-                (Encoder::Voxels { encoder, stream: Stream::new(device, true)? }, on_device()?)
+                let rows = Rows::on_device(device, len, dtype, slots)?;
+                let (encoder, stream) = (Box::new(Mutex::new(encoder)), Stream::new(device, true)?);
+                (Encoder::Voxels { encoder, stream, sparse }, rows)
             }
         };
         Ok(RingMemory { place, segment, rows, encoder })
@@ -220,11 +210,7 @@ impl RingMemory {
                 slots[slot].mark(stream)?;
                 Ok(PointDrops::default())
             }
-            (Encoder::VoxelsOnCore { encoder, .. }, Sample::Points(view), None) => {
-                let encode = |row: &mut [u8]| lock(encoder).encode(&view, slot, row);
-                Ok(self.rows.write(slot, encode)?)
-            }
-            (Encoder::Voxels { encoder, stream }, Sample::Points(view), Some(row)) => {
+            (Encoder::Voxels { encoder, stream, .. }, Sample::Points(view), Some(row)) => {
                 Ok(lock(encoder).encode(&view, slot, row, stream)?)
             }
             _ => Err(wrong_kind(NAME)),
@@ -268,7 +254,7 @@ impl RingMemory {
     /// Where the ring's part of a step goes: one place, or those of both parts of a sparse row.
     fn places_of(&self, step: usize) -> impl Iterator<Item = Place<'_>> {
         let parts = match &self.encoder {
-            Encoder::VoxelsOnCore { sparse: Some(parts), .. } => Some(parts),
+            Encoder::Voxels { sparse: Some(parts), .. } => Some(parts),
             _ => None,
         };
         let whole = parts.is_none().then(|| {
@@ -286,10 +272,7 @@ impl RingMemory {
     fn pending(&self, value: Value<Slot>) -> impl Iterator<Item = &SlotState> {
         let slots: &[SlotState] = match &self.encoder {
             Encoder::Image { slots, .. } | Encoder::Depth { slots, .. } => slots,
-            Encoder::Vector(_)
-            | Encoder::OnHost { .. }
-            | Encoder::Voxels { .. }
-            | Encoder::VoxelsOnCore { .. } => &[],
+            Encoder::Vector(_) | Encoder::OnHost { .. } | Encoder::Voxels { .. } => &[],
         };
         let read = match value {
             Value::Nothing => [None, None],

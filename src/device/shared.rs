@@ -111,6 +111,7 @@ pub const STRUCTS: &[&[Struct]] = &[
     voxelize::write_counts::STRUCTS,
     voxelize::sort::STRUCTS,
     voxelize::reduce::STRUCTS,
+    voxelize::list::STRUCTS,
 ];
 
 /// All numbers.
@@ -127,4 +128,5 @@ pub const NUMBERS: &[&[(&str, u32)]] = &[
     voxelize::write_counts::NUMBERS,
     voxelize::sort::NUMBERS,
     voxelize::reduce::NUMBERS,
+    voxelize::list::NUMBERS,
 ];

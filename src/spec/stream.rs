@@ -352,14 +352,6 @@ impl EncoderSpec {
         }
     }
 
-    /// Whether no GPU encodes its samples, because there are no kernels for it.
-    pub fn needs_core(&self) -> bool {
-        match self {
-            EncoderSpec::Voxels(spec) => spec.needs_core(),
-            _ => false,
-        }
-    }
-
     /// Whether a step depends on the values of other steps.
     pub fn unwraps(&self) -> bool {
         let unwraps = |output: &OutputChannel| output.operators.contains(&Operator::Unwrap);

@@ -15,7 +15,7 @@ use crate::subject::{Kind, Pair, stream};
 
 const CLOUDS_PER_PAIR: usize = 20;
 pub const SLOTS: usize = 3;
-const FIELDS: [&str; 8] = ["x", "y", "z", "a", "b", "c", "d", "e"];
+pub const FIELDS: [&str; 8] = ["x", "y", "z", "a", "b", "c", "d", "e"];
 
 pub fn check(kind: &Kind, cases: usize) {
     for number in 0..cases.div_ceil(CLOUDS_PER_PAIR) {
@@ -131,7 +131,7 @@ fn random_spec(random: &mut Random) -> VoxelSpec {
     spec
 }
 
-fn random_filter(random: &mut Random) -> Filter {
+pub fn random_filter(random: &mut Random) -> Filter {
     let shapes = (0..random.range(0, 3)).map(|_| {
         let half = random.float(0.1, 1.0);
         Shape {
@@ -309,7 +309,7 @@ enum Pattern {
     Runs,
 }
 
-fn random_points(random: &mut Random, spec: &VoxelSpec) -> (Vec<Vec<f64>>, Form) {
+pub fn random_points(random: &mut Random, spec: &VoxelSpec) -> (Vec<Vec<f64>>, Form) {
     let count = random.choose(&[0, 1, 31, 33, 500, 3000]);
     let mut form = Form::random(random, spec, count);
     form.t_base_sensor = random_turn(random);

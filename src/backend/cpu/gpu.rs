@@ -62,7 +62,11 @@ impl CudaEncoder {
             }
             EncoderSpec::Vector(_) => return Err(wrong_kind("cuda")),
         };
-        let download = Download::new(device, spec.encoder.row_len() * spec.dtype.size())?;
+        let row_bytes = match &operation {
+            Operation::Voxels(voxelizer) => voxelizer.row_bytes(),
+            _ => spec.encoder.row_len() * spec.dtype.size(),
+        };
+        let download = Download::new(device, row_bytes)?;
         Ok(CudaEncoder { operation, download, stream: Stream::new(device, true)?, refused: false })
     }
 }

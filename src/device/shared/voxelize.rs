@@ -14,6 +14,21 @@ numbers! { "":
     pub const CHANNEL_OCCUPANCY: u32 = 1;
     pub const CHANNEL_MEAN: u32 = 2;
     pub const CHANNEL_MAX: u32 = 3;
+    pub const CHANNEL_MIN: u32 = 4;
+    pub const CHANNEL_SUM: u32 = 5;
+    pub const CHANNEL_LAST: u32 = 6;
+    /// In place of a column: the distance from the sensor, and the coordinate from the centre of the
+    /// voxel along the first axis.
+    pub const COLUMN_RANGE: u32 = 0xFFFF_FF00;
+    pub const COLUMN_OFFSET: u32 = 0xFFFF_FF01;
+    pub const SHAPE_KEEP: u32 = 0;
+    pub const SHAPE_REMOVE: u32 = 1;
+    pub const SHAPE_ROBOT: u32 = 2;
+    pub const LIMIT_LEAST: u32 = 1;
+    pub const LIMIT_GREATEST: u32 = 2;
+    /// Reasons for which points are dropped: those of clouds that are not sifted, and all.
+    pub const PLAIN_DROPS: u32 = 4;
+    pub const DROPS: u32 = 8;
     /// In place of a voxel or a column: there is none.
     pub const NONE: u32 = u32::MAX;
     /// Columns whose offsets the launch parameters hold.
@@ -67,7 +82,8 @@ structs! { "":
         column: u32,
         /// The greatest magnitude that these may have.
         limit: f32,
-        reserved: u32,
+        /// Number among those of the kind [`CHANNEL_LAST`].
+        place: u32,
     }
 
     pub struct Channels {
@@ -78,11 +94,56 @@ structs! { "":
     }
 
     #[derive(Default)]
-    pub struct Counters { dropped: [u32; 4], }
+    pub struct Counters { dropped: [u32; PLAIN_DROPS as usize], }
+
+    pub struct Tally {
+        counters: Counters,
+        left_out: [u32; (DROPS - PLAIN_DROPS) as usize],
+        listed: u32,
+        reserved: [u32; 3],
+    }
 
     #[repr(align(8))]
     #[derive(Default)]
-    pub struct Report { counters: Counters, beyond: u32, beyond_bits: u32, }
+    pub struct Report {
+        counters: Counters,
+        beyond: u32,
+        beyond_bits: u32,
+        left_out: [u32; (DROPS - PLAIN_DROPS) as usize],
+        voxels: u32,
+        reserved: u32,
+    }
+
+    pub struct Shape {
+        wide_t: [[f64; 4]; 3],
+        t: [[f32; 4]; 3],
+        corners: [[f32; 3]; 2],
+        action: u32,
+        is_sphere: u32,
+    }
+
+    pub struct Sieve {
+        shapes: u64,
+        count: u32,
+        keeps: u32,
+        limits: u32,
+        least: f32,
+        greatest: f32,
+        reserved: u32,
+    }
+
+    pub struct Last { values: u64, stride: u64, }
+
+    pub struct Listing {
+        masks: u64,
+        firsts: u64,
+        features: u64,
+        totals: u64,
+        phase: u32,
+        tiles: u32,
+        tile_shift: u32,
+        channels: u32,
+    }
 
     pub struct Counted {
         counts: u64,
@@ -188,7 +249,7 @@ pub mod write_counts {
 
 /// `sort.cu`.
 pub mod sort {
-    use super::{Bins, CHANNEL_PACK, Channels, Cloud, Grid, Sorted};
+    use super::{Bins, CHANNEL_PACK, Channels, Cloud, Grid, Last, Sieve, Sorted};
 
     numbers! { "voxelize_sort::":
         pub const THREADS: u32 = 512;
@@ -216,12 +277,15 @@ pub mod sort {
             inputs_ready: u32,
             reserved: u32,
         }
+
+        /// The parameter of `voxelize_sift_<points>`.
+        pub struct Sifted { sort: Sort, sieve: Sieve, last: Last, tally: u64, reserved: u64, }
     }
 }
 
 /// `reduce.cu`.
 pub mod reduce {
-    use super::{Bins, Channels, Sorted};
+    use super::{Bins, Channels, Last, Listing, Sorted};
 
     numbers! { "voxelize_reduce::":
         pub const THREADS: u32 = 512;
@@ -244,5 +308,43 @@ pub mod reduce {
             volume: u32,
             all_means: u32,
         }
+
+        /// The parameter of `voxelize_reduce_sifted_<voxels>_<dtype>`.
+        pub struct Sifted {
+            reduce: Reduce,
+            last: Last,
+            list: Listing,
+            tally: u64,
+            min_points: u32,
+            is_list: u32,
+        }
+    }
+}
+
+/// `list.cu`.
+pub mod list {
+    use super::Listing;
+
+    numbers! { "voxelize_list::":
+        pub const THREADS: u32 = 256;
+    }
+
+    structs! { "voxelize_list::":
+        /// The parameter of `voxelize_list_<bits>`.
+        pub struct List {
+            from: Listing,
+            features: u64,
+            coordinates: u64,
+            held: u64,
+            tally: u64,
+            report: u64,
+            held_phase: u32,
+            max_voxels: u32,
+            row: u32,
+            column: u32,
+        }
+
+        /// The parameter of `voxelize_tell`.
+        pub struct Tell { tally: u64, report: u64, }
     }
 }

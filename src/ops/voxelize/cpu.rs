@@ -22,8 +22,8 @@
 //!    The point is inside if `0 <= g < shape` on all axes, so a point on a face belongs to the
 //!    upper voxel. Any other point is dropped as `points_outside`, also if its `g` overflows to
 //!    infinity or NaN.
-//! 6. *Range.* If the value `v` of a `mean` or `sum` channel has `|v| > 2^20`, the point is dropped from
-//!    all channels as `points_out_of_range`.
+//! 6. *Range.* If the value `v` of a `mean` or `sum` channel has `|v| > 2^20`, or if a feature that is no
+//!    field overflows, the point is dropped from all channels as `points_out_of_range`.
 //!
 //! If the coordinates are float64, int32 or uint32, or if `f32` does not resolve the grid
 //! ([`Precision::Double`]), the coordinates are loaded as `f64`; finite means finite in `f64`; `p'`
@@ -95,8 +95,8 @@ pub struct Voxelizer {
     fields: usize,
     block: Block,
     channels: Vec<Channel>,
-    /// Columns that `mean` channels sum, for the range rule.
-    summed: Vec<usize>,
+    /// For the range rule: columns that are summed or computed, and the greatest magnitude of each.
+    limits: Vec<(usize, f32)>,
     /// Per voxel of the grid: 0, or 1 + its position in `voxels`. All 0 between clouds.
     entry_of: Vec<u32>,
     /// The occupied voxels of the cloud at hand, in the order in which they were met.
@@ -135,7 +135,8 @@ impl Voxelizer {
         let channels: Vec<Channel> =
             spec.channels.iter().map(|c| Channel::new(c, column)).collect();
         let summed = spec.channels.iter().filter(|channel| channel.sums());
-        let summed = summed.filter_map(Reduction::feature).map(column);
+        let summed = summed.filter_map(Reduction::feature).map(|of| (column(of), MAX_SUMMED));
+        let computed = spec.computed().map(|of| (column(&of), f32::MAX));
         Voxelizer {
             grid: spec.grid,
             filter: (!spec.filter.is_empty()).then(|| spec.filter.clone()),
@@ -143,7 +144,7 @@ impl Voxelizer {
             dtype,
             fields: 3 + extras,
             block: Block::new(extras, spec.computed().collect()),
-            summed: summed.collect(),
+            limits: summed.chain(computed).collect(),
             channels,
             entry_of: vec![0; volume],
             voxels: Vec::new(),
@@ -232,12 +233,8 @@ impl Voxelizer {
         }
         held.voxels.clear();
         held.listed = 0;
-        check_view(view, self.fields)?;
-        let (expected, found) =
-            (self.filter.as_ref().map_or(0, |filter| filter.shapes.len()), view.t_shapes.len());
-        if expected > found {
-            return Err(VoxelizeError::Shapes { expected, found });
-        }
+        let shapes = self.filter.as_ref().map_or(0, |filter| filter.shapes.len());
+        check_view(view, self.fields, shapes)?;
         let mut report = self.scatter(overtaken, view);
         for voxel in &self.voxels {
             self.entry_of[*voxel as usize] = 0;
@@ -294,7 +291,7 @@ impl Voxelizer {
                 // Their coordinates are NaN since.
                 report.non_finite -= not_swept;
                 report.out_of_range += not_swept;
-                report.out_of_range += self.block.drop_beyond(&self.summed, MAX_SUMMED);
+                report.out_of_range += self.block.drop_beyond(&self.limits);
                 self.count_points();
             }
         }

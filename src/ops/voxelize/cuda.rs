@@ -5,6 +5,7 @@
 mod count;
 mod deskew;
 mod job;
+mod sift;
 mod sort;
 
 use std::sync::Arc;
@@ -14,13 +15,17 @@ pub use self::job::{DevicePoints, bytes_of_points};
 use self::count::Counting;
 use self::deskew::{Deskewing, StagedSweep};
 use self::sort::Sorting;
-use super::memory::{knots_at, pack, packed_fields, sweep_bytes, upload_bytes};
+use super::filter::Filter;
+use super::memory::{pack, packed_fields, shape_bytes, sweep_bytes, tables_at, upload_bytes};
+use super::sparse::SparseRow;
 use super::spec::{
     FieldAt, Grid, IDENTITY, PointDrops, PointsView, VoxelSpec, VoxelizeError, check_view,
     extra_fields,
 };
 use crate::device::shared::voxelize::deskew::Knot;
-use crate::device::shared::voxelize::{Channels, Counters, Field, INLINE_CHANNELS, NONE, Report};
+use crate::device::shared::voxelize::{
+    Channels, Field, INLINE_CHANNELS, NONE, Report, Shape, Tally,
+};
 use crate::device::{
     Device, DeviceBuffer, DeviceError, Event, Inputs, PinnedBuffer, Staging, Stream, bytes_of,
 };
@@ -64,6 +69,12 @@ pub struct Voxelizer {
     /// What the kernels know of them: the content of `fields_on_device`.
     fields: Vec<Field>,
     fields_on_device: DeviceBuffer,
+    filter: Filter,
+    /// Voxels of a sparse row.
+    max_voxels: Option<u32>,
+    /// The shapes of the filter, for clouds that are on the device: the content of `shapes_on_device`.
+    shapes: Vec<Shape>,
+    shapes_on_device: DeviceBuffer,
 }
 
 /// How the points in the staging memory are laid out.
@@ -78,6 +89,8 @@ struct Staged {
     sweep: Option<StagedSweep>,
     /// The knots of the sweep.
     knots: Vec<Knot>,
+    /// The shapes of the filter.
+    shapes: Vec<Shape>,
 }
 
 impl Default for Staged {
@@ -92,6 +105,7 @@ impl Default for Staged {
             t_base_sensor: IDENTITY,
             sweep: None,
             knots: Vec::new(),
+            shapes: Vec::new(),
         }
     }
 }
@@ -99,11 +113,26 @@ impl Default for Staged {
 impl Staged {
     /// Bytes of the upload.
     fn len(&self) -> usize {
-        let points = job::byte_len(&self.view());
-        match self.sweep {
-            None => points,
-            Some(sweep) => knots_at(points) + sweep.knots * size_of::<Knot>(),
-        }
+        let (points, tables) = (self.point_bytes(), self.knot_bytes() + self.shape_bytes());
+        if tables == 0 { points } else { tables_at(points) + tables }
+    }
+
+    /// Bytes of the points.
+    fn point_bytes(&self) -> usize {
+        job::byte_len(&self.view())
+    }
+
+    fn knot_bytes(&self) -> usize {
+        size_of_val(self.knots.as_slice())
+    }
+
+    fn shape_bytes(&self) -> usize {
+        size_of_val(self.shapes.as_slice())
+    }
+
+    /// Where the shapes are in the upload.
+    fn shapes_at(&self) -> usize {
+        tables_at(self.point_bytes()) + self.knot_bytes()
     }
 
     /// The cloud, without its bytes and its sweep.
@@ -135,13 +164,14 @@ struct Target {
     slot: usize,
     /// The address of the slot's row.
     row: u64,
+    /// Of a [`Tally`], which starts with the counters of clouds that are not sifted.
     counters: u64,
     report: u64,
 }
 
 impl Voxelizer {
-    /// A voxelizer for rows `[channels, z, y, x]` of `dtype` in `slots` slots, all zero at first. It
-    /// reserves all memory for clouds of at most `max_points` points.
+    /// A voxelizer for rows `[channels, z, y, x]` of `dtype`, or sparse ones ([`SparseRow`]), in `slots`
+    /// slots, all zero at first. It reserves all memory for clouds of at most `max_points` points.
     ///
     /// # Panics
     /// As [`Grid::volume`](super::Grid::volume).
@@ -152,39 +182,41 @@ impl Voxelizer {
         slots: usize,
         max_points: usize,
     ) -> Result<Self, DeviceError> {
-        if spec.needs_core() {
-            let detail = "expected channels that kernels compute, found others".into();
-            return Err(DeviceError::Failed { operation: "make a voxelizer", detail });
-        }
         let grid = job::grid(&spec.grid);
         let channels = job::channels(spec);
         let more = channels.get(INLINE_CHANNELS as usize..).unwrap_or_default();
         let more = DeviceBuffer::from_bytes(device, bytes_of(more))?;
-        let method = match channels.iter().any(|channel| channel.column != NONE) {
+        let has_values = channels.iter().any(|channel| channel.column != NONE);
+        let method = match has_values || spec.is_sifted() {
             true => {
-                let sizes = (slots, max_points);
-                let sorting = Sorting::new(device, grid, channels.len(), dtype, sizes)?;
+                let sorting = Sorting::new(device, grid, spec, dtype, (slots, max_points))?;
                 Method::Sort(Box::new(sorting))
             }
             false => Method::Count(Box::new(Counting::new(device, grid, dtype, slots)?)),
         };
         let columns = 3 + extra_fields(spec).count();
+        let dense = || channels.len() * spec.grid.volume() * dtype.size();
+        let shapes = shape_bytes(spec.filter.shapes.len());
         Ok(Voxelizer {
             grid: spec.grid,
             dtype,
-            row_bytes: channels.len() * spec.grid.volume() * dtype.size(),
+            row_bytes: SparseRow::new(spec, dtype).map_or_else(dense, |row| row.bytes()),
             channels: job::parameter(&channels, more.address()),
             _more_channels: more,
             method,
-            counters: DeviceBuffer::new(device, size_of::<Counters>())?,
+            counters: DeviceBuffer::new(device, size_of::<Tally>())?,
             report: PinnedBuffer::new(device, size_of::<Report>())?,
             done: Event::new(device, false)?,
-            staging: Staging::new(device, upload_bytes(columns, max_points))?,
+            staging: Staging::new(device, upload_bytes(columns, max_points) + shapes)?,
             staged: Staged { fields: Vec::with_capacity(columns + 1), ..Staged::default() },
             deskewing: Deskewing::new(device)?,
             columns,
             fields: Vec::with_capacity(columns),
             fields_on_device: DeviceBuffer::new(device, columns * size_of::<Field>())?,
+            filter: spec.filter.clone(),
+            max_voxels: spec.max_voxels.map(|most| most as u32),
+            shapes: Vec::new(),
+            shapes_on_device: DeviceBuffer::new(device, shapes)?,
         })
     }
 
@@ -194,7 +226,7 @@ impl Voxelizer {
         device: &Arc<Device>,
         max_points: usize,
     ) -> Result<Self, DeviceError> {
-        let bytes = upload_bytes(self.columns, max_points) + sweep_bytes(max_points);
+        let bytes = self.staging.capacity() + sweep_bytes(max_points);
         self.staging = Staging::new(device, bytes)?;
         Ok(self)
     }
@@ -229,7 +261,7 @@ impl Voxelizer {
     /// Those of [`check_view`] and of the device, also if the cloud has more points than there is
     /// memory for.
     pub fn stage(&mut self, view: &PointsView<'_>) -> Result<(), EncodeError> {
-        check_view(view, self.columns)?;
+        self.check(view)?;
         self.staging.wait()?;
         Ok(self.take(view)?)
     }
@@ -245,33 +277,42 @@ impl Voxelizer {
         if let Some(sweep) = &view.sweep {
             deskew::knots(sweep, &mut staged.knots);
         }
-        let knots = bytes_of(&staged.knots);
+        sift::shapes(&self.filter, view.t_shapes, &mut staged.shapes);
+        let tables = [bytes_of(&staged.knots), bytes_of(&staged.shapes)];
+        let table_bytes = tables[0].len() + tables[1].len();
         let gap = [0; 16];
-        let gap = match knots.is_empty() {
-            true => &[][..],
-            false => &gap[..knots_at(bytes.len()) - bytes.len()],
+        let gap = match table_bytes {
+            0 => &[][..],
+            _ => &gap[..tables_at(bytes.len()) - bytes.len()],
         };
-        if bytes.len() + gap.len() + knots.len() <= self.staging.capacity() {
+        if bytes.len() + gap.len() + table_bytes <= self.staging.capacity() {
             staged.fields.clear();
             staged.fields.extend_from_slice(view.fields);
             (staged.point_step, staged.row_step) = (view.point_step, view.row_step);
-            return self.staging.fill([bytes, gap, knots].into_iter());
+            return self.staging.fill([bytes, gap, tables[0], tables[1]].into_iter());
         }
         let times = view.sweep.iter().map(|sweep| sweep.time);
         let used: Vec<FieldAt> = view.fields.iter().copied().chain(times).collect();
         let step = packed_fields(&used, &mut staged.fields);
         (staged.point_step, staged.row_step) = (step, view.width * step);
         let len = view.width * view.height * step;
-        let all = if knots.is_empty() { len } else { knots_at(len) + knots.len() };
+        let all = if table_bytes == 0 { len } else { tables_at(len) + table_bytes };
         let place = self.staging.place(all)?;
         pack(&PointsView { fields: &used, ..*view }, &staged.fields, step, &mut place[..len]);
-        place[all - knots.len()..].copy_from_slice(knots);
+        let (knots, shapes) = place[all - table_bytes..].split_at_mut(tables[0].len());
+        knots.copy_from_slice(tables[0]);
+        shapes.copy_from_slice(tables[1]);
         if let Some(sweep) = &mut staged.sweep
             && let Some(time) = staged.fields.pop()
         {
             sweep.time = time;
         }
         Ok(())
+    }
+
+    /// Checks what the kernels rely on.
+    fn check(&self, view: &PointsView<'_>) -> Result<(), VoxelizeError> {
+        check_view(view, self.columns, self.filter.shapes.len())
     }
 
     /// Notes that the caller has waited for the stream of the last cloud.
@@ -284,7 +325,7 @@ impl Voxelizer {
     /// # Errors
     /// As [`Voxelizer::stage`]: an error of the device means that the cloud is larger than the memory.
     pub fn restage(&mut self, view: &PointsView<'_>) -> Result<(), EncodeError> {
-        check_view(view, self.columns)?;
+        self.check(view)?;
         Ok(self.take(view)?)
     }
 
@@ -311,8 +352,12 @@ impl Voxelizer {
         // SAFETY: the upload holds every point of the cloud, and its knots. It and the rows wait for the
         // device before they go.
         let launched = unsafe {
-            self.deskew(&points, staged.sweep.as_ref(), job::byte_len(&cloud), stream)
-                .and_then(|()| self.launch(&points, (slot, row), Inputs::MayBeInFlight, stream))
+            self.deskew(&points, staged.sweep.as_ref(), staged.point_bytes(), stream).and_then(
+                |()| {
+                    let shapes = self.staging.address() + staged.shapes_at() as u64;
+                    self.launch_with(&points, shapes, (slot, row), Inputs::MayBeInFlight, stream)
+                },
+            )
         };
         self.staged = staged;
         launched
@@ -361,17 +406,30 @@ impl Voxelizer {
         let non_finite = non_finite.saturating_sub(not_swept);
         let out_of_range = out_of_range + not_swept;
         let (beyond, bits) = (word(4), word(5));
+        let [out_of_reach, cropped, on_robot, too_few] = [6, 7, 8, 9].map(|at| u64::from(word(at)));
+        let voxels = word(10);
         // For the next cloud: the kernels write what is not zero.
         self.report.fill(0);
         if let Some(channel) = beyond.checked_sub(1) {
             let (channel, dtype, value) = (channel as usize, self.dtype, f32::from_bits(bits));
             return Err(VoxelizeError::Value { channel, dtype, value });
         }
-        Ok(PointDrops { non_finite, out_of_range, outside, ..PointDrops::default() })
+        let voxels_in_use = self.max_voxels.map_or(0, |most| voxels.min(most));
+        Ok(PointDrops {
+            non_finite,
+            out_of_range,
+            outside,
+            out_of_reach,
+            cropped,
+            on_robot,
+            too_few,
+            voxels_beyond: u64::from(voxels - voxels_in_use),
+            voxels_in_use,
+        })
     }
 
     /// Puts a cloud that is on the device on `stream`, as the row of `slot`, which is at address
-    /// `row`. Fields that differ from those of the last cloud make it wait.
+    /// `row`. Fields or poses of shapes that differ from those of the last cloud make it wait.
     ///
     /// # Errors
     /// Those of [`check_view`] and of the device. What becomes of the points, [`Voxelizer::finish`]
@@ -393,6 +451,25 @@ impl Voxelizer {
         inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), EncodeError> {
+        self.check(&points.view())?;
+        self.set_shapes(points.t_shapes, stream)?;
+        let shapes = self.shapes_on_device.address();
+        // SAFETY: the caller promises the same.
+        unsafe { self.launch_with(points, shapes, (slot, row), inputs, stream) }
+    }
+
+    /// The same, with the shapes of the filter at `shapes` on the device.
+    ///
+    /// # Safety
+    /// As for [`Voxelizer::launch`]; the shapes stay as well.
+    unsafe fn launch_with(
+        &mut self,
+        points: &DevicePoints<'_>,
+        shapes: u64,
+        (slot, row): (usize, u64),
+        inputs: Inputs,
+        stream: &Stream,
+    ) -> Result<(), EncodeError> {
         let cloud = self.cloud(points, stream)?;
         let layout = points.layout(&self.grid);
         let (counters, report) = (self.counters.address(), self.report.address());
@@ -408,7 +485,8 @@ impl Voxelizer {
                 // SAFETY: as above.
                 unsafe {
                     let to = (&target, inputs);
-                    sorting.launch(cloud, (layout, sources), self.channels, to, stream)?;
+                    let from = (layout, sources, shapes);
+                    sorting.launch(cloud, from, self.channels, to, stream)?;
                 }
             }
         }
@@ -477,25 +555,30 @@ impl Voxelizer {
         Ok(self.fields_on_device.write(bytes_of(&self.fields))?)
     }
 
+    /// Tells the device of the shapes of the filter, if they are elsewhere than for the last cloud.
+    fn set_shapes(
+        &mut self,
+        t_shapes: &[[[f64; 4]; 3]],
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let mut shapes = Vec::new();
+        sift::shapes(&self.filter, t_shapes, &mut shapes);
+        if bytes_of(&shapes) == bytes_of(&self.shapes) {
+            return Ok(());
+        }
+        // An earlier launch may still read them.
+        stream.synchronize("finish earlier clouds")?;
+        self.shapes = shapes;
+        self.shapes_on_device.write(bytes_of(&self.shapes))
+    }
+
     /// The cloud for the kernels.
     fn cloud(
         &mut self,
         points: &DevicePoints<'_>,
         stream: &Stream,
     ) -> Result<crate::device::shared::voxelize::Cloud, EncodeError> {
-        let all = PointsView {
-            width: points.width,
-            height: points.height,
-            point_step: points.point_step,
-            row_step: points.row_step,
-            big_endian: points.big_endian,
-            fields: points.fields,
-            t_base_sensor: points.t_base_sensor,
-            t_shapes: &[],
-            sweep: None,
-            data: &[],
-        };
-        check_view(&all, self.columns)?;
+        check_view(&points.view(), self.columns, 0)?;
         let inside = |at: &FieldAt| at.offset + at.kind.size() <= points.point_step;
         assert!(points.fields.iter().all(inside), "voxelize: a field is not inside its point");
         self.set_fields(points.fields, stream)?;

@@ -4,7 +4,7 @@
 use super::spec::{FieldAt, PointsView};
 use super::sweep::{Knot, MAX_KNOTS};
 use crate::device::shared::voxelize::sort::THREADS;
-use crate::device::shared::voxelize::{Bins, CHANNEL_PACK, VOXEL_BLOCK};
+use crate::device::shared::voxelize::{Bins, CHANNEL_PACK, Shape, VOXEL_BLOCK};
 
 /// Most bytes of a field of a point: those of a float64.
 const MOST_FIELD_BYTES: usize = 8;
@@ -25,6 +25,11 @@ pub const SMALL_SUB_BIN_SHIFT: u32 = 11;
 /// The larger ones serve where a multiprocessor has shared memory for two of their thread blocks.
 pub const LARGE_SUB_BIN_SHIFT: u32 = 13;
 
+/// Tiles of voxel blocks that a list has at most: a thread block for each looks at all of them.
+const MOST_LIST_TILES: usize = 2048;
+/// log2 of the voxel blocks of a tile at least: one for each thread.
+const LEAST_LIST_TILE_SHIFT: u32 = 8;
+
 /// Bytes of the upload of a cloud of at most `max_points` points with `columns` fields.
 pub fn upload_bytes(columns: usize, max_points: usize) -> usize {
     MOST_FIELD_BYTES * columns * max_points
@@ -32,15 +37,21 @@ pub fn upload_bytes(columns: usize, max_points: usize) -> usize {
 
 /// Bytes that the upload of a cloud has more, if it has a sweep: a time for each point, and the knots.
 pub fn sweep_bytes(max_points: usize) -> usize {
-    MOST_FIELD_BYTES * max_points + KNOT_ALIGNMENT + MAX_KNOTS * size_of::<Knot>()
+    MOST_FIELD_BYTES * max_points + TABLE_ALIGNMENT + MAX_KNOTS * size_of::<Knot>()
 }
 
-/// The knots of a sweep are at a multiple of this \[bytes\] in the upload.
-const KNOT_ALIGNMENT: usize = 16;
+/// Bytes that the upload of a cloud has more, if a filter has so many shapes.
+pub fn shape_bytes(shapes: usize) -> usize {
+    if shapes == 0 { 0 } else { TABLE_ALIGNMENT + shapes * size_of::<Shape>() }
+}
 
-/// Where the knots are in the upload, behind points of `len` bytes.
-pub fn knots_at(len: usize) -> usize {
-    len.next_multiple_of(KNOT_ALIGNMENT)
+/// Tables behind the points are at a multiple of this \[bytes\] in the upload.
+const TABLE_ALIGNMENT: usize = 16;
+
+/// Where tables are in the upload, behind points of `len` bytes: first the knots of the sweep, then the
+/// shapes of the filter.
+pub fn tables_at(len: usize) -> usize {
+    len.next_multiple_of(TABLE_ALIGNMENT)
 }
 
 /// Bytes of the buffers of sorted points.
@@ -77,6 +88,58 @@ impl SortedBytes {
     /// All of them.
     pub fn total(self) -> usize {
         self.voxels + self.values + self.segments
+    }
+}
+
+/// Bytes of the values of so many channels that take the last point.
+pub fn last_bytes(max_points: usize, channels: usize) -> usize {
+    4 * sorted_points(max_points) * channels
+}
+
+/// The buffers for the occupied voxels of a cloud, on their way into a sparse row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListBytes {
+    /// Which voxels of each voxel block are occupied.
+    pub masks: usize,
+    /// Where the features of each voxel block are.
+    pub firsts: usize,
+    /// The features of all occupied voxels.
+    pub features: usize,
+    /// Occupied voxels of each tile of voxel blocks, twice.
+    pub totals: usize,
+    /// Tiles of voxel blocks.
+    pub tiles: usize,
+    /// log2 of the voxel blocks of a tile.
+    pub tile_shift: u32,
+}
+
+impl ListBytes {
+    /// For a grid of so many voxel blocks and voxels, with features of `feature_bytes` per voxel.
+    pub fn new(
+        max_points: usize,
+        (voxel_blocks, volume): (usize, usize),
+        feature_bytes: usize,
+    ) -> Self {
+        let shift = |shift: &u32| voxel_blocks >> shift <= MOST_LIST_TILES;
+        let tile_shift = (LEAST_LIST_TILE_SHIFT..31).find(shift).unwrap_or(31);
+        let tiles = voxel_blocks.div_ceil(1 << tile_shift);
+        let words = 4 * (tiles << tile_shift);
+        ListBytes {
+            masks: words,
+            firsts: words,
+            features: feature_bytes * sorted_points(max_points).min(volume),
+            totals: 2 * 4 * tiles,
+            tiles,
+            tile_shift,
+        }
+    }
+
+    /// All of them, for a grid of `volume` voxels.
+    pub fn total(max_points: usize, volume: usize, feature_bytes: usize) -> usize {
+        let bins = bins_of(volume as u32, SMALL_SUB_BIN_SHIFT);
+        let voxel_blocks = bins.voxel_block_mask as usize + 1;
+        let all = ListBytes::new(max_points, (voxel_blocks, volume), feature_bytes);
+        all.masks + all.firsts + all.features + all.totals
     }
 }
 

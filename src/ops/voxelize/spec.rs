@@ -121,10 +121,10 @@ impl VoxelSpec {
         all.filter(|feature| self.channels.iter().any(|c| c.feature() == Some(feature)))
     }
 
-    /// Whether only a core computes it: the kernels know counts, occupancies, means and maxima of
-    /// fields, of all points.
-    pub fn needs_core(&self) -> bool {
-        let on_gpu = |channel: &Reduction| match channel {
+    /// Whether more is asked for than counts, occupancies, means and maxima of fields, of all points, in
+    /// the whole grid. On a GPU, kernels of their own do that.
+    pub fn is_sifted(&self) -> bool {
+        let is_plain = |channel: &Reduction| match channel {
             Reduction::Count | Reduction::Occupancy => true,
             Reduction::Mean(feature) | Reduction::Max(feature) => {
                 matches!(feature, Feature::Field(_))
@@ -134,7 +134,12 @@ impl VoxelSpec {
         self.min_points > 1
             || self.max_voxels.is_some()
             || !self.filter.is_empty()
-            || !self.channels.iter().all(on_gpu)
+            || !self.channels.iter().all(is_plain)
+    }
+
+    /// Channels that take the last point of a voxel.
+    pub fn last_channels(&self) -> usize {
+        self.channels.iter().filter(|channel| matches!(channel, Reduction::Last(_))).count()
     }
 }
 
@@ -453,15 +458,24 @@ pub fn movable(fields: &[FieldAt]) -> bool {
         && coordinates.iter().enumerate().all(alone)
 }
 
-/// Checks what every implementation relies on: the view has `fields` fields, and few enough points
-/// that no sum can overflow.
+/// Checks what every implementation relies on: the view has `fields` fields, poses of `shapes` shapes
+/// at least, and few enough points that no sum can overflow.
 ///
 /// # Errors
-/// [`VoxelizeError::Fields`] and [`VoxelizeError::TooManyPoints`].
-pub fn check_view(view: &PointsView<'_>, fields: usize) -> Result<(), VoxelizeError> {
+/// [`VoxelizeError::Fields`], [`VoxelizeError::Shapes`], [`VoxelizeError::Sweep`] and
+/// [`VoxelizeError::TooManyPoints`].
+pub fn check_view(
+    view: &PointsView<'_>,
+    fields: usize,
+    shapes: usize,
+) -> Result<(), VoxelizeError> {
     let found = view.fields.len();
     if found != fields {
         return Err(VoxelizeError::Fields { expected: fields, found });
+    }
+    let found = view.t_shapes.len();
+    if found < shapes {
+        return Err(VoxelizeError::Shapes { expected: shapes, found });
     }
     if let Some(sweep) = &view.sweep {
         let knots = sweep.knots.len();

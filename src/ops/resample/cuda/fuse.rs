@@ -76,8 +76,8 @@ impl Rows {
         Ok(Rows { lanes: lane_codes, ..Rows::on_host(device, lanes.len(), dtype, slots)? })
     }
 
-    /// Rows of `len` elements in pinned memory, which the host writes as bytes.
-    pub fn on_host(
+    /// Rows of `len` elements in pinned memory.
+    fn on_host(
         device: &Arc<Device>,
         len: usize,
         dtype: DType,
@@ -113,17 +113,6 @@ impl Rows {
         let start = self.at(slot);
         let end = start + self.len * self.dtype.size();
         self.dtype.store(values, &mut lock(buffer)[start..end]);
-    }
-
-    /// Has `write` write the bytes of a row, which it finds as it left them.
-    ///
-    /// # Panics
-    /// When the rows are in device memory, or there is no such slot.
-    pub fn write<T>(&self, slot: usize, write: impl FnOnce(&mut [u8]) -> T) -> T {
-        let Memory::Pinned(buffer) = &self.memory else { panic!("rows: in device memory") };
-        let start = self.at(slot);
-        let end = start + self.len * self.dtype.size();
-        write(&mut lock(buffer)[start..end])
     }
 
     /// # Panics

@@ -234,14 +234,14 @@ impl Block {
         }
     }
 
-    /// Drops the points inside the grid whose value in one of `columns` exceeds `limit` in
-    /// magnitude. Returns their number.
-    pub fn drop_beyond(&mut self, columns: &[usize], limit: f32) -> u64 {
+    /// Drops the points inside the grid whose value in a column exceeds its limit in magnitude. Returns
+    /// their number.
+    pub fn drop_beyond(&mut self, limits: &[(usize, f32)]) -> u64 {
         let mut dropped = 0;
-        for column in columns {
+        for (column, limit) in limits {
             let values = column_of(&self.coordinates, &self.extras, *column);
             for (voxel, value) in self.voxels[..self.len].iter_mut().zip(values) {
-                let beyond = value.abs() > limit && *voxel != NONE;
+                let beyond = value.abs() > *limit && *voxel != NONE;
                 *voxel = if beyond { NONE } else { *voxel };
                 dropped += u64::from(beyond);
             }

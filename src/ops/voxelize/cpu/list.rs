@@ -76,18 +76,18 @@ impl List {
     }
 
     /// Writes channel `channel`, whose values are in the order of the voxels that were sorted. Returns a
-    /// value that the element type cannot hold, if there is one.
+    /// value that the element type cannot hold, if there is one, also of a voxel without room.
     pub fn write_channel(
         &mut self,
         channel: usize,
         values: &[f32],
         row: &mut [u8],
     ) -> Result<(), f32> {
-        self.values.clear();
-        self.values.extend(self.order.iter().map(|(_, at)| values[*at as usize]));
-        if let Some(beyond) = self.values.iter().find(|value| !self.dtype.holds(**value)) {
+        if let Some(beyond) = values.iter().find(|value| !self.dtype.holds(**value)) {
             return Err(*beyond);
         }
+        self.values.clear();
+        self.values.extend(self.order.iter().map(|(_, at)| values[*at as usize]));
         let size = self.dtype.size();
         self.elements.resize(self.values.len() * size, 0);
         self.dtype.store(&self.values, &mut self.elements);

@@ -7,10 +7,10 @@ use super::job::{self, DevicePoints};
 use crate::device::shared::voxelize::Counters;
 use crate::device::shared::voxelize::deskew::{Deskew, Knot, THREADS};
 use crate::device::{Device, DeviceError, Kernel, Launch, Stream};
-use crate::ops::voxelize::memory::knots_at;
+use crate::ops::voxelize::memory::tables_at;
 use crate::ops::voxelize::{FieldAt, FieldType, Sweep};
 
-// A point outside of its sweep is counted in the place after the other drops.
+// A point outside of its sweep is counted in the last of these places.
 const _: () = assert!(size_of::<Counters>() == 4 * 4);
 
 /// The kernels.
@@ -71,7 +71,7 @@ impl Deskewing {
         let offset = |axis: usize| points.fields[axis].offset as u32;
         let job = Deskew {
             points: points.address,
-            knots: points.address + knots_at(len) as u64,
+            knots: points.address + tables_at(len) as u64,
             counters,
             row_step: points.row_step as u64,
             origin: sweep.origin,

@@ -2,9 +2,9 @@
 
 use crate::device::shared::voxelize::sort::Sources;
 use crate::device::shared::voxelize::{
-    CHANNEL_COUNT, CHANNEL_MAX, CHANNEL_MEAN, CHANNEL_OCCUPANCY, CHANNEL_PACK, Channel, Channels,
-    Cloud, FLOAT32, FLOAT64, Field, Grid as GridJob, INT8, INT16, INT32, NONE, UINT8, UINT16,
-    UINT32,
+    CHANNEL_COUNT, CHANNEL_LAST, CHANNEL_MAX, CHANNEL_MEAN, CHANNEL_MIN, CHANNEL_OCCUPANCY,
+    CHANNEL_PACK, CHANNEL_SUM, COLUMN_OFFSET, COLUMN_RANGE, Channel, Channels, Cloud, FLOAT32,
+    FLOAT64, Field, Grid as GridJob, INT8, INT16, INT32, NONE, UINT8, UINT16, UINT32,
 };
 use crate::ops::voxelize::{
     Feature, FieldAt, FieldType, Grid, MAX_SUMMED, PointsView, Precision, Reduction, VoxelSpec,
@@ -35,13 +35,15 @@ pub struct DevicePoints<'a> {
     pub fields: &'a [FieldAt],
     /// Takes a point of the cloud to the base frame \[m\].
     pub t_base_sensor: [[f64; 4]; 3],
+    /// Takes a point of the cloud to the frame of each shape of the filter \[m\].
+    pub t_shapes: &'a [[[f64; 4]; 3]],
 }
 
 impl<'a> DevicePoints<'a> {
     /// The points of `view`, whose bytes are at `address` on the device.
     pub fn of(view: &PointsView<'a>, address: u64) -> Self {
         let &PointsView { width, height, point_step, row_step, big_endian, fields, .. } = view;
-        let t_base_sensor = view.t_base_sensor;
+        let (t_base_sensor, t_shapes) = (view.t_base_sensor, view.t_shapes);
         DevicePoints {
             address,
             width,
@@ -51,6 +53,23 @@ impl<'a> DevicePoints<'a> {
             big_endian,
             fields,
             t_base_sensor,
+            t_shapes,
+        }
+    }
+
+    /// The cloud, without its bytes.
+    pub(super) fn view(&self) -> PointsView<'a> {
+        PointsView {
+            width: self.width,
+            height: self.height,
+            point_step: self.point_step,
+            row_step: self.row_step,
+            big_endian: self.big_endian,
+            fields: self.fields,
+            t_base_sensor: self.t_base_sensor,
+            t_shapes: self.t_shapes,
+            sweep: None,
+            data: &[],
         }
     }
 
@@ -142,28 +161,32 @@ pub fn grid(grid: &Grid) -> GridJob {
 }
 
 /// The channels, for the kernels.
-///
-/// # Panics
-/// If only a core computes them ([`VoxelSpec::needs_core`]).
 pub fn channels(spec: &VoxelSpec) -> Vec<Channel> {
     let of = |kind, feature: &Feature, limit| {
-        let column = spec.column(feature) as u32;
-        Channel { kind, column, limit, reserved: 0 }
+        let column = match feature {
+            Feature::Field(_) => spec.column(feature) as u32,
+            Feature::Range => COLUMN_RANGE,
+            Feature::Offset(axis) => COLUMN_OFFSET + *axis as u32,
+        };
+        Channel { kind, column, limit, place: 0 }
     };
     let channel = |reduction: &Reduction| match reduction {
         Reduction::Count => without_values(CHANNEL_COUNT),
         Reduction::Occupancy => without_values(CHANNEL_OCCUPANCY),
         Reduction::Mean(feature) => of(CHANNEL_MEAN, feature, MAX_SUMMED),
         Reduction::Max(feature) => of(CHANNEL_MAX, feature, f32::MAX),
-        Reduction::Min(_) | Reduction::Sum(_) | Reduction::Last(_) => {
-            unreachable!("a core reduces these")
-        }
+        Reduction::Min(feature) => of(CHANNEL_MIN, feature, f32::MAX),
+        Reduction::Sum(feature) => of(CHANNEL_SUM, feature, MAX_SUMMED),
+        Reduction::Last(feature) => of(CHANNEL_LAST, feature, f32::MAX),
     };
-    spec.channels.iter().map(channel).collect()
+    let mut channels: Vec<Channel> = spec.channels.iter().map(channel).collect();
+    let last = channels.iter_mut().filter(|channel| channel.kind == CHANNEL_LAST);
+    last.zip(0..).for_each(|(channel, place)| channel.place = place);
+    channels
 }
 
 fn without_values(kind: u32) -> Channel {
-    Channel { kind, column: NONE, limit: f32::MAX, reserved: 0 }
+    Channel { kind, column: NONE, limit: f32::MAX, place: 0 }
 }
 
 /// These channels as a parameter. Those that it does not hold are at `more` on the device.
@@ -188,7 +211,8 @@ pub fn sources(channels: &Channels, points: &DevicePoints<'_>, layout: PointLayo
     for (at, channel) in channels.first.iter().take(CHANNEL_PACK as usize).enumerate() {
         let bit = 1 << at;
         match channel.column {
-            NONE => {}
+            // Also `NONE`: nothing is read for it.
+            COLUMN_RANGE.. => {}
             0..3 => sources.coordinates |= bit,
             column => {
                 sources.fields |= bit;

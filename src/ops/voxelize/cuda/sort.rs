@@ -5,11 +5,15 @@ use std::sync::Arc;
 use super::Target;
 use super::count::no_such_rows;
 use super::job::{PointLayout, are_one_pack_of_means};
-use crate::device::shared::voxelize::reduce::{REDUCE_BYTES, Reduce, VOXEL_BYTES};
-use crate::device::shared::voxelize::sort::{Sort, Sources, THREADS};
-use crate::device::shared::voxelize::{Bins, Channels, Cloud, Grid, Sorted, VOXEL_BLOCK};
+use super::sift::Sifting;
+use crate::device::shared::voxelize::reduce::{
+    REDUCE_BYTES, Reduce, Sifted as ReduceSifted, VOXEL_BYTES,
+};
+use crate::device::shared::voxelize::sort::{Sifted as SortSifted, Sort, Sources, THREADS};
+use crate::device::shared::voxelize::{Bins, Channels, Cloud, Grid, Listing, Sorted, VOXEL_BLOCK};
 use crate::device::{Device, DeviceBuffer, DeviceError, Inputs, Kernel, Launch, Stream};
 use crate::dtype::DType;
+use crate::ops::voxelize::VoxelSpec;
 use crate::ops::voxelize::memory::{
     FEW, LARGE_SUB_BIN_SHIFT, MANY, MOST_BIN_BITS, SMALL_SUB_BIN_SHIFT, SortedBytes, bins_of,
     sorted_points,
@@ -31,6 +35,8 @@ pub struct Sorting {
     occupied: Vec<DeviceBuffer>,
     grid: Grid,
     multiprocessors: u32,
+    /// If more is asked for than means and maxima of all points.
+    sifting: Option<Sifting>,
 }
 
 /// Memory for the points of a sorted cloud.
@@ -62,23 +68,17 @@ impl Sorting {
     pub fn new(
         device: &Arc<Device>,
         grid: Grid,
-        channels: usize,
+        spec: &VoxelSpec,
         dtype: DType,
         (slots, max_points): (usize, usize),
     ) -> Result<Self, DeviceError> {
-        let large = (reduce_bytes(LARGE_SUB_BIN_SHIFT) as usize) <= device.shared_bytes(2)?;
+        let (sifts, is_list) = (spec.is_sifted(), spec.max_voxels.is_some());
+        let large =
+            (reduce_bytes(LARGE_SUB_BIN_SHIFT, is_list) as usize) <= device.shared_bytes(2)?;
         let most = if large { LARGE_SUB_BIN_SHIFT } else { SMALL_SUB_BIN_SHIFT };
         let bins = bins_of(grid.volume, most);
-        let reduce = device.kernel(match (large, dtype) {
-            (true, DType::F32) => "voxelize_reduce_8192_f32",
-            (true, DType::F16) => "voxelize_reduce_8192_f16",
-            (true, DType::Bf16) => "voxelize_reduce_8192_bf16",
-            (false, DType::F32) => "voxelize_reduce_2048_f32",
-            (false, DType::F16) => "voxelize_reduce_2048_f16",
-            (false, DType::Bf16) => "voxelize_reduce_2048_bf16",
-            (_, DType::U8 | DType::I32) => return Err(no_such_rows(dtype)),
-        })?;
-        reduce.allow_shared(reduce_bytes(most))?;
+        let reduce = device.kernel(reduce_name(sifts, large, dtype)?)?;
+        reduce.allow_shared(reduce_bytes(most, sifts))?;
         let pair = |few, many| {
             let kernels = [device.kernel(few)?, device.kernel(many)?];
             for kernel in &kernels {
@@ -88,16 +88,30 @@ impl Sorting {
             Ok::<_, DeviceError>(kernels)
         };
         let occupied_bytes = 4 * (sub_bins(&bins) * occupancy_words(&bins)) as usize;
-        let occupied = (0..slots).map(|_| DeviceBuffer::new(device, occupied_bytes));
+        // A list is of one cloud, whatever slot it is for.
+        let rows = if spec.max_voxels.is_some() { 1 } else { slots };
+        let occupied = (0..rows).map(|_| DeviceBuffer::new(device, occupied_bytes));
+        let sizes = (slots, max_points);
+        let sifting = || Sifting::new(device, spec, dtype, &bins, sizes);
+        let sifting = sifts.then(sifting).transpose()?;
+        let channels = spec.channels.len();
         Ok(Sorting {
-            sort: [
-                pair("voxelize_sort_f32_points_2", "voxelize_sort_f32_points_4")?,
-                pair("voxelize_sort_any_points_2", "voxelize_sort_any_points_4")?,
-                pair("voxelize_sort_wide_points_2", "voxelize_sort_wide_points_4")?,
-            ],
+            sort: match sifts {
+                false => [
+                    pair("voxelize_sort_f32_points_2", "voxelize_sort_f32_points_4")?,
+                    pair("voxelize_sort_any_points_2", "voxelize_sort_any_points_4")?,
+                    pair("voxelize_sort_wide_points_2", "voxelize_sort_wide_points_4")?,
+                ],
+                true => [
+                    pair("voxelize_sift_f32_points_2", "voxelize_sift_f32_points_4")?,
+                    pair("voxelize_sift_any_points_2", "voxelize_sift_any_points_4")?,
+                    pair("voxelize_sift_wide_points_2", "voxelize_sift_wide_points_4")?,
+                ],
+            },
             reduce,
-            shared: reduce_bytes(most),
+            shared: reduce_bytes(most, is_list),
             sorted: Buffers::new(device, sorted_points(max_points), channels, &bins)?,
+            sifting,
             bins,
             occupied: occupied.collect::<Result<_, _>>()?,
             grid,
@@ -112,11 +126,11 @@ impl Sorting {
     ///
     /// # Safety
     /// The cloud and the row of `target` are valid on the device until the launch is done;
-    /// the layout and the sources are theirs.
+    /// the layout and the sources are theirs, and so are the shapes of the filter at `shapes`.
     pub unsafe fn launch(
-        &self,
+        &mut self,
         cloud: Cloud,
-        (layout, sources): (PointLayout, Sources),
+        (layout, sources, shapes): (PointLayout, Sources, u64),
         channels: Channels,
         (target, inputs): (&Target, Inputs),
         stream: &Stream,
@@ -154,7 +168,17 @@ impl Sorting {
             Launch { blocks: tiles, threads: THREADS, shared: sort_bytes(&self.bins, each) };
         // SAFETY: the parameter is that of the kernels. The buffers are of this voxelizer and sized
         // for these tiles; the caller answers for the cloud.
-        unsafe { kernel.launch_job(stream, launch, &job)? };
+        unsafe {
+            match &self.sifting {
+                None => kernel.launch_job(stream, launch, &job)?,
+                Some(sifting) => {
+                    let (sieve, last) = (sifting.sieve(shapes), sifting.last());
+                    let tally = target.counters;
+                    let job = SortSifted { sort: job, sieve, last, tally, reserved: 0 };
+                    kernel.launch_job(stream, launch, &job)?;
+                }
+            }
+        }
         // SAFETY: the caller answers for the row.
         unsafe { self.launch_reduce(sorted, channels, target, stream) }
     }
@@ -162,7 +186,7 @@ impl Sorting {
     /// # Safety
     /// As for [`Sorting::launch`].
     unsafe fn launch_reduce(
-        &self,
+        &mut self,
         from: Sorted,
         channels: Channels,
         target: &Target,
@@ -172,24 +196,77 @@ impl Sorting {
             bins: self.bins,
             from,
             channels,
-            occupied: self.occupied[target.slot].address(),
+            occupied: self.occupied_of(target.slot).address(),
             row: target.row,
             counters: target.counters,
             report: target.report,
             volume: self.grid.volume,
             all_means: u32::from(are_one_pack_of_means(&channels)),
         };
-        // One thread block for each sub-bin, and one that reports.
-        let blocks = sub_bins(&self.bins) + 1;
-        let launch = Launch { blocks, threads: THREADS, shared: self.shared };
-        // SAFETY: as for the sort; the caller answers for the row.
-        unsafe { self.reduce.launch_job(stream, launch, &job) }
+        let sub_bins = sub_bins(&self.bins);
+        let launch = |blocks| Launch { blocks, threads: THREADS, shared: self.shared };
+        let Some(sifting) = &mut self.sifting else {
+            // One thread block for each sub-bin, and one that reports.
+            // SAFETY: as for the sort; the caller answers for the row.
+            return unsafe { self.reduce.launch_job(stream, launch(sub_bins + 1), &job) };
+        };
+        let listing = sifting.listing();
+        let job = ReduceSifted {
+            reduce: Reduce { all_means: 0, ..job },
+            last: sifting.last(),
+            list: listing.unwrap_or(NO_LIST),
+            tally: target.counters,
+            min_points: sifting.min_points,
+            is_list: u32::from(listing.is_some()),
+        };
+        // SAFETY: as above.
+        unsafe {
+            self.reduce.launch_job(stream, launch(sub_bins), &job)?;
+            sifting.launch_end(target, stream)
+        }
     }
 
-    /// Per slot: in which voxel blocks its row holds something.
-    pub fn occupied(&self, slot: usize) -> &DeviceBuffer {
-        &self.occupied[slot]
+    /// In which voxel blocks the row of a slot holds something, or the list that all slots share.
+    fn occupied_of(&self, slot: usize) -> &DeviceBuffer {
+        self.occupied.get(slot).unwrap_or(&self.occupied[0])
     }
+
+    /// What says that the row of a slot holds something.
+    pub fn occupied(&self, slot: usize) -> &DeviceBuffer {
+        let listed = self.sifting.as_ref().and_then(|sifting| sifting.forget(slot));
+        listed.unwrap_or_else(|| self.occupied_of(slot))
+    }
+}
+
+/// In place of a list for rows that are dense.
+const NO_LIST: Listing = Listing {
+    masks: 0,
+    firsts: 0,
+    features: 0,
+    totals: 0,
+    phase: 0,
+    tiles: 0,
+    tile_shift: 0,
+    channels: 0,
+};
+
+/// The kernel that reduces.
+fn reduce_name(sifts: bool, large: bool, dtype: DType) -> Result<&'static str, DeviceError> {
+    Ok(match (sifts, large, dtype) {
+        (false, true, DType::F32) => "voxelize_reduce_8192_f32",
+        (false, true, DType::F16) => "voxelize_reduce_8192_f16",
+        (false, true, DType::Bf16) => "voxelize_reduce_8192_bf16",
+        (false, false, DType::F32) => "voxelize_reduce_2048_f32",
+        (false, false, DType::F16) => "voxelize_reduce_2048_f16",
+        (false, false, DType::Bf16) => "voxelize_reduce_2048_bf16",
+        (true, true, DType::F32) => "voxelize_reduce_sifted_8192_f32",
+        (true, true, DType::F16) => "voxelize_reduce_sifted_8192_f16",
+        (true, true, DType::Bf16) => "voxelize_reduce_sifted_8192_bf16",
+        (true, false, DType::F32) => "voxelize_reduce_sifted_2048_f32",
+        (true, false, DType::F16) => "voxelize_reduce_sifted_2048_f16",
+        (true, false, DType::Bf16) => "voxelize_reduce_sifted_2048_bf16",
+        (_, _, DType::U8 | DType::I32) => return Err(no_such_rows(dtype)),
+    })
 }
 
 /// Sub-bins of all bins.
@@ -208,9 +285,11 @@ fn sort_bytes(bins: &Bins, each: u32) -> u32 {
     THREADS * each * POINT_BYTES + 4 * bins.bin_count
 }
 
-/// Shared memory of a thread block that reduces sub-bins of up to 2^`most` voxels.
-fn reduce_bytes(most: u32) -> u32 {
-    (VOXEL_BYTES << most) + REDUCE_BYTES
+/// Shared memory of a thread block that reduces sub-bins of up to 2^`most` voxels; for a list it has two
+/// words per voxel block more.
+fn reduce_bytes(most: u32, is_list: bool) -> u32 {
+    let entries = if is_list { 2 * 4 * (1 << most) / VOXEL_BLOCK } else { 0 };
+    (VOXEL_BYTES << most) + REDUCE_BYTES + entries
 }
 
 #[cfg(test)]

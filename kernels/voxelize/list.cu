@@ -1,0 +1,136 @@
+// Writes the occupied voxels of a cloud as a sparse row, in the order of the grid; or, for a dense row,
+// only tells the host what became of the points. README.md tells what for.
+#include "bins.cuh"
+#include "list.cuh"
+
+namespace voxelize_list {
+
+constexpr u32 THREADS = 256;
+constexpr u32 WARPS = THREADS / WARP;
+constexpr u32 COORDINATES = 3;
+
+struct List {
+    Listing from;
+    u8* features;     // [max_voxels, channels] of the row
+    i32* coordinates; // [max_voxels, z y x] of the row
+    u32* held;        // [2]: voxels that the row held before, and those that it holds now
+    Tally* tally;
+    Report* report;   // pinned host memory
+    u32 held_phase;   // which of them is the one before
+    u32 max_voxels;
+    u32 row;          // voxels along x, and along y
+    u32 column;
+};
+
+// Sums over the thread block, for all threads.
+__device__ __forceinline__ void sum_both(u32 (&own)[2], u32 (*sums)[2]) {
+    const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+#pragma unroll
+    for (u32 k = 0; k < 2; ++k) {
+#pragma unroll
+        for (u32 d = WARP / 2; d > 0; d /= 2) own[k] += __shfl_xor_sync(ALL_LANES, own[k], d);
+        if (lane == 0) sums[warp][k] = own[k];
+    }
+    __syncthreads();
+    own[0] = own[1] = 0;
+#pragma unroll
+    for (u32 w = 0; w < WARPS; ++w) {
+        own[0] += sums[w][0];
+        own[1] += sums[w][1];
+    }
+}
+
+// Writes the voxel at place `to` of the row.
+template <class Element>
+__device__ __forceinline__ void put_voxel(const List& job, u32 to, u32 entry, u32 voxel) {
+    const u32 channels = job.from.channels;
+    Element* features = reinterpret_cast<Element*>(job.features) + static_cast<u64>(to) * channels;
+    const Element* from =
+        static_cast<const Element*>(job.from.features) + static_cast<u64>(entry) * channels;
+    for (u32 c = 0; c < channels; ++c) features[c] = from[c];
+    i32* at = job.coordinates + static_cast<u64>(to) * COORDINATES;
+    const u32 line = voxel / job.row;
+    at[0] = static_cast<i32>(line / job.column);
+    at[1] = static_cast<i32>(line % job.column);
+    at[2] = static_cast<i32>(voxel % job.row);
+}
+
+// Writes the voxels of this thread block's tile, before which there are `before`.
+template <class Element>
+__device__ __forceinline__ void write_tile(const List& job, u32 before) {
+    __shared__ u32 warp_sums[WARPS];
+    const u32 first = blockIdx.x << job.from.tile_shift;
+#pragma unroll 1
+    for (u32 at = 0; at < 1u << job.from.tile_shift && before < job.max_voxels; at += THREADS) {
+        const u32 voxel_block = first + at + threadIdx.x;
+        u32 mask = job.from.masks[voxel_block], total;
+        u32 entry = mask != 0 ? job.from.firsts[voxel_block] : 0;
+        // No thread still reads the sums of the last round.
+        __syncthreads();
+        u32 to = before + sum_before<WARPS>(static_cast<u32>(__popc(mask)), warp_sums, total);
+        for (; mask != 0 && to < job.max_voxels; mask &= mask - 1) {
+            const u32 voxel = voxel_block * VOXEL_BLOCK + __ffs(mask) - 1;
+            put_voxel<Element>(job, to++, entry++, voxel);
+        }
+        before += total;
+    }
+}
+
+// Zeros the voxels that the row held before, and holds no more.
+template <class Element>
+__device__ __forceinline__ void clear_voxels(const List& job, u32 kept) {
+    const u32 held = min(job.held[job.held_phase], job.max_voxels);
+    const u32 channels = job.from.channels;
+    for (u32 v = kept + blockIdx.x * THREADS + threadIdx.x; v < held; v += gridDim.x * THREADS) {
+        Element* features = reinterpret_cast<Element*>(job.features) + static_cast<u64>(v) * channels;
+        for (u32 c = 0; c < channels; ++c) features[c] = 0;
+        for (u32 c = 0; c < COORDINATES; ++c) job.coordinates[static_cast<u64>(v) * COORDINATES + c] = 0;
+    }
+}
+
+template <class Element>
+__device__ __forceinline__ void list(const List& job) {
+    __shared__ u32 sums[WARPS][2];
+    launch_later_kernels();
+    wait_for_earlier_kernels();
+    // Voxels before this tile, and all.
+    u32 voxels[2] = {0, 0};
+    for (u32 tile = threadIdx.x; tile < job.from.tiles; tile += THREADS) {
+        const u32 own = *total_of(job.from, job.from.phase, tile);
+        voxels[0] += tile < blockIdx.x ? own : 0;
+        voxels[1] += own;
+    }
+    sum_both(voxels, sums);
+    const u32 kept = min(voxels[1], job.max_voxels);
+    if (threadIdx.x == 0) {
+        *total_of(job.from, job.from.phase ^ 1, blockIdx.x) = 0;
+        if (blockIdx.x == 0) {
+            job.held[job.held_phase ^ 1] = kept;
+            report_tally(job.report, job.tally, voxels[1]);
+        }
+    }
+    clear_voxels<Element>(job, kept);
+    if (*total_of(job.from, job.from.phase, blockIdx.x) != 0) write_tile<Element>(job, voxels[0]);
+}
+
+#define LIST(NAME, ELEMENT)                             \
+    extern "C" __global__ void __launch_bounds__(THREADS) \
+        NAME(const __grid_constant__ List job) {        \
+        list<ELEMENT>(job);                             \
+    }
+LIST(voxelize_list_16, u16)
+LIST(voxelize_list_32, u32)
+
+struct Tell {
+    Tally* tally;
+    Report* report; // pinned host memory
+};
+
+// For a dense row.
+extern "C" __global__ void voxelize_tell(const __grid_constant__ Tell job) {
+    launch_later_kernels();
+    wait_for_earlier_kernels();
+    if (threadIdx.x == 0) report_tally(job.report, job.tally, 0);
+}
+
+} // namespace voxelize_list
