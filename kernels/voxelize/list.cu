@@ -13,13 +13,12 @@ struct List {
     Listing from;
     u8* features;     // [max_voxels, channels] of the row
     i32* coordinates; // [max_voxels, z y x] of the row
-    u32* held;        // [2]: voxels that the row held before, and those that it holds now
     Tally* tally;
     Report* report;   // pinned host memory
-    u32 held_phase;   // which of them is the one before
     u32 max_voxels;
-    u32 row;          // voxels along x, and along y
+    u32 row;    // voxels along x, and along y
     u32 column;
+    u32 reserved;
 };
 
 // Sums over the thread block, for all threads.
@@ -79,7 +78,7 @@ __device__ __forceinline__ void write_tile(const List& job, u32 before) {
 // Zeros the voxels that the row held before, and holds no more.
 template <class Element>
 __device__ __forceinline__ void clear_voxels(const List& job, u32 kept) {
-    const u32 held = min(job.held[job.held_phase], job.max_voxels);
+    const u32 held = min(*job.from.before, job.max_voxels);
     const u32 channels = job.from.channels;
     for (u32 v = kept + blockIdx.x * THREADS + threadIdx.x; v < held; v += gridDim.x * THREADS) {
         Element* features = reinterpret_cast<Element*>(job.features) + static_cast<u64>(v) * channels;
@@ -105,7 +104,7 @@ __device__ __forceinline__ void list(const List& job) {
     if (threadIdx.x == 0) {
         *total_of(job.from, job.from.phase ^ 1, blockIdx.x) = 0;
         if (blockIdx.x == 0) {
-            job.held[job.held_phase ^ 1] = kept;
+            *job.from.held = kept;
             report_tally(job.report, job.tally, voxels[1]);
         }
     }

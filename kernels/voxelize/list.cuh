@@ -9,6 +9,8 @@ struct Listing {
     u32* firsts;    // the same: where the first one's features are [voxels]
     void* features; // [occupied voxels, channels], in any order
     u32* totals;    // [2, tiles]: occupied voxels of each tile
+    u32* held;      // voxels that the row holds
+    u32* before;    // voxels that it held before this cloud
     u32 phase;      // which half of `totals` is this cloud's; the other one is 0
     u32 tiles;
     u32 tile_shift; // log2 of the voxel blocks of a tile

@@ -306,6 +306,10 @@ __device__ __forceinline__ void reduce(const Job& all) {
     if (SIFTS<Job> && t == 0) shared.too_few = 0;
     wait_for_earlier_kernels();
     // Both loads are under way before one is used.
+    if constexpr (SIFTS<Job>) {
+        // The list changes the one, and its thread blocks read the other.
+        if (all.is_list != 0 && blockIdx.x == 0 && t == 0) *all.list.before = *all.list.held;
+    }
     const u32 segment = segment_in(job, t);
     const u32 words = occupancy_words(job);
     const u32 own = t < words ? job.occupied[blockIdx.x * words + t] : 0;

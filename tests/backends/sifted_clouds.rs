@@ -124,6 +124,7 @@ pub fn check_edges(kind: &Kind, cases: usize) {
             check_tiles(kind, (dtype, sparse), (cases * 600).clamp(2_000, 1_200_000));
         }
     }
+    check_listed_voxels(kind);
     check_overflowing_features(kind);
     check_last(kind);
     check_large_lists(kind, (cases * 50).min(100_000));
@@ -221,6 +222,28 @@ fn check_crowded(kind: &Kind, (dtype, sparse): (DType, bool), points: usize) {
             for slot in [0, 1] {
                 encode(&mut pair, (&points, &words(&points, &spec)), slot, &case).expect(&case);
             }
+        }
+    }
+}
+
+/// Voxels that one thread block reduces, nearly all of them with two points: more than it lists. The
+/// numbers of their voxel blocks follow each other after the hash of `kernels/voxelize/bins.cuh`.
+fn check_listed_voxels(kind: &Kind) {
+    const BITS: u32 = 20;
+    let hash = 0x9E37_79B1u32;
+    let inverse = (0..4).fold(hash, |x, _| x.wrapping_mul(2u32.wrapping_sub(hash.wrapping_mul(x))));
+    let mask = (1u32 << BITS) / 32 - 1;
+    let blocks = (0..128u32).map(|number| number.wrapping_mul(inverse) & mask);
+    let voxels: Vec<_> = blocks.flat_map(|block| (0..32).map(move |i| block * 32 + i)).collect();
+    for (min_points, max_voxels) in [(1, None), (2, None), (2, Some(3000)), (3, Some(3000))] {
+        let mut spec = VoxelSpec { min_points, max_voxels, ..row_spec(1 << BITS) };
+        spec.channels = vec![Reduction::Last("a".into()), Reduction::Min(Feature::Range)];
+        let mut pair = pair_within(kind, &spec, DType::F32, 2 * voxels.len());
+        for (slot, pairs) in [(0, 2000), (0, 4000), (1, 2100), (0, 10)] {
+            let both = voxels.iter().chain(&voxels[..pairs]);
+            let points = along_x(both.map(|voxel| f64::from(*voxel) + 0.25));
+            let case = format!("{pairs} pairs, at least {min_points}, {max_voxels:?}");
+            encode(&mut pair, (&points, &words(&points, &spec)), slot, &case).expect(&case);
         }
     }
 }

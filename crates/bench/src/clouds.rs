@@ -7,7 +7,8 @@ use robocache::device::Device;
 use robocache::dtype::DType;
 use robocache::ops::voxelize::cpu::Voxelizer;
 use robocache::ops::voxelize::{
-    FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, VoxelSpec,
+    Action, FieldAt, FieldType, Filter, Form, Grid, IDENTITY, PointDrops, PointsView, Reduction,
+    Shape, ShapeFrame, VoxelSpec, extra_fields,
 };
 use robocache::random::Random;
 
@@ -27,41 +28,65 @@ pub fn run(
     options: &Options,
     report: &mut Report,
 ) -> Result<(), BenchError> {
-    let count = vec![Reduction::Count];
-    let mean = ["a", "b", "c", "d"].map(|name| Reduction::Mean(name.into())).to_vec();
-    let cases: [(_, _, _, fn(&mut Random) -> _, _, _); 8] = [
-        ("voxel scatter alone, count 500000", &count, 500_000, anywhere, true, Some(7.7)),
-        ("voxel count 500000", &count, 500_000, anywhere, false, None),
-        ("voxel mean of 4, 500000", &mean, 500_000, anywhere, false, Some(25.0)),
-        ("voxel mean of 4, 131072", &mean, 131_072, anywhere, false, Some(9.0)),
-        ("voxel mean of 4, 500000 in a room", &mean, 500_000, in_a_room, false, None),
-        ("voxel mean of 4, 131072 in a room", &mean, 131_072, in_a_room, false, None),
-        ("voxel mean of 4, 131072, a third dead", &mean, 131_072, often_dead, false, None),
-        ("voxel count 131072, a third dead", &count, 131_072, often_dead, false, None),
+    let count = || spec(vec![Reduction::Count]);
+    let mean = || spec(["a", "b", "c", "d"].map(|name| Reduction::Mean(name.into())).to_vec());
+    let sparse = || VoxelSpec { max_voxels: Some(131_072), ..mean() };
+    let cases: [(_, _, _, fn(&mut Random) -> _, _, _); 11] = [
+        ("voxel scatter alone, count 500000", count(), 500_000, anywhere, true, Some(7.7)),
+        ("voxel count 500000", count(), 500_000, anywhere, false, None),
+        ("voxel mean of 4, 500000", mean(), 500_000, anywhere, false, Some(25.0)),
+        ("voxel mean of 4, 131072", mean(), 131_072, anywhere, false, Some(9.0)),
+        ("voxel mean of 4, 500000 in a room", mean(), 500_000, in_a_room, false, None),
+        ("voxel mean of 4, 131072 in a room", mean(), 131_072, in_a_room, false, None),
+        ("voxel mean of 4, 131072, a third dead", mean(), 131_072, often_dead, false, None),
+        ("voxel count 131072, a third dead", count(), 131_072, often_dead, false, None),
+        ("voxel sparse mean of 4, 131072", sparse(), 131_072, anywhere, false, None),
+        ("voxel sparse mean of 4, 131072 in a room", sparse(), 131_072, in_a_room, false, None),
+        ("voxel filters, min max last, 131072", filtered(), 131_072, anywhere, false, None),
     ];
-    for (name, channels, points, place, scatter_only, target) in cases {
+    for (name, spec, points, place, scatter_only, target) in cases {
         if !report.wants(options, name) {
             continue;
         }
-        let case = time(timer, options, name, channels, (points, place), scatter_only)?;
+        let case = time(timer, options, name, &spec, (points, place), scatter_only)?;
         report.cases.push(Case { target_us: target, ..case });
     }
     Ok(())
+}
+
+fn spec(channels: Vec<Reduction>) -> VoxelSpec {
+    VoxelSpec::new(Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [SIDE; 3] }, channels)
+}
+
+/// What a robot leaves out: points that are far away, outside of its room, and on itself.
+fn filtered() -> VoxelSpec {
+    let shape =
+        |action, form| Shape { action, form, frame: ShapeFrame::Base, t_shape_frame: IDENTITY };
+    let room = Form::Box { min_m: [-6.0; 3], max_m: [6.0; 3] };
+    let shapes = vec![
+        shape(Action::Keep, room),
+        shape(Action::Robot, Form::Sphere { radius_m: 0.8 }),
+        shape(Action::Robot, Form::Box { min_m: [0.0; 3], max_m: [2.0, 0.5, 0.5] }),
+    ];
+    let filter = Filter { min_range_m: Some(0.3), max_range_m: Some(9.0), shapes };
+    let a = || "a".into();
+    let channels = vec![Reduction::Min(a()), Reduction::Max(a()), Reduction::Last(a())];
+    VoxelSpec { filter, ..spec(channels) }
 }
 
 fn time(
     timer: &Timer,
     options: &Options,
     name: &str,
-    channels: &[Reduction],
+    spec: &VoxelSpec,
     (points, place): (usize, fn(&mut Random) -> [f32; 3]),
     scatter_only: bool,
 ) -> Result<Case, BenchError> {
-    let grid = Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [SIDE; 3] };
-    let spec = VoxelSpec::new(grid, channels.to_vec());
-    let columns = if matches!(channels[0], Reduction::Count) { 3 } else { 7 };
+    let channels = spec.channels.len();
+    let columns = 3 + extra_fields(spec).count();
     let field = |i: usize| FieldAt { offset: 4 * i, kind: FieldType::Float32 };
     let fields: Vec<_> = (0..columns).map(field).collect();
+    let t_shapes = spec.filter.place(&IDENTITY);
     let clouds: Vec<_> =
         (0..CLOUDS).map(|seed| cloud(points, place, columns, seed as u64)).collect();
     let view = |data| PointsView {
@@ -72,21 +97,29 @@ fn time(
         big_endian: false,
         fields: &fields,
         t_base_sensor: IDENTITY,
-        t_shapes: &[],
+        t_shapes: &t_shapes,
         sweep: None,
         data,
     };
     let views: Vec<_> = clouds.iter().map(|data| view(data)).collect();
     let dtype = DType::Bf16;
-    let (times, found) = timer.clouds(&spec, dtype, &views, scatter_only, options.repeats)?;
-    let row = row_on_the_cpu(&spec, dtype, &views[(CLOUD_LAUNCHES - 1) % CLOUDS]);
-    let occupied = occupied(row.as_deref().unwrap_or_default(), spec.channels.len());
-    let expected = if scatter_only { counts_on_the_cpu(&spec, &views) } else { row };
+    let (times, found) = timer.clouds(spec, dtype, &views, scatter_only, options.repeats)?;
+    let (row, drops) = row_on_the_cpu(spec, dtype, &views[(CLOUD_LAUNCHES - 1) % CLOUDS]).unzip();
+    let occupied = match (&row, drops.map(|drops| drops.voxels_in_use)) {
+        (Some(row), Some(0)) => occupied(row, channels),
+        (_, in_use) => in_use.unwrap_or(0) as usize,
+    };
+    let expected = if scatter_only { counts_on_the_cpu(spec, &views) } else { row };
     if expected.as_ref() != Some(&found) {
         return Err(BenchError::Mismatch { case: name.into(), found: "others".into() });
     }
     // Points in; and out a count per voxel, or the row: zeros where it held values before, and new ones.
-    let written = if scatter_only { 4 * occupied } else { 4 * occupied * channels.len() };
+    let written = match (scatter_only, spec.max_voxels) {
+        (true, _) => 4 * occupied,
+        (false, None) => 4 * occupied * channels,
+        // With three numbers more for each voxel.
+        (false, Some(_)) => occupied * (2 * channels + 12),
+    };
     Ok(Case::of_kernels(name, times).bytes((4 * columns * points + written) as u64))
 }
 
@@ -123,10 +156,14 @@ fn cloud(points: usize, place: fn(&mut Random) -> [f32; 3], columns: usize, seed
     data
 }
 
-fn row_on_the_cpu(spec: &VoxelSpec, dtype: DType, view: &PointsView<'_>) -> Option<Vec<u8>> {
+fn row_on_the_cpu(
+    spec: &VoxelSpec,
+    dtype: DType,
+    view: &PointsView<'_>,
+) -> Option<(Vec<u8>, PointDrops)> {
     let mut voxelizer = Voxelizer::new(spec, dtype, 1);
     let mut row = vec![0; voxelizer.row_bytes()];
-    voxelizer.encode(view, 0, &mut row).ok().map(|_| row)
+    voxelizer.encode(view, 0, &mut row).ok().map(|drops| (row, drops))
 }
 
 /// The points per voxel of all launches of a graph together.
@@ -137,7 +174,7 @@ fn counts_on_the_cpu(spec: &VoxelSpec, views: &[PointsView<'_>]) -> Option<Vec<u
     let mut totals = vec![0u32; volume];
     for view in views {
         let view = PointsView { fields: &view.fields[..3], ..*view };
-        let row = row_on_the_cpu(&spec, DType::F32, &view)?;
+        let (row, _) = row_on_the_cpu(&spec, DType::F32, &view)?;
         for (total, bytes) in totals.iter_mut().zip(row.as_chunks::<4>().0) {
             *total += f32::from_le_bytes(*bytes) as u32 * (CLOUD_LAUNCHES / views.len()) as u32;
         }

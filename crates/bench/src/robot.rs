@@ -130,6 +130,10 @@ fn robot_ticks(options: &Options, report: &mut Report) -> Result<(), BenchError>
 const ENCODE_OF_AN_IMAGE: &str = "image 640x480 rgb8 to 224x224, from pinned memory";
 #[cfg(feature = "cuda")]
 const ENCODE_OF_A_CLOUD: &str = "cloud of 131072 points to 128^3, from pinned memory";
+#[cfg(feature = "cuda")]
+const ENCODE_OF_A_SWEPT_CLOUD: &str = "the same cloud deskewed, from pinned memory";
+#[cfg(feature = "cuda")]
+const ENCODE_OF_A_SPARSE_CLOUD: &str = "the same cloud sparse, from pinned memory";
 
 /// Upload and encoding after the bytes are in pinned memory.
 #[cfg(feature = "cuda")]
@@ -145,8 +149,10 @@ fn encodes(options: &Options, report: &mut Report) -> Result<(), BenchError> {
     if report.wants(options, ENCODE_OF_AN_IMAGE) {
         report.cases.push(encode_of_an_image(&timer, options)?);
     }
-    if report.wants(options, ENCODE_OF_A_CLOUD) {
-        report.cases.push(encode_of_a_cloud(&timer, options)?);
+    for name in [ENCODE_OF_A_CLOUD, ENCODE_OF_A_SWEPT_CLOUD, ENCODE_OF_A_SPARSE_CLOUD] {
+        if report.wants(options, name) {
+            report.cases.push(encode_of_a_cloud(&timer, options, name)?);
+        }
     }
     Ok(())
 }
@@ -168,12 +174,16 @@ fn encode_of_an_image(timer: &crate::timer::Timer, options: &Options) -> Result<
 }
 
 #[cfg(feature = "cuda")]
-fn encode_of_a_cloud(timer: &crate::timer::Timer, options: &Options) -> Result<Case, BenchError> {
+fn encode_of_a_cloud(
+    timer: &crate::timer::Timer,
+    options: &Options,
+    name: &str,
+) -> Result<Case, BenchError> {
     use robocache::backend::BackendError;
     use robocache::dtype::DType;
     use robocache::ops::voxelize::cpu::Voxelizer;
     use robocache::ops::voxelize::{
-        FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, VoxelSpec,
+        FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, Sweep, VoxelSpec,
     };
 
     let fields = [0, 4, 8, 12].map(|offset| FieldAt { offset, kind: FieldType::Float32 });
@@ -194,12 +204,33 @@ fn encode_of_a_cloud(timer: &crate::timer::Timer, options: &Options) -> Result<C
         Grid { origin_m: [-6.4; 3], size_m: 0.1, shape: [128; 3] },
         vec![Reduction::Count, Reduction::Mean("intensity".into())],
     );
+    let spec = match name {
+        ENCODE_OF_A_SPARSE_CLOUD => VoxelSpec { max_voxels: Some(131_072), ..spec },
+        _ => spec,
+    };
+    // The intensity, up to 255, serves as the time, so that the points are the same.
+    let knots = turning_knots();
+    let rate = (knots.len() - 1) as f64 / 256.0;
+    let sweep = Sweep { time: fields[3], origin: 0.0, rate, knots: &knots };
+    let sweep = (name == ENCODE_OF_A_SWEPT_CLOUD).then_some(sweep);
+    let view = PointsView { sweep, ..view };
     let (times, row) = timer.cloud(&spec, DType::Bf16, &view, options.repeats)?;
     let mut expected = vec![0; row.len()];
     let mut voxelizer = Voxelizer::new(&spec, DType::Bf16, 1);
     voxelizer.encode(&view, 0, &mut expected).map_err(BackendError::from)?;
-    compare(ENCODE_OF_A_CLOUD, &row, &expected)?;
-    Ok(Case::new(ENCODE_OF_A_CLOUD, times).target(80.0))
+    compare(name, &row, &expected)?;
+    Ok(Case::new(name, times).target(80.0))
+}
+
+/// The poses of a sensor that turns and drives during a sweep, as tf gives them.
+#[cfg(feature = "cuda")]
+fn turning_knots() -> Vec<robocache::ops::voxelize::Knot> {
+    let knot = |i: usize| {
+        let (sin, cos) = (0.002 * i as f32).sin_cos();
+        let translation = [0.01 * i as f32, 0.0, 0.0, 0.0];
+        robocache::ops::voxelize::Knot { rotation: [0.0, 0.0, sin, cos], translation }
+    };
+    (0..56).map(knot).collect()
 }
 
 /// Whatever is stamped in the millisecond `ms`.

@@ -167,11 +167,12 @@ impl Timer {
             let mut voxelizer = Voxelizer::new(device, spec, dtype, CLOUD_SLOTS, most)?;
             // A launch that is recorded must not wait for them.
             voxelizer.set_fields(views[0].fields, &self.stream)?;
+            voxelizer.set_shapes(views[0].t_shapes, &self.stream)?;
             Ok::<_, BackendError>(voxelizer)
         };
         let voxelizer = RefCell::new(new()?);
         let volume: usize = spec.grid.shape.iter().product();
-        let row_bytes = volume * spec.channels.len() * dtype.size();
+        let row_bytes = voxelizer.borrow().row_bytes();
         let pitch = row_bytes.next_multiple_of(ROW_ALIGNMENT);
         let rows = DeviceBuffer::new(device, pitch * CLOUD_SLOTS)?;
         let uploads =
@@ -249,7 +250,12 @@ impl Timer {
         repeats: usize,
     ) -> Result<(Vec<f64>, Vec<u8>), BackendError> {
         let device = self.stream.device();
-        let mut voxelizer = Voxelizer::new(device, spec, dtype, 1, view.points() as usize)?;
+        let most = view.points() as usize;
+        let voxelizer = Voxelizer::new(device, spec, dtype, 1, most)?;
+        let mut voxelizer = match view.sweep {
+            Some(_) => voxelizer.with_sweeps(device, most)?,
+            None => voxelizer,
+        };
         let row = DeviceBuffer::new(device, voxelizer.row_bytes())?;
         voxelizer.encode(view, 0, (&row, 0), &self.stream)?;
         let times = on_the_clock(repeats, || {

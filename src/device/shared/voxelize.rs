@@ -139,6 +139,8 @@ structs! { "":
         firsts: u64,
         features: u64,
         totals: u64,
+        held: u64,
+        before: u64,
         phase: u32,
         tiles: u32,
         tile_shift: u32,
@@ -335,13 +337,12 @@ pub mod list {
             from: Listing,
             features: u64,
             coordinates: u64,
-            held: u64,
             tally: u64,
             report: u64,
-            held_phase: u32,
             max_voxels: u32,
             row: u32,
             column: u32,
+            reserved: u32,
         }
 
         /// The parameter of `voxelize_tell`.

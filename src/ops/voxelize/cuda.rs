@@ -7,6 +7,7 @@ mod deskew;
 mod job;
 mod sift;
 mod sort;
+mod staged;
 
 use std::sync::Arc;
 
@@ -15,14 +16,13 @@ pub use self::job::{DevicePoints, bytes_of_points};
 use self::count::Counting;
 use self::deskew::{Deskewing, StagedSweep};
 use self::sort::Sorting;
+use self::staged::Staged;
 use super::filter::Filter;
 use super::memory::{pack, packed_fields, shape_bytes, sweep_bytes, tables_at, upload_bytes};
 use super::sparse::SparseRow;
 use super::spec::{
-    FieldAt, Grid, IDENTITY, PointDrops, PointsView, VoxelSpec, VoxelizeError, check_view,
-    extra_fields,
+    FieldAt, Grid, PointDrops, PointsView, VoxelSpec, VoxelizeError, check_view, extra_fields,
 };
-use crate::device::shared::voxelize::deskew::Knot;
 use crate::device::shared::voxelize::{
     Channels, Field, INLINE_CHANNELS, NONE, Report, Shape, Tally,
 };
@@ -75,81 +75,6 @@ pub struct Voxelizer {
     /// The shapes of the filter, for clouds that are on the device: the content of `shapes_on_device`.
     shapes: Vec<Shape>,
     shapes_on_device: DeviceBuffer,
-}
-
-/// How the points in the staging memory are laid out.
-struct Staged {
-    width: usize,
-    height: usize,
-    point_step: usize,
-    row_step: usize,
-    big_endian: bool,
-    fields: Vec<FieldAt>,
-    t_base_sensor: [[f64; 4]; 3],
-    sweep: Option<StagedSweep>,
-    /// The knots of the sweep.
-    knots: Vec<Knot>,
-    /// The shapes of the filter.
-    shapes: Vec<Shape>,
-}
-
-impl Default for Staged {
-    fn default() -> Self {
-        Staged {
-            width: 0,
-            height: 0,
-            point_step: 0,
-            row_step: 0,
-            big_endian: false,
-            fields: Vec::new(),
-            t_base_sensor: IDENTITY,
-            sweep: None,
-            knots: Vec::new(),
-            shapes: Vec::new(),
-        }
-    }
-}
-
-impl Staged {
-    /// Bytes of the upload.
-    fn len(&self) -> usize {
-        let (points, tables) = (self.point_bytes(), self.knot_bytes() + self.shape_bytes());
-        if tables == 0 { points } else { tables_at(points) + tables }
-    }
-
-    /// Bytes of the points.
-    fn point_bytes(&self) -> usize {
-        job::byte_len(&self.view())
-    }
-
-    fn knot_bytes(&self) -> usize {
-        size_of_val(self.knots.as_slice())
-    }
-
-    fn shape_bytes(&self) -> usize {
-        size_of_val(self.shapes.as_slice())
-    }
-
-    /// Where the shapes are in the upload.
-    fn shapes_at(&self) -> usize {
-        tables_at(self.point_bytes()) + self.knot_bytes()
-    }
-
-    /// The cloud, without its bytes and its sweep.
-    fn view(&self) -> PointsView<'_> {
-        PointsView {
-            width: self.width,
-            height: self.height,
-            point_step: self.point_step,
-            row_step: self.row_step,
-            big_endian: self.big_endian,
-            fields: &self.fields,
-            t_base_sensor: self.t_base_sensor,
-            t_shapes: &[],
-            sweep: None,
-            data: &[],
-        }
-    }
 }
 
 enum Method {
@@ -451,7 +376,6 @@ impl Voxelizer {
         inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), EncodeError> {
-        self.check(&points.view())?;
         self.set_shapes(points.t_shapes, stream)?;
         let shapes = self.shapes_on_device.address();
         // SAFETY: the caller promises the same.
@@ -555,12 +479,20 @@ impl Voxelizer {
         Ok(self.fields_on_device.write(bytes_of(&self.fields))?)
     }
 
-    /// Tells the device of the shapes of the filter, if they are elsewhere than for the last cloud.
-    fn set_shapes(
+    /// Tells the device where the shapes of the filter are. As with [`Voxelizer::set_fields`], a launch
+    /// does so too.
+    ///
+    /// # Errors
+    /// [`VoxelizeError::Shapes`] and those of the device.
+    pub fn set_shapes(
         &mut self,
         t_shapes: &[[[f64; 4]; 3]],
         stream: &Stream,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), EncodeError> {
+        let (expected, found) = (self.filter.shapes.len(), t_shapes.len());
+        if found < expected {
+            return Err(VoxelizeError::Shapes { expected, found }.into());
+        }
         let mut shapes = Vec::new();
         sift::shapes(&self.filter, t_shapes, &mut shapes);
         if bytes_of(&shapes) == bytes_of(&self.shapes) {
@@ -569,7 +501,7 @@ impl Voxelizer {
         // An earlier launch may still read them.
         stream.synchronize("finish earlier clouds")?;
         self.shapes = shapes;
-        self.shapes_on_device.write(bytes_of(&self.shapes))
+        Ok(self.shapes_on_device.write(bytes_of(&self.shapes))?)
     }
 
     /// The cloud for the kernels.

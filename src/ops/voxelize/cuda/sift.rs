@@ -41,10 +41,10 @@ struct Sparse {
     /// Voxels of the grid along x and y.
     sides: [u32; 2],
     listing: Listing,
-    /// Per slot: how many voxels its row holds, and which of the two numbers says so.
-    held: Vec<(DeviceBuffer, u32)>,
+    /// Per slot: how many voxels its row holds.
+    held: Vec<DeviceBuffer>,
     /// Kept for their memory.
-    _buffers: [DeviceBuffer; 4],
+    _buffers: [DeviceBuffer; 5],
 }
 
 impl Sifting {
@@ -94,11 +94,11 @@ impl Sifting {
         Last { values: self.last.address(), stride: self.stride }
     }
 
-    /// Where the occupied voxels go. `None` if the row is dense.
-    pub fn listing(&self) -> Option<Listing> {
+    /// Where the occupied voxels go that are for the row of `slot`. `None` if the row is dense.
+    pub fn listing(&self, slot: usize) -> Option<Listing> {
         match &self.output {
             Output::Dense(_) => None,
-            Output::Sparse(sparse) => Some(sparse.listing),
+            Output::Sparse(sparse) => Some(sparse.listing_of(slot)),
         }
     }
 
@@ -128,7 +128,7 @@ impl Sifting {
     pub fn forget(&self, slot: usize) -> Option<&DeviceBuffer> {
         match &self.output {
             Output::Dense(_) => None,
-            Output::Sparse(sparse) => Some(&sparse.held[slot].0),
+            Output::Sparse(sparse) => Some(&sparse.held[slot]),
         }
     }
 }
@@ -150,13 +150,16 @@ impl Sparse {
             reserve(bytes.firsts)?,
             reserve(bytes.features)?,
             reserve(bytes.totals)?,
+            reserve(size_of::<u32>())?,
         ];
-        let [masks, firsts, features, totals] = &buffers;
+        let [masks, firsts, features, totals, before] = &buffers;
         let listing = Listing {
             masks: masks.address(),
             firsts: firsts.address(),
             features: features.address(),
             totals: totals.address(),
+            held: 0,
+            before: before.address(),
             phase: 0,
             tiles: bytes.tiles as u32,
             tile_shift: bytes.tile_shift,
@@ -164,7 +167,7 @@ impl Sparse {
         };
         let kernel = if dtype.size() == 2 { "voxelize_list_16" } else { "voxelize_list_32" };
         let [x, y, _] = spec.grid.shape.map(|side| side as u32);
-        let held = (0..slots).map(|_| Ok((reserve(2 * size_of::<u32>())?, 0)));
+        let held = (0..slots).map(|_| reserve(size_of::<u32>()));
         Ok(Sparse {
             kernel: device.kernel(kernel)?,
             row,
@@ -175,27 +178,28 @@ impl Sparse {
         })
     }
 
+    fn listing_of(&self, slot: usize) -> Listing {
+        Listing { held: self.held[slot].address(), ..self.listing }
+    }
+
     /// # Safety
     /// As for [`Sifting::launch_end`].
     unsafe fn launch(&mut self, target: &Target, stream: &Stream) -> Result<(), DeviceError> {
-        let (held, phase) = &mut self.held[target.slot];
         let job = List {
-            from: self.listing,
+            from: self.listing_of(target.slot),
             features: target.row,
             coordinates: target.row + self.row.coordinates_at() as u64,
-            held: held.address(),
             tally: target.counters,
             report: target.report,
-            held_phase: *phase,
             max_voxels: self.row.max_voxels as u32,
             row: self.sides[0],
             column: self.sides[1],
+            reserved: 0,
         };
         let launch = Launch { blocks: self.listing.tiles, threads: THREADS, shared: 0 };
         // SAFETY: the parameter is that of the kernels. The buffers are of this voxelizer and sized for
         // its grid; the caller answers for the row.
         unsafe { self.kernel.launch_job(stream, launch, &job)? };
-        *phase ^= 1;
         self.listing.phase ^= 1;
         Ok(())
     }

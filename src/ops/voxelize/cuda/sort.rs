@@ -210,7 +210,7 @@ impl Sorting {
             // SAFETY: as for the sort; the caller answers for the row.
             return unsafe { self.reduce.launch_job(stream, launch(sub_bins + 1), &job) };
         };
-        let listing = sifting.listing();
+        let listing = sifting.listing(target.slot);
         let job = ReduceSifted {
             reduce: Reduce { all_means: 0, ..job },
             last: sifting.last(),
@@ -244,6 +244,8 @@ const NO_LIST: Listing = Listing {
     firsts: 0,
     features: 0,
     totals: 0,
+    held: 0,
+    before: 0,
     phase: 0,
     tiles: 0,
     tile_shift: 0,
