@@ -137,7 +137,7 @@ fn along_x(at: impl Iterator<Item = f64>) -> Vec<Vec<f64>> {
 
 fn words(points: &[Vec<f64>], spec: &VoxelSpec) -> Form {
     let mut form = Form::words(3 + extra_fields(spec).count(), points.len());
-    form.t_shapes = spec.filter.place(&IDENTITY);
+    form.t_shapes = spec.filter.place(&IDENTITY, |_| None);
     form
 }
 

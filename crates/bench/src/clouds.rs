@@ -86,7 +86,7 @@ fn time(
     let columns = 3 + extra_fields(spec).count();
     let field = |i: usize| FieldAt { offset: 4 * i, kind: FieldType::Float32 };
     let fields: Vec<_> = (0..columns).map(field).collect();
-    let t_shapes = spec.filter.place(&IDENTITY);
+    let t_shapes = spec.filter.place(&IDENTITY, |_| None);
     let clouds: Vec<_> =
         (0..CLOUDS).map(|seed| cloud(points, place, columns, seed as u64)).collect();
     let view = |data| PointsView {
