@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 
 use common::{pipeline, values};
 use robocache::cdr::Writer;
-use robocache::pipeline::{Arrival, Pipeline, PushError, TickOutcome};
+use robocache::pipeline::{Arrival, DropReason, Pipeline, PushError, TickOutcome};
 use robocache::spec::{InputId, SegmentId};
+use robocache::tf::Transform;
 use robocache::time::{Epoch, Stamp};
 
 const REFERENCE: i64 = 1_700_000_000_000_000_000;
@@ -348,4 +349,102 @@ fn rays_of_a_scan_have_times_too() {
     let point = Point { seen: [0.0; 3], time_ns: 0, expected: [0.0; 3], truth: [5.55, 0.0, 0.0] };
     let found = means(&pipeline, std::slice::from_ref(&point));
     assert!(farthest(&found, &[point], |p| p.truth) < 1e-5, "{found:?}");
+}
+
+/// Radians per second about the axes of the IMU.
+const TURN_RATE: [f64; 3] = [0.7, -0.4, 1.9];
+/// Where the IMU is in the base: the translation, and a turn about two axes.
+const IMU: [f64; 7] = [0.2, -0.1, -0.3, 0.5, 0.5, 0.5, 0.5];
+const GYRO: &str = "deskew: {gyro: /imu, sensor: ouster}";
+
+fn imu(stamp: i64, rate: [f64; 3]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.header(Stamp::from_nanos(stamp), "imu");
+    writer.f64_array(&[0.0; 4 + 9]);
+    writer.f64_array(&rate);
+    writer.f64_array(&[0.0; 9 + 3 + 9]);
+    writer.finish()
+}
+
+/// The rotation about this vector, by its length \[rad\].
+fn rotation(vector: [f64; 3]) -> Transform {
+    let angle = vector.iter().map(|value| value * value).sum::<f64>().sqrt();
+    let [x, y, z] = vector.map(|value| value / angle * (angle / 2.0).sin());
+    Transform::new([0.0; 3], [x, y, z, (angle / 2.0).cos()]).unwrap()
+}
+
+/// Points of a lidar at the base's origin, on a robot that turns about its IMU.
+fn turning() -> Vec<Point> {
+    let [x, y, z, rest @ ..] = IMU;
+    let t_base_imu = Transform::new([x, y, z], rest).unwrap();
+    let point = |k: i64| {
+        // In the middle of a voxel of its own.
+        let truth = [(k % 20) as f64 - 9.5, (k / 20 % 20) as f64 - 9.5, (k / 400) as f64 + 0.5];
+        let time_ns = k * 7_919_777 % 100_000_000;
+        let turned = rotation(TURN_RATE.map(|rate| rate * (time_ns + 1) as f64 / 1e9));
+        let at_stamp = t_base_imu.inverse().apply(truth);
+        let seen = t_base_imu.apply(turned.inverse().apply(at_stamp));
+        Point { seen, time_ns, expected: truth, truth }
+    };
+    (0..1600).step_by(4).map(point).collect()
+}
+
+/// A pipeline that knows where the IMU is.
+fn with_imu() -> Pipeline {
+    let pipeline = pipeline(&config(GYRO));
+    push(&pipeline, "tf_static", &transform(0, "base", "imu", &IMU)).unwrap();
+    pipeline
+}
+
+#[test]
+fn a_gyro_alone_turns_points_about_the_imu() {
+    let points = turning();
+    let pipeline = with_imu();
+    let cloud = cloud(&points, OUSTER);
+    assert!(matches!(push(&pipeline, "lidar", &cloud), Err(PushError::Waits(_))));
+    for k in -2..=23 {
+        push(&pipeline, "deskew.gyro[0]", &imu(REFERENCE + k * 5_000_000, TURN_RATE)).unwrap();
+    }
+    push(&pipeline, "lidar", &cloud).unwrap();
+    let found = means(&pipeline, &points);
+    let away = farthest(&found, &points, |point| point.truth);
+    assert!(away < FROM_SCIPY_M, "{away} m");
+    let skewed: Vec<[f64; 3]> = points.iter().map(|point| point.seen).collect();
+    assert!(farthest(&skewed, &points, |point| point.truth) > 1.0, "the test could fail");
+}
+
+#[test]
+fn a_gyro_with_a_gap_or_without_an_order_says_nothing() {
+    let points = turning();
+    let pipeline = with_imu();
+    let gyro =
+        |ms: i64, rate| push(&pipeline, "deskew.gyro[0]", &imu(REFERENCE + ms * 1_000_000, rate));
+    let dropped = |result: Result<(), PushError>| match result {
+        Err(PushError::Dropped(rejected)) => (rejected.reason, rejected.detail),
+        other => panic!("{other:?}"),
+    };
+    gyro(-20, TURN_RATE).unwrap();
+    gyro(20, TURN_RATE).unwrap();
+    assert_eq!(dropped(gyro(10, TURN_RATE)).0, DropReason::Late);
+    assert_eq!(dropped(gyro(20, TURN_RATE)).0, DropReason::Late);
+    assert_eq!(dropped(gyro(30, [0.0, f64::NAN, 0.0])).0, DropReason::NonFinite);
+    let whole = imu(REFERENCE + 30_000_000, TURN_RATE);
+    for len in 0..whole.len() {
+        let cut = push(&pipeline, "deskew.gyro[0]", &whole[..len]);
+        assert_eq!(dropped(cut).0, DropReason::Malformed, "{len}");
+    }
+    let mut unknown = whole;
+    let covariance = unknown.len() - 8 * (9 + 3 + 9);
+    unknown[covariance..covariance + 8].copy_from_slice(&(-1.0f64).to_le_bytes());
+    let drop = dropped(push(&pipeline, "deskew.gyro[0]", &unknown));
+    assert_eq!(drop.0, DropReason::MissingField);
+    // 51 ms without a message.
+    gyro(71, TURN_RATE).unwrap();
+    gyro(120, TURN_RATE).unwrap();
+    let (reason, detail) = dropped(push(&pipeline, "lidar", &cloud(&points, OUSTER)));
+    assert_eq!(reason, DropReason::NoTransform);
+    assert!(
+        detail.starts_with("\"gyro /imu\" in its parent") && detail.contains("found 51 ms"),
+        "{detail}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use super::check::{Check, Range, is_printable};
 use super::raw::{RawDeskew, Sensor, TimeFrom, TimeUnit};
-use crate::spec::DeskewSpec;
+use crate::spec::{DeskewSpec, still_frame};
 use crate::time::NANOS_PER_MS;
 
 /// The longest time from a cloud's stamp to a point \[ms\].
@@ -34,10 +34,20 @@ const fn convention(sensor: Sensor) -> Convention {
 /// Validates the key `deskew` of the stream at `key`. `None` if it is wrong, which is reported.
 pub(super) fn deskew(check: &mut Check<'_>, key: &str, raw: RawDeskew) -> Option<DeskewSpec> {
     let at = |rest: &str| format!("{key}.deskew.{rest}");
-    let expected = "a frame that does not move meanwhile, such as odom";
-    let fixed_frame = check
-        .required(&at("fixed_frame"), raw.fixed_frame, expected)
-        .and_then(|frame| check.frame_id(&at("fixed_frame"), frame));
+    let gyro = raw.gyro.map(|topic| check.topic(&at("gyro"), topic));
+    let expected =
+        "a frame that does not move meanwhile, such as odom; or the key gyro, the topic of an IMU";
+    let fixed_frame = match (&gyro, raw.fixed_frame) {
+        (Some(_), Some(_)) => {
+            check.fail_found(&at("gyro"), "only one of fixed_frame and gyro", "both");
+            None
+        }
+        (Some(topic), None) => topic.as_deref().map(still_frame),
+        (None, frame) => check
+            .required(&at("fixed_frame"), frame, expected)
+            .and_then(|frame| check.frame_id(&at("fixed_frame"), frame)),
+    };
+    let gyro = gyro.flatten();
     if check.is_unread(&at("sensor")) {
         return None; // nothing is said about what follows from it
     }
@@ -71,7 +81,7 @@ pub(super) fn deskew(check: &mut Check<'_>, key: &str, raw: RawDeskew) -> Option
     };
     let absolute = matches!(from, TimeFrom::Epoch);
     let (fixed_frame, time_field, span_ns) = (fixed_frame?, time_field?, span_ns?);
-    Some(DeskewSpec { fixed_frame, time_field, unit_ns, absolute, span_ns })
+    Some(DeskewSpec { fixed_frame, gyro, time_field, unit_ns, absolute, span_ns })
 }
 
 /// Validates the key `deskew` of a LaserScan, whose rays have their times in the field `t`. What
@@ -110,8 +120,9 @@ pub(super) fn of_scan(check: &mut Check<'_>, key: &str, raw: RawDeskew) -> Optio
     let span_ms = check.required(&at("span_ms"), raw.span_ms, expected)?;
     let (time_field, time_unit) = (Some("t".to_owned()), Some(TimeUnit::S));
     let (time_from, span_ms) = (Some(TimeFrom::Header), Some(span_ms));
-    let fixed_frame = raw.fixed_frame;
-    let raw = RawDeskew { fixed_frame, sensor: None, time_field, time_unit, time_from, span_ms };
+    let (fixed_frame, gyro) = (raw.fixed_frame, raw.gyro);
+    let raw =
+        RawDeskew { fixed_frame, gyro, sensor: None, time_field, time_unit, time_from, span_ms };
     deskew(check, key, raw).filter(|_| right)
 }
 

@@ -3,9 +3,10 @@
 use super::check::{Check, Range};
 use super::raw::RawTf;
 use super::words::one_of;
-use crate::input::{Content, Field, Member, ODOMETRY, TF_MESSAGE};
+use crate::input::{Content, Field, IMU, Member, ODOMETRY, TF_MESSAGE};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::IDENTITY;
+use crate::schema::Plan;
 use crate::spec::{
     Durability, FramedPart, InFrame, InputSpec, Qos, Quantity, Reliability, Selection, StreamSpec,
     TfSpec, Timeline,
@@ -101,7 +102,16 @@ impl Tf {
             .iter()
             .enumerate()
             .map(|(i, topic)| transforms(format!("tf.odometry[{i}]"), topic, ODOMETRY, false));
-        (Some(self.spec), tree.into_iter().chain(odometry).collect())
+        let mut gyros: Vec<&str> = Vec::new();
+        for topic in inputs.iter().filter_map(|input| input.deskew.as_ref()?.gyro.as_deref()) {
+            if !gyros.contains(&topic) {
+                gyros.push(topic);
+            }
+        }
+        let gyros = gyros.iter().enumerate();
+        let gyros =
+            gyros.map(|(i, topic)| transforms(format!("deskew.gyro[{i}]"), topic, IMU, false));
+        (Some(self.spec), tree.into_iter().chain(odometry).chain(gyros).collect())
     }
 }
 
@@ -116,18 +126,22 @@ const FRAMED: [&str; 7] = [
     "sensor_msgs/msg/MagneticField",
 ];
 
-/// Validates the key `in_frame` of the stream at `key`, which takes `fields` of its messages. `None` if
-/// it is not given, or wrong, which is reported.
+/// Validates the key `in_frame` of the stream at `key`, which takes `fields` of its messages, or what
+/// `plan` selects. `None` if it is not given, or wrong, which is reported.
 pub(super) fn in_frame(
     check: &mut Check<'_>,
     key: &str,
     given: Option<String>,
-    message: &str,
-    content: Content,
+    (message, content): (&str, Content),
     fields: Option<&[String]>,
+    plan: Option<&Plan>,
 ) -> Option<InFrame> {
-    let key = format!("{key}.in_frame");
+    let stream = key;
+    let key = format!("{stream}.in_frame");
     let frame = given?;
+    if matches!(content, Content::Selected) {
+        return in_frame_selected(check, [stream, &key], frame, plan?);
+    }
     // One that is inherited is for the streams whose numbers are in a frame.
     let framed = FRAMED.contains(&message);
     if !framed && check.is_inherited(&key) {
@@ -135,7 +149,8 @@ pub(super) fn in_frame(
     }
     let frame = check.frame_id(&key, frame)?;
     let (Content::Fields(members), true) = (content, framed) else {
-        check.fail(&key, format!("no such key: it is for {}", one_of(&FRAMED)));
+        let framed = one_of(&FRAMED);
+        check.fail(&key, format!("no such key: it is for {framed}; or any type, with `select`"));
         return None;
     };
     let parts = parts(members, fields);
@@ -148,6 +163,32 @@ pub(super) fn in_frame(
         return None;
     }
     Some(InFrame { frame, parts })
+}
+
+/// The same for what a plan selects.
+fn in_frame_selected(
+    check: &mut Check<'_>,
+    [stream, key]: [&str; 2],
+    frame: String,
+    plan: &Plan,
+) -> Option<InFrame> {
+    let framed = plan.framed();
+    let foreign = !plan.has_header() || framed.is_err_and(|wrong| !wrong.any);
+    if foreign && check.is_inherited(key) {
+        return None;
+    }
+    let frame = check.frame_id(key, frame);
+    if !plan.has_header() {
+        check.fail(key, "no such key: the messages have no header, so they say no frame");
+        return None;
+    }
+    match framed {
+        Ok(parts) => Some(InFrame { frame: frame?, parts: parts.to_vec() }),
+        Err(wrong) => {
+            check.fail(&format!("{stream}.select[{}]", wrong.path), wrong.expected.clone());
+            None
+        }
+    }
 }
 
 /// What the numbers of a row of `fields` are.

@@ -278,6 +278,7 @@ mapping! {
 
 mapping! { RawDeskew {
     fixed_frame: String,
+    gyro: String,
     sensor: Sensor,
     time_field: String,
     time_unit: TimeUnit,
@@ -412,7 +413,7 @@ fn is_of(content: Content, key: &str) -> bool {
         "image" => matches!(content, Content::Image),
         "cloud" | "t_base_sensor" | "deskew" => matches!(content, Content::Points),
         "max_gap_ms" | "operators" => content.is_vector(),
-        "in_frame" => matches!(content, Content::Fields(_)),
+        "in_frame" => matches!(content, Content::Fields(_) | Content::Selected),
         "fields" => matches!(content, Content::Fields(_)) || content.has_joints(),
         "inputs" | "joints" | "groups" => content.has_joints(),
         "angular" => content.has_joints() || matches!(content, Content::Selected),

@@ -94,8 +94,8 @@ pub(super) fn stream(
     let times = times(check, &key, &raw, strategy, plans, defaults);
     let frame = raw.in_frame.take();
     let in_frame = message.as_ref().and_then(|message| {
-        let (content, fields) = (message.content, raw.fields.as_deref());
-        frames::in_frame(check, &key, frame, &message.name, content, fields)
+        let (of, fields) = ((message.name.as_str(), message.content), raw.fields.as_deref());
+        frames::in_frame(check, &key, frame, of, fields, plan.map(|plan| &**plan))
     });
     let rows = raw.ring_rows.unwrap_or(if large { 16 } else { 1024 });
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);

@@ -28,7 +28,7 @@ mod wrench_stamped;
 pub use fields::{Field, Member};
 pub use joint_state::JOINT_FIELDS;
 pub use joint_trajectory::POINT_FIELDS;
-pub use transforms::{ODOMETRY, TF_MESSAGE};
+pub use transforms::{IMU, ODOMETRY, TF_MESSAGE};
 
 use crate::cdr::Reader;
 use crate::ops::depth::DepthView;
@@ -131,6 +131,10 @@ pub trait Sink {
 
     /// Takes a transform between two frames. Only inputs of transforms give them.
     fn transform(&mut self, _transform: &StampedTransform<'_>) {}
+
+    /// Takes the angular velocity of the header's frame in \[rad/s\], about its own axes. Its numbers have
+    /// not been checked. Only inputs of gyros give it.
+    fn turn(&mut self, _header: &Header<'_>, _rate: [f64; 3]) {}
 }
 
 /// A transform between two frames, as a message has it. Its numbers have not been checked.

@@ -1,4 +1,5 @@
-//! Messages that place frames: `tf2_msgs/msg/TFMessage`, and the pose in `nav_msgs/msg/Odometry`.
+//! Messages that place frames: `tf2_msgs/msg/TFMessage`, the pose in `nav_msgs/msg/Odometry`, and the
+//! angular velocity in `sensor_msgs/msg/Imu`.
 //!
 //! They become no rows, so no stream names these types for it. The configuration's need of frames
 //! decides which topics are read.
@@ -11,6 +12,8 @@ use crate::pipeline::{DropReason, Rejected};
 pub const TF_MESSAGE: &str = "tf2_msgs/msg/TFMessage";
 /// The type of odometry, whose pose is a transform too.
 pub const ODOMETRY: &str = "nav_msgs/msg/Odometry";
+/// The type of a gyro's messages.
+pub const IMU: &str = "sensor_msgs/msg/Imu";
 
 /// Makes an input for messages of this type; `None` if they place no frames. `fixed` says whether
 /// the transforms hold at all stamps.
@@ -18,6 +21,7 @@ pub(super) fn open(ros_type: &str, fixed: bool) -> Option<Box<dyn Input>> {
     match ros_type {
         TF_MESSAGE => Some(Box::new(TransformTree { fixed })),
         ODOMETRY if !fixed => Some(Box::new(OdometryPose)),
+        IMU if !fixed => Some(Box::new(AngularVelocity)),
         _ => None,
     }
 }
@@ -60,6 +64,25 @@ impl Input for OdometryPose {
         // A covariance of the pose, a twist, and the covariance of that.
         reader.skip(8, 8 * (36 + 6 + 36))?;
         sink.transform(&transform);
+        Ok(())
+    }
+}
+
+struct AngularVelocity;
+
+impl Input for AngularVelocity {
+    fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
+        let mut reader = Reader::new(message)?;
+        let header = header(&mut reader)?;
+        reader.skip(8, 8 * (4 + 9))?; // the orientation and its covariance
+        let rate: [f64; 3] = numbers(&mut reader)?;
+        let covariance: [f64; 9] = numbers(&mut reader)?;
+        reader.skip(8, 8 * (3 + 9))?; // the acceleration
+        if covariance[0] == -1.0 {
+            let detail = "angular_velocity: its covariance says that there is no estimate";
+            return Err(Rejected::new(DropReason::MissingField, detail));
+        }
+        sink.turn(&header, rate);
         Ok(())
     }
 }

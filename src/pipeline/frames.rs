@@ -3,16 +3,18 @@
 use std::sync::{Mutex, MutexGuard};
 
 use super::{Arrival, DropReason, Pipeline, Rejected};
-use crate::input::{Header, StampError, StampedTransform};
-use crate::spec::{FramedPart, InFrame, Quantity, TfSpec};
+use crate::input::{Header, IMU, StampError, StampedTransform};
+use crate::spec::{FramedPart, InFrame, InputSpec, Quantity, Selection, TfSpec, still_frame};
 use crate::sync::lock;
-use crate::tf::{BadTransform, Buffer, Link, LinkError, LookupError, Transform};
+use crate::tf::{BadTransform, Buffer, Gyro, Link, LinkError, LookupError, Transform};
 use crate::time::{Epoch, NANOS_PER_MS, Stamp};
 
 /// The transforms of a pipeline.
 pub(super) struct Frames {
     /// A change is one transform, so a panic leaves it whole.
     buffer: Mutex<Buffer>,
+    /// Per gyro its topic, the frame that it places, and its state.
+    gyros: Vec<(String, String, Mutex<Gyro>)>,
     /// How long a message waits for a transform \[ns\].
     wait_ns: i64,
 }
@@ -94,8 +96,19 @@ impl From<Missing> for NoTransform {
 }
 
 impl Frames {
-    pub fn new(spec: &TfSpec) -> Self {
-        Frames { buffer: Mutex::new(Buffer::new(spec.limits)), wait_ns: spec.wait_ns }
+    /// An empty tree; of `inputs`, those of gyros place frames.
+    pub fn new(spec: &TfSpec, inputs: &[InputSpec]) -> Self {
+        let mut buffer = Buffer::new(spec.limits);
+        let is_gyro = |input: &&InputSpec| {
+            matches!(input.selection, Selection::Transforms { .. }) && input.ros_type == IMU
+        };
+        let gyros = inputs.iter().filter(is_gyro).map(|input| {
+            let frame = still_frame(&input.topic);
+            buffer.add_of_gyro(&frame);
+            (input.topic.clone(), frame, Mutex::default())
+        });
+        let gyros = gyros.collect();
+        Frames { buffer: Mutex::new(buffer), gyros, wait_ns: spec.wait_ns }
     }
 
     /// The transforms of `epoch`, which begins if it is later than theirs.
@@ -145,6 +158,33 @@ impl Frames {
             Rejected::new(reason, error.to_string())
         })?;
         Ok(stamp)
+    }
+
+    /// Takes in what the gyro of this topic says: where the frame that does not turn is now.
+    pub fn turn(
+        &self,
+        topic: &str,
+        (header, rate): (&Header<'_>, [f64; 3]),
+        arrival: Arrival,
+    ) -> Result<Stamp, Rejected> {
+        let stamp = stamp_of(header, false, arrival)?;
+        let detail = "angular_velocity: expected finite numbers, found NaN or infinity";
+        if !rate.iter().all(|value| value.is_finite()) {
+            return Err(Rejected::new(DropReason::NonFinite, detail));
+        }
+        let mut gyros = self.gyros.iter();
+        let Some((_, still, gyro)) = gyros.find(|(known, ..)| known == topic) else {
+            return Ok(stamp);
+        };
+        if arrival.epoch.is_before(self.of(arrival.epoch).epoch()) {
+            return Err(super::push::cleared());
+        }
+        let turned = lock(gyro).turn(arrival.epoch, stamp, rate);
+        let turned = turned.map_err(|error| Rejected::new(DropReason::Late, error.to_string()))?;
+        let Transform { translation, rotation } = turned;
+        let (header, child, fixed) = (*header, still.as_str(), false);
+        let link = StampedTransform { header, child, translation, rotation, fixed };
+        self.insert(&link, 0, arrival)
     }
 
     /// Looks `t_target_source` up at `stamp` for a message of this arrival. A transform that arrived after the

@@ -138,7 +138,7 @@ impl Pipeline {
         Ok(Pipeline {
             id: PIPELINES.fetch_add(1, Ordering::Relaxed),
             inputs: inputs?,
-            frames: config.tf.as_ref().map(Frames::new),
+            frames: config.tf.as_ref().map(|tf| Frames::new(tf, &config.inputs)),
             config,
             layout,
             backend,

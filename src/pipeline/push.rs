@@ -1,6 +1,6 @@
 //! From the bytes of a message to rows in their rings.
 
-use super::frames::NoTransform;
+use super::frames::{Frames, NoTransform};
 use super::sweep::Motion;
 use super::{DropReason, Need, Pipeline, Rejected, Rings, StreamStats};
 use crate::backend::BackendError;
@@ -216,18 +216,14 @@ impl Sink for Rows<'_> {
     }
 
     fn transform(&mut self, transform: &StampedTransform<'_>) {
-        let Some(frames) = &self.pipeline.frames else { return };
-        // The rings' epoch first: a message from before the jump is refused, not looked up in vain.
-        self.pipeline.lock_rings().begin(self.arrival.epoch, &self.pipeline.clock_jumps);
-        match frames.insert(transform, self.spec.stamp_offset_ns, self.arrival) {
-            Ok(stamp) => {
-                self.outcome.accepted.transforms += 1;
-                let delay_ns = self.arrival.stamp.map(|arrival| arrival.since(stamp));
-                let delay_ns = delay_ns.filter(|_| !transform.fixed);
-                self.outcome.delay_ns = self.outcome.delay_ns.or(delay_ns);
-            }
-            Err(rejected) => self.drop_part(rejected),
-        }
+        let offset_ns = self.spec.stamp_offset_ns;
+        let arrival = self.arrival;
+        self.into_tree(transform.fixed, |frames| frames.insert(transform, offset_ns, arrival));
+    }
+
+    fn turn(&mut self, header: &Header<'_>, rate: [f64; 3]) {
+        let (spec, arrival) = (self.spec, self.arrival);
+        self.into_tree(false, |frames| frames.turn(&spec.topic, (header, rate), arrival));
     }
 
     fn incomplete(&mut self, _part: usize) {
@@ -236,6 +232,22 @@ impl Sink for Rows<'_> {
 }
 
 impl Rows<'_> {
+    /// Puts a transform into the tree of frames.
+    fn into_tree(&mut self, fixed: bool, put: impl FnOnce(&Frames) -> Result<Stamp, Rejected>) {
+        let Some(frames) = &self.pipeline.frames else { return };
+        // The rings' epoch first: a message from before the jump is refused, not looked up in vain.
+        self.pipeline.lock_rings().begin(self.arrival.epoch, &self.pipeline.clock_jumps);
+        match put(frames) {
+            Ok(stamp) => {
+                self.outcome.accepted.transforms += 1;
+                let delay_ns = self.arrival.stamp.map(|arrival| arrival.since(stamp));
+                let delay_ns = delay_ns.filter(|_| !fixed);
+                self.outcome.delay_ns = self.outcome.delay_ns.or(delay_ns);
+            }
+            Err(rejected) => self.drop_part(rejected),
+        }
+    }
+
     fn drop_part(&mut self, rejected: Rejected) {
         let Drops { counts, first } = &mut self.outcome.dropped;
         counts[rejected.reason as usize] += 1;

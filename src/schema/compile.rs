@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::draft::Draft;
 use super::path::{Path, Step};
 use super::plan::{Node, StampSource, StructNode};
+use super::spatial::{Spatial, Unframed, Way, framed};
 use super::{Count, Kind, Member, Struct};
 use crate::ops::resample::Lane;
+use crate::spec::FramedPart;
 
 /// Most numbers of a selection.
 const MOST_CHANNELS: usize = 4096;
-/// Its four numbers turn together.
-const QUATERNION: &str = "geometry_msgs/msg/Quaternion";
 const HEADER: &str = "std_msgs/msg/Header";
 const TIME: &str = "builtin_interfaces/msg/Time";
 
@@ -34,6 +34,7 @@ pub(super) struct Compiled {
     pub stamp: StampSource,
     pub has_header: bool,
     pub has_part_of_quaternion: bool,
+    pub framed: Result<Vec<FramedPart>, Unframed>,
 }
 
 /// A step that was found in the type.
@@ -54,8 +55,10 @@ struct Leaf {
     name: String,
     lane: Lane,
     steps: Vec<Found>,
-    /// The path of the quaternion that it is a part of.
-    quaternion: Option<String>,
+    /// Number of its path in the selection.
+    path: usize,
+    /// The point, vector or quaternion that it is a part of.
+    spatial: Option<Spatial>,
 }
 
 pub(super) fn compile(
@@ -66,9 +69,16 @@ pub(super) fn compile(
     let mut leaves = Vec::new();
     for (at, path) in paths.iter().enumerate() {
         let of_path = |wrong: Wrong| wrong.of(Some(at));
+        let from = leaves.len();
         let mut walk = Walk { root, leaves: &mut leaves };
         walk.path(path).map_err(of_path)?;
+        leaves[from..].iter_mut().for_each(|leaf| leaf.path = at);
     }
+    let numbers: Vec<_> = leaves
+        .iter()
+        .map(|leaf: &Leaf| (leaf.name.as_str(), leaf.path, leaf.spatial.as_ref()))
+        .collect();
+    let framed = framed(&numbers);
     let has_part_of_quaternion = turn_together(&mut leaves);
     let channels: Vec<_> = leaves.iter().map(|leaf| (leaf.name.clone(), leaf.lane)).collect();
     let mut draft = Draft::Struct(Arc::clone(root), BTreeMap::new());
@@ -89,7 +99,8 @@ pub(super) fn compile(
     let Node::Struct(root) = draft.finish("").map_err(|wrong| wrong.of(Some(0)))? else {
         unreachable!("the draft began with a struct");
     };
-    Ok(Compiled { root, channels, stamp: source, has_header, has_part_of_quaternion })
+    let stamp = source;
+    Ok(Compiled { root, channels, stamp, has_header, has_part_of_quaternion, framed })
 }
 
 /// Lets the four numbers of each quaternion turn together. Returns whether one lacks some of them, or
@@ -98,11 +109,11 @@ fn turn_together(leaves: &mut [Leaf]) -> bool {
     let mut parts = false;
     let mut at = 0;
     while at < leaves.len() {
-        let Some(quaternion) = leaves[at].quaternion.clone() else {
+        let Some(quaternion) = leaves[at].spatial.as_ref().filter(|spatial| spatial.turns) else {
             at += 1;
             continue;
         };
-        let names = ["x", "y", "z", "w"].map(|name| format!("{quaternion}.{name}"));
+        let names = quaternion.parts();
         let whole = leaves[at..].iter().map(|leaf| &leaf.name).take(4).eq(&names);
         if whole {
             leaves[at..at + 4].iter_mut().for_each(|leaf| leaf.lane = Lane::Quaternion);
@@ -158,13 +169,14 @@ struct Here {
     /// The path so far, as channels are called.
     name: String,
     steps: Vec<Found>,
+    way: Way,
 }
 
 impl Here {
     fn then(&self, step: Found, name: &str) -> Here {
         let mut steps = self.steps.clone();
         steps.push(step);
-        Here { name: format!("{}{name}", self.name), steps }
+        Here { name: format!("{}{name}", self.name), steps, way: self.way.clone() }
     }
 }
 
@@ -172,7 +184,7 @@ impl Walk<'_> {
     /// Follows a path; returns what it leads to, if that is one thing.
     fn path(&mut self, path: &Path) -> Result<Option<Kind>, Wrong> {
         let root = Arc::clone(self.root);
-        let here = Here { name: String::new(), steps: Vec::new() };
+        let here = Here { name: String::new(), steps: Vec::new(), way: Way::default() };
         self.inside(&root, &path.steps, &here)
     }
 
@@ -191,15 +203,16 @@ impl Walk<'_> {
             });
         };
         let dot = if here.name.is_empty() { "" } else { "." };
-        let next = here.then(Found::Member(at), &format!("{dot}{step}"));
+        let mut next = here.then(Found::Member(at), &format!("{dot}{step}"));
+        next.way = here.way.on(of, step, &here.name);
         let from = self.leaves.len();
         let found = match of.members[at].count {
             Count::One => self.element(&of.members[at].kind, rest, &next),
             _ => self.many((of, at), rest, &next),
         };
-        if of.name == QUATERNION {
+        if let Some(spatial) = Spatial::of(of, &here.name, &here.way) {
             let parts = self.leaves[from..].iter_mut();
-            parts.for_each(|leaf| leaf.quaternion = Some(here.name.clone()));
+            parts.for_each(|leaf| leaf.spatial = Some(spatial.clone()));
         }
         found
     }
@@ -266,11 +279,12 @@ impl Walk<'_> {
             }
             (Kind::Struct(inner), _) => return self.inside(inner, steps, here),
             (Kind::Number(_), []) => {
-                let Here { name, steps } = here.clone();
+                let Here { name, steps, .. } = here.clone();
                 if self.leaves.len() == MOST_CHANNELS {
                     return Err(Wrong::new(format!("at most {MOST_CHANNELS} numbers in all")));
                 }
-                self.leaves.push(Leaf { name, lane: Lane::Linear, steps, quaternion: None });
+                let lane = Lane::Linear;
+                self.leaves.push(Leaf { name, lane, steps, path: 0, spatial: None });
             }
             (Kind::Number(_), _) => {
                 return Err(Wrong::new(format!("nothing after `{here}`, which is one number")));

@@ -53,6 +53,14 @@ impl Definitions for Prefixes {
                     .map_err(|error| format!("{}: {error}", path.display()));
             }
         }
+        let idl = file.with_extension("idl");
+        if self.prefixes.iter().any(|prefix| prefix.join(&idl).is_file()) {
+            return Err(format!(
+                "expected {own}.msg, found only {}; a type that is defined in IDL alone cannot be \
+                 selected from",
+                idl.display()
+            ));
+        }
         let share = |prefix: &PathBuf| prefix.join("share").join(package).is_dir();
         Err(match self.prefixes.iter().find(|prefix| share(prefix)) {
             _ if self.prefixes.is_empty() => {

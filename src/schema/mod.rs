@@ -16,12 +16,14 @@ mod find;
 mod path;
 mod plan;
 mod shape;
+mod spatial;
 #[cfg(test)]
 mod tests;
 
 pub use find::{Definitions, Prefixes};
 pub use path::{Path, PathError};
 pub use plan::{Plan, StampSource};
+pub use spatial::Unframed;
 
 use std::fmt::{self, Display};
 use std::sync::Arc;

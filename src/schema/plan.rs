@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use super::compile::{self, Compiled, SelectError};
 use super::shape::Shape;
+use super::spatial::Unframed;
 use super::{Count, Number, Path, Struct};
 use crate::cdr::{CdrError, Reader};
 use crate::input::names_found;
 use crate::ops::resample::Lane;
 use crate::pipeline::{DropReason, Rejected};
+use crate::spec::FramedPart;
 
 /// Bytes that a middleware may put behind a message.
 const MOST_PADDING: usize = 7;
@@ -32,6 +34,7 @@ pub struct Plan {
     stamp: StampSource,
     has_header: bool,
     has_part_of_quaternion: bool,
+    framed: Result<Vec<FramedPart>, Unframed>,
 }
 
 /// A part of a message that something is read from.
@@ -100,9 +103,9 @@ impl Plan {
         paths: &[Path],
         stamp: Option<&Path>,
     ) -> Result<Plan, SelectError> {
-        let Compiled { root, channels, stamp, has_header, has_part_of_quaternion } =
+        let Compiled { root, channels, stamp, has_header, has_part_of_quaternion, framed } =
             compile::compile(root, paths, stamp)?;
-        Ok(Plan { root, channels, stamp, has_header, has_part_of_quaternion })
+        Ok(Plan { root, channels, stamp, has_header, has_part_of_quaternion, framed })
     }
 
     /// The name of each number, and how it is interpolated.
@@ -124,6 +127,14 @@ impl Plan {
     /// must not be interpolated.
     pub fn has_part_of_quaternion(&self) -> bool {
         self.has_part_of_quaternion
+    }
+
+    /// What the numbers are in the frame of the message's header.
+    ///
+    /// # Errors
+    /// [`Unframed`] unless that is certain for all of them.
+    pub fn framed(&self) -> Result<&[FramedPart], &Unframed> {
+        self.framed.as_deref()
     }
 
     /// Reads a message into `values`: the channels and, if the stamp is [`StampSource::Member`], its

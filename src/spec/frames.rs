@@ -25,6 +25,8 @@ pub struct InFrame {
 pub struct DeskewSpec {
     /// A frame that does not move while a cloud is measured, such as `odom`.
     pub fixed_frame: String,
+    /// The topic of the gyro that places `fixed_frame`; `None` if the tree of frames does.
+    pub gyro: Option<String>,
     /// The field with the time of a point.
     pub time_field: String,
     /// Nanoseconds in a unit of that field.
@@ -34,6 +36,12 @@ pub struct DeskewSpec {
     /// The first and the last time of a point, from the header's stamp \[ns\]. A point outside is
     /// dropped and counted.
     pub span_ns: [i64; 2],
+}
+
+/// The frame that the gyro of a topic places: it does not turn, and moves with the gyro's origin.
+pub fn still_frame(topic: &str) -> String {
+    // No driver calls a frame so: names have no spaces.
+    format!("gyro {topic}")
 }
 
 /// Numbers of a vector that mean something in a frame.

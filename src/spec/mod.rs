@@ -7,7 +7,7 @@ mod stream;
 
 use std::fmt::{self, Debug};
 
-pub use frames::{DeskewSpec, FramedPart, InFrame, Quantity, TfSpec};
+pub use frames::{DeskewSpec, FramedPart, InFrame, Quantity, TfSpec, still_frame};
 pub use ids::{InputId, RingId, SegmentId, StreamId};
 pub use stream::{
     Bounds, Channel, Durability, EncoderSpec, Group, InputSpec, MAX_INPUTS, Qos, Reliability,

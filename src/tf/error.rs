@@ -59,7 +59,7 @@ pub enum LookupError {
     /// The transforms around the stamp are too far apart.
     #[error(
         "{child:?} in its parent at {stamp}: expected two transforms at most {} ms apart \
-         (tf.max_gap_ms), found {} ms", ms(*.max_gap_ns), ms(*.gap_ns)
+         (tf.max_gap_ms; 50 for a gyro), found {} ms", ms(*.max_gap_ns), ms(*.gap_ns)
     )]
     Gap {
         /// The frame that the link moves.

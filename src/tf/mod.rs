@@ -13,6 +13,7 @@
 //! - Of two fixed transforms of one link, that of the later epoch counts, then the later stamp.
 
 mod error;
+mod gyro;
 mod transform;
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 pub use error::LookupError;
+pub use gyro::{Gyro, NotInOrder};
 pub use transform::{BadTransform, Transform};
 
 use crate::align::{AlignRule, Fill, Strategy, Value, align};
@@ -127,6 +129,8 @@ struct Moving {
 #[derive(Debug)]
 struct Frame {
     name: Box<str>,
+    /// The greatest distance of two transforms that are interpolated \[ns\].
+    max_gap_ns: i64,
     fixed: Option<(Epoch, Stamp, Row)>,
     moving: Option<Box<Moving>>,
 }
@@ -146,6 +150,12 @@ impl Buffer {
     pub fn new(limits: Limits) -> Self {
         let (ids, frames) = (HashMap::new(), Vec::new());
         Buffer { limits, ids, frames, epoch: Epoch::default(), conflicts: 0 }
+    }
+
+    /// Adds a frame that a gyro will place: what is interpolated of it has shorter gaps.
+    pub fn add_of_gyro(&mut self, name: &str) {
+        let frame = self.id(name) as usize;
+        self.frames[frame].max_gap_ns = self.limits.max_gap_ns.min(gyro::MAX_GAP_NS);
     }
 
     /// Begins an epoch: forgets the moving transforms. The fixed ones stay, because they are latched:
@@ -260,7 +270,8 @@ impl Buffer {
         }
         let id = self.frames.len() as FrameId;
         self.ids.insert(name.into(), id);
-        self.frames.push(Frame { name: name.into(), fixed: None, moving: None });
+        let max_gap_ns = self.limits.max_gap_ns;
+        self.frames.push(Frame { name: name.into(), max_gap_ns, fixed: None, moving: None });
         id
     }
 
@@ -361,17 +372,21 @@ impl Buffer {
         match &frame.moving {
             // Of an epoch that is over: the frame will have a parent again.
             Some(moving) if !moving.ring.is_empty() => {
-                self.interpolate(&frame.name, moving, stamp).map(Some)
+                self.interpolate((&frame.name, frame.max_gap_ns), moving, stamp).map(Some)
             }
             _ => Ok(None),
         }
     }
 
-    fn interpolate(&self, name: &str, moving: &Moving, stamp: Stamp) -> Result<Row, LookupError> {
+    fn interpolate(
+        &self,
+        (name, max_gap_ns): (&str, i64),
+        moving: &Moving,
+        stamp: Stamp,
+    ) -> Result<Row, LookupError> {
         let Moving { ring, rows } = moving;
         let stamp_at = |at: usize| ring.entry(at).stamp;
         let row = |at: usize| rows[ring.entry(at).slot];
-        let max_gap_ns = self.limits.max_gap_ns;
         // With an age of 0 a row alone counts at its own stamp only.
         let (strategy, max_age_ns, fill) = (Strategy::Linear, 0, Fill::Zero);
         let rule = AlignRule { strategy, max_age_ns, max_gap_ns: i64::MAX, fill };

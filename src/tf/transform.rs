@@ -153,7 +153,7 @@ fn slerp(a: [f64; 4], b: [f64; 4], weight: f64) -> [f64; 4] {
     normalised(std::array::from_fn(|i| a[i] * from_a + b[i] * from_b))
 }
 
-fn normalised(q: [f64; 4]) -> [f64; 4] {
+pub(super) fn normalised(q: [f64; 4]) -> [f64; 4] {
     let length = dot(q, q).sqrt();
     q.map(|value| value / length)
 }
@@ -167,7 +167,7 @@ fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
 }
 
 /// The Hamilton product: first `b`, then `a`.
-fn product(a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
+pub(super) fn product(a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
     let ([ax, ay, az, aw], [bx, by, bz, bw]) = (a, b);
     [
         ((aw * bx + ax * bw) + ay * bz) - az * by,

@@ -8,6 +8,7 @@ mod groups;
 mod message;
 mod operators;
 mod plans;
+mod selected_frames;
 mod shapes;
 mod slow_ticks;
 mod sparse;

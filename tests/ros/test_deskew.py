@@ -1,10 +1,13 @@
-"""A lidar on a robot that drives and turns: with tf, each point is where it was at the stamp."""
+"""A lidar on a robot that drives and turns: with tf, each point is where it was at the stamp.
+
+With a gyro alone, that holds for a robot that turns about its IMU.
+"""
 
 import numpy as np
 import pytest
 from fusion import MS, T0, stamped, start_fusion, streams
 from scipy.spatial.transform import Rotation
-from sensor_msgs.msg import PointCloud2, PointField
+from sensor_msgs.msg import Imu, PointCloud2, PointField
 from test_frames import Tree, transform
 
 SWEEP_MS = 100
@@ -107,3 +110,68 @@ def test_points_are_where_they_were_at_the_stamp(rig):
     fusion.await_value("lidar", "dropped.no_transform", 1)
     fusion.process.wait_for('"base_link" in its parent: expected a transform at or after')
     assert fusion.value("lidar", "rows") == 1
+
+
+#: Where the IMU is on the robot.
+IMU_SHIFT, IMU_TURN = np.array([-0.1, 0.2, 0.3]), Rotation.from_euler("xyz", [0.4, 0.2, -2.0])
+
+
+def imu(ns, rate):
+    message = stamped(Imu, ns)
+    message.header.frame_id = "imu"
+    message.orientation_covariance[0] = -1.0  # as a gyro alone says it
+    velocity = message.angular_velocity
+    velocity.x, velocity.y, velocity.z = map(float, rate)
+    return message
+
+
+def test_a_gyro_alone_turns_points_about_the_imu(ros, start, tmp_path):
+    lidar = {**STREAMS["lidar"], "deskew": {"gyro": "/imu", "sensor": "ouster"}}
+    config = {"tf": {"wait_ms": 100}, "streams": {"lidar": lidar}}
+    fusion = start_fusion(ros, start, tmp_path, config).warm_up()
+    tree = Tree(fusion)
+    gyro = ros.node.create_publisher(Imu, "/imu", 100)
+    fusion.until(lambda: gyro.get_subscription_count() > 0, "the node reads /imu")
+    fusion.advance(T0)
+    tree.fix(
+        transform(T0, "base_link", "lidar", MOUNT_SHIFT, MOUNT_TURN),
+        transform(T0, "base_link", "imu", IMU_SHIFT, IMU_TURN),
+    )
+
+    # The attitude of the IMU, smooth and about no fixed axis, and the rate that scipy finds for it.
+    def attitude(seconds):
+        t = np.asarray(seconds, float)
+        angles = np.stack([0.15 * np.sin(6 * t), 0.1 * np.cos(5 * t), 1.2 * t + t * t], -1)
+        return Rotation.from_euler("xyz", angles)
+
+    def rate(seconds, h=1e-6):
+        return (attitude(seconds - h).inv() * attitude(seconds + h)).as_rotvec() / (2 * h)
+
+    random = np.random.default_rng(15)
+    voxels = random.choice(SIZE * SIZE * 4, 300, replace=False)
+    z, y, x = np.unravel_index(voxels, (4, SIZE, SIZE))
+    truth = np.stack([x, y, z], -1) + [0.5 - SIZE / 2, 0.5 - SIZE / 2, 0.5]
+    nanoseconds = random.integers(0, SWEEP_MS * MS, len(truth))
+    of_imu = IMU_TURN.inv().apply(truth - IMU_SHIFT)
+    turned = attitude(nanoseconds / 1e9).inv() * attitude(0.0)
+    in_base = IMU_TURN.apply(turned.apply(of_imu)) + IMU_SHIFT
+    seen = MOUNT_TURN.inv().apply(in_base - MOUNT_SHIFT)
+    assert np.linalg.norm(in_base - truth, axis=1).max() > 1, "without deskew the test would fail"
+
+    fusion.send("/lidar", cloud(T0, seen, nanoseconds))
+    fusion.await_value("lidar", "waiting", 1)
+    for ms in range(-10, 121, 5):
+        gyro.publish(imu(T0 + ms * MS, rate(ms / 1000)))
+    fusion.advance(T0 + 90 * MS)
+    got = fusion.tick(T0 + 100 * MS)["lidar"]
+    found = got.array[0][:, z, y, x].T
+    np.testing.assert_allclose(found, truth, atol=1e-3)
+
+    # Bad messages of the gyro are counted drops.
+    part = "deskew.gyro[0] /imu"
+    gyro.publish(imu(T0 + 125 * MS, [0.0, float("inf"), 0.0]))
+    fusion.await_value(part, "dropped.non_finite", 1)
+    gyro.publish(imu(T0 + 60 * MS, rate(0.06)))
+    fusion.await_value(part, "dropped.late", 1)
+    gyro.publish(b"\x00\x01\x00\x00" + bytes(60))
+    fusion.await_value(part, "dropped.malformed", 1)

@@ -180,3 +180,95 @@ def test_who_starts_late_gets_the_fixed_transforms(ros, start, tmp_path):
     )
     fusion.send("/pose", pose(T0, "lidar", 0))
     assert fusion.tick(T0 + 10 * MS)["pose"].array[0, 1] == 3.0
+
+
+SHAPES = streams(
+    cloud={
+        "type": "sensor_msgs/msg/PointCloud2",
+        "t_base_sensor": {"translation_m": [0, 0, 1]},
+        "max_age_ms": 1000,
+        "cloud": {
+            **GRID,
+            "crop": [{"frame": "map", "min_m": [100, -9, -9], "max_m": [106, 9, 9]}],
+            "self_filter": [
+                {"frame": "tool", "radius_m": 0.6},
+                {"frame": "forearm", "size_m": [1, 1, 1], "pose": {"translation_m": [0, 1, 0]}},
+            ],
+        },
+    }
+)
+
+
+def test_a_self_filter_follows_the_arm_and_a_missing_link_drops_the_cloud(ros, start, tmp_path):
+    config = {"tf": {"wait_ms": 50}, "streams": SHAPES}
+    fusion = start_fusion(ros, start, tmp_path, config).warm_up()
+    tree = Tree(fusion)
+    fusion.advance(T0 - 40 * MS)
+    turn = Rotation.from_euler("z", np.pi / 2)
+    tree.fix(
+        transform(T0, "map", "base_link", [100, 0, 0], Rotation.from_euler("z", 0.1)),
+        transform(T0, "forearm", "tool", [0, 0, 1]),
+    )
+    arm = [(0.5, Rotation.identity()), (4.5, turn)]
+    stamps = [T0 - 40 * MS, T0]
+    for ns, (x, turned) in zip(stamps, arm):
+        tree.move(transform(ns, "base_link", "forearm", [x, 0.5, 0.5], turned))
+    # In the frame of the lidar, which is 1 m above the base: along x, beside it, and above.
+    points = np.array(
+        [[x + 0.5, y + 0.5, z - 0.5] for x in range(8) for y in (0, 2) for z in (0, 1)]
+    )
+    fields = [PointField(name=n, offset=4 * i, datatype=7, count=1) for i, n in enumerate("xyz")]
+    for ns, weight in ((T0 - 40 * MS, 0.0), (T0 - 10 * MS, 0.75), (T0, 1.0)):
+        message = stamped(PointCloud2, ns, height=1, width=len(points), fields=fields)
+        message.point_step, message.row_step = 12, 12 * len(points)
+        message.data = points.astype("<f4").tobytes()
+        fusion.send("/cloud", message)
+        fusion.settle()
+        # By scipy: where the arm was, and which points it hides.
+        base = points + [0, 0, 1]
+        forearm = Slerp([0, 1], Rotation.concatenate([arm[0][1], arm[1][1]]))(weight)
+        inside = forearm.inv().apply(base - [0.5 + 4 * weight, 0.5, 0.5])
+        hidden = np.linalg.norm(inside - [0, 0, 1], axis=1) <= 0.6
+        hidden |= (np.abs(inside - [0, 1, 0]) <= 0.5).all(axis=1)
+        place = Rotation.from_euler("z", 0.1).apply(base) + [100, 0, 0]
+        kept = (place[:, 0] <= 106) & (place[:, 0] >= 100) & ~hidden
+        expected = np.zeros((2, 8, 8))
+        for x, y, z in base[kept].astype(int):
+            expected[z, y, x] += 1
+        got = fusion.tick(ns + 10 * MS)["cloud"]
+        assert got.valid == [True] and 0 < kept.sum() < len(points) - 1
+        np.testing.assert_array_equal(got.array[0, 0], expected, f"{weight}")
+    assert fusion.value("cloud", "points_on_robot") > 2
+
+    fusion.send("/cloud", cloud(T0 + 5 * MS, "lidar", [0.5, 0.5, 0.5]))
+    fusion.await_value("cloud", "waiting", 1)
+    fusion.advance(T0 + 300 * MS)
+    fusion.await_value("cloud", "dropped.no_transform", 1)
+    output = fusion.process.wait_for('streams.cloud.cloud.self_filter[0] (frame "tool")')
+    assert '"forearm" in its parent: expected a transform at or after' in output
+
+
+def test_selected_members_are_taken_to_another_frame(ros, start, tmp_path):
+    selected = {
+        "type": "geometry_msgs/msg/PoseStamped",
+        "topic": "/pose",
+        "select": ["pose.orientation", "pose.position"],
+        "strategy": "slerp",
+        "in_frame": "map",
+        "max_age_ms": 1000,
+    }
+    config = {"streams": streams(typed=STREAMS["pose"] | {"topic": "/pose"}, selected=selected)}
+    fusion = start_fusion(ros, start, tmp_path, config).warm_up()
+    tree = Tree(fusion)
+    fusion.advance(T0)
+    turn = Rotation.from_euler("xyz", [0.3, -0.4, 1.5])
+    tree.fix(transform(T0, "map", "arm", [1, 2, 3], turn))
+    fusion.send("/pose", pose(T0, "arm", 0.5))
+    got = fusion.tick(T0 + 10 * MS)
+    np.testing.assert_allclose(
+        got["selected"].array[0],
+        [*turn.as_quat(), *(turn.apply([0.5, 0, 0]) + [1, 2, 3])],
+        atol=1e-6,
+    )
+    typed = got["typed"].array[0]
+    np.testing.assert_array_equal(got["selected"].array[0], [*typed[3:], *typed[:3]])

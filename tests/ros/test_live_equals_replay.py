@@ -15,9 +15,13 @@ import numpy as np
 import pytest
 from conftest import REPOSITORY
 from fusion import MS, RELIABLE, nanoseconds, segments, type_of, write_config
-from rclpy.serialization import deserialize_message
+from nav_msgs.msg import Odometry
+from rclpy.serialization import deserialize_message, serialize_message
 from recording_files import read_tensors, write_recording
 from robocache_ros.msg import FusedTensor
+from scipy.spatial.transform import Rotation
+from test_frames import LATCHED, transform
+from tf2_msgs.msg import TFMessage
 
 BACKEND = os.environ.get("ROBOCACHE_BACKEND", "auto")
 RECORDED_S = 6
@@ -96,6 +100,41 @@ CONFIG = {
         },
     },
 }
+#: The same with the tree of frames. Its transforms keep their order, as those of one publisher do:
+#: docs/frames.md says when the order of arrival matters.
+FRAMES = {
+    "rate_hz": RATE_HZ,
+    "lag_ms": 400,
+    "tf": {"wait_ms": 300, "odometry": ["/odom"]},
+    "streams": {
+        # Its pose is in odom, its twist is of the base: both as odom has them.
+        "odom": {**VECTOR, "type": "nav_msgs/msg/Odometry", "topic": "/odom", "in_frame": "odom"},
+        "imu": {
+            **VECTOR,
+            "type": "sensor_msgs/msg/Imu",
+            "topic": "/imu/data",
+            "fields": ["angular_velocity", "linear_acceleration"],
+            "in_frame": "odom",
+            "history": {"steps": 4, "step_ms": 20},
+        },
+        "lidar": {
+            **CONFIG["streams"]["lidar"],
+            "t_base_sensor": "tf",
+            "cloud": {
+                **CONFIG["streams"]["lidar"]["cloud"],
+                # A box that stands still while the robot moves, and one on the IMU.
+                "crop": [{"frame": "odom", "min_m": [-4, -4, -2], "max_m": [4, 4, 2]}],
+                "self_filter": [{"frame": "imu", "radius_m": 1.5}],
+            },
+        },
+    },
+}
+FRAMES_ROBOT = """
+    --camera-front-hz 0 --camera-wrist-hz 0 --joints-hz 0 --wrench-hz 0
+    --lidar-hz 10 --lidar-rings 16 --lidar-columns 256 --imu-hz 100 --odom-hz 100 --tf-hz 50
+    --send-jitter-ms 25 --stamp-jitter-ms 2 --drop-share 0.05
+    --wait-subscribers 2 --depth 200 --seed 12
+""".split()
 ROBOT = """
     --camera-front-hz 15 --camera-wrist-hz 15 --image-width 96 --image-height 64
     --lidar-hz 10 --lidar-rings 16 --lidar-columns 256
@@ -128,26 +167,36 @@ def replay_executable():
     return path
 
 
+def inputs_of(config):
+    """Topic and type of each input, in the order of their numbers."""
+    found = [(spec["topic"], spec["type"]) for spec in config["streams"].values()]
+    if "tf" in config:
+        found += [(topic, "tf2_msgs/msg/TFMessage") for topic in ("/tf", "/tf_static")]
+        found += [(topic, "nav_msgs/msg/Odometry") for topic in config["tf"]["odometry"]]
+    return found
+
+
 class Recorder:
     """Keeps the serialized messages with their arrival instants [ns]."""
 
-    def __init__(self, node):
-        #: (arrival, stream, bytes). If two streams take a topic, each message is there twice.
+    def __init__(self, node, config):
+        #: (arrival, input, bytes). If two inputs take a topic, each message is there twice.
         self.messages = []
         self.tensors = []
         self.by_topic = {}
-        for index, spec in enumerate(CONFIG["streams"].values()):
-            self.by_topic.setdefault((spec["topic"], spec["type"]), []).append(index)
-        for (topic, kind), streams in self.by_topic.items():
-            self._subscribe(node, topic, kind, streams)
+        for index, given in enumerate(inputs_of(config)):
+            self.by_topic.setdefault(given, []).append(index)
+        for (topic, kind), inputs in self.by_topic.items():
+            self._subscribe(node, topic, kind, inputs)
         node.create_subscription(FusedTensor, "fused_tensor", self._on_tensor, RELIABLE, raw=True)
 
-    def _subscribe(self, node, topic, kind, streams):
+    def _subscribe(self, node, topic, kind, inputs):
         def on_message(data, info):
             arrival = info["received_timestamp"]
-            self.messages.extend((arrival, stream, bytes(data)) for stream in streams)
+            self.messages.extend((arrival, number, bytes(data)) for number in inputs)
 
-        node.create_subscription(type_of(kind), topic, on_message, RELIABLE, raw=True)
+        qos = LATCHED if topic == "/tf_static" else RELIABLE
+        node.create_subscription(type_of(kind), topic, on_message, qos, raw=True)
 
     def _on_tensor(self, data):
         self.tensors.append(bytes(data))
@@ -167,48 +216,42 @@ def tick_of(message):
     return deserialize_message(message, FusedTensor).tick
 
 
-@pytest.fixture
-def recording(ros, start, tmp_path):
-    """Runs the robot and the node. Returns (configuration file, messages, tensors by tick)."""
-    config_file = write_config(tmp_path, CONFIG)
-    recorder = Recorder(ros.node)
+def record(ros, start, folder, config, options):
+    """Runs the robot and the node. Returns (recorder, report of the robot, configuration file,
+    messages, tensors by tick)."""
+    config_file = write_config(folder, config)
+    recorder = Recorder(ros.node, config)
     given = ["-p", f"config_file:={config_file}", "-p", f"backend:={BACKEND}"]
     node = start("fusion_node", "--ros-args", *given)
     assert ros.spin_until(lambda: recorder.tensors, 20), node.output
-    robot = start("sensor_sim", *ROBOT, "--duration", RECORDED_S)
+    robot = start("sensor_sim", *options, "--duration", RECORDED_S)
     assert ros.spin_until(lambda: not robot.running, 30 + RECORDED_S), robot.output
     # For queued messages, and for the ticks whose targets the lag puts before the last messages.
     ros.spin_for(0.5)
     assert robot.wait() == 0
     node.stop()
     assert "message dropped" not in node.output and "queue was full" not in node.output
-
     report = json.loads(robot.output.splitlines()[-1])
+    tensors = {tick_of(message): message for message in recorder.tensors}
+    return recorder, report, config_file, sorted(recorder.messages), tensors
+
+
+@pytest.fixture
+def recording(ros, start, tmp_path):
+    """Runs the robot and the node. Returns (configuration file, messages, tensors by tick)."""
+    recorder, report, *recorded_run = record(ros, start, tmp_path, CONFIG, ROBOT)
     # Two streams take the joints' topic, which the robot sends once.
     recorded = len(recorder.messages) - report["joints"]["sent"]
     assert recorded == sum(stream["sent"] for stream in report.values()), report
     for fault in ("dropped", "reordered"):
         assert sum(stream[fault] for stream in report.values()) > 20, report
-    tensors = {tick_of(message): message for message in recorder.tensors}
-    return config_file, sorted(recorder.messages), tensors
+    return recorded_run
 
 
 def test_live_output_is_the_replay_of_its_recording(recording, replay_executable, tmp_path):
     config_file, messages, live = recording
     replayed = replay(replay_executable, tmp_path, config_file, messages, live)
-    firsts = {}
-    for arrival, stream, _ in messages:
-        firsts.setdefault(stream, arrival)
-    assert len(firsts) == len(CONFIG["streams"])
-    from_tick = (max(firsts.values()) + WARM_UP_NS) * RATE_HZ // 10**9
-    compared = sorted(tick for tick in live if tick > from_tick)
-    assert len(compared) > 0.5 * (RECORDED_S - 1) * RATE_HZ, "the recorder kept up"
-
-    different = [tick for tick in compared if replayed[tick] != live[tick]]
-    for tick in different[:3]:
-        print(describe_difference(live[tick], replayed[tick]))
-    assert not different, f"{len(different)} of {len(compared)} ticks differ"
-    assert_not_trivial([live[tick] for tick in compared])
+    compared = assert_equal(CONFIG, messages, live, replayed)
 
     # The comparison notices a single missing message: a vector, an image or a cloud.
     middle = compared[len(compared) // 2] * 10**9 // RATE_HZ
@@ -222,11 +265,58 @@ def test_live_output_is_the_replay_of_its_recording(recording, replay_executable
         assert 1 <= len(different) < len(compared) / 2, name
 
 
-def assert_not_trivial(messages):
+def test_live_output_with_frames_is_its_replay(ros, start, replay_executable, tmp_path):
+    turn = Rotation.from_euler("xyz", [0.1, -0.2, 2.0])
+    fixed = [
+        transform(1, "base", "base_link", [0.1, 0, 0.2], turn),
+        transform(1, "base_link", "imu", [0, 0.3, 0], turn),
+    ]
+    latched = ros.node.create_publisher(TFMessage, "/tf_static", LATCHED)
+    latched.publish(TFMessage(transforms=fixed))
+    recorder, report, *recorded = record(ros, start, tmp_path, FRAMES, FRAMES_ROBOT)
+    config_file, messages, live = recorded
+    # Odometry is a stream and a source of transforms.
+    assert len(messages) == sum(s["sent"] for s in report.values()) + report["odom"]["sent"] + 1
+    replayed = replay(replay_executable, tmp_path, config_file, messages, live)
+    compared = assert_equal(FRAMES, messages, live, replayed)
+
+    # The comparison notices a transform that is a little different.
+    odometry = len(FRAMES["streams"]) + 2
+    middle = compared[len(compared) // 2] * 10**9 // RATE_HZ - 500 * MS
+    place, (arrival, number, data) = next(
+        (i, m) for i, m in enumerate(messages) if m[1] == odometry and m[0] > middle
+    )
+    message = deserialize_message(data, Odometry)
+    message.pose.pose.orientation.z += 1e-3
+    changed = [*messages]
+    changed[place] = (arrival, number, serialize_message(message))
+    other = replay(replay_executable, tmp_path, config_file, changed, live)
+    different = [tick for tick in compared if other[tick] != live[tick]]
+    assert 1 <= len(different) < len(compared) / 2
+
+
+def assert_equal(config, messages, live, replayed):
+    """Compares what is published when all inputs have begun. Returns the ticks."""
+    firsts = {}
+    for arrival, number, _ in messages:
+        firsts.setdefault(number, arrival)
+    assert len(firsts) == len(inputs_of(config))
+    from_tick = (max(firsts.values()) + WARM_UP_NS) * RATE_HZ // 10**9
+    compared = sorted(tick for tick in live if tick > from_tick)
+    assert len(compared) > 0.5 * (RECORDED_S - 1) * RATE_HZ, "the recorder kept up"
+    different = [tick for tick in compared if replayed[tick] != live[tick]]
+    for tick in different[:3]:
+        print(describe_difference(live[tick], replayed[tick]))
+    assert not different, f"{len(different)} of {len(compared)} ticks differ"
+    assert_not_trivial(config, [live[tick] for tick in compared])
+    return compared
+
+
+def assert_not_trivial(config, messages):
     """The tensors show the robot's motion: valid, different at each tick, not all zero."""
     decoded = [deserialize_message(message, FusedTensor) for message in messages]
     tensors = [segments(message) for message in decoded]
-    for name in CONFIG["streams"]:
+    for name in config["streams"]:
         valid = np.mean([np.mean(tensor[name].valid) for tensor in tensors])
         assert valid > 0.7, (name, valid)
         assert len({tensor[name].array.tobytes() for tensor in tensors}) > len(tensors) / 10, name
