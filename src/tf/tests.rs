@@ -200,7 +200,9 @@ fn loops_and_gaps_are_errors_and_limits_hold() {
     assert!(matches!(late, LinkError::Late { rows: 2, .. }), "{late}");
     let error = x(&small, "odom", "base", 70).unwrap_err();
     assert!(
-        error.to_string().contains("at most 50 ms apart (tf.max_gap_ms; 50 for a gyro), found 60 ms"),
+        error
+            .to_string()
+            .contains("at most 50 ms apart (tf.max_gap_ms; 50 for a gyro), found 60 ms"),
         "{error}"
     );
     small.insert(fixed("base", "lidar", 0.0)).unwrap();
