@@ -218,12 +218,12 @@ impl Sink for Rows<'_> {
     fn transform(&mut self, transform: &StampedTransform<'_>) {
         let offset_ns = self.spec.stamp_offset_ns;
         let arrival = self.arrival;
-        self.into_tree(transform.fixed, |frames| frames.insert(transform, offset_ns, arrival));
+        self.put_into_tree(transform.fixed, |frames| frames.insert(transform, offset_ns, arrival));
     }
 
     fn turn(&mut self, header: &Header<'_>, rate: [f64; 3]) {
         let (spec, arrival) = (self.spec, self.arrival);
-        self.into_tree(false, |frames| frames.turn(&spec.topic, (header, rate), arrival));
+        self.put_into_tree(false, |frames| frames.turn(&spec.topic, (header, rate), arrival));
     }
 
     fn incomplete(&mut self, _part: usize) {
@@ -233,7 +233,7 @@ impl Sink for Rows<'_> {
 
 impl Rows<'_> {
     /// Puts a transform into the tree of frames.
-    fn into_tree(&mut self, fixed: bool, put: impl FnOnce(&Frames) -> Result<Stamp, Rejected>) {
+    fn put_into_tree(&mut self, fixed: bool, put: impl FnOnce(&Frames) -> Result<Stamp, Rejected>) {
         let Some(frames) = &self.pipeline.frames else { return };
         // The rings' epoch first: a message from before the jump is refused, not looked up in vain.
         self.pipeline.lock_rings().begin(self.arrival.epoch, &self.pipeline.clock_jumps);

@@ -99,9 +99,9 @@ mod tests {
             // exp of a skew matrix, to the second order.
             let (a, b, c) = (x * x, y * y, z * z);
             let e = [
-                [1.0 - (b + c) / 2.0, x * y / 2.0 - z, x * z / 2.0 + y],
-                [x * y / 2.0 + z, 1.0 - (a + c) / 2.0, y * z / 2.0 - x],
-                [x * z / 2.0 - y, y * z / 2.0 + x, 1.0 - (a + b) / 2.0],
+                [1.0 - 0.5 * (b + c), x * y / 2.0 - z, x * z / 2.0 + y],
+                [x * y / 2.0 + z, 1.0 - 0.5 * (a + c), y * z / 2.0 - x],
+                [x * z / 2.0 - y, y * z / 2.0 + x, 1.0 - 0.5 * (a + b)],
             ];
             let cell = |i: usize, j: usize| (0..3).map(|k| m[i][k] * e[k][j]).sum::<f64>();
             m = std::array::from_fn(|i| std::array::from_fn(|j| cell(i, j)));
