@@ -14,10 +14,10 @@ struct List {
     u8* features;     // [max_voxels, channels] of the row
     i32* coordinates; // [max_voxels, z y x] of the row
     Tally* tally;
-    Report* report;   // pinned host memory
+    Report* report; // pinned host memory
     u32 max_voxels;
-    u32 row;    // voxels along x, and along y
-    u32 column;
+    u32 row;    // voxels along x
+    u32 column; // and along y
     u32 reserved;
 };
 
@@ -82,8 +82,9 @@ __device__ __forceinline__ void clear_voxels(const List& job, u32 kept) {
     const u32 channels = job.from.channels;
     for (u32 v = kept + blockIdx.x * THREADS + threadIdx.x; v < held; v += gridDim.x * THREADS) {
         Element* features = reinterpret_cast<Element*>(job.features) + static_cast<u64>(v) * channels;
+        i32* at = job.coordinates + static_cast<u64>(v) * COORDINATES;
         for (u32 c = 0; c < channels; ++c) features[c] = 0;
-        for (u32 c = 0; c < COORDINATES; ++c) job.coordinates[static_cast<u64>(v) * COORDINATES + c] = 0;
+        for (u32 c = 0; c < COORDINATES; ++c) at[c] = 0;
     }
 }
 
@@ -112,10 +113,10 @@ __device__ __forceinline__ void list(const List& job) {
     if (*total_of(job.from, job.from.phase, blockIdx.x) != 0) write_tile<Element>(job, voxels[0]);
 }
 
-#define LIST(NAME, ELEMENT)                             \
+#define LIST(NAME, ELEMENT)                               \
     extern "C" __global__ void __launch_bounds__(THREADS) \
-        NAME(const __grid_constant__ List job) {        \
-        list<ELEMENT>(job);                             \
+        NAME(const __grid_constant__ List job) {          \
+        list<ELEMENT>(job);                               \
     }
 LIST(voxelize_list_16, u16)
 LIST(voxelize_list_32, u32)

@@ -27,7 +27,8 @@ put_mask(const Listing& list, u32 voxel_block, u32 mask, u32 first) {
     list.masks[voxel_block] = mask;
     list.firsts[voxel_block] = first;
     if (mask == 0) return;
-    atomicAdd(total_of(list, list.phase, voxel_block >> list.tile_shift), static_cast<u32>(__popc(mask)));
+    const u32 occupied = __popc(mask);
+    atomicAdd(total_of(list, list.phase, voxel_block >> list.tile_shift), occupied);
 }
 
 // Where the features of the voxel of this lane are, of a voxel block with this mask.

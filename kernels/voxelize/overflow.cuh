@@ -135,7 +135,8 @@ __device__ __forceinline__ void write_part(
                 count == 0 ? 0.0f : of_several(all, channel.kind, channel.place, total, count);
             if constexpr (SIFTS<Job>) {
                 if (is_list) {
-                    put_feature(all.list, entry, from + c, element<Out>(job.report, from + c, value));
+                    const Out feature = element<Out>(job.report, from + c, value);
+                    put_feature(all.list, entry, from + c, feature);
                     continue;
                 }
             }

@@ -278,7 +278,7 @@ put_staged(const Sifted& all, SubBin<Out, VOXELS>& sub_bin, u32 from) {
     else list_staged(all, sub_bin, *reinterpret_cast<Entries<VOXELS>*>(&sub_bin + 1), from);
 }
 
-// Counts what was left out of voxels with too few points. Later threads still need to see it.
+// Counts the points that were left out, because their voxels have too few.
 __device__ __forceinline__ void add_too_few(const Plain& job, const Shared& shared) {}
 __device__ __forceinline__ void add_too_few(const Sifted& job, const Shared& shared) {
     if (threadIdx.x != 0 || shared.too_few == 0) return;

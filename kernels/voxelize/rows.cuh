@@ -52,7 +52,7 @@ struct alignas(8) Report {
     u32 beyond_bits;
     // Only sifted clouds have these.
     u32 left_out[DROPS - PLAIN_DROPS];
-    u32 voxels;        // occupied ones, of a sparse row
+    u32 voxels; // occupied ones, of a sparse row
     u32 reserved;
 };
 

@@ -130,8 +130,8 @@ locate(const Sort& job, u32 i, Point<typename Layout::Number>& point, u32* dropp
     return NONE;
 }
 
-// As `locate`, for a sifted cloud: all lanes of a warp call it. The rules are in the order of
-// src/ops/voxelize/cpu.rs. What is looked up only for a point that is dropped does not cost the others.
+// As `locate`, for a sifted cloud: all lanes of a warp call it. The first rule of
+// src/ops/voxelize/cpu.rs that drops a point is looked for only if one of them does.
 template <class Layout>
 __device__ __forceinline__ u32
 sift(const Sifted& all, u32 i, Point<typename Layout::Number>& point, u32* dropped) {
@@ -171,6 +171,7 @@ sift(const Sifted& all, u32 i, Point<typename Layout::Number>& point, u32* dropp
     drop_in_warp(dropped, reason);
     return number;
 }
+
 // The values of point i for the channel pack that starts at channel `first`.
 template <class Layout>
 __device__ __forceinline__ float4 load_pack(const Sifted& all, u32 i, u32 first) {
@@ -247,8 +248,9 @@ __device__ __forceinline__ void sort(const Job& all, const Sort& job) {
     u32 number[PER], place[PER];
 #pragma unroll
     for (u32 p = 0; p < PER; ++p) {
-        if constexpr (SIFTS<Job>) number[p] = sift<Layout>(all, first + p * THREADS, points[p], dropped);
-        else number[p] = locate<Layout>(job, first + p * THREADS, points[p], dropped);
+        const u32 i = first + p * THREADS;
+        if constexpr (SIFTS<Job>) number[p] = sift<Layout>(all, i, points[p], dropped);
+        else number[p] = locate<Layout>(job, i, points[p], dropped);
         place[p] = number[p] == NONE ? 0 : atomicAdd(&starts[number[p] >> job.bins.bin_shift], 1u);
     }
     // From here on it writes what the kernel before this one may still read.
