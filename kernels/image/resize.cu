@@ -208,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // ---- Filters with numbers between the passes ----------------------------------------------------
-// Each has the same operations as its twin in src/ops/image/separable.rs, in the same order.
+// Each has the same operations as its twin in src/ops/image/arithmetic.rs, in the same order.
 
 struct Linear {
     using Number = i32;

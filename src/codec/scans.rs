@@ -62,7 +62,7 @@ pub(super) fn check(file: &[u8]) -> Result<(), String> {
 /// Returns the next marker and what it declares as its content.
 fn next<'a>(file: &'a [u8], at: &mut usize) -> Option<(u8, &'a [u8])> {
     loop {
-        *at += file.get(*at..)?.iter().position(|byte| *byte == 0xFF)?;
+        *at += memchr::memchr(0xFF, file.get(*at..)?)?;
         let marker = *file.get(*at + 1)?;
         match marker {
             0xFF => *at += 1,

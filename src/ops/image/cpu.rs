@@ -6,10 +6,11 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::arithmetic::{Bytes, Linear, Torch};
 use super::elements::{bytes, tables};
+use super::geometry::Axis;
 use super::placement::Placement;
 use super::resize::Resizer;
-use super::separable::{Linear, Separable, Torch};
 use super::spec::{Color, Encoding, ImageLayout, ImageSpec, ImageView, Resize};
 use super::weights::{Finish, Kernel};
 use crate::dtype::DType;
@@ -47,10 +48,10 @@ struct Plan {
 /// The passes of a resize.
 #[derive(Debug)]
 enum Passes {
-    Bytes(Resizer),
-    Linear(Separable<Linear>),
-    Area(Separable<Finish>),
-    Torch(Separable<Torch>),
+    Bytes(Resizer<Bytes>),
+    Linear(Resizer<Linear>),
+    Area(Resizer<Finish>),
+    Torch(Resizer<Torch>),
 }
 
 /// The elements of all bytes per channel of the row, as they are stored.
@@ -155,19 +156,19 @@ impl Plan {
     fn new(resize: &Resize, color: Color, view: &ImageView<'_>) -> Self {
         let placement = Placement::new(resize, view.width, view.height);
         let luma = color == Color::Mono;
+        let encoding = view.encoding;
         let passes = match Kernel::new(resize.filter, &placement) {
-            Kernel::Bytes([columns, lines]) => {
-                Passes::Bytes(Resizer::new(columns, lines, view.encoding, luma))
+            Kernel::Bytes(axes) => {
+                let weights = axes.map(Axis::into_weights);
+                Passes::Bytes(Resizer::new(Bytes, weights, encoding, luma))
             }
             Kernel::Linear(weights) => {
-                Passes::Linear(Separable::new(Linear, weights, view.encoding, luma))
+                Passes::Linear(Resizer::new(Linear, weights, encoding, luma))
             }
             Kernel::Area(weights, finish) => {
-                Passes::Area(Separable::new(finish, weights, view.encoding, luma))
+                Passes::Area(Resizer::new(finish, weights, encoding, luma))
             }
-            Kernel::Torch(weights) => {
-                Passes::Torch(Separable::new(Torch, weights, view.encoding, luma))
-            }
+            Kernel::Torch(weights) => Passes::Torch(Resizer::new(Torch, weights, encoding, luma)),
         };
         let Placement { source, target, .. } = placement;
         let mono = view.encoding == Encoding::Mono8;
@@ -190,18 +191,18 @@ impl Passes {
     fn channels(&self) -> usize {
         match self {
             Passes::Bytes(resizer) => resizer.channels(),
-            Passes::Linear(separable) => separable.channels(),
-            Passes::Area(separable) => separable.channels(),
-            Passes::Torch(separable) => separable.channels(),
+            Passes::Linear(resizer) => resizer.channels(),
+            Passes::Area(resizer) => resizer.channels(),
+            Passes::Torch(resizer) => resizer.channels(),
         }
     }
 
     fn run(&mut self, view: &ImageView<'_>, sink: impl FnMut(usize, &[u8]) -> bool) -> bool {
         match self {
             Passes::Bytes(resizer) => resizer.run(view, sink),
-            Passes::Linear(separable) => separable.run(view, sink),
-            Passes::Area(separable) => separable.run(view, sink),
-            Passes::Torch(separable) => separable.run(view, sink),
+            Passes::Linear(resizer) => resizer.run(view, sink),
+            Passes::Area(resizer) => resizer.run(view, sink),
+            Passes::Torch(resizer) => resizer.run(view, sink),
         }
     }
 

@@ -24,6 +24,8 @@
 
 use std::ops::Range;
 
+use super::weights::Weights;
+
 /// Fraction bits of a coefficient: 32, less 8 of the byte, one of the sign and one of the sum.
 pub const PRECISION_BITS: u32 = 22;
 
@@ -102,30 +104,42 @@ impl Axis {
         self.taps.push((first + skipped, from..self.coefficients.len()));
     }
 
+    /// The same with every input in a list.
+    pub fn into_weights(self) -> Weights<i32> {
+        let inputs = |(first, range): &(usize, Range<usize>)| {
+            let first = (self.used.start + first) as u32;
+            first..first + range.len() as u32
+        };
+        Weights {
+            inputs: self.taps.iter().flat_map(inputs).collect(),
+            taps: self.taps.into_iter().map(|(_, range)| range).collect(),
+            values: self.coefficients,
+        }
+    }
+
     /// Number of outputs.
+    #[cfg(test)]
     pub fn outputs(&self) -> usize {
         self.taps.len()
     }
 
     /// The inputs that are read at all.
+    #[cfg(feature = "cuda")]
     pub fn used(&self) -> Range<usize> {
         self.used.clone()
     }
 
     /// Per output: the first input, counted from the start of [`Axis::used`], and the range of its
     /// coefficients.
+    #[cfg(feature = "cuda")]
     pub fn taps(&self) -> &[(usize, Range<usize>)] {
         &self.taps
     }
 
     /// The coefficients of all outputs, with 22 fraction bits.
+    #[cfg(any(test, feature = "cuda"))]
     pub fn coefficients(&self) -> &[i32] {
         &self.coefficients
-    }
-
-    /// The most inputs that an output reads.
-    pub fn longest(&self) -> usize {
-        self.taps.iter().map(|(_, range)| range.len()).max().unwrap_or(0)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Images: crop, resize, pad, normalise; `[channels, height, width]` or `[height, width, channels]`.
 
+mod arithmetic;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // launches; every block says why it is sound
@@ -10,7 +11,6 @@ pub mod memory;
 mod pixels;
 mod placement;
 mod resize;
-mod separable;
 mod spec;
 mod weights;
 

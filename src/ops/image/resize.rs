@@ -1,58 +1,105 @@
-//! Resizes in integers, with bytes between the passes.
-//!
-//! `geometry.rs` explains the arithmetic.
+//! The two passes of a resize, whatever their arithmetic.
 //!
 //! Speed comes from the layout. Lines are taken in blocks. A column of a block has 32 bytes side by
 //! side, from 8 lines of 4 channels or from 32 lines of one. So a tap of the horizontal pass is one
 //! multiplication of 32 lanes. Resized lines go to a ring buffer, just large enough for the
 //! vertical pass. That pass runs along contiguous lines as soon as its inputs are there, so that
-//! the data stays in the first-level cache between the passes.
+//! the data stays in the first-level cache between the passes. Columns and lines that no output reads
+//! are left out.
+
+use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::geometry::{Axis, PRECISION_BITS};
+use super::arithmetic::Arithmetic;
 use super::pixels::{self, Converted};
 use super::spec::{Encoding, ImageView};
+use super::weights::Weights;
 
-/// Rounds a sum to nearest.
-const HALF: i32 = 1 << (PRECISION_BITS - 1);
-/// Bytes that a tap handles at once: those of a column of a block, or a part of a line in the ring. The
-/// length of a padded line is a multiple of it.
+/// Numbers that a tap handles at once: those of a column of a block, or a part of a line in the ring.
 const LANES: usize = 32;
 /// Columns that are packed line by line: so few that they stay in the first-level cache.
 const TILE: usize = 256;
 
 /// Resizes images of one size and number of channels; holds the buffers for it.
 #[derive(Debug)]
-pub struct Resizer {
+pub struct Resizer<A: Arithmetic> {
     arch: Arch,
-    horizontal: Axis,
-    vertical: Axis,
+    arithmetic: A,
+    horizontal: Taps<A::Number>,
+    vertical: Taps<A::Number>,
     channels: usize,
+    /// The columns of a block that are read.
     block: Vec<[u8; LANES]>,
-    /// One less than the columns of `block`, a power of two.
-    mask: usize,
     /// Resized columns of a block.
-    columns: Vec<[u8; LANES]>,
-    ring: Vec<[u8; LANES]>,
+    columns: Vec<[A::Between; LANES]>,
+    ring: Vec<[A::Between; LANES]>,
+    /// A line of the result, filled up to a multiple of the lanes.
     line: Vec<[u8; LANES]>,
 }
 
-impl Resizer {
+/// What one axis of a resize reads.
+#[derive(Debug)]
+struct Taps<T> {
+    /// The inputs that are read at all, each once, in their order.
+    used: Vec<u32>,
+    /// Per output: its range in `places` and `weights`.
+    ranges: Vec<Range<usize>>,
+    /// Places in `used`.
+    places: Vec<u32>,
+    weights: Vec<T>,
+}
+
+impl<T: Copy> Taps<T> {
+    fn new(weights: Weights<T>) -> Self {
+        let Weights { taps, inputs, values } = weights;
+        let mut used = inputs.clone();
+        used.sort_unstable();
+        used.dedup();
+        let place = |input: &u32| used.partition_point(|other| other < input) as u32;
+        let places = inputs.iter().map(place).collect();
+        Taps { places, used, ranges: taps, weights: values }
+    }
+
+    /// The places and weights of an output, in the order of its sum.
+    fn of(&self, output: usize) -> impl Iterator<Item = (usize, T)> {
+        let range = self.ranges[output].clone();
+        let places = self.places[range.clone()].iter().map(|place| *place as usize);
+        places.zip(self.weights[range].iter().copied())
+    }
+
+    /// From the first to the last place of an output: the most that this is.
+    fn longest(&self) -> usize {
+        let span = |range: &Range<usize>| {
+            let places = self.places[range.clone()].iter();
+            let (first, last) = (places.clone().min(), places.max());
+            first.zip(last).map_or(0, |(first, last)| (last - first) as usize + 1)
+        };
+        self.ranges.iter().map(span).max().unwrap_or(0)
+    }
+}
+
+impl<A: Arithmetic> Resizer<A> {
     /// A resizer of `luma` (of colour or mono images) or else of the channels of `encoding`.
-    pub fn new(horizontal: Axis, vertical: Axis, encoding: Encoding, luma: bool) -> Self {
+    pub fn new(
+        arithmetic: A,
+        axes: [Weights<A::Number>; 2],
+        encoding: Encoding,
+        luma: bool,
+    ) -> Self {
         let channels = pixels::channels(encoding, luma);
-        let columns = horizontal.used().len().next_power_of_two();
-        let chunks = (horizontal.outputs() * channels).div_ceil(LANES);
+        let [horizontal, vertical] = axes.map(Taps::new);
+        let outputs = horizontal.ranges.len();
+        let chunks = (outputs * channels).div_ceil(LANES);
         // Room for whole blocks of lines. A power of two, so that a mask gives a line's place.
         let ring_lines = (vertical.longest() + LANES / channels).next_power_of_two();
         Resizer {
             arch: Arch::new(),
+            arithmetic,
             channels,
-            block: vec![[0; LANES]; columns],
-            mask: columns - 1,
-            columns: vec![[0; LANES]; horizontal.outputs()],
-            ring: vec![[0; LANES]; ring_lines * chunks],
+            block: vec![[0; LANES]; horizontal.used.len()],
+            columns: vec![[A::Between::default(); LANES]; outputs],
+            ring: vec![[A::Between::default(); LANES]; ring_lines * chunks],
             line: vec![[0; LANES]; chunks],
             horizontal,
             vertical,
@@ -88,28 +135,27 @@ impl Resizer {
         let lines = LANES / CH;
         let chunks = self.line.len();
         let mask = self.ring.len() / chunks - 1;
+        let outputs = self.horizontal.ranges.len();
         let mut done = 0;
-        for y in 0..self.vertical.outputs() {
-            let (first, range) = self.vertical.taps()[y].clone();
-            while done < first + range.len() {
+        for y in 0..self.vertical.ranges.len() {
+            while self.vertical.of(y).any(|(place, _)| place >= done) {
                 self.pack::<BPP, CH>(view, done, convert);
                 let at = (done & mask) * chunks;
-                let resized = self.ring[at..at + lines * chunks].as_flattened_mut();
-                let block = (&self.block[..], self.mask);
-                horizontal_pass::<CH>(&self.horizontal, block, &mut self.columns, resized);
+                let resized = &mut self.ring[at..at + lines * chunks];
+                horizontal_pass::<A>(&self.horizontal, &self.block, &mut self.columns);
+                unpack::<A, CH>(&self.columns, resized);
                 done += lines;
             }
-            let coefficients = &self.vertical.coefficients()[range];
-            vertical_pass(&self.ring, mask, first, coefficients, &mut self.line);
-            if !sink(y, &self.line.as_flattened()[..self.horizontal.outputs() * CH]) {
+            self.vertical_pass(y, mask);
+            if !sink(y, &self.line.as_flattened()[..outputs * CH]) {
                 return false;
             }
         }
         true
     }
 
-    /// Puts the used columns of a block of lines side by side, starting at line `from` of those
-    /// used. Past the last line it repeats that line; nothing reads these copies.
+    /// Puts the columns that are read of a block of lines side by side, starting at line `from` of those
+    /// that are read. Past the last line it repeats that line; nothing reads these copies.
     #[inline(always)]
     fn pack<const BPP: usize, const CH: usize>(
         &mut self,
@@ -117,30 +163,64 @@ impl Resizer {
         from: usize,
         convert: impl Fn([u8; BPP]) -> [u8; CH] + Copy,
     ) {
-        let (used, last) = (self.horizontal.used(), self.vertical.used().end - 1);
-        let first = self.vertical.used().start + from;
-        for (tile, columns) in self.block[..used.len()].chunks_mut(TILE).enumerate() {
-            let start = (used.start + tile * TILE) * BPP;
+        let (columns, lines) = (&self.horizontal.used, &self.vertical.used);
+        let last = lines.len() - 1;
+        for (inputs, tile) in columns.chunks(TILE).zip(self.block.chunks_mut(TILE)) {
             for lane in 0..LANES / CH {
-                let line = &view.data[(first + lane).min(last) * view.step..];
-                let pixels = &line[start..start + columns.len() * BPP];
-                pack_line::<BPP, CH>(pixels, columns, lane * CH, convert);
+                let start = lines[(from + lane).min(last)] as usize * view.step;
+                let line = &view.data[start..start + view.width * BPP];
+                pack_line::<BPP, CH>(line, inputs, tile, lane * CH, convert);
+            }
+        }
+    }
+
+    /// One line of the result from the lines of the ring.
+    #[inline(always)]
+    fn vertical_pass(&mut self, y: usize, mask: usize) {
+        let chunks = self.line.len();
+        for (chunk, out) in self.line.iter_mut().enumerate() {
+            let mut sums = [A::START; LANES];
+            for (place, weight) in self.vertical.of(y) {
+                let values = &self.ring[(place & mask) * chunks + chunk];
+                for (sum, value) in sums.iter_mut().zip(values) {
+                    *sum = A::add_value(*sum, *value, weight);
+                }
+            }
+            for (byte, sum) in out.iter_mut().zip(sums) {
+                *byte = self.arithmetic.finish(sum);
             }
         }
     }
 }
 
-/// Puts the pixels of a line at byte `at` of their columns.
+/// Puts the pixels `inputs` of a line at byte `at` of their columns.
+///
+/// The fourth byte of a pixel of three has no meaning, so that the next pixel's will do. So a pixel takes
+/// one load and one store of four bytes.
 #[inline(always)]
 fn pack_line<const BPP: usize, const CH: usize>(
-    mut pixels: &[u8],
-    mut columns: &mut [[u8; LANES]],
+    line: &[u8],
+    inputs: &[u32],
+    columns: &mut [[u8; LANES]],
     at: usize,
     convert: impl Fn([u8; BPP]) -> [u8; CH],
 ) {
+    let (first, last) = (inputs[0] as usize, inputs[inputs.len() - 1] as usize);
+    let whole = columns.len() - 1;
+    if last - first != whole {
+        for (column, input) in columns[..whole].iter_mut().zip(inputs) {
+            let from = *input as usize * BPP;
+            // There is a pixel after it: the last that is read.
+            match (BPP, CH) {
+                (3, 4) => column[at..at + 4].copy_from_slice(&line[from..from + 4]),
+                _ => column[at..at + CH].copy_from_slice(&convert(pixel(&line[from..]))),
+            }
+        }
+        columns[whole][at..at + CH].copy_from_slice(&convert(pixel(&line[last * BPP..])));
+        return;
+    }
+    let (mut pixels, mut columns) = (&line[first * BPP..(last + 1) * BPP], columns);
     if (BPP, CH) == (3, 4) {
-        // The fourth byte has no meaning, so that the next pixel's will do: one load and one store
-        // of four bytes per pixel.
         let (quads, twelves) = (columns.as_chunks_mut::<4>(), pixels.as_chunks::<12>());
         for ([a, b, c, d], bytes) in quads.0.iter_mut().zip(twelves.0) {
             let last = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) >> 8;
@@ -151,41 +231,86 @@ fn pack_line<const BPP: usize, const CH: usize>(
         }
         (columns, pixels) = (quads.1, twelves.1);
     }
-    for (column, pixel) in columns.iter_mut().zip(pixels.as_chunks::<BPP>().0) {
-        column[at..at + CH].copy_from_slice(&convert(*pixel));
+    for (column, bytes) in columns.iter_mut().zip(pixels.as_chunks::<BPP>().0) {
+        column[at..at + CH].copy_from_slice(&convert(*bytes));
+    }
+}
+
+/// The first pixel of some bytes.
+#[inline(always)]
+fn pixel<const BPP: usize>(bytes: &[u8]) -> [u8; BPP] {
+    let mut pixel = [0; BPP];
+    pixel.copy_from_slice(&bytes[..BPP]);
+    pixel
+}
+
+/// Resizes the lines of a block. Inputs are found by a list of places. If they were side by side, LLVM
+/// would take eight taps at once and gather their bytes one by one.
+#[inline(always)]
+fn horizontal_pass<A: Arithmetic>(
+    taps: &Taps<A::Number>,
+    block: &[[u8; LANES]],
+    columns: &mut [[A::Between; LANES]],
+) {
+    for (x, out) in columns.iter_mut().enumerate() {
+        let mut sums = [A::START; LANES];
+        for (place, weight) in taps.of(x) {
+            for (sum, byte) in sums.iter_mut().zip(&block[place]) {
+                *sum = A::add_byte(*sum, *byte, weight);
+            }
+        }
+        for (value, sum) in out.iter_mut().zip(sums) {
+            *value = A::between(sum);
+        }
+    }
+}
+
+/// Puts the columns of a block back into lines, each of whole chunks.
+#[inline(always)]
+fn unpack<A: Arithmetic, const CH: usize>(
+    columns: &[[A::Between; LANES]],
+    lines: &mut [[A::Between; LANES]],
+) {
+    let chunks = lines.len() / (LANES / CH);
+    for (lane, line) in lines.chunks_exact_mut(chunks).enumerate() {
+        let pixels = line.as_flattened_mut().as_chunks_mut::<CH>().0;
+        for (pixel, column) in pixels.iter_mut().zip(columns) {
+            pixel.copy_from_slice(&column[lane * CH..(lane + 1) * CH]);
+        }
     }
 }
 
 /// A run of the passes, before the kind of the pixels is chosen.
-struct Run<'a, 'v, Sink> {
-    resizer: &'a mut Resizer,
+struct Run<'a, 'v, A: Arithmetic, Sink> {
+    resizer: &'a mut Resizer<A>,
     view: &'a ImageView<'v>,
     sink: &'a mut Sink,
 }
 
-impl<Sink: FnMut(usize, &[u8]) -> bool> Converted for Run<'_, '_, Sink> {
+impl<A: Arithmetic, Sink: FnMut(usize, &[u8]) -> bool> Converted for Run<'_, '_, A, Sink> {
     /// Runs the passes in code compiled for this processor's vector instructions.
     fn run<const BPP: usize, const CH: usize>(
         self,
         convert: impl Fn([u8; BPP]) -> [u8; CH] + Copy,
     ) -> bool {
         let Run { resizer, view, sink } = self;
-        resizer.arch.dispatch(Passes::<_, _, BPP, CH> { resizer, view, convert, sink })
+        resizer.arch.dispatch(Passes::<_, _, _, BPP, CH> { resizer, view, convert, sink })
     }
 }
 
 /// The arguments of [`Resizer::passes`]. A closure would not do: unless the optimiser inlines it,
 /// it is compiled for the oldest processor.
-struct Passes<'a, 'v, Convert, Sink, const BPP: usize, const CH: usize> {
-    resizer: &'a mut Resizer,
+struct Passes<'a, 'v, A: Arithmetic, Convert, Sink, const BPP: usize, const CH: usize> {
+    resizer: &'a mut Resizer<A>,
     view: &'a ImageView<'v>,
     convert: Convert,
     sink: &'a mut Sink,
 }
 
-impl<Convert, Sink, const BPP: usize, const CH: usize> WithSimd
-    for Passes<'_, '_, Convert, Sink, BPP, CH>
+impl<A, Convert, Sink, const BPP: usize, const CH: usize> WithSimd
+    for Passes<'_, '_, A, Convert, Sink, BPP, CH>
 where
+    A: Arithmetic,
     Convert: Fn([u8; BPP]) -> [u8; CH] + Copy,
     Sink: FnMut(usize, &[u8]) -> bool,
 {
@@ -194,70 +319,5 @@ where
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> bool {
         self.resizer.passes::<BPP, CH>(self.view, self.convert, self.sink)
-    }
-}
-
-/// Adds one tap to the sums of all lanes.
-#[inline(always)]
-fn add_tap(sums: &mut [i32; LANES], bytes: &[u8; LANES], coefficient: i32) {
-    for (sum, byte) in sums.iter_mut().zip(bytes) {
-        *sum += i32::from(*byte) * coefficient;
-    }
-}
-
-/// The bytes of sums. Coefficients are not negative, but their sum may round above 2^22.
-#[inline(always)]
-fn to_bytes(sums: [i32; LANES]) -> [u8; LANES] {
-    let mut bytes = [0; LANES];
-    for (byte, sum) in bytes.iter_mut().zip(sums) {
-        *byte = (sum >> PRECISION_BITS).min(255) as u8;
-    }
-    bytes
-}
-
-/// Resizes the lines of a block into as many padded lines, by way of `columns`.
-///
-/// `mask` is one less than the columns of the block, which are a power of two. It changes no number of a
-/// column. But with it, LLVM does not see that taps are side by side. If it did, it would take eight of
-/// them at once and gather their bytes one by one.
-#[inline(always)]
-fn horizontal_pass<const CH: usize>(
-    axis: &Axis,
-    (block, mask): (&[[u8; LANES]], usize),
-    columns: &mut [[u8; LANES]],
-    lines: &mut [u8],
-) {
-    for ((first, range), out) in axis.taps().iter().zip(&mut *columns) {
-        let mut sums = [HALF; LANES];
-        for (tap, coefficient) in axis.coefficients()[range.clone()].iter().enumerate() {
-            add_tap(&mut sums, &block[(first + tap) & mask], *coefficient);
-        }
-        *out = to_bytes(sums);
-    }
-    let stride = lines.len() / (LANES / CH);
-    for (lane, line) in lines.chunks_exact_mut(stride).enumerate() {
-        for (pixel, column) in line.as_chunks_mut::<CH>().0.iter_mut().zip(&*columns) {
-            pixel.copy_from_slice(&column[lane * CH..(lane + 1) * CH]);
-        }
-    }
-}
-
-/// One output line from the lines `first..` of the ring.
-#[inline(always)]
-fn vertical_pass(
-    ring: &[[u8; LANES]],
-    mask: usize,
-    first: usize,
-    coefficients: &[i32],
-    line: &mut [[u8; LANES]],
-) {
-    let chunks = line.len();
-    for (chunk, out) in line.iter_mut().enumerate() {
-        let mut sums = [HALF; LANES];
-        for (tap, coefficient) in coefficients.iter().enumerate() {
-            let at = ((first + tap) & mask) * chunks + chunk;
-            add_tap(&mut sums, &ring[at], *coefficient);
-        }
-        *out = to_bytes(sums);
     }
 }

@@ -157,27 +157,12 @@ impl<T: Copy> Weights<T> {
         self.taps.push(from..self.inputs.len());
     }
 
-    /// Number of outputs.
-    pub fn outputs(&self) -> usize {
-        self.taps.len()
-    }
-
     /// The inputs that are read at all.
     #[cfg(feature = "cuda")]
     pub fn used(&self) -> Range<usize> {
         let first = self.inputs.iter().min().copied().unwrap_or(0);
         let last = self.inputs.iter().max().copied().unwrap_or(0);
         first as usize..last as usize + 1
-    }
-
-    /// From the first to the last input of an output: the most that this is.
-    pub fn longest(&self) -> usize {
-        let span = |tap: &Range<usize>| {
-            let inputs = self.inputs[tap.clone()].iter();
-            let (first, last) = (inputs.clone().min(), inputs.max());
-            first.zip(last).map_or(0, |(first, last)| (last - first) as usize + 1)
-        };
-        self.taps.iter().map(span).max().unwrap_or(0)
     }
 }
 
