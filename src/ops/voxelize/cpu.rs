@@ -302,12 +302,14 @@ impl Voxelizer {
     /// channels.
     fn count_points(&mut self) {
         let mut hits = Hits::default();
+        let mut len = 0;
         for (point, voxel) in self.block.voxels().iter().enumerate() {
             // Stores every point and keeps it if it is inside: a branch would be mispredicted
             // often.
-            hits.points[hits.len] = point as u32;
-            hits.len += usize::from(*voxel != NONE);
+            hits.points[len] = point as u32;
+            len += usize::from(*voxel != NONE);
         }
+        hits.len = len;
         // Looks up all entries before it uses any, so that the processor fetches many at a time.
         let (points, entries) = (&hits.points[..hits.len], &mut hits.entries[..hits.len]);
         for (point, entry) in points.iter().zip(&mut *entries) {

@@ -65,12 +65,15 @@ impl List {
         self.order.truncate(self.place.max_voxels);
         let [nx, ny, _] = self.shape.map(|n| n as u32);
         let out = row[self.place.coordinates_at()..].as_chunks_mut::<4>().0;
-        let out = out.chunks_exact_mut(COORDINATES_OF_VOXEL);
+        let out = out.as_chunks_mut::<COORDINATES_OF_VOXEL>().0;
+        // Voxels of a line along x follow each other: a division per line, not per voxel.
+        let (mut z, mut y, mut line) = (0, 0, 0..0);
         for ((voxel, _), out) in self.order.iter().zip(out) {
-            let coordinates = [voxel / nx / ny, voxel / nx % ny, voxel % nx];
-            for (out, coordinate) in out.iter_mut().zip(coordinates) {
-                *out = (coordinate as i32).to_le_bytes();
+            if *voxel >= line.end {
+                let number = voxel / nx;
+                (z, y, line) = (number / ny, number % ny, number * nx..(number + 1) * nx);
             }
+            *out = [z, y, voxel - line.start].map(u32::to_le_bytes);
         }
         self.order.len()
     }
@@ -83,6 +86,14 @@ impl List {
         values: &[f32],
         row: &mut [u8],
     ) -> Result<(), f32> {
+        let step = self.place.feature_bytes;
+        if self.dtype == DType::F32 {
+            // It holds all that is finite, as all values are.
+            for ((_, at), out) in self.order.iter().zip(row.chunks_exact_mut(step)) {
+                out[channel * 4..][..4].copy_from_slice(&values[*at as usize].to_le_bytes());
+            }
+            return Ok(());
+        }
         if let Some(beyond) = values.iter().find(|value| !self.dtype.holds(**value)) {
             return Err(*beyond);
         }
@@ -91,7 +102,6 @@ impl List {
         let size = self.dtype.size();
         self.elements.resize(self.values.len() * size, 0);
         self.dtype.store(&self.values, &mut self.elements);
-        let step = self.place.feature_bytes;
         match size {
             1 => spread::<1>(&self.elements, channel, step, row),
             2 => spread::<2>(&self.elements, channel, step, row),

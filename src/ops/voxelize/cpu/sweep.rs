@@ -13,6 +13,8 @@
 
 use std::ops::{Add, Mul, Sub};
 
+use pulp::{Arch, Simd, WithSimd};
+
 use super::block::{BLOCK, Number, load_column};
 use crate::ops::voxelize::spec::PointsView;
 use crate::ops::voxelize::sweep::{Knot, Sweep};
@@ -49,15 +51,31 @@ impl Times {
         let (times, intervals) = (&mut times[..len], &mut intervals[..len]);
         let weights = &mut weights[..len];
         load_column(&sweep.time, view.big_endian, bytes, view.point_step, times);
-        let outside = pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || {
-                let outside = place(sweep, times, intervals, weights, x);
-                turn_runs(sweep.knots, intervals, weights, [x, y, z]);
-                outside
-            },
-        );
-        u64::from(outside)
+        let points = [x, y, z];
+        u64::from(Arch::new().dispatch(Move { sweep, times, intervals, weights, points }))
+    }
+}
+
+/// The rules for the points of a block. A closure would not do: unless the optimiser inlines it, it is
+/// compiled for the oldest processor.
+struct Move<'a, T> {
+    sweep: &'a Sweep<'a>,
+    times: &'a [f64],
+    intervals: &'a mut [u32],
+    weights: &'a mut [f32],
+    points: [&'a mut [T]; 3],
+}
+
+impl<T: Number + Arithmetic> WithSimd for Move<'_, T> {
+    /// Points outside of the sweep.
+    type Output = u32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> u32 {
+        let Move { sweep, times, intervals, weights, points: [x, y, z] } = self;
+        let outside = place(sweep, times, intervals, weights, x);
+        turn_runs(sweep.knots, intervals, weights, [x, y, z]);
+        outside
     }
 }
 
