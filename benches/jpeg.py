@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""A JPEG photograph to a normalised row of 224x224 on one core: robocache beside OpenCV.
+"""A JPEG photograph to a normalised row of 224x224 on one core: robocache beside OpenCV and Pillow.
 
     cargo build --release -p robocache_bench --bin robocache_jpeg --no-default-features --features nasm
     pip install opencv-python-headless pillow numpy
     python3 benches/jpeg.py PHOTO [PHOTO ...]
 
 Each photograph is scaled to 1280x720 and 1920x1080 and saved with quality 90 and 4:2:0, as cameras do.
-Both take the file to float32 [3, 224, 224]: OpenCV by imdecode, resize (INTER_LINEAR), and NumPy; robocache
-through its pipeline, as a CompressedImage (with antialias, as Pillow). Rounds alternate; a round is the
-median of its repeats, and the table has the median of all rounds.
+robocache takes the file through its pipeline, as a CompressedImage, to float32 [3, 224, 224]. Beside each
+filter is the library that it is named after. A library's first figure is decode and resize alone, to bytes
+[224, 224, 3]; the second is the whole row, which NumPy normalises. The ratio is that of robocache's row to
+the first figure. Rounds alternate; a round is the median of its repeats, and the table has the median of all
+rounds.
 """
 
 import argparse
+import io
 import json
 import os
 import statistics
@@ -22,19 +25,42 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import PIL
 from PIL import Image
 
 SIZES = [(1280, 720), (1920, 1080)]
+ROW = (224, 224)
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 STD = np.array([0.229, 0.224, 0.225], np.float32)
 BINARY = Path(__file__).parent.parent / "target/release/robocache_jpeg"
 
 
-def row_by_opencv(file):
-    pixels = cv2.imdecode(file, cv2.IMREAD_COLOR)
-    small = cv2.resize(pixels, (224, 224), interpolation=cv2.INTER_LINEAR)
-    values = cv2.cvtColor(small, cv2.COLOR_BGR2RGB).astype(np.float32) * np.float32(1 / 255)
+def by_opencv(interpolation):
+    def resized(file):
+        pixels = cv2.imdecode(np.frombuffer(file, np.uint8), cv2.IMREAD_COLOR)
+        return cv2.resize(pixels, ROW, interpolation=interpolation)
+
+    return resized, lambda file: normalised(cv2.cvtColor(resized(file), cv2.COLOR_BGR2RGB))
+
+
+def by_pillow():
+    def resized(file):
+        return np.asarray(Image.open(io.BytesIO(file)).resize(ROW, Image.BILINEAR))
+
+    return resized, lambda file: normalised(resized(file))
+
+
+def normalised(pixels):
+    values = pixels.astype(np.float32) * np.float32(1 / 255)
     return np.ascontiguousarray(((values - MEAN) / STD).transpose(2, 0, 1))
+
+
+# Per filter: the library, its way to bytes and to a row.
+PEERS = {
+    "cv2_linear": ("OpenCV INTER_LINEAR", *by_opencv(cv2.INTER_LINEAR)),
+    "cv2_area": ("OpenCV INTER_AREA", *by_opencv(cv2.INTER_AREA)),
+    "pil_bilinear": ("Pillow BILINEAR", *by_pillow()),
+}
 
 
 def median_us(function, argument, repeats):
@@ -46,31 +72,18 @@ def median_us(function, argument, repeats):
     return statistics.median(times)
 
 
-def opencv(path, repeats):
-    file = np.frombuffer(path.read_bytes(), np.uint8)
-    decode = median_us(lambda data: cv2.imdecode(data, cv2.IMREAD_COLOR), file, repeats)
-    return {"row_us": median_us(row_by_opencv, file, repeats), "decode_us": decode}
-
-
-def robocache(binary, path, repeats):
-    command = [binary, path, "--repeats", str(repeats)]
+def robocache(binary, path, name, repeats):
+    command = [binary, path, "--filter", name, "--repeats", str(repeats)]
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
-def compare(binary, path, rounds, repeats):
-    """The medians of both, by name."""
-    taken = {"robocache": [], "OpenCV": []}
-    for _ in range(rounds):
-        taken["robocache"].append(robocache(binary, path, repeats))
-        taken["OpenCV"].append(opencv(path, repeats))
-
-    def middle(runs, key):
-        return statistics.median(run[key] for run in runs)
-
-    return {
-        name: {key: middle(runs, key) for key in ("row_us", "decode_us")}
-        for name, runs in taken.items()
-    }
+def one_round(binary, path, name, repeats):
+    """The microseconds of robocache's row and decoder, and of its peer's bytes and row."""
+    _, resized, row = PEERS[name]
+    ours = robocache(binary, path, name, repeats)
+    file = path.read_bytes()
+    theirs = [median_us(function, file, repeats) for function in (resized, row)]
+    return [ours["row_us"], ours["decode_us"], *theirs]
 
 
 def main():
@@ -80,22 +93,31 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--repeats", type=int, default=40)
     options = parser.parse_args()
-    # One core for both: the child inherits it.
+    # One core for all: the child inherits it.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     cv2.setNumThreads(1)
-    print(f"OpenCV {cv2.__version__}; us: file to row (decoder alone)")
-    print("| photograph | size | OpenCV | robocache | ratio |\n|---|---|---|---|---|")
+    print(f"OpenCV {cv2.__version__}, Pillow {PIL.__version__}; us")
+    print(
+        "| photograph | size | filter | robocache: row (decoder alone) | peer | bytes, row | ratio |"
+    )
+    print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for photo in options.photos:
             for size in SIZES:
                 path = Path(folder) / "photo.jpg"
                 picture = Image.open(photo).convert("RGB").resize(size, Image.LANCZOS)
                 picture.save(path, quality=90, subsampling="4:2:0")
-                found = compare(options.binary, path, options.rounds, options.repeats)
-                cells = [f"{m['row_us']:.0f} ({m['decode_us']:.0f})" for m in found.values()]
-                ratio = found["robocache"]["row_us"] / found["OpenCV"]["row_us"]
-                name = f"{photo.stem} | {size[0]}x{size[1]}"
-                print(f"| {name} | {cells[1]} | {cells[0]} | {ratio:.2f} |", flush=True)
+                for name, (peer, *_) in PEERS.items():
+                    rounds = [
+                        one_round(options.binary, path, name, options.repeats)
+                        for _ in range(options.rounds)
+                    ]
+                    found = [statistics.median(values) for values in zip(*rounds, strict=True)]
+                    row, decoder, resized, whole = found
+                    cells = [photo.stem, f"{size[0]}x{size[1]}", f"`{name}`"]
+                    cells += [f"{row:.0f} ({decoder:.0f})", peer]
+                    cells += [f"{resized:.0f}, {whole:.0f}", f"{row / resized:.2f}"]
+                    print("| " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -86,16 +86,19 @@ impl List {
         values: &[f32],
         row: &mut [u8],
     ) -> Result<(), f32> {
-        let step = self.place.feature_bytes;
-        if self.dtype == DType::F32 {
-            // It holds all that is finite, as all values are.
+        let (step, dtype) = (self.place.feature_bytes, self.dtype);
+        let beyond = match dtype {
+            DType::F32 => values.iter().find(|value| !value.is_finite()),
+            _ => values.iter().find(|value| !dtype.holds(**value)),
+        };
+        if let Some(beyond) = beyond {
+            return Err(*beyond);
+        }
+        if dtype == DType::F32 {
             for ((_, at), out) in self.order.iter().zip(row.chunks_exact_mut(step)) {
                 out[channel * 4..][..4].copy_from_slice(&values[*at as usize].to_le_bytes());
             }
             return Ok(());
-        }
-        if let Some(beyond) = values.iter().find(|value| !self.dtype.holds(**value)) {
-            return Err(*beyond);
         }
         self.values.clear();
         self.values.extend(self.order.iter().map(|(_, at)| values[*at as usize]));
