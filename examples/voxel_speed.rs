@@ -1,11 +1,13 @@
-//! Time to voxelize a cloud of 131,072 points on one core:
+//! Time to voxelize a cloud of 131,072 points on one core, and two clouds of half as many into one grid:
 //! `cargo run --release --no-default-features --example voxel_speed`
 
 use robocache::cdr::Writer;
 use robocache::dtype::DType;
 use robocache::input::point_cloud2;
-use robocache::ops::voxelize::cpu::Voxelizer;
-use robocache::ops::voxelize::{Grid, PointDrops, PointsView, Reduction, VoxelSpec, extra_fields};
+use robocache::ops::voxelize::cpu::{Condenser, Voxelizer};
+use robocache::ops::voxelize::{
+    FieldAt, FieldType, Grid, PointDrops, PointsView, Reduction, VoxelSpec, extra_fields,
+};
 use robocache::time::Stamp;
 use std::time::Instant;
 
@@ -26,6 +28,7 @@ fn main() {
                 for dtype in [DType::F32, DType::F16] {
                     measure(name, &messages, step, shape, dtype);
                 }
+                measure_merged(name, &points(0), step, shape);
             }
         }
     }
@@ -72,6 +75,60 @@ fn measure(name: &str, messages: &[Vec<u8>], step: usize, shape: [usize; 3], dty
         "{name:8} step {step} {shape:?} {:4} dense {dense}, sparse {sparse}   {occupied} voxels, \
          {report:?}",
         dtype.name()
+    );
+}
+
+/// One cloud, and a row of two clouds of half its points each: what one of them costs when it comes.
+fn measure_merged(name: &str, points: &[[f32; 5]], step: usize, shape: [usize; 3]) {
+    let size_m = 64.0 / shape[0] as f32;
+    let spec = VoxelSpec::new(
+        Grid { origin_m: [-32.0, -32.0, -4.0], size_m, shape },
+        vec![Reduction::Count, Reduction::Mean("intensity".into())],
+    );
+    let extra: Vec<_> = extra_fields(&spec).map(str::to_owned).collect();
+    let whole = message(points, step);
+    let halves = points.chunks(points.len() / 2).map(|half| message(half, step));
+    let halves: Vec<_> = halves.collect();
+    let (mut single, mut merged) =
+        (Voxelizer::new(&spec, DType::F32, 1), Voxelizer::new(&spec.of_condensed(), DType::F32, 1));
+    let mut condenser = Condenser::new(&spec);
+    let (mut row, mut other) = (vec![0; single.row_bytes()], vec![0; single.row_bytes()]);
+    let (mut scratch, mut condensed, mut joined) = (Vec::new(), [Vec::new(), Vec::new()], vec![]);
+    let field = |at| FieldAt { offset: 4 * at, kind: FieldType::Float32 };
+    let fields: Vec<_> = (0..condenser.point_bytes() / 4).map(field).collect();
+    let mut times = [const { Vec::new() }; 3];
+    for i in 0..220 {
+        let start = Instant::now();
+        let (_, view) = point_cloud2::decode(&whole, &extra, &mut scratch).expect("well-formed");
+        single.encode(&view, 0, &mut row).expect("the values fit");
+        times[0].push(start.elapsed().as_secs_f64() * 1e3);
+        let start = Instant::now();
+        let (_, view) =
+            point_cloud2::decode(&halves[i % 2], &extra, &mut scratch).expect("well-formed");
+        condenser.condense(&view, &mut condensed[i % 2]).expect("well-formed");
+        times[1].push(start.elapsed().as_secs_f64() * 1e3);
+        joined.clear();
+        condensed.iter().for_each(|points| joined.extend_from_slice(points));
+        let point_step = condenser.point_bytes();
+        let view = PointsView {
+            width: joined.len() / point_step,
+            point_step,
+            row_step: joined.len(),
+            fields: &fields,
+            data: &joined,
+            ..view
+        };
+        merged.encode(&view, 0, &mut other).expect("the values fit");
+        times[2].push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    assert!(row == other, "one cloud and two give other rows");
+    let [single, condense, merged] = times.map(|times| {
+        let mut times = times[20..].to_vec();
+        times.sort_by(f64::total_cmp);
+        format!("{:6.3} {:6.3}", times[100], times[198])
+    });
+    println!(
+        "{name:8} step {step} {shape:?} one cloud {single}, a half of two {merged} (to condense it {condense})"
     );
 }
 

@@ -94,15 +94,17 @@ fn messages(tests: &Path) -> Vec<Vec<u8>> {
     seeds.extend(vectors());
     for cloud in clouds() {
         seeds.push(with_choice(14, &cloud));
+        seeds.push(with_choice(17, &cloud));
     }
     seeds.push(with_choice(15, &scan()));
+    seeds.push(with_choice(18, &scan()));
     seeds.push(with_choice(16, &plan()));
     let (stamp, frame_id, position) = (STAMP, "base_link", [1.0, 2.0, 3.0]);
     let orientation = [0.0, 0.0, 0.6, 0.8];
     let pose = PoseStamped { stamp, frame_id, position, orientation };
-    seeds.push(with_choice(17, &pose.to_cdr(Vec::new())));
-    seeds.push(with_choice(18, &transforms()));
-    seeds.push(with_choice(19, &transforms()));
+    seeds.push(with_choice(19, &pose.to_cdr(Vec::new())));
+    seeds.push(with_choice(20, &transforms()));
+    seeds.push(with_choice(21, &transforms()));
     seeds
 }
 

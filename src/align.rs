@@ -202,11 +202,13 @@ pub enum InvalidReason {
     TooOld,
     /// There are rows on both sides of the target, and they are too far apart.
     Gap,
+    /// There is a row, and a cloud that it must have is missing or too old.
+    Incomplete,
 }
 
 impl InvalidReason {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [InvalidReason; 8] = [
+    pub const ALL: [InvalidReason; 9] = [
         InvalidReason::NoRow,
         InvalidReason::Ahead,
         InvalidReason::RingShort,
@@ -215,6 +217,7 @@ impl InvalidReason {
         InvalidReason::Delayed,
         InvalidReason::TooOld,
         InvalidReason::Gap,
+        InvalidReason::Incomplete,
     ];
 
     /// The name in diagnostics and logs.
@@ -228,6 +231,7 @@ impl InvalidReason {
             InvalidReason::Delayed => "delayed",
             InvalidReason::TooOld => "too_old",
             InvalidReason::Gap => "gap",
+            InvalidReason::Incomplete => "incomplete",
         }
     }
 }

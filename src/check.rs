@@ -13,7 +13,7 @@ pub use stream::{InputReport, StreamReport};
 use crate::align::Strategy;
 use crate::layout::{Layout, Segment};
 use crate::ops::{depth, image, voxelize};
-use crate::spec::{Config, EncoderSpec, InputId, StreamId, StreamSpec};
+use crate::spec::{Config, EncoderSpec, InputId, MergeSpec, StreamId, StreamSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// A configuration with all defaults, and its tensor. Its text is a table for people. Its
@@ -114,6 +114,7 @@ impl Report {
 
 /// Returns the memory that a GPU and the host reserve for the largest message of a stream.
 fn largest_message(spec: &StreamSpec) -> (usize, usize) {
+    let spec = spec.of_rows();
     match &spec.encoder {
         EncoderSpec::Vector(_) => (0, 0),
         EncoderSpec::Image(image) => {
@@ -176,6 +177,9 @@ fn short_limit(config: &Config, id: StreamId) -> Option<String> {
     if spec.plans {
         return None;
     }
+    if let Some(merge) = &spec.merge {
+        return short_limit_of_clouds(config, id, merge);
+    }
     let rates = config.inputs_of(id).filter_map(|input| config.input(input).expected_rate_hz);
     let hz = rates.reduce(f64::min)?;
     let interval_ns = NANOS_PER_S as f64 / hz;
@@ -195,6 +199,25 @@ fn short_limit(config: &Config, id: StreamId) -> Option<String> {
             "streams.{name}.{key}: expected at least {least_ms} ms, {words} at {hz} Hz, found \
              {found_ms} ms; values are invalid between two messages"
         )
+    })
+}
+
+/// The same of a stream whose rows hold clouds of several inputs: each has a limit of its own.
+fn short_limit_of_clouds(config: &Config, id: StreamId, merge: &MergeSpec) -> Option<String> {
+    let spec = config.stream(id);
+    let mut limits = config.inputs_of(id).zip(&merge.max_age_ns).enumerate();
+    limits.find_map(|(at, (input, limit_ns))| {
+        let hz = config.input(input).expected_rate_hz?;
+        let interval_ns = NANOS_PER_S as f64 / hz;
+        (*limit_ns < interval_ns.floor() as i64).then(|| {
+            let found_ms = *limit_ns as f64 / NANOS_PER_MS as f64;
+            let least_ms = (interval_ns / 1e3).ceil() / 1e3;
+            format!(
+                "streams.{}.inputs[{at}].max_age_ms: expected at least {least_ms} ms, one \
+                     interval at {hz} Hz, found {found_ms} ms; rows lack its clouds at times",
+                spec.name
+            )
+        })
     })
 }
 

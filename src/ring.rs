@@ -8,9 +8,10 @@
 use std::collections::VecDeque;
 
 use crate::align::{
-    AlignRule, Alignment, InvalidReason, Seen, align, align_invalid, invalid_reason,
+    AlignRule, Alignment, InvalidReason, Seen, Value, align, align_invalid, invalid_reason,
 };
 use crate::backend::Slot;
+use crate::spec::MergeSpec;
 use crate::time::{Epoch, Stamp};
 
 /// One row: its instant and where the backend keeps it.
@@ -20,7 +21,7 @@ pub struct Entry {
     pub stamp: Stamp,
     /// The row's memory.
     pub slot: Slot,
-    /// Position of the row's input among the inputs of its stream.
+    /// Position of the row's input among the inputs of its stream; 0 for a merged row.
     pub input: u8,
     /// Voxels in use of a sparse row; 0 for any other row.
     pub in_use: u32,
@@ -98,6 +99,37 @@ pub struct Ring {
     evicted: Option<Stamp>,
     /// Whether a row of this epoch may have been given an [`UntilNext`].
     parted: bool,
+    /// What merged rows are made of; `None` if each row is of one input.
+    merged: Option<Merged>,
+}
+
+/// What the rows are made of, if each holds clouds of several inputs.
+#[derive(Debug)]
+struct Merged {
+    spec: MergeSpec,
+    /// Per slot and input: until when the cloud in the row may be used; `None` if it holds none.
+    until: Vec<Option<Stamp>>,
+}
+
+impl Merged {
+    fn of(&self, slot: Slot) -> &[Option<Stamp>] {
+        let inputs = self.spec.max_age_ns.len();
+        &self.until[slot * inputs..][..inputs]
+    }
+
+    /// The inputs whose cloud in the row is not too old at the target: bit `i` for input `i`.
+    fn inputs(&self, slot: Slot, target: Stamp) -> u32 {
+        let bit = |(at, until): (usize, &Option<Stamp>)| {
+            u32::from(until.is_some_and(|until| target <= until)).checked_shl(at as u32)
+        };
+        self.of(slot).iter().enumerate().filter_map(bit).fold(0, |bits, bit| bits | bit)
+    }
+
+    /// Whether the row can be used at the target. A cloud that is too old cannot be taken out of it.
+    fn is_valid(&self, slot: Slot, target: Stamp) -> bool {
+        let in_time = |until: &Stamp| target <= *until;
+        self.of(slot).iter().flatten().all(in_time) && self.spec.suffices(self.inputs(slot, target))
+    }
 }
 
 impl Ring {
@@ -118,7 +150,16 @@ impl Ring {
             serial: 0,
             evicted: None,
             parted: false,
+            merged: None,
         }
+    }
+
+    /// The same for rows that hold clouds of several inputs ([`Ring::insert_merged`]).
+    pub fn merging(mut self, spec: MergeSpec) -> Self {
+        let slots = self.spare.len();
+        let until = vec![None; slots * spec.max_age_ns.len()];
+        self.merged = Some(Merged { spec, until });
+        self
     }
 
     /// A slot to encode the next row into; `None` if no slot is spare.
@@ -162,6 +203,21 @@ impl Ring {
         if newer == 0 { Inserted::Newest } else { Inserted::Reordered }
     }
 
+    /// As [`Ring::insert`], of a row that holds clouds of several inputs. `until` says of each input until
+    /// when its cloud may be used; `None` if the row holds none.
+    pub fn insert_merged(
+        &mut self,
+        stamp: Stamp,
+        until: &[Option<Stamp>],
+        lease: Lease,
+    ) -> Inserted {
+        if let Some(merged) = &mut self.merged {
+            let start = lease.slot * merged.spec.max_age_ns.len();
+            merged.until[start..start + until.len()].copy_from_slice(until);
+        }
+        self.insert(stamp, 0, lease)
+    }
+
     /// Adds rows behind all others: the points of a plan. Their stamps are strictly increasing. If the
     /// first one is at the stamp of the newest row, it takes its place. If the ring is full, the
     /// oldest rows leave. Returns how many rows were replaced: one or none. The slots must have been
@@ -202,9 +258,48 @@ impl Ring {
 
     /// The rows that give the value at a target. See [`align`].
     pub fn align(&self, rule: AlignRule, target: Stamp) -> Alignment<usize> {
+        let found = self.align_stamps(rule, target);
+        match self.is_merged_well(&found, target) {
+            true => found,
+            false => self.align_invalid(rule, target),
+        }
+    }
+
+    /// The rows at their stamps, whatever they are made of.
+    fn align_stamps(&self, rule: AlignRule, target: Stamp) -> Alignment<usize> {
         match self.seen_from(target) {
             (len, false) => align(rule, len, |i| self.entries[i].stamp, target),
             (len, true) => align_invalid(rule, len, |i| self.entries[i].stamp, target),
+        }
+    }
+
+    /// Whether a row that gives a value has the clouds that it needs. True if rows are not merged.
+    fn is_merged_well(&self, found: &Alignment<usize>, target: Stamp) -> bool {
+        match (&self.merged, found.value) {
+            (Some(merged), Value::Row(at)) if found.valid => {
+                merged.is_valid(self.entries[at].slot, target)
+            }
+            _ => true,
+        }
+    }
+
+    /// The inputs that the value at a target comes from: bit `i` for the stream's input `i`. None if
+    /// the value is invalid. But of a merged row that lacks a cloud, those of the others.
+    pub fn inputs_of(&self, rule: AlignRule, target: Stamp, found: &Alignment<usize>) -> u32 {
+        let Some(merged) = &self.merged else {
+            let bit = |row: usize| 1u32.checked_shl(self.entries[row].input.into()).unwrap_or(0);
+            return match found.value {
+                _ if !found.valid => 0,
+                Value::Nothing => 0,
+                Value::Row(row) => bit(row),
+                Value::Between { a, b, .. } => bit(a) | bit(b),
+            };
+        };
+        match self.align_stamps(rule, target) {
+            Alignment { value: Value::Row(at), valid: true, .. } => {
+                merged.inputs(self.entries[at].slot, target)
+            }
+            _ => 0,
         }
     }
 
@@ -220,10 +315,14 @@ impl Ring {
         target: Stamp,
         seen: Seen,
     ) -> Option<InvalidReason> {
-        match self.seen_from(target) {
+        let reason = match self.seen_from(target) {
             (len, false) => invalid_reason(rule, len, |i| self.entries[i].stamp, target, seen),
             (_, true) => Some(InvalidReason::Gap),
-        }
+        };
+        let lacks_a_cloud = || {
+            self.merged.is_some() && !self.is_merged_well(&self.align_stamps(rule, target), target)
+        };
+        reason.or_else(|| lacks_a_cloud().then_some(InvalidReason::Incomplete))
     }
 
     /// How many rows count for a target, and whether it is where there is no value.
@@ -269,6 +368,11 @@ impl Ring {
     /// than all rows in the ring.
     pub fn evicted(&self) -> Option<Stamp> {
         self.evicted
+    }
+
+    /// Whether the next row that is the newest makes the oldest one leave.
+    pub fn is_full(&self) -> bool {
+        self.entries.len() == self.capacity
     }
 
     /// Number of rows.

@@ -29,6 +29,8 @@ mod images;
 #[cfg(feature = "cuda")]
 #[path = "backends/load.rs"]
 mod load;
+#[path = "backends/merged_clouds.rs"]
+mod merged_clouds;
 #[path = "backends/random.rs"]
 mod random;
 #[path = "backends/sifted_clouds.rs"]
@@ -92,6 +94,7 @@ on_every_backend! {
     sifted_clouds => super::sifted_clouds::check;
     sifted_clouds_at_edges => super::sifted_clouds::check_edges;
     cloud_cells => super::cloud_cells::check;
+    merged_clouds => super::merged_clouds::check;
     batches => super::batches::check;
     queued_batches => super::batches::check_queued;
     chains => super::chains::check;

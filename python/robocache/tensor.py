@@ -39,7 +39,8 @@ class Segment:
         count: uint32 per step, entries in use along the second dimension: always all of them for a
             dense segment (see `in_use`).
         inputs_valid: uint32 per step; bit i says that a row which is valid at this step came from
-            the stream's input i.
+            the stream's input i; of a grid with clouds of several inputs, that it holds a cloud of
+            input i that is not too old.
     """
 
     __slots__ = (

@@ -96,7 +96,7 @@ impl CpuBackend {
             let spec = config.stream(place.stream);
             let coordinates = place.coordinates.map(|id| layout.segment(id).clone());
             let segments = (layout.segment(place.segment).clone(), coordinates);
-            RingMemory::new(spec, place.clone(), segments)
+            RingMemory::new(&spec.of_rows(), place.clone(), segments)
         };
         let rings: Vec<_> = layout.rings().iter().map(memory).collect();
         let longest = layout.rings().iter().map(|ring| ring.row_len).max().unwrap_or(0);
@@ -117,7 +117,7 @@ impl CpuBackend {
     ) -> Result<Self, BackendError> {
         let left = Arc::clone(device);
         let encoder = |spec: &StreamSpec| -> Result<Box<dyn GpuEncoder>, BackendError> {
-            let encoder = gpu::CudaEncoder::new(device, spec);
+            let encoder = gpu::CudaEncoder::new(device, &spec.of_rows());
             Ok(Box::new(encoder.map_err(|error| error.reserving_for(spec))?))
         };
         let mut backend =

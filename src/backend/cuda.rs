@@ -98,7 +98,7 @@ impl CudaBackend {
             let spec = config.stream(place.stream);
             let coordinates = place.coordinates.map(|id| layout.segment(id).clone());
             let segments = (layout.segment(place.segment).clone(), coordinates);
-            RingMemory::new(device, spec, place.clone(), segments)
+            RingMemory::new(device, &spec.of_rows(), place.clone(), segments)
                 .map_err(|error| error.reserving_for(spec))
         };
         let rings = layout.rings().iter().map(memory).collect::<Result<Vec<_>, _>>()?;

@@ -5,7 +5,8 @@ use serde::Serialize;
 use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
 use crate::spec::{
-    Config, Durability, EncoderSpec, InputSpec, Reliability, Selection, StreamId, Timeline,
+    Config, Durability, EncoderSpec, InputSpec, MergeSpec, Reliability, Selection, StreamId,
+    Timeline, ValidWhen,
 };
 
 /// One stream, with all defaults, so that a program needs no defaults of its own.
@@ -56,8 +57,37 @@ pub struct StreamReport {
     /// Points of the largest cloud that is taken; only if the stream has clouds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_points: Option<usize>,
+    /// The most memory of the clouds that merged rows are made of \[bytes\].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_bytes: Option<usize>,
+    /// The topics whose clouds a row must hold for a step to be valid; `any`: one of them suffices. Only
+    /// if clouds of the inputs are merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_when: Option<NeededReport>,
     /// The inputs of the stream.
     pub inputs: Vec<InputReport>,
+}
+
+/// Which inputs must have a cloud in a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum NeededReport {
+    /// `any`.
+    Word(&'static str),
+    /// Those of these topics.
+    Topics(Vec<String>),
+}
+
+impl NeededReport {
+    fn new<'a>(merge: &MergeSpec, topics: impl Iterator<Item = &'a str>) -> Self {
+        let needed = match merge.valid_when {
+            ValidWhen::Any => return NeededReport::Word("any"),
+            ValidWhen::All => u32::MAX,
+            ValidWhen::Listed(needed) => needed,
+        };
+        let topics = topics.enumerate().filter(|(at, _)| needed & 1 << at != 0);
+        NeededReport::Topics(topics.map(|(_, topic)| topic.to_owned()).collect())
+    }
 }
 
 /// One input of a stream.
@@ -89,6 +119,9 @@ pub struct InputReport {
     /// The frame that samples are taken to by the tree of frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_frame: Option<String>,
+    /// Greatest age of a cloud in a merged row, at its stamp and at a target \[ns\].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_age_ns: Option<i64>,
     /// Rate at which messages are expected to arrive \[Hz\].
     pub expected_rate_hz: Option<f64>,
 }
@@ -123,7 +156,18 @@ impl StreamReport {
             max_width_px: images.then_some(spec.bounds.max_width_px),
             max_height_px: images.then_some(spec.bounds.max_height_px),
             max_points: clouds.then_some(spec.bounds.max_points),
-            inputs: inputs().map(InputReport::new).collect(),
+            kept_bytes: spec.kept_bytes(),
+            valid_when: spec
+                .merge
+                .as_ref()
+                .map(|merge| NeededReport::new(merge, inputs().map(|input| input.topic.as_str()))),
+            inputs: inputs()
+                .enumerate()
+                .map(|(at, input)| {
+                    let merge = spec.merge.as_ref();
+                    InputReport::new(input, merge.map(|merge| merge.max_age_ns[at]))
+                })
+                .collect(),
         }
     }
 }
@@ -146,7 +190,7 @@ fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
 }
 
 impl InputReport {
-    fn new(input: &InputSpec) -> InputReport {
+    fn new(input: &InputSpec, max_age_ns: Option<i64>) -> InputReport {
         let points = matches!(input.selection, Selection::Points { .. });
         InputReport {
             name: input.name.clone(),
@@ -160,6 +204,7 @@ impl InputReport {
             frame_id: input.frame_id.clone(),
             t_base_sensor: (points && input.in_frame.is_none()).then_some(input.t_base_sensor),
             in_frame: input.in_frame.as_ref().map(|in_frame| in_frame.frame.clone()),
+            max_age_ns,
             expected_rate_hz: input.expected_rate_hz,
         }
     }

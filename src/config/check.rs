@@ -123,9 +123,11 @@ impl<'a> Check<'a> {
     }
 
     fn report(&mut self, key: &str, problem: Problem) {
-        self.silent = self.is_unread(key);
+        let problem = (self.doc.id(key), problem);
+        // What several inputs have from their stream is checked for each of them.
+        self.silent = self.is_unread(key) || self.problems.contains(&problem);
         if !self.silent {
-            self.problems.push((self.doc.id(key), problem));
+            self.problems.push(problem);
         }
     }
 

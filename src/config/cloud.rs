@@ -14,11 +14,13 @@ const MAX_SIDE: usize = 4096;
 /// Most elements of a row.
 const MAX_ELEMENTS: usize = 1 << 28;
 
-/// Validates the key `cloud` of the stream at `key`: what a cloud becomes, and how large it may be.
+/// Validates the key `cloud` of the stream at `key`: what a cloud becomes, and how large it may be. A row
+/// holds clouds of so many `inputs`.
 pub(super) fn cloud(
     check: &mut Check<'_>,
     key: &str,
     raw: Option<RawCloud>,
+    inputs: usize,
     base_frame: &str,
 ) -> Option<(VoxelSpec, Bounds)> {
     let key = format!("{key}.cloud");
@@ -31,9 +33,10 @@ pub(super) fn cloud(
         check.integer(&format!("{key}.min_points"), min_points, 1, MAX_POINTS as usize);
     let channels = channels(check, &format!("{key}.channels"), raw.channels);
     let default = Bounds::default();
-    let max_points = raw.max_points.unwrap_or(default.max_points as i64);
+    let most = MAX_POINTS as usize / inputs.max(1);
+    let max_points = raw.max_points.unwrap_or(default.max_points.min(most) as i64);
     let at = format!("{key}.max_points");
-    let max_points = check.integer(&at, max_points, 1, MAX_POINTS as usize);
+    let max_points = check.integer(&at, max_points, 1, most);
     let at = format!("{key}.origin_m");
     let origin_m = check
         .required(&at, raw.origin_m, "the lower corner [x, y, z] of the grid in metres")

@@ -19,10 +19,11 @@ pub(super) const KEY: &str = "defaults";
 const NESTED: [&str; 6] = ["history", "horizon", "qos", "image", "cloud", "resize"];
 
 /// Keys that each stream must say for itself.
-pub(super) const OF_EACH: [&str; 11] = [
+pub(super) const OF_EACH: [&str; 12] = [
     "type",
     "topic",
     "inputs",
+    "valid_when",
     "t_base_sensor",
     "fields",
     "joints",

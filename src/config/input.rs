@@ -1,13 +1,17 @@
 //! The inputs of a stream: one from the stream's own keys, or several from its key `inputs`.
 
 use super::check::{Check, Range, is_printable};
-use super::raw::{RawExtrinsic, RawInput, RawQos, RawStream};
+use super::defaults::find_type;
+use super::deskew;
+use super::raw::{RawDeskew, RawExtrinsic, RawInput, RawQos, RawStream, RawValidWhen};
 use super::transform::transform;
-use crate::input::Content;
+use super::words::one_of;
+use crate::input::{Content, TYPES, laser_scan};
 use crate::ops::voxelize::IDENTITY;
 use crate::schema::StampSource;
 use crate::spec::{
-    DeskewSpec, InFrame, InputSpec, MAX_INPUTS, Qos, RingId, Selection, StreamId, Timeline,
+    DeskewSpec, InFrame, InputSpec, MAX_INPUTS, MergeSpec, Qos, RingId, Selection, StreamId,
+    Timeline, ValidWhen,
 };
 
 /// An input whose stream has no id yet.
@@ -15,7 +19,9 @@ pub(super) struct Input(InputSpec);
 
 /// What follows from the stream's type and from the top level of the file.
 #[derive(Clone, Copy)]
-pub(super) struct InputDefaults {
+pub(super) struct InputDefaults<'a> {
+    /// The type of messages; `None` if it is unknown.
+    pub ros_type: Option<&'a str>,
     /// `None` if the type is unknown.
     pub content: Option<Content>,
     /// If neither the input nor its stream has a timeline.
@@ -39,12 +45,15 @@ enum Extrinsic {
 pub(super) struct Frames<'a> {
     pub in_frame: Option<&'a InFrame>,
     pub base_frame: &'a str,
-    pub deskew: Option<&'a DeskewSpec>,
 }
 
 /// The keys of one input, validated.
 pub(super) struct Keys {
     topic: String,
+    pub ros_type: String,
+    pub deskew: Option<DeskewSpec>,
+    /// `None` if that of the stream applies.
+    max_age_ns: Option<i64>,
     timeline: Timeline,
     stamp_offset_ns: i64,
     qos: Qos,
@@ -58,9 +67,8 @@ impl Input {
     pub fn all(
         keys: Vec<Keys>,
         stream: &str,
-        ros_type: &str,
         selection: &Selection,
-        Frames { in_frame, base_frame, deskew }: Frames<'_>,
+        Frames { in_frame, base_frame }: Frames<'_>,
     ) -> Vec<Input> {
         let several = keys.len() > 1;
         let input = |(at, keys): (usize, Keys)| {
@@ -72,18 +80,22 @@ impl Input {
                 }
             };
             let name = if several { format!("{stream}[{at}]") } else { stream.to_owned() };
+            let mut selection = selection.clone();
+            if let Selection::Points { time, .. } = &mut selection {
+                *time = keys.deskew.as_ref().map(|deskew| deskew.time_field.clone());
+            }
             Input(InputSpec {
                 name,
                 stream: None,
                 topic: keys.topic,
-                ros_type: ros_type.to_owned(),
-                selection: selection.clone(),
+                ros_type: keys.ros_type,
+                selection,
                 feeds: Vec::new(),
                 qos: keys.qos,
                 frame_id: keys.frame_id,
                 t_base_sensor,
                 in_frame,
-                deskew: deskew.cloned(),
+                deskew: keys.deskew,
                 timeline: keys.timeline,
                 stamp_offset_ns: keys.stamp_offset_ns,
                 expected_rate_hz: keys.expected_rate_hz,
@@ -115,15 +127,18 @@ pub(super) fn inputs(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawStream,
-    defaults: InputDefaults,
+    defaults: InputDefaults<'_>,
 ) -> Option<Vec<Keys>> {
     let own = RawInput {
         topic: raw.topic.take(),
+        ros_type: None,
         timeline: raw.timeline,
         stamp_offset_ms: raw.stamp_offset_ms,
         qos: raw.qos,
         frame_id: raw.frame_id.take(),
         t_base_sensor: raw.t_base_sensor.take(),
+        deskew: raw.deskew.take(),
+        max_age_ms: None,
         expected_rate_hz: raw.expected_rate_hz,
     };
     if check.is_unread(&format!("{key}.inputs")) {
@@ -141,8 +156,9 @@ pub(super) fn inputs(
         check.fail(&at, "at least one input");
         return None;
     }
-    if several.len() > 1 && !defaults.content.is_none_or(Content::has_joints) {
-        let expected = "one input: only joints come from several";
+    let may_be_several = |content: Content| content.has_joints() || is_points(content);
+    if several.len() > 1 && !defaults.content.is_none_or(may_be_several) {
+        let expected = "one input: only joints and clouds come from several";
         check.fail_found(&at, expected, several.len().to_string());
     }
     if several.len() > MAX_INPUTS {
@@ -165,7 +181,7 @@ fn input(
     (key, stream): (&str, &str),
     raw: RawInput,
     own: &RawInput,
-    defaults: InputDefaults,
+    defaults: InputDefaults<'_>,
 ) -> Option<Keys> {
     let place = |given: bool, name: &str| match given {
         true => format!("{key}.{name}"),
@@ -195,8 +211,20 @@ fn input(
     let t_base_sensor =
         t_base_sensor(check, place, [raw.t_base_sensor, own.t_base_sensor.clone()], defaults);
     let timeline = timeline(check, place, [raw.timeline, own.timeline], defaults);
+    let max_age_ns = max_age_ns(check, &format!("{key}.max_age_ms"), raw.max_age_ms, defaults);
+    let ros_type = ros_type(check, &format!("{key}.type"), raw.ros_type, defaults)?;
+    let at = if raw.deskew.is_some() { key } else { stream };
+    let raw = raw.deskew.or_else(|| own.deskew.clone());
+    let deskew = raw.and_then(|raw| deskew_of(check, at, raw, &ros_type));
+    if deskew.is_some() && timeline == Timeline::Receive {
+        let expected = "no such key with timeline receive: points are moved to the header's stamp";
+        check.fail(&format!("{at}.deskew"), expected);
+    }
     Some(Keys {
         topic: topic?,
+        ros_type,
+        deskew,
+        max_age_ns,
         timeline,
         stamp_offset_ns: stamp_offset_ns?,
         qos: qos?,
@@ -206,16 +234,108 @@ fn input(
     })
 }
 
+fn is_points(content: Content) -> bool {
+    matches!(content, Content::Points)
+}
+
+/// The type of an input: its own, or else that of its stream. Clouds of several types become one row.
+fn ros_type(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: Option<String>,
+    defaults: InputDefaults<'_>,
+) -> Option<String> {
+    let Some(name) = raw else { return defaults.ros_type.map(str::to_owned) };
+    if !defaults.content.is_none_or(is_points) {
+        check.fail(
+            key,
+            "no such key here: the inputs of a stream have its type, unless they are clouds",
+        );
+        return None;
+    }
+    let found = find_type(&name).filter(|known| is_points(known.content));
+    if found.is_none() {
+        let types = TYPES.iter().filter(|known| is_points(known.content));
+        let names: Vec<_> = types.map(|known| known.name).collect();
+        check.fail(key, format!("{}, the types that are points", one_of(&names)));
+    }
+    found.map(|known| known.name.to_owned())
+}
+
+/// The greatest age of an input's clouds; `None` if that of the stream applies, or if it is wrong.
+fn max_age_ns(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: Option<f64>,
+    defaults: InputDefaults<'_>,
+) -> Option<i64> {
+    let ms = raw?;
+    if !defaults.content.is_none_or(is_points) {
+        check
+            .fail(key, "no such key here: max_age_ms is a key of the stream, unless it has clouds");
+        return None;
+    }
+    check.nanos(key, ms, Range::POSITIVE_MS)
+}
+
+/// Validates the key `deskew` of the input or the stream at `key`, whose messages are `ros_type`.
+fn deskew_of(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: RawDeskew,
+    ros_type: &str,
+) -> Option<DeskewSpec> {
+    if !find_type(ros_type).is_some_and(|known| is_points(known.content)) {
+        check.fail(&format!("{key}.deskew"), "no such key: it is for the types that are points");
+        return None;
+    }
+    match ros_type == laser_scan::NAME {
+        true => deskew::of_scan(check, key, raw),
+        false => deskew::deskew(check, key, raw),
+    }
+}
+
+/// How the clouds of these inputs become one row. `max_age_ns` is that of the stream at `key`.
+pub(super) fn merge(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: Option<RawValidWhen>,
+    inputs: &[Keys],
+    max_age_ns: i64,
+) -> Option<MergeSpec> {
+    let key = format!("{key}.valid_when");
+    let valid_when = match raw {
+        None | Some(RawValidWhen::All) => ValidWhen::All,
+        Some(RawValidWhen::Any) => ValidWhen::Any,
+        Some(RawValidWhen::Listed(topics)) => {
+            check.names(&key, &topics, "topic")?;
+            let mut needed = 0;
+            for (at, topic) in topics.iter().enumerate() {
+                let Some(input) = inputs.iter().position(|input| input.topic == *topic) else {
+                    let topics: Vec<_> = inputs.iter().map(|input| input.topic.as_str()).collect();
+                    let expected = format!("{}, the topics of `inputs`", one_of(&topics));
+                    check.fail(&format!("{key}[{at}]"), expected);
+                    return None;
+                };
+                needed |= 1 << input;
+            }
+            ValidWhen::Listed(needed)
+        }
+    };
+    let max_age_ns = inputs.iter().map(|input| input.max_age_ns.unwrap_or(max_age_ns)).collect();
+    Some(MergeSpec { max_age_ns, valid_when })
+}
+
 /// Where the sensor of an input is. Only points are moved, so other types have no such key.
 fn t_base_sensor(
     check: &mut Check<'_>,
     place: impl Fn(bool, &str) -> String,
     [input, stream]: [Option<RawExtrinsic>; 2],
-    defaults: InputDefaults,
+    defaults: InputDefaults<'_>,
 ) -> Option<Extrinsic> {
     let at = place(input.is_some(), "t_base_sensor");
     let Some(raw) = input.or(stream) else { return Some(Extrinsic::Known(IDENTITY)) };
-    if !matches!(defaults.content, Some(Content::Points) | None) {
+    if !defaults.content.is_none_or(is_points) {
         check.fail(&at, "no such key: it is for the types that are points");
     }
     match raw {
@@ -230,7 +350,7 @@ fn timeline(
     check: &mut Check<'_>,
     place: impl Fn(bool, &str) -> String,
     [input, stream]: [Option<Timeline>; 2],
-    defaults: InputDefaults,
+    defaults: InputDefaults<'_>,
 ) -> Timeline {
     let given = input.or(stream);
     let at = place(input.is_some(), "timeline");
@@ -265,7 +385,7 @@ fn qos(
     check: &mut Check<'_>,
     place: impl Fn(bool, &str) -> String,
     [input, stream]: [RawQos; 2],
-    defaults: InputDefaults,
+    defaults: InputDefaults<'_>,
 ) -> Option<Qos> {
     let vector = defaults.content.is_some_and(Content::is_vector);
     let default = if vector { 256 } else { 8 };

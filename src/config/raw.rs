@@ -88,6 +88,7 @@ mapping! { RawStream {
     ros_type ("type"): String,
     topic: String,
     inputs: Vec<RawInput>,
+    valid_when: RawValidWhen,
     strategy: Strategy,
     lag_ms: f64,
     history: RawSteps,
@@ -122,11 +123,14 @@ mapping! {
     /// One of several inputs of a stream. If a key is not given here, that of the stream applies.
     RawInput {
         topic: String,
+        ros_type ("type"): String,
         timeline: Timeline,
         stamp_offset_ms: f64,
         qos: RawQos,
         frame_id: String,
         t_base_sensor: RawExtrinsic,
+        deskew: RawDeskew,
+        max_age_ms: f64,
         expected_rate_hz: f64,
     }
 }
@@ -276,15 +280,18 @@ mapping! {
     }
 }
 
-mapping! { RawDeskew {
-    fixed_frame: String,
-    gyro: String,
-    sensor: Sensor,
-    time_field: String,
-    time_unit: TimeUnit,
-    time_from: TimeFrom,
-    span_ms: Vec<f64>,
-} }
+mapping! {
+    #[derive(Clone)]
+    RawDeskew {
+        fixed_frame: String,
+        gyro: String,
+        sensor: Sensor,
+        time_field: String,
+        time_unit: TimeUnit,
+        time_from: TimeFrom,
+        span_ms: Vec<f64>,
+    }
+}
 
 mapping! { RawChannel {
     reduce: Reduce,
@@ -367,6 +374,29 @@ read_words! {
     RawFeature CropAction GridOutput
 }
 
+/// Which inputs must have a cloud in a row.
+pub(super) enum RawValidWhen {
+    All,
+    Any,
+    /// Those of these topics.
+    Listed(Vec<String>),
+}
+
+impl Read for RawValidWhen {
+    fn read(check: &mut Check<'_>, path: &str, node: &Node) -> Option<Self> {
+        match node.scalar() {
+            Some("all") => return Some(RawValidWhen::All),
+            Some("any") => return Some(RawValidWhen::Any),
+            _ => {}
+        }
+        if !node.is_list() {
+            check.fail(path, "all, any, or a list of topics of `inputs`");
+            return None;
+        }
+        Vec::read(check, path, node).map(RawValidWhen::Listed)
+    }
+}
+
 /// Where a sensor is in the base frame.
 #[derive(Clone)]
 pub(super) enum RawExtrinsic {
@@ -411,11 +441,12 @@ impl Read for RawResizes {
 fn is_of(content: Content, key: &str) -> bool {
     match key {
         "image" => matches!(content, Content::Image),
-        "cloud" | "t_base_sensor" | "deskew" => matches!(content, Content::Points),
+        "cloud" | "t_base_sensor" | "deskew" | "valid_when" => matches!(content, Content::Points),
         "max_gap_ms" | "operators" => content.is_vector(),
         "in_frame" => matches!(content, Content::Fields(_) | Content::Selected),
         "fields" => matches!(content, Content::Fields(_)) || content.has_joints(),
-        "inputs" | "joints" | "groups" => content.has_joints(),
+        "inputs" => content.has_joints() || matches!(content, Content::Points),
+        "joints" | "groups" => content.has_joints(),
         "angular" => content.has_joints() || matches!(content, Content::Selected),
         "select" | "stamp" => matches!(content, Content::Selected),
         _ => true,

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use super::check::{Check, Range};
 use super::defaults::{find_type, long_name};
-use super::input::{self, Frames, Input, InputDefaults};
+use super::input::{self, Frames, Input, InputDefaults, Keys};
 use super::operators::operators;
-use super::raw::{RawDeskew, RawSteps, RawStream};
+use super::raw::{RawSteps, RawStream};
 use super::select::select;
 use super::words::{nearest, one_of};
-use super::{cloud, deskew, frames, image, vector};
+use super::{cloud, frames, image, vector};
 use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
-use crate::input::{Content, MessageType, TYPES, laser_scan};
+use crate::input::{Content, MessageType, TYPES};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::extra_fields;
 use crate::pipeline::MAX_AHEAD_NS;
 use crate::schema::{Plan, StampSource};
-use crate::spec::{Bounds, DeskewSpec, EncoderSpec, Selection, StreamSpec, Timeline, VectorSpec};
+use crate::spec::{Bounds, EncoderSpec, Selection, StreamSpec, Timeline, VectorSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// The rows of a stream take less memory than this \[bytes\], at 4 bytes per element.
@@ -79,11 +79,13 @@ pub(super) fn stream(
     }
     let strategy =
         content.zip(turns).and_then(|known| strategy(check, &key, raw.strategy, known, angular));
+    let merges = raw.inputs.is_some() && matches!(content, Some(Content::Points));
     let inputs = input::inputs(
         check,
         &key,
         &mut raw,
         InputDefaults {
+            ros_type: message.as_ref().map(|message| message.name.as_str()),
             content,
             timeline: defaults.timeline,
             has_header: plan.is_none_or(|plan| plan.has_header()),
@@ -101,11 +103,21 @@ pub(super) fn stream(
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
     let message = message?;
-    let deskew = raw.deskew.take().and_then(|raw| deskew(check, &key, &message, raw));
-    let time = deskew.as_ref().map(|deskew| deskew.time_field.as_str());
-    let (made_of, row) = ((&message, selected), (dtype, rows, time));
-    let encoder = encoder(check, &key, &mut raw, made_of, row, &defaults.base_frame);
+    let valid_when = raw.valid_when.take();
+    if valid_when.is_some() && !merges {
+        let expected = "no such key unless `inputs` lists clouds";
+        check.fail(&at("valid_when"), expected);
+    }
+    let of_inputs = inputs.as_deref().unwrap_or_default();
+    let (made_of, row) = ((&message, selected), (dtype, rows));
+    let encoder = encoder(check, &key, &mut raw, made_of, of_inputs, row, &defaults.base_frame);
     let times = times?;
+    let merge = match (merges, &inputs) {
+        (true, Some(inputs)) => {
+            Some(input::merge(check, &key, valid_when, inputs, times.max_age_ns)?)
+        }
+        _ => None,
+    };
     let (mut encoder, selection, bounds) = encoder?;
     if let EncoderSpec::Vector(vector) = &mut encoder {
         let interpolates = strategy.is_none_or(Strategy::interpolates);
@@ -132,18 +144,11 @@ pub(super) fn stream(
         dtype,
         ring_rows: rows?,
         bounds,
+        merge,
     };
-    let frames = Frames {
-        in_frame: in_frame.as_ref(),
-        base_frame: &defaults.base_frame,
-        deskew: deskew.as_ref(),
-    };
-    let inputs = Input::all(inputs?, &stream.name, &message.name, &selection, frames);
+    let frames = Frames { in_frame: in_frame.as_ref(), base_frame: &defaults.base_frame };
+    let inputs = Input::all(inputs?, &stream.name, &selection, frames);
     horizon_fits(check, &key, &stream, &inputs)?;
-    if deskew.is_some() && inputs.iter().any(Input::is_by_arrival) {
-        let expected = "no such key with timeline receive: points are moved to the header's stamp";
-        check.fail(&at("deskew"), expected);
-    }
     let given = raw.ring_rows.is_some();
     ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
         .then_some(Made { stream, inputs })
@@ -194,7 +199,8 @@ fn encoder(
     key: &str,
     raw: &mut RawStream,
     (message, selected): (&Type, Option<(VectorSpec, Arc<Plan>)>),
-    (dtype, rows, time): (DType, Option<usize>, Option<&str>),
+    inputs: &[Keys],
+    (dtype, rows): (DType, Option<usize>),
     base_frame: &str,
 ) -> Option<(EncoderSpec, Selection, Bounds)> {
     use Content::{Image, Joints, Points};
@@ -249,26 +255,17 @@ fn encoder(
         }
         Image => image::image(check, key, raw.image.take(), (&message.name, dtype)),
         Points => {
-            let (spec, bounds) = cloud::cloud(check, key, raw.cloud.take(), base_frame)?;
+            let (spec, bounds) =
+                cloud::cloud(check, key, raw.cloud.take(), inputs.len(), base_frame)?;
             let extra: Vec<_> = extra_fields(&spec).map(str::to_owned).collect();
-            cloud::fields_exist(check, &format!("{key}.cloud.channels"), &message.name, &extra)?;
-            let time = time.map(str::to_owned);
-            let bounds = Bounds { swept: time.is_some(), ..bounds };
-            let selection = Selection::Points { extra, time, most: bounds.max_points };
+            for Keys { ros_type, .. } in inputs {
+                cloud::fields_exist(check, &format!("{key}.cloud.channels"), ros_type, &extra)?;
+            }
+            let swept = inputs.iter().any(|input| input.deskew.is_some());
+            let bounds = Bounds { swept, ..bounds };
+            let selection = Selection::Points { extra, time: None, most: bounds.max_points };
             Some((EncoderSpec::Voxels(spec), selection, bounds))
         }
-    }
-}
-
-/// Validates the key `deskew`, which clouds have.
-fn deskew(check: &mut Check<'_>, key: &str, message: &Type, raw: RawDeskew) -> Option<DeskewSpec> {
-    if !matches!(message.content, Content::Points) {
-        check.fail(&format!("{key}.deskew"), "no such key: it is for the types that are points");
-        return None;
-    }
-    match message.name == laser_scan::NAME {
-        true => deskew::of_scan(check, key, raw),
-        false => deskew::deskew(check, key, raw),
     }
 }
 
@@ -476,6 +473,14 @@ fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option
     }
     if spec.ring_rows > fitting {
         return Some(format!("at most {fitting} rows (less than 4 GiB)"));
+    }
+    if let Some(kept) = spec.kept_bytes().filter(|kept| *kept >= MAX_RING_BYTES) {
+        let (rows, most) = (spec.ring_rows, spec.bounds.max_points);
+        return Some(format!(
+            "fewer rows, or a smaller max_points: all clouds of {rows} rows and {most} points take \
+             less than 4 GiB, not {:.1} GiB",
+            kept as f64 / (1u64 << 30) as f64
+        ));
     }
     if spec.plans && spec.ring_rows <= PLAN_SPARE_ROWS {
         return Some("at least 3 rows: a plan has up to ring_rows - 2 points".into());

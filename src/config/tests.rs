@@ -8,7 +8,10 @@ use crate::ops::depth::DepthSpec;
 use crate::ops::image::{Color, Fit, ImageSpec, Resize};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::{Grid, IDENTITY, Reduction, VoxelSpec};
-use crate::spec::{Durability, EncoderSpec, Qos, Reliability, Selection, Timeline, VectorSpec};
+use crate::spec::{
+    Durability, EncoderSpec, MergeSpec, Qos, Reliability, RingId, Selection, Timeline, ValidWhen,
+    VectorSpec,
+};
 
 pub(super) const REFERENCE: &str = include_str!("../../config/robocache.yaml");
 
@@ -219,6 +222,72 @@ streams:
         layout.rings()[ring].runs.iter().map(run).collect()
     };
     assert_eq!((runs(0), runs(1)), (vec![(0, 0, 2), (2, 3, 2)], vec![(0, 2, 1), (1, 5, 1)]));
+}
+
+#[test]
+fn inputs_of_clouds_have_their_own_types_times_and_limits() {
+    let text = "
+rate_hz: 100
+tf: {}
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 100
+    valid_when: [/rear, /scan]
+    t_base_sensor: tf
+    expected_rate_hz: 10
+    inputs:
+      - {topic: /front, deskew: {fixed_frame: odom, sensor: ouster}}
+      - {topic: /rear, max_age_ms: 150, t_base_sensor: {translation_m: [1, 2, 3]}}
+      - {topic: /scan, type: sensor_msgs/LaserScan, max_age_ms: 20}
+    cloud: &cloud
+      origin_m: [0, 0, 0]
+      size_m: 1
+      shape: [2, 2, 2]
+      channels: [{reduce: mean, field: intensity}, {reduce: max, feature: range}]
+  one:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 100
+    inputs: [{topic: /front}]
+    cloud: *cloud
+  topic: {type: sensor_msgs/PointCloud2, max_age_ms: 100, topic: /front, cloud: *cloud}
+  eight:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 100
+    valid_when: any
+    inputs: [{topic: /a}, {topic: /b}, {topic: /c}, {topic: /d}, {topic: /e}, {topic: /f}, {topic: /g}, {topic: /h}]
+    cloud: *cloud
+";
+    let config = parse(text, "test.yaml").unwrap();
+    let [cells, one, topic, eight] = config.streams.as_slice() else { panic!("four streams") };
+    let ms = |ms: i64| ms * 1_000_000;
+    let merge = |spec: &StreamSpec| spec.merge.clone().unwrap();
+    let valid_when = ValidWhen::Listed(6);
+    assert_eq!(merge(cells), MergeSpec { max_age_ns: vec![ms(100), ms(150), ms(20)], valid_when });
+    let valid_when = ValidWhen::All;
+    assert_eq!(merge(one), MergeSpec { max_age_ns: vec![ms(100)], valid_when });
+    assert_eq!((&topic.merge, merge(eight).valid_when), (&None, ValidWhen::Any));
+    assert_eq!((one.bounds.max_points, eight.bounds.max_points), (1 << 20, 1 << 19));
+    assert_eq!(eight.of_rows().bounds.max_points, 1 << 22);
+    let [front, rear, scan] = &config.inputs[..3] else { panic!("three inputs") };
+    let types = [front, rear, scan].map(|input| input.ros_type.as_str());
+    let [cloud, laser] = ["sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/LaserScan"];
+    assert_eq!(types, [cloud, cloud, laser]);
+    let times = [front, rear, scan].map(|input| match &input.selection {
+        Selection::Points { time, extra, .. } => (time.as_deref(), extra.len()),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(times, [(Some("t"), 1), (None, 1), (None, 1)]);
+    assert_eq!([front, rear, scan].map(|input| input.in_frame.is_some()), [true, false, true]);
+    assert_eq!(rear.t_base_sensor.map(|row| row[3]), [1.0, 2.0, 3.0]);
+    assert_eq!(
+        [front, rear, scan].map(|input| input.feeds.clone()),
+        [0; 3].map(|_| vec![RingId::new(0)])
+    );
+    // The backend gets points in the grid, whose features are fields.
+    let EncoderSpec::Voxels(rows) = &cells.of_rows().encoder else { panic!("voxels") };
+    let fields = [Reduction::Mean("0".into()), Reduction::Max("1".into())];
+    assert_eq!((rows.grid.origin_m, rows.channels.as_slice()), ([0.0; 3], &fields[..]));
 }
 
 #[test]

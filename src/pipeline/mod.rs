@@ -6,6 +6,7 @@
 
 mod frames;
 mod info;
+mod merge;
 mod plan;
 mod push;
 mod rejected;
@@ -40,6 +41,7 @@ use crate::spec::{
 use crate::sync::lock;
 use crate::time::Epoch;
 use frames::Frames;
+use merge::Merge;
 use tick::Ticker;
 
 /// The id of the next pipeline. A [`TensorMessage`] keeps the id of the pipeline that it is for.
@@ -84,6 +86,9 @@ struct StreamState {
     held_back: Counter,
     /// Whether a step depends on the other steps, so that it may change when its row does not.
     unwraps: bool,
+    /// The clouds that rows are made of, if rows hold clouds of several inputs. Locked while a sample
+    /// is encoded. After a panic the ring takes no other sample, so that nothing reads what it left.
+    merge: Option<Mutex<Merge>>,
 }
 
 /// All rings under one lock, so that a tick sees one state of the robot. Code that could panic only
@@ -128,10 +133,17 @@ impl Pipeline {
             config.input_ids().map(|id| InputState::new(id, &config, &layout)).collect();
         let spec = |place: &RingPlace| config.stream(place.stream);
         let steps = layout.rings().iter().map(|place| spec(place).steps()).sum::<usize>();
-        let ring = |spec: &StreamSpec| Ring::with_slots(spec.ring_rows, spec.ring_slots());
+        let ring = |spec: &StreamSpec| {
+            let ring = Ring::with_slots(spec.ring_rows, spec.ring_slots());
+            match &spec.merge {
+                Some(merge) => ring.merging(merge.clone()),
+                None => ring,
+            }
+        };
         let rings: Vec<_> = layout.rings().iter().map(|place| ring(spec(place))).collect();
         let state = |spec: &StreamSpec| StreamState {
             unwraps: spec.encoder.unwraps(),
+            merge: Merge::of(spec).map(Mutex::new),
             ..StreamState::default()
         };
         let streams = config.streams.iter().map(state).collect();

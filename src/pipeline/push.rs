@@ -1,6 +1,7 @@
 //! From the bytes of a message to rows in their rings.
 
 use super::frames::{Frames, NoTransform};
+use super::merge::Merged;
 use super::sweep::Motion;
 use super::{DropReason, Need, Pipeline, Rejected, Rings, StreamStats};
 use crate::backend::BackendError;
@@ -67,6 +68,16 @@ pub enum PushError {
     /// The backend failed; nothing more can be computed.
     #[error(transparent)]
     Backend(BackendError),
+}
+
+/// The rows of a sample.
+struct Made {
+    /// How many: several if it is a cloud that is merged with others.
+    rows: u32,
+    /// The instant of the sample.
+    stamp: Stamp,
+    /// Why a merged row of them could not be encoded.
+    failed: Option<Rejected>,
 }
 
 /// Why a sample became no row.
@@ -189,10 +200,11 @@ impl Sink for Rows<'_> {
         let Some(ring) = self.spec.feeds.get(part) else { return };
         self.outcome.delay_ns = self.outcome.delay_ns.or_else(|| self.delay_ns(header));
         match self.row(*ring, header, sample) {
-            Ok(stamp) => {
+            Ok(Made { rows: made, stamp, failed }) => {
                 let Accepted { rows, stamp: newest, .. } = &mut self.outcome.accepted;
-                *rows += 1;
+                *rows += made;
                 *newest = (*newest).max(Some(stamp));
+                failed.into_iter().for_each(|rejected| self.drop_part(rejected));
             }
             Err(NoRow::Waits(need)) => self.outcome.waits = Some(need),
             Err(NoRow::Failed(BackendError::Sample(rejected))) => self.drop_part(rejected),
@@ -254,8 +266,8 @@ impl Rows<'_> {
         first.get_or_insert(rejected);
     }
 
-    /// Encodes a sample and puts it into its ring; returns the row's instant.
-    fn row(&self, ring: RingId, header: &Header<'_>, sample: Sample<'_>) -> Result<Stamp, NoRow> {
+    /// Encodes a sample and puts it into its ring.
+    fn row(&self, ring: RingId, header: &Header<'_>, sample: Sample<'_>) -> Result<Made, NoRow> {
         // First, because an old message says nothing of this epoch's time.
         self.enter(&mut self.pipeline.lock_rings())?;
         check_frame(self.spec, header)?;
@@ -271,6 +283,12 @@ impl Rows<'_> {
             other => other,
         };
         let sample = with_motion(sample, motion.as_ref())?;
+        if let (Sample::Points(view), Some(_)) =
+            (&sample, &self.pipeline.streams[stream.index()].merge)
+        {
+            let Merged { rows, failed } = self.merge((stream, ring), stamp, view)?;
+            return Ok(Made { rows, stamp, failed });
+        }
         let name = || &self.pipeline.config.stream(stream).name;
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
@@ -288,7 +306,7 @@ impl Rows<'_> {
         self.commit(ring, stamp, lease, stats)?;
         stats.rows.add(1);
         stats.add_points(&drops);
-        Ok(stamp)
+        Ok(Made { rows: 1, stamp, failed: None })
     }
 
     /// How the sensor of a cloud moved while it measured the points; `None` if that does not matter.

@@ -80,6 +80,8 @@ pub struct StreamStats {
     pub reordered: Counter,
     /// Rows that replaced one of the same stamp.
     pub replaced: Counter,
+    /// Merged rows that were made again, because a cloud came late or had the stamp of another input's.
+    pub remade: Counter,
     /// Points dropped because a value was NaN or infinite, in clouds that were kept.
     pub points_non_finite: Counter,
     /// Points dropped because a value was outside the fixed-point range, in clouds that were kept.

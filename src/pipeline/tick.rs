@@ -4,7 +4,6 @@ use super::{Pipeline, Rings, StepState, TensorMessage};
 use crate::align::{InvalidReason, Seen, Strategy, Value};
 use crate::backend::{BackendError, StepJob};
 use crate::layout::{Holds, Layout};
-use crate::ring::Ring;
 use crate::spec::{StreamId, StreamSpec};
 use crate::sync::lock;
 use crate::time::{Epoch, Stamp};
@@ -222,9 +221,7 @@ fn align_step(
         let aligned = ring.align(spec.rule, target);
         state.valid &= aligned.valid;
         state.age_ns = state.age_ns.max(aligned.age_ns);
-        if aligned.valid {
-            state.inputs_valid |= inputs_of(ring, aligned.value);
-        }
+        state.inputs_valid |= ring.inputs_of(spec.rule, target, &aligned);
         jobs.push(StepJob { ring: id, step, value: aligned.value, unchanged: false });
     }
     if state.valid || jobs.len() - first == 1 {
@@ -238,14 +235,4 @@ fn align_step(
         job.value = filled.value;
     }
     state
-}
-
-/// The inputs of the rows that give a value: bit `i` for the stream's input `i`.
-fn inputs_of(ring: &Ring, value: Value<usize>) -> u32 {
-    let bit = |row: usize| 1u32.checked_shl(ring.entry(row).input.into()).unwrap_or(0);
-    match value {
-        Value::Nothing => 0,
-        Value::Row(row) => bit(row),
-        Value::Between { a, b, .. } => bit(a) | bit(b),
-    }
 }

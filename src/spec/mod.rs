@@ -10,8 +10,8 @@ use std::fmt::{self, Debug};
 pub use frames::{DeskewSpec, FramedPart, InFrame, Quantity, TfSpec, still_frame};
 pub use ids::{InputId, RingId, SegmentId, StreamId};
 pub use stream::{
-    Bounds, Channel, Durability, EncoderSpec, Group, InputSpec, MAX_INPUTS, Qos, Reliability,
-    Selection, StreamSpec, VectorSpec,
+    Bounds, Channel, Durability, EncoderSpec, Group, InputSpec, MAX_INPUTS, MergeSpec, Qos,
+    Reliability, Selection, StreamSpec, ValidWhen, VectorSpec,
 };
 
 use crate::time::TickGrid;

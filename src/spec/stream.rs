@@ -1,5 +1,6 @@
 //! Streams, and the inputs that feed them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{DeskewSpec, InFrame, RingId, StreamId, Timeline};
@@ -218,6 +219,41 @@ pub struct StreamSpec {
     pub ring_rows: usize,
     /// The largest image or cloud that it takes.
     pub bounds: Bounds,
+    /// How clouds of several inputs become one row; `None` if each cloud is a row of its own.
+    pub merge: Option<MergeSpec>,
+}
+
+/// How clouds of several inputs become one row. There is a row at the stamp of each cloud. It holds the
+/// newest cloud of every input at that stamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeSpec {
+    /// Per input: the greatest age of its cloud, at the stamp of a row and at a target \[ns\].
+    pub max_age_ns: Vec<i64>,
+    /// When a step is valid.
+    pub valid_when: ValidWhen,
+}
+
+/// Which inputs must have a cloud in a row, for a step that uses it to be valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ValidWhen {
+    /// All of them.
+    #[default]
+    All,
+    /// One of them.
+    Any,
+    /// At least these: bit `i` for input `i`. Some bit is set.
+    Listed(u32),
+}
+
+impl MergeSpec {
+    /// Whether these inputs suffice: bit `i` for input `i`.
+    pub fn suffices(&self, inputs: u32) -> bool {
+        match self.valid_when {
+            ValidWhen::All => inputs.count_ones() as usize == self.max_age_ns.len(),
+            ValidWhen::Any => inputs != 0,
+            ValidWhen::Listed(needed) => inputs & needed == needed,
+        }
+    }
 }
 
 /// The largest image or cloud that a stream takes. The backend reserves memory for it at the start.
@@ -277,6 +313,33 @@ impl StreamSpec {
     /// Whether rows ahead of the clock are expected.
     pub const fn looks_ahead(&self) -> bool {
         self.plans || self.horizon_steps > 1
+    }
+
+    /// The stream as a backend encodes it. If clouds of several inputs become one row, their points have
+    /// been condensed, and a row has those of all inputs.
+    pub fn of_rows(&self) -> Cow<'_, StreamSpec> {
+        match (&self.encoder, &self.merge) {
+            (EncoderSpec::Voxels(voxels), Some(merge)) => {
+                let max_points = self.bounds.max_points.saturating_mul(merge.max_age_ns.len());
+                Cow::Owned(StreamSpec {
+                    encoder: EncoderSpec::Voxels(voxels.of_condensed()),
+                    bounds: Bounds { max_points, swept: false, ..self.bounds },
+                    ..self.clone()
+                })
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+
+    /// The most memory of the clouds that merged rows are made of \[bytes\]: those of each row and each
+    /// input, and one that is just arriving. `None` if rows are not merged.
+    pub fn kept_bytes(&self) -> Option<usize> {
+        let (EncoderSpec::Voxels(voxels), Some(merge)) = (&self.encoder, &self.merge) else {
+            return None;
+        };
+        let point = 4 * (3 + voxels.features().count());
+        let clouds = merge.max_age_ns.len().saturating_mul(self.ring_rows).saturating_add(1);
+        Some(clouds.saturating_mul(point * self.bounds.max_points))
     }
 
     /// Slots of each of its rings. One is spare for the next row. The points of a plan are encoded

@@ -88,7 +88,7 @@ pub fn check_points(
     }
 }
 
-fn random_spec(random: &mut Random) -> VoxelSpec {
+pub fn random_spec(random: &mut Random) -> VoxelSpec {
     let mut channels: Vec<_> = (0..random.range(1, 6))
         .map(|_| {
             let field = random.choose(&FIELDS).to_string();

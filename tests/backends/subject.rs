@@ -154,6 +154,7 @@ pub fn stream(
         dtype,
         ring_rows,
         bounds: BOUNDS,
+        merge: None,
     }
 }
 

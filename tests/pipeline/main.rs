@@ -1,6 +1,7 @@
 //! The rules of time, end to end: serialized messages in, fused tensors out.
 
 mod bounds;
+mod clouds;
 #[path = "../common/mod.rs"]
 mod common;
 mod failures;

@@ -64,6 +64,7 @@
 //! together, plus an amount that follows from the most voxels that a cloud occupies.
 
 mod block;
+mod condense;
 mod list;
 mod reduce;
 mod sieve;
@@ -72,7 +73,8 @@ mod write;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use self::block::{BLOCK, Block, NONE};
+use self::block::{Block, NONE, blocks};
+pub use self::condense::Condenser;
 use self::list::List;
 use self::reduce::{Channel, Hits};
 use self::write::Writer;
@@ -134,9 +136,6 @@ impl Voxelizer {
         let column = |feature: &Feature| spec.column(feature);
         let channels: Vec<Channel> =
             spec.channels.iter().map(|c| Channel::new(c, column)).collect();
-        let summed = spec.channels.iter().filter(|channel| channel.sums());
-        let summed = summed.filter_map(Reduction::feature).map(|of| (column(of), MAX_SUMMED));
-        let computed = spec.computed().map(|of| (column(&of), f32::MAX));
         Voxelizer {
             grid: spec.grid,
             filter: (!spec.filter.is_empty()).then(|| spec.filter.clone()),
@@ -144,7 +143,7 @@ impl Voxelizer {
             dtype,
             fields: 3 + extras,
             block: Block::new(extras, spec.computed().collect()),
-            limits: summed.chain(computed).collect(),
+            limits: limits(spec),
             channels,
             entry_of: vec![0; volume],
             voxels: Vec::new(),
@@ -270,30 +269,14 @@ impl Voxelizer {
         self.counts.clear();
         self.channels.iter_mut().for_each(Channel::reset);
         let mut report = PointDrops::default();
-        if view.width == 0 {
-            return Some(report); // however many rows it declares
-        }
         self.block.begin(Precision::of(view.fields, &self.grid));
-        // Rows without padding between them are one long row: fewer and fuller blocks.
-        let (rows, points) = match view.width * view.point_step == view.row_step {
-            true => (usize::from(view.height > 0), view.width * view.height),
-            false => (view.height, view.width),
-        };
-        for row in 0..rows {
-            let bytes = &view.data[row * view.row_step..][..points * view.point_step];
-            for points in bytes.chunks(BLOCK * view.point_step) {
-                if overtaken.is_some_and(|flag| flag.load(Ordering::Acquire)) {
-                    return None;
-                }
-                self.block.load(view, points);
-                let not_swept = self.block.deskew(view, points);
-                self.block.locate(view, &self.grid, self.filter.as_ref(), &mut report);
-                // Their coordinates are NaN since.
-                report.non_finite -= not_swept;
-                report.out_of_range += not_swept;
-                report.out_of_range += self.block.drop_beyond(&self.limits);
-                self.count_points();
+        for points in blocks(view) {
+            if overtaken.is_some_and(|flag| flag.load(Ordering::Acquire)) {
+                return None;
             }
+            let (filter, limits) = (self.filter.as_ref(), &self.limits);
+            self.block.take((view, points), &self.grid, filter, limits, &mut report);
+            self.count_points();
         }
         Some(report)
     }
@@ -393,4 +376,12 @@ impl Voxelizer {
         }
         Ok(())
     }
+}
+
+/// For the range rule: columns that are summed or computed, and the greatest magnitude of each.
+fn limits(spec: &VoxelSpec) -> Vec<(usize, f32)> {
+    let summed = spec.channels.iter().filter(|channel| channel.sums());
+    let summed = summed.filter_map(Reduction::feature).map(|of| (spec.column(of), MAX_SUMMED));
+    let computed = spec.computed().map(|of| (spec.column(&of), f32::MAX));
+    summed.chain(computed).collect()
 }

@@ -121,6 +121,31 @@ impl VoxelSpec {
         all.filter(|feature| self.channels.iter().any(|c| c.feature() == Some(feature)))
     }
 
+    /// The features that channels take, without repeats, in the order of the channels.
+    pub fn features(&self) -> impl Iterator<Item = &Feature> {
+        let feature = |at: usize| self.channels[at].feature();
+        (0..self.channels.len()).filter_map(move |at| {
+            let repeated = || (0..at).any(|earlier| feature(earlier) == feature(at));
+            feature(at).filter(|_| !repeated())
+        })
+    }
+
+    /// The specification that makes the same row of condensed points: see
+    /// [`Condenser`](super::cpu::Condenser). The grid is at the origin, nothing is left to filter, and
+    /// each feature is a field, named by its number among [`VoxelSpec::features`].
+    pub fn of_condensed(&self) -> VoxelSpec {
+        let field = |feature: &Feature| {
+            let at = self.features().take_while(|other| *other != feature).count();
+            Feature::Field(at.to_string())
+        };
+        VoxelSpec {
+            grid: Grid { origin_m: [0.0; 3], ..self.grid },
+            channels: self.channels.iter().map(|channel| channel.of(field)).collect(),
+            filter: Filter::default(),
+            ..*self
+        }
+    }
+
     /// Whether more is asked for than counts, occupancies, means and maxima of fields, of all points, in
     /// the whole grid. On a GPU, kernels of their own do that.
     pub fn is_sifted(&self) -> bool {
@@ -219,6 +244,19 @@ impl Reduction {
             | Reduction::Min(feature)
             | Reduction::Sum(feature)
             | Reduction::Last(feature) => Some(feature),
+        }
+    }
+
+    /// The same of another feature in place of its own.
+    fn of(&self, other: impl Fn(&Feature) -> Feature) -> Reduction {
+        match self {
+            Reduction::Count => Reduction::Count,
+            Reduction::Occupancy => Reduction::Occupancy,
+            Reduction::Mean(feature) => Reduction::Mean(other(feature)),
+            Reduction::Max(feature) => Reduction::Max(other(feature)),
+            Reduction::Min(feature) => Reduction::Min(other(feature)),
+            Reduction::Sum(feature) => Reduction::Sum(other(feature)),
+            Reduction::Last(feature) => Reduction::Last(other(feature)),
         }
     }
 

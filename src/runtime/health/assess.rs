@@ -227,7 +227,8 @@ pub fn assess(spec: &InputSpec, required: bool, window: &InputWindow) -> (Level,
     words
         .extend(window.dropped.iter().map(|(reason, n)| format!("{n} dropped: {}", reason.name())));
     let parts = window.parts_dropped.iter();
-    words.extend(parts.map(|(reason, n)| format!("{n} groups dropped: {}", reason.name())));
+    let what = if matches!(spec.selection, Selection::Points { .. }) { "rows" } else { "groups" };
+    words.extend(parts.map(|(reason, n)| format!("{n} {what} dropped: {}", reason.name())));
     let counts = [
         (window.groups_incomplete, "groups incomplete"),
         (window.lost, "lost on the way"),
@@ -249,12 +250,18 @@ pub fn assess(spec: &InputSpec, required: bool, window: &InputWindow) -> (Level,
 
 /// Returns the level and the message of a stream with several inputs, from the levels of the
 /// inputs.
-pub fn assess_joined(inputs: &[Level], valid_share: Option<f64>) -> (Level, String) {
-    let worst = inputs.iter().copied().max().unwrap_or(Level::Ok);
-    match invalid(valid_share) {
-        Some(words) => (worst.max(Level::Warn), words),
-        None => (worst, format!("{} inputs", inputs.len())),
+pub fn assess_joined(inputs: &[(Level, &str)], valid_share: Option<f64>) -> (Level, String) {
+    let worst = inputs.iter().map(|(level, _)| *level).max().unwrap_or(Level::Ok);
+    // An input is at these levels only if it is silent.
+    let silent = inputs.iter().filter(|(level, _)| *level >= Level::Error);
+    let silent: Vec<_> = silent.map(|(_, topic)| *topic).collect();
+    let invalid = invalid(valid_share);
+    let least = if invalid.is_some() { Level::Warn } else { Level::Ok };
+    let mut words = invalid.unwrap_or_else(|| format!("{} inputs", inputs.len()));
+    if !silent.is_empty() {
+        words = format!("{words}; nothing comes from {}", silent.join(" and "));
     }
+    (worst.max(least), words)
 }
 
 /// Returns the words for invalid steps; `None` if all steps are valid.
@@ -414,10 +421,16 @@ streams: {wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms
 
     #[test]
     fn a_stream_with_several_inputs_is_as_bad_as_the_worst_of_them() {
-        let joined = |levels: &[Level], valid| assess_joined(levels, valid);
-        assert_eq!(joined(&[Level::Ok; 2], Some(1.0)), (Level::Ok, "2 inputs".into()));
+        let joined = |[front, rear]: [Level; 2], valid| {
+            assess_joined(&[(front, "/front"), (rear, "/rear")], valid)
+        };
+        assert_eq!(joined([Level::Ok; 2], Some(1.0)), (Level::Ok, "2 inputs".into()));
         let invalid = "12.5 % of the steps invalid";
-        assert_eq!(joined(&[Level::Ok; 2], Some(0.875)), (Level::Warn, invalid.into()));
-        assert_eq!(joined(&[Level::Stale, Level::Ok], Some(0.875)).0, Level::Stale);
+        assert_eq!(joined([Level::Ok; 2], Some(0.875)), (Level::Warn, invalid.into()));
+        let silent = "12.5 % of the steps invalid; nothing comes from /rear";
+        let rear = [Level::Ok, Level::Stale];
+        assert_eq!(joined(rear, Some(0.875)), (Level::Stale, silent.into()));
+        let silent = "2 inputs; nothing comes from /rear";
+        assert_eq!(joined(rear, Some(1.0)), (Level::Stale, silent.into()));
     }
 }

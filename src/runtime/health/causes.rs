@@ -37,6 +37,8 @@ pub enum CauseKind {
     GapShort,
     /// The rows end before the horizon's last target, or begin after its first.
     NotCovered,
+    /// Merged rows lack the clouds of an input.
+    CloudsMissing,
     /// Messages came too late, or not at all, for a moment.
     Moment,
 }
@@ -74,6 +76,8 @@ pub struct InputEvidence {
     pub silent: bool,
     /// Messages that were lost in this window, or that the full queue dropped.
     pub lost: u64,
+    /// The topic.
+    pub topic: String,
 }
 
 /// What a window says about a stream.
@@ -114,6 +118,7 @@ pub fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
         InvalidReason::Delayed => Some(evidence.delayed()),
         InvalidReason::TooOld => evidence.too_old(),
         InvalidReason::Gap => Some(evidence.gap()),
+        InvalidReason::Incomplete => Some(evidence.incomplete()),
     }
 }
 
@@ -282,6 +287,37 @@ impl Evidence<'_> {
                 Cause { kind: CauseKind::AgeShort, words }
             }
         })
+    }
+
+    /// Rows lack a cloud that a step must have, or hold one that is too old.
+    fn incomplete(&self) -> Cause {
+        let silent: Vec<_> = self.inputs.iter().filter(|input| input.silent).collect();
+        if !silent.is_empty() {
+            let topics: Vec<_> = silent.iter().map(|input| input.topic.as_str()).collect();
+            let words = format!("rows lack the clouds of {}", topics.join(" and "));
+            return Cause { kind: CauseKind::CloudsMissing, words };
+        }
+        if let Some(dropped) = self.no_row() {
+            return dropped;
+        }
+        let max_age_ns = self.spec.merge.iter().flat_map(|merge| &merge.max_age_ns);
+        let mut timed = self.inputs.iter().zip(max_age_ns).filter(|(input, _)| input.rate_hz > 0.0);
+        let short = timed.find_map(|(input, max_age_ns)| {
+            let period_ns = (NANOS_PER_S as f64 / input.rate_hz) as i64;
+            let oldest_ns = input.delay.p99_ns + period_ns - self.spec.lag_ns;
+            (oldest_ns > *max_age_ns).then_some((input, period_ns, oldest_ns))
+        });
+        let Some((input, period_ns, oldest_ns)) = short.filter(|_| !self.loses()) else {
+            return moment();
+        };
+        let words = format!(
+            "a cloud of {} comes every {} ms and up to {} ms after its stamp: raise its max_age_ms to {}",
+            input.topic,
+            round_up_ms(period_ns),
+            round_up_ms(input.delay.p99_ns),
+            round_up_ms(oldest_ns),
+        );
+        Cause { kind: CauseKind::AgeShort, words }
     }
 
     fn gap(&self) -> Cause {

@@ -156,6 +156,9 @@ pub fn values(
         let stats = runtime.stream_stats(stream.id);
         values.push(pair("reordered", stats.reordered.get()));
         values.push(pair("replaced", stats.replaced.get()));
+        if runtime.stream_spec(stream.id).merge.is_some() {
+            values.push(pair("rows_remade", stats.remade.get()));
+        }
     }
     if let Some(input) = input {
         values.push(pair("queue_full", input.totals.queue_full));

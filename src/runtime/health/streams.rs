@@ -121,6 +121,7 @@ impl Monitor {
             dropped: window.dropped.clone(),
             silent: !window.ever || assess::trouble(spec, window).is_some(),
             lost: window.lost + window.queue_full + window.missing,
+            topic: spec.topic.clone(),
         }
     }
 
@@ -146,7 +147,9 @@ impl Monitor {
         let runtime = Arc::clone(&self.runtime);
         let of_inputs: Vec<_> =
             inputs.iter().map(|input| self.input_status(*input, None)).collect();
-        let levels: Vec<_> = of_inputs.iter().map(|status| status.level).collect();
+        let levels = of_inputs.iter().map(|status| status.level);
+        let topics = inputs.iter().map(|input| runtime.input_spec(*input).topic.as_str());
+        let levels: Vec<_> = levels.zip(topics).collect();
         let (level, message) = assess::assess_joined(&levels, part.valid_share);
         let mut values = report::values(&runtime, Some(part), None);
         values.extend(report::sums(&runtime, inputs));

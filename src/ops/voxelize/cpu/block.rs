@@ -15,6 +15,22 @@ pub const NONE: u32 = u32::MAX;
 
 type Column = [f32; BLOCK];
 
+/// The points of a cloud, [`BLOCK`] at most at a time, in their order.
+pub fn blocks<'a>(view: &PointsView<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let PointsView { width, height, point_step, row_step, data, .. } = *view;
+    // Rows without padding between them are one long row: fewer and fuller blocks. A cloud of width 0
+    // has no rows, however many it declares.
+    let (rows, points) = match width * point_step == row_step {
+        true => (usize::from(height > 0), width * height),
+        false => (height, width),
+    };
+    let rows = if width == 0 { 0 } else { rows };
+    (0..rows).flat_map(move |row| {
+        let bytes = &data[row * row_step..][..points * point_step];
+        bytes.chunks((BLOCK * point_step).max(1))
+    })
+}
+
 /// The points at hand.
 pub struct Block {
     len: usize,
@@ -68,8 +84,27 @@ impl Block {
         }
     }
 
+    /// Takes the points in `bytes`, [`BLOCK`] at most, and finds their voxels: the rules 1 to 6 of
+    /// [`super`]. `limits` are for the last one: columns, and the greatest magnitude of each.
+    pub fn take(
+        &mut self,
+        (view, bytes): (&PointsView<'_>, &[u8]),
+        grid: &Grid,
+        filter: Option<&Filter>,
+        limits: &[(usize, f32)],
+        report: &mut PointDrops,
+    ) {
+        self.load(view, bytes);
+        let not_swept = self.deskew(view, bytes);
+        self.locate(view, grid, filter, report);
+        // Their coordinates are NaN since.
+        report.non_finite -= not_swept;
+        report.out_of_range += not_swept;
+        report.out_of_range += self.drop_beyond(limits);
+    }
+
     /// Takes the points in `bytes`, [`BLOCK`] at most.
-    pub fn load(&mut self, view: &PointsView<'_>, bytes: &[u8]) {
+    fn load(&mut self, view: &PointsView<'_>, bytes: &[u8]) {
         self.len = bytes.len() / view.point_step;
         let (len, big, step) = (self.len, view.big_endian, view.point_step);
         let (coordinates, extras) = view.fields.split_at(3);
@@ -92,7 +127,7 @@ impl Block {
 
     /// Moves the points in `bytes`, which have been loaded, to the reference stamp of the view's sweep,
     /// if there is one. Returns the number of points outside of the sweep; their x is NaN.
-    pub fn deskew(&mut self, view: &PointsView<'_>, bytes: &[u8]) -> u64 {
+    fn deskew(&mut self, view: &PointsView<'_>, bytes: &[u8]) -> u64 {
         let Some(sweep) = &view.sweep else { return 0 };
         let len = self.len;
         let times = self.times.get_or_insert_with(Times::new);
@@ -124,7 +159,7 @@ impl Block {
 
     /// Transforms the coordinates to the base frame and finds the voxel of each point that the filter
     /// takes. It uses the widest vectors that this processor has.
-    pub fn locate(
+    fn locate(
         &mut self,
         view: &PointsView<'_>,
         grid: &Grid,
@@ -216,27 +251,39 @@ impl Block {
     fn measure_offsets(&mut self, t: &[[f64; 4]; 3], grid: &Grid) {
         for (axis, r) in t.iter().enumerate() {
             let Some(at) = self.place_of(&Feature::Offset(axis)) else { continue };
+            let (base, wide) = (&self.coordinates[axis], self.wide.as_slice());
+            let origin_m = grid.origin_m[axis];
+            let from_origin = FromOrigin { precision: self.precision, base, wide, r, origin_m };
             let out = &mut self.extras[at][..self.len];
-            let (base, origin_m) = (&self.coordinates[axis], grid.origin_m[axis]);
             for (i, (out, voxel)) in out.iter_mut().zip(&*self.voxels).enumerate() {
                 if *voxel == NONE {
                     continue;
                 }
-                let d = match self.precision {
-                    Precision::Single => base[i] - origin_m as f32,
-                    Precision::Double => {
-                        let [x, y, z] = [0, 1, 2].map(|a| self.wide[a][i]);
-                        ((((r[0] * x + r[1] * y) + r[2] * z) + r[3]) - origin_m) as f32
-                    }
-                };
+                let d = from_origin.at(i);
                 *out = d - ((d / grid.size_m).floor() + 0.5) * grid.size_m;
             }
         }
     }
 
+    /// The coordinates along `axis` from the origin of the grid, of the points in it.
+    pub fn coordinates_from_origin<'a>(
+        &'a self,
+        axis: usize,
+        t_base_sensor: &'a [[f64; 4]; 3],
+        grid: &Grid,
+    ) -> FromOrigin<'a> {
+        FromOrigin {
+            precision: self.precision,
+            base: &self.coordinates[axis],
+            wide: &self.wide,
+            r: &t_base_sensor[axis],
+            origin_m: grid.origin_m[axis],
+        }
+    }
+
     /// Drops the points inside the grid whose value in a column exceeds its limit in magnitude. Returns
     /// their number.
-    pub fn drop_beyond(&mut self, limits: &[(usize, f32)]) -> u64 {
+    fn drop_beyond(&mut self, limits: &[(usize, f32)]) -> u64 {
         let mut dropped = 0;
         for (column, limit) in limits {
             let values = column_of(&self.coordinates, &self.extras, *column);
@@ -247,6 +294,31 @@ impl Block {
             }
         }
         dropped
+    }
+}
+
+/// The coordinates of a block along one axis from the origin of the grid: `d` of rule 5 of [`super`].
+#[derive(Clone, Copy)]
+pub struct FromOrigin<'a> {
+    precision: Precision,
+    base: &'a Column,
+    wide: &'a [[f64; BLOCK]],
+    /// The row of `t_base_sensor`.
+    r: &'a [f64; 4],
+    origin_m: f64,
+}
+
+impl FromOrigin<'_> {
+    /// That of point `i`.
+    #[inline(always)]
+    pub fn at(&self, i: usize) -> f32 {
+        match self.precision {
+            Precision::Single => self.base[i] - self.origin_m as f32,
+            Precision::Double => {
+                let ([x, y, z], r) = ([0, 1, 2].map(|a| self.wide[a][i]), self.r);
+                ((((r[0] * x + r[1] * y) + r[2] * z) + r[3]) - self.origin_m) as f32
+            }
+        }
     }
 }
 

@@ -225,3 +225,34 @@ fn the_reason_of_most_steps_is_the_cause_and_of_two_the_more_fundamental() {
     assert_eq!(mixed(5, 5), Some(CauseKind::RingShort));
     assert_eq!(mixed(0, 0), None);
 }
+
+#[test]
+fn clouds_that_a_row_lacks_are_those_of_the_silent_input() {
+    let text = "
+rate_hz: 100
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 50
+    inputs: [{topic: /front}, {topic: /rear, max_age_ms: 150}]
+    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}]}
+";
+    let spec = crate::config::parse(text, "test.yaml").unwrap().streams.remove(0);
+    let incomplete = |rear: InputEvidence| {
+        told(because(InvalidReason::Incomplete, &spec, |evidence| {
+            evidence.inputs[0].topic = "/front".into();
+            evidence.inputs.push(InputEvidence { topic: "/rear".into(), ..rear });
+        }))
+    };
+    let silent = InputEvidence { silent: true, ..Default::default() };
+    let words = "rows lack the clouds of /rear";
+    assert_eq!(incomplete(silent), (CauseKind::CloudsMissing, words.into()));
+    let slow = InputEvidence { rate_hz: 5.0, delay: delay(10 * MS), ..Default::default() };
+    let words = "a cloud of /rear comes every 200 ms and up to 10 ms after its stamp: raise its \
+                 max_age_ms to 210";
+    assert_eq!(incomplete(slow), (CauseKind::AgeShort, words.into()));
+    let pausing = InputEvidence { delay: delay(10 * MS), ..Default::default() };
+    assert_eq!(incomplete(pausing).0, CauseKind::Moment);
+    let losing = InputEvidence { rate_hz: 5.0, received: 1, lost: 1, ..Default::default() };
+    assert_eq!(incomplete(losing).0, CauseKind::Moment);
+}
