@@ -12,8 +12,9 @@ help:
 	@echo '                there is an nvcc or a GPU; ROBOCACHE_CUDA=off: never, =on: always'
 	@echo 'make demo       run a robot, the node and a policy for 15 s; write demo/report.html'
 	@echo 'make test       run all tests, also those with real ROS processes'
-	@echo 'make golden-live  compare the resize filters with Pillow, OpenCV and torch on photographs;'
-	@echo '                PYTHON: one that has them, see tests/golden/make_filter_golden.py'
+	@echo 'make golden-live  compare the resize filters with Pillow, OpenCV and torch on photographs, and'
+	@echo '                undistortion with OpenCV; PYTHON: one that has them, see'
+	@echo '                tests/golden/make_filter_golden.py'
 	@echo 'make bench      compare the node with a peer written with rclpy and NumPy'
 	@echo 'make fuzz       fuzz the readers of messages, files and configurations; FUZZ_SECONDS each, 60'
 	@echo 'make lint       check formats and lints: Rust, Python, shell'
@@ -31,9 +32,11 @@ test:
 	@scripts/test.sh
 
 golden-live:
-	cargo build --release --no-default-features --example image_filters
+	cargo build --release --no-default-features --example image_filters --example undistort
 	$${PYTHON:-python3} tests/golden/make_filter_golden.py \
 		--live $${CARGO_TARGET_DIR:-target}/release/examples/image_filters
+	$${PYTHON:-python3} tests/golden/make_undistort_golden.py \
+		--live $${CARGO_TARGET_DIR:-target}/release/examples/undistort
 
 demo: build
 	@scripts/with_ros.sh python3 demo/demo.py

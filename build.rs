@@ -20,11 +20,12 @@ mod device {
 }
 
 /// The kernels: a file per operation, each in a namespace of its own, in one compiled source.
-const KERNELS: [&str; 10] = [
+const KERNELS: [&str; 11] = [
     "resample/fuse",
     "resample/resample",
     "depth/depth",
     "image/resize",
+    "image/remap",
     "voxelize/deskew",
     "voxelize/count",
     "voxelize/write_counts",

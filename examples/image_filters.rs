@@ -24,7 +24,14 @@ fn main() -> Result<(), Error> {
     }
     let resize = Resize { filter, fit: Fit::Stretch, ..Resize::to(row_width, row_height) };
     let spec = ImageSpec { layout: ImageLayout::Hwc, ..ImageSpec::new(vec![resize]) };
-    let view = ImageView { encoding: Encoding::Rgb8, width, height, step: 3 * width, data: &data };
+    let view = ImageView {
+        encoding: Encoding::Rgb8,
+        width,
+        height,
+        step: 3 * width,
+        data: &data,
+        remap: None,
+    };
     let mut row = vec![0; spec.row_len()];
     ImageEncoder::new(&spec, DType::U8).encode(&view, &mut row);
     std::io::stdout().write_all(&row)

@@ -8,7 +8,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use robocache::cdr::Writer;
 use robocache::cdr::messages::{
-    Image, Imu, JointState, Odometry, PointCloud2, PointField, PoseStamped, TwistStamped, WrenchStamped,
+    CameraInfo, Image, Imu, JointState, Odometry, PointCloud2, PointField, PoseStamped, TwistStamped, WrenchStamped,
 };
 use robocache::time::Stamp;
 
@@ -103,8 +103,10 @@ fn messages(tests: &Path) -> Vec<Vec<u8>> {
     let orientation = [0.0, 0.0, 0.6, 0.8];
     let pose = PoseStamped { stamp, frame_id, position, orientation };
     seeds.push(with_choice(19, &pose.to_cdr(Vec::new())));
-    seeds.push(with_choice(20, &transforms()));
-    seeds.push(with_choice(21, &transforms()));
+    seeds.push(with_choice(20, &image("rgb8", 12, 4)));
+    seeds.extend(cameras().iter().map(|camera| with_choice(21, camera)));
+    seeds.push(with_choice(22, &transforms()));
+    seeds.push(with_choice(23, &transforms()));
     seeds
 }
 
@@ -134,6 +136,25 @@ fn plan() -> Vec<u8> {
         writer.u32(500_000_000);
     }
     writer.finish()
+}
+
+/// Cameras of every model, for images of 4x4 pixels.
+fn cameras() -> Vec<Vec<u8>> {
+    let camera = |distortion_model, d, binning, roi| {
+        let k = [5.0, 0.0, 2.0, 0.0, 5.0, 2.0, 0.0, 0.0, 1.0];
+        let p = [4.0, 0.0, 2.0, 0.0, 0.0, 4.0, 2.0, 0.0, 0.0, 0.0, 1.0, 0.0];
+        let (stamp, frame_id, height, width, r) = (STAMP, "camera", 4, 4, [0.0; 9]);
+        let info =
+            CameraInfo { stamp, frame_id, height, width, distortion_model, d, k, r, p, binning, roi };
+        info.to_cdr(Vec::new())
+    };
+    vec![
+        camera("plumb_bob", &[-0.3, 0.1, 0.001, 0.002, 0.01], [0, 0], [0; 4]),
+        camera("rational_polynomial", &[0.01; 14], [1, 1], [0; 4]),
+        camera("equidistant", &[0.01; 4], [1, 1], [0, 0, 4, 4]),
+        camera("", &[], [0, 0], [0; 4]),
+        camera("plumb_bob", &[0.1; 4], [2, 2], [1, 1, 3, 3]),
+    ]
 }
 
 /// `tf2_msgs/msg/TFMessage`

@@ -121,7 +121,8 @@ fn largest_message(spec: &StreamSpec) -> (usize, usize) {
             let largest = spec.bounds.image_px();
             let upload = image::memory::upload_bytes(image, largest);
             let between = image::memory::between_bytes(image);
-            (upload + image::memory::lines_bytes(image, largest) + between, upload)
+            let remap = image::memory::remap_bytes(image, largest);
+            (upload + image::memory::lines_bytes(image, largest) + between + remap, upload)
         }
         EncoderSpec::Depth(row) => {
             let upload = depth::memory::upload_bytes(row, spec.bounds.image_px());
@@ -327,6 +328,11 @@ impl Display for Report {
             self.bytes_per_tick,
             self.bytes_per_second / 1e6
         )?;
+        for stream in &self.streams {
+            if let Some(camera) = &stream.camera_info {
+                writeln!(f, "undistort   {} by {}", stream.name, camera.topic)?;
+            }
+        }
         writeln!(f, "rings       {} in memory", bytes(self.ring_bytes as f64))?;
         let [gpu, pinned] = [self.gpu_bytes, self.pinned_bytes].map(|count| bytes(count as f64));
         writeln!(f, "messages    {gpu} on a GPU that encodes, {pinned} in pinned memory")?;

@@ -87,6 +87,7 @@ on_every_backend! {
     images => super::images::check;
     depth_images => super::depth::check;
     image_sizes => super::images::check_sizes;
+    undistorted_images => super::images::check_undistorted;
     clouds => super::clouds::check;
     cloud_paths => super::cloud_paths::check;
     cloud_refusals => super::cloud_paths::check_refusals;

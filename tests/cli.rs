@@ -190,6 +190,7 @@ streams:
     });
     assert_eq!(wrench, expected);
     let encoder = serde_json::json!({
+        "undistort": false,
         "crop": null,
         "layout": "chw",
         "resizes": [{
@@ -208,6 +209,38 @@ streams:
     assert_eq!((&camera["strategy"], &camera["ring_rows"]), (&"hold".into(), &16.into()));
     assert_eq!(camera["inputs"][0]["depth"], 8);
     assert_eq!((&camera["max_width_px"], &camera["max_height_px"]), (&3840.into(), &2160.into()));
+}
+
+#[test]
+fn check_shows_the_cameras_whose_images_are_undistorted_and_their_memory() {
+    let config = "
+rate_hz: 100
+defaults:
+  image: {max_age_ms: 100, image: {resize: {width: 8, height: 4}, max_width_px: 640, max_height_px: 480}}
+streams:
+  left: {type: sensor_msgs/Image, topic: /left, image: {undistort: {camera_info: /info}}}
+  files:
+    type: sensor_msgs/CompressedImage
+    topic: /files
+    image: {undistort: {camera_info: /info, qos: {durability: transient_local, depth: 1}}}
+  plain: {type: sensor_msgs/Image, topic: /plain}
+";
+    let report = report(config);
+    let camera = |at: usize| &report["streams"][at]["camera_info"];
+    assert_eq!(camera(0)["name"], "left.camera_info");
+    assert_eq!((&camera(0)["topic"], &camera(0)["depth"]), (&"/info".into(), &8.into()));
+    assert_eq!(camera(0)["type"], "sensor_msgs/msg/CameraInfo");
+    // Another quality of service needs another subscription.
+    assert_eq!(camera(1)["name"], "files.camera_info");
+    assert_eq!(camera(1)["durability"], "transient_local");
+    assert!(camera(2).is_null());
+    assert_eq!(report["streams"][0]["encoder"]["undistort"], true);
+    let bytes = |at: usize| report["segments"][at]["gpu_bytes"].as_u64().unwrap();
+    assert_eq!(bytes(0), bytes(2) + 9 * 640 * 480, "a table of 6 bytes and 3 bytes of colour");
+    let inputs = report["shared_memory"]["inputs"].as_array().unwrap();
+    assert!(inputs.iter().any(|input| input["name"] == "left.camera_info"));
+    let table = text(&checked(&[], config).stdout);
+    assert!(table.contains("undistort   left by /info\nundistort   files by /info\n"), "{table}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ struct Case {
 }
 
 fn rgb(data: &[u8], width: usize, height: usize) -> ImageView<'_> {
-    ImageView { encoding: Encoding::Rgb8, width, height, step: 3 * width, data }
+    ImageView { encoding: Encoding::Rgb8, width, height, step: 3 * width, data, remap: None }
 }
 
 /// The bytes of a row of `spec`.
@@ -99,7 +99,7 @@ proptest! {
     ) {
         let step = size.0 * encoding.bytes_per_pixel();
         let data = noise(step * size.1);
-        let view = ImageView { encoding, width: size.0, height: size.1, step, data: &data };
+        let view = ImageView { encoding, width: size.0, height: size.1, step, data: &data, remap: None };
         let resize = Resize { filter, fit, ..Resize::to(to.0, to.1) };
         let planes = ImageSpec { color, pad_value: 9, ..ImageSpec::new(vec![resize]) };
         let together = ImageSpec { layout: ImageLayout::Hwc, ..planes.clone() };
@@ -143,7 +143,7 @@ proptest! {
         let encoding = if mono { Encoding::Mono8 } else { Encoding::Bgr8 };
         let step = between.0 * color.channels();
         let (width, height) = between;
-        let view = ImageView { encoding, width, height, step, data: &middle };
+        let view = ImageView { encoding, width, height, step, data: &middle, remap: None };
         let second = ImageSpec { color, ..ImageSpec::new(vec![second]) };
         prop_assert_eq!(row(&both, &image), row(&second, &view));
     }
@@ -160,7 +160,7 @@ proptest! {
         for (width, height, encoding) in sizes {
             let encoding = Encoding::ALL[encoding];
             let step = width * encoding.bytes_per_pixel();
-            let view = ImageView { encoding, width, height, step, data: &data };
+            let view = ImageView { encoding, width, height, step, data: &data, remap: None };
             let mut found = vec![1; spec.row_len()];
             kept.encode(&view, &mut found);
             prop_assert_eq!(found, row(&spec, &view));

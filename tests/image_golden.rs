@@ -145,7 +145,7 @@ proptest! {
         let ((width, height), bpp) = (size, encoding.bytes_per_pixel());
         let step = width * bpp + padding;
         let data = noise(step * height);
-        let view = ImageView { encoding, width, height, step, data: &data };
+        let view = ImageView { encoding, width, height, step, data: &data, remap: None };
         let color = if bgr { Color::Bgr } else { Color::Rgb };
         let mut row = vec![0; 3 * to.0 * to.1 * 4];
         let spec = plain_spec(to.0, to.1, Fit::Stretch, color);
@@ -174,7 +174,7 @@ proptest! {
         for (width, height, encoding) in sizes {
             let encoding = Encoding::ALL[encoding];
             let step = width * encoding.bytes_per_pixel();
-            let view = ImageView { encoding, width, height, step, data: &data };
+            let view = ImageView { encoding, width, height, step, data: &data, remap: None };
             kept.encode(&view, &mut first);
             ImageEncoder::new(&spec, DType::Bf16).encode(&view, &mut second);
             prop_assert_eq!(&first, &second);
@@ -185,7 +185,14 @@ proptest! {
 #[test]
 fn an_image_of_the_rows_size_is_kept_as_it_is() {
     let data = noise(640 * 3);
-    let view = ImageView { encoding: Encoding::Rgb8, width: 32, height: 20, step: 96, data: &data };
+    let view = ImageView {
+        encoding: Encoding::Rgb8,
+        width: 32,
+        height: 20,
+        step: 96,
+        data: &data,
+        remap: None,
+    };
     for fit in [Fit::Stretch, Fit::PadCenter, Fit::CropCenter] {
         let mut row = vec![0; 3 * 640 * 4];
         ImageEncoder::new(&plain_spec(32, 20, fit, Color::Rgb), DType::F32).encode(&view, &mut row);

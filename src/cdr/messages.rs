@@ -70,6 +70,53 @@ impl Imu<'_> {
     }
 }
 
+/// `sensor_msgs/msg/CameraInfo`
+#[derive(Clone, Debug)]
+pub struct CameraInfo<'a> {
+    /// When the image was taken.
+    pub stamp: Stamp,
+    /// Frame of the camera.
+    pub frame_id: &'a str,
+    /// Lines of the sensor.
+    pub height: u32,
+    /// Columns of the sensor.
+    pub width: u32,
+    /// `plumb_bob`, `rational_polynomial` or `equidistant`.
+    pub distortion_model: &'a str,
+    /// Coefficients of the lens.
+    pub d: &'a [f64],
+    /// Camera matrix, row by row.
+    pub k: [f64; 9],
+    /// Rectifying rotation, row by row.
+    pub r: [f64; 9],
+    /// Projection of the undistorted image, row by row.
+    pub p: [f64; 12],
+    /// Columns and lines of the sensor per pixel of the image; 0 is 1.
+    pub binning: [u32; 2],
+    /// x, y, width and height of the region of interest on the sensor; zeros: all.
+    pub roi: [u32; 4],
+}
+
+impl CameraInfo<'_> {
+    /// The serialized message.
+    pub fn to_cdr(&self, buffer: Vec<u8>) -> Vec<u8> {
+        let mut writer = Writer::reusing(buffer);
+        writer.header(self.stamp, self.frame_id);
+        writer.u32(self.height);
+        writer.u32(self.width);
+        writer.string(self.distortion_model);
+        writer.f64_sequence(self.d);
+        writer.f64_array(&self.k);
+        writer.f64_array(&self.r);
+        writer.f64_array(&self.p);
+        self.binning.iter().for_each(|binning| writer.u32(*binning));
+        let [x, y, width, height] = self.roi;
+        [x, y, height, width].into_iter().for_each(|number| writer.u32(number));
+        writer.u8(0);
+        writer.finish()
+    }
+}
+
 /// `geometry_msgs/msg/WrenchStamped`
 #[derive(Clone, Copy, Debug)]
 pub struct WrenchStamped<'a> {

@@ -129,7 +129,8 @@ fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
         | Selection::Joints { .. }
         | Selection::Trajectory { .. }
         | Selection::Plan(_)
-        | Selection::Transforms { .. } => Some(VECTOR),
+        | Selection::Transforms { .. }
+        | Selection::CameraInfo { .. } => Some(VECTOR),
         Selection::Image { .. } | Selection::Depth { .. } => {
             let [width, height] = config.stream(input.stream?).bounds.image_px();
             Some(HEAD + PIXEL * width * height)

@@ -66,6 +66,9 @@ pub struct StreamReport {
     pub valid_when: Option<NeededReport>,
     /// The inputs of the stream.
     pub inputs: Vec<InputReport>,
+    /// The input of the camera whose images are undistorted; only if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub camera_info: Option<InputReport>,
 }
 
 /// Which inputs must have a cloud in a row.
@@ -168,6 +171,7 @@ impl StreamReport {
                     InputReport::new(input, merge.map(|merge| merge.max_age_ns[at]))
                 })
                 .collect(),
+            camera_info: config.camera_of(id).map(|camera| InputReport::new(camera, None)),
         }
     }
 }
@@ -185,7 +189,8 @@ fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
         Selection::Image { .. }
         | Selection::Depth { .. }
         | Selection::Points { .. }
-        | Selection::Transforms { .. } => (Vec::new(), Vec::new()),
+        | Selection::Transforms { .. }
+        | Selection::CameraInfo { .. } => (Vec::new(), Vec::new()),
     }
 }
 

@@ -81,7 +81,7 @@ pub fn to_rgb<'a>(
     }
     pixels.copy_within(line..2 * line, 0);
     pixels.copy_within((height - 2) * line..(height - 1) * line, (height - 1) * line);
-    Ok(ImageView { encoding: Encoding::Rgb8, width, height, step: line, data: pixels })
+    Ok(ImageView { encoding: Encoding::Rgb8, width, height, step: line, data: pixels, remap: None })
 }
 
 /// All pixels of a line but the first and the last. `OWN` is the channel of the line's colour beside

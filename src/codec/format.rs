@@ -128,7 +128,7 @@ impl PixelFormat {
             PixelFormat::Pixels(encoding) => {
                 image.check_lines(self.name(), encoding.bytes_per_pixel())?;
                 let [width, height] = size;
-                Ok(ImageView { encoding, width, height, step, data })
+                Ok(ImageView { encoding, width, height, step, data, remap: None })
             }
             PixelFormat::Yuv(_) => unreachable!("converted above"),
         }

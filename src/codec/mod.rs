@@ -54,7 +54,7 @@ pub fn decode<'a>(
         }
     };
     let step = width * encoding.bytes_per_pixel();
-    Ok(ImageView { encoding, width, height, step, data: pixels })
+    Ok(ImageView { encoding, width, height, step, data: pixels, remap: None })
 }
 
 /// Decodes a PNG file of gray with 16 bits into gray of 8 bits; see [`mono16`].

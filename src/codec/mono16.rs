@@ -19,5 +19,5 @@ pub fn to_mono8<'a>(
             *byte = ((u32::from(number(*raw)) + 128) / 257) as u8;
         }
     }
-    ImageView { encoding: Encoding::Mono8, width, height, step: width, data: pixels }
+    ImageView { encoding: Encoding::Mono8, width, height, step: width, data: pixels, remap: None }
 }

@@ -106,7 +106,14 @@ pub fn to_rgb<'a>(
             packed_line(luma, layout.packed(), out);
         }
     }
-    Ok(ImageView { encoding: Encoding::Rgb8, width, height, step: 3 * width, data: pixels })
+    Ok(ImageView {
+        encoding: Encoding::Rgb8,
+        width,
+        height,
+        step: 3 * width,
+        data: pixels,
+        remap: None,
+    })
 }
 
 fn packed_line(bytes: &[u8], (luma, u, v): ([usize; 2], usize, usize), out: &mut [u8]) {

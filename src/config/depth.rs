@@ -24,6 +24,12 @@ pub(super) fn depth(
 ) -> Option<DepthSpec> {
     let resize = resize(check, key, raw);
     no_colour(check, key, raw);
+    let at_undistort = format!("{key}.undistort");
+    if raw.undistort.is_some() && !check.is_inherited(&at_undistort) {
+        let expected = "no such key beside `depth`: to undistort blends neighbours, and a mean of two \
+                        distances is neither";
+        check.fail(&at_undistort, expected);
+    }
     let at = |name: &str| format!("{key}.depth.{name}");
     let mut number = |name: &str, value: Option<f64>, default: f64, range: Range| {
         check.number(&at(name), value.unwrap_or(default), range)

@@ -48,6 +48,7 @@ pub(super) fn image(
     let pad_value = check.integer(&format!("{key}.pad_value"), raw.pad_value.unwrap_or(0), 0, 255);
     let [mean, std] = normalisation?;
     let spec = ImageSpec {
+        undistort: raw.undistort.is_some(),
         crop: match crop {
             Some(crop) => Some(crop?),
             None => None,

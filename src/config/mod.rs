@@ -30,6 +30,7 @@ mod read;
 mod select;
 mod stream;
 mod transform;
+mod undistort;
 mod vector;
 mod words;
 
@@ -201,11 +202,14 @@ fn streams(
         raw.into_iter().map(|(name, raw)| stream::stream(check, name, raw, defaults)).collect();
     let made: Option<Vec<stream::Made>> = made.into_iter().collect();
     let (mut streams, mut inputs, mut rings) = (Vec::new(), Vec::new(), 0);
-    for stream::Made { stream, inputs: fed_by } in made? {
+    let mut cameras = Vec::new();
+    for stream::Made { stream, inputs: fed_by, camera } in made? {
         let id = StreamId::new(streams.len());
+        cameras.extend(camera.map(|camera| (id, stream.name.clone(), camera)));
         inputs.extend(fed_by.into_iter().map(|input| input.feeding(id, rings)));
         rings += stream.encoder.rings();
         streams.push(stream);
     }
+    inputs.extend(undistort::inputs(cameras));
     Some((streams, inputs))
 }

@@ -199,6 +199,7 @@ mapping! {
 
 mapping! { RawImage {
     _preset ("preset"): Preset,
+    undistort: RawUndistort,
     crop: RawImageCrop,
     resize: RawResizes,
     layout: ImageLayout,
@@ -211,6 +212,11 @@ mapping! { RawImage {
     max_height_px: i64,
     encoding_8uc: String,
     depth: RawDepth,
+} }
+
+mapping! { RawUndistort {
+    camera_info: String,
+    qos: RawQos,
 } }
 
 mapping! { RawDepth {
@@ -365,7 +371,7 @@ pub(super) enum CropAction {
 }
 
 read_all_keys! {
-    RawConfig RawOutput RawTf RawInput RawSteps RawQos RawImage RawDepth RawImageCrop RawResize
+    RawConfig RawOutput RawTf RawInput RawSteps RawQos RawImage RawUndistort RawDepth RawImageCrop RawResize
     RawCloud RawTransform RawChannel RawOperator RawNormalize RawCrop RawSolid RawDeskew
 }
 read_words! {

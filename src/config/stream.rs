@@ -8,6 +8,7 @@ use super::input::{self, Frames, Input, InputDefaults, Keys};
 use super::operators::operators;
 use super::raw::{RawSteps, RawStream};
 use super::select::select;
+use super::undistort::{CameraTopic, undistort};
 use super::words::{nearest, one_of};
 use super::{cloud, frames, image, vector};
 use crate::align::{AlignRule, Strategy};
@@ -42,6 +43,8 @@ pub(super) struct Defaults {
 pub(super) struct Made {
     pub stream: StreamSpec,
     pub inputs: Vec<Input>,
+    /// The camera whose images are undistorted.
+    pub camera: Option<CameraTopic>,
 }
 
 /// Validates one stream.
@@ -94,15 +97,15 @@ pub(super) fn stream(
     );
     let plans = matches!(content, Some(Content::Trajectory));
     let times = times(check, &key, &raw, strategy, plans, defaults);
-    let frame = raw.in_frame.take();
     let in_frame = message.as_ref().and_then(|message| {
         let (of, fields) = ((message.name.as_str(), message.content), raw.fields.as_deref());
-        frames::in_frame(check, &key, frame, of, fields, plan.map(|plan| &**plan))
+        frames::in_frame(check, &key, raw.in_frame.take(), of, fields, plan.map(|plan| &**plan))
     });
     let rows = raw.ring_rows.unwrap_or(if large { 16 } else { 1024 });
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
     let message = message?;
+    let camera = undistort(check, &at("image"), raw.image.as_ref());
     let valid_when = raw.valid_when.take();
     if valid_when.is_some() && !merges {
         let expected = "no such key unless `inputs` lists clouds";
@@ -151,7 +154,7 @@ pub(super) fn stream(
     horizon_fits(check, &key, &stream, &inputs)?;
     let given = raw.ring_rows.is_some();
     ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
-        .then_some(Made { stream, inputs })
+        .then_some(Made { stream, inputs, camera })
 }
 
 fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String> {

@@ -34,7 +34,7 @@ macro_rules! shared_numbers {
         impl Shared for $type {})*
     };
 }
-shared_numbers!(u32, i32, i64, u64, f32);
+shared_numbers!(u16, u32, i32, i64, u64, f32);
 
 /// Declares structures for Rust, and their layout for `build.rs`. `$scope` is their namespace in
 /// the kernels.

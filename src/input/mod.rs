@@ -6,6 +6,7 @@
 //! sample without more checks. An input knows nothing of rows: the [`Sink`] decides which ring
 //! takes a sample.
 
+pub mod camera_info;
 mod compressed_image;
 mod depth_image;
 mod fields;
@@ -25,6 +26,7 @@ mod transforms;
 mod twist_stamped;
 mod wrench_stamped;
 
+pub use camera_info::CAMERA_INFO;
 pub use fields::{Field, Member};
 pub use joint_state::JOINT_FIELDS;
 pub use joint_trajectory::POINT_FIELDS;
@@ -33,6 +35,7 @@ pub use transforms::{IMU, ODOMETRY, TF_MESSAGE};
 use crate::cdr::Reader;
 use crate::ops::depth::DepthView;
 use crate::ops::image::ImageView;
+use crate::ops::image::camera::Camera;
 use crate::ops::voxelize::PointsView;
 use crate::pipeline::{DropReason, Rejected};
 use crate::spec::{InputSpec, Selection};
@@ -135,6 +138,9 @@ pub trait Sink {
     /// Takes the angular velocity of the header's frame in \[rad/s\], about its own axes. Its numbers have
     /// not been checked. Only inputs of gyros give it.
     fn turn(&mut self, _header: &Header<'_>, _rate: [f64; 3]) {}
+
+    /// Takes a camera. Only inputs of `CameraInfo` give them.
+    fn camera(&mut self, _camera: Camera) {}
 }
 
 /// A transform between two frames, as a message has it. Its numbers have not been checked.
@@ -197,6 +203,9 @@ pub fn open(spec: &InputSpec) -> Result<Box<dyn Input>, String> {
         || format!("input '{name}': expected a selection from {ros_type}, found {selection:?}");
     if let Selection::Transforms { fixed } = selection {
         return transforms::open(ros_type, *fixed).ok_or_else(unfit);
+    }
+    if let Selection::CameraInfo { .. } = selection {
+        return camera_info::open(ros_type).ok_or_else(unfit);
     }
     let known = MessageType::find(ros_type)
         .ok_or_else(|| format!("input '{name}': expected a known type, found {ros_type}"))?;

@@ -4,6 +4,7 @@
 //! can push on one thread and tick on another. A tick locks the rings. A push reads and encodes its
 //! message outside of that lock, and takes the lock only to lease a slot and to insert the row.
 
+mod cameras;
 mod frames;
 mod info;
 mod merge;
@@ -40,6 +41,7 @@ use crate::spec::{
 };
 use crate::sync::lock;
 use crate::time::Epoch;
+use cameras::Cameras;
 use frames::Frames;
 use merge::Merge;
 use tick::Ticker;
@@ -64,6 +66,8 @@ pub struct Pipeline {
     rings: Mutex<Rings>,
     /// The tree of frames, if something asks for it.
     frames: Option<Frames>,
+    /// The cameras whose images are undistorted.
+    cameras: Cameras,
     /// Per ring: locked while a sample is encoded into it, because a ring has one spare slot and
     /// its encoder one state. If encoding panics, the ring takes no other sample of any input.
     encoding: Vec<Mutex<()>>,
@@ -151,6 +155,7 @@ impl Pipeline {
             id: PIPELINES.fetch_add(1, Ordering::Relaxed),
             inputs: inputs?,
             frames: config.tf.as_ref().map(|tf| Frames::new(tf, &config.inputs)),
+            cameras: Cameras::new(&config).map_err(SpecError)?,
             config,
             layout,
             backend,
@@ -333,7 +338,8 @@ fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(),
                 | Selection::Image { .. }
                 | Selection::Depth { .. }
                 | Selection::Points { .. }
-                | Selection::Transforms { .. },
+                | Selection::Transforms { .. }
+                | Selection::CameraInfo { .. },
                 _,
             ) => false,
         };

@@ -1,5 +1,7 @@
 //! From the bytes of a message to rows in their rings.
 
+use std::sync::Arc;
+
 use super::frames::{Frames, NoTransform};
 use super::merge::Merged;
 use super::sweep::Motion;
@@ -7,10 +9,13 @@ use super::{DropReason, Need, Pipeline, Rejected, Rings, StreamStats};
 use crate::backend::BackendError;
 use crate::input::{Header, Sample, Sink, StampError, StampedTransform, Trajectory};
 use crate::ops::depth::DepthView;
-use crate::ops::image::ImageView;
+use crate::ops::image::camera::Camera;
+use crate::ops::image::{ImageView, Remap};
 use crate::ops::voxelize::PointsView;
 use crate::ring::{Inserted, Lease};
-use crate::spec::{Bounds, EncoderSpec, InputId, InputSpec, RingId, StreamSpec, Timeline};
+use crate::spec::{
+    Bounds, EncoderSpec, InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline,
+};
 use crate::sync::lock;
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
@@ -116,7 +121,8 @@ impl Pipeline {
         let state = &self.inputs[input.index()];
         let spec = self.config.input(input);
         let place = state.place;
-        let mut rows = Rows { pipeline: self, spec, place, arrival, outcome: Outcome::default() };
+        let outcome = Outcome::default();
+        let mut rows = Rows { pipeline: self, input, spec, place, arrival, outcome };
         let read = match state.input.lock() {
             Ok(mut input) => input.read(message, &mut rows),
             Err(_) => return Err(PushError::Backend(self.panicked(&spec.name))),
@@ -164,6 +170,7 @@ impl Pipeline {
 /// Makes rows of the samples of one message.
 pub(super) struct Rows<'a> {
     pub(super) pipeline: &'a Pipeline,
+    input: InputId,
     pub(super) spec: &'a InputSpec,
     /// Position of the input among those of its stream.
     pub(super) place: u8,
@@ -238,6 +245,10 @@ impl Sink for Rows<'_> {
         self.put_into_tree(false, |frames| frames.turn(&spec.topic, (header, rate), arrival));
     }
 
+    fn camera(&mut self, camera: Camera) {
+        self.pipeline.cameras.insert(self.input, camera);
+    }
+
     fn incomplete(&mut self, _part: usize) {
         self.outcome.incomplete += 1;
     }
@@ -275,6 +286,13 @@ impl Rows<'_> {
         check_size(self.pipeline.config.stream(stream), &sample)?;
         check_crop(self.pipeline.config.stream(stream), &sample)?;
         let stamp = self.stamp_of(header, self.pipeline.config.stream(stream))?;
+        let table = self.table(stream, &sample)?;
+        let sample = match (sample, &table) {
+            (Sample::Image(view), Some(_)) => {
+                Sample::Image(ImageView { remap: table.as_ref(), ..view })
+            }
+            (sample, _) => sample,
+        };
         let (mut moved, motion) = (Vec::new(), self.motion(header, stamp)?);
         let sample = self.in_frame(header, stamp, sample, &mut moved)?;
         let t_shapes = self.place_shapes(stream, stamp, &sample)?;
@@ -307,6 +325,14 @@ impl Rows<'_> {
         stats.rows.add(1);
         stats.add_points(&drops);
         Ok(Made { rows: 1, stamp, failed: None })
+    }
+
+    /// What undistorts an image; `None` if nothing does.
+    fn table(&self, stream: StreamId, sample: &Sample<'_>) -> Result<Option<Arc<Remap>>, Rejected> {
+        match sample {
+            Sample::Image(view) => self.pipeline.cameras.table(&self.pipeline.config, stream, view),
+            Sample::Vector(_) | Sample::Depth(_) | Sample::Points(_) => Ok(None),
+        }
     }
 
     /// How the sensor of a cloud moved while it measured the points; `None` if that does not matter.

@@ -60,7 +60,7 @@ pub enum DropReason {
     OutOfRange,
     /// An image or a cloud larger than the stream's [`Bounds`](crate::spec::Bounds).
     TooLarge,
-    /// An image without the part that its stream crops.
+    /// An image without the part that its stream crops, or of another size than its `CameraInfo` says.
     WrongSize,
     /// Stamped more than 1 s ahead of the node's clock: the sensor uses another clock.
     Ahead,
@@ -68,6 +68,8 @@ pub enum DropReason {
     Late,
     /// Published or stamped before the clock jumped back, or before its first reading.
     Cleared,
+    /// An image that must be undistorted, before the first `CameraInfo` of its camera.
+    NoCameraInfo,
     /// No chain of transforms leads from its frame to the one that it is wanted in.
     NoTransform,
     /// Pushed out of a full queue because the encode worker was too slow; the oldest goes first.
@@ -76,7 +78,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [DropReason; 15] = [
+    pub const ALL: [DropReason; 16] = [
         DropReason::Malformed,
         DropReason::ZeroStamp,
         DropReason::BadStamp,
@@ -90,6 +92,7 @@ impl DropReason {
         DropReason::Ahead,
         DropReason::Late,
         DropReason::Cleared,
+        DropReason::NoCameraInfo,
         DropReason::NoTransform,
         DropReason::Overload,
     ];
@@ -110,6 +113,7 @@ impl DropReason {
             DropReason::Ahead => "ahead",
             DropReason::Late => "late",
             DropReason::Cleared => "cleared",
+            DropReason::NoCameraInfo => "no_camera_info",
             DropReason::NoTransform => "no_transform",
             DropReason::Overload => "overload",
         }

@@ -343,7 +343,8 @@ fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
         | Selection::Joints { .. }
         | Selection::Trajectory { .. }
         | Selection::Plan(_)
-        | Selection::Transforms { .. } => 0,
+        | Selection::Transforms { .. }
+        | Selection::CameraInfo { .. } => 0,
     });
     SMALL + large.unwrap_or(0)
 }

@@ -84,6 +84,14 @@ impl Config {
         (0..self.streams.len()).map(StreamId::new)
     }
 
+    /// The input of the camera whose images a stream undistorts.
+    pub fn camera_of(&self, stream: StreamId) -> Option<&InputSpec> {
+        self.inputs.iter().find(|input| match &input.selection {
+            Selection::CameraInfo { streams } => streams.contains(&stream),
+            _ => false,
+        })
+    }
+
     /// The inputs of a stream.
     pub fn inputs_of(&self, stream: StreamId) -> impl Iterator<Item = InputId> + '_ {
         self.input_ids().filter(move |id| self.input(*id).stream == Some(stream))

@@ -63,7 +63,8 @@ impl InputSpec {
             | Selection::Joints { .. }
             | Selection::Trajectory { .. }
             | Selection::Plan(_)
-            | Selection::Transforms { .. } => false,
+            | Selection::Transforms { .. }
+            | Selection::CameraInfo { .. } => false,
             Selection::Image { .. } | Selection::Depth { .. } | Selection::Points { .. } => true,
         }
     }
@@ -129,6 +130,11 @@ pub enum Selection {
         /// Whether they are so at all stamps, and latched.
         fixed: bool,
     },
+    /// A camera, whose images are undistorted. It becomes no row.
+    CameraInfo {
+        /// The streams of its images.
+        streams: Vec<StreamId>,
+    },
 }
 
 impl Selection {
@@ -141,7 +147,8 @@ impl Selection {
             | Selection::Image { .. }
             | Selection::Depth { .. }
             | Selection::Points { .. }
-            | Selection::Transforms { .. } => 1,
+            | Selection::Transforms { .. }
+            | Selection::CameraInfo { .. } => 1,
         }
     }
 

@@ -237,7 +237,7 @@ mod on_the_gpu {
         // The bits of the values as pixels.
         let (encoding, width) = (Encoding::Rgba8, 32);
         let (step, height) = (4 * width, chain.steps * DIM / width);
-        let view = ImageView { encoding, width, height, step, data: resampled };
+        let view = ImageView { encoding, width, height, step, data: resampled, remap: None };
         let resize = Resize { filter: Filter::ALL[number % 6], ..Resize::to(20, 30) };
         let first = Resize { width: 33, ..resize };
         let resizes = if number.is_multiple_of(2) { vec![resize] } else { vec![first, resize] };

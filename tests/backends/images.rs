@@ -1,10 +1,13 @@
 //! Images: encodings, sizes, padded lines, fits, colours, element types.
 
+use std::sync::Arc;
+
 use robocache::align::{Strategy, Value};
 use robocache::backend::StepJob;
 use robocache::input::Sample;
+use robocache::ops::image::camera::{Camera, Lens};
 use robocache::ops::image::{
-    Color, Crop, Encoding, Filter, Fit, ImageLayout, ImageSpec, ImageView, Resize,
+    Color, Crop, Encoding, Filter, Fit, ImageLayout, ImageSpec, ImageView, Remap, Resize,
 };
 use robocache::spec::{EncoderSpec, RingId};
 
@@ -59,6 +62,70 @@ pub fn check_sizes(kind: &Kind, cases: usize) {
     }
     grows(kind);
     crops(kind);
+}
+
+/// Images with tables that undistort them: of real lenses and of random points, of the whole image and of
+/// the part that is cropped, the same table again and again, other tables and none between.
+pub fn check_undistorted(kind: &Kind, cases: usize) {
+    for number in 0..cases.div_ceil(10 * SLOTS) {
+        let mut random = Random::new(number as u64 + 70_000);
+        let crop = Crop { x: random.range(0, 9), y: random.range(0, 9), width: 40, height: 31 };
+        let crop = random.one_in(2).then_some(crop);
+        let spec = ImageSpec { undistort: true, crop, ..random_spec(&mut random) };
+        let dtype = random.image_dtype();
+        let described = format!("{spec:?} {dtype:?}");
+        let encoder = EncoderSpec::Image(spec.clone());
+        let stream = stream("camera", encoder, Strategy::Hold, dtype, 1, SLOTS - 1);
+        let mut pair = Pair::new(kind, vec![stream], true);
+        let mut table = random_table(&mut random, &spec, None);
+        for round in 0..10 {
+            let case = format!("pair {number} round {round}: {described}");
+            for slot in 0..SLOTS {
+                if random.one_in(3) {
+                    // Often of the same size, so that only the table changes.
+                    let same = random.one_in(2).then(|| table.source());
+                    table = random_table(&mut random, &spec, same);
+                }
+                let remap = (!random.one_in(6)).then_some(&table);
+                let (padding, size) = (random.choose(&[0, 0, 5]), table.source().into());
+                encode_with(&pair, &mut random, slot, size, (padding, remap), &case);
+            }
+            (0..SLOTS).for_each(|slot| pair.compare_slot(slot, &case));
+        }
+    }
+}
+
+/// A table for images of at least 49x40 pixels if they are cropped.
+fn random_table(random: &mut Random, spec: &ImageSpec, size: Option<[usize; 2]>) -> Arc<Remap> {
+    let least = spec.crop.map_or([1, 1], |crop| [crop.x + crop.width, crop.y + crop.height]);
+    let size = size.unwrap_or_else(|| least.map(|least| random.range(least, 180)));
+    let part = spec.part(size[0], size[1]).unwrap();
+    if random.one_in(3) {
+        let all = |at: usize, seed: usize, side: usize| {
+            let mut point = Random::new((at * 7919 + seed) as u64);
+            f64::from(point.float(-3.0, side as f32 + 3.0))
+        };
+        let point =
+            |x: usize, y: usize| [all(y * 999 + x, 1, size[0]), all(y * 999 + x, 2, size[1])];
+        return Arc::new(Remap::new(size, [0, 0], &part, point));
+    }
+    let (focal, [width, height]) = (random.float(20.0, 200.0), size.map(|side| side as f32));
+    let number = |random: &mut Random, most: f32| f64::from(random.float(-most, most));
+    let lens = match random.one_in(2) {
+        true => Lens::Equidistant(std::array::from_fn(|_| number(random, 0.05))),
+        false => Lens::Polynomial(std::array::from_fn(|_| number(random, 0.1))),
+    };
+    let (cx, cy) = (random.float(0.0, width), random.float(0.0, height));
+    let ray = [[1.0, 0.01, -cx], [-0.02, 1.0, -cy], [0.001, 0.002, focal]];
+    let camera = Camera {
+        size,
+        first: [0, 0],
+        lens,
+        focal: [f64::from(focal), f64::from(1.1 * focal)],
+        centre: [f64::from(width) / 2.0, f64::from(height) / 2.0],
+        ray: ray.map(|row| row.map(f64::from)),
+    };
+    Arc::new(camera.remap(&part).unwrap())
 }
 
 /// Parts of images, which are not at their beginning.
@@ -129,8 +196,20 @@ fn encode_padded(
     pair: &Pair,
     random: &mut Random,
     slot: usize,
-    (width, height): (usize, usize),
+    size: (usize, usize),
     padding: usize,
+    case: &str,
+) -> String {
+    encode_with(pair, random, slot, size, (padding, None), case)
+}
+
+/// The same, with a table that undistorts it.
+fn encode_with(
+    pair: &Pair,
+    random: &mut Random,
+    slot: usize,
+    (width, height): (usize, usize),
+    (padding, remap): (usize, Option<&Arc<Remap>>),
     case: &str,
 ) -> String {
     let encoding = random.choose(&Encoding::ALL);
@@ -139,7 +218,7 @@ fn encode_padded(
     let len = (height - 1) * step + line;
     let flat = random.one_in(8).then(|| random.choose(&[0u8, 255]));
     let data: Vec<u8> = (0..len).map(|_| flat.unwrap_or(random.bits() as u8)).collect();
-    let view = ImageView { encoding, width, height, step, data: &data };
+    let view = ImageView { encoding, width, height, step, data: &data, remap };
     let case = format!("{case}, {encoding:?} {width}x{height} step {step}");
     pair.encode(0, slot, Sample::Image(view), &case);
     case
@@ -148,6 +227,7 @@ fn encode_padded(
 fn random_spec(random: &mut Random) -> ImageSpec {
     let resizes = (0..random.choose(&[1, 1, 1, 2, 3])).map(|_| random_resize(random)).collect();
     ImageSpec {
+        undistort: false,
         crop: None,
         resizes,
         layout: random.choose(&[ImageLayout::Chw, ImageLayout::Hwc]),

@@ -76,7 +76,8 @@ fn rounds((subject, oracle): (&CpuBackend, &CpuBackend), layout: &Layout, case: 
         let byte = |at: u64| (at.wrapping_mul(seed | 1) >> 40) as u8;
         let pixels: Vec<u8> = (0..640 * 480 * 3).map(byte).collect();
         let (width, height, step) = (640, 480, 3 * 640);
-        let image = ImageView { encoding: Encoding::Rgb8, width, height, step, data: &pixels };
+        let image =
+            ImageView { encoding: Encoding::Rgb8, width, height, step, data: &pixels, remap: None };
         let count = random.range(0, MOST_POINTS);
         let points: Vec<u8> =
             (0..4 * count).flat_map(|_| random.float(-7.0, 7.0).to_le_bytes()).collect();

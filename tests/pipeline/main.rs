@@ -13,6 +13,7 @@ mod selected_frames;
 mod shapes;
 mod slow_ticks;
 mod sparse;
+mod undistort;
 
 use std::sync::{Arc, Mutex};
 

@@ -165,7 +165,14 @@ fn encode_of_an_image(timer: &crate::timer::Timer, options: &Options) -> Result<
 
     let spec = ImageSpec::new(vec![Resize::to(224, 224)]);
     let data = &noise(VGA_BYTES, 8);
-    let view = ImageView { encoding: Encoding::Rgb8, width: 640, height: 480, step: 1920, data };
+    let view = ImageView {
+        encoding: Encoding::Rgb8,
+        width: 640,
+        height: 480,
+        step: 1920,
+        data,
+        remap: None,
+    };
     let (times, row) = timer.image(&spec, DType::Bf16, &view, options.repeats)?;
     let mut expected = vec![0; row.len()];
     ImageEncoder::new(&spec, DType::Bf16).encode(&view, &mut expected);

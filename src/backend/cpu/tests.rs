@@ -105,7 +105,7 @@ impl GpuEncoder for Mock {
 
 fn view(data: &[u8]) -> ImageView<'_> {
     let [width, height] = SIZE;
-    ImageView { encoding: Encoding::Rgb8, width, height, step: 3 * width, data }
+    ImageView { encoding: Encoding::Rgb8, width, height, step: 3 * width, data, remap: None }
 }
 
 /// A backend with a mock beside the oracle.

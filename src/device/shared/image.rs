@@ -56,4 +56,19 @@ structs! { "image::":
         scale: f32,
         half_up: u32,
     }
+
+    /// The parameter of `image_remap`.
+    pub struct Remap {
+        image: u64,
+        step: u64,
+        points: u64,
+        fractions: u64,
+        out: u64,
+        count: u32,
+        image_width: u32,
+        image_height: u32,
+        bytes: u32,
+        channels: u32,
+        reserved: u32,
+    }
 }

@@ -1,4 +1,4 @@
-//! An image into a row on the CPU: crop, resize once or several times, pad, normalise.
+//! An image into a row on the CPU: undistort, crop, resize once or several times, pad, normalise.
 //!
 //! `placement.rs` says what goes where. A byte becomes an element by a table of 256 per channel
 //! (`elements.rs`). Between two resizes there is an image of bytes: RGB, or mono if the row is.
@@ -19,6 +19,8 @@ use crate::dtype::DType;
 #[derive(Debug)]
 pub struct ImageEncoder {
     spec: ImageSpec,
+    /// The last image that was undistorted.
+    undistorted: Vec<u8>,
     /// All resizes but the last, and the image that each gives.
     between: Vec<(Stage, Vec<u8>)>,
     last: Stage,
@@ -84,15 +86,16 @@ impl ImageEncoder {
         });
         let between = between.collect();
         let last = stage(spec.last(), spec.color, spec.layout);
-        ImageEncoder { spec: spec.clone(), between, last, tables }
+        ImageEncoder { spec: spec.clone(), undistorted: Vec::new(), between, last, tables }
     }
 
     /// Writes the row of an image. Allocates only if the last image had another size, or if only one of
     /// the two is mono.
     ///
     /// # Panics
-    /// If `row` has not the length of a row, or the image not the part that the spec crops. The row comes
-    /// from the layout, never from a message, and the pipeline has checked the size of the image.
+    /// If `row` has not the length of a row, or the image not the part that the spec crops, or if its table
+    /// is for another part. The row comes from the layout, never from a message, and the pipeline has
+    /// checked the size of the image.
     pub fn encode(&mut self, view: &ImageView<'_>, row: &mut [u8]) {
         self.encode_unless(None, view, row);
     }
@@ -109,7 +112,17 @@ impl ImageEncoder {
         row: &mut [u8],
     ) -> bool {
         let part = self.spec.part(view.width, view.height);
-        let mut view = view.part(part.expect("encode: expected the part that is cropped"));
+        let part = part.expect("encode: expected the part that is cropped");
+        let mut view = match view.remap {
+            None => view.part(part),
+            Some(remap) => {
+                assert_eq!(*remap.part(), part, "encode: the part that is undistorted");
+                match remap.run(overtaken, view, &mut self.undistorted) {
+                    Some(undistorted) => undistorted,
+                    None => return false,
+                }
+            }
+        };
         for (stage, image) in &mut self.between {
             let Resize { width, height, .. } = stage.resize;
             let color = stage.color;
@@ -117,7 +130,7 @@ impl ImageEncoder {
                 return false;
             }
             let (encoding, step) = (color.encoding(), width * color.channels());
-            view = ImageView { encoding, width, height, step, data: image };
+            view = ImageView { encoding, width, height, step, data: image, remap: None };
         }
         match &self.tables {
             Tables::One(tables) => self.last.encode(tables, overtaken, &view, row),

@@ -8,7 +8,9 @@ use super::elements::{bytes, tables};
 use super::geometry::Axis;
 use super::memory::{IMAGE_ALIGNMENT, between_bytes, lines_bytes, upload_bytes};
 use super::placement::Placement;
+use super::remap::Remap;
 use super::spec::{Color, Encoding, ImageLayout, ImageSpec, ImageView, Resize};
+use super::undistort_cuda::Undistorter;
 use super::weights::{Finish, Kernel as Filter, Weights};
 use crate::device::shared::image::{
     BGR8, BGRA8, Lines, MONO8, RGB8, RGBA8, Row, THREADS, Tap, Weight,
@@ -49,8 +51,10 @@ pub struct ImageEncoder {
     between_table: DeviceBuffer,
     between: DeviceBuffer,
     staging: Staging,
-    /// The image in `staging`.
-    staged: Option<DeviceImage>,
+    /// The image in `staging`, and what undistorts it.
+    staged: Option<(DeviceImage, Option<Arc<Remap>>)>,
+    /// If images are undistorted.
+    undistorter: Option<Undistorter>,
     /// The lines that are needed, resized: up to 16 bytes per pixel.
     lines: DeviceBuffer,
     /// The last used first.
@@ -130,6 +134,10 @@ impl ImageEncoder {
             between: DeviceBuffer::new(device, between_bytes(spec).max(1))?,
             staging: Staging::new(device, upload_bytes(spec, largest))?,
             staged: None,
+            undistorter: match spec.undistort {
+                true => Some(Undistorter::new(device, spec, largest)?),
+                false => None,
+            },
             lines: DeviceBuffer::new(device, lines_bytes(spec, largest))?,
             plans: Vec::with_capacity(MOST_PLANS),
         })
@@ -172,10 +180,15 @@ impl ImageEncoder {
 
     /// As [`ImageEncoder::stage`], after [`ImageEncoder::settled`]: makes no call of the driver.
     pub fn restage(&mut self, view: &ImageView<'_>) -> Result<(), DeviceError> {
-        let ImageView { encoding, width, height, step, data } = *view;
+        let ImageView { encoding, width, height, step, data, remap } = *view;
         self.choose_plan((width, height))?;
         let plan = &self.plans[0];
-        let lines = &plan.stages[0].used[1];
+        let lines = match remap {
+            None => plan.stages[0].used[1].clone(),
+            Some(remap) => remap.source_lines(),
+        };
+        // A table may read nothing, and then all is black.
+        let lines = if lines.start == lines.end { 0..1 } else { lines };
         let line = width * encoding.bytes_per_pixel();
         let image = &data[lines.start * step..(lines.end - 1) * step + line];
         let padding = &[0; IMAGE_ALIGNMENT][..plan.image_at() - plan.tables.len()];
@@ -186,7 +199,8 @@ impl ImageEncoder {
         // As if its first lines, which are not read, were there too: no kernel uses this address.
         let first_line = self.staging.address() + plan.image_at() as u64;
         let address = first_line.wrapping_sub((lines.start * line) as u64);
-        self.staged = Some(DeviceImage { address, encoding, width, height, step: line });
+        let image = DeviceImage { address, encoding, width, height, step: line };
+        self.staged = Some((image, remap.cloned()));
         Ok(())
     }
 
@@ -199,11 +213,21 @@ impl ImageEncoder {
         (rows, at): (&DeviceBuffer, usize),
         stream: &Stream,
     ) -> Result<(), DeviceError> {
-        let image = self.staged.expect("image: expected one that was staged");
+        let staged = self.staged.clone();
+        let (image, remap) = staged.expect("image: expected one that was staged");
         let end = at.checked_add(self.row_bytes());
         assert!(end.is_some_and(|end| end <= rows.len()), "image: the row is not inside");
         self.choose_plan((image.width, image.height))?;
         self.staging.send(stream)?;
+        let image = match (remap, &mut self.undistorter) {
+            (None, _) => image,
+            // SAFETY: the upload holds the lines that the table reads.
+            (Some(remap), Some(undistorter)) => unsafe { undistorter.run(&image, &remap, stream)? },
+            (Some(_), None) => {
+                let detail = "expected no table for images that stay as they are".to_owned();
+                return Err(DeviceError::Failed { operation: "undistort an image", detail });
+            }
+        };
         let tables = self.staging.address();
         // SAFETY: the upload holds the plan's tables, and all lines and columns that the plan
         // reads. It and the rows wait for the device before they go.

@@ -9,6 +9,13 @@ const MOST_BYTES_PER_PIXEL: usize = 4;
 /// The image is at a multiple of this in an upload.
 pub const IMAGE_ALIGNMENT: usize = 256;
 
+/// Bytes of a point in the table that undistorts an image.
+pub const POINT_BYTES: usize = 4;
+/// Bytes of its fractions.
+pub const FRACTION_BYTES: usize = 2;
+/// Most bytes of an undistorted pixel.
+pub const REMAPPED_BYTES: usize = 3;
+
 /// Bytes of a tap on the device: three numbers of 32 bits.
 const TAP_BYTES: usize = 12;
 
@@ -41,6 +48,17 @@ pub fn lines_bytes(spec: &ImageSpec, largest: [usize; 2]) -> usize {
 pub fn between_bytes(spec: &ImageSpec) -> usize {
     let bytes = |resize: &Resize| spec.color.channels() * resize.width * resize.height;
     spec.resizes.iter().rev().skip(1).map(bytes).sum()
+}
+
+/// Bytes of what undistorts images, the table and the result; 0 if nothing does.
+pub fn remap_bytes(spec: &ImageSpec, largest: [usize; 2]) -> usize {
+    let pixels = remap_pixels(spec, largest);
+    if spec.undistort { (POINT_BYTES + FRACTION_BYTES + REMAPPED_BYTES) * pixels } else { 0 }
+}
+
+/// Pixels of the part of an image that is used.
+pub fn remap_pixels(spec: &ImageSpec, [width, height]: [usize; 2]) -> usize {
+    spec.crop.map_or(width * height, |crop| crop.width * crop.height)
 }
 
 /// The largest image that each resize takes: width and height.

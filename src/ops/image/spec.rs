@@ -1,11 +1,17 @@
 //! What an image becomes, and the pixels that it is made of.
 
+use std::sync::Arc;
+
+use super::remap::Remap;
+
 /// Most resizes of an image, one after the other.
 pub const MAX_RESIZES: usize = 4;
 
 /// How an image becomes a row.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ImageSpec {
+    /// Whether images are undistorted first: each may come with a table for that.
+    pub undistort: bool,
     /// The part of the image that is used; all of it if `None`.
     pub crop: Option<Crop>,
     /// One after the other: at least one, at most [`MAX_RESIZES`]. The last gives the row's size. Each
@@ -165,6 +171,7 @@ impl ImageSpec {
     /// Rows of RGB, `[3, height, width]`, from 0 to 1, padded with black. `resizes` is not empty.
     pub fn new(resizes: Vec<Resize>) -> ImageSpec {
         ImageSpec {
+            undistort: false,
             crop: None,
             resizes,
             layout: ImageLayout::Chw,
@@ -284,6 +291,9 @@ pub struct ImageView<'a> {
     pub step: usize,
     /// The lines.
     pub data: &'a [u8],
+    /// What undistorts the image before anything else; `None` if it stays as it is. It is for images of
+    /// this size, and for the part that the stream uses ([`ImageSpec::part`]).
+    pub remap: Option<&'a Arc<Remap>>,
 }
 
 impl Encoding {

@@ -186,6 +186,10 @@ pub fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble> {
         // lacks one, its own input says so.
         return None;
     }
+    // A camera is latched: one message is enough.
+    if matches!(spec.selection, Selection::CameraInfo { .. }) && window.ever {
+        return None;
+    }
     // A plan comes when there is something to do.
     if spec.selection.is_trajectory() && spec.expected_rate_hz.is_none() {
         return None;

@@ -1,0 +1,435 @@
+//! An image whose pixels are those of another at given points: OpenCV's `remap` with `INTER_LINEAR`, a
+//! border of zeros, and points in the fixed point of `CV_16SC2`.
+//!
+//! A point lies on a grid of 1/32 pixel. If `(x, y)` is the pixel at its upper left, and `fx` and `fy` are
+//! the 32nds of the way to the next, then a byte of the result is
+//!
+//! ```text
+//! ((32 - fx) (32 - fy) a(x, y) + fx (32 - fy) a(x + 1, y)
+//!  + (32 - fx) fy a(x, y + 1) + fx fy a(x + 1, y + 1) + 512) >> 10
+//! ```
+//!
+//! and a pixel outside of the image counts as zero. OpenCV's weights of 15 bits are these times 32, so the
+//! bytes are the same. These are integers: every processor gives the same bits.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pulp::{Arch, Simd, WithSimd};
+
+use super::spec::{Encoding, ImageView};
+
+/// Fraction bits of a point.
+const FRACTION_BITS: u32 = 5;
+const ONE: u32 = 1 << FRACTION_BITS;
+const MASK: i32 = (1 << FRACTION_BITS) - 1;
+/// Added to a sum of weighted bytes, and what it is shifted by then.
+const HALF: u32 = 1 << (SHIFT - 1);
+const SHIFT: u32 = 2 * FRACTION_BITS;
+/// Most columns and lines of a sensor: points have 16 bits \[px\].
+pub const MAX_SENSOR: usize = 32_000;
+/// No offset of a pixel.
+const NOWHERE: u32 = u32::MAX;
+/// A point of which no pixel is in the image.
+const OUTSIDE: (i16, i16) = (i16::MIN, i16::MIN);
+
+/// Which point of an image each pixel of another one shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Remap {
+    /// Width and height of the image that is read.
+    source: [usize; 2],
+    /// Columns and lines of the whole result that the table has.
+    part: [Range<usize>; 2],
+    /// Per pixel: x of the upper left of four pixels in the lower half, y in the upper. In memory these are
+    /// the pairs of OpenCV's first map.
+    points: Vec<u32>,
+    /// Per pixel: 32nds of the way to the next column, and 32 times those to the next line. OpenCV's
+    /// second map.
+    fractions: Vec<u16>,
+    /// The lines of the image that are read.
+    source_lines: Range<usize>,
+}
+
+impl std::fmt::Debug for Remap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Remap { source, part, .. } = self;
+        f.debug_struct("Remap").field("source", source).field("part", part).finish_non_exhaustive()
+    }
+}
+
+impl Remap {
+    /// The table for a part (columns, lines) of images of this width and height. `point` gives column and
+    /// line of the point that a pixel shows, counted from `first` pixels left of the image and above it. If
+    /// one is not finite, or far away, the pixel is black.
+    ///
+    /// # Panics
+    /// If the images do not have the part.
+    pub fn new(
+        source: [usize; 2],
+        first: [usize; 2],
+        part: &[Range<usize>; 2],
+        point: impl Fn(usize, usize) -> [f64; 2],
+    ) -> Remap {
+        let [columns, lines] = part;
+        assert!(columns.end <= source[0] && lines.end <= source[1], "remap: no such part");
+        let pixels = columns.len() * lines.len();
+        let mut table = Remap {
+            source,
+            part: part.clone(),
+            points: Vec::with_capacity(pixels),
+            fractions: Vec::with_capacity(pixels),
+            source_lines: 0..0,
+        };
+        for line in lines.clone() {
+            for column in columns.clone() {
+                table.push(first, point(column, line));
+            }
+        }
+        table
+    }
+
+    #[inline(always)]
+    fn push(&mut self, first: [usize; 2], [column, line]: [f64; 2]) {
+        // A comparison with what is not a number is false.
+        let (pixel, fraction) = match column.abs() < MAX_SENSOR as f64
+            && line.abs() < MAX_SENSOR as f64
+        {
+            false => (OUTSIDE, 0),
+            true => {
+                let [u, v] = [column, line].map(fixed);
+                let pixel = |at: i32, first: usize| ((at >> FRACTION_BITS) - first as i32) as i16;
+                let fraction = (v & MASK) << FRACTION_BITS | (u & MASK);
+                ((pixel(u, first[0]), pixel(v, first[1])), fraction as u16)
+            }
+        };
+        let (x, y) = pixel;
+        let beside = |at: i16, length: usize| i32::from(at) >= -1 && i32::from(at) < length as i32;
+        if beside(x, self.source[0]) && beside(y, self.source[1]) {
+            let (start, end) = (usize::try_from(y).unwrap_or(0), (y + 2) as usize);
+            let lines = &mut self.source_lines;
+            let first = if lines.start == lines.end { start } else { lines.start.min(start) };
+            *lines = first..lines.end.max(end.min(self.source[1]));
+        }
+        self.points.push(u32::from(x as u16) | u32::from(y as u16) << 16);
+        self.fractions.push(fraction);
+    }
+
+    /// Width and height of the image that is read.
+    pub fn source(&self) -> [usize; 2] {
+        self.source
+    }
+
+    /// Columns and lines of the whole result that the table has.
+    pub fn part(&self) -> &[Range<usize>; 2] {
+        &self.part
+    }
+
+    /// Per pixel: x and y of the upper left of the four pixels that it is made of, each of 16 bits, x in
+    /// the lower half.
+    pub fn points(&self) -> &[u32] {
+        &self.points
+    }
+
+    /// Per pixel: 32 times the 32nds of the way to the next line, plus those to the next column.
+    pub fn fractions(&self) -> &[u16] {
+        &self.fractions
+    }
+
+    /// The lines of the image that are read.
+    pub fn source_lines(&self) -> Range<usize> {
+        self.source_lines.clone()
+    }
+
+    /// Writes the part of the result into `out`, and returns it: the same channels without alpha. `None` if
+    /// `overtaken` became true before it was done.
+    ///
+    /// # Panics
+    /// If the image has another size than the table is for.
+    pub fn run<'a>(
+        &self,
+        overtaken: Option<&AtomicBool>,
+        view: &ImageView<'_>,
+        out: &'a mut Vec<u8>,
+    ) -> Option<ImageView<'a>> {
+        assert_eq!([view.width, view.height], self.source, "remap: the size of the image");
+        let encoding = remapped(view.encoding);
+        let [width, height] = self.part.each_ref().map(ExactSizeIterator::len);
+        let step = width * encoding.bytes_per_pixel();
+        out.resize(step * height, 0);
+        let done = Arch::new().dispatch(Lines { table: self, overtaken, view, out });
+        done.then_some(ImageView { encoding, width, height, step, data: out, remap: None })
+    }
+}
+
+/// The lines of a result, for the widest vectors of this processor.
+struct Lines<'a, 'v> {
+    table: &'a Remap,
+    overtaken: Option<&'a AtomicBool>,
+    view: &'a ImageView<'v>,
+    out: &'a mut [u8],
+}
+
+impl WithSimd for Lines<'_, '_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> bool {
+        match self.view.encoding {
+            Encoding::Mono8 => self.run::<1, 1>(),
+            Encoding::Rgb8 | Encoding::Bgr8 => self.run::<3, 3>(),
+            Encoding::Rgba8 | Encoding::Bgra8 => self.run::<4, 3>(),
+        }
+    }
+}
+
+impl Lines<'_, '_> {
+    /// All of them, of an image with `BYTES` bytes per pixel, into `CHANNELS` bytes. False if `overtaken`
+    /// became true before it was done.
+    #[inline(always)]
+    fn run<const BYTES: usize, const CHANNELS: usize>(self) -> bool {
+        let Lines { table: Remap { part, points, fractions, .. }, overtaken, view, out } = self;
+        let width = part[0].len();
+        let lines = points.chunks(width).zip(fractions.chunks(width));
+        for ((points, fractions), line) in lines.zip(out.chunks_mut(width * CHANNELS)) {
+            let blocks = points.chunks(BLOCK).zip(fractions.chunks(BLOCK));
+            for ((points, fractions), out) in blocks.zip(line.chunks_mut(BLOCK * CHANNELS)) {
+                let mut block = Block::new(fractions);
+                block.gather::<BYTES>(view, points);
+                let pixels = block.blend::<CHANNELS>();
+                for (out, pixel) in out.as_chunks_mut::<CHANNELS>().0.iter_mut().zip(&pixels) {
+                    let bytes = pixel.to_le_bytes();
+                    *out = std::array::from_fn(|channel| bytes[channel]);
+                }
+            }
+            if overtaken.is_some_and(|flag| flag.load(Ordering::Acquire)) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Pixels that are computed side by side.
+struct Block {
+    /// Upper left, upper right, lower left, lower right pixel: a byte per channel, in the lower three.
+    taps: [[u32; BLOCK]; 4],
+    fractions: [u32; BLOCK],
+}
+
+/// A loop over so many numbers takes 8 vector operations of 256 bits.
+const BLOCK: usize = 64;
+/// What is read at once: at least two neighbours of four bytes.
+const READ: usize = 8;
+
+impl Block {
+    #[inline(always)]
+    fn new(fractions: &[u16]) -> Self {
+        let mut block = Block { taps: [[0; BLOCK]; 4], fractions: [0; BLOCK] };
+        block.fractions.iter_mut().zip(fractions).for_each(|(to, from)| *to = u32::from(*from));
+        block
+    }
+
+    /// Reads the four pixels of each point.
+    #[inline(always)]
+    fn gather<const BYTES: usize>(&mut self, view: &ImageView<'_>, points: &[u32]) {
+        // First all offsets, which vector operations compute. What does not lie inside, with all that is
+        // read at once, has none. Offsets that would not fit 32 bits are not used at all.
+        let span = view.step.saturating_add(READ);
+        let small = u32::try_from(view.data.len()).ok();
+        let last = small.and_then(|len| len.checked_sub(u32::try_from(span).ok()?));
+        let last = last.filter(|last| *last < NOWHERE);
+        let inside = match last {
+            Some(_) => [view.width as u32 - 1, view.height as u32 - 1],
+            None => [0; 2],
+        };
+        let (last, step) = (last.unwrap_or(0), view.step as u32);
+        let mut offsets = [NOWHERE; BLOCK];
+        for (offset, point) in offsets.iter_mut().zip(points) {
+            // As unsigned numbers, those below zero are too large.
+            let [x, y] = pixel(*point).map(|at| at as u32);
+            let at = y.wrapping_mul(step).wrapping_add(x.wrapping_mul(BYTES as u32));
+            let read = (x < inside[0]) & (y < inside[1]) & (at <= last);
+            *offset = if read { at } else { NOWHERE };
+        }
+        let [top_left, top_right, bottom_left, bottom_right] = &mut self.taps;
+        for (i, (offset, point)) in offsets.iter().zip(points).enumerate() {
+            let lines = view.data.get(*offset as usize..).and_then(|from| from.get(..span));
+            let words = lines.and_then(|lines| {
+                let ends = [lines.first_chunk::<READ>()?, lines.last_chunk::<READ>()?];
+                Some(ends.map(|bytes| u64::from_le_bytes(*bytes)))
+            });
+            let four = match words {
+                Some([top, bottom]) => {
+                    [top, top >> (8 * BYTES), bottom, bottom >> (8 * BYTES)].map(|word| word as u32)
+                }
+                None => at_border::<BYTES>(view, pixel(*point)),
+            };
+            [top_left[i], top_right[i], bottom_left[i], bottom_right[i]] = four;
+        }
+    }
+
+    /// The weighted means: a byte per channel. Lanes of 16 bits hold the sum of a column, at most 32 * 255,
+    /// so that two channels are weighted side by side.
+    #[inline(always)]
+    fn blend<const CHANNELS: usize>(&self) -> [u32; BLOCK] {
+        const TWO: u32 = 0x00FF_00FF;
+        let Block { taps: [top_left, top_right, bottom_left, bottom_right], fractions } = self;
+        let mut pixels = [0; BLOCK];
+        for (i, pixel) in pixels.iter_mut().enumerate() {
+            let (fx, fy) = (fractions[i] % ONE, fractions[i] / ONE);
+            // These are sums of whole words. A difference below zero borrows from the next lane, which the
+            // sum gives back.
+            let between = |a: u32, b: u32, of: u32| {
+                (a * ONE).wrapping_add(b.wrapping_sub(a).wrapping_mul(of))
+            };
+            let column = |top: u32, bottom: u32| between(top, bottom, fy);
+            let finish = |left: u32, right: u32| (between(left, right, fx) + HALF) >> SHIFT;
+            let [left, right] = [
+                column(top_left[i] & TWO, bottom_left[i] & TWO),
+                column(top_right[i] & TWO, bottom_right[i] & TWO),
+            ];
+            *pixel = finish(left & 0xFFFF, right & 0xFFFF);
+            if CHANNELS > 1 {
+                let second = |tap: u32| tap >> 8 & 0xFF;
+                *pixel |= finish(left >> 16, right >> 16) << 16;
+                *pixel |= finish(
+                    column(second(top_left[i]), second(bottom_left[i])),
+                    column(second(top_right[i]), second(bottom_right[i])),
+                ) << 8;
+            }
+        }
+        pixels
+    }
+}
+
+/// The encoding of the result: that of the image, without alpha.
+pub fn remapped(encoding: Encoding) -> Encoding {
+    match encoding {
+        Encoding::Rgb8 | Encoding::Rgba8 => Encoding::Rgb8,
+        Encoding::Bgr8 | Encoding::Bgra8 => Encoding::Bgr8,
+        Encoding::Mono8 => Encoding::Mono8,
+    }
+}
+
+/// To 32nds, a tie to the even number. At this size the sum has no bits for fractions.
+#[inline(always)]
+fn fixed(value: f64) -> i32 {
+    const ROUNDER: f64 = 1.5 * (1u64 << 52) as f64;
+    ((value * f64::from(ONE) + ROUNDER) - ROUNDER) as i32
+}
+
+/// Column and line of the upper left pixel.
+#[inline(always)]
+fn pixel(point: u32) -> [i32; 2] {
+    [i32::from(point as u16 as i16), i32::from((point >> 16) as u16 as i16)]
+}
+
+/// The four pixels of a point, of which not all are surely inside.
+#[cold]
+#[inline(never)]
+fn at_border<const BYTES: usize>(view: &ImageView<'_>, [x, y]: [i32; 2]) -> [u32; 4] {
+    let read = |x: i32, y: i32| {
+        let (x, y) = (usize::try_from(x).ok()?, usize::try_from(y).ok()?);
+        let bytes = || &view.data[y * view.step + x * BYTES..][..BYTES];
+        let pixel = || bytes().iter().rev().fold(0, |pixel, byte| pixel << 8 | u32::from(*byte));
+        (x < view.width && y < view.height).then(pixel)
+    };
+    [(x, y), (x + 1, y), (x, y + 1), (x + 1, y + 1)].map(|(x, y)| read(x, y).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The formula as it stands above, in the most direct way.
+    fn expected(view: &ImageView<'_>, table: &Remap, at: usize, channel: usize) -> u8 {
+        let bytes = view.encoding.bytes_per_pixel();
+        let [x, y] = pixel(table.points[at]);
+        let (fx, fy) = (i64::from(table.fractions[at] % 32), i64::from(table.fractions[at] / 32));
+        let a = |x: i32, y: i32| {
+            let inside =
+                x >= 0 && y >= 0 && (x as usize) < view.width && (y as usize) < view.height;
+            if !inside {
+                return 0;
+            }
+            i64::from(view.data[y as usize * view.step + x as usize * bytes + channel])
+        };
+        let sum = (32 - fx) * (32 - fy) * a(x, y)
+            + fx * (32 - fy) * a(x + 1, y)
+            + (32 - fx) * fy * a(x, y + 1)
+            + fx * fy * a(x + 1, y + 1);
+        ((sum + 512) >> 10) as u8
+    }
+
+    #[test]
+    fn every_pixel_is_the_weighted_mean_of_four_and_zero_outside() {
+        let mut random = crate::random::Random::new(11);
+        for case in 0..120 {
+            let encoding = Encoding::ALL[case % 5];
+            let bytes = encoding.bytes_per_pixel();
+            let [width, height] = [1 + random.below(12) as usize, 1 + random.below(9) as usize];
+            let step = width * bytes + random.below(4) as usize;
+            let data: Vec<u8> =
+                (0..(height - 1) * step + width * bytes).map(|_| random.bits() as u8).collect();
+            let view = ImageView { encoding, width, height, step, data: &data, remap: None };
+            let points: Vec<[f64; 2]> = (0..width * height)
+                .map(|_| [width, height].map(|side| random.between(-3.0, side as f64 + 3.0)))
+                .collect();
+            let part = [0..width, 0..height];
+            let table = Remap::new([width, height], [0, 0], &part, |x, y| points[y * width + x]);
+            let mut out = vec![7; 3];
+            let found = table.run(None, &view, &mut out).unwrap();
+            let channels = found.encoding.bytes_per_pixel();
+            for (at, byte) in found.data.iter().enumerate() {
+                let (pixel, channel) = (at / channels, at % channels);
+                assert_eq!(*byte, expected(&view, &table, pixel, channel), "{case} {view:?} {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_is_what_the_whole_has_there() {
+        let point = |x: usize, y: usize| [x as f64 * 0.9 + 1.3, y as f64 * 1.1 - 2.2];
+        let whole = Remap::new([20, 15], [0, 0], &[0..20, 0..15], point);
+        let part = Remap::new([20, 15], [0, 0], &[3..11, 4..9], point);
+        for (line, points) in part.points.chunks(8).enumerate() {
+            let first = (4 + line) * 20 + 3;
+            assert_eq!(points, &whole.points[first..first + 8]);
+        }
+        // Lines 4 to 8 show 2.2 to 6.6.
+        assert_eq!((part.source_lines(), whole.source_lines()), (2..8, 0..15));
+    }
+
+    #[test]
+    fn what_is_far_or_no_number_is_outside_and_ties_go_to_the_even_32nd() {
+        let points = [
+            [f64::NAN, 1.0],
+            [1.0, f64::INFINITY],
+            [-1e300, 1.0],
+            [40_000.0, 1.0],
+            [1.0 + 1.0 / 64.0, 2.0 + 3.0 / 64.0],
+            [-1.0 / 32.0, -1.0],
+        ];
+        let table = Remap::new([6, 1], [0, 0], &[0..6, 0..1], |x, _| points[x]);
+        assert!(table.points[..4].iter().all(|at| pixel(*at) == [i32::from(i16::MIN); 2]));
+        assert_eq!((pixel(table.points[4]), table.fractions[4]), ([1, 2], 2 * 32));
+        assert_eq!((pixel(table.points[5]), table.fractions[5]), ([-1, -1], 31));
+    }
+
+    #[test]
+    fn it_stops_when_it_is_overtaken() {
+        let table = Remap::new([2, 2], [0, 0], &[0..2, 0..2], |x, y| [x as f64, y as f64]);
+        let view = ImageView {
+            encoding: Encoding::Mono8,
+            width: 2,
+            height: 2,
+            step: 2,
+            data: &[1, 2, 3, 4],
+            remap: None,
+        };
+        let (mut out, overtaken) = (Vec::new(), AtomicBool::new(true));
+        assert!(table.run(Some(&overtaken), &view, &mut out).is_none());
+        overtaken.store(false, Ordering::Release);
+        assert_eq!(table.run(Some(&overtaken), &view, &mut out).unwrap().data, [1, 2, 3, 4]);
+    }
+}
