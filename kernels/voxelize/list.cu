@@ -54,22 +54,52 @@ __device__ __forceinline__ void put_voxel(const List& job, u32 to, u32 entry, u3
     at[2] = static_cast<i32>(voxel % job.row);
 }
 
-// Writes the voxels of this thread block's tile, before which there are `before`.
+// Which bit of a mask is its set bit number `rank`, from 0. The mask has so many.
+__device__ __forceinline__ u32 bit_of(u32 mask, u32 rank) {
+    u32 bit = 0;
+#pragma unroll
+    for (u32 half = WARP / 2; half != 0; half /= 2) {
+        const u32 below = static_cast<u32>(__popc(mask & ((1u << half) - 1)));
+        if (rank >= below) {
+            rank -= below;
+            mask >>= half;
+            bit += half;
+        }
+    }
+    return bit;
+}
+
+// Writes the voxels of this thread block's tile, before which there are `before`. In each round it
+// takes up to THREADS voxel blocks; then each thread takes a voxel, because those of a wall are all in
+// few voxel blocks.
 template <class Element>
 __device__ __forceinline__ void write_tile(const List& job, u32 before) {
     __shared__ u32 warp_sums[WARPS];
-    const u32 first = blockIdx.x << job.from.tile_shift;
+    __shared__ u32 masks[THREADS], firsts[THREADS], starts[THREADS];
+    const u32 tile_blocks = 1u << job.from.tile_shift, first = blockIdx.x << job.from.tile_shift;
 #pragma unroll 1
-    for (u32 at = 0; at < 1u << job.from.tile_shift && before < job.max_voxels; at += THREADS) {
+    for (u32 at = 0; at < tile_blocks && before < job.max_voxels; at += THREADS) {
+        const bool is_there = at + threadIdx.x < tile_blocks;
         const u32 voxel_block = first + at + threadIdx.x;
-        u32 mask = job.from.masks[voxel_block], total;
-        u32 entry = mask != 0 ? job.from.firsts[voxel_block] : 0;
-        // No thread still reads the sums of the last round.
+        const u32 mask = is_there ? job.from.masks[voxel_block] : 0;
+        // No thread still reads what the last round had in shared memory.
         __syncthreads();
-        u32 to = before + sum_before<WARPS>(static_cast<u32>(__popc(mask)), warp_sums, total);
-        for (; mask != 0 && to < job.max_voxels; mask &= mask - 1) {
-            const u32 voxel = voxel_block * VOXEL_BLOCK + __ffs(mask) - 1;
-            put_voxel<Element>(job, to++, entry++, voxel);
+        u32 total;
+        starts[threadIdx.x] = sum_before<WARPS>(static_cast<u32>(__popc(mask)), warp_sums, total);
+        masks[threadIdx.x] = mask;
+        firsts[threadIdx.x] = mask != 0 ? job.from.firsts[voxel_block] : 0;
+        __syncthreads();
+        const u32 kept = min(total, job.max_voxels - before);
+        for (u32 v = threadIdx.x; v < kept; v += THREADS) {
+            // The last voxel block that starts at or before it is not empty.
+            u32 block = 0;
+#pragma unroll
+            for (u32 step = THREADS / 2; step != 0; step /= 2) {
+                if (starts[block + step] <= v) block += step;
+            }
+            const u32 rank = v - starts[block], bit = bit_of(masks[block], rank);
+            const u32 voxel = (first + at + block) * VOXEL_BLOCK + bit;
+            put_voxel<Element>(job, before + v, firsts[block] + rank, voxel);
         }
         before += total;
     }

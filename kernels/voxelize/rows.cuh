@@ -33,16 +33,15 @@ struct Counters {
 
 // The counters of a sifted cloud. They start with those of any other one.
 struct Tally {
-    Counters counters;
-    u32 left_out[DROPS - PLAIN_DROPS]; // by `Drop`
-    u32 listed;                        // voxels in the list
+    u32 dropped[DROPS]; // by `Drop`
+    u32 listed;         // voxels in the list
     u32 reserved[3];
 };
 __device__ __forceinline__ u32* drops_of(Counters* counters) {
     return counters->dropped;
 }
 __device__ __forceinline__ u32* drops_of(Tally* tally) {
-    return tally->counters.dropped;
+    return tally->dropped;
 }
 
 // What the host reads when the cloud is done.
@@ -83,9 +82,10 @@ __device__ __forceinline__ void report_dropped(Report* report, Counters* counter
 // The same for a sifted cloud.
 __device__ __forceinline__ void report_tally(Report* report, Tally* tally, u32 voxels) {
     const Tally all = *tally;
-    report->counters = all.counters;
 #pragma unroll
-    for (u32 i = 0; i < DROPS - PLAIN_DROPS; ++i) report->left_out[i] = all.left_out[i];
+    for (u32 i = 0; i < PLAIN_DROPS; ++i) report->counters.dropped[i] = all.dropped[i];
+#pragma unroll
+    for (u32 i = PLAIN_DROPS; i < DROPS; ++i) report->left_out[i - PLAIN_DROPS] = all.dropped[i];
     report->voxels = voxels;
     *tally = Tally{};
 }

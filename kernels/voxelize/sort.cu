@@ -237,9 +237,7 @@ __device__ __forceinline__ void sort(const Job& all, const Sort& job) {
     launch_later_kernels();
     for (u32 bin = threadIdx.x; bin < job.bins.bin_count; bin += THREADS) starts[bin] = 0;
     if (threadIdx.x < REASONS) dropped[threadIdx.x] = 0;
-    // A sifted cloud keeps values where the last one may still be read.
-    if constexpr (SIFTS<Job>) wait_for_earlier_kernels();
-    else wait_for_inputs(job.inputs_ready);
+    wait_for_inputs(job.inputs_ready);
     const u32 first = blockIdx.x * TILE + threadIdx.x;
     Point<typename Layout::Number> points[PER];
 #pragma unroll

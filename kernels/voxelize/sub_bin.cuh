@@ -18,7 +18,7 @@ constexpr u32 LISTED = 2048;
 constexpr u32 ACCUMULATORS = 2048;
 // Tiles whose segments are listed at once: one for each thread.
 constexpr u32 TILES = THREADS;
-// F32Points with a bit for each voxel_block of the largest sub_bin.
+// Words with a bit for each voxel block of the largest sub-bin.
 constexpr u32 OCCUPANCY_WORDS = 8;
 // Shared memory of a thread block [bytes]: for each voxel of the largest sub-bin, and for the rest.
 constexpr u32 VOXEL_BYTES = 10;
@@ -300,7 +300,7 @@ __device__ __forceinline__ u32 in_sub_bin(const Reduce& job, u32 number) {
     return mine ? number & ((1u << job.bins.sub_bin_shift) - 1) : NONE;
 }
 
-// F32Points with a bit for each voxel_block of a sub_bin.
+// Words with a bit for each voxel block of a sub-bin.
 __device__ __forceinline__ u32 occupancy_words(const Reduce& job) {
     return max(1u, (1u << job.bins.sub_bin_shift) / (VOXEL_BLOCK * 32));
 }

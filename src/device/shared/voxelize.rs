@@ -97,8 +97,7 @@ structs! { "":
     pub struct Counters { dropped: [u32; PLAIN_DROPS as usize], }
 
     pub struct Tally {
-        counters: Counters,
-        left_out: [u32; (DROPS - PLAIN_DROPS) as usize],
+        dropped: [u32; DROPS as usize],
         listed: u32,
         reserved: [u32; 3],
     }

@@ -274,8 +274,8 @@ impl Voxelizer {
         self.staging.send(stream)?;
         let points = DevicePoints::of(&cloud, self.staging.address());
         let row = rows.address() + at as u64;
-        // SAFETY: the upload holds every point of the cloud, and its knots. It and the rows wait for the
-        // device before they go.
+        // SAFETY: the upload holds every point of the cloud, its knots and its shapes. It and the rows
+        // wait for the device before they go.
         let launched = unsafe {
             self.deskew(&points, staged.sweep.as_ref(), staged.point_bytes(), stream).and_then(
                 |()| {

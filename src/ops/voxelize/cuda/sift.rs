@@ -23,6 +23,8 @@ pub struct Sifting {
     last: DeviceBuffer,
     /// Values of one of these channels.
     stride: u64,
+    /// Whether a channel has the value of the last point.
+    keeps_last: bool,
     pub min_points: u32,
     output: Output,
 }
@@ -69,6 +71,7 @@ impl Sifting {
             filter: spec.filter.clone(),
             last: DeviceBuffer::new(device, last_bytes(max_points, spec.last_channels()))?,
             stride: stride as u64,
+            keeps_last: spec.last_channels() > 0,
             min_points: spec.min_points,
             output,
         })
@@ -122,6 +125,16 @@ impl Sifting {
             // SAFETY: the caller answers for the row.
             Output::Sparse(sparse) => unsafe { sparse.launch(target, stream) },
         }
+    }
+
+    /// Whether a channel has the value of the last point.
+    pub fn keeps_last(&self) -> bool {
+        self.keeps_last
+    }
+
+    /// Whether the rows are sparse.
+    pub fn is_list(&self) -> bool {
+        matches!(self.output, Output::Sparse(_))
     }
 
     /// Notes that the row of `slot` may hold anything. `None` if the row is dense.

@@ -152,6 +152,7 @@ impl Sorting {
             tiles,
             tile_points,
         };
+        let keeps_last = self.sifting.as_ref().is_some_and(Sifting::keeps_last);
         let job = Sort {
             cloud,
             grid: self.grid,
@@ -160,7 +161,8 @@ impl Sorting {
             channels,
             to: sorted,
             counters: target.counters,
-            inputs_ready: inputs.are_ready(),
+            // The sort keeps last points where the cloud before may still read its own.
+            inputs_ready: if keeps_last { 0 } else { inputs.are_ready() },
             reserved: 0,
         };
         let kernel = &self.sort[layout as usize][usize::from(!few)];
@@ -228,7 +230,8 @@ impl Sorting {
 
     /// In which voxel blocks the row of a slot holds something, or the list that all slots share.
     fn occupied_of(&self, slot: usize) -> &DeviceBuffer {
-        self.occupied.get(slot).unwrap_or(&self.occupied[0])
+        let is_list = self.sifting.as_ref().is_some_and(Sifting::is_list);
+        &self.occupied[if is_list { 0 } else { slot }]
     }
 
     /// What says that the row of a slot holds something.
