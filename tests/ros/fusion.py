@@ -70,8 +70,9 @@ def streams(**given):
 
 
 def topics_of(spec):
-    """The topics of a stream's inputs."""
-    return [given["topic"] for given in spec.get("inputs", [spec])]
+    """The topics of a stream's inputs, with the types of their messages."""
+    inputs = spec.get("inputs", [spec])
+    return {given["topic"]: given.get("type", spec["type"]) for given in inputs}
 
 
 def f32(values):
@@ -172,10 +173,9 @@ class Fusion:
         self._clock = node.create_publisher(Clock, "/clock", RELIABLE) if sim_time else None
         self.publishers = {}
         for spec in config["streams"].values() if publish else ():
-            for topic in topics_of(spec):
+            for topic, kind in topics_of(spec).items():
                 if topic not in self.publishers:
-                    kind = type_of(spec["type"])
-                    self.publishers[topic] = node.create_publisher(kind, topic, RELIABLE)
+                    self.publishers[topic] = node.create_publisher(type_of(kind), topic, RELIABLE)
                     self.sent[topic] = 0
         self._connect()
 
