@@ -334,6 +334,12 @@ impl Display for Report {
             }
         }
         writeln!(f, "rings       {} in memory", bytes(self.ring_bytes as f64))?;
+        for stream in &self.streams {
+            if let Some(kept) = stream.kept_bytes {
+                let most = bytes(kept as f64);
+                writeln!(f, "clouds      at most {most} in memory, kept for {}", stream.name)?;
+            }
+        }
         let [gpu, pinned] = [self.gpu_bytes, self.pinned_bytes].map(|count| bytes(count as f64));
         writeln!(f, "messages    {gpu} on a GPU that encodes, {pinned} in pinned memory")?;
         self.shared_memory.fmt(f)

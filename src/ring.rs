@@ -284,22 +284,17 @@ impl Ring {
     }
 
     /// The inputs that the value at a target comes from: bit `i` for the stream's input `i`. None if
-    /// the value is invalid. But of a merged row that lacks a cloud, those of the others.
-    pub fn inputs_of(&self, rule: AlignRule, target: Stamp, found: &Alignment<usize>) -> u32 {
-        let Some(merged) = &self.merged else {
-            let bit = |row: usize| 1u32.checked_shl(self.entries[row].input.into()).unwrap_or(0);
-            return match found.value {
-                _ if !found.valid => 0,
-                Value::Nothing => 0,
-                Value::Row(row) => bit(row),
-                Value::Between { a, b, .. } => bit(a) | bit(b),
-            };
+    /// the value is invalid: it is then a fill value, which no input gave.
+    pub fn inputs_of(&self, target: Stamp, found: &Alignment<usize>) -> u32 {
+        let bits = |row: usize| match (&self.merged, self.entries[row]) {
+            (Some(merged), entry) => merged.inputs(entry.slot, target),
+            (None, entry) => 1u32.checked_shl(entry.input.into()).unwrap_or(0),
         };
-        match self.align_stamps(rule, target) {
-            Alignment { value: Value::Row(at), valid: true, .. } => {
-                merged.inputs(self.entries[at].slot, target)
-            }
-            _ => 0,
+        match found.value {
+            _ if !found.valid => 0,
+            Value::Nothing => 0,
+            Value::Row(row) => bits(row),
+            Value::Between { a, b, .. } => bits(a) | bits(b),
         }
     }
 

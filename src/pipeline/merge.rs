@@ -6,8 +6,9 @@
 //! input.
 //!
 //! Each cloud is condensed once, on arrival ([`Condenser`]), and kept as long as a row in the ring may
-//! need it. So at most `ring_rows` clouds of an input are kept, and one that is just arriving. Their
-//! memory is reserved as clouds come, and serves again.
+//! need it. So at most `ring_rows` clouds of an input are kept, and one that is just arriving. The memory
+//! of a largest cloud is reserved for each as it comes, and serves again. So it never grows beyond
+//! [`StreamSpec::kept_bytes`].
 
 use std::collections::VecDeque;
 
@@ -35,6 +36,8 @@ pub(super) struct Merge {
     fields: Vec<FieldAt>,
     /// Memory of clouds that are not needed any more.
     spare: Vec<Vec<u8>>,
+    /// Memory of a largest cloud \[bytes\].
+    cloud_bytes: usize,
     /// The points of a row with clouds of several inputs.
     joined: Vec<u8>,
     /// Per input: until when its cloud in the row at hand may be used; `None` if the row holds none.
@@ -72,6 +75,7 @@ impl Merge {
         let condenser = Condenser::new(voxels);
         let field = |at| FieldAt { offset: 4 * at, kind: FieldType::Float32 };
         let inputs = merge.max_age_ns.len();
+        let cloud_bytes = condenser.point_bytes().saturating_mul(spec.bounds.max_points);
         Some(Merge {
             fields: (0..condenser.point_bytes() / 4).map(field).collect(),
             condenser,
@@ -79,7 +83,8 @@ impl Merge {
             inputs: (0..inputs).map(|_| VecDeque::new()).collect(),
             max_age_ns: merge.max_age_ns.clone(),
             spare: Vec::new(),
-            joined: Vec::new(),
+            cloud_bytes,
+            joined: Vec::with_capacity(cloud_bytes.saturating_mul(inputs)),
             until: vec![None; inputs],
             stamps: Vec::with_capacity(spec.ring_rows),
         })
@@ -117,7 +122,8 @@ impl Merge {
         stamp: Stamp,
         view: &PointsView<'_>,
     ) -> Result<(PointDrops, bool), Rejected> {
-        let mut points = self.spare.pop().unwrap_or_default();
+        let new = || Vec::with_capacity(self.cloud_bytes);
+        let mut points = self.spare.pop().unwrap_or_else(new);
         let drops = match self.condenser.condense(view, &mut points) {
             Ok(drops) => drops,
             Err(error) => {
@@ -219,6 +225,10 @@ impl Rows<'_> {
         state.stats.add_points(&drops);
         let is_a_row = oldest.is_none_or(|oldest| stamp >= oldest);
         self.find_rows(merge, ring, stamp, is_a_row);
+        if merge.stamps.is_empty() {
+            // Some row held the cloud a moment ago: a tick has begun another epoch since.
+            return Err(cleared().into());
+        }
         let mut merged = Merged { rows: 0, failed: None };
         for at in 0..merge.stamps.len() {
             let row = merge.stamps[at];
@@ -317,5 +327,54 @@ fn wrong_kind(pipeline: &Pipeline) -> BackendError {
         backend: pipeline.backend_name(),
         operation: "merge clouds",
         detail: "the stream merges none".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clouds of different sizes, and the row of the largest: all memory is that of largest clouds.
+    #[test]
+    fn clouds_take_the_memory_that_is_reported_and_no_more() {
+        let text = "
+rate_hz: 100
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 50
+    ring_rows: 3
+    inputs: [{topic: /front}, {topic: /rear}]
+    cloud:
+      {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}], max_points: 50}
+";
+        let spec = crate::config::parse(text, "test.yaml").unwrap().streams.remove(0);
+        let mut merge = Merge::of(&spec).unwrap();
+        let fields = [0, 4, 8].map(|offset| FieldAt { offset, kind: FieldType::Float32 });
+        let at = Stamp::from_nanos;
+        // The last one takes the place of the second, whose memory is spare.
+        for (ns, width) in [(1, 7), (2, 50), (3, 33), (2, 50)] {
+            let data = vec![0; 12 * width];
+            let view = PointsView {
+                width,
+                height: 1,
+                point_step: 12,
+                row_step: 12 * width,
+                big_endian: false,
+                fields: &fields,
+                t_base_sensor: IDENTITY,
+                t_shapes: &[],
+                sweep: None,
+                data: &data,
+            };
+            for input in 0..2 {
+                merge.keep(input, at(ns), &view).unwrap();
+            }
+        }
+        merge.gather(at(2));
+        assert_eq!(merge.view().width, 100);
+        let kept = merge.inputs.iter().flatten().map(|cloud| &cloud.points);
+        let all = kept.chain(&merge.spare).chain([&merge.joined]);
+        assert_eq!(Some(all.map(Vec::capacity).sum()), spec.kept_bytes());
     }
 }

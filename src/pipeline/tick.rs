@@ -221,7 +221,7 @@ fn align_step(
         let aligned = ring.align(spec.rule, target);
         state.valid &= aligned.valid;
         state.age_ns = state.age_ns.max(aligned.age_ns);
-        state.inputs_valid |= ring.inputs_of(spec.rule, target, &aligned);
+        state.inputs_valid |= ring.inputs_of(target, &aligned);
         jobs.push(StepJob { ring: id, step, value: aligned.value, unchanged: false });
     }
     if state.valid || jobs.len() - first == 1 {

@@ -261,6 +261,14 @@ impl MergeSpec {
             ValidWhen::Listed(needed) => inputs & needed == needed,
         }
     }
+
+    /// Whether an input can be missed: without it, others may not suffice.
+    pub fn needs(&self, input: usize) -> bool {
+        match self.valid_when {
+            ValidWhen::All | ValidWhen::Any => true,
+            ValidWhen::Listed(needed) => needed & 1u32.checked_shl(input as u32).unwrap_or(0) != 0,
+        }
+    }
 }
 
 /// The largest image or cloud that a stream takes. The backend reserves memory for it at the start.
@@ -339,13 +347,15 @@ impl StreamSpec {
     }
 
     /// The most memory of the clouds that merged rows are made of \[bytes\]: those of each row and each
-    /// input, and one that is just arriving. `None` if rows are not merged.
+    /// input, one that is just arriving, and those of all inputs once more, joined. `None` if rows are
+    /// not merged.
     pub fn kept_bytes(&self) -> Option<usize> {
         let (EncoderSpec::Voxels(voxels), Some(merge)) = (&self.encoder, &self.merge) else {
             return None;
         };
         let point = 4 * (3 + voxels.features().count());
-        let clouds = merge.max_age_ns.len().saturating_mul(self.ring_rows).saturating_add(1);
+        let kept = merge.max_age_ns.len().saturating_mul(self.ring_rows.saturating_add(1));
+        let clouds = kept.saturating_add(1);
         Some(clouds.saturating_mul(point * self.bounds.max_points))
     }
 

@@ -139,9 +139,9 @@ fn expected_step(kept: &[&Given], rows: &[i64], target: i64, suffices: Suffices)
     let in_time = |cloud: &Given| target - cloud.ms <= AGES[cloud.input];
     let age = target - row;
     let bits = held.iter().filter(|cloud| in_time(cloud)).fold(0, |bits, c| bits | 1 << c.input);
-    let inputs_valid = if age <= MAX_AGE { bits } else { 0 };
     let valid = age <= MAX_AGE && held.iter().all(|cloud| in_time(cloud)) && suffices(bits);
-    let values = if valid { grid(&held) } else { empty };
+    // An invalid step is filled with zeros, which no input gave.
+    let (values, inputs_valid) = if valid { (grid(&held), bits) } else { (empty, 0) };
     Step { values, valid, age_ns: age * MS, inputs_valid }
 }
 
@@ -352,27 +352,30 @@ fn a_row_that_cannot_be_encoded_is_invalid() {
     assert_eq!(states(&mut message), [(true, 2), (true, 3), (true, 3)]);
 }
 
-/// Two threads push while a third one ticks.
+/// Three threads push while a fourth one ticks. In the end the rows are those of all the clouds.
 #[test]
 fn inputs_may_be_pushed_by_several_threads() {
-    let pipeline = pipeline(&config("all").replace("ring_rows: 4", "ring_rows: 8"));
+    // The last rows are 5 ms apart, from 4580 to 4595 ms.
+    let given = |input: usize, k: i64| {
+        let point = [0.125 + (k % 4) as f32, 0.375, 0.5, (1000 * input as i64 + k) as f32];
+        Given { input, ms: 100 + 15 * k + 5 * input as i64, points: vec![point; 1 + input] }
+    };
+    let pipeline = pipeline(&config("any"));
     let done = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for input in 0..3 {
             let (pipeline, done) = (&pipeline, &done);
             scope.spawn(move || {
                 for k in 0..300 {
-                    let points = vec![[0.5, 0.5, 0.5, 1.0]; 3];
-                    let given = Given { input, ms: 100 + 3 * k + input as i64, points };
                     // Refused messages show in the counts.
-                    let _ = push(pipeline, &given);
+                    let _ = push(pipeline, &given(input, k));
                 }
                 done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             });
         }
         let mut message = pipeline.new_message();
         while done.load(std::sync::atomic::Ordering::SeqCst) < 3 {
-            steps(&pipeline, &mut message, 1000);
+            steps(&pipeline, &mut message, 4600);
         }
     });
     for input in 0..3 {
@@ -381,8 +384,11 @@ fn inputs_may_be_pushed_by_several_threads() {
         assert_eq!((stats.received.get(), stats.accepted.get() + dropped), (300, 300));
     }
     let mut message = pipeline.new_message();
-    let found = steps(&pipeline, &mut message, 1000);
-    assert!(found[5].valid && found[5].inputs_valid == 7, "{found:?}");
+    let found = steps(&pipeline, &mut message, 4600);
+    let all: Vec<_> = (0..3).flat_map(|input| (0..300).map(move |k| given(input, k))).collect();
+    assert_eq!(found, expected(&all, 4600, MODES[1].1));
+    let inputs: Vec<_> = found.iter().map(|step| step.inputs_valid).collect();
+    assert_eq!(inputs, [0, 7, 7, 3, 7, 7]);
 }
 
 /// A stream of one input in `inputs` gives the bits of a stream with a topic.

@@ -291,13 +291,14 @@ impl Evidence<'_> {
 
     /// Rows lack a cloud that a step must have, or hold one that is too old.
     fn incomplete(&self) -> Cause {
-        let silent: Vec<_> = self.inputs.iter().filter(|input| input.silent).collect();
-        if !silent.is_empty() {
-            let topics: Vec<_> = silent.iter().map(|input| input.topic.as_str()).collect();
+        let missing = self.missing();
+        let silent = missing.iter().filter(|input| input.silent);
+        let topics: Vec<_> = silent.map(|input| input.topic.as_str()).collect();
+        if !topics.is_empty() {
             let words = format!("rows lack the clouds of {}", topics.join(" and "));
             return Cause { kind: CauseKind::CloudsMissing, words };
         }
-        if let Some(dropped) = self.no_row() {
+        if let Some(dropped) = missing.into_iter().find_map(|input| self.dropped(input)) {
             return dropped;
         }
         let max_age_ns = self.spec.merge.iter().flat_map(|merge| &merge.max_age_ns);
@@ -318,6 +319,20 @@ impl Evidence<'_> {
             round_up_ms(oldest_ns),
         );
         Cause { kind: CauseKind::AgeShort, words }
+    }
+
+    /// The inputs that give no clouds, of those that a step needs. None if the others suffice.
+    fn missing(&self) -> Vec<&InputEvidence> {
+        let Some(merge) = &self.spec.merge else { return Vec::new() };
+        let gives = |input: &InputEvidence| !input.silent && self.dropped(input).is_none();
+        let inputs = || self.inputs.iter().enumerate();
+        let given = inputs().filter(|(_, input)| gives(input));
+        let given = given.fold(0, |bits, (at, _)| bits | 1u32.checked_shl(at as u32).unwrap_or(0));
+        if merge.suffices(given) {
+            return Vec::new();
+        }
+        let missing = inputs().filter(|(at, input)| merge.needs(*at) && !gives(input));
+        missing.map(|(_, input)| input).collect()
     }
 
     fn gap(&self) -> Cause {

@@ -256,3 +256,50 @@ streams:
     let losing = InputEvidence { rate_hz: 5.0, received: 1, lost: 1, ..Default::default() };
     assert_eq!(incomplete(losing).0, CauseKind::Moment);
 }
+
+/// Only inputs that `valid_when` needs are blamed.
+#[test]
+fn clouds_that_a_row_may_lack_are_no_cause() {
+    let silent = || InputEvidence { silent: true, ..Default::default() };
+    let useless = || InputEvidence {
+        received: 10,
+        dropped: vec![(DropReason::Malformed, 10)],
+        ..Default::default()
+    };
+    let slow = || InputEvidence { rate_hz: 5.0, delay: delay(10 * MS), ..Default::default() };
+    let incomplete = |valid_when: &str, front: InputEvidence, rear: InputEvidence| {
+        let text = format!(
+            "
+rate_hz: 100
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 50
+    valid_when: {valid_when}
+    inputs: [{{topic: /front}}, {{topic: /rear}}]
+    cloud: {{origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{{reduce: count}}]}}
+"
+        );
+        let spec = crate::config::parse(&text, "test.yaml").unwrap().streams.remove(0);
+        told(because(InvalidReason::Incomplete, &spec, |evidence| {
+            evidence.inputs = vec![
+                InputEvidence { topic: "/front".into(), ..front },
+                InputEvidence { topic: "/rear".into(), ..rear },
+            ];
+        }))
+    };
+    let of_front = "a cloud of /front comes every 200 ms and up to 10 ms after its stamp: raise its \
+                    max_age_ms to 210";
+    for unneeded in [silent(), useless()] {
+        let found = incomplete("[/front]", slow(), unneeded.clone());
+        assert_eq!(found, (CauseKind::AgeShort, of_front.into()));
+        assert_eq!(incomplete("any", slow(), unneeded), (CauseKind::AgeShort, of_front.into()));
+    }
+    let lack =
+        |topics: &str| (CauseKind::CloudsMissing, format!("rows lack the clouds of {topics}"));
+    assert_eq!(incomplete("[/rear]", slow(), silent()), lack("/rear"));
+    assert_eq!(incomplete("[/front]", silent(), silent()), lack("/front"));
+    assert_eq!(incomplete("any", silent(), silent()), lack("/front and /rear"));
+    assert_eq!(incomplete("any", useless(), silent()), lack("/rear"));
+    assert_eq!(incomplete("[/front]", useless(), silent()).0, CauseKind::Dropped);
+}
