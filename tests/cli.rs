@@ -244,6 +244,29 @@ streams:
 }
 
 #[test]
+fn check_shows_the_memory_of_clouds_that_are_merged() {
+    let config = "
+rate_hz: 100
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 50
+    ring_rows: 4
+    inputs: [{topic: /front}, {topic: /rear}]
+    cloud:
+      origin_m: [0, 0, 0]
+      size_m: 1
+      shape: [2, 2, 2]
+      channels: [{reduce: mean, field: intensity}]
+      max_points: 100000
+";
+    // Of each input 4 clouds and its part of the joined points, and one cloud that is arriving.
+    assert_eq!(report(config)["streams"][0]["kept_bytes"], 11 * 16 * 100_000);
+    let table = text(&checked(&[], config).stdout);
+    assert!(table.contains("clouds      at most 17.6 MB in memory, kept for cells\n"), "{table}");
+}
+
+#[test]
 fn json_has_the_grid_in_the_base_frame() {
     let config = "
 rate_hz: 100

@@ -330,6 +330,32 @@ fn an_epoch_begins_without_clouds() {
     assert!(matches!(error, Err(PushError::Dropped(r)) if r.reason == DropReason::Cleared));
 }
 
+/// The clock jumps at different moments while a late cloud is taken, which is only in rows of others.
+/// The cloud is in them, or it is dropped; it is never accepted and in no row.
+#[test]
+fn a_late_cloud_that_a_jump_overtakes_is_no_cloud_of_any_row() {
+    let late = cloud(Stamp::from_nanos(95 * MS), &vec![[0.5, 0.5, 0.5, 1.0]; 50_000]);
+    for round in 0..60 {
+        let pipeline = pipeline(&config("any"));
+        for ms in [100, 105, 110, 115] {
+            let given = Given { input: 0, ms, points: vec![[0.5, 0.5, 0.5, 1.0]] };
+            assert_eq!(push(&pipeline, &given), None);
+        }
+        let pushed = std::thread::scope(|scope| {
+            let pushed = scope.spawn(|| pipeline.push(InputId::new(1), &late, Arrival::default()));
+            std::thread::sleep(std::time::Duration::from_micros(200 * round));
+            let epoch = Epoch::default().next(Some(Stamp::from_nanos(50 * MS)));
+            pipeline.tick(11, epoch, &mut pipeline.new_message()).unwrap();
+            pushed.join().unwrap()
+        });
+        match pushed {
+            Ok(accepted) => assert_eq!(accepted.rows, 2, "round {round}"),
+            Err(PushError::Dropped(rejected)) => assert_eq!(rejected.reason, DropReason::Cleared),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// A value that `f16` cannot hold: the row holds nothing and is invalid, also of other clouds.
 #[test]
 fn a_row_that_cannot_be_encoded_is_invalid() {
