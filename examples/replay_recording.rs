@@ -15,7 +15,9 @@
 //! - A tick (kind 1) goes on with `i64 number`.
 //!
 //! The inputs of a configuration are those of its streams, in their order. If it asks for a frame, `/tf`,
-//! `/tf_static` and the topics of `tf.odometry` follow.
+//! `/tf_static`, the topics of `tf.odometry` and those of `deskew.gyro` follow. The topics of
+//! `image.undistort` are last. Streams that share a gyro or a camera share its input, which has the place of
+//! the first.
 //!
 //! For every tick that is not held back, OUTPUT receives `u32 length` and the serialized
 //! `FusedTensor`. It is byte for byte what a live node publishes for the same messages.

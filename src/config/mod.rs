@@ -52,6 +52,7 @@ use document::Document;
 use raw::RawConfig;
 use read::Read;
 use stream::Defaults;
+use undistort::CameraTopic;
 
 use crate::dtype::DType;
 use crate::layout::ALIGNMENT;
@@ -153,11 +154,13 @@ fn config(check: &mut Check<'_>, raw: RawConfig, source: Source) -> Option<Confi
         .required("streams", raw.streams, "a mapping from stream names to streams")
         .and_then(|raw| streams(check, raw.0, &defaults));
     let tf = frames::tf(check, raw.tf);
-    let (streams, mut inputs) = streams?;
+    let (streams, mut inputs, cameras) = streams?;
     tensor_fits(check, &streams)?;
     lag_ns?;
     let (tf, transforms) = tf?.of(&inputs, &streams);
     inputs.extend(transforms);
+    // Last: the others keep their numbers if a stream begins to undistort.
+    inputs.extend(undistort::inputs(cameras));
     Some(Config {
         rate_hz: rate_hz?,
         grid: grid?,
@@ -187,12 +190,15 @@ fn tensor_fits(check: &mut Check<'_>, streams: &[StreamSpec]) -> Option<()> {
     Some(())
 }
 
-/// The streams, and their inputs.
+/// What the streams of a file are, with their inputs and their cameras.
+type Streams = (Vec<StreamSpec>, Vec<InputSpec>, Vec<(StreamId, String, CameraTopic)>);
+
+/// The streams, their inputs, and the cameras whose images they undistort.
 fn streams(
     check: &mut Check<'_>,
     raw: Vec<(String, raw::RawStream)>,
     defaults: &Defaults,
-) -> Option<(Vec<StreamSpec>, Vec<InputSpec>)> {
+) -> Option<Streams> {
     if raw.is_empty() {
         check.fail("streams", "at least one stream");
         return None;
@@ -210,6 +216,5 @@ fn streams(
         rings += stream.encoder.rings();
         streams.push(stream);
     }
-    inputs.extend(undistort::inputs(cameras));
-    Some((streams, inputs))
+    Some((streams, inputs, cameras))
 }

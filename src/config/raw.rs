@@ -470,6 +470,11 @@ impl Read for RawDefaults {
                 let expected = format!("no such key here: each stream has its own `{key}`");
                 check.fail(&format!("{path}.{key}"), expected);
             }
+            let image = node.get("image").filter(|_| kind == Kind::Image);
+            if image.is_some_and(|image| image.get("undistort").is_some()) {
+                let expected = "no such key here: each stream names the topic of its own camera";
+                check.fail(&format!("{path}.image.undistort"), expected);
+            }
             let keys = kind.keys();
             let known = [&keys, &defaults::OF_EACH[..]].concat();
             if check_keys(check, &path, node, &known, &keys).is_some() {

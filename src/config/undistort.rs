@@ -17,14 +17,18 @@ pub(super) struct CameraTopic {
 }
 
 /// Validates the key `undistort` of the image at `key`: the topic of its camera. `None` if it has none, or if
-/// the key is wrong, which is reported. A depth image has none, also if the stream inherits the key.
+/// the key is wrong, which is reported. In `defaults` it is wrong, and beside `depth`.
 pub(super) fn undistort(
     check: &mut Check<'_>,
     key: &str,
     image: Option<&RawImage>,
 ) -> Option<CameraTopic> {
     let image = image.filter(|image| image.depth.is_none())?;
-    camera(check, key, image.undistort.as_ref()?)
+    let raw = image.undistort.as_ref()?;
+    match check.is_inherited(&format!("{key}.undistort")) {
+        true => None,
+        false => camera(check, key, raw),
+    }
 }
 
 fn camera(check: &mut Check<'_>, key: &str, raw: &RawUndistort) -> Option<CameraTopic> {

@@ -28,7 +28,8 @@ struct CameraInfoInput;
 
 impl Input for CameraInfoInput {
     fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
-        sink.camera(decode(message)?);
+        let camera = decode(message)?;
+        sink.camera(&header(&mut Reader::new(message)?)?, camera);
         Ok(())
     }
 }

@@ -139,8 +139,8 @@ pub trait Sink {
     /// not been checked. Only inputs of gyros give it.
     fn turn(&mut self, _header: &Header<'_>, _rate: [f64; 3]) {}
 
-    /// Takes a camera. Only inputs of `CameraInfo` give them.
-    fn camera(&mut self, _camera: Camera) {}
+    /// Takes a camera, whose frame is that of the header. Only inputs of `CameraInfo` give them.
+    fn camera(&mut self, _header: &Header<'_>, _camera: Camera) {}
 }
 
 /// A transform between two frames, as a message has it. Its numbers have not been checked.

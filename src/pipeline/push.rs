@@ -245,8 +245,9 @@ impl Sink for Rows<'_> {
         self.put_into_tree(false, |frames| frames.turn(&spec.topic, (header, rate), arrival));
     }
 
-    fn camera(&mut self, camera: Camera) {
-        self.pipeline.cameras.insert(self.input, camera);
+    fn camera(&mut self, header: &Header<'_>, camera: Camera) {
+        let inserted = self.pipeline.cameras.insert(self.input, header, camera, self.arrival);
+        inserted.unwrap_or_else(|rejected| self.drop_part(rejected));
     }
 
     fn incomplete(&mut self, _part: usize) {
@@ -286,7 +287,7 @@ impl Rows<'_> {
         check_size(self.pipeline.config.stream(stream), &sample)?;
         check_crop(self.pipeline.config.stream(stream), &sample)?;
         let stamp = self.stamp_of(header, self.pipeline.config.stream(stream))?;
-        let table = self.table(stream, &sample)?;
+        let table = self.table(stream, header, &sample)?;
         let sample = match (sample, &table) {
             (Sample::Image(view), Some(_)) => {
                 Sample::Image(ImageView { remap: table.as_ref(), ..view })
@@ -328,9 +329,15 @@ impl Rows<'_> {
     }
 
     /// What undistorts an image; `None` if nothing does.
-    fn table(&self, stream: StreamId, sample: &Sample<'_>) -> Result<Option<Arc<Remap>>, Rejected> {
+    fn table(
+        &self,
+        stream: StreamId,
+        header: &Header<'_>,
+        sample: &Sample<'_>,
+    ) -> Result<Option<Arc<Remap>>, Rejected> {
+        let Pipeline { cameras, config, .. } = self.pipeline;
         match sample {
-            Sample::Image(view) => self.pipeline.cameras.table(&self.pipeline.config, stream, view),
+            Sample::Image(view) => cameras.table(config, stream, (header, self.arrival), view),
             Sample::Vector(_) | Sample::Depth(_) | Sample::Points(_) => Ok(None),
         }
     }

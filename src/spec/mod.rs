@@ -29,7 +29,8 @@ pub struct Config {
     pub output_topic: String,
     /// The tree of frames; `None` if nothing asks for it.
     pub tf: Option<TfSpec>,
-    /// The inputs, those of the first stream first. Those of no stream are last.
+    /// The inputs, those of the first stream first. Those of no stream are last:
+    /// `/tf`, `/tf_static`, odometry, gyros, cameras.
     pub inputs: Vec<InputSpec>,
     /// The streams, in the order in which their segments are packed.
     pub streams: Vec<StreamSpec>,

@@ -194,6 +194,92 @@ fn no_jump_of_the_clock_clears_a_camera() {
     assert_eq!(rows(&pipeline, later)[0], moved([1, 1], [0..8, 0..6]));
 }
 
+/// The message arrives at this instant.
+fn at_ms(ms: i64) -> Arrival {
+    Arrival { stamp: Some(Stamp::from_nanos(ms * MS)), ..Arrival::default() }
+}
+
+#[test]
+fn an_image_that_waited_has_the_camera_of_its_own_arrival() {
+    let pipeline = pipeline(CONFIG);
+    let camera = |by: f64, arrival: Arrival| {
+        push_at(&pipeline, INFO, &info([by, 0.0]).to_cdr(Vec::new()), arrival).unwrap();
+    };
+    let shift_at = |header_ms: i64, arrival: Arrival| {
+        push_at(&pipeline, LEFT, &gray(header_ms, 8, 6), arrival)?;
+        let left = rows(&pipeline, arrival.epoch)[0].clone();
+        Ok((0..8).find(|by| left == moved([*by, 0], [0..8, 0..6])))
+    };
+    camera(1.0, at_ms(20));
+    camera(2.0, at_ms(40));
+    camera(2.0, at_ms(50));
+    camera(1.0, at_ms(60));
+    // All of these were in the queue meanwhile.
+    let (reason, _): (DropReason, String) = shift_at(80, at_ms(19)).unwrap_err();
+    assert_eq!(reason, DropReason::NoCameraInfo, "replayed, it would be before the first");
+    for (header, arrival, expected) in
+        [(81, 20, 1), (82, 39, 1), (83, 40, 2), (84, 59, 2), (85, 60, 1)]
+    {
+        assert_eq!(shift_at(header, at_ms(arrival)), Ok(Some(expected)), "{arrival}");
+    }
+    // What arrived in an epoch before is before all of this one.
+    let later = Epoch::default().next(Some(Stamp::from_nanos(900 * MS)));
+    let again = |ms: i64| Arrival { epoch: later, ..at_ms(ms) };
+    assert_eq!(shift_at(86, again(1)), Ok(Some(1)));
+    camera(3.0, again(5));
+    assert_eq!(shift_at(87, again(4)), Ok(Some(1)));
+    assert_eq!(shift_at(88, again(5)), Ok(Some(3)));
+    // One that is no longer known is not replaced by another.
+    (6..22).for_each(|ms| camera((ms % 2) as f64, again(ms)));
+    let (reason, detail) = shift_at(89, again(5)).unwrap_err();
+    assert_eq!(reason, DropReason::Late);
+    assert!(detail.contains("the CameraInfo on /info changed 16 times while the image waited"));
+    assert_eq!(shift_at(90, again(6)), Ok(Some(0)));
+}
+
+#[test]
+fn an_image_of_another_frame_than_the_camera_is_a_drop_that_names_both() {
+    let pipeline = pipeline(CONFIG);
+    let named = |frame_id| CameraInfo { frame_id, ..info([1.0, 0.0]) }.to_cdr(Vec::new());
+    push(&pipeline, INFO, &named("rear")).unwrap();
+    let (reason, detail) = push(&pipeline, LEFT, &gray(90, 8, 6)).unwrap_err();
+    assert_eq!(reason, DropReason::WrongFrame);
+    let expected = "streams.left.image.undistort: header.frame_id: expected \"rear\", as the CameraInfo on \
+                    /info says, found \"camera\"; is it the topic of this camera?";
+    assert_eq!(detail, expected);
+    // The numbers are the same, and the frame is not.
+    for frame_id in ["camera", "/camera", ""] {
+        push(&pipeline, INFO, &named("rear")).unwrap();
+        assert!(push(&pipeline, LEFT, &gray(90, 8, 6)).is_err());
+        push(&pipeline, INFO, &named(frame_id)).unwrap();
+        assert_eq!(push(&pipeline, LEFT, &gray(90, 8, 6)), Ok(1), "{frame_id}");
+    }
+    assert_eq!(pipeline.input_stats(LEFT).dropped(DropReason::WrongFrame), 4);
+    let long = "f".repeat(257);
+    let (reason, detail) = push(&pipeline, INFO, &named(&long)).unwrap_err();
+    assert_eq!(reason, DropReason::OutOfRange);
+    assert_eq!(detail, "header.frame_id: expected at most 256 bytes, found 257");
+    assert_eq!(push(&pipeline, LEFT, &gray(91, 8, 6)), Ok(1));
+}
+
+#[test]
+fn cameras_are_the_last_inputs() {
+    let lidar = "  lidar:
+    type: sensor_msgs/PointCloud2
+    topic: /lidar
+    max_age_ms: 50
+    t_base_sensor: tf
+    deskew: {gyro: /imu, sensor: ouster}
+    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [1, 1, 1], channels: [{reduce: count}]}
+";
+    let pipeline = pipeline(&format!("{CONFIG}{lidar}tf: {{odometry: [/odom]}}\n"));
+    let inputs = &pipeline.config().inputs;
+    let topics: Vec<_> = inputs.iter().map(|input| input.topic.as_str()).collect();
+    let streams = ["/left", "/again", "/plain", "/lidar"];
+    assert_eq!(topics[..4], streams);
+    assert_eq!(topics[4..], ["/tf", "/tf_static", "/odom", "/imu", "/info"]);
+}
+
 #[test]
 fn every_encoding_is_undistorted_after_it_has_become_pixels() {
     let config = CONFIG.replace("dtype: u8", "dtype: f32");
