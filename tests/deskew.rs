@@ -414,6 +414,41 @@ fn a_gyro_alone_turns_points_about_the_imu() {
 }
 
 #[test]
+fn one_absurd_message_of_a_gyro_changes_no_cloud() {
+    let points = turning();
+    for absurd in [1e200, 1e6, 200.0] {
+        let pipeline = with_imu();
+        let gyro = |at: i64, rate| push(&pipeline, "deskew.gyro[0]", &imu(REFERENCE + at, rate));
+        for k in -20..=23 {
+            // 2 ms after a true message, and in place of another one.
+            let dropped = gyro(k * 5_000_000 + 2_000_000, [absurd, 0.0, 0.0]);
+            let Err(PushError::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
+            assert_eq!(rejected.reason, DropReason::OutOfRange, "{}", rejected.detail);
+            gyro(k * 5_000_000, TURN_RATE).unwrap();
+            if k == 10 {
+                // A wrong stamp, as far ahead as a message may be.
+                gyro(1_100_000_000, TURN_RATE).unwrap();
+            }
+        }
+        push(&pipeline, "lidar", &cloud(&points, OUSTER)).unwrap();
+        let away = farthest(&means(&pipeline, &points), &points, |point| point.truth);
+        assert!(away < FROM_SCIPY_M, "{away} m");
+    }
+}
+
+#[test]
+fn a_gyro_that_never_spoke_is_named() {
+    let pipeline = with_imu();
+    match push(&pipeline, "lidar", &cloud(&turning(), OUSTER)) {
+        Err(PushError::Waits(need)) => {
+            let detail = need.given_up(200.0).detail;
+            assert!(detail.contains("two messages of the gyro /imu at most"), "{detail}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_gyro_with_a_gap_or_without_an_order_says_nothing() {
     let points = turning();
     let pipeline = with_imu();

@@ -7,6 +7,9 @@ use crate::time::NANOS_PER_MS;
 
 /// The longest time from a cloud's stamp to a point \[ms\].
 const MAX_MS: f64 = 10_000.0;
+/// The longest span with a gyro \[ns\]. A gap of its messages is longer than the time between two knots,
+/// so no knot misses it.
+const MAX_GYRO_NS: i64 = 2000 * NANOS_PER_MS;
 
 /// How the driver of a sensor sends the times of points, unless it is set up otherwise.
 struct Convention {
@@ -73,6 +76,13 @@ pub(super) fn deskew(check: &mut Check<'_>, key: &str, raw: RawDeskew) -> Option
     let span_ns = check
         .required(&at("span_ms"), span, expected)
         .and_then(|span| span_ns(check, &at("span_ms"), &span));
+    let span_ns = span_ns.filter(|[first, last]| {
+        let right = gyro.is_none() || last - first <= MAX_GYRO_NS;
+        if !right {
+            check.fail(&at("span_ms"), "[first, last], at most 2000 ms apart with a gyro");
+        }
+        right
+    });
     let unit_ns = match unit? {
         TimeUnit::Ns => 1.0,
         TimeUnit::Us => 1e3,

@@ -4,6 +4,7 @@ use super::check::{Check, Range, is_printable};
 use super::raw::{CropAction, RawCloud, RawCrop, RawSolid, RawTransform};
 use super::transform::transform;
 use crate::ops::voxelize::{Action, Filter, Form, Shape, ShapeFrame, inverse};
+use crate::tf::MAX_NAME;
 
 /// Most shapes of a stream: each costs time for every point.
 const MAX_SHAPES: usize = 64;
@@ -115,8 +116,10 @@ fn frame(
         Some(name) => name.strip_prefix('/').unwrap_or(name),
     };
     let at = format!("{key}.frame");
-    if !is_printable(named) || named.starts_with('/') {
-        check.fail(&at, "base, sensor, or the name of a frame of tf");
+    if !is_printable(named) || named.starts_with('/') || named.len() > MAX_NAME {
+        let expected =
+            format!("base, sensor, or the name of a frame of tf, at most {MAX_NAME} bytes");
+        check.fail(&at, expected);
         return None;
     }
     Some(match named == base_frame {

@@ -6,7 +6,7 @@ use super::{Arrival, DropReason, Pipeline, Rejected};
 use crate::input::{Header, IMU, StampError, StampedTransform};
 use crate::spec::{FramedPart, InFrame, InputSpec, Quantity, Selection, TfSpec, still_frame};
 use crate::sync::lock;
-use crate::tf::{BadTransform, Buffer, Gyro, Link, LinkError, LookupError, Transform};
+use crate::tf::{BadTransform, BadTurn, Buffer, Gyro, Link, LinkError, LookupError, Transform};
 use crate::time::{Epoch, NANOS_PER_MS, Stamp};
 
 /// The transforms of a pipeline.
@@ -180,11 +180,20 @@ impl Frames {
             return Err(super::push::cleared());
         }
         let turned = lock(gyro).turn(arrival.epoch, stamp, rate);
-        let turned = turned.map_err(|error| Rejected::new(DropReason::Late, error.to_string()))?;
-        let Transform { translation, rotation } = turned;
-        let (header, child, fixed) = (*header, still.as_str(), false);
-        let link = StampedTransform { header, child, translation, rotation, fixed };
-        self.insert(&link, 0, arrival)
+        let turned = turned.map_err(|error| {
+            let reason = match error {
+                BadTurn::NotInOrder { .. } => DropReason::Late,
+                BadTurn::TooFast { .. } | BadTurn::TooFar { .. } => DropReason::OutOfRange,
+            };
+            Rejected::new(reason, error.to_string())
+        })?;
+        for (stamp, Transform { translation, rotation }) in turned.into_iter().flatten() {
+            let header = Header { stamp: Ok(stamp), ..*header };
+            let (child, fixed) = (still.as_str(), false);
+            let link = StampedTransform { header, child, translation, rotation, fixed };
+            self.insert(&link, 0, arrival)?;
+        }
+        Ok(stamp)
     }
 
     /// Looks `t_target_source` up at `stamp` for a message of this arrival. A transform that arrived after the

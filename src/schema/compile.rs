@@ -204,7 +204,7 @@ impl Walk<'_> {
         };
         let dot = if here.name.is_empty() { "" } else { "." };
         let mut next = here.then(Found::Member(at), &format!("{dot}{step}"));
-        next.way = here.way.on(of, step, &here.name);
+        next.way = here.way.on(of, step);
         let from = self.leaves.len();
         let found = match of.members[at].count {
             Count::One => self.element(&of.members[at].kind, rest, &next),

@@ -1,25 +1,37 @@
 //! Which selected numbers mean something in a coordinate frame, by the types that they are part of.
 //!
-//! Only what the definitions say for certain is taken. `geometry_msgs/Vector3` is a direction by its own
-//! comment, but messages also use it for places and sizes, so its place in a known message decides.
+//! Only what the definitions say for certain is taken. A `geometry_msgs/Pose` may be relative to a joint's
+//! parent, or to another pose of the message, so the member of a known message decides.
 
-use super::{Count, Kind, Struct};
+use super::Struct;
 use crate::spec::{FramedPart, Quantity};
 
-const HEADER: &str = "std_msgs/msg/Header";
 const QUATERNION: &str = "geometry_msgs/msg/Quaternion";
 const VECTOR3: &str = "geometry_msgs/msg/Vector3";
 const ODOMETRY: &str = "nav_msgs/msg/Odometry";
-const TRANSFORM_STAMPED: &str = "geometry_msgs/msg/TransformStamped";
+const IMU: &str = "sensor_msgs/msg/Imu";
 
-/// The types whose members are directions, all of them.
-const OF_DIRECTIONS: [&str; 6] = [
-    "geometry_msgs/msg/Accel",
-    "geometry_msgs/msg/Twist",
-    "geometry_msgs/msg/Vector3Stamped",
-    "geometry_msgs/msg/Wrench",
-    "sensor_msgs/msg/Imu",
-    "sensor_msgs/msg/MagneticField",
+/// The members that are in the frame of their message's header, by its definition. Their vectors are
+/// directions, but for the `translation` of a Transform.
+const OF_HEADER: [(&str, &str); 18] = [
+    ("geometry_msgs/msg/AccelStamped", "accel"),
+    ("geometry_msgs/msg/AccelWithCovarianceStamped", "accel"),
+    ("geometry_msgs/msg/PointStamped", "point"),
+    ("geometry_msgs/msg/PolygonStamped", "polygon"),
+    ("geometry_msgs/msg/PoseArray", "poses"),
+    ("geometry_msgs/msg/PoseStamped", "pose"),
+    ("geometry_msgs/msg/PoseWithCovarianceStamped", "pose"),
+    ("geometry_msgs/msg/QuaternionStamped", "quaternion"),
+    ("geometry_msgs/msg/TransformStamped", "transform"),
+    ("geometry_msgs/msg/TwistStamped", "twist"),
+    ("geometry_msgs/msg/TwistWithCovarianceStamped", "twist"),
+    ("geometry_msgs/msg/Vector3Stamped", "vector"),
+    ("geometry_msgs/msg/WrenchStamped", "wrench"),
+    (IMU, "angular_velocity"),
+    (IMU, "linear_acceleration"),
+    ("sensor_msgs/msg/MagneticField", "magnetic_field"),
+    ("sensor_msgs/msg/PointCloud", "points"),
+    (ODOMETRY, "pose"),
 ];
 
 /// A point, a vector or a quaternion of a message.
@@ -54,49 +66,47 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// The way on from `here`, a value of the type `of`, to its member `step`.
-    pub fn on(&self, of: &Struct, step: &str, here: &str) -> Way {
-        let foreign = self.foreign.clone().or_else(|| foreign(of, step, here));
+    /// The way on from a value of the type `of` to its member `step`.
+    pub fn on(&self, of: &Struct, step: &str) -> Way {
+        let foreign = match self.member {
+            None => foreign(&of.name, step),
+            Some(_) => self.foreign.clone(),
+        };
         Way { member: Some([of.name.clone(), step.to_owned()]), foreign }
     }
 }
 
-/// Why a member is not in the frame of the message's header.
-fn foreign(of: &Struct, step: &str, here: &str) -> Option<String> {
-    let is_one = |kind: &dyn Fn(&Kind) -> bool, name: Option<&str>| {
-        let mut members = of.members.iter().filter(|member| member.count == Count::One);
-        members.any(|m| kind(&m.kind) && name.is_none_or(|name| m.name == name))
-    };
-    let is_header = |kind: &Kind| matches!(kind, Kind::Struct(inner) if inner.name == HEADER);
-    if !here.is_empty() && is_one(&is_header, None) {
-        return Some(format!("`{here}` has a header of its own"));
+/// Why a member of a message is not in the frame of its header for certain.
+fn foreign(message: &str, member: &str) -> Option<String> {
+    match (message, member) {
+        known if OF_HEADER.contains(&known) => None,
+        (ODOMETRY, "twist") => {
+            Some("`twist` is in child_frame_id: take it by `fields`, without `select`".to_owned())
+        }
+        (IMU, "orientation") => {
+            Some("the message does not say which frame an orientation is in".to_owned())
+        }
+        _ => Some(format!(
+            "`{member}` of {message} may be relative to something else, so take it in a stream of a \
+             stamped type, such as geometry_msgs/PoseStamped"
+        )),
     }
-    let is_text = |kind: &Kind| matches!(kind, Kind::Text);
-    let of_header = matches!((of.name.as_str(), step), (ODOMETRY, "pose") | (TRANSFORM_STAMPED, _));
-    if of_header || !is_one(&is_text, Some("child_frame_id")) {
-        return None;
-    }
-    let instead = if of.name == ODOMETRY { ": take it by `fields`, without `select`" } else { "" };
-    Some(format!("`{step}` may be in child_frame_id{instead}"))
 }
 
 impl Spatial {
     /// What the numbers of a type are, if it is one of those in space; `way` leads to it.
     pub fn of(of: &Struct, path: &str, way: &Way) -> Option<Spatial> {
+        let member = way.member.as_ref().map(|[of, name]| (of.as_str(), name.as_str()));
         let quantity = match of.name.as_str() {
-            "geometry_msgs/msg/Point" | "geometry_msgs/msg/Point32" => Ok(Quantity::Point),
-            QUATERNION => Ok(Quantity::Orientation),
-            VECTOR3 => vector(way),
+            "geometry_msgs/msg/Point" | "geometry_msgs/msg/Point32" => Quantity::Point,
+            QUATERNION => Quantity::Orientation,
+            VECTOR3 if member == Some(("geometry_msgs/msg/Transform", "translation")) => {
+                Quantity::Point
+            }
+            VECTOR3 => Quantity::Direction,
             _ => return None,
         };
-        let parent = way.member.as_ref().map(|[of, name]| (of.as_str(), name.as_str()));
-        let quantity = match parent {
-            Some(("sensor_msgs/msg/Imu", "orientation")) => {
-                Err("the message does not say which frame an orientation is in".to_owned())
-            }
-            _ => quantity,
-        };
-        let quantity = way.foreign.clone().map_or(quantity, Err);
+        let quantity = way.foreign.clone().map_or(Ok(quantity), Err);
         Some(Spatial { path: path.to_owned(), turns: of.name == QUATERNION, quantity })
     }
 
@@ -105,17 +115,6 @@ impl Spatial {
         let names = if self.turns { &["x", "y", "z", "w"][..] } else { &["x", "y", "z"] };
         names.iter().map(|name| format!("{}.{name}", self.path)).collect()
     }
-}
-
-fn vector(way: &Way) -> Result<Quantity, String> {
-    let Some([of, name]) = &way.member else { return Ok(Quantity::Direction) };
-    if OF_DIRECTIONS.contains(&of.as_str()) {
-        return Ok(Quantity::Direction);
-    }
-    if (of.as_str(), name.as_str()) == ("geometry_msgs/msg/Transform", "translation") {
-        return Ok(Quantity::Point);
-    }
-    Err(format!("the Vector3 `{name}` of {of} may be a place, a direction or a size"))
 }
 
 /// What the selected numbers are: per number its path, the number of its entry in the selection, and

@@ -32,6 +32,12 @@ pub enum LookupError {
         /// The root above the target.
         target_root: String,
     },
+    /// A gyro has not said yet how its frame turns.
+    #[error("expected two messages of the {frame} at most 50 ms apart, found none so far")]
+    NoGyro {
+        /// The frame that does not turn: the word gyro, and the topic.
+        frame: String,
+    },
     /// The stamp is after the newest transform.
     #[error(
         "{child:?} in its parent: expected a transform at or after {stamp}, found {newest} as the newest"
@@ -104,6 +110,7 @@ impl LookupError {
         match self {
             LookupError::UnknownFrame { .. }
             | LookupError::NotConnected { .. }
+            | LookupError::NoGyro { .. }
             | LookupError::TooNew { .. } => true,
             LookupError::Name { .. }
             | LookupError::TooOld { .. }

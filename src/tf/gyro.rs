@@ -6,6 +6,10 @@ use crate::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp};
 
 /// Two messages further apart do not tell the rotation in between \[ns\]. A gyro sends 100 Hz and more.
 pub const MAX_GAP_NS: i64 = 50 * NANOS_PER_MS;
+/// The greatest angular velocity \[rad/s\]. Gyros of robots end near 70 rad/s.
+const MAX_RATE: f64 = 100.0;
+/// The greatest angle between two messages \[rad\]: beyond it their mean says too little.
+const MAX_ANGLE: f64 = 1.0;
 /// Below this angle \[rad\] a sine equals its argument in `f64`.
 const SMALL_ANGLE: f64 = 1e-9;
 
@@ -13,69 +17,117 @@ const SMALL_ANGLE: f64 = 1e-9;
 ///
 /// Between two messages the velocity is taken as their mean, which is exact to the second order in the
 /// time between them. Only differences of the result mean something: it drifts, as every such sum does.
+///
+/// Behind a gap, a message counts only when the next one confirms it. So a single wrong stamp in the
+/// future makes neither a transform nor the true messages late.
 #[derive(Debug)]
 pub struct Gyro {
     /// `t_still_gyro` at the newest message: x, y, z, w.
     rotation: [f64; 4],
+    /// The newest message of the sum.
     newest: Option<(Stamp, [f64; 3])>,
+    /// A message behind a gap that none confirms so far.
+    alone: Option<(Stamp, [f64; 3])>,
     epoch: Epoch,
 }
 
-/// A message that is not after the one before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "angular velocity: expected a stamp after {newest}, that of the message before, found {stamp}"
-)]
-pub struct NotInOrder {
-    /// The stamp of the message.
-    pub stamp: Stamp,
-    /// That of the newest one.
-    pub newest: Stamp,
+/// Why a message does not count.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum BadTurn {
+    /// It is not after the one before it.
+    #[error(
+        "angular velocity: expected a stamp after {newest}, that of the message before, found {stamp}"
+    )]
+    NotInOrder {
+        /// The stamp of the message.
+        stamp: Stamp,
+        /// That of the newest one.
+        newest: Stamp,
+    },
+    /// No robot turns so fast.
+    #[error("angular velocity: expected at most {MAX_RATE} rad/s, found {found:e} rad/s")]
+    TooFast {
+        /// The angular velocity \[rad/s\].
+        found: f64,
+    },
+    /// The messages are too far apart for the rotation between them.
+    #[error(
+        "angular velocity: expected a turn of less than {MAX_ANGLE} rad since the message before, \
+         found {found} rad"
+    )]
+    TooFar {
+        /// The angle \[rad\].
+        found: f64,
+    },
 }
+
+/// Where the frame that does not turn is: a stamp, and `t_gyro_still` then.
+pub type Turned = (Stamp, Transform);
 
 impl Default for Gyro {
     fn default() -> Self {
         let rotation = Transform::IDENTITY.rotation;
-        Gyro { rotation, newest: None, epoch: Epoch::default() }
+        Gyro { rotation, newest: None, alone: None, epoch: Epoch::default() }
     }
 }
 
 impl Gyro {
-    /// Takes the angular velocity of a message in \[rad/s\], finite, about the axes of the gyro. Returns the
-    /// frame that does not turn, as the gyro has it: `t_gyro_still`.
+    /// Takes the angular velocity of a message in \[rad/s\] about the axes of the gyro. Returns where the
+    /// frame that does not turn is: then, and first at the message before if this one confirms it.
     ///
     /// # Errors
-    /// [`NotInOrder`]: a sum cannot be changed afterwards.
+    /// [`BadTurn`]: a sum cannot be changed afterwards. The message leaves it as it was.
     pub fn turn(
         &mut self,
         epoch: Epoch,
         stamp: Stamp,
         rate: [f64; 3],
-    ) -> Result<Transform, NotInOrder> {
+    ) -> Result<[Option<Turned>; 2], BadTurn> {
+        let found = length(rate);
+        if !found.is_finite() || found > MAX_RATE {
+            return Err(BadTurn::TooFast { found });
+        }
         if self.epoch.is_before(epoch) {
             *self = Gyro { epoch, ..Gyro::default() };
         }
-        if let Some((newest, before)) = self.newest {
-            let since_ns = stamp.since(newest);
-            if since_ns <= 0 {
-                return Err(NotInOrder { stamp, newest });
-            }
-            // Behind a gap the sum begins again: nothing is looked up across it.
-            if since_ns <= MAX_GAP_NS {
-                let half_s = since_ns as f64 / NANOS_PER_S as f64 / 2.0;
-                let angles = std::array::from_fn(|i| (before[i] + rate[i]) * half_s);
-                self.rotation = normalised(product(self.rotation, quaternion(angles)));
-            }
+        if let Some((newest, _)) = self.newest.filter(|(newest, _)| stamp <= *newest) {
+            return Err(BadTurn::NotInOrder { stamp, newest });
         }
-        self.newest = Some((stamp, rate));
-        let still = Transform { translation: [0.0; 3], rotation: self.rotation };
-        Ok(still.inverse())
+        if let Some((newest, _)) = self.alone.filter(|(alone, _)| stamp == *alone) {
+            return Err(BadTurn::NotInOrder { stamp, newest });
+        }
+        let follows = |from: Stamp| (1..=MAX_GAP_NS).contains(&stamp.since(from));
+        let mut known = [self.newest, self.alone].into_iter().flatten();
+        let Some((from, before)) = known.find(|(from, _)| follows(*from)) else {
+            self.alone = Some((stamp, rate));
+            return Ok([None, None]);
+        };
+        let half_s = stamp.since(from) as f64 / NANOS_PER_S as f64 / 2.0;
+        let angles = std::array::from_fn(|i| (before[i] + rate[i]) * half_s);
+        let found = length(angles);
+        if found >= MAX_ANGLE {
+            return Err(BadTurn::TooFar { found });
+        }
+        // Behind a gap the sum begins again: nothing is looked up across it.
+        let begins = self.newest.is_none_or(|(newest, _)| newest != from);
+        let first = begins.then(|| (from, self.still()));
+        self.rotation = normalised(product(self.rotation, quaternion(angles)));
+        (self.newest, self.alone) = (Some((stamp, rate)), None);
+        Ok([first, Some((stamp, self.still()))])
     }
+
+    fn still(&self) -> Transform {
+        Transform { translation: [0.0; 3], rotation: self.rotation }.inverse()
+    }
+}
+
+fn length([x, y, z]: [f64; 3]) -> f64 {
+    ((x * x + y * y) + z * z).sqrt()
 }
 
 /// The rotation about this vector, by its length \[rad\].
 fn quaternion([x, y, z]: [f64; 3]) -> [f64; 4] {
-    let angle = ((x * x + y * y) + z * z).sqrt();
+    let angle = length([x, y, z]);
     let (sine, cosine) = (libm::sin(angle / 2.0), libm::cos(angle / 2.0));
     let scale = if angle < SMALL_ANGLE { 0.5 } else { sine / angle };
     [x * scale, y * scale, z * scale, cosine]
@@ -87,6 +139,15 @@ mod tests {
 
     fn ms(ms: i64) -> Stamp {
         Stamp::from_nanos(ms * NANOS_PER_MS)
+    }
+
+    const TURN: [f64; 3] = [1.0, 0.0, 0.0];
+
+    /// The stamps of a result \[ms\], and its last transform.
+    fn turned(gyro: &mut Gyro, at: i64, rate: [f64; 3]) -> (Vec<i64>, Option<Transform>) {
+        let turned = gyro.turn(gyro.epoch, ms(at), rate).unwrap();
+        let stamps = turned.iter().flatten().map(|(stamp, _)| stamp.nanos() / NANOS_PER_MS);
+        (stamps.collect(), turned[1].map(|(_, transform)| transform))
     }
 
     /// The matrix of the rotation from the start, integrated in tiny steps of a product of matrices.
@@ -117,7 +178,8 @@ mod tests {
         let mut found = Transform::IDENTITY;
         for step in 0..=100 {
             let t = f64::from(step) * 0.005;
-            found = gyro.turn(Epoch::default(), ms(1000 + i64::from(step) * 5), rate(t)).unwrap();
+            let (_, last) = turned(&mut gyro, 1000 + i64::from(step) * 5, rate(t));
+            found = last.unwrap_or(found);
         }
         let (got, expected) = (found.inverse().matrix(), reference(rate, 0.5));
         let angle = (0..3)
@@ -132,11 +194,9 @@ mod tests {
     fn a_constant_rate_is_exact() {
         let mut gyro = Gyro::default();
         let rate = [0.6, -0.8, 0.0].map(|axis| axis * 3.0);
-        let turns: Vec<Transform> = [0, 7, 20, 51, 100]
-            .map(|at| gyro.turn(Epoch::default(), ms(at), rate).unwrap())
-            .to_vec();
+        let turns = [0, 7, 20, 51, 100].map(|at| turned(&mut gyro, at, rate).1);
         let half: f64 = 0.1 * 3.0 / 2.0;
-        let [x, y, z, w] = turns[4].inverse().rotation;
+        let [x, y, z, w] = turns[4].unwrap().inverse().rotation;
         for (got, expected) in
             [x, y, z, w].into_iter().zip([0.6 * half.sin(), -0.8 * half.sin(), 0.0, half.cos()])
         {
@@ -148,15 +208,53 @@ mod tests {
     fn messages_must_be_in_order_and_an_epoch_begins_again() {
         let mut gyro = Gyro::default();
         let still = Epoch::default();
-        gyro.turn(still, ms(100), [1.0, 0.0, 0.0]).unwrap();
+        assert!(turned(&mut gyro, 90, TURN).0.is_empty());
+        let again = BadTurn::NotInOrder { stamp: ms(90), newest: ms(90) };
+        assert_eq!(gyro.turn(still, ms(90), TURN), Err(again));
+        assert_eq!(turned(&mut gyro, 100, TURN).0, [90, 100]);
         for at in [100, 99] {
-            let error = NotInOrder { stamp: ms(at), newest: ms(100) };
-            assert_eq!(gyro.turn(still, ms(at), [1.0, 0.0, 0.0]), Err(error));
+            let error = BadTurn::NotInOrder { stamp: ms(at), newest: ms(100) };
+            assert_eq!(gyro.turn(still, ms(at), TURN), Err(error));
         }
-        let turned = gyro.turn(still, ms(110), [1.0, 0.0, 0.0]).unwrap();
-        assert_ne!(turned.rotation, Transform::IDENTITY.rotation);
+        let (stamps, last) = turned(&mut gyro, 110, TURN);
+        assert_eq!(stamps, [110]);
+        assert_ne!(last.unwrap().rotation, Transform::IDENTITY.rotation);
         let later = still.next(Some(ms(110)));
-        let begun = gyro.turn(later, ms(5), [1.0, 0.0, 0.0]).unwrap();
-        assert_eq!(begun.rotation[3], 1.0);
+        assert_eq!(gyro.turn(later, ms(5), TURN), Ok([None, None]));
+        let begun = gyro.turn(later, ms(9), TURN).unwrap()[0].unwrap();
+        assert_eq!((begun.0, begun.1.rotation[3]), (ms(5), 1.0));
+    }
+
+    #[test]
+    fn absurd_rates_leave_the_sum_as_it_was() {
+        let (mut gyro, mut undisturbed) = (Gyro::default(), Gyro::default());
+        for at in (0..100).step_by(5) {
+            for absurd in [1e200, -1e6, 101.0] {
+                let turn = gyro.turn(Epoch::default(), ms(at + 1), [0.0, absurd, 0.0]);
+                assert!(matches!(turn, Err(BadTurn::TooFast { .. })), "{turn:?}");
+            }
+            assert_eq!(turned(&mut gyro, at, TURN), turned(&mut undisturbed, at, TURN), "{at}");
+        }
+        let far = gyro.turn(Epoch::default(), ms(95 + 50), [0.0, 0.0, 50.0]);
+        assert!(matches!(far, Err(BadTurn::TooFar { found }) if (1.2..1.3).contains(&found)));
+        assert_eq!(turned(&mut gyro, 100, TURN), turned(&mut undisturbed, 100, TURN));
+    }
+
+    #[test]
+    fn a_single_message_of_the_future_makes_no_transform_and_none_late() {
+        let (mut gyro, mut undisturbed) = (Gyro::default(), Gyro::default());
+        for at in (0..1500).step_by(5) {
+            assert_eq!(turned(&mut gyro, at, TURN), turned(&mut undisturbed, at, TURN), "{at}");
+            if at == 100 {
+                assert_eq!(turned(&mut gyro, 1092, TURN), (vec![], None));
+            }
+        }
+        // As the first message, and behind a gap.
+        let mut gyro = Gyro::default();
+        for from in [0, 300] {
+            assert!(turned(&mut gyro, from + 900, TURN).0.is_empty());
+            assert!(turned(&mut gyro, from, TURN).0.is_empty());
+            assert_eq!(turned(&mut gyro, from + 5, TURN).0, [from, from + 5]);
+        }
     }
 }

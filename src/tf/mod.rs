@@ -23,7 +23,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 pub use error::LookupError;
-pub use gyro::{Gyro, NotInOrder};
+pub use gyro::{BadTurn, Gyro, Turned};
 pub use transform::{BadTransform, Transform};
 
 use crate::align::{AlignRule, Fill, Strategy, Value, align};
@@ -131,6 +131,8 @@ struct Frame {
     name: Box<str>,
     /// The greatest distance of two transforms that are interpolated \[ns\].
     max_gap_ns: i64,
+    /// Whether a gyro places it.
+    of_gyro: bool,
     fixed: Option<(Epoch, Stamp, Row)>,
     moving: Option<Box<Moving>>,
 }
@@ -155,7 +157,9 @@ impl Buffer {
     /// Adds a frame that a gyro will place: what is interpolated of it has shorter gaps.
     pub fn add_of_gyro(&mut self, name: &str) {
         let frame = self.id(name) as usize;
-        self.frames[frame].max_gap_ns = self.limits.max_gap_ns.min(gyro::MAX_GAP_NS);
+        let frame = &mut self.frames[frame];
+        frame.max_gap_ns = self.limits.max_gap_ns.min(gyro::MAX_GAP_NS);
+        frame.of_gyro = true;
     }
 
     /// Begins an epoch: forgets the moving transforms. The fixed ones stay, because they are latched:
@@ -271,7 +275,8 @@ impl Buffer {
         let id = self.frames.len() as FrameId;
         self.ids.insert(name.into(), id);
         let max_gap_ns = self.limits.max_gap_ns;
-        self.frames.push(Frame { name: name.into(), max_gap_ns, fixed: None, moving: None });
+        let name = name.into();
+        self.frames.push(Frame { name, max_gap_ns, of_gyro: false, fixed: None, moving: None });
         id
     }
 
@@ -323,12 +328,20 @@ impl Buffer {
         match (&up.stopped, &down.stopped) {
             (Some(up), Some(down)) if down.waiting_helps() && !up.waiting_helps() => down.clone(),
             (Some(error), _) | (None, Some(error)) => error.clone(),
-            (None, None) => LookupError::NotConnected {
-                source_frame: name(source),
-                target_frame: name(target),
-                source_root: name(up.last().frame),
-                target_root: name(down.last().frame),
-            },
+            (None, None) => {
+                let roots = [up.last().frame, down.last().frame];
+                let silent = roots.into_iter().find(|root| self.frames[*root as usize].of_gyro);
+                let [source_root, target_root] = roots.map(name);
+                match silent {
+                    Some(gyro) => LookupError::NoGyro { frame: name(gyro) },
+                    None => LookupError::NotConnected {
+                        source_frame: name(source),
+                        target_frame: name(target),
+                        source_root,
+                        target_root,
+                    },
+                }
+            }
         }
     }
 

@@ -96,27 +96,41 @@ fn selected_numbers_have_the_bits_of_the_typed_streams() {
 
 #[test]
 fn points_are_moved_and_directions_are_turned() {
-    let pipeline = rig(
+    let close = |row: &[f32], expected: &[f32]| {
+        assert_eq!(row.len(), expected.len());
+        let pairs = row.iter().zip(expected);
+        assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-5), "{row:?} {expected:?}");
+    };
+    let moved = [10.0 - 2.0, 20.0 + 1.0, 30.0 + 3.0];
+    let quarter = TURN.map(|value| value as f32);
+    let poses = rig(
+        &["type: geometry_msgs/PoseArray, select: ['poses[1].position', 'poses[0].orientation']"],
+        TURN,
+    );
+    let mut writer = Writer::new();
+    writer.header(Stamp::from_nanos(90 * MS), "tool");
+    writer.u32(2);
+    writer.f64_array(&[7.0, 7.0, 7.0, 0.0, 0.0, 0.0, 1.0]);
+    writer.f64_array(&[1.0, 2.0, 3.0, 0.0, 0.0, 1.0, 0.0]);
+    close(&rows(&poses, &writer.finish())[0], &[&moved[..], &quarter].concat());
+
+    let transform = rig(
         &[
-            "type: robot_msgs/Grasp, select: ['speeds[1].linear', pose.position, 'speeds[0].angular']",
+            "type: geometry_msgs/TransformStamped, select: [transform.rotation, transform.translation]",
         ],
         TURN,
     );
     let mut writer = Writer::new();
     writer.header(Stamp::from_nanos(90 * MS), "tool");
-    writer.f64_array(&[1.0, 2.0, 3.0]); // pose
-    writer.f64_array(&TURN);
-    writer.f64_array(&[7.0, 7.0, 7.0]); // approach
-    writer.u32(2);
-    writer.f64_array(&[0.0, 0.0, 0.0, 0.5, 0.25, 0.125]);
-    writer.f64_array(&[4.0, 5.0, 6.0, 0.0, 0.0, 0.0]);
-    writer.u32(0); // others
-    writer.u32(1.0f32.to_bits());
-    let row = rows(&pipeline, &writer.finish()).remove(0);
-    let expected = [-5.0, 4.0, 6.0, 10.0 - 2.0, 20.0 + 1.0, 30.0 + 3.0, -0.25, 0.5, 0.125];
-    for (got, expected) in row.iter().zip(expected) {
-        assert!((got - expected).abs() < 1e-5, "{row:?}");
-    }
+    writer.string("grip");
+    writer.f64_array(&[1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0]);
+    close(&rows(&transform, &writer.finish())[0], &[&quarter[..], &moved].concat());
+
+    let twist =
+        rig(&["type: geometry_msgs/TwistStamped, select: [twist.angular, twist.linear]"], TURN);
+    let numbers = [4.0, 5.0, 6.0, 0.5, 0.25, 0.125];
+    let turned = [-0.25, 0.5, 0.125, -5.0, 4.0, 6.0];
+    close(&rows(&twist, &message("tool", &numbers))[0], &turned);
 }
 
 #[test]
@@ -127,7 +141,7 @@ defaults: {vector: {in_frame: map, max_age_ms: 10}}
 streams:
   none: {type: robot_msgs/Gripper, topic: /a, select: [holding]}
   score: {type: robot_msgs/Grasp, topic: /b, select: [score]}
-  pose: {type: robot_msgs/Grasp, topic: /b, select: [pose]}
+  pose: {type: geometry_msgs/PoseStamped, topic: /c, select: [pose]}
 ";
     let config = config::parse_with(text, "test.yaml", &Prefixes::new(vec![definitions])).unwrap();
     let asks: Vec<bool> = config.inputs.iter().map(|input| input.in_frame.is_some()).collect();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::node_time::Rate;
 use super::publishers;
 use crate::histogram::Windows;
+use crate::input::TF_MESSAGE;
 use crate::pipeline::DropReason;
 use crate::spec::{InputSpec, Selection};
 
@@ -180,10 +181,11 @@ pub enum Trouble {
 /// Returns what is wrong with the arrivals of an input, if anything.
 pub fn trouble(spec: &InputSpec, window: &InputWindow) -> Option<Trouble> {
     if let Selection::Transforms { fixed } = spec.selection
+        && spec.ros_type == TF_MESSAGE
         && (fixed || !window.ever)
     {
         // Fixed transforms are sent once, and a robot may have fixed or moving ones only. If a message
-        // lacks one, its own input says so.
+        // lacks one, its own input says so. A gyro and an odometry are named in the file, so they must speak.
         return None;
     }
     // A camera is latched: one message is enough.
@@ -335,6 +337,30 @@ streams: {wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms
         assert_eq!(trouble(&stream(), &slow), None);
         let gone = InputWindow { silence: Duration::from_secs(31), ..slow };
         assert_eq!(trouble(&stream(), &gone), Some(Trouble::Silent));
+    }
+
+    #[test]
+    fn a_gyro_and_an_odometry_must_speak_and_tf_need_not() {
+        let config = "
+rate_hz: 100
+tf: {odometry: [/odom]}
+streams:
+  lidar:
+    type: sensor_msgs/PointCloud2
+    topic: /points
+    max_age_ms: 250
+    t_base_sensor: tf
+    deskew: {gyro: /imu, sensor: ouster}
+    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [8, 8, 1], channels: [{reduce: count}]}
+";
+        let inputs = crate::config::parse(config, "test.yaml").unwrap().inputs;
+        let never = InputWindow { silence: Duration::from_secs(60), ..Default::default() };
+        let silent = |topic: &str| {
+            let spec = inputs.iter().find(|input| input.topic == topic).unwrap();
+            trouble(spec, &never).is_some()
+        };
+        let topics = ["/imu", "/odom", "/tf", "/tf_static"];
+        assert_eq!(topics.map(silent), [true, true, false, false]);
     }
 
     #[test]
