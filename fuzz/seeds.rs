@@ -104,9 +104,9 @@ fn messages(tests: &Path) -> Vec<Vec<u8>> {
     let pose = PoseStamped { stamp, frame_id, position, orientation };
     seeds.push(with_choice(19, &pose.to_cdr(Vec::new())));
     seeds.push(with_choice(20, &image("rgb8", 12, 4)));
-    seeds.extend(cameras().iter().map(|camera| with_choice(21, camera)));
+    seeds.push(with_choice(21, &transforms()));
     seeds.push(with_choice(22, &transforms()));
-    seeds.push(with_choice(23, &transforms()));
+    seeds.extend(cameras().iter().map(|camera| with_choice(23, camera)));
     seeds
 }
 

@@ -174,7 +174,9 @@ def inputs_of(config):
         found += [(topic, "tf2_msgs/msg/TFMessage") for topic in ("/tf", "/tf_static")]
         found += [(topic, "nav_msgs/msg/Odometry") for topic in config["tf"]["odometry"]]
     gyros = [spec.get("deskew", {}).get("gyro") for spec in config["streams"].values()]
-    undistorted = [spec.get("image", {}).get("undistort", {}) for spec in config["streams"].values()]
+    undistorted = [
+        spec.get("image", {}).get("undistort", {}) for spec in config["streams"].values()
+    ]
     cameras = [camera.get("camera_info") for camera in undistorted]
     for topics, kind in [(gyros, "sensor_msgs/msg/Imu"), (cameras, "sensor_msgs/msg/CameraInfo")]:
         # Streams share them.
