@@ -29,6 +29,7 @@ mod raw;
 mod read;
 mod select;
 mod stream;
+mod topics;
 mod transform;
 mod undistort;
 mod vector;
@@ -161,6 +162,7 @@ fn config(check: &mut Check<'_>, raw: RawConfig, source: Source) -> Option<Confi
     inputs.extend(transforms);
     // Last: the others keep their numbers if a stream begins to undistort.
     inputs.extend(undistort::inputs(cameras));
+    topics::have_one_type(check, &inputs);
     Some(Config {
         rate_hz: rate_hz?,
         grid: grid?,
