@@ -8,7 +8,8 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use robocache::cdr::Writer;
 use robocache::cdr::messages::{
-    CameraInfo, Image, Imu, JointState, Odometry, PointCloud2, PointField, PoseStamped, TwistStamped, WrenchStamped,
+    CameraInfo, Image, Imu, JointState, Odometry, PointCloud2, PointField, PoseStamped,
+    TwistStamped, WrenchStamped,
 };
 use robocache::time::Stamp;
 
@@ -54,8 +55,7 @@ fn with_choice(choice: u8, data: &[u8]) -> Vec<u8> {
 /// The messages of `streams.yaml`, by the position of their stream.
 fn messages(tests: &Path) -> Vec<Vec<u8>> {
     let image = |encoding, step: u32, lines: u32| {
-        let image =
-            Image { stamp: STAMP, frame_id: "camera", height: 4, width: 4, encoding, step };
+        let image = Image { stamp: STAMP, frame_id: "camera", height: 4, width: 4, encoding, step };
         image.to_cdr(Vec::new(), |data| data.extend((0..step * lines).map(|at| at as u8)))
     };
     let mut seeds = Vec::new();
@@ -144,8 +144,19 @@ fn cameras() -> Vec<Vec<u8>> {
         let k = [5.0, 0.0, 2.0, 0.0, 5.0, 2.0, 0.0, 0.0, 1.0];
         let p = [4.0, 0.0, 2.0, 0.0, 0.0, 4.0, 2.0, 0.0, 0.0, 0.0, 1.0, 0.0];
         let (stamp, frame_id, height, width, r) = (STAMP, "camera", 4, 4, [0.0; 9]);
-        let info =
-            CameraInfo { stamp, frame_id, height, width, distortion_model, d, k, r, p, binning, roi };
+        let info = CameraInfo {
+            stamp,
+            frame_id,
+            height,
+            width,
+            distortion_model,
+            d,
+            k,
+            r,
+            p,
+            binning,
+            roi,
+        };
         info.to_cdr(Vec::new())
     };
     vec![
@@ -196,7 +207,10 @@ fn vectors() -> Vec<Vec<u8>> {
         with_choice(9, &WrenchStamped { stamp, frame_id, force: one, torque: two }.to_cdr(vec![])),
         with_choice(10, &PoseStamped { stamp, frame_id, position, orientation }.to_cdr(vec![])),
         with_choice(11, &numbers(43)),
-        with_choice(12, &TwistStamped { stamp, frame_id, linear: one, angular: two }.to_cdr(vec![])),
+        with_choice(
+            12,
+            &TwistStamped { stamp, frame_id, linear: one, angular: two }.to_cdr(vec![]),
+        ),
         with_choice(13, &odometry.to_cdr(Vec::new())),
     ]
 }
@@ -204,8 +218,7 @@ fn vectors() -> Vec<Vec<u8>> {
 /// Clouds in both byte orders, organised and not.
 fn clouds() -> Vec<Vec<u8>> {
     let field = |name, offset, datatype| PointField { name, offset, datatype, count: 1 };
-    let fields =
-        [field("x", 0, 7), field("y", 4, 7), field("z", 8, 7), field("intensity", 12, 7)];
+    let fields = [field("x", 0, 7), field("y", 4, 7), field("z", 8, 7), field("intensity", 12, 7)];
     let cloud = |height: u32, is_bigendian: bool| {
         let (width, point_step) = (6, 16);
         let row_step = width * point_step;

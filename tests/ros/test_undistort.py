@@ -100,7 +100,9 @@ def test_images_are_undistorted_by_the_camera_info_of_their_camera(ros, start, t
         "the log names the topic",
     )
     # Both streams have one input.
-    assert CAMERA_INFO in fusion.status and not any("files.camera" in part for part in fusion.status)
+    assert CAMERA_INFO in fusion.status and not any(
+        "files.camera" in part for part in fusion.status
+    )
 
     # Some drivers latch it.
     publisher = ros.node.create_publisher(CameraInfo, "/camera_info", LATCHED)
