@@ -70,8 +70,8 @@ fn a_message_has_its_publisher_its_times_and_its_number() {
         let publishers = node.publishers_of("/topic").unwrap();
         assert_eq!(publishers.len(), 1);
         assert_eq!(
-            (publishers[0].gid, publishers[0].node.as_str()),
-            (info.publisher, "/under_test")
+            (publishers[0].gid, publishers[0].node.as_deref()),
+            (info.publisher, Some("/under_test"))
         );
         assert_eq!(publishers[0].ros_type, "rosgraph_msgs/msg/Clock");
         assert!(!publishers[0].reliable);
