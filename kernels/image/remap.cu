@@ -5,7 +5,7 @@
 namespace image {
 
 struct Remap {
-    const u8* image;      // line 0, of which only lines that points read are there
+    const u8* image;      // line 0; only lines that points read are there
     u64 step;             // bytes from one line to the next
     const u32* points;    // x of the upper left pixel in the lower half, y in the upper
     const u16* fractions; // 32nds of the way to the next column, and 32 times those to the next line

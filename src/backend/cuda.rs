@@ -232,7 +232,7 @@ impl RingMemory {
         }
     }
 
-    /// Writes all steps of a tick of which each depends on the others, for the launch to read. The
+    /// Writes all steps of a tick that depend on each other, for the launch to read. The
     /// first of `jobs` is one of them.
     fn write_window(&self, jobs: &[StepJob]) {
         let (Encoder::OnHost { host, scratch, .. }, Some(first)) = (&self.encoder, jobs.first())

@@ -1,4 +1,4 @@
-//! Clouds of which more is asked for than counts, means and maxima: filters, features that are no fields,
+//! Clouds that need more than counts, means and maxima: filters, features that are no fields,
 //! all reductions, voxels with enough points, and sparse rows; all of them in any combination, and at
 //! the places where one of them ends.
 
@@ -160,7 +160,7 @@ fn check_capacity(kind: &Kind, dtype: DType) {
     }
 }
 
-/// Clouds of which the filter, or a voxel's number of points, leaves nothing; and points without a
+/// Clouds of which nothing is left after the filter or `min_points`; and points without a
 /// number in every column.
 fn check_nothing_left(kind: &Kind, dtype: DType) {
     let everything = Shape {

@@ -30,7 +30,7 @@ const SHIFT: u32 = 2 * FRACTION_BITS;
 pub const MAX_SENSOR: usize = 32_000;
 /// No offset of a pixel.
 const NOWHERE: u32 = u32::MAX;
-/// A point of which no pixel is in the image.
+/// A point whose pixels are all outside of the image.
 const OUTSIDE: (i16, i16) = (i16::MIN, i16::MIN);
 
 /// Which point of an image each pixel of another one shows.
@@ -324,7 +324,7 @@ fn pixel(point: u32) -> [i32; 2] {
     [i32::from(point as u16 as i16), i32::from((point >> 16) as u16 as i16)]
 }
 
-/// The four pixels of a point, of which not all are surely inside.
+/// The four pixels of a point. Some may be outside of the image.
 #[cold]
 #[inline(never)]
 fn at_border<const BYTES: usize>(view: &ImageView<'_>, [x, y]: [i32; 2]) -> [u32; 4] {

@@ -35,7 +35,7 @@ unsafe impl Send for NodeInner {}
 // SAFETY: as above.
 unsafe impl Sync for NodeInner {}
 
-/// What the graph calls a node of which it knows only an endpoint, and a program without ROS.
+/// The names that the graph gives to a node that it does not know yet, and to a program without ROS.
 const NOT_NAMED: [&str; 2] = ["_NODE_NAME_UNKNOWN_", "_CREATED_BY_BARE_DDS_APP_"];
 
 /// A publisher that the graph shows.
