@@ -1,9 +1,9 @@
 //! Boxes and spheres on frames that move: each cloud is filtered by where they were at its stamp.
 
 use robocache::cdr::Writer;
-use robocache::cdr::messages::{PointCloud2, PointField};
 use robocache::pipeline::{Counter, Need};
 
+use super::sparse::cloud;
 use super::*;
 
 const NO_TURN: [f64; 4] = [0.0, 0.0, 0.0, 1.0];
@@ -34,25 +34,6 @@ streams:
 
 const MOUNTED: &str = "{translation_m: [0, 0, 1]}";
 const ARM: &str = "self_filter: [{radius_m: 0.1}, {size_m: [0.5, 0.5, 0.5], frame: arm}]";
-
-fn cloud(ms: i64, points: &[[f32; 3]]) -> Vec<u8> {
-    let field = |(at, name): (u32, _)| PointField { name, offset: 4 * at, datatype: 7, count: 1 };
-    let fields = [(0, "x"), (1, "y"), (2, "z")].map(field);
-    let width = points.len() as u32;
-    let cloud = PointCloud2 {
-        stamp: Stamp::from_nanos(ms * MS),
-        frame_id: "lidar",
-        height: 1,
-        width,
-        fields: &fields,
-        is_bigendian: false,
-        point_step: 12,
-        row_step: 12 * width,
-        is_dense: true,
-    };
-    let bytes = points.as_flattened().iter().flat_map(|number| number.to_le_bytes());
-    cloud.to_cdr(Vec::new(), |data| data.extend(bytes))
-}
 
 fn link(ms: i64, parent: &str, child: &str, shift: [f64; 3], turn: [f64; 4]) -> Vec<u8> {
     let mut writer = Writer::new();

@@ -23,7 +23,8 @@ streams:
 ";
 const LIDAR: InputId = InputId::new(0);
 
-fn cloud(ms: i64, points: &[[f32; 3]]) -> Vec<u8> {
+/// A cloud of the frame `lidar`, of points x, y, z.
+pub(super) fn cloud(ms: i64, points: &[[f32; 3]]) -> Vec<u8> {
     let field = |(at, name): (u32, _)| PointField { name, offset: 4 * at, datatype: 7, count: 1 };
     let fields = [(0, "x"), (1, "y"), (2, "z")].map(field);
     let width = points.len() as u32;
