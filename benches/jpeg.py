@@ -63,13 +63,16 @@ PEERS = {
 }
 
 
-def median_us(function, argument, repeats):
+def medians_us(functions, argument, repeats):
+    """Of each function; their calls take turns, so that all meet the same machine."""
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
-        function(argument)
-        times.append((time.perf_counter() - start) * 1e6)
-    return statistics.median(times)
+        marks = [time.perf_counter()]
+        for function in functions:
+            function(argument)
+            marks.append(time.perf_counter())
+        times.append([(end - start) * 1e6 for start, end in zip(marks, marks[1:])])
+    return [statistics.median(column) for column in zip(*times)]
 
 
 def robocache(binary, path, name, repeats):
@@ -81,8 +84,7 @@ def one_round(binary, path, name, repeats):
     """The microseconds of robocache's row and decoder, and of its peer's bytes and row."""
     _, resized, row = PEERS[name]
     ours = robocache(binary, path, name, repeats)
-    file = path.read_bytes()
-    theirs = [median_us(function, file, repeats) for function in (resized, row)]
+    theirs = medians_us((resized, row), path.read_bytes(), repeats)
     return [ours["row_us"], ours["decode_us"], *theirs]
 
 
@@ -114,6 +116,8 @@ def main():
                     ]
                     found = [statistics.median(values) for values in zip(*rounds, strict=True)]
                     row, decoder, resized, whole = found
+                    if decoder > row or resized > whole:
+                        raise SystemExit(f"a part took longer than the whole ({found}): busy machine")
                     cells = [photo.stem, f"{size[0]}x{size[1]}", f"`{name}`"]
                     cells += [f"{row:.0f} ({decoder:.0f})", peer]
                     cells += [f"{resized:.0f}, {whole:.0f}", f"{row / resized:.2f}"]

@@ -159,11 +159,21 @@ def test_a_camera_info_that_was_latched_before_the_node_started_is_taken(ros, st
 def test_a_camera_info_with_every_image_is_taken_from_a_volatile_publisher(ros, start, tmp_path):
     fusion = start_fusion(ros, start, tmp_path, {"streams": STREAMS}).warm_up()
     publisher = ros.node.create_publisher(CameraInfo, "/camera_info", RELIABLE)
-    fusion.until(lambda: publisher.get_subscription_count() > 0, "the node hears the camera")
     info = camera([-0.31, 0.12, 0.0007, -0.0004, -0.02])
-    for step in range(1, 6):
+
+    def heard():
         publisher.publish(info)
-        fusion.await_value(CAMERA_INFO, "accepted", step)
+        return ros.spin_until(lambda: fusion.value(CAMERA_INFO, "accepted") > 0, 0.5)
+
+    # The node subscribes again when it finds this publisher, and nothing is kept for it meanwhile.
+    fusion.until(heard, "the node hears the camera")
+    for step in range(1, 6):
+        before = fusion.value(CAMERA_INFO, "accepted")
+        publisher.publish(info)
+        fusion.until(
+            lambda before=before: fusion.value(CAMERA_INFO, "accepted") > before,
+            "the node takes every CameraInfo",
+        )
         fusion.send("/camera", raw(pixels(step), T0 + step * MS))
     got = fusion.tick(T0 + 10 * MS)
     np.testing.assert_array_equal(got["camera"].array[0], undistorted(pixels(5), info))
