@@ -1,5 +1,6 @@
 //! Element types of the output, and the one rounding of a value to its type.
 
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 /// Element type of an output segment.
@@ -87,7 +88,7 @@ impl DType {
         assert_eq!(out.len(), values.len() * self.size(), "store: length mismatch");
         match self {
             DType::F32 => put(values, out, f32::to_le_bytes),
-            DType::F16 => put(values, out, |value| f16::from_f32(value).to_le_bytes()),
+            DType::F16 => put_halves(values, out),
             DType::Bf16 => put(values, out, |value| bf16_bits(value).to_le_bytes()),
             DType::U8 => put(values, out, |value| [value.round_ties_even() as u8]),
             DType::I32 => put(values, out, |value| (value.round_ties_even() as i32).to_le_bytes()),
@@ -99,6 +100,18 @@ impl DType {
 fn put<const N: usize>(values: &[f32], out: &mut [u8], element: impl Fn(f32) -> [u8; N]) {
     for (bytes, value) in out.chunks_exact_mut(N).zip(values) {
         bytes.copy_from_slice(&element(*value));
+    }
+}
+
+/// Values as `f16`. The processor rounds many at a time.
+fn put_halves(values: &[f32], out: &mut [u8]) {
+    let mut halves = [f16::ZERO; 64];
+    for (values, out) in values.chunks(halves.len()).zip(out.chunks_mut(2 * halves.len())) {
+        let halves = &mut halves[..values.len()];
+        halves.convert_from_f32_slice(values);
+        for (bytes, half) in out.as_chunks_mut::<2>().0.iter_mut().zip(halves) {
+            *bytes = half.to_le_bytes();
+        }
     }
 }
 

@@ -17,7 +17,7 @@ pub struct List {
     order: Vec<(u32, u32)>,
     scratch: Vec<(u32, u32)>,
     starts: Vec<u32>,
-    values: Vec<f32>,
+    /// The values of a channel as they are stored, not yet in order.
     elements: Vec<u8>,
 }
 
@@ -31,18 +31,15 @@ impl List {
             order: Vec::new(),
             scratch: Vec::new(),
             starts: vec![0; DIGITS],
-            values: Vec::new(),
             elements: Vec::new(),
         }
     }
 
     /// Reserves memory for this many occupied voxels.
     pub fn reserve(&mut self, voxels: usize) {
-        let kept = voxels.min(self.place.max_voxels);
         self.order.reserve(voxels);
         self.scratch.reserve(voxels);
-        self.values.reserve(kept);
-        self.elements.reserve(kept * self.dtype.size());
+        self.elements.reserve(voxels * self.dtype.size());
     }
 
     /// Bytes of a row.
@@ -87,28 +84,25 @@ impl List {
         row: &mut [u8],
     ) -> Result<(), f32> {
         let (step, dtype) = (self.place.feature_bytes, self.dtype);
-        let beyond = match dtype {
-            DType::F32 => values.iter().find(|value| !value.is_finite()),
-            _ => values.iter().find(|value| !dtype.holds(**value)),
-        };
-        if let Some(beyond) = beyond {
-            return Err(*beyond);
-        }
         if dtype == DType::F32 {
+            if let Some(beyond) = values.iter().find(|value| !value.is_finite()) {
+                return Err(*beyond);
+            }
             for ((_, at), out) in self.order.iter().zip(row.chunks_exact_mut(step)) {
                 out[channel * 4..][..4].copy_from_slice(&values[*at as usize].to_le_bytes());
             }
             return Ok(());
         }
-        self.values.clear();
-        self.values.extend(self.order.iter().map(|(_, at)| values[*at as usize]));
-        let size = self.dtype.size();
-        self.elements.resize(self.values.len() * size, 0);
-        self.dtype.store(&self.values, &mut self.elements);
-        match size {
-            1 => spread::<1>(&self.elements, channel, step, row),
-            2 => spread::<2>(&self.elements, channel, step, row),
-            _ => spread::<4>(&self.elements, channel, step, row),
+        // All are rounded before any is put in its place, because the processor rounds many at a time.
+        self.elements.resize(values.len() * dtype.size(), 0);
+        dtype.store(values, &mut self.elements);
+        if let Some(at) = first_beyond(dtype, values, &self.elements) {
+            return Err(values[at]);
+        }
+        match dtype.size() {
+            1 => gather::<1>(&self.elements, &self.order, channel, step, row),
+            2 => gather::<2>(&self.elements, &self.order, channel, step, row),
+            _ => gather::<4>(&self.elements, &self.order, channel, step, row),
         }
         Ok(())
     }
@@ -138,9 +132,33 @@ impl List {
     }
 }
 
-/// Writes elements of one channel, each `step` bytes after the one before.
-fn spread<const SIZE: usize>(elements: &[u8], channel: usize, step: usize, row: &mut [u8]) {
-    for (element, out) in elements.as_chunks::<SIZE>().0.iter().zip(row.chunks_exact_mut(step)) {
-        out[channel * SIZE..][..SIZE].copy_from_slice(element);
+/// The first value that the element type cannot hold. `elements` are the values as stored: a float that
+/// is beyond the type's range became infinite.
+fn first_beyond(dtype: DType, values: &[f32], elements: &[u8]) -> Option<usize> {
+    let infinite = match dtype {
+        DType::F16 => 0x7C00,
+        DType::Bf16 => 0x7F80,
+        DType::F32 | DType::U8 | DType::I32 => {
+            return values.iter().position(|value| !dtype.holds(*value));
+        }
+    };
+    let is_infinite = |bytes: &[u8; 2]| u16::from_le_bytes(*bytes) & infinite == infinite;
+    let elements = elements.as_chunks::<2>().0;
+    // Without an early end, so that it vectorises; there is hardly ever one.
+    let any = elements.iter().fold(false, |any, bytes| any | is_infinite(bytes));
+    any.then(|| elements.iter().position(is_infinite)).flatten()
+}
+
+/// Writes elements of one channel in this order, each `step` bytes after the one before.
+fn gather<const SIZE: usize>(
+    elements: &[u8],
+    order: &[(u32, u32)],
+    channel: usize,
+    step: usize,
+    row: &mut [u8],
+) {
+    let elements = elements.as_chunks::<SIZE>().0;
+    for ((_, at), out) in order.iter().zip(row.chunks_exact_mut(step)) {
+        out[channel * SIZE..][..SIZE].copy_from_slice(&elements[*at as usize]);
     }
 }
