@@ -67,7 +67,7 @@ class Policy(Node):
             return "the node has not told what the channels are"
         tensor_age_ns = self.get_clock().now().nanoseconds - tensor.stamp_ns
         if tensor_age_ns > self.max_age_ns:
-            return f"the tensor itself is {tensor_age_ns / 1e6:.0f} ms old"
+            return f"the tensor itself is {tensor_age_ns / 1e6:.0f} ms old{self.limit()}"
         for name in self.inputs:
             segment = tensor.segments.get(name)
             if segment is None:
@@ -84,7 +84,7 @@ class Policy(Node):
                 return f"{name}: all of its steps are in the future"
             age_ns = tensor_age_ns + int(tensor.age_at_tick_ns(name)[step])
             if age_ns > self.max_age_ns:
-                return f"{name}: the newest value was measured {age_ns / 1e6:.0f} ms ago"
+                return f"{name}: the newest value was measured {age_ns / 1e6:.0f} ms ago{self.limit()}"
         first, names = tensor[self.inputs[0]], self.channels.get(self.inputs[0], [])
         if first.shape[1:] != (len(names),):
             shape = list(first.shape)
@@ -92,6 +92,10 @@ class Policy(Node):
         if not self.positions:
             return f"expected joint positions in {first.name}, found {', '.join(names)}"
         return None
+
+    def limit(self):
+        """The limit of ages, for a refusal."""
+        return f", more than max_age_ms ({self.max_age_ns / 1e6:g} ms)"
 
     def act(self, tensor):
         """In place of a network: one number per joint, which pulls the joint gently to zero."""

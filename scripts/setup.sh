@@ -3,7 +3,8 @@
 #
 # If a ROS 2 is sourced, this uses that ROS and installs only missing tools. If none is, it installs
 # ROS 2 Jazzy from PyPI wheels. Both go into .ros/ of the repository, without root, and nothing
-# else changes. Afterwards, `. .ros/env.sh` sources this ROS.
+# else changes. It also builds the packages of interfaces/ that this ROS lacks: no wheel has them.
+# Afterwards, `. .ros/env.sh` sources this ROS.
 #
 # --tests   also install what the tests, the benchmark and the linters need
 #
@@ -181,28 +182,33 @@ PY
   pip_install -c "$ros_dir/constraints-test.txt" -r "$test_requirements" numpy
 }
 
-# Builds the interface packages of tests/interfaces that this ROS lacks. They have a prefix of their
-# own, which only scripts/with_ros.sh adds. In the prefix of the build, they would make r2r compile again.
+# Prints the packages of interfaces/ that this ROS lacks.
+missing_interfaces() {
+  local folder package prefix
+  for folder in "$repo"/interfaces/*/; do
+    package=$(basename "$folder")
+    prefix=$(prefix_of "$package")
+    # Those of an earlier set-up do not count: this shell may have sourced it.
+    case $prefix in "$ros_dir"/*) prefix= ;; esac
+    [ -n "$prefix" ] || echo "$package"
+  done
+}
+
+# Builds packages of interfaces/ into a prefix of their own.
 build_interfaces() {
   local package
-  local -a missing=()
-  rm -rf "$interfaces" "$ros_dir/build_interfaces"
-  for package in control_msgs tf2_msgs; do
-    [ -n "$(prefix_of "$package")" ] || missing+=("$package")
-  done
-  [ ${#missing[@]} -gt 0 ] || return 0
-  say "building the interface packages of the tests: ${missing[*]}"
+  say "building the interface packages that this ROS lacks: $*"
   if ! (
     . "$ros_dir/env.sh"
     cd "$ros_dir"
-    for package in "${missing[@]}"; do
-      cmake -S "$repo/tests/interfaces/$package" -B "build_interfaces/$package" \
+    for package in "$@"; do
+      cmake -S "$repo/interfaces/$package" -B "build_interfaces/$package" \
         -DCMAKE_INSTALL_PREFIX="$interfaces" -DCMAKE_BUILD_TYPE=Release
       cmake --build "build_interfaces/$package" --target install --parallel
     done
   ) >>"$log" 2>&1; then
     tail -n 15 "$log" >&2
-    fail "the interface packages of the tests could not be built (above: the end of $log)"
+    fail "the interface packages could not be built (above: the end of $log)"
   fi
   rm -rf "$ros_dir/build_interfaces"
 }
@@ -215,6 +221,13 @@ _robocache_front() { # NAME FOLDER: puts the folder first in a list like PATH, o
   case ":\$_robocache_value:" in
     *":\$2:"*) ;;
     *) eval "export \$1=\\"\$2\\\${_robocache_value:+:\$_robocache_value}\\"" ;;
+  esac
+}
+_robocache_back() { # NAME FOLDER: puts the folder last, once
+  eval "_robocache_value=\\\${\$1:-}"
+  case ":\$_robocache_value:" in
+    *":\$2:"*) ;;
+    *) eval "export \$1=\\"\\\${_robocache_value:+\$_robocache_value:}\$2\\"" ;;
   esac
 }
 ENV
@@ -235,6 +248,12 @@ ENV
     # CMake's FindPython reads VIRTUAL_ENV.
     printf "export VIRTUAL_ENV='%s'\n_robocache_front PATH '%s'\n" "$venv" "$venv/bin"
   fi
+  # Behind all others, so that the packages of a workspace win.
+  if [ -d "$interfaces" ]; then
+    printf "_robocache_back AMENT_PREFIX_PATH '%s'\n" "$interfaces"
+    printf "_robocache_back LD_LIBRARY_PATH '%s'\n" "$interfaces/lib"
+    printf "_robocache_back PYTHONPATH '%s'\n" "$interfaces"/lib/python3*/site-packages
+  fi
   local libclang
   libclang=$(compgen -G "$venv/lib/python3.*/site-packages/clang/native" || true)
   if [ -n "$libclang" ]; then
@@ -250,9 +269,15 @@ ENV
 export FASTRTPS_DEFAULT_PROFILES_FILE="\${FASTRTPS_DEFAULT_PROFILES_FILE:-$repo/config/fastdds.xml}"
 # Demos and tests stay on this machine, unless the user has set another range.
 export ROS_AUTOMATIC_DISCOVERY_RANGE="\${ROS_AUTOMATIC_DISCOVERY_RANGE:-LOCALHOST}"
-unset -f _robocache_front
+unset -f _robocache_front _robocache_back
 unset _robocache_value
 ENV
+}
+
+# In one step, because another process may source it at the same time.
+replace_env() {
+  write_env >"$ros_dir/env.sh.new"
+  mv "$ros_dir/env.sh.new" "$ros_dir/env.sh"
 }
 
 tests=no
@@ -296,21 +321,22 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$key" ]; then
   if [ "$mode" = wheels ]; then install_ros; else install_tools; fi
   echo "$key" >"$stamp"
 fi
-key_tests=''
-if [ "$tests" = yes ]; then
-  interface_files=$(find "$repo/tests/interfaces" -type f -print0 | sort -z | xargs -0 cat)
-  key_tests="$key $(cat "$test_requirements" - <<<"$interface_files" | cksum)"
-fi
-test_packages=no
+key_tests="$key $(cksum <"$test_requirements")"
 if [ "$tests" = yes ] && [ "$(cat "$stamp.tests" 2>/dev/null)" != "$key_tests" ]; then
   [ -d "$venv" ] || install_tools
   install_tests
-  test_packages=new
-fi
-# Replaced in one step, because another process may source it at the same time.
-write_env >"$ros_dir/env.sh.new"
-mv "$ros_dir/env.sh.new" "$ros_dir/env.sh"
-if [ "$test_packages" = new ]; then
-  build_interfaces
   echo "$key_tests" >"$stamp.tests"
+fi
+mapfile -t missing < <(missing_interfaces)
+interface_files=$(find "$repo/interfaces" -type f -print0 | sort -z | xargs -0 cat)
+key_interfaces="$key ${missing[*]} $(cksum <<<"$interface_files")"
+stamp_interfaces=$ros_dir/interfaces.stamp # one prefix for all ROSes
+if [ "$(cat "$stamp_interfaces" 2>/dev/null)" = "$key_interfaces" ]; then
+  replace_env
+else
+  rm -rf "$stamp_interfaces" "$interfaces" "$ros_dir/build_interfaces"
+  replace_env # the build needs it
+  [ ${#missing[@]} -eq 0 ] || build_interfaces "${missing[@]}"
+  echo "$key_interfaces" >"$stamp_interfaces"
+  replace_env
 fi

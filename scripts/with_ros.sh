@@ -8,15 +8,6 @@ if [ ! -e "$repo/.ros/env.sh" ]; then
   exit 1
 fi
 . "$repo/.ros/env.sh"
-# Messages for the tests that this ROS lacks; see tests/interfaces/README.md.
-interfaces=$(readlink -f "$repo/.ros")/interfaces
-if [ -d "$interfaces" ]; then
-  export AMENT_PREFIX_PATH="$interfaces:$AMENT_PREFIX_PATH"
-  export LD_LIBRARY_PATH="$interfaces/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-  for site in "$interfaces"/lib/python3*/site-packages; do
-    export PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}"
-  done
-fi
 # The package's own script. The script of the whole install folder fails if the path has a space: it
 # starts a Python without quotes around the path.
 package=$repo/install/robocache_ros/share/robocache_ros/package.bash

@@ -11,9 +11,10 @@ pub use shared_memory::SharedMemory;
 pub use stream::{InputReport, StreamReport};
 
 use crate::align::Strategy;
-use crate::layout::{Layout, Segment};
+use crate::layout::{Holds, Layout, Segment};
 use crate::ops::{depth, image, voxelize};
-use crate::spec::{Config, EncoderSpec, InputId, MergeSpec, StreamId, StreamSpec};
+use crate::schema::Prefixes;
+use crate::spec::{Config, EncoderSpec, InputId, InputSpec, MergeSpec, StreamId, StreamSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// A configuration with all defaults, and its tensor. Its text is a table for people. Its
@@ -30,7 +31,7 @@ pub struct Report {
     pub output_topic: String,
     /// The streams, with every default filled in.
     pub streams: Vec<StreamReport>,
-    /// One row per stream, in packed order.
+    /// One per stream, of a sparse one two; in packed order.
     pub segments: Vec<SegmentReport>,
     /// Bytes of one tick's tensor.
     pub bytes_per_tick: usize,
@@ -48,14 +49,13 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-/// One stream and its segment.
+/// One segment of the tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SegmentReport {
-    /// Name of the stream and the segment.
+    /// Name of the segment: that of its stream, or of a part of a sparse one.
     pub name: String,
-    /// ROS type of the messages.
-    #[serde(rename = "type")]
-    pub ros_type: String,
+    /// ROS types of the messages, by input.
+    pub types: Vec<String>,
     /// Topics of its inputs, before remapping.
     pub topics: Vec<String>,
     /// `header` or `receive`, by input.
@@ -85,8 +85,9 @@ pub struct SegmentReport {
 }
 
 impl Report {
-    /// Makes the report of `config`.
-    pub fn new(config: &Config) -> Report {
+    /// Makes the report of `config`. `installed` are the packages of ROS; if there are none, nothing is
+    /// said about what is missing.
+    pub fn new(config: &Config, installed: &Prefixes) -> Report {
         let layout = Layout::new(config);
         let segment = |segment: &Segment| SegmentReport::new(config, segment);
         let segments: Vec<_> = layout.segments().iter().map(segment).collect();
@@ -106,10 +107,37 @@ impl Report {
                 .stream_ids()
                 .flat_map(|id| [short_lag(config, id), short_limit(config, id)])
                 .flatten()
+                .chain(missing_packages(config, installed))
                 .collect(),
             shared_memory: SharedMemory::new(config),
         }
     }
+}
+
+/// Returns a warning for each package of messages that the node will not find. The node ends at its start
+/// then, but the configuration may be for another machine.
+fn missing_packages(config: &Config, installed: &Prefixes) -> Vec<String> {
+    let mut missing: Vec<(&str, Vec<&InputSpec>)> = Vec::new();
+    for input in &config.inputs {
+        let package = input.ros_type.split('/').next().unwrap_or_default();
+        if installed.is_empty() || installed.have(package) {
+            continue;
+        }
+        match missing.iter_mut().find(|(known, _)| *known == package) {
+            Some((_, inputs)) => inputs.push(input),
+            None => missing.push((package, vec![input])),
+        }
+    }
+    let warning = |(package, inputs): &(&str, Vec<&InputSpec>)| {
+        let topics: Vec<&str> = inputs.iter().map(|input| input.topic.as_str()).collect();
+        format!(
+            "no package {package} in AMENT_PREFIX_PATH, and the node needs it for {}; install \
+             ros-$ROS_DISTRO-{} or source the workspace that holds it",
+            topics.join(", "),
+            package.replace('_', "-")
+        )
+    };
+    missing.iter().map(warning).collect()
 }
 
 /// Returns the memory that a GPU and the host reserve for the largest message of a stream.
@@ -228,11 +256,15 @@ impl SegmentReport {
         let inputs: Vec<InputId> = config.inputs_of(segment.stream).collect();
         let topics = inputs.iter().map(|input| config.input(*input).topic.clone()).collect();
         let timelines = inputs.iter().map(|input| config.input(*input).timeline.name()).collect();
-        let ros_type = inputs.first().map(|input| config.input(*input).ros_type.clone());
-        let (gpu_bytes, pinned_bytes) = largest_message(spec);
+        let types = inputs.iter().map(|input| config.input(*input).ros_type.clone()).collect();
+        // Both segments of a sparse stream are of one message.
+        let (gpu_bytes, pinned_bytes) = match segment.holds {
+            Holds::Rows | Holds::Features => largest_message(spec),
+            Holds::Coordinates => (0, 0),
+        };
         SegmentReport {
-            name: spec.name.clone(),
-            ros_type: ros_type.unwrap_or_default(),
+            name: segment.name.clone(),
+            types,
             topics,
             timelines,
             strategy: spec.strategy().name(),
@@ -249,13 +281,6 @@ impl SegmentReport {
         }
     }
 
-    /// Returns the timeline in one word, or if the inputs differ, that of each input.
-    fn timeline(&self) -> String {
-        let mut words = self.timelines.clone();
-        words.dedup();
-        if words.len() > 1 { self.timelines.join(" ") } else { words.concat() }
-    }
-
     /// Returns the target times in words, for the table.
     fn targets(&self) -> String {
         let ahead = self.targets_ns.len() - self.horizon_steps.min(self.targets_ns.len());
@@ -265,6 +290,15 @@ impl SegmentReport {
             ([present], horizon) => series(&[&[*present], horizon].concat()),
             (history, horizon) => format!("{}; {}", series(history), series(horizon)),
         }
+    }
+}
+
+/// Returns one word, or if the inputs differ, that of each input.
+fn by_input<T: AsRef<str>>(words: &[T]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_first() {
+        Some((first, rest)) if rest.iter().all(|word| word == first) => (*first).to_owned(),
+        _ => words.join(" "),
     }
 }
 
@@ -291,7 +325,7 @@ impl Display for Report {
             let dims: Vec<_> = segment.shape.iter().map(usize::to_string).collect();
             [
                 segment.name.clone(),
-                segment.ros_type.clone(),
+                by_input(&segment.types),
                 segment.topics.join(" "),
                 segment.strategy.into(),
                 format!("[{}]", dims.join(", ")),
@@ -299,7 +333,7 @@ impl Display for Report {
                 segment.byte_len.to_string(),
                 segment.byte_offset.to_string(),
                 format!("{} ({})", segment.ring_rows, bytes(segment.ring_bytes as f64)),
-                segment.timeline(),
+                by_input(&segment.timelines),
                 segment.targets(),
             ]
         };

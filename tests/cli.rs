@@ -1,5 +1,7 @@
 //! The command line as a user meets it: output, errors and exit codes.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -64,7 +66,7 @@ fn check_prints_json() {
     let joints = &report["segments"][3];
     assert_eq!(joints["topics"], serde_json::json!(["/joint_states"]));
     assert_eq!(joints["name"], "joints");
-    assert_eq!(joints["type"], "sensor_msgs/msg/JointState");
+    assert_eq!(joints["types"], serde_json::json!(["sensor_msgs/msg/JointState"]));
     assert_eq!(joints["shape"], serde_json::json!([16, 28]));
     assert_eq!(joints["byte_offset"], 1_126_400);
     let targets = joints["targets_ns"].as_array().unwrap();
@@ -122,11 +124,22 @@ streams:
 
 /// What `robocache check` prints about a configuration with these arguments. It must be valid.
 fn checked(args: &[&str], config: &str) -> Output {
+    checked_with("", args, config)
+}
+
+/// The same with these prefixes of ROS.
+fn checked_with(prefixes: &str, args: &[&str], config: &str) -> Output {
     let name =
         format!("robocache_streams_{}_{:?}.yaml", std::process::id(), std::thread::current().id());
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, config).unwrap();
-    let output = robocache(&[&["check"], args, &[path.to_str().unwrap()]].concat());
+    let output = Command::new(env!("CARGO_BIN_EXE_robocache"))
+        .arg("check")
+        .args(args)
+        .arg(&path)
+        .env("AMENT_PREFIX_PATH", prefixes)
+        .output()
+        .unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     output
@@ -438,4 +451,93 @@ fn help_explains_the_command_and_its_exit_codes() {
     for word in ["--json", "Exit code", "config/robocache.yaml"] {
         assert!(help.contains(word), "{word} is missing:\n{help}");
     }
+}
+
+#[test]
+fn check_ends_quietly_if_its_reader_has_seen_enough() {
+    for arguments in
+        [&["check", "config/robocache.yaml"][..], &["check", "--json", "config/robocache.yaml"]]
+    {
+        let (reader, writer) = UnixStream::pair().unwrap();
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_robocache"))
+            .args(arguments)
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
+            .stdout(OwnedFd::from(writer))
+            .output()
+            .unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    }
+    // Problems that nobody reads are problems all the same.
+    let (reader, writer) = UnixStream::pair().unwrap();
+    drop(reader);
+    let status = Command::new(env!("CARGO_BIN_EXE_robocache"))
+        .args(["check", "no_such_file.yaml"])
+        .stderr(OwnedFd::from(writer))
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn check_calls_the_segments_of_a_sparse_stream_as_the_tensor_does() {
+    let config = "
+rate_hz: 100
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    topic: /points
+    max_age_ms: 50
+    cloud:
+      origin_m: [0, 0, 0]
+      size_m: 1
+      shape: [16, 16, 4]
+      channels: [{reduce: count}]
+      output: sparse
+      max_voxels: 500
+";
+    let report = report(config);
+    let segment = |at: usize| &report["segments"][at];
+    assert_eq!((&segment(0)["name"], &segment(0)["dtype"]), (&"cells".into(), &"f32".into()));
+    let name = "cells.coordinates";
+    assert_eq!((&segment(1)["name"], &segment(1)["dtype"]), (&name.into(), &"i32".into()));
+    // The memory for the largest message counts once.
+    assert_eq!(report["gpu_bytes"], segment(0)["gpu_bytes"]);
+    assert_eq!(report["pinned_bytes"], segment(0)["pinned_bytes"]);
+    let table = text(&checked(&[], config).stdout);
+    assert!(table.contains("\ncells  ") && table.contains("\ncells.coordinates  "), "{table}");
+}
+
+#[test]
+fn check_warns_of_a_package_that_the_node_will_not_find() {
+    let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/definitions");
+    let config = "
+rate_hz: 100
+streams:
+  pose: {type: geometry_msgs/PoseStamped, topic: /pose, max_age_ms: 50, in_frame: map}
+";
+    let warnings = |prefixes: &str| text(&checked_with(prefixes, &[], config).stderr);
+    let warning = "no package tf2_msgs in AMENT_PREFIX_PATH, and the node needs it for /tf, /tf_static; \
+                   install ros-$ROS_DISTRO-tf2-msgs or source the workspace that holds it";
+    let found = warnings(definitions.to_str().unwrap());
+    assert!(found.ends_with(&format!(".yaml: warning: {warning}\n")), "{found}");
+    assert_eq!(found.lines().count(), 1, "{found}");
+    assert_eq!(warnings(""), "", "no ROS is sourced, so nothing is known");
+}
+
+#[test]
+fn check_shows_the_types_of_several_inputs() {
+    let config = "
+rate_hz: 100
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 50
+    inputs: [{topic: /front}, {topic: /scan, type: sensor_msgs/LaserScan}]
+    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}]}
+";
+    let types = ["sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/LaserScan"];
+    assert_eq!(report(config)["segments"][0]["types"], serde_json::json!(types));
+    let table = text(&checked(&[], config).stdout);
+    assert!(table.contains(&types.join(" ")), "{table}");
 }

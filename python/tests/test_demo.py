@@ -165,7 +165,10 @@ def test_the_policy_counts_the_lag_as_age(config, policy):
     policy.max_age_ns = since_tick_ns + LAG_NS + AGE_NS
     assert policy.problem_with(newest) is None
     policy.max_age_ns -= 1
-    assert "joints: the newest value was measured" in policy.problem_with(newest)
+    problem = policy.problem_with(newest)
+    assert "joints: the newest value was measured" in problem
+    limit_ms = policy.max_age_ns / 1e6
+    assert problem.endswith(f" ms ago, more than max_age_ms ({limit_ms:g} ms)")
 
 
 def test_the_policy_judges_the_newest_step_that_is_not_in_the_future(config, policy):
@@ -192,7 +195,9 @@ def test_the_policy_judges_the_newest_step_that_is_not_in_the_future(config, pol
 def test_the_policy_refuses_invalid_and_old_inputs(config, policy):
     tick = policy.get_clock().now().nanoseconds // PERIOD_NS
     assert "joints: 1 invalid" in policy.problem_with(tensor(config, tick, invalid=["joints"]))
-    assert "the tensor itself is" in policy.problem_with(tensor(config, tick - 100))
+    problem = policy.problem_with(tensor(config, tick - 100))
+    assert "the tensor itself is" in problem
+    assert problem.endswith(" ms old, more than max_age_ms (100 ms)")
     assert "expected a stream 'wrench'" in policy.problem_with(
         tensor(config, tick, missing=["wrench"])
     )

@@ -1,7 +1,7 @@
 //! The node: sensor topics in, one fused tensor per control tick out. See `--help`.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use robocache::ros::{self, Console, Invocation, NodeError, RosArgs};
@@ -21,8 +21,8 @@ fn main() -> ExitCode {
         .map_err(|arg| format!("expected UTF-8, found {:?}", arg.to_string_lossy()))
         .and_then(ros::parse_args);
     match invocation {
-        Ok(Invocation::Help) => print!("{}", ros::HELP),
-        Ok(Invocation::Version) => println!("fusion_node {}", env!("CARGO_PKG_VERSION")),
+        Ok(Invocation::Help) => say(ros::HELP),
+        Ok(Invocation::Version) => say(&format!("fusion_node {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Invocation::Run(args)) => {
             ros::ensure_profile();
             return run(&args);
@@ -33,6 +33,11 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Writes to stdout, as long as somebody reads it: a reader such as `head` may have seen enough.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn run(args: &RosArgs) -> ExitCode {

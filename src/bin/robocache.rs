@@ -1,12 +1,13 @@
 //! The command line of robocache.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use robocache::check::Report;
 use robocache::config;
+use robocache::schema::Prefixes;
 
 /// Resamples every sensor stream of a robot at the same instants, into one tensor per control tick.
 #[derive(Parser)]
@@ -48,17 +49,30 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        // A reader such as `head` has seen enough.
+        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            say(&error.to_string());
             ExitCode::FAILURE
         }
     }
 }
 
+/// Whether nobody reads the output any more.
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+/// Writes a line to stderr, if anybody reads it.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 fn check(args: &CheckArgs) -> Result<(), Box<dyn std::error::Error>> {
-    let report = Report::new(&config::load(&args.config)?);
+    let report = Report::new(&config::load(&args.config)?, &Prefixes::of_environment());
     for warning in &report.warnings {
-        eprintln!("{}: warning: {warning}", args.config.display());
+        say(&format!("{}: warning: {warning}", args.config.display()));
     }
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -66,5 +80,6 @@ fn check(args: &CheckArgs) -> Result<(), Box<dyn std::error::Error>> {
     } else {
         write!(out, "{report}")?;
     }
+    out.flush()?;
     Ok(())
 }

@@ -133,9 +133,15 @@ impl StreamReport {
     pub(super) fn new(config: &Config, id: StreamId) -> StreamReport {
         let spec = config.stream(id);
         let inputs = || config.inputs_of(id).map(|input| config.input(input));
-        // All inputs of a stream take the same fields and joints.
-        let (fields, joints) =
-            inputs().next().map(|input| names(&input.selection)).unwrap_or_default();
+        // Inputs that select take numbers of their own. All others take the same fields and joints.
+        let selects = |input: &&InputSpec| matches!(input.selection, Selection::Plan(_));
+        let (fields, joints) = match inputs().next() {
+            Some(input) if selects(&input) => {
+                (inputs().flat_map(|input| names(&input.selection).0).collect(), Vec::new())
+            }
+            Some(input) => names(&input.selection),
+            None => Default::default(),
+        };
         let images = matches!(spec.encoder, EncoderSpec::Image(_) | EncoderSpec::Depth(_));
         let clouds = matches!(spec.encoder, EncoderSpec::Voxels(_));
         StreamReport {

@@ -2,10 +2,13 @@
 //! reports a problem and returns `None`, so that one run finds all problems of a file.
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use super::document::{Document, in_order};
 use super::error::Problem;
+use super::node::Node;
 use crate::schema::Definitions;
+use crate::tf::MAX_NAME;
 use crate::time::NANOS_PER_MS;
 
 /// Longest time a configuration can name \[ms\], 11.5 days. The longest sum of times, a lag and
@@ -107,9 +110,19 @@ impl<'a> Check<'a> {
         self.unread.contains(key)
     }
 
+    /// A stream as the file has it, with what it inherits.
+    pub fn stream(&self, name: &str) -> Option<Rc<Node>> {
+        self.doc.root().get("streams")?.get(name).map(Rc::clone)
+    }
+
     /// Whether the value of a key is from `defaults`.
     pub fn is_inherited(&self, key: &str) -> bool {
         self.doc.is_inherited(key)
+    }
+
+    /// The preset that the value of a key is from.
+    pub fn preset_of(&self, key: &str) -> Option<&'static str> {
+        self.doc.preset_of(key)
     }
 
     /// Reports a problem at a key. What was found is the file's text there.
@@ -228,12 +241,17 @@ impl<'a> Check<'a> {
 
     /// A coordinate frame as tf2 names them.
     pub fn frame_id(&mut self, key: &str, frame: String) -> Option<String> {
-        if is_printable(&frame) && !frame.starts_with('/') {
+        if is_frame(&frame) && !frame.starts_with('/') {
             return Some(frame);
         }
-        self.fail(key, "the name of a frame, not empty and without a leading /");
+        self.fail(key, format!("the name of a frame, 1 to {MAX_NAME} bytes without a leading /"));
         None
     }
+}
+
+/// Whether the tree of frames can have a frame of this name.
+pub(super) fn is_frame(name: &str) -> bool {
+    is_printable(name) && name.len() <= MAX_NAME
 }
 
 /// Whether a name has characters, and no control characters. (A NUL cannot even be sent.)

@@ -84,7 +84,8 @@ impl Kind {
 
 /// What the messages of a stream hold, if its type is known.
 pub(super) fn content(stream: &Node) -> Option<Content> {
-    if stream.get("select").is_some() {
+    let inputs = stream.get("inputs").and_then(|inputs| inputs.items()).unwrap_or_default();
+    if stream.get("select").is_some() || inputs.iter().any(|input| input.get("select").is_some()) {
         return Some(Content::Selected);
     }
     let name = stream.get("type")?.scalar()?;

@@ -22,6 +22,13 @@ pub(super) fn depth(
     (raw, depth): (&RawImage, &RawDepth),
     dtype: DType,
 ) -> Option<DepthSpec> {
+    let at_preset = format!("{key}.preset");
+    if raw.preset.is_some() && !check.is_inherited(&at_preset) {
+        let expected = "no preset beside `depth`: presets are of colours, and a row of depth is one channel in \
+                        metres";
+        check.fail(&at_preset, expected);
+        return None;
+    }
     let resize = resize(check, key, raw);
     no_colour(check, key, raw);
     let at_undistort = format!("{key}.undistort");

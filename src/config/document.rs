@@ -26,8 +26,19 @@ struct Place {
     text: String,
     /// Its path there, if it is inherited.
     origin: Option<String>,
+    /// The preset that it is from.
+    preset: Option<&'static str>,
     /// The same for all paths of a value that is written once.
     id: usize,
+}
+
+/// Where the values in a collection are from.
+#[derive(Clone, Copy, Default)]
+struct From<'a> {
+    /// The path in `defaults` from which they are inherited, or could be; and whether they are.
+    defaults: Option<(&'a str, bool)>,
+    /// The preset that has them.
+    preset: Option<&'static str>,
 }
 
 impl Document {
@@ -42,8 +53,8 @@ impl Document {
         let root = presets::fill_in(&defaults::fill_in(&written, file)?);
         let mut doc = Document { file: file.into(), root, places: HashMap::new(), problems };
         let root = Rc::clone(&doc.root);
-        doc.places.insert(String::new(), place(root.line, &root, None));
-        doc.index("", None, &root);
+        doc.places.insert(String::new(), place(root.line, &root, None, None));
+        doc.index("", From::default(), &root);
         Ok(doc)
     }
 
@@ -62,22 +73,22 @@ impl Document {
         std::mem::take(&mut self.problems)
     }
 
-    /// Notes the places of all values in `node`, which is at `path`. `source` is the path in
-    /// `defaults` from which they are inherited, or could be.
-    fn index(&mut self, path: &str, source: Option<(&str, bool)>, node: &Node) {
+    /// Notes the places of all values in `node`, which is at `path`.
+    fn index(&mut self, path: &str, from: From<'_>, node: &Node) {
         match &node.value {
             Value::Scalar { .. } => {}
             Value::List(nodes) => {
                 for (at, child) in nodes.iter().enumerate() {
                     let origin =
-                        source.map(|(from, inherited)| (format!("{from}[{at}]"), inherited));
+                        from.defaults.map(|(from, inherited)| (format!("{from}[{at}]"), inherited));
+                    let origin = (origin, from.preset);
                     self.note(format!("{path}[{at}]"), child.line, origin, child);
                 }
             }
             Value::Mapping(entries) => {
                 for entry in entries {
                     let at = join(path, &entry.key);
-                    let origin = match (path, source) {
+                    let origin = match (path, from.defaults) {
                         ("streams", _) => Kind::of(&entry.node)
                             .map(|kind| (join(defaults::KEY, kind.name()), false)),
                         (_, Some((from, inherited))) => {
@@ -85,18 +96,30 @@ impl Document {
                         }
                         (_, None) => None,
                     };
-                    self.note(at, entry.line, origin, &entry.node);
+                    let preset = entry.preset.or(from.preset);
+                    self.note(at, entry.line, (origin, preset), &entry.node);
                 }
             }
         }
     }
 
-    fn note(&mut self, path: String, line: usize, source: Option<(String, bool)>, node: &Node) {
+    fn note(
+        &mut self,
+        path: String,
+        line: usize,
+        (source, preset): (Option<(String, bool)>, Option<&'static str>),
+        node: &Node,
+    ) {
         let origin = source.as_ref().filter(|(_, inherited)| *inherited).map(|(from, _)| from);
-        let place = place(line, node, origin.cloned());
-        let source = source.as_ref().map(|(from, inherited)| (from.as_str(), *inherited));
-        self.index(&path, source, node);
+        let place = place(line, node, origin.cloned(), preset);
+        let defaults = source.as_ref().map(|(from, inherited)| (from.as_str(), *inherited));
+        self.index(&path, From { defaults, preset }, node);
         self.places.insert(path, place);
+    }
+
+    /// The preset that the value at a key path is from.
+    pub fn preset_of(&self, key: &str) -> Option<&'static str> {
+        self.places.get(key)?.preset
     }
 
     /// Whether the value at a key path is from `defaults`.
@@ -124,10 +147,13 @@ impl Document {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> Problem {
+        let set = self.preset_of(key).map(|preset| format!("the preset {preset} sets it"));
         if let Some(Place { line, origin: Some(origin), .. }) = self.places.get(key) {
             let user = key.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
+            let hints = [Some(format!("for {user}")), set];
+            let hint = hints.into_iter().flatten().collect::<Vec<_>>().join("; ");
             let problem = Problem::of_file(&self.file, *line, expected, found);
-            return Problem { key: origin.clone(), hint: Some(format!("for {user}")), ..problem };
+            return Problem { key: origin.clone(), hint: Some(hint), ..problem };
         }
         let mut around = key;
         let line = loop {
@@ -137,12 +163,14 @@ impl Document {
                 _ => around = &around[..around.rfind(['.', '[']).unwrap_or(0)],
             }
         };
-        Problem { key: key.into(), ..Problem::of_file(&self.file, line, expected, found) }
+        let problem = Problem::of_file(&self.file, line, expected, found);
+        Problem { key: key.into(), hint: set, ..problem }
     }
 }
 
-fn place(line: usize, node: &Node, origin: Option<String>) -> Place {
-    Place { line, text: node.text.clone(), origin, id: std::ptr::from_ref(node) as usize }
+fn place(line: usize, node: &Node, origin: Option<String>, preset: Option<&'static str>) -> Place {
+    let id = std::ptr::from_ref(node) as usize;
+    Place { line, text: node.text.clone(), origin, preset, id }
 }
 
 /// Sorts problems in the order of the file. Of the same problem of one value, which several streams

@@ -1,6 +1,6 @@
 //! Which points of clouds are left out.
 
-use super::check::{Check, Range, is_printable};
+use super::check::{Check, Range, is_frame};
 use super::raw::{CropAction, RawCloud, RawCrop, RawSolid, RawTransform};
 use super::transform::transform;
 use crate::ops::voxelize::{Action, Filter, Form, Shape, ShapeFrame, inverse};
@@ -116,7 +116,7 @@ fn frame(
         Some(name) => name.strip_prefix('/').unwrap_or(name),
     };
     let at = format!("{key}.frame");
-    if !is_printable(named) || named.starts_with('/') || named.len() > MAX_NAME {
+    if !is_frame(named) || named.starts_with('/') {
         let expected =
             format!("base, sensor, or the name of a frame of tf, at most {MAX_NAME} bytes");
         check.fail(&at, expected);

@@ -2,11 +2,11 @@
 
 use super::check::{Check, Range};
 use super::raw::RawTf;
+use super::select::SelectedInput;
 use super::words::one_of;
 use crate::input::{Content, Field, IMU, Member, ODOMETRY, TF_MESSAGE};
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::IDENTITY;
-use crate::schema::Plan;
 use crate::spec::{
     Durability, FramedPart, InFrame, InputSpec, Qos, Quantity, Reliability, Selection, StreamSpec,
     TfSpec, Timeline,
@@ -126,22 +126,17 @@ const FRAMED: [&str; 7] = [
     "sensor_msgs/msg/MagneticField",
 ];
 
-/// Validates the key `in_frame` of the stream at `key`, which takes `fields` of its messages, or what
-/// `plan` selects. `None` if it is not given, or wrong, which is reported.
+/// Validates the key `in_frame` of the stream at `key`, which takes `fields` of its messages. `None` if
+/// it is not given, or wrong, which is reported.
 pub(super) fn in_frame(
     check: &mut Check<'_>,
     key: &str,
     given: Option<String>,
     (message, content): (&str, Content),
     fields: Option<&[String]>,
-    plan: Option<&Plan>,
 ) -> Option<InFrame> {
-    let stream = key;
-    let key = format!("{stream}.in_frame");
+    let key = format!("{key}.in_frame");
     let frame = given?;
-    if matches!(content, Content::Selected) {
-        return in_frame_selected(check, [stream, &key], frame, plan?);
-    }
     // One that is inherited is for the streams whose numbers are in a frame.
     let framed = FRAMED.contains(&message);
     if !framed && check.is_inherited(&key) {
@@ -165,13 +160,14 @@ pub(super) fn in_frame(
     Some(InFrame { frame, parts })
 }
 
-/// The same for what a plan selects.
-fn in_frame_selected(
+/// Validates the key `in_frame` at `key`, for what an input selects.
+pub(super) fn in_frame_selected(
     check: &mut Check<'_>,
-    [stream, key]: [&str; 2],
-    frame: String,
-    plan: &Plan,
+    key: &str,
+    given: Option<String>,
+    SelectedInput { key: select, ros_type, plan }: &SelectedInput,
 ) -> Option<InFrame> {
+    let frame = given?;
     let framed = plan.framed();
     let foreign = !plan.has_header() || framed.is_err_and(|wrong| !wrong.any);
     if foreign && check.is_inherited(key) {
@@ -179,13 +175,14 @@ fn in_frame_selected(
     }
     let frame = check.frame_id(key, frame);
     if !plan.has_header() {
-        check.fail(key, "no such key: the messages have no header, so they say no frame");
+        let expected = format!("no such key: {ros_type} has no header, so it says no frame");
+        check.fail(key, expected);
         return None;
     }
     match framed {
         Ok(parts) => Some(InFrame { frame: frame?, parts: parts.to_vec() }),
         Err(wrong) => {
-            check.fail(&format!("{stream}.select[{}]", wrong.path), wrong.expected.clone());
+            check.fail(&format!("{select}[{}]", wrong.path), wrong.expected.clone());
             None
         }
     }

@@ -58,7 +58,7 @@ fn what_merge_keys_and_defaults_repeat_is_bounded() {
 pub(super) fn assert_read(text: &str) {
     let problems = match parse(text, "m.yaml") {
         Ok(config) => {
-            assert!(!Report::new(&config).to_string().is_empty());
+            assert!(!Report::new(&config, &Prefixes::default()).to_string().is_empty());
             return;
         }
         Err(ConfigError::Invalid(problems)) => problems,

@@ -21,8 +21,15 @@ pub(super) fn image(
     raw: Option<RawImage>,
     (message, dtype): (&str, DType),
 ) -> Option<(EncoderSpec, Selection, Bounds)> {
+    let dtype_key = format!("{key}.dtype");
     let key = format!("{key}.image");
     let raw = check.required(&key, raw, "a mapping with the key `resize` or `preset`")?;
+    if check.is_unread(&format!("{key}.preset")) {
+        // What the preset would have set need not be missed, too.
+        for missing in ["resize", "resize.width", "resize.height"] {
+            check.set_unread(format!("{key}.{missing}"));
+        }
+    }
     let bounds = bounds(check, &key, &raw);
     if let Some(raw_depth) = &raw.depth {
         let spec = depth(check, &key, (&raw, raw_depth), dtype)?;
@@ -44,7 +51,7 @@ pub(super) fn image(
     let resizes = resizes(check, &format!("{key}.resize"), raw.resize.as_ref());
     let color = raw.color.unwrap_or_default();
     let normalisation = Normalisation { range: raw.range, mean: raw.mean, std: raw.std };
-    let normalisation = normalisation.validate(check, &key, color.channels(), dtype);
+    let normalisation = normalisation.validate(check, &key, color.channels(), (&dtype_key, dtype));
     let pad_value = check.integer(&format!("{key}.pad_value"), raw.pad_value.unwrap_or(0), 0, 255);
     let [mean, std] = normalisation?;
     let spec = ImageSpec {
@@ -148,7 +155,7 @@ impl Normalisation {
         check: &mut Check<'_>,
         key: &str,
         channels: usize,
-        dtype: DType,
+        (dtype_key, dtype): (&str, DType),
     ) -> Option<[[f32; 3]; 2]> {
         let Normalisation { range, mean, std } = self;
         let named = [("range", range.is_some()), ("mean", mean.is_some()), ("std", std.is_some())];
@@ -157,6 +164,9 @@ impl Normalisation {
                 let expected = "no such key if dtype is u8: the row holds the bytes, which the \
                                 policy normalises itself";
                 check.fail(&format!("{key}.{name}"), expected);
+                if let Some(preset) = check.preset_of(dtype_key) {
+                    check.hint(format!("the preset {preset} sets dtype"));
+                }
             }
         } else if range.is_some() && (mean.is_some() || std.is_some()) {
             check.fail(&format!("{key}.range"), "no such key beside `mean` and `std`");

@@ -1,9 +1,10 @@
 //! The inputs of a stream: one from the stream's own keys, or several from its key `inputs`.
 
-use super::check::{Check, Range, is_printable};
+use super::check::{Check, Range, is_frame};
 use super::defaults::find_type;
 use super::deskew;
 use super::raw::{RawDeskew, RawExtrinsic, RawInput, RawQos, RawStream, RawValidWhen};
+use super::select::SelectedInput;
 use super::transform::transform;
 use super::words::one_of;
 use crate::input::{Content, TYPES, laser_scan};
@@ -13,23 +14,42 @@ use crate::spec::{
     DeskewSpec, InFrame, InputSpec, MAX_INPUTS, MergeSpec, Qos, RingId, Selection, StreamId,
     Timeline, ValidWhen,
 };
+use crate::tf::MAX_NAME;
 
 /// An input whose stream has no id yet.
-pub(super) struct Input(InputSpec);
+pub(super) struct Input {
+    spec: InputSpec,
+    /// Number of the first ring that it feeds, of those of its stream.
+    first_ring: usize,
+}
 
 /// What follows from the stream's type and from the top level of the file.
 #[derive(Clone, Copy)]
 pub(super) struct InputDefaults<'a> {
-    /// The type of messages; `None` if it is unknown.
+    /// The type of messages; `None` if it is unknown. What is selected has types of its own.
     pub ros_type: Option<&'a str>,
     /// `None` if the type is unknown.
     pub content: Option<Content>,
     /// If neither the input nor its stream has a timeline.
     pub timeline: Timeline,
-    /// Whether messages have a `std_msgs/Header`.
-    pub has_header: bool,
-    /// Where the stamp of a message is.
-    pub stamp: StampSource,
+    /// What each input selects. Empty if the content is another, or if it is not known.
+    pub selected: &'a [SelectedInput],
+}
+
+impl InputDefaults<'_> {
+    /// Whether messages of this input have a `std_msgs/Header`.
+    fn has_header(&self, input: usize) -> bool {
+        self.selected.get(input).is_none_or(|selected| selected.plan.has_header())
+    }
+
+    /// Where the stamp of this input's messages is.
+    fn stamp(&self, input: usize) -> StampSource {
+        self.selected.get(input).map_or(StampSource::Header, |selected| selected.plan.stamp())
+    }
+
+    fn selects(&self) -> bool {
+        matches!(self.content, Some(Content::Selected))
+    }
 }
 
 /// Where the sensor of an input is in the base frame.
@@ -40,10 +60,13 @@ enum Extrinsic {
     Known([[f64; 4]; 3]),
 }
 
-/// What the inputs of a stream take from the tree of frames.
-#[derive(Clone, Copy)]
-pub(super) struct Frames<'a> {
-    pub in_frame: Option<&'a InFrame>,
+/// What the inputs of a stream take from their messages. With [`Selection::Plan`], each input has
+/// a selection and a frame of its own, and rings of its own. Otherwise one is for all.
+pub(super) struct Taken<'a> {
+    /// At least one.
+    pub selections: Vec<Selection>,
+    /// As many.
+    pub in_frames: Vec<Option<InFrame>>,
     pub base_frame: &'a str,
 }
 
@@ -67,24 +90,24 @@ impl Input {
     pub fn all(
         keys: Vec<Keys>,
         stream: &str,
-        selection: &Selection,
-        Frames { in_frame, base_frame }: Frames<'_>,
+        Taken { selections, in_frames, base_frame }: &Taken<'_>,
     ) -> Vec<Input> {
         let several = keys.len() > 1;
         let input = |(at, keys): (usize, Keys)| {
+            let own = at.min(selections.len() - 1);
             let (t_base_sensor, in_frame) = match keys.t_base_sensor {
-                Extrinsic::Known(known) => (known, in_frame.cloned()),
+                Extrinsic::Known(known) => (known, in_frames[own].clone()),
                 Extrinsic::Tf => {
-                    let (frame, parts) = (base_frame.to_owned(), Vec::new());
+                    let (frame, parts) = ((*base_frame).to_owned(), Vec::new());
                     (IDENTITY, Some(InFrame { frame, parts }))
                 }
             };
             let name = if several { format!("{stream}[{at}]") } else { stream.to_owned() };
-            let mut selection = selection.clone();
+            let mut selection = selections[own].clone();
             if let Selection::Points { time, .. } = &mut selection {
                 *time = keys.deskew.as_ref().map(|deskew| deskew.time_field.clone());
             }
-            Input(InputSpec {
+            let spec = InputSpec {
                 name,
                 stream: None,
                 topic: keys.topic,
@@ -99,26 +122,32 @@ impl Input {
                 timeline: keys.timeline,
                 stamp_offset_ns: keys.stamp_offset_ns,
                 expected_rate_hz: keys.expected_rate_hz,
-            })
+            };
+            Input { spec, first_ring: selections[..own].iter().map(Selection::parts).sum() }
         };
         keys.into_iter().enumerate().map(input).collect()
     }
 
     /// The input with its rings: the first ring of `stream` is number `first_ring`.
     pub fn feeding(self, stream: StreamId, first_ring: usize) -> InputSpec {
-        let parts = self.0.selection.parts();
-        let feeds = (first_ring..first_ring + parts).map(RingId::new).collect();
-        InputSpec { stream: Some(stream), feeds, ..self.0 }
+        let first = first_ring + self.first_ring;
+        let feeds = (first..first + self.spec.selection.parts()).map(RingId::new).collect();
+        InputSpec { stream: Some(stream), feeds, ..self.spec }
     }
 
     /// Whether the arrival of its messages places them in time.
     pub fn is_by_arrival(&self) -> bool {
-        self.0.timeline == Timeline::Receive
+        self.spec.timeline == Timeline::Receive
+    }
+
+    /// Whether no other input fills its ring.
+    pub fn has_own_ring(&self) -> bool {
+        matches!(self.spec.selection, Selection::Plan(_))
     }
 
     /// Rate at which its messages are expected \[Hz\].
     pub fn expected_rate_hz(&self) -> Option<f64> {
-        self.0.expected_rate_hz
+        self.spec.expected_rate_hz
     }
 }
 
@@ -131,21 +160,20 @@ pub(super) fn inputs(
 ) -> Option<Vec<Keys>> {
     let own = RawInput {
         topic: raw.topic.take(),
-        ros_type: None,
         timeline: raw.timeline,
         stamp_offset_ms: raw.stamp_offset_ms,
         qos: raw.qos,
         frame_id: raw.frame_id.take(),
         t_base_sensor: raw.t_base_sensor.take(),
         deskew: raw.deskew.take(),
-        max_age_ms: None,
         expected_rate_hz: raw.expected_rate_hz,
+        ..RawInput::default()
     };
     if check.is_unread(&format!("{key}.inputs")) {
         return None;
     }
     let Some(several) = raw.inputs.take() else {
-        return input(check, (key, key), own, &RawInput::default(), defaults)
+        return input(check, (key, key), own, (0, &RawInput::default()), defaults)
             .map(|keys| vec![keys]);
     };
     if own.topic.is_some() {
@@ -156,9 +184,10 @@ pub(super) fn inputs(
         check.fail(&at, "at least one input");
         return None;
     }
-    let may_be_several = |content: Content| content.has_joints() || is_points(content);
+    let may_be_several =
+        |content: Content| content.has_joints() || is_points(content) || defaults.selects();
     if several.len() > 1 && !defaults.content.is_none_or(may_be_several) {
-        let expected = "one input: only joints and clouds come from several";
+        let expected = "one input: only joints, clouds and what `select` takes come from several";
         check.fail_found(&at, expected, several.len().to_string());
     }
     if several.len() > MAX_INPUTS {
@@ -168,21 +197,22 @@ pub(super) fn inputs(
     }
     let mut all = Vec::with_capacity(several.len());
     for (i, raw) in several.into_iter().enumerate() {
-        all.push(input(check, (&format!("{at}[{i}]"), key), raw, &own, defaults));
+        all.push(input(check, (&format!("{at}[{i}]"), key), raw, (i, &own), defaults));
     }
     let all: Vec<Keys> = all.into_iter().collect::<Option<_>>()?;
     check_distinct(check, &at, &all);
     Some(all)
 }
 
-/// Validates the input at `key`. If it lacks a key, that of its stream (at `stream`) applies.
+/// Validates input `number`, at `key`. If it lacks a key, that of its stream (`own`, at `stream`) applies.
 fn input(
     check: &mut Check<'_>,
     (key, stream): (&str, &str),
     raw: RawInput,
-    own: &RawInput,
+    (number, own): (usize, &RawInput),
     defaults: InputDefaults<'_>,
 ) -> Option<Keys> {
+    no_foreign_keys(check, key, &raw, defaults);
     let place = |given: bool, name: &str| match given {
         true => format!("{key}.{name}"),
         false => format!("{stream}.{name}"),
@@ -198,9 +228,10 @@ fn input(
     let at = place(raw.frame_id.is_some(), "frame_id");
     let frame_id = raw.frame_id.or_else(|| own.frame_id.clone());
     // One that is inherited is for the streams that have headers.
-    let foreign = frame_id.is_some() && !defaults.has_header;
+    let foreign = frame_id.is_some() && !defaults.has_header(number);
     if foreign && !check.is_inherited(&at) {
-        check.fail(&at, "no such key: the messages have no header, so they say no frame");
+        let selected = defaults.selected.get(number).map_or("", |selected| &selected.ros_type);
+        check.fail(&at, format!("no such key: {selected} has no header, so it says no frame"));
     }
     let frame_id = frame_id.filter(|_| !foreign);
     let frame_id = frame_id.and_then(|frame| frame_id_of(check, &at, frame));
@@ -210,9 +241,9 @@ fn input(
     let expected_rate_hz = rate.and_then(|hz| check.number(&at, hz, Range::above(0.0, 1e5)));
     let t_base_sensor =
         t_base_sensor(check, place, [raw.t_base_sensor, own.t_base_sensor.clone()], defaults);
-    let timeline = timeline(check, place, [raw.timeline, own.timeline], defaults);
+    let timeline = timeline(check, place, [raw.timeline, own.timeline], (number, defaults));
     let max_age_ns = max_age_ns(check, &format!("{key}.max_age_ms"), raw.max_age_ms, defaults);
-    let ros_type = ros_type(check, &format!("{key}.type"), raw.ros_type, defaults)?;
+    let ros_type = ros_type(check, &format!("{key}.type"), raw.ros_type, (number, defaults))?;
     let at = if raw.deskew.is_some() { key } else { stream };
     let raw = raw.deskew.or_else(|| own.deskew.clone());
     let deskew = raw.and_then(|raw| deskew_of(check, at, raw, &ros_type));
@@ -238,18 +269,35 @@ fn is_points(content: Content) -> bool {
     matches!(content, Content::Points)
 }
 
+/// The keys of inputs that say what `select` takes from their messages.
+fn no_foreign_keys(check: &mut Check<'_>, key: &str, raw: &RawInput, defaults: InputDefaults<'_>) {
+    if defaults.content.is_none() || defaults.selects() {
+        return;
+    }
+    for (name, given) in [("stamp", raw.stamp.is_some()), ("in_frame", raw.in_frame.is_some())] {
+        if given {
+            check
+                .fail(&format!("{key}.{name}"), "no such key here: it is for inputs with `select`");
+        }
+    }
+}
+
 /// The type of an input: its own, or else that of its stream. Clouds of several types become one row.
 fn ros_type(
     check: &mut Check<'_>,
     key: &str,
     raw: Option<String>,
-    defaults: InputDefaults<'_>,
+    (number, defaults): (usize, InputDefaults<'_>),
 ) -> Option<String> {
+    if defaults.selects() {
+        return defaults.selected.get(number).map(|selected| selected.ros_type.clone());
+    }
     let Some(name) = raw else { return defaults.ros_type.map(str::to_owned) };
     if !defaults.content.is_none_or(is_points) {
         check.fail(
             key,
-            "no such key here: the inputs of a stream have its type, unless they are clouds",
+            "no such key here: the inputs of a stream have its type, unless they are clouds or have \
+             `select`",
         );
         return None;
     }
@@ -350,11 +398,11 @@ fn timeline(
     check: &mut Check<'_>,
     place: impl Fn(bool, &str) -> String,
     [input, stream]: [Option<Timeline>; 2],
-    defaults: InputDefaults<'_>,
+    (number, defaults): (usize, InputDefaults<'_>),
 ) -> Timeline {
     let given = input.or(stream);
     let at = place(input.is_some(), "timeline");
-    match defaults.stamp {
+    match defaults.stamp(number) {
         StampSource::Header => return given.unwrap_or(defaults.timeline),
         StampSource::Member => {
             if given == Some(Timeline::Receive) && !check.is_inherited(&at) {
@@ -373,10 +421,10 @@ fn timeline(
 }
 
 fn frame_id_of(check: &mut Check<'_>, key: &str, frame: String) -> Option<String> {
-    if is_printable(&frame) {
+    if is_frame(&frame) {
         return Some(frame);
     }
-    check.fail(key, "the frame_id that messages must carry, not empty");
+    check.fail(key, format!("the frame_id that messages must carry, 1 to {MAX_NAME} bytes"));
     None
 }
 

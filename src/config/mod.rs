@@ -22,6 +22,7 @@ mod filter;
 mod frames;
 mod image;
 mod input;
+mod message;
 mod node;
 mod operators;
 mod presets;

@@ -54,6 +54,8 @@ pub(super) struct Entry {
     pub line: usize,
     /// Whether it is from `defaults`, and not the stream's own.
     pub inherited: bool,
+    /// The preset of images that it is from.
+    pub preset: Option<&'static str>,
     pub node: Rc<Node>,
 }
 
@@ -66,17 +68,17 @@ impl Node {
         }
     }
 
-    /// The same value, as if it were written at a line.
-    pub fn at_line(&self, line: usize) -> Node {
+    /// The same value as that of a preset, which is named at a line.
+    pub fn of_preset(&self, preset: &'static str, line: usize) -> Node {
         let value = match &self.value {
             Value::Scalar { text, plain } => Value::Scalar { text: text.clone(), plain: *plain },
-            Value::List(nodes) => {
-                Value::List(nodes.iter().map(|node| Rc::new(node.at_line(line))).collect())
-            }
+            Value::List(nodes) => Value::List(
+                nodes.iter().map(|node| Rc::new(node.of_preset(preset, line))).collect(),
+            ),
             Value::Mapping(entries) => {
                 let moved = |entry: &Entry| {
-                    let node = Rc::new(entry.node.at_line(line));
-                    Entry { line, node, ..entry.clone() }
+                    let node = Rc::new(entry.node.of_preset(preset, line));
+                    Entry { line, node, preset: Some(preset), ..entry.clone() }
                 };
                 Value::Mapping(entries.iter().map(moved).collect())
             }
@@ -84,9 +86,12 @@ impl Node {
         Node { value, text: self.text.clone(), line, ..*self }
     }
 
-    /// Whether it is a list.
-    pub fn is_list(&self) -> bool {
-        matches!(self.value, Value::List(_))
+    /// The values of a list.
+    pub fn items(&self) -> Option<&[Rc<Node>]> {
+        match &self.value {
+            Value::List(nodes) => Some(nodes),
+            Value::Scalar { .. } | Value::Mapping(_) => None,
+        }
     }
 
     /// The value of a key, if this is a mapping that has it.
@@ -445,7 +450,13 @@ impl Reader<'_> {
                 }
                 Some(Key { name, line, .. }) => {
                     pending.own.insert(name.clone(), pending.entries.len());
-                    pending.entries.push(Entry { key: name, line, inherited: false, node });
+                    pending.entries.push(Entry {
+                        key: name,
+                        line,
+                        inherited: false,
+                        preset: None,
+                        node,
+                    });
                 }
             },
         }

@@ -135,19 +135,8 @@ impl Outputs<'_> {
         let mut chosen = Vec::new();
         let mut right = true;
         for (i, name) in names.iter().enumerate() {
-            let is_of = |output: &OutputChannel| {
-                let parts = [
-                    output.name.strip_prefix(name.as_str()),
-                    output.name.strip_suffix(name.as_str()),
-                ];
-                match parts {
-                    [Some(""), _] => true,
-                    [Some(rest), _] if rest.starts_with(['.', '[']) => true,
-                    [_, Some(rest)] => rest.ends_with('.'),
-                    _ => false,
-                }
-            };
-            let found = self.outputs.iter().enumerate().filter(|(_, output)| is_of(output));
+            let found =
+                self.outputs.iter().enumerate().filter(|(_, output)| is_part(name, &output.name));
             let before = chosen.len();
             chosen.extend(found.map(|(at, _)| at));
             if chosen.len() == before {
@@ -279,6 +268,23 @@ impl Outputs<'_> {
         self.outputs = outputs;
         Some(())
     }
+}
+
+/// Whether `name` is that of a channel, or a part of it: its field, its joint, a member that it is in, or
+/// the topic in front of a colon. Of several inputs, a name without a topic is for all.
+fn is_part(name: &str, channel: &str) -> bool {
+    let of_input = |(topic, path): (&str, &str)| is_topic(topic).then(|| is_part(name, path));
+    match [channel.strip_prefix(name), channel.strip_suffix(name)] {
+        [Some(""), _] => true,
+        [Some(rest), _] if rest.starts_with(['.', '[', ':']) => true,
+        [_, Some(rest)] if rest.ends_with('.') => true,
+        _ => channel.split_once(':').and_then(of_input).unwrap_or(false),
+    }
+}
+
+/// Whether the text can be a topic. What is in front of another colon is a part of a path.
+fn is_topic(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '~'))
 }
 
 impl Rotation6d {

@@ -73,9 +73,10 @@ fn of_stream(stream: &Node, default: Option<&str>) -> Option<Node> {
     let name = image.node.entries()?.iter().find(|entry| entry.key == "preset")?;
     let inherited = image.inherited || name.inherited;
     let image = &image.node;
-    let (_, text) = PRESETS.into_iter().find(|(known, _)| name.node.scalar() == Some(known))?;
+    let (preset, text) =
+        PRESETS.into_iter().find(|(known, _)| name.node.scalar() == Some(known))?;
     // The text is part of the program, and a test reads each.
-    let preset = node::read(text, "preset", &mut Vec::new()).ok()?.at_line(name.line);
+    let preset = node::read(text, "preset", &mut Vec::new()).ok()?.of_preset(preset, name.line);
     let pixels = preset.get("image")?;
     // The bytes of an inherited preset are pixels, and a depth image has distances.
     let other_kind = inherited && image.get("depth").is_some();
@@ -85,7 +86,8 @@ fn of_stream(stream: &Node, default: Option<&str>) -> Option<Node> {
         all.retain(|entry| entry.key != "dtype" || !entry.inherited);
     }
     let own_dtype = all.iter().find(|entry| entry.key == "dtype").map(|entry| &entry.node);
-    let missing = dtype.filter(|_| own_dtype.is_none());
+    let missing = entries(&preset).iter().find(|entry| entry.key == "dtype");
+    let missing = missing.filter(|_| dtype.is_some() && own_dtype.is_none());
     let bytes = own_dtype.or(dtype).and_then(|node| node.scalar()).or(default) == Some("u8");
     let image = if inherited { Rc::clone(image) } else { yielded(image, pixels, bytes) };
     let own = |key: &str| image.get(key).is_some();
@@ -102,8 +104,7 @@ fn of_stream(stream: &Node, default: Option<&str>) -> Option<Node> {
         }
     }
     if let Some(dtype) = missing {
-        let (key, line, node) = ("dtype".to_owned(), name.line, Rc::clone(dtype));
-        all.push(Entry { key, line, inherited, node });
+        all.push(Entry { inherited, ..dtype.clone() });
     }
     Some(Node::collection(Value::Mapping(all), stream.line))
 }
@@ -274,10 +275,8 @@ streams:
         let text = "rate_hz: 10\nstreams:\n  a: {type: sensor_msgs/Image, topic: /a, max_age_ms: 1, \
                     image: {preset: pi0, depth: {}}}\n";
         let error = parse(text, "t.yaml").unwrap_err().to_string();
-        assert!(
-            error.contains("t.yaml:3: streams.a.image.layout: expected no such key"),
-            "{error}"
-        );
+        let expected = "t.yaml:3: streams.a.image.preset: expected no preset beside `depth`";
+        assert!(error.starts_with(expected) && error.lines().count() == 1, "{error}");
     }
 
     #[test]
@@ -291,7 +290,7 @@ streams:
         let error = parse(text, "t.yaml").unwrap_err().to_string();
         let expected = "t.yaml:3: streams.a.image.preset: expected one of act, diffusion_policy, umi, pi0, \
              pi0_lerobot, smolvla, groot_n1_5, groot_n1_7, found pi0_lerobt (did you mean `pi0_lerobot`?)";
-        assert!(error.lines().any(|line| line == expected), "{error}");
+        assert_eq!(error.lines().next(), Some(expected), "and nothing about a missing size");
         assert!(
             error.contains("t.yaml:4: streams.b.image.layout: expected one of chw, hwc"),
             "{error}"

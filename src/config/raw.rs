@@ -130,8 +130,11 @@ mapping! {
         frame_id: String,
         t_base_sensor: RawExtrinsic,
         deskew: RawDeskew,
+        in_frame: String,
         max_age_ms: f64,
         expected_rate_hz: f64,
+        select: Vec<String>,
+        stamp: String,
     }
 }
 
@@ -198,7 +201,7 @@ mapping! {
 }
 
 mapping! { RawImage {
-    _preset ("preset"): Preset,
+    preset: Preset,
     undistort: RawUndistort,
     crop: RawImageCrop,
     resize: RawResizes,
@@ -395,7 +398,7 @@ impl Read for RawValidWhen {
             Some("any") => return Some(RawValidWhen::Any),
             _ => {}
         }
-        if !node.is_list() {
+        if node.items().is_none() {
             check.fail(path, "all, any, or a list of topics of `inputs`");
             return None;
         }
@@ -436,7 +439,7 @@ impl Read for RawStream {
 
 impl Read for RawResizes {
     fn read(check: &mut Check<'_>, key: &str, node: &Node) -> Option<Self> {
-        match node.is_list() {
+        match node.items().is_some() {
             true => Vec::read(check, key, node).map(RawResizes::Several),
             false => RawResize::read(check, key, node).map(RawResizes::One),
         }
@@ -451,7 +454,7 @@ fn is_of(content: Content, key: &str) -> bool {
         "max_gap_ms" | "operators" => content.is_vector(),
         "in_frame" => matches!(content, Content::Fields(_) | Content::Selected),
         "fields" => matches!(content, Content::Fields(_)) || content.has_joints(),
-        "inputs" => content.has_joints() || matches!(content, Content::Points),
+        "inputs" => content.has_joints() || matches!(content, Content::Points | Content::Selected),
         "joints" | "groups" => content.has_joints(),
         "angular" => content.has_joints() || matches!(content, Content::Selected),
         "select" | "stamp" => matches!(content, Content::Selected),

@@ -3,46 +3,140 @@
 use std::sync::Arc;
 
 use super::check::Check;
+use super::defaults::long_name;
 use super::raw::RawStream;
 use super::words::{nearest, one_of};
 use crate::ops::resample::Lane;
 use crate::schema::{self, Path, Plan};
-use crate::spec::{Channel, VectorSpec};
+use crate::spec::{Channel, Group, VectorSpec};
 
-/// Validates the keys `select`, `stamp` and `angular` of the stream at `key`, whose messages are of
-/// the type `name`.
-pub(super) fn select(
-    check: &mut Check<'_>,
-    key: &str,
-    name: &str,
-    raw: &mut RawStream,
-) -> Option<(VectorSpec, Arc<Plan>)> {
-    let at = |rest: &str| format!("{key}.{rest}");
-    let selected = raw.select.take();
-    if check.is_unread(&at("select")) {
+/// What the inputs of a stream select.
+pub(super) struct Selected {
+    /// The row: the numbers of the first input, then those of the next. Each input is a group.
+    pub row: VectorSpec,
+    /// At least one.
+    pub inputs: Vec<SelectedInput>,
+}
+
+/// What one input selects.
+pub(super) struct SelectedInput {
+    /// The key of the paths: that of the input, or else that of its stream.
+    pub key: String,
+    /// The type of messages, as `package/msg/Type`.
+    pub ros_type: String,
+    pub plan: Arc<Plan>,
+}
+
+/// The keys of one input as they are written, with their places.
+struct Written {
+    ros_type: (String, Option<String>),
+    select: (String, Option<Vec<String>>),
+    stamp: (String, Option<String>),
+    /// What is in front of the names of its channels.
+    label: String,
+}
+
+/// Validates the keys `type`, `select` and `stamp` of the stream at `key` and of its inputs, and the
+/// stream's key `angular`.
+pub(super) fn select(check: &mut Check<'_>, key: &str, raw: &mut RawStream) -> Option<Selected> {
+    let written = written(check, key, raw);
+    let angular = raw.angular.take();
+    let (mut channels, mut groups, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+    // All are checked, so that all problems are reported together.
+    let mut inputs = Vec::new();
+    for written in written? {
+        let label = written.label.clone();
+        let input = input(check, written);
+        if let Some(SelectedInput { plan, .. }) = &input {
+            let first = channels.len();
+            channels.extend(
+                plan.channels()
+                    .iter()
+                    .map(|(name, lane)| Channel { name: format!("{label}{name}"), lane: *lane }),
+            );
+            groups.push(Group { channels: (first..channels.len()).collect() });
+        }
+        labels.push(label);
+        inputs.push(input);
+    }
+    let inputs = inputs.into_iter().collect::<Option<Vec<_>>>()?;
+    if let Some(names) = angular {
+        mark_angular(check, &format!("{key}.angular"), &names, (&labels, &mut channels))?;
+    }
+    Some(Selected { row: VectorSpec { channels, groups, outputs: Vec::new() }, inputs })
+}
+
+/// Takes the keys of each input from `raw`. If an input lacks one, it is that of the stream. `None` if
+/// the inputs could not be read.
+fn written(check: &Check<'_>, key: &str, raw: &mut RawStream) -> Option<Vec<Written>> {
+    let at = |name: &str| format!("{key}.{name}");
+    let own = Written {
+        ros_type: (at("type"), raw.ros_type.clone()),
+        select: (at("select"), raw.select.take()),
+        stamp: (at("stamp"), raw.stamp.take()),
+        label: String::new(),
+    };
+    if check.is_unread(&at("inputs")) {
         return None;
     }
-    let texts = selected.unwrap_or_default();
-    check.names(&at("select"), &texts, "path")?;
-    let mut paths = Vec::with_capacity(texts.len());
-    for (i, text) in texts.iter().enumerate() {
-        paths.push(path(check, &format!("{}[{i}]", at("select")), text));
+    let listed = raw.inputs.as_deref_mut().unwrap_or_default();
+    if listed.is_empty() {
+        return Some(vec![own]);
     }
-    let stamp = raw.stamp.take();
-    let stamp = stamp.map(|text| path(check, &at("stamp"), &text));
-    let paths: Vec<Path> = paths.into_iter().collect::<Option<_>>()?;
+    let several = listed.len() > 1;
+    let listed = listed.iter_mut().enumerate().map(|(i, input)| {
+        let at = |name: &str| format!("{key}.inputs[{i}].{name}");
+        // A topic has no colon, so the name of a channel says where the path begins.
+        let topic = input.topic.as_deref().filter(|_| several);
+        Written {
+            ros_type: of_input(check, at("type"), input.ros_type.clone(), &own.ros_type),
+            select: of_input(check, at("select"), input.select.take(), &own.select),
+            stamp: of_input(check, at("stamp"), input.stamp.take(), &own.stamp),
+            label: topic.map(|topic| format!("{topic}:")).unwrap_or_default(),
+        }
+    });
+    Some(listed.collect())
+}
+
+/// A key of an input and its value; those of the stream if the stream alone has the key.
+fn of_input<T: Clone>(
+    check: &Check<'_>,
+    key: String,
+    value: Option<T>,
+    (stream_key, of_stream): &(String, Option<T>),
+) -> (String, Option<T>) {
+    // One that could not be read is given, too.
+    let given = value.is_some() || check.is_unread(&key);
+    match given || (of_stream.is_none() && !check.is_unread(stream_key)) {
+        true => (key, value),
+        false => (stream_key.clone(), of_stream.clone()),
+    }
+}
+
+/// Validates what one input selects.
+fn input(check: &mut Check<'_>, written: Written) -> Option<SelectedInput> {
+    let Written { ros_type: (type_key, ros_type), select: (key, texts), stamp, .. } = written;
+    let (stamp_key, stamp) = stamp;
+    let stamp_unread = check.is_unread(&stamp_key);
+    let stamp = stamp.map(|text| path(check, &stamp_key, &text));
+    let paths = texts.or_else(|| {
+        check.fail(&key, "the numbers that it takes, as other inputs of the stream have");
+        None
+    });
+    let paths = paths.and_then(|texts| paths_of(check, &key, &texts));
+    let ros_type = check.required(&type_key, ros_type, "the type of its messages")?;
+    let ros_type = long_name(&ros_type);
+    let root = schema::resolve(&ros_type, check.definitions()).map_err(|error| {
+        check.fail(&type_key, format!("a type whose definition can be read ({error})"));
+    });
     let stamp = match stamp {
         Some(stamp) => Some(stamp?),
         None => None,
     };
-    let root = schema::resolve(name, check.definitions());
-    let root = root.map_err(|error| {
-        check.fail(&at("type"), format!("a type whose definition can be read ({error})"));
-    });
-    let plan = Plan::new(&root.ok()?, &paths, stamp.as_ref()).map_err(|error| {
+    let plan = Plan::new(&root.ok()?, &paths?, stamp.as_ref()).map_err(|error| {
         let key = match error.path {
-            Some(path) => format!("{}[{path}]", at("select")),
-            None => at("stamp"),
+            Some(path) => format!("{key}[{path}]"),
+            None => stamp_key,
         };
         check.fail(&key, error.expected);
         if let Some((wrong, known)) = error.unknown {
@@ -53,13 +147,17 @@ pub(super) fn select(
         }
     });
     let plan = plan.ok()?;
-    let channel = |(name, lane): &(String, Lane)| Channel { name: name.clone(), lane: *lane };
-    let mut channels: Vec<Channel> = plan.channels().iter().map(channel).collect();
-    distinct(check, &at("select"), &channels)?;
-    if let Some(names) = raw.angular.take() {
-        angular(check, &at("angular"), &names, &mut channels)?;
-    }
-    Some((VectorSpec::whole(channels), Arc::new(plan)))
+    distinct(check, &key, plan.channels())?;
+    // What follows from the stamp is not known.
+    (!stamp_unread).then(|| SelectedInput { key, ros_type, plan: Arc::new(plan) })
+}
+
+/// The paths at a key, at least one.
+fn paths_of(check: &mut Check<'_>, key: &str, texts: &[String]) -> Option<Vec<Path>> {
+    check.names(key, texts, "path")?;
+    let paths = texts.iter().enumerate();
+    let paths = paths.map(|(i, text)| path(check, &format!("{key}[{i}]"), text));
+    paths.collect::<Vec<_>>().into_iter().collect()
 }
 
 fn path(check: &mut Check<'_>, key: &str, text: &str) -> Option<Path> {
@@ -73,8 +171,8 @@ fn path(check: &mut Check<'_>, key: &str, text: &str) -> Option<Path> {
 }
 
 /// Checks that no number is selected twice, by two paths.
-fn distinct(check: &mut Check<'_>, key: &str, channels: &[Channel]) -> Option<()> {
-    let mut names: Vec<&str> = channels.iter().map(|channel| channel.name.as_str()).collect();
+fn distinct(check: &mut Check<'_>, key: &str, channels: &[(String, Lane)]) -> Option<()> {
+    let mut names: Vec<&str> = channels.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         None => Some(()),
@@ -85,18 +183,17 @@ fn distinct(check: &mut Check<'_>, key: &str, channels: &[Channel]) -> Option<()
     }
 }
 
-/// Marks the channels that are angles.
-fn angular(
+/// Marks the channels that are angles. Before the path in a channel's name is a label.
+fn mark_angular(
     check: &mut Check<'_>,
     key: &str,
     names: &[String],
-    channels: &mut [Channel],
+    (labels, channels): (&[String], &mut [Channel]),
 ) -> Option<()> {
     check.names(key, names, "channel")?;
     let mut all = true;
     for (i, name) in names.iter().enumerate() {
-        // The user may have written other quotes than a channel's name has.
-        let name = Path::parse(name).map_or_else(|_| name.clone(), |path| path.to_string());
+        let name = canonical(name, labels);
         match channels.iter_mut().find(|channel| channel.name == name) {
             Some(channel) if channel.lane == Lane::Linear => channel.lane = Lane::Angular,
             Some(_) => {
@@ -111,4 +208,14 @@ fn angular(
         }
     }
     all.then_some(())
+}
+
+/// The name of a channel as it is: the user may have written other quotes than it has.
+fn canonical(name: &str, labels: &[String]) -> String {
+    let label = labels.iter().find(|label| name.starts_with(label.as_str()));
+    let label = label.map_or("", String::as_str);
+    match Path::parse(&name[label.len()..]) {
+        Ok(path) => format!("{label}{path}"),
+        Err(_) => name.to_owned(),
+    }
 }

@@ -1,24 +1,21 @@
 //! One stream: the keys that all types have, and which combinations are possible.
 
-use std::sync::Arc;
-
 use super::check::{Check, Range};
-use super::defaults::{find_type, long_name};
-use super::input::{self, Frames, Input, InputDefaults, Keys};
+use super::input::{self, Input, InputDefaults, Keys, Taken};
+use super::message::{Type, message_type, of_joints, owners, selects};
 use super::operators::operators;
 use super::raw::{RawSteps, RawStream};
-use super::select::select;
+use super::select::{Selected, SelectedInput, select};
 use super::undistort::{CameraTopic, undistort};
-use super::words::{nearest, one_of};
+use super::words::one_of;
 use super::{cloud, frames, image, vector};
 use crate::align::{AlignRule, Strategy};
 use crate::dtype::DType;
-use crate::input::{Content, MessageType, TYPES};
+use crate::input::Content;
 use crate::ops::resample::Lane;
 use crate::ops::voxelize::extra_fields;
 use crate::pipeline::MAX_AHEAD_NS;
-use crate::schema::{Plan, StampSource};
-use crate::spec::{Bounds, EncoderSpec, Selection, StreamSpec, Timeline, VectorSpec};
+use crate::spec::{Bounds, EncoderSpec, InFrame, Selection, StreamSpec, Timeline};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// The rows of a stream take less memory than this \[bytes\], at 4 bytes per element.
@@ -56,30 +53,35 @@ pub(super) fn stream(
 ) -> Option<Made> {
     let key = format!("streams.{name}");
     let at = |rest: &str| format!("{key}.{rest}");
+    let selects = selects(check, &name, &key);
     let name = stream_name(check, &key, name);
-    let selects = raw.select.is_some() || check.is_unread(&at("select"));
-    let message = message_type(check, &at("type"), raw.ros_type.as_deref(), selects);
+    let message = message_type(check, &key, &raw, selects);
     let content = message.as_ref().map(|message| message.content);
     let large = content.is_some_and(|content| !content.is_vector());
     let angular = raw.angular.is_some();
     let selected = message
         .as_ref()
         .filter(|message| matches!(message.content, Content::Selected))
-        .and_then(|message| select(check, &key, &message.name, &mut raw));
-    // If the plan could not be made, nothing is said about what follows from it.
-    let plan = selected.as_ref().map(|(_, plan)| plan);
-    let turns = match (content, plan) {
+        .and_then(|_| select(check, &key, &mut raw));
+    // If a plan could not be made, nothing is said about what follows from it.
+    let turns = match (content, &selected) {
         (Some(Content::Selected), None) | (None, _) => None,
-        (_, Some(plan)) => Some(plan.channels().iter().any(|(_, lane)| *lane == Lane::Quaternion)),
+        (_, Some(Selected { row, .. })) => {
+            Some(row.channels.iter().any(|channel| channel.lane == Lane::Quaternion))
+        }
         (Some(_), None) if check.is_unread(&at("fields")) => None,
         (Some(content), None) => Some(vector::has_orientation(content, raw.fields.as_deref())),
     };
-    let in_part = plan.is_some_and(|plan| plan.has_part_of_quaternion());
-    if in_part && raw.strategy.is_none_or(Strategy::interpolates) {
-        let expected = "x, y, z, w of each quaternion in this order (or the whole quaternion), or \
-                        strategy hold or nearest: parts of a quaternion cannot be interpolated";
-        check.fail(&at("select"), expected);
+    let of_inputs = selected.as_ref().map(|selected| &selected.inputs[..]).unwrap_or_default();
+    for input in of_inputs.iter().filter(|input| input.plan.has_part_of_quaternion()) {
+        if raw.strategy.is_none_or(Strategy::interpolates) {
+            let expected = "x, y, z, w of each quaternion in this order (or the whole quaternion), or \
+                            strategy hold or nearest: parts of a quaternion cannot be interpolated";
+            check.fail(&input.key, expected);
+        }
     }
+    let in_frames =
+        message.as_ref().map(|message| in_frames(check, &key, &mut raw, message, of_inputs));
     let strategy =
         content.zip(turns).and_then(|known| strategy(check, &key, raw.strategy, known, angular));
     let merges = raw.inputs.is_some() && matches!(content, Some(Content::Points));
@@ -91,16 +93,11 @@ pub(super) fn stream(
             ros_type: message.as_ref().map(|message| message.name.as_str()),
             content,
             timeline: defaults.timeline,
-            has_header: plan.is_none_or(|plan| plan.has_header()),
-            stamp: plan.map_or(StampSource::Header, |plan| plan.stamp()),
+            selected: of_inputs,
         },
     );
     let plans = matches!(content, Some(Content::Trajectory));
     let times = times(check, &key, &raw, strategy, plans, defaults);
-    let in_frame = message.as_ref().and_then(|message| {
-        let (of, fields) = ((message.name.as_str(), message.content), raw.fields.as_deref());
-        frames::in_frame(check, &key, raw.in_frame.take(), of, fields, plan.map(|plan| &**plan))
-    });
     let rows = raw.ring_rows.unwrap_or(if large { 16 } else { 1024 });
     let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
     let dtype = raw.dtype.unwrap_or(defaults.dtype);
@@ -111,9 +108,9 @@ pub(super) fn stream(
         let expected = "no such key unless `inputs` lists clouds";
         check.fail(&at("valid_when"), expected);
     }
-    let of_inputs = inputs.as_deref().unwrap_or_default();
+    let keys = inputs.as_deref().unwrap_or_default();
     let (made_of, row) = ((&message, selected), (dtype, rows));
-    let encoder = encoder(check, &key, &mut raw, made_of, of_inputs, row, &defaults.base_frame);
+    let encoder = encoder(check, &key, &mut raw, made_of, keys, row, &defaults.base_frame);
     let times = times?;
     let merge = match (merges, &inputs) {
         (true, Some(inputs)) => {
@@ -121,7 +118,7 @@ pub(super) fn stream(
         }
         _ => None,
     };
-    let (mut encoder, selection, bounds) = encoder?;
+    let (mut encoder, selections, bounds) = encoder?;
     if let EncoderSpec::Vector(vector) = &mut encoder {
         let interpolates = strategy.is_none_or(Strategy::interpolates);
         operators(check, &at("operators"), raw.operators.take(), interpolates, vector)?;
@@ -149,8 +146,8 @@ pub(super) fn stream(
         bounds,
         merge,
     };
-    let frames = Frames { in_frame: in_frame.as_ref(), base_frame: &defaults.base_frame };
-    let inputs = Input::all(inputs?, &stream.name, &selection, frames);
+    let taken = Taken { selections, in_frames: in_frames?, base_frame: &defaults.base_frame };
+    let inputs = Input::all(inputs?, &stream.name, &taken);
     horizon_fits(check, &key, &stream, &inputs)?;
     let given = raw.ring_rows.is_some();
     ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
@@ -167,45 +164,42 @@ fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String>
     None
 }
 
-/// The type of a stream's messages.
-struct Type {
-    /// As `package/msg/Type`.
-    name: String,
-    content: Content,
-}
-
-fn message_type(
+/// The frames that the inputs of the stream at `key` ask for: of each input that selects, or one for all.
+fn in_frames(
     check: &mut Check<'_>,
     key: &str,
-    ros_type: Option<&str>,
-    selects: bool,
-) -> Option<Type> {
-    if let (Some(name), true) = (ros_type, selects) {
-        return Some(Type { name: long_name(name), content: Content::Selected });
+    raw: &mut RawStream,
+    message: &Type,
+    selected: &[SelectedInput],
+) -> Vec<Option<InFrame>> {
+    let of_stream = raw.in_frame.take();
+    if !matches!(message.content, Content::Selected) {
+        let (of, fields) = ((message.name.as_str(), message.content), raw.fields.as_deref());
+        return vec![frames::in_frame(check, key, of_stream, of, fields)];
     }
-    let message = ros_type.and_then(find_type);
-    if message.is_none() {
-        let names: Vec<_> = TYPES.iter().map(|known| known.name).collect();
-        let near = ros_type.and_then(|name| nearest(&long_name(name), &names));
-        check.fail(key, format!("{}; or any other type, with the key `select`", one_of(&names)));
-        if let Some(near) = near {
-            check.hint(format!("did you mean `{near}`?"));
-        }
-    }
-    message.map(|message| Type { name: message.name.to_owned(), content: message.content })
+    let listed = raw.inputs.as_deref().unwrap_or_default();
+    let of_input = |(at, input): (usize, &SelectedInput)| {
+        let own = listed.get(at).and_then(|listed| listed.in_frame.clone());
+        let key = match own.is_some() {
+            true => format!("{key}.inputs[{at}].in_frame"),
+            false => format!("{key}.in_frame"),
+        };
+        frames::in_frame_selected(check, &key, own.or_else(|| of_stream.clone()), input)
+    };
+    selected.iter().enumerate().map(of_input).collect()
 }
 
 /// Validates the keys of the stream's type: how a sample becomes a row, and what its inputs take
-/// from a message. The keys of other types are errors.
+/// from a message (each of them, or one for all). The keys of other types are errors.
 fn encoder(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawStream,
-    (message, selected): (&Type, Option<(VectorSpec, Arc<Plan>)>),
+    (message, selected): (&Type, Option<Selected>),
     inputs: &[Keys],
     (dtype, rows): (DType, Option<usize>),
     base_frame: &str,
-) -> Option<(EncoderSpec, Selection, Bounds)> {
+) -> Option<(EncoderSpec, Vec<Selection>, Bounds)> {
     use Content::{Image, Joints, Points};
     let content = message.content;
     let (joints, selects) = (content.has_joints(), matches!(content, Content::Selected));
@@ -240,23 +234,29 @@ fn encoder(
         Content::Fields(members) => {
             let (spec, selection) =
                 vector::fields(check, key, &message.name, members, raw.fields.take())?;
-            Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
+            Some((EncoderSpec::Vector(spec), vec![selection], Bounds::default()))
         }
         Joints => {
             let (spec, selection) = vector::joints(check, key, &message.name, raw, None)?;
-            Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
+            Some((EncoderSpec::Vector(spec), vec![selection], Bounds::default()))
         }
         Content::Trajectory => {
             // Beside a plan there is room for where it cuts the plan before, and for a row before that.
             let rows = Some(rows.map_or(1, |rows| rows.saturating_sub(PLAN_SPARE_ROWS).max(1)));
             let (spec, selection) = vector::joints(check, key, &message.name, raw, rows)?;
-            Some((EncoderSpec::Vector(spec), selection, Bounds::default()))
+            Some((EncoderSpec::Vector(spec), vec![selection], Bounds::default()))
         }
         Content::Selected => {
-            let (spec, plan) = selected?;
-            Some((EncoderSpec::Vector(spec), Selection::Plan(plan), Bounds::default()))
+            let Selected { row, inputs } = selected?;
+            let selections = inputs.into_iter().map(|input| Selection::Plan(input.plan));
+            Some((EncoderSpec::Vector(row), selections.collect(), Bounds::default()))
         }
-        Image => image::image(check, key, raw.image.take(), (&message.name, dtype)),
+        Image => {
+            let image = raw.image.take();
+            let (spec, selection, bounds) =
+                image::image(check, key, image, (&message.name, dtype))?;
+            Some((spec, vec![selection], bounds))
+        }
         Points => {
             let (spec, bounds) =
                 cloud::cloud(check, key, raw.cloud.take(), inputs.len(), base_frame)?;
@@ -267,7 +267,7 @@ fn encoder(
             let swept = inputs.iter().any(|input| input.deskew.is_some());
             let bounds = Bounds { swept, ..bounds };
             let selection = Selection::Points { extra, time: None, most: bounds.max_points };
-            Some((EncoderSpec::Voxels(spec), selection, bounds))
+            Some((EncoderSpec::Voxels(spec), vec![selection], bounds))
         }
     }
 }
@@ -296,20 +296,6 @@ fn dtype_fits(
         false => check.fail_found(key, expected, format!("{} of output.dtype", dtype.name())),
     }
     None
-}
-
-/// The names of the types that have joints, for an error.
-fn of_joints() -> String {
-    let joints = TYPES.iter().filter(|known| known.content.has_joints());
-    joints.map(|known| known.name).collect::<Vec<_>>().join(", ")
-}
-
-/// The names of all types with this content, for an error.
-fn owners(content: Content) -> String {
-    let same = |known: &&&MessageType| {
-        std::mem::discriminant(&known.content) == std::mem::discriminant(&content)
-    };
-    TYPES.iter().filter(same).map(|known| known.name).collect::<Vec<_>>().join(", ")
 }
 
 fn strategy(
@@ -495,8 +481,12 @@ fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option
     if spec.plans {
         return None;
     }
-    // Each of several inputs may fill the same group.
-    let hz: f64 = inputs.iter().filter_map(Input::expected_rate_hz).sum();
+    // What is selected has a ring for each input. Otherwise, each may fill the same group.
+    let rates = inputs.iter().filter_map(Input::expected_rate_hz);
+    let hz = match inputs.iter().all(Input::has_own_ring) {
+        true => rates.fold(0.0, f64::max),
+        false => rates.sum(),
+    };
     if hz == 0.0 {
         return None;
     }

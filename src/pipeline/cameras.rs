@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use super::rejected::shown;
 use super::{Arrival, DropReason, Rejected};
 use crate::input::Header;
 use crate::ops::image::camera::Camera;
@@ -214,8 +215,7 @@ fn check_frame(expected: &str, header: &Header<'_>, topic: &str) -> Result<(), R
     if expected == found || expected.is_empty() || found.is_empty() {
         return Ok(());
     }
-    // A message may hold any text.
-    let found: String = found.chars().take(MAX_NAME).collect();
+    let found = shown(found);
     let detail = format!(
         "header.frame_id: expected {expected:?}, as the CameraInfo on {topic} says, found {found:?}; is \
          it the topic of this camera?"

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use super::rejected::shown;
 use super::{Arrival, DropReason, Pipeline, Rejected};
 use crate::input::{Header, IMU, StampError, StampedTransform};
 use crate::spec::{FramedPart, InFrame, InputSpec, Quantity, Selection, TfSpec, still_frame};
@@ -139,7 +140,8 @@ impl Frames {
                 BadTransform::NonFinite => DropReason::NonFinite,
                 BadTransform::Length(_) => DropReason::OutOfRange,
             };
-            Rejected::new(reason, format!("{:?} in {child:?}: {error}", header.frame_id))
+            let [child, parent] = [child, header.frame_id].map(shown);
+            Rejected::new(reason, format!("{parent:?} in {child:?}: {error}"))
         };
         let transform = Transform::new(translation, rotation).map_err(named)?;
         let mut buffer = self.of(arrival.epoch);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::frames::{Frames, NoTransform};
 use super::merge::Merged;
+use super::rejected::shown;
 use super::sweep::Motion;
 use super::{DropReason, Need, Pipeline, Rejected, Rings, StreamStats};
 use crate::backend::BackendError;
@@ -507,8 +508,8 @@ fn with_motion<'a>(sample: Sample<'a>, motion: Option<&'a Motion>) -> Result<Sam
 pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), Rejected> {
     match &spec.frame_id {
         Some(expected) if expected != header.frame_id => {
-            let detail =
-                format!("header.frame_id: expected {expected:?}, found {:?}", header.frame_id);
+            let found = shown(header.frame_id);
+            let detail = format!("header.frame_id: expected {expected:?}, found {found:?}");
             Err(Rejected::new(DropReason::WrongFrame, detail))
         }
         _ => Ok(()),

@@ -2,6 +2,7 @@
 
 use crate::cdr::CdrError;
 use crate::ops::voxelize::VoxelizeError;
+use crate::tf::MAX_NAME;
 
 /// Why a message, or a part of it, was not taken. It is dropped and counted under
 /// [`Rejected::reason`].
@@ -19,6 +20,11 @@ impl Rejected {
     pub fn new(reason: DropReason, detail: impl Into<String>) -> Self {
         Rejected { reason, detail: detail.into() }
     }
+}
+
+/// A frame of a message, for an error. A message may hold any text.
+pub(super) fn shown(frame_id: &str) -> String {
+    frame_id.chars().take(MAX_NAME).collect()
 }
 
 impl From<CdrError> for Rejected {

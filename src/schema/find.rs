@@ -30,6 +30,21 @@ impl Prefixes {
     pub fn new(prefixes: Vec<PathBuf>) -> Self {
         Prefixes { prefixes }
     }
+
+    /// Whether there is no prefix: no ROS is sourced.
+    pub fn is_empty(&self) -> bool {
+        self.prefixes.is_empty()
+    }
+
+    /// Whether a package is installed.
+    pub fn have(&self, package: &str) -> bool {
+        self.share_of(package).is_some()
+    }
+
+    /// The first prefix that has the package.
+    fn share_of(&self, package: &str) -> Option<&PathBuf> {
+        self.prefixes.iter().find(|prefix| prefix.join("share").join(package).is_dir())
+    }
 }
 
 impl Definitions for Prefixes {
@@ -61,9 +76,8 @@ impl Definitions for Prefixes {
                 idl.display()
             ));
         }
-        let share = |prefix: &PathBuf| prefix.join("share").join(package).is_dir();
-        Err(match self.prefixes.iter().find(|prefix| share(prefix)) {
-            _ if self.prefixes.is_empty() => {
+        Err(match self.share_of(package) {
+            _ if self.is_empty() => {
                 "AMENT_PREFIX_PATH is not set; source ROS and the workspace that has the package"
                     .into()
             }

@@ -1,5 +1,6 @@
 //! Images and clouds that are larger than the configuration allows.
 
+use robocache::cdr::Writer;
 use robocache::cdr::messages::{Image, PointCloud2, PointField};
 
 use super::*;
@@ -126,4 +127,39 @@ fn an_image_without_the_cropped_part_is_dropped() {
     }
     assert_eq!(pipeline.input_stats(CAMERA).dropped(DropReason::WrongSize), 3);
     assert_eq!(DropReason::WrongSize.name(), "wrong_size");
+}
+
+#[test]
+fn an_error_shows_a_part_of_a_frame_whose_name_is_huge() {
+    let pipeline = pipeline(
+        "
+rate_hz: 100
+streams:
+  pose: {type: geometry_msgs/PoseStamped, topic: /pose, max_age_ms: 50, in_frame: map, frame_id: tool}
+",
+    );
+    let name = "f".repeat(1 << 20);
+    let mut pose = Writer::new();
+    pose.header(Stamp::from_nanos(100 * MS), &name);
+    pose.f64_array(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+    let mut link = Writer::new();
+    link.u32(1);
+    link.header(Stamp::from_nanos(100 * MS), &name);
+    link.string(&name);
+    link.f64_array(&[f64::NAN, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+    let config = pipeline.config();
+    let tf = config.inputs.iter().position(|input| input.name == "tf").unwrap();
+    for (input, message, reason, frames) in [
+        (FIRST, pose.finish(), DropReason::WrongFrame, 1),
+        (InputId::new(tf), link.finish(), DropReason::NonFinite, 2),
+    ] {
+        match pipeline.push(input, &message, Arrival::default()) {
+            Err(PushError::Dropped(rejected)) => {
+                assert_eq!(rejected.reason, reason);
+                assert!(rejected.detail.contains("fff"), "{rejected}");
+                assert!(rejected.detail.len() < 128 + 256 * frames, "{}", rejected.detail.len());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod message;
 mod operators;
 mod plans;
 mod selected_frames;
+mod selected_inputs;
 mod shapes;
 mod slow_ticks;
 mod sparse;

@@ -72,7 +72,7 @@ def streams(**given):
 def topics_of(spec):
     """The topics of a stream's inputs, with the types of their messages."""
     inputs = spec.get("inputs", [spec])
-    return {given["topic"]: given.get("type", spec["type"]) for given in inputs}
+    return {given["topic"]: given.get("type") or spec["type"] for given in inputs}
 
 
 def f32(values):

@@ -8,7 +8,7 @@ import numpy as np
 from control_msgs.msg import DynamicJointState, InterfaceValue
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from fusion import MS, T0, f32, stamped, start_fusion, streams
-from geometry_msgs.msg import Point, Pose, PoseArray, Quaternion
+from geometry_msgs.msg import Point, Pose, PoseArray, PoseStamped, Quaternion
 from sensor_msgs.msg import BatteryState, JointState, Range
 from std_msgs.msg import Float32, Float64MultiArray, MultiArrayDimension, MultiArrayLayout
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -130,6 +130,38 @@ def test_numbers_of_any_message_arrive_value_by_value(ros, start, tmp_path):
         fusion.await_value(name, "dropped.missing_field", 1)
     assert 'name: expected "elbow", found wrist' in fusion.process.output
     assert "poses[1]: expected an element, found 1" in fusion.process.output
+
+
+def test_two_topics_of_two_types_are_one_row(ros, start, tmp_path):
+    """Each input is resampled by itself; the numbers of the first are in front."""
+    inputs = [
+        {
+            "topic": "/tool",
+            "type": "geometry_msgs/msg/PoseStamped",
+            "select": ["pose.position.x", "pose.position.z"],
+        },
+        # Without a header: the time of arrival counts.
+        {"topic": "/grip", "type": "std_msgs/msg/Float64MultiArray", "select": ["data[1]"]},
+    ]
+    config = {"streams": streams(hand={"inputs": inputs})}
+    fusion = start_fusion(ros, start, tmp_path, config).warm_up()
+    fusion.advance(T0)
+    fusion.send("/tool", stamped(PoseStamped, T0, pose=pose(1.5, 1.0)))
+    got = fusion.tick(T0 + 10 * MS)["hand"]
+    assert (got.valid, got.inputs_valid) == ([False], [0b01])
+    assert not got.array.any(), "the whole invalid step is filled"
+    fusion.send("/grip", Float64MultiArray(data=[9.0, 0.25]))
+    got = fusion.tick(T0 + 20 * MS)["hand"]
+    assert (got.valid, got.inputs_valid) == ([True], [0b11]), fusion.status
+    np.testing.assert_array_equal(got.array, f32([[1.5, -1.5, 0.25]]))
+    # A message that one of them cannot read is its own drop.
+    fusion.send("/grip", Float64MultiArray(data=[9.0]))
+    fusion.await_value("hand /grip", "dropped.missing_field", 1)
+    assert fusion.value("hand /tool", "dropped") == 0
+    # 70 ms later the grip is too old.
+    fusion.send("/tool", stamped(PoseStamped, T0 + 80 * MS, pose=pose(2.5, 1.0)))
+    got = fusion.tick(T0 + 90 * MS)["hand"]
+    assert (got.valid, got.inputs_valid) == ([False], [0b01])
 
 
 def test_a_package_that_is_not_there_is_an_error(start, tmp_path):
