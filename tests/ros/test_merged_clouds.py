@@ -175,7 +175,9 @@ def test_an_input_that_stops_is_named_and_its_part_left_out(fusion):
             lambda name=name: "nothing comes from /rear" in fusion.status[name][1],
             "the silent input is named",
         )
-    assert "rows lack the clouds of /rear" in " ".join(words for _, words in fusion.said)
+    for name in ("whole", "either"):
+        assert ": stopped after 4 messages; " in fusion.status[f"{name} /rear"][1]
+    assert "rows lack the clouds of /rear (stopped " in " ".join(words for _, words in fusion.said)
 
 
 def test_malformed_clouds_are_counted_and_change_nothing(fusion):

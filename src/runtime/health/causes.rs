@@ -1,6 +1,10 @@
 //! Why a stream's steps are invalid or only held, and what to write into the configuration. Pure
 //! functions.
 
+mod clouds;
+
+use std::time::Duration;
+
 use super::lag::round_up_ms;
 use crate::align::{CLOCKS_APART_NS, InvalidReason, Strategy};
 use crate::histogram::Quantiles;
@@ -15,6 +19,13 @@ const SPARE_ROWS: f64 = 10.0;
 /// If the clocks differ by more than this, an offset is no remedy: the sensor counts from its start
 /// or from 1970, and the offset is another one after its next start.
 const NO_OFFSET_NS: i64 = 86_400 * NANOS_PER_S;
+/// If nothing comes for this long and for [`STOPPED_INTERVALS`], the input has stopped. A shorter pause
+/// may be jitter.
+const STOPPED: Duration = Duration::from_millis(250);
+/// See [`STOPPED`]; in usual intervals.
+const STOPPED_INTERVALS: u32 = 3;
+/// If rows are at least this far apart \[ns\], a lag that waits for the next one is felt. `hold` needs none.
+const SLOW_NS: i64 = 100 * NANOS_PER_MS;
 
 /// What is wrong. A change of the numbers is no change of the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +50,8 @@ pub enum CauseKind {
     NotCovered,
     /// Merged rows lack the clouds of an input.
     CloudsMissing,
+    /// An input has stopped, not long enough ago to count as silent.
+    Stopped,
     /// Messages came too late, or not at all, for a moment.
     Moment,
 }
@@ -46,7 +59,9 @@ pub enum CauseKind {
 impl CauseKind {
     /// Whether somebody must do something about it, so that it is worth a line in the log.
     pub fn has_remedy(self) -> bool {
-        !matches!(self, CauseKind::NotFilled | CauseKind::NotCovered | CauseKind::Moment)
+        use CauseKind::{Moment, NotCovered, NotFilled, Stopped};
+        // An input that has stopped is silent soon, and that is logged.
+        !matches!(self, NotFilled | NotCovered | Stopped | Moment)
     }
 }
 
@@ -66,8 +81,12 @@ pub struct InputEvidence {
     pub delay: Quantiles,
     /// The configured `stamp_offset_ms` \[ns\].
     pub stamp_offset_ns: i64,
-    /// Messages per second.
+    /// Messages per second in this window. It falls when the input stops.
     pub rate_hz: f64,
+    /// The usual time between two messages, also after the input has stopped; `None` before the third.
+    pub interval: Option<Duration>,
+    /// Time since the newest message, or since the start.
+    pub silence: Duration,
     /// Messages received in this window.
     pub received: u64,
     /// Messages dropped in this window.
@@ -78,6 +97,21 @@ pub struct InputEvidence {
     pub lost: u64,
     /// The topic.
     pub topic: String,
+}
+
+impl InputEvidence {
+    /// Whether nothing has come for longer than jitter explains.
+    fn has_stopped(&self) -> bool {
+        self.interval.is_some_and(|usual| self.silence > STOPPED.max(STOPPED_INTERVALS * usual))
+    }
+
+    /// The topic, and since when nothing comes if it was heard before.
+    fn stopped(&self) -> String {
+        match self.has_stopped() {
+            true => format!("{} (stopped {:.1} s ago)", self.topic, self.silence.as_secs_f64()),
+            false => self.topic.clone(),
+        }
+    }
 }
 
 /// What a window says about a stream.
@@ -152,13 +186,41 @@ impl Evidence<'_> {
         self.inputs.iter().any(|input| 10 * input.lost > input.received + input.lost)
     }
 
+    /// The remedy if a longer lag helps. A slow stream has another one, which makes nothing wait.
+    fn set_lag(&self, lag_ms: f64) -> String {
+        let lag = format!("set this stream's lag_ms to {lag_ms}");
+        if !self.two_sided() || self.distance_ns() < SLOW_NS {
+            return lag;
+        }
+        let oldest_ns = self.oldest_ns();
+        let age = match oldest_ns > self.spec.rule.max_age_ns {
+            true => format!(" and its max_age_ms to {}", round_up_ms(oldest_ns)),
+            false => String::new(),
+        };
+        format!("{lag}, or its strategy to hold{age}")
+    }
+
+    /// The greatest usual age of the newest row at a target \[ns\].
+    fn oldest_ns(&self) -> i64 {
+        self.delay_ns() + self.distance_ns() - self.spec.lag_ns
+    }
+
+    /// The cause if inputs of these have stopped: what is invalid since then has no other.
+    fn stopped<'a>(inputs: impl IntoIterator<Item = &'a InputEvidence>) -> Option<Cause> {
+        let stopped = inputs.into_iter().filter(|input| input.has_stopped());
+        let names: Vec<_> = stopped.map(InputEvidence::stopped).collect();
+        let words = format!("nothing comes from {}", names.join(" and "));
+        (!names.is_empty()).then_some(Cause { kind: CauseKind::Stopped, words })
+    }
+
     fn held(&self) -> Option<Cause> {
         let lag_ms = self.longer_lag().filter(|_| self.held_share >= HELD)?;
         let words = format!(
             "{:.0} % of the newest values are held, because no newer message has come: lag_ms {} \
-             is shorter than the delay and the distance of two messages; set lag_ms to {lag_ms}",
+             is shorter than the delay and the distance of two messages; {}",
             self.held_share * 100.0,
             self.lag_ms(),
+            self.set_lag(lag_ms),
         );
         Some(Cause { kind: CauseKind::LagShort, words })
     }
@@ -244,7 +306,7 @@ impl Evidence<'_> {
         let allowed_ns = self.spec.lag_ns.saturating_add(self.spec.rule.max_age_ns);
         let words = format!(
             "messages arrive up to {} ms after their stamps, and lag_ms and max_age_ms together \
-             allow {} ms: the lag is shorter than the delay; set lag_ms to {lag_ms}",
+             allow {} ms: the lag is shorter than the delay; set this stream's lag_ms to {lag_ms}",
             round_up_ms(self.delay_ns()),
             milliseconds(allowed_ns),
         );
@@ -263,7 +325,10 @@ impl Evidence<'_> {
         if let Some(dropped) = self.no_row() {
             return Some(dropped);
         }
-        let oldest_ns = self.delay_ns() + self.distance_ns() - self.spec.lag_ns;
+        if let Some(stopped) = Self::stopped(&self.inputs) {
+            return Some(stopped);
+        }
+        let oldest_ns = self.oldest_ns();
         if oldest_ns <= self.spec.rule.max_age_ns {
             return Some(moment());
         }
@@ -276,7 +341,7 @@ impl Evidence<'_> {
         );
         Some(match self.longer_lag().filter(|_| lag_helps) {
             Some(lag_ms) => {
-                let words = format!("{what}: lag_ms is too short; set lag_ms to {lag_ms}");
+                let words = format!("{what}: lag_ms is too short; {}", self.set_lag(lag_ms));
                 Cause { kind: CauseKind::LagShort, words }
             }
             // A longer limit would let the policy act on old values, and not bring the lost ones.
@@ -287,52 +352,6 @@ impl Evidence<'_> {
                 Cause { kind: CauseKind::AgeShort, words }
             }
         })
-    }
-
-    /// Rows lack a cloud that a step must have, or hold one that is too old.
-    fn incomplete(&self) -> Cause {
-        let missing = self.missing();
-        let silent = missing.iter().filter(|input| input.silent);
-        let topics: Vec<_> = silent.map(|input| input.topic.as_str()).collect();
-        if !topics.is_empty() {
-            let words = format!("rows lack the clouds of {}", topics.join(" and "));
-            return Cause { kind: CauseKind::CloudsMissing, words };
-        }
-        if let Some(dropped) = missing.into_iter().find_map(|input| self.dropped(input)) {
-            return dropped;
-        }
-        let max_age_ns = self.spec.merge.iter().flat_map(|merge| &merge.max_age_ns);
-        let mut timed = self.inputs.iter().zip(max_age_ns).filter(|(input, _)| input.rate_hz > 0.0);
-        let short = timed.find_map(|(input, max_age_ns)| {
-            let period_ns = (NANOS_PER_S as f64 / input.rate_hz) as i64;
-            let oldest_ns = input.delay.p99_ns + period_ns - self.spec.lag_ns;
-            (oldest_ns > *max_age_ns).then_some((input, period_ns, oldest_ns))
-        });
-        let Some((input, period_ns, oldest_ns)) = short.filter(|_| !self.loses()) else {
-            return moment();
-        };
-        let words = format!(
-            "a cloud of {} comes every {} ms and up to {} ms after its stamp: raise its max_age_ms to {}",
-            input.topic,
-            round_up_ms(period_ns),
-            round_up_ms(input.delay.p99_ns),
-            round_up_ms(oldest_ns),
-        );
-        Cause { kind: CauseKind::AgeShort, words }
-    }
-
-    /// The inputs that give no clouds, of those that a step needs. None if the others suffice.
-    fn missing(&self) -> Vec<&InputEvidence> {
-        let Some(merge) = &self.spec.merge else { return Vec::new() };
-        let gives = |input: &InputEvidence| !input.silent && self.dropped(input).is_none();
-        let inputs = || self.inputs.iter().enumerate();
-        let given = inputs().filter(|(_, input)| gives(input));
-        let given = given.fold(0, |bits, (at, _)| bits | 1u32.checked_shl(at as u32).unwrap_or(0));
-        if merge.suffices(given) {
-            return Vec::new();
-        }
-        let missing = inputs().filter(|(at, input)| merge.needs(*at) && !gives(input));
-        missing.map(|(_, input)| input).collect()
     }
 
     fn gap(&self) -> Cause {

@@ -192,7 +192,8 @@ impl Monitor {
         let trouble = self.lasting_trouble(input, trouble, window.rate.fresh);
         let topic = &self.names.topics[input.index()];
         let why = trouble.map(|trouble| {
-            publishers::explain(trouble, spec, (topic, &self.names.remedy), seen.as_deref())
+            let what = (trouble, window.ever);
+            publishers::explain(what, spec, (topic, &self.names.remedy), seen.as_deref())
         });
         let seen = seen.unwrap_or_default();
         if self.notices.may_name(Instant::now(), input, &seen) {
@@ -243,6 +244,7 @@ impl Monitor {
         let exact_share = |lost: u64| lost as f64 / (lost + received).max(1) as f64;
         InputWindow {
             ever,
+            heard: after.received,
             silence,
             starting: since_start < assess::FIRST_MESSAGE,
             received,

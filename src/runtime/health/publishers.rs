@@ -1,6 +1,7 @@
 //! Explains from a topic's publishers why nothing, or too little, comes from it.
 
 use super::assess::Trouble;
+use crate::input::laser_scan;
 use crate::runtime::{PublisherSeen, Request};
 use crate::spec::InputSpec;
 
@@ -52,17 +53,20 @@ pub fn several(clock_publishers: &[String]) -> Option<String> {
     })
 }
 
-/// Explains why nothing, or too little, may come from a topic. `remedy` says what to do if the
-/// middleware loses large messages.
+/// Explains why nothing, or too little, may come from a topic. `heard` says whether a message ever came,
+/// and `remedy` what to do if the middleware loses large messages.
 pub fn explain(
-    trouble: Trouble,
+    (trouble, heard): (Trouble, bool),
     spec: &InputSpec,
     (topic, remedy): (&str, &str),
     seen: Option<&[PublisherSeen]>,
 ) -> String {
     let Some(publishers) = seen else { return "publishers not yet known".to_owned() };
     if publishers.is_empty() {
-        return format!("no publisher on {topic}: is the name right, and its node running?");
+        return match heard {
+            true => format!("no publisher on {topic} any more: has its node ended?"),
+            false => format!("no publisher on {topic}: is the name right, and its node running?"),
+        };
     }
     let wanted = spec.ros_type.as_str();
     let describe = |p: &PublisherSeen| format!("{} ({}, {})", p.name(), p.ros_type, p.offers);
@@ -73,18 +77,21 @@ pub fn explain(
         refused(spec, publishers).filter(|_| all_refused(spec, publishers))
     {
         refused
-    } else if spec.is_large() {
-        match trouble {
-            Trouble::Silent => format!(
-                "types and quality of service match: it publishes nothing, or its messages are too \
-                 large for its shared memory. {remedy}"
-            ),
-            Trouble::Lossy => remedy.to_owned(),
-        }
-    } else if trouble == Trouble::Silent {
-        "types and quality of service match: it publishes nothing".to_owned()
     } else {
-        "messages are lost on the way, or the publisher is slower than expected".to_owned()
+        // A scan is encoded as a cloud is, but its messages are small.
+        let large = spec.is_large() && spec.ros_type != laser_scan::NAME;
+        let fit = "types and quality of service match: it publishes nothing";
+        match (trouble, heard) {
+            (Trouble::Silent, true) => format!("{fit} any more"),
+            (Trouble::Silent, false) if large => {
+                format!("{fit}, or its messages are too large for its shared memory. {remedy}")
+            }
+            (Trouble::Silent, false) => fit.to_owned(),
+            (Trouble::Lossy, _) if large => remedy.to_owned(),
+            (Trouble::Lossy, _) => {
+                "messages are lost on the way, or the publisher is slower than expected".to_owned()
+            }
+        }
     };
     format!("publishers seen: {list}; {advice}")
 }
@@ -94,7 +101,7 @@ mod tests {
     use super::*;
     use crate::spec::{Durability, Qos, Reliability};
 
-    /// Inputs of a wrench and of a camera.
+    /// Inputs of a wrench, of a camera and of a laser scanner.
     fn inputs() -> Vec<InputSpec> {
         let config = "
 rate_hz: 100
@@ -109,6 +116,11 @@ streams:
     topic: /camera
     max_age_ms: 50
     image: {resize: {width: 8, height: 8}}
+  scan:
+    type: sensor_msgs/LaserScan
+    topic: /scan
+    max_age_ms: 50
+    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}]}
 ";
         crate::config::parse(config, "test.yaml").unwrap().inputs
     }
@@ -123,7 +135,7 @@ streams:
         let specs = inputs();
         let remedy = "Enlarge its shared memory";
         let explain = |seen: Option<&[PublisherSeen]>| {
-            explain(Trouble::Silent, &specs[0], ("/wrench", remedy), seen)
+            explain((Trouble::Silent, false), &specs[0], ("/wrench", remedy), seen)
         };
         assert!(explain(Some(&[])).starts_with("no publisher on /wrench"));
         let other = explain(Some(&[publisher("geometry_msgs/msg/Wrench", true)]));
@@ -141,10 +153,35 @@ streams:
         assert!(mixed.contains("`qos: {reliability: auto}`"), "{mixed}");
         let fine = explain(Some(&[publisher("geometry_msgs/msg/WrenchStamped", true)]));
         assert!(fine.ends_with("it publishes nothing"), "{fine}");
-        let seen = [publisher("sensor_msgs/msg/Image", true)];
-        let words = super::explain(Trouble::Silent, &specs[1], ("/camera", remedy), Some(&seen));
+    }
+
+    /// The middleware loses large messages from the first one on. If some were heard, the publisher has stopped.
+    #[test]
+    fn shared_memory_is_blamed_only_for_large_messages_that_never_came() {
+        let (specs, remedy) = (inputs(), "Enlarge its shared memory");
+        let told = |at: usize, trouble, heard| {
+            let spec = &specs[at];
+            let seen = [publisher(&spec.ros_type, true)];
+            explain((trouble, heard), spec, (&spec.topic, remedy), Some(&seen))
+        };
+        let [wrench, camera, scan] = [0, 1, 2];
+        let words = told(camera, Trouble::Silent, false);
         let nothing = words.find("it publishes nothing, or").unwrap();
         assert!(nothing < words.find(remedy).unwrap(), "{words}");
+        assert!(told(camera, Trouble::Lossy, true).ends_with(remedy));
+        for at in [wrench, camera, scan] {
+            let words = told(at, Trouble::Silent, true);
+            assert!(words.ends_with("it publishes nothing any more"), "{words}");
+            let gone = (Trouble::Silent, true);
+            let gone = explain(gone, &specs[at], ("/topic", remedy), Some(&[]));
+            assert_eq!(gone, "no publisher on /topic any more: has its node ended?");
+        }
+        for at in [wrench, scan] {
+            let words = told(at, Trouble::Silent, false);
+            assert!(words.ends_with("it publishes nothing"), "{words}");
+            let words = told(at, Trouble::Lossy, true);
+            assert!(words.contains("messages are lost on the way") && !words.contains(remedy));
+        }
     }
 
     #[test]

@@ -117,6 +117,8 @@ impl Monitor {
             delay: if in_window { window.delay.window } else { window.delay.recent },
             stamp_offset_ns: spec.stamp_offset_ns,
             rate_hz: window.rate.hz,
+            interval: window.usual,
+            silence: window.silence,
             received: window.received,
             dropped: window.dropped.clone(),
             silent: !window.ever || assess::trouble(spec, window).is_some(),
@@ -150,7 +152,8 @@ impl Monitor {
         let levels = of_inputs.iter().map(|status| status.level);
         let topics = inputs.iter().map(|input| runtime.input_spec(*input).topic.as_str());
         let levels: Vec<_> = levels.zip(topics).collect();
-        let (level, message) = assess::assess_joined(&levels, part.valid_share);
+        let merge = runtime.stream_spec(part.id).merge.as_ref();
+        let (level, message) = assess::assess_joined(&levels, merge, part.valid_share);
         let mut values = report::values(&runtime, Some(part), None);
         values.extend(report::sums(&runtime, inputs));
         let name = runtime.stream_spec(part.id).name.clone();

@@ -1,5 +1,7 @@
 //! What the monitor says about a robot whose time, messages and ticks the test drives.
 
+mod stopped;
+
 use std::sync::Arc;
 
 use super::{Level, Monitor, Names, Status};
@@ -164,7 +166,7 @@ fn a_lag_shorter_than_the_delay_is_named_and_the_remedy_helps() {
         let short = Robot::with(&keys("0")).settled(sensor);
         assert_eq!((short.level, value(&short, "valid_share")), (Level::Warn, "0.0000"));
         assert_ne!(value(&short, "invalid.delayed"), "0");
-        let lag = remedy(&short, "set lag_ms to ");
+        let lag = remedy(&short, "set this stream's lag_ms to ");
         assert_eq!(value(&short, "suggested_lag_ms"), lag);
         let fixed = Robot::with(&keys(&lag)).settled(sensor);
         assert_eq!(
@@ -184,7 +186,7 @@ fn a_short_lag_is_only_shown_while_nothing_is_wrong_with_it() {
     // Each newest value is held although the strategy is linear.
     let held = Robot::with("max_age_ms: 30").settled(SENSOR);
     assert_eq!((held.level, value(&held, "held_share")), (Level::Warn, "1.0000"));
-    assert!(held.message.ends_with("set lag_ms to 14"), "{}", held.message);
+    assert!(held.message.ends_with("set this stream's lag_ms to 14"), "{}", held.message);
 }
 
 #[test]

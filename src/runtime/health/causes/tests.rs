@@ -26,6 +26,7 @@ fn evidence(spec: &StreamSpec) -> Evidence<'_> {
         inputs: vec![InputEvidence {
             delay,
             rate_hz: 200.0,
+            interval: Some(Duration::from_millis(5)),
             received: 40,
             ..InputEvidence::default()
         }],
@@ -86,7 +87,7 @@ fn a_lag_shorter_than_the_delay_gets_the_suggested_lag() {
     let (kind, words) = told(because(InvalidReason::Delayed, &spec, |_| ()));
     assert_eq!(kind, CauseKind::LagShort);
     assert!(words.contains("up to 5 ms after their stamps"), "{words}");
-    assert!(words.ends_with("set lag_ms to 11"), "{words}");
+    assert!(words.ends_with("set this stream's lag_ms to 11"), "{words}");
     let enough = stream("max_age_ms: 2, max_gap_ms: 50, lag_ms: 11");
     assert_eq!(told(because(InvalidReason::Delayed, &enough, |_| ())).0, CauseKind::Moment);
 }
@@ -161,7 +162,7 @@ fn an_old_row_asks_for_lag_or_age_or_is_a_moment() {
     assert_eq!(
         words,
         "a message comes every 6 ms and up to 5 ms after its stamp: lag_ms is too short; set \
-         lag_ms to 11"
+         this stream's lag_ms to 11"
     );
     // With `hold` no lag makes a row younger than the distance of two.
     let (kind, words) = told(too_old("max_age_ms: 3, strategy: hold", |_| ()));
@@ -171,7 +172,7 @@ fn an_old_row_asks_for_lag_or_age_or_is_a_moment() {
         e.suggested_lag_ms = Some(5.0);
     }));
     assert_eq!(kind, CauseKind::LagShort);
-    assert!(words.ends_with("set lag_ms to 5"), "{words}");
+    assert!(words.ends_with("set this stream's lag_ms to 5"), "{words}");
     assert_eq!(told(too_old("max_age_ms: 11", |_| ())).0, CauseKind::Moment);
     assert_eq!(too_old("max_age_ms: 1", |e| e.inputs[0].silent = true), None);
     // The sensor's clock was set back: its rows enter the ring behind those from before.
@@ -209,7 +210,7 @@ fn values_that_are_mostly_held_ask_for_lag_if_a_longer_one_helps() {
     let (kind, words) = told(held(0.96, Some(11.0)));
     assert_eq!(kind, CauseKind::LagShort);
     assert!(words.starts_with("96 % of the newest values are held"), "{words}");
-    assert!(words.ends_with("set lag_ms to 11"), "{words}");
+    assert!(words.ends_with("set this stream's lag_ms to 11"), "{words}");
 }
 
 #[test]
@@ -247,14 +248,95 @@ streams:
     let silent = InputEvidence { silent: true, ..Default::default() };
     let words = "rows lack the clouds of /rear";
     assert_eq!(incomplete(silent), (CauseKind::CloudsMissing, words.into()));
-    let slow = InputEvidence { rate_hz: 5.0, delay: delay(10 * MS), ..Default::default() };
+    let interval = Some(Duration::from_millis(200));
+    let slow = InputEvidence { interval, delay: delay(10 * MS), ..Default::default() };
     let words = "a cloud of /rear comes every 200 ms and up to 10 ms after its stamp: raise its \
                  max_age_ms to 210";
     assert_eq!(incomplete(slow), (CauseKind::AgeShort, words.into()));
     let pausing = InputEvidence { delay: delay(10 * MS), ..Default::default() };
     assert_eq!(incomplete(pausing).0, CauseKind::Moment);
-    let losing = InputEvidence { rate_hz: 5.0, received: 1, lost: 1, ..Default::default() };
+    let losing = InputEvidence { interval, received: 1, lost: 1, ..Default::default() };
     assert_eq!(incomplete(losing).0, CauseKind::Moment);
+}
+
+/// When a lidar stops, its rate falls from window to window. That is no slow lidar.
+#[test]
+fn an_input_that_has_stopped_is_called_so_and_gets_no_longer_max_age() {
+    let text = "
+rate_hz: 100
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 150
+    valid_when: VALID_WHEN
+    inputs: [{topic: /front}, {topic: /rear}]
+    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}]}
+";
+    let stopped = |valid_when: &str, reason, silence_ms: u64, silent| {
+        let text = text.replace("VALID_WHEN", valid_when);
+        let spec = crate::config::parse(&text, "test.yaml").unwrap().streams.remove(0);
+        let of = |topic: &str, rate_hz| InputEvidence {
+            delay: delay(40 * MS),
+            rate_hz,
+            interval: Some(Duration::from_millis(100)),
+            topic: topic.into(),
+            ..Default::default()
+        };
+        because(reason, &spec, |evidence| {
+            let silence = Duration::from_millis(silence_ms);
+            let rear = InputEvidence { silence, silent, ..of("/rear", 1.25) };
+            evidence.inputs = vec![of("/front", 10.0), rear];
+        })
+    };
+    for valid_when in ["all", "any", "[/front]", "[/rear]"] {
+        let (kind, words) = told(stopped(valid_when, InvalidReason::Incomplete, 800, false));
+        assert_eq!((kind, kind.has_remedy()), (CauseKind::Stopped, false));
+        assert_eq!(words, "nothing comes from /rear (stopped 0.8 s ago)", "{valid_when}");
+        // Jitter, and a cloud that was late for a moment.
+        let (kind, _) = told(stopped(valid_when, InvalidReason::Incomplete, 290, false));
+        assert_eq!(kind, CauseKind::Moment, "{valid_when}");
+        assert_eq!(
+            told(stopped(valid_when, InvalidReason::TooOld, 800, false)).0,
+            CauseKind::Stopped
+        );
+    }
+    let (kind, words) = told(stopped("all", InvalidReason::Incomplete, 3500, true));
+    assert_eq!(kind, CauseKind::CloudsMissing);
+    assert_eq!(words, "rows lack the clouds of /rear (stopped 3.5 s ago)");
+    // The input's own status says it.
+    assert_eq!(stopped("all", InvalidReason::TooOld, 3500, true), None);
+    let kind = told(stopped("any", InvalidReason::Incomplete, 3500, true)).0;
+    assert_eq!(kind, CauseKind::Moment, "others make up for it");
+}
+
+/// A lag of half a second for a battery would be one for what is said about the robot's state.
+#[test]
+fn a_slow_stream_may_hold_instead_of_a_long_lag() {
+    let slow = |evidence: &mut Evidence<'_>| {
+        let distance_ns = 500 * MS;
+        evidence.spacings = Some(Spacings { mean_ns: distance_ns, longest_ns: distance_ns });
+        evidence.inputs[0].interval = Some(Duration::from_millis(500));
+        evidence.suggested_lag_ms = Some(510.0);
+    };
+    let held = |keys: &str| {
+        let spec = stream(keys);
+        let mut evidence = evidence(&spec);
+        slow(&mut evidence);
+        evidence.held_share = 1.0;
+        told(cause(&evidence))
+    };
+    let offer = "set this stream's lag_ms to 510, or its strategy to hold";
+    for strategy in ["linear", "nearest"] {
+        let (kind, words) = held(&format!("max_age_ms: 2000, strategy: {strategy}"));
+        assert_eq!(kind, CauseKind::LagShort);
+        assert!(words.ends_with(offer), "{words}");
+    }
+    let longer = format!("{offer} and its max_age_ms to 510");
+    assert!(held("max_age_ms: 100").1.ends_with(&longer));
+    let spec = stream("max_age_ms: 100, max_gap_ms: 600");
+    let (kind, words) = told(because(InvalidReason::TooOld, &spec, slow));
+    assert_eq!(kind, CauseKind::LagShort);
+    assert!(words.ends_with(&longer), "{words}");
 }
 
 /// Only inputs that `valid_when` needs are blamed.
@@ -266,7 +348,8 @@ fn clouds_that_a_row_may_lack_are_no_cause() {
         dropped: vec![(DropReason::Malformed, 10)],
         ..Default::default()
     };
-    let slow = || InputEvidence { rate_hz: 5.0, delay: delay(10 * MS), ..Default::default() };
+    let interval = Some(Duration::from_millis(200));
+    let slow = || InputEvidence { interval, delay: delay(10 * MS), ..Default::default() };
     let incomplete = |valid_when: &str, front: InputEvidence, rear: InputEvidence| {
         let text = format!(
             "

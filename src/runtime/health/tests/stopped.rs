@@ -1,0 +1,128 @@
+//! What is said about inputs that have stopped.
+
+use super::*;
+use crate::cdr::messages::{PointCloud2, PointField};
+
+const LIDAR_PERIOD: i64 = 100;
+const LIDAR_DELAY: i64 = 40;
+const FRONT: InputId = InputId::new(0);
+const REAR: InputId = InputId::new(1);
+
+fn two_lidars(valid_when: &str) -> Robot {
+    Robot::new(&format!(
+        "
+rate_hz: 100
+lag_ms: 50
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 200
+    valid_when: {valid_when}
+    inputs: [{{topic: /front}}, {{topic: /rear}}]
+    cloud: {{origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{{reduce: count}}]}}
+"
+    ))
+}
+
+fn cloud(stamp: i64) -> Vec<u8> {
+    let field = |(at, name): (u32, _)| PointField { name, offset: 4 * at, datatype: 7, count: 1 };
+    let fields = [(0, "x"), (1, "y"), (2, "z")].map(field);
+    let cloud = PointCloud2 {
+        stamp: ms(stamp),
+        frame_id: "lidar",
+        height: 1,
+        width: 1,
+        fields: &fields,
+        is_bigendian: false,
+        point_step: 12,
+        row_step: 12,
+        is_dense: true,
+    };
+    cloud.to_cdr(Vec::new(), |data| data.extend([0; 12]))
+}
+
+impl Robot {
+    /// Runs for a time while these lidars send.
+    fn run_lidars(&mut self, lidars: &[InputId], time: i64) {
+        for now in self.now + 1..=self.now + time {
+            let tick = self.tick;
+            self.set_clock(now);
+            let measured = now - LIDAR_DELAY;
+            if measured % LIDAR_PERIOD == 0 {
+                for lidar in lidars {
+                    self.runtime.push((*lidar, None), &cloud(measured), self.arrival()).unwrap();
+                }
+            }
+            if self.tick > tick {
+                let due = self.runtime.clock.now().unwrap();
+                self.runtime.fuse(self.tick, due, &mut self.tensor).unwrap();
+                self.runtime.ticks.published.add(1);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lidar_that_stops_is_never_a_slow_one() {
+    for valid_when in ["all", "any", "[/rear]", "[/front]"] {
+        // It stops anywhere in the window of a report.
+        for stops_at in [50, 350, 550, 850] {
+            let mut robot = two_lidars(valid_when);
+            robot.run_lidars(&[FRONT, REAR], 3000);
+            robot.monitor.report();
+            robot.run_lidars(&[FRONT, REAR], stops_at);
+            robot.run_lidars(&[FRONT], 1000 - stops_at);
+            let mut said = vec![robot.monitor.report().parts];
+            for _ in 0..5 {
+                robot.run_lidars(&[FRONT], 1000);
+                said.push(robot.monitor.report().parts);
+            }
+            let messages = |part: usize| -> Vec<&str> {
+                said.iter().map(|parts| parts[part].message.as_str()).collect()
+            };
+            let place = format!("{valid_when}, {stops_at}");
+            assert!(messages(1).iter().all(|words| !words.contains("_ms")), "{:?}", messages(1));
+            let last = &said[5];
+            let rear = &last[3];
+            assert_eq!(rear.level, Level::Stale);
+            let count = value(rear, "received");
+            assert!(rear.message.contains(&format!(": stopped after {count} messages; ")));
+            if ["all", "[/rear]"].contains(&valid_when) {
+                assert!(messages(1).iter().any(|words| words.contains("/rear (stopped ")));
+                assert_eq!(
+                    (last[1].level, value(&last[1], "valid_share")),
+                    (Level::Stale, "0.0000")
+                );
+                let lack = "; rows lack the clouds of /rear (stopped ";
+                assert!(last[1].message.contains(lack), "{place}: {}", last[1].message);
+            } else {
+                // No step needs it.
+                assert_eq!((last[1].level, value(&last[1], "valid_share")), (Level::Ok, "1.0000"));
+                assert_eq!(last[1].message, "2 inputs; nothing comes from /rear", "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sensor_that_stops_has_neither_a_short_lag_nor_a_short_limit() {
+    let silent = Sensor { period: 1 << 40, ..SENSOR };
+    for keys in ["max_age_ms: 90, lag_ms: 20", "max_age_ms: 15, lag_ms: 5, strategy: hold"] {
+        let mut robot = Robot::with(keys);
+        robot.run(SENSOR, 3000);
+        robot.monitor.report();
+        robot.run(SENSOR, 300);
+        robot.run(silent, 700);
+        let status = robot.status(1);
+        assert_eq!(status.level, Level::Warn);
+        let words = "; nothing comes from /w (stopped 0.7 s ago)";
+        assert!(status.message.ends_with(words), "{}", status.message);
+        robot.run(silent, 3000);
+        let status = robot.status(1);
+        assert_eq!(status.level, Level::Stale);
+        let words =
+            format!("no message in 3.7 s: stopped after {} messages; ", value(&status, "received"));
+        assert!(status.message.starts_with(&words), "{}", status.message);
+        assert!(!status.message.contains("_ms"), "{}", status.message);
+    }
+}
