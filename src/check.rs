@@ -105,7 +105,9 @@ impl Report {
             segments,
             warnings: config
                 .stream_ids()
-                .flat_map(|id| [short_lag(config, id), short_limit(config, id)])
+                .flat_map(|id| {
+                    [short_lag(config, id), short_limit(config, id), one_place(config, id)]
+                })
                 .flatten()
                 .chain(missing_packages(config, installed))
                 .collect(),
@@ -248,6 +250,30 @@ fn short_limit_of_clouds(config: &Config, id: StreamId, merge: &MergeSpec) -> Op
             )
         })
     })
+}
+
+/// Returns a warning if several inputs of a stream have the same `t_base_sensor`, as those that inherit
+/// the one of their stream: several sensors are hardly at one place. Without one, the points are taken
+/// as they are, so they may be in the base frame already.
+fn one_place(config: &Config, id: StreamId) -> Option<String> {
+    let spec = config.stream(id);
+    spec.merge.as_ref()?;
+    let placed = config
+        .inputs_of(id)
+        .map(|input| config.input(input))
+        .filter(|input| input.in_frame.is_none() && input.t_base_sensor != voxelize::IDENTITY);
+    let placed: Vec<_> = placed.collect();
+    let topics = placed.iter().map(|input| -> Vec<&str> {
+        let same = placed.iter().filter(|other| other.t_base_sensor == input.t_base_sensor);
+        same.map(|other| other.topic.as_str()).collect()
+    });
+    let topics = topics.max_by_key(Vec::len).filter(|topics| topics.len() > 1)?;
+    Some(format!(
+        "streams.{}.t_base_sensor: expected one for each sensor, found the same one for {}; give each \
+         input its own, or `t_base_sensor: tf`",
+        spec.name,
+        topics.join(" and ")
+    ))
 }
 
 impl SegmentReport {

@@ -418,6 +418,46 @@ streams:
 }
 
 #[test]
+fn check_warns_if_several_sensors_inherit_one_place() {
+    let warnings = |stream: &str, inputs: &str| {
+        let config = format!(
+            "
+rate_hz: 100
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 50
+    {stream}
+    inputs: [{inputs}]
+    cloud: {{origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{{reduce: count}}]}}
+"
+        );
+        let output = checked(&["--json"], &config);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["warnings"].clone()
+    };
+    let warning = |topics: &str| {
+        serde_json::json!([format!(
+            "streams.cells.t_base_sensor: expected one for each sensor, found the same one for \
+             {topics}; give each input its own, or `t_base_sensor: tf`"
+        )])
+    };
+    let none = serde_json::json!([]);
+    let place = "t_base_sensor: {translation_m: [0, 0, 1]}";
+    let other = "t_base_sensor: {translation_m: [0, 0, 2]}";
+    assert_eq!(warnings(place, "{topic: /a}, {topic: /b}"), warning("/a and /b"));
+    let three = format!("{{topic: /a}}, {{topic: /b, {other}}}, {{topic: /c}}");
+    assert_eq!(warnings(place, &three), warning("/a and /c"));
+    let own = format!("{{topic: /a}}, {{topic: /b, {other}}}");
+    assert_eq!(warnings(place, &own), none);
+    let tf = "t_base_sensor: tf";
+    assert_eq!(warnings(tf, "{topic: /a}, {topic: /b}"), none);
+    // Points may be in the base frame already, and one sensor has one place.
+    assert_eq!(warnings("fill: zero", "{topic: /a}, {topic: /b}"), none);
+    assert_eq!(warnings(place, "{topic: /a}"), none);
+}
+
+#[test]
 fn check_prints_all_errors_and_fails() {
     let file = "tests/configs/bad/several.yaml";
     let output = robocache(&["check", file]);

@@ -437,6 +437,44 @@ fn one_absurd_message_of_a_gyro_changes_no_cloud() {
 }
 
 #[test]
+fn two_wrong_messages_of_a_gyro_in_a_row_turn_no_point() {
+    let points = turning();
+    let pipeline = with_imu();
+    let gyro = |at: i64, rate| push(&pipeline, "deskew.gyro[0]", &imu(REFERENCE + at, rate));
+    for k in -20..=23 {
+        for wrong in [1, 2] {
+            let dropped = gyro(k * 5_000_000 - wrong * 1_000_000, [200.0, 0.0, 0.0]);
+            let Err(PushError::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
+            assert_eq!(rejected.reason, DropReason::OutOfRange, "{}", rejected.detail);
+        }
+        gyro(k * 5_000_000, TURN_RATE).unwrap();
+    }
+    push(&pipeline, "lidar", &cloud(&points, OUSTER)).unwrap();
+    let away = farthest(&means(&pipeline, &points), &points, |point| point.truth);
+    assert!(away < FROM_SCIPY_M, "{away} m");
+
+    // Two stamps of the future confirm each other. The true messages are late then, and the cloud is
+    // dropped: nobody knows who is right.
+    let pipeline = with_imu();
+    let gyro = |at: i64, rate| push(&pipeline, "deskew.gyro[0]", &imu(REFERENCE + at, rate));
+    for k in -20..=10 {
+        gyro(k * 5_000_000, TURN_RATE).unwrap();
+    }
+    gyro(1_100_000_000, TURN_RATE).unwrap();
+    gyro(1_105_000_000, TURN_RATE).unwrap();
+    for k in 11..=23 {
+        let dropped = gyro(k * 5_000_000, TURN_RATE);
+        let Err(PushError::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
+        assert_eq!(rejected.reason, DropReason::Late, "{}", rejected.detail);
+    }
+    let dropped = push(&pipeline, "lidar", &cloud(&points, OUSTER));
+    let Err(PushError::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
+    assert_eq!(rejected.reason, DropReason::NoTransform);
+    let detail = &rejected.detail;
+    assert!(detail.contains("\"gyro /imu\"") && detail.contains("found 1050 ms"), "{detail}");
+}
+
+#[test]
 fn a_gyro_that_never_spoke_is_named() {
     let pipeline = with_imu();
     match push(&pipeline, "lidar", &cloud(&turning(), OUSTER)) {

@@ -118,6 +118,11 @@ pub(super) fn stream(
         }
         _ => None,
     };
+    // The clouds of one input are rows as they are: nothing is merged with them.
+    let (merge, max_age_ns) = match merge.as_ref().map(|merge| &merge.max_age_ns[..]) {
+        Some([only]) => (None, times.max_age_ns.min(*only)),
+        _ => (merge, times.max_age_ns),
+    };
     let (mut encoder, selections, bounds) = encoder?;
     if let EncoderSpec::Vector(vector) = &mut encoder {
         let interpolates = strategy.is_none_or(Strategy::interpolates);
@@ -129,7 +134,7 @@ pub(super) fn stream(
         encoder,
         rule: AlignRule {
             strategy: strategy?,
-            max_age_ns: times.max_age_ns,
+            max_age_ns,
             max_gap_ns: times.max_gap_ns,
             fill: raw.fill.unwrap_or_default(),
         },

@@ -250,6 +250,13 @@ streams:
     max_age_ms: 100
     inputs: [{topic: /front}]
     cloud: *cloud
+  short:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 100
+    valid_when: [/front]
+    inputs: [{topic: /front, max_age_ms: 60}]
+    cloud: *cloud
+  long: {type: sensor_msgs/PointCloud2, max_age_ms: 100, inputs: [{topic: /front, max_age_ms: 160}], cloud: *cloud}
   topic: {type: sensor_msgs/PointCloud2, max_age_ms: 100, topic: /front, cloud: *cloud}
   eight:
     type: sensor_msgs/PointCloud2
@@ -259,14 +266,19 @@ streams:
     cloud: *cloud
 ";
     let config = parse(text, "test.yaml").unwrap();
-    let [cells, one, topic, eight] = config.streams.as_slice() else { panic!("four streams") };
+    let [cells, one, short, long, topic, eight] = &config.streams[..] else {
+        panic!("six streams")
+    };
     let ms = |ms: i64| ms * 1_000_000;
     let merge = |spec: &StreamSpec| spec.merge.clone().unwrap();
     let valid_when = ValidWhen::Listed(6);
     assert_eq!(merge(cells), MergeSpec { max_age_ns: vec![ms(100), ms(150), ms(20)], valid_when });
-    let valid_when = ValidWhen::All;
-    assert_eq!(merge(one), MergeSpec { max_age_ns: vec![ms(100)], valid_when });
-    assert_eq!((&topic.merge, merge(eight).valid_when), (&None, ValidWhen::Any));
+    assert_eq!(merge(eight).valid_when, ValidWhen::Any);
+    // One input is merged with nothing.
+    let limits = [(one, 100), (short, 60), (long, 100), (topic, 100)];
+    for (spec, max_age_ms) in limits {
+        assert_eq!((&spec.merge, spec.rule.max_age_ns), (&None, ms(max_age_ms)), "{}", spec.name);
+    }
     assert_eq!((one.bounds.max_points, eight.bounds.max_points), (1 << 20, 1 << 19));
     assert_eq!(eight.of_rows().bounds.max_points, 1 << 22);
     let [front, rear, scan] = &config.inputs[..3] else { panic!("three inputs") };

@@ -63,6 +63,7 @@ pub(super) struct Merged {
 /// What became of a row.
 struct Made {
     inserted: Inserted,
+    drops: PointDrops,
     failed: Option<Rejected>,
 }
 
@@ -232,12 +233,16 @@ impl Rows<'_> {
         let mut merged = Merged { rows: 0, failed: None };
         for at in 0..merge.stamps.len() {
             let row = merge.stamps[at];
-            let Made { inserted, failed } = self.make_row(merge, (stream, ring), row)?;
+            let Made { inserted, drops, failed } = self.make_row(merge, (stream, ring), row)?;
             let own = row == stamp;
             state.stats.reordered.add(u64::from(own && inserted == Inserted::Reordered));
             let again = inserted == Inserted::Replaced;
             state.stats.replaced.add(u64::from(own && again && replaced));
-            state.stats.remade.add(u64::from(again && !(own && replaced)));
+            match again && !(own && replaced) {
+                true => state.stats.remade.add(1),
+                // The points of a row that is made again have been counted.
+                false => state.stats.add_points(&drops),
+            }
             merged.rows += 1;
             merged.failed = merged.failed.or(failed);
         }
@@ -314,10 +319,8 @@ impl Rows<'_> {
             Inserted::Late => return Err(late("the ring is full of newer rows").into()),
             Inserted::Cleared => return Err(cleared().into()),
         }
-        let stats = self.pipeline.stats(stream);
-        stats.rows.add(1);
-        stats.add_points(&drops);
-        Ok(Made { inserted, failed })
+        self.pipeline.stats(stream).rows.add(1);
+        Ok(Made { inserted, drops, failed })
     }
 }
 
@@ -334,9 +337,10 @@ fn wrong_kind(pipeline: &Pipeline) -> BackendError {
 mod tests {
     use super::*;
 
-    /// Clouds of different sizes, and the row of the largest: all memory is that of largest clouds.
-    #[test]
-    fn clouds_take_the_memory_that_is_reported_and_no_more() {
+    const INPUTS: usize = 2;
+
+    /// A stream with two inputs, three rows and clouds of 50 points at most.
+    fn spec() -> StreamSpec {
         let text = "
 rate_hz: 100
 streams:
@@ -348,33 +352,64 @@ streams:
     cloud:
       {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}], max_points: 50}
 ";
-        let spec = crate::config::parse(text, "test.yaml").unwrap().streams.remove(0);
-        let mut merge = Merge::of(&spec).unwrap();
+        crate::config::parse(text, "test.yaml").unwrap().streams.remove(0)
+    }
+
+    /// Keeps a cloud of points at zero from each input.
+    fn keep(merge: &mut Merge, ns: i64, width: usize) {
         let fields = [0, 4, 8].map(|offset| FieldAt { offset, kind: FieldType::Float32 });
-        let at = Stamp::from_nanos;
+        let data = vec![0; 12 * width];
+        let view = PointsView {
+            width,
+            height: 1,
+            point_step: 12,
+            row_step: 12 * width,
+            big_endian: false,
+            fields: &fields,
+            t_base_sensor: IDENTITY,
+            t_shapes: &[],
+            sweep: None,
+            data: &data,
+        };
+        for input in 0..INPUTS {
+            merge.keep(input, Stamp::from_nanos(ns), &view).unwrap();
+        }
+    }
+
+    /// The memory of all clouds, in use or spare \[bytes\].
+    fn memory(merge: &Merge) -> usize {
+        let kept = merge.inputs.iter().flatten().map(|cloud| &cloud.points);
+        kept.chain(&merge.spare).chain([&merge.joined]).map(Vec::capacity).sum()
+    }
+
+    /// Clouds of different sizes, and the row of the largest: all memory is that of largest clouds.
+    #[test]
+    fn clouds_take_the_memory_that_is_reported_and_no_more() {
+        let spec = spec();
+        let mut merge = Merge::of(&spec).unwrap();
         // The last one takes the place of the second, whose memory is spare.
         for (ns, width) in [(1, 7), (2, 50), (3, 33), (2, 50)] {
-            let data = vec![0; 12 * width];
-            let view = PointsView {
-                width,
-                height: 1,
-                point_step: 12,
-                row_step: 12 * width,
-                big_endian: false,
-                fields: &fields,
-                t_base_sensor: IDENTITY,
-                t_shapes: &[],
-                sweep: None,
-                data: &data,
-            };
-            for input in 0..2 {
-                merge.keep(input, at(ns), &view).unwrap();
-            }
+            keep(&mut merge, ns, width);
         }
-        merge.gather(at(2));
+        merge.gather(Stamp::from_nanos(2));
         assert_eq!(merge.view().width, 100);
-        let kept = merge.inputs.iter().flatten().map(|cloud| &cloud.points);
-        let all = kept.chain(&merge.spare).chain([&merge.joined]);
-        assert_eq!(Some(all.map(Vec::capacity).sum()), spec.kept_bytes());
+        assert_eq!(Some(memory(&merge)), spec.kept_bytes());
+    }
+
+    #[test]
+    fn an_epoch_forgets_the_clouds_of_all_inputs_and_keeps_their_memory() {
+        let mut merge = Merge::of(&spec()).unwrap();
+        for ns in 1..=3 {
+            keep(&mut merge, ns, 50);
+        }
+        let before = memory(&merge);
+        // A second beginning of the same epoch changes nothing.
+        merge.begin(Epoch::default());
+        assert_eq!(merge.inputs.iter().map(VecDeque::len).collect::<Vec<_>>(), [3; INPUTS]);
+        merge.begin(Epoch::default().next(None));
+        assert!(merge.inputs.iter().all(VecDeque::is_empty));
+        merge.gather(Stamp::from_nanos(3));
+        assert_eq!((merge.view().width, &merge.until[..]), (0, &[None; INPUTS][..]));
+        assert_eq!((merge.spare.len(), memory(&merge)), (3 * INPUTS, before));
     }
 }

@@ -249,6 +249,14 @@ mod tests {
                 assert_eq!(turned(&mut gyro, 1092, TURN), (vec![], None));
             }
         }
+        // Two of them confirm each other. The sum goes on when the true messages have come so far.
+        assert!(turned(&mut gyro, 2300, TURN).0.is_empty());
+        assert_eq!(turned(&mut gyro, 2302, TURN).0, [2300, 2302]);
+        for at in (1500..2300).step_by(5) {
+            let late = BadTurn::NotInOrder { stamp: ms(at), newest: ms(2302) };
+            assert_eq!(gyro.turn(Epoch::default(), ms(at), TURN), Err(late));
+        }
+        assert_eq!(turned(&mut gyro, 2305, TURN).0, [2305]);
         // As the first message, and behind a gap.
         let mut gyro = Gyro::default();
         for from in [0, 300] {

@@ -330,6 +330,67 @@ fn an_epoch_begins_without_clouds() {
     assert!(matches!(error, Err(PushError::Dropped(r)) if r.reason == DropReason::Cleared));
 }
 
+/// A tick, a message of any input: whatever begins the epoch, no row holds a cloud from before, also
+/// at the same stamps.
+#[test]
+fn no_cloud_of_an_input_outlives_its_epoch() {
+    let at = |input, ms| Given { input, ms, points: vec![[0.5, 0.5, 0.5, 1.0]] };
+    for by_tick in [true, false] {
+        for first in 0..3 {
+            let pipeline = pipeline(&config("any"));
+            for input in 0..3 {
+                assert_eq!(push(&pipeline, &at(input, 105)), None);
+            }
+            let epoch = Epoch::default().next(Some(Stamp::from_nanos(100 * MS)));
+            let arrival = Arrival { epoch, ..Arrival::default() };
+            let mut message = pipeline.new_message();
+            let mut newest = || {
+                let outcome = pipeline.tick(22, epoch, &mut message).unwrap();
+                assert_eq!(outcome, TickOutcome::Ready);
+                let step = message.steps(SEGMENT)[5];
+                (step.valid, step.inputs_valid)
+            };
+            if by_tick {
+                assert_eq!(newest(), (false, 0));
+            }
+            let mut bits = 0;
+            for input in [first, (first + 1) % 3, (first + 2) % 3] {
+                let given = at(input, 105);
+                pipeline.push(InputId::new(input), &given.message(), arrival).unwrap();
+                bits |= 1 << input;
+                assert_eq!(newest(), (true, bits), "by a tick: {by_tick}, from input {first} on");
+            }
+        }
+    }
+}
+
+/// The points of a row are counted when it is made, and not once more when it is made again.
+#[test]
+fn a_row_that_is_made_again_counts_its_points_once() {
+    let keys = "shape: [4, 3, 1]\n      min_points: 2\n      output: sparse\n      max_voxels: 1";
+    let pipeline = pipeline(&config("any").replace("shape: [4, 3, 1]", keys));
+    // Two full voxels, and one with too few points.
+    let points = [0.5, 0.5, 1.5, 1.5, 2.5].map(|x| [x, 0.5, 0.5, 1.0]).to_vec();
+    for ms in [105, 110] {
+        assert_eq!(push(&pipeline, &Given { input: 0, ms, points: points.clone() }), None);
+    }
+    let stats = pipeline.stats(STREAM);
+    let counts = || {
+        let counters = [&stats.remade, &stats.points_too_few, &stats.voxels_beyond_capacity];
+        counters.map(robocache::pipeline::Counter::get)
+    };
+    assert_eq!(counts(), [0, 2, 2]);
+    // It belongs in both rows, outside of the grid. Its own row in between is a new one.
+    let outside = vec![[90.0, 0.5, 0.5, 1.0]];
+    assert_eq!(push(&pipeline, &Given { input: 1, ms: 105, points: outside.clone() }), None);
+    assert_eq!(counts(), [2, 2, 2]);
+    assert_eq!(push(&pipeline, &Given { input: 2, ms: 107, points: outside }), None);
+    assert_eq!(counts(), [3, 3, 3]);
+    // The sensor's correction of a cloud is another cloud.
+    assert_eq!(push(&pipeline, &Given { input: 0, ms: 110, points }), None);
+    assert_eq!(counts(), [3, 4, 4]);
+}
+
 /// The clock jumps at different moments while a late cloud is taken, which is only in rows of others.
 /// The cloud is in them, or it is dropped; it is never accepted and in no row.
 #[test]
@@ -417,7 +478,8 @@ fn inputs_may_be_pushed_by_several_threads() {
     assert_eq!(inputs, [0, 7, 7, 3, 7, 7]);
 }
 
-/// A stream of one input in `inputs` gives the bits of a stream with a topic.
+/// A stream of one input in `inputs` gives the bits of a stream with a topic, and so do merged rows that
+/// hold clouds of one input.
 #[test]
 fn one_input_gives_the_bits_of_a_topic() {
     let keys = |rest: &str, cloud: &str| {
@@ -461,7 +523,9 @@ streams:
             origin[0] + 3.0
         );
         let single = pipeline(&keys(&format!("topic: /a\n    {turn}"), &cloud_keys));
-        let merged = pipeline(&keys(&format!("inputs: [{{topic: /a, {turn}}}]"), &cloud_keys));
+        let only = pipeline(&keys(&format!("inputs: [{{topic: /a, {turn}}}]"), &cloud_keys));
+        let inputs = format!("valid_when: any\n    inputs: [{{topic: /a, {turn}}}, {{topic: /b}}]");
+        let merged = pipeline(&keys(&inputs, &cloud_keys));
         for tick in 10..30 {
             let stamp = Stamp::from_nanos(10 * tick * MS);
             let mut point = |_| {
@@ -469,7 +533,7 @@ streams:
                 if random() < 0.02 { [f32::NAN; 4] } else { [x, y, z, 2.5e6 * intensity / 3.0] }
             };
             let message = cloud(stamp, &(0..4000).map(&mut point).collect::<Vec<_>>());
-            let found = [&single, &merged].map(|pipeline| {
+            let found = [&single, &only, &merged].map(|pipeline| {
                 pipeline.push(FIRST, &message, Arrival::default()).unwrap();
                 let mut message = pipeline.new_message();
                 assert_eq!(
@@ -492,7 +556,9 @@ streams:
                 occupied += message.data().iter().filter(|byte| **byte != 0).count();
                 (message.message().to_vec(), drops)
             });
-            assert!(found[0] == found[1], "tick {tick}: {:?} and {:?}", found[0].1, found[1].1);
+            for other in &found[1..] {
+                assert!(found[0] == *other, "tick {tick}: {:?} and {:?}", found[0].1, other.1);
+            }
         }
     }
     assert!(occupied > 100_000, "{occupied} bytes");
