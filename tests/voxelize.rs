@@ -11,11 +11,11 @@ use robocache::input::point_cloud2;
 use robocache::ops::voxelize::PointDrops;
 use robocache::ops::voxelize::cpu::Voxelizer;
 use robocache::ops::voxelize::{
-    Action, Filter, Form, Grid, IDENTITY, Reduction, Shape, ShapeFrame, VoxelSpec,
+    Action, Feature, Filter, Form, Grid, IDENTITY, Reduction, Shape, ShapeFrame, VoxelSpec,
 };
 use robocache::ops::voxelize::{FieldAt, FieldType, MAX_POINTS, PointsView, extra_fields};
 use robocache::pipeline::{DropReason, Rejected};
-use support::{Cloud, Layout, encode, extra, fresh, message, reference, spec};
+use support::{Cloud, Layout, Placed, encode, extra, fresh, message, reference, spec};
 
 #[test]
 fn a_cloud_by_hand() {
@@ -104,6 +104,47 @@ fn each_dropped_point_is_counted_once_under_the_first_rule_that_drops_it() {
         PointDrops { non_finite: 4, out_of_range: 2, outside: 3, ..PointDrops::default() };
     assert_eq!(report, expected);
     assert_eq!(Some((row, report)), reference(&cloud, &layout, &rotated, DType::F32));
+}
+
+/// The greatest numbers that points can have, in the smallest and the largest grid of a configuration.
+#[test]
+fn every_value_of_a_row_of_f32_is_finite() {
+    let features = [Feature::from("i"), Feature::from("x"), Feature::Range, Feature::Offset(1)];
+    let of = |reductions: &[fn(Feature) -> Reduction]| -> Vec<Reduction> {
+        let each = |reduction: &fn(Feature) -> Reduction| features.clone().map(reduction);
+        reductions.iter().flat_map(each).collect()
+    };
+    let summed = of(&[Reduction::Mean, Reduction::Sum]);
+    let chosen = of(&[Reduction::Max, Reduction::Min, Reduction::Last]);
+    let greatest = f64::from(f32::MAX);
+    let extremes = [0.1, -0.3, 1e6, -1e6, 3e9, 1e19, -2e19, greatest, -greatest, 1e300, f64::NAN];
+    let mut points = vec![[0.1, 0.1, 0.1, 1_048_576.0]; 5000];
+    for x in extremes {
+        for y in extremes {
+            points.extend(extremes.map(|i| [x, y, 0.1, i]));
+        }
+    }
+    let cloud = Cloud::of_f64(&points);
+    let mut wide = Layout::plain();
+    (wide.kinds, wide.point_step, wide.offsets) = ([FieldType::Float64; 4], 40, [0, 8, 16, 24]);
+    let small = Grid { origin_m: [-1.0; 3], size_m: 0.5, shape: [4, 4, 4] };
+    let large = Grid { origin_m: [-1e6; 3], size_m: 1e6, shape: [4096, 2, 2] };
+    let grids = [(small, Layout::plain()), (small, wide.clone()), (large, wide)];
+    for ((grid, layout), max_voxels) in
+        grids.iter().flat_map(|grid| [None, Some(64)].map(|v| (grid, v)))
+    {
+        for (channels, sums) in [(&summed, true), (&chosen, false)] {
+            let spec = VoxelSpec { max_voxels, ..VoxelSpec::new(*grid, channels.clone()) };
+            let elements = channels.len() * max_voxels.unwrap_or(grid.volume());
+            let spec = Placed { spec, t_base_sensor: IDENTITY };
+            let (row, drops) = fresh(&message(&cloud, layout), &spec, DType::F32).unwrap();
+            let values = row.as_chunks::<4>().0[..elements].iter();
+            let values: Vec<_> = values.map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            assert!(values.iter().all(|value| value.is_finite()), "{spec:?}");
+            assert!(drops.outside > 0 && drops.non_finite > 0, "{drops:?}");
+            assert_eq!((values.contains(&f32::MAX), drops.out_of_range > 0), (!sums, sums));
+        }
+    }
 }
 
 /// A dense row, whose last channel is the occupancy, as a sparse one; and the number of occupied voxels.

@@ -5,7 +5,7 @@ use super::block::{BLOCK, Block, NONE, blocks};
 use super::limits;
 use crate::ops::voxelize::filter::Filter;
 use crate::ops::voxelize::spec::{
-    Grid, PointDrops, PointsView, Precision, VoxelSpec, VoxelizeError, check_view, extra_fields,
+    Grid, PointDrops, PointsView, VoxelSpec, VoxelizeError, check_view, extra_fields,
 };
 
 /// Condenses the clouds of one stream. The rules are those of [`super`], up to the range of values.
@@ -65,10 +65,9 @@ impl Condenser {
             self.filter.as_ref().map_or(0, |filter| filter.shapes.len()),
         )?;
         let mut report = PointDrops::default();
-        self.block.begin(Precision::of(view.fields, &self.grid));
+        self.block.begin(view, &self.grid, self.filter.as_ref());
         for points in blocks(view) {
-            let (filter, limits) = (self.filter.as_ref(), &self.limits);
-            self.block.take((view, points), &self.grid, filter, limits, &mut report);
+            self.block.take((view, points), &self.grid, &self.limits, &mut report);
             let kept = self.keep();
             self.write(view, kept, out);
         }
