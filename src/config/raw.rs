@@ -33,7 +33,7 @@ macro_rules! mapping {
     };
 }
 
-/// Reads mappings of which all keys may be listed.
+/// Reads mappings. An error may list all of their keys.
 macro_rules! read_all_keys {
     ($($name:ident)*) => { $(
         impl Read for $name {

@@ -463,7 +463,7 @@ fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option
     let slots = (MAX_RING_BYTES - 1) / (4 * spec.encoder.elements());
     let fitting = if spec.plans { slots / 2 } else { slots }.saturating_sub(1);
     if fitting == 0 {
-        return Some("rows of which two fit in 4 GiB, so smaller ones".into());
+        return Some("smaller rows: two of them must fit in 4 GiB".into());
     }
     if spec.ring_rows > fitting {
         return Some(format!("at most {fitting} rows (less than 4 GiB)"));

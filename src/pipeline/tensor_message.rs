@@ -72,7 +72,7 @@ impl StepState {
 }
 
 impl SegmentPlaces {
-    /// Writes a segment of which no step has been served, and notes where its steps are.
+    /// Writes a segment and notes where its steps are. None of them has been served yet.
     fn write(writer: &mut Writer, segment: &Segment) -> Self {
         let steps = segment.steps;
         writer.string(&segment.name);

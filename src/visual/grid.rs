@@ -71,7 +71,7 @@ impl GridView {
         Some(writer.finish())
     }
 
-    /// The voxels of which a channel is not zero, lowest first.
+    /// The voxels that are in use, lowest first. In each, a channel is not zero.
     fn cubes(&self, segment: &SegmentSeen<'_>) -> Option<Vec<Cube>> {
         let values = super::elements(self.dtype, segment.bytes);
         let [nx, ny, nz] = self.grid.shape;

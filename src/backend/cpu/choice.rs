@@ -15,8 +15,8 @@
 //!   core encodes alone.
 //! - Between two probes are at least [`PROBE_MESSAGES`] messages and [`PROBE_NS`], times the ratio
 //!   of both latencies, at most [`LONGEST_PROBE_NS`]. So the worse a processor is, the more rarely
-//!   it costs anything. A processor of which less than [`FEWEST`] times are known, or that was
-//!   faster in its last probe, is probed with the next message.
+//!   it costs anything. If a processor was faster in its last probe, it is probed with the next
+//!   message. The same holds while fewer than [`FEWEST`] of its times are known.
 //! - A GPU that has had a message for [`CALL_LIMIT_NS`] hangs. The time counts as passed only if
 //!   the GPU is still not done [`GRACE_NS`] after somebody noticed: a debugger or a suspend stops
 //!   this process too.
