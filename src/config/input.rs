@@ -343,14 +343,15 @@ fn deskew_of(
     }
 }
 
-/// How the clouds of these inputs become one row. `max_age_ns` is that of the stream at `key`.
+/// How the clouds of these inputs become one row, and the greatest age of a row. `max_age_ns` is that of the
+/// stream at `key`. The clouds of one input are rows as they are: nothing is merged with them.
 pub(super) fn merge(
     check: &mut Check<'_>,
     key: &str,
     raw: Option<RawValidWhen>,
     inputs: &[Keys],
     max_age_ns: i64,
-) -> Option<MergeSpec> {
+) -> Option<(Option<MergeSpec>, i64)> {
     let key = format!("{key}.valid_when");
     let valid_when = match raw {
         None | Some(RawValidWhen::All) => ValidWhen::All,
@@ -370,8 +371,11 @@ pub(super) fn merge(
             ValidWhen::Listed(needed)
         }
     };
-    let max_age_ns = inputs.iter().map(|input| input.max_age_ns.unwrap_or(max_age_ns)).collect();
-    Some(MergeSpec { max_age_ns, valid_when })
+    let of_inputs = inputs.iter().map(|input| input.max_age_ns.unwrap_or(max_age_ns));
+    match inputs.len() {
+        1 => Some((None, of_inputs.fold(max_age_ns, i64::min))),
+        _ => Some((Some(MergeSpec { max_age_ns: of_inputs.collect(), valid_when }), max_age_ns)),
+    }
 }
 
 /// Where the sensor of an input is. Only points are moved, so other types have no such key.

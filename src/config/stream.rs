@@ -112,16 +112,9 @@ pub(super) fn stream(
     let (made_of, row) = ((&message, selected), (dtype, rows));
     let encoder = encoder(check, &key, &mut raw, made_of, keys, row, &defaults.base_frame);
     let times = times?;
-    let merge = match (merges, &inputs) {
-        (true, Some(inputs)) => {
-            Some(input::merge(check, &key, valid_when, inputs, times.max_age_ns)?)
-        }
-        _ => None,
-    };
-    // The clouds of one input are rows as they are: nothing is merged with them.
-    let (merge, max_age_ns) = match merge.as_ref().map(|merge| &merge.max_age_ns[..]) {
-        Some([only]) => (None, times.max_age_ns.min(*only)),
-        _ => (merge, times.max_age_ns),
+    let (merge, max_age_ns) = match (merges, &inputs) {
+        (true, Some(inputs)) => input::merge(check, &key, valid_when, inputs, times.max_age_ns)?,
+        _ => (None, times.max_age_ns),
     };
     let (mut encoder, selections, bounds) = encoder?;
     if let EncoderSpec::Vector(vector) = &mut encoder {
