@@ -1,31 +1,83 @@
-//! Messages of every type, from their bytes to rows. The first byte chooses the stream of
-//! `fuzz/streams.yaml`; the rest is the serialized message.
+//! Messages of every type, from their bytes to rows, and ticks over these rows. The first byte chooses the
+//! input of `fuzz/streams.yaml`, and 255 a tick. The second byte is the instant. The rest is the serialized
+//! message.
 #![no_main]
 
-use std::sync::{Arc, OnceLock};
+#[path = "../streams.rs"]
+mod streams;
+
+use std::sync::Mutex;
 
 use libfuzzer_sys::fuzz_target;
-use robocache::backend::cpu::CpuBackend;
-use robocache::config;
-use robocache::layout::Layout;
-use robocache::pipeline::{Arrival, Pipeline, PushError};
+use robocache::pipeline::{Arrival, Pipeline, PushError, TensorMessage, TickOutcome};
+use robocache::spec::{InputId, SegmentId};
+use robocache::time::Stamp;
 
-fn pipeline() -> &'static Pipeline {
-    static PIPELINE: OnceLock<Pipeline> = OnceLock::new();
-    PIPELINE.get_or_init(|| {
-        let text = include_str!("../streams.yaml");
-        let config = config::parse(text, "streams.yaml").unwrap_or_else(|error| panic!("{error}"));
-        let layout = Layout::new(&config);
-        let backend = CpuBackend::new(&config, &layout).expect("a backend");
-        Pipeline::new(config, Arc::new(backend)).expect("a pipeline")
-    })
+/// What the first byte of a tick is.
+const TICK: u8 = 255;
+/// Inputs of a pipeline. Then a new one begins, whose rows and transforms nothing has put ahead.
+const LIFE: u32 = 1000;
+
+struct Subject {
+    pipeline: Pipeline,
+    inputs: Vec<InputId>,
+    message: TensorMessage,
+    left: u32,
+}
+
+impl Subject {
+    fn new() -> Self {
+        let pipeline = streams::pipeline();
+        let inputs = pipeline.config().input_ids().collect();
+        Subject { message: pipeline.new_message(), pipeline, inputs, left: LIFE }
+    }
+
+    /// Every message is accepted, dropped and counted, or waits.
+    fn push(&self, choice: u8, at: u8, message: &[u8]) {
+        let input = self.inputs[usize::from(choice) % self.inputs.len()];
+        let arrival = Arrival { stamp: instant(at), ..Arrival::default() };
+        if let Err(PushError::Backend(error)) = self.pipeline.push(input, message, arrival) {
+            panic!("{error}");
+        }
+        let stats = self.pipeline.input_stats(input);
+        let taken = stats.accepted.get() + stats.dropped_total();
+        assert_eq!(stats.received.get(), taken, "{}", self.pipeline.config().input(input).name);
+    }
+
+    /// What a step says of itself fits its segment.
+    fn tick(&mut self, at: u8) {
+        let stamp = instant(at).unwrap_or(Stamp::ZERO);
+        let tick = self.pipeline.config().grid.tick_at(stamp);
+        let epoch = Default::default();
+        let outcome = self.pipeline.tick(tick, epoch, &mut self.message).expect("a tick");
+        assert_eq!(outcome, TickOutcome::Ready);
+        for (number, segment) in self.pipeline.layout().segments().iter().enumerate() {
+            for step in self.message.steps(SegmentId::new(number)) {
+                assert!(step.count as usize <= segment.entries(), "{}: {step:?}", segment.name);
+                let merges = self.pipeline.config().stream(segment.stream).merge.is_some();
+                let says_nothing = step.valid || step.inputs_valid == 0;
+                assert!(says_nothing || !merges, "{}: {step:?}", segment.name);
+            }
+        }
+        self.message.seal();
+    }
+}
+
+/// An instant around that of the seeds; `None` if there is no clock yet.
+fn instant(at: u8) -> Option<Stamp> {
+    let ms = 10 * (i64::from(at) - 101);
+    (at != 0).then(|| streams::STAMP.offset(ms * 1_000_000))
 }
 
 fuzz_target!(|input: &[u8]| {
-    let Some((choice, message)) = input.split_first() else { return };
-    let inputs: Vec<_> = pipeline().config().input_ids().collect();
-    let input = inputs[usize::from(*choice) % inputs.len()];
-    if let Err(PushError::Backend(error)) = pipeline().push(input, message, Arrival::default()) {
-        panic!("{error}");
+    static SUBJECT: Mutex<Option<Subject>> = Mutex::new(None);
+    let [choice, at, message @ ..] = input else { return };
+    let mut subject = SUBJECT.lock().expect("no input before this one has panicked");
+    let fresh = subject.take().filter(|subject| subject.left > 0);
+    let subject = subject.insert(fresh.unwrap_or_else(Subject::new));
+    subject.left -= 1;
+    match *choice {
+        TICK => subject.tick(*at),
+        _ => subject.push(*choice, *at, message),
     }
 });
