@@ -84,7 +84,9 @@ class Policy(Node):
                 return f"{name}: all of its steps are in the future"
             age_ns = tensor_age_ns + int(tensor.age_at_tick_ns(name)[step])
             if age_ns > self.max_age_ns:
-                return f"{name}: the newest value was measured {age_ns / 1e6:.0f} ms ago{self.limit()}"
+                return (
+                    f"{name}: the newest value was measured {age_ns / 1e6:.0f} ms ago{self.limit()}"
+                )
         first, names = tensor[self.inputs[0]], self.channels.get(self.inputs[0], [])
         if first.shape[1:] != (len(names),):
             shape = list(first.shape)

@@ -312,24 +312,26 @@ if command -v flock >/dev/null; then
   flock 9 # two set-ups at once would remove each other's files
 fi
 
-# The stamp's key: with the same pins, script, interpreter and place, the result is the same.
-key=$(cat "$pins" "${BASH_SOURCE[0]}" <(echo "$mode $sourced $python $rclpy_folder $ros_dir") | cksum)
-stamp=$ros_dir/$mode.stamp
+# The stamp's key: with the same pins, steps, interpreter and place, the result is the same.
+key=$(cat "$pins" \
+  <(declare -f pip_install repair_prefix install_ros has_libclang install_tools) \
+  <(echo "$mode $sourced $python $rclpy_folder $ros_dir") | cksum)
+stamp=$ros_dir/$mode.installed
 if [ "$(cat "$stamp" 2>/dev/null)" != "$key" ]; then
   : >"$log"
   rm -f "$stamp" "$stamp.tests"
   if [ "$mode" = wheels ]; then install_ros; else install_tools; fi
   echo "$key" >"$stamp"
 fi
-key_tests="$key $(cksum <"$test_requirements")"
+key_tests="$key $(cat "$test_requirements" <(declare -f install_tests) | cksum)"
 if [ "$tests" = yes ] && [ "$(cat "$stamp.tests" 2>/dev/null)" != "$key_tests" ]; then
   [ -d "$venv" ] || install_tools
   install_tests
   echo "$key_tests" >"$stamp.tests"
 fi
 mapfile -t missing < <(missing_interfaces)
-interface_files=$(find "$repo/interfaces" -type f -print0 | sort -z | xargs -0 cat)
-key_interfaces="$key ${missing[*]} $(cksum <<<"$interface_files")"
+files=$(find "$repo/interfaces" -type f -print0 | sort -z | xargs -0 cat)
+key_interfaces="$key ${missing[*]} $(cat - <(declare -f build_interfaces) <<<"$files" | cksum)"
 stamp_interfaces=$ros_dir/interfaces.stamp # one prefix for all ROSes
 if [ "$(cat "$stamp_interfaces" 2>/dev/null)" = "$key_interfaces" ]; then
   replace_env
