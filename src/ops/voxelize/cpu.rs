@@ -59,7 +59,7 @@
 //!
 //! All values are finite, so an `f32` row needs no check, dense or sparse, on a core or a GPU. Fields and
 //! features are finite by the rules 2 and 6. A coordinate of a point inside is not beyond the corners of the
-//! grid, which configurations limit to some 10^9 m. A mean is within 2^20, and a sum within 2^42.
+//! grid, which configurations limit to 5 * 10^9 m. A mean is within 2^20, and a sum within 2^42.
 //!
 //! # Cost
 //!
@@ -85,8 +85,8 @@ use self::write::Writer;
 use super::filter::Filter;
 use super::sparse::SparseRow;
 use super::spec::{
-    Feature, Grid, MAX_SUMMED, PointDrops, PointsView, Reduction, VoxelSpec, VoxelizeError,
-    check_view, extra_fields,
+    Feature, Grid, MAX_SUMMED, PointDrops, PointsView, Precision, Reduction, VoxelSpec,
+    VoxelizeError, check_view, extra_fields,
 };
 use crate::dtype::DType;
 
@@ -273,12 +273,13 @@ impl Voxelizer {
         self.counts.clear();
         self.channels.iter_mut().for_each(Channel::reset);
         let mut report = PointDrops::default();
-        self.block.begin(view, &self.grid, self.filter.as_ref());
+        self.block.begin(Precision::of(view.fields, &self.grid));
         for points in blocks(view) {
             if overtaken.is_some_and(|flag| flag.load(Ordering::Acquire)) {
                 return None;
             }
-            self.block.take((view, points), &self.grid, &self.limits, &mut report);
+            let (filter, limits) = (self.filter.as_ref(), &self.limits);
+            self.block.take((view, points), &self.grid, filter, limits, &mut report);
             self.count_points();
         }
         Some(report)

@@ -5,7 +5,7 @@ use super::block::{BLOCK, Block, NONE, blocks};
 use super::limits;
 use crate::ops::voxelize::filter::Filter;
 use crate::ops::voxelize::spec::{
-    Grid, PointDrops, PointsView, VoxelSpec, VoxelizeError, check_view, extra_fields,
+    Grid, PointDrops, PointsView, Precision, VoxelSpec, VoxelizeError, check_view, extra_fields,
 };
 
 /// Condenses the clouds of one stream. The rules are those of [`super`], up to the range of values.
@@ -65,9 +65,10 @@ impl Condenser {
             self.filter.as_ref().map_or(0, |filter| filter.shapes.len()),
         )?;
         let mut report = PointDrops::default();
-        self.block.begin(view, &self.grid, self.filter.as_ref());
+        self.block.begin(Precision::of(view.fields, &self.grid));
         for points in blocks(view) {
-            self.block.take((view, points), &self.grid, &self.limits, &mut report);
+            let (filter, limits) = (self.filter.as_ref(), &self.limits);
+            self.block.take((view, points), &self.grid, filter, limits, &mut report);
             let kept = self.keep();
             self.write(view, kept, out);
         }
