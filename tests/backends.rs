@@ -18,10 +18,15 @@ mod cloud_cells;
 mod cloud_paths;
 #[path = "backends/clouds.rs"]
 mod clouds;
+#[path = "backends/copies.rs"]
+mod copies;
 #[path = "backends/dense_clouds.rs"]
 mod dense_clouds;
 #[path = "backends/depth.rs"]
 mod depth;
+#[cfg(feature = "cuda")]
+#[path = "backends/device_rows.rs"]
+mod device_rows;
 #[path = "common/fields.rs"]
 mod fields;
 #[path = "backends/images.rs"]
@@ -35,6 +40,8 @@ mod merged_clouds;
 mod random;
 #[path = "backends/sifted_clouds.rs"]
 mod sifted_clouds;
+#[path = "backends/sub_bins.rs"]
+mod sub_bins;
 #[path = "backends/subject.rs"]
 mod subject;
 #[path = "backends/vectors.rs"]
@@ -94,6 +101,9 @@ on_every_backend! {
     dense_clouds => super::dense_clouds::check;
     sifted_clouds => super::sifted_clouds::check;
     sifted_clouds_at_edges => super::sifted_clouds::check_edges;
+    sub_bins => super::sub_bins::check;
+    packed_counts => super::sub_bins::check_packed_counts;
+    copies => super::copies::check;
     cloud_cells => super::cloud_cells::check;
     merged_clouds => super::merged_clouds::check;
     batches => super::batches::check;
@@ -107,6 +117,24 @@ on_every_backend! {
 fn auto_under_load() {
     if let Some(kind) = Kind::of("auto", "auto_under_load") {
         load::check(kind.device().expect("a GPU"));
+    }
+}
+
+/// Rows on the device that something else has written.
+#[cfg(feature = "cuda")]
+#[test]
+fn rows_on_the_device_are_forgotten() {
+    for module in ["cuda", "cuda_small"] {
+        on_the_gpu(module, "rows_on_the_device_are_forgotten", device_rows::check_forgotten);
+    }
+}
+
+/// Filters whose shapes move from launch to launch.
+#[cfg(feature = "cuda")]
+#[test]
+fn shapes_move_between_launches() {
+    for module in ["cuda", "cuda_small"] {
+        on_the_gpu(module, "shapes_move_between_launches", device_rows::check_moving_shapes);
     }
 }
 

@@ -40,7 +40,8 @@ pub fn check(kind: &Kind, cases: usize) {
     }
 }
 
-fn encode(
+/// Encodes points into a slot and compares it.
+pub fn encode(
     pair: &mut Pair,
     (points, form): (&[Vec<f64>], &Form),
     slot: usize,
@@ -110,7 +111,7 @@ fn all_channels() -> Vec<Reduction> {
 }
 
 /// A row of voxels along x, each 1 m.
-fn row_spec(voxels: usize) -> VoxelSpec {
+pub fn row_spec(voxels: usize) -> VoxelSpec {
     let grid = Grid { origin_m: [0.0; 3], size_m: 1.0, shape: [voxels, 1, 1] };
     VoxelSpec::new(grid, all_channels())
 }
@@ -125,17 +126,19 @@ pub fn check_edges(kind: &Kind, cases: usize) {
         }
     }
     check_listed_voxels(kind);
+    check_moving_shapes(kind);
     check_overflowing_features(kind);
     check_last(kind);
     check_large_lists(kind, (cases * 50).min(100_000));
 }
 
 /// Points at these x, with `a` as their number.
-fn along_x(at: impl Iterator<Item = f64>) -> Vec<Vec<f64>> {
+pub fn along_x(at: impl Iterator<Item = f64>) -> Vec<Vec<f64>> {
     at.enumerate().map(|(i, x)| vec![x, 0.5, 0.5, (i % 1000) as f64 * 0.25]).collect()
 }
 
-fn words(points: &[Vec<f64>], spec: &VoxelSpec) -> Form {
+/// These points as words, with the shapes of the filter where the base is.
+pub fn words(points: &[Vec<f64>], spec: &VoxelSpec) -> Form {
     let mut form = Form::words(3 + extra_fields(spec).count(), points.len());
     form.t_shapes = spec.filter.place(&IDENTITY, |_| None);
     form
@@ -257,6 +260,45 @@ fn check_tiles(kind: &Kind, (dtype, sparse): (DType, bool), points: usize) {
     let case = format!("{points} points, {dtype:?} {sparse}");
     let points = along_x((0..points).map(|i| (i * 31 % 1201) as f64 + 0.25));
     encode(&mut pair, (&points, &words(&points, &spec)), 0, &case).expect(&case);
+}
+
+/// A part of the robot that is elsewhere for each cloud of one encoder.
+fn check_moving_shapes(kind: &Kind) {
+    for max_voxels in [None, Some(9)] {
+        let spec = VoxelSpec { max_voxels, ..part_of_the_robot() };
+        let mut pair = pair_within(kind, &spec, DType::F32, 10);
+        let points = along_x((0..10).map(|i| f64::from(i) + 0.5));
+        for (slot, at, on_robot) in
+            [(0, 2.0, 2), (1, 7.5, 3), (0, 7.5, 3), (0, -5.0, 0), (0, 2.0, 2)]
+        {
+            let mut form = words(&points, &spec);
+            form.t_shapes = vec![t_part_cloud(at)];
+            let case = format!("{max_voxels:?}, at {at} m");
+            let drops = encode(&mut pair, (&points, &form), slot, &case).expect(&case);
+            assert_eq!(drops.on_robot, on_robot, "{case}");
+        }
+    }
+}
+
+/// A row of 10 voxels, and a sphere of 1.2 m.
+pub fn part_of_the_robot() -> VoxelSpec {
+    let sphere = Shape {
+        action: Action::Robot,
+        form: Solid::Sphere { radius_m: 1.2 },
+        frame: ShapeFrame::Base,
+        t_shape_frame: IDENTITY,
+    };
+    let mut spec = row_spec(10);
+    spec.channels = vec![Reduction::Count, Reduction::Max("a".into())];
+    spec.filter.shapes = vec![sphere];
+    spec
+}
+
+/// The sphere at this x, in the middle of the row.
+pub fn t_part_cloud(x: f64) -> [[f64; 4]; 3] {
+    let mut t = IDENTITY;
+    (t[0][3], t[1][3], t[2][3]) = (-x, -0.5, -0.5);
+    t
 }
 
 /// A distance of a finite point that is infinite as `f32` is out of range, whatever the reduction.

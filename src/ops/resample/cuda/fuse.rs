@@ -24,6 +24,8 @@ use crate::sync::lock;
 
 /// Output of one piece \[bytes\]: 8 accesses of 16 bytes for each of the 32 threads of a warp.
 const PIECE_BYTES: usize = 4096;
+/// Bytes of the widest access.
+const WIDEST: usize = 16;
 /// Pieces that a thread block takes: one per warp.
 const PIECES_PER_BLOCK: usize = 4;
 /// Rows start at multiples of this many bytes: whole lines of the device's caches.
@@ -162,7 +164,9 @@ impl Fuser {
         let (mut pieces, mut runs) = (0, 0);
         for place in places {
             runs += place.runs.len();
-            let of_run = |run: &Run| (run.len * place.dtype.size()).div_ceil(PIECE_BYTES);
+            // Bytes that remain at the end are a piece more.
+            let rest = usize::from(place.dtype == DType::U8);
+            let of_run = |run: &Run| (run.len * place.dtype.size()).div_ceil(PIECE_BYTES) + rest;
             pieces += place.runs.iter().map(of_run).sum::<usize>();
         }
         Ok(Fuser {
@@ -185,7 +189,9 @@ impl Fuser {
         assert!(out.len() <= self.staging.len(), "fuse: the output is too long");
         // Steps are aligned in the output. So are accesses, if its start is.
         let direct = match &out {
-            OutputMut::Pinned(part) => Some(part.address()).filter(|at| at.is_multiple_of(16)),
+            OutputMut::Pinned(part) => {
+                Some(part.address()).filter(|at| at.is_multiple_of(WIDEST as u64))
+            }
             OutputMut::Host(_) => None,
         };
         let target = direct.unwrap_or(self.staging.address());
@@ -237,30 +243,49 @@ impl<'a> Tick<'a> {
         }
         for run in place.runs {
             assert!(run.row_at + run.len <= rows.len, "fuse: the run is not in the row");
-            self.cut(piece, *run, place.at, place.dtype.size());
+            self.add_run(piece, *run, place.at, place.dtype);
         }
     }
 
-    /// Cuts a run into pieces. A piece counts its elements from the start of the row.
-    fn cut(&mut self, mut piece: Piece, run: Run, at: usize, size: usize) {
+    /// Adds a run. Its pieces count their elements from the start of the row.
+    fn add_run(&mut self, mut piece: Piece, run: Run, at: usize, dtype: DType) {
+        let size = dtype.size();
         let start = at + run.step_at * size;
         let range = start..start + run.len * size;
         assert!(range.end <= self.out.len(), "fuse: the output is shorter than the layout");
         // Where element 0 of the row would be: in front of the output, perhaps.
         piece.out = (self.target + start as u64).wrapping_sub((run.row_at * size) as u64);
-        // Elements of 1 to 4 bytes: a row that is at a multiple of 16 bytes as the output's type
-        // also is as its own.
-        let aligned = |bytes: usize| bytes.is_multiple_of(16);
-        let wide = aligned(start) && aligned(run.row_at * size) && aligned(run.len * size);
-        piece.wide = u32::from(wide);
-        let most = PIECE_BYTES / size;
-        for first in (0..run.len).step_by(most) {
-            piece.first = (run.row_at + first) as u32;
-            piece.count = most.min(run.len - first) as u32;
-            self.fuser.pieces.push(piece);
+        if dtype == DType::U8 {
+            for Copied { unit, at, len } in copied(start, run.row_at, run.len) {
+                let (size, conversion) = match unit {
+                    4 => (4, F32_TO_F32),
+                    2 => (2, BITS_16),
+                    _ => (1, BITS_8),
+                };
+                piece.conversion = conversion;
+                piece.wide = u32::from(unit == WIDEST);
+                self.cut(piece, at / size, len / size, size);
+            }
+        } else {
+            // Elements of 2 or 4 bytes: a row that is at a multiple of 16 bytes as the output's type
+            // also is as its own.
+            let aligned = |bytes: usize| bytes.is_multiple_of(WIDEST);
+            let wide = aligned(start) && aligned(run.row_at * size) && aligned(run.len * size);
+            piece.wide = u32::from(wide);
+            self.cut(piece, run.row_at, run.len, size);
         }
         if !self.direct {
             self.fuser.staged.push(range);
+        }
+    }
+
+    /// Cuts `len` elements of `size` bytes, from number `from` on, into pieces.
+    fn cut(&mut self, mut piece: Piece, from: usize, len: usize, size: usize) {
+        let most = PIECE_BYTES / size;
+        for first in (0..len).step_by(most) {
+            piece.first = (from + first) as u32;
+            piece.count = most.min(len - first) as u32;
+            self.fuser.pieces.push(piece);
         }
     }
 
@@ -291,6 +316,31 @@ impl<'a> Tick<'a> {
     }
 }
 
+/// A part of a run of bytes, all in accesses of the same width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Copied {
+    /// Bytes of an access: 16, 4, 2 or 1.
+    unit: usize,
+    /// First byte in the row; a multiple of `unit`.
+    at: usize,
+    /// A multiple of `unit`.
+    len: usize,
+}
+
+/// A run of `len` bytes that starts at `row_at` in the row and at `start` in the output. Bytes are only copied,
+/// so the width of an access follows from where they are. What then remains at the end are single bytes.
+fn copied(start: usize, row_at: usize, len: usize) -> [Copied; 2] {
+    let unit = match (start | row_at).trailing_zeros() {
+        4.. => WIDEST,
+        2 | 3 => 4,
+        1 => 2,
+        0 => 1,
+    };
+    let whole = len / unit * unit;
+    let rest = Copied { unit: 1, at: row_at + whole, len: len - whole };
+    [Copied { unit, at: row_at, len: whole }, rest]
+}
+
 fn conversion(from: DType, to: DType) -> u32 {
     match (from, to) {
         (DType::F32, DType::F32) => F32_TO_F32,
@@ -301,5 +351,30 @@ fn conversion(from: DType, to: DType) -> u32 {
         (_, DType::U8) => BITS_8,
         (_, DType::I32) => F32_TO_F32,
         _ => BITS_16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_copied_once_and_as_widely_as_they_are_aligned() {
+        for start in (0..70).chain([4096, 4100, 4102, 4103]) {
+            for row_at in [0, 64, 6, 12, 33] {
+                for len in 0..70 {
+                    let [whole, rest] = copied(start, row_at, len);
+                    assert_eq!([whole.at, rest.at], [row_at, row_at + whole.len]);
+                    assert_eq!(whole.len + rest.len, len);
+                    assert!(rest.len < whole.unit && rest.unit == 1);
+                    let fits = |unit: usize| start % unit == 0 && row_at % unit == 0;
+                    assert_eq!(whole.len % whole.unit, 0);
+                    assert_eq!(
+                        Some(whole.unit),
+                        [16, 4, 2, 1].into_iter().find(|unit| fits(*unit))
+                    );
+                }
+            }
+        }
     }
 }
