@@ -8,7 +8,7 @@ use super::raw::RawStream;
 use super::words::{nearest, one_of};
 use crate::ops::resample::Lane;
 use crate::schema::{self, Path, Plan};
-use crate::spec::{Channel, Group, VectorSpec};
+use crate::spec::{Channel, Group, MAX_INPUTS, VectorSpec};
 
 /// What the inputs of a stream select.
 pub(super) struct Selected {
@@ -67,7 +67,7 @@ pub(super) fn select(check: &mut Check<'_>, key: &str, raw: &mut RawStream) -> O
 }
 
 /// Takes the keys of each input from `raw`. If an input lacks one, it is that of the stream. `None` if
-/// the inputs could not be read.
+/// the inputs could not be read, or if they are too many.
 fn written(check: &Check<'_>, key: &str, raw: &mut RawStream) -> Option<Vec<Written>> {
     let at = |name: &str| format!("{key}.{name}");
     let own = Written {
@@ -82,6 +82,9 @@ fn written(check: &Check<'_>, key: &str, raw: &mut RawStream) -> Option<Vec<Writ
     let listed = raw.inputs.as_deref_mut().unwrap_or_default();
     if listed.is_empty() {
         return Some(vec![own]);
+    }
+    if listed.len() > MAX_INPUTS {
+        return None; // this is reported with the other keys of the inputs
     }
     let several = listed.len() > 1;
     let listed = listed.iter_mut().enumerate().map(|(i, input)| {

@@ -39,6 +39,8 @@ def test_the_node_runs_without_packages_that_it_does_not_use(start, tmp_path, wi
 @pytest.mark.parametrize(
     ("package", "expected"),
     [
+        # The stream asks for a frame, so the node reads /tf.
+        ("tf2_msgs", '"tf2_msgs/msg/TFMessage": the package tf2_msgs is not in AMENT_PREFIX_PATH'),
         ("nav_msgs", '"nav_msgs/msg/Odometry": the package nav_msgs is not in AMENT_PREFIX_PATH'),
         (
             "geometry_msgs",  # a part of Odometry
@@ -47,7 +49,8 @@ def test_the_node_runs_without_packages_that_it_does_not_use(start, tmp_path, wi
     ],
 )
 def test_the_missing_package_is_named_at_the_start(start, tmp_path, without, package, expected):
-    config = write_config(tmp_path, {"rate_hz": 100, "streams": {"odom": ODOMETRY}})
+    odometry = ODOMETRY | {"in_frame": "map"}
+    config = write_config(tmp_path, {"rate_hz": 100, "streams": {"odom": odometry}})
     given = ["-p", f"config_file:={config}", "-p", "backend:=cpu"]
     node = start("fusion_node", "--ros-args", *given, expected_code=1, env=without(package))
     assert node.wait() == 1
