@@ -9,10 +9,11 @@ mod streams;
 use libfuzzer_sys::fuzz_target;
 use robocache::check::Report;
 use robocache::config;
+use robocache::schema::Prefixes;
 
 fuzz_target!(|text: &str| {
     match config::parse_with(text, "fuzz.yaml", &streams::Types) {
-        Ok(config) => drop(Report::new(&config).to_string()),
+        Ok(config) => drop(Report::new(&config, &Prefixes::default()).to_string()),
         // A message must not be much longer than what it is about.
         Err(error) => assert!(error.to_string().len() < 100_000 + 100 * text.len()),
     }
