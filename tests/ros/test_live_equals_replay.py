@@ -14,12 +14,23 @@ import subprocess
 import numpy as np
 import pytest
 from conftest import REPOSITORY
-from fusion import MS, RELIABLE, nanoseconds, segments, type_of, write_config
+from fusion import (
+    MS,
+    RELIABLE,
+    nanoseconds,
+    segments,
+    time_message,
+    topics_of,
+    type_of,
+    write_config,
+)
+from geometry_msgs.msg import Vector3
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
 from recording_files import read_tensors, write_recording
 from robocache_ros.msg import FusedTensor
 from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import CameraInfo, Imu, PointCloud2
 from test_frames import LATCHED, transform
 from tf2_msgs.msg import TFMessage
 
@@ -135,6 +146,54 @@ FRAMES_ROBOT = """
     --send-jitter-ms 25 --stamp-jitter-ms 2 --drop-share 0.05
     --wait-subscribers 2 --depth 200 --seed 12
 """.split()
+#: Clouds of two lidars in one grid, one of them deskewed by a gyro; and images that are undistorted. The tree has
+#: its defaults.
+CAMERA_INFO = "/camera_front/camera_info"
+FRONT_CAMERA = CONFIG["streams"]["camera_front"]
+BENT = {
+    "rate_hz": RATE_HZ,
+    "lag_ms": 400,
+    "streams": {
+        "surroundings": {
+            **IMAGE,
+            "type": "sensor_msgs/msg/PointCloud2",
+            "inputs": [
+                {
+                    "topic": "/lidar/points",
+                    "t_base_sensor": {"translation_m": [0.3, 0, 0.5]},
+                    "deskew": {"gyro": "/imu/data", "sensor": "velodyne"},
+                },
+                {
+                    "topic": "/rear/points",
+                    "t_base_sensor": {"rotation_rpy_deg": [0, 0, 170]},
+                    "max_age_ms": 150,
+                },
+            ],
+            "valid_when": ["/lidar/points"],
+            "history": {"steps": 2, "step_ms": 60},
+            "cloud": {
+                **CONFIG["streams"]["lidar"]["cloud"],
+                "channels": [
+                    {"reduce": "count"},
+                    {"reduce": "mean", "field": "x"},
+                    {"reduce": "last", "field": "intensity"},
+                ],
+            },
+        },
+        "camera": {
+            **FRONT_CAMERA,
+            "image": {**FRONT_CAMERA["image"], "undistort": {"camera_info": CAMERA_INFO}},
+        },
+    },
+}
+BENT_ROBOT = """
+    --camera-front-hz 15 --image-width 96 --image-height 64 --camera-wrist-hz 0 --joints-hz 0 --wrench-hz 0
+    --lidar-hz 10 --lidar-rings 16 --lidar-columns 256 --imu-hz 100 --tf-hz 50
+    --send-jitter-ms 25 --stamp-jitter-ms 2 --drop-share 0.05
+    --wait-subscribers 2 --depth 200 --seed 13
+""".split()
+#: The rear lidar sees what the other one does, a little earlier, and stops after this many clouds.
+REAR_CLOUDS, REAR_EARLIER_NS = 35, 37 * MS
 ROBOT = """
     --camera-front-hz 15 --camera-wrist-hz 15 --image-width 96 --image-height 64
     --lidar-hz 10 --lidar-rings 16 --lidar-columns 256
@@ -169,19 +228,31 @@ def replay_executable():
 
 def inputs_of(config):
     """Topic and type of each input, in the order of their numbers."""
-    found = [(spec["topic"], spec["type"]) for spec in config["streams"].values()]
-    if "tf" in config:
+    streams = config["streams"].values()
+    found = [given for spec in streams for given in topics_of(spec).items()]
+    of_streams = [{**spec, **given} for spec in streams for given in spec.get("inputs", [spec])]
+    if any(map(asks_for_frames, of_streams)):
         found += [(topic, "tf2_msgs/msg/TFMessage") for topic in ("/tf", "/tf_static")]
-        found += [(topic, "nav_msgs/msg/Odometry") for topic in config["tf"]["odometry"]]
-    gyros = [spec.get("deskew", {}).get("gyro") for spec in config["streams"].values()]
-    undistorted = [
-        spec.get("image", {}).get("undistort", {}) for spec in config["streams"].values()
-    ]
+        odometry = config.get("tf", {}).get("odometry", [])
+        found += [(topic, "nav_msgs/msg/Odometry") for topic in odometry]
+    gyros = [given.get("deskew", {}).get("gyro") for given in of_streams]
+    undistorted = [spec.get("image", {}).get("undistort", {}) for spec in streams]
     cameras = [camera.get("camera_info") for camera in undistorted]
     for topics, kind in [(gyros, "sensor_msgs/msg/Imu"), (cameras, "sensor_msgs/msg/CameraInfo")]:
         # Streams share them.
         found += [(topic, kind) for topic in dict.fromkeys(topics) if topic]
     return found
+
+
+def asks_for_frames(given):
+    """Whether an input, with the keys of its stream, needs the tree of frames."""
+    shapes = [s for key in ("crop", "self_filter") for s in given.get("cloud", {}).get(key, [])]
+    return (
+        given.get("t_base_sensor") == "tf"
+        or "in_frame" in given
+        or "deskew" in given
+        or any(shape.get("frame", "base") not in ("base", "sensor") for shape in shapes)
+    )
 
 
 class Recorder:
@@ -203,7 +274,7 @@ class Recorder:
             arrival = info["received_timestamp"]
             self.messages.extend((arrival, number, bytes(data)) for number in inputs)
 
-        qos = LATCHED if topic == "/tf_static" else RELIABLE
+        qos = LATCHED if topic in ("/tf_static", CAMERA_INFO) else RELIABLE
         node.create_subscription(type_of(kind), topic, on_message, qos, raw=True)
 
     def _on_tensor(self, data):
@@ -306,6 +377,79 @@ def test_live_output_with_frames_is_its_replay(ros, start, replay_executable, tm
     other = replay(replay_executable, tmp_path, config_file, changed, live)
     different = [tick for tick in compared if other[tick] != live[tick]]
     assert 1 <= len(different) < len(compared) / 2
+
+
+def test_live_output_of_merged_clouds_and_undistorted_images_is_its_replay(
+    ros, start, replay_executable, tmp_path
+):
+    turn = Rotation.from_euler("xyz", [0.1, -0.2, 2.0])
+    latched = ros.node.create_publisher(TFMessage, "/tf_static", LATCHED)
+    latched.publish(TFMessage(transforms=[transform(1, "base_link", "imu", [0, 0.3, 0], turn)]))
+    # As a driver that says it with every image.
+    cameras = ros.node.create_publisher(CameraInfo, CAMERA_INFO, LATCHED)
+    cameras.publish(camera_info())
+    ros.node.create_timer(1 / 15, lambda: cameras.publish(camera_info()))
+    rear = ros.node.create_publisher(PointCloud2, "/rear/points", RELIABLE)
+    sent_again = []
+
+    def send_again(cloud):
+        if len(sent_again) < REAR_CLOUDS:
+            cloud.header.stamp = time_message(nanoseconds(cloud.header.stamp) - REAR_EARLIER_NS)
+            sent_again.append(cloud.header.stamp)
+            rear.publish(cloud)
+
+    ros.node.create_subscription(PointCloud2, "/lidar/points", send_again, RELIABLE)
+    recorder, report, *recorded = record(ros, start, tmp_path, BENT, BENT_ROBOT)
+    config_file, messages, live = recorded
+    numbers = {topic: number for number, (topic, _) in enumerate(inputs_of(BENT))}
+    said = [message for message in messages if message[1] == numbers[CAMERA_INFO]]
+    sent = sum(stream["sent"] for stream in report.values()) + len(sent_again)
+    assert len(said) > RECORDED_S and len(messages) - len(said) == sent + 1
+    assert len(sent_again) == REAR_CLOUDS
+    replayed = replay(replay_executable, tmp_path, config_file, messages, live)
+    compared = assert_equal(BENT, messages, live, replayed)
+    # With both lidars, and after one of them has stopped.
+    steps = [segments(deserialize_message(live[tick], FusedTensor)) for tick in compared]
+    bits = {bits for step in steps for bits in step["surroundings"].inputs_valid}
+    assert {0b01, 0b11} <= bits <= {0, 0b01, 0b11}
+
+    def replay_of(change):
+        """How many ticks differ if `change(topic, data)` replaces data; None leaves a message out."""
+        topics = {number: topic for topic, number in numbers.items()}
+        changed = [(at, number, change(topics[number], data)) for at, number, data in messages]
+        changed = [message for message in changed if message[2] is not None]
+        other = replay(replay_executable, tmp_path, config_file, changed, live)
+        return sum(other[tick] != live[tick] for tick in compared)
+
+    # The comparison notices one missing cloud of the rear lidar, ...
+    begin = compared[0] * 10**9 // RATE_HZ - 300 * MS
+    gone = next(m for m in messages if m[1] == numbers["/rear/points"] and m[0] > begin)
+    missing = replay_of(lambda topic, data: None if data is gone[2] else data)
+    assert 1 <= missing < len(compared) / 2
+
+    # ... a gyro that stands still, and another lens.
+    def still(topic, data):
+        if topic != "/imu/data":
+            return data
+        message = deserialize_message(data, Imu)
+        message.angular_velocity = Vector3()
+        return serialize_message(message)
+
+    def other_lens(topic, data):
+        return serialize_message(camera_info(k1=-0.29)) if topic == CAMERA_INFO else data
+
+    for change in (still, other_lens):
+        assert replay_of(change) > len(compared) / 2
+
+
+def camera_info(k1=-0.3):
+    """The front camera of the robot, with a lens."""
+    k = [70.0, 0.0, 47.5, 0.0, 71.0, 31.5, 0.0, 0.0, 1.0]
+    p = [60.0, 0.0, 48.0, 0.0, 0.0, 61.0, 32.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    d = [k1, 0.1, 0.001, -0.002, 0.0]
+    info = CameraInfo(width=96, height=64, distortion_model="plumb_bob", d=d, k=k, p=p)
+    info.header.frame_id = "camera_front"
+    return info
 
 
 def assert_equal(config, messages, live, replayed):
