@@ -420,7 +420,9 @@ fn the_ring_must_cover_lag_history_one_tick_and_a_bracket() {
 /// The fuzz targets are not built by the tests; their configuration must stay valid.
 #[test]
 fn the_streams_that_are_fuzzed_are_valid() {
-    parse(include_str!("../../fuzz/streams.yaml"), "streams.yaml").unwrap();
+    let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/definitions");
+    let text = include_str!("../../fuzz/streams.yaml");
+    parse_with(text, "streams.yaml", &Prefixes::new(vec![definitions])).unwrap();
 }
 
 #[test]
