@@ -99,7 +99,9 @@ def main():
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     cv2.setNumThreads(1)
     # After a large block was freed, the C library keeps such blocks: the peers have no page faults.
-    cv2.imdecode(np.frombuffer(cv2.imencode(".jpg", np.zeros((2160, 3840, 3), np.uint8))[1], np.uint8), 1)
+    cv2.imdecode(
+        np.frombuffer(cv2.imencode(".jpg", np.zeros((2160, 3840, 3), np.uint8))[1], np.uint8), 1
+    )
     print(f"OpenCV {cv2.__version__}, Pillow {PIL.__version__}; us")
     print(
         "| photograph | size | filter | robocache: row (decoder alone) | peer | bytes, row | ratio |"
@@ -119,7 +121,9 @@ def main():
                     found = [statistics.median(values) for values in zip(*rounds, strict=True)]
                     row, decoder, resized, whole = found
                     if decoder > row or resized > whole:
-                        raise SystemExit(f"a part took longer than the whole ({found}): busy machine")
+                        raise SystemExit(
+                            f"a part took longer than the whole ({found}): busy machine"
+                        )
                     cells = [photo.stem, f"{size[0]}x{size[1]}", f"`{name}`"]
                     cells += [f"{row:.0f} ({decoder:.0f})", peer]
                     cells += [f"{resized:.0f}, {whole:.0f}", f"{row / resized:.2f}"]
