@@ -21,11 +21,10 @@ phase 'clippy: the core with the robot, tests and benchmarks' \
 needed_phase 'set-up' scripts/setup.sh --tests
 phase 'ruff check' scripts/with_ros.sh ruff check .
 phase 'ruff format' scripts/with_ros.sh ruff format --check .
-# Clippy checks the ROS edge only if the messages are built, and the CUDA backend only with an nvcc. What has
-# neither was checked above.
+# Clippy checks the ROS edge only if the messages are built, and the CUDA backend only with an nvcc. The
+# examples have neither; they were checked above.
 phase 'set-up of nvcc' scripts/cuda.sh
 needed_phase 'build' scripts/build.sh
 phase 'clippy: the ROS edge, the CUDA backend' scripts/with_ros.sh \
-  sh build/robocache_ros/cargo.sh clippy --release --lib --bins --test backends --test digests \
-  --test rcl -- -D warnings
+  sh build/robocache_ros/cargo.sh clippy --release --lib --bins --tests -- -D warnings
 summary

@@ -62,7 +62,9 @@ fn check_bin(kind: &Kind, max_voxels: Option<usize>) {
             .collect();
         check_counts(&mut pair, &spec, &counts, name);
     }
-    // Each cloud took the way that it is for.
+    // Each cloud took the way that it is for, if the kernel's limit is this one.
+    let kernel = include_str!("../../kernels/voxelize/sub_bin.cuh");
+    assert!(kernel.contains(&format!("constexpr u32 LISTED = {LISTED};")));
     let several = |points_of: &dyn Fn(usize) -> usize| {
         let of_large = |sub_bins: &[Vec<usize>]| {
             let counts = sub_bins.iter().flat_map(|voxels| (0..voxels.len()).map(points_of));

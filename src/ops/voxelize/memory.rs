@@ -26,7 +26,8 @@ pub const SMALL_SUB_BIN_SHIFT: u32 = 11;
 pub const LARGE_SUB_BIN_SHIFT: u32 = 13;
 
 /// Tiles of voxel blocks that a list has at most: a thread block for each looks at all of them.
-const MOST_LIST_TILES: usize = 512;
+/// With 512, which look at fewer counts each, a list took 2 to 6 us longer (`docs/gpu.md`).
+const MOST_LIST_TILES: usize = 2048;
 /// log2 of the voxel blocks of a tile at least: a warp reads their masks at once.
 const LEAST_LIST_TILE_SHIFT: u32 = 5;
 
@@ -255,7 +256,7 @@ mod tests {
                 let voxel_blocks = bins_of(volume as u32, most).voxel_block_mask as usize + 1;
                 let bytes = ListBytes::new(100_000, (voxel_blocks, volume), 6);
                 assert!(bytes.tiles << bytes.tile_shift >= voxel_blocks, "{bytes:?}");
-                assert!((1..=512).contains(&bytes.tiles) && bytes.tile_shift >= 5, "{bytes:?}");
+                assert!((1..=2048).contains(&bytes.tiles) && bytes.tile_shift >= 5, "{bytes:?}");
                 assert_eq!(bytes.masks, 4 * (bytes.tiles << bytes.tile_shift));
                 assert_eq!(bytes.features, 6 * volume.min(sorted_points(100_000)));
             }

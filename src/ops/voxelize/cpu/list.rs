@@ -39,7 +39,9 @@ impl List {
     pub fn reserve(&mut self, voxels: usize) {
         self.order.reserve(voxels);
         self.scratch.reserve(voxels);
-        self.elements.reserve(voxels * self.dtype.size());
+        if self.dtype != DType::F32 {
+            self.elements.reserve(voxels * self.dtype.size());
+        }
     }
 
     /// Bytes of a row.
