@@ -10,7 +10,11 @@
 //! of a largest cloud is reserved for each as it comes, and serves again. So it never grows beyond
 //! [`StreamSpec::kept_bytes`].
 
+mod left_out;
+
 use std::collections::VecDeque;
+
+use left_out::LeftOut;
 
 use super::push::{Rows, cleared, late};
 use super::{Pipeline, Rejected};
@@ -44,6 +48,8 @@ pub(super) struct Merge {
     until: Vec<Option<Stamp>>,
     /// The stamps of the rows that the cloud at hand belongs in.
     stamps: Vec<Stamp>,
+    /// What has been counted of the rows in the ring.
+    left_out: LeftOut,
 }
 
 /// A cloud, condensed.
@@ -88,6 +94,7 @@ impl Merge {
             joined: Vec::with_capacity(cloud_bytes.saturating_mul(inputs)),
             until: vec![None; inputs],
             stamps: Vec::with_capacity(spec.ring_rows),
+            left_out: LeftOut::new(spec.ring_rows),
         })
     }
 
@@ -95,6 +102,7 @@ impl Merge {
     fn begin(&mut self, epoch: Epoch) {
         if self.epoch != epoch {
             self.epoch = epoch;
+            self.left_out.clear();
             let clouds = self.inputs.iter_mut().flat_map(|clouds| clouds.drain(..));
             self.spare.extend(clouds.map(|cloud| cloud.points));
         }
@@ -238,11 +246,10 @@ impl Rows<'_> {
             state.stats.reordered.add(u64::from(own && inserted == Inserted::Reordered));
             let again = inserted == Inserted::Replaced;
             state.stats.replaced.add(u64::from(own && again && replaced));
-            match again && !(own && replaced) {
-                true => state.stats.remade.add(1),
-                // The points of a row that is made again have been counted.
-                false => state.stats.add_points(&drops),
-            }
+            // A sensor's correction of a cloud is another cloud.
+            let remade = again && !(own && replaced);
+            state.stats.remade.add(u64::from(remade));
+            state.stats.add_points(&merge.left_out.note(row, drops, remade));
             merged.rows += 1;
             merged.failed = merged.failed.or(failed);
         }

@@ -391,6 +391,31 @@ fn a_row_that_is_made_again_counts_its_points_once() {
     assert_eq!(counts(), [3, 4, 4]);
 }
 
+/// The row that is served is the one made last: what it leaves out beyond those before it is counted.
+#[test]
+fn a_row_that_is_made_again_counts_what_it_leaves_out_in_addition() {
+    let keys = "shape: [4, 3, 1]\n      min_points: 2\n      output: sparse\n      max_voxels: 3";
+    let pipeline = pipeline(&config("any").replace("shape: [4, 3, 1]", keys));
+    let stats = pipeline.stats(STREAM);
+    let counts = || {
+        let counters = [&stats.remade, &stats.points_too_few, &stats.voxels_beyond_capacity];
+        counters.map(robocache::pipeline::Counter::get)
+    };
+    let push = |input, points: &[[f32; 2]]| {
+        let points = points.iter().map(|[x, y]| [*x, *y, 0.5, 1.0]).collect();
+        assert_eq!(push(&pipeline, &Given { input, ms: 105, points }), None);
+    };
+    // Two full voxels, and one with too few points.
+    push(0, &[[0.5, 0.5], [0.5, 0.5], [1.5, 0.5], [1.5, 0.5], [0.5, 1.5]]);
+    assert_eq!(counts(), [0, 1, 0]);
+    // Two other full voxels, of which one has no room, and two other voxels with too few points.
+    push(1, &[[0.5, 0.5], [0.5, 0.5], [1.5, 0.5], [1.5, 0.5], [0.5, 1.5], [1.5, 1.5]]);
+    assert_eq!(counts(), [1, 3, 1]);
+    // A scan fills one of those with too few points. It has no room either.
+    push(2, &[[0.5, 0.0]]);
+    assert_eq!(counts(), [2, 3, 2]);
+}
+
 /// The clock jumps at different moments while a late cloud is taken, which is only in rows of others.
 /// The cloud is in them, or it is dropped; it is never accepted and in no row.
 #[test]
