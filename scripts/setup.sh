@@ -17,7 +17,6 @@ ros_dir=$(readlink -f "$repo/.ros")
 log=$ros_dir/setup.log
 pins=$repo/scripts/requirements-ros.txt
 test_requirements=$repo/scripts/requirements-test.txt
-interfaces=$ros_dir/interfaces
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "error: $*"; exit 1; }
@@ -194,21 +193,40 @@ missing_interfaces() {
   done
 }
 
-# Builds packages of interfaces/ into a prefix of their own.
+# Builds package $1 of interfaces/ and puts it into folder $2. Fails if one of the steps fails: `set -e`
+# does not hold in a condition.
+build_interface() {
+  local build=$ros_dir/build_interfaces/$1
+  (
+    . "$ros_dir/env.sh" || exit 1
+    cmake -S "$repo/interfaces/$1" -B "$build" \
+      -DCMAKE_INSTALL_PREFIX="$interfaces" -DCMAKE_BUILD_TYPE=Release || exit 1
+    DESTDIR="$build/root" cmake --build "$build" --target install --parallel || exit 1
+    mkdir -p "$2" || exit 1
+    cp -a "$build/root$interfaces/." "$2" || exit 1
+  ) >>"$log" 2>&1
+}
+
+# Builds packages of interfaces/ into a prefix of their own, which replaces that of an earlier set-up.
+# `unbuilt` are those that could not be built.
 build_interfaces() {
   local package
-  say "building the interface packages that this ROS lacks: $*"
-  if ! (
-    . "$ros_dir/env.sh"
-    cd "$ros_dir"
-    for package in "$@"; do
-      cmake -S "$repo/interfaces/$package" -B "build_interfaces/$package" \
-        -DCMAKE_INSTALL_PREFIX="$interfaces" -DCMAKE_BUILD_TYPE=Release
-      cmake --build "build_interfaces/$package" --target install --parallel
-    done
-  ) >>"$log" 2>&1; then
+  [ $# -eq 0 ] || say "building the interface packages that this ROS lacks: $*"
+  rm -rf "$interfaces.new" "$interfaces.old" "$ros_dir/build_interfaces"
+  unbuilt=()
+  for package in "$@"; do
+    build_interface "$package" "$interfaces.new" || unbuilt+=("$package")
+  done
+  [ ! -e "$interfaces" ] || mv "$interfaces" "$interfaces.old"
+  [ ! -e "$interfaces.new" ] || mv "$interfaces.new" "$interfaces"
+  rm -rf "$interfaces.old"
+  if [ ${#unbuilt[@]} -gt 0 ]; then
     tail -n 15 "$log" >&2
-    fail "the interface packages could not be built (above: the end of $log)"
+    [ "$tests" = no ] ||
+      fail "could not build ${unbuilt[*]}, which the tests need (above: the end of $log)"
+    say "warning: could not build ${unbuilt[*]} (above: the end of $log).
+  A node whose configuration needs one of these packages will not start: tf2_msgs for frames
+  (/tf), control_msgs for the states of ros2_control. All else works. The next set-up tries again."
   fi
   rm -rf "$ros_dir/build_interfaces"
 }
@@ -304,6 +322,10 @@ else
   mode=wheels
   venv=$ros_dir/jazzy
 fi
+# One prefix for each ROS: the libraries of one do not load in another.
+distribution=jazzy
+[ "$mode" = wheels ] || distribution=${ROS_DISTRO:-unknown}
+interfaces=$ros_dir/interfaces.$mode.${distribution//[^a-z0-9_]/_}
 find_python
 check_machine
 mkdir -p "$ros_dir"
@@ -331,14 +353,16 @@ if [ "$tests" = yes ] && [ "$(cat "$stamp.tests" 2>/dev/null)" != "$key_tests" ]
 fi
 mapfile -t missing < <(missing_interfaces)
 files=$(find "$repo/interfaces" -type f -print0 | sort -z | xargs -0 cat)
-key_interfaces="$key ${missing[*]} $(cat - <(declare -f build_interfaces) <<<"$files" | cksum)"
-stamp_interfaces=$ros_dir/interfaces.stamp # one prefix for all ROSes
+key_interfaces="$key ${missing[*]} $(
+  cat - <(declare -f build_interface build_interfaces) <<<"$files" | cksum
+)"
+stamp_interfaces=$interfaces.stamp
 if [ "$(cat "$stamp_interfaces" 2>/dev/null)" = "$key_interfaces" ]; then
   replace_env
 else
-  rm -rf "$stamp_interfaces" "$interfaces" "$ros_dir/build_interfaces"
+  rm -f "$stamp_interfaces"
   replace_env # the build needs it
-  [ ${#missing[@]} -eq 0 ] || build_interfaces "${missing[@]}"
-  echo "$key_interfaces" >"$stamp_interfaces"
+  build_interfaces ${missing[@]+"${missing[@]}"}
+  [ ${#unbuilt[@]} -gt 0 ] || echo "$key_interfaces" >"$stamp_interfaces"
   replace_env
 fi

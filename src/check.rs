@@ -17,6 +17,9 @@ use crate::schema::Prefixes;
 use crate::spec::{Config, EncoderSpec, InputId, InputSpec, MergeSpec, StreamId, StreamSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
+/// The packages of `interfaces/`: `scripts/setup.sh` builds them if the ROS lacks them.
+const BUILT_BY_SETUP: [&str; 2] = ["control_msgs", "tf2_msgs"];
+
 /// A configuration with all defaults, and its tensor. Its text is a table for people. Its
 /// serialized form has everything, so that a program needs no defaults of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -106,10 +109,11 @@ impl Report {
             warnings: config
                 .stream_ids()
                 .flat_map(|id| {
-                    [short_lag(config, id), short_limit(config, id), one_place(config, id)]
+                    let of_times = short_lag(config, id).into_iter().chain(short_limit(config, id));
+                    of_times.chain(one_place(config, id))
                 })
-                .flatten()
                 .chain(missing_packages(config, installed))
+                .chain(config.source.without_effect.iter().cloned())
                 .collect(),
             shared_memory: SharedMemory::new(config),
         }
@@ -132,9 +136,16 @@ fn missing_packages(config: &Config, installed: &Prefixes) -> Vec<String> {
     }
     let warning = |(package, inputs): &(&str, Vec<&InputSpec>)| {
         let topics: Vec<&str> = inputs.iter().map(|input| input.topic.as_str()).collect();
+        // No wheel has these, so the set-up builds them.
+        let or = match BUILT_BY_SETUP.contains(package) {
+            true => {
+                ", source the workspace that holds it, or run `scripts/setup.sh` and `. .ros/env.sh`"
+            }
+            false => " or source the workspace that holds it",
+        };
         format!(
             "no package {package} in AMENT_PREFIX_PATH, and the node needs it for {}; install \
-             ros-$ROS_DISTRO-{} or source the workspace that holds it",
+             ros-$ROS_DISTRO-{}{or}",
             topics.join(", "),
             package.replace('_', "-")
         )
@@ -252,28 +263,35 @@ fn short_limit_of_clouds(config: &Config, id: StreamId, merge: &MergeSpec) -> Op
     })
 }
 
-/// Returns a warning if several inputs of a stream have the same `t_base_sensor`, as those that inherit
+/// Returns a warning for each `t_base_sensor` that several inputs of a stream have, as those that inherit
 /// the one of their stream: several sensors are hardly at one place. Without one, the points are taken
 /// as they are, so they may be in the base frame already.
-fn one_place(config: &Config, id: StreamId) -> Option<String> {
+fn one_place(config: &Config, id: StreamId) -> Vec<String> {
     let spec = config.stream(id);
-    spec.merge.as_ref()?;
+    if spec.merge.is_none() {
+        return Vec::new();
+    }
     let placed = config
         .inputs_of(id)
         .map(|input| config.input(input))
         .filter(|input| input.in_frame.is_none() && input.t_base_sensor != voxelize::IDENTITY);
     let placed: Vec<_> = placed.collect();
-    let topics = placed.iter().map(|input| -> Vec<&str> {
-        let same = placed.iter().filter(|other| other.t_base_sensor == input.t_base_sensor);
-        same.map(|other| other.topic.as_str()).collect()
-    });
-    let topics = topics.max_by_key(Vec::len).filter(|topics| topics.len() > 1)?;
-    Some(format!(
-        "streams.{}.t_base_sensor: expected one for each sensor, found the same one for {}; give each \
-         input its own, or `t_base_sensor: tf`",
-        spec.name,
-        topics.join(" and ")
-    ))
+    let warning = |(at, input): (usize, &&InputSpec)| {
+        let is_same = |other: &&&InputSpec| other.t_base_sensor == input.t_base_sensor;
+        if placed[..at].iter().any(|other| is_same(&other)) {
+            return None; // the first one names them all
+        }
+        let same: Vec<_> = placed.iter().filter(is_same).map(|input| &*input.topic).collect();
+        (same.len() > 1).then(|| {
+            format!(
+                "streams.{}.t_base_sensor: expected one for each sensor, found the same one for {}; \
+                 give each input its own, or `t_base_sensor: tf`",
+                spec.name,
+                same.join(" and ")
+            )
+        })
+    };
+    placed.iter().enumerate().filter_map(warning).collect()
 }
 
 impl SegmentReport {

@@ -436,18 +436,22 @@ streams:
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         report["warnings"].clone()
     };
-    let warning = |topics: &str| {
-        serde_json::json!([format!(
+    let sentence = |topics: &str| {
+        format!(
             "streams.cells.t_base_sensor: expected one for each sensor, found the same one for \
              {topics}; give each input its own, or `t_base_sensor: tf`"
-        )])
+        )
     };
+    let warning = |topics: &str| serde_json::json!([sentence(topics)]);
     let none = serde_json::json!([]);
     let place = "t_base_sensor: {translation_m: [0, 0, 1]}";
     let other = "t_base_sensor: {translation_m: [0, 0, 2]}";
     assert_eq!(warnings(place, "{topic: /a}, {topic: /b}"), warning("/a and /b"));
     let three = format!("{{topic: /a}}, {{topic: /b, {other}}}, {{topic: /c}}");
     assert_eq!(warnings(place, &three), warning("/a and /c"));
+    let two_places = format!("{three}, {{topic: /d, {other}}}");
+    let expected = serde_json::json!([sentence("/a and /c"), sentence("/b and /d")]);
+    assert_eq!(warnings(place, &two_places), expected);
     let own = format!("{{topic: /a}}, {{topic: /b, {other}}}");
     assert_eq!(warnings(place, &own), none);
     let tf = "t_base_sensor: tf";
@@ -455,6 +459,36 @@ streams:
     // Points may be in the base frame already, and one sensor has one place.
     assert_eq!(warnings("fill: zero", "{topic: /a}, {topic: /b}"), none);
     assert_eq!(warnings(place, "{topic: /a}"), none);
+}
+
+#[test]
+fn check_warns_of_what_has_no_effect_for_a_single_cloud() {
+    let warnings = |keys: &str, inputs: &str| {
+        let config = format!(
+            "
+rate_hz: 100
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 50
+    {keys}
+    inputs: [{inputs}]
+    cloud: {{origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{{reduce: count}}]}}
+"
+        );
+        report(&config)["warnings"].clone()
+    };
+    let age = "streams.cells.inputs[0].max_age_ms has no effect: this is the only input, and the \
+               stream's max_age_ms is shorter";
+    let needed =
+        "streams.cells.valid_when has no effect: `inputs` has one entry, so nothing is merged";
+    let [zero, any] = ["fill: zero", "valid_when: any"];
+    assert_eq!(warnings(zero, "{topic: /a, max_age_ms: 60}"), serde_json::json!([age]));
+    assert_eq!(warnings(any, "{topic: /a, max_age_ms: 60}"), serde_json::json!([age, needed]));
+    assert_eq!(warnings(any, "{topic: /a, max_age_ms: 40}"), serde_json::json!([needed]));
+    let none = serde_json::json!([]);
+    assert_eq!(warnings(zero, "{topic: /a, max_age_ms: 40}"), none);
+    assert_eq!(warnings(any, "{topic: /a, max_age_ms: 60}, {topic: /b}"), none);
 }
 
 #[test]
@@ -558,11 +592,35 @@ streams:
 ";
     let warnings = |prefixes: &str| text(&checked_with(prefixes, &[], config).stderr);
     let warning = "no package tf2_msgs in AMENT_PREFIX_PATH, and the node needs it for /tf, /tf_static; \
-                   install ros-$ROS_DISTRO-tf2-msgs or source the workspace that holds it";
+                   install ros-$ROS_DISTRO-tf2-msgs, source the workspace that holds it, or run \
+                   `scripts/setup.sh` and `. .ros/env.sh`";
     let found = warnings(definitions.to_str().unwrap());
     assert!(found.ends_with(&format!(".yaml: warning: {warning}\n")), "{found}");
     assert_eq!(found.lines().count(), 1, "{found}");
     assert_eq!(warnings(""), "", "no ROS is sourced, so nothing is known");
+}
+
+#[test]
+fn check_shows_the_names_of_what_several_inputs_select() {
+    let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/definitions");
+    let config = "
+rate_hz: 100
+streams:
+  hands:
+    type: robot_msgs/Gripper
+    max_age_ms: 50
+    select: ['currents[0]']
+    inputs: [INPUTS]
+";
+    let fields = |inputs: &str| {
+        let config = config.replace("INPUTS", inputs);
+        let output = checked_with(definitions.to_str().unwrap(), &["--json"], &config);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["streams"][0]["fields"].clone()
+    };
+    let expected = serde_json::json!(["/left:currents[0]", "/right:currents[0]"]);
+    assert_eq!(fields("{topic: /left}, {topic: /right}"), expected);
+    assert_eq!(fields("{topic: /left}"), serde_json::json!(["currents[0]"]));
 }
 
 #[test]

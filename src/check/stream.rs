@@ -133,14 +133,16 @@ impl StreamReport {
     pub(super) fn new(config: &Config, id: StreamId) -> StreamReport {
         let spec = config.stream(id);
         let inputs = || config.inputs_of(id).map(|input| config.input(input));
-        // Inputs that select take numbers of their own. All others take the same fields and joints.
-        let selects = |input: &&InputSpec| matches!(input.selection, Selection::Plan(_));
-        let (fields, joints) = match inputs().next() {
-            Some(input) if selects(&input) => {
-                (inputs().flat_map(|input| names(&input.selection).0).collect(), Vec::new())
+        // Inputs that select take numbers of their own, whose names may begin with the topic. All others
+        // take the same fields and joints.
+        let (fields, joints) = match (inputs().next().map(|input| &input.selection), &spec.encoder)
+        {
+            (Some(Selection::Plan(_)), EncoderSpec::Vector(vector)) => {
+                let names = vector.channels.iter().map(|channel| channel.name.clone());
+                (names.collect(), Vec::new())
             }
-            Some(input) => names(&input.selection),
-            None => Default::default(),
+            (Some(selection), _) => names(selection),
+            (None, _) => Default::default(),
         };
         let images = matches!(spec.encoder, EncoderSpec::Image(_) | EncoderSpec::Depth(_));
         let clouds = matches!(spec.encoder, EncoderSpec::Voxels(_));
@@ -182,17 +184,15 @@ impl StreamReport {
     }
 }
 
-/// Returns the fields and the joints that an input takes.
+/// Returns the fields and the joints that an input takes, if it does not select.
 fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
     match selection {
         Selection::Fields(fields) => (fields.clone(), Vec::new()),
         Selection::Joints { fields, groups } | Selection::Trajectory { fields, groups, .. } => {
             (fields.clone(), groups.concat())
         }
-        Selection::Plan(plan) => {
-            (plan.channels().iter().map(|(name, _)| name.clone()).collect(), Vec::new())
-        }
-        Selection::Image { .. }
+        Selection::Plan(_)
+        | Selection::Image { .. }
         | Selection::Depth { .. }
         | Selection::Points { .. }
         | Selection::Transforms { .. }

@@ -69,6 +69,8 @@ pub(super) struct Check<'a> {
     unread: HashSet<String>,
     /// Whether the last problem was not reported again.
     silent: bool,
+    /// What the file says without any effect.
+    without_effect: Vec<String>,
 }
 
 impl<'a> Check<'a> {
@@ -79,7 +81,14 @@ impl<'a> Check<'a> {
         problems: Vec<Problem>,
     ) -> Check<'a> {
         let problems = problems.into_iter().map(|problem| (None, problem)).collect();
-        Check { doc, definitions, problems, unread: HashSet::new(), silent: false }
+        Check {
+            doc,
+            definitions,
+            problems,
+            unread: HashSet::new(),
+            silent: false,
+            without_effect: Vec::new(),
+        }
     }
 
     /// The name of the file.
@@ -123,6 +132,16 @@ impl<'a> Check<'a> {
     /// The preset that the value of a key is from.
     pub fn preset_of(&self, key: &str) -> Option<&'static str> {
         self.doc.preset_of(key)
+    }
+
+    /// Notes that the value of a key is right but has no effect, and why.
+    pub fn no_effect(&mut self, key: &str, why: &str) {
+        self.without_effect.push(format!("{key} has no effect: {why}"));
+    }
+
+    /// Takes what was noted so.
+    pub fn take_without_effect(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.without_effect)
     }
 
     /// Reports a problem at a key. What was found is the file's text there.

@@ -352,6 +352,16 @@ pub(super) fn merge(
     inputs: &[Keys],
     max_age_ns: i64,
 ) -> Option<(Option<MergeSpec>, i64)> {
+    if let [only] = inputs {
+        if only.max_age_ns.is_some_and(|own| own > max_age_ns) {
+            let why = "this is the only input, and the stream's max_age_ms is shorter";
+            check.no_effect(&format!("{key}.inputs[0].max_age_ms"), why);
+        }
+        let valid_when = format!("{key}.valid_when");
+        if raw.is_some() && !check.is_inherited(&valid_when) {
+            check.no_effect(&valid_when, "`inputs` has one entry, so nothing is merged");
+        }
+    }
     let key = format!("{key}.valid_when");
     let valid_when = match raw {
         None | Some(RawValidWhen::All) => ValidWhen::All,

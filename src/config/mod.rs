@@ -125,16 +125,21 @@ fn parse_all(
         Document::read(text, file_name).map_err(|problem| ConfigError::Invalid(vec![problem]))?;
     let problems = doc.take_problems();
     let mut check = Check::new(&doc, definitions, problems);
-    let source = Source { file: file_name.to_owned(), text: text.to_owned() };
     let raw = RawConfig::read(&mut check, "", &doc.root());
-    let config = raw.and_then(|mut raw| {
+    let mut config = raw.and_then(|mut raw| {
         raw.rate_hz = rate_hz.or(raw.rate_hz);
-        config(&mut check, raw, source)
+        config(&mut check, raw)
     });
+    if let Some(config) = &mut config {
+        let without_effect = check.take_without_effect();
+        config.source =
+            Source { file: file_name.to_owned(), text: text.to_owned(), without_effect };
+    }
     check.finish(config).map_err(ConfigError::Invalid)
 }
 
-fn config(check: &mut Check<'_>, raw: RawConfig, source: Source) -> Option<Config> {
+/// All but the source.
+fn config(check: &mut Check<'_>, raw: RawConfig) -> Option<Config> {
     let rate_hz = check
         .required("rate_hz", raw.rate_hz, "the rate of the ticks, a number from 0.1 to 2000")
         .and_then(|hz| check.number("rate_hz", hz, Range::from(0.1, 2000.0)));
@@ -172,7 +177,7 @@ fn config(check: &mut Check<'_>, raw: RawConfig, source: Source) -> Option<Confi
         tf,
         inputs,
         streams,
-        source,
+        source: Source::default(),
     })
 }
 

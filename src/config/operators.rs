@@ -17,13 +17,14 @@ const MOST: f64 = 1e30;
 const NAMES_LISTED: usize = 32;
 
 /// Validates the operators at `key` and adds what they make of the channels to `spec`.
-/// `interpolates` says whether the stream's strategy does.
+/// `interpolates` says whether the stream's strategy does. `labels` are what is in front of the names of
+/// the channels of inputs that select.
 pub(super) fn operators(
     check: &mut Check<'_>,
     key: &str,
     raw: Option<Vec<RawOperator>>,
     interpolates: bool,
-    spec: &mut VectorSpec,
+    (labels, spec): (&[String], &mut VectorSpec),
 ) -> Option<()> {
     if check.is_unread(key) {
         return None;
@@ -36,7 +37,7 @@ pub(super) fn operators(
         operators: Vec::new(),
     };
     let outputs = spec.channels.iter().enumerate().map(as_it_is).collect();
-    let mut outputs = Outputs { spec, interpolates, outputs };
+    let mut outputs = Outputs { spec, labels, interpolates, outputs };
     // All are checked, so that all problems are reported together.
     let mut right = true;
     for (i, raw) in raw.into_iter().enumerate() {
@@ -50,6 +51,7 @@ pub(super) fn operators(
 /// The elements of a step so far.
 struct Outputs<'a> {
     spec: &'a VectorSpec,
+    labels: &'a [String],
     interpolates: bool,
     outputs: Vec<OutputChannel>,
 }
@@ -135,8 +137,8 @@ impl Outputs<'_> {
         let mut chosen = Vec::new();
         let mut right = true;
         for (i, name) in names.iter().enumerate() {
-            let found =
-                self.outputs.iter().enumerate().filter(|(_, output)| is_part(name, &output.name));
+            let is_part = |output: &OutputChannel| is_part(name, &output.name, self.labels);
+            let found = self.outputs.iter().enumerate().filter(|(_, output)| is_part(output));
             let before = chosen.len();
             chosen.extend(found.map(|(at, _)| at));
             if chosen.len() == before {
@@ -271,20 +273,20 @@ impl Outputs<'_> {
 }
 
 /// Whether `name` is that of a channel, or a part of it: its field, its joint, a member that it is in, or
-/// the topic in front of a colon. Of several inputs, a name without a topic is for all.
-fn is_part(name: &str, channel: &str) -> bool {
-    let of_input = |(topic, path): (&str, &str)| is_topic(topic).then(|| is_part(name, path));
-    match [channel.strip_prefix(name), channel.strip_suffix(name)] {
-        [Some(""), _] => true,
-        [Some(rest), _] if rest.starts_with(['.', '[', ':']) => true,
-        [_, Some(rest)] if rest.ends_with('.') => true,
-        _ => channel.split_once(':').and_then(of_input).unwrap_or(false),
+/// the topic of its input. Of several inputs, a name without a topic is for all. Joints may have colons,
+/// so no more than the labels of inputs is taken as a topic.
+fn is_part(name: &str, channel: &str, labels: &[String]) -> bool {
+    let label = labels.iter().find(|label| channel.starts_with(label.as_str()));
+    let label = label.map_or("", String::as_str);
+    if label.strip_suffix(':') == Some(name) {
+        return true;
     }
-}
-
-/// Whether the text can be a topic. What is in front of another colon is a part of a path.
-fn is_topic(text: &str) -> bool {
-    text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '~'))
+    let (path, name) = (&channel[label.len()..], name.strip_prefix(label).unwrap_or(name));
+    match [path.strip_prefix(name), path.strip_suffix(name)] {
+        [Some(rest), _] if rest.is_empty() || rest.starts_with(['.', '[']) => true,
+        [_, Some(rest)] => rest.ends_with('.'),
+        _ => false,
+    }
 }
 
 impl Rotation6d {

@@ -16,6 +16,8 @@ pub(super) struct Selected {
     pub row: VectorSpec,
     /// At least one.
     pub inputs: Vec<SelectedInput>,
+    /// What is in front of the names of each input's channels: its topic and a colon if there are several.
+    pub labels: Vec<String>,
 }
 
 /// What one input selects.
@@ -63,7 +65,7 @@ pub(super) fn select(check: &mut Check<'_>, key: &str, raw: &mut RawStream) -> O
     if let Some(names) = angular {
         mark_angular(check, &format!("{key}.angular"), &names, (&labels, &mut channels))?;
     }
-    Some(Selected { row: VectorSpec { channels, groups, outputs: Vec::new() }, inputs })
+    Some(Selected { row: VectorSpec { channels, groups, outputs: Vec::new() }, inputs, labels })
 }
 
 /// Takes the keys of each input from `raw`. If an input lacks one, it is that of the stream. `None` if

@@ -73,6 +73,7 @@ pub(super) fn stream(
         (Some(content), None) => Some(vector::has_orientation(content, raw.fields.as_deref())),
     };
     let of_inputs = selected.as_ref().map(|selected| &selected.inputs[..]).unwrap_or_default();
+    let labels = selected.as_ref().map(|selected| selected.labels.clone()).unwrap_or_default();
     for input in of_inputs.iter().filter(|input| input.plan.has_part_of_quaternion()) {
         if raw.strategy.is_none_or(Strategy::interpolates) {
             let expected = "x, y, z, w of each quaternion in this order (or the whole quaternion), or \
@@ -119,7 +120,8 @@ pub(super) fn stream(
     let (mut encoder, selections, bounds) = encoder?;
     if let EncoderSpec::Vector(vector) = &mut encoder {
         let interpolates = strategy.is_none_or(Strategy::interpolates);
-        operators(check, &at("operators"), raw.operators.take(), interpolates, vector)?;
+        let raw = raw.operators.take();
+        operators(check, &at("operators"), raw, interpolates, (&labels, vector))?;
     }
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
     let stream = StreamSpec {
@@ -245,7 +247,7 @@ fn encoder(
             Some((EncoderSpec::Vector(spec), vec![selection], Bounds::default()))
         }
         Content::Selected => {
-            let Selected { row, inputs } = selected?;
+            let Selected { row, inputs, .. } = selected?;
             let selections = inputs.into_iter().map(|input| Selection::Plan(input.plan));
             Some((EncoderSpec::Vector(row), selections.collect(), Bounds::default()))
         }

@@ -22,9 +22,10 @@ impl Rejected {
     }
 }
 
-/// A frame of a message, for an error. A message may hold any text.
+/// A frame of a message, for an error. A message may hold any text. A name that was cut ends with `…`.
 pub(super) fn shown(frame_id: &str) -> String {
-    frame_id.chars().take(MAX_NAME).collect()
+    let cut = frame_id.char_indices().nth(MAX_NAME);
+    cut.map_or(frame_id.to_owned(), |(end, _)| format!("{}…", &frame_id[..end]))
 }
 
 impl From<CdrError> for Rejected {
@@ -123,5 +124,18 @@ impl DropReason {
             DropReason::NoTransform => "no_transform",
             DropReason::Overload => "overload",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_that_was_cut_says_so() {
+        let longest = "ä".repeat(MAX_NAME);
+        assert_eq!(shown(&longest), longest);
+        assert_eq!(shown(&format!("{longest}x")), format!("{longest}…"));
+        assert_eq!(shown(""), "");
     }
 }

@@ -46,6 +46,8 @@ pub struct Source {
     pub file: String,
     /// The file's text.
     pub text: String,
+    /// What it says without any effect, one sentence each.
+    pub without_effect: Vec<String>,
 }
 
 impl PartialEq for Source {

@@ -48,6 +48,26 @@ fn at_100(pipeline: &Pipeline) -> Vec<f32> {
 }
 
 #[test]
+fn a_joint_with_a_colon_is_not_a_part_of_another() {
+    let pipeline = pipeline(
+        "rate_hz: 100
+streams:
+  joints:
+    type: sensor_msgs/msg/JointState
+    topic: /joint_states
+    joints: [elbow, 'left:elbow', 'elbow::tip', left]
+    max_age_ms: 50
+    strategy: hold
+    operators: [{scale: -1, of: [elbow]}, {scale: 10, of: [left]}, {scale: 3, of: ['elbow::tip']}]
+",
+    );
+    let names = ["elbow", "left:elbow", "elbow::tip", "left"];
+    let message = joint_state(Stamp::from_nanos(100 * MS), &names, &[1.0, 2.0, 4.0, 8.0]);
+    pipeline.push(FIRST, &message, Arrival::default()).unwrap();
+    near(&at_100(&pipeline), &[-1.0, 2.0, 12.0, 80.0]);
+}
+
+#[test]
 fn operators_act_in_the_order_in_which_they_are_written() {
     for (operators, expected) in [
         ("[{scale: 2}, {offset: 1}]", [7.0, -3.0]),
