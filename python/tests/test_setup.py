@@ -147,6 +147,24 @@ def test_a_failed_build_is_a_warning_and_is_tried_again(machine, tmp_path):
     assert built.read_text().split() == ["control_msgs", "tf2_msgs"] * 2
 
 
+def test_a_failed_build_ends_the_set_up_of_the_tests(machine, tmp_path):
+    lacks(machine, "tf2_msgs")
+    root = checkout(tmp_path / "checkout")
+    python = root / ".ros" / "tools" / "bin" / "python3"  # an environment that installs nothing
+    set_up(root, machine)
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    definition = root / "interfaces" / "tf2_msgs" / "msg" / "TFMessage.msg"
+    definition.write_text(definition.read_text() + "# changed\n")
+    command = ["bash", str(root / "scripts" / "setup.sh"), "--tests"]
+    for fails, code in (("tf2_msgs", 1), ("tf2_msgs", 1), ("", 0)):
+        environment = machine | {"FAILS": fails}
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        assert run.returncode == code, run.stderr
+        assert ("error: could not build tf2_msgs" in run.stderr) == bool(fails)
+
+
 def test_each_ros_has_a_prefix_of_its_own(machine, tmp_path):
     lacks(machine, "tf2_msgs")
     root, built = checkout(tmp_path / "checkout"), Path(machine["BUILT"])
