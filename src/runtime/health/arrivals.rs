@@ -33,6 +33,10 @@ const LEAP_NS: f64 = 10e9;
 const LEAP_PERIODS: f64 = 4.0;
 /// Number of intervals between arrivals whose median is the usual interval.
 const INTERVALS: usize = 8;
+/// How far back pauses are known, from the newest message on.
+const LATELY: Duration = Duration::from_secs(10);
+/// With fewer pauses alike none is usual.
+const ALIKE: usize = 3;
 
 /// The recent arrivals of one input.
 #[derive(Debug)]
@@ -43,6 +47,8 @@ pub struct Arrivals {
     newest: Duration,
     seen: bool,
     intervals: VecDeque<Duration>,
+    /// When each interval longer than [`PAUSE`] ended, and how long it was: those of [`LATELY`].
+    pauses: VecDeque<(Duration, Duration)>,
     stamp: Option<Stamp>,
     spacings: [i64; SPACINGS],
     /// How many messages in each spacing arrived and were dropped.
@@ -70,6 +76,7 @@ impl Arrivals {
             newest: start,
             seen: false,
             intervals: VecDeque::with_capacity(INTERVALS),
+            pauses: VecDeque::new(),
             stamp: None,
             spacings: [0; SPACINGS],
             explained: [0; SPACINGS],
@@ -191,6 +198,11 @@ impl Arrivals {
             let interval = at.saturating_sub(self.newest);
             self.intervals.push_back(interval);
             self.active += interval.min(PAUSE);
+            if interval > PAUSE {
+                let old = self.pauses.partition_point(|(end, _)| *end + LATELY < at);
+                self.pauses.drain(..old);
+                self.pauses.push_back((at, interval));
+            }
         }
         self.newest = self.newest.max(at);
         self.seen = true;
@@ -201,6 +213,27 @@ impl Arrivals {
         let mut sorted: Vec<Duration> = self.intervals.iter().copied().collect();
         sorted.sort_unstable();
         (sorted.len() >= 2).then(|| sorted[sorted.len() / 2])
+    }
+
+    /// Returns the longest usual pause of an input that comes in bursts; `None` if it does not.
+    ///
+    /// Half of the time lies in pauses like it, which are far longer than the usual interval. A single
+    /// failure is not usual, however long it was.
+    pub fn usual_pause(&self) -> Option<Duration> {
+        let lately = self.pauses.iter().filter(|(end, _)| *end + LATELY >= self.newest);
+        let mut sorted: Vec<Duration> = lately.map(|(_, pause)| *pause).collect();
+        sorted.sort_unstable();
+        let all: Duration = sorted.iter().sum();
+        let mut so_far = Duration::ZERO;
+        let middle = *sorted.iter().find(|pause| {
+            so_far += **pause;
+            2 * so_far >= all
+        })?;
+        let alike = sorted.iter().filter(|pause| 3 * **pause >= 2 * middle);
+        let alike: Vec<_> = alike.take_while(|pause| 2 * **pause <= 3 * middle).collect();
+        let usual = 2 * alike.iter().copied().sum::<Duration>() >= LATELY && alike.len() >= ALIKE;
+        let longest = **alike.last()?;
+        (usual && longest > 2 * self.usual_interval()?).then_some(longest)
     }
 
     /// Begins an epoch at `at`, unless it has begun already. Stamps of an earlier epoch no longer

@@ -81,6 +81,8 @@ pub struct InputWindow {
     pub missing_share: Option<f64>,
     /// The usual time between two messages; `None` before the third.
     pub usual: Option<Duration>,
+    /// The longest usual pause, if the input comes in bursts.
+    pub pause: Option<Duration>,
 }
 
 /// Numbers of the ticks in the last window.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use super::lag::round_up_ms;
 use crate::align::{CLOCKS_APART_NS, InvalidReason, Strategy};
 use crate::histogram::Quantiles;
+use crate::ops::resample::Lane;
 use crate::pipeline::{DropReason, Spacings};
-use crate::spec::StreamSpec;
+use crate::spec::{Channel, EncoderSpec, StreamSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// If at least this share of the newest values is held, the lag is too short for the strategy.
@@ -22,7 +23,7 @@ const NO_OFFSET_NS: i64 = 86_400 * NANOS_PER_S;
 /// If nothing comes for this long and for [`STOPPED_INTERVALS`], the input has stopped. A shorter pause
 /// may be jitter.
 const STOPPED: Duration = Duration::from_millis(250);
-/// See [`STOPPED`]; in usual intervals.
+/// See [`STOPPED`]; in usual intervals. If the input comes in bursts, its usual pauses are no stops.
 const STOPPED_INTERVALS: u32 = 3;
 /// If rows are at least this far apart \[ns\], a lag that waits for the next one is felt. `hold` needs none.
 const SLOW_NS: i64 = 100 * NANOS_PER_MS;
@@ -85,6 +86,8 @@ pub struct InputEvidence {
     pub rate_hz: f64,
     /// The usual time between two messages, also after the input has stopped; `None` before the third.
     pub interval: Option<Duration>,
+    /// The longest usual pause, if the input comes in bursts.
+    pub pause: Option<Duration>,
     /// Time since the newest message, or since the start.
     pub silence: Duration,
     /// Messages received in this window.
@@ -102,7 +105,9 @@ pub struct InputEvidence {
 impl InputEvidence {
     /// Whether nothing has come for longer than jitter explains.
     fn has_stopped(&self) -> bool {
-        self.interval.is_some_and(|usual| self.silence > STOPPED.max(STOPPED_INTERVALS * usual))
+        let pause = self.pause.unwrap_or_default() * 3 / 2;
+        let patience = |usual| STOPPED.max(STOPPED_INTERVALS * usual).max(pause);
+        self.interval.is_some_and(|usual| self.silence > patience(usual))
     }
 
     /// The topic, and since when nothing comes if it was heard before.
@@ -186,18 +191,28 @@ impl Evidence<'_> {
         self.inputs.iter().any(|input| 10 * input.lost > input.received + input.lost)
     }
 
-    /// The remedy if a longer lag helps. A slow stream has another one, which makes nothing wait.
+    /// The strategy of a slow stream that makes nothing wait. Angles cannot have it.
+    fn hold(&self) -> Option<&'static str> {
+        let turns = |channel: &Channel| channel.lane == Lane::Angular;
+        match &self.spec.encoder {
+            EncoderSpec::Vector(vector) if vector.channels.iter().any(turns) => None,
+            // It takes no such key, and the file may have one.
+            _ if self.spec.strategy().interpolates() => Some("hold (without max_gap_ms)"),
+            _ => Some("hold"),
+        }
+    }
+
+    /// The remedy if a longer lag helps. A slow stream may have another one.
     fn set_lag(&self, lag_ms: f64) -> String {
         let lag = format!("set this stream's lag_ms to {lag_ms}");
-        if !self.two_sided() || self.distance_ns() < SLOW_NS {
-            return lag;
-        }
+        let hold = self.hold().filter(|_| self.two_sided() && self.distance_ns() >= SLOW_NS);
+        let Some(hold) = hold else { return lag };
         let oldest_ns = self.oldest_ns();
         let age = match oldest_ns > self.spec.rule.max_age_ns {
             true => format!(" and its max_age_ms to {}", round_up_ms(oldest_ns)),
             false => String::new(),
         };
-        format!("{lag}, or its strategy to hold{age}")
+        format!("{lag}, or its strategy to {hold}{age}")
     }
 
     /// The greatest usual age of the newest row at a target \[ns\].
@@ -214,7 +229,14 @@ impl Evidence<'_> {
     }
 
     fn held(&self) -> Option<Cause> {
-        let lag_ms = self.longer_lag().filter(|_| self.held_share >= HELD)?;
+        if self.held_share < HELD || self.inputs.iter().any(|input| input.silent) {
+            return None;
+        }
+        // No lag brings what is not sent.
+        if let Some(stopped) = Self::stopped(&self.inputs) {
+            return Some(stopped);
+        }
+        let lag_ms = self.longer_lag()?;
         let words = format!(
             "{:.0} % of the newest values are held, because no newer message has come: lag_ms {} \
              is shorter than the delay and the distance of two messages; {}",

@@ -262,6 +262,7 @@ impl Monitor {
             valid_share: None,
             missing_share: lost.map(exact_share).or_else(|| arrivals.missing_share()),
             usual: arrivals.usual_interval(),
+            pause: arrivals.usual_pause(),
         }
     }
 }

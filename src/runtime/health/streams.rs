@@ -1,7 +1,7 @@
 //! The monitor's part for streams: why steps are invalid, which lag would do, and statuses.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::assess::{self, Level};
 use super::causes::{self, Cause, Evidence, InputEvidence};
@@ -62,7 +62,7 @@ impl Monitor {
         let after = StreamTotals::read(runtime, stream);
         let before = std::mem::replace(&mut self.streams[stream.index()], after);
         let spec = runtime.stream_spec(stream);
-        let (spacings, steps) = (runtime.pipeline.spacings(stream), after.steps - before.steps);
+        let (spacings, steps) = (self.spacings(stream, inputs), after.steps - before.steps);
         let suggested_lag_ms = self.suggested_lag(runtime, (stream, inputs), spacings);
         let ticks = (steps / spec.steps() as u64).max(1);
         let held_share = (after.newest_held - before.newest_held) as f64 / ticks as f64;
@@ -87,6 +87,18 @@ impl Monitor {
             suggested_lag_ms,
         };
         Learnt { part, absent, cause }
+    }
+
+    /// The distances of a stream's rows. The ring may hold less than one of the bursts in which they come.
+    fn spacings(&self, stream: StreamId, inputs: &[InputId]) -> Option<Spacings> {
+        let spacings = self.runtime.pipeline.spacings(stream)?;
+        // Of several inputs, one fills the pauses of another.
+        let pause = match inputs {
+            [input] => self.windows[input.index()].pause.unwrap_or_default(),
+            _ => Duration::ZERO,
+        };
+        let pause_ns = i64::try_from(pause.as_nanos()).unwrap_or(i64::MAX);
+        Some(Spacings { longest_ns: spacings.longest_ns.max(pause_ns), ..spacings })
     }
 
     /// Returns the lag that would do for a stream; `None` if none of its delays is known.
@@ -118,6 +130,7 @@ impl Monitor {
             stamp_offset_ns: spec.stamp_offset_ns,
             rate_hz: window.rate.hz,
             interval: window.usual,
+            pause: window.pause,
             silence: window.silence,
             received: window.received,
             dropped: window.dropped.clone(),

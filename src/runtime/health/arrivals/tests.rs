@@ -241,3 +241,30 @@ fn a_drop_of_another_publisher_explains_no_gap() {
     }
     assert_eq!(arrivals.missing(), 5);
 }
+
+#[test]
+fn an_input_in_bursts_has_a_usual_pause_and_a_failure_is_none() {
+    // Twenty messages in a tenth of a second, then a pause, which is not quite even.
+    let bursts = |count: u64, pause: u64| {
+        let of = move |k| (0..20).map(move |n| k * (95 + pause) + n * 5 + 20 * (k % 2));
+        (0..count).flat_map(of)
+    };
+    let paused = |times: &mut dyn Iterator<Item = u64>| {
+        let mut arrivals = Arrivals::new(Duration::ZERO);
+        times.for_each(|ms| arrivals.note_without_stamp(Duration::from_millis(ms)));
+        arrivals.usual_pause().map(|pause| pause.as_millis())
+    };
+    assert_eq!(paused(&mut bursts(3, 1905)), None, "two pauses");
+    assert_eq!(paused(&mut bursts(9, 1905)), Some(1925));
+    assert_eq!(paused(&mut bursts(40, 905)), Some(925));
+    // It is even again, for long enough.
+    let even = (0..1200).map(|k| 16_000 + 10 * k);
+    assert_eq!(paused(&mut bursts(8, 1905).chain(even.clone())), None);
+    assert_eq!(paused(&mut even.clone()), None);
+    // A slow input is even as well, also if one message is lost or it fails for a moment.
+    for lost in [12..13, 8..20] {
+        let mut slow = (0..25).filter(|k| !lost.contains(k)).map(|k| 500 * k);
+        assert_eq!(paused(&mut slow), None);
+    }
+    assert_eq!(paused(&mut even.clone().chain(even.map(|at| at + 18_000))), None, "6 s");
+}

@@ -326,17 +326,55 @@ fn a_slow_stream_may_hold_instead_of_a_long_lag() {
         told(cause(&evidence))
     };
     let offer = "set this stream's lag_ms to 510, or its strategy to hold";
-    for strategy in ["linear", "nearest"] {
-        let (kind, words) = held(&format!("max_age_ms: 2000, strategy: {strategy}"));
+    let (_, words) = held("max_age_ms: 2000, strategy: nearest");
+    assert!(words.ends_with(offer), "{words}");
+    let offer = format!("{offer} (without max_gap_ms)");
+    for gap in ["", ", max_gap_ms: 4000", ", max_gap_ms: 600"] {
+        let (kind, words) = held(&format!("max_age_ms: 2000{gap}"));
         assert_eq!(kind, CauseKind::LagShort);
-        assert!(words.ends_with(offer), "{words}");
+        assert!(words.ends_with(&offer), "{words}");
     }
+    // What is offered is a configuration.
+    stream("max_age_ms: 510, strategy: hold");
     let longer = format!("{offer} and its max_age_ms to 510");
     assert!(held("max_age_ms: 100").1.ends_with(&longer));
     let spec = stream("max_age_ms: 100, max_gap_ms: 600");
     let (kind, words) = told(because(InvalidReason::TooOld, &spec, slow));
     assert_eq!(kind, CauseKind::LagShort);
     assert!(words.ends_with(&longer), "{words}");
+}
+
+/// `hold` has no angles.
+#[test]
+fn a_slow_stream_of_angles_is_not_told_to_hold() {
+    let text = "
+rate_hz: 100
+streams:
+  w: {type: sensor_msgs/JointState, topic: /w, joints: [a, b], max_age_ms: 2000, angular: [b]KEYS}
+";
+    let parse = |keys: &str| crate::config::parse(&text.replace("KEYS", keys), "test.yaml");
+    assert!(parse(", strategy: hold").is_err());
+    let spec = parse("").unwrap().streams.remove(0);
+    let spacings = Some(Spacings { mean_ns: 500 * MS, longest_ns: 500 * MS });
+    let suggested_lag_ms = Some(510.0);
+    let (_, words) =
+        told(cause(&Evidence { spacings, suggested_lag_ms, held_share: 1.0, ..evidence(&spec) }));
+    assert!(words.ends_with("set this stream's lag_ms to 510"), "{words}");
+}
+
+/// The values of a sensor that has stopped are held as well.
+#[test]
+fn what_is_held_since_a_sensor_stopped_asks_for_no_lag() {
+    let spec = stream("max_age_ms: 2000, lag_ms: 3");
+    let held = |silence_ms, silent| {
+        let mut evidence = Evidence { held_share: 1.0, ..evidence(&spec) };
+        evidence.inputs[0].silence = Duration::from_millis(silence_ms);
+        evidence.inputs[0].silent = silent;
+        cause(&evidence)
+    };
+    assert_eq!(told(held(200, false)).0, CauseKind::LagShort);
+    assert_eq!(told(held(1000, false)).0, CauseKind::Stopped);
+    assert_eq!(held(3500, true), None, "the input's own status says it");
 }
 
 /// Only inputs that `valid_when` needs are blamed.

@@ -1,5 +1,7 @@
 //! What is said about inputs that have stopped.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::*;
 use crate::cdr::messages::{PointCloud2, PointField};
 
@@ -107,7 +109,11 @@ fn a_lidar_that_stops_is_never_a_slow_one() {
 #[test]
 fn a_sensor_that_stops_has_neither_a_short_lag_nor_a_short_limit() {
     let silent = Sensor { period: 1 << 40, ..SENSOR };
-    for keys in ["max_age_ms: 90, lag_ms: 20", "max_age_ms: 15, lag_ms: 5, strategy: hold"] {
+    for keys in [
+        "max_age_ms: 90, lag_ms: 20",
+        "max_age_ms: 15, lag_ms: 5, strategy: hold",
+        "max_age_ms: 2000, lag_ms: 10",
+    ] {
         let mut robot = Robot::with(keys);
         robot.run(SENSOR, 3000);
         robot.monitor.report();
@@ -124,5 +130,34 @@ fn a_sensor_that_stops_has_neither_a_short_lag_nor_a_short_limit() {
             format!("no message in 3.7 s: stopped after {} messages; ", value(&status, "received"));
         assert!(status.message.starts_with(&words), "{}", status.message);
         assert!(!status.message.contains("_ms"), "{}", status.message);
+    }
+}
+
+/// Its pauses are as long as always: it needs a remedy, and has not stopped.
+#[test]
+fn an_input_in_bursts_has_a_short_limit_and_has_not_stopped() {
+    let burst = Sensor { period: 5, ..SENSOR };
+    let silent = Sensor { period: 1 << 40, ..SENSOR };
+    let said = |keys: &str| {
+        let mut robot = Robot::with(&format!("strategy: hold, {keys}"));
+        // Otherwise the pauses look like losses, which no limit brings back.
+        robot.runtime.input(WRENCH).tells_lost.store(true, Relaxed);
+        let mut said = Vec::new();
+        for k in 0..10 {
+            robot.run(burst, 100);
+            robot.run(silent, 900);
+            let first = robot.status(1).message;
+            robot.run(silent, 1000);
+            let messages = [first, robot.status(1).message];
+            // The first pauses are not usual yet.
+            said.extend(messages.into_iter().filter(|_| k > 4));
+        }
+        said
+    };
+    for message in said("max_age_ms: 500") {
+        assert!(message.ends_with(": raise max_age_ms to 2000"), "{message}");
+    }
+    for message in said("max_age_ms: 2000") {
+        assert!(!message.contains("; "), "{message}");
     }
 }
