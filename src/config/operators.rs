@@ -5,9 +5,10 @@ use std::path::Path;
 use super::check::{Check, Range};
 use super::raw::{NormalizeMode, RawNormalize, RawOperator, Rotation6d};
 use super::words::{nearest, one_of};
+use crate::align::Strategy;
 use crate::ops::operators::{Operator, OutputChannel, Source};
 use crate::ops::resample::Lane;
-use crate::spec::VectorSpec;
+use crate::spec::{Selection, VectorSpec};
 
 /// Largest file of statistics \[bytes\].
 const MAX_STATS_BYTES: u64 = 1 << 26;
@@ -17,14 +18,13 @@ const MOST: f64 = 1e30;
 const NAMES_LISTED: usize = 32;
 
 /// Validates the operators at `key` and adds what they make of the channels to `spec`.
-/// `interpolates` says whether the stream's strategy does. `labels` are what is in front of the names of
-/// the channels of inputs that select.
+/// `strategy` is that of the stream, if it names one.
 pub(super) fn operators(
     check: &mut Check<'_>,
     key: &str,
     raw: Option<Vec<RawOperator>>,
-    interpolates: bool,
-    (labels, spec): (&[String], &mut VectorSpec),
+    strategy: Option<Strategy>,
+    (names, spec): (Names<'_>, &mut VectorSpec),
 ) -> Option<()> {
     if check.is_unread(key) {
         return None;
@@ -37,7 +37,8 @@ pub(super) fn operators(
         operators: Vec::new(),
     };
     let outputs = spec.channels.iter().enumerate().map(as_it_is).collect();
-    let mut outputs = Outputs { spec, labels, interpolates, outputs };
+    let interpolates = strategy.is_none_or(Strategy::interpolates);
+    let mut outputs = Outputs { spec, names, interpolates, outputs };
     // All are checked, so that all problems are reported together.
     let mut right = true;
     for (i, raw) in raw.into_iter().enumerate() {
@@ -48,10 +49,19 @@ pub(super) fn operators(
     right.then_some(())
 }
 
+/// How the names of a stream's channels are made.
+#[derive(Clone, Copy)]
+pub(super) enum Names<'a> {
+    /// Of a joint, a dot, and a quantity without a dot.
+    Joints,
+    /// Of members of a message, one in the other. These labels are in front of those of inputs that select.
+    Members(&'a [String]),
+}
+
 /// The elements of a step so far.
 struct Outputs<'a> {
     spec: &'a VectorSpec,
-    labels: &'a [String],
+    names: Names<'a>,
     interpolates: bool,
     outputs: Vec<OutputChannel>,
 }
@@ -137,7 +147,7 @@ impl Outputs<'_> {
         let mut chosen = Vec::new();
         let mut right = true;
         for (i, name) in names.iter().enumerate() {
-            let is_part = |output: &OutputChannel| is_part(name, &output.name, self.labels);
+            let is_part = |output: &OutputChannel| self.names.is_part(name, &output.name);
             let found = self.outputs.iter().enumerate().filter(|(_, output)| is_part(output));
             let before = chosen.len();
             chosen.extend(found.map(|(at, _)| at));
@@ -272,20 +282,38 @@ impl Outputs<'_> {
     }
 }
 
-/// Whether `name` is that of a channel, or a part of it: its field, its joint, a member that it is in, or
-/// the topic of its input. Of several inputs, a name without a topic is for all. Joints may have colons,
-/// so no more than the labels of inputs is taken as a topic.
-fn is_part(name: &str, channel: &str, labels: &[String]) -> bool {
-    let label = labels.iter().find(|label| channel.starts_with(label.as_str()));
-    let label = label.map_or("", String::as_str);
-    if label.strip_suffix(':') == Some(name) {
-        return true;
+impl<'a> Names<'a> {
+    /// Those of a stream with these selections. `labels`: see [`Names::Members`].
+    pub fn of(selections: &[Selection], labels: &'a [String]) -> Self {
+        match selections.first() {
+            Some(Selection::Joints { .. } | Selection::Trajectory { .. }) => Names::Joints,
+            _ => Names::Members(labels),
+        }
     }
-    let (path, name) = (&channel[label.len()..], name.strip_prefix(label).unwrap_or(name));
-    match [path.strip_prefix(name), path.strip_suffix(name)] {
-        [Some(rest), _] if rest.is_empty() || rest.starts_with(['.', '[']) => true,
-        [_, Some(rest)] => rest.ends_with('.'),
-        _ => false,
+
+    /// Whether `name` is that of a channel, or a part of it: its field, its joint, a member that it is in, or
+    /// the topic of its input. Of several inputs, a name without a topic is for all. The name of a joint may
+    /// hold anything, so it counts only as a whole.
+    fn is_part(self, name: &str, channel: &str) -> bool {
+        let labels = match self {
+            Names::Joints => {
+                let parts = channel.rsplit_once('.');
+                return channel == name
+                    || parts.is_some_and(|(joint, field)| [joint, field].contains(&name));
+            }
+            Names::Members(labels) => labels,
+        };
+        let label = labels.iter().find(|label| channel.starts_with(label.as_str()));
+        let label = label.map_or("", String::as_str);
+        if label.strip_suffix(':') == Some(name) {
+            return true;
+        }
+        let (path, name) = (&channel[label.len()..], name.strip_prefix(label).unwrap_or(name));
+        match [path.strip_prefix(name), path.strip_suffix(name)] {
+            [Some(rest), _] if rest.is_empty() || rest.starts_with(['.', '[']) => true,
+            [_, Some(rest)] => rest.ends_with('.'),
+            _ => false,
+        }
     }
 }
 

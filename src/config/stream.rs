@@ -3,7 +3,7 @@
 use super::check::{Check, Range};
 use super::input::{self, Input, InputDefaults, Keys, Taken};
 use super::message::{Type, message_type, of_joints, owners, selects};
-use super::operators::operators;
+use super::operators::{Names, operators};
 use super::raw::{RawSteps, RawStream};
 use super::select::{Selected, SelectedInput, select};
 use super::undistort::{CameraTopic, undistort};
@@ -119,9 +119,9 @@ pub(super) fn stream(
     };
     let (mut encoder, selections, bounds) = encoder?;
     if let EncoderSpec::Vector(vector) = &mut encoder {
-        let interpolates = strategy.is_none_or(Strategy::interpolates);
         let raw = raw.operators.take();
-        operators(check, &at("operators"), raw, interpolates, (&labels, vector))?;
+        let names = Names::of(&selections, &labels);
+        operators(check, &at("operators"), raw, strategy, (names, vector))?;
     }
     dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
     let stream = StreamSpec {

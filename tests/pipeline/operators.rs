@@ -48,23 +48,24 @@ fn at_100(pipeline: &Pipeline) -> Vec<f32> {
 }
 
 #[test]
-fn a_joint_with_a_colon_is_not_a_part_of_another() {
+fn a_joint_is_no_part_of_another_whose_name_begins_or_ends_with_it() {
     let pipeline = pipeline(
         "rate_hz: 100
 streams:
   joints:
     type: sensor_msgs/msg/JointState
     topic: /joint_states
-    joints: [elbow, 'left:elbow', 'elbow::tip', left]
+    joints: [elbow, 'left:elbow', 'elbow::tip', left, elbow.tip, left.elbow]
     max_age_ms: 50
     strategy: hold
     operators: [{scale: -1, of: [elbow]}, {scale: 10, of: [left]}, {scale: 3, of: ['elbow::tip']}]
 ",
     );
-    let names = ["elbow", "left:elbow", "elbow::tip", "left"];
-    let message = joint_state(Stamp::from_nanos(100 * MS), &names, &[1.0, 2.0, 4.0, 8.0]);
+    let names = ["elbow", "left:elbow", "elbow::tip", "left", "elbow.tip", "left.elbow"];
+    let message =
+        joint_state(Stamp::from_nanos(100 * MS), &names, &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
     pipeline.push(FIRST, &message, Arrival::default()).unwrap();
-    near(&at_100(&pipeline), &[-1.0, 2.0, 12.0, 80.0]);
+    near(&at_100(&pipeline), &[-1.0, 2.0, 12.0, 80.0, 16.0, 32.0]);
 }
 
 #[test]
