@@ -417,25 +417,25 @@ streams:
     }
 }
 
-#[test]
-fn check_warns_if_several_sensors_inherit_one_place() {
-    let warnings = |stream: &str, inputs: &str| {
-        let config = format!(
-            "
+/// The warnings about a stream of clouds with these keys and inputs.
+fn warnings(keys: &str, inputs: &str) -> serde_json::Value {
+    let config = format!(
+        "
 rate_hz: 100
 streams:
   cells:
     type: sensor_msgs/PointCloud2
     max_age_ms: 50
-    {stream}
+    {keys}
     inputs: [{inputs}]
     cloud: {{origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{{reduce: count}}]}}
 "
-        );
-        let output = checked(&["--json"], &config);
-        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        report["warnings"].clone()
-    };
+    );
+    report(&config)["warnings"].clone()
+}
+
+#[test]
+fn check_warns_if_several_sensors_inherit_one_place() {
     let sentence = |topics: &str| {
         format!(
             "streams.cells.t_base_sensor: expected one for each sensor, found the same one for \
@@ -463,21 +463,6 @@ streams:
 
 #[test]
 fn check_warns_of_what_has_no_effect_for_a_single_cloud() {
-    let warnings = |keys: &str, inputs: &str| {
-        let config = format!(
-            "
-rate_hz: 100
-streams:
-  cells:
-    type: sensor_msgs/PointCloud2
-    max_age_ms: 50
-    {keys}
-    inputs: [{inputs}]
-    cloud: {{origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{{reduce: count}}]}}
-"
-        );
-        report(&config)["warnings"].clone()
-    };
     let age = "streams.cells.inputs[0].max_age_ms has no effect: this is the only input, and the \
                stream's max_age_ms is shorter";
     let needed =
@@ -542,7 +527,7 @@ fn check_ends_quietly_if_its_reader_has_seen_enough() {
             .unwrap();
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     }
-    // Problems that nobody reads are problems all the same.
+    // If nobody reads the problems, the exit code still tells of them.
     let (reader, writer) = UnixStream::pair().unwrap();
     drop(reader);
     let status = Command::new(env!("CARGO_BIN_EXE_robocache"))

@@ -163,7 +163,7 @@ fn check_capacity(kind: &Kind, dtype: DType) {
     }
 }
 
-/// Clouds of which nothing is left after the filter or `min_points`; and points without a
+/// Clouds that lose all points to the filter or `min_points`; and points without a
 /// number in every column.
 fn check_nothing_left(kind: &Kind, dtype: DType) {
     let everything = Shape {

@@ -408,7 +408,7 @@ fn a_row_that_is_made_again_counts_what_it_leaves_out_in_addition() {
     // Two full voxels, and one with too few points.
     push(0, &[[0.5, 0.5], [0.5, 0.5], [1.5, 0.5], [1.5, 0.5], [0.5, 1.5]]);
     assert_eq!(counts(), [0, 1, 0]);
-    // Two other full voxels, of which one has no room, and two other voxels with too few points.
+    // Two other full voxels; one of them has no room. And two other voxels with too few points.
     push(1, &[[0.5, 0.5], [0.5, 0.5], [1.5, 0.5], [1.5, 0.5], [0.5, 1.5], [1.5, 1.5]]);
     assert_eq!(counts(), [1, 3, 1]);
     // A scan fills one of those with too few points. It has no room either.
