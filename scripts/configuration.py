@@ -93,12 +93,12 @@ class Configuration:
 
 def load(path):
     """Loads the configuration in the file at `path`. ConfigurationError says what is wrong."""
-    program = _program()
-    report = _report(program, path)
+    executable = program()
+    report = _report(executable, path)
     try:
         return _configuration(report)
     except KeyError as key:
-        message = f"{program}: its report has no {key}; it has another version, so build it again"
+        message = f"{executable}: its report has no {key}; it has another version, so build it again"
         raise ConfigurationError(message) from key
 
 
@@ -128,7 +128,7 @@ def _report(program, path):
     return json.loads(run.stdout)
 
 
-def _program():
+def program():
     """The path of `robocache`: that in ROBOCACHE, else installed, else built by cargo."""
     if named := os.environ.get("ROBOCACHE"):
         return named

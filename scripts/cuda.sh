@@ -21,7 +21,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # results of the kernels.
 unset NVCC_APPEND_FLAGS NVCC_PREPEND_FLAGS driver
 pins=scripts/requirements-cuda.txt
-without='--no-default-features --features ros,sim'
+without='--no-default-features --features ros,sim,replay'
 
 say() { printf 'cuda: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }

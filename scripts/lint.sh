@@ -16,7 +16,7 @@ phase 'shell syntax' shell_syntax
 phase 'cargo fmt' cargo fmt --all --check
 phase 'clippy: the core' cargo clippy --locked --no-default-features -- -D warnings
 phase 'clippy: the core with the robot, tests and benchmarks' \
-  cargo clippy --locked --workspace --no-default-features --features robocache/sim \
+  cargo clippy --locked --workspace --no-default-features --features robocache/sim,robocache/replay \
   --all-targets -- -D warnings
 needed_phase 'set-up' scripts/setup.sh --tests
 phase 'ruff check' scripts/with_ros.sh ruff check .

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The core needs no ROS, so its tests come first.
 phase 'cargo test: the core, the benchmarks' \
-  cargo test --locked --workspace --no-default-features --features robocache/sim
+  cargo test --locked --workspace --no-default-features --features robocache/sim,robocache/replay
 # The tests run on the build that ships: with CUDA, and with kernels for every chip.
 phase 'set-up of nvcc' scripts/cuda.sh
 needed_phase 'set-up' scripts/setup.sh --tests

@@ -29,6 +29,7 @@
 //! - [`spec`]: what a configuration means; [`config`]: the YAML file, validated into that.
 //! - [`check`]: the tensor of a configuration, described for people and programs.
 //! - [`visual`]: what the policy sees, as messages for RViz and Foxglove.
+//! - `replay` (feature `replay`): recorded bags through the same pipeline and runtime.
 //! - `sim` (feature `sim`): a synthetic robot, every signal an analytic function of time.
 //! - `random` (feature `sim`): reproducible randomness, for the robot, benchmarks and tests.
 
@@ -59,6 +60,8 @@ pub mod visual;
 
 #[cfg(feature = "sim")]
 pub mod random;
+#[cfg(feature = "replay")]
+pub mod replay;
 #[cfg(feature = "ros")]
 pub mod ros;
 #[cfg(feature = "sim")]

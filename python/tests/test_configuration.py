@@ -90,13 +90,13 @@ def test_if_the_program_is_missing_the_error_says_how_to_build_it(nothing, write
 def test_the_named_program_has_priority(nothing, monkeypatch, tmp_path):
     debug, release = configuration.BUILT
     program(release, "")
-    assert configuration._program() == str(release)
+    assert configuration.program() == str(release)
     program(configuration.INSTALLED, "")
-    assert configuration._program() == str(configuration.INSTALLED)
+    assert configuration.program() == str(configuration.INSTALLED)
     on_path = program(tmp_path / "bin" / "robocache", "")
-    assert configuration._program() == on_path
+    assert configuration.program() == on_path
     monkeypatch.setenv("ROBOCACHE", "/opt/robocache")
-    assert configuration._program() == "/opt/robocache"
+    assert configuration.program() == "/opt/robocache"
 
 
 def test_a_program_that_fails_is_named(nothing, monkeypatch, tmp_path, write):

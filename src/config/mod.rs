@@ -23,7 +23,7 @@ mod frames;
 mod image;
 mod input;
 mod message;
-mod node;
+pub(crate) mod node;
 mod operators;
 mod presets;
 mod raw;
@@ -81,17 +81,26 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// # Errors
 /// As for [`load`].
 pub fn load_at_rate(path: &Path, rate_hz: Option<f64>) -> Result<Config, ConfigError> {
-    let file_name = path.display().to_string();
-    let bytes = std::fs::read(path)
-        .map_err(|source| ConfigError::Read { file: file_name.clone(), source })?;
-    match std::str::from_utf8(&bytes) {
-        Ok(text) => parse_all(text, &file_name, rate_hz, &Prefixes::of_environment()),
-        Err(error) => {
-            let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
-            let found = format!("the byte {:#04x}", bytes[error.valid_up_to()]);
-            Err(ConfigError::Invalid(vec![Problem::of_file(&file_name, line, "UTF-8 text", found)]))
-        }
-    }
+    let definitions = Prefixes::of_environment();
+    parse_at_rate(&read(path)?, &path.display().to_string(), rate_hz, &definitions)
+}
+
+/// Reads the text of a configuration.
+///
+/// # Errors
+/// As for [`load`], if it cannot be read or is no text.
+pub fn read(path: &Path) -> Result<String, ConfigError> {
+    let file = path.display().to_string();
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(source) => return Err(ConfigError::Read { file, source }),
+    };
+    String::from_utf8(bytes).map_err(|error| {
+        let (valid, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+        let line = bytes[..valid].split(|byte| *byte == b'\n').count();
+        let found = format!("the byte {:#04x}", bytes[valid]);
+        ConfigError::Invalid(vec![Problem::of_file(&file, line, "UTF-8 text", found)])
+    })
 }
 
 /// Validates the text of a configuration. Errors call the file `file_name`.
@@ -112,10 +121,14 @@ pub fn parse_with(
     file_name: &str,
     definitions: &dyn Definitions,
 ) -> Result<Config, ConfigError> {
-    parse_all(text, file_name, None, definitions)
+    parse_at_rate(text, file_name, None, definitions)
 }
 
-fn parse_all(
+/// As [`parse_with`], with another rate of the ticks if it is given, as [`load_at_rate`].
+///
+/// # Errors
+/// As for [`parse`].
+pub fn parse_at_rate(
     text: &str,
     file_name: &str,
     rate_hz: Option<f64>,

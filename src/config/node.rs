@@ -16,13 +16,13 @@ use super::error::Problem;
 /// bound keeps hostile files harmless.
 const MAX_DEPTH: usize = 24;
 /// Most values that are read, those that aliases and merge keys repeat included.
-pub(super) const MAX_NODES: usize = 1 << 18;
+pub(crate) const MAX_NODES: usize = 1 << 18;
 /// Longest excerpt of a file in a message \[characters\].
 const MAX_TEXT: usize = 60;
 
 /// A value.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// Its content.
     pub value: Value,
     /// An excerpt of it, for messages.
@@ -37,7 +37,7 @@ pub(super) struct Node {
 
 /// The content of a node.
 #[derive(Debug)]
-pub(super) enum Value {
+pub(crate) enum Value {
     /// A scalar; `plain` if it has no quotes.
     Scalar { text: String, plain: bool },
     /// A list.
@@ -48,7 +48,7 @@ pub(super) enum Value {
 
 /// A key of a mapping with its value.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub key: String,
     /// Line of the key, where a person looks for the value.
     pub line: usize,
@@ -155,7 +155,7 @@ fn shorten(text: String) -> String {
 }
 
 /// Path of a key in the mapping at `path`.
-pub(super) fn join(path: &str, key: &str) -> String {
+pub(crate) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.into() } else { format!("{path}.{key}") }
 }
 
@@ -164,7 +164,7 @@ pub(super) fn join(path: &str, key: &str) -> String {
 ///
 /// # Errors
 /// The problem that does.
-pub(super) fn read(
+pub(crate) fn read(
     text: &str,
     file: &str,
     problems: &mut Vec<Problem>,

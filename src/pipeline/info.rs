@@ -19,6 +19,8 @@ pub struct Publication<'a> {
     pub topics: &'a [String],
     /// Whether the tensors are sealed.
     pub digest: bool,
+    /// Where tensors are computed, in a word: [`Pipeline::backend_name`] of a live node.
+    pub backend: &'a str,
 }
 
 impl Pipeline {
@@ -28,7 +30,7 @@ impl Pipeline {
         let mut writer = Writer::new();
         writer.header(publication.stamp, &config.base_frame);
         writer.string(env!("CARGO_PKG_VERSION"));
-        writer.string(self.backend_name());
+        writer.string(publication.backend);
         writer.string(&config.source.file);
         writer.string(&config.source.text);
         writer.f64(config.rate_hz);

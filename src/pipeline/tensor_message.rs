@@ -33,6 +33,8 @@ pub struct TensorMessage {
     rows: Vec<Vec<Option<u64>>>,
     /// The id of the pipeline of these rows: in another pipeline a serial means another row.
     pipeline: u64,
+    /// The instant of the tick.
+    stamp: Stamp,
     tick_at: usize,
     digest_at: usize,
     data_at: usize,
@@ -146,6 +148,7 @@ impl TensorMessage {
             steps,
             rows,
             pipeline,
+            stamp: Stamp::ZERO,
             tick_at,
             digest_at,
             data_at,
@@ -166,6 +169,16 @@ impl TensorMessage {
     pub(crate) fn data_mut(&mut self) -> OutputMut<'_> {
         let end = self.memory.len();
         self.memory.part_mut(self.start + self.data_at..end)
+    }
+
+    /// The instant of its tick.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Number of segments.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
     }
 
     /// What the message says of every history step of a segment.
@@ -195,6 +208,7 @@ impl TensorMessage {
     }
 
     pub(crate) fn set_tick(&mut self, tick: i64, stamp: Stamp) {
+        self.stamp = stamp;
         let (sec, nanosec) = stamp.to_sec_nanosec();
         self.put(STAMP_AT, &sec.to_le_bytes());
         self.put(STAMP_AT + 4, &nanosec.to_le_bytes());

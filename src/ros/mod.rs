@@ -258,7 +258,12 @@ impl Info {
         let qos = Qos { transient_local: true, ..Qos::reliable(1) };
         let publisher = node.advertise(&topic, FUSED_TENSOR_INFO, qos)?;
         let stamp = runtime.clock.now().map_or(Stamp::ZERO, |now| now.stamp);
-        let publication = Publication { stamp, topics: &inputs, digest: runtime.digest };
+        let publication = Publication {
+            stamp,
+            topics: &inputs,
+            digest: runtime.digest,
+            backend: runtime.pipeline.backend_name(),
+        };
         publisher.publish(&runtime.pipeline.info(&publication))?;
         Ok(Info { topic, inputs, runtime: Arc::clone(runtime), _publisher: publisher })
     }

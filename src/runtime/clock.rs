@@ -10,7 +10,7 @@ mod system;
 use std::time::{Duration, Instant};
 
 pub use sim::{SimClock, decode_clock};
-pub use system::{SteadyClock, SystemClock};
+pub use system::{RecordedClock, SteadyClock, SystemClock};
 
 use crate::pipeline::Arrival;
 use crate::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
@@ -76,6 +76,8 @@ pub enum Clock {
     System(SystemClock),
     /// A clock that nobody sets, for benchmarks and tests.
     Steady(SteadyClock),
+    /// The system's clock of a recording: the caller sets it.
+    Recorded(RecordedClock),
     /// A simulator's clock: the newest message on `/clock`.
     Sim(Box<SimClock>),
 }
@@ -91,37 +93,59 @@ impl Clock {
         Clock::Steady(SteadyClock::new(stamp, at))
     }
 
+    /// Makes the system's clock of a recording, which does not run yet, for ticks on `grid`.
+    pub fn recorded(grid: TickGrid) -> Self {
+        Clock::Recorded(RecordedClock::new(grid))
+    }
+
     /// Makes a simulator's clock, which does not run yet, for ticks on `grid`.
     pub fn simulated(grid: TickGrid) -> Self {
         Clock::Sim(Box::new(SimClock::new(grid)))
     }
 
-    /// Reads the clock; `None` before the first message on `/clock`.
+    /// Reads the clock; `None` before the first message on `/clock`, or before a recorded clock is set.
     pub fn now(&self) -> Option<Reading> {
         match self {
             Clock::System(clock) => Some(clock.now()),
             Clock::Steady(clock) => Some(clock.now()),
+            Clock::Recorded(clock) => clock.now(),
             Clock::Sim(clock) => clock.now(),
         }
     }
 
     /// Returns the arrival of a message that comes now.
     pub fn arrival(&self, transit: Transit) -> Arrival {
+        self.arrival_at(transit, Instant::now())
+    }
+
+    /// Returns the arrival of a message that came at `at` by the monotonic clock. Only a simulator's
+    /// clock, which estimates its pace from such instants, asks for them.
+    pub fn arrival_at(&self, transit: Transit, at: Instant) -> Arrival {
         match self {
             Clock::System(clock) => clock.arrival(),
             Clock::Steady(clock) => {
                 Arrival { stamp: Some(clock.now().stamp), ..Arrival::default() }
             }
-            Clock::Sim(clock) => clock.arrival(transit),
+            Clock::Recorded(clock) => clock.arrival(),
+            Clock::Sim(clock) => clock.arrival_at(transit, at),
         }
     }
 
-    /// Sets a simulator's clock, as [`SimClock::set`] does. Other clocks ignore it.
-    pub fn set(&self, stamp: Stamp, transit: Transit) -> Option<Epoch> {
+    /// Sets a simulator's clock from a message that came at `at`, as [`SimClock::set`] does. Other clocks
+    /// ignore it.
+    pub fn set(&self, stamp: Stamp, transit: Transit, at: Instant) -> Option<Epoch> {
         match self {
-            Clock::System(_) | Clock::Steady(_) => None,
-            Clock::Sim(clock) => clock.set(stamp, transit),
+            Clock::System(_) | Clock::Steady(_) | Clock::Recorded(_) => None,
+            Clock::Sim(clock) => clock.set_at(stamp, transit, at),
         }
+    }
+
+    /// Sets the clock of a recording, and returns its reading. Other clocks ignore it.
+    pub fn move_to(&self, stamp: Stamp) -> Option<Reading> {
+        if let Clock::Recorded(clock) = self {
+            clock.set(stamp);
+        }
+        self.now()
     }
 
     /// Whether the messages of a simulator set the clock.
@@ -133,7 +157,7 @@ impl Clock {
     /// that run by themselves.
     pub fn stands(&self) -> Option<Duration> {
         match self {
-            Clock::System(_) | Clock::Steady(_) => None,
+            Clock::System(_) | Clock::Steady(_) | Clock::Recorded(_) => None,
             Clock::Sim(clock) => clock.stands(),
         }
     }
@@ -144,6 +168,8 @@ impl Clock {
         match self {
             Clock::System(clock) => sleep(until, clock.now().stamp),
             Clock::Steady(clock) => sleep(until, clock.now().stamp),
+            // It moves only when its owner sets it, and who sets it does not wait.
+            Clock::Recorded(_) => {}
             Clock::Sim(clock) => clock.wait(until),
         }
     }

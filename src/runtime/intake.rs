@@ -1,7 +1,7 @@
 //! Takes received messages into the pipeline, and handles jumps of the clock.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::health::Arrivals;
 use super::queue::Message;
@@ -54,7 +54,7 @@ impl Runtime {
         if matches!(spec.selection, Selection::Transforms { .. }) {
             return self.receive_transforms((input, publisher), bytes.as_ref(), arrival);
         }
-        if !spec.is_large() {
+        if !self.is_queued(input) {
             return match self.push((input, publisher), bytes.as_ref(), arrival)? {
                 Pushed::Done(_) => Ok(()),
                 Pushed::Waits(need) => {
@@ -68,6 +68,11 @@ impl Runtime {
             self.lose(&overwritten);
         }
         Ok(())
+    }
+
+    /// Whether messages of an input go to the encode workers.
+    fn is_queued(&self, input: InputId) -> bool {
+        self.has_workers && self.input_spec(input).is_large()
     }
 
     /// Counts a message that was dropped from the full queue.
@@ -126,12 +131,12 @@ impl Runtime {
             if settled.is_empty() {
                 return Ok(());
             }
-            let is_large = |message: &Message| self.input_spec(message.input).is_large();
-            let (large, small): (Vec<_>, Vec<_>) = settled.into_iter().partition(is_large);
-            if !large.is_empty() {
-                self.queue.put_back(large);
+            let is_queued = |message: &Message| self.is_queued(message.input);
+            let (queued, direct): (Vec<_>, Vec<_>) = settled.into_iter().partition(is_queued);
+            if !queued.is_empty() {
+                self.queue.put_back(queued);
             }
-            for message in small {
+            for message in direct {
                 let from = (message.input, message.publisher);
                 let bytes = (*message.bytes).as_ref();
                 if let Pushed::Waits(need) = self.push(from, bytes, message.arrival)? {
@@ -236,7 +241,12 @@ impl Runtime {
     /// Sets a simulator's clock from a message. If it jumps back, or if this is its first reading,
     /// this clears all earlier messages before it returns.
     pub fn set_clock(&self, stamp: Stamp, transit: Transit) {
-        let began = self.clock.set(stamp, transit);
+        self.set_clock_at(stamp, transit, Instant::now());
+    }
+
+    /// As [`Runtime::set_clock`], from a message that came at `at` by the monotonic clock.
+    pub(super) fn set_clock_at(&self, stamp: Stamp, transit: Transit, at: Instant) {
+        let began = self.clock.set(stamp, transit, at);
         if let Some(now) = self.clock.now() {
             self.node_time.set(now.epoch, now.stamp);
         }

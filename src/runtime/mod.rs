@@ -14,6 +14,8 @@
 //! epoch clears the rings. The rings then refuse messages of earlier epochs, so no thread has to
 //! wait for another.
 //!
+//! A [`Player`] does the same with recorded messages, on one thread and without a clock of its own.
+//!
 //! [`health`] counts and judges what happens, and reports it in words.
 
 pub mod clock;
@@ -22,6 +24,7 @@ mod error;
 pub mod health;
 mod intake;
 mod outbox;
+mod player;
 mod priority;
 mod publishing;
 mod queue;
@@ -42,6 +45,7 @@ use std::time::Instant;
 pub use clock::{Clock, Reading, Transit, decode_clock};
 pub use edges::{DueTick, Observer, Publisher, Refused};
 pub use error::RuntimeError;
+pub use player::{Player, Received, Served, Tick};
 pub use priority::{LockMemoryError, Placement, lock_memory};
 pub use queue::Message;
 pub use request::{PublisherSeen, Request, SharedRequest, is_adapted};
@@ -80,6 +84,8 @@ pub struct Runtime {
     inputs: Vec<InputState>,
     /// By [`StreamId`].
     streams: Vec<StreamState>,
+    /// Whether encode workers push large messages. If not, the receiving thread does.
+    has_workers: bool,
     /// Large messages on their way to the workers.
     queue: Queue,
     /// Messages that wait for a transform; `None` if no message needs one.
@@ -107,6 +113,7 @@ impl Runtime {
             node_time: NodeTime::new(clock.is_simulated()),
             inputs: config.inputs.iter().map(|_| InputState::default()).collect(),
             streams: config.streams.iter().map(|_| StreamState::default()).collect(),
+            has_workers: true,
             queue: Queue::new(QUEUED_MESSAGES, queue::lanes(config)),
             waiting: config.tf.map(|_| Mutex::new(Waiting::new(config))),
             outbox: Outbox::new(|| pipeline.new_message()),

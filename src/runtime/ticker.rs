@@ -69,12 +69,29 @@ fn serve(
     due: Reading,
     message: Option<TensorMessage>,
 ) -> Result<Option<TensorMessage>, RuntimeError> {
-    let ticks = &runtime.ticks;
     let message = message.or_else(|| runtime.outbox.free());
     let mut message = message.unwrap_or_else(|| runtime.pipeline.new_message());
-    let outcome = runtime.fuse(tick, due, &mut message)?;
-    if outcome == TickOutcome::Past {
+    if fuse(runtime, tick, due, &mut message)? != TickOutcome::Ready {
         return Ok(Some(message));
+    }
+    runtime.ticks.fused.record(runtime.nanos_since_due(tick, due));
+    runtime.observer.fused(tick, message.message());
+    let overwritten = runtime.outbox.put(Finished { message, tick, due });
+    runtime.ticks.unsent.add(u64::from(overwritten));
+    Ok(None)
+}
+
+/// Fuses a tick and counts what became of it.
+pub(super) fn fuse(
+    runtime: &Runtime,
+    tick: i64,
+    due: Reading,
+    message: &mut TensorMessage,
+) -> Result<TickOutcome, RuntimeError> {
+    let ticks = &runtime.ticks;
+    let outcome = runtime.fuse(tick, due, message)?;
+    if outcome == TickOutcome::Past {
+        return Ok(outcome);
     }
     ticks.newest.store(tick, Ordering::Relaxed);
     for stream in runtime.streams() {
@@ -93,11 +110,6 @@ fn serve(
         }
         ticks.held_back_by.store(stream.index(), Ordering::Relaxed);
         ticks.held_back.add(1);
-        return Ok(Some(message));
     }
-    ticks.fused.record(runtime.nanos_since_due(tick, due));
-    runtime.observer.fused(tick, message.message());
-    let overwritten = runtime.outbox.put(Finished { message, tick, due });
-    ticks.unsent.add(u64::from(overwritten));
-    Ok(None)
+    Ok(outcome)
 }

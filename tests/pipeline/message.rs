@@ -241,7 +241,8 @@ fn the_info_says_what_the_tensor_means() {
     let (pipeline, _) = everything();
     let topics = ["/cell/arm", "/cell/gripper", "/cam"].map(str::to_owned);
     let stamp = after(7);
-    let bytes = pipeline.info(&Publication { stamp, topics: &topics, digest: true });
+    let bytes =
+        pipeline.info(&Publication { stamp, topics: &topics, digest: true, backend: "cpu" });
     let mut info = Info(Reader::new(&bytes).unwrap());
     assert_eq!((info.0.i32().unwrap(), info.0.u32().unwrap()), stamp.to_sec_nanosec());
     assert_eq!(info.text(), "base");
@@ -297,7 +298,12 @@ fn the_info_has_the_normalisation_of_images() {
          max_age_ms: 50, dtype: f16, image: {resize: {width: 1, height: 1}, color: mono, mean: [0.25], \
          std: [0.5]}}\n",
     );
-    let bytes = pipeline.info(&Publication { stamp: Stamp::ZERO, topics: &[], digest: false });
+    let bytes = pipeline.info(&Publication {
+        stamp: Stamp::ZERO,
+        topics: &[],
+        digest: false,
+        backend: "cpu",
+    });
     let numbers =
         [1u32.to_le_bytes(), 0.25f32.to_le_bytes(), 1u32.to_le_bytes(), 0.5f32.to_le_bytes()];
     // What follows: an empty origin, a size of 0, no units and operators, layout and filter.

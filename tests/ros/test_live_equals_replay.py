@@ -211,7 +211,7 @@ def replay_executable():
     """
     if given := os.environ.get("ROBOCACHE_REPLAY"):
         return given
-    features = "sim,cuda" if BACKEND == "cuda" else "sim"
+    features = "sim,replay,cuda" if BACKEND == "cuda" else "sim,replay"
     built = subprocess.run(
         f"cargo build --locked --no-default-features --features {features} --example replay_recording "
         "--message-format json-render-diagnostics".split(),

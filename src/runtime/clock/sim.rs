@@ -96,7 +96,11 @@ impl SimClock {
     /// a jump back, an epoch begins, and this returns it. A short step back changes nothing, until
     /// the clock passes its newest instant again.
     pub fn set(&self, stamp: Stamp, transit: Transit) -> Option<Epoch> {
-        let at = Instant::now();
+        self.set_at(stamp, transit, Instant::now())
+    }
+
+    /// As [`SimClock::set`], from a message that arrived at `at`.
+    pub(super) fn set_at(&self, stamp: Stamp, transit: Transit, at: Instant) -> Option<Epoch> {
         let mut state = self.lock();
         let Some(before) = state.now else {
             let epoch = Epoch::default().next(None);
@@ -138,7 +142,7 @@ impl SimClock {
         None
     }
 
-    /// Returns the arrival of a message that comes now.
+    /// Returns the arrival of a message that comes at `at`.
     ///
     /// Its stamp is between two readings: interpolated at the measured pace, below the next step,
     /// and later than that of every earlier arrival. Otherwise all messages between two readings
@@ -149,9 +153,10 @@ impl SimClock {
     /// old and the first new message on `/clock`, only the stamp tells. So it does if publications
     /// cannot be compared, until the clock has passed the instant that it jumped back from. Then a
     /// stamp far ahead is an old one.
-    pub(super) fn arrival(&self, transit: Transit) -> Arrival {
+    pub(super) fn arrival_at(&self, transit: Transit, at: Instant) -> Arrival {
         let mut state = self.lock();
-        let past_ns = state.now.map(|now| state.pace.past_reading_ns(now.moved.elapsed()));
+        let since = |earlier: Instant| at.saturating_duration_since(earlier);
+        let past_ns = state.now.map(|now| state.pace.past_reading_ns(since(now.moved)));
         let step_ns = state.pace.step_ns().unwrap_or(0).max(self.grid.period_ns());
         let (Some(past_ns), Some(now)) = (past_ns, &mut state.now) else {
             return Arrival::default();
@@ -162,7 +167,7 @@ impl SimClock {
         let steps_ns = step_ns.saturating_mul(STEPS_AHEAD);
         let (mut epoch, mut max_ahead_ns) = (now.reading.epoch, steps_ns.max(MAX_AHEAD_NS));
         let before_the_end = epoch.jumped_from().is_some_and(|from| now.reading.stamp < from);
-        let began = now.began.filter(|began| began.at.elapsed() < IN_FLIGHT);
+        let began = now.began.filter(|began| since(began.at) < IN_FLIGHT);
         match began.zip(transit.published()) {
             Some((began, published)) => match began.sent(published, steps_ns) {
                 Sent::Before => {

@@ -62,7 +62,11 @@ impl SystemClock {
     }
 
     pub(super) fn arrival(&self) -> Arrival {
-        let Reading { stamp, epoch, .. } = self.now();
+        self.arrival_at(self.now())
+    }
+
+    /// The arrival of a message at a reading of the clock.
+    fn arrival_at(&self, Reading { stamp, epoch, .. }: Reading) -> Arrival {
         let before_the_end = epoch.jumped_from().is_some_and(|from| stamp < from);
         let max_ahead_ns = match before_the_end {
             true => self.grid.period_ns().clamp(MAX_AHEAD_AFTER_JUMP_NS, MAX_AHEAD_NS),
@@ -76,6 +80,35 @@ fn system_now() -> Stamp {
     // A clock before 1970 is wrong. It counts as zero, which means "not set".
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
     Stamp::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+}
+
+/// The system's clock as a recording tells of it: it is where the caller sets it. When it is set back, an
+/// epoch begins, as on the machine that was recorded.
+#[derive(Debug)]
+pub struct RecordedClock {
+    clock: SystemClock,
+    /// The instant; `None` before the first.
+    at: Mutex<Option<Stamp>>,
+}
+
+impl RecordedClock {
+    pub(super) fn new(grid: TickGrid) -> Self {
+        RecordedClock { clock: SystemClock::new(grid), at: Mutex::default() }
+    }
+
+    /// Sets the clock.
+    pub(super) fn set(&self, stamp: Stamp) {
+        *lock(&self.at) = Some(stamp);
+    }
+
+    pub(super) fn now(&self) -> Option<Reading> {
+        let at = (*lock(&self.at))?;
+        Some(self.clock.read(|| at))
+    }
+
+    pub(super) fn arrival(&self) -> Arrival {
+        self.now().map_or_else(Arrival::default, |now| self.clock.arrival_at(now))
+    }
 }
 
 /// A clock that runs with the monotonic clock.

@@ -63,7 +63,7 @@ fn an_epoch_begins_with_the_first_reading_and_with_a_jump_back() {
     let second = first.next(Some(at(19)));
     assert_eq!(set(&clock, 9), Some(second));
     assert_eq!(clock.now().map(|r| (r.stamp, r.epoch)), Some((at(9), second)));
-    let arrival = clock.arrival(Transit::UNKNOWN);
+    let arrival = clock.arrival_at(Transit::UNKNOWN, Instant::now());
     assert_eq!((arrival.stamp, arrival.epoch), (Some(at(9)), second));
 }
 
@@ -84,16 +84,19 @@ fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
     let first = clock.set(at(990), published(90)).unwrap();
     clock.set(at(1000), published(199));
     let second = clock.set(at(500), published(200)).unwrap();
-    let epoch = |transit| clock.arrival(transit).epoch;
+    let epoch = |transit| clock.arrival_at(transit, Instant::now()).epoch;
     assert_eq!([epoch(published(199)), epoch(published(150))], [first; 2]);
     assert_eq!([epoch(published(200)), epoch(published(201))], [second; 2]);
     // All of them may be stamped far ahead of a slow clock.
-    assert_eq!(clock.arrival(published(201)).max_ahead_ns, MAX_AHEAD_NS);
+    assert_eq!(clock.arrival_at(published(201), Instant::now()).max_ahead_ns, MAX_AHEAD_NS);
     // This publisher's clock is not that of the machine that publishes /clock.
     let elsewhere = Transit { published_ns: Some(5), arrived_ns: Some(10_000_000_000) };
     assert_eq!((epoch(elsewhere), epoch(Transit::UNKNOWN)), (second, second));
     // An old message says nothing of this epoch's time.
-    assert_eq!(clock.arrival(published(150)), Arrival { epoch: first, ..Arrival::default() });
+    assert_eq!(
+        clock.arrival_at(published(150), Instant::now()),
+        Arrival { epoch: first, ..Arrival::default() }
+    );
     // After a while the machine's clock may have been set back: nothing old is on its way.
     let long_ago = Instant::now().checked_sub(IN_FLIGHT).unwrap();
     if let Some(Now { began: Some(began), .. }) = &mut clock.lock().now {
@@ -110,20 +113,21 @@ fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
     let first = steps[0].unwrap();
     let second = set(500, 200).unwrap();
     // The last old message on /clock was published at 104.
-    assert_eq!(clock.arrival(published(104)).epoch, first);
-    let between = clock.arrival(published(105));
+    assert_eq!(clock.arrival_at(published(104), Instant::now()).epoch, first);
+    let between = clock.arrival_at(published(105), Instant::now());
     assert_eq!((between.epoch, between.max_ahead_ns), (second, 50 * NANOS_PER_MS));
-    assert_eq!(clock.arrival(published(200)).max_ahead_ns, MAX_AHEAD_NS);
+    assert_eq!(clock.arrival_at(published(200), Instant::now()).max_ahead_ns, MAX_AHEAD_NS);
     // After a jump of two steps or less, a stamp tells nothing.
     let third = set(460, 300).unwrap();
-    assert_eq!(clock.arrival(published(250)).epoch, second);
-    assert_eq!(clock.arrival(published(300)).epoch, third);
+    assert_eq!(clock.arrival_at(published(250), Instant::now()).epoch, second);
+    assert_eq!(clock.arrival_at(published(300), Instant::now()).epoch, third);
 }
 
 #[test]
 fn without_publications_a_stamp_may_be_two_steps_ahead_until_the_old_end() {
     let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap());
-    let max_ahead_ms = |transit| clock.arrival(transit).max_ahead_ns / NANOS_PER_MS;
+    let max_ahead_ms =
+        |transit| clock.arrival_at(transit, Instant::now()).max_ahead_ns / NANOS_PER_MS;
     let set = |ms: i64| clock.set(at(ms * NANOS_PER_MS), published(ms));
     (0..5).for_each(|k| assert_eq!(set(1000 + 25 * k).is_some(), k == 0));
     assert_eq!(max_ahead_ms(Transit::UNKNOWN), 1000);
@@ -139,7 +143,7 @@ fn without_publications_a_stamp_may_be_two_steps_ahead_until_the_old_end() {
 #[test]
 fn zero_is_an_instant_of_an_epoch_whose_clock_has_read_zero() {
     let clock = sim_clock();
-    let zero = || clock.arrival(Transit::UNKNOWN).zero_is_an_instant;
+    let zero = || clock.arrival_at(Transit::UNKNOWN, Instant::now()).zero_is_an_instant;
     let after = |nanos| {
         set(&clock, nanos);
         zero()
@@ -158,7 +162,7 @@ fn arrivals_between_two_readings_have_different_instants_below_the_next_step() {
         for k in 1..=6 {
             set(&clock, k * step);
             for _ in 0..4 {
-                stamps.push(clock.arrival(Transit::UNKNOWN).stamp.unwrap());
+                stamps.push(clock.arrival_at(Transit::UNKNOWN, Instant::now()).stamp.unwrap());
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -177,7 +181,7 @@ fn arrivals_between_two_readings_have_different_instants_below_the_next_step() {
 
 #[test]
 fn messages_have_no_arrival_stamp_before_a_simulators_clock_runs() {
-    assert_eq!(sim_clock().arrival(published(5)), Arrival::default());
+    assert_eq!(sim_clock().arrival_at(published(5), Instant::now()), Arrival::default());
 }
 
 #[test]
@@ -194,7 +198,7 @@ fn a_clock_with_steps_longer_than_a_tick_is_reported_as_coarse_once() {
 /// Whether a waiting thread wakes early when the clock is set.
 fn wakes(set: i64, waited_for: i64) -> bool {
     let clock = Arc::new(Clock::Sim(Box::new(sim_clock())));
-    clock.set(Stamp::from_nanos(15), Transit::UNKNOWN);
+    clock.set(Stamp::from_nanos(15), Transit::UNKNOWN, Instant::now());
     let waiter = Arc::clone(&clock);
     let thread = std::thread::spawn(move || {
         let started = Instant::now();
@@ -202,7 +206,7 @@ fn wakes(set: i64, waited_for: i64) -> bool {
         started.elapsed()
     });
     std::thread::sleep(Duration::from_millis(5));
-    clock.set(Stamp::from_nanos(set), Transit::UNKNOWN);
+    clock.set(Stamp::from_nanos(set), Transit::UNKNOWN, Instant::now());
     thread.join().unwrap() < SLICE
 }
 

@@ -1,26 +1,14 @@
-//! The command line of robocache.
+//! `robocache check`
 
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use robocache::check::Report;
 use robocache::config;
 use robocache::schema::Prefixes;
 
-/// Resamples every sensor stream of a robot at the same instants, into one tensor per control tick.
-#[derive(Parser)]
-#[command(version, propagate_version = true, arg_required_else_help = true)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    Check(CheckArgs),
-}
+use super::{Error, say};
 
 /// Validate a configuration and print its tensor.
 ///
@@ -35,7 +23,7 @@ enum Command {
 /// problem of the configuration is a line on stderr: FILE:LINE: KEY: expected ..., found ...
 #[derive(Args)]
 #[command(after_help = "Every key of the file is explained in config/robocache.yaml.")]
-struct CheckArgs {
+pub struct CheckArgs {
     /// The configuration file (YAML)
     config: PathBuf,
     /// Print everything as JSON, with all defaults; times are in nanoseconds, sizes in bytes
@@ -43,33 +31,8 @@ struct CheckArgs {
     json: bool,
 }
 
-fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Check(args) => check(&args),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        // A reader such as `head` has seen enough.
-        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
-        Err(error) => {
-            say(&error.to_string());
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Whether nobody reads the output any more.
-fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
-    let io = error.downcast_ref::<std::io::Error>();
-    io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
-}
-
-/// Writes a line to stderr, if anybody reads it.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-fn check(args: &CheckArgs) -> Result<(), Box<dyn std::error::Error>> {
+/// Runs the command.
+pub fn run(args: &CheckArgs) -> Result<(), Error> {
     let report = Report::new(&config::load(&args.config)?, &Prefixes::of_environment());
     for warning in &report.warnings {
         say(&format!("{}: warning: {warning}", args.config.display()));

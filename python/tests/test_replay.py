@@ -1,0 +1,459 @@
+"""`robocache replay`: bags of independent writers, read back by independent readers.
+
+What a tick must be is worked out here with integers, NumPy and Pillow.
+"""
+
+import json
+import resource
+import signal
+import subprocess
+
+import configuration
+import numpy as np
+import pytest
+from bags import MS, T0, clock, image, serialized, wrench, write_bag
+from mcap.reader import make_reader
+from mcap.writer import CompressionType
+from mcap.writer import Writer as McapWriter
+from mcap_ros2.reader import read_ros2_messages
+from PIL import Image as Picture
+
+#: Age of a step for which there is no row.
+NO_AGE = 2**63 - 1
+PERIOD = 10 * MS
+LAG = 20 * MS
+CONFIG = """
+rate_hz: 100
+streams:
+  wrench:
+    type: geometry_msgs/WrenchStamped
+    topic: wrench
+    max_age_ms: 50
+    strategy: linear
+    lag_ms: 20
+    dtype: f32
+  camera:
+    type: sensor_msgs/Image
+    topic: /camera
+    max_age_ms: 100
+    strategy: hold
+    dtype: u8
+    image: {resize: {width: 16, height: 12, fit: stretch, filter: pil_bilinear}, layout: hwc}
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+def replay(config, out, *bags, expect=0, options=(), **kwargs):
+    """Runs the command; returns what it says of each episode, as (outcome, summary)."""
+    command = [configuration.program(), "replay", *bags, "--config", config, "--out", out, "--json"]
+    command = [str(word) for word in [*command, *options]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **kwargs)
+    assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
+    if not done.stdout:
+        return done.stderr
+    return [next(iter(outcome.items())) for outcome in json.loads(done.stdout)]
+
+
+def tensors(path):
+    """The tensors of a result, in their order."""
+    messages = read_ros2_messages(str(path), topics=["/fused_tensor"])
+    return [message.ros_msg for message in messages]
+
+
+def raw(path):
+    """All messages of a result: topic, time, bytes."""
+    with path.open("rb") as file:
+        messages = make_reader(file).iter_messages()
+        return [(channel.topic, message.log_time, message.data) for _, channel, message in messages]
+
+
+def segment(tensor, name):
+    """The values and the first step's validity, target and age."""
+    kinds = {(2, 32): "<f4", (1, 8): "u1"}
+    data = bytes(tensor.data)
+    (part,) = [part for part in tensor.segments if part.name == name]
+    kind = kinds[part.dtype_code, part.dtype_bits]
+    size = int(np.prod(part.shape)) * part.dtype_bits // 8
+    values = np.frombuffer(data[part.byte_offset : part.byte_offset + size], kind)
+    return values.reshape(part.shape)[0], (part.valid[0], part.target_ns[0], part.age_ns[0])
+
+
+def pixels(seed):
+    return np.random.default_rng(seed).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+
+
+def robot(count=500, seed=1):
+    """Wrenches at 3 ms with jitter, and images at 33 ms: (topic, receive stamp, message)."""
+    random = np.random.default_rng(seed)
+    messages = []
+    for k in range(count):
+        ns = T0 + 3 * MS * k + int(random.integers(0, MS))
+        force = random.normal(size=3).astype(np.float32)
+        messages.append(("/wrench", ns + MS + int(random.integers(0, 5 * MS)), wrench(ns, *force)))
+    for k in range(count // 11):
+        ns = T0 + 33 * MS * k
+        messages.append(("/camera", ns + 8 * MS, image(ns, pixels(1000 * seed + k))))
+    return sorted(messages, key=lambda entry: entry[1])
+
+
+def stamp_of(message):
+    return message.header.stamp.sec * 10**9 + message.header.stamp.nanosec
+
+
+def check_wrench(tensor, rows, tick_ns):
+    """Linear between the rows around the target; as hold after the newest."""
+    values, (valid, target, age) = segment(tensor, "wrench")
+    assert target == tick_ns - LAG
+    stamps = [ns for ns, _ in rows]
+    after = int(np.searchsorted(stamps, target, side="left"))
+    if after < len(rows) and stamps[after] == target:
+        expected, newest = rows[after][1], target
+    elif 0 < after < len(rows):
+        (a, left), (b, right) = rows[after - 1], rows[after]
+        weight = np.float32(target - a) / np.float32(b - a)
+        expected = left + weight * (right - left)
+        newest = b
+    elif after == len(rows) and rows:
+        newest, expected = rows[-1]
+    else:
+        assert not valid and age == NO_AGE
+        return False
+    assert valid and age == target - newest
+    np.testing.assert_allclose(values[:3], expected, rtol=1e-5, atol=1e-6)
+    return True
+
+
+@pytest.fixture(scope="module")
+def messages():
+    return robot()
+
+
+@pytest.fixture(scope="module")
+def bag(messages, tmp_path_factory):
+    return write_bag(tmp_path_factory.mktemp("bags") / "robot", messages)
+
+
+def test_every_tick_is_what_numpy_and_pillow_say(config, bag, messages, tmp_path):
+    ((outcome, summary),) = replay(config, tmp_path / "out", bag)
+    assert outcome == "done" and summary["whole"] and not summary["problems"]
+    got = tensors(tmp_path / "out/robot.mcap")
+    first, last = messages[0][1], messages[-1][1]
+    ticks = range(-(-first // PERIOD), last // PERIOD + 1)
+    assert [tensor.tick for tensor in got] == list(ticks) and summary["ticks"] == len(ticks)
+    valid = 0
+    for tensor in got:
+        now = tensor.tick * PERIOD
+        assert tensor.header.stamp.sec * 10**9 + tensor.header.stamp.nanosec == now
+        arrived = [entry for entry in messages if entry[1] <= now]
+        rows = sorted(
+            (stamp_of(m), np.array([m.wrench.force.x, m.wrench.force.y, m.wrench.force.z], "f4"))
+            for topic, _, m in arrived
+            if topic == "/wrench"
+        )
+        valid += check_wrench(tensor, rows, now)
+
+        images = [m for topic, _, m in arrived if topic == "/camera" and stamp_of(m) <= now]
+        values, (is_valid, target, age) = segment(tensor, "camera")
+        assert is_valid == bool(images) and target == now
+        if images:
+            assert age == now - stamp_of(images[-1])
+            picture = Picture.fromarray(images[-1].data.reshape(48, 64, 3))
+            expected = np.asarray(picture.resize((16, 12), Picture.BILINEAR))
+            np.testing.assert_array_equal(values, expected)
+    share = summary["streams"]["wrench"]["valid_share"]
+    assert share == pytest.approx(valid / len(got)) and valid > 100
+
+
+def test_storages_and_compressions_give_the_same_tensors(config, messages, bag, tmp_path):
+    kinds = [("sqlite3", None), ("sqlite3", "file"), ("sqlite3", "message")]
+    kinds += [("mcap", "file"), ("mcap", "message"), ("mcap", "storage")]
+    bags = [
+        write_bag(tmp_path / f"{storage}_{compress}", messages, storage, compress)
+        for storage, compress in kinds
+    ]
+    outcomes = replay(config, tmp_path / "out", bag, *bags)
+    assert [outcome for outcome, _ in outcomes] == ["done"] * (1 + len(kinds))
+    expected = raw(tmp_path / "out/robot.mcap")
+    assert len(expected) > 100
+    for other in bags:
+        assert raw(tmp_path / f"out/{other.name}.mcap") == expected
+    # A file alone, without metadata.yaml.
+    (file,) = bag.glob("*.mcap")
+    alone = tmp_path / "alone.mcap"
+    alone.write_bytes(file.read_bytes())
+    replay(config, tmp_path / "out", alone)
+    assert raw(tmp_path / "out/alone.mcap") == expected
+
+
+def test_ros_tools_can_read_a_result(config, bag, tmp_path):
+    replay(config, tmp_path / "out", bag)
+    path = tmp_path / "out/robot.mcap"
+    with path.open("rb") as file:
+        reader = make_reader(file, validate_crcs=True)
+        assert reader.get_header().profile == "ros2"
+        summary = reader.get_summary()
+        names = {schema.name for schema in summary.schemas.values()}
+        assert names == {"robocache_ros/msg/FusedTensor", "robocache_ros/msg/FusedTensorInfo"}
+        first = next(reader.iter_messages())[1]
+        assert first.topic == "/fused_tensor/info", "latched, so it is first"
+        (record,) = [record for record in reader.iter_metadata() if record.name == "robocache"]
+        assert record.metadata["configuration"] == CONFIG
+    (info,) = read_ros2_messages(str(path), topics=["/fused_tensor/info"])
+    assert info.ros_msg.config == CONFIG and len(info.ros_msg.segments) == 2
+    # rosbags compiles the definitions in the file by its own parser.
+    from rosbags.highlevel import AnyReader
+
+    with AnyReader([path]) as any_reader:
+        connection = next(c for c in any_reader.connections if c.topic == "/fused_tensor")
+        _, _, data = next(any_reader.messages([connection]))
+        message = any_reader.deserialize(data, connection.msgtype)
+        assert [part.name for part in message.segments] == ["wrench", "camera"]
+
+
+def test_episodes_do_not_depend_on_each_other_or_on_their_number_at_once(config, tmp_path):
+    bags = [write_bag(tmp_path / f"all/{k:02}", robot(60, seed=k)) for k in range(20)]
+    one, many = tmp_path / "one", tmp_path / "many"
+    outcomes = replay(config, one, tmp_path / "all", options=["--jobs", 1])
+    assert [summary["name"] for _, summary in outcomes] == [f"{k:02}" for k in range(20)]
+    replay(config, many, *reversed(bags), options=["--jobs", 4])
+    for k in range(20):
+        assert (one / f"{k:02}.mcap").read_bytes() == (many / f"{k:02}.mcap").read_bytes()
+
+
+def test_a_bad_episode_does_not_stop_the_others_and_results_are_kept(config, bag, tmp_path):
+    bad = tmp_path / "bad.mcap"
+    bad.write_bytes(b"no bag at all" * 10)
+    outcomes = replay(config, tmp_path / "out", bad, bag, expect=1)
+    assert [outcome for outcome, _ in outcomes] == ["failed", "done"]
+    assert "bad.mcap" in outcomes[0][1]["error"]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"robot.mcap", "replay.json"}
+
+    before = (tmp_path / "out/robot.mcap").stat()
+    ((outcome, _),) = replay(config, tmp_path / "out", bag)
+    after = (tmp_path / "out/robot.mcap").stat()
+    assert outcome == "kept" and after.st_ino == before.st_ino
+    # Another configuration makes it again.
+    config.write_text(CONFIG.replace("max_age_ms: 50", "max_age_ms: 40"))
+    ((outcome, _),) = replay(config, tmp_path / "out", bag)
+    assert outcome == "done"
+
+
+def test_a_full_disk_is_an_error_and_leaves_nothing(config, bag, tmp_path):
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    # In the middle of the file, and at its end.
+    long = write_bag(tmp_path / "long", robot(6000))
+    for given in (long, bag):
+        ((outcome, summary),) = replay(config, tmp_path / "out", given, expect=1, preexec_fn=limit)
+        assert outcome == "failed" and f"{given.name}.mcap" in summary["error"]
+        assert "File too large" in summary["error"]
+        assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_result_never_replaces_a_recording_or_the_result_of_another_bag(config, bag, tmp_path):
+    (file,) = bag.glob("*.mcap")
+    recording = tmp_path / "bags" / "robot.mcap"
+    recording.parent.mkdir()
+    recording.write_bytes(file.read_bytes())
+    ((outcome, failure),) = replay(config, recording.parent, recording, expect=1)
+    assert outcome == "failed" and "it exists and is no result" in failure["error"]
+    assert recording.read_bytes() == file.read_bytes()
+
+    replay(config, tmp_path / "out", bag)
+    before = (tmp_path / "out/robot.mcap").read_bytes()
+    ((outcome, failure),) = replay(config, tmp_path / "out", recording, expect=1)
+    assert outcome == "failed" and f"the result of {bag}" in failure["error"]
+    assert (tmp_path / "out/robot.mcap").read_bytes() == before
+    # Results among the bags are no bags.
+    outcomes = replay(config, tmp_path / "out", tmp_path, expect=1)
+    assert [summary["name"] for _, summary in outcomes] == ["robot"]
+
+
+def test_an_interrupted_run_leaves_nothing_incomplete(config, tmp_path):
+    bags = [write_bag(tmp_path / f"all/{k}", robot(3000, seed=k)) for k in range(6)]
+    command = [configuration.program(), "replay", *bags, "--config", config, "--jobs", "1"]
+    command = [str(word) for word in [*command, "--out", tmp_path / "out"]]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "out/0.mcap").exists():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1 and "stopped, and left out" in said
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert "0.mcap" in names and "5.mcap" not in names
+    assert not any(name.endswith(".partial") for name in names)
+    outcomes = replay(config, tmp_path / "out", *bags)
+    assert [outcome for outcome, _ in outcomes][0] == "kept"
+    assert {outcome for outcome, _ in outcomes} == {"kept", "done"}
+
+
+def test_episodes_outside_the_bag_are_errors(config, bag, tmp_path):
+    for options in (["--start", "100"], ["--start", "0.5", "--end", "0.4"], ["--end", "1000000000"]):
+        ((outcome, failure),) = replay(config, tmp_path / "out", bag, expect=1, options=options)
+        assert outcome == "failed" and "expected an episode within" in failure["error"]
+
+
+def test_bags_without_messages_and_topics_without_messages(config, tmp_path):
+    wrenches = [entry for entry in robot(50) if entry[0] == "/wrench"]
+    bags = [
+        write_bag(tmp_path / "empty", [], topics=[("/wrench", "geometry_msgs/msg/WrenchStamped")]),
+        write_bag(tmp_path / "one", wrenches[:1]),
+        write_bag(tmp_path / "half", wrenches, topics=[("/camera", "sensor_msgs/msg/Image")]),
+        write_bag(tmp_path / "less", wrenches),
+    ]
+    summaries = [summary for _, summary in replay(config, tmp_path / "out", *bags)]
+    assert [summary["ticks"] for summary in summaries[:2]] == [0, 0]
+    for summary in summaries[2:]:
+        assert summary["ticks"] > 10 and summary["streams"]["camera"]["valid_share"] == 0
+    assert [summary["missing"] for summary in summaries[2:]] == [[], ["/camera"]]
+
+
+def test_topics_and_types_that_do_not_fit_are_errors_and_a_remap_helps(config, bag, tmp_path):
+    elsewhere = [(f"/arm{topic}", *rest) for topic, *rest in robot(50)]
+    moved = write_bag(tmp_path / "moved", elsewhere)
+    ((outcome, failure),) = replay(config, tmp_path / "out", moved, expect=1)
+    assert outcome == "failed" and "/arm/wrench" in failure["error"]
+    options = ["--remap", "wrench:=/arm/wrench", "--remap", "/camera:=/arm/camera"]
+    ((_, summary),) = replay(config, tmp_path / "out", moved, options=options)
+    assert summary["missing"] == [] and summary["ticks"] > 10
+
+    options = ["--remap", "wrench:=/camera"]
+    ((_, failure),) = replay(config, tmp_path / "other", bag, expect=1, options=options)
+    assert "expected messages of geometry_msgs/msg/WrenchStamped on /camera" in failure["error"]
+    said = replay(config, tmp_path / "other", tmp_path / "nowhere", expect=1)
+    assert "nowhere" in said
+
+
+def write_mcap(path, messages, **options):
+    """By mcap's own writer; without definitions and without rosbag2's metadata."""
+    with path.open("wb") as file:
+        writer = McapWriter(file, **options)
+        writer.start("", "a test")
+        channels = {}
+        for topic, received, message in messages:
+            if topic not in channels:
+                name = message.__msgtype__
+                schema = writer.register_schema(name, "ros2msg", b"")
+                channels[topic] = writer.register_channel(topic, "cdr", schema)
+            writer.add_message(channels[topic], received, serialized(message), received)
+        writer.finish()
+
+
+def test_a_flipped_byte_in_a_chunk_is_found_and_the_rest_is_read(config, messages, tmp_path):
+    path = tmp_path / "whole.mcap"
+    write_mcap(path, messages, chunk_size=50_000, compression=CompressionType.NONE)
+    with path.open("rb") as file:
+        chunks = make_reader(file).get_summary().chunk_indexes
+    assert len(chunks) > 3
+    broken = bytearray(path.read_bytes())
+    place = chunks[2].chunk_start_offset + chunks[2].chunk_length // 2
+    broken[place] ^= 4
+    (tmp_path / "broken.mcap").write_bytes(bytes(broken))
+    cut = path.read_bytes()[: chunks[-2].chunk_start_offset + 200]
+    (tmp_path / "cut.mcap").write_bytes(cut)
+
+    bags = [tmp_path / f"{name}.mcap" for name in ("whole", "broken", "cut")]
+    outcomes = dict(zip(("whole", "broken", "cut"), replay(config, tmp_path / "out", *bags)))
+    received = {
+        name: summary["inputs"]["wrench wrench"]["received"]
+        for name, (_, summary) in outcomes.items()
+    }
+    assert received["whole"] == 500 and not outcomes["whole"][1]["problems"]
+    for name in ("broken", "cut"):
+        assert 0 < received[name] < 500 and outcomes[name][1]["problems"], name
+    # The ticks before the damage are the same, and those long after it too.
+    whole, broken = (tensors(tmp_path / f"out/{name}.mcap") for name in ("whole", "broken"))
+    assert [tensor.tick for tensor in whole] == [tensor.tick for tensor in broken]
+    same = [a.digest == b.digest for a, b in zip(whole, broken)]
+    assert same[0] and same[-1] and not all(same)
+
+
+def test_a_simulators_clock_sets_the_ticks_and_its_reset_begins_an_epoch(config, tmp_path):
+    messages = []
+    for loop in range(2):
+        for k in range(100):
+            received = T0 + (200 * loop + k) * 20 * MS
+            simulated = 5 * MS + k * PERIOD
+            messages.append(("/clock", received, clock(simulated)))
+            messages.append(("/wrench", received + MS, wrench(simulated + MS, loop, k, 0)))
+    bag = write_bag(tmp_path / "sim", messages)
+    ((_, summary),) = replay(config, tmp_path / "out", bag)
+    assert summary["simulated"] and summary["clock_jumps"] == 1
+    got = tensors(tmp_path / "out/sim.mcap")
+    # A reading at 5 ms past a tick serves it; the first only says where the ticks begin.
+    assert [tensor.tick for tensor in got] == 2 * list(range(1, 100))
+    values, (valid, target, _) = segment(got[50], "wrench")
+    assert valid and target == 51 * PERIOD - LAG and values[0] == 0
+    # Nothing of before the reset is in the ticks after it.
+    for tensor in got[99:]:
+        values, (valid, _, _) = segment(tensor, "wrench")
+        assert not valid or values[0] == 1
+    assert sum(segment(tensor, "wrench")[1][0] for tensor in got[99:]) > 90
+
+    ((_, summary),) = replay(config, tmp_path / "receive", bag, options=["--time", "receive"])
+    assert not summary["simulated"] and summary["clock_jumps"] == 0
+
+
+def test_parts_and_lists_of_episodes(config, bag, messages, tmp_path):
+    first = messages[0][1]
+    options = ["--start", "0.5", "--end", "0.75"]
+    ((_, summary),) = replay(config, tmp_path / "part", bag, options=options)
+    got = tensors(tmp_path / "part/robot.mcap")
+    ticks = range(-(-(first + 500 * MS) // PERIOD), (first + 750 * MS) // PERIOD + 1)
+    assert [tensor.tick for tensor in got] == list(ticks)
+
+    csv = tmp_path / "episodes.csv"
+    csv.write_text("start,end,task\n0.5,0.75,open the door\n0.75,1,\n")
+    outcomes = replay(config, tmp_path / "list", bag, options=["--episodes", csv])
+    assert [(s["name"], s["task"]) for _, s in outcomes] == [
+        ("robot-0000", "open the door"),
+        ("robot-0001", None),
+    ]
+    assert raw(tmp_path / "list/robot-0000.mcap") == raw(tmp_path / "part/robot.mcap")
+    csv.write_text("start,end\n0.5,soon\n")
+    said = replay(config, tmp_path / "list", bag, expect=1, options=["--episodes", csv])
+    assert "episodes.csv:2: expected seconds" in said and "'soon'" in said
+
+
+def test_definitions_come_from_the_bag(tmp_path):
+    text = "std_msgs/Header header\nfloat64[3] grip\nGauge gauge\n"
+    parts = (
+        "=" * 80 + "\nMSG: robot_msgs/Gauge\nfloat32 bar\n" + "=" * 80 + "\nMSG: std_msgs/Header\n"
+        "builtin_interfaces/Time stamp\nstring frame_id\n" + "=" * 80 + "\n"
+        "MSG: builtin_interfaces/Time\nint32 sec\nuint32 nanosec\n"
+    )
+    path = tmp_path / "grip.mcap"
+    from mcap_ros2.writer import Writer as Ros2Writer
+
+    with path.open("wb") as file:
+        writer = Ros2Writer(file)
+        schema = writer.register_msgdef("robot_msgs/msg/Grip", text + parts)
+        for k in range(50):
+            ns = T0 + 4 * MS * k
+            body = {
+                "header": {"stamp": {"sec": ns // 10**9, "nanosec": ns % 10**9}, "frame_id": ""},
+                "grip": [k, 2 * k, 3 * k],
+                "gauge": {"bar": k / 2},
+            }
+            writer.write_message("/grip", schema, body, ns, ns)
+        writer.finish()
+    config = tmp_path / "grip.yaml"
+    config.write_text(
+        "rate_hz: 100\nstreams:\n  grip:\n    type: robot_msgs/msg/Grip\n    topic: /grip\n"
+        "    select: ['grip[1]', gauge.bar]\n    max_age_ms: 50\n    strategy: hold\n    dtype: f32\n"
+    )
+    replay(config, tmp_path / "out", path)
+    got = tensors(tmp_path / "out/grip.mcap")
+    assert len(got) == 20
+    for tensor in got:
+        k = (tensor.tick * PERIOD - T0) // (4 * MS)
+        values, (valid, _, _) = segment(tensor, "grip")
+        assert valid and values.tolist() == [2 * k, k / 2]

@@ -1,0 +1,56 @@
+//! The command line of robocache.
+
+mod check;
+#[cfg(feature = "replay")]
+mod replay;
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What ends a command.
+type Error = Box<dyn std::error::Error>;
+
+/// Resamples every sensor stream of a robot at the same instants, into one tensor per control tick.
+#[derive(Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Check(check::CheckArgs),
+    #[cfg(feature = "replay")]
+    Replay(replay::ReplayArgs),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Check(args) => check::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "replay")]
+        Command::Replay(args) => replay::run(&args),
+    };
+    match result {
+        Ok(code) => code,
+        // A reader such as `head` has seen enough.
+        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether nobody reads the output any more.
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+/// Writes a line to stderr, if anybody reads it.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,325 @@
+//! `robocache replay`
+
+use std::collections::HashMap;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use robocache::backend::Choice;
+use robocache::replay::batch::{self, Moment, Options, Outcome, Parts, Watch};
+use robocache::replay::{Episode, Remap, Summary, TimeSource, read_episodes};
+use robocache::time::Stamp;
+
+use super::{Error, is_broken_pipe, say};
+
+/// Run recorded bags through the pipeline, as fast as it goes, and write the tensors.
+///
+/// Reads bags of rosbag2, MCAP and sqlite3, compressed or not, split or not, and folders of bags. It needs
+/// no ROS. A damaged file is read as far as that is possible, and what is missing is reported.
+///
+/// Ticks are at the multiples of their period, from the first to the last message of a bag, on the
+/// recorder's clock, or on the simulator's if the bag has /clock. A tick sees what was received before it,
+/// as a live node does.
+///
+/// Each episode becomes OUT/NAME.mcap: messages of robocache_ros/msg/FusedTensor, and one FusedTensorInfo. A
+/// file has this name only when it is complete. If the command runs again, results that are complete are
+/// kept. The numbers of all episodes are in OUT/replay.json.
+///
+/// Exit code: 0 if every episode was replayed; 1 if one was not; 2 if the command line is wrong.
+#[derive(Args)]
+pub struct ReplayArgs {
+    /// Bags, or folders of bags
+    #[arg(required = true, value_name = "BAG")]
+    bags: Vec<PathBuf>,
+    /// The configuration file (YAML)
+    #[arg(long)]
+    config: PathBuf,
+    /// The folder of the results
+    #[arg(long)]
+    out: PathBuf,
+    /// Rate of the ticks [Hz], in place of the configuration's
+    #[arg(long)]
+    rate_hz: Option<f64>,
+    /// The first instant: seconds from the start of each bag, or since 1970
+    #[arg(long, conflicts_with = "episodes")]
+    start: Option<Moment>,
+    /// The last instant, likewise
+    #[arg(long, conflicts_with = "episodes")]
+    end: Option<Moment>,
+    /// Episodes in the bags: a CSV file with the columns start and end [s], and if wanted task and bag
+    #[arg(long, value_name = "FILE.csv")]
+    episodes: Option<PathBuf>,
+    /// A topic of the configuration that has another name in the bags; may be given several times
+    #[arg(long, value_name = "FROM:=TO")]
+    remap: Vec<Remap>,
+    /// Which clock the ticks are on: a simulator's if the bag has /clock; the receive stamps; /clock
+    #[arg(long, value_enum, default_value_t)]
+    time: Time,
+    /// Where to compute: auto, cpu or cuda
+    #[arg(long, default_value = "auto")]
+    backend: Choice,
+    /// Numbers of the GPUs, which the episodes share
+    #[arg(long, value_delimiter = ',', default_value = "0")]
+    device: Vec<usize>,
+    /// Episodes at once; by default as many as there are processors
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Leave the digests out, as a node with `digest: false` does
+    #[arg(long)]
+    no_digest: bool,
+    /// Print what became of each episode as JSON; times are in nanoseconds
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which clock the ticks are on.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Time {
+    #[default]
+    Auto,
+    Receive,
+    Clock,
+}
+
+/// Runs the command.
+pub fn run(args: &ReplayArgs) -> Result<ExitCode, Error> {
+    let bars = MultiProgress::new();
+    log_beside(&bars);
+    let bags = batch::find_bags(&args.bags, &args.out)?;
+    let listed = args.episodes.as_deref().map(read_episodes).transpose()?;
+    let parts = Parts { start: args.start, end: args.end, listed };
+    let episodes = batch::episodes(&bags, &parts)?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let options = Options {
+        config: args.config.clone(),
+        rate_hz: args.rate_hz,
+        remaps: args.remap.clone(),
+        time: match args.time {
+            Time::Auto => TimeSource::Auto,
+            Time::Receive => TimeSource::Receive,
+            Time::Clock => TimeSource::Clock,
+        },
+        backend: args.backend,
+        devices: args.device.clone(),
+        digest: !args.no_digest,
+        out: args.out.clone(),
+        jobs: args.jobs.map_or(cores, usize::from),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    stop_on_interrupt(&stop)?;
+    let watch = Bars::new(bars, episodes.len());
+    let outcomes = batch::run_all(&episodes, &options, &watch, &stop)?;
+    watch.close();
+    let good = |outcome: &Outcome| matches!(outcome, Outcome::Done(_) | Outcome::Kept(_));
+    match report(&outcomes, args.json) {
+        // Whether anybody reads on does not change what became of the episodes.
+        Err(error) if !is_broken_pipe(&*error) => Err(error),
+        _ if outcomes.iter().all(good) => Ok(ExitCode::SUCCESS),
+        _ => Ok(ExitCode::FAILURE),
+    }
+}
+
+/// Ends the run at the first interrupt, so that nothing incomplete stays, and the program at the second.
+fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> Result<(), Error> {
+    let stop = Arc::clone(stop);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("interrupt".into()).spawn(move || {
+        runtime.block_on(async {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if stop.swap(true, Ordering::Relaxed) {
+                    std::process::exit(130);
+                }
+                say("stopping; once more to stop at once");
+            }
+        });
+    })?;
+    Ok(())
+}
+
+/// What became of the episodes, for people or programs.
+fn report(outcomes: &[Outcome], json: bool) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(outcomes)?)?;
+    } else {
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Done(summary) => describe(&mut out, summary, "")?,
+                Outcome::Kept(summary) => describe(&mut out, summary, " (kept)")?,
+                Outcome::Failed { name, error } => say(&format!("{name}: failed: {error}")),
+                Outcome::Stopped { name } => say(&format!("{name}: stopped, and left out")),
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// A few lines about an episode.
+fn describe(out: &mut impl Write, summary: &Summary, note: &str) -> std::io::Result<()> {
+    let Summary { name, ticks, held_back, overruns, .. } = summary;
+    write!(out, "{name}: {ticks} ticks")?;
+    for (count, what) in [(held_back, "held back"), (overruns, "passed over by /clock")] {
+        if *count > 0 {
+            write!(out, ", {count} {what}")?;
+        }
+    }
+    if let Some(tick) = summary.skew.tick {
+        let ms = summary.skew.largest_ns as f64 / 1e6;
+        write!(out, ", largest skew {ms:.3} ms (tick {tick})")?;
+    }
+    writeln!(out, "{note}")?;
+    for (stream, numbers) in &summary.streams {
+        let share =
+            numbers.valid_share.map_or("no".into(), |share| format!("{:.2} %", 100.0 * share));
+        write!(out, "  {stream}: {} rows, {share} of the steps valid", numbers.rows)?;
+        for (reason, steps) in &numbers.invalid {
+            write!(out, ", {reason} {steps}")?;
+        }
+        writeln!(out)?;
+    }
+    for (input, numbers) in &summary.inputs {
+        for (reason, messages) in &numbers.dropped {
+            writeln!(out, "  {input}: {messages} of {} dropped: {reason}", numbers.received)?;
+        }
+        for (reason, parts) in &numbers.parts_dropped {
+            writeln!(out, "  {input}: {parts} parts of messages dropped: {reason}")?;
+        }
+        if numbers.waiting > 0 {
+            writeln!(out, "  {input}: {} still wait for a transform", numbers.waiting)?;
+        }
+    }
+    for topic in &summary.missing {
+        writeln!(out, "  {topic}: not in the bag")?;
+    }
+    for problem in &summary.problems {
+        writeln!(out, "  {problem}")?;
+    }
+    if summary.more_problems > 0 {
+        writeln!(out, "  and {} more like these", summary.more_problems)?;
+    }
+    Ok(())
+}
+
+/// Writes warnings to stderr, above the bars if there are any.
+fn log_beside(bars: &MultiProgress) {
+    let bars = bars.clone();
+    let writer = move || Line { bars: bars.clone(), bytes: Vec::new() };
+    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).without_time();
+    log.with_target(false).with_ansi(false).with_writer(writer).init();
+}
+
+/// A line of the log.
+struct Line {
+    bars: MultiProgress,
+    bytes: Vec<u8>,
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let line = String::from_utf8_lossy(&self.bytes);
+        self.bars.suspend(|| say(line.trim_end()));
+    }
+}
+
+/// One bar for all episodes: of them, seconds of data, speed, and the time left. There is none without a
+/// terminal.
+struct Bars {
+    bar: ProgressBar,
+    started: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Episodes under way: the first, the last and the present instant.
+    running: HashMap<String, [Stamp; 3]>,
+    /// Nanoseconds of data of the episodes that have ended, and how many these are.
+    done_ns: i64,
+    ended: usize,
+    shown: Option<Instant>,
+}
+
+/// Time between two looks of the bar.
+const PERIOD: Duration = Duration::from_millis(100);
+
+impl Bars {
+    fn new(bars: MultiProgress, episodes: usize) -> Self {
+        // Thousandths of an episode, as how long each is shows when it begins.
+        let bar = ProgressBar::new(1000 * episodes as u64);
+        let bar =
+            if std::io::stderr().is_terminal() { bars.add(bar) } else { ProgressBar::hidden() };
+        let style = ProgressStyle::with_template("{wide_bar} {msg}, {eta} left");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Bars { bar, started: Instant::now(), state: Mutex::default() }
+    }
+
+    fn close(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn update(&self, force: bool, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        if !force && state.shown.is_some_and(|shown| shown.elapsed() < PERIOD) {
+            return;
+        }
+        state.shown = Some(Instant::now());
+        let spans = || state.running.values();
+        let running_ns: i64 = spans().map(|[first, _, now]| now.since(*first).max(0)).sum();
+        let share = |[first, last, now]: &[Stamp; 3]| {
+            let whole = last.since(*first).max(1) as f64;
+            (now.since(*first).max(0) as f64 / whole).min(1.0)
+        };
+        let thousandths: f64 = spans().map(|span| 1000.0 * share(span)).sum();
+        let seconds = (state.done_ns.saturating_add(running_ns)) as f64 / 1e9;
+        let speed = seconds / self.started.elapsed().as_secs_f64().max(1e-3);
+        let episodes = self.bar.length().unwrap_or(0) / 1000;
+        let ended = state.ended;
+        self.bar.set_position(1000 * ended as u64 + thousandths as u64);
+        self.bar.set_message(format!(
+            "{ended}/{episodes} episodes, {seconds:.0} s of data, {speed:.1} times real time"
+        ));
+    }
+}
+
+impl Watch for Bars {
+    fn begins(&self, episode: &Episode, first: Stamp, last: Stamp) {
+        let name = episode.name.clone();
+        self.update(true, |state| {
+            state.running.insert(name, [first, last, first]);
+        });
+    }
+
+    fn at(&self, episode: &Episode, now: Stamp) {
+        self.update(false, |state| {
+            if let Some(span) = state.running.get_mut(&episode.name) {
+                span[2] = now;
+            }
+        });
+    }
+
+    fn ends(&self, episode: &Episode, _: &Outcome) {
+        self.update(true, |state| {
+            if let Some([first, _, now]) = state.running.remove(&episode.name) {
+                state.done_ns = state.done_ns.saturating_add(now.since(first).max(0));
+            }
+            state.ended += 1;
+        });
+    }
+}

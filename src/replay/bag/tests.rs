@@ -1,0 +1,327 @@
+//! Bags that the writers of the crates make. python/tests reads those of independent writers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use ::mcap::records::MessageHeader;
+use ::mcap::{Compression, WriteOptions, Writer};
+use rusqlite::{Connection, params};
+use tempfile::TempDir;
+
+use super::*;
+
+const TYPE: &str = "std_msgs/msg/Float32";
+const TEXT: &str = "float32 data\n";
+
+/// A serialized message of 100 bytes that names itself.
+fn body(number: u8) -> Vec<u8> {
+    let mut bytes = vec![0, 1, 0, 0];
+    bytes.extend((0..96).map(|at: u8| at.wrapping_mul(number)));
+    bytes[4] = number;
+    bytes
+}
+
+/// Writes messages (topic, stamp, number); a chunk ends after every `per_chunk`, never if it is 0.
+fn write_mcap(path: &Path, options: WriteOptions, messages: &[(&str, u64, u8)], per_chunk: usize) {
+    let file = fs::File::create(path).unwrap();
+    let options = options.chunk_size(None).profile("ros2");
+    let mut writer = Writer::with_options(file, options).unwrap();
+    let schema = writer.add_schema(TYPE, "ros2msg", TEXT.as_bytes()).unwrap();
+    for (count, (topic, stamp, number)) in messages.iter().enumerate() {
+        let channel_id = writer.add_channel(schema, topic, "cdr", &BTreeMap::new()).unwrap();
+        let header = MessageHeader {
+            channel_id,
+            sequence: count as u32,
+            log_time: *stamp,
+            publish_time: *stamp,
+        };
+        writer.write_to_known_channel(&header, &body(*number)).unwrap();
+        if per_chunk > 0 && (count + 1) % per_chunk == 0 {
+            writer.flush().unwrap();
+        }
+    }
+    writer.finish().unwrap();
+}
+
+/// The schema of a version of rosbag2's files: 3 has no definitions, 4 has them.
+fn write_sqlite(path: &Path, version: u32, index: bool, messages: &[(&str, i64, u8)]) {
+    let connection = Connection::open(path).unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, type TEXT NOT NULL,
+                 serialization_format TEXT NOT NULL, offered_qos_profiles TEXT NOT NULL);
+             CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL,
+                 timestamp INTEGER NOT NULL, data BLOB NOT NULL);",
+        )
+        .unwrap();
+    if index {
+        connection.execute_batch("CREATE INDEX timestamp_idx ON messages (timestamp ASC)").unwrap();
+    }
+    if version == 4 {
+        connection
+            .execute_batch(
+                "CREATE TABLE message_definitions(id INTEGER PRIMARY KEY, topic_type TEXT NOT NULL,
+                     encoding TEXT NOT NULL, encoded_message_definition TEXT NOT NULL,
+                     type_description_hash TEXT NOT NULL)",
+            )
+            .unwrap();
+        let insert = "INSERT INTO message_definitions VALUES (1, ?1, 'ros2msg', ?2, '')";
+        connection.execute(insert, params![TYPE, TEXT]).unwrap();
+    }
+    let mut names: Vec<&str> = Vec::new();
+    // In one transaction: the disk is waited for once.
+    connection.execute_batch("BEGIN").unwrap();
+    for (topic, stamp, number) in messages {
+        if !names.contains(topic) {
+            names.push(topic);
+            let insert = "INSERT INTO topics VALUES (?1, ?2, ?3, 'cdr', '')";
+            connection.execute(insert, params![names.len() as i64, topic, TYPE]).unwrap();
+        }
+        let id = names.iter().position(|name| name == topic).unwrap() as i64 + 1;
+        let insert = "INSERT INTO messages(topic_id, timestamp, data) VALUES (?1, ?2, ?3)";
+        connection.execute(insert, params![id, stamp, body(*number)]).unwrap();
+    }
+    connection.execute_batch("COMMIT").unwrap();
+}
+
+/// Stamp and number of all messages of the wanted topics, and the problems.
+fn read(bag: &Bag, topics: &[&str]) -> (Vec<(i64, u8)>, Vec<String>) {
+    let wanted: Vec<_> = bag.topics.iter().map(|t| topics.contains(&t.name.as_str())).collect();
+    let mut messages = bag.messages(&wanted).unwrap();
+    let mut found = Vec::new();
+    for message in messages.by_ref() {
+        let number = message.bytes[4];
+        assert_eq!(message.bytes, body(number));
+        assert!(topics.contains(&bag.topics[message.topic].name.as_str()));
+        found.push((message.received.nanos(), number));
+    }
+    let problems = messages.problems.first.iter().chain(&bag.problems);
+    (found, problems.map(|problem| problem.what.clone()).collect())
+}
+
+/// Messages that overlap from chunk to chunk, two of one stamp among them.
+const MIXED: [(&str, u64, u8); 8] = [
+    ("/a", 30, 1),
+    ("/b", 10, 2),
+    ("/a", 20, 3),
+    ("/a", 15, 4),
+    ("/b", 20, 5),
+    ("/a", 50, 6),
+    ("/b", 40, 7),
+    ("/a", 60, 8),
+];
+/// The same in the order of their stamps.
+const SORTED: [(i64, u8); 8] =
+    [(10, 2), (15, 4), (20, 3), (20, 5), (30, 1), (40, 7), (50, 6), (60, 8)];
+
+fn signed(messages: &[(&'static str, u64, u8)]) -> Vec<(&'static str, i64, u8)> {
+    messages.iter().map(|(topic, stamp, number)| (*topic, *stamp as i64, *number)).collect()
+}
+
+#[test]
+fn messages_of_mcap_come_in_the_order_of_their_stamps() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.mcap");
+    let options = [
+        WriteOptions::new().compression(Some(Compression::Zstd)),
+        WriteOptions::new().compression(Some(Compression::Lz4)),
+        WriteOptions::new().compression(None),
+        WriteOptions::new().use_chunks(false),
+        WriteOptions::new().emit_summary_records(false).emit_message_indexes(false),
+    ];
+    for (case, options) in options.into_iter().enumerate() {
+        for per_chunk in [0, 1, 2, 3] {
+            write_mcap(&path, options.clone(), &MIXED, per_chunk);
+            let bag = Bag::open(&path).unwrap();
+            let names: Vec<_> = bag.topics.iter().map(|topic| topic.name.as_str()).collect();
+            assert_eq!(names, ["/a", "/b"], "{case}");
+            let definition = Definition { encoding: "ros2msg".into(), text: TEXT.into() };
+            assert_eq!(bag.topics[0].definition, Some(definition));
+            let span = (Stamp::from_nanos(10), Stamp::from_nanos(60));
+            assert_eq!(bag.span(), Some(span), "{case}");
+            assert_eq!(read(&bag, &["/a", "/b"]), (SORTED.to_vec(), vec![]), "{case}");
+            let of_b = vec![(10, 2), (20, 5), (40, 7)];
+            assert_eq!(read(&bag, &["/b"]), (of_b, vec![]), "{case}");
+            if case < 4 {
+                assert_eq!(
+                    bag.topics.iter().map(|t| t.messages).collect::<Vec<_>>(),
+                    [Some(5), Some(3)]
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_ends_early_is_read_up_to_its_end() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.mcap");
+    for chunks in [true, false] {
+        let options = WriteOptions::new().compression(None).use_chunks(chunks);
+        write_mcap(&path, options, &MIXED, 2);
+        let whole = fs::read(&path).unwrap();
+        let mut counts = Vec::new();
+        // Every length: nothing panics, and what is found is a part of what was written.
+        for length in (8..whole.len()).rev() {
+            fs::write(&path, &whole[..length]).unwrap();
+            let bag = Bag::open(&path).unwrap();
+            let (found, problems) = read(&bag, &["/a", "/b"]);
+            assert!(found.iter().all(|message| SORTED.contains(message)), "{length}");
+            assert!(found.is_sorted_by_key(|(stamp, _)| *stamp));
+            let footer_is_there = length >= whole.len() - 8;
+            assert_eq!(problems.is_empty(), footer_is_there, "{length} {problems:?}");
+            counts.push(found.len());
+        }
+        assert!(counts.is_sorted_by(|a, b| a >= b), "{counts:?}");
+        let steps: std::collections::BTreeSet<_> = counts.into_iter().collect();
+        let expected: Vec<usize> = if chunks { vec![0, 2, 4, 6, 8] } else { (0..=8).collect() };
+        assert_eq!(steps.into_iter().collect::<Vec<_>>(), expected);
+    }
+    for (bytes, found) in [(&b""[..], "an empty file"), (b"\x89MCAX0\r\n", "other bytes")] {
+        fs::write(&path, bytes).unwrap();
+        let error = Bag::open(&path).unwrap_err().to_string();
+        assert!(error.contains(found), "{error}");
+    }
+}
+
+#[test]
+fn a_flipped_byte_costs_its_chunk_or_is_told() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.mcap");
+    for compression in [None, Some(Compression::Zstd)] {
+        write_mcap(&path, WriteOptions::new().compression(compression), &MIXED, 2);
+        let whole = fs::read(&path).unwrap();
+        let mut lost = 0;
+        for at in 8..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x10;
+            fs::write(&path, &damaged).unwrap();
+            let bag = Bag::open(&path).unwrap();
+            let (found, problems) = read(&bag, &["/a", "/b"]);
+            // Names and indices outside of chunks have no checksum of their own. Messages have.
+            assert!(found.iter().all(|message| SORTED.contains(message)), "{at}");
+            let right = found.len() == 8 && found.is_sorted_by_key(|(stamp, _)| *stamp);
+            assert!(right || !problems.is_empty(), "{at}: {found:?}");
+            lost += usize::from(found.len() == 6);
+        }
+        assert!(lost > 100, "{lost}");
+    }
+}
+
+#[test]
+fn sqlite_is_read_with_and_without_definitions_and_index() {
+    let folder = TempDir::new().unwrap();
+    for (version, index) in [(3, true), (4, true), (4, false)] {
+        let path = folder.path().join(format!("x_{version}_{index}.db3"));
+        write_sqlite(&path, version, index, &signed(&MIXED));
+        let bag = Bag::open(&path).unwrap();
+        assert_eq!(bag.topics[1].definition.is_some(), version == 4);
+        assert_eq!(bag.span(), Some((Stamp::from_nanos(10), Stamp::from_nanos(60))));
+        assert_eq!(read(&bag, &["/a", "/b"]), (SORTED.to_vec(), vec![]));
+    }
+    // More than a page.
+    let path = folder.path().join("long.db3");
+    let many: Vec<_> =
+        (0..2_500).map(|n| ("/a", 7 * ((n * 37) % 2_500) / 20, (n % 250) as u8)).collect();
+    write_sqlite(&path, 4, true, &many);
+    let mut expected: Vec<_> = many.iter().map(|(_, stamp, number)| (*stamp, *number)).collect();
+    expected.sort_by_key(|(stamp, _)| *stamp);
+    let (found, problems) = read(&Bag::open(&path).unwrap(), &["/a"]);
+    assert_eq!((found, problems), (expected, vec![]));
+}
+
+#[test]
+fn a_damaged_sqlite_file_is_read_as_far_as_it_goes() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.db3");
+    let many: Vec<_> = (0..2_500).map(|n| ("/a", n, (n % 250) as u8)).collect();
+    write_sqlite(&path, 4, true, &many);
+    let whole = fs::read(&path).unwrap();
+    for part in [0.1, 0.5, 0.9] {
+        fs::write(&path, &whole[..(whole.len() as f64 * part) as usize]).unwrap();
+        let Ok(bag) = Bag::open(&path) else { continue };
+        let (found, problems) = read(&bag, &["/a"]);
+        assert!(found.len() < many.len() && !problems.is_empty(), "{part}: {}", found.len());
+    }
+    fs::write(&path, "no database").unwrap();
+    assert!(Bag::open(&path).is_err());
+}
+
+#[test]
+fn the_files_of_a_folder_are_one_bag() {
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    write_mcap(&file("x_0.mcap"), WriteOptions::new(), &MIXED[..3], 1);
+    write_mcap(&file("x_2.mcap"), WriteOptions::new(), &MIXED[3..6], 1);
+    write_mcap(&file("x_10.mcap"), WriteOptions::new(), &MIXED[6..], 1);
+    let bag = Bag::open(folder.path()).unwrap();
+    assert_eq!((bag.files(), bag.topics[0].messages), (3, Some(5)));
+    assert_eq!(read(&bag, &["/a", "/b"]), (SORTED.to_vec(), vec![]));
+
+    // As metadata.yaml names them; a topic without messages is only there.
+    let metadata = "rosbag2_bagfile_information:
+  version: 9
+  storage_identifier: mcap
+  message_count: 8
+  topics_with_message_count:
+    - topic_metadata: {name: /c, type: a_msgs/msg/B, serialization_format: cdr,
+                       offered_qos_profiles: []}
+      message_count: 0
+  compression_format: \"\"
+  compression_mode: \"\"
+  relative_file_paths: [x_0.mcap, x_2.mcap, x_10.mcap, x_11.mcap]
+";
+    fs::write(file("metadata.yaml"), metadata).unwrap();
+    let bag = Bag::open(folder.path()).unwrap();
+    assert_eq!((bag.topics[2].name.as_str(), bag.topics[2].messages), ("/c", Some(0)));
+    let (found, problems) = read(&bag, &["/a", "/b"]);
+    assert_eq!(found, SORTED);
+    assert_eq!(problems, ["expected this file, as metadata.yaml names it, found none"]);
+    assert_eq!(Bag::open(&file("metadata.yaml")).unwrap().files(), 3);
+    fs::write(file("metadata.yaml"), "a: [").unwrap();
+    let (found, problems) = read(&Bag::open(folder.path()).unwrap(), &["/a", "/b"]);
+    assert_eq!((found.len(), problems.len()), (8, 1));
+    let empty = TempDir::new().unwrap();
+    let error = Bag::open(empty.path()).unwrap_err().to_string();
+    assert!(error.contains("expected a bag of rosbag2"), "{error}");
+    assert!(Bag::open(&empty.path().join("nothing")).is_err());
+}
+
+#[test]
+fn compressed_files_and_messages_are_read() {
+    let folder = TempDir::new().unwrap();
+    let plain = folder.path().join("x.mcap");
+    write_mcap(&plain, WriteOptions::new(), &MIXED, 2);
+    let bytes = zstd::encode_all(fs::read(&plain).unwrap().as_slice(), 1).unwrap();
+    let path = folder.path().join("x.mcap.zstd");
+    fs::write(&path, &bytes).unwrap();
+    // Both forms are one file of the bag.
+    assert_eq!(Bag::open(folder.path()).unwrap().files(), 1);
+    fs::remove_file(&plain).unwrap();
+    assert_eq!(read(&Bag::open(folder.path()).unwrap(), &["/a", "/b"]), (SORTED.to_vec(), vec![]));
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let (found, problems) = match Bag::open(&path) {
+        Ok(bag) => read(&bag, &["/a", "/b"]),
+        Err(error) => (vec![], vec![error.to_string()]),
+    };
+    assert!(found.len() < 8 && !problems.is_empty());
+
+    let path = folder.path().join("y.db3");
+    write_sqlite(&path, 4, true, &signed(&MIXED));
+    let connection = Connection::open(&path).unwrap();
+    for id in 1..=8 {
+        let plain: Vec<u8> = connection
+            .query_row("SELECT data FROM messages WHERE id = ?1", [id], |row| row.get(0))
+            .unwrap();
+        let packed = zstd::encode_all(plain.as_slice(), 1).unwrap();
+        let packed = if id == 3 { packed[..packed.len() - 5].to_vec() } else { packed };
+        connection
+            .execute("UPDATE messages SET data = ?1 WHERE id = ?2", params![packed, id])
+            .unwrap();
+    }
+    let (found, problems) = read(&Bag::open(&path).unwrap(), &["/a", "/b"]);
+    let expected: Vec<_> = SORTED.into_iter().filter(|(_, number)| *number != 3).collect();
+    assert_eq!(found, expected);
+    assert!(problems[0].starts_with("message 3 is not read: zstd"), "{problems:?}");
+}

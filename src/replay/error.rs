@@ -1,0 +1,37 @@
+//! What ends the replay of an episode.
+
+use super::bag::BagError;
+use super::output::OutputError;
+use crate::backend::BackendError;
+use crate::config::ConfigError;
+use crate::pipeline::SpecError;
+use crate::runtime::RuntimeError;
+
+/// Why an episode could not be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The bag cannot be read.
+    #[error(transparent)]
+    Bag(#[from] BagError),
+    /// The configuration is not valid, or not with the definitions in this bag.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The configuration does not fit the bag.
+    #[error("{0}")]
+    Wiring(String),
+    /// There is no backend.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// The configuration leads to no pipeline.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The backend failed.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The operating system could not read a file, so that what was read must not pass for all.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The result cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}

@@ -1,0 +1,25 @@
+//! Recorded bags through the pipeline and the runtime of the node, without ROS.
+//!
+//! 1. [`bag`] reads the messages of a recording in the order in which they were received.
+//! 2. [`Wiring`] says which topic feeds which input of a configuration.
+//! 3. [`run`] plays an episode, which is a bag or a part of one, through a pipeline, as fast as it goes
+//!    ([`Player`](crate::runtime::Player)), and gives each tensor to an [`output::Output`].
+//! 4. [`batch`] does so with many episodes on all cores, and brings each result under its final name only
+//!    when it is complete.
+
+pub mod bag;
+pub mod batch;
+mod definitions;
+mod episode;
+mod error;
+pub mod output;
+mod run;
+mod summary;
+mod wiring;
+
+pub use definitions::BagDefinitions;
+pub use episode::{Episode, EpisodesError, read_episodes};
+pub use error::ReplayError;
+pub use run::{Progress, run};
+pub use summary::{InputSummary, Skew, StreamSummary, Summary};
+pub use wiring::{Remap, TimeSource, Wiring};

@@ -1,0 +1,54 @@
+//! A file under another name until it is complete.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::OutputError;
+
+/// A file that gets its name when it is complete. If it is dropped before, it is removed.
+#[derive(Debug)]
+pub struct Partial {
+    path: PathBuf,
+    partial: PathBuf,
+    done: bool,
+}
+
+impl Partial {
+    /// Creates the file. One that an interrupted run left is replaced.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub fn create(path: &Path) -> Result<(Partial, File), OutputError> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".partial");
+        let partial = PathBuf::from(name);
+        let file = File::create(&partial).map_err(OutputError::of(&partial))?;
+        Ok((Partial { path: path.to_owned(), partial, done: false }, file))
+    }
+
+    /// The final name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives a complete file its name. The bytes are on the disk before the name is, so that a crash of the
+    /// machine leaves no half file under it.
+    ///
+    /// # Errors
+    /// It cannot be written or renamed.
+    pub fn complete(mut self, file: &File) -> Result<(), OutputError> {
+        file.sync_all().map_err(OutputError::of(&self.partial))?;
+        fs::rename(&self.partial, &self.path).map_err(OutputError::of(&self.path))?;
+        self.done = true;
+        Ok(())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.done {
+            // It may be gone already. Whoever made it reports why it was not completed.
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Plays one episode.
+
+use super::bag::{Bag, Problems, Recorded};
+use super::episode::Moment;
+use super::output::Output;
+use super::summary::{Skew, Summary};
+use super::{Episode, ReplayError, Wiring};
+use crate::pipeline::Pipeline;
+use crate::runtime::{Player, Received, Served, decode_clock};
+use crate::spec::{InputId, Selection};
+use crate::time::Stamp;
+
+/// Told from time to time how far an episode is.
+pub trait Progress {
+    /// The player is at `now`, on the recorder's clock. Returns whether it must go on: if not, the run ends
+    /// as if the episode ended here, and the summary says so.
+    fn at(&self, now: Stamp) -> bool;
+}
+
+/// Messages between two calls of [`Progress::at`].
+const PER_REPORT: u32 = 256;
+
+/// Plays an episode of a bag through a pipeline, and gives every tensor to `output`, sealed unless `digest`
+/// is false. The caller finishes the output.
+///
+/// # Errors
+/// If the bag can no longer be read, the backend fails, or the output cannot be written. What is damaged in
+/// a bag is left out, and in the summary.
+pub fn run(
+    bag: &Bag,
+    episode: &Episode,
+    wiring: &Wiring,
+    pipeline: Pipeline,
+    output: &mut dyn Output,
+    digest: bool,
+    progress: &dyn Progress,
+) -> Result<Summary, ReplayError> {
+    let mut skew = Skew::default();
+    let mut player = Player::new(pipeline, wiring.clock.is_some());
+    let mut problems = Problems::default();
+    bag.problems.iter().cloned().for_each(|problem| problems.push(problem));
+    let mut whole = true;
+    if let Some(span) = bag.span() {
+        let Range { start, end } = episode.range(span)?;
+        let mut serve = |served: Served<'_>| -> Result<(), ReplayError> {
+            if let Served::Tensor(tick, message) = served {
+                if digest {
+                    message.seal();
+                }
+                skew.note(tick.number, message);
+                output.tick(tick, message)?;
+            }
+            Ok(())
+        };
+        let mut play = Play { bag, wiring, player: &mut player };
+        if let Some(start) = start {
+            play.latched_before(start, &mut serve, &mut problems)?;
+        }
+        let mut messages = bag.messages(&wiring.wanted())?;
+        let (mut begun, mut last) = (false, span.1);
+        let mut count = 0_u32;
+        for recorded in messages.by_ref() {
+            let now = recorded.received;
+            if start.is_some_and(|start| now < start) {
+                continue;
+            }
+            if end.is_some_and(|end| now > end) {
+                break;
+            }
+            if !begun {
+                // A damaged index may say that the bag begins later than it does, or ends sooner.
+                play.player.start(start.unwrap_or(span.0.min(now)), &mut serve)?;
+                begun = true;
+            }
+            last = last.max(now);
+            count = count.wrapping_add(1);
+            if count.is_multiple_of(PER_REPORT) && !progress.at(now) {
+                whole = false;
+                break;
+            }
+            play.take(recorded, &mut serve)?;
+        }
+        problems.join(std::mem::take(&mut messages.problems));
+        if whole {
+            if !begun {
+                play.player.start(start.unwrap_or(span.0), &mut serve)?;
+            }
+            let last = end.map_or(last, |end| end.min(last));
+            play.player.end(last, &mut serve)?;
+            progress.at(last);
+        }
+    }
+    if problems.unreadable {
+        let first = problems.first.iter().find(|problem| problem.unreadable);
+        return Err(ReplayError::Unreadable(first.map_or_else(String::new, ToString::to_string)));
+    }
+    Ok(Summary::new(episode, wiring, player.runtime(), skew, &problems, whole))
+}
+
+/// The first and the last instant that an episode names.
+struct Range {
+    start: Option<Stamp>,
+    end: Option<Stamp>,
+}
+
+impl Episode {
+    /// The instants of the episode in a bag from `first` to `last`.
+    ///
+    /// # Errors
+    /// No message of the bag could be in it.
+    fn range(&self, (first, last): (Stamp, Stamp)) -> Result<Range, ReplayError> {
+        let in_bag = |moment: Moment| moment.in_bag(first);
+        let [start, end] = [self.start.map(in_bag), self.end.map(in_bag)];
+        let (from, to) = (start.unwrap_or(first), end.unwrap_or(last));
+        if from > to || from > last || to < first {
+            return Err(ReplayError::Wiring(format!(
+                "{}: expected an episode within {first} to {last}, found {from} to {to}",
+                self.bag.display()
+            )));
+        }
+        // Before the first message there is nothing to tick for.
+        Ok(Range { start: start.map(|start| start.max(first)), end })
+    }
+}
+
+/// An episode on its way through a player.
+struct Play<'a> {
+    bag: &'a Bag,
+    wiring: &'a Wiring,
+    player: &'a mut Player,
+}
+
+impl Play<'_> {
+    /// Takes a message: as the clock, and by every input of its topic.
+    fn take(
+        &mut self,
+        recorded: Recorded,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), ReplayError>,
+    ) -> Result<(), ReplayError> {
+        let Recorded { topic, received: at, published, bytes } = recorded;
+        let received = Received { at, published };
+        if self.wiring.clock == Some(topic) {
+            // One that is malformed sets no clock, as in a live node.
+            if let Ok(Some(stamp)) = decode_clock(&bytes) {
+                self.player.set_clock(stamp, received, serve)?;
+            }
+        }
+        let Some((last, others)) = self.wiring.feeds[topic].split_last() else { return Ok(()) };
+        for input in others {
+            self.player.receive(*input, bytes.clone(), received, serve)?;
+        }
+        self.player.receive(*last, bytes, received, serve)
+    }
+
+    /// Takes the latched messages from before an episode, as a node that starts with it receives them: all
+    /// fixed transforms, and the newest numbers of each camera.
+    fn latched_before(
+        &mut self,
+        first: Stamp,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), ReplayError>,
+        problems: &mut Problems,
+    ) -> Result<(), ReplayError> {
+        let config = self.player.runtime().pipeline.config();
+        let fixed = |id: &InputId| {
+            matches!(config.input(*id).selection, Selection::Transforms { fixed: true })
+        };
+        let camera =
+            |id: &InputId| matches!(config.input(*id).selection, Selection::CameraInfo { .. });
+        let feeds = &self.wiring.feeds;
+        let all: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(fixed)).collect();
+        let newest: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(camera)).collect();
+        let wanted: Vec<bool> =
+            all.iter().zip(&newest).map(|(all, newest)| *all || *newest).collect();
+        if !wanted.contains(&true) {
+            return Ok(());
+        }
+        let mut latched: Vec<Recorded> = Vec::new();
+        let mut messages = self.bag.messages(&wanted)?;
+        for recorded in messages.by_ref() {
+            if recorded.received >= first {
+                break;
+            }
+            if newest[recorded.topic] {
+                latched.retain(|earlier| earlier.topic != recorded.topic);
+            }
+            latched.push(recorded);
+        }
+        problems.join(std::mem::take(&mut messages.problems));
+        for recorded in latched {
+            self.take(Recorded { received: first, published: None, ..recorded }, serve)?;
+        }
+        Ok(())
+    }
+}
