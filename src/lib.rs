@@ -30,6 +30,7 @@
 //! - [`check`]: the tensor of a configuration, described for people and programs.
 //! - [`visual`]: what the policy sees, as messages for RViz and Foxglove.
 //! - `replay` (feature `replay`): recorded bags through the same pipeline and runtime.
+//! - `report` (feature `replay`): tables, pictures and charts as one HTML file.
 //! - `sim` (feature `sim`): a synthetic robot, every signal an analytic function of time.
 //! - `random` (feature `sim`): reproducible randomness, for the robot, benchmarks and tests.
 
@@ -62,6 +63,8 @@ pub mod visual;
 pub mod random;
 #[cfg(feature = "replay")]
 pub mod replay;
+#[cfg(feature = "replay")]
+pub mod report;
 #[cfg(feature = "ros")]
 pub mod ros;
 #[cfg(feature = "sim")]

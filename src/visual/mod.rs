@@ -12,6 +12,8 @@ mod picture;
 mod tap;
 mod tensor;
 
+#[cfg(feature = "replay")]
+pub(crate) use color::ColorMap;
 pub use grid::GridView;
 pub use picture::Picture;
 pub use tap::Tap;
