@@ -22,6 +22,8 @@ pub struct Stamp(i64);
 impl Stamp {
     /// The zero stamp: in a message header it means "not set".
     pub const ZERO: Stamp = Stamp(0);
+    /// The earliest stamp there is.
+    pub const MIN: Stamp = Stamp(i64::MIN);
     /// The latest instant that can be represented.
     pub const MAX: Stamp = Stamp(i64::MAX);
 

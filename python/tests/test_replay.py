@@ -11,7 +11,7 @@ import subprocess
 import configuration
 import numpy as np
 import pytest
-from bags import MS, T0, clock, image, serialized, wrench, write_bag
+from bags import MS, T0, clock, image, made, serialized, wrench, write_bag
 from mcap.reader import make_reader
 from mcap.writer import CompressionType
 from mcap.writer import Writer as McapWriter
@@ -296,7 +296,11 @@ def test_an_interrupted_run_leaves_nothing_incomplete(config, tmp_path):
 
 
 def test_episodes_outside_the_bag_are_errors(config, bag, tmp_path):
-    for options in (["--start", "100"], ["--start", "0.5", "--end", "0.4"], ["--end", "1000000000"]):
+    for options in (
+        ["--start", "100"],
+        ["--start", "0.5", "--end", "0.4"],
+        ["--end", "1000000000"],
+    ):
         ((outcome, failure),) = replay(config, tmp_path / "out", bag, expect=1, options=options)
         assert outcome == "failed" and "expected an episode within" in failure["error"]
 
@@ -421,6 +425,52 @@ def test_parts_and_lists_of_episodes(config, bag, messages, tmp_path):
     csv.write_text("start,end\n0.5,soon\n")
     said = replay(config, tmp_path / "list", bag, expect=1, options=["--episodes", csv])
     assert "episodes.csv:2: expected seconds" in said and "'soon'" in said
+
+
+def test_episodes_by_the_edges_of_a_topic(config, messages, tmp_path):
+    first = messages[0][1]
+    pressed = {100: False, 300: True, 350: True, 600: False, 700: False, 900: True}
+    buttons = [
+        ("/recording", first + ms * MS, made("std_msgs/msg/Bool", data=v))
+        for ms, v in pressed.items()
+    ]
+    bag = write_bag(tmp_path / "robot", sorted([*messages, *buttons], key=lambda entry: entry[1]))
+    options = ["--episodes-by", "/recording"]
+    outcomes = replay(config, tmp_path / "edges", bag, options=options)
+    assert [summary["name"] for _, summary in outcomes] == ["robot-0000", "robot-0001"]
+    # The second has no end, so it ends with the bag.
+    for k, (start, end) in enumerate([(300, 600), (900, (messages[-1][1] - first) / MS)]):
+        part = ["--start", start / 1000, "--end", f"{end / 1000:.9f}"]
+        replay(config, tmp_path / f"part{k}", bag, options=part)
+        assert raw(tmp_path / f"edges/robot-{k:04}.mcap") == raw(tmp_path / f"part{k}/robot.mcap")
+
+    never = write_bag(tmp_path / "never", [*messages, *buttons[:1]])
+    without = write_bag(tmp_path / "without", messages)
+    outcomes = replay(config, tmp_path / "some", never, without, bag, expect=1, options=options)
+    assert [outcome for outcome, _ in outcomes] == ["failed", "failed", "done", "done"]
+    assert "not zero, found none" in outcomes[0][1]["error"]
+    assert "found /camera, /wrench" in outcomes[1][1]["error"]
+    options = ["--episodes-by", "/wrench:header"]
+    ((_, failed),) = replay(config, tmp_path / "wrong", bag, expect=1, options=options)
+    assert "/wrench:header" in failed["error"]
+
+
+def test_files_with_numbers_are_parts_if_each_continues_the_one_before(config, messages, tmp_path):
+    whole = write_bag(tmp_path / "whole", messages)
+    middle = len(messages) // 2
+    replay(config, tmp_path / "all", whole)
+    for name, later in [("split", 0), ("takes", 5_000 * MS)]:
+        folder = tmp_path / name
+        folder.mkdir()
+        moved = [(topic, at + later, message) for topic, at, message in messages[middle:]]
+        for number, part in enumerate([messages[:middle], moved]):
+            bag = write_bag(tmp_path / f"{name}{number}", part)
+            (file,) = bag.glob("*.mcap")
+            file.rename(folder / f"x_{number}.mcap")
+    replay(config, tmp_path / "out", tmp_path / "split", tmp_path / "takes")
+    names = sorted(path.name for path in (tmp_path / "out").glob("*.mcap"))
+    assert names == ["split.mcap", "x_0.mcap", "x_1.mcap"]
+    assert raw(tmp_path / "out/split.mcap") == raw(tmp_path / "all/whole.mcap")
 
 
 def test_definitions_come_from_the_bag(tmp_path):

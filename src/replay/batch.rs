@@ -1,6 +1,6 @@
-//! Many episodes: which there are, and their results on all cores.
+//! Many episodes: their results, on all cores.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::bag::Bag;
-use super::episode::Listed;
-pub use super::episode::Moment;
 use super::output::{Info, McapOutput, OutputError, Partial};
 use super::{
     BagDefinitions, Episode, Progress, Remap, ReplayError, Summary, TimeSource, Wiring, run,
@@ -166,6 +164,9 @@ fn one(episode: &Episode, work: &Work<'_>, device: usize) -> Outcome {
 fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, ReplayError> {
     let Work { options, text, ledger, watch, stop } = *work;
     let name = &episode.name;
+    if let Some(wrong) = &episode.wrong {
+        return Err(ReplayError::Wiring(wrong.clone()));
+    }
     let bag = Bag::open(&episode.bag)?;
     let definitions = BagDefinitions::new(&bag)?;
     let file = options.config.display().to_string();
@@ -308,165 +309,5 @@ impl Ledger {
         bytes.push(b'\n');
         std::io::Write::write_all(&mut file, &bytes).map_err(OutputError::of(&path))?;
         partial.complete(&file)
-    }
-}
-
-/// Finds the bags at these paths. A path is a bag, or a folder in which bags are at any depth. Links to
-/// folders are not followed, and results in `out` are no bags.
-///
-/// A folder with `metadata.yaml` is one bag. Without it, files `NAME_0`, `NAME_1` and so on are the parts of
-/// one bag; any other file is a bag of its own.
-///
-/// # Errors
-/// A path does not exist, or there is no bag at it.
-pub fn find_bags(paths: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>, OutputError> {
-    let mut bags = Vec::new();
-    // There is none yet in the first run.
-    let out = out.canonicalize().ok();
-    for path in paths {
-        let before = bags.len();
-        // The name of a result is that of its bag, also if the path is `.` or a link.
-        let found = path.canonicalize().map_err(OutputError::of(path))?;
-        find(&found, out.as_deref(), &mut bags).map_err(OutputError::of(path))?;
-        if bags.len() == before {
-            let none = std::io::Error::other(
-                "expected a bag of rosbag2 (a folder, a .mcap or a .db3 file) or a folder of bags, found none",
-            );
-            return Err(OutputError { path: path.clone(), source: none });
-        }
-    }
-    Ok(bags)
-}
-
-fn find(path: &Path, out: Option<&Path>, bags: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    if path.metadata()?.is_file() {
-        let is_metadata = path.file_name().is_some_and(|name| name == "metadata.yaml");
-        bags.push(path.parent().filter(|_| is_metadata).unwrap_or(path).to_owned());
-        return Ok(());
-    }
-    if out == Some(path) {
-        return Ok(());
-    }
-    let mut entries: Vec<PathBuf> =
-        fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
-    if entries.iter().any(|entry| entry.file_name().is_some_and(|name| name == "metadata.yaml")) {
-        bags.push(path.to_owned());
-        return Ok(());
-    }
-    entries.sort_by_key(|entry| numbered(entry));
-    let files: Vec<&PathBuf> = entries.iter().filter(|entry| is_storage(entry)).collect();
-    let parts = files.iter().enumerate().all(|(at, file)| {
-        let (stem, number) = numbered(file);
-        number == Some(at as u64) && stem == numbered(files[0]).0
-    });
-    if files.len() > 1 && parts {
-        bags.push(path.to_owned());
-    } else {
-        bags.extend(files.into_iter().cloned());
-    }
-    for folder in entries.iter().filter(|entry| entry.is_dir() && !entry.is_symlink()) {
-        find(folder, out, bags)?;
-    }
-    Ok(())
-}
-
-fn is_storage(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.strip_suffix(".zstd").or(name.strip_suffix(".zst")).unwrap_or(&name);
-    let is_known = [".mcap", ".db3"].iter().any(|known| name.strip_suffix(known).is_some());
-    path.is_file() && is_known
-}
-
-/// `NAME_12.mcap` as `NAME` and 12; a file without a number comes first.
-fn numbered(path: &Path) -> (String, Option<u64>) {
-    let name = stem(path);
-    match name.rsplit_once('_').map(|(stem, number)| (stem, number.parse())) {
-        Some((stem, Ok(number))) => (stem.to_owned(), Some(number)),
-        _ => (name, None),
-    }
-}
-
-/// The name of a bag without what its storage adds.
-fn stem(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = name.strip_suffix(".zstd").or(name.strip_suffix(".zst")).unwrap_or(&name);
-    let name = name.strip_suffix(".mcap").or_else(|| name.strip_suffix(".db3")).unwrap_or(name);
-    name.to_owned()
-}
-
-/// The part of each bag that counts, and the list of its episodes.
-#[derive(Clone, Debug, Default)]
-pub struct Parts {
-    /// The first instant.
-    pub start: Option<Moment>,
-    /// The last instant.
-    pub end: Option<Moment>,
-    /// Episodes in the bags; `None`: each bag is one.
-    pub listed: Option<Vec<Listed>>,
-}
-
-/// The episodes of these bags, each with a name that no other has.
-///
-/// # Errors
-/// A list names a bag that is not there, or has no episode.
-pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayError> {
-    let mut episodes = Vec::new();
-    for bag in bags {
-        let name = stem(bag);
-        let Some(listed) = &parts.listed else {
-            let Parts { start, end, .. } = *parts;
-            episodes.push(Episode { bag: bag.clone(), name, start, end, task: None });
-            continue;
-        };
-        let of_bag = listed.iter().filter(|listed| match &listed.bag {
-            Some(named) => *named == name || Path::new(named).file_name() == bag.file_name(),
-            None => true,
-        });
-        for (number, listed) in of_bag.enumerate() {
-            let (start, end) = (Some(listed.start), Some(listed.end));
-            let task = listed.task.clone();
-            let name = format!("{name}-{number:04}");
-            episodes.push(Episode { bag: bag.clone(), name, start, end, task });
-        }
-    }
-    if episodes.is_empty() {
-        return Err(ReplayError::Wiring(
-            "the list of episodes: expected a line, found none".into(),
-        ));
-    }
-    if let Some(listed) = &parts.listed {
-        let unknown = listed.iter().filter_map(|listed| listed.bag.as_ref()).find(|named| {
-            !bags
-                .iter()
-                .any(|bag| stem(bag) == **named || Path::new(named).file_name() == bag.file_name())
-        });
-        if let Some(named) = unknown {
-            return Err(ReplayError::Wiring(format!(
-                "the list of episodes names the bag '{named}': expected one of those that are replayed"
-            )));
-        }
-    }
-    name_apart(&mut episodes);
-    Ok(episodes)
-}
-
-/// Gives names that occur twice the names of their folders, and numbers if that does not help.
-fn name_apart(episodes: &mut [Episode]) {
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    episodes.iter().for_each(|episode| *seen.entry(episode.name.clone()).or_default() += 1);
-    for episode in episodes.iter_mut().filter(|episode| seen[&episode.name] > 1) {
-        let folder = episode.bag.parent().and_then(Path::file_name);
-        if let Some(folder) = folder {
-            episode.name = format!("{}_{}", folder.to_string_lossy(), episode.name);
-        }
-    }
-    let mut taken = HashSet::new();
-    for episode in episodes {
-        let name = episode.name.clone();
-        let mut number = 2;
-        while !taken.insert(episode.name.clone()) {
-            episode.name = format!("{name}-{number}");
-            number += 1;
-        }
     }
 }

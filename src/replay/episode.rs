@@ -18,6 +18,8 @@ pub struct Episode {
     pub end: Option<Moment>,
     /// What the robot did, in words.
     pub task: Option<String>,
+    /// Why it cannot be played, if that is known already: for example, its bag has no edge.
+    pub wrong: Option<String>,
 }
 
 /// Why a list of episodes cannot be used.

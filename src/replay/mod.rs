@@ -10,16 +10,22 @@
 pub mod bag;
 pub mod batch;
 mod definitions;
+mod division;
+mod edges;
 mod episode;
 mod error;
+mod find;
 pub mod output;
 mod run;
 mod summary;
 mod wiring;
 
 pub use definitions::BagDefinitions;
-pub use episode::{Episode, EpisodesError, read_episodes};
+pub use division::{Division, Parts, episodes};
+pub use edges::EdgeTopic;
+pub use episode::{Episode, EpisodesError, Listed, Moment, read_episodes};
 pub use error::ReplayError;
+pub use find::find_bags;
 pub use run::{Progress, run};
 pub use summary::{InputSummary, Skew, StreamSummary, Summary};
 pub use wiring::{Remap, TimeSource, Wiring};

@@ -8,7 +8,7 @@ use super::{Episode, ReplayError, Wiring};
 use crate::pipeline::Pipeline;
 use crate::runtime::{Player, Received, Served, decode_clock};
 use crate::spec::{InputId, Selection};
-use crate::time::Stamp;
+use crate::time::{NANOS_PER_S, Stamp};
 
 /// Told from time to time how far an episode is.
 pub trait Progress {
@@ -56,14 +56,11 @@ pub fn run(
         if let Some(start) = start {
             play.latched_before(start, &mut serve, &mut problems)?;
         }
-        let mut messages = bag.messages(&wiring.wanted())?;
+        let mut messages = bag.messages_from(&wiring.wanted(), start.unwrap_or(Stamp::MIN))?;
         let (mut begun, mut last) = (false, span.1);
         let mut count = 0_u32;
         for recorded in messages.by_ref() {
             let now = recorded.received;
-            if start.is_some_and(|start| now < start) {
-                continue;
-            }
             if end.is_some_and(|end| now > end) {
                 break;
             }
@@ -168,27 +165,44 @@ impl Play<'_> {
             |id: &InputId| matches!(config.input(*id).selection, Selection::CameraInfo { .. });
         let feeds = &self.wiring.feeds;
         let all: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(fixed)).collect();
-        let newest: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(camera)).collect();
-        let wanted: Vec<bool> =
-            all.iter().zip(&newest).map(|(all, newest)| *all || *newest).collect();
-        if !wanted.contains(&true) {
-            return Ok(());
-        }
-        let mut latched: Vec<Recorded> = Vec::new();
-        let mut messages = self.bag.messages(&wanted)?;
-        for recorded in messages.by_ref() {
-            if recorded.received >= first {
+        let mut newest: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(camera)).collect();
+        let mut latched = self.between(Stamp::MIN, first, &all, problems)?;
+        // Cameras repeat their numbers, so the newest are looked for from the end.
+        let begin = self.bag.span().map_or(first, |(begin, _)| begin);
+        let mut reach = NANOS_PER_S;
+        while newest.contains(&true) {
+            let from = first.offset(-reach);
+            for recorded in self.between(from, first, &newest, problems)?.into_iter().rev() {
+                if std::mem::take(&mut newest[recorded.topic]) {
+                    latched.push(recorded);
+                }
+            }
+            if from <= begin {
                 break;
             }
-            if newest[recorded.topic] {
-                latched.retain(|earlier| earlier.topic != recorded.topic);
-            }
-            latched.push(recorded);
+            reach = reach.saturating_mul(8);
         }
-        problems.join(std::mem::take(&mut messages.problems));
+        latched.sort_by_key(|recorded| recorded.received);
         for recorded in latched {
             self.take(Recorded { received: first, published: None, ..recorded }, serve)?;
         }
         Ok(())
+    }
+
+    /// The messages of some topics from an instant to another one, which is not included.
+    fn between(
+        &self,
+        from: Stamp,
+        end: Stamp,
+        wanted: &[bool],
+        problems: &mut Problems,
+    ) -> Result<Vec<Recorded>, ReplayError> {
+        if !wanted.contains(&true) {
+            return Ok(Vec::new());
+        }
+        let mut messages = self.bag.messages_from(wanted, from)?;
+        let found = messages.by_ref().take_while(|recorded| recorded.received < end).collect();
+        problems.join(std::mem::take(&mut messages.problems));
+        Ok(found)
     }
 }

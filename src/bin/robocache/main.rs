@@ -24,7 +24,7 @@ struct Cli {
 enum Command {
     Check(check::CheckArgs),
     #[cfg(feature = "replay")]
-    Replay(replay::ReplayArgs),
+    Replay(Box<replay::ReplayArgs>),
 }
 
 fn main() -> ExitCode {

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use robocache::backend::Choice;
-use robocache::replay::batch::{self, Moment, Options, Outcome, Parts, Watch};
-use robocache::replay::{Episode, Remap, Summary, TimeSource, read_episodes};
+use robocache::replay::batch::{self, Options, Outcome, Watch};
+use robocache::replay::{
+    self, Division, EdgeTopic, Episode, Moment, Parts, Remap, Summary, TimeSource, read_episodes,
+};
 use robocache::time::Stamp;
 
 use super::{Error, is_broken_pipe, say};
@@ -54,6 +56,9 @@ pub struct ReplayArgs {
     /// Episodes in the bags: a CSV file with the columns start and end [s], and if wanted task and bag
     #[arg(long, value_name = "FILE.csv")]
     episodes: Option<PathBuf>,
+    /// Episodes by a number of a topic, such as /recording or /joy:buttons[0]: one lasts while it is not zero
+    #[arg(long, value_name = "TOPIC[:PATH]", conflicts_with_all = ["start", "end", "episodes"])]
+    episodes_by: Option<EdgeTopic>,
     /// A topic of the configuration that has another name in the bags; may be given several times
     #[arg(long, value_name = "FROM:=TO")]
     remap: Vec<Remap>,
@@ -90,10 +95,14 @@ enum Time {
 pub fn run(args: &ReplayArgs) -> Result<ExitCode, Error> {
     let bars = MultiProgress::new();
     log_beside(&bars);
-    let bags = batch::find_bags(&args.bags, &args.out)?;
-    let listed = args.episodes.as_deref().map(read_episodes).transpose()?;
-    let parts = Parts { start: args.start, end: args.end, listed };
-    let episodes = batch::episodes(&bags, &parts)?;
+    let bags = replay::find_bags(&args.bags, &args.out)?;
+    let division = match (&args.episodes, &args.episodes_by) {
+        (Some(list), _) => Division::Listed(read_episodes(list)?),
+        (None, Some(topic)) => Division::Edges(topic.clone()),
+        (None, None) => Division::Whole,
+    };
+    let parts = Parts { start: args.start, end: args.end, division };
+    let episodes = replay::episodes(&bags, &parts)?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let options = Options {
         config: args.config.clone(),

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::BagError;
+use super::{BagError, Problem};
 
 /// First bytes of a frame of zstd. A serialized message cannot begin so: its first byte is 0.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Largest message that is decompressed \[bytes\].
-const MOST_MESSAGE_BYTES: u64 = 1 << 30;
+const MOST_MESSAGE_BYTES: u64 = 256 << 20;
 
 /// Decompresses a message if it is compressed.
 ///
@@ -44,11 +44,11 @@ pub(super) struct Plain {
 }
 
 /// Finds a file's plain form: itself, or a decompressed copy among the temporary files, which is
-/// removed at the end.
+/// removed at the end. A file that breaks off is read up to the break, which is told.
 ///
 /// # Errors
 /// If the file cannot be decompressed, or its copy cannot be written.
-pub(super) fn file(path: &Path) -> Result<Plain, BagError> {
+pub(super) fn file(path: &Path, problems: &mut Vec<Problem>) -> Result<Plain, BagError> {
     if !is_compressed(path) {
         return Ok(Plain { path: path.to_owned(), _copy: None });
     }
@@ -57,10 +57,17 @@ pub(super) fn file(path: &Path) -> Result<Plain, BagError> {
     let decoder = zstd::Decoder::new(BufReader::new(source)).map_err(BagError::io(path))?;
     let mut decoder = Telling { inner: decoder, failed: false };
     if let Err(error) = std::io::copy(&mut decoder, &mut copy) {
-        // A file that breaks off is read up to the break; a full disk is not the bag's fault.
+        // A full disk is not the bag's fault.
         if !decoder.failed {
             return Err(BagError::io(copy.path())(error));
         }
+        if copy.as_file().metadata().is_ok_and(|copy| copy.len() == 0) {
+            return Err(BagError::damaged(path, format!("zstd: {error}")));
+        }
+        let what = format!("zstd: {error}: what comes after that is not read");
+        // The decoder has no other kind for what the system could not read.
+        let unreadable = error.raw_os_error().is_some();
+        problems.push(Problem { unreadable, ..Problem::damage(path, what) });
     }
     Ok(Plain { path: copy.path().to_owned(), _copy: Some(copy) })
 }

@@ -18,11 +18,14 @@ use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOp
 
 use self::index::{Index, Part};
 use super::compressed::{self, Plain};
+use super::order::{Order, Place};
 use super::{BagError, Problem, Problems, Reading, Recorded, Storage, Topic};
 use crate::time::Stamp;
 
 /// Largest chunk that is decompressed \[bytes\], and largest record. rosbag2's chunks have 0.8 MB.
-const MOST_BYTES: usize = 1 << 30;
+const MOST_BYTES: usize = 512 << 20;
+/// Most bytes of messages that wait until those of other chunks have come.
+const MOST_WAITING_BYTES: usize = if cfg!(test) { 4 << 10 } else { 1 << 30 };
 
 /// An MCAP file.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ impl Storage for File {
         Some((first, last))
     }
 
-    fn read(&self, wanted: &[Option<usize>]) -> Result<Box<dyn Reading>, BagError> {
+    fn read(&self, wanted: &[Option<usize>], from: Stamp) -> Result<Box<dyn Reading>, BagError> {
         let channels = self.index.channels.iter();
         let wanted = channels.filter_map(|(id, topic)| Some((*id, (*wanted.get(*topic)?)?)));
         Ok(Box::new(Reader {
@@ -63,8 +66,11 @@ impl Storage for File {
             _plain: Arc::clone(&self.plain),
             index: Arc::clone(&self.index),
             wanted: wanted.collect(),
+            from,
             next: 0,
             ready: BinaryHeap::new(),
+            waiting_bytes: 0,
+            order: Order::default(),
         }))
     }
 }
@@ -78,10 +84,15 @@ struct Reader {
     index: Arc<Index>,
     /// The topic of the bag, by channel.
     wanted: HashMap<u16, usize>,
+    /// Earlier messages are skipped.
+    from: Stamp,
     /// The part to read next.
     next: usize,
     /// Messages of the parts that have been read, and of which an earlier one may not come any more.
     ready: BinaryHeap<Reverse<Ready>>,
+    /// Bytes of these messages.
+    waiting_bytes: usize,
+    order: Order,
 }
 
 /// A message of a part that has been read. The order is that of time, then that of the file.
@@ -89,7 +100,7 @@ struct Reader {
 struct Ready {
     received: Stamp,
     /// Offset of its part, and its number there.
-    place: (u64, usize),
+    place: Place,
     topic: usize,
     published: Option<Stamp>,
     bytes: Vec<u8>,
@@ -102,13 +113,17 @@ impl Reading for Reader {
             match self.index.parts.get(self.next) {
                 Some(part) if soonest.is_none_or(|soonest| part.first <= soonest) => {
                     self.next += 1;
-                    let index = Arc::clone(&self.index);
-                    self.read_part(&index.parts[self.next - 1], problems);
+                    if part.last >= self.from && part.may_have(&self.wanted) {
+                        let index = Arc::clone(&self.index);
+                        self.read_part(&index.parts[self.next - 1], problems);
+                    }
                 }
                 _ => break,
             }
         }
-        let Reverse(Ready { received, published, topic, bytes, .. }) = self.ready.pop()?;
+        let Reverse(Ready { received, published, topic, bytes, place }) = self.ready.pop()?;
+        self.waiting_bytes -= bytes.len();
+        self.order.note(topic, place, received, &self.path, problems);
         Some(Recorded { topic, received, published, bytes })
     }
 }
@@ -120,7 +135,8 @@ impl Reader {
         let mut number = 0;
         let (mut timeless, mut unreadable) = (0_u64, 0_u64);
         let mut times = [Stamp::MAX, Stamp::ZERO];
-        let (wanted, ready) = (&self.wanted, &mut self.ready);
+        let (wanted, from, ready) = (&self.wanted, self.from, &mut self.ready);
+        let waiting_bytes = &mut self.waiting_bytes;
         let result = records(&self.file, part.offset, part.length, |record| {
             let Record::Message { header, data } = record else { return };
             number += 1;
@@ -131,18 +147,33 @@ impl Reader {
                 timeless += 1;
                 return;
             };
+            if received < from || *waiting_bytes > MOST_WAITING_BYTES {
+                return;
+            }
             match compressed::message(data.into_owned()) {
                 Ok(bytes) => {
                     let place = (part.offset, number);
                     let topic = *topic;
                     // A writer that knows no publication repeats the time of the log, says MCAP.
                     let published = stamp(header.publish_time).filter(|at| *at != received);
+                    *waiting_bytes += bytes.len();
                     ready.push(Reverse(Ready { received, place, topic, published, bytes }));
                 }
                 Err(_) => unreadable += 1,
             }
         });
         let place = format!("the part at byte {} ({} bytes)", part.offset, part.length);
+        if self.waiting_bytes > MOST_WAITING_BYTES {
+            let what = format!(
+                "{place}: its messages and those of chunks of the same time have more than {MOST_WAITING_BYTES} \
+                 bytes; expected chunks that follow each other, as `ros2 bag convert` writes them"
+            );
+            // The rest is not damaged, so what was read must not pass for all.
+            problems.push(Problem { unreadable: true, ..Problem::damage(&self.path, what) });
+            self.ready.clear();
+            (self.waiting_bytes, self.next) = (0, self.index.parts.len());
+            return;
+        }
         // Then it was read sooner or later than its messages belong.
         if number > 0 && result.is_ok() && times != [part.first, part.last] {
             let [first, last] = times;

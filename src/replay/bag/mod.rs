@@ -5,13 +5,14 @@
 //! cannot be read is left out and told ([`Problem`]); the rest is read.
 //!
 //! Memory does not grow with a bag's length: one chunk of each file that is being read is in memory,
-//! and those chunks whose times overlap.
+//! and those chunks whose times overlap. If these are too large, reading ends with an error.
 
 mod compressed;
 mod error;
 mod mcap;
 mod metadata;
 mod open;
+mod order;
 mod sqlite;
 #[cfg(test)]
 mod tests;
@@ -82,9 +83,10 @@ trait Storage: std::fmt::Debug + Send + Sync {
     /// without messages.
     fn span(&self) -> Option<(Stamp, Stamp)>;
 
-    /// Reads the messages in the order of their receive stamps. `wanted`, by the file's topics, says
-    /// as what topic of the bag they are given; messages of other topics are skipped.
-    fn read(&self, wanted: &[Option<usize>]) -> Result<Box<dyn Reading>, BagError>;
+    /// Reads the messages from an instant on, in the order of their receive stamps. `wanted`, by the
+    /// file's topics, says as what topic of the bag they are given; messages of other topics are
+    /// skipped.
+    fn read(&self, wanted: &[Option<usize>], from: Stamp) -> Result<Box<dyn Reading>, BagError>;
 }
 
 /// The messages of a file that are yet to come.
@@ -117,13 +119,25 @@ impl Bag {
     /// # Errors
     /// If a file can no longer be opened.
     pub fn messages(&self, wanted: &[bool]) -> Result<Messages<'_>, BagError> {
+        self.messages_from(wanted, Stamp::MIN)
+    }
+
+    /// As [`Bag::messages`], without those that were received before an instant. Their chunks are not
+    /// decompressed.
+    ///
+    /// # Errors
+    /// If a file can no longer be opened.
+    pub fn messages_from(&self, wanted: &[bool], from: Stamp) -> Result<Messages<'_>, BagError> {
         let mut pending = BinaryHeap::new();
         for (file, storage) in self.files.iter().enumerate() {
-            if let Some((first, _)) = storage.span() {
-                pending.push(Reverse((first, file, Next::Closed)));
+            if let Some((first, last)) = storage.span()
+                && last >= from
+            {
+                pending.push(Reverse((first.max(from), file, Next::Closed)));
             }
         }
-        Ok(Messages { bag: self, wanted: wanted.to_vec(), pending, problems: Problems::default() })
+        let (wanted, problems) = (wanted.to_vec(), Problems::default());
+        Ok(Messages { bag: self, wanted, from, pending, problems })
     }
 
     /// The topics of a file that are wanted, as topics of the bag.
@@ -144,6 +158,7 @@ pub const CDR: &str = "cdr";
 pub struct Messages<'a> {
     bag: &'a Bag,
     wanted: Vec<bool>,
+    from: Stamp,
     /// By the stamp of the next message, then by file.
     pending: BinaryHeap<Reverse<(Stamp, usize, Next)>>,
     /// What could not be read so far. The caller may take them out.
@@ -185,7 +200,7 @@ impl Iterator for Messages<'_> {
                 Next::Message(message, reading) => (Some(message), reading),
                 Next::Closed => {
                     let wanted = self.bag.wanted_of(file, &self.wanted);
-                    match self.bag.files[file].read(&wanted) {
+                    match self.bag.files[file].read(&wanted, self.from) {
                         Ok(reading) => (None, reading),
                         Err(error) => {
                             self.problems.push(error.into());

@@ -184,7 +184,7 @@ fn kind(path: &Path) -> Option<Kind> {
 }
 
 fn open_file(path: &Path, problems: &mut Vec<Problem>) -> Result<Box<dyn Storage>, BagError> {
-    let plain: Plain = compressed::file(path)?;
+    let plain: Plain = compressed::file(path, problems)?;
     Ok(match kind(path) {
         Some(Kind::Mcap) => Box::new(mcap::File::open(path, plain, problems)?),
         Some(Kind::Sqlite) => Box::new(sqlite::File::open(path, plain, problems)?),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::compressed::{self, Plain};
+use super::order::Order;
 use super::{BagError, Definition, Problem, Problems, Reading, Recorded, Storage, Topic};
 use crate::time::Stamp;
 
@@ -33,6 +34,10 @@ impl File {
     pub fn open(path: &Path, plain: Plain, problems: &mut Vec<Problem>) -> Result<Self, BagError> {
         let connection = connect(path, &plain)?;
         let failed = |error: rusqlite::Error| BagError::damaged(path, format!("sqlite3: {error}"));
+        if !has_tables(&connection).map_err(failed)? {
+            let what = "sqlite3: expected the tables topics and messages, found none";
+            return Err(BagError::damaged(path, what));
+        }
         let definitions = definitions(&connection).unwrap_or_else(|error| {
             let what = format!("sqlite3: {error}; its definitions of messages are not used");
             problems.push(Problem::damage(path, what));
@@ -82,9 +87,16 @@ fn connect(path: &Path, plain: &Plain) -> Result<Connection, BagError> {
         .map_err(|error| BagError::damaged(path, format!("sqlite3: {error}")))
 }
 
+/// Whether the tables are there, as tables: a view could have rows without end.
+fn has_tables(connection: &Connection) -> rusqlite::Result<bool> {
+    let query = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('topics', 'messages')";
+    Ok(connection.query_row(query, [], |row| row.get::<_, i64>(0))? == 2)
+}
+
 /// The definitions by type. Files before ROS 2 Iron have none.
 fn definitions(connection: &Connection) -> rusqlite::Result<HashMap<String, Definition>> {
-    let query = "SELECT count(*) FROM sqlite_master WHERE name = 'message_definitions'";
+    let query =
+        "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'message_definitions'";
     if connection.query_row(query, [], |row| row.get::<_, i64>(0))? == 0 {
         return Ok(HashMap::new());
     }
@@ -127,7 +139,7 @@ impl Storage for File {
         self.span
     }
 
-    fn read(&self, wanted: &[Option<usize>]) -> Result<Box<dyn Reading>, BagError> {
+    fn read(&self, wanted: &[Option<usize>], from: Stamp) -> Result<Box<dyn Reading>, BagError> {
         let ids = self.ids.iter();
         let wanted = ids.filter_map(|(id, topic)| Some((*id, (*wanted.get(*topic)?)?))).collect();
         let connection = connect(&self.path, &self.plain)?;
@@ -138,7 +150,8 @@ impl Storage for File {
             _plain: Arc::clone(&self.plain),
             wanted,
             page: VecDeque::new(),
-            after: Some((i64::MIN, i64::MIN)),
+            after: Some((from.nanos(), i64::MIN)),
+            order: Order::default(),
         }))
     }
 }
@@ -157,6 +170,7 @@ struct Reader {
     page: VecDeque<(i64, i64, usize)>,
     /// Stamp and id of the last message of the page; `None` if it was the last page.
     after: Option<(i64, i64)>,
+    order: Order,
 }
 
 impl Reading for Reader {
@@ -174,12 +188,11 @@ impl Reading for Reader {
             };
             match self.body(id) {
                 Ok(bytes) => {
-                    return Some(Recorded {
-                        topic,
-                        received: Stamp::from_nanos(stamp),
-                        published: None,
-                        bytes,
-                    });
+                    let received = Stamp::from_nanos(stamp);
+                    // Ids are given in the order of writing.
+                    let place = (id.max(0) as u64, 0);
+                    self.order.note(topic, place, received, &self.path, problems);
+                    return Some(Recorded { topic, received, published: None, bytes });
                 }
                 Err(why) => {
                     let what = format!("message {id} is not read: {why}");

@@ -40,6 +40,15 @@ pub(super) struct Part {
     /// Receive stamps of its first and last message, as the file says.
     pub first: Stamp,
     pub last: Stamp,
+    /// Its channels, if an index with a checksum names them.
+    pub channels: Option<Box<[u16]>>,
+}
+
+impl Part {
+    /// Whether it may have messages of these channels.
+    pub fn may_have<T>(&self, wanted: &HashMap<u16, T>) -> bool {
+        self.channels.as_ref().is_none_or(|own| own.iter().any(|id| wanted.contains_key(id)))
+    }
 }
 
 /// What is known while the file is walked through.
@@ -54,6 +63,8 @@ struct Scan {
     /// The chunks, and which channels each of them has; empty if the file does not say.
     chunks: Vec<(Part, Vec<u16>)>,
     offsets: HashSet<u64>,
+    /// The channels of a chunk, by its place, as the index at the end says.
+    channels_of: HashMap<u64, Box<[u16]>>,
     /// Records of a kind that MCAP does not have.
     unknown: u64,
 }
@@ -142,7 +153,12 @@ impl Index {
             tell(format!("{unknown} records are of no kind that MCAP has; they are left out"));
         }
         match Scan::index_is_right(file, size) {
-            true => scan.known.join(std::mem::take(&mut scan.indexed)),
+            true => {
+                scan.known.join(std::mem::take(&mut scan.indexed));
+                for part in &mut scan.parts {
+                    part.channels = scan.channels_of.remove(&part.offset);
+                }
+            }
             false => tell("the index at its end is damaged: it is not used".into()),
         }
         if let (true, Some((expected, found))) = (whole, scan.lost_messages()) {
@@ -241,7 +257,7 @@ impl Scan {
             }
             op::MESSAGE => {
                 let at = stamp(u64_at(start, 6)).unwrap_or(Stamp::MAX);
-                self.parts.push(Part { offset, length, first: at, last: at });
+                self.parts.push(Part { offset, length, first: at, last: at, channels: None });
             }
             _ => {
                 if let Some((_, channels)) = self.chunks.last_mut() {
@@ -254,7 +270,7 @@ impl Scan {
     fn add_chunk(&mut self, offset: u64, length: u64, first: u64, last: u64) {
         if self.offsets.insert(offset) {
             let [first, last] = [first, last].map(|at| stamp(at).unwrap_or(Stamp::MAX));
-            let part = Part { offset, length, first, last };
+            let part = Part { offset, length, first, last, channels: None };
             self.chunks.push((part.clone(), Vec::new()));
             self.parts.push(part);
         }
@@ -296,7 +312,7 @@ impl Scan {
 
     /// Reads the index at the end of a broken file. What it cannot read stays unknown.
     fn read_summary(&mut self, file: &File, size: u64) {
-        let Some(Footer { start, end, .. }) = Self::footer(file, size) else { return };
+        let Some(Footer { start, end, crc, .. }) = Self::footer(file, size) else { return };
         if start == end || !Self::index_is_right(file, size) {
             return;
         }
@@ -306,6 +322,12 @@ impl Scan {
                 if end.is_some_and(|end| end <= start) {
                     let (first, last) = (chunk.message_start_time, chunk.message_end_time);
                     self.add_chunk(chunk.chunk_start_offset, chunk.chunk_length, first, last);
+                }
+                // A chunk is skipped for what is said here, so that must be certain.
+                let channels = chunk.message_index_offsets;
+                if crc != 0 && !channels.is_empty() {
+                    let channels = channels.into_keys().collect();
+                    self.channels_of.insert(chunk.chunk_start_offset, channels);
                 }
             }
             // The counts are those of the whole file.
