@@ -396,7 +396,7 @@ impl Display for Report {
         ];
         let rows: Vec<_> =
             [head.map(String::from)].into_iter().chain(self.segments.iter().map(row)).collect();
-        table(f, &rows)?;
+        crate::table::write(f, &rows)?;
         writeln!(f)?;
         writeln!(f, "output      {} in {}", self.output_topic, self.base_frame)?;
         writeln!(f, "ticks       {} Hz, every {} ns", self.rate_hz, self.period_ns)?;
@@ -422,17 +422,6 @@ impl Display for Report {
         writeln!(f, "messages    {gpu} on a GPU that encodes, {pinned} in pinned memory")?;
         self.shared_memory.fmt(f)
     }
-}
-
-/// Writes a table. A column is as wide as its widest cell, and two spaces separate columns.
-fn table<const N: usize>(f: &mut fmt::Formatter<'_>, rows: &[[String; N]]) -> fmt::Result {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    for row in rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        writeln!(f, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-    }
-    Ok(())
 }
 
 fn bytes(count: f64) -> String {

@@ -17,35 +17,38 @@ const RECENT: Duration = Duration::from_secs(300);
 
 fn bucket_of(nanos: i64) -> usize {
     match u64::try_from(nanos) {
-        Ok(nanos) => SIDE + magnitude_bucket(nanos),
+        Ok(nanos) => SIDE + magnitude_bucket::<SUB_BITS>(nanos),
         // `!nanos` is `-1 - nanos`, so -1 is in the bucket next to 0.
-        Err(_) => SIDE - 1 - magnitude_bucket(!nanos as u64),
+        Err(_) => SIDE - 1 - magnitude_bucket::<SUB_BITS>(!nanos as u64),
     }
 }
 
-fn magnitude_bucket(nanos: u64) -> usize {
-    if nanos < SUB as u64 {
+/// The bucket of a magnitude, if every power of two has `1 << BITS` of them.
+pub(crate) fn magnitude_bucket<const BITS: u32>(nanos: u64) -> usize {
+    let sub = 1 << BITS;
+    if nanos < sub as u64 {
         return nanos as usize;
     }
-    let shift = u64::BITS - 1 - nanos.leading_zeros() - SUB_BITS;
-    (shift as usize + 1) * SUB + (nanos >> shift) as usize - SUB
+    let shift = u64::BITS - 1 - nanos.leading_zeros() - BITS;
+    (shift as usize + 1) * sub + (nanos >> shift) as usize - sub
 }
 
 /// Returns the largest value in a bucket.
 fn upper_end(bucket: usize) -> i64 {
     match bucket.checked_sub(SIDE) {
-        Some(bucket) => ends(bucket).1 as i64,
-        None => !(ends(SIDE - 1 - bucket).0 as i64),
+        Some(bucket) => ends::<SUB_BITS>(bucket).1 as i64,
+        None => !(ends::<SUB_BITS>(SIDE - 1 - bucket).0 as i64),
     }
 }
 
 /// Returns the smallest and the largest magnitude in a bucket of one sign.
-fn ends(bucket: usize) -> (u64, u64) {
-    if bucket < SUB {
+pub(crate) fn ends<const BITS: u32>(bucket: usize) -> (u64, u64) {
+    let sub = 1 << BITS;
+    if bucket < sub {
         return (bucket as u64, bucket as u64);
     }
-    let shift = bucket / SUB - 1;
-    let first = ((SUB + bucket % SUB) as u64) << shift;
+    let shift = bucket / sub - 1;
+    let first = ((sub + bucket % sub) as u64) << shift;
     (first, first + ((1u64 << shift) - 1))
 }
 

@@ -32,7 +32,7 @@
 //! - `replay` (feature `replay`): recorded bags through the same pipeline and runtime.
 //! - `report` (feature `replay`): tables, pictures and charts as one HTML file.
 //! - `sim` (feature `sim`): a synthetic robot, every signal an analytic function of time.
-//! - `random` (feature `sim`): reproducible randomness, for the robot, benchmarks and tests.
+//! - `random` (features `sim`, `replay`): reproducible randomness, for the robot, resampling, benchmarks and tests.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -55,11 +55,12 @@ pub mod runtime;
 pub mod schema;
 pub mod spec;
 mod sync;
+mod table;
 pub mod tf;
 pub mod time;
 pub mod visual;
 
-#[cfg(feature = "sim")]
+#[cfg(any(feature = "sim", feature = "replay"))]
 pub mod random;
 #[cfg(feature = "replay")]
 pub mod replay;

@@ -7,7 +7,7 @@ use std::fmt::{self, Display};
 
 use serde::Serialize;
 
-use super::{bytes, table};
+use super::bytes;
 use crate::device::{HostBuffer, Output};
 use crate::layout::Layout;
 use crate::pipeline::TensorMessage;
@@ -83,7 +83,7 @@ impl Display for SharedMemory {
         let head = ["input", "topic", "largest message", "segment at its publisher (Fast DDS)"];
         let rows = self.inputs.iter().map(InputMemory::row);
         let rows: Vec<_> = [head.map(String::from)].into_iter().chain(rows).collect();
-        table(f, &rows)
+        crate::table::write(f, &rows)
     }
 }
 

@@ -32,6 +32,17 @@ pub fn is_png(file: &[u8]) -> bool {
     file.starts_with(&PNG)
 }
 
+/// The width and height that a JPEG or PNG file declares \[px\]. Nothing is decoded.
+pub fn size(file: &[u8]) -> Option<[usize; 2]> {
+    if file.starts_with(&JPEG) {
+        return scans::size(file);
+    }
+    // The first chunk of PNG is IHDR: 4 bytes of length, its name, width and height.
+    let size = file.strip_prefix(&PNG)?.get(8..16)?;
+    let side = |at: usize| Some(u32::from_be_bytes(*size.get(at..)?.first_chunk()?) as usize);
+    Some([side(0)?, side(4)?])
+}
+
 /// Decodes a file into `pixels`, whose memory is used again. `largest` is the greatest width and
 /// height \[px\]. Whether the file is JPEG or PNG is in its first bytes.
 ///

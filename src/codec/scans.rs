@@ -59,6 +59,23 @@ pub(super) fn check(file: &[u8]) -> Result<(), String> {
     }
 }
 
+/// The width and height that a file declares \[px\].
+pub(super) fn size(file: &[u8]) -> Option<[usize; 2]> {
+    let mut at = 2;
+    loop {
+        match next(file, &mut at)? {
+            // A start of frame; the others from 0xC0 on are tables.
+            (0xC0..=0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF, body) => {
+                let side =
+                    |at: usize| Some(u16::from_be_bytes(*body.get(at..)?.first_chunk()?).into());
+                return Some([side(3)?, side(1)?]);
+            }
+            (0xD9, _) => return None,
+            _ => {}
+        }
+    }
+}
+
 /// Returns the next marker and what it declares as its content.
 fn next<'a>(file: &'a [u8], at: &mut usize) -> Option<(u8, &'a [u8])> {
     loop {

@@ -6,6 +6,7 @@
 //!    ([`Player`](crate::runtime::Player)), and gives each tensor to an [`output::Output`].
 //! 4. [`batch`] does so with many episodes on all cores, and brings each result under its final name only
 //!    when it is complete.
+//! 5. [`inspect`] says what a bag has, and what is wrong with it.
 
 pub mod bag;
 pub mod batch;
@@ -15,6 +16,7 @@ mod edges;
 mod episode;
 mod error;
 mod find;
+pub mod inspect;
 pub mod output;
 mod run;
 mod summary;

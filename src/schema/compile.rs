@@ -13,8 +13,8 @@ use crate::spec::FramedPart;
 
 /// Most numbers of a selection.
 const MOST_CHANNELS: usize = 4096;
-const HEADER: &str = "std_msgs/msg/Header";
-const TIME: &str = "builtin_interfaces/msg/Time";
+pub(super) const HEADER: &str = "std_msgs/msg/Header";
+pub(super) const TIME: &str = "builtin_interfaces/msg/Time";
 
 /// Which path is wrong, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub(super) fn compile(
     for (slot, leaf) in leaves.iter().enumerate() {
         draft.insert(&leaf.steps, slot);
     }
-    let has_header = root.members.first().is_some_and(|first| is_one(first, HEADER));
+    let has_header = root.has_header();
     let source = match stamp {
         Some(path) => {
             for (slot, steps) in stamp_leaves(root, path)?.iter().enumerate() {
@@ -124,7 +124,7 @@ fn turn_together(leaves: &mut [Leaf]) -> bool {
     parts
 }
 
-fn is_one(member: &Member, name: &str) -> bool {
+pub(super) fn is_one(member: &Member, name: &str) -> bool {
     member.count == Count::One && matches!(&member.kind, Kind::Struct(inner) if inner.name == name)
 }
 

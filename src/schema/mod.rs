@@ -17,6 +17,7 @@ mod path;
 mod plan;
 mod shape;
 mod spatial;
+mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ pub use find::{Definitions, Prefixes};
 pub use path::{Path, PathError};
 pub use plan::{Plan, StampSource};
 pub use spatial::Unframed;
+pub use survey::{Leaf, Survey};
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
@@ -120,6 +122,11 @@ impl Struct {
     /// The names of its members.
     pub fn names(&self) -> Vec<&str> {
         self.members.iter().map(|member| member.name.as_str()).collect()
+    }
+
+    /// Whether its first member is a `std_msgs/Header`.
+    pub fn has_header(&self) -> bool {
+        self.members.first().is_some_and(|first| compile::is_one(first, compile::HEADER))
     }
 }
 

@@ -176,7 +176,7 @@ impl Node {
 }
 
 impl Number {
-    fn read(self, reader: &mut Reader<'_>) -> Result<f64, CdrError> {
+    pub(super) fn read(self, reader: &mut Reader<'_>) -> Result<f64, CdrError> {
         Ok(match self {
             Number::Bool => f64::from(u8::from(reader.u8()? != 0)),
             Number::U8 => reader.u8()?.into(),

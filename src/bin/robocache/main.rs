@@ -2,6 +2,8 @@
 
 mod check;
 #[cfg(feature = "replay")]
+mod inspect;
+#[cfg(feature = "replay")]
 mod replay;
 
 use std::io::{ErrorKind, Write};
@@ -24,12 +26,16 @@ struct Cli {
 enum Command {
     Check(check::CheckArgs),
     #[cfg(feature = "replay")]
+    Inspect(inspect::InspectArgs),
+    #[cfg(feature = "replay")]
     Replay(Box<replay::ReplayArgs>),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Check(args) => check::run(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "replay")]
+        Command::Inspect(args) => inspect::run(&args),
         #[cfg(feature = "replay")]
         Command::Replay(args) => replay::run(&args),
     };

@@ -57,7 +57,7 @@ pub struct Problem {
 
 impl Problem {
     /// Damage of a file.
-    pub(super) fn damage(path: &Path, what: impl Into<String>) -> Problem {
+    pub(in crate::replay) fn damage(path: &Path, what: impl Into<String>) -> Problem {
         Problem { path: path.to_owned(), what: what.into(), unreadable: false }
     }
 }

@@ -19,7 +19,7 @@ use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOp
 use self::index::{Index, Part};
 use super::compressed::{self, Plain};
 use super::order::{Order, Place};
-use super::{BagError, Problem, Problems, Reading, Recorded, Storage, Topic};
+use super::{BagError, Problem, Problems, Reading, Recorded, Sorted, Storage, Topic};
 use crate::time::Stamp;
 
 /// Largest chunk that is decompressed \[bytes\], and largest record. rosbag2's chunks have 0.8 MB.
@@ -57,7 +57,11 @@ impl Storage for File {
         Some((first, last))
     }
 
-    fn read(&self, wanted: &[Option<usize>], from: Stamp) -> Result<Box<dyn Reading>, BagError> {
+    fn read(&self, wanted: &[Option<usize>], sorted: Sorted) -> Result<Box<dyn Reading>, BagError> {
+        let mut sequence: Vec<usize> = (0..self.index.parts.len()).collect();
+        if sorted == Sorted::AsWritten {
+            sequence.sort_by_key(|at| self.index.parts[*at].offset);
+        }
         let channels = self.index.channels.iter();
         let wanted = channels.filter_map(|(id, topic)| Some((*id, (*wanted.get(*topic)?)?)));
         Ok(Box::new(Reader {
@@ -65,8 +69,9 @@ impl Storage for File {
             path: self.path.clone(),
             _plain: Arc::clone(&self.plain),
             index: Arc::clone(&self.index),
+            sequence,
             wanted: wanted.collect(),
-            from,
+            sorted,
             next: 0,
             ready: BinaryHeap::new(),
             waiting_bytes: 0,
@@ -82,11 +87,12 @@ struct Reader {
     /// Keeps the file while it is read.
     _plain: Arc<Plain>,
     index: Arc<Index>,
+    /// The parts, in the order of reading.
+    sequence: Vec<usize>,
     /// The topic of the bag, by channel.
     wanted: HashMap<u16, usize>,
-    /// Earlier messages are skipped.
-    from: Stamp,
-    /// The part to read next.
+    sorted: Sorted,
+    /// The part to read next, by its place in the sequence.
     next: usize,
     /// Messages of the parts that have been read, and of which an earlier one may not come any more.
     ready: BinaryHeap<Reverse<Ready>>,
@@ -98,10 +104,12 @@ struct Reader {
 /// A message of a part that has been read. The order is that of time, then that of the file.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
-    received: Stamp,
+    /// What the order sorts by first.
+    key: Stamp,
     /// Offset of its part, and its number there.
     place: Place,
     topic: usize,
+    received: Stamp,
     published: Option<Stamp>,
     bytes: Vec<u8>,
 }
@@ -109,19 +117,23 @@ struct Ready {
 impl Reading for Reader {
     fn next(&mut self, problems: &mut Problems) -> Option<Recorded> {
         loop {
-            let soonest = self.ready.peek().map(|Reverse(ready)| ready.received);
-            match self.index.parts.get(self.next) {
-                Some(part) if soonest.is_none_or(|soonest| part.first <= soonest) => {
+            let soonest = self.ready.peek().map(|Reverse(ready)| ready.key);
+            let index = Arc::clone(&self.index);
+            let is_due = |part: &Part| match self.sorted {
+                Sorted::ByStamp(_) => soonest.is_none_or(|soonest| part.first <= soonest),
+                Sorted::AsWritten => soonest.is_none(),
+            };
+            match self.sequence.get(self.next).map(|at| &index.parts[*at]) {
+                Some(part) if is_due(part) => {
                     self.next += 1;
-                    if part.last >= self.from && part.may_have(&self.wanted) {
-                        let index = Arc::clone(&self.index);
-                        self.read_part(&index.parts[self.next - 1], problems);
+                    if self.sorted.may_have(part.last) && part.may_have(&self.wanted) {
+                        self.read_part(part, problems);
                     }
                 }
                 _ => break,
             }
         }
-        let Reverse(Ready { received, published, topic, bytes, place }) = self.ready.pop()?;
+        let Reverse(Ready { received, published, topic, bytes, place, .. }) = self.ready.pop()?;
         self.waiting_bytes -= bytes.len();
         self.order.note(topic, place, received, &self.path, problems);
         Some(Recorded { topic, received, published, bytes })
@@ -135,7 +147,7 @@ impl Reader {
         let mut number = 0;
         let (mut timeless, mut unreadable) = (0_u64, 0_u64);
         let mut times = [Stamp::MAX, Stamp::ZERO];
-        let (wanted, from, ready) = (&self.wanted, self.from, &mut self.ready);
+        let (wanted, sorted, ready) = (&self.wanted, self.sorted, &mut self.ready);
         let waiting_bytes = &mut self.waiting_bytes;
         let result = records(&self.file, part.offset, part.length, |record| {
             let Record::Message { header, data } = record else { return };
@@ -147,7 +159,7 @@ impl Reader {
                 timeless += 1;
                 return;
             };
-            if received < from || *waiting_bytes > MOST_WAITING_BYTES {
+            if !sorted.may_have(received) || *waiting_bytes > MOST_WAITING_BYTES {
                 return;
             }
             match compressed::message(data.into_owned()) {
@@ -157,7 +169,9 @@ impl Reader {
                     // A writer that knows no publication repeats the time of the log, says MCAP.
                     let published = stamp(header.publish_time).filter(|at| *at != received);
                     *waiting_bytes += bytes.len();
-                    ready.push(Reverse(Ready { received, place, topic, published, bytes }));
+                    let key = sorted.key(received);
+                    let new = Ready { key, place, topic, received, published, bytes };
+                    ready.push(Reverse(new));
                 }
                 Err(_) => unreadable += 1,
             }
@@ -171,7 +185,7 @@ impl Reader {
             // The rest is not damaged, so what was read must not pass for all.
             problems.push(Problem { unreadable: true, ..Problem::damage(&self.path, what) });
             self.ready.clear();
-            (self.waiting_bytes, self.next) = (0, self.index.parts.len());
+            (self.waiting_bytes, self.next) = (0, self.sequence.len());
             return;
         }
         // Then it was read sooner or later than its messages belong.

@@ -63,6 +63,7 @@ fn topic(entry: &Node) -> Option<Topic> {
         format: text("serialization_format")?,
         definition: None,
         messages: number(entry, "message_count"),
+        offered_qos: text("offered_qos_profiles").unwrap_or_default(),
     })
 }
 

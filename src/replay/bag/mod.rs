@@ -50,6 +50,8 @@ pub struct Topic {
     pub definition: Option<Definition>,
     /// Number of messages, as the bag says; `None` if it does not.
     pub messages: Option<u64>,
+    /// What its publishers offered: the YAML list that rosbag2 stores; empty if there is none.
+    pub offered_qos: String,
 }
 
 /// The definition of a message type, with those of all types that it has.
@@ -74,6 +76,15 @@ pub struct Recorded {
     pub bytes: Vec<u8>,
 }
 
+/// In which order messages are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sorted {
+    /// By their receive stamps, from this one on.
+    ByStamp(Stamp),
+    /// As they were written, file by file. If the recorder's clock was set, the stamps tell it.
+    AsWritten,
+}
+
 /// A file of a bag.
 trait Storage: std::fmt::Debug + Send + Sync {
     /// The topics, in any order; the file's messages name them by their positions.
@@ -83,10 +94,9 @@ trait Storage: std::fmt::Debug + Send + Sync {
     /// without messages.
     fn span(&self) -> Option<(Stamp, Stamp)>;
 
-    /// Reads the messages from an instant on, in the order of their receive stamps. `wanted`, by the
-    /// file's topics, says as what topic of the bag they are given; messages of other topics are
-    /// skipped.
-    fn read(&self, wanted: &[Option<usize>], from: Stamp) -> Result<Box<dyn Reading>, BagError>;
+    /// Reads the messages in this order. `wanted`, by the file's topics, says as what topic of the bag
+    /// they are given; messages of other topics are skipped.
+    fn read(&self, wanted: &[Option<usize>], sorted: Sorted) -> Result<Box<dyn Reading>, BagError>;
 }
 
 /// The messages of a file that are yet to come.
@@ -119,7 +129,7 @@ impl Bag {
     /// # Errors
     /// If a file can no longer be opened.
     pub fn messages(&self, wanted: &[bool]) -> Result<Messages<'_>, BagError> {
-        self.messages_from(wanted, Stamp::MIN)
+        self.messages_sorted(wanted, Sorted::ByStamp(Stamp::MIN))
     }
 
     /// As [`Bag::messages`], without those that were received before an instant. Their chunks are not
@@ -128,16 +138,28 @@ impl Bag {
     /// # Errors
     /// If a file can no longer be opened.
     pub fn messages_from(&self, wanted: &[bool], from: Stamp) -> Result<Messages<'_>, BagError> {
+        self.messages_sorted(wanted, Sorted::ByStamp(from))
+    }
+
+    /// As [`Bag::messages`], in another order.
+    ///
+    /// # Errors
+    /// If a file can no longer be opened.
+    pub fn messages_sorted(
+        &self,
+        wanted: &[bool],
+        sorted: Sorted,
+    ) -> Result<Messages<'_>, BagError> {
         let mut pending = BinaryHeap::new();
         for (file, storage) in self.files.iter().enumerate() {
             if let Some((first, last)) = storage.span()
-                && last >= from
+                && sorted.may_have(last)
             {
-                pending.push(Reverse((first.max(from), file, Next::Closed)));
+                pending.push(Reverse((sorted.key(first), file, Next::Closed)));
             }
         }
         let (wanted, problems) = (wanted.to_vec(), Problems::default());
-        Ok(Messages { bag: self, wanted, from, pending, problems })
+        Ok(Messages { bag: self, wanted, sorted, pending, problems })
     }
 
     /// The topics of a file that are wanted, as topics of the bag.
@@ -151,14 +173,32 @@ impl Bag {
     }
 }
 
+impl Sorted {
+    /// What messages are sorted by before their place in the file.
+    fn key(self, received: Stamp) -> Stamp {
+        match self {
+            Sorted::ByStamp(from) => received.max(from),
+            Sorted::AsWritten => Stamp::ZERO,
+        }
+    }
+
+    /// Whether a message of this stamp is given.
+    fn may_have(self, received: Stamp) -> bool {
+        match self {
+            Sorted::ByStamp(from) => received >= from,
+            Sorted::AsWritten => true,
+        }
+    }
+}
+
 /// The format of messages that this program reads.
 pub const CDR: &str = "cdr";
 
-/// The messages of a bag, in the order of their receive stamps.
+/// The messages of a bag.
 pub struct Messages<'a> {
     bag: &'a Bag,
     wanted: Vec<bool>,
-    from: Stamp,
+    sorted: Sorted,
     /// By the stamp of the next message, then by file.
     pending: BinaryHeap<Reverse<(Stamp, usize, Next)>>,
     /// What could not be read so far. The caller may take them out.
@@ -200,7 +240,7 @@ impl Iterator for Messages<'_> {
                 Next::Message(message, reading) => (Some(message), reading),
                 Next::Closed => {
                     let wanted = self.bag.wanted_of(file, &self.wanted);
-                    match self.bag.files[file].read(&wanted, self.from) {
+                    match self.bag.files[file].read(&wanted, self.sorted) {
                         Ok(reading) => (None, reading),
                         Err(error) => {
                             self.problems.push(error.into());
@@ -210,7 +250,7 @@ impl Iterator for Messages<'_> {
                 }
             };
             if let Some(next) = reading.next(&mut self.problems) {
-                let stamp = next.received;
+                let stamp = self.sorted.key(next.received);
                 self.pending.push(Reverse((stamp, file, Next::Message(next, reading))));
             }
             if message.is_some() {

@@ -53,6 +53,9 @@ impl Bag {
                     continue;
                 }
                 known.messages = known.messages.zip(topic.messages).map(|(a, b)| a + b);
+                if known.offered_qos.is_empty() {
+                    known.offered_qos.clone_from(&topic.offered_qos);
+                }
                 known.definition = known.definition.take().or_else(|| topic.definition.clone());
             }
         }

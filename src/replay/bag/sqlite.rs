@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use super::compressed::{self, Plain};
 use super::order::Order;
-use super::{BagError, Definition, Problem, Problems, Reading, Recorded, Storage, Topic};
+use super::{BagError, Definition, Problem, Problems, Reading, Recorded, Sorted, Storage, Topic};
 use crate::time::Stamp;
 
 /// Rows of the index that are read at once. Their messages are read one by one.
@@ -45,8 +45,11 @@ impl File {
         });
         let mut topics = Vec::new();
         let mut ids = HashMap::new();
-        let query = "SELECT id, name, type, serialization_format FROM topics ORDER BY id";
-        let mut statement = connection.prepare(query).map_err(failed)?;
+        let query = format!(
+            "SELECT id, name, type, serialization_format, {} FROM topics ORDER BY id",
+            if has_qos(&connection) { "offered_qos_profiles" } else { "NULL" }
+        );
+        let mut statement = connection.prepare(&query).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             ids.insert(row.get(0).map_err(failed)?, topics.len());
@@ -57,6 +60,7 @@ impl File {
                 ros_type,
                 format: row.get(3).map_err(failed)?,
                 messages: None,
+                offered_qos: row.get::<_, Option<String>>(4).map_err(failed)?.unwrap_or_default(),
             });
         }
         let span = span(&connection).unwrap_or_else(|error| {
@@ -123,6 +127,13 @@ fn span(connection: &Connection) -> rusqlite::Result<Option<(Stamp, Stamp)>> {
     Ok(span.map(|(first, last)| (Stamp::from_nanos(first), Stamp::from_nanos(last))))
 }
 
+/// Whether topics have the offers of their publishers. The first versions of rosbag2 stored none.
+fn has_qos(connection: &Connection) -> bool {
+    let query =
+        "SELECT count(*) FROM pragma_table_info('topics') WHERE name = 'offered_qos_profiles'";
+    connection.query_row(query, [], |row| row.get::<_, i64>(0)).is_ok_and(|columns| columns > 0)
+}
+
 /// Whether there is an index of the stamps. rosbag2 makes one. Its entries have the ids, so a page is
 /// found without sorting; otherwise all rows must be sorted once, without their messages.
 fn has_index(connection: &Connection) -> bool {
@@ -139,18 +150,26 @@ impl Storage for File {
         self.span
     }
 
-    fn read(&self, wanted: &[Option<usize>], from: Stamp) -> Result<Box<dyn Reading>, BagError> {
+    fn read(&self, wanted: &[Option<usize>], sorted: Sorted) -> Result<Box<dyn Reading>, BagError> {
         let ids = self.ids.iter();
         let wanted = ids.filter_map(|(id, topic)| Some((*id, (*wanted.get(*topic)?)?))).collect();
         let connection = connect(&self.path, &self.plain)?;
         Ok(Box::new(Reader {
-            page_rows: if has_index(&connection) { PAGE } else { NO_LIMIT },
+            // Ids are the order of writing, and always have an index.
+            page_rows: match sorted {
+                Sorted::ByStamp(_) if !has_index(&connection) => NO_LIMIT,
+                Sorted::ByStamp(_) | Sorted::AsWritten => PAGE,
+            },
+            sorted,
             connection,
             path: self.path.clone(),
             _plain: Arc::clone(&self.plain),
             wanted,
             page: VecDeque::new(),
-            after: Some((from.nanos(), i64::MIN)),
+            after: match sorted {
+                Sorted::ByStamp(from) => Some((from.nanos(), i64::MIN)),
+                Sorted::AsWritten => Some((i64::MIN, i64::MIN)),
+            },
             order: Order::default(),
         }))
     }
@@ -159,6 +178,7 @@ impl Storage for File {
 /// The messages of a file.
 struct Reader {
     connection: Connection,
+    sorted: Sorted,
     path: PathBuf,
     /// Keeps the file while it is read.
     _plain: Arc<Plain>,
@@ -207,8 +227,16 @@ impl Reader {
     /// Reads the next page.
     fn turn(&mut self) -> rusqlite::Result<()> {
         let Some((stamp, id)) = self.after.take() else { return Ok(()) };
-        let query = "SELECT timestamp, id, topic_id FROM messages WHERE (timestamp, id) > (?1, ?2) \
-                     ORDER BY timestamp, id LIMIT ?3";
+        let query = match self.sorted {
+            Sorted::ByStamp(_) => {
+                "SELECT timestamp, id, topic_id FROM messages WHERE (timestamp, id) > (?1, ?2) \
+                 ORDER BY timestamp, id LIMIT ?3"
+            }
+            Sorted::AsWritten => {
+                "SELECT timestamp, id, topic_id FROM messages WHERE id > ?2 AND ?1 IS NOT NULL \
+                 ORDER BY id LIMIT ?3"
+            }
+        };
         let mut statement = self.connection.prepare_cached(query)?;
         let mut rows = statement.query(params![stamp, id, self.page_rows])?;
         let mut read = 0;

@@ -404,3 +404,28 @@ fn compressed_files_and_messages_are_read() {
     assert_eq!(found, expected);
     assert!(problems[0].starts_with("message 3 is not read: zstd"), "{problems:?}");
 }
+
+#[test]
+fn the_order_of_writing_is_kept_although_the_clock_was_set() {
+    let folder = TempDir::new().unwrap();
+    let messages =
+        [("/a", 30_u64, 1_u8), ("/b", 40, 2), ("/a", 10, 3), ("/b", 20, 4), ("/a", 50, 5)];
+    let signed = messages.map(|(topic, stamp, number)| (topic, stamp as i64, number));
+    for per_chunk in [0, 1, 2] {
+        write_mcap(&folder.path().join("w.mcap"), WriteOptions::new(), &messages, per_chunk);
+        write_sqlite(&folder.path().join("w.db3"), 4, per_chunk == 0, &signed);
+        for name in ["w.mcap", "w.db3"] {
+            let bag = Bag::open(&folder.path().join(name)).unwrap();
+            let numbers = |sorted| -> Vec<u8> {
+                let all = bag.messages_sorted(&[true, true], sorted).unwrap();
+                all.map(|message| message.bytes[4]).collect()
+            };
+            assert_eq!(numbers(Sorted::AsWritten), [1, 2, 3, 4, 5], "{name}");
+            assert_eq!(numbers(Sorted::ByStamp(Stamp::MIN)), [3, 4, 1, 2, 5], "{name}");
+            let only: Vec<_> =
+                bag.messages_sorted(&[false, true], Sorted::AsWritten).unwrap().collect();
+            assert_eq!(only.iter().map(|message| message.bytes[4]).collect::<Vec<_>>(), [2, 4]);
+        }
+        fs::remove_file(folder.path().join("w.db3")).unwrap();
+    }
+}

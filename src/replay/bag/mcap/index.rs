@@ -15,6 +15,8 @@ use crate::time::Stamp;
 /// The first kind of record that MCAP does not have yet, and the first for private use.
 const UNKNOWN: u8 = 0x10;
 const PRIVATE: u8 = 0x80;
+/// Under which name rosbag2 stores what the publishers of a channel offered.
+const OFFERED_QOS: &str = "offered_qos_profiles";
 /// Bytes of a record before its content: the kind and the length.
 const RECORD_HEADER: u64 = 9;
 /// Bytes of the footer's record and of the magic after it.
@@ -389,12 +391,14 @@ impl Scan {
                 format: channel.message_encoding,
                 definition,
                 messages,
+                offered_qos: channel.metadata.get(OFFERED_QOS).cloned().unwrap_or_default(),
             };
             // Publishers with different settings have channels of their own.
             let key = (topic.name.clone(), topic.ros_type.clone(), topic.format.clone());
             let place = *places.entry(key).or_insert(index.topics.len());
             match index.topics.get_mut(place) {
                 Some(known) => {
+                    known.offered_qos.push_str(&topic.offered_qos);
                     known.messages = known.messages.zip(topic.messages).map(|(a, b)| a + b);
                 }
                 None => index.topics.push(topic),

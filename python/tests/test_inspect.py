@@ -1,0 +1,163 @@
+"""`robocache inspect`: what it says of bags of independent writers, against NumPy."""
+
+import json
+import subprocess
+
+import configuration
+import numpy as np
+import pytest
+from bags import MS, T0, clock, everything, transforms, wrench, write_bag
+
+
+def inspect(*bags, expect=0, options=("--json",)):
+    command = [configuration.program(), "inspect", *bags, *options]
+    done = subprocess.run(map(str, command), capture_output=True, text=True, timeout=120)
+    assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout) if "--json" in options else done.stdout + done.stderr
+
+
+def topic(found, name):
+    (one,) = [topic for topic in found["topics"] if topic["name"] == name]
+    return one
+
+
+def notes(found, name):
+    return [note for note in found["notes"] if note.startswith(name)]
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_rates_delays_and_gaps_are_those_of_numpy(tmp_path, storage):
+    random = np.random.default_rng(3)
+    stamps = T0 + np.cumsum(random.normal(10 * MS, MS, 2000).astype(int))
+    stamps[700:] += 400 * MS
+    stamps[1500:] += 90 * MS
+    received = stamps + random.gamma(2, 3 * MS, 2000).astype(int)
+    order = np.argsort(received, kind="stable")
+    messages = [("/w", int(received[k]), wrench(int(stamps[k]), 1, 2, 3)) for k in order]
+    (found,) = inspect(write_bag(tmp_path / "bag", messages, storage=storage))
+    one = topic(found, "/w")
+    assert one["messages"] == 2000 and one["stamps"] == {"headers": 2000, "zero": 0, "bad": 0}
+
+    def close(told, values):
+        shares = {"p1_ns": 0.01, "p50_ns": 0.5, "p95_ns": 0.95, "p99_ns": 0.99, "p999_ns": 0.999}
+        for name, share in shares.items():
+            exact = np.quantile(values, share, method="inverted_cdf")
+            assert abs(told[name] - exact) <= abs(exact) / 1000 + 1, name
+        assert (told["min_ns"], told["max_ns"]) == (values.min(), values.max())
+        assert abs(told["mean_ns"] - values.mean()) <= 1 and told["count"] == len(values)
+
+    close(one["delay"], received - stamps)
+    steps = np.diff(stamps[order])
+    ahead = steps[steps > 0]
+    close(one["stamped"]["intervals"], ahead)
+    arrivals = np.diff(np.sort(received))
+    close(one["received"]["intervals"], arrivals[arrivals > 0])
+    assert one["stamped"]["backwards"] == (steps < 0).sum() > 0
+    assert one["stamped"]["furthest_back_ns"] == -steps.min()
+    assert one["stamped"]["gaps"] == (ahead > 2.5 * np.median(ahead)).sum()
+    longest = [gap["length_ns"] for gap in one["stamped"]["longest"]]
+    assert longest[:2] == sorted(ahead, reverse=True)[:2]
+    assert sum(one["timeline"]) == sum(count for _, count in one["delays"]) == 2000
+    bins = (received - received.min()) * 240 // np.ptp(received)
+    assert one["timeline"] == np.bincount(np.minimum(bins, 239), minlength=240).tolist()
+
+
+def test_stamps_that_are_not_set_repeat_or_drift_are_told(tmp_path):
+    messages = []
+    for k in range(3000):
+        ns = T0 + 10 * MS * k
+        messages.append(("/zero", ns, wrench(0 if k % 3 == 0 else ns, 1, 2, 3)))
+        messages.append(("/repeats", ns, wrench(ns - ns % (20 * MS), 1, 2, 3)))
+        # A clock that is 100 ppm slow, and an offset.
+        messages.append(("/drifts", ns + 50 * MS, wrench(ns - (ns - T0) // 10000, 1, 2, 3)))
+        messages.append(("/elsewhere", ns, wrench(10 * MS * k + 1, 1, 2, 3)))
+    (found,) = inspect(write_bag(tmp_path / "bag", sorted(messages, key=lambda m: m[1])))
+    assert topic(found, "/zero")["stamps"]["zero"] == 1000 and "receive" in notes(found, "/zero")[0]
+    assert topic(found, "/repeats")["stamped"]["repeated"] == 1500
+    assert abs(topic(found, "/drifts")["drift_ppm"] - 100) < 3
+    assert topic(found, "/repeats")["drift_ppm"] is None
+    assert any("another clock" in note for note in notes(found, "/elsewhere"))
+
+
+def test_clocks_that_are_set_and_reset_are_told(tmp_path):
+    messages = []
+    for k in range(400):
+        ns = T0 + 10 * MS * k
+        recorder = ns - (3000 * MS if k >= 200 else 0)
+        messages.append(("/w", recorder + MS, wrench(ns, 1, 2, 3)))
+    (found,) = inspect(write_bag(tmp_path / "back", messages))
+    (event,) = found["recorder"]["events"]
+    assert event == {"set_back": {"at_ns": T0 + 1991 * MS, "by_ns": 2990 * MS}}
+    assert topic(found, "/w")["stamped"]["backwards"] == 0, "the order is that of writing"
+
+    messages = []
+    for k in range(200):
+        received, simulated = T0 + 20 * MS * k, 10 * MS * (k % 120) + MS
+        messages.append(("/clock", received, clock(simulated)))
+        messages.append(("/w", received + MS, wrench(simulated - 4 * MS, 1, 2, 3)))
+    (found,) = inspect(write_bag(tmp_path / "sim", messages))
+    readings = found["clock"]["readings"]
+    assert readings["backwards"] == 1 and readings["furthest_back_ns"] == 1190 * MS
+    assert abs(found["clock"]["speed"] - 198 * 10 / (199 * 20)) < 1e-9
+    delay = topic(found, "/w")["delay"]
+    assert delay["min_ns"] == delay["max_ns"] == 4 * MS, "on the simulator's clock"
+
+
+def test_every_type_is_looked_into(tmp_path):
+    bag = write_bag(tmp_path / "bag", everything(2), topics=[("/none", "sensor_msgs/msg/Image")])
+    (found,) = inspect(bag)
+    content = {topic["name"]: topic["content"] for topic in found["topics"]}
+    (form,) = content["/camera/jpeg"]["images"]["forms"]
+    assert (form["width"], form["height"], form["is_png"]) == (64, 48, False)
+    (form,) = content["/depth/compressed"]["images"]["forms"]
+    assert (form["width"], form["height"], form["is_png"]) == (64, 48, True)
+    points = content["/points"]["clouds"]
+    assert [field["name"] for field in points["fields"]] == [
+        "x",
+        "y",
+        "z",
+        "intensity",
+        "ring",
+        "t",
+    ]
+    assert points["time"]["unit_s"] == 1e-9 and not points["time"]["is_absolute"]
+    for (low, high), (least, most) in zip(points["reach_m"], [(-9, 9), (-9, 9), (-0.5, 2)]):
+        assert least <= low < least + 0.5 and most - 0.5 < high <= most
+    sets = content["/joint_states"]["joints"]["sets"]
+    grip, arm = sorted(sets, key=lambda one: len(one["names"]))
+    assert arm["names"] == ["arm_1", "arm_2", "arm_3"] and grip["names"] == ["grip"]
+    assert arm["complete"][:3] == [200, 200, 0] and grip["complete"][:3] == [100, 0, 0]
+    plan = content["/plan"]["joints"]
+    assert plan["most_points"] == 12 and plan["horizon_ns"] == 550 * MS
+    assert content["/gyro"]["imu"]["without_orientation"] == 400
+    assert content["/imu"]["imu"]["without_orientation"] == 0
+    paths = {leaf["path"]: leaf for leaf in content["/battery"]["numbers"]["paths"]}
+    assert paths["charge"]["non_finite"] == 10 and paths["voltage"]["range"] == [24.0, 25.8]
+    assert content["/camera/camera_info"]["camera"]["is_distorted"]
+    links = {link["child"]: link for link in found["frames"]["links"]}
+    assert links["lidar"]["parents"] == ["base_link"] and links["lidar"]["is_fixed"]
+    assert not links["base_link"]["is_fixed"] and found["frames"]["roots"] == ["odom"]
+    assert topic(found, "/none")["messages"] == 0
+    table = inspect(bag, options=())
+    assert "sensor_msgs/msg/PointCloud2" in table and "several" not in table
+    assert "arm_1 arm_2 arm_3" in table and "odom -> base_link" in table
+
+
+def test_damage_malformed_messages_and_strange_trees_are_told(tmp_path):
+    messages = [("/w", T0 + k * MS, wrench(T0, 1, 2, 3)) for k in range(10)]
+    bag = write_bag(tmp_path / "bag", messages)
+    (file,) = bag.glob("*.mcap")
+    (tmp_path / "cut.mcap").write_bytes(file.read_bytes()[:-400])
+    tree = transforms((T0, "a", "c", 1), (T0, "b", "c", 1))
+    strange = write_bag(tmp_path / "strange", [("/tf", T0, tree)])
+    found = inspect(tmp_path / "cut.mcap", strange, tmp_path / "bag")
+    cut, strange, whole = found
+    assert cut["problems"] and not whole["problems"]
+    assert strange["notes"] == [
+        "the frame c has several parents: a, b",
+        "the frames form several trees, with the roots a, b",
+    ]
+    assert "nowhere" in inspect(tmp_path / "nowhere", expect=1, options=())
+    (tmp_path / "bad.mcap").write_bytes(b"no bag")
+    found = inspect(tmp_path / "bad.mcap", tmp_path / "bag", expect=1)
+    assert len(found) == 1 and found[0]["messages"] == 10

@@ -1,0 +1,94 @@
+//! `robocache inspect`
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use robocache::replay::bag::Bag;
+use robocache::replay::inspect::{Inspection, inspect};
+use robocache::replay::{Progress, find_bags};
+use robocache::time::Stamp;
+
+use super::{Error, say};
+
+/// Tell what a bag has: topics, rates, gaps, stamps, delays, clocks, frames, damage.
+///
+/// Reads bags of rosbag2, MCAP and sqlite3, compressed or not, split or not, and folders of bags. It needs no
+/// ROS. Prints one row per topic: rate and intervals by the headers' stamps (by the arrivals if there are
+/// none), gaps (more than 2.5 usual intervals), delays from stamp to arrival, quality of service. Then prints
+/// what the messages hold, the frames, and what you should know.
+///
+/// Exit code: 0 if every bag was read; 1 if one could not be; 2 if the command line is wrong. Damage that could
+/// be read around is listed, and is no failure.
+#[derive(Args)]
+pub struct InspectArgs {
+    /// Bags, or folders of bags
+    #[arg(required = true, value_name = "BAG")]
+    bags: Vec<PathBuf>,
+    /// Print everything as JSON: a list with an entry for each bag; times are in nanoseconds
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &InspectArgs) -> Result<ExitCode, Error> {
+    let bags = find_bags(&args.bags, Path::new(""))?;
+    let (mut found, mut failed) = (Vec::new(), false);
+    let mut out = std::io::stdout().lock();
+    for path in &bags {
+        match look(path) {
+            Ok(inspection) if args.json => found.push(inspection),
+            Ok(inspection) => {
+                let gap = if found.is_empty() { "" } else { "\n" };
+                write!(out, "{gap}{inspection}")?;
+                found.push(inspection);
+            }
+            Err(error) => {
+                say(&error.to_string());
+                failed = true;
+            }
+        }
+    }
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?;
+    }
+    out.flush()?;
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Inspects a bag, with a bar if there is a terminal.
+pub fn look(path: &Path) -> Result<Inspection, Error> {
+    let bag = Bag::open(path)?;
+    let bar = Bar::new(bag.span().unwrap_or_default());
+    let inspection = inspect(&bag, &bar);
+    bar.bar.finish_and_clear();
+    Ok(inspection?)
+}
+
+/// How far the reading of a bag is.
+pub struct Bar {
+    bar: ProgressBar,
+    first: Stamp,
+}
+
+impl Bar {
+    /// For a bag from the first to the last instant.
+    pub fn new((first, last): (Stamp, Stamp)) -> Self {
+        let bar = match std::io::stderr().is_terminal() {
+            true => ProgressBar::new(last.since(first).max(0) as u64),
+            false => ProgressBar::hidden(),
+        };
+        let style = ProgressStyle::with_template("{wide_bar} {percent} %, {eta} left");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Bar { bar, first }
+    }
+}
+
+impl Progress for Bar {
+    fn at(&self, now: Stamp) -> bool {
+        self.bar.set_position(now.since(self.first).max(0) as u64);
+        true
+    }
+}
