@@ -31,6 +31,7 @@
 //! - [`visual`]: what the policy sees, as messages for RViz and Foxglove.
 //! - `replay` (feature `replay`): recorded bags through the same pipeline and runtime.
 //! - `report` (feature `replay`): tables, pictures and charts as one HTML file.
+//! - `view` (feature `replay`): what tensors hold, as a report.
 //! - `sim` (feature `sim`): a synthetic robot, every signal an analytic function of time.
 //! - `random` (features `sim`, `replay`): reproducible randomness, for the robot, resampling, benchmarks and tests.
 
@@ -70,3 +71,5 @@ pub mod report;
 pub mod ros;
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(feature = "replay")]
+pub mod view;

@@ -277,6 +277,12 @@ fn made_of(
     Ok(made_of)
 }
 
+/// What an earlier run found, by the name of the result; nothing if the folder has no results.
+pub fn summaries(out: &Path) -> BTreeMap<String, Summary> {
+    let ledger = Ledger::read(out).unwrap_or_default();
+    ledger.episodes.into_iter().map(|(name, entry)| (name, entry.summary)).collect()
+}
+
 impl Ledger {
     fn read(out: &Path) -> Result<Self, OutputError> {
         let path = out.join(LEDGER);

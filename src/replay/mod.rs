@@ -22,6 +22,7 @@ mod run;
 mod summary;
 mod wiring;
 
+pub use batch::summaries;
 pub use definitions::BagDefinitions;
 pub use division::{Division, Parts, episodes};
 pub use edges::EdgeTopic;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::COLUMNS;
 use super::chart::{Figure, Frame, Height};
 use super::plot::marks;
+use super::scale::padded;
 
 /// Bars of a histogram that is made of values.
 const BARS: usize = 80;
@@ -34,7 +35,8 @@ impl Histogram {
             true => (0.0, 1.0),
             false => (quantile(0.002), quantile(0.998)),
         };
-        let margin = ((high - low) * 0.04).max(high.abs().max(1e-9) * 1e-6);
+        let (wide_low, wide_high) = padded(Some((low, high)), 0.04);
+        let margin = (wide_high - high).max(low - wide_low);
         let from = if low >= 0.0 && low < (high - low) { 0.0 } else { low - margin };
         let width = (high + margin - from) / BARS as f64;
         let edge = |bar: usize| from + bar as f64 * width;

@@ -79,7 +79,8 @@ pub(super) fn padded(range: Option<(f64, f64)>, share: f64) -> (f64, f64) {
     let Some((low, high)) = range else { return (0.0, 1.0) };
     let pad = match (high - low) * share {
         pad if pad > 0.0 => pad,
-        _ => (high.abs() * share).max(1e-9),
+        _ if high != 0.0 => high.abs() * share.max(0.05),
+        _ => 1.0,
     };
     (low - pad, high + pad)
 }

@@ -20,6 +20,11 @@ impl Section {
         Section { title: title.to_owned(), body: String::new() }
     }
 
+    /// The same section with another title.
+    pub fn titled(self, title: &str) -> Self {
+        Section { title: title.to_owned(), ..self }
+    }
+
     /// The title.
     pub fn title(&self) -> &str {
         &self.title

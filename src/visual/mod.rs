@@ -17,7 +17,7 @@ pub(crate) use color::ColorMap;
 pub use grid::GridView;
 pub use picture::Picture;
 pub use tap::Tap;
-pub use tensor::{SegmentSeen, TensorSeen};
+pub use tensor::{SegmentRead, SegmentSeen, TensorRead, TensorSeen};
 
 use half::{bf16, f16};
 
@@ -93,7 +93,7 @@ impl View {
 }
 
 /// The elements of a segment as `f32`.
-fn elements(dtype: DType, bytes: &[u8]) -> Vec<f32> {
+pub(crate) fn elements(dtype: DType, bytes: &[u8]) -> Vec<f32> {
     fn read<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> Vec<f32> {
         bytes.as_chunks::<N>().0.iter().map(|chunk| value(*chunk)).collect()
     }

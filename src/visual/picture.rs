@@ -50,21 +50,36 @@ impl Picture {
     /// Why they cannot be shown.
     pub fn new(spec: &ImageSpec, dtype: DType) -> Result<Self, String> {
         let Resize { width, height, .. } = *spec.last();
-        let channels = spec.color.channels();
+        Self::of_color(spec.color, spec.layout, [width, height], dtype, [spec.mean, spec.std])
+    }
+
+    /// How rows of this colour and layout are shown. `normalisation`: mean and standard deviation of each
+    /// channel, without effect on bytes.
+    ///
+    /// # Errors
+    /// Why they cannot be shown.
+    pub fn of_color(
+        color: Color,
+        layout: ImageLayout,
+        [width, height]: [usize; 2],
+        dtype: DType,
+        [mean, std]: [[f32; 3]; 2],
+    ) -> Result<Self, String> {
+        let channels = color.channels();
         let (scale, offset) = match dtype {
             DType::U8 => ([1.0; 3], [0.0; 3]),
             // The inverse of `(byte / 255 - mean) / std`.
             DType::F32 | DType::F16 | DType::Bf16 => {
-                (spec.std.map(|std| 255.0 * std), spec.mean.map(|mean| 255.0 * mean))
+                (std.map(|std| 255.0 * std), mean.map(|mean| 255.0 * mean))
             }
             DType::I32 => return Err(format!("images of {} cannot be shown", dtype.name())),
         };
-        let rgb = match spec.color {
+        let rgb = match color {
             Color::Rgb => [0, 1, 2],
             Color::Bgr => [2, 1, 0],
             Color::Mono => [0; 3],
         };
-        let (pixel_stride, channel_stride) = match spec.layout {
+        let (pixel_stride, channel_stride) = match layout {
             ImageLayout::Chw => (1, width * height),
             ImageLayout::Hwc => (channels, 1),
         };
@@ -74,8 +89,12 @@ impl Picture {
 
     /// How rows of depth are shown: near is dark, far is bright, and black has no distance.
     pub fn of_depth(spec: &DepthSpec, dtype: DType) -> Self {
-        let pixel = Pixel::Distance { fill_m: spec.fill_m };
-        Picture { width: spec.width, height: spec.height, dtype, pixel }
+        Self::of_distances([spec.width, spec.height], dtype, spec.fill_m)
+    }
+
+    /// As [`Picture::of_depth`], for rows of which only this is known.
+    pub fn of_distances([width, height]: [usize; 2], dtype: DType, fill_m: f32) -> Self {
+        Picture { width, height, dtype, pixel: Pixel::Distance { fill_m } }
     }
 
     /// The message, `rgb8`; `None` if the segment has another size.
@@ -98,7 +117,7 @@ impl Picture {
     }
 
     /// Red, green and blue of each pixel, line by line.
-    fn pixels(&self, segment: &SegmentSeen<'_>) -> Option<Vec<u8>> {
+    pub(crate) fn pixels(&self, segment: &SegmentSeen<'_>) -> Option<Vec<u8>> {
         let values = super::elements(self.dtype, segment.bytes);
         let size = self.width * self.height;
         let mut pixels = match &self.pixel {
@@ -115,6 +134,19 @@ impl Picture {
             self.cross_out(&mut pixels);
         }
         Some(pixels)
+    }
+
+    /// The nearest and the farthest distance of a segment of depth \[m\]; `None` if it has none.
+    #[cfg(feature = "replay")]
+    pub(crate) fn reach(&self, segment: &SegmentSeen<'_>) -> Option<[f32; 2]> {
+        let Pixel::Distance { fill_m } = self.pixel else { return None };
+        let fill_m = super::rounded(self.dtype, fill_m);
+        let values = super::elements(self.dtype, segment.bytes).into_iter();
+        let there = values.filter(|value| is_distance(*value, fill_m));
+        there.fold(None, |reach, value| match reach {
+            None => Some([value; 2]),
+            Some([near, far]) => Some([near.min(value), far.max(value)]),
+        })
     }
 
     /// Draws a red frame and a red cross: the policy must not act on this image.
@@ -147,11 +179,16 @@ impl Bytes {
 
 /// The colours of distances; black if there is none.
 fn distances(values: &[f32], fill_m: f32) -> Vec<u8> {
-    let is_there = |value: &f32| *value != fill_m && value.is_finite();
+    let is_there = |value: &f32| is_distance(*value, fill_m);
     let map = ColorMap::of(values.iter().copied().filter(is_there));
     let color = |value: &f32| match is_there(value) {
         true => map.color(*value).map(|part| (255.0 * part).round() as u8),
         false => [0; 3],
     };
     values.iter().flat_map(color).collect()
+}
+
+/// Whether a pixel has a distance.
+fn is_distance(value: f32, fill_m: f32) -> bool {
+    value != fill_m && value.is_finite()
 }

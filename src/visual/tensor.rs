@@ -1,7 +1,44 @@
 //! Reads a serialized `FusedTensor`.
 
 use crate::cdr::{CdrError, Reader};
+use crate::dtype::DType;
 use crate::time::Stamp;
+
+/// A tensor message, with all steps.
+#[derive(Clone, Debug)]
+pub struct TensorRead<'a> {
+    /// The tick's instant.
+    pub stamp: Stamp,
+    /// The tick's number.
+    pub tick: u64,
+    /// In the order of the message.
+    pub segments: Vec<SegmentRead<'a>>,
+    /// Bytes of the packed segments.
+    pub len: usize,
+}
+
+/// A segment of a tensor message. Lists have an entry per step.
+#[derive(Clone, Debug)]
+pub struct SegmentRead<'a> {
+    /// Its name, as bytes.
+    pub name: &'a [u8],
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Steps, then the dimensions of a row.
+    pub shape: Vec<usize>,
+    /// Where it begins in the packed segments.
+    pub byte_offset: usize,
+    /// Whether the step may be acted on: not 0.
+    pub valid: &'a [u8],
+    /// The target times.
+    pub targets: Vec<Stamp>,
+    /// The ages \[ns\].
+    pub ages_ns: Vec<i64>,
+    /// Entries in use along the second dimension.
+    pub counts: Vec<u32>,
+    /// The elements of all steps.
+    pub bytes: &'a [u8],
+}
 
 /// The parts of a tensor message that are shown.
 #[derive(Clone, Debug)]
@@ -9,7 +46,7 @@ pub struct TensorSeen<'a> {
     segments: Vec<SegmentSeen<'a>>,
 }
 
-/// The newest history step of a segment.
+/// A step of a segment; in [`TensorSeen`] the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentSeen<'a> {
     /// Its name, as bytes.
@@ -24,27 +61,17 @@ pub struct SegmentSeen<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A segment while its data is not known.
-struct Head<'a> {
-    name: &'a [u8],
-    valid: bool,
-    target: Stamp,
-    count: u32,
-    at: usize,
-    len: usize,
-}
-
-impl<'a> TensorSeen<'a> {
-    /// Reads the bytes of a `robocache_ros/msg/FusedTensor`. A segment whose steps or whose place in
-    /// the data are inconsistent is left out.
+impl<'a> TensorRead<'a> {
+    /// Reads the bytes of a `robocache_ros/msg/FusedTensor`. A segment whose type, steps or place in the data
+    /// are inconsistent is left out.
     ///
     /// # Errors
     /// The message is shorter than it says.
     pub fn read(message: &'a [u8]) -> Result<Self, CdrError> {
         let mut reader = Reader::new(message)?;
-        reader.skip(4, 8)?; // the header's stamp
+        let (sec, nanosec) = (reader.i32()?, reader.u32()?);
         reader.string_bytes()?;
-        reader.u64()?; // the tick
+        let tick = reader.u64()?;
         reader.u64()?; // the digest
         let count = reader.u32()?;
         let mut heads = Vec::new();
@@ -52,12 +79,24 @@ impl<'a> TensorSeen<'a> {
             heads.extend(Head::read(&mut reader)?);
         }
         let data = reader.bytes()?;
-        let seen = |head: Head<'a>| {
-            let bytes = data.get(head.at..head.at.checked_add(head.len)?)?;
-            let Head { name, valid, target, count, .. } = head;
-            Some(SegmentSeen { name, valid, target, count, bytes })
-        };
-        Ok(TensorSeen { segments: heads.into_iter().filter_map(seen).collect() })
+        Ok(TensorRead {
+            stamp: Stamp::from_sec_nanosec(sec, nanosec).unwrap_or(Stamp::ZERO),
+            tick,
+            segments: heads.into_iter().filter_map(|head| head.in_data(data)).collect(),
+            len: data.len(),
+        })
+    }
+}
+
+impl<'a> TensorSeen<'a> {
+    /// Reads the newest steps of a `robocache_ros/msg/FusedTensor`, as [`TensorRead::read`].
+    ///
+    /// # Errors
+    /// The message is shorter than it says.
+    pub fn read(message: &'a [u8]) -> Result<Self, CdrError> {
+        let tensor = TensorRead::read(message)?;
+        let newest = |segment: &SegmentRead<'a>| segment.step(segment.valid.len().checked_sub(1)?);
+        Ok(TensorSeen { segments: tensor.segments.iter().filter_map(newest).collect() })
     }
 
     /// The segment of this name.
@@ -66,38 +105,71 @@ impl<'a> TensorSeen<'a> {
     }
 }
 
+impl<'a> SegmentRead<'a> {
+    /// A step; `None` if there is none of this number.
+    pub fn step(&self, at: usize) -> Option<SegmentSeen<'a>> {
+        let len = self.bytes.len() / self.valid.len().max(1);
+        Some(SegmentSeen {
+            name: self.name,
+            valid: *self.valid.get(at)? != 0,
+            target: self.targets[at],
+            count: self.counts[at],
+            bytes: &self.bytes[at * len..][..len],
+        })
+    }
+}
+
+/// A segment while its data is not known.
+struct Head<'a> {
+    segment: SegmentRead<'a>,
+    len: usize,
+}
+
 impl<'a> Head<'a> {
+    /// Reads one; `None` if it is inconsistent.
     fn read(reader: &mut Reader<'a>) -> Result<Option<Self>, CdrError> {
         let name = reader.string_bytes()?;
-        let _code = reader.u8()?;
-        let bits = reader.u8()?;
-        reader.u16()?;
+        let kind = (reader.u8()?, reader.u8()?);
+        reader.u16()?; // lanes
         let shape = numbers(reader, Reader::i64)?;
         let at = reader.u64()?;
-        let valid = reader.bytes()?.last().copied();
-        let target = numbers(reader, Reader::i64)?.last().copied();
-        let _age = numbers(reader, Reader::i64)?;
-        let count = numbers(reader, Reader::u32)?.last().copied();
+        let valid = reader.bytes()?;
+        let targets = numbers(reader, Reader::i64)?;
+        let ages_ns = numbers(reader, Reader::i64)?;
+        let counts = numbers(reader, Reader::u32)?;
         let _inputs = numbers(reader, Reader::u32)?;
-        let size = |dims: &[i64]| {
-            let mut dims = dims.iter().map(|dim| usize::try_from(*dim).ok());
-            dims.try_fold(usize::from(bits / 8), |len, dim| len.checked_mul(dim?))
-        };
         let head = || {
-            let (steps, row) = shape.split_first()?;
-            let len = size(row)?;
-            let before = usize::try_from(steps.checked_sub(1)?).ok()?.checked_mul(len)?;
-            let at = usize::try_from(at).ok()?.checked_add(before)?;
-            Some(Head {
+            let dtype = |dtype: &&DType| (dtype.dlpack_code(), dtype.bits()) == kind;
+            let dtype = *DType::ALL.iter().find(dtype)?;
+            let dims = shape.into_iter().map(|dim| usize::try_from(dim).ok());
+            let shape = dims.collect::<Option<Vec<usize>>>()?;
+            let steps = *shape.first()?;
+            let lens = [valid.len(), targets.len(), ages_ns.len(), counts.len()];
+            if lens != [steps; 4] {
+                return None;
+            }
+            let len = shape.iter().try_fold(dtype.size(), |len, dim| len.checked_mul(*dim))?;
+            let segment = SegmentRead {
                 name,
-                valid: valid? != 0,
-                target: Stamp::from_nanos(target?),
-                count: count?,
-                at,
-                len,
-            })
+                dtype,
+                shape,
+                byte_offset: usize::try_from(at).ok()?,
+                valid,
+                targets: targets.into_iter().map(Stamp::from_nanos).collect(),
+                ages_ns,
+                counts,
+                bytes: &[],
+            };
+            Some(Head { segment, len })
         };
         Ok(head())
+    }
+
+    /// The segment in its place; `None` if that is not in the data.
+    fn in_data(mut self, data: &'a [u8]) -> Option<SegmentRead<'a>> {
+        let at = self.segment.byte_offset;
+        self.segment.bytes = data.get(at..at.checked_add(self.len)?)?;
+        Some(self.segment)
     }
 }
 

@@ -5,6 +5,8 @@ mod check;
 mod inspect;
 #[cfg(feature = "replay")]
 mod replay;
+#[cfg(feature = "replay")]
+mod view;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -29,6 +31,8 @@ enum Command {
     Inspect(inspect::InspectArgs),
     #[cfg(feature = "replay")]
     Replay(Box<replay::ReplayArgs>),
+    #[cfg(feature = "replay")]
+    View(view::ViewArgs),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +42,8 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         #[cfg(feature = "replay")]
         Command::Replay(args) => replay::run(&args),
+        #[cfg(feature = "replay")]
+        Command::View(args) => view::run(&args).map(|()| ExitCode::SUCCESS),
     };
     match result {
         Ok(code) => code,

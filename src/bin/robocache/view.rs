@@ -1,0 +1,57 @@
+//! `robocache view`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use robocache::view::{self, Options};
+
+use super::{Error, say};
+
+/// Make a report of tensors: what the policy sees, as pictures, curves and numbers.
+///
+/// OUTPUT is what `robocache replay` has written, a folder or a file, or any bag with messages of
+/// robocache_ros/msg/FusedTensor. The report is one HTML file, which needs no network and no script: images
+/// without their normalisation, depth, voxel grids from above and from the side, curves of vectors, validity
+/// and ages over time with the reasons, ticks without a tensor, the layout of the tensor, the configuration.
+///
+/// Of a large output a part is read, and the report says which.
+///
+/// Exit code: 0 if the report was written; 1 if not; 2 if the command line is wrong.
+#[derive(Args)]
+pub struct ViewArgs {
+    /// A result of robocache replay, its folder, or a bag with tensors
+    output: PathBuf,
+    /// The report; by default report.html in the folder of OUTPUT
+    #[arg(long, value_name = "FILE.html")]
+    out: Option<PathBuf>,
+    /// An episode to show, by name; may be given several times. By default the first three
+    #[arg(long, value_name = "NAME")]
+    episode: Vec<String>,
+    /// Pictures of each stream of images
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pictures: u8,
+    /// How much is read of the tensors, of all episodes together [MiB]
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    read_mib: u32,
+}
+
+/// Runs the command.
+pub fn run(args: &ViewArgs) -> Result<(), Error> {
+    let options = Options {
+        episodes: args.episode.clone(),
+        pictures: usize::from(args.pictures),
+        budget: u64::from(args.read_mib) << 20,
+        ..Options::default()
+    };
+    let page = view::page(&args.output, &options)?;
+    let out = args.out.clone().unwrap_or_else(|| beside(&args.output));
+    std::fs::write(&out, page.html()).map_err(|error| format!("{}: {error}", out.display()))?;
+    say(&format!("report: {}", out.display()));
+    Ok(())
+}
+
+/// The report in the folder of an output.
+fn beside(output: &Path) -> PathBuf {
+    let folder = if output.is_dir() { Some(output) } else { output.parent() };
+    folder.unwrap_or(Path::new("")).join("report.html")
+}

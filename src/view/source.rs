@@ -1,0 +1,234 @@
+//! Where tensors are read from.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::info::Info;
+use super::track::{MAX_TICKS, Track};
+use crate::replay::bag::{Bag, BagError, Problems};
+use crate::replay::{Summary, summaries};
+use crate::time::Stamp;
+
+/// The types of a topic with tensors, and of the one that says what they mean.
+const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
+const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
+/// If not all tensors are read, so many are looked at along the episode, beside those of one stretch.
+const SPOTS: i64 = 48;
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewError {
+    /// A bag or an MCAP file.
+    #[error(transparent)]
+    Bag(#[from] BagError),
+    /// A file or a folder.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// There are no tensors.
+    #[error("{}: expected tensors, which `robocache replay` writes, found {found}", path.display())]
+    NoTensors {
+        /// Where.
+        path: PathBuf,
+        /// What is there.
+        found: String,
+    },
+    /// There is no such episode.
+    #[error("{}: expected an episode of {expected}, found '{found}'", path.display())]
+    Episode {
+        /// Where.
+        path: PathBuf,
+        /// The names that there are.
+        expected: String,
+        /// The name that was asked for.
+        found: String,
+    },
+}
+
+/// An episode of an output.
+#[derive(Clone, Debug)]
+pub struct Episode {
+    /// Its name: that of the file.
+    pub name: String,
+    /// What `robocache replay` found, of all ticks.
+    pub summary: Option<Summary>,
+    path: PathBuf,
+}
+
+/// How much of an episode was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Tensors of the episode, if that is known.
+    pub ticks: Option<u64>,
+    /// Whether not all were looked at.
+    pub partly: bool,
+    /// What could not be read.
+    pub problems: Vec<String>,
+}
+
+impl Looked {
+    /// What is shown, in a sentence.
+    pub fn text(&self, track: &Track) -> String {
+        let seen = track.ticks.len();
+        let all = self.ticks.map_or("an unknown number of".to_owned(), |ticks| ticks.to_string());
+        let malformed = match track.malformed {
+            0 => String::new(),
+            count => format!(" {count} messages are no tensors and are left out."),
+        };
+        match (self.partly, seen) {
+            (_, 0) => format!("There are no tensors.{malformed}"),
+            (false, _) => format!("All {seen} tensors were looked at.{malformed}"),
+            (true, _) => format!(
+                "{seen} of {all} tensors were looked at: one stretch without gaps, and some along the whole \
+                 episode.{malformed}"
+            ),
+        }
+    }
+}
+
+/// The episodes of an output: a file, a bag, or a folder of files, in the order of their names.
+///
+/// # Errors
+/// There is none, or the folder cannot be read.
+pub fn episodes(path: &Path) -> Result<Vec<Episode>, ViewError> {
+    let io = |source| ViewError::Io { path: path.to_owned(), source };
+    let meta = fs::metadata(path).map_err(io)?;
+    let folder = if meta.is_dir() { Some(path) } else { path.parent() };
+    let summaries = folder.map(summaries).unwrap_or_default();
+    if !meta.is_dir() || path.join("metadata.yaml").exists() {
+        return Ok(vec![Episode::of(path, &summaries)]);
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.extension().is_some_and(|end| end == "mcap") {
+            found.push(Episode::of(&path, &summaries));
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    if found.is_empty() {
+        let found = "a folder without .mcap files".to_owned();
+        return Err(ViewError::NoTensors { path: path.to_owned(), found });
+    }
+    Ok(found)
+}
+
+impl Episode {
+    fn of(path: &Path, summaries: &BTreeMap<String, Summary>) -> Self {
+        let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
+        let name = name.map_or(String::new(), |name| name.to_string_lossy().into_owned());
+        let summary = summaries.get(&name).cloned();
+        Episode { name, summary, path: path.to_owned() }
+    }
+
+    /// Reads at most about `budget` bytes of tensors, and keeps those of `pictures` ticks for pictures.
+    ///
+    /// # Errors
+    /// There are no tensors, or the file cannot be read.
+    pub fn read(&self, budget: u64, pictures: usize) -> Result<(Track, Looked), ViewError> {
+        let bag = Bag::open(&self.path)?;
+        let of_type = |wanted: &str| bag.topics.iter().position(|topic| topic.ros_type == wanted);
+        let Some(tensors) = of_type(FUSED_TENSOR) else {
+            let topics =
+                bag.topics.iter().map(|topic| format!("{} ({})", topic.name, topic.ros_type));
+            let topics = topics.collect::<Vec<_>>().join(", ");
+            let found = if topics.is_empty() { "no topic".to_owned() } else { topics };
+            return Err(ViewError::NoTensors { path: self.path.clone(), found });
+        };
+        let mut problems = Problems::default();
+        bag.problems.iter().cloned().for_each(|problem| problems.push(problem));
+        let name = format!("{}/info", bag.topics[tensors].name);
+        let is_info = |topic: &&str| **topic == *FUSED_TENSOR_INFO;
+        let info = bag.topic(&name).filter(|at| is_info(&&*bag.topics[*at].ros_type));
+        let info = match info.or_else(|| of_type(FUSED_TENSOR_INFO)) {
+            Some(info) => {
+                first(&bag, info, &mut problems)?.and_then(|bytes| Info::read(&bytes).ok())
+            }
+            None => None,
+        };
+        let mut reading = Reading {
+            bag: &bag,
+            wanted: only(&bag, tensors),
+            track: Track::new(info, pictures),
+            problems,
+            read_until: Stamp::MIN,
+        };
+        let (ticks, partly) = reading.read(tensors, budget)?;
+        let Reading { track, problems, .. } = reading;
+        let mut told: Vec<String> = problems.first.iter().map(ToString::to_string).collect();
+        if problems.more > 0 {
+            told.push(format!("and {} more like these", problems.more));
+        }
+        Ok((track, Looked { ticks, partly, problems: told }))
+    }
+}
+
+/// Which topics are read: one.
+fn only(bag: &Bag, topic: usize) -> Vec<bool> {
+    (0..bag.topics.len()).map(|at| at == topic).collect()
+}
+
+/// The first message of a topic.
+fn first(bag: &Bag, topic: usize, problems: &mut Problems) -> Result<Option<Vec<u8>>, BagError> {
+    let mut messages = bag.messages(&only(bag, topic))?;
+    let first = messages.next();
+    problems.join(std::mem::take(&mut messages.problems));
+    Ok(first.map(|recorded| recorded.bytes))
+}
+
+/// The tensors of a bag on their way into a track.
+struct Reading<'a> {
+    bag: &'a Bag,
+    wanted: Vec<bool>,
+    track: Track,
+    problems: Problems,
+    /// Tensors from before this instant have been read.
+    read_until: Stamp,
+}
+
+impl Reading<'_> {
+    /// Reads all tensors, or if they are too many: some along the episode, and those of one stretch in its
+    /// middle. Returns how many there are, and whether not all were looked at.
+    fn read(&mut self, topic: usize, budget: u64) -> Result<(Option<u64>, bool), BagError> {
+        let count = self.bag.topics[topic].messages;
+        let Some((from, to)) = self.bag.span() else { return Ok((count, false)) };
+        let mut messages = self.bag.messages(&self.wanted)?;
+        let size = messages.next().map_or(0, |first| first.bytes.len() as u64);
+        drop(messages);
+        let most = (budget / size.max(1)).clamp(1, MAX_TICKS as u64);
+        let Some(_) = count.filter(|count| *count > most) else {
+            let looked = self.stretch(Stamp::MIN, most)?;
+            let all = looked < most;
+            return Ok((count.or(all.then_some(looked)), !all && count.is_none()));
+        };
+        // Each spot reads a chunk: as much as several tensors.
+        let spots = SPOTS.min((most / 4) as i64).max(1);
+        for spot in 0..spots {
+            let share = i128::from(to.since(from)) * i128::from(spot) / i128::from(spots);
+            let is_middle = spot == spots / 2;
+            let most = if is_middle { most.saturating_sub(spots as u64) } else { 1 };
+            self.stretch(from.offset(share as i64), most.max(1))?;
+        }
+        Ok((count, true))
+    }
+
+    /// Reads so many tensors from an instant on, without those that were read before. Returns how many.
+    fn stretch(&mut self, from: Stamp, most: u64) -> Result<u64, BagError> {
+        let mut messages = self.bag.messages_from(&self.wanted, from.max(self.read_until))?;
+        let mut read = 0;
+        while read < most
+            && let Some(recorded) = messages.next()
+        {
+            self.track.note(&recorded.bytes);
+            self.read_until = recorded.received.offset(1);
+            read += 1;
+        }
+        self.problems.join(std::mem::take(&mut messages.problems));
+        Ok(read)
+    }
+}
