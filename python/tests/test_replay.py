@@ -6,6 +6,7 @@ What a tick must be is worked out here with integers, NumPy and Pillow.
 import json
 import resource
 import signal
+import sqlite3
 import subprocess
 
 import configuration
@@ -336,7 +337,7 @@ def test_topics_and_types_that_do_not_fit_are_errors_and_a_remap_helps(config, b
     assert "nowhere" in said
 
 
-def write_mcap(path, messages, **options):
+def write_mcap(path, messages, schemas=True, **options):
     """By mcap's own writer; without definitions and without rosbag2's metadata."""
     with path.open("wb") as file:
         writer = McapWriter(file, **options)
@@ -345,7 +346,7 @@ def write_mcap(path, messages, **options):
         for topic, received, message in messages:
             if topic not in channels:
                 name = message.__msgtype__
-                schema = writer.register_schema(name, "ros2msg", b"")
+                schema = writer.register_schema(name, "ros2msg", b"") if schemas else 0
                 channels[topic] = writer.register_channel(topic, "cdr", schema)
             writer.add_message(channels[topic], received, serialized(message), received)
         writer.finish()
@@ -378,6 +379,81 @@ def test_a_flipped_byte_in_a_chunk_is_found_and_the_rest_is_read(config, message
     assert [tensor.tick for tensor in whole] == [tensor.tick for tensor in broken]
     same = [a.digest == b.digest for a, b in zip(whole, broken)]
     assert same[0] and same[-1] and not all(same)
+
+
+def test_a_bag_of_humble_and_mcap_without_schemas(config, bag, messages, tmp_path):
+    """Neither has definitions; the second does not even say the types."""
+    folder = tmp_path / "humble"
+    folder.mkdir()
+    with sqlite3.connect(folder / "humble_0.db3") as database:
+        database.executescript(
+            """
+            CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT NOT NULL);
+            CREATE TABLE metadata(id INTEGER PRIMARY KEY, metadata_version INTEGER NOT NULL, metadata TEXT NOT NULL);
+            CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, type TEXT NOT NULL,
+                serialization_format TEXT NOT NULL, offered_qos_profiles TEXT NOT NULL);
+            CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL,
+                timestamp INTEGER NOT NULL, data BLOB NOT NULL);
+            CREATE INDEX timestamp_idx ON messages (timestamp ASC);
+            INSERT INTO schema VALUES (3, 'humble');
+            """
+        )
+        topics = {topic: message.__msgtype__ for topic, _, message in messages}
+        ids = {topic: number for number, topic in enumerate(topics, 1)}
+        rows = [(ids[name], name, kind, "cdr", "") for name, kind in topics.items()]
+        database.executemany("INSERT INTO topics VALUES (?, ?, ?, ?, ?)", rows)
+        rows = [(ids[topic], ns, serialized(message)) for topic, ns, message in messages]
+        database.executemany(
+            "INSERT INTO messages(topic_id, timestamp, data) VALUES (?, ?, ?)", rows
+        )
+    (folder / "metadata.yaml").write_text(
+        "rosbag2_bagfile_information:\n  version: 5\n  storage_identifier: sqlite3\n"
+        "  relative_file_paths:\n    - humble_0.db3\n  compression_format: ''\n  compression_mode: ''\n"
+    )
+    write_mcap(tmp_path / "bare.mcap", messages, schemas=False)
+    outcomes = replay(config, tmp_path / "out", bag, folder, tmp_path / "bare.mcap")
+    assert [s["untyped"] for _, s in outcomes] == [[], [], ["/wrench", "/camera"]]
+    expected = raw(tmp_path / "out/robot.mcap")
+    for name in ("humble", "bare"):
+        assert raw(tmp_path / f"out/{name}.mcap") == expected, name
+
+
+def test_other_topics_and_the_order_of_writing_change_nothing(config, bag, messages, tmp_path):
+    """Types that nobody knows stand beside the others; log times go back and forth."""
+    path = tmp_path / "mixed.mcap"
+    shuffled = [messages[at] for at in np.random.default_rng(5).permutation(len(messages))]
+    with path.open("wb") as file:
+        writer = McapWriter(file, chunk_size=20_000)
+        writer.start("ros2", "a test")
+        schemas = [
+            writer.register_schema("odd_msgs/msg/Odd", "ros2msg", b"no definition at all {"),
+            writer.register_schema("odd/Proto", "protobuf", bytes(range(200))),
+        ]
+        others = [
+            writer.register_channel(f"/odd{at}", ("cdr", "protobuf")[at], schema)
+            for at, schema in enumerate(schemas)
+        ]
+        channels = {}
+        for number, (topic, received, message) in enumerate(shuffled):
+            if topic not in channels:
+                schema = writer.register_schema(message.__msgtype__, "ros2msg", b"")
+                channels[topic] = writer.register_channel(topic, "cdr", schema)
+            writer.add_message(channels[topic], received, serialized(message), received)
+            writer.add_message(others[number % 2], received, bytes(number % 50), received)
+        writer.finish()
+    replay(config, tmp_path / "out", bag, path)
+    assert raw(tmp_path / "out/mixed.mcap") == raw(tmp_path / "out/robot.mcap")
+
+
+def test_a_recorders_clock_that_was_set_back_is_told(config, messages, tmp_path):
+    middle = len(messages) // 2
+    back = [(topic, at - 300 * MS, message) for topic, at, message in messages[middle:]]
+    for storage in ("mcap", "sqlite3"):
+        bag = write_bag(tmp_path / storage, [*messages[:middle], *back], storage)
+        ((outcome, summary),) = replay(config, tmp_path / "out", bag)
+        told = [problem for problem in summary["problems"] if "may have been set back" in problem]
+        # One for each topic.
+        assert outcome == "done" and len(told) == len(summary["problems"]) == 2
 
 
 def test_a_simulators_clock_sets_the_ticks_and_its_reset_begins_an_epoch(config, tmp_path):

@@ -36,6 +36,9 @@ pub struct Summary {
     pub whole: bool,
     /// Topics of the configuration that the bag does not have.
     pub missing: Vec<String>,
+    /// Topics whose type the bag does not say. The configuration's was believed.
+    #[serde(default)]
+    pub untyped: Vec<String>,
     /// What could not be read: the first of them.
     pub problems: Vec<String>,
     /// How many more there are.
@@ -157,6 +160,7 @@ impl Summary {
             simulated: wiring.clock.is_some(),
             whole,
             missing: wiring.missing.clone(),
+            untyped: wiring.untyped.clone(),
             problems: problems.first.iter().map(ToString::to_string).collect(),
             more_problems: problems.more,
             skew,

@@ -55,6 +55,8 @@ pub struct Wiring {
     pub clock: Option<usize>,
     /// The topics of the configuration that are not in the bag. Their inputs get no message.
     pub missing: Vec<String>,
+    /// The topics whose type the bag does not say. The configuration's is believed.
+    pub untyped: Vec<String>,
 }
 
 impl Wiring {
@@ -73,8 +75,12 @@ impl Wiring {
             let topic = absolute(topic);
             remaps.iter().find(|remap| remap.from == topic).map_or(topic, |remap| remap.to.clone())
         };
-        let mut wiring =
-            Wiring { feeds: vec![Vec::new(); bag.topics.len()], clock: None, missing: Vec::new() };
+        let mut wiring = Wiring {
+            feeds: vec![Vec::new(); bag.topics.len()],
+            clock: None,
+            missing: Vec::new(),
+            untyped: Vec::new(),
+        };
         for id in config.input_ids() {
             let spec = config.input(id);
             let name = named(&spec.topic);
@@ -85,7 +91,10 @@ impl Wiring {
                 continue;
             };
             let topic = &bag.topics[at];
-            if topic.ros_type != spec.ros_type {
+            if topic.ros_type.is_empty() && !wiring.untyped.contains(&name) {
+                wiring.untyped.push(name.clone());
+            }
+            if topic.ros_type != spec.ros_type && !topic.ros_type.is_empty() {
                 return Err(ReplayError::Wiring(format!(
                     "{}: stream '{}': expected messages of {} on {name}, found {} in the bag",
                     bag.path.display(),

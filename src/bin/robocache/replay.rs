@@ -205,6 +205,9 @@ fn describe(out: &mut impl Write, summary: &Summary, note: &str) -> std::io::Res
     for topic in &summary.missing {
         writeln!(out, "  {topic}: not in the bag")?;
     }
+    for topic in &summary.untyped {
+        writeln!(out, "  {topic}: the bag does not say its type; the configuration's is believed")?;
+    }
     for problem in &summary.problems {
         writeln!(out, "  {problem}")?;
     }
