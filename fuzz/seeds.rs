@@ -2,6 +2,7 @@
 //! bad configurations come from the tests. It is built as a target, because cargo-fuzz builds all programs so.
 #![no_main]
 
+mod bags;
 mod sensors;
 mod streams;
 
@@ -28,6 +29,7 @@ fn write() {
         ("select", select()),
         ("definitions", definitions(&tests)),
         ("configuration", configurations(&root.join(".."))),
+        ("bags", bags::bags()),
     ] {
         let folder = corpus.join(target);
         fs::create_dir_all(&folder).expect("a folder for the corpus");

@@ -12,7 +12,7 @@ fi
 seconds=${FUZZ_SECONDS:-60}
 targets=("$@")
 ((${#targets[@]})) ||
-    targets=(messages pictures depth raw_images select definitions configuration)
+    targets=(messages pictures depth raw_images select definitions configuration bags)
 
 cargo fuzz build --sanitizer none --target-dir fuzz/target
 triple=$(rustc -vV | sed -n 's/^host: //p')

@@ -15,11 +15,13 @@ pub(super) type Place = (u64, u64);
 pub(super) struct Order {
     /// The largest place, by topic, and whether a disorder has been told.
     topics: Vec<(Place, bool)>,
+    /// The newest stamp, and whether an earlier one after it has been told.
+    newest: Option<(Stamp, bool)>,
 }
 
 impl Order {
     /// Notes the next message of a file, in the order of stamps. The first of a topic that was
-    /// written before one with an earlier stamp is told.
+    /// written before one with an earlier stamp is told; so is the first that a damaged index gives too late.
     pub fn note(
         &mut self,
         topic: usize,
@@ -28,6 +30,19 @@ impl Order {
         path: &Path,
         problems: &mut Problems,
     ) {
+        match &mut self.newest {
+            Some((newest, told)) if received < *newest => {
+                if !std::mem::replace(told, true) {
+                    let what = format!(
+                        "expected messages in the order of their receive stamps, found {received} after {newest}; \
+                         its index may be damaged"
+                    );
+                    problems.push(Problem::damage(path, what));
+                }
+            }
+            Some((newest, _)) => *newest = received,
+            None => self.newest = Some((received, false)),
+        }
         if self.topics.len() <= topic {
             self.topics.resize(topic + 1, ((0, 0), false));
         }

@@ -1,0 +1,35 @@
+//! Files of bags: MCAP and sqlite3, plain or in zstd.
+#![no_main]
+
+use std::fs;
+
+use libfuzzer_sys::fuzz_target;
+use robocache::replay::BagDefinitions;
+use robocache::replay::bag::Bag;
+
+/// By the first byte.
+const NAMES: [&str; 3] = ["x.mcap", "x.db3", "x.mcap.zstd"];
+/// A small file may have any number of rows.
+const MOST_MESSAGES: usize = 10_000;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((choice, bytes)) = input.split_first() else { return };
+    // A file of this process: several may run at once.
+    let folder = std::env::temp_dir().join(format!("robocache_fuzz_{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join(NAMES[usize::from(*choice) % NAMES.len()]);
+    fs::write(&path, bytes).expect("a file");
+    if let Ok(bag) = Bag::open(&path) {
+        let _ = BagDefinitions::new(&bag);
+        let mut messages = bag.messages(&vec![true; bag.topics.len()]).expect("the file is there");
+        let (mut ordered, mut last) = (true, None);
+        for message in messages.by_ref().take(MOST_MESSAGES) {
+            ordered &= last.is_none_or(|last| last <= message.received);
+            last = Some(message.received);
+        }
+        // Only a chunk whose messages are not of the time that it names may break the order.
+        let told = messages.problems.first.len() + bag.problems.len() > 0;
+        assert!(ordered || told, "messages out of order, and nothing is told");
+    }
+    fs::remove_file(&path).expect("the file");
+});
