@@ -58,7 +58,7 @@ format:
 	@scripts/with_ros.sh ruff format .
 
 clean:
-	rm -rf build install log target bench demo/report.html demo/*.log
+	rm -rf build install log target bench demo/report.html demo/measured.json demo/*.log
 
 distclean: clean
 	rm -rf .ros .cuda

@@ -6,12 +6,12 @@ so a whole one costs only a reference. Of the others it copies the newest step o
 
 import time
 
-import numpy as np
 from processes import Diagnostics
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from robocache_ros.msg import FusedTensorInfo
 from sensor_msgs.msg import JointState
 
-from robocache.ros import TensorSubscriber
+from robocache.ros import INFO_QOS, TensorSubscriber
 
 #: If a segment's newest step has at most this many elements, it is noted at every tick.
 SMALL = 1024
@@ -28,6 +28,7 @@ class Recorder:
         newest: stream name to a list of (stamp_ns, row, age_ns) of valid newest steps.
         snapshots: a few whole tensors, the newest last.
         joints: joint name to two lists, stamps and positions, as published.
+        info: the serialized FusedTensorInfo; None before it came.
     """
 
     def __init__(self, node, configuration):
@@ -38,6 +39,7 @@ class Recorder:
         self.newest = {}
         self.snapshots = []
         self.joints = {}
+        self.info = None
         self._joint_subscriptions = []
         self._next_snapshot = 0.0
         self.diagnostics = Diagnostics(node)
@@ -47,6 +49,11 @@ class Recorder:
         self.subscriber = TensorSubscriber(
             node, self._on_tensor, topic=configuration.output_topic, qos=qos
         )
+        topic = f"{configuration.output_topic}/info"
+        node.create_subscription(FusedTensorInfo, topic, self._on_info, INFO_QOS, raw=True)
+
+    def _on_info(self, message):
+        self.info = bytes(message)
 
     def _on_tensor(self, tensor):
         self.arrivals.append((time.time_ns(), tensor.tick, tensor.stamp_ns))
@@ -93,19 +100,16 @@ class Recorder:
         valid, steps = (sum(column) for column in zip(*inside)) if inside else (0, 0)
         return valid / max(steps, 1)
 
-    def latencies_ms(self, start_ns, end_ns):
-        """Arrival minus the tick's stamp [ms], for ticks with a stamp in [start, end)."""
-        inside = [a - stamp for a, _, stamp in self.arrivals if start_ns <= stamp < end_ns]
-        return np.array(inside) / 1e6
+    def latencies_ns(self, start_ns, end_ns):
+        """Arrival minus the tick's stamp, for ticks with a stamp in [start, end)."""
+        return [a - stamp for a, _, stamp in self.arrivals if start_ns <= stamp < end_ns]
 
     def raw_and_aligned(self, stream, index, name):
-        """One joint twice: raw as (stamps, positions), aligned as (targets, values, ages)."""
-        raw_stamps, raw = (np.array(column) for column in self.joints.get(name, ([], [])))
-        order = np.argsort(raw_stamps, kind="stable")
-        entries = self.newest.get(stream, [])
-        targets = np.array([stamp for stamp, _, _ in entries], dtype=np.int64)
+        """One joint twice: raw as [stamp, position], aligned as [target, value, age]."""
+        raw = sorted(zip(*self.joints.get(name, ([], []))))
         lags = {spec.name: spec.lag_ns for spec in self.configuration.streams}
-        targets -= lags[stream]
-        values = np.array([row.reshape(-1)[index] for _, row, _ in entries], dtype=np.float64)
-        ages = np.array([age for _, _, age in entries], dtype=np.int64)
-        return (raw_stamps[order], raw[order]), (targets, values, ages)
+        aligned = [
+            (stamp - lags[stream], float(row.reshape(-1)[index]), age)
+            for stamp, row, age in self.newest.get(stream, [])
+        ]
+        return raw, aligned

@@ -137,17 +137,19 @@ class FusedTensor:
         segments: dict of name to `Segment`, in the order of the configuration.
         data: the packed bytes (uint8 array); all segments are views of it.
         digest: the hash that the node made of all of it, 0 if it made none (see `digest_of`).
+        message: the serialized message, of which the arrays are views; None if there is none.
     """
 
-    __slots__ = ("tick", "stamp_ns", "frame_id", "segments", "data", "digest")
+    __slots__ = ("tick", "stamp_ns", "frame_id", "segments", "data", "digest", "message")
 
-    def __init__(self, tick, stamp_ns, frame_id, segments, data, digest=0):
+    def __init__(self, tick, stamp_ns, frame_id, segments, data, digest=0, message=None):
         self.tick = tick
         self.stamp_ns = stamp_ns
         self.frame_id = frame_id
         self.segments = segments
         self.data = data
         self.digest = digest
+        self.message = message
 
     def __getitem__(self, name):
         return self.segments[name]
@@ -179,7 +181,8 @@ def decode(message):
     digest = reader.u64()
     heads = [_read_head(reader) for _ in range(reader.u32())]
     data = np.frombuffer(reader.bytes(), dtype=np.uint8)
-    return FusedTensor(tick, stamp_ns, frame_id, _segments(heads, data), data, digest)
+    segments = _segments(heads, data)
+    return FusedTensor(tick, stamp_ns, frame_id, segments, data, digest, message)
 
 
 def from_msg(msg):

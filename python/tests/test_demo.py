@@ -5,15 +5,18 @@ from types import SimpleNamespace
 
 import configuration
 import demo
+import measurements
 import numpy as np
 import policy_node
 import pytest
 import rclpy
 from conftest import REPOSITORY
+from rclpy.serialization import serialize_message
 from recorder import Recorder
-from robocache_ros.msg import FusedTensorInfo, SegmentInfo
+from robocache_ros.msg import FusedTensor as FusedTensorMsg
+from robocache_ros.msg import FusedTensorInfo, SegmentInfo, TensorSegment
 
-from robocache.tensor import FusedTensor, Segment
+from robocache.tensor import FusedTensor, Segment, decode
 
 PERIOD_NS = 10_000_000
 #: The lag, the distance of history steps, and the age of every step relative to its target.
@@ -86,6 +89,38 @@ def test_a_stream_that_no_tensor_has_fails(config, recorder):
     fill(recorder, config, range(100), missing=["wrench"])
     _, _, problems = demo.verdict(config, recorder, WINDOW)
     assert problems == ["wrench: 0.0 % of its steps were valid, expected at least 95 %"]
+
+
+def message(tick):
+    """The bytes of a tensor with one segment, the joints."""
+    joints = TensorSegment(name="joints", dtype_code=2, dtype_bits=32, dtype_lanes=1)
+    joints.shape, joints.valid, joints.count, joints.inputs_valid = [1, 28], [True], [28], [1]
+    joints.target_ns, joints.age_ns = [tick * PERIOD_NS - LAG_NS], [0]
+    made = FusedTensorMsg(tick=tick, segments=[joints])
+    made.header.stamp.nanosec = tick * PERIOD_NS
+    made.data = np.full(28, 0.01 * tick, "<f4").view(np.uint8).tolist()
+    return serialize_message(made)
+
+
+def test_what_was_measured_becomes_a_report(config, recorder, tmp_path):
+    for tick in range(5, 60):
+        recorder._on_tensor(decode(message(tick)))
+    recorder._on_info(serialize_message(info(CHANNELS)))
+    recorder.diagnostics.tick = {"overruns": "3"}
+    recorder.joints = {"joint_0": ([0, 300_000_000, 580_000_000], [0.0, 0.3, 0.58])}
+    measured, page = tmp_path / "measured.json", tmp_path / "report.html"
+    counts = (55, 60)
+    measurements.write(measured, config, recorder, (0, 60 * PERIOD_NS), counts, ["<too> few"])
+    assert demo.make_report(measured, page) == []
+    html = page.read_text()
+    assert "Failed<ul><li>&lt;too&gt; few</li></ul>" in html
+    assert "<b>3</b><span>overruns</span>" in html
+    assert "Raw against aligned" in html
+    assert "Latency of 55 ticks" in html
+    measured.write_text("{}")
+    (problem,) = demo.make_report(measured, page)
+    assert "exit code 1" in problem
+    assert "robocache_measurements" in problem
 
 
 def test_the_policy_of_the_demo_commands_positions(config):

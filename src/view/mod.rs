@@ -5,8 +5,10 @@
 //! 3. The sections of the [`Page`] are made of that.
 
 mod info;
+mod live;
 mod parts;
 mod pictures;
+mod raw;
 pub mod source;
 mod track;
 
@@ -39,11 +41,15 @@ impl Default for Options {
     }
 }
 
-/// Makes the report of an output of `robocache replay`, or of a bag with tensors.
+/// Makes the report of an output of `robocache replay`, of a bag with tensors, or of a JSON file with what a
+/// program beside a live node has measured.
 ///
 /// # Errors
 /// There are no tensors, an episode has no such name, or a file cannot be read.
 pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
+    if path.extension().is_some_and(|end| end == "json") {
+        return live::page(path);
+    }
     let episodes = source::episodes(path)?;
     let chosen = choose(&episodes, options, path)?;
     let mut page = Page::new("robocache view");

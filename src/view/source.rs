@@ -38,6 +38,14 @@ pub enum ViewError {
         /// What is there.
         found: String,
     },
+    /// A file of measurements is not of its format.
+    #[error("{}: expected measurements of a live node, which demo/measurements.py writes: {why}", path.display())]
+    Measurements {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// There is no such episode.
     #[error("{}: expected an episode of {expected}, found '{found}'", path.display())]
     Episode {

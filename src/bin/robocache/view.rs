@@ -16,6 +16,9 @@ use super::{Error, say};
 ///
 /// Of a large output a part is read, and the report says which.
 ///
+/// OUTPUT may also be a JSON file of what a program has measured beside a live node, as the demo writes it:
+/// docs/view.md has its keys.
+///
 /// Exit code: 0 if the report was written; 1 if not; 2 if the command line is wrong.
 #[derive(Args)]
 pub struct ViewArgs {
