@@ -132,7 +132,9 @@ def test_every_type_is_looked_into(tmp_path):
     assert content["/gyro"]["imu"]["without_orientation"] == 400
     assert content["/imu"]["imu"]["without_orientation"] == 0
     paths = {leaf["path"]: leaf for leaf in content["/battery"]["numbers"]["paths"]}
-    assert paths["charge"]["non_finite"] == 10 and paths["voltage"]["range"] == [24.0, 25.8]
+    assert paths["charge"]["non_finite"] == 10 and paths["voltage"]["range"] == pytest.approx(
+        [24.0, 25.8]
+    )
     assert content["/camera/camera_info"]["camera"]["is_distorted"]
     links = {link["child"]: link for link in found["frames"]["links"]}
     assert links["lidar"]["parents"] == ["base_link"] and links["lidar"]["is_fixed"]
@@ -161,3 +163,89 @@ def test_damage_malformed_messages_and_strange_trees_are_told(tmp_path):
     (tmp_path / "bad.mcap").write_bytes(b"no bag")
     found = inspect(tmp_path / "bad.mcap", tmp_path / "bag", expect=1)
     assert len(found) == 1 and found[0]["messages"] == 10
+
+
+def starter(bag, folder):
+    """Writes a configuration for a bag, checks it and replays the bag with it. Returns the text and the summary."""
+    config = folder / "robot.yaml"
+    inspect(bag, options=("--write-config", config))
+    program = configuration.program()
+    command = [program, "check", config, "--bag", bag]
+    done = subprocess.run(map(str, command), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    command = [program, "replay", bag, "--config", config, "--out", folder / "out", "--json"]
+    done = subprocess.run(map(str, command), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    ((outcome, summary),) = json.loads(done.stdout)[0].items()
+    assert outcome == "done"
+    return config.read_text(), summary
+
+
+#: Topics without a stream, by a word of the reason.
+LEFT_OUT = {
+    "/camera/camera_info": "undistort",
+    "/goal": "only 1 messages",
+    "/tf": "tree of frames",
+    "/tf_static": "tree of frames",
+    "/words": "no number",
+}
+
+
+@pytest.mark.parametrize("storage", ["mcap", "sqlite3"])
+def test_a_starting_configuration_is_valid_and_replays_every_kind_of_input(tmp_path, storage):
+    messages = everything(4)
+    bag = write_bag(tmp_path / "bag", messages, storage=storage)
+    text, summary = starter(bag, tmp_path)
+    topics = {topic for topic, _, _ in messages}
+    inputs = {one["topic"]: one for one in summary["inputs"].values()}
+    assert topics - set(inputs) <= set(LEFT_OUT) and not summary["missing"]
+    left_out = text[text.index("# Left out:") :]
+    for name, why in LEFT_OUT.items():
+        (line,) = [line for line in left_out.splitlines() if line.startswith(f"#   {name}: ")]
+        assert why in line
+    assert summary["ticks"] > 70, "at 20 Hz, the rate of the cameras"
+    for name, stream in summary["streams"].items():
+        # What the first ticks lack is before the bag began.
+        assert stream["valid_share"] > 0.85, (name, stream)
+        assert "gap" not in stream["invalid"], (name, stream)
+    for name, one in inputs.items():
+        # The frames of a cloud must be there when it is.
+        assert sum(one["dropped"].values()) <= 2, (name, one)
+    assert "encoding_8uc: mono8" in text and "depth: {max_m: 10}" in text
+    assert "undistort: {camera_info: /camera/camera_info}" in text
+    assert "# deskew: {fixed_frame: odom, time_field: t, time_unit: ns, span_ms: [-5, 95]}" in text
+    assert "groups:" in text and "t_base_sensor: tf" in text
+    assert "fields: [angular_velocity, linear_acceleration]" in text
+    assert "- data[0:7]" in text and "- linear" in text and "charge (NaN or infinite)" in text
+
+
+def test_a_starting_configuration_follows_what_is_wrong_with_a_bag(tmp_path):
+    messages = []
+    for k in range(500):
+        ns = T0 + 10 * MS * k
+        messages.append(("/late", ns + 300 * MS, wrench(ns, k, 2, 3)))
+        messages.append(("/unset", ns, wrench(0, k, 2, 3)))
+        messages.append(("/elsewhere", ns, wrench(10 * MS * k + 1, k, 2, 3)))
+        if k < 400:
+            messages.append(("/very_late", ns + 900 * MS, wrench(ns, k, 2, 3)))
+    bag = write_bag(tmp_path / "bag", sorted(messages, key=lambda m: m[1]))
+    text, summary = starter(bag, tmp_path)
+    assert "timeline: receive # stamps are not set" in text
+    assert "timeline: receive # its stamps are of another clock" in text
+    assert "\nlag_ms: 310\n" in text and "\n    lag_ms: 910\n" in text
+    shares = {name: stream["valid_share"] for name, stream in summary["streams"].items()}
+    assert (
+        min(shares["late"], shares["unset"], shares["elsewhere"]) > 0.9
+        and shares["very_late"] > 0.75
+    )
+    inspect(bag, options=("--write-config", tmp_path / "robot.yaml"), expect=1)
+    assert (tmp_path / "robot.yaml").read_text() == text
+
+
+def test_a_starting_configuration_needs_one_bag_with_a_stream(tmp_path):
+    one = write_bag(tmp_path / "one", [("/w", T0, wrench(T0, 1, 2, 3))])
+    said = inspect(one, options=("--write-config", tmp_path / "robot.yaml"), expect=1)
+    assert "no topic can become a stream" in said and "/w: only 1 messages" in said
+    two = write_bag(tmp_path / "two", [("/w", T0, wrench(T0, 1, 2, 3))])
+    said = inspect(one, two, options=("--write-config", tmp_path / "robot.yaml"), expect=1)
+    assert "expected one bag" in said and not (tmp_path / "robot.yaml").exists()

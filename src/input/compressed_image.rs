@@ -44,6 +44,11 @@ fn is_picture(pixels: &[u8], is_png: bool) -> bool {
     }
 }
 
+/// Whether a message of this format holds a picture, if its file is JPEG, or PNG if `is_png`.
+pub fn is_compressed_picture(format: &[u8], is_png: bool) -> bool {
+    pixels_of(format).is_none_or(|pixels| is_picture(pixels, is_png))
+}
+
 /// Reads the fields of a message: `format` and `data`.
 fn fields(message: &[u8]) -> Result<(Header<'_>, &[u8], &[u8]), Rejected> {
     let mut reader = Reader::new(message)?;

@@ -27,6 +27,7 @@ mod twist_stamped;
 mod wrench_stamped;
 
 pub use camera_info::CAMERA_INFO;
+pub use compressed_image::is_compressed_picture;
 pub use fields::{Field, Member};
 pub use joint_state::JOINT_FIELDS;
 pub use joint_trajectory::POINT_FIELDS;

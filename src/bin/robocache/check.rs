@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use robocache::check::Report;
 use robocache::config;
+#[cfg(feature = "replay")]
+use robocache::replay::{BagDefinitions, bag::Bag};
 use robocache::schema::Prefixes;
+use robocache::spec::Config;
 
 use super::{Error, say};
 
@@ -29,11 +32,26 @@ pub struct CheckArgs {
     /// Print everything as JSON, with all defaults; times are in nanoseconds, sizes in bytes
     #[arg(long)]
     json: bool,
+    /// A bag whose definitions of messages streams with `select` need; by default those of the sourced ROS
+    #[cfg(feature = "replay")]
+    #[arg(long)]
+    bag: Option<PathBuf>,
+}
+
+/// Reads the configuration, with the definitions of a bag if one is given.
+fn load(args: &CheckArgs) -> Result<Config, Error> {
+    #[cfg(feature = "replay")]
+    if let Some(bag) = &args.bag {
+        let definitions = BagDefinitions::new(&Bag::open(bag)?)?;
+        let file = args.config.display().to_string();
+        return Ok(config::parse_with(&config::read(&args.config)?, &file, &definitions)?);
+    }
+    Ok(config::load(&args.config)?)
 }
 
 /// Runs the command.
 pub fn run(args: &CheckArgs) -> Result<(), Error> {
-    let report = Report::new(&config::load(&args.config)?, &Prefixes::of_environment());
+    let report = Report::new(&load(args)?, &Prefixes::of_environment());
     for warning in &report.warnings {
         say(&format!("{}: warning: {warning}", args.config.display()));
     }

@@ -1,5 +1,6 @@
 //! `robocache inspect`
 
+use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,8 +8,8 @@ use std::process::ExitCode;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use robocache::replay::bag::Bag;
-use robocache::replay::inspect::{Inspection, inspect};
-use robocache::replay::{Progress, find_bags};
+use robocache::replay::inspect::{Inspection, Starter, inspect};
+use robocache::replay::{BagDefinitions, Progress, find_bags};
 use robocache::time::Stamp;
 
 use super::{Error, say};
@@ -20,6 +21,9 @@ use super::{Error, say};
 /// none), gaps (more than 2.5 usual intervals), delays from stamp to arrival, quality of service. Then prints
 /// what the messages hold, the frames, and what you should know.
 ///
+/// With --write-config, writes a configuration that `robocache replay` runs with this bag, annotated with what was
+/// found. `robocache check --bag BAG` checks it with the definitions in the bag.
+///
 /// Exit code: 0 if every bag was read; 1 if one could not be; 2 if the command line is wrong. Damage that could
 /// be read around is listed, and is no failure.
 #[derive(Args)]
@@ -30,11 +34,21 @@ pub struct InspectArgs {
     /// Print everything as JSON: a list with an entry for each bag; times are in nanoseconds
     #[arg(long)]
     json: bool,
+    /// Write a starting configuration for the bag into a new file; there must be one bag
+    #[arg(long, value_name = "FILE")]
+    write_config: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(args: &InspectArgs) -> Result<ExitCode, Error> {
     let bags = find_bags(&args.bags, Path::new(""))?;
+    if let (Some(_), [_, second, ..]) = (&args.write_config, &bags[..]) {
+        return Err(format!(
+            "--write-config: expected one bag, found {} too; give the one that the configuration is for",
+            second.display()
+        )
+        .into());
+    }
     let (mut found, mut failed) = (Vec::new(), false);
     let mut out = std::io::stdout().lock();
     for path in &bags {
@@ -55,7 +69,27 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode, Error> {
         writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?;
     }
     out.flush()?;
+    if let (Some(file), [inspection]) = (&args.write_config, &found[..]) {
+        write_config(file, inspection, &bags[0])?;
+    }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Writes a configuration for an inspected bag, and says what it leaves out.
+fn write_config(file: &Path, inspection: &Inspection, bag: &Path) -> Result<(), Error> {
+    let definitions = BagDefinitions::new(&Bag::open(bag)?)?;
+    let starter = Starter::new(inspection, &definitions)
+        .map_err(|why| format!("{}: {why}", bag.display()))?;
+    let at_file = |error: std::io::Error| format!("{}: {error}", file.display());
+    // A configuration that somebody has worked on is not lost.
+    let mut written = File::create_new(file).map_err(at_file)?;
+    written.write_all(starter.text.as_bytes()).map_err(at_file)?;
+    written.sync_all().map_err(at_file)?;
+    for (topic, why) in &starter.left_out {
+        say(&format!("{topic} is left out: {why}"));
+    }
+    say(&format!("{}: {} streams", file.display(), starter.streams.len()));
+    Ok(())
 }
 
 /// Inspects a bag, with a bar if there is a terminal.

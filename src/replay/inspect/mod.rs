@@ -5,7 +5,7 @@
 //!
 //! 1. [`topic`] collects the stamps and delays of a topic, [`content`] and [`points`] what its messages hold.
 //! 2. [`clocks`] collects what happened to the clocks, [`frames`] the tree of frames.
-//! 3. [`notes`] says in words what a user should know.
+//! 3. [`notes`] says in words what a user should know, and [`starter`] writes a configuration.
 
 mod clocks;
 mod content;
@@ -15,6 +15,7 @@ mod points;
 mod qos;
 mod series;
 mod sketch;
+mod starter;
 mod table;
 mod topic;
 
@@ -25,6 +26,7 @@ pub use points::{CloudReport, FieldForm, TimeField};
 pub use qos::Offer;
 pub use series::{Gap, Intervals};
 pub use sketch::{Distribution, Sketch};
+pub use starter::Starter;
 pub use topic::{BINS, Stamps, TopicReport};
 
 use std::sync::Arc;
