@@ -101,6 +101,8 @@ pub struct Ring {
     parted: bool,
     /// What merged rows are made of; `None` if each row is of one input.
     merged: Option<Merged>,
+    /// Rows that have left and still hold their slots: see [`Ring::settle`]. `None` if they hold none.
+    left: Option<Vec<Entry>>,
 }
 
 /// What the rows are made of, if each holds clouds of several inputs.
@@ -151,6 +153,7 @@ impl Ring {
             evicted: None,
             parted: false,
             merged: None,
+            left: None,
         }
     }
 
@@ -342,8 +345,34 @@ impl Ring {
         if self.entries.len() > self.capacity
             && let Some(oldest) = self.entries.pop_front()
         {
-            self.spare.push(oldest.slot);
+            match &mut self.left {
+                Some(left) => left.push(oldest),
+                None => self.spare.push(oldest.slot),
+            }
             self.evicted = self.evicted.max(Some(oldest.stamp));
+        }
+    }
+
+    /// Lets rows that leave hold their slots until [`Ring::settle`], which must follow every change.
+    pub fn keep_left(&mut self) {
+        self.left = Some(Vec::with_capacity(self.capacity));
+    }
+
+    /// Hands the rows that have left to `take`, oldest first, with what is known of merged ones: until when
+    /// the cloud of each input may be used. Then their slots are spare.
+    pub fn settle(&mut self, mut take: impl FnMut(Entry, &[Option<Stamp>])) {
+        let Some(left) = &mut self.left else { return };
+        for entry in left.drain(..) {
+            take(entry, self.merged.as_ref().map_or(&[], |merged| merged.of(entry.slot)));
+            self.spare.push(entry.slot);
+        }
+    }
+
+    /// Lets all rows leave.
+    pub fn leave(&mut self) {
+        match &mut self.left {
+            Some(left) => left.extend(self.entries.drain(..)),
+            None => self.spare.extend(self.entries.drain(..).map(|entry| entry.slot)),
         }
     }
 

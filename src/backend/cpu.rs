@@ -226,7 +226,7 @@ impl RingMemory {
         let (encoder, rows) = match &spec.encoder {
             EncoderSpec::Vector(vector) => {
                 let stages = vector.stages(place.group, spec.strategy());
-                let floats = spec.strategy().interpolates() || stages.output.is_some();
+                let floats = vector.keeps_f32(place.group, spec.strategy());
                 let output = stages.output.clone();
                 let encoder = VectorEncoder::new(vector, place.group, spec.dtype);
                 let encoder = encoder.with(stages, spec.steps());
@@ -447,6 +447,15 @@ impl Backend for CpuBackend {
             }
             Rows::Stored(_) | Rows::Pages(_) => Err(wrong_kind(NAME)),
         }
+    }
+
+    fn read_row(&self, ring: RingId, slot: Slot, row: &mut Vec<u8>) -> Result<(), BackendError> {
+        match &self.rings[ring.index()].rows {
+            Rows::Floats(rows) => rows.read(slot, row),
+            Rows::Stored(slots) => row.extend_from_slice(&lock(&slots[slot])),
+            Rows::Pages(slots) => row.extend_from_slice(&lock(&slots[slot])),
+        }
+        Ok(())
     }
 
     fn fuse(&self, jobs: &[StepJob], mut out: OutputMut<'_>) -> Result<(), BackendError> {

@@ -329,6 +329,19 @@ impl Backend for CudaBackend {
         }
     }
 
+    fn read_row(&self, ring: RingId, slot: Slot, row: &mut Vec<u8>) -> Result<(), BackendError> {
+        let memory = &self.rings[ring.index()];
+        match &memory.encoder {
+            Encoder::Vector(_) => memory.rows.read(slot, row),
+            Encoder::OnHost { host, .. } => host.read(slot, row),
+            // Encodes of the ring are on its stream: the copy comes after them.
+            Encoder::Image { stream, .. }
+            | Encoder::Depth { stream, .. }
+            | Encoder::Voxels { stream, .. } => memory.rows.download(slot, row, stream)?,
+        }
+        Ok(())
+    }
+
     fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError> {
         let changed = || {
             let jobs = jobs.iter().filter(|job| !job.unchanged);

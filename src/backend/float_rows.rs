@@ -63,6 +63,11 @@ impl FloatRows {
         lock(&self.slots[slot]).copy_from_slice(row);
     }
 
+    /// Appends the bytes of a row.
+    pub fn read(&self, slot: Slot, row: &mut Vec<u8>) {
+        row.extend(lock(&self.slots[slot]).iter().flat_map(|value| value.to_le_bytes()));
+    }
+
     /// Whether a step depends on the other steps, so that [`FloatRows::window`] serves all at once.
     pub fn unwraps(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.stage.unwraps())

@@ -214,6 +214,16 @@ pub trait Backend: Send + Sync {
         Err(wrong_kind(self.name()))
     }
 
+    /// Appends a row to `row`, as the backend keeps it: `f32` if a vector's rows are interpolated or go through
+    /// operators ([`VectorSpec::keeps_f32`](crate::spec::VectorSpec::keeps_f32)), otherwise elements of the stream's type. A sparse row is as
+    /// [`SparseRow`](crate::ops::voxelize::SparseRow) says. The caller must not encode into the slot meanwhile.
+    ///
+    /// # Errors
+    /// [`BackendError::Failed`] if the memory cannot be read.
+    fn read_row(&self, _ring: RingId, _slot: Slot, _row: &mut Vec<u8>) -> Result<(), BackendError> {
+        Err(wrong_kind(self.name()))
+    }
+
     /// Writes every step's value into `out`, at the offsets of the layout. A step without a row is
     /// set to zero. If a job says `unchanged`, `out` already holds that step from an earlier call. If
     /// operators make the steps of a ring depend on each other, there is a job for each, and none is

@@ -36,78 +36,140 @@ impl Pipeline {
         writer.f64(config.rate_hz);
         writer.i64(config.grid.period_ns());
         writer.u8(u8::from(publication.digest));
-        let segments = self.layout().segments();
+        let segments = self.segment_infos(publication.topics);
         writer.u32(segments.len() as u32);
-        segments.iter().for_each(|segment| self.write_segment(&mut writer, segment, publication));
+        segments.iter().for_each(|segment| segment.write(&mut writer));
         writer.finish()
     }
 
-    /// Writes a `SegmentInfo`.
-    fn write_segment(&self, writer: &mut Writer, segment: &Segment, publication: &Publication<'_>) {
+    /// What the segments mean, in their order. `topics` is as in [`Publication`].
+    pub fn segment_infos(&self, topics: &[String]) -> Vec<SegmentInfo> {
+        let segments = self.layout().segments().iter();
+        segments.map(|segment| self.segment_info(segment, topics)).collect()
+    }
+
+    fn segment_info(&self, segment: &Segment, topics: &[String]) -> SegmentInfo {
         let config = self.config();
         let spec = config.stream(segment.stream);
-        writer.string(&segment.name);
-        writer.string(match segment.holds {
-            Holds::Rows => spec.encoder.kind(),
-            Holds::Features => "sparse_voxels",
-            Holds::Coordinates => "voxel_coordinates",
-        });
-        writer.string(segment.dtype.name());
-        writer.i64_sequence(segment.shape.iter().map(|dim| *dim as i64));
-        let channels = match segment.holds {
-            Holds::Coordinates => ["z", "y", "x"].map(str::to_owned).to_vec(),
-            Holds::Rows | Holds::Features => channels(&spec.encoder),
-        };
-        writer.string_sequence(channels.iter().map(String::as_str));
-
         let inputs: Vec<InputId> = config.inputs_of(segment.stream).collect();
-        let topic = |id: &InputId| match publication.topics.get(id.index()) {
-            Some(topic) => topic.as_str(),
-            None => config.input(*id).topic.as_str(),
+        let topic = |id: &InputId| match topics.get(id.index()) {
+            Some(topic) => topic.clone(),
+            None => config.input(*id).topic.clone(),
         };
-        writer.string_sequence(inputs.iter().map(topic));
-        writer.string_sequence(inputs.iter().map(|id| config.input(*id).ros_type.as_str()));
-        writer.string_sequence(inputs.iter().map(|id| config.input(*id).timeline.name()));
-
-        writer.i64(spec.lag_ns);
-        writer.i64(spec.history_step_ns);
-        let offsets: Vec<i64> = (0..spec.steps()).map(|step| spec.target_offset_ns(step)).collect();
-        writer.i64_sequence(offsets.into_iter());
-        writer.string(spec.strategy().name());
-        writer.i64(spec.rule.max_age_ns);
         let interpolates = spec.strategy().interpolates();
-        writer.i64(if interpolates { spec.rule.max_gap_ns } else { 0 });
-        writer.string(spec.rule.fill.name());
-
         let [mean, std] = match &spec.encoder {
             EncoderSpec::Image(image) => normalisation(image, segment),
             EncoderSpec::Vector(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => [&[][..]; 2],
         };
-        writer.f32_sequence(mean.iter().copied());
-        writer.f32_sequence(std.iter().copied());
         let (origin_m, size_m) = match &spec.encoder {
             EncoderSpec::Voxels(voxels) => (&voxels.grid.origin_m[..], voxels.grid.size_m),
             EncoderSpec::Vector(_) | EncoderSpec::Image(_) | EncoderSpec::Depth(_) => {
                 (&[][..], 0.0)
             }
         };
-        writer.f64_sequence(origin_m);
-        writer.f32(size_m);
         let outputs: &[OutputChannel] = match &spec.encoder {
             EncoderSpec::Vector(vector) => &vector.outputs,
             _ => &[],
         };
-        writer.string_sequence(outputs.iter().map(|output| output.unit));
-        let operators: Vec<String> = outputs.iter().map(operators).collect();
-        writer.string_sequence(operators.iter().map(String::as_str));
         let (layout, filters) = match &spec.encoder {
             EncoderSpec::Image(image) => (image.layout.name(), image.resizes.as_slice()),
             EncoderSpec::Vector(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => {
                 ("", &[][..])
             }
         };
-        writer.string(layout);
-        writer.string_sequence(filters.iter().map(|resize| resize.filter.name()));
+        SegmentInfo {
+            name: segment.name.clone(),
+            encoder: match segment.holds {
+                Holds::Rows => spec.encoder.kind(),
+                Holds::Features => "sparse_voxels",
+                Holds::Coordinates => "voxel_coordinates",
+            },
+            dtype: segment.dtype.name(),
+            shape: segment.shape.clone(),
+            channels: match segment.holds {
+                Holds::Coordinates => ["z", "y", "x"].map(str::to_owned).to_vec(),
+                Holds::Rows | Holds::Features => channels(&spec.encoder),
+            },
+            topics: inputs.iter().map(topic).collect(),
+            ros_types: inputs.iter().map(|id| config.input(*id).ros_type.clone()).collect(),
+            timelines: inputs.iter().map(|id| config.input(*id).timeline.name()).collect(),
+            lag_ns: spec.lag_ns,
+            history_step_ns: spec.history_step_ns,
+            target_offsets_ns: (0..spec.steps()).map(|step| spec.target_offset_ns(step)).collect(),
+            strategy: spec.strategy().name(),
+            max_age_ns: spec.rule.max_age_ns,
+            max_gap_ns: if interpolates { spec.rule.max_gap_ns } else { 0 },
+            fill: spec.rule.fill.name(),
+            mean: mean.to_vec(),
+            std: std.to_vec(),
+            origin_m: origin_m.to_vec(),
+            size_m,
+            units: outputs.iter().map(|output| output.unit.to_owned()).collect(),
+            operators: outputs.iter().map(operators).collect(),
+            layout,
+            filters: filters.iter().map(|resize| resize.filter.name()).collect(),
+        }
+    }
+}
+
+/// What a segment means: `msg/SegmentInfo.msg` explains each field.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[allow(missing_docs)]
+pub struct SegmentInfo {
+    pub name: String,
+    pub encoder: &'static str,
+    pub dtype: &'static str,
+    pub shape: Vec<usize>,
+    pub channels: Vec<String>,
+    pub topics: Vec<String>,
+    pub ros_types: Vec<String>,
+    pub timelines: Vec<&'static str>,
+    pub lag_ns: i64,
+    pub history_step_ns: i64,
+    pub target_offsets_ns: Vec<i64>,
+    pub strategy: &'static str,
+    pub max_age_ns: i64,
+    pub max_gap_ns: i64,
+    pub fill: &'static str,
+    pub mean: Vec<f32>,
+    pub std: Vec<f32>,
+    pub origin_m: Vec<f64>,
+    pub size_m: f32,
+    pub units: Vec<String>,
+    pub operators: Vec<String>,
+    pub layout: &'static str,
+    pub filters: Vec<&'static str>,
+}
+
+impl SegmentInfo {
+    /// Writes a `SegmentInfo`.
+    fn write(&self, writer: &mut Writer) {
+        let strings = |writer: &mut Writer, values: &[String]| {
+            writer.string_sequence(values.iter().map(String::as_str));
+        };
+        writer.string(&self.name);
+        writer.string(self.encoder);
+        writer.string(self.dtype);
+        writer.i64_sequence(self.shape.iter().map(|dim| *dim as i64));
+        strings(writer, &self.channels);
+        strings(writer, &self.topics);
+        strings(writer, &self.ros_types);
+        writer.string_sequence(self.timelines.iter().copied());
+        writer.i64(self.lag_ns);
+        writer.i64(self.history_step_ns);
+        writer.i64_sequence(self.target_offsets_ns.iter().copied());
+        writer.string(self.strategy);
+        writer.i64(self.max_age_ns);
+        writer.i64(self.max_gap_ns);
+        writer.string(self.fill);
+        writer.f32_sequence(self.mean.iter().copied());
+        writer.f32_sequence(self.std.iter().copied());
+        writer.f64_sequence(&self.origin_m);
+        writer.f32(self.size_m);
+        strings(writer, &self.units);
+        strings(writer, &self.operators);
+        writer.string(self.layout);
+        writer.string_sequence(self.filters.iter().copied());
     }
 }
 

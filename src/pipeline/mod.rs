@@ -11,6 +11,7 @@ mod merge;
 mod plan;
 mod push;
 mod rejected;
+mod rows;
 mod shapes;
 mod spacings;
 mod stats;
@@ -22,9 +23,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use frames::{Need, Tree};
-pub use info::Publication;
+pub use info::{Publication, SegmentInfo};
 pub use push::{Accepted, Arrival, MAX_AHEAD_NS, PushError};
 pub use rejected::{DropReason, Rejected};
+pub use rows::{FinalRow, RowSink};
 pub use spacings::Spacings;
 pub use stats::{Counter, InputStats, StreamStats};
 pub use tensor_message::{StepState, TensorMessage};
@@ -44,6 +46,7 @@ use crate::time::Epoch;
 use cameras::Cameras;
 use frames::Frames;
 use merge::Merge;
+use rows::Tap;
 use tick::Ticker;
 
 /// The id of the next pipeline. A [`TensorMessage`] keeps the id of the pipeline that it is for.
@@ -106,12 +109,15 @@ struct Rings {
     /// The slots that the tick under way reads. The tick does not hold this lock meanwhile, because
     /// a backend may wait for a GPU.
     read_by_tick: Vec<(RingId, Slot)>,
+    /// Where rows go that are final; `None` if nobody keeps them.
+    tap: Option<Tap>,
 }
 
 impl Rings {
     /// Begins `epoch` if it is later than that of the rows: the rings forget all rows.
     fn begin(&mut self, epoch: Epoch, clock_jumps: &Counter) {
         if self.epoch.is_before(epoch) {
+            self.settle_all();
             self.epoch = epoch;
             self.rings.iter_mut().for_each(|ring| ring.begin(epoch));
             self.delays.fill(None);
@@ -166,6 +172,7 @@ impl Pipeline {
                 rings,
                 epoch: Epoch::default(),
                 read_by_tick: Vec::with_capacity(2 * steps),
+                tap: None,
             }),
             ticker: Mutex::default(),
             clock_jumps: Counter::default(),

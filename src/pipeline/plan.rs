@@ -184,6 +184,7 @@ impl Rows<'_> {
             replaced += ring_rows.remove_after(end.kept);
             ring_rows.part(end.until_next);
             replaced += ring_rows.append(all);
+            rings.settle(ring);
             // A point of a plan has no delay.
             rings.delays[ring.index()] = None;
         }

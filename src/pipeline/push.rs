@@ -414,6 +414,7 @@ impl Rows<'_> {
         let inserted = {
             let mut rings = self.pipeline.lock_rings();
             let inserted = rings.ring(ring).insert(stamp, self.place, lease);
+            rings.settle(ring);
             if inserted == Inserted::Newest {
                 rings.delays[ring.index()] = self.arrival.stamp.map(|at| at.since(stamp));
             }

@@ -1,16 +1,19 @@
 //! Many episodes: their results, on all cores.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use super::bag::Bag;
-use super::output::{Info, McapOutput, OutputError, Partial};
+use super::output::{
+    Bf16, Info, Joined, McapOutput, Output, OutputError, RowOutput, TensorOutput, assemble, remove,
+};
+use super::results::{Entry, Format, Ledger, Stored, made_of};
 use super::{
     BagDefinitions, Episode, Progress, Remap, ReplayError, Summary, TimeSource, Wiring, run,
 };
@@ -43,6 +46,21 @@ pub struct Options {
     pub out: PathBuf,
     /// Episodes at once.
     pub jobs: usize,
+    /// What is written.
+    pub format: Format,
+    /// How elements of bf16 are stored in Zarr.
+    pub bf16: Bf16,
+}
+
+/// The version of the arrays of a store and their meaning.
+const FORMAT_VERSION: u32 = 1;
+
+impl Options {
+    /// Threads that compress the rows of an episode.
+    fn threads(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        cores.div_ceil(self.jobs.max(1))
+    }
 }
 
 /// What became of an episode.
@@ -80,32 +98,15 @@ pub trait Watch: Sync {
 /// Nobody watches.
 impl Watch for () {}
 
-/// What the folder of the results holds, in `replay.json`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Ledger {
-    /// Of the program that wrote it.
-    version: String,
-    /// By the name of the result.
-    episodes: BTreeMap<String, Entry>,
-}
-
-/// A complete result.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Entry {
-    /// Of everything that the result depends on.
-    made_of: String,
-    summary: Summary,
-}
-
-/// The file of a [`Ledger`].
-const LEDGER: &str = "replay.json";
-
 /// Replays the episodes, several at once, and returns what became of each, in their order. Results are
 /// independent of each other and of [`Options::jobs`]. A result that an earlier run completed from the same
 /// bag with the same options is kept. When `stop` is set, episodes under way are given up.
 ///
+/// If the format has one store for all episodes, it is made of those that are complete, in their order, unless the
+/// run was stopped.
+///
 /// # Errors
-/// The configuration cannot be read, or the folder of the results cannot be used.
+/// The configuration cannot be read, the folder of the results cannot be used, or the store cannot be made.
 pub fn run_all(
     episodes: &[Episode],
     options: &Options,
@@ -114,8 +115,13 @@ pub fn run_all(
 ) -> Result<Vec<Outcome>, ReplayError> {
     let text = config::read(&options.config)?;
     fs::create_dir_all(&options.out).map_err(OutputError::of(&options.out))?;
-    let ledger = Mutex::new(Ledger::read(&options.out)?);
-    let shared = Work { options, text: &text, ledger: &ledger, watch, stop };
+    let ledger = Ledger::read(&options.out)?;
+    if let Some(store) = options.format.store() {
+        ledger.check_store(&options.out, store, episodes)?;
+    }
+    let in_store = is_in_store(episodes, options, &text, &ledger);
+    let ledger = Mutex::new(ledger);
+    let shared = Work { options, text: &text, ledger: &ledger, watch, stop, in_store };
     let outcomes: Vec<Mutex<Option<Outcome>>> = episodes.iter().map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
     let work = |worker: usize| {
@@ -139,7 +145,73 @@ pub fn run_all(
         let outcome = outcome.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         outcome.unwrap_or_else(|| Outcome::Stopped { name: episode.name.clone() })
     };
-    Ok(outcomes.into_iter().zip(episodes).map(stopped).collect())
+    let outcomes: Vec<Outcome> = outcomes.into_iter().zip(episodes).map(stopped).collect();
+    if let Some(store) = options.format.store().filter(|_| !in_store) {
+        join(store, &outcomes, &shared)?;
+    }
+    Ok(outcomes)
+}
+
+/// Whether the store of all episodes is there, and of exactly these.
+fn is_in_store(episodes: &[Episode], options: &Options, text: &str, ledger: &Ledger) -> bool {
+    let Some(store) = options.format.store() else { return false };
+    let Some(stored) = ledger.store(store) else { return false };
+    options.out.join(store).exists()
+        && stored.len() == episodes.len()
+        && episodes.iter().zip(stored).all(|(episode, stored)| {
+            let same = |made_of: String| made_of == stored.made_of;
+            let entry = ledger.entry(&options.format.result(&episode.name));
+            episode.name == stored.name
+                && entry.is_some()
+                && Source::open(episode, options, text).is_ok_and(|source| same(source.made_of))
+        })
+}
+
+/// Makes the store of the episodes that are complete, unless it is there. If all are, nothing else is kept.
+fn join(store: &str, outcomes: &[Outcome], work: &Work<'_>) -> Result<(), ReplayError> {
+    let Work { options: Options { out, format, .. }, ledger, .. } = work;
+    if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Stopped { .. })) {
+        return Ok(());
+    }
+    let mut ledger = lock(ledger);
+    let (mut episodes, mut parts) = (Vec::new(), Vec::new());
+    for outcome in outcomes {
+        let (Outcome::Done(Summary { name, .. }) | Outcome::Kept(Summary { name, .. })) = outcome
+        else {
+            continue;
+        };
+        let result = format.result(name);
+        let Some(Entry { made_of, .. }) = ledger.entry(&result) else { continue };
+        episodes.push(Stored { name: name.clone(), made_of: made_of.clone() });
+        parts.push(out.join(result));
+    }
+    let path = out.join(store);
+    if !parts.is_empty() && !(path.exists() && ledger.store(store) == Some(&episodes)) {
+        // Nobody must take the store that comes for what the ledger says.
+        ledger.remove_store(out, store)?;
+        let about = about_store(work)?;
+        assemble(&path, Joined { parts: &parts, about })?;
+        let all = episodes.len() == outcomes.len();
+        ledger.add_store(out, store, episodes)?;
+        if all {
+            remove(&out.join(format!("{store}.parts")))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a store says of itself.
+fn about_store(work: &Work<'_>) -> Result<Map<String, Value>, ReplayError> {
+    let Work { options, text, .. } = work;
+    let kind = if options.format == Format::Rows { "rows" } else { "tensors" };
+    let about = [
+        ("kind", json!(kind)),
+        ("format_version", json!(FORMAT_VERSION)),
+        ("version", json!(env!("CARGO_PKG_VERSION"))),
+        ("configuration", json!(text)),
+        ("rate_hz", json!(options.rate_hz)),
+    ];
+    Ok(about.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
 }
 
 /// Replays one episode, unless its result is there.
@@ -160,60 +232,139 @@ fn one(episode: &Episode, work: &Work<'_>, device: usize) -> Outcome {
     }
 }
 
+/// What an episode's result is made of.
+struct Source {
+    bag: Bag,
+    config: Config,
+    /// All of it, in words.
+    made_of: String,
+}
+
+impl Source {
+    fn open(episode: &Episode, options: &Options, text: &str) -> Result<Self, ReplayError> {
+        if let Some(wrong) = &episode.wrong {
+            return Err(ReplayError::Wiring(wrong.clone()));
+        }
+        let bag = Bag::open(&episode.bag)?;
+        let definitions = BagDefinitions::new(&bag)?;
+        let file = options.config.display().to_string();
+        let config = config::parse_at_rate(text, &file, options.rate_hz, &definitions)?;
+        let made_of = made_of(episode, options, text, &config)?;
+        Ok(Source { bag, config, made_of })
+    }
+}
+
+/// Returns the numbers of a result that is there. If one is there that must be made again, the ledger forgets it.
+///
+/// # Errors
+/// What is there must not be replaced.
+fn kept(
+    episode: &Episode,
+    work: &Work<'_>,
+    result: &str,
+    made_of: &str,
+) -> Result<Option<Summary>, ReplayError> {
+    let Work { options: Options { out, format, .. }, ledger, .. } = work;
+    let path = out.join(result);
+    let mut ledger = lock(ledger);
+    let entry = ledger.entry(result);
+    match entry {
+        Some(entry) if work.in_store => return Ok(Some(entry.summary.clone())),
+        _ if !path.exists() => return Ok(None),
+        Some(entry) if entry.made_of == made_of => return Ok(Some(entry.summary.clone())),
+        _ => {}
+    }
+    let own = entry.is_some_and(|entry| entry.summary.bag == episode.bag.display().to_string());
+    // A part is nobody's result.
+    if own || format.store().is_some() {
+        // Nobody must take the result that comes for what this entry says.
+        ledger.remove(out, result)?;
+        return Ok(None);
+    }
+    let whose = entry.map_or("no result of an earlier run".to_owned(), |entry| {
+        format!("the result of {}", entry.summary.bag)
+    });
+    Err(ReplayError::Wiring(format!(
+        "{}: it exists and is {whose}; name another folder with --out, or remove it",
+        path.display()
+    )))
+}
+
 /// Makes the result of an episode, unless it is there.
 fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, ReplayError> {
-    let Work { options, text, ledger, watch, stop } = *work;
+    let Work { options, text, ledger, watch, stop, .. } = *work;
     let name = &episode.name;
-    if let Some(wrong) = &episode.wrong {
-        return Err(ReplayError::Wiring(wrong.clone()));
-    }
-    let bag = Bag::open(&episode.bag)?;
-    let definitions = BagDefinitions::new(&bag)?;
-    let file = options.config.display().to_string();
-    let config = config::parse_at_rate(text, &file, options.rate_hz, &definitions)?;
-    let made_of = made_of(episode, options, text, &config)?;
-    let path = options.out.join(format!("{name}.mcap"));
-    if path.exists() {
-        let mut ledger = lock(ledger);
-        match ledger.episodes.get(name) {
-            Some(entry) if entry.made_of == made_of => {
-                return Ok(Outcome::Kept(entry.summary.clone()));
-            }
-            Some(entry) if entry.summary.bag == episode.bag.display().to_string() => {
-                // Nobody must take the result that comes for what this entry says.
-                ledger.remove(&options.out, name)?;
-            }
-            found => {
-                let whose = found.map_or("no result of an earlier run".to_owned(), |entry| {
-                    format!("the result of {}", entry.summary.bag)
-                });
-                return Err(ReplayError::Wiring(format!(
-                    "{}: it exists and is {whose}; name another folder with --out, or remove it",
-                    path.display()
-                )));
-            }
-        }
+    let Source { bag, config, made_of } = Source::open(episode, options, text)?;
+    let result = options.format.result(name);
+    if let Some(summary) = kept(episode, work, &result, &made_of)? {
+        return Ok(Outcome::Kept(summary));
     }
     let wiring = Wiring::new(&bag, &config, &options.remaps, options.time)?;
     let backend = backend::create(options.backend, device, &config, &Layout::new(&config))?;
-    let pipeline = Pipeline::new(config, backend)?;
+    let mut pipeline = Pipeline::new(config, backend)?;
     let named = episode.bag.file_name().unwrap_or(episode.bag.as_os_str());
     let named = named.to_string_lossy().into_owned();
     let (first, last) = bag.span().unwrap_or((Stamp::ZERO, Stamp::ZERO));
     let [start, end] = [(episode.start, first), (episode.end, last)]
         .map(|(moment, instead)| moment.map_or(instead, |moment| moment.in_bag(first)));
-    let info = Info::of(&pipeline, options.digest, start, named, episode.task.as_deref());
-    let mut output = McapOutput::create(&path, info)?;
+    let path = options.out.join(&result);
+    let mut about = json!({
+        "name": name, "bag": named, "task": episode.task,
+        "start_ns": start.nanos(), "end_ns": end.nanos(),
+    });
+    let mut output = match options.format {
+        Format::Mcap => {
+            let task = episode.task.as_deref();
+            let info = Info::of(&pipeline, options.digest, start, named, task);
+            Writing::Mcap(McapOutput::create(&path, info)?)
+        }
+        Format::Zarr => {
+            let output = TensorOutput::create(&path, &pipeline, options.bf16, options.threads())?;
+            Writing::Tensors(output)
+        }
+        Format::Rows => {
+            let threads = options.threads();
+            Writing::Rows(RowOutput::create(&path, &mut pipeline, options.bf16, threads)?)
+        }
+    };
     watch.begins(episode, start, end);
     let progress = Watched { episode, watch, stop };
-    let summary = run(&bag, episode, &wiring, pipeline, &mut output, options.digest, &progress)?;
+    let digest = options.digest && options.format == Format::Mcap;
+    let summary = run(&bag, episode, &wiring, pipeline, output.as_output(), digest, &progress)?;
     if !summary.whole {
         return Ok(Outcome::Stopped { name: name.clone() });
     }
-    output.complete()?;
+    about["simulated"] = json!(summary.simulated);
+    about["missing"] = json!(summary.missing);
+    output.complete(about)?;
     let entry = Entry { made_of, summary: summary.clone() };
-    lock(ledger).add(&options.out, name.clone(), entry)?;
+    lock(ledger).add(&options.out, result, entry)?;
     Ok(Outcome::Done(summary))
+}
+
+/// The output of an episode.
+enum Writing {
+    Mcap(McapOutput),
+    Tensors(TensorOutput),
+    Rows(RowOutput),
+}
+
+impl Writing {
+    fn as_output(&mut self) -> &mut dyn Output {
+        match self {
+            Writing::Mcap(output) => output,
+            Writing::Tensors(output) => output,
+            Writing::Rows(output) => output,
+        }
+    }
+
+    fn complete(self, about: Value) -> Result<(), OutputError> {
+        match self {
+            Writing::Mcap(output) => output.complete(),
+            Writing::Tensors(output) => output.complete(about),
+            Writing::Rows(output) => output.complete(about),
+        }
+    }
 }
 
 /// What the workers share.
@@ -225,6 +376,8 @@ struct Work<'a> {
     ledger: &'a Mutex<Ledger>,
     watch: &'a dyn Watch,
     stop: &'a AtomicBool,
+    /// Whether the store of all episodes is there.
+    in_store: bool,
 }
 
 struct Watched<'a> {
@@ -237,83 +390,5 @@ impl Progress for Watched<'_> {
     fn at(&self, now: Stamp) -> bool {
         self.watch.at(self.episode, now);
         !self.stop.load(Ordering::Relaxed)
-    }
-}
-
-/// Everything that a result depends on, in words. The files of a bag count by their sizes and times. What
-/// the configuration has from elsewhere (statistics, definitions of messages) is in what it means.
-fn made_of(
-    episode: &Episode,
-    options: &Options,
-    text: &str,
-    config: &Config,
-) -> Result<String, OutputError> {
-    let digest = |text: &str| twox_hash::XxHash3_64::oneshot(text.as_bytes());
-    let mut files: Vec<PathBuf> = vec![episode.bag.clone()];
-    if episode.bag.is_dir() {
-        let listed = fs::read_dir(&episode.bag).map_err(OutputError::of(&episode.bag))?;
-        files = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        files.sort();
-    }
-    let mut made_of = format!(
-        "robocache {}; configuration {:016x} {:016x}; {:?} {:?} {:?} {}; {:?} {:?} {:?}",
-        env!("CARGO_PKG_VERSION"),
-        digest(text),
-        digest(&format!("{config:?}")),
-        options.rate_hz,
-        options.remaps,
-        options.time,
-        options.digest,
-        episode.start,
-        episode.end,
-        episode.task,
-    );
-    for file in files {
-        let found = file.metadata().map_err(OutputError::of(&file))?;
-        let modified = found.modified().map_err(OutputError::of(&file))?;
-        let file = format!("; {} {} {modified:?}", file.display(), found.len());
-        made_of.push_str(&file);
-    }
-    Ok(made_of)
-}
-
-/// What an earlier run found, by the name of the result; nothing if the folder has no results.
-pub fn summaries(out: &Path) -> BTreeMap<String, Summary> {
-    let ledger = Ledger::read(out).unwrap_or_default();
-    ledger.episodes.into_iter().map(|(name, entry)| (name, entry.summary)).collect()
-}
-
-impl Ledger {
-    fn read(out: &Path) -> Result<Self, OutputError> {
-        let path = out.join(LEDGER);
-        match fs::read(&path) {
-            // One of another version counts as empty: its results are made again.
-            Ok(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Ledger::default()),
-            Err(error) => Err(OutputError::of(&path)(error)),
-        }
-    }
-
-    /// Adds a complete result, and writes the file.
-    fn add(&mut self, out: &Path, name: String, entry: Entry) -> Result<(), OutputError> {
-        self.episodes.insert(name, entry);
-        self.write(out)
-    }
-
-    /// Removes a result, and writes the file.
-    fn remove(&mut self, out: &Path, name: &str) -> Result<(), OutputError> {
-        self.episodes.remove(name);
-        self.write(out)
-    }
-
-    fn write(&mut self, out: &Path) -> Result<(), OutputError> {
-        env!("CARGO_PKG_VERSION").clone_into(&mut self.version);
-        let path = out.join(LEDGER);
-        let (partial, mut file) = Partial::create(&path)?;
-        let mut bytes = serde_json::to_vec_pretty(self)
-            .map_err(|error| OutputError { path: path.clone(), source: error.into() })?;
-        bytes.push(b'\n');
-        std::io::Write::write_all(&mut file, &bytes).map_err(OutputError::of(&path))?;
-        partial.complete(&file)
     }
 }

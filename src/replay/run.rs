@@ -1,12 +1,14 @@
 //! Plays one episode.
 
+use std::cell::RefCell;
+
 use super::bag::{Bag, Problems, Recorded};
 use super::episode::Moment;
 use super::output::Output;
 use super::summary::{Skew, Summary};
 use super::{Episode, ReplayError, Wiring};
 use crate::pipeline::Pipeline;
-use crate::runtime::{Player, Received, Served, decode_clock};
+use crate::runtime::{Player, Received, RuntimeError, Served, decode_clock};
 use crate::spec::{InputId, Selection};
 use crate::time::{NANOS_PER_S, Stamp};
 
@@ -21,7 +23,7 @@ pub trait Progress {
 const PER_REPORT: u32 = 256;
 
 /// Plays an episode of a bag through a pipeline, and gives every tensor to `output`, sealed unless `digest`
-/// is false. The caller finishes the output.
+/// is false. If `output` takes no ticks, it gets the rows instead. The caller finishes it.
 ///
 /// # Errors
 /// If the bag can no longer be read, the backend fails, or the output cannot be written. What is damaged in
@@ -36,7 +38,9 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<Summary, ReplayError> {
     let mut skew = Skew::default();
-    let mut player = Player::new(pipeline, wiring.clock.is_some());
+    let player = Player::new(pipeline, wiring.clock.is_some());
+    let mut player = if output.takes_ticks() { player } else { player.without_ticks() };
+    let output = RefCell::new(output);
     let mut problems = Problems::default();
     bag.problems.iter().cloned().for_each(|problem| problems.push(problem));
     let mut whole = true;
@@ -48,7 +52,7 @@ pub fn run(
                     message.seal();
                 }
                 skew.note(tick.number, message);
-                output.tick(tick, message)?;
+                output.borrow_mut().tick(tick, message)?;
             }
             Ok(())
         };
@@ -71,9 +75,12 @@ pub fn run(
             }
             last = last.max(now);
             count = count.wrapping_add(1);
-            if count.is_multiple_of(PER_REPORT) && !progress.at(now) {
-                whole = false;
-                break;
+            if count.is_multiple_of(PER_REPORT) {
+                check(play.player, &output)?;
+                whole = progress.at(now);
+                if !whole {
+                    break;
+                }
             }
             play.take(recorded, &mut serve)?;
         }
@@ -84,6 +91,8 @@ pub fn run(
             }
             let last = end.map_or(last, |end| end.min(last));
             play.player.end(last, &mut serve)?;
+            play.player.runtime().pipeline.finish_rows();
+            check(play.player, &output)?;
             progress.at(last);
         }
     }
@@ -92,6 +101,17 @@ pub fn run(
         return Err(ReplayError::Unreadable(first.map_or_else(String::new, ToString::to_string)));
     }
     Ok(Summary::new(episode, wiring, player.runtime(), skew, &problems, whole))
+}
+
+/// Checks that no row was lost on its way to the output.
+fn check(player: &Player, output: &RefCell<&mut dyn Output>) -> Result<(), ReplayError> {
+    match player.runtime().pipeline.rows_failed() {
+        Some(source) => {
+            let operation = "read a row".into();
+            Err(RuntimeError::Backend { operation, source }.into())
+        }
+        None => Ok(output.borrow_mut().check()?),
+    }
 }
 
 /// The first and the last instant that an episode names.

@@ -69,6 +69,8 @@ pub struct Player {
     progress: Progress,
     /// The receive stamp of the first message, and the instant that stands for it on the monotonic clock.
     start: Option<(Stamp, Instant)>,
+    /// Whether tensors are made.
+    ticks: bool,
 }
 
 /// After a longer time without a message \[ns\], the recorder's clock counts as set ahead: there are no
@@ -94,7 +96,12 @@ impl Player {
         };
         let message = pipeline.new_message();
         let runtime = Runtime { has_workers: false, ..Runtime::new(pipeline, clock) };
-        Player { runtime, message, progress, start: None }
+        Player { runtime, message, progress, start: None, ticks: true }
+    }
+
+    /// The same without tensors: for those who want the rows alone.
+    pub fn without_ticks(self) -> Self {
+        Player { ticks: false, ..self }
     }
 
     /// The runtime, for its counters.
@@ -215,6 +222,9 @@ impl Player {
         serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.runtime.give_up(due);
+        if !self.ticks {
+            return Ok(());
+        }
         let tick = Tick { number, epoch: due.epoch, at };
         match ticker::fuse(&self.runtime, number, due, &mut self.message)? {
             TickOutcome::Ready => {

@@ -512,6 +512,12 @@ impl VectorSpec {
         }
     }
 
+    /// Whether rows of a group stay `f32` until a tick, which interpolates them or applies operators. Otherwise
+    /// they are rounded to the stream's element type when they are encoded.
+    pub fn keeps_f32(&self, group: usize, strategy: Strategy) -> bool {
+        strategy.interpolates() || self.stages(group, strategy).output.is_some()
+    }
+
     /// How each element of a group's sample is interpolated.
     pub fn lanes(&self, group: usize) -> Vec<Lane> {
         self.groups[group].channels.iter().map(|channel| self.channels[*channel].lane).collect()

@@ -12,8 +12,10 @@ use clap::{Args, ValueEnum};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use robocache::backend::Choice;
 use robocache::replay::batch::{self, Options, Outcome, Watch};
+use robocache::replay::output::Bf16;
 use robocache::replay::{
-    self, Division, EdgeTopic, Episode, Moment, Parts, Remap, Summary, TimeSource, read_episodes,
+    self, Division, EdgeTopic, Episode, Format, Moment, Parts, Remap, Summary, TimeSource,
+    read_episodes,
 };
 use robocache::time::Stamp;
 
@@ -44,6 +46,12 @@ pub struct ReplayArgs {
     /// The folder of the results
     #[arg(long)]
     out: PathBuf,
+    /// What to write
+    #[arg(long, value_enum, default_value_t)]
+    format: Written,
+    /// How elements of bf16 are stored in Zarr, which does not know the type
+    #[arg(long, value_enum, default_value_t)]
+    bf16: StoredBf16,
     /// Rate of the ticks [Hz], in place of the configuration's
     #[arg(long)]
     rate_hz: Option<f64>,
@@ -82,6 +90,38 @@ pub struct ReplayArgs {
     json: bool,
 }
 
+/// What is written.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Written {
+    /// Tensors as messages: OUT/NAME.mcap per episode
+    #[default]
+    Mcap,
+    /// Tensors as arrays of all episodes, one after the other: OUT/tensors.zarr
+    Zarr,
+    /// The rows of every stream at their own stamps, likewise: OUT/rows.zarr
+    Rows,
+}
+
+impl From<Written> for Format {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Mcap => Format::Mcap,
+            Written::Zarr => Format::Zarr,
+            Written::Rows => Format::Rows,
+        }
+    }
+}
+
+/// How elements of bf16 are stored.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum StoredBf16 {
+    /// Their bits; an attribute says so
+    #[default]
+    Uint16,
+    /// The same numbers, in twice the bytes
+    F32,
+}
+
 /// Which clock the ticks are on.
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum Time {
@@ -117,7 +157,12 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Error> {
         devices: args.device.clone(),
         digest: !args.no_digest,
         out: args.out.clone(),
-        jobs: args.jobs.map_or(cores, usize::from),
+        jobs: args.jobs.map_or(cores, usize::from).min(episodes.len()),
+        format: args.format.into(),
+        bf16: match args.bf16 {
+            StoredBf16::Uint16 => Bf16::Uint16,
+            StoredBf16::F32 => Bf16::F32,
+        },
     };
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_interrupt(&stop)?;

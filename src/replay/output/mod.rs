@@ -1,23 +1,70 @@
-//! Where tensors go.
+//! Where tensors and rows go.
 
 mod mcap;
 mod partial;
+mod rows;
+mod store;
+mod tensors;
 
 use std::path::{Path, PathBuf};
 
 pub use mcap::{Info, McapOutput, fused_tensor_definition, fused_tensor_info_definition};
-pub use partial::Partial;
+pub use partial::{Partial, PartialFolder, remove};
+pub use rows::RowOutput;
+pub use store::{Column, Element, Joined, Part, PartWriter, assemble};
+pub use tensors::TensorOutput;
 
+use crate::layout::Holds;
+use crate::ops::image::ImageLayout;
 use crate::pipeline::TensorMessage;
 use crate::runtime::Tick;
+use crate::spec::EncoderSpec;
 
-/// Takes the tensors of an episode, in the order of their ticks.
+/// Takes the tensors of an episode, in the order of their ticks, or the rows that they would be made of.
 pub trait Output {
-    /// Takes one.
+    /// Whether it takes tensors. If not, it gets its rows from the pipeline
+    /// ([`Pipeline::keep_rows`](crate::pipeline::Pipeline::keep_rows)), and no tick is fused.
+    fn takes_ticks(&self) -> bool {
+        true
+    }
+
+    /// Takes a tensor.
     ///
     /// # Errors
     /// It cannot be written, for example because the disk is full.
     fn tick(&mut self, tick: Tick, message: &TensorMessage) -> Result<(), OutputError>;
+
+    /// Tells what went wrong since the last call.
+    ///
+    /// # Errors
+    /// A row could not be written.
+    fn check(&mut self) -> Result<(), OutputError> {
+        Ok(())
+    }
+}
+
+/// How elements of bf16 are stored where readers do not know the type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bf16 {
+    /// Their bits, as `uint16`.
+    #[default]
+    Uint16,
+    /// As the same number in `float32`.
+    F32,
+}
+
+/// The names of a row's dimensions.
+fn row_dimensions(encoder: &EncoderSpec, holds: Holds) -> &'static [&'static str] {
+    match (encoder, holds) {
+        (EncoderSpec::Voxels(_), Holds::Coordinates) => &["voxel", "axis"],
+        (EncoderSpec::Voxels(_), Holds::Features) => &["voxel", "channel"],
+        (EncoderSpec::Voxels(_), Holds::Rows) => &["channel", "z", "y", "x"],
+        (EncoderSpec::Image(image), _) if image.layout == ImageLayout::Hwc => {
+            &["y", "x", "channel"]
+        }
+        (EncoderSpec::Image(_) | EncoderSpec::Depth(_), _) => &["channel", "y", "x"],
+        (EncoderSpec::Vector(_), _) => &["channel"],
+    }
 }
 
 /// Why a result could not be written.
@@ -32,7 +79,7 @@ pub struct OutputError {
 
 impl OutputError {
     /// The error of an operation on this file.
-    pub fn of(path: &Path) -> impl FnOnce(std::io::Error) -> OutputError {
+    pub fn of(path: &Path) -> impl FnOnce(std::io::Error) -> OutputError + use<> {
         let path = path.to_owned();
         move |source| OutputError { path, source }
     }

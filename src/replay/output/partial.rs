@@ -1,4 +1,4 @@
-//! A file under another name until it is complete.
+//! A file or a folder under another name until it is complete.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -50,5 +50,63 @@ impl Drop for Partial {
             // It may be gone already. Whoever made it reports why it was not completed.
             let _ = fs::remove_file(&self.partial);
         }
+    }
+}
+
+/// A folder that gets its name when it is complete. If it is dropped before, it is removed.
+#[derive(Debug)]
+pub struct PartialFolder {
+    path: PathBuf,
+    partial: PathBuf,
+    done: bool,
+}
+
+impl PartialFolder {
+    /// Creates the folder. One that an interrupted run left is replaced.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub fn create(path: &Path) -> Result<Self, OutputError> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".partial");
+        let partial = PathBuf::from(name);
+        remove(&partial)?;
+        fs::create_dir_all(&partial).map_err(OutputError::of(&partial))?;
+        Ok(PartialFolder { path: path.to_owned(), partial, done: false })
+    }
+
+    /// The folder, until it is complete.
+    pub fn partial(&self) -> &Path {
+        &self.partial
+    }
+
+    /// Gives a complete folder, whose files are on the disk, its name. One that has it is removed.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn complete(mut self) -> Result<(), OutputError> {
+        remove(&self.path)?;
+        fs::rename(&self.partial, &self.path).map_err(OutputError::of(&self.path))?;
+        self.done = true;
+        Ok(())
+    }
+}
+
+impl Drop for PartialFolder {
+    fn drop(&mut self) {
+        if !self.done {
+            // As for a file.
+            let _ = fs::remove_dir_all(&self.partial);
+        }
+    }
+}
+
+/// Removes a folder if it is there.
+pub fn remove(folder: &Path) -> Result<(), OutputError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(OutputError::of(folder)(error))
+        }
+        _ => Ok(()),
     }
 }

@@ -117,6 +117,34 @@ impl Rows {
         self.dtype.store(values, &mut lock(buffer)[start..end]);
     }
 
+    /// Appends the row of a slot that the host has written.
+    ///
+    /// # Panics
+    /// When the rows are in device memory.
+    pub fn read(&self, slot: usize, row: &mut Vec<u8>) {
+        let Memory::Pinned(buffer) = &self.memory else { panic!("rows: in device memory") };
+        row.extend_from_slice(&lock(buffer)[self.at(slot)..][..self.len * self.dtype.size()]);
+    }
+
+    /// Appends the row of a slot in device memory, after everything that is on `stream`, and waits for that.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// When the rows are in memory of the host.
+    pub fn download(
+        &self,
+        slot: usize,
+        row: &mut Vec<u8>,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let Memory::Device(buffer) = &self.memory else { panic!("rows: on the host") };
+        let before = row.len();
+        row.resize(before + self.len * self.dtype.size(), 0);
+        buffer.download(self.at(slot), &mut row[before..], stream)
+    }
+
     /// # Panics
     /// When there is no such slot.
     fn address(&self, slot: usize) -> u64 {
