@@ -9,6 +9,7 @@ mod groups;
 mod message;
 mod operators;
 mod plans;
+mod rows;
 mod selected_frames;
 mod selected_inputs;
 mod shapes;

@@ -30,9 +30,10 @@ use super::{Error, is_broken_pipe, say};
 /// recorder's clock, or on the simulator's if the bag has /clock. A tick sees what was received before it,
 /// as a live node does.
 ///
-/// Each episode becomes OUT/NAME.mcap: messages of robocache_ros/msg/FusedTensor, and one FusedTensorInfo. A
-/// file has this name only when it is complete. If the command runs again, results that are complete are
-/// kept. The numbers of all episodes are in OUT/replay.json.
+/// Each episode becomes OUT/NAME.mcap: messages of robocache_ros/msg/FusedTensor, and one FusedTensorInfo. With
+/// --format zarr all become one store of arrays, OUT/tensors.zarr, and with --format rows the rows of every
+/// stream at their own stamps, OUT/rows.zarr. A result has its name only when it is complete. If the command runs
+/// again, results that are complete are kept. The numbers of all episodes are in OUT/replay.json.
 ///
 /// Exit code: 0 if every episode was replayed; 1 if one was not; 2 if the command line is wrong.
 #[derive(Args)]
@@ -216,7 +217,10 @@ fn report(outcomes: &[Outcome], json: bool) -> Result<(), Error> {
 /// A few lines about an episode.
 fn describe(out: &mut impl Write, summary: &Summary, note: &str) -> std::io::Result<()> {
     let Summary { name, ticks, held_back, overruns, .. } = summary;
-    write!(out, "{name}: {ticks} ticks")?;
+    write!(out, "{name}:")?;
+    if summary.streams.values().any(|stream| stream.steps > 0) || *ticks > 0 {
+        write!(out, " {ticks} ticks")?;
+    }
     for (count, what) in [(held_back, "held back"), (overruns, "passed over by /clock")] {
         if *count > 0 {
             write!(out, ", {count} {what}")?;
@@ -228,9 +232,10 @@ fn describe(out: &mut impl Write, summary: &Summary, note: &str) -> std::io::Res
     }
     writeln!(out, "{note}")?;
     for (stream, numbers) in &summary.streams {
-        let share =
-            numbers.valid_share.map_or("no".into(), |share| format!("{:.2} %", 100.0 * share));
-        write!(out, "  {stream}: {} rows, {share} of the steps valid", numbers.rows)?;
+        write!(out, "  {stream}: {} rows", numbers.rows)?;
+        if let Some(share) = numbers.valid_share {
+            write!(out, ", {:.2} % of the steps valid", 100.0 * share)?;
+        }
         for (reason, steps) in &numbers.invalid {
             write!(out, ", {reason} {steps}")?;
         }
