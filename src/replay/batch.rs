@@ -186,10 +186,11 @@ fn join(store: &str, outcomes: &[Outcome], work: &Work<'_>) -> Result<(), Replay
         parts.push(out.join(result));
     }
     let path = out.join(store);
-    if !parts.is_empty() && !(path.exists() && ledger.store(store) == Some(&episodes)) {
+    let is_there = path.exists() && ledger.store(store) == Some(&episodes);
+    if !parts.is_empty() && !is_there {
         // Nobody must take the store that comes for what the ledger says.
         ledger.remove_store(out, store)?;
-        let about = about_store(work)?;
+        let about = about_store(work);
         assemble(&path, Joined { parts: &parts, about })?;
         let all = episodes.len() == outcomes.len();
         ledger.add_store(out, store, episodes)?;
@@ -201,7 +202,7 @@ fn join(store: &str, outcomes: &[Outcome], work: &Work<'_>) -> Result<(), Replay
 }
 
 /// What a store says of itself.
-fn about_store(work: &Work<'_>) -> Result<Map<String, Value>, ReplayError> {
+fn about_store(work: &Work<'_>) -> Map<String, Value> {
     let Work { options, text, .. } = work;
     let kind = if options.format == Format::Rows { "rows" } else { "tensors" };
     let about = [
@@ -211,7 +212,7 @@ fn about_store(work: &Work<'_>) -> Result<Map<String, Value>, ReplayError> {
         ("configuration", json!(text)),
         ("rate_hz", json!(options.rate_hz)),
     ];
-    Ok(about.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
+    about.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
 }
 
 /// Replays one episode, unless its result is there.
@@ -316,7 +317,7 @@ fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, 
         Format::Mcap => {
             let task = episode.task.as_deref();
             let info = Info::of(&pipeline, options.digest, start, named, task);
-            Writing::Mcap(McapOutput::create(&path, info)?)
+            Writing::Mcap(Box::new(McapOutput::create(&path, info)?))
         }
         Format::Zarr => {
             let output = TensorOutput::create(&path, &pipeline, options.bf16, options.threads())?;
@@ -344,7 +345,7 @@ fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, 
 
 /// The output of an episode.
 enum Writing {
-    Mcap(McapOutput),
+    Mcap(Box<McapOutput>),
     Tensors(TensorOutput),
     Rows(RowOutput),
 }
@@ -352,7 +353,7 @@ enum Writing {
 impl Writing {
     fn as_output(&mut self) -> &mut dyn Output {
         match self {
-            Writing::Mcap(output) => output,
+            Writing::Mcap(output) => output.as_mut(),
             Writing::Tensors(output) => output,
             Writing::Rows(output) => output,
         }

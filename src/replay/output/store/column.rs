@@ -54,7 +54,7 @@ impl Element {
 }
 
 /// An array that grows by a row at a time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Its place in the store, such as `data/joints.valid`.
     pub path: String,

@@ -119,7 +119,7 @@ impl Shards {
 impl Shard {
     /// Copies the run.
     fn copy(&mut self, source: &File) -> Result<(), OutputError> {
-        let [at, len] = std::mem::replace(&mut self.run, [0; 2]);
+        let [at, len] = std::mem::take(&mut self.run);
         if len == 0 {
             return Ok(());
         }
