@@ -16,6 +16,7 @@ needed_phase 'build' scripts/build.sh
 # benches/gpu.sh compares them on a GPU.
 phase 'cargo test: the ROS edge, the CUDA backend' scripts/with_ros.sh \
   sh build/robocache_ros/cargo.sh test --release --lib --test backends --test rcl
+phase 'set-up of a browser' scripts/browser.sh
 phase 'pytest: the Python package' scripts/with_ros.sh \
   env SENSOR_SIM="$PWD/install/robocache_ros/lib/robocache_ros/sensor_sim" pytest -q python/tests
 phase 'pytest: ROS processes' scripts/with_ros.sh pytest -q --durations=15 tests/ros

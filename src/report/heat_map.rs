@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::chart::{Figure, Frame, Height};
 use super::picture::Picture;
-use super::scale::{range, significant};
+use super::scale::{number, range, significant};
 use crate::visual::ColorMap;
 
 /// Most cells along a side: larger maps show the highest value of several cells.
@@ -69,7 +69,7 @@ impl HeatMap {
         };
         let mut bar = String::new();
         for share in [0.0, 0.5, 1.0] {
-            let (top, text) = (100.0 * (1.0 - share), significant(scale.value(share), 3));
+            let (top, text) = (100.0 * (1.0 - share), scale.text(share));
             let _ = write!(bar, "<span style=\"top:{top}%\">{text}</span>");
         }
         let over = format!(
@@ -119,6 +119,15 @@ impl Scale {
             _ if span <= 0.0 => 0.0,
             true => above.ln_1p() / span.ln_1p(),
             false => above / span,
+        }
+    }
+
+    /// The value at a share of the colours, with three digits of the whole range.
+    fn text(&self, share: f64) -> String {
+        let digits = 2.0 - (self.high - self.low).log10().floor();
+        match digits {
+            0.0..=5.0 => number(self.value(share), digits as usize),
+            _ => significant(self.value(share), 3),
         }
     }
 

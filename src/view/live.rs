@@ -146,6 +146,9 @@ impl Measurements {
         page.tile(&ms(node("total_latency_p99_ms")), "tick latency p99");
         page.tile(&ms(quantile(latencies, 0.5)), "tick to policy p50");
         page.tile(&text(node("overruns"), 0, ""), "overruns");
+        if track.tensor_bytes == 0 {
+            return;
+        }
         let size = track.tensor_bytes as f64 / 1e6;
         let flow = format!("per tick, {} MB/s", number(size * self.rate_hz, 0));
         page.tile(&format!("{} MB", number(size, 2)), &flow);
@@ -162,7 +165,7 @@ impl Measurements {
                 self.curves.iter().filter(|curve| curve.stream == stream).collect();
             let curves: Vec<Compared> = of.iter().map(|curve| curve.compared()).collect();
             let info = track.info.as_ref().and_then(|info| info.segment(stream));
-            let lag_ns = info.map_or(0, |info| info.lag_ns);
+            let lag_ns = info.map(|info| info.lag_ns);
             let interpolates = info.is_some_and(|info| info.max_gap_ns > 0);
             section.heading(stream, "");
             if !raw::write(&mut section, &curves, &of[0].value, lag_ns, interpolates) {

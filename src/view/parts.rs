@@ -234,6 +234,9 @@ pub fn describe(segment: &Segment, info: Option<&SegmentInfo>) -> String {
 /// Where each segment is, and what it means.
 pub fn layout(track: &Track) -> Section {
     let mut section = Section::new("Layout of the tensor");
+    if track.segments.is_empty() {
+        return section;
+    }
     let parts: Vec<_> =
         track.segments.iter().map(|segment| (&segment.name, segment.place.1 as u64)).collect();
     section.shares("the parts of the tensor", &parts);

@@ -81,14 +81,15 @@ pub fn write(
     section: &mut Section,
     curves: &[Compared],
     value: &str,
-    lag_ns: i64,
+    lag_ns: Option<i64>,
     interpolates: bool,
 ) -> bool {
     let curves: Vec<_> = curves.iter().take(MAX_CURVES).filter_map(Compared::overlap).collect();
     let Some(first) = curves.first() else { return false };
-    let lag_ms = significant(lag_ns as f64 / 1e6, 4);
+    let lag = lag_ns.map(|ns| format!(" (tick \u{2212} {} ms)", significant(ns as f64 / 1e6, 4)));
     section.text(&format!(
-        "Lines: what was published. Dots: the present step of the tensors, at its target (tick \u{2212} {lag_ms} ms)."
+        "Lines: what was published. Dots: the present step of the tensors, at its target{}.",
+        lag.unwrap_or_default()
     ));
     let mut whole = Plot::new("raw and aligned values", "time [s]", value);
     whole.height(300);
