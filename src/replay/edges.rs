@@ -80,7 +80,7 @@ impl EdgeTopic {
                 _ => {}
             }
         }
-        if let Some(problem) = messages.problems.first.first() {
+        if let Some(problem) = bag.problems.iter().chain(&messages.problems.first).next() {
             return Err(wrong(format!("an edge may be lost: {problem}")));
         }
         if let (Some(start), Some((_, last))) = (began, bag.span()) {

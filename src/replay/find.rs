@@ -1,5 +1,6 @@
 //! Finds bags in folders.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,9 @@ pub fn find_bags(paths: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>, OutputEr
             return Err(OutputError { path: path.clone(), source: none });
         }
     }
+    // A bag that is named twice, or is in a folder that is named too, is one episode.
+    let mut known = HashSet::new();
+    bags.retain(|bag| known.insert(bag.clone()));
     Ok(bags)
 }
 

@@ -79,8 +79,10 @@ impl Problems {
 
     /// Adds one.
     pub fn push(&mut self, problem: Problem) {
+        let says_why = problem.unreadable && !self.unreadable;
         self.unreadable |= problem.unreadable;
-        match self.first.len() < Self::KEPT {
+        // What ends the reading is always told.
+        match self.first.len() < Self::KEPT || says_why {
             true => self.first.push(problem),
             false => self.more += 1,
         }
@@ -89,11 +91,13 @@ impl Problems {
     /// Adds those of another reading of the same bag, but not those that are known.
     pub fn join(&mut self, others: Problems) {
         self.more += others.more;
+        let unreadable = others.unreadable;
         for problem in others.first {
             if !self.first.contains(&problem) {
                 self.push(problem);
             }
         }
+        self.unreadable |= unreadable;
     }
 }
 
@@ -112,5 +116,25 @@ impl From<BagError> for Problem {
             }
             BagError::NoBag { path, found } => Problem { path, what: found, unreadable: false },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_could_not_read_is_told_however_many_problems_there_are() {
+        let problem = |number: usize, unreadable| Problem {
+            unreadable,
+            ..Problem::damage(Path::new("x"), number.to_string())
+        };
+        let mut read = Problems::default();
+        (0..40).for_each(|number| read.push(problem(number, false)));
+        read.push(problem(40, true));
+        let mut all = Problems::default();
+        all.join(read);
+        assert!(all.unreadable && all.first.iter().any(|problem| problem.unreadable));
+        assert_eq!((all.first.len(), all.more), (Problems::KEPT + 1, 8));
     }
 }

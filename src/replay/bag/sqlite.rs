@@ -33,14 +33,15 @@ impl File {
     /// Opens a file. `plain` is the file that is read.
     pub fn open(path: &Path, plain: Plain, problems: &mut Vec<Problem>) -> Result<Self, BagError> {
         let connection = connect(path, &plain)?;
-        let failed = |error: rusqlite::Error| BagError::damaged(path, format!("sqlite3: {error}"));
+        let failed = |error: rusqlite::Error| failure(path, error);
         if !has_tables(&connection).map_err(failed)? {
             let what = "sqlite3: expected the tables topics and messages, found none";
             return Err(BagError::damaged(path, what));
         }
         let definitions = definitions(&connection).unwrap_or_else(|error| {
             let what = format!("sqlite3: {error}; its definitions of messages are not used");
-            problems.push(Problem::damage(path, what));
+            let unreadable = is_of_the_system(&error);
+            problems.push(Problem { unreadable, ..Problem::damage(path, what) });
             HashMap::new()
         });
         let mut topics = Vec::new();
@@ -77,18 +78,34 @@ impl File {
 
 /// Whether the operating system could not read the file.
 fn is_of_the_system(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{CannotOpen, DiskFull, FileLockingProtocolFailed, SystemIoFailure};
-    let code = error.sqlite_error_code();
-    code.is_some_and(|code| {
-        matches!(code, CannotOpen | DiskFull | FileLockingProtocolFailed | SystemIoFailure)
+    use rusqlite::ErrorCode as Code;
+    error.sqlite_error_code().is_some_and(|code| {
+        matches!(
+            code,
+            Code::CannotOpen
+                | Code::DatabaseBusy
+                | Code::DatabaseLocked
+                | Code::DiskFull
+                | Code::FileLockingProtocolFailed
+                | Code::OutOfMemory
+                | Code::PermissionDenied
+                | Code::SystemIoFailure
+        )
     })
+}
+
+/// Why a file cannot be opened: the system says no, or it is damaged.
+fn failure(path: &Path, error: rusqlite::Error) -> BagError {
+    match is_of_the_system(&error) {
+        true => BagError::io(path)(std::io::Error::other(error)),
+        false => BagError::damaged(path, format!("sqlite3: {error}")),
+    }
 }
 
 /// Opens a file for reading alone.
 fn connect(path: &Path, plain: &Plain) -> Result<Connection, BagError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(&plain.path, flags)
-        .map_err(|error| BagError::damaged(path, format!("sqlite3: {error}")))
+    Connection::open_with_flags(&plain.path, flags).map_err(|error| failure(path, error))
 }
 
 /// Whether the tables are there, as tables: a view could have rows without end.
@@ -214,9 +231,9 @@ impl Reading for Reader {
                     self.order.note(topic, place, received, &self.path, problems);
                     return Some(Recorded { topic, received, published: None, bytes });
                 }
-                Err(why) => {
+                Err((why, unreadable)) => {
                     let what = format!("message {id} is not read: {why}");
-                    problems.push(Problem::damage(&self.path, what));
+                    problems.push(Problem { unreadable, ..Problem::damage(&self.path, what) });
                 }
             }
         }
@@ -253,13 +270,14 @@ impl Reader {
         Ok(())
     }
 
-    fn body(&self, id: i64) -> Result<Vec<u8>, String> {
-        let text = |error: rusqlite::Error| format!("sqlite3: {error}");
+    /// Reads a message. If that fails, returns why, and whether the system could not read it.
+    fn body(&self, id: i64) -> Result<Vec<u8>, (String, bool)> {
+        let text = |error: rusqlite::Error| (format!("sqlite3: {error}"), is_of_the_system(&error));
         let mut statement = self
             .connection
             .prepare_cached("SELECT data FROM messages WHERE id = ?1")
             .map_err(text)?;
         let bytes = statement.query_row([id], |row| row.get(0)).map_err(text)?;
-        compressed::message(bytes)
+        compressed::message(bytes).map_err(|why| (why, false))
     }
 }
