@@ -13,7 +13,7 @@ mod select;
 mod vector;
 
 use float_rows::FloatRows;
-pub use select::{Choice, create};
+pub use select::{Choice, create, devices};
 pub use vector::VectorEncoder;
 
 use crate::align::Value;

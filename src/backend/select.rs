@@ -67,6 +67,29 @@ pub fn create(
     Ok(Arc::new(CpuBackend::new(config, layout)?))
 }
 
+/// The numbers of all GPUs that the choice may use; 0 alone if there is none that it needs.
+///
+/// # Errors
+/// [`BackendError::Unavailable`] if the user asked for CUDA and there is no GPU.
+pub fn devices(choice: Choice) -> Result<Vec<usize>, BackendError> {
+    let count = match choice {
+        Choice::Cpu => 1,
+        Choice::Auto => gpus().unwrap_or(1),
+        Choice::Cuda => gpus()?,
+    };
+    Ok((0..count.max(1)).collect())
+}
+
+#[cfg(feature = "cuda")]
+fn gpus() -> Result<usize, BackendError> {
+    Ok(Device::count()?)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn gpus() -> Result<usize, BackendError> {
+    Err(without_cuda())
+}
+
 /// Whether the user cannot expect a GPU: the program was built without CUDA, or the machine has no
 /// driver.
 fn is_expected(reason: &BackendError) -> bool {
@@ -121,10 +144,15 @@ use cuda as cpu_with_gpu;
 
 #[cfg(not(feature = "cuda"))]
 fn cuda(_: usize, _: &Config, _: &Layout) -> Result<Arc<dyn Backend>, BackendError> {
+    Err(without_cuda())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn without_cuda() -> BackendError {
     let detail = "this program was built without the feature `cuda`; if there is an NVIDIA GPU whose \
                   driver is new enough, see docs/gpu_setup.md: run scripts/cuda.sh, then build again"
         .into();
-    Err(BackendError::Unavailable { backend: "cuda", detail })
+    BackendError::Unavailable { backend: "cuda", detail }
 }
 
 #[cfg(test)]
@@ -164,6 +192,19 @@ streams:
         let Err(error) = create(Choice::Cuda, 0, &config, &Layout::new(&config)) else { return };
         let absent = error.to_string().contains("libcuda.so.1");
         assert_eq!(is_expected(&error), absent || cfg!(not(feature = "cuda")), "{error}");
+    }
+
+    #[test]
+    fn all_devices_are_one_for_the_cpu_and_at_least_one_for_auto() {
+        assert_eq!(devices(Choice::Cpu).unwrap(), [0]);
+        let auto = devices(Choice::Auto).unwrap();
+        match devices(Choice::Cuda) {
+            Ok(all) => assert_eq!(all, auto),
+            Err(error) => {
+                assert!(error.to_string().starts_with("backend cuda: "), "{error}");
+                assert_eq!(auto, [0]);
+            }
+        }
     }
 
     #[test]

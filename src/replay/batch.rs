@@ -56,7 +56,7 @@ pub struct Options {
 const FORMAT_VERSION: u32 = 1;
 
 impl Options {
-    /// Threads that compress the rows of an episode.
+    /// Threads that encode messages of an episode, and as many that compress its rows.
     fn threads(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         cores.div_ceil(self.jobs.max(1))
@@ -331,7 +331,9 @@ fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, 
     watch.begins(episode, start, end);
     let progress = Watched { episode, watch, stop };
     let digest = options.digest && options.format == Format::Mcap;
-    let summary = run(&bag, episode, &wiring, pipeline, output.as_output(), digest, &progress)?;
+    let threads = options.threads();
+    let output_to = output.as_output();
+    let summary = run(&bag, episode, &wiring, pipeline, output_to, digest, threads, &progress)?;
     if !summary.whole {
         return Ok(Outcome::Stopped { name: name.clone() });
     }

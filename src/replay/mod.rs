@@ -18,6 +18,7 @@ mod error;
 mod find;
 pub mod inspect;
 pub mod output;
+mod read_ahead;
 mod results;
 mod run;
 mod summary;

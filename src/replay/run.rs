@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use super::bag::{Bag, Problems, Recorded};
 use super::episode::Moment;
 use super::output::Output;
+use super::read_ahead::read_ahead;
 use super::summary::{Skew, Summary};
 use super::{Episode, ReplayError, Wiring};
 use crate::pipeline::Pipeline;
@@ -23,7 +24,8 @@ pub trait Progress {
 const PER_REPORT: u32 = 256;
 
 /// Plays an episode of a bag through a pipeline, and gives every tensor to `output`, sealed unless `digest`
-/// is false. If `output` takes no ticks, it gets the rows instead. The caller finishes it.
+/// is false. If `output` takes no ticks, it gets the rows instead. The caller finishes it. With more than one of
+/// `threads`, images and clouds are encoded on as many. The result does not depend on that.
 ///
 /// # Errors
 /// If the bag can no longer be read, the backend fails, or the output cannot be written. What is damaged in
@@ -35,11 +37,13 @@ pub fn run(
     pipeline: Pipeline,
     output: &mut dyn Output,
     digest: bool,
+    threads: usize,
     progress: &dyn Progress,
 ) -> Result<Summary, ReplayError> {
     let mut skew = Skew::default();
     let player = Player::new(pipeline, wiring.clock.is_some());
-    let mut player = if output.takes_ticks() { player } else { player.without_ticks() };
+    let player = if output.takes_ticks() { player } else { player.without_ticks() };
+    let mut player = if threads > 1 { player.with_threads(threads)? } else { player };
     let output = RefCell::new(output);
     let mut problems = Problems::default();
     bag.problems.iter().cloned().for_each(|problem| problems.push(problem));
@@ -60,13 +64,13 @@ pub fn run(
         if let Some(start) = start {
             play.latched_before(start, &mut serve, &mut problems)?;
         }
-        let mut messages = bag.messages_from(&wiring.wanted(), start.unwrap_or(Stamp::MIN))?;
+        let messages = bag.messages_from(&wiring.wanted(), start.unwrap_or(Stamp::MIN))?;
         let (mut begun, mut last) = (false, span.1);
         let mut count = 0_u32;
-        for recorded in messages.by_ref() {
+        let read = read_ahead(messages, |recorded| -> Result<bool, ReplayError> {
             let now = recorded.received;
             if end.is_some_and(|end| now > end) {
-                break;
+                return Ok(false);
             }
             if !begun {
                 // A damaged index may say that the bag begins later than it does, or ends sooner.
@@ -79,12 +83,13 @@ pub fn run(
                 check(play.player, &output)?;
                 whole = progress.at(now);
                 if !whole {
-                    break;
+                    return Ok(false);
                 }
             }
             play.take(recorded, &mut serve)?;
-        }
-        problems.join(std::mem::take(&mut messages.problems));
+            Ok(true)
+        });
+        problems.join(read?);
         if whole {
             if !begun {
                 play.player.start(start.unwrap_or(span.0), &mut serve)?;

@@ -19,6 +19,7 @@
 //! [`health`] counts and judges what happens, and reports it in words.
 
 pub mod clock;
+mod crew;
 mod edges;
 mod error;
 pub mod health;

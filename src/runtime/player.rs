@@ -8,11 +8,14 @@
 //!   row. A lag prevents that (`docs/replay.md`).
 //! - With `/clock`, its messages set the clock, and each serves the newest tick that it makes due.
 //!
-//! There is one thread, so the result depends on the messages alone.
+//! The result depends on the messages alone, also if threads encode ([`Player::with_threads`]).
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::clock::{Clock, Reading, Transit};
+use super::crew::Crew;
+use super::queue::Message;
 use super::schedule::{Schedule, Step};
 use super::{Runtime, RuntimeError, ticker};
 use crate::pipeline::{Pipeline, TensorMessage, TickOutcome};
@@ -64,13 +67,17 @@ pub struct Tick {
 
 /// Runs recorded messages through a pipeline, as the [module](self) says.
 pub struct Player {
-    runtime: Runtime,
+    /// The threads that encode; `None` if there are none.
+    crew: Option<Crew>,
+    runtime: Arc<Runtime>,
     message: TensorMessage,
     progress: Progress,
     /// The receive stamp of the first message, and the instant that stands for it on the monotonic clock.
     start: Option<(Stamp, Instant)>,
     /// Whether tensors are made.
     ticks: bool,
+    /// The epoch of the newest message.
+    epoch: Epoch,
 }
 
 /// After a longer time without a message \[ns\], the recorder's clock counts as set ahead: there are no
@@ -96,12 +103,36 @@ impl Player {
         };
         let message = pipeline.new_message();
         let runtime = Runtime { has_workers: false, ..Runtime::new(pipeline, clock) };
-        Player { runtime, message, progress, start: None, ticks: true }
+        Player {
+            crew: None,
+            runtime: Arc::new(runtime),
+            message,
+            progress,
+            start: None,
+            ticks: true,
+            epoch: Epoch::default(),
+        }
     }
 
     /// The same without tensors: for those who want the rows alone.
     pub fn without_ticks(self) -> Self {
         Player { ticks: false, ..self }
+    }
+
+    /// The same with at most this many threads that encode images and clouds.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub fn with_threads(self, threads: usize) -> Result<Self, RuntimeError> {
+        Ok(Player { crew: Crew::start(&self.runtime, threads)?, ..self })
+    }
+
+    /// Waits until all messages so far are rows.
+    ///
+    /// # Errors
+    /// The backend failed.
+    pub fn settle(&self) -> Result<(), RuntimeError> {
+        self.crew.as_ref().map_or(Ok(()), Crew::wait)
     }
 
     /// The runtime, for its counters.
@@ -137,7 +168,17 @@ impl Player {
         self.serve_before(received.at, serve)?;
         let at = self.instant_of(received.at);
         let arrival = self.runtime.clock.arrival_at(received.transit(), at);
-        Ok(self.runtime.receive(input, bytes, arrival)?)
+        if arrival.epoch != self.epoch {
+            self.settle()?;
+            self.epoch = arrival.epoch;
+        }
+        match &self.crew {
+            Some(crew) if crew.takes(input) => {
+                let bytes = Box::new(bytes);
+                Ok(crew.put(Message { input, publisher: None, bytes, arrival })?)
+            }
+            _ => Ok(self.runtime.receive(input, bytes, arrival)?),
+        }
     }
 
     /// Sets a simulator's clock from a message on `/clock`, and serves the tick that it makes due.
@@ -150,6 +191,7 @@ impl Player {
         received: Received,
         serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.settle()?;
         let at = self.instant_of(received.at);
         self.runtime.set_clock_at(stamp, received.transit(), at);
         let (Some(now), Progress::Simulated(schedule)) =
@@ -177,7 +219,8 @@ impl Player {
         last: Stamp,
         serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.serve_before(last.offset(1), serve)
+        self.serve_before(last.offset(1), serve)?;
+        Ok(self.settle()?)
     }
 
     /// Serves the ticks from where the clock is to this instant, which is not included, and moves the
@@ -206,6 +249,7 @@ impl Player {
         self.progress = Progress::Recorded(Some(match progress {
             Some((epoch, before)) if !epoch.is_before(now.epoch) => (epoch, next.max(before)),
             Some(_) => {
+                self.settle()?;
                 self.runtime.begin(now.epoch);
                 (now.epoch, next)
             }
@@ -225,6 +269,7 @@ impl Player {
         if !self.ticks {
             return Ok(());
         }
+        self.settle()?;
         let tick = Tick { number, epoch: due.epoch, at };
         match ticker::fuse(&self.runtime, number, due, &mut self.message)? {
             TickOutcome::Ready => {

@@ -45,7 +45,7 @@ impl Publisher for Recorder {
     }
 }
 
-fn ms(ms: i64) -> Stamp {
+pub(super) fn ms(ms: i64) -> Stamp {
     Stamp::from_nanos(ms * NANOS_PER_MS)
 }
 
@@ -56,7 +56,7 @@ fn wrench(stamp: Stamp) -> Vec<u8> {
     writer.finish()
 }
 
-fn image(stamp: Stamp) -> Vec<u8> {
+pub(super) fn image(stamp: Stamp) -> Vec<u8> {
     let (frame_id, encoding) = ("camera", "mono8");
     let image = Image { stamp, frame_id, height: 2, width: 2, encoding, step: 2 };
     image.to_cdr(Vec::new(), |data| data.extend_from_slice(&[7; 4]))

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use robocache::backend::Choice;
+use robocache::backend::{self, Choice};
 use robocache::replay::batch::{self, Options, Outcome, Watch};
 use robocache::replay::output::Bf16;
 use robocache::replay::{
@@ -77,9 +77,9 @@ pub struct ReplayArgs {
     /// Where to compute: auto, cpu or cuda
     #[arg(long, default_value = "auto")]
     backend: Choice,
-    /// Numbers of the GPUs, which the episodes share
-    #[arg(long, value_delimiter = ',', default_value = "0")]
-    device: Vec<usize>,
+    /// Numbers of the GPUs, which the episodes share, or all
+    #[arg(long, value_delimiter = ',', default_value = "0", value_name = "N,N... or all")]
+    device: Vec<Gpu>,
     /// Episodes at once; by default as many as there are processors
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -89,6 +89,37 @@ pub struct ReplayArgs {
     /// Print what became of each episode as JSON; times are in nanoseconds
     #[arg(long)]
     json: bool,
+}
+
+/// A GPU on the command line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gpu {
+    All,
+    Number(usize),
+}
+
+impl std::str::FromStr for Gpu {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.parse()) {
+            ("all", _) => Ok(Gpu::All),
+            (_, Ok(number)) => Ok(Gpu::Number(number)),
+            _ => Err(format!("expected a number or all, found '{text}'")),
+        }
+    }
+}
+
+/// The numbers of the GPUs.
+fn devices(named: &[Gpu], choice: Choice) -> Result<Vec<usize>, Error> {
+    let numbers = named.iter().filter_map(|gpu| match gpu {
+        Gpu::Number(number) => Some(*number),
+        Gpu::All => None,
+    });
+    match named.contains(&Gpu::All) {
+        true => Ok(backend::devices(choice)?),
+        false => Ok(numbers.collect()),
+    }
 }
 
 /// What is written.
@@ -155,7 +186,7 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Error> {
             Time::Clock => TimeSource::Clock,
         },
         backend: args.backend,
-        devices: args.device.clone(),
+        devices: devices(&args.device, args.backend)?,
         digest: !args.no_digest,
         out: args.out.clone(),
         jobs: args.jobs.map_or(cores, usize::from).min(episodes.len()),

@@ -77,17 +77,21 @@ impl Device {
         Self::open_within(ordinal, Limits::NONE)
     }
 
+    /// Number of GPUs.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unavailable`]: no driver, a driver that is too old, no GPU.
+    pub fn count() -> Result<usize, DeviceError> {
+        init()?;
+        device_count()
+    }
+
     /// The same, and divides work as if the GPU had no more than `limits`. So tests on a large one
     /// also run the kernels and the launches of a smaller one.
     ///
     /// # Errors
     /// As [`Device::open`].
     pub fn open_within(ordinal: usize, limits: Limits) -> Result<Arc<Self>, DeviceError> {
-        // SAFETY: looks for the library and runs nothing of ours; loading the driver's library
-        // runs the driver's own initialisers.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(unavailable("no NVIDIA driver on this machine (libcuda.so.1)".into()));
-        }
         init()?;
         let handle = device_handle(ordinal)?;
         let name = device_name(handle)?;
@@ -307,6 +311,11 @@ fn opening(status: CUresult, operation: &str) -> Result<(), DeviceError> {
 
 /// Starts the driver and checks its version.
 fn init() -> Result<(), DeviceError> {
+    // SAFETY: looks for the library and runs nothing of ours; loading the driver's library
+    // runs the driver's own initialisers.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(unavailable("no NVIDIA driver on this machine (libcuda.so.1)".into()));
+    }
     // SAFETY: the library is present; 0 is the only flag that is defined.
     match unsafe { sys::cuInit(0) } {
         CUresult::CUDA_ERROR_NO_DEVICE => return Err(unavailable("no GPU on this machine".into())),
@@ -328,11 +337,18 @@ fn init() -> Result<(), DeviceError> {
     Ok(())
 }
 
-fn device_handle(ordinal: usize) -> Result<sys::CUdevice, DeviceError> {
+/// Number of GPUs. The driver has been started.
+fn device_count() -> Result<usize, DeviceError> {
     let mut count = 0;
     // SAFETY: `count` is a place for a number; the driver has been started.
     opening(unsafe { sys::cuDeviceGetCount(&mut count) }, "count the devices")?;
-    let index = i32::try_from(ordinal).ok().filter(|index| *index < count).ok_or_else(|| {
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+fn device_handle(ordinal: usize) -> Result<sys::CUdevice, DeviceError> {
+    let count = device_count()?;
+    let index = Some(ordinal).filter(|index| *index < count);
+    let index = index.and_then(|index| i32::try_from(index).ok()).ok_or_else(|| {
         unavailable(match count {
             0 => "no GPU on this machine".into(),
             _ => format!("device: expected 0 to {}, found {ordinal}", count - 1),

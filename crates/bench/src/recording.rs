@@ -1,0 +1,225 @@
+//! Recordings of the reference robot, and how fast they are replayed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use mcap::records::MessageHeader;
+use mcap::{WriteOptions, Writer};
+use robocache::backend::{self, Choice};
+use robocache::config;
+use robocache::layout::Layout;
+use robocache::pipeline::{FinalRow, Pipeline, RowSink, TensorMessage};
+use robocache::replay::bag::Bag;
+use robocache::replay::output::{Output, OutputError};
+use robocache::replay::{Episode, Progress, TimeSource, Wiring, run};
+use robocache::runtime::Tick;
+use robocache::sim::{Robot, SimOptions};
+use robocache::time::Stamp;
+
+type Error = Box<dyn std::error::Error>;
+
+/// Write a recording of the reference robot, or time the parts of a replay that write nothing.
+#[derive(Parser)]
+#[command(version)]
+struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write a bag: MCAP in chunks of 768 KiB with checksums, not compressed, as ros2 bag does by default
+    Write {
+        /// The file
+        bag: PathBuf,
+        /// Seconds of data; 60 have 4.6 GB
+        #[arg(long, default_value_t = 60.0)]
+        seconds: f64,
+    },
+    /// Print the seconds that a part of the replay takes, as JSON
+    Time {
+        /// The bag
+        bag: PathBuf,
+        /// The configuration
+        #[arg(long)]
+        config: PathBuf,
+        /// Which part
+        #[arg(long, value_enum)]
+        what: What,
+        /// Where to compute
+        #[arg(long, default_value = "cpu")]
+        backend: Choice,
+        /// Threads that encode
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+    },
+}
+
+/// A part of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Messages are read
+    Read,
+    /// Messages are read and encoded; rows are handed over in memory
+    Rows,
+    /// The same, and every tick is made in memory
+    Ticks,
+}
+
+fn main() -> ExitCode {
+    let done = match Options::parse().command {
+        Command::Write { bag, seconds } => write(&bag, seconds),
+        Command::Time { bag, config, what, backend, threads } => {
+            time(&bag, &config, what, backend, threads)
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// When the recording begins: a multiple of every period.
+const START: Stamp = Stamp::from_nanos(1_795_000_000_000_000_000);
+/// Size of rosbag2's chunks \[bytes\].
+const CHUNK: u64 = 768 << 10;
+
+fn write(path: &Path, seconds: f64) -> Result<(), Error> {
+    let robot = Robot::new(SimOptions { duration: seconds, ..SimOptions::default() })?;
+    let options = WriteOptions::new().compression(None).profile("ros2").chunk_size(Some(CHUNK));
+    let mut writer = Writer::with_options(BufWriter::new(File::create(path)?), options)?;
+    let mut channels = BTreeMap::new();
+    let mut buffer = Vec::new();
+    let mut sequence = 0;
+    for event in robot.schedule(START) {
+        let channel = match channels.get(&event.stream) {
+            Some(channel) => *channel,
+            None => {
+                // The streams of this robot need no definitions.
+                let schema = writer.add_schema(event.stream.ros_type(), "ros2msg", b"")?;
+                let topic = event.stream.topic();
+                let channel = writer.add_channel(schema, topic, "cdr", &BTreeMap::new())?;
+                channels.insert(event.stream, channel);
+                channel
+            }
+        };
+        buffer = robot.message(&event, buffer);
+        let log_time = event.send_at.nanos() as u64;
+        sequence += 1;
+        let header =
+            MessageHeader { channel_id: channel, sequence, log_time, publish_time: log_time };
+        writer.write_to_known_channel(&header, &buffer)?;
+    }
+    writer.finish()?;
+    Ok(())
+}
+
+/// Takes tensors, as a policy that is trained from memory would: copies them.
+#[derive(Default)]
+struct Memory {
+    ticks: bool,
+    count: u64,
+    bytes: u64,
+    copy: Vec<u8>,
+}
+
+impl Output for Memory {
+    fn takes_ticks(&self) -> bool {
+        self.ticks
+    }
+
+    fn tick(&mut self, _: Tick, message: &TensorMessage) -> Result<(), OutputError> {
+        self.copy.clear();
+        self.copy.extend_from_slice(message.data());
+        self.count += 1;
+        self.bytes += self.copy.len() as u64;
+        Ok(())
+    }
+}
+
+/// Counts rows and their bytes.
+#[derive(Clone, Default)]
+struct Counted(Arc<[AtomicU64; 2]>);
+
+impl RowSink for Counted {
+    fn row(&mut self, row: &FinalRow<'_>) {
+        self.0[0].fetch_add(1, Ordering::Relaxed);
+        self.0[1].fetch_add(row.bytes.len() as u64, Ordering::Relaxed);
+    }
+}
+
+struct Always;
+
+impl Progress for Always {
+    fn at(&self, _: Stamp) -> bool {
+        true
+    }
+}
+
+fn time(
+    path: &Path,
+    config: &Path,
+    what: What,
+    choice: Choice,
+    threads: usize,
+) -> Result<(), Error> {
+    let bag = Bag::open(path)?;
+    let config = config::parse(&std::fs::read_to_string(config)?, &config.display().to_string())?;
+    let wiring = Wiring::new(&bag, &config, &[], TimeSource::Auto)?;
+    let (mut output, counted) =
+        (Memory { ticks: what == What::Ticks, ..Memory::default() }, Counted::default());
+    let started = Instant::now();
+    let cpu = cpu_seconds()?;
+    if what == What::Read {
+        for recorded in bag.messages(&wiring.wanted())? {
+            output.count += 1;
+            output.bytes += recorded.bytes.len() as u64;
+        }
+    } else {
+        let backend = backend::create(choice, 0, &config, &Layout::new(&config))?;
+        let mut pipeline = Pipeline::new(config, backend)?;
+        if what == What::Rows {
+            pipeline.keep_rows(Box::new(counted.clone()));
+        }
+        let episode = Episode { bag: path.to_owned(), ..Episode::default() };
+        run(&bag, &episode, &wiring, pipeline, &mut output, false, threads, &Always)?;
+    }
+    let [rows, row_bytes] = counted.0.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let report = serde_json::json!({
+        "wall_s": started.elapsed().as_secs_f64(),
+        "cpu_s": cpu_seconds()? - cpu,
+        "count": output.count + rows,
+        "bytes": output.bytes + row_bytes,
+        "peak_anonymous_mb": peak_anonymous_mb()?,
+    });
+    writeln!(std::io::stdout().lock(), "{report}")?;
+    Ok(())
+}
+
+/// Processor time of this process so far \[s\]: fields 14 and 15 of `/proc/self/stat`, in hundredths.
+fn cpu_seconds() -> Result<f64, Error> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    let after = text.rsplit_once(')').ok_or("/proc/self/stat: expected a name in brackets")?.1;
+    let fields: Vec<f64> =
+        after.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+    // The state, a letter, is left out.
+    Ok((fields[10] + fields[11]) / 100.0)
+}
+
+/// Anonymous memory at the end, which does not shrink before \[MB\].
+fn peak_anonymous_mb() -> Result<f64, Error> {
+    let text = std::fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find(|line| line.starts_with("RssAnon:")).ok_or("no RssAnon")?;
+    let kb: f64 = line.split_whitespace().nth(1).ok_or("no number")?.parse()?;
+    Ok(kb / 1e3)
+}
