@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test golden-live demo bench fuzz lint format clean distclean
+.PHONY: help setup build test golden-live demo bench bench-replay fuzz lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -16,6 +16,8 @@ help:
 	@echo '                undistortion with OpenCV; PYTHON: one that has them, see'
 	@echo '                tests/golden/make_filter_golden.py'
 	@echo 'make bench      compare the node with a peer written with rclpy and NumPy'
+	@echo 'make bench-replay  compare robocache replay with a script of rosbags, NumPy, Pillow and zarr, on a'
+	@echo '                recording of 5 GB; PYTHON: one that has them'
 	@echo 'make fuzz       fuzz the readers of messages, files and configurations; FUZZ_SECONDS each, 60'
 	@echo 'make lint       check formats and lints: Rust, Python, shell'
 	@echo 'make format     format Rust and Python in place'
@@ -44,6 +46,11 @@ demo: build
 bench: build
 	@scripts/setup.sh --tests
 	@scripts/with_ros.sh python3 benches/bench.py
+
+bench-replay:
+	@cargo build --release --locked --workspace --no-default-features \
+		--features robocache/sim,robocache/replay --bin robocache --bin robocache_recording
+	@$${PYTHON:-python3} benches/replay.py --out bench/replay
 
 fuzz:
 	@scripts/fuzz.sh

@@ -71,13 +71,17 @@ def of_script(bag, out, what):
 def cases(bag, options):
     """Name to a function that runs it once."""
     out = options.out / "result"
-    all_cases = {what: (lambda what=what: of_part(bag, what, options)) for what in ("read", "rows", "ticks")}
+    all_cases = {
+        what: (lambda what=what: of_part(bag, what, options)) for what in ("read", "rows", "ticks")
+    }
     for kind in ("rows", "zarr", "mcap"):
         all_cases[f"--format {kind}"] = lambda kind=kind: of_files([bag], out, options, kind)
     if not options.no_script:
         all_cases["script, rows"] = lambda: of_script(bag, out, "rows")
         all_cases["script, ticks"] = lambda: of_script(bag, None, "ticks")
-    return {name: run for name, run in all_cases.items() if not options.case or options.case in name}
+    return {
+        name: run for name, run in all_cases.items() if not options.case or options.case in name
+    }
 
 
 def one(bag, options):
@@ -127,7 +131,9 @@ def many(bag, options):
     print(f"{options.copies} at once, {os.cpu_count()} cores, --backend {options.backend}")
     for name, wall in results.items():
         rate = options.copies * size / wall / 1e9
-        print(f"{name:18} {wall:8.2f} s {data_s / wall:8.1f} times real time {rate:6.1f} GB/s of bags")
+        print(
+            f"{name:18} {wall:8.2f} s {data_s / wall:8.1f} times real time {rate:6.1f} GB/s of bags"
+        )
     return results
 
 

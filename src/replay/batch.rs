@@ -15,7 +15,8 @@ use super::output::{
 };
 use super::results::{Entry, Format, Ledger, Stored, made_of};
 use super::{
-    BagDefinitions, Episode, Progress, Remap, ReplayError, Summary, TimeSource, Wiring, run,
+    BagDefinitions, Episode, Playing, Progress, Remap, ReplayError, Summary, TimeSource, Wiring,
+    run,
 };
 use crate::backend::{self, Choice};
 use crate::config;
@@ -331,9 +332,8 @@ fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, 
     watch.begins(episode, start, end);
     let progress = Watched { episode, watch, stop };
     let digest = options.digest && options.format == Format::Mcap;
-    let threads = options.threads();
-    let output_to = output.as_output();
-    let summary = run(&bag, episode, &wiring, pipeline, output_to, digest, threads, &progress)?;
+    let playing = Playing { digest, threads: options.threads() };
+    let summary = run(&bag, episode, &wiring, pipeline, output.as_output(), playing, &progress)?;
     if !summary.whole {
         return Ok(Outcome::Stopped { name: name.clone() });
     }

@@ -23,9 +23,17 @@ pub trait Progress {
 /// Messages between two calls of [`Progress::at`].
 const PER_REPORT: u32 = 256;
 
-/// Plays an episode of a bag through a pipeline, and gives every tensor to `output`, sealed unless `digest`
-/// is false. If `output` takes no ticks, it gets the rows instead. The caller finishes it. With more than one of
-/// `threads`, images and clouds are encoded on as many. The result does not depend on that.
+/// How an episode is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Playing {
+    /// Whether tensors are sealed.
+    pub digest: bool,
+    /// With more than one, images and clouds are encoded on as many threads. The result does not depend on that.
+    pub threads: usize,
+}
+
+/// Plays an episode of a bag through a pipeline, and gives every tensor to `output`. If it takes no ticks, it
+/// gets the rows instead. The caller finishes it.
 ///
 /// # Errors
 /// If the bag can no longer be read, the backend fails, or the output cannot be written. What is damaged in
@@ -36,8 +44,7 @@ pub fn run(
     wiring: &Wiring,
     pipeline: Pipeline,
     output: &mut dyn Output,
-    digest: bool,
-    threads: usize,
+    Playing { digest, threads }: Playing,
     progress: &dyn Progress,
 ) -> Result<Summary, ReplayError> {
     let mut skew = Skew::default();

@@ -237,7 +237,7 @@ streams:
     type: sensor_msgs/PointCloud2
     topic: /c
     max_age_ms: 50
-    in_frame: base_link
+    t_base_sensor: tf
     cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}]}
   still:
     type: sensor_msgs/PointCloud2

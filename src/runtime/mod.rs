@@ -14,7 +14,7 @@
 //! epoch clears the rings. The rings then refuse messages of earlier epochs, so no thread has to
 //! wait for another.
 //!
-//! A [`Player`] does the same with recorded messages, on one thread and without a clock of its own.
+//! A [`Player`] does the same with recorded messages, in their order and without a clock of its own.
 //!
 //! [`health`] counts and judges what happens, and reports it in words.
 

@@ -18,7 +18,7 @@ use robocache::layout::Layout;
 use robocache::pipeline::{FinalRow, Pipeline, RowSink, TensorMessage};
 use robocache::replay::bag::Bag;
 use robocache::replay::output::{Output, OutputError};
-use robocache::replay::{Episode, Progress, TimeSource, Wiring, run};
+use robocache::replay::{Episode, Playing, Progress, TimeSource, Wiring, run};
 use robocache::runtime::Tick;
 use robocache::sim::{Robot, SimOptions};
 use robocache::time::Stamp;
@@ -100,8 +100,7 @@ fn write(path: &Path, seconds: f64) -> Result<(), Error> {
     let mut writer = Writer::with_options(BufWriter::new(File::create(path)?), options)?;
     let mut channels = BTreeMap::new();
     let mut buffer = Vec::new();
-    let mut sequence = 0;
-    for event in robot.schedule(START) {
+    for (sequence, event) in (1..).zip(robot.schedule(START)) {
         let channel = match channels.get(&event.stream) {
             Some(channel) => *channel,
             None => {
@@ -115,7 +114,6 @@ fn write(path: &Path, seconds: f64) -> Result<(), Error> {
         };
         buffer = robot.message(&event, buffer);
         let log_time = event.send_at.nanos() as u64;
-        sequence += 1;
         let header =
             MessageHeader { channel_id: channel, sequence, log_time, publish_time: log_time };
         writer.write_to_known_channel(&header, &buffer)?;
@@ -191,8 +189,9 @@ fn time(
         if what == What::Rows {
             pipeline.keep_rows(Box::new(counted.clone()));
         }
+        let playing = Playing { digest: false, threads };
         let episode = Episode { bag: path.to_owned(), ..Episode::default() };
-        run(&bag, &episode, &wiring, pipeline, &mut output, false, threads, &Always)?;
+        run(&bag, &episode, &wiring, pipeline, &mut output, playing, &Always)?;
     }
     let [rows, row_bytes] = counted.0.each_ref().map(|count| count.load(Ordering::Relaxed));
     let report = serde_json::json!({

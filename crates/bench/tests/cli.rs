@@ -102,3 +102,28 @@ fn a_case_that_is_not_there_is_told_which_are() {
     let with_soak = robocache_bench(&["--case", "tick", "--soak-s", "1"]);
     assert_eq!(with_soak.status.code(), Some(2));
 }
+
+/// Runs the program of recordings, and returns what it prints.
+fn recording(arguments: &[&str]) -> String {
+    let run = Command::new(env!("CARGO_BIN_EXE_robocache_recording")).args(arguments).output();
+    let run = run.unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    String::from_utf8(run.stdout).unwrap()
+}
+
+#[test]
+fn a_recording_is_read_encoded_and_ticked() {
+    let bag = format!("{}/robot.mcap", env!("CARGO_TARGET_TMPDIR"));
+    recording(&["write", &bag, "--seconds", "0.5"]);
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/robocache.yaml");
+    let count = |what: &str| -> u64 {
+        let said = recording(&["time", &bag, "--config", config, "--what", what]);
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        said["count"].as_u64().unwrap()
+    };
+    // Joints and wrench at 500 Hz, imu at 200 Hz, two cameras at 30 Hz, a lidar at 10 Hz.
+    let messages = count("read");
+    assert!((600..=640).contains(&messages), "{messages}");
+    assert_eq!(count("rows"), messages);
+    assert!((45..=51).contains(&count("ticks")));
+}
