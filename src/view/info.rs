@@ -22,7 +22,8 @@ pub struct Info {
 }
 
 /// What a segment means. The fields are those of `robocache_ros/msg/SegmentInfo`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(default)]
 #[allow(missing_docs)] // msg/SegmentInfo.msg
 pub struct SegmentInfo {
     pub name: String,

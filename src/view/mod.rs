@@ -9,7 +9,9 @@ mod live;
 mod parts;
 mod pictures;
 mod raw;
+pub mod rerun;
 pub mod source;
+mod store;
 mod track;
 
 use std::path::Path;

@@ -264,7 +264,7 @@ pub fn layout(track: &Track) -> Section {
             dims(&segment.shape),
             of(&|info| in_ms(info.lag_ns)),
             of(&|info| in_ms(info.max_age_ns)),
-            segment.place.0.to_string(),
+            if track.packed { segment.place.0.to_string() } else { "\u{2013}".to_owned() },
             segment.place.1.to_string(),
         ]);
     }

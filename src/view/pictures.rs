@@ -146,28 +146,76 @@ pub fn grids(track: &Track) -> Section {
             grid.in_use(),
             number(f64::from(of.size_m), 3),
             caption(step, kept.stamp, track.origin()),
-            info.base_frame,
+            if info.base_frame.is_empty() { "the base frame" } else { &info.base_frame },
         ));
     }
     section
 }
 
-/// The coordinates of a sparse grid: the segment after it in the list of what segments mean.
+/// What a step of a segment shows.
+pub enum Shown {
+    /// Red, green and blue, line by line.
+    Image {
+        /// Width and height \[px\].
+        size: [usize; 2],
+        /// \[height, width, 3\]
+        rgb: Vec<u8>,
+    },
+    /// Distances \[m\], 0 where there is none.
+    Depth {
+        /// Width and height \[px\].
+        size: [usize; 2],
+        /// \[height, width\]
+        distances: Vec<f32>,
+    },
+    /// Voxels.
+    Grid(Voxels),
+}
+
+/// What a segment shows in a tensor that was kept; `None` if it is no image, depth or grid.
+pub fn shown(segment: &Segment, info: &Info, kept: &Kept) -> Option<Shown> {
+    let of = info.segment(&segment.name)?;
+    let step = kept.steps.get(&segment.name)?;
+    match of.encoder.as_str() {
+        "image" => {
+            let rgb = view(segment, of, info)?.pixels(&seen(&segment.name, step))?;
+            Some(Shown::Image { size: size(segment, of)?, rgb })
+        }
+        "depth" => {
+            let [width, height] = size(segment, of)?;
+            let fill_m = fill_m(&segment.name, info);
+            let distance =
+                |value: f32| if value == fill_m || !value.is_finite() { 0.0 } else { value };
+            let values = visual::elements(dtype(segment)?, &step.bytes);
+            let distances: Vec<f32> = values.into_iter().map(distance).collect();
+            let fits = distances.len() == width * height;
+            fits.then_some(Shown::Depth { size: [width, height], distances })
+        }
+        "voxels" => Voxels::dense(segment, of, step).map(Shown::Grid),
+        "sparse_voxels" => {
+            Voxels::sparse(segment, of, step, coordinates(info, of, kept)).map(Shown::Grid)
+        }
+        _ => None,
+    }
+}
+
+/// The coordinates of a sparse grid, which have a segment of their own.
 fn coordinates<'a>(info: &Info, of: &SegmentInfo, kept: &'a Kept) -> Option<&'a Step> {
-    let at = info.segments.iter().position(|segment| segment.name == of.name)?;
-    let next = info.segments.get(at + 1).filter(|next| next.encoder == "voxel_coordinates")?;
-    kept.steps.get(&next.name)
+    let name = format!("{}.coordinates", of.name);
+    let is_there = info.segment(&name).is_some_and(|info| info.encoder == "voxel_coordinates");
+    if is_there { kept.steps.get(&name) } else { None }
 }
 
 /// The voxels in use of a grid.
-struct Voxels {
-    /// The lower corner \[m\] and the edge of a voxel \[m\].
-    origin_m: [f64; 3],
-    size_m: f64,
+pub struct Voxels {
+    /// The lower corner \[m\].
+    pub origin_m: [f64; 3],
+    /// The edge of a voxel \[m\].
+    pub size_m: f64,
     /// Voxels along x, y and z.
     shape: [usize; 3],
     /// Place x, y, z of each, and its values.
-    voxels: Vec<([usize; 3], Vec<f32>)>,
+    pub voxels: Vec<([usize; 3], Vec<f32>)>,
 }
 
 impl Voxels {

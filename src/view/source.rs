@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::info::Info;
+use super::store::{self, Store};
 use super::track::{MAX_TICKS, Track};
 use crate::replay::bag::{Bag, BagError, Problems};
 use crate::replay::{Summary, summaries};
@@ -13,6 +14,9 @@ use crate::time::Stamp;
 /// The types of a topic with tensors, and of the one that says what they mean.
 const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
 const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
+/// The store of tensors in a folder of results, and the file that makes a folder a store.
+const TENSORS: &str = "tensors.zarr";
+const STORE_META: &str = "zarr.json";
 /// If not all tensors are read, so many are looked at along the episode, beside those of one stretch.
 const SPOTS: i64 = 48;
 
@@ -46,6 +50,9 @@ pub enum ViewError {
         /// What is wrong.
         why: String,
     },
+    /// There is no Rerun recording; in words.
+    #[error("{0}")]
+    Rerun(String),
     /// There is no such episode.
     #[error("{}: expected an episode of {expected}, found '{found}'", path.display())]
     Episode {
@@ -66,6 +73,8 @@ pub struct Episode {
     /// What `robocache replay` found, of all ticks.
     pub summary: Option<Summary>,
     path: PathBuf,
+    /// Of a store: its first tick, and the one after its last. `None`: a bag.
+    ticks: Option<[u64; 2]>,
 }
 
 /// How much of an episode was looked at.
@@ -106,8 +115,12 @@ impl Looked {
 pub fn episodes(path: &Path) -> Result<Vec<Episode>, ViewError> {
     let io = |source| ViewError::Io { path: path.to_owned(), source };
     let meta = fs::metadata(path).map_err(io)?;
-    let folder = if meta.is_dir() { Some(path) } else { path.parent() };
+    let is_store = path.join(STORE_META).exists();
+    let folder = if meta.is_dir() && !is_store { Some(path) } else { path.parent() };
     let summaries = folder.map(summaries).unwrap_or_default();
+    if is_store {
+        return of_store(path, &summaries);
+    }
     if !meta.is_dir() || path.join("metadata.yaml").exists() {
         return Ok(vec![Episode::of(path, &summaries)]);
     }
@@ -119,11 +132,26 @@ pub fn episodes(path: &Path) -> Result<Vec<Episode>, ViewError> {
         }
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
+    let store = path.join(TENSORS);
+    if found.is_empty() && store.join(STORE_META).exists() {
+        return of_store(&store, &summaries);
+    }
     if found.is_empty() {
-        let found = "a folder without .mcap files".to_owned();
+        let found = format!("a folder without .mcap files and without {TENSORS}");
         return Err(ViewError::NoTensors { path: path.to_owned(), found });
     }
     Ok(found)
+}
+
+/// The episodes of a store.
+fn of_store(path: &Path, summaries: &BTreeMap<String, Summary>) -> Result<Vec<Episode>, ViewError> {
+    let wrong = |found| ViewError::NoTensors { path: path.to_owned(), found };
+    let episodes = store::episodes(path).map_err(wrong)?;
+    let episode = |(name, ticks): (String, [u64; 2])| {
+        let summary = summaries.get(&name).cloned();
+        Episode { name, summary, path: path.to_owned(), ticks: Some(ticks) }
+    };
+    Ok(episodes.into_iter().map(episode).collect())
 }
 
 impl Episode {
@@ -131,7 +159,7 @@ impl Episode {
         let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
         let name = name.map_or(String::new(), |name| name.to_string_lossy().into_owned());
         let summary = summaries.get(&name).cloned();
-        Episode { name, summary, path: path.to_owned() }
+        Episode { name, summary, path: path.to_owned(), ticks: None }
     }
 
     /// Reads at most about `budget` bytes of tensors, and keeps those of `pictures` ticks for pictures.
@@ -139,6 +167,9 @@ impl Episode {
     /// # Errors
     /// There are no tensors, or the file cannot be read.
     pub fn read(&self, budget: u64, pictures: usize) -> Result<(Track, Looked), ViewError> {
+        if let Some(ticks) = self.ticks {
+            return self.read_store(ticks, budget, pictures);
+        }
         let bag = Bag::open(&self.path)?;
         let of_type = |wanted: &str| bag.topics.iter().position(|topic| topic.ros_type == wanted);
         let Some(tensors) = of_type(FUSED_TENSOR) else {
@@ -174,6 +205,48 @@ impl Episode {
         }
         Ok((track, Looked { ticks, partly, problems: told }))
     }
+}
+
+impl Episode {
+    /// As [`Episode::read`], of the ticks of a store.
+    fn read_store(
+        &self,
+        [from, to]: [u64; 2],
+        budget: u64,
+        pictures: usize,
+    ) -> Result<(Track, Looked), ViewError> {
+        let wrong = |found| ViewError::NoTensors { path: self.path.clone(), found };
+        let mut store = Store::open(&self.path).map_err(wrong)?;
+        let mut track = Track::new(Some(store.info.clone()), pictures);
+        track.packed = false;
+        let count = to - from;
+        let most = (budget / store.bytes.max(1) as u64).clamp(1, MAX_TICKS as u64);
+        let mut problems = Vec::new();
+        for at in which(count, most) {
+            if let Err(problem) = store.read(from + at, &mut track) {
+                problems.push(problem);
+                break;
+            }
+        }
+        let partly = (track.ticks.len() as u64) < count;
+        Ok((track, Looked { ticks: Some(count), partly, problems }))
+    }
+}
+
+/// Which of `count` ticks are looked at, at most `most`, in their order: all, or some along the whole and a
+/// stretch from the middle.
+fn which(count: u64, most: u64) -> Vec<u64> {
+    if count <= most {
+        return (0..count).collect();
+    }
+    let spots = (SPOTS as u64).min(most / 4);
+    let along = (0..spots).map(|spot| count * spot / spots.max(1));
+    let stretch = most - spots;
+    let begin = (count - stretch) / 2;
+    let mut ticks: Vec<u64> = along.chain(begin..begin + stretch).collect();
+    ticks.sort_unstable();
+    ticks.dedup();
+    ticks
 }
 
 /// Which topics are read: one.
@@ -238,5 +311,24 @@ impl Reading<'_> {
         }
         self.problems.join(std::mem::take(&mut messages.problems));
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::which;
+
+    #[test]
+    fn some_ticks_along_the_whole_and_a_stretch() {
+        assert_eq!(which(5, 5), [0, 1, 2, 3, 4]);
+        for (count, most) in [(1000, 100), (7, 1), (u64::from(u32::MAX), 1000), (10, 9)] {
+            let ticks = which(count, most);
+            assert!(ticks.len() as u64 <= most && !ticks.is_empty());
+            assert!(ticks.is_sorted_by(|a, b| a < b) && ticks.iter().all(|tick| *tick < count));
+        }
+        let ticks = which(1000, 100);
+        assert!(ticks[0] == 0 && ticks[ticks.len() - 1] > 900);
+        let neighbours = ticks.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+        assert!(neighbours >= 70, "{neighbours}");
     }
 }

@@ -29,6 +29,8 @@ pub struct Track {
     pub tensor_bytes: usize,
     /// Messages that are no tensors.
     pub malformed: u64,
+    /// Whether segments have a place in a message: not so in a store.
+    pub packed: bool,
     /// A tensor is kept if its number among those looked at is a multiple of this.
     stride: usize,
     /// How many tensors are wanted for pictures.
@@ -119,7 +121,7 @@ pub struct Step {
 impl Track {
     /// Nothing yet. `pictures`: how many tensors are kept for pictures.
     pub fn new(info: Option<Info>, pictures: usize) -> Self {
-        Track { info, stride: 1, pictures: pictures.max(1), ..Track::default() }
+        Track { info, packed: true, stride: 1, pictures: pictures.max(1), ..Track::default() }
     }
 
     /// Whether no more ticks are kept.
@@ -130,13 +132,16 @@ impl Track {
     /// Notes the bytes of a tensor message.
     pub fn note(&mut self, message: &[u8]) {
         match TensorRead::read(message) {
-            Ok(tensor) if !self.is_full() => self.note_tensor(&tensor),
-            Ok(_) => {}
+            Ok(tensor) => self.note_read(&tensor),
             Err(_) => self.malformed += 1,
         }
     }
 
-    fn note_tensor(&mut self, tensor: &TensorRead<'_>) {
+    /// Notes a tensor.
+    pub(super) fn note_read(&mut self, tensor: &TensorRead<'_>) {
+        if self.is_full() {
+            return;
+        }
         if self.ticks.is_empty() {
             let info = self.info.as_ref();
             let of = |segment| Segment::new(segment, info.and_then(|info| info.of(segment)));

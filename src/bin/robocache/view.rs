@@ -30,6 +30,10 @@ pub struct ViewArgs {
     /// An episode to show, by name; may be given several times. By default the first three
     #[arg(long, value_name = "NAME")]
     episode: Vec<String>,
+    /// Also write a Rerun recording, which `rerun FILE.rrd` opens. It needs Python with rerun-sdk: the python3 of
+    /// the PATH, or the one that the variable PYTHON names
+    #[arg(long, value_name = "FILE.rrd")]
+    rerun: Option<PathBuf>,
     /// Pictures of each stream of images
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=32))]
     pictures: u8,
@@ -50,6 +54,10 @@ pub fn run(args: &ViewArgs) -> Result<(), Error> {
     let out = args.out.clone().unwrap_or_else(|| beside(&args.output));
     std::fs::write(&out, page.html()).map_err(|error| format!("{}: {error}", out.display()))?;
     say(&format!("report: {}", out.display()));
+    if let Some(recording) = &args.rerun {
+        view::rerun::write(&args.output, &options, recording)?;
+        say(&format!("Rerun recording: {}", recording.display()));
+    }
     Ok(())
 }
 

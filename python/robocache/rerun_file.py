@@ -1,0 +1,86 @@
+"""Writes a Rerun recording of tensors: `robocache view --rerun FILE.rrd` runs this file.
+
+    python3 rerun_file.py SCENE_FOLDER FILE.rrd
+
+`scene.json` in the folder lists what there is, and names a file for each array. It needs rerun-sdk and
+NumPy, and nothing of robocache.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+
+def times(rr, entity):
+    """The instants of an entity as a column."""
+    import numpy as np
+
+    stamps = np.array(entity["times_ns"], dtype="datetime64[ns]")
+    return [rr.TimeColumn("time", timestamp=stamps)]
+
+
+def write(folder, output):
+    """Writes the recording."""
+    import numpy as np
+    import rerun as rr
+
+    scene = json.loads((folder / "scene.json").read_text(encoding="utf-8"))
+    recording = rr.RecordingStream(scene["application"], recording_id=scene["recording"])
+    recording.save(output)
+
+    def array(name, kind, shape):
+        return np.fromfile(folder / name, dtype=kind).reshape(shape)
+
+    def at(stamp_ns):
+        recording.set_time("time", timestamp=np.datetime64(stamp_ns, "ns"))
+
+    for entity in scene["entities"]:
+        path, kind = entity["path"], entity["kind"]
+        if kind == "scalars":
+            values = array(entity["file"], "<f8", -1)
+            if len(values) == 0:
+                continue
+            columns = rr.Scalars.columns(scalars=values)
+            recording.send_columns(path, indexes=times(rr, entity), columns=columns)
+            continue
+        for stamp_ns, item in zip(entity["times_ns"], entity["items"]):
+            at(stamp_ns)
+            if kind == "image":
+                pixels = array(item, "u1", (entity["height"], entity["width"], 3))
+                recording.log(path, rr.Image(pixels))
+            elif kind == "depth":
+                depth = array(item, "<f4", (entity["height"], entity["width"]))
+                recording.log(path, rr.DepthImage(depth, meter=1.0))
+            elif kind == "voxels":
+                voxels = array(item, "<f4", (-1, 4))
+                half = np.full((len(voxels), 3), entity["size_m"] / 2, np.float32)
+                value = voxels[:, 3]
+                spread = float(np.ptp(value)) if len(value) else 0.0
+                share = (value - value.min()) / spread if spread else np.zeros(len(value))
+                colors = np.stack([255 * share, 80 + 140 * share, 255 * (1 - share)], axis=1)
+                boxes = rr.Boxes3D(
+                    centers=voxels[:, :3],
+                    half_sizes=half,
+                    colors=colors.astype(np.uint8),
+                    fill_mode="solid",
+                )
+                recording.log(path, boxes)
+    recording.flush()
+
+
+def main():
+    try:
+        import rerun
+    except ImportError as missing:
+        sys.exit(f"--rerun needs rerun-sdk: install it with `pip install rerun-sdk` ({missing})")
+    needed = ("RecordingStream", "TimeColumn", "Scalars", "Boxes3D", "DepthImage", "Image")
+    if missing := [name for name in needed if not hasattr(rerun, name)]:
+        version = getattr(rerun, "__version__", "unknown")
+        sys.exit(
+            f"--rerun needs rerun-sdk 0.23 or newer, found {version} without {', '.join(missing)}"
+        )
+    write(Path(sys.argv[1]), sys.argv[2])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,389 @@
+//! Reads the stores of tensors that `robocache replay --format zarr` writes: Zarr v3, one shard along all but the
+//! first dimension, zstd.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::info::{Info, SegmentInfo};
+use super::track::Track;
+use crate::dtype::DType;
+use crate::time::Stamp;
+use crate::visual::{SegmentRead, TensorRead};
+
+/// Largest chunk \[bytes\], and most chunks of a shard.
+const MAX_CHUNK: usize = 1 << 30;
+const MAX_CHUNKS: u64 = 1 << 20;
+/// The version of the store's format.
+const FORMAT: u64 = 1;
+
+/// An array: rows along its first dimension.
+struct Array {
+    folder: PathBuf,
+    shape: Vec<usize>,
+    /// Rows of a chunk, and chunks of a shard.
+    chunk_rows: u64,
+    shard_chunks: u64,
+    data_type: String,
+    attributes: Value,
+    row_bytes: usize,
+    /// The shard at hand: its number, its file, and place and length of each chunk.
+    shard: Option<(u64, File, Vec<[u64; 2]>)>,
+    /// The chunk at hand.
+    chunk: Option<(u64, Vec<u8>)>,
+}
+
+/// The parts of `zarr.json` that are read.
+#[derive(Deserialize)]
+struct Meta {
+    shape: Vec<u64>,
+    data_type: String,
+    chunk_grid: Named<Chunks>,
+    codecs: Vec<Named<Chunks>>,
+    #[serde(default)]
+    attributes: Value,
+}
+
+#[derive(Deserialize)]
+struct Named<T> {
+    name: String,
+    configuration: T,
+}
+
+#[derive(Deserialize)]
+struct Chunks {
+    chunk_shape: Vec<u64>,
+}
+
+/// What the store says of an episode.
+#[derive(Deserialize)]
+struct About {
+    name: String,
+}
+
+/// The episodes of a store: their names, and the ticks of each.
+pub(super) fn episodes(store: &Path) -> Result<Vec<(String, [u64; 2])>, String> {
+    let root = json(&store.join("zarr.json"))?;
+    let about = &root["attributes"]["robocache"];
+    if about["kind"] != "tensors" || about["format_version"] != FORMAT {
+        let (kind, version) = (&about["kind"], &about["format_version"]);
+        return Err(format!(
+            "a store of kind {kind}, format {version}; expected \"tensors\", format {FORMAT}"
+        ));
+    }
+    let names: Vec<About> = serde_json::from_value(about["episodes"].clone())
+        .map_err(|error| format!("a store without a list of episodes: {error}"))?;
+    let mut ends = Array::open(&store.join("meta/episode_ends"), 8)?;
+    let mut from = 0;
+    let mut episodes = Vec::new();
+    for (at, about) in names.into_iter().enumerate() {
+        let end = u64::try_from(ends.number(at as u64)?).unwrap_or(0);
+        if end < from {
+            return Err(format!("episode ends that go back: {from}, then {end}"));
+        }
+        episodes.push((about.name, [from, end]));
+        from = end;
+    }
+    Ok(episodes)
+}
+
+/// The tensors of a store.
+pub(super) struct Store {
+    /// What they mean. There is no text of the base frame in a store.
+    pub info: Info,
+    tick: Array,
+    stamp: Array,
+    segments: Vec<Segment>,
+    /// Bytes of a tensor.
+    pub bytes: usize,
+}
+
+struct Segment {
+    name: String,
+    dtype: DType,
+    values: Array,
+    valid: Array,
+    target: Array,
+    age: Array,
+    count: Option<Array>,
+}
+
+impl Store {
+    /// Opens a store.
+    pub fn open(store: &Path) -> Result<Self, String> {
+        let root = json(&store.join("zarr.json"))?;
+        let about = &root["attributes"]["robocache"];
+        let data = store.join("data");
+        let mut info = Info {
+            version: about["version"].as_str().unwrap_or_default().to_owned(),
+            config: about["configuration"].as_str().unwrap_or_default().to_owned(),
+            config_file: "the configuration of the store".to_owned(),
+            ..Info::default()
+        };
+        let mut segments = Vec::new();
+        let mut bytes = 0;
+        for name in arrays(&data)? {
+            // Zarr has no bf16: its bits are in a uint16.
+            let of_type = |name: &str| match name {
+                "float32" => Some(DType::F32),
+                "float16" => Some(DType::F16),
+                "uint16" => Some(DType::Bf16),
+                "uint8" => Some(DType::U8),
+                "int32" => Some(DType::I32),
+                _ => None,
+            };
+            let Some(values) = Array::of_segment(&data.join(&name))? else { continue };
+            let Some(dtype) = of_type(&values.data_type) else {
+                return Err(format!(
+                    "{name}: elements of {}, which no tensor has",
+                    values.data_type
+                ));
+            };
+            let mut means: SegmentInfo =
+                serde_json::from_value(values.attributes["segment"].clone())
+                    .map_err(|error| format!("{name}: what it means cannot be read: {error}"))?;
+            dtype.name().clone_into(&mut means.dtype);
+            means.shape = values.shape[1..].iter().map(|dim| *dim as i64).collect();
+            // The coordinates of a sparse grid have the steps of its features.
+            let of = match means.encoder.as_str() {
+                "voxel_coordinates" => name.strip_suffix(".coordinates").unwrap_or(&name),
+                _ => &name,
+            };
+            let steps = *values.shape.get(1).ok_or("a segment without steps")?;
+            let beside = |what: &str, size: usize| {
+                Array::open(&data.join(format!("{of}.{what}")), size * steps)
+            };
+            bytes += values.row_bytes;
+            segments.push(Segment {
+                valid: beside("valid", 1)?,
+                target: beside("target_ns", 8)?,
+                age: beside("age_ns", 8)?,
+                count: data
+                    .join(format!("{of}.count"))
+                    .exists()
+                    .then(|| beside("count", 4))
+                    .transpose()?,
+                name,
+                dtype,
+                values,
+            });
+            info.segments.push(means);
+        }
+        let (tick, stamp) =
+            (Array::open(&data.join("tick"), 8)?, Array::open(&data.join("stamp_ns"), 8)?);
+        let mut store = Store { info, tick, stamp, segments, bytes };
+        // The period is the distance of two ticks, over their numbers.
+        if store.tick.shape[0] > 1 {
+            let ticks = store.tick.number(1)? - store.tick.number(0)?;
+            let ns = store.stamp.number(1)? - store.stamp.number(0)?;
+            if ticks > 0 && ns > 0 {
+                store.info.period_ns = ns / ticks;
+                store.info.rate_hz = 1e9 / store.info.period_ns as f64;
+            }
+        }
+        Ok(store)
+    }
+
+    /// Reads a tensor into a track.
+    pub fn read(&mut self, tick: u64, track: &mut Track) -> Result<(), String> {
+        let mut rows = Vec::new();
+        for segment in &mut self.segments {
+            let numbers = |bytes: &[u8]| -> Vec<i64> {
+                bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
+            };
+            let targets = numbers(segment.target.row(tick)?);
+            let ages_ns = numbers(segment.age.row(tick)?);
+            let counts: Vec<u32> = match &mut segment.count {
+                Some(count) => {
+                    let bytes = count.row(tick)?.as_chunks().0;
+                    bytes.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
+                }
+                None => vec![0; targets.len()],
+            };
+            rows.push((targets, ages_ns, counts));
+        }
+        let (number, stamp) = (self.tick.number(tick)?, self.stamp.number(tick)?);
+        let mut segments = Vec::new();
+        for (segment, (targets, ages_ns, counts)) in self.segments.iter_mut().zip(rows) {
+            segments.push(SegmentRead {
+                name: segment.name.as_bytes(),
+                dtype: segment.dtype,
+                shape: segment.values.shape[1..].to_vec(),
+                byte_offset: 0,
+                valid: segment.valid.row(tick)?,
+                targets: targets.into_iter().map(Stamp::from_nanos).collect(),
+                ages_ns,
+                counts,
+                bytes: segment.values.row(tick)?,
+            });
+        }
+        let stamp = Stamp::from_nanos(stamp);
+        track.note_read(&TensorRead { stamp, tick: number as u64, segments, len: self.bytes });
+        Ok(())
+    }
+}
+
+/// The names of the arrays of a group, in their order.
+fn arrays(group: &Path) -> Result<Vec<String>, String> {
+    let wrong = |error: std::io::Error| format!("{}: {error}", group.display());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(group).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        if entry.path().join("zarr.json").exists() {
+            names.extend(entry.file_name().to_str().map(str::to_owned));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn json(path: &Path) -> Result<Value, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = fs::read(path).map_err(|error| wrong(&error))?;
+    serde_json::from_slice(&bytes).map_err(|error| wrong(&error))
+}
+
+impl Array {
+    /// Opens an array whose rows have so many bytes.
+    fn open(folder: &Path, row_bytes: usize) -> Result<Self, String> {
+        let array = Self::of(folder)?;
+        match array.row_bytes == row_bytes {
+            true => Ok(array),
+            false => {
+                Err(array
+                    .wrong(&format!("rows of {} bytes, expected {row_bytes}", array.row_bytes)))
+            }
+        }
+    }
+
+    /// Opens an array if it has the values of a segment.
+    fn of_segment(folder: &Path) -> Result<Option<Self>, String> {
+        let array = Self::of(folder)?;
+        Ok(array.attributes.get("segment").is_some().then_some(array))
+    }
+
+    fn of(folder: &Path) -> Result<Self, String> {
+        let wrong = |what: &str| format!("{}: {what}", folder.display());
+        let meta = json(&folder.join("zarr.json"))?;
+        let Meta { shape, data_type, chunk_grid, codecs, attributes } =
+            serde_json::from_value(meta).map_err(|error| wrong(&error.to_string()))?;
+        let sizes =
+            |shape: Vec<u64>| shape.into_iter().map(|dim| usize::try_from(dim).ok()).collect();
+        let shape: Option<Vec<usize>> = sizes(shape);
+        let shape = shape.ok_or_else(|| wrong("a shape that is too large"))?;
+        let [codec] = &codecs[..] else {
+            return Err(wrong("expected one codec, sharding_indexed"));
+        };
+        let (shard, chunk) =
+            (&chunk_grid.configuration.chunk_shape, &codec.configuration.chunk_shape);
+        let whole = |parts: &[u64]| {
+            parts.get(1..) == Some(&shape.iter().skip(1).map(|d| *d as u64).collect::<Vec<_>>()[..])
+        };
+        if codec.name != "sharding_indexed" || !whole(shard) || !whole(chunk) || chunk[0] == 0 {
+            return Err(wrong("expected shards and chunks along the first dimension alone"));
+        }
+        let element = match data_type.as_str() {
+            "bool" | "uint8" => 1,
+            "uint16" | "float16" => 2,
+            "int32" | "uint32" | "float32" => 4,
+            "int64" => 8,
+            _ => return Err(wrong(&format!("elements of {data_type}"))),
+        };
+        let row_bytes =
+            shape[1..].iter().try_fold(element, |len: usize, dim| len.checked_mul(*dim));
+        let row_bytes = row_bytes.ok_or_else(|| wrong("a row that is too large"))?;
+        let chunk_bytes =
+            usize::try_from(chunk[0]).ok().and_then(|rows| rows.checked_mul(row_bytes));
+        let chunks = shard[0] / chunk[0];
+        if chunk_bytes.is_none_or(|bytes| bytes > MAX_CHUNK) || !(1..=MAX_CHUNKS).contains(&chunks)
+        {
+            return Err(wrong("chunks or shards that are too large"));
+        }
+        Ok(Array {
+            folder: folder.to_owned(),
+            shape,
+            chunk_rows: chunk[0],
+            shard_chunks: chunks,
+            data_type,
+            attributes,
+            row_bytes,
+            shard: None,
+            chunk: None,
+        })
+    }
+
+    fn wrong(&self, what: &str) -> String {
+        format!("{}: {what}", self.folder.display())
+    }
+
+    /// A number of an array of them.
+    fn number(&mut self, at: u64) -> Result<i64, String> {
+        let bytes = self.row(at)?.first_chunk().copied();
+        bytes.map(i64::from_le_bytes).ok_or_else(|| self.wrong("no numbers of 64 bits"))
+    }
+
+    /// The bytes of a row.
+    fn row(&mut self, at: u64) -> Result<&[u8], String> {
+        if at >= self.shape[0] as u64 {
+            return Err(self.wrong(&format!("expected row {at}, found {} rows", self.shape[0])));
+        }
+        let chunk = at / self.chunk_rows;
+        if self.chunk.as_ref().is_none_or(|(number, _)| *number != chunk) {
+            self.chunk = Some((chunk, self.read_chunk(chunk)?));
+        }
+        let start = (at % self.chunk_rows) as usize * self.row_bytes;
+        let bytes = self.chunk.as_ref().map(|(_, bytes)| bytes.as_slice()).unwrap_or_default();
+        bytes
+            .get(start..start + self.row_bytes)
+            .ok_or_else(|| self.wrong("a chunk that is too short"))
+    }
+
+    fn read_chunk(&mut self, chunk: u64) -> Result<Vec<u8>, String> {
+        let size = self.chunk_rows as usize * self.row_bytes;
+        let shard = chunk / self.shard_chunks;
+        if self.shard.as_ref().is_none_or(|(number, ..)| *number != shard) {
+            let (file, index) = self.read_index(shard)?;
+            self.shard = Some((shard, file, index));
+        }
+        let Some((_, file, index)) = &self.shard else { return Ok(Vec::new()) };
+        let [at, len] = index[(chunk % self.shard_chunks) as usize];
+        // A chunk that is not there has the fill value, which is zero.
+        if [at, len] == [u64::MAX; 2] {
+            return Ok(vec![0; size]);
+        }
+        let broken = |what: &dyn std::fmt::Display| self.wrong(&format!("chunk {chunk}: {what}"));
+        let end = file.metadata().map_err(|error| broken(&error))?.len();
+        if at.checked_add(len).is_none_or(|to| to > end) {
+            return Err(broken(&"its place is not in the file"));
+        }
+        let mut packed = vec![0; len as usize];
+        file.read_exact_at(&mut packed, at).map_err(|error| broken(&error))?;
+        let bytes = zstd::bulk::decompress(&packed, size).map_err(|error| broken(&error))?;
+        if bytes.len() == size {
+            return Ok(bytes);
+        }
+        Err(broken(&format!("{} bytes, expected {size}", bytes.len())))
+    }
+
+    /// The index at the end of a shard: place and length of each chunk, then a checksum.
+    fn read_index(&self, shard: u64) -> Result<(File, Vec<[u64; 2]>), String> {
+        let path = self.folder.join(format!("c.{shard}{}", ".0".repeat(self.shape.len() - 1)));
+        let broken = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+        let file = File::open(&path).map_err(|error| broken(&error))?;
+        let len = 16 * self.shard_chunks + 4;
+        let end = file.metadata().map_err(|error| broken(&error))?.len();
+        let at = end.checked_sub(len).ok_or_else(|| broken(&"shorter than its index"))?;
+        let mut bytes = vec![0; len as usize];
+        file.read_exact_at(&mut bytes, at).map_err(|error| broken(&error))?;
+        let (index, checksum) = bytes.split_at(bytes.len() - 4);
+        if crc32c::crc32c(index).to_le_bytes() != checksum {
+            return Err(broken(&"the checksum of its index is wrong"));
+        }
+        let words = index.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let words: Vec<u64> = words.collect();
+        Ok((file, words.as_chunks::<2>().0.to_vec()))
+    }
+}
