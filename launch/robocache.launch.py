@@ -41,6 +41,7 @@ PARAMETERS = {
         float,
         "Rate at which images and grids are published for RViz and Foxglove [Hz]; 0: never",
     ),
+    "record_to": (str, "Folder in which each run records what it receives (MCAP)"),
 }
 
 #: The other arguments: default and description.

@@ -381,6 +381,11 @@ impl Ring {
         self.epoch
     }
 
+    /// How many rows ever entered the ring.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
     /// Begins an epoch: forgets all rows. A row that is being encoded will not enter.
     pub fn begin(&mut self, epoch: Epoch) {
         self.epoch = epoch;

@@ -74,6 +74,11 @@ pub struct Epoch {
 }
 
 impl Epoch {
+    /// The epoch of this number, of which it is not known whether the clock jumped.
+    pub const fn numbered(number: u64) -> Epoch {
+        Epoch { number, jumped_from: None }
+    }
+
     /// How many epochs came before.
     pub const fn number(self) -> u64 {
         self.number

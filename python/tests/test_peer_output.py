@@ -1,6 +1,6 @@
 """The benchmark's peer publishes the same tensors as the node, from the same recorded messages.
 
-The node's tensors come from the example `replay_recording`, which gives a live node's bytes.
+The node's tensors come from `robocache replay`, which gives a live node's bytes.
 Layout, validity and ages must be equal. Values have tolerances, because the two compute them
 differently. Cameras differ most: OpenCV averages over areas, and the node uses triangular weights.
 """
@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 import rclpy_node
 import streams
-from conftest import run_example
 from rclpy.serialization import deserialize_message, serialize_message
-from recording_files import read_tensors, write_recording
+from recordings import replay, write_bag
 
 import robocache
 
@@ -33,7 +32,7 @@ STREAMS = {
     "wrench": (2, 1),
     "imu": (5, 2),
 }
-RECORDED_MS = 420
+RECORDED_MS = 430
 #: Ticks while the history fills (with invalid steps), and after it is full.
 TICKS = [T0 // (10 * MS) + after for after in (8, 21, 35, 42)]
 
@@ -58,7 +57,7 @@ def moved(name, message, stamp_ns):
 
 @pytest.fixture(scope="module")
 def recording(messages):
-    """(arrival_ns, stream, bytes, message) in order of arrival."""
+    """(arrival_ns, stream, type, bytes, message) in order of arrival."""
     events = []
     for index, (name, (period, delay)) in enumerate(STREAMS.items()):
         ros_type, cdr = messages[name]
@@ -68,7 +67,7 @@ def recording(messages):
             stamp_ns = T0 + at_ms * MS
             message = moved(name, deserialize_message(cdr, kind), stamp_ns)
             arrival_ns = stamp_ns + delay * MS
-            events.append((arrival_ns, index, serialize_message(message), message))
+            events.append((arrival_ns, index, ros_type, serialize_message(message), message))
     return sorted(events, key=lambda event: event[:2])
 
 
@@ -76,11 +75,12 @@ def recording(messages):
 def nodes_tensors(recording, tmp_path_factory):
     """The node's tensors from the recording, by tick."""
     folder = tmp_path_factory.mktemp("replay")
-    source, output = folder / "recording", folder / "replayed"
-    write_recording(source, [event[:3] for event in recording], TICKS, 10 * MS)
-    run_example("replay_recording", REFERENCE, source, output)
-    tensors = map(robocache.decode, read_tensors(output))
-    return {tensor.tick: tensor for tensor in tensors}
+    topics = [spec.inputs[0].topic for spec in configuration.load(REFERENCE).streams]
+    messages = [(at, topics[index], kind, data) for at, index, kind, data, _ in recording]
+    bag = write_bag(folder / "bag.mcap", messages)
+    replayed = replay(configuration.program(), bag, REFERENCE, folder / "out")
+    tensors = {tensor.tick: tensor for tensor in map(robocache.decode, replayed)}
+    return {tick: tensors[tick] for tick in TICKS}
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def peers_tensors(recording):
     for tick in TICKS:
         stamp_ns = tick * config.period_ns
         while waiting and waiting[0][0] <= stamp_ns:
-            arrival_ns, index, _, received = waiting.pop(0)
+            arrival_ns, index, _, _, received = waiting.pop(0)
             made[index].push(received, arrival_ns, threading.Lock())
         for stream, view in zip(made, views):
             stream.fuse(stamp_ns, view)

@@ -2,6 +2,7 @@
 //! reports a problem and returns `None`, so that one run finds all problems of a file.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::rc::Rc;
 
 use super::document::{Document, in_order};
@@ -71,6 +72,8 @@ pub(super) struct Check<'a> {
     silent: bool,
     /// What the file says without any effect.
     without_effect: Vec<String>,
+    /// See [`Source::statistics`](crate::spec::Source::statistics).
+    statistics: Vec<(String, String)>,
 }
 
 impl<'a> Check<'a> {
@@ -88,6 +91,7 @@ impl<'a> Check<'a> {
             unread: HashSet::new(),
             silent: false,
             without_effect: Vec::new(),
+            statistics: Vec::new(),
         }
     }
 
@@ -137,6 +141,22 @@ impl<'a> Check<'a> {
     /// Notes that the value of a key is right but has no effect, and why.
     pub fn no_effect(&mut self, key: &str, why: &str) {
         self.without_effect.push(format!("{key} has no effect: {why}"));
+    }
+
+    /// The files of statistics that were read.
+    pub fn take_statistics(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.statistics)
+    }
+
+    /// Reads the text of a file of statistics, and notes it.
+    pub fn read_statistics(&mut self, path: &Path) -> Result<&str, String> {
+        let file = path.display().to_string();
+        if let Some(known) = self.statistics.iter().position(|(known, _)| *known == file) {
+            return Ok(&self.statistics[known].1);
+        }
+        let text = self.definitions.statistics(path)?;
+        self.statistics.push((file, text));
+        Ok(self.statistics.last().map_or("", |(_, text)| text))
     }
 
     /// Takes what was noted so.

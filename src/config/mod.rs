@@ -144,9 +144,13 @@ pub fn parse_at_rate(
         config(&mut check, raw)
     });
     if let Some(config) = &mut config {
-        let without_effect = check.take_without_effect();
-        config.source =
-            Source { file: file_name.to_owned(), text: text.to_owned(), without_effect };
+        let (without_effect, statistics) = (check.take_without_effect(), check.take_statistics());
+        config.source = Source {
+            file: file_name.to_owned(),
+            text: text.to_owned(),
+            without_effect,
+            statistics,
+        };
     }
     check.finish(config).map_err(ConfigError::Invalid)
 }

@@ -10,8 +10,6 @@ use crate::ops::operators::{Operator, OutputChannel, Source};
 use crate::ops::resample::Lane;
 use crate::spec::{Selection, VectorSpec};
 
-/// Largest file of statistics \[bytes\].
-const MAX_STATS_BYTES: u64 = 1 << 26;
 /// Largest number in size that an operator takes.
 const MOST: f64 = 1e30;
 /// Names of channels that an error lists at most.
@@ -447,7 +445,7 @@ fn from_stats(
         "a key of the file such as observation.state",
     )?;
     let path = Path::new(check.file()).parent().unwrap_or(Path::new("")).join(file);
-    let document = match read_json(&path) {
+    let document = match check.read_statistics(&path).and_then(read_json) {
         Ok(document) => document,
         Err(error) => {
             check.fail(&at("stats"), format!("a JSON file that can be read ({error})"));
@@ -493,16 +491,6 @@ fn from_stats(
     Some([low?, high?])
 }
 
-fn read_json(path: &Path) -> Result<serde_json::Value, String> {
-    let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut text = String::new();
-    let read = std::io::Read::read_to_string(
-        &mut std::io::Read::take(file, MAX_STATS_BYTES + 1),
-        &mut text,
-    );
-    let read = read.map_err(|error| format!("{}: {error}", path.display()))?;
-    if read as u64 > MAX_STATS_BYTES {
-        return Err(format!("more than {MAX_STATS_BYTES} bytes"));
-    }
-    serde_json::from_str(&text).map_err(|error| error.to_string())
+fn read_json(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }

@@ -317,6 +317,7 @@ impl Rows<'_> {
             let mut rings = self.pipeline.lock_rings();
             let inserted = rings.ring(ring).insert_merged(stamp, &merge.until, lease);
             rings.settle(ring);
+            self.change(&mut rings);
             if inserted == Inserted::Newest {
                 rings.delays[ring.index()] = self.arrival.stamp.map(|at| at.since(stamp));
             }

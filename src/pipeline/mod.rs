@@ -58,6 +58,19 @@ static PIPELINES: AtomicU64 = AtomicU64::new(1);
 #[error("specification: {0}")]
 pub struct SpecError(String);
 
+/// How far the rows of a ring are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turnover {
+    /// The epoch of the rows.
+    pub epoch: Epoch,
+    /// Whether the next row makes the oldest one leave.
+    pub full: bool,
+    /// The smallest serial of a row in the ring.
+    pub oldest: Option<u64>,
+    /// How many rows ever entered it: the serial of the newest.
+    pub newest: u64,
+}
+
 /// All streams of a configuration, from their messages to the fused tensor.
 pub struct Pipeline {
     id: u64,
@@ -106,6 +119,8 @@ struct Rings {
     delays: Vec<Option<i64>>,
     /// The epoch of all rows.
     epoch: Epoch,
+    /// How often a row has entered a ring, or a plan its rings.
+    changes: u64,
     /// The slots that the tick under way reads. The tick does not hold this lock meanwhile, because
     /// a backend may wait for a GPU.
     read_by_tick: Vec<(RingId, Slot)>,
@@ -171,6 +186,7 @@ impl Pipeline {
                 delays: vec![None; rings.len()],
                 rings,
                 epoch: Epoch::default(),
+                changes: 0,
                 read_by_tick: Vec::with_capacity(2 * steps),
                 tap: None,
             }),
@@ -263,6 +279,17 @@ impl Pipeline {
         let names = |group: &Group| group.channels.iter().map(name).collect();
         let groups = vector.groups.iter().zip(empty);
         groups.filter(|(_, empty)| *empty).map(|(group, _)| names(group)).collect()
+    }
+
+    /// How far the rows of each of a stream's rings are replaced.
+    pub fn turnover(&self, stream: StreamId) -> Vec<Turnover> {
+        let rings = self.lock_rings();
+        let of = |ring: RingId| {
+            let ring = &rings.rings[ring.index()];
+            let oldest = (0..ring.len()).map(|row| ring.entry(row).serial).min();
+            Turnover { epoch: ring.epoch(), full: ring.is_full(), oldest, newest: ring.serial() }
+        };
+        self.layout.rings_of(stream).map(of).collect()
     }
 
     fn lock_rings(&self) -> MutexGuard<'_, Rings> {

@@ -169,6 +169,7 @@ impl Rows<'_> {
                 return Err(error);
             }
         };
+        self.change(&mut rings);
         let mut replaced = 0;
         for (part, end) in encoded.into_iter().zip(cuts) {
             let Encoded { ring, rows, cut, .. } = part;

@@ -1,5 +1,6 @@
 //! From the bytes of a message to rows in their rings.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::frames::{Frames, NoTransform};
@@ -60,6 +61,9 @@ pub struct Accepted {
     pub stamp: Option<Stamp>,
     /// Why a part of the message was not taken: the first rejection. `None` if all were taken.
     pub part: Option<Rejected>,
+    /// Which changes of the rings it made: the number of the first and that of the last. `None` if it changed
+    /// none. [`TensorMessage::changes`](super::TensorMessage::changes) tells which of them a tick saw.
+    pub changes: Option<(u64, u64)>,
 }
 
 /// Why a message was not taken.
@@ -123,11 +127,13 @@ impl Pipeline {
         let spec = self.config.input(input);
         let place = state.place;
         let outcome = Outcome::default();
-        let mut rows = Rows { pipeline: self, input, spec, place, arrival, outcome };
+        let changes = Cell::new(None);
+        let mut rows = Rows { pipeline: self, input, spec, place, arrival, changes, outcome };
         let read = match state.input.lock() {
             Ok(mut input) => input.read(message, &mut rows),
             Err(_) => return Err(PushError::Backend(self.panicked(&spec.name))),
         };
+        let changes = rows.changes.get();
         let Outcome { mut accepted, dropped, failure, incomplete, delay_ns, waits } = rows.outcome;
         if let Some(need) = waits {
             return Err(PushError::Waits(need));
@@ -154,7 +160,7 @@ impl Pipeline {
                     state.stats.drop_parts(reason, dropped.counts[reason as usize]);
                 }
                 state.stats.accepted.add(1);
-                accepted.part = part;
+                (accepted.part, accepted.changes) = (part, changes);
                 Ok(accepted)
             }
         }
@@ -176,6 +182,8 @@ pub(super) struct Rows<'a> {
     /// Position of the input among those of its stream.
     pub(super) place: u8,
     pub(super) arrival: Arrival,
+    /// See [`Accepted::changes`].
+    changes: Cell<Option<(u64, u64)>>,
     outcome: Outcome,
 }
 
@@ -257,6 +265,13 @@ impl Sink for Rows<'_> {
 }
 
 impl Rows<'_> {
+    /// Counts a change of the rings that the message makes. The caller makes it under the same lock.
+    pub(super) fn change(&self, rings: &mut Rings) {
+        rings.changes += 1;
+        let first = self.changes.get().map_or(rings.changes, |(first, _)| first);
+        self.changes.set(Some((first, rings.changes)));
+    }
+
     /// Puts a transform into the tree of frames.
     fn put_into_tree(&mut self, fixed: bool, put: impl FnOnce(&Frames) -> Result<Stamp, Rejected>) {
         let Some(frames) = &self.pipeline.frames else { return };
@@ -415,6 +430,7 @@ impl Rows<'_> {
             let mut rings = self.pipeline.lock_rings();
             let inserted = rings.ring(ring).insert(stamp, self.place, lease);
             rings.settle(ring);
+            self.change(&mut rings);
             if inserted == Inserted::Newest {
                 rings.delays[ring.index()] = self.arrival.stamp.map(|at| at.since(stamp));
             }

@@ -35,6 +35,8 @@ pub struct TensorMessage {
     pipeline: u64,
     /// The instant of the tick.
     stamp: Stamp,
+    /// See [`TensorMessage::changes`].
+    changes: u64,
     tick_at: usize,
     digest_at: usize,
     data_at: usize,
@@ -149,6 +151,7 @@ impl TensorMessage {
             rows,
             pipeline,
             stamp: Stamp::ZERO,
+            changes: 0,
             tick_at,
             digest_at,
             data_at,
@@ -174,6 +177,12 @@ impl TensorMessage {
     /// The instant of its tick.
     pub fn stamp(&self) -> Stamp {
         self.stamp
+    }
+
+    /// How many changes of the rings its tick saw. The changes are numbered from 1, so that these are those up to
+    /// this number ([`Accepted::changes`](super::Accepted::changes)).
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Number of segments.
@@ -207,8 +216,8 @@ impl TensorMessage {
         Some(u64::from_le_bytes(*bytes)).filter(|digest| *digest != 0)
     }
 
-    pub(crate) fn set_tick(&mut self, tick: i64, stamp: Stamp) {
-        self.stamp = stamp;
+    pub(crate) fn set_tick(&mut self, tick: i64, stamp: Stamp, changes: u64) {
+        (self.stamp, self.changes) = (stamp, changes);
         let (sec, nanosec) = stamp.to_sec_nanosec();
         self.put(STAMP_AT, &sec.to_le_bytes());
         self.put(STAMP_AT + 4, &nanosec.to_le_bytes());

@@ -84,7 +84,7 @@ impl Pipeline {
         message.belong_to(self.id, || self.new_message());
         let unfused = Unfused(message);
         let message = &mut *unfused.0;
-        message.set_tick(tick, stamp);
+        message.set_tick(tick, stamp, rings.changes);
         let mut held_back = None;
         for stream in self.config.stream_ids() {
             let all_valid = self.align_stream(stream, &rings, stamp, message, &mut ticker.jobs);

@@ -19,9 +19,11 @@ mod find;
 pub mod inspect;
 pub mod output;
 mod read_ahead;
+pub mod recording;
 mod results;
 mod run;
 mod summary;
+pub mod verify;
 mod wiring;
 
 pub use definitions::BagDefinitions;

@@ -4,6 +4,7 @@ use super::rcl::RclError;
 use crate::backend::BackendError;
 use crate::config::ConfigError;
 use crate::pipeline::SpecError;
+use crate::replay::recording::RecordError;
 use crate::runtime::RuntimeError;
 
 /// Why the node did not start, or stopped.
@@ -42,6 +43,9 @@ pub enum NodeError {
     /// The backend did not start.
     #[error("start the backend: {0}")]
     Backend(#[source] BackendError),
+    /// The recording does not begin.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// A thread failed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

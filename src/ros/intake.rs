@@ -10,9 +10,10 @@ use super::rcl::{
 };
 use super::recovery::{Recovery, Standstills};
 use super::renewal::{Renewal, Watch};
-use crate::runtime::{PublisherId, PublisherSeen, Request, Runtime, Transit, decode_clock};
+use crate::runtime::{Origin, PublisherId, PublisherSeen, Request, Runtime, Transit, decode_clock};
 use crate::spec::{InputId, InputSpec, Selection, Timeline};
 use crate::sync::lock;
+use crate::time::Stamp;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
@@ -289,8 +290,10 @@ impl Input {
             state.tells_lost.store(true, Ordering::Relaxed);
         }
         let publisher = Some(PublisherId(info.publisher.0));
+        let published = info.source_ns.map(Stamp::from_nanos);
         let arrival = runtime.clock.arrival(transit(&info));
-        runtime.receive_from(publisher, self.id, self.buffers.lend(message), arrival)?;
+        let origin = Origin { publisher, published };
+        runtime.receive_from(origin, self.id, self.buffers.lend(message), arrival)?;
         Ok(true)
     }
 

@@ -34,6 +34,7 @@ mod slow_start;
 mod spin;
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 
 pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
@@ -50,8 +51,10 @@ use crate::check;
 use crate::config::{self, ConfigError};
 use crate::layout::Layout;
 use crate::pipeline::{Pipeline, Publication};
+use crate::replay::recording::{Manifest, McapRecorder, RecordOptions};
 use crate::runtime::health::{Monitor, Names};
-use crate::runtime::{Clock, Placement, Publisher, Refused, Runtime, Threads};
+use crate::runtime::{Clock, Placement, Publisher, Recorder, Refused, Runtime, Threads};
+use crate::schema::Prefixes;
 use crate::spec::Config;
 use crate::time::Stamp;
 use crate::visual::Tap;
@@ -106,8 +109,19 @@ struct Running {
     period: tokio::time::Interval,
     /// Dropped before `threads`, so that the threads end at once.
     _wake: Wake,
-    /// Dropped last; the drop joins the threads.
+    /// The drop joins the threads.
     threads: Threads<NodeError>,
+    /// Dropped last: it has what the threads did.
+    _recording: Recording,
+}
+
+/// Ends a recording when it is dropped. The runtime has it, too.
+struct Recording(Option<Arc<McapRecorder>>);
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|recorder| recorder.finish());
+    }
 }
 
 /// When dropped, stops the runtime and ends the waits of the spin threads.
@@ -141,11 +155,19 @@ fn start(records: Records) -> Result<Running, NodeError> {
     if !unknown.is_empty() {
         tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
     }
-    let parameters = ParameterServices::new(&node, declared)?;
-    let runtime = Arc::new(build(&settings, config?)?);
+    let parameters = declared;
+    let mut runtime = build(&settings, config?)?;
     let config = runtime.pipeline.config();
     let topics = config.inputs.iter().map(|input| node.resolve_topic(&input.topic));
     let topics = topics.collect::<rcl::Result<Vec<String>>>()?;
+    let recording = match &settings.record_to {
+        Some(folder) => Some(record(folder, &node, &runtime, &topics, &parameters)?),
+        None => None,
+    };
+    runtime.recorder = recording.clone().map(|recording| recording as Arc<dyn Recorder>);
+    let parameters = ParameterServices::new(&node, parameters)?;
+    let runtime = Arc::new(runtime);
+    let config = runtime.pipeline.config();
     let diagnostics = Diagnostics::new(&node)?;
     let names = Names { topics: topics.clone(), remedy: diagnostics::remedy() };
     let monitor = Monitor::new(Arc::clone(&runtime), names);
@@ -203,6 +225,7 @@ fn start(records: Records) -> Result<Running, NodeError> {
         period,
         _wake: wake,
         threads,
+        _recording: Recording(recording),
     })
 }
 
@@ -330,6 +353,31 @@ fn read_parameters(context: &Context) -> Result<Parameters, NodeError> {
     let settings = params::settings(&declared)?;
     let config = config::load_at_rate(&settings.config_file, settings.rate_hz);
     Ok(Parameters { settings, config, declared, unknown })
+}
+
+/// Begins a recording in a folder of its own below `folder`.
+fn record(
+    folder: &Path,
+    node: &Node,
+    runtime: &Runtime,
+    topics: &[String],
+    parameters: &[Declared],
+) -> Result<Arc<McapRecorder>, NodeError> {
+    let config = runtime.pipeline.config();
+    let simulated = runtime.clock.is_simulated();
+    let backend = runtime.pipeline.backend_name();
+    let in_words =
+        |declared: &Declared| (declared.name.to_owned(), param_services::in_words(&declared.value));
+    let manifest = Manifest {
+        topics: topics.to_vec(),
+        parameters: parameters.iter().map(in_words).collect(),
+        ..Manifest::of(config, simulated, runtime.digest, backend)
+    };
+    let entries = format!("{}/recording", node.fully_qualified_name());
+    let options = RecordOptions { entries, ..RecordOptions::new(folder, manifest) };
+    let now = runtime.clock.now().map(|now| now.stamp);
+    let definitions = Prefixes::of_environment();
+    Ok(Arc::new(McapRecorder::start(options, config, &definitions, now)?))
 }
 
 /// Makes the pipeline for the configuration.

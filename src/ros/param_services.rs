@@ -148,6 +148,17 @@ fn type_of(value: Option<&ParameterValue>) -> u8 {
     }
 }
 
+/// A value as people write it.
+pub fn in_words(value: &ParameterValue) -> String {
+    match value {
+        ParameterValue::Bool(v) => v.to_string(),
+        ParameterValue::Integer(v) => v.to_string(),
+        ParameterValue::Double(v) => v.to_string(),
+        ParameterValue::String(v) => v.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
 fn message_of(value: Option<&ParameterValue>) -> ValueMessage {
     let mut message = ValueMessage { type_: type_of(value), ..Default::default() };
     match value {

@@ -41,6 +41,8 @@ pub struct Settings {
     pub digest: bool,
     /// Time between two publications of images and grids for people; `None`: never.
     pub visualize_period: Option<Duration>,
+    /// The folder in which each run records what it receives; `None`: nothing is recorded.
+    pub record_to: Option<PathBuf>,
 }
 
 /// A parameter, as the parameter services show it.
@@ -112,6 +114,11 @@ pub fn declared() -> Vec<Declared> {
             "visualize_hz",
             ParameterValue::Double(0.0),
             "Rate at which images and grids are published for RViz and Foxglove [Hz]; 0: never.",
+        ),
+        parameter(
+            "record_to",
+            text(""),
+            "Folder in which each run records what it receives (MCAP); empty: nothing is recorded.",
         ),
     ]
 }
@@ -186,6 +193,7 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
         diagnostics_period: Duration::from_secs(1),
         digest: true,
         visualize_period: None,
+        record_to: None,
     };
     for Declared { name, value, .. } in declared {
         settings.read(name, value).map_err(|(expected, found)| NodeError::Parameter {
@@ -249,6 +257,9 @@ impl Settings {
                     return Err(("a rate in Hz from 0.1 to 60, or 0", rate.to_string()));
                 }
                 self.visualize_period = (*rate > 0.0).then(|| Duration::from_secs_f64(1.0 / rate));
+            }
+            ("record_to", ParameterValue::String(folder)) => {
+                self.record_to = (!folder.is_empty()).then(|| folder.into());
             }
             ("diagnostics_period_s", ParameterValue::Double(period)) => {
                 if !(0.1..=3600.0).contains(period) {
@@ -327,6 +338,7 @@ mod tests {
             ("lock_memory", ParameterValue::Bool(true)),
             ("digest", ParameterValue::Bool(false)),
             ("visualize_hz", ParameterValue::Integer(4)),
+            ("record_to", text("/data/runs")),
         ]);
         let given = given.unwrap();
         assert_eq!((given.rate_hz, given.use_sim_time, given.device), (Some(50.0), true, 1));
@@ -342,6 +354,7 @@ mod tests {
         assert!(!given.digest);
         assert_eq!(given.visualize_period, Some(Duration::from_millis(250)));
         assert_eq!(defaults.visualize_period, None);
+        assert_eq!((given.record_to, defaults.record_to), (Some("/data/runs".into()), None));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod system;
 use std::time::{Duration, Instant};
 
 pub use sim::{SimClock, decode_clock};
+pub use system::system_now;
 pub use system::{RecordedClock, SteadyClock, SystemClock};
 
 use crate::pipeline::Arrival;
@@ -59,6 +60,11 @@ impl Transit {
     /// If a message seems to travel for longer than this \[ns\], the clocks of the two machines
     /// probably differ.
     const LATE_NS: i64 = 2 * NANOS_PER_S;
+
+    /// When the message was published, on the publisher's system clock.
+    pub(super) fn published_at(self) -> Option<Stamp> {
+        self.published_ns.map(Stamp::from_nanos)
+    }
 
     /// Returns when the message was published, if it can be compared with other messages: the
     /// publisher's clock agrees with that of this machine.

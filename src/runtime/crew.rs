@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use super::intake::Pushing;
 use super::queue::{self, Message, Queue};
 use super::{Runtime, RuntimeError};
 use crate::spec::{Config, InputId};
@@ -137,9 +138,9 @@ impl Shared {
         while let Some(taken) = self.queue.take() {
             let _done = Done(self);
             let message = &taken.message;
-            let from = (message.input, message.publisher);
             // None of these inputs can wait for a transform.
-            let pushed = self.runtime.push(from, (*message.bytes).as_ref(), message.arrival);
+            let bytes = (*message.bytes).as_ref();
+            let pushed = self.runtime.push(Pushing::of(message), bytes, message.arrival);
             if let Err(error) = pushed {
                 lock(&self.state).error.get_or_insert(error);
             }

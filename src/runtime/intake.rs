@@ -1,11 +1,13 @@
 //! Takes received messages into the pipeline, and handles jumps of the clock.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::clock::system_now;
 use super::health::Arrivals;
 use super::queue::Message;
-use super::{PublisherId, Reading, Runtime, RuntimeError, Transit};
+use super::{Event, Origin, Outcome, PublisherId, Reading, Runtime, RuntimeError, Transit};
 use crate::pipeline::{Accepted, Arrival, DropReason, Need, PushError, Rejected};
 use crate::spec::{InputId, InputSpec, Selection, Timeline};
 use crate::sync::lock;
@@ -23,6 +25,30 @@ pub(super) enum Pushed {
     Waits(Box<Need>),
 }
 
+/// A message on its way into the pipeline.
+#[derive(Clone, Copy)]
+pub(super) struct Pushing {
+    pub input: InputId,
+    pub publisher: Option<PublisherId>,
+    /// Its number in a recording; 0 if it is in none.
+    pub number: u64,
+}
+
+impl Pushing {
+    /// A message that was kept.
+    pub fn of(message: &Message) -> Self {
+        let Message { input, publisher, number, .. } = *message;
+        Pushing { input, publisher, number }
+    }
+}
+
+impl From<InputId> for Pushing {
+    /// A message of which nothing else is known.
+    fn from(input: InputId) -> Self {
+        Pushing { input, publisher: None, number: 0 }
+    }
+}
+
 impl Runtime {
     /// Takes a received message whose publisher is not known; see [`Runtime::receive_from`].
     ///
@@ -31,13 +57,13 @@ impl Runtime {
     pub fn receive(
         &self,
         input: InputId,
-        bytes: impl AsRef<[u8]> + Send + 'static,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
         arrival: Arrival,
     ) -> Result<(), RuntimeError> {
-        self.receive_from(None, input, bytes, arrival)
+        self.receive_from(Origin::default(), input, bytes, arrival)
     }
 
-    /// Takes a received message of this publisher. A small one goes straight to the pipeline. A
+    /// Takes a received message of this origin. A small one goes straight to the pipeline. A
     /// large one goes to the encode worker, because it takes milliseconds and the calling thread
     /// must not wait for it.
     ///
@@ -45,25 +71,47 @@ impl Runtime {
     /// The backend failed.
     pub fn receive_from(
         &self,
-        publisher: Option<PublisherId>,
+        origin: Origin,
+        input: InputId,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        arrival: Arrival,
+    ) -> Result<(), RuntimeError> {
+        let Origin { publisher, published } = origin;
+        match &self.recorder {
+            None => self.take((publisher, 0), input, bytes, arrival),
+            Some(recorder) => {
+                let bytes = Arc::new(bytes);
+                let (number, bytes) =
+                    self.record(recorder.as_ref(), (input, published), bytes, arrival);
+                self.take((publisher, number), input, bytes, arrival)
+            }
+        }
+    }
+
+    /// Takes a message, which has this number in a recording.
+    fn take(
+        &self,
+        (publisher, number): (Option<PublisherId>, u64),
         input: InputId,
         bytes: impl AsRef<[u8]> + Send + 'static,
         arrival: Arrival,
     ) -> Result<(), RuntimeError> {
         let spec = self.input_spec(input);
+        let pushing = Pushing { input, publisher, number };
         if matches!(spec.selection, Selection::Transforms { .. }) {
-            return self.receive_transforms((input, publisher), bytes.as_ref(), arrival);
+            return self.receive_transforms(pushing, bytes.as_ref(), arrival);
         }
         if !self.is_queued(input) {
-            return match self.push((input, publisher), bytes.as_ref(), arrival)? {
+            return match self.push(pushing, bytes.as_ref(), arrival)? {
                 Pushed::Done(_) => Ok(()),
                 Pushed::Waits(need) => {
-                    let message = Message { input, publisher, bytes: Box::new(bytes), arrival };
+                    let bytes = Box::new(bytes);
+                    let message = Message { input, publisher, number, bytes, arrival };
                     self.wait(message, *need)
                 }
             };
         }
-        let message = Message { input, publisher, bytes: Box::new(bytes), arrival };
+        let message = Message { input, publisher, number, bytes: Box::new(bytes), arrival };
         if let Some(overwritten) = self.queue.put(message) {
             self.lose(&overwritten);
         }
@@ -84,6 +132,7 @@ impl Runtime {
         });
         let detail = "the encoder could not keep up, so the oldest message was dropped";
         self.explain(input, "message", &Rejected::new(DropReason::Overload, detail));
+        self.record_outcome(message.number, input, Outcome::Dropped(DropReason::Overload));
         self.observer.overwritten(message);
     }
 
@@ -101,7 +150,7 @@ impl Runtime {
     /// Takes transforms, and the messages that waited for them.
     fn receive_transforms(
         &self,
-        from: (InputId, Option<PublisherId>),
+        from: Pushing,
         bytes: &[u8],
         arrival: Arrival,
     ) -> Result<(), RuntimeError> {
@@ -137,9 +186,9 @@ impl Runtime {
                 self.queue.put_back(queued);
             }
             for message in direct {
-                let from = (message.input, message.publisher);
                 let bytes = (*message.bytes).as_ref();
-                if let Pushed::Waits(need) = self.push(from, bytes, message.arrival)? {
+                let pushed = self.push(Pushing::of(&message), bytes, message.arrival)?;
+                if let Pushed::Waits(need) = pushed {
                     // It needs another one, too.
                     let crowded_out = lock(waiting).put(message, *need);
                     self.drop_all(crowded_out);
@@ -167,7 +216,8 @@ impl Runtime {
     }
 
     fn drop_all(&self, dropped: Vec<(Message, Rejected)>) {
-        for (Message { input, publisher, arrival, .. }, rejected) in dropped {
+        for (Message { input, publisher, number, arrival, .. }, rejected) in dropped {
+            self.record_outcome(number, input, Outcome::Dropped(rejected.reason));
             self.pipeline.drop_unseen(input, rejected.reason);
             self.note((input, publisher), |arrivals, now| {
                 arrivals.note_dropped(now, arrival.epoch, rejected.reason);
@@ -179,12 +229,16 @@ impl Runtime {
     /// Gives a message of an input and a publisher to the pipeline.
     pub(super) fn push(
         &self,
-        from: (InputId, Option<PublisherId>),
+        Pushing { input, publisher, number }: Pushing,
         bytes: &[u8],
         arrival: Arrival,
     ) -> Result<Pushed, RuntimeError> {
-        let (input, _) = from;
-        match self.pipeline.push(input, bytes, arrival) {
+        let from = (input, publisher);
+        let pushed = self.pipeline.push(input, bytes, arrival);
+        if let (1.., Some(outcome)) = (number, outcome_of(&pushed)) {
+            self.record_outcome(number, input, outcome);
+        }
+        match pushed {
             Ok(Accepted { stamp, part, .. }) => {
                 self.note(from, |arrivals, now| match stamp {
                     Some(stamp) => arrivals.note(now, arrival.epoch, stamp),
@@ -247,6 +301,10 @@ impl Runtime {
     /// As [`Runtime::set_clock`], from a message that came at `at` by the monotonic clock.
     pub(super) fn set_clock_at(&self, stamp: Stamp, transit: Transit, at: Instant) {
         let began = self.clock.set(stamp, transit, at);
+        if let Some(recorder) = &self.recorder {
+            let (at, published) = (system_now(), transit.published_at());
+            recorder.note(Event::Clock { stamp, at, published });
+        }
         if let Some(now) = self.clock.now() {
             self.node_time.set(now.epoch, now.stamp);
         }
@@ -264,10 +322,25 @@ impl Runtime {
             self.queue.remove_before(epoch).into_iter().chain(waiting.into_iter().flatten())
         {
             self.pipeline.drop_unseen(message.input, DropReason::Cleared);
+            let outcome = Outcome::Dropped(DropReason::Cleared);
+            self.record_outcome(message.number, message.input, outcome);
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.note(Event::Epoch(epoch));
         }
         let now = self.node_time.now();
         self.inputs.iter().for_each(|input| lock(&input.arrivals).begin(now, epoch));
     }
+}
+
+/// What a recorder is told of a push; `None` if the backend failed.
+fn outcome_of(pushed: &Result<Accepted, PushError>) -> Option<Outcome> {
+    Some(match pushed {
+        Ok(accepted) => Outcome::from(accepted),
+        Err(PushError::Dropped(rejected)) => Outcome::Dropped(rejected.reason),
+        Err(PushError::Waits(_)) => Outcome::Waits,
+        Err(PushError::Backend(_)) => return None,
+    })
 }
 
 #[cfg(test)]
@@ -282,7 +355,6 @@ mod tests {
     use crate::pipeline::{Pipeline, TickOutcome};
     use crate::spec::{Config, SegmentId};
     use std::path::Path;
-    use std::sync::Arc;
 
     fn runtime() -> Runtime {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/robocache.yaml");
@@ -385,8 +457,9 @@ streams:
         let runtime = runtime_on(GROUPS, cpu);
         let send = |publisher: u8, name: &str, ms: i64| {
             let publisher = Some(PublisherId([publisher; 16]));
+            let origin = Origin { publisher, published: None };
             let bytes = joints(Stamp::from_nanos(ms * 1_000_000), &[(name, 1.0)]);
-            runtime.receive_from(publisher, InputId::new(0), bytes, Arrival::default()).unwrap();
+            runtime.receive_from(origin, InputId::new(0), bytes, Arrival::default()).unwrap();
         };
         for k in 1..400 {
             send(1, "a", 10 * k);

@@ -29,6 +29,7 @@ mod player;
 mod priority;
 mod publishing;
 mod queue;
+mod recorder;
 mod request;
 mod schedule;
 mod state;
@@ -43,14 +44,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-pub use clock::{Clock, Reading, Transit, decode_clock};
+pub use clock::{Clock, Reading, Transit, decode_clock, system_now};
 pub use edges::{DueTick, Observer, Publisher, Refused};
 pub use error::RuntimeError;
 pub use player::{Player, Received, Served, Tick};
 pub use priority::{LockMemoryError, Placement, lock_memory};
 pub use queue::Message;
+pub use recorder::{
+    Event, Outcome, ReceivedMessage, Recorder, RecorderStatus, SharedBytes, TickFate, TickRecord,
+};
 pub use request::{PublisherSeen, Request, SharedRequest, is_adapted};
-pub use state::{InputState, PublisherId, StreamState, TickStats};
+pub use state::{InputState, Origin, PublisherId, StreamState, TickStats};
 pub use threads::{ThreadOptions, Threads};
 pub use waiting::Waiting;
 
@@ -76,6 +80,8 @@ pub struct Runtime {
     pub ticks: TickStats,
     /// Whether each tensor is sealed with a digest before it is published; true at first.
     pub digest: bool,
+    /// Takes what is received and done; `None` at first.
+    pub recorder: Option<Arc<dyn Recorder>>,
     /// Time by the clock, for rates and patience.
     pub node_time: NodeTime,
     /// The nodes of all publishers of `/clock` at the last reading of the graph. Empty before the
@@ -110,6 +116,7 @@ impl Runtime {
         Runtime {
             ticks: TickStats::default(),
             digest: true,
+            recorder: None,
             clock_publishers: Mutex::default(),
             node_time: NodeTime::new(clock.is_simulated()),
             inputs: config.inputs.iter().map(|_| InputState::default()).collect(),

@@ -62,13 +62,10 @@ impl Outbox {
         self.lock().free.push(message);
     }
 
-    /// Puts a tensor into the slot. Returns whether it overwrote another one.
-    pub fn put(&self, finished: Finished) -> bool {
-        let mut state = self.lock();
-        let before = state.waiting.replace(finished);
-        let overwritten = before.is_some();
-        state.free.extend(before.map(|before| before.message));
-        drop(state);
+    /// Puts a tensor into the slot. Returns the one that it overwrote, whose message the caller gives back.
+    #[must_use = "the message of an overwritten tensor must come back"]
+    pub fn put(&self, finished: Finished) -> Option<Finished> {
+        let overwritten = self.lock().waiting.replace(finished);
         self.filled.notify_one();
         overwritten
     }
@@ -115,7 +112,9 @@ mod tests {
     fn put(outbox: &Outbox, tick: i64) -> bool {
         let message = outbox.free().unwrap();
         let due = Reading { stamp: Stamp::ZERO, since: Instant::now(), epoch: Epoch::default() };
-        outbox.put(Finished { message, tick, due })
+        let overwritten = outbox.put(Finished { message, tick, due });
+        let message = overwritten.map(|overwritten| outbox.give_back(overwritten.message));
+        message.is_some()
     }
 
     #[test]

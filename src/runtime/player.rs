@@ -18,7 +18,7 @@ use super::crew::Crew;
 use super::queue::Message;
 use super::schedule::{Schedule, Step};
 use super::{Runtime, RuntimeError, ticker};
-use crate::pipeline::{Pipeline, TensorMessage, TickOutcome};
+use crate::pipeline::{Arrival, Pipeline, TensorMessage, TickOutcome};
 use crate::spec::InputId;
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
@@ -161,7 +161,7 @@ impl Player {
     pub fn receive<E: From<RuntimeError>>(
         &mut self,
         input: InputId,
-        bytes: impl AsRef<[u8]> + Send + 'static,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
         received: Received,
         serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -175,10 +175,41 @@ impl Player {
         match &self.crew {
             Some(crew) if crew.takes(input) => {
                 let bytes = Box::new(bytes);
-                Ok(crew.put(Message { input, publisher: None, bytes, arrival })?)
+                Ok(crew.put(Message { input, publisher: None, number: 0, bytes, arrival })?)
             }
             _ => Ok(self.runtime.receive(input, bytes, arrival)?),
         }
+    }
+
+    /// As [`Player::receive`], with the arrival that a live node used.
+    ///
+    /// # Errors
+    /// As for [`Player::receive`].
+    pub fn receive_as<E: From<RuntimeError>>(
+        &mut self,
+        input: InputId,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        received: Received,
+        arrival: Arrival,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.serve_before(received.at, serve)?;
+        // The clock of a simulator counts its arrivals.
+        let at = self.instant_of(received.at);
+        self.runtime.clock.arrival_at(received.transit(), at);
+        Ok(self.runtime.receive(input, bytes, arrival)?)
+    }
+
+    /// Notes the arrival of a message that the live node did not push, and serves the ticks before it.
+    ///
+    /// # Errors
+    /// As for [`Player::receive`].
+    pub fn skip<E: From<RuntimeError>>(
+        &mut self,
+        received: Received,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.serve_before(received.at, serve)
     }
 
     /// Sets a simulator's clock from a message on `/clock`, and serves the tick that it makes due.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::outbox::Finished;
 use super::priority::Urgency;
-use super::{Publisher, Refused, Runtime};
+use super::{Publisher, Refused, Runtime, TickFate};
 
 /// Publishes tensors until the runtime stops. `priority` is the real-time priority of this thread, 0
 /// for ordinary. It gives it up while publishing takes all its time, as the tick thread does.
@@ -23,6 +23,8 @@ pub fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
         if runtime.digest {
             message.seal();
         }
+        let fate = TickFate::Published { digest: message.digest() };
+        runtime.record_tick(tick, due.epoch, message.changes(), fate);
         match publisher.publish(message.message()) {
             Ok(()) => {
                 runtime.ticks.published.add(1);

@@ -17,6 +17,8 @@ pub struct Message {
     pub input: InputId,
     /// Who published it; `None` if that is not known.
     pub publisher: Option<PublisherId>,
+    /// Its number in a recording; 0 if it is in none.
+    pub number: u64,
     /// Its CDR bytes, in whatever memory they arrived.
     pub bytes: Box<dyn AsRef<[u8]> + Send>,
     /// When it arrived.
@@ -78,8 +80,8 @@ impl Taken<'_> {
     /// Gives the message up, and frees its lane.
     pub fn into_message(mut self) -> Message {
         let bytes = std::mem::replace(&mut self.message.bytes, Box::new([]));
-        let Message { input, publisher, arrival, .. } = self.message;
-        Message { input, publisher, bytes, arrival }
+        let Message { input, publisher, number, arrival, .. } = self.message;
+        Message { input, publisher, number, bytes, arrival }
     }
 }
 
@@ -178,7 +180,7 @@ mod tests {
 
     fn message(input: usize, byte: u8) -> Message {
         let (input, arrival) = (InputId::new(input), Arrival::default());
-        Message { input, publisher: None, bytes: Box::new([byte]), arrival }
+        Message { input, publisher: None, number: 0, bytes: Box::new([byte]), arrival }
     }
 
     /// The input and the byte of a message.

@@ -9,6 +9,7 @@ use super::request::{PublisherSeen, Request, SharedRequest};
 use crate::align::NO_AGE;
 use crate::histogram::Histogram;
 use crate::pipeline::{Counter, DropReason};
+use crate::time::Stamp;
 
 /// Counters of the ticks.
 #[derive(Debug, Default)]
@@ -42,6 +43,15 @@ pub struct TickStats {
 /// Identifies a publisher in the whole network: the middleware's own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublisherId(pub [u8; 16]);
+
+/// Where a message comes from, and when it was published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Its publisher; `None` if that is not known.
+    pub publisher: Option<PublisherId>,
+    /// When it was published, on the publisher's system clock; `None` if the middleware does not tell.
+    pub published: Option<Stamp>,
+}
 
 /// State of one input outside the pipeline.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::clock::{Clock, Reading};
 use super::outbox::Finished;
 use super::priority::Urgency;
 use super::schedule::{Schedule, Step};
-use super::{DueTick, Runtime, RuntimeError};
+use super::{DueTick, Event, Runtime, RuntimeError, TickFate};
 use crate::pipeline::{TensorMessage, TickOutcome};
 use crate::time::Epoch;
 
@@ -44,6 +44,9 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
                 let began = Instant::now();
                 runtime.give_up(now);
                 runtime.ticks.overruns.add(missed);
+                if let (Some(recorder), 1..) = (&runtime.recorder, missed) {
+                    recorder.note(Event::Overruns { before: tick, ticks: missed });
+                }
                 runtime.observer.due(DueTick { tick, missed, looked: now.stamp, waited });
                 message = serve(runtime, tick, now, message)?;
                 waited = false;
@@ -77,7 +80,13 @@ fn serve(
     runtime.ticks.fused.record(runtime.nanos_since_due(tick, due));
     runtime.observer.fused(tick, message.message());
     let overwritten = runtime.outbox.put(Finished { message, tick, due });
-    runtime.ticks.unsent.add(u64::from(overwritten));
+    if let Some(Finished { message, tick, due }) = &overwritten {
+        runtime.record_tick(*tick, due.epoch, message.changes(), TickFate::Unsent);
+    }
+    runtime.ticks.unsent.add(u64::from(overwritten.is_some()));
+    if let Some(overwritten) = overwritten {
+        runtime.outbox.give_back(overwritten.message);
+    }
     Ok(None)
 }
 
@@ -110,6 +119,7 @@ pub(super) fn fuse(
         }
         ticks.held_back_by.store(stream.index(), Ordering::Relaxed);
         ticks.held_back.add(1);
+        runtime.record_tick(tick, due.epoch, message.changes(), TickFate::HeldBack(stream));
     }
     Ok(outcome)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use super::intake::Pushed;
+use super::intake::{Pushed, Pushing};
 use super::{Runtime, RuntimeError, queue};
 use crate::spec::Config;
 
@@ -11,8 +11,7 @@ use crate::spec::Config;
 pub fn run(runtime: &Runtime) -> Result<(), RuntimeError> {
     while let Some(taken) = runtime.queue.take() {
         let (since, message) = (Instant::now(), &taken.message);
-        let from = (message.input, message.publisher);
-        match runtime.push(from, (*message.bytes).as_ref(), message.arrival)? {
+        match runtime.push(Pushing::of(message), (*message.bytes).as_ref(), message.arrival)? {
             Pushed::Done(row) => runtime.observer.pushed(message, row, since),
             Pushed::Waits(need) => runtime.wait(taken.into_message(), *need)?,
         }

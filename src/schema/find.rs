@@ -1,14 +1,33 @@
 //! Where the definitions of messages are.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A source of definitions.
+/// Largest file of statistics \[bytes\].
+const MAX_STATISTICS_BYTES: u64 = 1 << 26;
+
+/// A source of definitions, and of the other files that a configuration names.
 pub trait Definitions {
     /// Returns the text of the definition of `name` (`package/msg/Type`).
     ///
     /// # Errors
     /// Why there is none: where it was sought, and what to do.
     fn find(&self, name: &str) -> Result<String, String>;
+
+    /// Returns the text of a file of statistics. By default it is read from the disk; a recording has its own.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn statistics(&self, path: &Path) -> Result<String, String> {
+        let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
+        let file = std::fs::File::open(path).map_err(wrong)?;
+        let mut text = String::new();
+        let read = file.take(MAX_STATISTICS_BYTES + 1).read_to_string(&mut text).map_err(wrong)?;
+        match read as u64 > MAX_STATISTICS_BYTES {
+            true => Err(format!("more than {MAX_STATISTICS_BYTES} bytes")),
+            false => Ok(text),
+        }
+    }
 }
 
 /// The installed packages: the prefixes that sourcing ROS and a workspace puts into

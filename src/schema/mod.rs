@@ -176,6 +176,40 @@ pub fn resolve(name: &str, definitions: &dyn Definitions) -> Result<Arc<Struct>,
     resolve_at(name, definitions, 0, &mut members)
 }
 
+/// Returns the definition of a type followed by those of the types that it has, as rosbag2 stores them.
+///
+/// # Errors
+/// As for [`resolve`].
+pub fn full_text(name: &str, definitions: &dyn Definitions) -> Result<String, SchemaError> {
+    // It also bounds what the texts are.
+    let root = resolve(name, definitions)?;
+    let (mut names, mut texts) = (vec![root.name.clone()], String::new());
+    let mut at = 0;
+    while let Some(name) = names.get(at).cloned() {
+        let wrong = |problem: String| SchemaError::Definition { name: name.clone(), problem };
+        let text = definitions.find(&name).map_err(wrong)?;
+        if at > 0 {
+            let short = name.replace("/msg/", "/");
+            let line = "=".repeat(80);
+            texts.extend([line.as_str(), "\nMSG: ", &short, "\n"]);
+        }
+        texts.push_str(&text);
+        if !texts.ends_with('\n') {
+            texts.push('\n');
+        }
+        let package = name.split('/').next().unwrap_or_default();
+        for declared in definition::parse(&text, package).map_err(wrong)? {
+            if let definition::Element::Type(part) = declared.element
+                && !names.contains(&part)
+            {
+                names.push(part);
+            }
+        }
+        at += 1;
+    }
+    Ok(texts)
+}
+
 fn resolve_at(
     name: &str,
     definitions: &dyn Definitions,

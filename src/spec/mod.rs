@@ -48,6 +48,8 @@ pub struct Source {
     pub text: String,
     /// What it says without any effect, one sentence each.
     pub without_effect: Vec<String>,
+    /// The files of statistics that it names, each with its text as it was read.
+    pub statistics: Vec<(String, String)>,
 }
 
 impl PartialEq for Source {

@@ -1,7 +1,8 @@
 """If the lag is at least the largest transport delay, live output equals its replay.
 
-A subscriber beside the node records the serialized bytes. The replay runs the same pipeline on them
-without ROS. Every byte of every tensor message must be the same.
+The node records itself, and a subscriber beside it keeps the tensors. `robocache replay` runs the recorded
+messages through the same pipeline without ROS: every byte of every tensor message must be the same.
+`robocache verify` compares the digests of all ticks.
 
 ROBOCACHE_BACKEND selects the backend of both (auto, cpu or cuda; default auto). The replay has CUDA
 only with `cuda`. With `auto`, a node on the GPU is compared with a replay on the CPU.
@@ -9,11 +10,12 @@ only with `cuda`. With `auto`, a node on the GPU is compared with a replay on th
 
 import json
 import os
-import subprocess
+from itertools import count
 
+import configuration
 import numpy as np
 import pytest
-from conftest import REPOSITORY
+import recordings
 from fusion import (
     MS,
     RELIABLE,
@@ -21,13 +23,11 @@ from fusion import (
     segments,
     time_message,
     topics_of,
-    type_of,
     write_config,
 )
 from geometry_msgs.msg import Vector3
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
-from recording_files import read_tensors, write_recording
 from robocache_ros.msg import FusedTensor
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Imu, PointCloud2
@@ -144,7 +144,7 @@ FRAMES_ROBOT = """
     --camera-front-hz 0 --camera-wrist-hz 0 --joints-hz 0 --wrench-hz 0
     --lidar-hz 10 --lidar-rings 16 --lidar-columns 256 --imu-hz 100 --odom-hz 100 --tf-hz 50
     --send-jitter-ms 25 --stamp-jitter-ms 2 --drop-share 0.05
-    --wait-subscribers 2 --depth 200 --seed 12
+    --wait-subscribers 1 --depth 200 --seed 12
 """.split()
 #: Clouds of two lidars in one grid, one of them deskewed by a gyro; and images that are undistorted. The tree has
 #: its defaults.
@@ -190,7 +190,7 @@ BENT_ROBOT = """
     --camera-front-hz 15 --image-width 96 --image-height 64 --camera-wrist-hz 0 --joints-hz 0 --wrench-hz 0
     --lidar-hz 10 --lidar-rings 16 --lidar-columns 256 --imu-hz 100 --tf-hz 50
     --send-jitter-ms 25 --stamp-jitter-ms 2 --drop-share 0.05
-    --wait-subscribers 2 --depth 200 --seed 13
+    --wait-subscribers 1 --depth 200 --seed 13
 """.split()
 #: The rear lidar sees what the other one does, a little earlier, and stops after this many clouds.
 REAR_CLOUDS, REAR_EARLIER_NS = 35, 37 * MS
@@ -199,31 +199,8 @@ ROBOT = """
     --lidar-hz 10 --lidar-rings 16 --lidar-columns 256
     --joints-hz 150 --wrench-hz 150 --imu-hz 100 --pose-hz 50 --twist-hz 50 --odom-hz 50
     --send-jitter-ms 25 --stamp-jitter-ms 2 --drop-share 0.05 --reorder-share 0.05
-    --wait-subscribers 2 --depth 200 --seed 11
+    --wait-subscribers 1 --depth 200 --seed 11
 """.split()
-
-
-@pytest.fixture(scope="module")
-def replay_executable():
-    """The example, built from this tree. It is quick, because `cargo test` has built it already.
-
-    ROBOCACHE_REPLAY names another one.
-    """
-    if given := os.environ.get("ROBOCACHE_REPLAY"):
-        return given
-    features = "sim,replay,cuda" if BACKEND == "cuda" else "sim,replay"
-    built = subprocess.run(
-        f"cargo build --locked --no-default-features --features {features} --example replay_recording "
-        "--message-format json-render-diagnostics".split(),
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert built.returncode == 0, built.stderr
-    artifacts = [json.loads(line) for line in built.stdout.splitlines()]
-    (path,) = (a["executable"] for a in artifacts if a.get("executable"))
-    return path
 
 
 def inputs_of(config):
@@ -256,39 +233,30 @@ def asks_for_frames(given):
 
 
 class Recorder:
-    """Keeps the serialized messages with their arrival instants [ns]."""
+    """Keeps the serialized tensors."""
 
-    def __init__(self, node, config):
-        #: (arrival, input, bytes). If two inputs take a topic, each message is there twice.
-        self.messages = []
+    def __init__(self, node):
         self.tensors = []
-        self.by_topic = {}
-        for index, given in enumerate(inputs_of(config)):
-            self.by_topic.setdefault(given, []).append(index)
-        for (topic, kind), inputs in self.by_topic.items():
-            self._subscribe(node, topic, kind, inputs)
         node.create_subscription(FusedTensor, "fused_tensor", self._on_tensor, RELIABLE, raw=True)
-
-    def _subscribe(self, node, topic, kind, inputs):
-        def on_message(data, info):
-            arrival = info["received_timestamp"]
-            self.messages.extend((arrival, number, bytes(data)) for number in inputs)
-
-        qos = LATCHED if topic in ("/tf_static", CAMERA_INFO) else RELIABLE
-        node.create_subscription(type_of(kind), topic, on_message, qos, raw=True)
 
     def _on_tensor(self, data):
         self.tensors.append(bytes(data))
 
 
-def replay(executable, folder, config_file, messages, ticks):
-    """Replays the messages, in order of arrival. Returns the tensor messages by tick."""
-    recording, output = folder / "recording", folder / "replayed"
-    write_recording(recording, messages, ticks, 10**9 // RATE_HZ)
-    command = [executable, "--backend", BACKEND, config_file, recording, output]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return {tick_of(message): message for message in read_tensors(output)}
+def replay(folder, config_file, bag, last=0):
+    """Replays a recording, or messages up to the tick `last`. Returns the tensor messages by tick."""
+    number = next(number for number in count() if not (folder / f"replayed{number}").exists())
+    out = folder / f"replayed{number}"
+    out.mkdir()
+    if isinstance(bag, list):
+        # The bag ends with its last message, on whatever topic.
+        end = (last * 10**9 // RATE_HZ, "/end", "std_msgs/msg/Empty", bytes([0, 1, 0, 0, 0]))
+        bag = recordings.write_bag(out / "bag.mcap", [*bag, end])
+    where = "cuda" if BACKEND == "cuda" else "cpu"
+    tensors = recordings.replay(
+        configuration.program(), bag, config_file, out / "tensors", "--backend", where
+    )
+    return {tick_of(message): message for message in tensors}
 
 
 def tick_of(message):
@@ -296,11 +264,13 @@ def tick_of(message):
 
 
 def record(ros, start, folder, config, options):
-    """Runs the robot and the node. Returns (recorder, report of the robot, configuration file,
-    messages, tensors by tick)."""
+    """Runs the robot and the node, which records itself. Returns (report of the robot, configuration file,
+    recording, its messages, tensors by tick)."""
     config_file = write_config(folder, config)
-    recorder = Recorder(ros.node, config)
-    given = ["-p", f"config_file:={config_file}", "-p", f"backend:={BACKEND}"]
+    recorder = Recorder(ros.node)
+    runs = folder / "runs"
+    given = {"config_file": config_file, "backend": BACKEND, "record_to": runs}
+    given = [word for name, value in given.items() for word in ("-p", f"{name}:={value}")]
     node = start("fusion_node", "--ros-args", *given)
     assert ros.spin_until(lambda: recorder.tensors, 20), node.output
     robot = start("sensor_sim", *options, "--duration", RECORDED_S)
@@ -317,39 +287,48 @@ def record(ros, start, folder, config, options):
     assert "queue was full" not in node.output
     report = json.loads(robot.output.splitlines()[-1])
     tensors = {tick_of(message): message for message in recorder.tensors}
-    return recorder, report, config_file, sorted(recorder.messages), tensors
+    recording = recordings.folder_of(runs)
+    return report, config_file, recording, recordings.messages_of(recording), tensors
+
+
+def assert_verified(recording, live):
+    """Every tick of the node is the same in the replay."""
+    where = "cuda" if BACKEND == "cuda" else "cpu"
+    found = recordings.verify(configuration.program(), recording, "--backend", where)
+    assert (found["different"], found["unverifiable"], found["missing"]) == ([], 0, 0)
+    assert found["equal"] >= len(live) and found["complete"] and not found["problems"], found
 
 
 @pytest.fixture
 def recording(ros, start, tmp_path):
-    """Runs the robot and the node. Returns (configuration file, messages, tensors by tick)."""
-    recorder, report, *recorded_run = record(ros, start, tmp_path, CONFIG, ROBOT)
-    # Two streams take the joints' topic, which the robot sends once.
-    recorded = len(recorder.messages) - report["joints"]["sent"]
+    """Runs the robot and the node. Returns (configuration file, recording, messages, tensors by tick)."""
+    report, *recorded_run = record(ros, start, tmp_path, CONFIG, ROBOT)
+    # Two streams take the joints' topic, and the recording has each message once.
+    recorded = len(recorded_run[2])
     assert recorded == sum(stream["sent"] for stream in report.values()), report
     for fault in ("dropped", "reordered"):
         assert sum(stream[fault] for stream in report.values()) > 20, report
     return recorded_run
 
 
-def test_live_output_is_the_replay_of_its_recording(recording, replay_executable, tmp_path):
-    config_file, messages, live = recording
-    replayed = replay(replay_executable, tmp_path, config_file, messages, live)
+def test_live_output_is_the_replay_of_its_recording(recording, tmp_path):
+    config_file, recorded, messages, live = recording
+    assert_verified(recorded, live)
+    replayed = replay(tmp_path, config_file, recorded)
     compared = assert_equal(CONFIG, messages, live, replayed)
 
     # The comparison notices a single missing message: a vector, an image or a cloud.
     middle = compared[len(compared) // 2] * 10**9 // RATE_HZ
     for name in ("joints", "pose", "camera_front", "lidar"):
-        stream = list(CONFIG["streams"]).index(name)
-        gone = next(m for m in messages if m[1] == stream and m[0] > middle - 500 * MS)
-        fewer = replay(
-            replay_executable, tmp_path, config_file, [m for m in messages if m is not gone], live
-        )
+        topic = CONFIG["streams"][name]["topic"]
+        gone = next(m for m in messages if m[1] == topic and m[0] > middle - 500 * MS)
+        left = [m for m in messages if m is not gone]
+        fewer = replay(tmp_path, config_file, left, compared[-1])
         different = [tick for tick in compared if fewer[tick] != live[tick]]
         assert 1 <= len(different) < len(compared) / 2, name
 
 
-def test_live_output_with_frames_is_its_replay(ros, start, replay_executable, tmp_path):
+def test_live_output_with_frames_is_its_replay(ros, start, tmp_path):
     turn = Rotation.from_euler("xyz", [0.1, -0.2, 2.0])
     fixed = [
         transform(1, "base", "base_link", [0.1, 0, 0.2], turn),
@@ -357,31 +336,28 @@ def test_live_output_with_frames_is_its_replay(ros, start, replay_executable, tm
     ]
     latched = ros.node.create_publisher(TFMessage, "/tf_static", LATCHED)
     latched.publish(TFMessage(transforms=fixed))
-    recorder, report, *recorded = record(ros, start, tmp_path, FRAMES, FRAMES_ROBOT)
-    config_file, messages, live = recorded
-    # Odometry is a stream and a source of transforms.
-    assert len(messages) == sum(s["sent"] for s in report.values()) + report["odom"]["sent"] + 1
-    replayed = replay(replay_executable, tmp_path, config_file, messages, live)
+    report, *recorded = record(ros, start, tmp_path, FRAMES, FRAMES_ROBOT)
+    config_file, recording, messages, live = recorded
+    assert len(messages) == sum(s["sent"] for s in report.values()) + 1
+    assert_verified(recording, live)
+    replayed = replay(tmp_path, config_file, recording)
     compared = assert_equal(FRAMES, messages, live, replayed)
 
     # The comparison notices a transform that is a little different.
-    odometry = len(FRAMES["streams"]) + 2
     middle = compared[len(compared) // 2] * 10**9 // RATE_HZ - 500 * MS
-    place, (arrival, number, data) = next(
-        (i, m) for i, m in enumerate(messages) if m[1] == odometry and m[0] > middle
+    place, (arrival, topic, kind, data) = next(
+        (i, m) for i, m in enumerate(messages) if m[1] == "/odom" and m[0] > middle
     )
     message = deserialize_message(data, Odometry)
     message.pose.pose.orientation.z += 1e-3
     changed = [*messages]
-    changed[place] = (arrival, number, serialize_message(message))
-    other = replay(replay_executable, tmp_path, config_file, changed, live)
+    changed[place] = (arrival, topic, kind, serialize_message(message))
+    other = replay(tmp_path, config_file, changed, compared[-1])
     different = [tick for tick in compared if other[tick] != live[tick]]
     assert 1 <= len(different) < len(compared) / 2
 
 
-def test_live_output_of_merged_clouds_and_undistorted_images_is_its_replay(
-    ros, start, replay_executable, tmp_path
-):
+def test_live_output_of_merged_clouds_and_undistorted_images_is_its_replay(ros, start, tmp_path):
     turn = Rotation.from_euler("xyz", [0.1, -0.2, 2.0])
     latched = ros.node.create_publisher(TFMessage, "/tf_static", LATCHED)
     latched.publish(TFMessage(transforms=[transform(1, "base_link", "imu", [0, 0.3, 0], turn)]))
@@ -399,14 +375,14 @@ def test_live_output_of_merged_clouds_and_undistorted_images_is_its_replay(
             rear.publish(cloud)
 
     ros.node.create_subscription(PointCloud2, "/lidar/points", send_again, RELIABLE)
-    recorder, report, *recorded = record(ros, start, tmp_path, BENT, BENT_ROBOT)
-    config_file, messages, live = recorded
-    numbers = {topic: number for number, (topic, _) in enumerate(inputs_of(BENT))}
-    said = [message for message in messages if message[1] == numbers[CAMERA_INFO]]
+    report, *recorded = record(ros, start, tmp_path, BENT, BENT_ROBOT)
+    config_file, recording, messages, live = recorded
+    said = [message for message in messages if message[1] == CAMERA_INFO]
     sent = sum(stream["sent"] for stream in report.values()) + len(sent_again)
     assert len(said) > RECORDED_S and len(messages) - len(said) == sent + 1
-    assert len(sent_again) == REAR_CLOUDS
-    replayed = replay(replay_executable, tmp_path, config_file, messages, live)
+    assert REAR_CLOUDS // 2 < len(sent_again) <= REAR_CLOUDS
+    assert_verified(recording, live)
+    replayed = replay(tmp_path, config_file, recording)
     compared = assert_equal(BENT, messages, live, replayed)
     # With both lidars, and after one of them has stopped.
     steps = [segments(deserialize_message(live[tick], FusedTensor)) for tick in compared]
@@ -415,16 +391,15 @@ def test_live_output_of_merged_clouds_and_undistorted_images_is_its_replay(
 
     def replay_of(change):
         """How many ticks differ if `change(topic, data)` replaces data; None leaves a message out."""
-        topics = {number: topic for topic, number in numbers.items()}
-        changed = [(at, number, change(topics[number], data)) for at, number, data in messages]
-        changed = [message for message in changed if message[2] is not None]
-        other = replay(replay_executable, tmp_path, config_file, changed, live)
+        changed = [(at, topic, kind, change(topic, data)) for at, topic, kind, data in messages]
+        changed = [message for message in changed if message[3] is not None]
+        other = replay(tmp_path, config_file, changed, compared[-1])
         return sum(other[tick] != live[tick] for tick in compared)
 
     # The comparison notices one missing cloud of the rear lidar, ...
     begin = compared[0] * 10**9 // RATE_HZ - 300 * MS
-    gone = next(m for m in messages if m[1] == numbers["/rear/points"] and m[0] > begin)
-    missing = replay_of(lambda topic, data: None if data is gone[2] else data)
+    gone = next(m for m in messages if m[1] == "/rear/points" and m[0] > begin)
+    missing = replay_of(lambda topic, data: None if data is gone[3] else data)
     assert 1 <= missing < len(compared) / 2
 
     # ... a gyro that stands still, and another lens.
@@ -455,9 +430,9 @@ def camera_info(k1=-0.3):
 def assert_equal(config, messages, live, replayed):
     """Compares what is published when all inputs have begun. Returns the ticks."""
     firsts = {}
-    for arrival, number, _ in messages:
-        firsts.setdefault(number, arrival)
-    assert len(firsts) == len(inputs_of(config))
+    for arrival, topic, _, _ in messages:
+        firsts.setdefault(topic, arrival)
+    assert firsts.keys() == {topic for topic, _ in inputs_of(config)}
     from_tick = (max(firsts.values()) + WARM_UP_NS) * RATE_HZ // 10**9
     compared = sorted(tick for tick in live if tick > from_tick)
     assert len(compared) > 0.5 * (RECORDED_S - 1) * RATE_HZ, "the recorder kept up"

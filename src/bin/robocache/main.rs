@@ -6,6 +6,8 @@ mod inspect;
 #[cfg(feature = "replay")]
 mod replay;
 #[cfg(feature = "replay")]
+mod verify;
+#[cfg(feature = "replay")]
 mod view;
 
 use std::io::{ErrorKind, Write};
@@ -32,6 +34,8 @@ enum Command {
     #[cfg(feature = "replay")]
     Replay(Box<replay::ReplayArgs>),
     #[cfg(feature = "replay")]
+    Verify(verify::VerifyArgs),
+    #[cfg(feature = "replay")]
     View(view::ViewArgs),
 }
 
@@ -42,6 +46,8 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         #[cfg(feature = "replay")]
         Command::Replay(args) => replay::run(&args),
+        #[cfg(feature = "replay")]
+        Command::Verify(args) => verify::run(&args),
         #[cfg(feature = "replay")]
         Command::View(args) => view::run(&args).map(|()| ExitCode::SUCCESS),
     };
@@ -60,6 +66,13 @@ fn main() -> ExitCode {
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+/// Writes warnings to stderr.
+#[cfg(feature = "replay")]
+fn log_warnings() {
+    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).without_time();
+    log.with_target(false).with_ansi(false).with_writer(std::io::stderr).init();
 }
 
 /// Writes a line to stderr, if anybody reads it.

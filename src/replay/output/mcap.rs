@@ -154,7 +154,7 @@ impl Output for McapOutput {
 }
 
 /// The error of the operating system behind an error of the writer.
-fn io(error: McapError) -> std::io::Error {
+pub(in crate::replay) fn io(error: McapError) -> std::io::Error {
     match error {
         McapError::Io(source) => source,
         other => std::io::Error::other(other),
@@ -167,7 +167,7 @@ fn absolute(topic: &str) -> String {
 }
 
 /// The quality of service of a publisher, as rosbag2 stores it.
-fn qos(latched: bool) -> String {
+pub(in crate::replay) fn qos(latched: bool) -> String {
     let (depth, durability) = if latched { (1, 1) } else { (10, 2) };
     format!(
         "- history: 1\n  depth: {depth}\n  reliability: 1\n  durability: {durability}\n  \

@@ -9,6 +9,7 @@ mod tensors;
 use std::path::{Path, PathBuf};
 
 pub use mcap::{Info, McapOutput, fused_tensor_definition, fused_tensor_info_definition};
+pub(super) use mcap::{io, qos};
 pub use partial::{Partial, PartialFolder, remove};
 pub use rows::RowOutput;
 pub use store::{Column, Element, Joined, Part, PartWriter, assemble};

@@ -76,7 +76,8 @@ impl SystemClock {
     }
 }
 
-fn system_now() -> Stamp {
+/// The time of the system.
+pub fn system_now() -> Stamp {
     // A clock before 1970 is wrong. It counts as zero, which means "not set".
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
     Stamp::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))

@@ -111,6 +111,9 @@ impl Monitor {
             self.windows[input.index()] = self.input_window(input);
             parts.push(self.input_status(input, None));
         }
+        parts.extend(
+            runtime.recorder.as_ref().map(|recorder| report::recording(&recorder.status())),
+        );
         self.notices.losses(now, &runtime.pipeline.config().inputs, &self.inputs);
         Report { stamp: runtime.clock.now().map(|now| now.stamp), parts }
     }

@@ -8,7 +8,7 @@ use crate::align::{InvalidReason, NO_AGE};
 use crate::backend::{Encodes, GpuUse, Processor};
 use crate::histogram::{Quantiles, Windows};
 use crate::pipeline::{DropReason, InputStats};
-use crate::runtime::Runtime;
+use crate::runtime::{RecorderStatus, Runtime};
 use crate::spec::{InputId, Selection, StreamId};
 use crate::sync::lock;
 use crate::time::Stamp;
@@ -55,6 +55,26 @@ pub struct InputPart<'a> {
     pub topic: &'a str,
     pub window: &'a InputWindow,
     pub totals: &'a InputTotals,
+}
+
+/// Returns the state of the recording.
+pub fn recording(status: &RecorderStatus) -> Status {
+    let RecorderStatus { folder, messages, bytes, lost, failed } = status;
+    let (level, message) = match (failed, lost) {
+        (Some(why), _) => (Level::Warn, format!("the recording has ended: {why}")),
+        (None, 0) => (Level::Ok, "recording".to_owned()),
+        (None, lost) => (
+            Level::Warn,
+            format!("recording; the disk is too slow, so {lost} messages are missing"),
+        ),
+    };
+    let values = vec![
+        pair("folder", folder.display()),
+        pair("messages", messages),
+        pair("bytes", bytes),
+        pair("lost", lost),
+    ];
+    Status { part: "recording".to_owned(), level, message, values }
 }
 
 /// Returns the numbers of the ticks.

@@ -345,7 +345,7 @@ fn the_delay_of_an_image_is_also_told_until_its_row_is_ready() {
     let arrival = robot.arrival();
     // The worker encodes it 20 ms after it came.
     robot.set_clock(robot.now + 20);
-    robot.runtime.push((camera, None), &bytes, arrival).unwrap();
+    robot.runtime.push(camera.into(), &bytes, arrival).unwrap();
     let status = robot.status(1);
     assert!(value(&status, "delay_p50_ms").starts_with("7."), "{:?}", status.values);
     assert!(value(&status, "ready_p50_ms").starts_with("27."), "{:?}", status.values);

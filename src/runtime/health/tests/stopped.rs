@@ -52,7 +52,7 @@ impl Robot {
             let measured = now - LIDAR_DELAY;
             if measured % LIDAR_PERIOD == 0 {
                 for lidar in lidars {
-                    self.runtime.push((*lidar, None), &cloud(measured), self.arrival()).unwrap();
+                    self.runtime.push((*lidar).into(), &cloud(measured), self.arrival()).unwrap();
                 }
             }
             if self.tick > tick {

@@ -1,0 +1,336 @@
+//! The events of a recording as messages of `robocache_ros/msg/RecordingEvent`.
+
+use crate::cdr::{CdrError, Reader, Writer};
+use crate::pipeline::{Arrival, DropReason};
+use crate::runtime::{Outcome, TickFate, TickRecord};
+use crate::spec::{InputId, StreamId};
+use crate::time::{Epoch, Stamp};
+
+/// Their type.
+pub const ENTRY_TYPE: &str = "robocache_ros/msg/RecordingEvent";
+/// Its definition.
+pub const ENTRY_DEFINITION: &str = include_str!("../../../msg/RecordingEvent.msg");
+
+/// An event of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// The recording begins.
+    Start {
+        /// The node's clock; `None` if it does not run yet.
+        at: Option<Stamp>,
+    },
+    /// A message was received.
+    Received {
+        /// Its number.
+        number: u64,
+        /// Its input.
+        input: InputId,
+        /// The arrival that the pipeline used.
+        arrival: Arrival,
+        /// The number of the message with its bytes: its own, if they follow.
+        bytes_of: u64,
+    },
+    /// What became of a message.
+    Outcome {
+        /// Its number.
+        number: u64,
+        /// Its input.
+        input: InputId,
+        /// What became of it.
+        outcome: Outcome,
+        /// When, on the node's clock.
+        at: Option<Stamp>,
+    },
+    /// A tick.
+    Tick(TickRecord),
+    /// Ticks that were due and not served.
+    Overruns {
+        /// The tick that was served after them.
+        before: i64,
+        /// How many they are.
+        ticks: u64,
+    },
+    /// An epoch began.
+    Epoch(Epoch),
+    /// Messages are missing.
+    Gap(Gap),
+    /// Events are missing.
+    GapOfEvents(u64),
+    /// The recording is complete.
+    End,
+}
+
+/// Messages of an input that are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The input.
+    pub input: InputId,
+    /// How many.
+    pub messages: u64,
+    /// The number of the first.
+    pub first: u64,
+    /// The number of the last.
+    pub last: u64,
+    /// The arrival of the first, on the node's clock.
+    pub from: Option<Stamp>,
+    /// Its epoch.
+    pub epoch: Epoch,
+}
+
+/// Why an event cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum EntryError {
+    /// It is no such message.
+    #[error(transparent)]
+    Cdr(#[from] CdrError),
+    /// It says something that no recorder writes.
+    #[error("expected {expected}, found {found}")]
+    Content {
+        /// What should be there.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+}
+
+/// The members of the message.
+#[derive(Default)]
+struct Fields {
+    kind: u8,
+    number: u64,
+    count: u64,
+    epoch: u64,
+    input: u32,
+    stamp: Option<Stamp>,
+    at: Option<Stamp>,
+    max_ahead_ns: i64,
+    zero_is_an_instant: bool,
+    first: u64,
+    last: u64,
+    digest: u64,
+    reason: String,
+}
+
+const START: u8 = 1;
+const RECEIVED: u8 = 2;
+const TAKEN: u8 = 3;
+const DROPPED: u8 = 4;
+const WAITS: u8 = 5;
+const PUBLISHED: u8 = 6;
+const HELD_BACK: u8 = 7;
+const UNSENT: u8 = 8;
+const OVERRUNS: u8 = 9;
+const EPOCH: u8 = 10;
+const GAP: u8 = 11;
+const GAP_OF_EVENTS: u8 = 12;
+const END: u8 = 13;
+
+impl Entry {
+    /// The serialized message.
+    pub fn write(&self) -> Vec<u8> {
+        self.fields().write()
+    }
+
+    fn fields(&self) -> Fields {
+        let of = |kind: u8| Fields { kind, ..Fields::default() };
+        match *self {
+            Entry::Start { at } => Fields { at, ..of(START) },
+            Entry::Received { number, input, arrival, bytes_of } => Fields {
+                number,
+                input: input.index() as u32,
+                epoch: arrival.epoch.number(),
+                stamp: arrival.stamp,
+                max_ahead_ns: arrival.max_ahead_ns,
+                zero_is_an_instant: arrival.zero_is_an_instant,
+                first: bytes_of,
+                ..of(RECEIVED)
+            },
+            Entry::Outcome { number, input, outcome, at } => {
+                let fields = Fields { number, input: input.index() as u32, at, ..of(WAITS) };
+                match outcome {
+                    Outcome::Waits => fields,
+                    Outcome::Dropped(reason) => {
+                        Fields { kind: DROPPED, reason: reason.name().to_owned(), ..fields }
+                    }
+                    Outcome::Taken { stamp, changes } => {
+                        let (first, last) = changes.unwrap_or((0, 0));
+                        Fields { kind: TAKEN, stamp, first, last, ..fields }
+                    }
+                }
+            }
+            Entry::Tick(TickRecord { tick, epoch, changes, outcome }) => {
+                let (kind, input, digest) = match outcome {
+                    TickFate::Published { digest } => (PUBLISHED, 0, digest.unwrap_or(0)),
+                    TickFate::HeldBack(stream) => (HELD_BACK, stream.index() as u32, 0),
+                    TickFate::Unsent => (UNSENT, 0, 0),
+                };
+                let (number, epoch) = (tick as u64, epoch.number());
+                Fields { number, epoch, input, last: changes, digest, ..of(kind) }
+            }
+            Entry::Overruns { before, ticks } => {
+                Fields { number: before as u64, count: ticks, ..of(OVERRUNS) }
+            }
+            Entry::Epoch(epoch) => {
+                Fields { epoch: epoch.number(), stamp: epoch.jumped_from(), ..of(EPOCH) }
+            }
+            Entry::Gap(Gap { input, messages, first, last, from, epoch }) => Fields {
+                input: input.index() as u32,
+                count: messages,
+                first,
+                last,
+                stamp: from,
+                epoch: epoch.number(),
+                ..of(GAP)
+            },
+            Entry::GapOfEvents(count) => Fields { count, ..of(GAP_OF_EVENTS) },
+            Entry::End => of(END),
+        }
+    }
+
+    /// Reads a serialized message.
+    ///
+    /// # Errors
+    /// [`EntryError`]
+    pub fn read(message: &[u8]) -> Result<Self, EntryError> {
+        let fields = Fields::read(message)?;
+        let Fields { kind, number, count, stamp, at, max_ahead_ns, first, last, .. } = fields;
+        let (epoch, zero_is_an_instant) =
+            (Epoch::numbered(fields.epoch), fields.zero_is_an_instant);
+        let input = InputId::new(fields.input as usize);
+        let outcome = |outcome| Entry::Outcome { number, input, outcome, at };
+        let tick = |outcome| {
+            Entry::Tick(TickRecord { tick: number as i64, epoch, changes: last, outcome })
+        };
+        Ok(match kind {
+            START => Entry::Start { at },
+            RECEIVED => {
+                let arrival = Arrival { stamp, epoch, max_ahead_ns, zero_is_an_instant };
+                Entry::Received { number, input, arrival, bytes_of: first }
+            }
+            TAKEN => {
+                let changes = (first > 0).then_some((first, last));
+                outcome(Outcome::Taken { stamp, changes })
+            }
+            DROPPED => {
+                let known = DropReason::ALL.iter().find(|known| known.name() == fields.reason);
+                let reason = *known.ok_or_else(|| EntryError::Content {
+                    expected: "the name of a reason",
+                    found: format!("'{}'", fields.reason.escape_default()),
+                })?;
+                outcome(Outcome::Dropped(reason))
+            }
+            WAITS => outcome(Outcome::Waits),
+            PUBLISHED => {
+                let digest = Some(fields.digest).filter(|digest| *digest != 0);
+                tick(TickFate::Published { digest })
+            }
+            HELD_BACK => tick(TickFate::HeldBack(StreamId::new(fields.input as usize))),
+            UNSENT => tick(TickFate::Unsent),
+            OVERRUNS => Entry::Overruns { before: number as i64, ticks: count },
+            EPOCH => Entry::Epoch(epoch),
+            GAP => Entry::Gap(Gap { input, messages: count, first, last, from: stamp, epoch }),
+            GAP_OF_EVENTS => Entry::GapOfEvents(count),
+            END => Entry::End,
+            _ => {
+                let expected = "the kind of an event";
+                return Err(EntryError::Content { expected, found: kind.to_string() });
+            }
+        })
+    }
+}
+
+impl Fields {
+    fn write(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        let stamp = |writer: &mut Writer, stamp: Option<Stamp>| {
+            writer.u8(u8::from(stamp.is_some()));
+            writer.i64(stamp.map_or(0, Stamp::nanos));
+        };
+        writer.u8(self.kind);
+        writer.u64(self.number);
+        writer.u64(self.count);
+        writer.u64(self.epoch);
+        writer.u32(self.input);
+        stamp(&mut writer, self.stamp);
+        stamp(&mut writer, self.at);
+        writer.i64(self.max_ahead_ns);
+        writer.u8(u8::from(self.zero_is_an_instant));
+        writer.u64(self.first);
+        writer.u64(self.last);
+        writer.u64(self.digest);
+        writer.string(&self.reason);
+        writer.finish()
+    }
+
+    fn read(message: &[u8]) -> Result<Self, CdrError> {
+        let mut reader = Reader::new(message)?;
+        let stamp = |reader: &mut Reader<'_>| -> Result<Option<Stamp>, CdrError> {
+            let has = reader.u8()? != 0;
+            Ok(Some(Stamp::from_nanos(reader.i64()?)).filter(|_| has))
+        };
+        Ok(Fields {
+            kind: reader.u8()?,
+            number: reader.u64()?,
+            count: reader.u64()?,
+            epoch: reader.u64()?,
+            input: reader.u32()?,
+            stamp: stamp(&mut reader)?,
+            at: stamp(&mut reader)?,
+            max_ahead_ns: reader.i64()?,
+            zero_is_an_instant: reader.u8()? != 0,
+            first: reader.u64()?,
+            last: reader.u64()?,
+            digest: reader.u64()?,
+            reason: String::from_utf8_lossy(reader.string_bytes()?).into_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_is_read_as_it_was_written() {
+        let (input, epoch) = (InputId::new(3), Epoch::numbered(2));
+        let at = Some(Stamp::from_nanos(-7));
+        let arrival = Arrival { stamp: at, epoch, max_ahead_ns: 5, zero_is_an_instant: true };
+        let outcome = |outcome| Entry::Outcome { number: 9, input, outcome, at };
+        let tick = |outcome| Entry::Tick(TickRecord { tick: -4, epoch, changes: 11, outcome });
+        let gap = Gap { input, messages: 2, first: 5, last: 8, from: None, epoch };
+        let entries = [
+            Entry::Start { at: None },
+            Entry::Received { number: 9, input, arrival, bytes_of: 8 },
+            outcome(Outcome::Taken { stamp: at, changes: Some((3, 4)) }),
+            outcome(Outcome::Taken { stamp: None, changes: None }),
+            outcome(Outcome::Dropped(DropReason::Overload)),
+            outcome(Outcome::Waits),
+            tick(TickFate::Published { digest: Some(77) }),
+            tick(TickFate::Published { digest: None }),
+            tick(TickFate::HeldBack(StreamId::new(1))),
+            tick(TickFate::Unsent),
+            Entry::Overruns { before: 5, ticks: 6 },
+            Entry::Epoch(epoch),
+            Entry::Gap(gap),
+            Entry::GapOfEvents(3),
+            Entry::End,
+        ];
+        for entry in entries {
+            assert_eq!(Entry::read(&entry.write()).unwrap(), entry);
+        }
+    }
+
+    #[test]
+    fn an_event_that_no_recorder_writes_is_an_error() {
+        let whole = Entry::End.write();
+        for len in 0..whole.len() {
+            assert!(Entry::read(&whole[..len]).is_err());
+        }
+        let unknown = Fields { kind: 99, ..Fields::default() };
+        let error = Entry::read(&unknown.write()).unwrap_err().to_string();
+        assert_eq!(error, "expected the kind of an event, found 99");
+        let unknown = Fields { kind: DROPPED, reason: "whim".into(), ..Fields::default() };
+        let error = Entry::read(&unknown.write()).unwrap_err().to_string();
+        assert_eq!(error, "expected the name of a reason, found 'whim'");
+    }
+}

@@ -1,0 +1,410 @@
+//! Replays a recording of a live node, and compares the digest of each tick.
+//!
+//! The messages go through the [`Player`] in the order of their arrivals, as `robocache replay` gives them, each
+//! with the arrival that the node used. A live node may see less at a tick: a message that arrived a moment
+//! before it was not yet a row. With enough lag that does not matter, because no tick needs such a message.
+//! So ticks that differ show a lag that is too short, and the recording tells for which stream: it has, for
+//! each message, the changes of the rings that it made, and for each tick, how many of them it saw.
+//!
+//! Messages that the recorder could not keep are gaps. A tick that differs while a gap may still have an effect
+//! counts as unverifiable ([`gaps`]).
+
+mod gaps;
+mod lateness;
+mod numbers;
+mod order;
+mod report;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+pub use report::{Different, Late, Report, StreamReport};
+
+use super::bag::{Bag, Problem, Problems};
+use super::recording::{ENTRY_TYPE, Entry, Manifest, ManifestError};
+use super::{BagDefinitions, ReplayError};
+use crate::backend::{self, Choice};
+use crate::layout::Layout;
+use crate::pipeline::{DropReason, Pipeline};
+use crate::runtime::{Outcome, Player, Received, Served, Tick, TickFate, TickRecord, decode_clock};
+use crate::time::{NANOS_PER_S, Stamp};
+use gaps::Gaps;
+use lateness::Lateness;
+use numbers::Numbers;
+use order::{Next, Order};
+
+/// What became of a message is known within this time \[ns\]; then a tick that differs is explained.
+const SETTLED_NS: i64 = 10 * NANOS_PER_S;
+
+/// Ticks of the replay that wait for the node's.
+const MOST_WAITING: usize = 100_000;
+
+/// Why a recording cannot be verified.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// It is no recording of a node.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// It cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// Its tensors have no digests.
+    #[error(
+        "{0}: expected the digests of the tensors, found none: the node ran with `digest: false`"
+    )]
+    NoDigests(String),
+}
+
+/// The number of an epoch, and that of a tick in it.
+type TickId = (u64, i64);
+
+/// What the replay made of a tick.
+#[derive(Clone, Copy, Debug)]
+struct Replayed {
+    /// `None` if it was held back.
+    digest: Option<u64>,
+    /// How many messages came before it.
+    before: u64,
+    /// Its instant, on the node's clock.
+    stamp: Stamp,
+}
+
+/// A tick that differs and is yet to be explained.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    id: TickId,
+    live: TickRecord,
+    replayed: Replayed,
+    /// The time of the log when it was found.
+    found: Stamp,
+}
+
+/// Verifies a recording: its folder, or its only file.
+///
+/// # Errors
+/// [`VerifyError`], if nothing can be compared. What is damaged is in the report.
+pub fn verify(recording: &Path, choice: Choice, device: usize) -> Result<Report, VerifyError> {
+    let manifest = Manifest::read(recording)?;
+    if !manifest.digest {
+        return Err(VerifyError::NoDigests(recording.display().to_string()));
+    }
+    let bag = Bag::open(recording).map_err(ReplayError::from)?;
+    let definitions = BagDefinitions::new(&bag)?;
+    let config = manifest.config(&definitions).map_err(ReplayError::from)?;
+    let layout = Layout::new(&config);
+    let backend = backend::create(choice, device, &config, &layout).map_err(ReplayError::from)?;
+    let pipeline = Pipeline::new(config, backend).map_err(ReplayError::from)?;
+    let mut verification = Verification::new(pipeline, &manifest);
+    verification.run(&bag)?;
+    Ok(verification.report(recording, manifest))
+}
+
+struct Verification {
+    player: Player,
+    order: Order,
+    ticks: Ticks,
+    rows: Lateness,
+    gaps: Gaps,
+    numbers: Numbers,
+    problems: Problems,
+    /// The first tick that the node could serve; `None` before the recording says so.
+    started: bool,
+    /// Whether the recording has an end.
+    complete: bool,
+    simulated: bool,
+    /// The time of the log.
+    now: Stamp,
+    /// Messages that were given to the player.
+    messages: u64,
+    /// Messages that the node dropped because its encoders were too slow.
+    overloads: u64,
+}
+
+/// The ticks of both sides.
+#[derive(Default)]
+struct Ticks {
+    live: HashMap<TickId, TickRecord>,
+    replayed: BTreeMap<TickId, Replayed>,
+    /// Ticks that differ, not explained yet.
+    doubts: Vec<Doubt>,
+    equal: u64,
+    held_back: u64,
+    unverifiable: u64,
+    unsent: u64,
+    overruns: u64,
+    different: Vec<Different>,
+    /// The newest live tick.
+    newest: Option<TickId>,
+    /// The time of the log.
+    now: Stamp,
+    period_ns: i64,
+}
+
+impl Verification {
+    fn new(pipeline: Pipeline, manifest: &Manifest) -> Self {
+        let config = pipeline.config();
+        let period_ns = config.grid.period_ns();
+        let (order, rows) = (Order::new(&manifest.topics), Lateness::new(config));
+        Verification {
+            order,
+            rows,
+            player: Player::new(pipeline, manifest.simulated),
+            ticks: Ticks { period_ns, ..Ticks::default() },
+            gaps: Gaps::default(),
+            numbers: Numbers::default(),
+            problems: Problems::default(),
+            started: false,
+            complete: false,
+            simulated: manifest.simulated,
+            now: Stamp::ZERO,
+            messages: 0,
+            overloads: 0,
+        }
+    }
+
+    fn run(&mut self, bag: &Bag) -> Result<(), ReplayError> {
+        bag.problems.iter().cloned().for_each(|problem| self.problems.push(problem));
+        let kind = |at: usize| bag.topics[at].ros_type.as_str();
+        let mut messages = bag.messages(&vec![true; bag.topics.len()])?;
+        let mut settled = Stamp::ZERO;
+        for recorded in messages.by_ref() {
+            self.now = self.now.max(recorded.received);
+            self.ticks.now = self.now;
+            if kind(recorded.topic) == ENTRY_TYPE {
+                match Entry::read(&recorded.bytes) {
+                    Ok(entry) => self.entry(entry)?,
+                    Err(error) => self.order.unreadable(&error.to_string()),
+                }
+            } else if self.simulated && bag.topics[recorded.topic].name == "/clock" {
+                let received = Received { at: recorded.received, published: recorded.published };
+                if let Ok(Some(stamp)) = decode_clock(&recorded.bytes) {
+                    self.order.clock(stamp, received);
+                }
+            } else {
+                self.order.bytes(&bag.topics[recorded.topic].name, recorded);
+            }
+            self.play(false)?;
+            if self.now.since(settled) > NANOS_PER_S {
+                settled = self.now;
+                self.settle(self.now.offset(-SETTLED_NS));
+            }
+        }
+        self.problems.join(std::mem::take(&mut messages.problems));
+        drop(messages);
+        self.play(true)?;
+        if let (Some((_, tick)), false) = (self.ticks.newest, self.simulated) {
+            let last = self.player.runtime().pipeline.config().grid.stamp_of(tick);
+            let (ticks, before) = (&mut self.ticks, self.messages);
+            self.player.end(last, &mut |served| ticks.took(served, before))?;
+        }
+        self.settle(Stamp::MAX);
+        Ok(())
+    }
+
+    fn entry(&mut self, entry: Entry) -> Result<(), ReplayError> {
+        match entry {
+            Entry::Start { at } => {
+                if let (Some(at), false, false) = (at, self.simulated, self.started) {
+                    let (ticks, before) = (&mut self.ticks, self.messages);
+                    self.player.start(at, &mut |served| ticks.took(served, before))?;
+                }
+                self.started = true;
+            }
+            Entry::Received { number, input, arrival, bytes_of } => {
+                if input.index() < self.player.runtime().inputs().count() {
+                    let came = arrival.stamp.map(|stamp| (arrival.epoch, stamp));
+                    self.numbers.came(number, came, self.now);
+                    self.order.received(number, (input, arrival), bytes_of);
+                }
+            }
+            Entry::Outcome { number, outcome, at, .. } => {
+                self.order.outcome(number, outcome);
+                if let Outcome::Taken { stamp, changes: Some(changes) } = outcome {
+                    self.rows.taken(number, stamp, changes, at);
+                }
+            }
+            Entry::Tick(tick) => self.ticks.told(tick),
+            Entry::Overruns { ticks, .. } => {
+                self.ticks.overruns = self.ticks.overruns.saturating_add(ticks);
+            }
+            Entry::Epoch(_) => {}
+            Entry::Gap(gap) => {
+                if gap.input.index() < self.player.runtime().inputs().count() {
+                    self.numbers.told(&gap);
+                    self.gaps.add(&gap, &self.player.runtime().pipeline);
+                }
+            }
+            Entry::GapOfEvents(events) => {
+                self.order.release();
+                self.gaps.add_events(events);
+            }
+            Entry::End => self.complete = true,
+        }
+        Ok(())
+    }
+
+    /// Gives the player what comes next, as long as it is known what became of it.
+    fn play(&mut self, all: bool) -> Result<(), ReplayError> {
+        while let Some(next) = self.order.next(all, self.now) {
+            let (ticks, before) = (&mut self.ticks, self.messages);
+            let mut serve = |served: Served<'_>| ticks.took(served, before);
+            match next {
+                Next::Clock { stamp, received } => {
+                    self.player.set_clock(stamp, received, &mut serve)?;
+                }
+                Next::Message { number, input, arrival, received, bytes, overload } => {
+                    let at = match arrival.stamp {
+                        Some(stamp) if !self.simulated => stamp,
+                        _ => received.at,
+                    };
+                    let received = Received { at, ..received };
+                    if overload {
+                        self.player.skip(received, &mut serve)?;
+                        self.overloads += 1;
+                        let pipeline = &self.player.runtime().pipeline;
+                        pipeline.drop_unseen(input, DropReason::Overload);
+                    } else {
+                        let bytes = order::Bytes(bytes);
+                        self.player.receive_as(input, bytes, received, arrival, &mut serve)?;
+                    }
+                    self.messages += 1;
+                    self.rows.came(number, self.messages, input, arrival, self.now);
+                    self.gaps.came(number, (input, arrival), &self.player.runtime().pipeline);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges the ticks that were found to differ before this time of the log, and forgets what is older.
+    fn settle(&mut self, before: Stamp) {
+        let all = before == Stamp::MAX;
+        if let Some((messages, last, first)) =
+            self.numbers.lost(if all { Stamp::MAX } else { self.now })
+        {
+            let pipeline = &self.player.runtime().pipeline;
+            self.gaps.add_unknown((messages, last), first.after, pipeline);
+        }
+        let (now, later): (Vec<Doubt>, Vec<Doubt>) = std::mem::take(&mut self.ticks.doubts)
+            .into_iter()
+            .partition(|doubt| all || doubt.found < before);
+        self.ticks.doubts = later;
+        for Doubt { id, live, replayed, .. } in now {
+            if self.gaps.have_an_effect(id, replayed.stamp) {
+                self.ticks.unverifiable += 1;
+            } else {
+                let tick = (replayed.before, replayed.stamp);
+                let (late, early) = self.rows.explain(live.changes, tick);
+                let (epoch, tick) = id;
+                self.ticks.different.push(Different { tick, epoch, late, early });
+            }
+        }
+        if all {
+            // The node served them, and the replay did not.
+            let missing: Vec<TickId> = self.ticks.live.drain().map(|(id, _)| id).collect();
+            let grid = self.player.runtime().pipeline.config().grid;
+            for id in missing {
+                if self.gaps.have_an_effect(id, grid.stamp_of(id.1)) {
+                    self.ticks.unverifiable += 1;
+                } else {
+                    let (epoch, tick) = id;
+                    let (late, early) = (Vec::new(), Vec::new());
+                    self.ticks.different.push(Different { tick, epoch, late, early });
+                }
+            }
+            self.ticks.different.sort_by_key(|tick| (tick.epoch, tick.tick));
+        } else {
+            self.rows.forget_before(before.offset(-SETTLED_NS));
+        }
+    }
+
+    fn report(self, recording: &Path, manifest: Manifest) -> Report {
+        let Verification { ticks, rows, gaps, mut problems, order, .. } = self;
+        order.problems().into_iter().for_each(|what| {
+            problems.push(Problem { path: recording.to_owned(), what, unreadable: false });
+        });
+        let explained = |tick: &&Different| !tick.late.is_empty() || !tick.early.is_empty();
+        Report {
+            recording: recording.display().to_string(),
+            version: manifest.version,
+            equal: ticks.equal,
+            held_back: ticks.held_back,
+            unverifiable: ticks.unverifiable,
+            unsent: ticks.unsent,
+            overruns: ticks.overruns,
+            messages: self.messages,
+            missing: gaps.messages(),
+            overloads: self.overloads,
+            complete: self.complete,
+            unexplained: ticks.different.len() as u64
+                - ticks.different.iter().filter(explained).count() as u64,
+            streams: rows.streams(&ticks.different),
+            different: ticks.different,
+            problems: problems.first.iter().map(ToString::to_string).collect(),
+            more_problems: problems.more,
+        }
+    }
+}
+
+impl Ticks {
+    /// Notes a tick of the node.
+    fn told(&mut self, live: TickRecord) {
+        let id = (live.epoch.number(), live.tick);
+        self.newest = self.newest.max(Some(id));
+        if live.outcome == TickFate::Unsent {
+            self.unsent += 1;
+            return;
+        }
+        match self.replayed.remove(&id) {
+            Some(replayed) => self.compare(id, live, replayed),
+            None => {
+                self.live.insert(id, live);
+            }
+        }
+    }
+
+    /// Notes a tick of the replay.
+    fn served(&mut self, served: Served<'_>, before: u64) {
+        let (Tick { number, epoch, .. }, digest) = match served {
+            Served::Tensor(tick, message) => {
+                message.seal();
+                (tick, message.digest())
+            }
+            Served::HeldBack(tick) => (tick, None),
+        };
+        let stamp = Stamp::from_nanos(number.saturating_mul(self.period_ns));
+        let (id, replayed) = ((epoch.number(), number), Replayed { digest, before, stamp });
+        match self.live.remove(&id) {
+            Some(live) => self.compare(id, live, replayed),
+            None => {
+                self.replayed.insert(id, replayed);
+            }
+        }
+        // The node did not serve the oldest of so many.
+        if self.replayed.len() > MOST_WAITING {
+            self.replayed.pop_first();
+        }
+    }
+
+    /// As [`Ticks::served`], for the player, which lets it fail.
+    #[allow(clippy::unnecessary_wraps)]
+    fn took(&mut self, served: Served<'_>, before: u64) -> Result<(), ReplayError> {
+        self.served(served, before);
+        Ok(())
+    }
+
+    /// Compares both sides of a tick.
+    fn compare(&mut self, id: TickId, live: TickRecord, replayed: Replayed) {
+        let same = match live.outcome {
+            TickFate::Published { digest } => replayed.digest == digest && digest.is_some(),
+            TickFate::HeldBack(_) => replayed.digest.is_none(),
+            TickFate::Unsent => true,
+        };
+        if same {
+            self.equal += 1;
+            self.held_back += u64::from(replayed.digest.is_none());
+        } else {
+            self.doubts.push(Doubt { id, live, replayed, found: self.now });
+        }
+    }
+}
