@@ -94,7 +94,7 @@ fn tick(pipeline: &Pipeline, at: Stamp) -> (Tick, TensorMessage) {
 
 /// A result of so many ticks. The sensors are silent in the second half.
 fn result(name: &str, ticks: i64) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("robocache-view-{}-{name}", std::process::id()));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("view-{name}"));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("pick <one>.mcap");
     let pipeline = pipeline();
@@ -255,8 +255,7 @@ fn measurements() -> serde_json::Value {
 }
 
 fn write_json(name: &str, value: &serde_json::Value) -> PathBuf {
-    let name = format!("robocache-view-{}-{name}.json", std::process::id());
-    let path = std::env::temp_dir().join(name);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("view-{name}.json"));
     std::fs::write(&path, value.to_string()).unwrap();
     path
 }
