@@ -249,3 +249,17 @@ def test_a_starting_configuration_needs_one_bag_with_a_stream(tmp_path):
     two = write_bag(tmp_path / "two", [("/w", T0, wrench(T0, 1, 2, 3))])
     said = inspect(one, two, options=("--write-config", tmp_path / "robot.yaml"), expect=1)
     assert "expected one bag" in said and not (tmp_path / "robot.yaml").exists()
+
+
+def test_the_report_is_one_page_without_a_network_or_a_script(tmp_path):
+    messages = [m for m in everything(2) if m[0] != "/imu" or not 500 * MS < m[1] - T0 < 900 * MS]
+    bag = write_bag(tmp_path / "bag", messages)
+    inspect(bag, options=("--html", tmp_path / "report.html"))
+    html = (tmp_path / "report.html").read_text()
+    assert "<script" not in html and "src=" not in html and "@import" not in html
+    for title in ("Notes", "Topics", "Timeline", "Delays and intervals", "Contents", "Frames"):
+        assert f">{title}<" in html
+    assert "delay of /imu" in html and "interval of /wrench" in html and "1 gaps" in html
+    both = inspect(bag, bag, options=("--html", tmp_path / "report.html"))
+    assert both.count("topic  ") == 2 and f"{bag}: Topics" in (tmp_path / "report.html").read_text()
+    inspect(bag, options=("--html", tmp_path / "no" / "folder.html"), expect=1)

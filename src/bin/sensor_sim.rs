@@ -52,7 +52,9 @@ type Publishers = Vec<(Stream, Publisher)>;
 fn main() -> ExitCode {
     let cli = Cli::parse_from(without_ros_arguments(std::env::args_os()));
     if !cli.truth_at.is_empty() {
-        say(&truth_at(&Truth::new(cli.options.seed), &cli.truth_at));
+        let seed = cli.options.seed;
+        let truth = if cli.options.bursts { Truth::in_bursts(seed) } else { Truth::new(seed) };
+        say(&truth_at(&truth, &cli.truth_at));
         return ExitCode::SUCCESS;
     }
     ros::ensure_profile();

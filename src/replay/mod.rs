@@ -7,9 +7,11 @@
 //! 4. [`batch`] does so with many episodes on all cores, and brings each result under its final name only
 //!    when it is complete.
 //! 5. [`inspect`] says what a bag has, and what is wrong with it.
+//! 6. [`calibrate`] finds the constant latency of a stream against another.
 
 pub mod bag;
 pub mod batch;
+pub mod calibrate;
 mod definitions;
 mod division;
 mod edges;

@@ -6,6 +6,7 @@
 use super::wave::Wave;
 use crate::random::Random;
 use crate::time::Stamp;
+use std::sync::Arc;
 
 /// Bytes of an rgb8 pixel.
 const PIXEL: usize = 3;
@@ -98,6 +99,13 @@ impl Camera {
         });
         let (width, height) = (width as usize, height as usize);
         Camera { width, height, margin: 0, background, pan: Wave::constant(0.0), shapes }
+    }
+
+    /// Lets all that moves follow a tempo.
+    pub(super) fn follow(&mut self, tempo: &Arc<Wave>) {
+        self.pan.follow(tempo);
+        let centers = self.shapes.iter_mut().flat_map(|shape| &mut shape.center);
+        centers.for_each(|wave| wave.follow(tempo));
     }
 
     pub(super) fn view(&self, t: Stamp) -> View {

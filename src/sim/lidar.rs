@@ -9,6 +9,7 @@ use crate::cdr::messages::PointField;
 use crate::random::Random;
 use crate::time::{NANOS_PER_S, Stamp};
 use std::f64::consts::{FRAC_PI_2, TAU};
+use std::sync::Arc;
 
 /// Bytes of a point: x, y, z, intensity, time as little-endian `float32`.
 pub(super) const POINT_STEP: u32 = 20;
@@ -95,6 +96,11 @@ impl Lidar {
         };
         lidar.scan_room(random);
         lidar
+    }
+
+    /// Lets all that moves follow a tempo.
+    pub(super) fn follow(&mut self, tempo: &Arc<Wave>) {
+        self.ball.iter_mut().chain(&mut self.moving_box).for_each(|wave| wave.follow(tempo));
     }
 
     fn scan_room(&mut self, random: &mut Random) {

@@ -6,6 +6,7 @@
 
 use super::wave::{Bound, Number, Wave};
 use crate::time::Stamp;
+use std::sync::Arc;
 
 /// Where the body is and how it is turned.
 #[derive(Clone, Debug)]
@@ -27,6 +28,11 @@ pub(super) struct State<T> {
 }
 
 impl Motion {
+    /// Lets all of it follow a tempo.
+    pub(super) fn follow(&mut self, tempo: &Arc<Wave>) {
+        self.position.iter_mut().chain(&mut self.angles).for_each(|wave| wave.follow(tempo));
+    }
+
     pub(super) fn state(&self, t: Stamp) -> State<f64> {
         let position = self.position.each_ref().map(|wave| wave.jet(t));
         let angles = self.angles.each_ref().map(|wave| wave.jet(t));

@@ -57,6 +57,11 @@ pub struct SimOptions {
         default_value_if("isaac", "true", "60"))]
     pub tf_hz: f64,
 
+    /// Move in bursts: all that moves speeds up and slows down together, irregularly, at times to a stop.
+    /// `robocache calibrate` needs such a motion.
+    #[arg(long)]
+    pub bursts: bool,
+
     /// Width of the images [px], 16 to 4096.
     #[arg(long, value_name = "PX", default_value_t = DEFAULT.image_width)]
     pub image_width: u32,
@@ -160,6 +165,7 @@ const DEFAULT: SimOptions = SimOptions {
     odom_hz: 0.0,
     depth_hz: 0.0,
     tf_hz: 0.0,
+    bursts: false,
     image_width: 640,
     image_height: 480,
     lidar_rings: 128,

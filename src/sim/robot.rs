@@ -5,7 +5,7 @@ use super::lidar::{FIELDS, Lidar, POINT_STEP, Scene};
 use super::options::{OptionError, SimOptions};
 use super::schedule::{Event, Schedule};
 use super::stream::Stream;
-use super::truth::{JOINT_NAMES, Truth};
+use super::truth::{self, JOINT_NAMES, Truth};
 use crate::cdr::messages;
 use crate::random::Random;
 use crate::time::{NANOS_PER_S, Stamp, TickGrid};
@@ -33,13 +33,21 @@ impl Robot {
         let scan_ns = if options.isaac { 0 } else { turn_ns };
         // One generator per part, so that the size of an image does not change what the lidar sees.
         let part = |part| Random::keyed(options.seed, [u64::MAX, part]);
-        Ok(Robot {
+        let mut robot = Robot {
             truth: Truth::new(options.seed),
             front: Camera::front(&mut part(0), width, height),
             wrist: Camera::wrist(&mut part(1), width, height),
             lidar: Lidar::new(&mut part(2), options.lidar_rings, options.lidar_columns, scan_ns),
             options,
-        })
+        };
+        if robot.options.bursts {
+            let tempo = truth::tempo(robot.options.seed);
+            robot.truth = Truth::in_bursts(robot.options.seed);
+            robot.front.follow(&tempo);
+            robot.wrist.follow(&tempo);
+            robot.lidar.follow(&tempo);
+        }
+        Ok(robot)
     }
 
     /// The options that it was made with.

@@ -4,6 +4,7 @@ use super::motion::Motion;
 use super::wave::{Bound, Wave};
 use crate::random::Random;
 use crate::time::Stamp;
+use std::sync::Arc;
 
 /// Number of joints.
 pub const JOINTS: usize = 14;
@@ -136,6 +137,21 @@ impl Truth {
         }
     }
 
+    /// The signals of a seed, of a robot that moves in bursts: all of them follow one tempo.
+    pub fn in_bursts(seed: u64) -> Self {
+        let mut truth = Truth::new(seed);
+        truth.follow(&tempo(seed));
+        truth
+    }
+
+    fn follow(&mut self, tempo: &Arc<Wave>) {
+        self.joints.iter_mut().for_each(|joint| joint.position.follow(tempo));
+        self.wrench.iter_mut().for_each(|wave| wave.follow(tempo));
+        for motion in [&mut self.imu, &mut self.tool, &mut self.base] {
+            motion.follow(tempo);
+        }
+    }
+
     /// The joints.
     pub fn joints(&self, t: Stamp) -> Joints {
         let mut state =
@@ -219,6 +235,11 @@ impl Truth {
             },
         }
     }
+}
+
+/// The tempo of a seed's robot, for all that moves.
+pub(super) fn tempo(seed: u64) -> Arc<Wave> {
+    Arc::new(Wave::random_tempo(&mut Random::keyed(seed, [u64::MAX, 3])))
 }
 
 impl Joint {

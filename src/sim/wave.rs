@@ -4,6 +4,7 @@ use crate::random::Random;
 use crate::time::{NANOS_PER_S, Stamp};
 use std::f64::consts::TAU;
 use std::ops::{Add, Mul, Neg, Sub};
+use std::sync::Arc;
 
 /// `amplitude * sin(tau * t / period + phase)`
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +29,14 @@ impl Sine {
 pub struct Wave {
     offset: f64,
     sines: Vec<Sine>,
+    /// How far its time is ahead of the true time \[s\], as a signal; `None`: not at all.
+    tempo: Option<Arc<Wave>>,
 }
 
 impl Wave {
     /// A signal that does not change.
     pub(super) fn constant(offset: f64) -> Self {
-        Wave { offset, sines: Vec::new() }
+        Wave { offset, sines: Vec::new(), tempo: None }
     }
 
     /// One sine per part, of the given amplitude, with a frequency drawn from `low..high` \[Hz\]
@@ -43,7 +46,24 @@ impl Wave {
             let period_ns = (NANOS_PER_S as f64 / random.between(low, high)).round() as i64;
             Sine { amplitude, period_ns, phase: random.between(0.0, TAU) }
         };
-        Wave { offset, sines: parts.iter().map(sine).collect() }
+        Wave { offset, sines: parts.iter().map(sine).collect(), tempo: None }
+    }
+
+    /// A tempo for signals that follow it: their time runs at 0 to 2 times its speed, irregularly.
+    pub(super) fn random_tempo(random: &mut Random) -> Self {
+        // The shares add up to 1, so that time never runs back. The fast ones make starts and stops sharp.
+        const SHARES: [f64; 4] = [0.1, 0.2, 0.3, 0.4];
+        let parts = [(1.0, 0.3, 0.6), (1.0, 0.9, 1.4), (1.0, 2.0, 2.8), (1.0, 3.5, 4.5)];
+        let mut wave = Wave::random(random, 0.0, &parts);
+        for (sine, share) in wave.sines.iter_mut().zip(SHARES) {
+            sine.amplitude = share / sine.omega();
+        }
+        wave
+    }
+
+    /// Lets it follow a tempo.
+    pub(super) fn follow(&mut self, tempo: &Arc<Wave>) {
+        self.tempo = Some(Arc::clone(tempo));
     }
 
     /// `middle + side * self`
@@ -58,6 +78,17 @@ impl Wave {
 
     /// Value, first and second derivative by time in seconds.
     pub fn jet(&self, t: Stamp) -> [f64; 3] {
+        let Some(tempo) = &self.tempo else { return self.steady_jet(t) };
+        let [ahead, faster, change] = tempo.steady_jet(t);
+        let [value, first, second] =
+            self.steady_jet(t.offset((ahead * NANOS_PER_S as f64).round() as i64));
+        let rate = 1.0 + faster;
+        // The chain rule.
+        [value, first * rate, second * rate * rate + first * change]
+    }
+
+    /// As [`Wave::jet`], without a tempo.
+    fn steady_jet(&self, t: Stamp) -> [f64; 3] {
         let mut jet = [self.offset, 0.0, 0.0];
         for sine in &self.sines {
             let past = t.nanos().rem_euclid(sine.period_ns) as f64;
@@ -75,8 +106,27 @@ impl Wave {
         self.jet(t)[0]
     }
 
-    /// Greatest magnitude of the derivative of the given order (0: the value).
+    /// Greatest magnitude of the derivative of the given order (0: the value), up to 4.
     pub fn bound(&self, order: i32) -> f64 {
+        let Some(tempo) = &self.tempo else { return self.steady_bound(order) };
+        let f = |order| self.steady_bound(order);
+        let [w1, w2, w3, w4] = [1, 2, 3, 4].map(|order| tempo.steady_bound(order));
+        let w1 = 1.0 + w1;
+        // Faa di Bruno's formula for the derivatives of a function of a function.
+        match order {
+            0 => f(0),
+            1 => f(1) * w1,
+            2 => f(2) * w1 * w1 + f(1) * w2,
+            3 => f(3) * w1.powi(3) + 3.0 * f(2) * w1 * w2 + f(1) * w3,
+            4 => {
+                let second = 3.0 * w2 * w2 + 4.0 * w1 * w3;
+                f(4) * w1.powi(4) + 6.0 * f(3) * w1 * w1 * w2 + f(2) * second + f(1) * w4
+            }
+            _ => f64::INFINITY,
+        }
+    }
+
+    fn steady_bound(&self, order: i32) -> f64 {
         let offset = if order == 0 { self.offset.abs() } else { 0.0 };
         let size = |sine: &Sine| sine.amplitude.abs() * sine.omega().powi(order);
         offset + self.sines.iter().map(size).sum::<f64>()

@@ -64,6 +64,25 @@ fn joint_velocity_is_the_derivative_of_position_at_stamps_of_this_century() {
 }
 
 #[test]
+fn a_robot_in_bursts_has_the_derivatives_of_its_positions_and_stops_at_times() {
+    let truth = Truth::in_bursts(3);
+    const HALF: i64 = 50_000;
+    let (mut slowest, mut fastest) = (f64::MAX, 0.0_f64);
+    for t in instants(3000) {
+        let (before, now, after) =
+            (truth.joints(t.offset(-HALF)), truth.joints(t), truth.joints(t.offset(HALF)));
+        for i in 0..JOINTS {
+            let slope = (after.position[i] - before.position[i]) / (2.0 * HALF as f64 * 1e-9);
+            // The tempo's time is in whole nanoseconds.
+            assert!((slope - now.velocity[i]).abs() < 2e-4, "joint {i} at {t}");
+        }
+        let speed = now.velocity.iter().map(|v| v * v).sum::<f64>().sqrt();
+        (slowest, fastest) = (slowest.min(speed), fastest.max(speed));
+    }
+    assert!(slowest < 0.2 * fastest, "{slowest} to {fastest}");
+}
+
+#[test]
 fn twists_are_the_derivatives_of_poses_and_imu_rates_of_its_orientation() {
     let truth = Truth::new(4);
     const HALF: i64 = 100_000;
@@ -102,6 +121,22 @@ fn the_accelerometer_feels_gravity_upwards() {
         // The rest is the sensor's own motion: 5 cm at 1.5 Hz at most.
         let motion = 0.05 * (std::f64::consts::TAU * 1.5).powi(2);
         assert_near(world, [0.0, 0.0, GRAVITY], motion);
+    }
+}
+
+#[test]
+fn linear_interpolation_errs_within_the_curvature_bounds_of_bursts() {
+    let truth = Truth::in_bursts(6);
+    let bounds = curvatures(&truth);
+    const GAP: i64 = 20 * NANOS_PER_MS;
+    let scale = (GAP as f64 * 1e-9).powi(2) / 8.0;
+    for t in instants(1000) {
+        let (a, b) = (signals(&truth, t), signals(&truth, t.offset(GAP)));
+        let middle = signals(&truth, t.offset(GAP / 2));
+        for (i, bound) in bounds.iter().enumerate() {
+            let error = (0.5 * (a[i] + b[i]) - middle[i]).abs();
+            assert!(error <= scale * bound + 1e-7, "signal {i}: {error} > {}", scale * bound);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use robocache::replay::bag::Bag;
-use robocache::replay::inspect::{Inspection, Starter, inspect};
+use robocache::replay::inspect::{Inspection, Starter, inspect, report};
 use robocache::replay::{BagDefinitions, Progress, find_bags};
 use robocache::time::Stamp;
 
@@ -34,6 +34,9 @@ pub struct InspectArgs {
     /// Print everything as JSON: a list with an entry for each bag; times are in nanoseconds
     #[arg(long)]
     json: bool,
+    /// Write a report for a browser: the table, a timeline, delays and intervals as histograms
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write a starting configuration for the bag into a new file; there must be one bag
     #[arg(long, value_name = "FILE")]
     write_config: Option<PathBuf>,
@@ -69,6 +72,10 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode, Error> {
         writeln!(out, "{}", serde_json::to_string_pretty(&found)?)?;
     }
     out.flush()?;
+    if let Some(file) = &args.html {
+        std::fs::write(file, report(&found).html())
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+    }
     if let (Some(file), [inspection]) = (&args.write_config, &found[..]) {
         write_config(file, inspection, &bags[0])?;
     }
@@ -97,7 +104,7 @@ pub fn look(path: &Path) -> Result<Inspection, Error> {
     let bag = Bag::open(path)?;
     let bar = Bar::new(bag.span().unwrap_or_default());
     let inspection = inspect(&bag, &bar);
-    bar.bar.finish_and_clear();
+    bar.clear();
     Ok(inspection?)
 }
 
@@ -117,6 +124,11 @@ impl Bar {
         let style = ProgressStyle::with_template("{wide_bar} {percent} %, {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Bar { bar, first }
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
     }
 }
 

@@ -1,5 +1,7 @@
 //! The command line of robocache.
 
+#[cfg(feature = "replay")]
+mod calibrate;
 mod check;
 #[cfg(feature = "replay")]
 mod inspect;
@@ -28,6 +30,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    #[cfg(feature = "replay")]
+    Calibrate(calibrate::CalibrateArgs),
     Check(check::CheckArgs),
     #[cfg(feature = "replay")]
     Inspect(inspect::InspectArgs),
@@ -41,6 +45,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        #[cfg(feature = "replay")]
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Check(args) => check::run(&args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "replay")]
         Command::Inspect(args) => inspect::run(&args),

@@ -10,6 +10,7 @@
 mod clocks;
 mod content;
 mod frames;
+mod html;
 mod notes;
 mod points;
 mod qos;
@@ -22,6 +23,7 @@ mod topic;
 pub use clocks::{ClockReport, Event, RecorderReport};
 pub use content::{CameraForm, ContentReport, ImageForm, Images, JointSet, Joints};
 pub use frames::{FramesReport, LinkReport};
+pub use html::page as report;
 pub use points::{CloudReport, FieldForm, TimeField};
 pub use qos::Offer;
 pub use series::{Gap, Intervals};
@@ -125,6 +127,18 @@ enum Stamped {
 /// # Errors
 /// If the bag can no longer be read. What is damaged is in [`Inspection::problems`].
 pub fn inspect(bag: &Bag, progress: &dyn Progress) -> Result<Inspection, ReplayError> {
+    inspect_some(bag, &vec![true; bag.topics.len()], progress)
+}
+
+/// As [`inspect`], but reads only some of the topics. `wanted` has an entry for each of [`Bag::topics`].
+///
+/// # Errors
+/// As for [`inspect`].
+pub fn inspect_some(
+    bag: &Bag,
+    wanted: &[bool],
+    progress: &dyn Progress,
+) -> Result<Inspection, ReplayError> {
     let mut problems = Problems::default();
     bag.problems.iter().cloned().for_each(|problem| problems.push(problem));
     let definitions: Box<dyn Definitions> = match BagDefinitions::new(bag) {
@@ -135,8 +149,7 @@ pub fn inspect(bag: &Bag, progress: &dyn Progress) -> Result<Inspection, ReplayE
         }
     };
     let mut look = Look::new(bag, &*definitions);
-    let wanted = vec![true; bag.topics.len()];
-    let mut messages = bag.messages_sorted(&wanted, Sorted::AsWritten)?;
+    let mut messages = bag.messages_sorted(wanted, Sorted::AsWritten)?;
     let mut whole = true;
     for message in messages.by_ref() {
         if look.messages.is_multiple_of(PER_REPORT) && !progress.at(message.received) {

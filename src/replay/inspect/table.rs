@@ -5,6 +5,19 @@ use std::fmt::{self, Display, Formatter};
 use super::{ContentReport, Inspection, TopicReport};
 use crate::time::Stamp;
 
+/// The columns of the table.
+pub(super) const HEAD: [&str; 9] = [
+    "topic",
+    "type",
+    "messages",
+    "rate [Hz]",
+    "interval p1 p50 p99 [ms]",
+    "gaps",
+    "longest [ms]",
+    "delay p50 p99 max [ms]",
+    "qos",
+];
+
 impl Display for Inspection {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let first = Stamp::from_nanos(self.first_ns.unwrap_or(0));
@@ -40,7 +53,7 @@ impl Display for Inspection {
 
 impl Inspection {
     /// The tree of frames, a link per line.
-    fn frame_lines(&self) -> Vec<String> {
+    pub(super) fn frame_lines(&self) -> Vec<String> {
         let link = |link: &super::LinkReport| {
             let kind = if link.is_fixed { "fixed" } else { "moving" };
             format!(
@@ -63,23 +76,13 @@ fn section(f: &mut Formatter<'_>, name: &str, lines: &[String]) -> fmt::Result {
 }
 
 fn rows(f: &mut Formatter<'_>, topics: &[TopicReport]) -> fmt::Result {
-    let head = [
-        "topic",
-        "type",
-        "messages",
-        "rate [Hz]",
-        "interval p1 p50 p99 [ms]",
-        "gaps",
-        "longest [ms]",
-        "delay p50 p99 max [ms]",
-        "qos",
-    ];
     let rows = topics.iter().map(row);
-    let rows: Vec<_> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
+    let rows: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect();
     crate::table::write(f, &rows)
 }
 
-fn row(topic: &TopicReport) -> [String; 9] {
+/// The cells of a topic.
+pub(super) fn row(topic: &TopicReport) -> [String; 9] {
     // The stamps are the sensor's own; arrivals scatter with the transport.
     let intervals = topic.stamped.as_ref().unwrap_or(&topic.received);
     let ms = |nanos: i64| {
@@ -109,7 +112,7 @@ fn row(topic: &TopicReport) -> [String; 9] {
 }
 
 /// What the messages of a topic hold, in a line.
-fn content(topic: &TopicReport) -> Option<String> {
+pub(super) fn content(topic: &TopicReport) -> Option<String> {
     let frames: Vec<&str> =
         topic.frame_ids.keys().map(String::as_str).filter(|name| !name.is_empty()).collect();
     let frame = match frames[..] {

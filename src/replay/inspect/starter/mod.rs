@@ -12,6 +12,7 @@ use std::fmt::Write;
 use super::Inspection;
 use crate::config::{self, ConfigError};
 use crate::schema::Definitions;
+use crate::spec::{Config, InputSpec};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 use timing::milliseconds;
 
@@ -96,10 +97,29 @@ impl Starter {
     }
 }
 
+impl Starter {
+    /// The input of a topic, as its stream in a starting configuration has it.
+    ///
+    /// # Errors
+    /// Why the topic is left out.
+    pub fn input(
+        found: &Inspection,
+        topic: &str,
+        definitions: &dyn Definitions,
+    ) -> Result<InputSpec, String> {
+        let base = base_frame(found);
+        let report = found.topic(topic).ok_or("the bag has no such topic")?;
+        let mut stream = streams::stream(found, &base, report)?;
+        stream.name = new_name(topic, &[]);
+        let config = validate(&write(found, &base, &[stream], &[]), definitions)?;
+        config.inputs.into_iter().next().ok_or_else(|| "it has no input".into())
+    }
+}
+
 /// Checks a configuration; the error says what is wrong first.
-fn validate(text: &str, definitions: &dyn Definitions) -> Result<(), String> {
+fn validate(text: &str, definitions: &dyn Definitions) -> Result<Config, String> {
     match config::parse_with(text, "starting configuration", definitions) {
-        Ok(_) => Ok(()),
+        Ok(config) => Ok(config),
         Err(ConfigError::Invalid(problems)) => {
             let problem = problems.first().map(|problem| {
                 format!("{}: expected {}, found {}", problem.key, problem.expected, problem.found)
