@@ -3,7 +3,9 @@
 Rows and ticks are worked out here from the messages with NumPy, SciPy and Pillow. Tensors must also be those of MCAP.
 """
 
+import fcntl
 import json
+import os
 import resource
 import shutil
 import signal
@@ -320,7 +322,7 @@ def test_a_store_never_replaces_what_this_run_does_not_have(config, bags, tmp_pa
     replay(config, out, *bags[:2], options=ROWS)
     before = files(out / "rows.zarr")
     said = replay(config, out, bags[2], expect=1, options=ROWS)
-    assert "has the episode 'robot0', which this run has not" in said
+    assert "has the episode 'robot0' of " in said
     assert files(out / "rows.zarr") == before
     # More episodes are no loss.
     replay(config, out, *bags, options=ROWS)
@@ -345,11 +347,82 @@ def test_a_full_disk_is_an_error_and_leaves_no_store(config, bags, tmp_path, opt
     assert [p for p in out.rglob("*") if p.is_file()] == []
     # The parts fit, and the store does not.
     parts = max(len(content) for content in files_of_parts(config, bags, tmp_path, options))
-    said = replay(config, out, *bags, expect=1, options=options, preexec_fn=limit(parts + 1000))
+    outcomes, said = run(config, out, *bags, options=options, preexec_fn=limit(parts + 1000))
+    # The episodes are told all the same.
+    assert {outcome for outcome, _ in outcomes} == {"done"} and "no new store" in said
     assert "File too large" in said
     assert not list(out.glob("*.zarr")) and not list(out.glob("*.partial"))
     outcomes = replay(config, out, *bags, options=options)
     assert {outcome for outcome, _ in outcomes} == {"kept"}
+
+
+def run(config, out, *bags, options=(), **kwargs):
+    """A run that ends with 1: what it says of each episode, and on stderr."""
+    command = [configuration.program(), "replay", *bags, "--config", config, "--out", out, "--json"]
+    command = [str(word) for word in [*command, *options]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **kwargs)
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    return [next(iter(outcome.items())) for outcome in json.loads(done.stdout)], done.stderr
+
+
+def test_a_store_keeps_an_episode_that_fails_later(config, bags, tmp_path):
+    own = [shutil.copytree(bag, tmp_path / f"own/{bag.name}") for bag in bags[:2]]
+    out = tmp_path / "out"
+    replay(config, out, *own, options=ROWS)
+    before = files(out / "rows.zarr")
+    for file in own[0].iterdir():
+        file.write_bytes(b"")
+    outcomes, said = run(config, out, *own, bags[2], options=ROWS)
+    assert [outcome for outcome, _ in outcomes] == ["failed", "done", "done"]
+    assert "no new store" in said and "has the episode 'robot0' of " in said
+    assert files(out / "rows.zarr") == before
+    # Another bag of the same name is not that episode.
+    other = shutil.copytree(bags[1], tmp_path / "other/robot0")
+    said = replay(config, out, other, own[1], expect=1, options=ROWS)
+    assert "has the episode 'robot0' of " in said
+    assert files(out / "rows.zarr") == before
+
+
+def test_a_store_whose_replacement_was_interrupted_is_there(config, bags, tmp_path):
+    """Between two renames, the older store has another name and the ledger says that it is replaced."""
+    out = tmp_path / "out"
+    replay(config, out, bags[0], options=ROWS)
+    expected = files(out / "rows.zarr")
+    ledger = json.loads((out / "replay.json").read_text())
+    ledger["replaced"] = {"rows.zarr": ledger["stores"].pop("rows.zarr")}
+    for old in (True, False):
+        (out / "replay.json").write_text(json.dumps(ledger))
+        if old:
+            (out / "rows.zarr").rename(out / "rows.zarr.old")
+        ((outcome, _),) = replay(config, out, bags[0], options=ROWS)
+        assert outcome == "done"
+        assert files(out / "rows.zarr") == expected
+        assert sorted(path.name for path in out.iterdir()) == ["replay.json", "rows.zarr"]
+
+
+def test_one_run_at_a_time_writes_into_a_folder(config, bags, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    held = os.open(out, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    said = replay(config, out, bags[0], expect=1)
+    assert "another run writes into it" in said
+    os.close(held)
+    replay(config, out, bags[0])
+
+
+def test_an_episode_ends_where_ticks_do_not_follow_each_other(config, tmp_path):
+    text = CONFIG.replace("  arm:\n", "  arm:\n    required: true\n", 1)
+    assert text != CONFIG
+    config.write_text(text)
+    messages = [entry for entry in robot(400) if not T0 + 400 * MS < entry[1] < T0 + 700 * MS]
+    bag = write_bag(tmp_path / "gap", messages)
+    replay(config, tmp_path / "out", bag, options=["--format", "zarr"])
+    store = zarr.open_group(tmp_path / "out/tensors.zarr", mode="r")
+    ticks, ends = store["data/tick"][:], store["meta/episode_ends"][:]
+    breaks = [int(at) + 1 for at in np.flatnonzero(np.diff(ticks) != 1)]
+    assert len(breaks) == 1 and list(ends) == [*breaks, len(ticks)]
+    assert store.attrs["robocache"]["episodes"][0]["breaks"] == breaks
 
 
 def files_of_parts(config, bags, folder, options):

@@ -13,7 +13,7 @@ use super::bag::Bag;
 use super::output::{
     Bf16, Info, Joined, McapOutput, Output, OutputError, RowOutput, TensorOutput, assemble, remove,
 };
-use super::results::{Entry, Format, Ledger, Stored, made_of};
+use super::results::{Entry, Format, Ledger, Stored, hold, made_of};
 use super::{
     BagDefinitions, Episode, Playing, Progress, Remap, ReplayError, Summary, TimeSource, Wiring,
     run,
@@ -107,18 +107,20 @@ impl Watch for () {}
 /// run was stopped.
 ///
 /// # Errors
-/// The configuration cannot be read, the folder of the results cannot be used, or the store cannot be made.
+/// The configuration cannot be read, or the folder of the results cannot be used.
 pub fn run_all(
     episodes: &[Episode],
     options: &Options,
     watch: &dyn Watch,
     stop: &AtomicBool,
-) -> Result<Vec<Outcome>, ReplayError> {
+) -> Result<Results, ReplayError> {
     let text = config::read(&options.config)?;
     fs::create_dir_all(&options.out).map_err(OutputError::of(&options.out))?;
+    let _held = hold(&options.out)?;
     let ledger = Ledger::read(&options.out)?;
     if let Some(store) = options.format.store() {
-        ledger.check_store(&options.out, store, episodes)?;
+        let asked = episodes.iter().map(|episode| (episode.name.as_str(), bag_of(episode)));
+        ledger.check_store(&options.out, store, asked)?;
     }
     let in_store = is_in_store(episodes, options, &text, &ledger);
     let ledger = Mutex::new(ledger);
@@ -147,10 +149,25 @@ pub fn run_all(
         outcome.unwrap_or_else(|| Outcome::Stopped { name: episode.name.clone() })
     };
     let outcomes: Vec<Outcome> = outcomes.into_iter().zip(episodes).map(stopped).collect();
-    if let Some(store) = options.format.store().filter(|_| !in_store) {
-        join(store, &outcomes, &shared)?;
-    }
-    Ok(outcomes)
+    let store = match options.format.store().filter(|_| !in_store) {
+        Some(store) => join(store, &outcomes, &shared),
+        None => Ok(()),
+    };
+    Ok(Results { outcomes, store })
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Results {
+    /// What became of each episode, in their order.
+    pub outcomes: Vec<Outcome>,
+    /// Why there is no new store of all episodes, if the format has one.
+    pub store: Result<(), ReplayError>,
+}
+
+/// The bag of an episode, as summaries name it.
+fn bag_of(episode: &Episode) -> String {
+    episode.bag.display().to_string()
 }
 
 /// Whether the store of all episodes is there, and of exactly these.
@@ -163,6 +180,7 @@ fn is_in_store(episodes: &[Episode], options: &Options, text: &str, ledger: &Led
             let same = |made_of: String| made_of == stored.made_of;
             let entry = ledger.entry(&options.format.result(&episode.name));
             episode.name == stored.name
+                && bag_of(episode) == stored.bag
                 && entry.is_some()
                 && Source::open(episode, options, text).is_ok_and(|source| same(source.made_of))
         })
@@ -177,20 +195,22 @@ fn join(store: &str, outcomes: &[Outcome], work: &Work<'_>) -> Result<(), Replay
     let mut ledger = lock(ledger);
     let (mut episodes, mut parts) = (Vec::new(), Vec::new());
     for outcome in outcomes {
-        let (Outcome::Done(Summary { name, .. }) | Outcome::Kept(Summary { name, .. })) = outcome
-        else {
-            continue;
-        };
+        let (Outcome::Done(summary) | Outcome::Kept(summary)) = outcome else { continue };
+        let Summary { name, bag, .. } = summary;
         let result = format.result(name);
         let Some(Entry { made_of, .. }) = ledger.entry(&result) else { continue };
-        episodes.push(Stored { name: name.clone(), made_of: made_of.clone() });
+        let (name, bag, made_of) = (name.clone(), bag.clone(), made_of.clone());
+        episodes.push(Stored { name, bag, made_of });
         parts.push(out.join(result));
     }
     let path = out.join(store);
     let is_there = path.exists() && ledger.store(store) == Some(&episodes);
     if !parts.is_empty() && !is_there {
-        // Nobody must take the store that comes for what the ledger says.
-        ledger.remove_store(out, store)?;
+        // An episode that is in the store may have failed in this run.
+        let complete = episodes.iter().map(|stored| (stored.name.as_str(), stored.bag.clone()));
+        ledger.check_store(out, store, complete)?;
+        // A crash must not leave a ledger that describes another store.
+        ledger.replace_store(out, store, &episodes)?;
         let about = about_store(work);
         assemble(&path, Joined { parts: &parts, about })?;
         let all = episodes.len() == outcomes.len();
@@ -272,14 +292,19 @@ fn kept(
     let entry = ledger.entry(result);
     match entry {
         Some(entry) if work.in_store => return Ok(Some(entry.summary.clone())),
-        _ if !path.exists() => return Ok(None),
+        // A part that was joined. The next one under its name must not pass for it.
+        Some(_) if !path.exists() => {
+            ledger.remove(out, result)?;
+            return Ok(None);
+        }
+        None if !path.exists() => return Ok(None),
         Some(entry) if entry.made_of == made_of => return Ok(Some(entry.summary.clone())),
         _ => {}
     }
-    let own = entry.is_some_and(|entry| entry.summary.bag == episode.bag.display().to_string());
+    let own = entry.is_some_and(|entry| entry.summary.bag == bag_of(episode));
     // A part is nobody's result.
     if own || format.store().is_some() {
-        // Nobody must take the result that comes for what this entry says.
+        // A crash must not leave an entry that describes another result.
         ledger.remove(out, result)?;
         return Ok(None);
     }
@@ -322,7 +347,7 @@ fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, 
         }
         Format::Zarr => {
             let output = TensorOutput::create(&path, &pipeline, options.bf16, options.threads())?;
-            Writing::Tensors(output)
+            Writing::Tensors(Box::new(output))
         }
         Format::Rows => {
             let threads = options.threads();
@@ -348,7 +373,7 @@ fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, 
 /// The output of an episode.
 enum Writing {
     Mcap(Box<McapOutput>),
-    Tensors(TensorOutput),
+    Tensors(Box<TensorOutput>),
     Rows(RowOutput),
 }
 
@@ -356,7 +381,7 @@ impl Writing {
     fn as_output(&mut self) -> &mut dyn Output {
         match self {
             Writing::Mcap(output) => output.as_mut(),
-            Writing::Tensors(output) => output,
+            Writing::Tensors(output) => output.as_mut(),
             Writing::Rows(output) => output,
         }
     }

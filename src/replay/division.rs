@@ -80,6 +80,14 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
             )));
         }
     }
+    for episode in &mut episodes {
+        // These endings are those of results that are not complete.
+        while let Some(name) =
+            [".partial", ".old"].iter().find_map(|end| episode.name.strip_suffix(end))
+        {
+            episode.name = name.to_owned();
+        }
+    }
     name_apart(&mut episodes);
     Ok(episodes)
 }

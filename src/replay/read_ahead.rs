@@ -3,6 +3,7 @@
 use std::sync::mpsc::sync_channel;
 
 use super::bag::{Messages, Problems, Recorded};
+use crate::time::Stamp;
 
 /// A batch has at most this many messages, and is sent when it has this many bytes.
 const MESSAGES: usize = 64;
@@ -10,20 +11,22 @@ const BYTES: usize = 2 << 20;
 /// Batches that may wait.
 const BATCHES: usize = 2;
 
-/// Hands the messages to `take` in their order, until it returns false or an error. Returns what could not be
-/// read.
+/// Hands the messages up to `end` to `take` in their order, until it returns false or an error. Returns what could
+/// not be read. Nothing after `end` is looked at, whichever thread is faster.
 ///
 /// # Errors
 /// That of `take`.
 pub(super) fn read_ahead<E>(
     mut messages: Messages<'_>,
+    end: Option<Stamp>,
     mut take: impl FnMut(Recorded) -> Result<bool, E>,
 ) -> Result<Problems, E> {
     std::thread::scope(|scope| {
         let (sender, receiver) = sync_channel::<Vec<Recorded>>(BATCHES);
         let reader = scope.spawn(move || {
             let (mut batch, mut bytes) = (Vec::with_capacity(MESSAGES), 0);
-            for recorded in messages.by_ref() {
+            let within = |recorded: &Recorded| end.is_none_or(|end| recorded.received <= end);
+            for recorded in messages.by_ref().take_while(within) {
                 bytes += recorded.bytes.len();
                 batch.push(recorded);
                 if batch.len() == MESSAGES || bytes >= BYTES {

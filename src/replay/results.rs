@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use super::batch::Options;
@@ -52,6 +54,10 @@ pub(super) struct Ledger {
     /// By the name of a store: its episodes in their order.
     #[serde(default)]
     stores: BTreeMap<String, Vec<Stored>>,
+    /// By the name of a store that is being made: the episodes of the one that it replaces. If the program ended
+    /// meanwhile, either may be there, and nothing may be taken for known.
+    #[serde(default)]
+    replaced: BTreeMap<String, Vec<Stored>>,
 }
 
 /// A complete result.
@@ -67,6 +73,8 @@ pub(super) struct Entry {
 pub(super) struct Stored {
     /// Its name.
     pub name: String,
+    /// Its bag.
+    pub bag: String,
     /// Of everything that it depends on.
     pub made_of: String,
 }
@@ -78,7 +86,7 @@ impl Ledger {
     pub fn read(out: &Path) -> Result<Self, OutputError> {
         let path = out.join(LEDGER);
         match fs::read(&path) {
-            // One of another version counts as empty: its results are made again.
+            // One that cannot be read counts as empty.
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Ledger::default()),
             Err(error) => Err(OutputError::of(&path)(error)),
@@ -115,32 +123,43 @@ impl Ledger {
         episodes: Vec<Stored>,
     ) -> Result<(), OutputError> {
         self.stores.insert(name.to_owned(), episodes);
+        self.replaced.remove(name);
         self.write(out)
     }
 
-    /// Removes a store, and writes the file.
-    pub fn remove_store(&mut self, out: &Path, name: &str) -> Result<(), OutputError> {
-        self.stores.remove(name);
+    /// Notes that a store of these episodes takes the place of the one that may be there, and writes the file.
+    pub fn replace_store(
+        &mut self,
+        out: &Path,
+        name: &str,
+        episodes: &[Stored],
+    ) -> Result<(), OutputError> {
+        let before = self.stores.remove(name).unwrap_or_else(|| episodes.to_vec());
+        self.replaced.entry(name.to_owned()).or_insert(before);
         self.write(out)
     }
 
-    /// Checks that a store that is there may be replaced by one of these episodes.
-    pub fn check_store(
+    /// Checks that a store that is there may be replaced by one of these episodes: their names and bags.
+    pub fn check_store<'a>(
         &self,
         out: &Path,
         name: &str,
-        episodes: &[Episode],
+        episodes: impl Iterator<Item = (&'a str, String)> + Clone,
     ) -> Result<(), ReplayError> {
         let path = out.join(name);
         if !path.exists() {
             return Ok(());
         }
-        let whose = match self.store(name) {
+        let whose = match self.store(name).or_else(|| self.replaced.get(name)) {
             None => Some("is no result of an earlier run".to_owned()),
             Some(stored) => {
-                let is_new = |stored: &Stored| episodes.iter().any(|new| new.name == stored.name);
-                let lost = stored.iter().find(|stored| !is_new(stored));
-                lost.map(|lost| format!("has the episode '{}', which this run has not", lost.name))
+                let is_lost = |stored: &&Stored| {
+                    !episodes.clone().any(|(name, bag)| name == stored.name && bag == stored.bag)
+                };
+                let lost = stored.iter().find(is_lost);
+                lost.map(|Stored { name, bag, .. }| {
+                    format!("has the episode '{name}' of {bag}, of which this run has no result")
+                })
             }
         };
         match whose {
@@ -162,6 +181,18 @@ impl Ledger {
         std::io::Write::write_all(&mut file, &bytes).map_err(OutputError::of(&path))?;
         partial.complete(&file)
     }
+}
+
+/// Keeps other runs out of a folder of results until it is dropped.
+pub(super) fn hold(out: &Path) -> Result<Flock<fs::File>, OutputError> {
+    let folder = fs::File::open(out).map_err(OutputError::of(out))?;
+    Flock::lock(folder, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| {
+        let source = match error {
+            Errno::EWOULDBLOCK => std::io::Error::other("another run writes into it"),
+            error => error.into(),
+        };
+        OutputError::of(out)(source)
+    })
 }
 
 /// What an earlier run found, by the name of the episode, of the results that are files of tensors; nothing if the

@@ -74,11 +74,8 @@ pub fn run(
         let messages = bag.messages_from(&wiring.wanted(), start.unwrap_or(Stamp::MIN))?;
         let (mut begun, mut last) = (false, span.1);
         let mut count = 0_u32;
-        let read = read_ahead(messages, |recorded| -> Result<bool, ReplayError> {
+        let read = read_ahead(messages, end, |recorded| -> Result<bool, ReplayError> {
             let now = recorded.received;
-            if end.is_some_and(|end| now > end) {
-                return Ok(false);
-            }
             if !begun {
                 // A damaged index may say that the bag begins later than it does, or ends sooner.
                 play.player.start(start.unwrap_or(span.0.min(now)), &mut serve)?;

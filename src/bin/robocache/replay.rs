@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use robocache::backend::{self, Choice};
-use robocache::replay::batch::{self, Options, Outcome, Watch};
+use robocache::replay::batch::{self, Options, Outcome, Results, Watch};
 use robocache::replay::output::Bf16;
 use robocache::replay::{
     self, Division, EdgeTopic, Episode, Format, Moment, Parts, Remap, Summary, TimeSource,
@@ -50,9 +50,9 @@ pub struct ReplayArgs {
     /// What to write
     #[arg(long, value_enum, default_value_t)]
     format: Written,
-    /// How elements of bf16 are stored in Zarr, which does not know the type
-    #[arg(long, value_enum, default_value_t)]
-    bf16: StoredBf16,
+    /// How elements of bf16 are stored in Zarr, which does not know the type [default: uint16]
+    #[arg(long, value_enum)]
+    bf16: Option<StoredBf16>,
     /// Rate of the ticks [Hz], in place of the configuration's
     #[arg(long)]
     rate_hz: Option<f64>,
@@ -145,10 +145,9 @@ impl From<Written> for Format {
 }
 
 /// How elements of bf16 are stored.
-#[derive(Clone, Copy, Default, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 enum StoredBf16 {
     /// Their bits; an attribute says so
-    #[default]
     Uint16,
     /// The same numbers, in twice the bytes
     F32,
@@ -167,6 +166,9 @@ enum Time {
 pub fn run(args: &ReplayArgs) -> Result<ExitCode, Error> {
     let bars = MultiProgress::new();
     log_beside(&bars);
+    if args.bf16.is_some() && matches!(args.format, Written::Mcap) {
+        return Err("--bf16: expected --format zarr or rows, found mcap, which has bf16".into());
+    }
     let bags = replay::find_bags(&args.bags, &args.out)?;
     let division = match (&args.episodes, &args.episodes_by) {
         (Some(list), _) => Division::Listed(read_episodes(list)?),
@@ -192,20 +194,21 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Error> {
         jobs: args.jobs.map_or(cores, usize::from).min(episodes.len()),
         format: args.format.into(),
         bf16: match args.bf16 {
-            StoredBf16::Uint16 => Bf16::Uint16,
-            StoredBf16::F32 => Bf16::F32,
+            None | Some(StoredBf16::Uint16) => Bf16::Uint16,
+            Some(StoredBf16::F32) => Bf16::F32,
         },
     };
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_interrupt(&stop)?;
     let watch = Bars::new(bars, episodes.len());
-    let outcomes = batch::run_all(&episodes, &options, &watch, &stop)?;
+    let Results { outcomes, store } = batch::run_all(&episodes, &options, &watch, &stop)?;
     watch.close();
+    let is_stored = store.inspect_err(|error| say(&format!("no new store: {error}"))).is_ok();
     let good = |outcome: &Outcome| matches!(outcome, Outcome::Done(_) | Outcome::Kept(_));
     match report(&outcomes, args.json) {
         // Whether anybody reads on does not change what became of the episodes.
         Err(error) if !is_broken_pipe(&*error) => Err(error),
-        _ if outcomes.iter().all(good) => Ok(ExitCode::SUCCESS),
+        _ if is_stored && outcomes.iter().all(good) => Ok(ExitCode::SUCCESS),
         _ => Ok(ExitCode::FAILURE),
     }
 }

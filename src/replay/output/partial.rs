@@ -19,9 +19,7 @@ impl Partial {
     /// # Errors
     /// It cannot be created.
     pub fn create(path: &Path) -> Result<(Partial, File), OutputError> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".partial");
-        let partial = PathBuf::from(name);
+        let partial = with(path, ".partial");
         let file = File::create(&partial).map_err(OutputError::of(&partial))?;
         Ok((Partial { path: path.to_owned(), partial, done: false }, file))
     }
@@ -67,9 +65,12 @@ impl PartialFolder {
     /// # Errors
     /// It cannot be created.
     pub fn create(path: &Path) -> Result<Self, OutputError> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".partial");
-        let partial = PathBuf::from(name);
+        let [partial, old] = [".partial", ".old"].map(|ending| with(path, ending));
+        // A run that ended between the two renames of `complete` left the older one alone.
+        if old.exists() && !path.exists() {
+            fs::rename(&old, path).map_err(OutputError::of(&old))?;
+        }
+        remove(&old)?;
         remove(&partial)?;
         fs::create_dir_all(&partial).map_err(OutputError::of(&partial))?;
         Ok(PartialFolder { path: path.to_owned(), partial, done: false })
@@ -85,10 +86,18 @@ impl PartialFolder {
     /// # Errors
     /// It cannot be renamed.
     pub fn complete(mut self) -> Result<(), OutputError> {
-        remove(&self.path)?;
+        let old = with(&self.path, ".old");
+        // No half of a folder may have the name, so the older one loses it at once.
+        if self.path.exists() {
+            fs::rename(&self.path, &old).map_err(OutputError::of(&self.path))?;
+        }
         fs::rename(&self.partial, &self.path).map_err(OutputError::of(&self.path))?;
         self.done = true;
-        Ok(())
+        if let Some(parent) = self.path.parent() {
+            let synced = File::open(parent).and_then(|parent| parent.sync_all());
+            synced.map_err(OutputError::of(parent))?;
+        }
+        remove(&old)
     }
 }
 
@@ -99,6 +108,13 @@ impl Drop for PartialFolder {
             let _ = fs::remove_dir_all(&self.partial);
         }
     }
+}
+
+/// A path with an ending.
+fn with(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 /// Removes a folder if it is there.

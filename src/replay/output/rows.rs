@@ -37,6 +37,8 @@ struct RingColumns {
     /// Where the numbers of a row go.
     numbers: Vec<(usize, Number)>,
     sparse: Option<(usize, SparseRow)>,
+    /// Epoch and stamp of the newest row.
+    newest: Option<(u64, Stamp)>,
 }
 
 /// What a row has beside its values.
@@ -55,7 +57,7 @@ impl Number {
         match self {
             Number::Stamp => ("stamp_ns", Element::Int64),
             Number::Input => ("input", Element::Uint8),
-            Number::Epoch => ("epoch", Element::Uint32),
+            Number::Epoch => ("epoch", Element::Int64),
             Number::UntilNext => ("until_next", Element::Uint8),
             Number::Count => ("count", Element::Uint32),
             Number::Until => ("until_ns", Element::Int64),
@@ -66,7 +68,7 @@ impl Number {
         match self {
             Number::Stamp => out.extend(row.entry.stamp.nanos().to_le_bytes()),
             Number::Input => out.push(row.entry.input),
-            Number::Epoch => out.extend((row.epoch.number() as u32).to_le_bytes()),
+            Number::Epoch => out.extend((row.epoch.number() as i64).to_le_bytes()),
             Number::UntilNext => out.push(match row.entry.until_next {
                 UntilNext::Strategy => 0,
                 UntilNext::Held => 1,
@@ -148,7 +150,7 @@ fn ring_columns(
     let values = columns.len();
     let element = bf16.element(dtype);
     let column = Column::new(format!("{folder}/rows"), element, "row", &named(holds, row));
-    columns.push(column.with("ring", about(place, pipeline, dtype)));
+    columns.push(bf16.told(dtype, column.with("ring", about(place, pipeline, dtype))));
     let merged = spec.merge.as_ref().map(|merge| merge.max_age_ns.len());
     let numbers = [
         Some(Number::Stamp),
@@ -176,7 +178,7 @@ fn ring_columns(
         columns.push(Column::new(format!("{folder}/coordinates"), Element::Int32, "row", &rest));
         (columns.len() - 1, row)
     });
-    RingColumns { dtype, values, numbers: places, sparse }
+    RingColumns { dtype, values, numbers: places, sparse, newest: None }
 }
 
 /// What the store says of a ring.
@@ -220,7 +222,19 @@ impl RowSink for Sink {
 impl State {
     fn write(&mut self, row: &FinalRow<'_>) -> Result<(), OutputError> {
         let State { writer: Some(writer), rings, scratch, bf16, .. } = self else { return Ok(()) };
-        let ring = &rings[row.ring.index()];
+        let ring = &mut rings[row.ring.index()];
+        let at = (row.epoch.number(), row.entry.stamp);
+        if ring.newest.is_some_and(|newest| at <= newest) {
+            // A plan that begins before what has left the ring: what was written can no longer be replaced.
+            let what = format!(
+                "expected rows of increasing stamps, found one of {} after one that was final; a longer \
+                 history keeps rows open for longer",
+                row.entry.stamp
+            );
+            let path = Path::new(&writer.path_of(ring.values)).to_owned();
+            return Err(OutputError::of(&path)(std::io::Error::other(what)));
+        }
+        ring.newest = Some(at);
         let values = match &ring.sparse {
             Some((column, sparse)) => {
                 let coordinates = &row.bytes[sparse.coordinates_at()..][..sparse.coordinates()];

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::store::{Column, Element, PartWriter};
-use super::{Bf16, Output, OutputError, row_dimensions};
+use super::{BREAKS, Bf16, Output, OutputError, row_dimensions};
 use crate::dtype::DType;
 use crate::layout::{Holds, Segment};
 use crate::pipeline::{Pipeline, StepState, TensorMessage};
@@ -22,6 +22,11 @@ pub struct TensorOutput {
     /// A row, before it is written.
     scratch: Vec<u8>,
     bf16: Bf16,
+    /// Number and epoch of the newest tick, and how many there were.
+    newest: Option<(i64, i64)>,
+    ticks: u64,
+    /// The ticks that do not follow the one before: how many ticks came before each.
+    breaks: Vec<u64>,
 }
 
 /// The columns of a segment.
@@ -101,7 +106,7 @@ impl TensorOutput {
             let values = columns.len();
             let path = format!("data/{name}");
             let column = Column::new(path.clone(), element, "tick", &dimensions);
-            columns.push(column.with("segment", info));
+            columns.push(bf16.told(segment.dtype, column.with("segment", info)));
             let known: &[Known] = match segment.holds {
                 Holds::Coordinates => &[],
                 Holds::Rows => &[Known::Valid, Known::Target, Known::Age],
@@ -120,22 +125,30 @@ impl TensorOutput {
             segments.push(SegmentColumns { id, segment, values, steps: of_steps });
         }
         let writer = PartWriter::create(path, columns, threads)?;
-        Ok(TensorOutput { writer, segments, scratch: Vec::new(), bf16 })
+        let (scratch, breaks) = (Vec::new(), Vec::new());
+        Ok(TensorOutput { writer, segments, scratch, bf16, newest: None, ticks: 0, breaks })
     }
 
     /// Ends the part. `about` is what the store says of the episode.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn complete(self, about: Value) -> Result<(), OutputError> {
+    pub fn complete(self, mut about: Value) -> Result<(), OutputError> {
+        about[BREAKS] = self.breaks.into();
         self.writer.complete(about)
     }
 }
 
 impl Output for TensorOutput {
     fn tick(&mut self, tick: Tick, message: &TensorMessage) -> Result<(), OutputError> {
-        let TensorOutput { writer, segments, scratch, bf16 } = self;
+        let TensorOutput { writer, segments, scratch, bf16, newest, ticks, breaks } = self;
         let epoch = tick.epoch.number() as i64;
+        let follows = |newest: (i64, i64)| newest == (tick.number - 1, epoch);
+        if newest.is_some_and(|newest| !follows(newest)) {
+            breaks.push(*ticks);
+        }
+        *ticks += 1;
+        *newest = Some((tick.number, epoch));
         let when = [tick.number, message.stamp().nanos(), tick.at.nanos(), epoch];
         for (column, number) in when.into_iter().enumerate() {
             writer.push(column, &number.to_le_bytes())?;
@@ -159,6 +172,14 @@ impl Bf16 {
         match (self, dtype) {
             (Bf16::F32, DType::Bf16) => Element::Float32,
             _ => Element::of(dtype),
+        }
+    }
+
+    /// Says of a column whose elements are bits of another type what they are.
+    pub(super) fn told(self, dtype: DType, column: Column) -> Column {
+        match (self, dtype) {
+            (Bf16::Uint16, DType::Bf16) => column.with("bits_of", "bf16"),
+            _ => column,
         }
     }
 

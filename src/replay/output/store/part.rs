@@ -139,6 +139,11 @@ impl PartWriter {
         Ok(writer)
     }
 
+    /// The place of a column in the store.
+    pub fn path_of(&self, column: usize) -> String {
+        self.columns[column].path.clone()
+    }
+
     /// Adds a row to a column. It has the size that the column says.
     ///
     /// # Errors

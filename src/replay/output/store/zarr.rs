@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::super::{OutputError, PartialFolder};
+use super::super::{BREAKS, OutputError, PartialFolder};
 use super::part::ZSTD_LEVEL;
 use super::shard::Shards;
 use super::{Column, Element, Part};
@@ -36,6 +36,7 @@ pub fn assemble(path: &Path, joined: Joined<'_>) -> Result<(), OutputError> {
     }
     let folder = PartialFolder::create(path)?;
     let mut nodes = Nodes::default();
+    let mut groups: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (at, column) in first.columns.iter().enumerate() {
         let rows = parts.iter().map(|part| part.rows(at)).collect::<Result<Vec<_>, _>>()?;
         nodes.add_array(folder.partial(), column, rows.iter().sum())?;
@@ -52,10 +53,18 @@ pub fn assemble(path: &Path, joined: Joined<'_>) -> Result<(), OutputError> {
             }
         }
         shards.finish()?;
-        if let Some(ends) = &column.ends {
-            let ends = Column::new(ends.clone(), Element::Int64, "episode", &[]);
-            nodes.add_array(folder.partial(), &ends, rows.len() as u64)?;
-            write_ends(folder.partial(), &ends, &rows, path)?;
+        if let Some(path_of_ends) = &column.ends {
+            let ends = ends_of(&parts, &rows);
+            let column = Column::new(path_of_ends.clone(), Element::Int64, "episode", &[]);
+            nodes.add_array(folder.partial(), &column, ends.len() as u64)?;
+            write_ends(folder.partial(), &column, &ends, path)?;
+        }
+        // All arrays of a group have a row for each of its ticks, or of its samples.
+        let group = column.path.rsplit_once('/').map_or("", |(group, _)| group);
+        let of_group = groups.entry(group).or_insert_with(|| rows.clone());
+        if *of_group != rows {
+            let what = format!("{}: expected {of_group:?} rows, found {rows:?}", column.path);
+            return Err(OutputError::of(path)(std::io::Error::other(what)));
         }
     }
     let mut about = joined.about;
@@ -74,15 +83,24 @@ fn join_large(parts: &[Part], column: usize, shards: &mut Shards) -> Result<(), 
     Ok(())
 }
 
-/// The number of rows up to the end of each episode.
-fn write_ends(store: &Path, column: &Column, rows: &[u64], path: &Path) -> Result<(), OutputError> {
+/// The number of rows up to the end of each episode. An episode whose ticks do not follow each other ends where
+/// they break, so that no window reaches over the gap.
+fn ends_of(parts: &[Part], rows: &[u64]) -> Vec<i64> {
+    let (mut ends, mut begin) = (Vec::new(), 0);
+    for (part, rows) in parts.iter().zip(rows) {
+        let breaks = part.about.get(BREAKS).and_then(Value::as_array);
+        let breaks = breaks.into_iter().flatten().filter_map(Value::as_u64);
+        ends.extend(breaks.chain([*rows]).map(|end| (begin + end) as i64));
+        begin += rows;
+    }
+    ends
+}
+
+/// Writes the ends.
+fn write_ends(store: &Path, column: &Column, ends: &[i64], path: &Path) -> Result<(), OutputError> {
     let mut shards = Shards::new(&store.join(&column.path), column);
     let mut chunks = Chunks::new(column, &mut shards).map_err(OutputError::of(path))?;
-    let ends = rows.iter().scan(0, |end, rows| {
-        *end += rows;
-        Some(*end)
-    });
-    let ends: Vec<u8> = ends.flat_map(u64::to_le_bytes).collect();
+    let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
     chunks.read(&mut ends.as_slice()).map_err(|error| error.of(path))?;
     chunks.finish().map_err(|error| error.of(path))?;
     shards.finish()
