@@ -62,6 +62,9 @@ struct Chunks {
 #[derive(Deserialize)]
 struct About {
     name: String,
+    /// Where its ticks do not follow each other. An end is there, too.
+    #[serde(default)]
+    breaks: Vec<u64>,
 }
 
 /// The episodes of a store: their names, and the ticks of each.
@@ -77,10 +80,11 @@ pub(super) fn episodes(store: &Path) -> Result<Vec<(String, [u64; 2])>, String> 
     let names: Vec<About> = serde_json::from_value(about["episodes"].clone())
         .map_err(|error| format!("a store without a list of episodes: {error}"))?;
     let mut ends = Array::open(&store.join("meta/episode_ends"), 8)?;
-    let mut from = 0;
+    let (mut from, mut next) = (0, 0);
     let mut episodes = Vec::new();
-    for (at, about) in names.into_iter().enumerate() {
-        let end = u64::try_from(ends.number(at as u64)?).unwrap_or(0);
+    for about in names {
+        let end = u64::try_from(ends.number(next + about.breaks.len() as u64)?).unwrap_or(0);
+        next += about.breaks.len() as u64 + 1;
         if end < from {
             return Err(format!("episode ends that go back: {from}, then {end}"));
         }
