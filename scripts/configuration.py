@@ -98,7 +98,9 @@ def load(path):
     try:
         return _configuration(report)
     except KeyError as key:
-        message = f"{executable}: its report has no {key}; it has another version, so build it again"
+        message = (
+            f"{executable}: its report has no {key}; it has another version, so build it again"
+        )
         raise ConfigurationError(message) from key
 
 
