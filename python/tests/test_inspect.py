@@ -260,6 +260,7 @@ def test_the_report_is_one_page_without_a_network_or_a_script(tmp_path):
     for title in ("Notes", "Topics", "Timeline", "Delays and intervals", "Contents", "Frames"):
         assert f">{title}<" in html
     assert "delay of /imu" in html and "interval of /wrench" in html and "1 gaps" in html
-    both = inspect(bag, bag, options=("--html", tmp_path / "report.html"))
+    other = write_bag(tmp_path / "other", messages[:50])
+    both = inspect(bag, other, options=("--html", tmp_path / "report.html"))
     assert both.count("topic  ") == 2 and f"{bag}: Topics" in (tmp_path / "report.html").read_text()
     inspect(bag, options=("--html", tmp_path / "no" / "folder.html"), expect=1)
