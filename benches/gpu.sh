@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks and times everything on a machine with a GPU, and prints one table.
 #
-#   benches/gpu.sh [STEP...]     steps: test digests bench versus peers sanitize counters soak beside
+#   benches/gpu.sh [STEP...]     steps: test digests replay bench versus peers sanitize counters soak beside
 #                                default: all, `versus` only with $OLD_PROGRAMS
 #   benches/gpu.sh --build       build the programs into build/gpu, for a machine without cargo
 #
@@ -12,7 +12,8 @@
 # 600); 0 for none. $SANITIZE_CASES: cases per operation under compute-sanitizer (default 100).
 # $COUNTERS_S: seconds after which the counters of a case are given up (default 90). `beside`: ticks
 # beside a process that trains on the GPU, $BESIDE_S seconds per run (default 60, six runs), and ticks
-# while the driver fails, $BESIDE_FAULT_S seconds per run (default 24, two runs).
+# while the driver fails, $BESIDE_FAULT_S seconds per run (default 24, two runs). `replay`: the files of a
+# replay on every backend, and a recording of $REPLAY_S seconds (default 60, 4.6 GB) 16 times at once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 programs=build/gpu
@@ -20,14 +21,15 @@ out=${OUT:-bench/gpu}
 mkdir -p "$out"
 
 build() {
-    local commit features=(--no-default-features --features cuda,sim)
+    local commit features=(--no-default-features --features cuda,replay,sim)
     commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
     # Lines of the source for compute-sanitizer and the profiler.
     export ROBOCACHE_COMMIT=$commit ROBOCACHE_CUDA_LINEINFO=on
     cargo build --release -p robocache_bench --features cuda
     mkdir -p "$programs"
     rm -f "$programs"/*
-    cp target/release/robocache_bench "$programs/"
+    cargo build --release "${features[@]}" --bin robocache
+    cp "${CARGO_TARGET_DIR:-target}"/release/{robocache,robocache_bench,robocache_recording} "$programs/"
     local name
     for name in backends digests; do
         cp "$(cargo test --release "${features[@]}" --test "$name" --no-run --message-format=json |
@@ -56,6 +58,33 @@ run_test() {
 run_digests() {
     "$programs/digests" 2>&1 | tee "$out/test_digests.txt" &&
         ! grep -q 'was skipped' "$out/test_digests.txt"
+}
+
+# The files of every format must be the same bytes on every backend. Then the same recording many times at once.
+run_replay() {
+    local work backend format failed=0
+    work=$(mktemp -d)
+    export ROBOCACHE=$programs/robocache ROBOCACHE_RECORDING=$programs/robocache_recording
+    "$ROBOCACHE_RECORDING" write "$work/short.mcap" --seconds 5
+    : >"$out/replay.txt"
+    for format in mcap zarr rows; do
+        for backend in cpu cuda auto; do
+            "$ROBOCACHE" replay "$work/short.mcap" --config config/robocache.yaml --out "$work/$backend" \
+                --format "$format" --backend "$backend" --device all >/dev/null || failed=1
+            if diff -r --exclude=replay.json "$work/cpu" "$work/$backend"; then
+                echo "$format, $backend: the bytes of the CPU" | tee -a "$out/replay.txt"
+            else
+                failed=1
+            fi
+        done
+        rm -rf "$work"/{cpu,cuda,auto}
+    done
+    for backend in cpu cuda auto; do
+        python3 benches/replay.py --out "$work" --seconds "${REPLAY_S:-60}" --copies 16 --backend "$backend" \
+            --json "$out/replay_$backend.json" | tee -a "$out/replay.txt" || failed=1
+    done
+    rm -rf "$work"
+    return $failed
 }
 
 run_bench() {
@@ -178,7 +207,7 @@ archive() (
     cd "$out"
     shopt -s nullglob
     [ ! -f logs.tgz ] || tar xzf logs.tgz --skip-old-files
-    logs=(test*.txt sanitize_*.txt counters_* soak_* beside_* versus_*.json)
+    logs=(test*.txt replay_*.json sanitize_*.txt counters_* soak_* beside_* versus_*.json)
     [ ${#logs[@]} -eq 0 ] || tar czf logs.tgz --remove-files "${logs[@]}"
 )
 
@@ -199,7 +228,7 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv | t
 failed=()
 steps=("$@")
 if [ $# -eq 0 ]; then
-    steps=(test digests bench ${OLD_PROGRAMS:+versus} peers sanitize counters soak beside)
+    steps=(test digests replay bench ${OLD_PROGRAMS:+versus} peers sanitize counters soak beside)
 fi
 for step in "${steps[@]}"; do
     echo "== $step"

@@ -258,9 +258,17 @@ impl Pair {
         self.last = jobs;
     }
 
-    /// Reads one slot of the first ring through a tick and compares it.
+    /// Reads one slot of the first ring, by itself and through a tick, and compares it.
     pub fn compare_slot(&mut self, slot: usize, case: &str) {
         let (ring, value) = (RingId::new(0), Value::Row(slot));
+        let read = |backend: &dyn Backend| {
+            let mut row = Vec::new();
+            backend.read_row(ring, slot, &mut row).unwrap_or_else(|e| panic!("{case}: {e}"));
+            row
+        };
+        let (found, expected) = (read(self.subject.backend()), read(&self.oracle));
+        let differ = || found.iter().zip(&expected).position(|(found, expected)| found != expected);
+        assert!(found == expected, "{case}: the row differs from byte {:?} on", differ());
         self.fuse(&[StepJob { ring, step: 0, value, unchanged: false }], |_| true, case);
     }
 
