@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY
 
-WITHOUT = "--no-default-features --features ros,sim"
+WITHOUT = "--no-default-features --features ros,sim,replay"
 #: The tools that the scripts run.
 TOOLS = "bash sh cat cmp cp dirname env grep mktemp rm sed sort tail".split()
 #: Places where the script finds an nvcc in any environment.
