@@ -223,6 +223,7 @@ def test_parameters_can_be_listed_and_read_and_say_why_they_are_fixed(ros, start
         "publish_cpus",
         "rate_hz",
         "realtime_priority",
+        "record_to",
         "tick_cpus",
         "use_sim_time",
         "visualize_hz",
