@@ -18,12 +18,12 @@ fi
 [ "${ROBOCACHE_BROWSER:-}" != off ] || skipped 'ROBOCACHE_BROWSER=off'
 [ "$(id -u)" = 0 ] || skipped 'there is none, and only root may install one (apt install chromium)'
 command -v apt-get >/dev/null || skipped 'there is none, and no apt-get'
-install=(timeout 180 apt-get -qq -y --no-install-recommends install chromium)
+install=(timeout 120 apt-get -qq -y --no-install-recommends install chromium)
 log=$(mktemp)
 export DEBIAN_FRONTEND=noninteractive
 if ! "${install[@]}" >"$log" 2>&1; then
   # Lists of packages that are missing or old.
-  { timeout 60 apt-get -qq update && "${install[@]}"; } >"$log" 2>&1 || {
+  { timeout 30 apt-get -qq update && "${install[@]}"; } >"$log" 2>&1 || {
     tail -n 3 "$log" >&2
     rm -f "$log"
     skipped 'apt-get cannot install chromium'
