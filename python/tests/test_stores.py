@@ -435,6 +435,8 @@ def files_of_parts(config, bags, folder, options):
 
 def test_an_interrupted_run_leaves_no_store_and_goes_on(config, tmp_path):
     bags = [write_bag(tmp_path / f"all/{k}", robot(600, seed=k)) for k in range(6)]
+    # More, so that a fast machine has not done all when the signal comes.
+    bags += [shutil.copytree(bags[5], tmp_path / f"all/{k}") for k in range(6, 40)]
     command = [configuration.program(), "replay", *bags, "--config", config, "--jobs", "1", *ROWS]
     command = [str(word) for word in [*command, "--out", tmp_path / "out"]]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
