@@ -77,7 +77,12 @@ def page_of():
             f"no browser: none of {', '.join(browser.NAMES)} is installed, and BROWSER_FOR_TESTS "
             "names none"
         )
-    with browser.Browser(found) as opened:
+    try:
+        opened = browser.Browser(found)
+    except browser.BrowserError as error:
+        # In a container, for example, it may lack what it needs of the system.
+        pytest.skip(f"{found} does not start on this machine: {error}")
+    with opened:
         yield opened
 
 
