@@ -141,16 +141,22 @@ def cloud(ns, points, sweep_ns=90 * MS):
         made(field, name=name, offset=offset, datatype=code, count=1)
         for name, offset, code in fields
     ]
+    return unorganized(header(ns, "lidar"), described, table)
+
+
+def unorganized(head, fields, table):
+    """A cloud without rows. `table` has a point per row, as one array."""
+    data = table.view(np.uint8).reshape(-1)
     return made(
         "sensor_msgs/msg/PointCloud2",
-        header=header(ns, "lidar"),
+        header=head,
         height=1,
-        width=len(points),
-        fields=described,
+        width=len(table),
+        fields=fields,
         is_bigendian=False,
-        point_step=24,
-        row_step=24 * len(points),
-        data=table.view(np.uint8).reshape(-1),
+        point_step=len(data) // len(table),
+        row_step=len(data),
+        data=data,
         is_dense=True,
     )
 

@@ -242,7 +242,7 @@ fn one(episode: &Episode, work: &Work<'_>, device: usize) -> Outcome {
     if work.stop.load(Ordering::Relaxed) {
         return Outcome::Stopped { name };
     }
-    // Its log lines say of which episode they are.
+    // Each log line names its episode.
     let _span = tracing::warn_span!("episode", name).entered();
     // What one episode leaves half changed no other one sees.
     let outcome = catch_unwind(AssertUnwindSafe(|| replay(episode, work, device)));

@@ -62,7 +62,7 @@ impl Problem {
     }
 }
 
-/// The problems of a bag that is read, of which the first are kept: damaged messages may be many.
+/// The problems of a bag that is read. Only the first are kept, because damaged messages may be many.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
     /// The first.

@@ -94,7 +94,7 @@ struct Reader {
     sorted: Sorted,
     /// The part to read next, by its place in the sequence.
     next: usize,
-    /// Messages of the parts that have been read, and of which an earlier one may not come any more.
+    /// Messages of the parts that have been read. No earlier message will come.
     ready: BinaryHeap<Reverse<Ready>>,
     /// Bytes of these messages.
     waiting_bytes: usize,

@@ -74,7 +74,7 @@ struct Shared {
     path: PathBuf,
 }
 
-/// The files of a column of large rows. Rows are written in their order, whoever compressed them.
+/// The files of a column of large rows. Rows are written in their order, whichever thread compressed them.
 struct Large {
     data: File,
     index: BufWriter<File>,
