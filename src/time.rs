@@ -67,7 +67,9 @@ impl Stamp {
 /// Instants of two epochs cannot be compared: after a jump back the later one may have the smaller
 /// stamp. So whatever is stamped carries the epoch of its clock, and nothing of an earlier epoch
 /// meets what belongs to a later one. The default is the epoch before a clock is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// Two epochs are equal if their numbers are, whether or not it is known where the clock jumped from.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Epoch {
     number: u64,
     jumped_from: Option<Stamp>,
@@ -101,6 +103,14 @@ impl Epoch {
         self.number < other.number
     }
 }
+
+impl PartialEq for Epoch {
+    fn eq(&self, other: &Epoch) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Epoch {}
 
 impl fmt::Display for Stamp {
     /// Seconds with all nine decimals, as `ros2` tools print stamps.
@@ -154,6 +164,14 @@ impl TickGrid {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_epoch_is_that_of_its_number() {
+        let jumped = Epoch::default().next(Some(Stamp::from_nanos(7)));
+        assert_eq!(jumped, Epoch::numbered(1));
+        assert_ne!(jumped, Epoch::default());
+        assert_eq!(jumped.jumped_from(), Some(Stamp::from_nanos(7)));
+    }
 
     #[test]
     fn time_fields_round_trip_and_bad_nanoseconds_are_refused() {
