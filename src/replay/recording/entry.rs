@@ -187,6 +187,17 @@ impl Entry {
         }
     }
 
+    /// The epoch of the node's clock in which it was told, if that is known.
+    pub(super) fn epoch(&self) -> Option<Epoch> {
+        match self {
+            Entry::Received { arrival, .. } => Some(arrival.epoch),
+            Entry::Tick(tick) => Some(tick.epoch),
+            Entry::Epoch(epoch) => Some(*epoch),
+            Entry::Gap(gap) => Some(gap.epoch),
+            _ => None,
+        }
+    }
+
     /// Reads a serialized message.
     ///
     /// # Errors

@@ -15,14 +15,12 @@ use crate::cdr;
 use crate::replay::output;
 use crate::runtime::ReceivedMessage;
 use crate::spec::InputId;
-use crate::time::{NANOS_PER_S, Stamp};
+use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
 /// Uncompressed size of a chunk \[bytes\].
 const CHUNK: u64 = 4 << 20;
 /// Messages of a topic with several inputs that are remembered, so that its bytes are written once.
 pub const REMEMBERED: usize = 64;
-/// A longer step back of the system's clock \[ns\] makes the times of the log go on from before.
-const STEP_BACK_NS: i64 = NANOS_PER_S;
 
 /// What a file is written to.
 pub trait Disk: Write + Seek + Send {}
@@ -126,12 +124,47 @@ pub(super) struct RecordingWriter {
     counts: Vec<u64>,
     /// By topic with several inputs: hash and number of the latest messages.
     recent: HashMap<usize, VecDeque<(u64, u64)>>,
-    /// The latest time in the log, and how far it is ahead of the system's clock.
-    last: Stamp,
-    ahead_ns: i64,
+    time: LogTime,
     /// Bytes in all files, as far as messages have them.
     pub bytes: u64,
     pub messages: u64,
+}
+
+/// The time of the log: that of the system's clock, but it never goes back.
+#[derive(Default)]
+struct LogTime {
+    last: Stamp,
+    /// How far it is ahead of the system's clock.
+    ahead_ns: i64,
+    /// The newest epoch.
+    epoch: Epoch,
+    /// Whether a simulator has the node's clock: then the epochs do not tell of the system's clock.
+    simulated: bool,
+}
+
+impl LogTime {
+    /// The time of the log for an instant of the system's clock, which is of this epoch of the node's.
+    fn of(&mut self, epoch: Option<Epoch>, at: Stamp) -> Stamp {
+        /// With a simulator's clock: after a longer step back \[ns\] the log goes on from before.
+        const STEP_BACK_NS: i64 = NANOS_PER_S;
+        let behind_ns = self.last.since(at.offset(self.ahead_ns));
+        if !self.simulated {
+            let epoch = epoch.unwrap_or(self.epoch);
+            if epoch.is_before(self.epoch) {
+                // The clock was set back since: what it said then is no time of the log.
+                return self.last;
+            }
+            if self.epoch.is_before(epoch) {
+                self.epoch = epoch;
+                self.ahead_ns = self.ahead_ns.saturating_add(behind_ns.max(0));
+            }
+        } else if behind_ns > STEP_BACK_NS {
+            self.ahead_ns = self.ahead_ns.saturating_add(behind_ns);
+        }
+        // MCAP has no instants before zero. What another thread was late to tell has the time of the latest.
+        self.last = self.last.max(at.offset(self.ahead_ns));
+        self.last
+    }
 }
 
 /// The file that is being written.
@@ -149,6 +182,7 @@ impl RecordingWriter {
     pub fn create(plan: FilePlan, mut files: Box<dyn Files>) -> io::Result<Self> {
         let open = Open::create(&plan, &mut *files, 0)?;
         let counts = vec![0; open.channels.len()];
+        let time = LogTime { simulated: plan.clock.is_some(), ..LogTime::default() };
         Ok(RecordingWriter {
             plan,
             files,
@@ -156,8 +190,7 @@ impl RecordingWriter {
             done: Vec::new(),
             counts,
             recent: HashMap::new(),
-            last: Stamp::ZERO,
-            ahead_ns: 0,
+            time,
             bytes: 0,
             messages: 0,
         })
@@ -170,7 +203,7 @@ impl RecordingWriter {
         let topic = self.plan.topic_of[input.index()];
         let bytes_of = self.known(topic, number, bytes);
         let entry = Entry::Received { number, input: *input, arrival: *arrival, bytes_of };
-        let time = self.time_of(*at);
+        let time = self.time.of(Some(arrival.epoch), *at);
         self.write(self.plan.topics.len(), [time; 2], &entry.write())?;
         if bytes_of == number {
             // MCAP repeats the time of the log if the publication is not known.
@@ -186,7 +219,7 @@ impl RecordingWriter {
         let (sec, nanosec) = stamp.to_sec_nanosec();
         writer.i32(sec);
         writer.u32(nanosec);
-        let time = self.time_of(at);
+        let time = self.time.of(None, at);
         self.messages += 1;
         let topic = self.plan.topics.len() + 1;
         self.write(topic, [time, published.unwrap_or(time)], &writer.finish())
@@ -194,13 +227,13 @@ impl RecordingWriter {
 
     /// Writes an event.
     pub fn entry(&mut self, entry: &Entry, at: Stamp) -> io::Result<()> {
-        let time = self.time_of(at);
+        let time = self.time.of(entry.epoch(), at);
         self.write(self.plan.topics.len(), [time; 2], &entry.write())
     }
 
     /// Writes an event that comes before all that waits.
     pub fn first(&mut self, entry: &Entry) -> io::Result<()> {
-        self.write(self.plan.topics.len(), [self.last; 2], &entry.write())
+        self.write(self.plan.topics.len(), [self.time.last; 2], &entry.write())
     }
 
     /// Ends the chunk and hands all to the operating system: what is written so far can be read from now on.
@@ -248,17 +281,6 @@ impl RecordingWriter {
         }
         recent.push_back((hash, number));
         number
-    }
-
-    /// The time of the log for an instant of the system's clock.
-    fn time_of(&mut self, at: Stamp) -> Stamp {
-        let time = at.offset(self.ahead_ns);
-        if self.last.since(time) > STEP_BACK_NS {
-            self.ahead_ns = self.last.since(at);
-        }
-        // MCAP has no instants before zero. Messages of two threads may come the other way round by microseconds.
-        self.last = self.last.max(time);
-        self.last
     }
 
     fn write(&mut self, topic: usize, times: [Stamp; 2], bytes: &[u8]) -> io::Result<()> {
@@ -350,4 +372,35 @@ pub(super) fn topics_of(topics: &[String]) -> (Vec<String>, Vec<usize>) {
 /// The first input of a topic.
 pub(super) fn first_of(topic_of: &[usize], topic: usize) -> Option<InputId> {
     topic_of.iter().position(|of| *of == topic).map(InputId::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::NANOS_PER_MS;
+
+    #[test]
+    fn the_log_goes_on_when_an_epoch_begins_and_only_then() {
+        let at = |ms: i64| Stamp::from_nanos(ms * NANOS_PER_MS);
+        for step in [10, 50, 150, 500, 1500] {
+            let mut time = LogTime::default();
+            let mut of = |epoch, ms: i64| time.of(Some(Epoch::numbered(epoch)), at(ms));
+            assert_eq!(of(0, 9000), at(9000));
+            // Late by two seconds: the log does not go ahead for the rest of the run.
+            assert_eq!(of(0, 7000), at(9000));
+            assert_eq!(of(0, 9001), at(9001));
+            assert_eq!(of(1, 9001 - step), at(9001), "{step}");
+            assert_eq!(of(0, 9002), at(9001), "{step}");
+            assert_eq!(of(1, 9004 - step), at(9004), "{step}");
+        }
+    }
+
+    #[test]
+    fn under_a_simulators_clock_epochs_are_no_steps_of_the_log() {
+        let at = |ms: i64| Stamp::from_nanos(ms * NANOS_PER_MS);
+        let mut time = LogTime { simulated: true, ..LogTime::default() };
+        let mut of = |epoch, ms: i64| time.of(Some(Epoch::numbered(epoch)), at(ms));
+        assert_eq!([of(0, 9000), of(1, 9001), of(0, 9002)], [at(9000), at(9001), at(9002)]);
+        assert_eq!([of(1, 5000), of(1, 5001)], [at(9002), at(9003)]);
+    }
 }
