@@ -122,12 +122,43 @@ pub(super) struct RecordingWriter {
     done: Vec<FileCount>,
     /// Messages by topic: those of the inputs, the events, the clock.
     counts: Vec<u64>,
-    /// By topic with several inputs: hash and number of the latest messages.
-    recent: HashMap<usize, VecDeque<(u64, u64)>>,
+    /// By topic with several inputs: the latest messages.
+    recent: HashMap<usize, Taken>,
     time: LogTime,
     /// Bytes in all files, as far as messages have them.
     pub bytes: u64,
     pub messages: u64,
+}
+
+/// The latest messages of a topic that several inputs take.
+#[derive(Default)]
+struct Taken(VecDeque<TakenMessage>);
+
+struct TakenMessage {
+    hash: u64,
+    len: usize,
+    number: u64,
+    by: Vec<InputId>,
+}
+
+impl Taken {
+    /// The number of the message with these bytes: the first such that this input has not taken yet, else
+    /// this one's. A publisher may send equal bytes twice.
+    fn take(&mut self, input: InputId, number: u64, bytes: &[u8]) -> u64 {
+        let (hash, len) = (twox_hash::XxHash3_64::oneshot(bytes), bytes.len());
+        let is_copy = |known: &&mut TakenMessage| {
+            (known.hash, known.len) == (hash, len) && !known.by.contains(&input)
+        };
+        if let Some(known) = self.0.iter_mut().find(is_copy) {
+            known.by.push(input);
+            return known.number;
+        }
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back(TakenMessage { hash, len, number, by: vec![input] });
+        number
+    }
 }
 
 /// The time of the log: that of the system's clock, but it never goes back.
@@ -201,7 +232,7 @@ impl RecordingWriter {
         let ReceivedMessage { input, bytes, arrival, at, published } = message;
         let bytes = (**bytes).as_ref();
         let topic = self.plan.topic_of[input.index()];
-        let bytes_of = self.known(topic, number, bytes);
+        let bytes_of = self.known((topic, *input), number, bytes);
         let entry = Entry::Received { number, input: *input, arrival: *arrival, bytes_of };
         let time = self.time.of(Some(arrival.epoch), *at);
         self.write(self.plan.topics.len(), [time; 2], &entry.write())?;
@@ -267,20 +298,11 @@ impl RecordingWriter {
     }
 
     /// The number of the message that has these bytes: this one's, unless another input of the topic took them.
-    fn known(&mut self, topic: usize, number: u64, bytes: &[u8]) -> u64 {
-        if !self.plan.topics[topic].shared {
-            return number;
+    fn known(&mut self, (topic, input): (usize, InputId), number: u64, bytes: &[u8]) -> u64 {
+        match self.plan.topics[topic].shared {
+            true => self.recent.entry(topic).or_default().take(input, number, bytes),
+            false => number,
         }
-        let hash = twox_hash::XxHash3_64::oneshot(bytes);
-        let recent = self.recent.entry(topic).or_default();
-        if let Some((_, number)) = recent.iter().find(|(known, _)| *known == hash) {
-            return *number;
-        }
-        if recent.len() == REMEMBERED {
-            recent.pop_front();
-        }
-        recent.push_back((hash, number));
-        number
     }
 
     fn write(&mut self, topic: usize, times: [Stamp; 2], bytes: &[u8]) -> io::Result<()> {
@@ -378,6 +400,17 @@ pub(super) fn first_of(topic_of: &[usize], topic: usize) -> Option<InputId> {
 mod tests {
     use super::*;
     use crate::time::NANOS_PER_MS;
+
+    #[test]
+    fn equal_messages_of_a_topic_are_each_written_once() {
+        let (a, b) = (InputId::new(0), InputId::new(1));
+        let mut taken = Taken::default();
+        // The publisher sends the same bytes twice; then the other input gets both.
+        assert_eq!([taken.take(a, 1, b"x"), taken.take(a, 2, b"x")], [1, 2]);
+        assert_eq!([taken.take(b, 3, b"x"), taken.take(b, 4, b"x")], [1, 2]);
+        assert_eq!([taken.take(b, 5, b"x"), taken.take(a, 6, b"x")], [5, 5]);
+        assert_eq!([taken.take(a, 7, b"y"), taken.take(b, 8, b"yy")], [7, 8]);
+    }
 
     #[test]
     fn the_log_goes_on_when_an_epoch_begins_and_only_then() {
