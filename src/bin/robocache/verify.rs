@@ -56,7 +56,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Error> {
         (true, _) => ExitCode::SUCCESS,
         (_, false) => ExitCode::from(DIFFERENT),
         (false, true) => {
-            super::say("no tick could be compared");
+            super::say("no tensor could be compared");
             ExitCode::FAILURE
         }
     })

@@ -85,8 +85,21 @@ pub struct Late {
 }
 
 impl Report {
-    /// Whether all ticks that could be compared are the same, and there is at least one.
+    /// Whether all ticks that could be compared are the same, and at least one of them has a tensor.
     pub fn is_equal(&self) -> bool {
-        self.different.is_empty() && self.equal > 0
+        self.different.is_empty() && self.equal > self.held_back
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_without_a_tensor_alone_prove_nothing() {
+        let report = |equal, held_back| Report { equal, held_back, ..Report::default() };
+        assert!(report(3, 2).is_equal());
+        assert!(!report(3, 3).is_equal());
+        assert!(!report(0, 0).is_equal());
     }
 }
