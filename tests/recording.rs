@@ -1,6 +1,9 @@
 //! A runtime with all its threads records itself, and the recording is verified.
 #![cfg(feature = "replay")]
 
+#[path = "recording/script.rs"]
+mod script;
+
 use std::fs::OpenOptions;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -359,6 +362,7 @@ fn a_damaged_recording_is_read_as_far_as_it_goes() {
         if let Ok(report) = verify(&recording, Choice::Cpu, 0) {
             read += 1;
             assert!(!report.problems.is_empty() || report.is_equal(), "{report:?}");
+            assert_eq!(report.different, [], "byte {at}");
         }
     }
     assert!(read > 5, "{read}");

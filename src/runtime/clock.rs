@@ -154,6 +154,13 @@ impl Clock {
         self.now()
     }
 
+    /// Sets the clock of a recording in an epoch that the recording tells. Other clocks ignore it.
+    pub(super) fn move_in(&self, epoch: Epoch, stamp: Stamp) {
+        if let Clock::Recorded(clock) = self {
+            clock.set_in(epoch, stamp);
+        }
+    }
+
     /// Whether the messages of a simulator set the clock.
     pub fn is_simulated(&self) -> bool {
         matches!(self, Clock::Sim(_))

@@ -181,35 +181,55 @@ impl Player {
         }
     }
 
-    /// As [`Player::receive`], with the arrival that a live node used.
+    /// Takes the next message of an input, with the arrival that a live node used. Serves no tick: those
+    /// of the recorder's clock are asked for with [`Player::serve_recorded`].
     ///
     /// # Errors
-    /// As for [`Player::receive`].
-    pub fn receive_as<E: From<RuntimeError>>(
+    /// The backend failed.
+    pub fn receive_as(
         &mut self,
         input: InputId,
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
         received: Received,
         arrival: Arrival,
-        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.serve_before(received.at, serve)?;
-        // The clock of a simulator counts its arrivals.
-        let at = self.instant_of(received.at);
-        self.runtime.clock.arrival_at(received.transit(), at);
-        Ok(self.runtime.receive(input, bytes, arrival)?)
+    ) -> Result<(), RuntimeError> {
+        if self.runtime.clock.is_simulated() {
+            // A simulator's clock takes notice of arrivals.
+            let at = self.instant_of(received.at);
+            self.runtime.clock.arrival_at(received.transit(), at);
+        } else {
+            self.enter(arrival.epoch, received.at);
+        }
+        self.runtime.receive(input, bytes, arrival)
     }
 
-    /// Notes the arrival of a message that the live node did not push, and serves the ticks before it.
+    /// Serves a tick that a live node served, if the clock is the recorder's.
     ///
     /// # Errors
     /// As for [`Player::receive`].
-    pub fn skip<E: From<RuntimeError>>(
+    pub fn serve_recorded<E: From<RuntimeError>>(
         &mut self,
-        received: Received,
+        (epoch, number): (Epoch, i64),
         serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.serve_before(received.at, serve)
+        let stamp = self.runtime.pipeline.config().grid.stamp_of(number);
+        self.enter(epoch, stamp);
+        match self.runtime.clock.now() {
+            Some(now) if !self.runtime.clock.is_simulated() => {
+                self.serve(number, Reading { stamp, epoch, ..now }, stamp, serve)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves the recorder's clock to an instant of an epoch, as a live node told them: so the numbers of
+    /// epochs do not depend on which messages show a step of the clock.
+    fn enter(&mut self, epoch: Epoch, stamp: Stamp) {
+        self.runtime.clock.move_in(epoch, stamp);
+        if self.epoch.is_before(epoch) {
+            self.epoch = epoch;
+            self.runtime.begin(epoch);
+        }
     }
 
     /// Sets a simulator's clock from a message on `/clock`, and serves the tick that it makes due.
@@ -410,6 +430,41 @@ streams:
             [(100, 0, Some(1.0)), (101, 0, Some(1.0)), (51, 1, Some(3.0)), (52, 1, Some(4.0))];
         assert_eq!(ticks, expected);
         assert_eq!(player.runtime().pipeline.clock_jumps(), 1);
+    }
+
+    #[test]
+    fn recorded_epochs_and_ticks_drive_the_player() {
+        let (mut player, mut ticks) = (player(false), Ticks::new());
+        let mut serve = noted(&mut ticks);
+        let epoch = Epoch::numbered;
+        let receive = |player: &mut Player, number, at: i64, value| {
+            let arrival =
+                Arrival { stamp: Some(ms(at)), epoch: epoch(number), ..Arrival::default() };
+            let received = Received::at(ms(at));
+            player.receive_as(W, wrench(ms(at), value), received, arrival).unwrap();
+        };
+        receive(&mut player, 0, 1000, 1.0);
+        player.serve_recorded((epoch(0), 101), &mut serve).unwrap();
+        // The clock is set back by 150 ms, and the first message comes 200 ms later: no arrival goes back.
+        player.serve_recorded((epoch(1), 90), &mut serve).unwrap();
+        receive(&mut player, 1, 1050, 2.0);
+        player.serve_recorded((epoch(1), 105), &mut serve).unwrap();
+        // After an hour without a message.
+        player.serve_recorded((epoch(1), 360_000), &mut serve).unwrap();
+        // Two steps: one epoch has no message.
+        receive(&mut player, 3, 1055, 3.0);
+        player.serve_recorded((epoch(3), 106), &mut serve).unwrap();
+        // It belongs to an epoch that is over.
+        player.serve_recorded((epoch(1), 107), &mut serve).unwrap();
+        drop(serve);
+        let expected = [
+            (101, 0, Some(1.0)),
+            (90, 1, None),
+            (105, 1, Some(2.0)),
+            (360_000, 1, None),
+            (106, 3, Some(3.0)),
+        ];
+        assert_eq!(ticks, expected);
     }
 
     #[test]

@@ -81,6 +81,11 @@ impl Lateness {
         }
     }
 
+    /// The time of the log has come.
+    pub fn at(&mut self, now: Stamp) {
+        self.now = now;
+    }
+
     fn row(&mut self, number: u64) -> &mut Row {
         let now = self.now;
         self.rows.entry(number).or_insert_with(|| {
@@ -99,8 +104,7 @@ impl Lateness {
     }
 
     /// The replay has a message, as the one with this place.
-    pub fn came(&mut self, number: u64, place: u64, input: InputId, arrival: Arrival, now: Stamp) {
-        self.now = now;
+    pub fn came(&mut self, number: u64, place: u64, input: InputId, arrival: Arrival) {
         let row = self.row(number);
         (row.place, row.input, row.arrival) = (Some(place), Some(input), arrival.stamp);
         row.epoch = arrival.epoch.number();

@@ -107,8 +107,6 @@ struct Verification {
     gaps: Gaps,
     numbers: Numbers,
     problems: Problems,
-    /// The first tick that the node could serve; `None` before the recording says so.
-    started: bool,
     /// Whether the recording has an end.
     complete: bool,
     simulated: bool,
@@ -133,8 +131,6 @@ struct Ticks {
     unsent: u64,
     overruns: u64,
     different: Vec<Different>,
-    /// The newest live tick.
-    newest: Option<TickId>,
     /// The time of the log.
     now: Stamp,
     period_ns: i64,
@@ -144,16 +140,16 @@ impl Verification {
     fn new(pipeline: Pipeline, manifest: &Manifest) -> Self {
         let config = pipeline.config();
         let period_ns = config.grid.period_ns();
-        let (order, rows) = (Order::new(&manifest.topics), Lateness::new(config));
+        let order = Order::new(&manifest.topics, config.grid, manifest.simulated);
+        let (rows, gaps) = (Lateness::new(config), Gaps::new(config));
         Verification {
             order,
             rows,
             player: Player::new(pipeline, manifest.simulated),
             ticks: Ticks { period_ns, ..Ticks::default() },
-            gaps: Gaps::default(),
+            gaps,
             numbers: Numbers::default(),
             problems: Problems::default(),
-            started: false,
             complete: false,
             simulated: manifest.simulated,
             now: Stamp::ZERO,
@@ -170,6 +166,8 @@ impl Verification {
         for recorded in messages.by_ref() {
             self.now = self.now.max(recorded.received);
             self.ticks.now = self.now;
+            self.order.at(self.now);
+            self.rows.at(self.now);
             if kind(recorded.topic) == ENTRY_TYPE {
                 match Entry::read(&recorded.bytes) {
                     Ok(entry) => self.entry(entry)?,
@@ -181,7 +179,8 @@ impl Verification {
                     self.order.clock(stamp, received);
                 }
             } else {
-                self.order.bytes(&bag.topics[recorded.topic].name, recorded);
+                let whole = self.order.bytes(&bag.topics[recorded.topic].name, recorded);
+                whole.into_iter().for_each(|number| self.numbers.came(number));
             }
             self.play(false)?;
             if self.now.since(settled) > NANOS_PER_S {
@@ -192,29 +191,18 @@ impl Verification {
         self.problems.join(std::mem::take(&mut messages.problems));
         drop(messages);
         self.play(true)?;
-        if let (Some((_, tick)), false) = (self.ticks.newest, self.simulated) {
-            let last = self.player.runtime().pipeline.config().grid.stamp_of(tick);
-            let (ticks, before) = (&mut self.ticks, self.messages);
-            self.player.end(last, &mut |served| ticks.took(served, before))?;
-        }
         self.settle(Stamp::MAX);
         Ok(())
     }
 
     fn entry(&mut self, entry: Entry) -> Result<(), ReplayError> {
         match entry {
-            Entry::Start { at } => {
-                if let (Some(at), false, false) = (at, self.simulated, self.started) {
-                    let (ticks, before) = (&mut self.ticks, self.messages);
-                    self.player.start(at, &mut |served| ticks.took(served, before))?;
-                }
-                self.started = true;
-            }
             Entry::Received { number, input, arrival, bytes_of } => {
                 if input.index() < self.player.runtime().inputs().count() {
                     let came = arrival.stamp.map(|stamp| (arrival.epoch, stamp));
-                    self.numbers.came(number, came, self.now);
-                    self.order.received(number, (input, arrival), bytes_of);
+                    self.numbers.announced(number, came, self.now);
+                    let whole = self.order.received(number, (input, arrival), bytes_of);
+                    whole.into_iter().for_each(|number| self.numbers.came(number));
                 }
             }
             Entry::Outcome { number, outcome, at, .. } => {
@@ -223,11 +211,13 @@ impl Verification {
                     self.rows.taken(number, stamp, changes, at);
                 }
             }
-            Entry::Tick(tick) => self.ticks.told(tick),
+            Entry::Tick(tick) if self.simulated => self.ticks.told(tick),
+            Entry::Tick(tick) => self.order.tick(tick),
             Entry::Overruns { ticks, .. } => {
                 self.ticks.overruns = self.ticks.overruns.saturating_add(ticks);
             }
-            Entry::Epoch(_) => {}
+            // All that was told after them has their numbers.
+            Entry::Start { .. } | Entry::Epoch(_) => {}
             Entry::Gap(gap) => {
                 if gap.input.index() < self.player.runtime().inputs().count() {
                     self.numbers.told(&gap);
@@ -245,45 +235,52 @@ impl Verification {
 
     /// Gives the player what comes next, as long as it is known what became of it.
     fn play(&mut self, all: bool) -> Result<(), ReplayError> {
-        while let Some(next) = self.order.next(all, self.now) {
-            let (ticks, before) = (&mut self.ticks, self.messages);
-            let mut serve = |served: Served<'_>| ticks.took(served, before);
+        while let Some(next) = self.order.next(all) {
             match next {
                 Next::Clock { stamp, received } => {
+                    let (ticks, before) = (&mut self.ticks, self.messages);
+                    let mut serve = |served: Served<'_>| ticks.took(served, before);
                     self.player.set_clock(stamp, received, &mut serve)?;
                 }
                 Next::Message { number, input, arrival, received, bytes, overload } => {
-                    let at = match arrival.stamp {
-                        Some(stamp) if !self.simulated => stamp,
-                        _ => received.at,
-                    };
-                    let received = Received { at, ..received };
                     if overload {
-                        self.player.skip(received, &mut serve)?;
                         self.overloads += 1;
                         let pipeline = &self.player.runtime().pipeline;
                         pipeline.drop_unseen(input, DropReason::Overload);
                     } else {
                         let bytes = order::Bytes(bytes);
-                        self.player.receive_as(input, bytes, received, arrival, &mut serve)?;
+                        let player = &mut self.player;
+                        player
+                            .receive_as(input, bytes, received, arrival)
+                            .map_err(ReplayError::from)?;
                     }
                     self.messages += 1;
-                    self.rows.came(number, self.messages, input, arrival, self.now);
-                    self.gaps.came(number, (input, arrival), &self.player.runtime().pipeline);
+                    self.rows.came(number, self.messages, input, arrival);
+                    self.gaps.came(number, (input, arrival), self.player.runtime());
+                }
+                Next::Tick(tick) => {
+                    self.ticks.told(tick);
+                    if tick.outcome != TickFate::Unsent {
+                        self.serve(tick)?;
+                    }
                 }
             }
         }
         Ok(())
     }
 
+    /// Serves a tick of the node, on a clock that is not a simulator's.
+    fn serve(&mut self, tick: TickRecord) -> Result<(), ReplayError> {
+        let (ticks, before) = (&mut self.ticks, self.messages);
+        let mut serve = |served: Served<'_>| ticks.took(served, before);
+        self.player.serve_recorded((tick.epoch, tick.tick), &mut serve)
+    }
+
     /// Judges the ticks that were found to differ before this time of the log, and forgets what is older.
     fn settle(&mut self, before: Stamp) {
         let all = before == Stamp::MAX;
-        if let Some((messages, last, first)) =
-            self.numbers.lost(if all { Stamp::MAX } else { self.now })
-        {
-            let pipeline = &self.player.runtime().pipeline;
-            self.gaps.add_unknown((messages, last), first.after, pipeline);
+        if let Some(lost) = self.numbers.lost(if all { Stamp::MAX } else { self.now }) {
+            self.gaps.add_unknown(lost, &self.player.runtime().pipeline);
         }
         let (now, later): (Vec<Doubt>, Vec<Doubt>) = std::mem::take(&mut self.ticks.doubts)
             .into_iter()
@@ -350,7 +347,6 @@ impl Ticks {
     /// Notes a tick of the node.
     fn told(&mut self, live: TickRecord) {
         let id = (live.epoch.number(), live.tick);
-        self.newest = self.newest.max(Some(id));
         if live.outcome == TickFate::Unsent {
             self.unsent += 1;
             return;

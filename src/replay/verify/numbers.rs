@@ -1,12 +1,16 @@
 //! Which messages of a recording are missing without a word: a part of a file that is damaged has no gap.
 
-use std::collections::BTreeMap;
-
 use crate::replay::recording::Gap;
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
 /// Messages of two threads may be in the log the other way round, but not for longer than this \[ns\].
 const DISORDER_NS: i64 = NANOS_PER_S;
+
+/// A number that is further ahead is damaged itself.
+const MOST_AHEAD: u64 = 1 << 20;
+
+/// Most runs of numbers that may still come. A recorder's threads make a few.
+const MOST_RUNS: usize = 4096;
 
 /// The numbers of the messages, which are consecutive.
 #[derive(Default)]
@@ -14,53 +18,91 @@ pub(super) struct Numbers {
     newest: u64,
     /// The arrival of the newest.
     arrival: Option<(Epoch, Stamp)>,
-    missing: BTreeMap<u64, Missing>,
+    /// What is missing, by number.
+    missing: Vec<Run>,
+    /// What was missing when there were too many runs.
+    too_many: Option<Lost>,
 }
 
-/// A message that is missing.
+/// Consecutive numbers that are missing.
 #[derive(Clone, Copy)]
-pub(super) struct Missing {
+struct Run {
+    first: u64,
+    last: u64,
     /// The time of the log when that was seen.
     seen: Stamp,
     /// The arrival of a message before it.
+    after: Option<(Epoch, Stamp)>,
+}
+
+/// Messages that are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lost {
+    /// How many.
+    pub messages: u64,
+    /// The number of the last.
+    pub last: u64,
+    /// The arrival of a message before the first.
     pub after: Option<(Epoch, Stamp)>,
 }
 
 impl Numbers {
-    /// A message is there.
-    pub fn came(&mut self, number: u64, arrival: Option<(Epoch, Stamp)>, now: Stamp) {
-        /// A number that is further ahead is damaged itself.
-        const MOST: u64 = 1 << 20;
-        if number <= self.newest {
-            self.missing.remove(&number);
+    /// A message was announced: it is missing until it [came](Numbers::came).
+    pub fn announced(&mut self, number: u64, arrival: Option<(Epoch, Stamp)>, now: Stamp) {
+        if number <= self.newest || number - self.newest > MOST_AHEAD {
             return;
         }
-        if number - self.newest > MOST {
-            return;
+        if self.missing.len() >= MOST_RUNS {
+            let runs = std::mem::take(&mut self.missing);
+            self.too_many = join(self.too_many, &runs);
         }
-        let missing = Missing { seen: now, after: self.arrival };
-        self.missing.extend((self.newest + 1..number).map(|number| (number, missing)));
+        let first = self.newest + 1;
+        self.missing.push(Run { first, last: number, seen: now, after: self.arrival });
         (self.newest, self.arrival) = (number, arrival);
+    }
+
+    /// A message is there, with its bytes.
+    pub fn came(&mut self, number: u64) {
+        self.cut(number, number);
     }
 
     /// The recording says that messages are missing.
     pub fn told(&mut self, gap: &Gap) {
-        self.missing.retain(|number, _| !(gap.first..=gap.last).contains(number));
-        self.newest = self.newest.max(gap.last.min(self.newest.saturating_add(1 << 20)));
+        self.cut(gap.first, gap.last);
+        self.newest = self.newest.max(gap.last.min(self.newest.saturating_add(MOST_AHEAD)));
     }
 
-    /// Takes out what is missing and was not told: how many messages, the last number, and the first of them.
-    pub fn lost(&mut self, now: Stamp) -> Option<(u64, u64, Missing)> {
-        let (_, first) = self.missing.first_key_value()?;
-        if now.since(first.seen) < DISORDER_NS {
-            return None;
+    /// These numbers are missing no more.
+    fn cut(&mut self, first: u64, last: u64) {
+        let from = self.missing.partition_point(|run| run.last < first);
+        let to = self.missing.partition_point(|run| run.first <= last);
+        if from >= to {
+            return;
         }
-        let first = *first;
-        let (last, _) = self.missing.last_key_value()?;
-        let lost = (self.missing.len() as u64, *last, first);
-        self.missing.clear();
-        Some(lost)
+        let (begin, end) = (self.missing[from], self.missing[to - 1]);
+        let before = (begin.first < first).then(|| Run { last: first - 1, ..begin });
+        let after = (end.last > last).then(|| Run { first: last + 1, ..end });
+        self.missing.splice(from..to, before.into_iter().chain(after));
     }
+
+    /// Takes out what is missing for so long that it will not come, and was not told.
+    pub fn lost(&mut self, now: Stamp) -> Option<Lost> {
+        let runs = self.missing.extract_if(.., |run| now.since(run.seen) >= DISORDER_NS);
+        let runs: Vec<Run> = runs.collect();
+        join(self.too_many.take(), &runs)
+    }
+}
+
+/// Adds runs to what is lost.
+fn join(lost: Option<Lost>, runs: &[Run]) -> Option<Lost> {
+    runs.iter().fold(lost, |lost, run| {
+        let (messages, last) = lost.map_or((0, 0), |lost| (lost.messages, lost.last));
+        Some(Lost {
+            messages: messages.saturating_add(run.last - run.first + 1),
+            last: last.max(run.last),
+            after: lost.map_or(run.after, |lost| lost.after),
+        })
+    })
 }
 
 #[cfg(test)]
@@ -68,27 +110,67 @@ mod tests {
     use super::*;
     use crate::spec::InputId;
 
+    fn at(s: i64) -> Stamp {
+        Stamp::from_nanos(s * NANOS_PER_S)
+    }
+
+    fn gap(first: u64, last: u64) -> Gap {
+        let (input, epoch) = (InputId::new(0), Epoch::default());
+        Gap { input, messages: last - first + 1, first, last, from: None, epoch }
+    }
+
+    fn whole(numbers: &mut Numbers, number: u64, now: Stamp) {
+        numbers.announced(number, None, now);
+        numbers.came(number);
+    }
+
     #[test]
     fn what_is_missing_without_a_word_is_found_and_disorder_is_not() {
-        let at = |s: i64| Stamp::from_nanos(s * NANOS_PER_S);
         let mut numbers = Numbers::default();
         for number in [1, 3, 2, 4, 8] {
-            numbers.came(number, None, at(0));
+            whole(&mut numbers, number, at(0));
         }
-        let gap = Gap {
-            input: InputId::new(0),
-            messages: 1,
-            first: 5,
-            last: 5,
-            from: None,
-            epoch: Epoch::default(),
-        };
-        numbers.told(&gap);
-        assert!(numbers.lost(at(0)).is_none());
-        let (messages, last, _) = numbers.lost(at(2)).unwrap();
-        assert_eq!((messages, last), (2, 7));
-        assert!(numbers.lost(at(9)).is_none());
-        numbers.came(u64::MAX, None, at(9));
-        assert!(numbers.lost(at(99)).is_none());
+        numbers.told(&gap(5, 5));
+        assert_eq!(numbers.lost(at(0)), None);
+        let lost = numbers.lost(at(2));
+        assert_eq!(lost, Some(Lost { messages: 2, last: 7, after: None }));
+        assert_eq!(numbers.lost(at(9)), None);
+        numbers.announced(u64::MAX, None, at(9));
+        assert_eq!(numbers.lost(at(99)), None);
+    }
+
+    #[test]
+    fn a_message_without_its_bytes_is_missing() {
+        let mut numbers = Numbers::default();
+        whole(&mut numbers, 1, at(0));
+        numbers.announced(2, None, at(0));
+        whole(&mut numbers, 3, at(0));
+        assert_eq!(numbers.lost(at(1)), Some(Lost { messages: 1, last: 2, after: None }));
+    }
+
+    #[test]
+    fn what_was_seen_a_moment_ago_is_not_lost_yet() {
+        let mut numbers = Numbers::default();
+        whole(&mut numbers, 2, at(0));
+        whole(&mut numbers, 4, at(5));
+        assert_eq!(numbers.lost(at(5)), Some(Lost { messages: 1, last: 1, after: None }));
+        numbers.came(3);
+        assert_eq!(numbers.lost(at(9)), None);
+    }
+
+    #[test]
+    fn a_gap_cuts_runs_and_memory_is_bounded() {
+        let mut numbers = Numbers::default();
+        whole(&mut numbers, 10, at(0));
+        numbers.told(&gap(4, 6));
+        assert_eq!(numbers.lost(at(1)), Some(Lost { messages: 6, last: 9, after: None }));
+        let mut numbers = Numbers::default();
+        let (steps, step) = (3 * MOST_RUNS as u64, MOST_AHEAD);
+        for k in 1..=steps {
+            whole(&mut numbers, k * step, at(0));
+        }
+        assert!(numbers.missing.len() <= MOST_RUNS);
+        let lost = numbers.lost(at(1)).unwrap();
+        assert_eq!((lost.messages, lost.last), (steps * (step - 1), steps * step - 1));
     }
 }

@@ -1,20 +1,28 @@
-//! The messages of a recording in the order of their arrivals, each as soon as its outcome is known.
+//! What a node took and did, in its order, each as soon as its outcome is known.
+//!
+//! A thread may be late to tell the recorder. So messages and ticks wait for a moment, and come in the order of
+//! their epochs and instants. With a simulator's clock, they come in the order of the log.
 //!
 //! A message that the node dropped because its encoders were too slow must not be pushed: so the outcome comes
 //! first. It is in the recording a moment after the message.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::pipeline::{Arrival, DropReason};
 use crate::replay::bag::Recorded;
 use crate::replay::recording::REMEMBERED;
-use crate::runtime::{Outcome, Received};
+use crate::runtime::{Outcome, Received, TickRecord};
 use crate::spec::InputId;
-use crate::time::{NANOS_PER_S, Stamp};
+use crate::time::{NANOS_PER_S, Stamp, TickGrid};
 
 /// If nothing says for this long what became of a message, the recording does not \[ns\].
 const PATIENCE_NS: i64 = 10 * NANOS_PER_S;
+/// A thread tells the recorder of a message or a tick within this time of the log \[ns\].
+const LATE_NS: i64 = 3 * NANOS_PER_S;
+/// Nothing waits for longer than until so many others have come, or messages of so many bytes.
+const MOST_WAITING: usize = 1 << 16;
+const MOST_BYTES: usize = 1 << 30;
 
 /// What the player is given next.
 pub(super) enum Next {
@@ -31,9 +39,10 @@ pub(super) enum Next {
         /// Whether the node dropped it because its encoders were too slow.
         overload: bool,
     },
+    Tick(TickRecord),
 }
 
-/// The bytes of a message that several inputs may have.
+/// The bytes of a message, which a topic with several inputs shares.
 pub(super) struct Bytes(pub Arc<Vec<u8>>);
 
 impl AsRef<[u8]> for Bytes {
@@ -42,10 +51,21 @@ impl AsRef<[u8]> for Bytes {
     }
 }
 
-#[derive(Default)]
+/// What things are sorted by: the epoch, the instant, messages before ticks, and the order of the log.
+type Key = (u64, Stamp, bool, u64);
+
 pub(super) struct Order {
-    /// Messages and readings of the clock, in the order of the log.
-    items: VecDeque<Item>,
+    grid: TickGrid,
+    /// Whether a simulator's clock makes the log the order.
+    simulated: bool,
+    /// Messages, ticks and readings of the clock, with the time of the log.
+    items: BTreeMap<Key, (Stamp, Item)>,
+    /// How many items there were.
+    count: u64,
+    /// Bytes of the messages in `items`.
+    len: usize,
+    /// The time of the log.
+    now: Stamp,
     /// What is known of the messages in `items`.
     outcomes: HashMap<u64, Option<Outcome>>,
     /// A message whose bytes come next.
@@ -54,6 +74,8 @@ pub(super) struct Order {
     recent: HashMap<String, VecDeque<Known>>,
     /// The topic of each input, if it has several.
     shared: Vec<Option<String>>,
+    /// By input: epoch and arrival of its newest message.
+    latest: Vec<(u64, Stamp)>,
     /// Messages up to this number are not waited for.
     released: u64,
     newest: u64,
@@ -67,6 +89,7 @@ type Known = (u64, Arc<Vec<u8>>, Received);
 enum Item {
     Clock(Stamp, Received),
     Message(Message),
+    Tick(TickRecord),
 }
 
 struct Message {
@@ -78,20 +101,47 @@ struct Message {
 }
 
 impl Order {
-    pub fn new(topics: &[String]) -> Self {
+    pub fn new(topics: &[String], grid: TickGrid, simulated: bool) -> Self {
         let several = |topic: &String| topics.iter().filter(|other| *other == topic).count() > 1;
         let shared = topics.iter().map(|topic| several(topic).then(|| topic.clone())).collect();
-        Order { shared, ..Order::default() }
+        Order {
+            grid,
+            simulated,
+            items: BTreeMap::new(),
+            count: 0,
+            len: 0,
+            now: Stamp::MIN,
+            outcomes: HashMap::new(),
+            announced: None,
+            recent: HashMap::new(),
+            shared,
+            latest: vec![(0, Stamp::MIN); topics.len()],
+            released: 0,
+            newest: 0,
+            problems: Vec::new(),
+            others: 0,
+        }
     }
 
-    /// A message was received. Its bytes come next, or came with the message `bytes_of`.
-    pub fn received(&mut self, number: u64, (input, arrival): (InputId, Arrival), bytes_of: u64) {
+    /// The time of the log has come.
+    pub fn at(&mut self, now: Stamp) {
+        self.now = now;
+    }
+
+    /// A message was received. Its bytes come next, or came with the message `bytes_of`. Returns its number
+    /// if it is whole.
+    pub fn received(
+        &mut self,
+        number: u64,
+        (input, arrival): (InputId, Arrival),
+        bytes_of: u64,
+    ) -> Option<u64> {
         self.newest = self.newest.max(number);
         if bytes_of == number {
             if let Some((number, ..)) = self.announced.replace((number, input, arrival)) {
                 self.tell(format!("message {number}: expected its bytes, found none"));
             }
-            return;
+            return None;
         }
         let topic = self.shared.get(input.index()).and_then(Option::as_ref);
         let recent = topic.and_then(|topic| self.recent.get(topic));
@@ -99,17 +149,20 @@ impl Order {
         match known {
             Some((_, bytes, received)) => {
                 let (bytes, received) = (Arc::clone(bytes), *received);
-                self.push(Message { number, input, arrival, received, bytes });
+                Some(self.push(Message { number, input, arrival, received, bytes }))
             }
-            None => self.tell(format!("message {number}: expected the bytes of {bytes_of}")),
+            None => {
+                self.tell(format!("message {number}: expected the bytes of {bytes_of}"));
+                None
+            }
         }
     }
 
-    /// The bytes of the message that was announced.
-    pub fn bytes(&mut self, topic: &str, recorded: Recorded) {
+    /// The bytes of the message that was announced. Returns its number.
+    pub fn bytes(&mut self, topic: &str, recorded: Recorded) -> Option<u64> {
         let Some((number, input, arrival)) = self.announced.take() else {
             self.tell(format!("{topic}: expected an event in front of each message"));
-            return;
+            return None;
         };
         let received = Received { at: recorded.received, published: recorded.published };
         let bytes = Arc::new(recorded.bytes);
@@ -120,16 +173,44 @@ impl Order {
             }
             recent.push_back((number, Arc::clone(&bytes), received));
         }
-        self.push(Message { number, input, arrival, received, bytes });
+        Some(self.push(Message { number, input, arrival, received, bytes }))
     }
 
-    fn push(&mut self, message: Message) {
-        self.outcomes.insert(message.number, None);
-        self.items.push_back(Item::Message(message));
+    fn push(&mut self, mut message: Message) -> u64 {
+        let number = message.number;
+        self.outcomes.insert(number, None);
+        self.len += message.bytes.len();
+        let mut at = (message.arrival.epoch.number(), message.received.at);
+        if let (Some(stamp), false) = (message.arrival.stamp, self.simulated) {
+            // An input's messages keep their order, also if the clock is slightly corrected.
+            at.1 = stamp;
+            if let Some(latest) = self.latest.get_mut(message.input.index()) {
+                at.1 = if latest.0 == at.0 { stamp.max(latest.1) } else { stamp };
+                *latest = at;
+            }
+            message.received.at = at.1;
+        }
+        self.add(at, false, Item::Message(message));
+        number
     }
 
     pub fn clock(&mut self, stamp: Stamp, received: Received) {
-        self.items.push_back(Item::Clock(stamp, received));
+        self.add((0, received.at), false, Item::Clock(stamp, received));
+    }
+
+    /// The node served a tick, on a clock that is not a simulator's.
+    pub fn tick(&mut self, tick: TickRecord) {
+        let at = (tick.epoch.number(), self.grid.stamp_of(tick.tick));
+        self.add(at, true, Item::Tick(tick));
+    }
+
+    fn add(&mut self, (epoch, stamp): (u64, Stamp), is_tick: bool, item: Item) {
+        self.count += 1;
+        let key = match self.simulated {
+            true => (0, Stamp::MIN, false, self.count),
+            false => (epoch, stamp, is_tick, self.count),
+        };
+        self.items.insert(key, (self.now, item));
     }
 
     pub fn outcome(&mut self, number: u64, outcome: Outcome) {
@@ -144,22 +225,31 @@ impl Order {
         self.released = self.newest;
     }
 
-    /// Returns what comes next, unless its outcome is yet to come. With `all` none is waited for.
-    pub fn next(&mut self, all: bool, now: Stamp) -> Option<Next> {
-        let known = match self.items.front()? {
-            Item::Clock(..) => true,
+    /// Returns what comes next, unless its outcome or something before it is yet to come. With `all` nothing
+    /// is waited for.
+    pub fn next(&mut self, all: bool) -> Option<Next> {
+        let waiting = self.items.len();
+        let (_, (logged, item)) = self.items.first_key_value()?;
+        let waited_ns = self.now.since(*logged);
+        let told = match item {
             Item::Message(message) => {
-                all || message.number <= self.released
+                message.number <= self.released
                     || self.outcomes.get(&message.number).is_some_and(Option::is_some)
-                    || now.since(message.received.at) > PATIENCE_NS
+                    || waited_ns > PATIENCE_NS
             }
+            Item::Clock(..) | Item::Tick(_) => true,
         };
-        if !known {
+        let in_order = self.simulated || waited_ns > LATE_NS;
+        let full = waiting > MOST_WAITING || self.len > MOST_BYTES;
+        if !(told && in_order || all || full) {
             return None;
         }
-        Some(match self.items.pop_front()? {
+        let (_, (_, item)) = self.items.pop_first()?;
+        Some(match item {
             Item::Clock(stamp, received) => Next::Clock { stamp, received },
+            Item::Tick(tick) => Next::Tick(tick),
             Item::Message(Message { number, input, arrival, received, bytes }) => {
+                self.len -= bytes.len();
                 let outcome = self.outcomes.remove(&number).flatten();
                 let overload = outcome == Some(Outcome::Dropped(DropReason::Overload));
                 Next::Message { number, input, arrival, received, bytes, overload }

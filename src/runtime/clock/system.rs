@@ -102,6 +102,22 @@ impl RecordedClock {
         *lock(&self.at) = Some(stamp);
     }
 
+    /// Sets the clock in an epoch that the recording tells. It goes back only when an epoch
+    /// begins, and what is of an epoch that is over leaves it alone.
+    pub(super) fn set_in(&self, epoch: Epoch, stamp: Stamp) {
+        let mut at = lock(&self.at);
+        let mut state = lock(&self.clock.state);
+        if epoch.is_before(state.epoch) {
+            return;
+        }
+        let begins = state.epoch.is_before(epoch);
+        let stamp = at.filter(|_| !begins).map_or(stamp, |before| before.max(stamp));
+        if begins {
+            state.epoch = epoch;
+        }
+        (*at, state.newest) = (Some(stamp), Some(stamp));
+    }
+
     pub(super) fn now(&self) -> Option<Reading> {
         let at = (*lock(&self.at))?;
         Some(self.clock.read(|| at))
@@ -149,6 +165,19 @@ mod tests {
         let second = first.next(Some(at(25)));
         assert_eq!([look(15), look(20)], [second; 2]);
         assert_eq!(look(3), second.next(Some(at(20))));
+    }
+
+    #[test]
+    fn a_recorded_clock_has_the_epochs_that_it_is_told() {
+        let clock = RecordedClock::new(TickGrid::new(10).unwrap());
+        let set = |epoch, nanos| {
+            clock.set_in(Epoch::numbered(epoch), Stamp::from_nanos(nanos));
+            let now = clock.now().unwrap();
+            (now.epoch.number(), now.stamp.nanos())
+        };
+        assert_eq!([set(0, 100), set(0, 50), set(0, 120)], [(0, 100), (0, 100), (0, 120)]);
+        // Two epochs later, and ahead of the one before.
+        assert_eq!([set(2, 130), set(3, 40), set(2, 200)], [(2, 130), (3, 40), (3, 40)]);
     }
 
     #[test]

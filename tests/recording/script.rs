@@ -1,0 +1,153 @@
+//! Recordings of a node whose clock says what a script wants.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use robocache::backend::Choice;
+use robocache::backend::cpu::CpuBackend;
+use robocache::config;
+use robocache::layout::Layout;
+use robocache::pipeline::{Arrival, Pipeline, TickOutcome};
+use robocache::replay::recording::{Manifest, McapRecorder, RecordOptions};
+use robocache::replay::verify::{Report, verify};
+use robocache::runtime::{Event, Outcome, ReceivedMessage, Recorder, TickFate, TickRecord};
+use robocache::schema::Prefixes;
+use robocache::spec::InputId;
+use robocache::time::{Epoch, NANOS_PER_MS, Stamp};
+
+use super::wrench;
+
+const CONFIG: &str = "
+rate_hz: 100
+streams:
+  w: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50, strategy: hold}
+  v: {type: geometry_msgs/WrenchStamped, topic: /v, max_age_ms: 50, strategy: hold}
+";
+const W: InputId = InputId::new(0);
+const V: InputId = InputId::new(1);
+
+/// A pipeline that is recorded without threads and clocks.
+struct Script {
+    pipeline: Pipeline,
+    recorder: McapRecorder,
+}
+
+/// A message that the recorder is yet to be told of.
+struct Untold {
+    message: ReceivedMessage,
+    outcome: Outcome,
+}
+
+fn ms(ms: i64) -> Stamp {
+    Stamp::from_nanos(ms * NANOS_PER_MS)
+}
+
+/// Now, as on the grid of the ticks.
+fn start_ms() -> i64 {
+    robocache::runtime::system_now().nanos() / NANOS_PER_MS / 10 * 10
+}
+
+impl Script {
+    fn start(folder: &Path) -> Script {
+        let config = config::parse(CONFIG, "robot.yaml").unwrap();
+        let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+        let options = RecordOptions::new(folder, Manifest::of(&config, false, true, "cpu"));
+        let recorder =
+            McapRecorder::start(options, &config, &Prefixes::default(), Some(ms(start_ms())));
+        Script { pipeline: Pipeline::new(config, backend).unwrap(), recorder: recorder.unwrap() }
+    }
+
+    /// Takes a message, and does not tell the recorder.
+    fn take(&self, input: InputId, epoch: u64, at_ms: i64, value: f64) -> Untold {
+        let at = ms(at_ms);
+        let arrival =
+            Arrival { stamp: Some(at), epoch: Epoch::numbered(epoch), ..Arrival::default() };
+        let bytes = wrench(at, value);
+        let outcome = Outcome::from(&self.pipeline.push(input, &bytes, arrival).unwrap());
+        let bytes = Arc::new(bytes);
+        let message = ReceivedMessage { input, bytes, arrival, at, published: None };
+        Untold { message, outcome }
+    }
+
+    fn tell(&self, Untold { message, outcome }: Untold) {
+        let (input, at) = (message.input, message.arrival.stamp);
+        let number = self.recorder.received(message);
+        self.recorder.note(Event::Outcome { number, input, outcome, at });
+    }
+
+    fn receive(&self, epoch: u64, at_ms: i64, value: f64) {
+        self.tell(self.take(W, epoch, at_ms, value));
+    }
+
+    fn tick(&self, epoch: u64, at_ms: i64) {
+        let (tick, epoch) = (at_ms / 10, Epoch::numbered(epoch));
+        let mut message = self.pipeline.new_message();
+        assert_eq!(self.pipeline.tick(tick, epoch, &mut message).unwrap(), TickOutcome::Ready);
+        message.seal();
+        let (changes, outcome) =
+            (message.changes(), TickFate::Published { digest: message.digest() });
+        self.recorder.note(Event::Tick(TickRecord { tick, epoch, changes, outcome }));
+    }
+
+    /// Messages and ticks for 300 ms.
+    fn go_on(&self, epoch: u64, from_ms: i64) {
+        for at in (from_ms..from_ms + 300).step_by(10) {
+            self.receive(epoch, at + 3, at as f64 % 1000.0);
+            self.tick(epoch, at + 10);
+        }
+    }
+
+    fn stop(self) -> PathBuf {
+        self.recorder.finish();
+        self.recorder.folder().to_owned()
+    }
+
+    /// All ticks of the recording are equal.
+    fn is_verified(self, ticks: u64) {
+        let report: Report = verify(&self.stop(), Choice::Cpu, 0).unwrap();
+        assert_eq!(report.different, []);
+        assert_eq!((report.equal, report.unverifiable), (ticks, 0), "{report:?}");
+        assert_eq!(report.problems, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn ticks_are_equal_after_the_systems_clock_was_set_back() {
+    let folder = tempfile::tempdir().unwrap();
+    for step in [10, 50, 150, 500, 1500] {
+        let script = Script::start(folder.path());
+        let start = start_ms();
+        script.go_on(0, start);
+        script.go_on(1, start + 300 - step);
+        // No message shows that the clock was set back twice.
+        script.go_on(3, start + 700);
+        script.is_verified(90);
+    }
+}
+
+#[test]
+fn ticks_are_equal_after_a_silence_of_an_hour() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::start(folder.path());
+    let start = start_ms();
+    script.go_on(0, start);
+    (40..=50).for_each(|k| script.tick(0, start + k * 10));
+    script.tick(0, start + 1_800_000);
+    script.go_on(0, start + 3_600_000);
+    script.is_verified(72);
+}
+
+#[test]
+fn a_message_that_the_recorder_is_told_of_late_keeps_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::start(folder.path());
+    let start = start_ms();
+    script.go_on(0, start);
+    let late = script.take(V, 0, start + 305, 7.5);
+    script.tick(0, start + 310);
+    script.receive(0, start + 355, 8.5);
+    script.tick(0, start + 360);
+    script.tell(late);
+    script.go_on(0, start + 360);
+    script.is_verified(62);
+}
