@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use robocache::backend::Choice;
 use robocache::backend::cpu::CpuBackend;
+use robocache::cdr::messages::{PointCloud2, PointField};
 use robocache::config;
 use robocache::layout::Layout;
 use robocache::pipeline::{Arrival, Pipeline, TickOutcome};
@@ -49,9 +50,14 @@ fn start_ms() -> i64 {
 
 impl Script {
     fn start(folder: &Path) -> Script {
-        let config = config::parse(CONFIG, "robot.yaml").unwrap();
+        Script::of(CONFIG, folder, 1 << 28)
+    }
+
+    fn of(config: &str, folder: &Path, queue_bytes: usize) -> Script {
+        let config = config::parse(config, "robot.yaml").unwrap();
         let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
         let options = RecordOptions::new(folder, Manifest::of(&config, false, true, "cpu"));
+        let options = RecordOptions { queue_bytes, ..options };
         let recorder =
             McapRecorder::start(options, &config, &Prefixes::default(), Some(ms(start_ms())));
         Script { pipeline: Pipeline::new(config, backend).unwrap(), recorder: recorder.unwrap() }
@@ -59,10 +65,13 @@ impl Script {
 
     /// Takes a message, and does not tell the recorder.
     fn take(&self, input: InputId, epoch: u64, at_ms: i64, value: f64) -> Untold {
+        self.take_bytes(input, epoch, at_ms, wrench(ms(at_ms), value))
+    }
+
+    fn take_bytes(&self, input: InputId, epoch: u64, at_ms: i64, bytes: Vec<u8>) -> Untold {
         let at = ms(at_ms);
         let arrival =
             Arrival { stamp: Some(at), epoch: Epoch::numbered(epoch), ..Arrival::default() };
-        let bytes = wrench(at, value);
         let outcome = Outcome::from(&self.pipeline.push(input, &bytes, arrival).unwrap());
         let bytes = Arc::new(bytes);
         let message = ReceivedMessage { input, bytes, arrival, at, published: None };
@@ -72,7 +81,9 @@ impl Script {
     fn tell(&self, Untold { message, outcome }: Untold) {
         let (input, at) = (message.input, message.arrival.stamp);
         let number = self.recorder.received(message);
-        self.recorder.note(Event::Outcome { number, input, outcome, at });
+        if number > 0 {
+            self.recorder.note(Event::Outcome { number, input, outcome, at });
+        }
     }
 
     fn receive(&self, epoch: u64, at_ms: i64, value: f64) {
@@ -150,4 +161,66 @@ fn a_message_that_the_recorder_is_told_of_late_keeps_its_place() {
     script.tell(late);
     script.go_on(0, start + 360);
     script.is_verified(62);
+}
+
+/// A cloud with this many points in the voxel at `x`.
+fn cloud(stamp: Stamp, x: f32, count: usize) -> Vec<u8> {
+    let field = |(at, name): (u32, _)| PointField { name, offset: 4 * at, datatype: 7, count: 1 };
+    let fields = [(0, "x"), (1, "y"), (2, "z")].map(field);
+    let width = count as u32;
+    let cloud = PointCloud2 {
+        stamp,
+        frame_id: "lidar",
+        height: 1,
+        width,
+        fields: &fields,
+        is_bigendian: false,
+        point_step: 12,
+        row_step: 12 * width,
+        is_dense: true,
+    };
+    let bytes: Vec<u8> = [x, 0.5, 0.5].iter().flat_map(|number| number.to_le_bytes()).collect();
+    cloud.to_cdr(Vec::new(), |data| data.extend(bytes.repeat(count)))
+}
+
+const LIDARS: &str = "
+rate_hz: 100
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 800
+    strategy: hold
+    ring_rows: 4
+    valid_when: any
+    inputs: [{topic: /front}, {topic: /rear}]
+    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [4, 4, 1], channels: [{reduce: count}]}
+";
+
+#[test]
+fn a_lost_cloud_has_an_effect_until_its_lidar_is_heard_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue_bytes = 60_000;
+    let script = Script::of(LIDARS, folder.path(), queue_bytes);
+    let (start, front, rear) = (start_ms(), InputId::new(0), InputId::new(1));
+    let receive = |input, at, x: f32, count| {
+        let bytes = cloud(ms(at), x, count);
+        script.tell(script.take_bytes(input, 0, at, bytes));
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    for k in 0..60 {
+        let at = start + 20 * k;
+        receive(rear, at + 1, 0.5, 3);
+        match k {
+            // There is no room for it: the rear lidar's rows have it, and the recording has not.
+            10 => receive(front, at + 2, 2.5, 9_000),
+            11..30 => {}
+            _ => receive(front, at + 2, 1.5, 5),
+        }
+        script.tick(0, at + 10);
+        script.tick(0, at + 20);
+    }
+    let report = verify(&script.stop(), Choice::Cpu, 0).unwrap();
+    assert_eq!(report.different, []);
+    assert_eq!((report.missing, report.equal + report.unverifiable), (1, 120));
+    assert!((38..60).contains(&report.unverifiable), "{report:?}");
 }
