@@ -81,6 +81,9 @@ fn describe(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
             writeln!(out, "  {count} {what}")?;
         }
     }
+    if *unverifiable > *equal {
+        writeln!(out, "  most ticks are unverifiable: this says little about the others")?;
+    }
     if !report.complete {
         writeln!(out, "  the recording has no end: the node was killed, or the disk was full")?;
     }

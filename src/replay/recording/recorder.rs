@@ -332,7 +332,7 @@ impl Writing {
         }
         match self.shared.lost_events.swap(0, Ordering::Relaxed) {
             0 => Ok(()),
-            events => self.writer.entry(&Entry::GapOfEvents(events), system_now()),
+            events => self.writer.first(&Entry::GapOfEvents(events)),
         }
     }
 }

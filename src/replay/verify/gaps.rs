@@ -6,6 +6,7 @@
 
 use super::TickId;
 use super::numbers::Lost;
+use super::order::PATIENCE_NS;
 use crate::pipeline::{Arrival, Pipeline, Turnover};
 use crate::replay::recording::Gap;
 use crate::runtime::Runtime;
@@ -23,8 +24,6 @@ pub(super) struct Gaps {
     /// From when on there is an effect without an end.
     endless: Option<Instant>,
     messages: u64,
-    /// Whether events are missing: then it is not known when.
-    events: u64,
 }
 
 /// What missing messages may do to a stream.
@@ -41,7 +40,7 @@ struct Effect {
 impl Gaps {
     pub fn new(config: &Config) -> Self {
         let open = config.stream_ids().map(|_| None).collect();
-        Gaps { open, ended: Vec::new(), endless: None, messages: 0, events: 0 }
+        Gaps { open, ended: Vec::new(), endless: None, messages: 0 }
     }
 
     /// Messages of an input are missing.
@@ -90,9 +89,12 @@ impl Gaps {
         effect.unheard.dedup();
     }
 
-    /// Events are missing.
-    pub fn add_events(&mut self, events: u64) {
-        self.events = self.events.saturating_add(events);
+    /// Events are missing that came after this arrival: among them what became of messages that were waiting
+    /// for an encoder then.
+    pub fn add_events(&mut self, after: Option<(Epoch, Stamp)>) {
+        let from = after
+            .map_or((0, Stamp::MIN), |(epoch, stamp)| (epoch.number(), stamp.offset(-PATIENCE_NS)));
+        self.add_endless(from);
     }
 
     /// Messages that are missing.
@@ -144,8 +146,7 @@ impl Gaps {
     /// Whether a message that is missing may change this tick.
     pub fn have_an_effect(&self, (epoch, _): TickId, stamp: Stamp) -> bool {
         let tick = (epoch, stamp);
-        self.events > 0
-            || self.endless.is_some_and(|from| tick >= from)
+        self.endless.is_some_and(|from| tick >= from)
             || self.open.iter().flatten().any(|effect| tick >= effect.from)
             || self.ended.iter().any(|(from, until)| (from..=until).contains(&&tick))
     }
@@ -165,4 +166,38 @@ fn inputs_of(stream: StreamId, config: &Config) -> Vec<InputId> {
         spec.stream == Some(stream) && !spec.feeds.is_empty()
     };
     config.input_ids().filter(feeds).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::NANOS_PER_S;
+
+    const CONFIG: &str = "
+rate_hz: 100
+streams:
+  w: {type: geometry_msgs/WrenchStamped, topic: /w, max_age_ms: 50}
+";
+
+    #[test]
+    fn lost_events_have_no_effect_on_what_was_long_before() {
+        let mut gaps = Gaps::new(&crate::config::parse(CONFIG, "test.yaml").unwrap());
+        let at = |s: i64| Stamp::from_nanos(s * NANOS_PER_S);
+        gaps.add_events(Some((Epoch::numbered(1), at(100))));
+        let effect = |epoch, s| gaps.have_an_effect((epoch, 0), at(s));
+        assert_eq!([effect(0, 500), effect(1, 80), effect(1, 95)], [false, false, true]);
+        assert_eq!([effect(1, 1000), effect(2, 0)], [true; 2]);
+    }
+
+    #[test]
+    fn effects_that_overlap_are_one() {
+        let mut gaps = Gaps::new(&crate::config::parse(CONFIG, "test.yaml").unwrap());
+        let at = |s: i64| (0, Stamp::from_nanos(s));
+        for (from, until) in [(10, 20), (40, 50), (15, 30), (25, 42)] {
+            gaps.end((at(from), at(until)));
+        }
+        assert_eq!(gaps.ended, [(at(10), at(50))]);
+        let effect = |s| gaps.have_an_effect((0, 0), at(s).1);
+        assert_eq!([9, 10, 50, 51].map(effect), [false, true, true, false]);
+    }
 }

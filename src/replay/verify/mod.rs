@@ -224,9 +224,9 @@ impl Verification {
                     self.gaps.add(&gap, &self.player.runtime().pipeline);
                 }
             }
-            Entry::GapOfEvents(events) => {
+            Entry::GapOfEvents(_) => {
                 self.order.release();
-                self.gaps.add_events(events);
+                self.gaps.add_events(self.numbers.newest());
             }
             Entry::End => self.complete = true,
         }

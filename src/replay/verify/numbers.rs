@@ -61,6 +61,11 @@ impl Numbers {
         (self.newest, self.arrival) = (number, arrival);
     }
 
+    /// The arrival of the newest message.
+    pub fn newest(&self) -> Option<(Epoch, Stamp)> {
+        self.arrival
+    }
+
     /// A message is there, with its bytes.
     pub fn came(&mut self, number: u64) {
         self.cut(number, number);

@@ -17,7 +17,7 @@ use crate::spec::InputId;
 use crate::time::{NANOS_PER_S, Stamp, TickGrid};
 
 /// If nothing says for this long what became of a message, the recording does not \[ns\].
-const PATIENCE_NS: i64 = 10 * NANOS_PER_S;
+pub(super) const PATIENCE_NS: i64 = 10 * NANOS_PER_S;
 /// A thread tells the recorder of a message or a tick within this time of the log \[ns\].
 const LATE_NS: i64 = 3 * NANOS_PER_S;
 /// Nothing waits for longer than until so many others have come, or messages of so many bytes.
