@@ -302,6 +302,46 @@ fn a_full_disk_ends_the_recording_and_not_the_node() {
     assert!(report.equal > 50 && report.equal < published && !report.complete);
 }
 
+/// A file whose first large write panics.
+struct Panics(std::fs::File);
+
+impl Write for Panics {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        assert!(bytes.len() < 10_000, "a bug");
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Seek for Panics {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+struct PanickingDisk;
+
+impl Files for PanickingDisk {
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Disk>> {
+        Ok(Box::new(Panics(OpenOptions::new().write(true).create_new(true).open(path)?)))
+    }
+}
+
+#[test]
+fn a_writer_that_panics_ends_the_recording_and_is_no_slow_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let panics = |options: &mut RecordOptions| options.files = Some(Box::new(PanickingDisk));
+    let node = Node::start(&config_text(600.0, 600.0), folder.path(), panics, false);
+    drive(&node, Duration::from_secs(1), 8, 12);
+    let status = node.recorder.status();
+    assert_eq!(status.failed.as_deref(), Some("the thread that writes it panicked"));
+    assert_eq!(status.lost, 0);
+    node.stop();
+}
+
 #[test]
 fn an_end_that_is_cut_off_is_read_up_to_there() {
     let folder = tempfile::tempdir().unwrap();

@@ -135,7 +135,10 @@ impl McapRecorder {
         let writing = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("record".into())
-            .spawn(move || Writing { shared: writing, receiver, writer }.run())
+            .spawn(move || {
+                let _ended = EndsIfItPanics(Arc::clone(&writing));
+                Writing { shared: writing, receiver, writer }.run();
+            })
             .map_err(failed)?;
         tracing::info!("recording to {}", folder.display());
         Ok(McapRecorder { shared, sender, queue_bytes, thread: Mutex::new(Some(thread)) })
@@ -242,6 +245,18 @@ impl Shared {
             None => lost.push(gap),
         }
         self.has_lost.store(true, Ordering::Relaxed);
+    }
+}
+
+/// If the thread that writes panics, the recording has ended: the disk is not to blame.
+struct EndsIfItPanics(Arc<Shared>);
+
+impl Drop for EndsIfItPanics {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.ended.store(true, Ordering::Relaxed);
+            *lock(&self.0.failed) = Some("the thread that writes it panicked".to_owned());
+        }
     }
 }
 
