@@ -170,7 +170,7 @@ impl Verification {
             self.rows.at(self.now);
             if kind(recorded.topic) == ENTRY_TYPE {
                 match Entry::read(&recorded.bytes) {
-                    Ok(entry) => self.entry(entry)?,
+                    Ok(entry) => self.entry(entry),
                     Err(error) => self.order.unreadable(&error.to_string()),
                 }
             } else if self.simulated && bag.topics[recorded.topic].name == "/clock" {
@@ -195,7 +195,7 @@ impl Verification {
         Ok(())
     }
 
-    fn entry(&mut self, entry: Entry) -> Result<(), ReplayError> {
+    fn entry(&mut self, entry: Entry) {
         match entry {
             Entry::Received { number, input, arrival, bytes_of } => {
                 if input.index() < self.player.runtime().inputs().count() {
@@ -230,7 +230,6 @@ impl Verification {
             }
             Entry::End => self.complete = true,
         }
-        Ok(())
     }
 
     /// Gives the player what comes next, as long as it is known what became of it.
