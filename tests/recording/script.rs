@@ -114,7 +114,7 @@ impl Script {
     }
 
     /// All ticks of the recording are equal.
-    fn is_verified(self, ticks: u64) {
+    fn verified(self, ticks: u64) {
         let report: Report = verify(&self.stop(), Choice::Cpu, 0).unwrap();
         assert_eq!(report.different, []);
         assert_eq!((report.equal, report.unverifiable), (ticks, 0), "{report:?}");
@@ -132,7 +132,7 @@ fn ticks_are_equal_after_the_systems_clock_was_set_back() {
         script.go_on(1, start + 300 - step);
         // No message shows that the clock was set back twice.
         script.go_on(3, start + 700);
-        script.is_verified(90);
+        script.verified(90);
     }
 }
 
@@ -145,7 +145,7 @@ fn ticks_are_equal_after_a_silence_of_an_hour() {
     (40..=50).for_each(|k| script.tick(0, start + k * 10));
     script.tick(0, start + 1_800_000);
     script.go_on(0, start + 3_600_000);
-    script.is_verified(72);
+    script.verified(72);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_message_that_the_recorder_is_told_of_late_keeps_its_place() {
     script.tick(0, start + 360);
     script.tell(late);
     script.go_on(0, start + 360);
-    script.is_verified(62);
+    script.verified(62);
 }
 
 /// A cloud with this many points in the voxel at `x`.
