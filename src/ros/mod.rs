@@ -373,8 +373,8 @@ fn record(
         parameters: parameters.iter().map(in_words).collect(),
         ..Manifest::of(config, simulated, runtime.digest, backend)
     };
-    let entries = format!("{}/recording", node.fully_qualified_name());
-    let options = RecordOptions { entries, ..RecordOptions::new(folder, manifest) };
+    let events = format!("{}/recording", node.fully_qualified_name());
+    let options = RecordOptions { events, ..RecordOptions::new(folder, manifest) };
     let now = runtime.clock.now().map(|now| now.stamp);
     let definitions = Prefixes::of_environment();
     Ok(Arc::new(McapRecorder::start(options, config, &definitions, now)?))

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use super::clock::system_now;
 use super::health::Arrivals;
 use super::queue::Message;
-use super::{Event, Origin, Outcome, PublisherId, Reading, Runtime, RuntimeError, Transit};
+use super::{
+    ClockMessage, Event, Origin, Outcome, PublisherId, Reading, Runtime, RuntimeError, Transit,
+};
 use crate::pipeline::{Accepted, Arrival, DropReason, Need, PushError, Rejected};
 use crate::spec::{InputId, InputSpec, Selection, Timeline};
 use crate::sync::lock;
@@ -303,7 +305,7 @@ impl Runtime {
         let began = self.clock.set(stamp, transit, at);
         if let Some(recorder) = &self.recorder {
             let (at, published) = (system_now(), transit.published_at());
-            recorder.note(Event::Clock { stamp, at, published });
+            recorder.clock_set(ClockMessage { stamp, at, published });
         }
         if let Some(now) = self.clock.now() {
             self.node_time.set(now.epoch, now.stamp);

@@ -51,7 +51,8 @@ pub use player::{Player, Received, Served, Tick};
 pub use priority::{LockMemoryError, Placement, lock_memory};
 pub use queue::Message;
 pub use recorder::{
-    Event, Outcome, ReceivedMessage, Recorder, RecorderStatus, SharedBytes, TickFate, TickRecord,
+    ClockMessage, Event, Outcome, ReceivedMessage, Recorder, RecorderStatus, SharedBytes, TickFate,
+    TickRecord,
 };
 pub use request::{PublisherSeen, Request, SharedRequest, is_adapted};
 pub use state::{InputState, Origin, PublisherId, StreamState, TickStats};

@@ -22,6 +22,9 @@ pub trait Recorder: Send + Sync {
     /// recorder has no room for it. Then nothing more is told of it.
     fn received(&self, message: ReceivedMessage) -> u64;
 
+    /// Takes a message of a simulator's clock.
+    fn clock_set(&self, message: ClockMessage);
+
     /// Takes an event.
     fn note(&self, event: Event);
 
@@ -44,18 +47,20 @@ pub struct ReceivedMessage {
     pub published: Option<Stamp>,
 }
 
-/// Something that happened.
+/// A message on `/clock`, as it was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockMessage {
+    /// The instant that it has.
+    pub stamp: Stamp,
+    /// When it was received, on the system's clock.
+    pub at: Stamp,
+    /// As for [`ReceivedMessage::published`].
+    pub published: Option<Stamp>,
+}
+
+/// Something that the node did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A message on `/clock` was taken.
-    Clock {
-        /// The instant that it has.
-        stamp: Stamp,
-        /// When it was received, on the system's clock.
-        at: Stamp,
-        /// As for [`ReceivedMessage::published`].
-        published: Option<Stamp>,
-    },
     /// An epoch of the node's clock began.
     Epoch(Epoch),
     /// What became of a message. One that waits for a transform has a second outcome.
@@ -112,7 +117,7 @@ pub struct TickRecord {
     /// How many changes of the rings it saw.
     pub changes: u64,
     /// What became of it.
-    pub outcome: TickFate,
+    pub fate: TickFate,
 }
 
 /// What became of a tick.
@@ -152,9 +157,9 @@ impl fmt::Debug for ReceivedMessage {
 }
 
 /// Shared bytes as those of a message on its way.
-pub(super) struct Shared(pub SharedBytes);
+pub(super) struct SharedMessage(pub SharedBytes);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for SharedMessage {
     fn as_ref(&self) -> &[u8] {
         (*self.0).as_ref()
     }
@@ -169,9 +174,9 @@ impl Runtime {
     }
 
     /// Tells the recorder what became of a tick.
-    pub(super) fn record_tick(&self, tick: i64, epoch: Epoch, changes: u64, outcome: TickFate) {
+    pub(super) fn record_tick(&self, tick: i64, epoch: Epoch, changes: u64, fate: TickFate) {
         if let Some(recorder) = &self.recorder {
-            recorder.note(Event::Tick(TickRecord { tick, epoch, changes, outcome }));
+            recorder.note(Event::Tick(TickRecord { tick, epoch, changes, fate }));
         }
     }
 
@@ -182,8 +187,8 @@ impl Runtime {
         (input, published): (InputId, Option<Stamp>),
         bytes: SharedBytes,
         arrival: Arrival,
-    ) -> (u64, Shared) {
-        let shared = Shared(Arc::clone(&bytes));
+    ) -> (u64, SharedMessage) {
+        let shared = SharedMessage(Arc::clone(&bytes));
         let at = match arrival.stamp {
             Some(stamp) if !self.clock.is_simulated() => stamp,
             _ => super::clock::system_now(),

@@ -16,7 +16,7 @@ use robocache::schema::Prefixes;
 use robocache::spec::InputId;
 use robocache::time::{Epoch, NANOS_PER_MS, Stamp};
 
-use super::wrench;
+use super::node::wrench;
 
 const CONFIG: &str = "
 rate_hz: 100
@@ -95,9 +95,9 @@ impl Script {
         let mut message = self.pipeline.new_message();
         assert_eq!(self.pipeline.tick(tick, epoch, &mut message).unwrap(), TickOutcome::Ready);
         message.seal();
-        let (changes, outcome) =
-            (message.changes(), TickFate::Published { digest: message.digest() });
-        self.recorder.note(Event::Tick(TickRecord { tick, epoch, changes, outcome }));
+        let fate = TickFate::Published { digest: message.digest() };
+        let changes = message.changes();
+        self.recorder.note(Event::Tick(TickRecord { tick, epoch, changes, fate }));
     }
 
     /// Messages and ticks for 300 ms.

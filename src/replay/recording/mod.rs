@@ -2,17 +2,21 @@
 //!
 //! 1. [`McapRecorder`] takes what the runtime tells a [`Recorder`](crate::runtime::Recorder), and hands it to a
 //!    thread of its own.
-//! 2. That thread writes files ([`file`]), with an [`Entry`] for each event.
+//! 2. That thread writes files ([`file`]), with a [`RecordingEvent`] for each event.
 //! 3. [`Manifest`] says how the node ran: configuration, parameters, statistics.
 
-mod entry;
+mod copies;
+mod disk;
+mod event;
 mod file;
+mod log_time;
 mod manifest;
 mod metadata;
+mod plan;
 mod recorder;
 
-pub use entry::{ENTRY_TYPE, Entry, EntryError, Gap};
-pub(super) use file::REMEMBERED;
-pub use file::{Disk, Files};
+pub(super) use copies::REMEMBERED;
+pub use disk::{Disk, Files};
+pub use event::{EVENT_TYPE, EventError, Gap, RecordingEvent};
 pub use manifest::{Manifest, ManifestError};
 pub use recorder::{McapRecorder, RecordError, RecordOptions};

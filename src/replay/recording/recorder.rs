@@ -3,7 +3,6 @@
 //! The queue between them is bounded, in events and in bytes. The writing thread looks into it every few
 //! milliseconds: so a thread that tells something never wakes another one, and never waits.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,12 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::entry::{Entry, Gap};
-use super::file::{FilePlan, Files, OnDisk, RecordingWriter, TopicPlan, first_of, topics_of};
+use super::disk::{Files, OnDisk};
+use super::event::{Gap, RecordingEvent};
+use super::file::RecordingWriter;
 use super::manifest::Manifest;
-use crate::runtime::{Event, ReceivedMessage, Recorder, RecorderStatus, system_now};
-use crate::schema::{self, Definitions};
-use crate::spec::{Config, InputId, Selection};
+use super::plan::{new_folder, plan};
+use crate::runtime::{ClockMessage, Event, ReceivedMessage, Recorder, RecorderStatus, system_now};
+use crate::schema::Definitions;
+use crate::spec::Config;
 use crate::sync::lock;
 use crate::time::Stamp;
 
@@ -32,9 +33,6 @@ const RESERVED: usize = 8;
 const LOOK: Duration = Duration::from_millis(5);
 /// Time after which what was written is handed to the operating system.
 const FLUSH: Duration = Duration::from_millis(250);
-/// The topic of a simulator's clock.
-const CLOCK_TOPIC: &str = "/clock";
-const CLOCK_TYPE: &str = "rosgraph_msgs/msg/Clock";
 
 /// What a recorder needs to know.
 pub struct RecordOptions {
@@ -43,7 +41,7 @@ pub struct RecordOptions {
     /// How the node runs.
     pub manifest: Manifest,
     /// The topic of the events.
-    pub entries: String,
+    pub events: String,
     /// Most bytes of messages that wait for the disk.
     pub queue_bytes: usize,
     /// A file that is larger \[bytes\] ends, and the next one begins.
@@ -58,7 +56,7 @@ impl RecordOptions {
         RecordOptions {
             folder: folder.to_owned(),
             manifest,
-            entries: "/fusion_node/recording".to_owned(),
+            events: "/fusion_node/recording".to_owned(),
             queue_bytes: 256 << 20,
             split_bytes: 4 << 30,
             files: None,
@@ -87,6 +85,7 @@ pub struct McapRecorder {
 /// What waits for the disk.
 enum Item {
     Received(u64, ReceivedMessage),
+    Clock(ClockMessage),
     Event(Event),
 }
 
@@ -123,13 +122,13 @@ impl McapRecorder {
         definitions: &dyn Definitions,
         now: Option<Stamp>,
     ) -> Result<Self, RecordError> {
-        let RecordOptions { folder, manifest, entries, queue_bytes, split_bytes, files } = options;
+        let RecordOptions { folder, manifest, events, queue_bytes, split_bytes, files } = options;
         let folder = new_folder(&folder)?;
         let failed = |source| RecordError { path: folder.clone(), source };
-        let plan = plan(&folder, manifest, (entries, split_bytes), config, definitions);
+        let plan = plan(&folder, manifest, (events, split_bytes), config, definitions);
         let files = files.unwrap_or_else(|| Box::new(OnDisk));
         let mut writer = RecordingWriter::create(plan, files).map_err(failed)?;
-        writer.entry(&Entry::Start { at: now }, system_now()).map_err(failed)?;
+        writer.event(&RecordingEvent::Start { at: now }, system_now()).map_err(failed)?;
         let shared = Arc::new(Shared { folder: folder.clone(), ..Shared::default() });
         let (sender, receiver) = sync_channel(QUEUED);
         let writing = Arc::clone(&shared);
@@ -168,6 +167,20 @@ impl McapRecorder {
         shared.waiting.load(Ordering::Relaxed) >= QUEUED_MESSAGES
             || shared.waiting_bytes.load(Ordering::Relaxed).saturating_add(bytes) > most
     }
+
+    /// Queues a small item, or counts it as lost.
+    fn put(&self, item: Item) {
+        let shared = &self.shared;
+        if shared.ended.load(Ordering::Relaxed) {
+            return;
+        }
+        shared.waiting.fetch_add(1, Ordering::Relaxed);
+        if self.sender.try_send((item, system_now())).is_err() {
+            shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            shared.lost_events.fetch_add(1, Ordering::Relaxed);
+            shared.lost_in_all.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Recorder for McapRecorder {
@@ -194,17 +207,12 @@ impl Recorder for McapRecorder {
         0
     }
 
+    fn clock_set(&self, message: ClockMessage) {
+        self.put(Item::Clock(message));
+    }
+
     fn note(&self, event: Event) {
-        let shared = &self.shared;
-        if shared.ended.load(Ordering::Relaxed) {
-            return;
-        }
-        shared.waiting.fetch_add(1, Ordering::Relaxed);
-        if self.sender.try_send((Item::Event(event), system_now())).is_err() {
-            shared.waiting.fetch_sub(1, Ordering::Relaxed);
-            shared.lost_events.fetch_add(1, Ordering::Relaxed);
-            shared.lost_in_all.fetch_add(1, Ordering::Relaxed);
-        }
+        self.put(Item::Event(event));
     }
 
     fn status(&self) -> RecorderStatus {
@@ -297,7 +305,7 @@ impl Writing {
                 Err(TryRecvError::Empty) if !stopping => std::thread::sleep(LOOK),
                 Err(_) => {
                     self.write_gaps()?;
-                    return self.writer.entry(&Entry::End, system_now());
+                    return self.writer.event(&RecordingEvent::End, system_now());
                 }
             }
             self.write_gaps()?;
@@ -309,27 +317,21 @@ impl Writing {
     }
 
     fn write(&mut self, item: Item, at: Stamp) -> io::Result<()> {
-        let entry = match item {
+        match item {
             Item::Received(number, message) => {
                 let written = self.writer.received(number, &message);
                 let bytes = (*message.bytes).as_ref().len();
                 self.shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 self.count();
-                return written;
+                written
             }
-            Item::Event(Event::Clock { stamp, at, published }) => {
-                self.writer.clock(stamp, at, published)?;
+            Item::Clock(message) => {
+                self.writer.clock(message)?;
                 self.count();
-                return Ok(());
+                Ok(())
             }
-            Item::Event(Event::Epoch(epoch)) => Entry::Epoch(epoch),
-            Item::Event(Event::Outcome { number, input, outcome, at }) => {
-                Entry::Outcome { number, input, outcome, at }
-            }
-            Item::Event(Event::Tick(tick)) => Entry::Tick(tick),
-            Item::Event(Event::Overruns { before, ticks }) => Entry::Overruns { before, ticks },
-        };
-        self.writer.entry(&entry, at)
+            Item::Event(event) => self.writer.event(&RecordingEvent::Node(event), at),
+        }
     }
 
     fn count(&self) {
@@ -342,84 +344,12 @@ impl Writing {
         if self.shared.has_lost.swap(false, Ordering::Relaxed) {
             let lost = std::mem::take(&mut *lock(&self.shared.lost));
             for gap in lost {
-                self.writer.first(&Entry::Gap(gap))?;
+                self.writer.first(&RecordingEvent::Gap(gap))?;
             }
         }
         match self.shared.lost_events.swap(0, Ordering::Relaxed) {
             0 => Ok(()),
-            events => self.writer.first(&Entry::GapOfEvents(events)),
+            events => self.writer.first(&RecordingEvent::GapOfEvents(events)),
         }
     }
-}
-
-/// What the files have.
-fn plan(
-    folder: &Path,
-    manifest: Manifest,
-    (entries, split_bytes): (String, u64),
-    config: &Config,
-    definitions: &dyn Definitions,
-) -> FilePlan {
-    let (names, topic_of) = topics_of(&manifest.topics);
-    let definition = |ros_type: &str| {
-        schema::full_text(ros_type, definitions).unwrap_or_else(|error| {
-            tracing::warn!("recording: {error}; its messages are recorded without it");
-            String::new()
-        })
-    };
-    let topic = |(at, name): (usize, String)| {
-        let spec = config.input(first_of(&topic_of, at).unwrap_or(InputId::new(0)));
-        TopicPlan {
-            name,
-            ros_type: spec.ros_type.clone(),
-            definition: definition(&spec.ros_type),
-            latched: matches!(
-                spec.selection,
-                Selection::Transforms { fixed: true } | Selection::CameraInfo { .. }
-            ),
-            shared: topic_of.iter().filter(|of| **of == at).count() > 1,
-        }
-    };
-    let topics = names.into_iter().enumerate().map(topic).collect();
-    let clock = manifest.simulated.then(|| TopicPlan {
-        name: CLOCK_TOPIC.into(),
-        ros_type: CLOCK_TYPE.into(),
-        definition: definition(CLOCK_TYPE),
-        latched: false,
-        shared: false,
-    });
-    let folder = folder.to_owned();
-    FilePlan { folder, manifest, topics, topic_of, entries, clock, split_bytes }
-}
-
-/// Creates a folder for this run in `folder`, named for the time (UTC). One that exists is left alone.
-fn new_folder(folder: &Path) -> Result<PathBuf, RecordError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| RecordError { path, source }
-    };
-    fs::create_dir_all(folder).map_err(failed(folder))?;
-    let now = time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(system_now().nanos()))
-        .unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
-    let name = format!(
-        "robocache_{:04}_{:02}_{:02}-{:02}_{:02}_{:02}",
-        now.year(),
-        u8::from(now.month()),
-        now.day(),
-        now.hour(),
-        now.minute(),
-        now.second()
-    );
-    for number in 1.. {
-        let own = match number {
-            1 => folder.join(&name),
-            _ => folder.join(format!("{name}-{number}")),
-        };
-        match fs::create_dir(&own) {
-            Ok(()) => return Ok(own),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(&own)(error)),
-        }
-    }
-    Err(failed(folder)(io::Error::other("no name is free")))
 }

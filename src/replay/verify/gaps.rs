@@ -4,9 +4,9 @@
 //! could have entered was made after all of its stream's inputs that matter were heard again. Transforms and
 //! the numbers of a camera enter no ring: they may change all ticks that come.
 
-use super::TickId;
 use super::numbers::Lost;
 use super::order::PATIENCE_NS;
+use super::ticks::TickId;
 use crate::pipeline::{Arrival, Pipeline, Turnover};
 use crate::replay::recording::Gap;
 use crate::runtime::Runtime;

@@ -14,30 +14,30 @@ mod lateness;
 mod numbers;
 mod order;
 mod report;
+mod ticks;
 
-use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 pub use report::{Different, Late, Report, StreamReport};
 
 use super::bag::{Bag, Problem, Problems};
-use super::recording::{ENTRY_TYPE, Entry, Manifest, ManifestError};
+use super::recording::{EVENT_TYPE, Manifest, ManifestError, RecordingEvent};
 use super::{BagDefinitions, ReplayError};
 use crate::backend::{self, Choice};
 use crate::layout::Layout;
 use crate::pipeline::{DropReason, Pipeline};
-use crate::runtime::{Outcome, Player, Received, Served, Tick, TickFate, TickRecord, decode_clock};
+use crate::runtime::{
+    Event, Outcome, Player, Received, Served, TickFate, TickRecord, decode_clock,
+};
 use crate::time::{NANOS_PER_S, Stamp};
 use gaps::Gaps;
 use lateness::Lateness;
 use numbers::Numbers;
 use order::{Next, Order};
+use ticks::{Doubt, TickId, Ticks};
 
 /// What became of a message is known within this time \[ns\]; then a tick that differs is explained.
 const SETTLED_NS: i64 = 10 * NANOS_PER_S;
-
-/// Ticks of the replay that wait for the node's.
-const MOST_WAITING: usize = 100_000;
 
 /// Why a recording cannot be verified.
 #[derive(Debug, thiserror::Error)]
@@ -53,30 +53,6 @@ pub enum VerifyError {
         "{0}: expected the digests of the tensors, found none: the node ran with `digest: false`"
     )]
     NoDigests(String),
-}
-
-/// The number of an epoch, and that of a tick in it.
-type TickId = (u64, i64);
-
-/// What the replay made of a tick.
-#[derive(Clone, Copy, Debug)]
-struct Replayed {
-    /// `None` if it was held back.
-    digest: Option<u64>,
-    /// How many messages came before it.
-    before: u64,
-    /// Its instant, on the node's clock.
-    stamp: Stamp,
-}
-
-/// A tick that differs and is yet to be explained.
-#[derive(Clone, Copy, Debug)]
-struct Doubt {
-    id: TickId,
-    live: TickRecord,
-    replayed: Replayed,
-    /// The time of the log when it was found.
-    found: Stamp,
 }
 
 /// Verifies a recording: its folder, or its only file.
@@ -118,24 +94,6 @@ struct Verification {
     overloads: u64,
 }
 
-/// The ticks of both sides.
-#[derive(Default)]
-struct Ticks {
-    live: HashMap<TickId, TickRecord>,
-    replayed: BTreeMap<TickId, Replayed>,
-    /// Ticks that differ, not explained yet.
-    doubts: Vec<Doubt>,
-    equal: u64,
-    held_back: u64,
-    unverifiable: u64,
-    unsent: u64,
-    overruns: u64,
-    different: Vec<Different>,
-    /// The time of the log.
-    now: Stamp,
-    period_ns: i64,
-}
-
 impl Verification {
     fn new(pipeline: Pipeline, manifest: &Manifest) -> Self {
         let config = pipeline.config();
@@ -168,9 +126,9 @@ impl Verification {
             self.ticks.now = self.now;
             self.order.at(self.now);
             self.rows.at(self.now);
-            if kind(recorded.topic) == ENTRY_TYPE {
-                match Entry::read(&recorded.bytes) {
-                    Ok(entry) => self.entry(entry),
+            if kind(recorded.topic) == EVENT_TYPE {
+                match RecordingEvent::read(&recorded.bytes) {
+                    Ok(event) => self.event(event),
                     Err(error) => self.order.unreadable(&error.to_string()),
                 }
             } else if self.simulated && bag.topics[recorded.topic].name == "/clock" {
@@ -195,9 +153,9 @@ impl Verification {
         Ok(())
     }
 
-    fn entry(&mut self, entry: Entry) {
-        match entry {
-            Entry::Received { number, input, arrival, bytes_of } => {
+    fn event(&mut self, event: RecordingEvent) {
+        match event {
+            RecordingEvent::Received { number, input, arrival, bytes_of } => {
                 if input.index() < self.player.runtime().inputs().count() {
                     let came = arrival.stamp.map(|stamp| (arrival.epoch, stamp));
                     self.numbers.announced(number, came, self.now);
@@ -205,30 +163,37 @@ impl Verification {
                     whole.into_iter().for_each(|number| self.numbers.came(number));
                 }
             }
-            Entry::Outcome { number, outcome, at, .. } => {
-                self.order.outcome(number, outcome);
-                if let Outcome::Taken { stamp, changes: Some(changes) } = outcome {
-                    self.rows.taken(number, stamp, changes, at);
-                }
-            }
-            Entry::Tick(tick) if self.simulated => self.ticks.told(tick),
-            Entry::Tick(tick) => self.order.tick(tick),
-            Entry::Overruns { ticks, .. } => {
-                self.ticks.overruns = self.ticks.overruns.saturating_add(ticks);
-            }
-            // All that was told after them has their numbers.
-            Entry::Start { .. } | Entry::Epoch(_) => {}
-            Entry::Gap(gap) => {
+            RecordingEvent::Node(event) => self.node_event(event),
+            RecordingEvent::Start { .. } => {}
+            RecordingEvent::Gap(gap) => {
                 if gap.input.index() < self.player.runtime().inputs().count() {
                     self.numbers.told(&gap);
                     self.gaps.add(&gap, &self.player.runtime().pipeline);
                 }
             }
-            Entry::GapOfEvents(_) => {
+            RecordingEvent::GapOfEvents(_) => {
                 self.order.release();
                 self.gaps.add_events(self.numbers.newest());
             }
-            Entry::End => self.complete = true,
+            RecordingEvent::End => self.complete = true,
+        }
+    }
+
+    fn node_event(&mut self, event: Event) {
+        match event {
+            Event::Outcome { number, outcome, at, .. } => {
+                self.order.outcome(number, outcome);
+                if let Outcome::Taken { stamp, changes: Some(changes) } = outcome {
+                    self.rows.taken(number, stamp, changes, at);
+                }
+            }
+            Event::Tick(tick) if self.simulated => self.ticks.told(tick),
+            Event::Tick(tick) => self.order.tick(tick),
+            Event::Overruns { ticks, .. } => {
+                self.ticks.overruns = self.ticks.overruns.saturating_add(ticks);
+            }
+            // All that was told after it has its number.
+            Event::Epoch(_) => {}
         }
     }
 
@@ -250,7 +215,7 @@ impl Verification {
                         let bytes = order::Bytes(bytes);
                         let player = &mut self.player;
                         player
-                            .receive_as(input, bytes, received, arrival)
+                            .receive_as(input, bytes, received.at, arrival)
                             .map_err(ReplayError::from)?;
                     }
                     self.messages += 1;
@@ -259,7 +224,7 @@ impl Verification {
                 }
                 Next::Tick(tick) => {
                     self.ticks.told(tick);
-                    if tick.outcome != TickFate::Unsent {
+                    if tick.fate != TickFate::Unsent {
                         self.serve(tick)?;
                     }
                 }
@@ -338,68 +303,6 @@ impl Verification {
             different: ticks.different,
             problems: problems.first.iter().map(ToString::to_string).collect(),
             more_problems: problems.more,
-        }
-    }
-}
-
-impl Ticks {
-    /// Notes a tick of the node.
-    fn told(&mut self, live: TickRecord) {
-        let id = (live.epoch.number(), live.tick);
-        if live.outcome == TickFate::Unsent {
-            self.unsent += 1;
-            return;
-        }
-        match self.replayed.remove(&id) {
-            Some(replayed) => self.compare(id, live, replayed),
-            None => {
-                self.live.insert(id, live);
-            }
-        }
-    }
-
-    /// Notes a tick of the replay.
-    fn served(&mut self, served: Served<'_>, before: u64) {
-        let (Tick { number, epoch, .. }, digest) = match served {
-            Served::Tensor(tick, message) => {
-                message.seal();
-                (tick, message.digest())
-            }
-            Served::HeldBack(tick) => (tick, None),
-        };
-        let stamp = Stamp::from_nanos(number.saturating_mul(self.period_ns));
-        let (id, replayed) = ((epoch.number(), number), Replayed { digest, before, stamp });
-        match self.live.remove(&id) {
-            Some(live) => self.compare(id, live, replayed),
-            None => {
-                self.replayed.insert(id, replayed);
-            }
-        }
-        // The node did not serve the oldest of so many.
-        if self.replayed.len() > MOST_WAITING {
-            self.replayed.pop_first();
-        }
-    }
-
-    /// As [`Ticks::served`], for the player, which lets it fail.
-    #[allow(clippy::unnecessary_wraps)]
-    fn took(&mut self, served: Served<'_>, before: u64) -> Result<(), ReplayError> {
-        self.served(served, before);
-        Ok(())
-    }
-
-    /// Compares both sides of a tick.
-    fn compare(&mut self, id: TickId, live: TickRecord, replayed: Replayed) {
-        let same = match live.outcome {
-            TickFate::Published { digest } => replayed.digest == digest && digest.is_some(),
-            TickFate::HeldBack(_) => replayed.digest.is_none(),
-            TickFate::Unsent => true,
-        };
-        if same {
-            self.equal += 1;
-            self.held_back += u64::from(replayed.digest.is_none());
-        } else {
-            self.doubts.push(Doubt { id, live, replayed, found: self.now });
         }
     }
 }

@@ -2,18 +2,18 @@
 
 use crate::cdr::{CdrError, Reader, Writer};
 use crate::pipeline::{Arrival, DropReason};
-use crate::runtime::{Outcome, TickFate, TickRecord};
+use crate::runtime::{Event, Outcome, TickFate, TickRecord};
 use crate::spec::{InputId, StreamId};
 use crate::time::{Epoch, Stamp};
 
 /// Their type.
-pub const ENTRY_TYPE: &str = "robocache_ros/msg/RecordingEvent";
+pub const EVENT_TYPE: &str = "robocache_ros/msg/RecordingEvent";
 /// Its definition.
-pub const ENTRY_DEFINITION: &str = include_str!("../../../msg/RecordingEvent.msg");
+pub const EVENT_DEFINITION: &str = include_str!("../../../msg/RecordingEvent.msg");
 
 /// An event of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum RecordingEvent {
     /// The recording begins.
     Start {
         /// The node's clock; `None` if it does not run yet.
@@ -30,28 +30,8 @@ pub enum Entry {
         /// The number of the message with its bytes: its own, if they follow.
         bytes_of: u64,
     },
-    /// What became of a message.
-    Outcome {
-        /// Its number.
-        number: u64,
-        /// Its input.
-        input: InputId,
-        /// What became of it.
-        outcome: Outcome,
-        /// When, on the node's clock.
-        at: Option<Stamp>,
-    },
-    /// A tick.
-    Tick(TickRecord),
-    /// Ticks that were due and not served.
-    Overruns {
-        /// The tick that was served after them.
-        before: i64,
-        /// How many they are.
-        ticks: u64,
-    },
-    /// An epoch began.
-    Epoch(Epoch),
+    /// Something that the node did.
+    Node(Event),
     /// Messages are missing.
     Gap(Gap),
     /// Events are missing.
@@ -79,7 +59,7 @@ pub struct Gap {
 
 /// Why an event cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum EntryError {
+pub enum EventError {
     /// It is no such message.
     #[error(transparent)]
     Cdr(#[from] CdrError),
@@ -125,7 +105,7 @@ const GAP: u8 = 11;
 const GAP_OF_EVENTS: u8 = 12;
 const END: u8 = 13;
 
-impl Entry {
+impl RecordingEvent {
     /// The serialized message.
     pub fn write(&self) -> Vec<u8> {
         self.fields().write()
@@ -133,67 +113,40 @@ impl Entry {
 
     fn fields(&self) -> Fields {
         let of = |kind: u8| Fields { kind, ..Fields::default() };
-        match *self {
-            Entry::Start { at } => Fields { at, ..of(START) },
-            Entry::Received { number, input, arrival, bytes_of } => Fields {
-                number,
+        match self {
+            Self::Start { at } => Fields { at: *at, ..of(START) },
+            Self::Received { number, input, arrival, bytes_of } => Fields {
+                number: *number,
                 input: input.index() as u32,
                 epoch: arrival.epoch.number(),
                 stamp: arrival.stamp,
                 max_ahead_ns: arrival.max_ahead_ns,
                 zero_is_an_instant: arrival.zero_is_an_instant,
-                first: bytes_of,
+                first: *bytes_of,
                 ..of(RECEIVED)
             },
-            Entry::Outcome { number, input, outcome, at } => {
-                let fields = Fields { number, input: input.index() as u32, at, ..of(WAITS) };
-                match outcome {
-                    Outcome::Waits => fields,
-                    Outcome::Dropped(reason) => {
-                        Fields { kind: DROPPED, reason: reason.name().to_owned(), ..fields }
-                    }
-                    Outcome::Taken { stamp, changes } => {
-                        let (first, last) = changes.unwrap_or((0, 0));
-                        Fields { kind: TAKEN, stamp, first, last, ..fields }
-                    }
-                }
-            }
-            Entry::Tick(TickRecord { tick, epoch, changes, outcome }) => {
-                let (kind, input, digest) = match outcome {
-                    TickFate::Published { digest } => (PUBLISHED, 0, digest.unwrap_or(0)),
-                    TickFate::HeldBack(stream) => (HELD_BACK, stream.index() as u32, 0),
-                    TickFate::Unsent => (UNSENT, 0, 0),
-                };
-                let (number, epoch) = (tick as u64, epoch.number());
-                Fields { number, epoch, input, last: changes, digest, ..of(kind) }
-            }
-            Entry::Overruns { before, ticks } => {
-                Fields { number: before as u64, count: ticks, ..of(OVERRUNS) }
-            }
-            Entry::Epoch(epoch) => {
-                Fields { epoch: epoch.number(), stamp: epoch.jumped_from(), ..of(EPOCH) }
-            }
-            Entry::Gap(Gap { input, messages, first, last, from, epoch }) => Fields {
+            Self::Node(event) => Fields::of(event),
+            Self::Gap(Gap { input, messages, first, last, from, epoch }) => Fields {
                 input: input.index() as u32,
-                count: messages,
-                first,
-                last,
-                stamp: from,
+                count: *messages,
+                first: *first,
+                last: *last,
+                stamp: *from,
                 epoch: epoch.number(),
                 ..of(GAP)
             },
-            Entry::GapOfEvents(count) => Fields { count, ..of(GAP_OF_EVENTS) },
-            Entry::End => of(END),
+            Self::GapOfEvents(count) => Fields { count: *count, ..of(GAP_OF_EVENTS) },
+            Self::End => of(END),
         }
     }
 
     /// The epoch of the node's clock in which it was told, if that is known.
     pub(super) fn epoch(&self) -> Option<Epoch> {
         match self {
-            Entry::Received { arrival, .. } => Some(arrival.epoch),
-            Entry::Tick(tick) => Some(tick.epoch),
-            Entry::Epoch(epoch) => Some(*epoch),
-            Entry::Gap(gap) => Some(gap.epoch),
+            Self::Received { arrival, .. } => Some(arrival.epoch),
+            Self::Node(Event::Tick(tick)) => Some(tick.epoch),
+            Self::Node(Event::Epoch(epoch)) => Some(*epoch),
+            Self::Gap(gap) => Some(gap.epoch),
             _ => None,
         }
     }
@@ -201,22 +154,22 @@ impl Entry {
     /// Reads a serialized message.
     ///
     /// # Errors
-    /// [`EntryError`]
-    pub fn read(message: &[u8]) -> Result<Self, EntryError> {
+    /// [`EventError`]
+    pub fn read(message: &[u8]) -> Result<Self, EventError> {
         let fields = Fields::read(message)?;
         let Fields { kind, number, count, stamp, at, max_ahead_ns, first, last, .. } = fields;
         let (epoch, zero_is_an_instant) =
             (Epoch::numbered(fields.epoch), fields.zero_is_an_instant);
         let input = InputId::new(fields.input as usize);
-        let outcome = |outcome| Entry::Outcome { number, input, outcome, at };
-        let tick = |outcome| {
-            Entry::Tick(TickRecord { tick: number as i64, epoch, changes: last, outcome })
+        let outcome = |outcome| Self::Node(Event::Outcome { number, input, outcome, at });
+        let tick = |fate| {
+            Self::Node(Event::Tick(TickRecord { tick: number as i64, epoch, changes: last, fate }))
         };
         Ok(match kind {
-            START => Entry::Start { at },
+            START => Self::Start { at },
             RECEIVED => {
                 let arrival = Arrival { stamp, epoch, max_ahead_ns, zero_is_an_instant };
-                Entry::Received { number, input, arrival, bytes_of: first }
+                Self::Received { number, input, arrival, bytes_of: first }
             }
             TAKEN => {
                 let changes = (first > 0).then_some((first, last));
@@ -224,7 +177,7 @@ impl Entry {
             }
             DROPPED => {
                 let known = DropReason::ALL.iter().find(|known| known.name() == fields.reason);
-                let reason = *known.ok_or_else(|| EntryError::Content {
+                let reason = *known.ok_or_else(|| EventError::Content {
                     expected: "the name of a reason",
                     found: format!("'{}'", fields.reason.escape_default()),
                 })?;
@@ -237,20 +190,54 @@ impl Entry {
             }
             HELD_BACK => tick(TickFate::HeldBack(StreamId::new(fields.input as usize))),
             UNSENT => tick(TickFate::Unsent),
-            OVERRUNS => Entry::Overruns { before: number as i64, ticks: count },
-            EPOCH => Entry::Epoch(epoch),
-            GAP => Entry::Gap(Gap { input, messages: count, first, last, from: stamp, epoch }),
-            GAP_OF_EVENTS => Entry::GapOfEvents(count),
-            END => Entry::End,
+            OVERRUNS => Self::Node(Event::Overruns { before: number as i64, ticks: count }),
+            EPOCH => Self::Node(Event::Epoch(epoch)),
+            GAP => Self::Gap(Gap { input, messages: count, first, last, from: stamp, epoch }),
+            GAP_OF_EVENTS => Self::GapOfEvents(count),
+            END => Self::End,
             _ => {
                 let expected = "the kind of an event";
-                return Err(EntryError::Content { expected, found: kind.to_string() });
+                return Err(EventError::Content { expected, found: kind.to_string() });
             }
         })
     }
 }
 
 impl Fields {
+    fn of(event: &Event) -> Self {
+        let of = |kind: u8| Fields { kind, ..Fields::default() };
+        match *event {
+            Event::Outcome { number, input, outcome, at } => {
+                let fields = Fields { number, input: input.index() as u32, at, ..of(WAITS) };
+                match outcome {
+                    Outcome::Waits => fields,
+                    Outcome::Dropped(reason) => {
+                        Fields { kind: DROPPED, reason: reason.name().to_owned(), ..fields }
+                    }
+                    Outcome::Taken { stamp, changes } => {
+                        let (first, last) = changes.unwrap_or((0, 0));
+                        Fields { kind: TAKEN, stamp, first, last, ..fields }
+                    }
+                }
+            }
+            Event::Tick(TickRecord { tick, epoch, changes, fate }) => {
+                let (kind, input, digest) = match fate {
+                    TickFate::Published { digest } => (PUBLISHED, 0, digest.unwrap_or(0)),
+                    TickFate::HeldBack(stream) => (HELD_BACK, stream.index() as u32, 0),
+                    TickFate::Unsent => (UNSENT, 0, 0),
+                };
+                let (number, epoch) = (tick as u64, epoch.number());
+                Fields { number, epoch, input, last: changes, digest, ..of(kind) }
+            }
+            Event::Overruns { before, ticks } => {
+                Fields { number: before as u64, count: ticks, ..of(OVERRUNS) }
+            }
+            Event::Epoch(epoch) => {
+                Fields { epoch: epoch.number(), stamp: epoch.jumped_from(), ..of(EPOCH) }
+            }
+        }
+    }
+
     fn write(&self) -> Vec<u8> {
         let mut writer = Writer::new();
         let stamp = |writer: &mut Writer, stamp: Option<Stamp>| {
@@ -306,12 +293,10 @@ mod tests {
         let (input, epoch) = (InputId::new(3), Epoch::numbered(2));
         let at = Some(Stamp::from_nanos(-7));
         let arrival = Arrival { stamp: at, epoch, max_ahead_ns: 5, zero_is_an_instant: true };
-        let outcome = |outcome| Entry::Outcome { number: 9, input, outcome, at };
-        let tick = |outcome| Entry::Tick(TickRecord { tick: -4, epoch, changes: 11, outcome });
+        let outcome = |outcome| Event::Outcome { number: 9, input, outcome, at };
+        let tick = |fate| Event::Tick(TickRecord { tick: -4, epoch, changes: 11, fate });
         let gap = Gap { input, messages: 2, first: 5, last: 8, from: None, epoch };
-        let entries = [
-            Entry::Start { at: None },
-            Entry::Received { number: 9, input, arrival, bytes_of: 8 },
+        let events = [
             outcome(Outcome::Taken { stamp: at, changes: Some((3, 4)) }),
             outcome(Outcome::Taken { stamp: None, changes: None }),
             outcome(Outcome::Dropped(DropReason::Overload)),
@@ -320,28 +305,32 @@ mod tests {
             tick(TickFate::Published { digest: None }),
             tick(TickFate::HeldBack(StreamId::new(1))),
             tick(TickFate::Unsent),
-            Entry::Overruns { before: 5, ticks: 6 },
-            Entry::Epoch(epoch),
-            Entry::Gap(gap),
-            Entry::GapOfEvents(3),
-            Entry::End,
+            Event::Overruns { before: 5, ticks: 6 },
+            Event::Epoch(epoch),
         ];
-        for entry in entries {
-            assert_eq!(Entry::read(&entry.write()).unwrap(), entry);
+        let others = [
+            RecordingEvent::Start { at: None },
+            RecordingEvent::Received { number: 9, input, arrival, bytes_of: 8 },
+            RecordingEvent::Gap(gap),
+            RecordingEvent::GapOfEvents(3),
+            RecordingEvent::End,
+        ];
+        for event in events.map(RecordingEvent::Node).into_iter().chain(others) {
+            assert_eq!(RecordingEvent::read(&event.write()).unwrap(), event);
         }
     }
 
     #[test]
     fn an_event_that_no_recorder_writes_is_an_error() {
-        let whole = Entry::End.write();
+        let whole = RecordingEvent::End.write();
         for len in 0..whole.len() {
-            assert!(Entry::read(&whole[..len]).is_err());
+            assert!(RecordingEvent::read(&whole[..len]).is_err());
         }
         let unknown = Fields { kind: 99, ..Fields::default() };
-        let error = Entry::read(&unknown.write()).unwrap_err().to_string();
+        let error = RecordingEvent::read(&unknown.write()).unwrap_err().to_string();
         assert_eq!(error, "expected the kind of an event, found 99");
         let unknown = Fields { kind: DROPPED, reason: "whim".into(), ..Fields::default() };
-        let error = Entry::read(&unknown.write()).unwrap_err().to_string();
+        let error = RecordingEvent::read(&unknown.write()).unwrap_err().to_string();
         assert_eq!(error, "expected the name of a reason, found 'whim'");
     }
 }

@@ -1,0 +1,55 @@
+//! Finds the copies of a message: a topic that several inputs take gives each of them one.
+
+use std::collections::VecDeque;
+
+use crate::spec::InputId;
+
+/// Messages of a topic with several inputs that are remembered, so that its bytes are written once.
+pub const REMEMBERED: usize = 64;
+
+/// The latest messages of a topic that several inputs take.
+#[derive(Default)]
+pub(super) struct Copies(VecDeque<Known>);
+
+struct Known {
+    hash: u64,
+    len: usize,
+    number: u64,
+    by: Vec<InputId>,
+}
+
+impl Copies {
+    /// The number of the message with these bytes: the first such that this input has not taken yet, else
+    /// this one's. A publisher may send equal bytes twice.
+    pub fn take(&mut self, input: InputId, number: u64, bytes: &[u8]) -> u64 {
+        let (hash, len) = (twox_hash::XxHash3_64::oneshot(bytes), bytes.len());
+        let is_copy = |known: &&mut Known| {
+            (known.hash, known.len) == (hash, len) && !known.by.contains(&input)
+        };
+        if let Some(known) = self.0.iter_mut().find(is_copy) {
+            known.by.push(input);
+            return known.number;
+        }
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back(Known { hash, len, number, by: vec![input] });
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_messages_of_a_topic_are_each_written_once() {
+        let (a, b) = (InputId::new(0), InputId::new(1));
+        let mut copies = Copies::default();
+        // The publisher sends the same bytes twice; then the other input gets both.
+        assert_eq!([copies.take(a, 1, b"x"), copies.take(a, 2, b"x")], [1, 2]);
+        assert_eq!([copies.take(b, 3, b"x"), copies.take(b, 4, b"x")], [1, 2]);
+        assert_eq!([copies.take(b, 5, b"x"), copies.take(a, 6, b"x")], [5, 5]);
+        assert_eq!([copies.take(a, 7, b"y"), copies.take(b, 8, b"yy")], [7, 8]);
+    }
+}

@@ -1,0 +1,115 @@
+//! The ticks of both sides, and those that differ.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::report::Different;
+use crate::replay::ReplayError;
+use crate::runtime::{Served, Tick, TickFate, TickRecord};
+use crate::time::Stamp;
+
+/// The number of an epoch, and that of a tick in it.
+pub(super) type TickId = (u64, i64);
+
+/// Ticks of the replay that wait for the node's.
+const MOST_WAITING: usize = 100_000;
+
+/// What the replay made of a tick.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replayed {
+    /// `None` if it was held back.
+    pub digest: Option<u64>,
+    /// How many messages came before it.
+    pub before: u64,
+    /// Its instant, on the node's clock.
+    pub stamp: Stamp,
+}
+
+/// A tick that differs and is yet to be explained.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doubt {
+    pub id: TickId,
+    pub live: TickRecord,
+    pub replayed: Replayed,
+    /// The time of the log when it was found.
+    pub found: Stamp,
+}
+
+/// The ticks of both sides.
+#[derive(Default)]
+pub(super) struct Ticks {
+    pub live: HashMap<TickId, TickRecord>,
+    pub replayed: BTreeMap<TickId, Replayed>,
+    /// Ticks that differ, not explained yet.
+    pub doubts: Vec<Doubt>,
+    pub equal: u64,
+    pub held_back: u64,
+    pub unverifiable: u64,
+    pub unsent: u64,
+    pub overruns: u64,
+    pub different: Vec<Different>,
+    /// The time of the log.
+    pub now: Stamp,
+    pub period_ns: i64,
+}
+
+impl Ticks {
+    /// Notes a tick of the node.
+    pub fn told(&mut self, live: TickRecord) {
+        let id = (live.epoch.number(), live.tick);
+        if live.fate == TickFate::Unsent {
+            self.unsent += 1;
+            return;
+        }
+        match self.replayed.remove(&id) {
+            Some(replayed) => self.compare(id, live, replayed),
+            None => {
+                self.live.insert(id, live);
+            }
+        }
+    }
+
+    /// Notes a tick of the replay.
+    pub fn served(&mut self, served: Served<'_>, before: u64) {
+        let (Tick { number, epoch, .. }, digest) = match served {
+            Served::Tensor(tick, message) => {
+                message.seal();
+                (tick, message.digest())
+            }
+            Served::HeldBack(tick) => (tick, None),
+        };
+        let stamp = Stamp::from_nanos(number.saturating_mul(self.period_ns));
+        let (id, replayed) = ((epoch.number(), number), Replayed { digest, before, stamp });
+        match self.live.remove(&id) {
+            Some(live) => self.compare(id, live, replayed),
+            None => {
+                self.replayed.insert(id, replayed);
+            }
+        }
+        // The node did not serve the oldest of so many.
+        if self.replayed.len() > MOST_WAITING {
+            self.replayed.pop_first();
+        }
+    }
+
+    /// As [`Ticks::served`], for the player, which lets it fail.
+    #[allow(clippy::unnecessary_wraps)]
+    pub fn took(&mut self, served: Served<'_>, before: u64) -> Result<(), ReplayError> {
+        self.served(served, before);
+        Ok(())
+    }
+
+    /// Compares both sides of a tick.
+    pub fn compare(&mut self, id: TickId, live: TickRecord, replayed: Replayed) {
+        let same = match live.fate {
+            TickFate::Published { digest } => replayed.digest == digest && digest.is_some(),
+            TickFate::HeldBack(_) => replayed.digest.is_none(),
+            TickFate::Unsent => true,
+        };
+        if same {
+            self.equal += 1;
+            self.held_back += u64::from(replayed.digest.is_none());
+        } else {
+            self.doubts.push(Doubt { id, live, replayed, found: self.now });
+        }
+    }
+}
