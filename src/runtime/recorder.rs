@@ -143,8 +143,10 @@ pub struct RecorderStatus {
     pub messages: u64,
     /// Bytes in it.
     pub bytes: u64,
-    /// Messages and events for which there was no room.
+    /// Messages for which there was no room.
     pub lost: u64,
+    /// Events for which there was no room.
+    pub lost_events: u64,
     /// Why it ended before the node did.
     pub failed: Option<String>,
 }

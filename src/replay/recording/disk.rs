@@ -1,13 +1,39 @@
 //! What the files of a recording are written to.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::Path;
+use std::thread::{Builder, JoinHandle};
+
+use nix::sys::statvfs::statvfs;
+
+/// What is left free on the disk for others \[bytes\], or this part of it if that is less.
+const RESERVE: u64 = 1 << 30;
+const RESERVE_SHARE: u64 = 50;
 
 /// What a file is written to.
-pub trait Disk: Write + Seek + Send {}
+pub trait Disk: Write + Send {
+    /// Returns when what was written survives a loss of power.
+    ///
+    /// # Errors
+    /// That of the operating system.
+    fn sync(&mut self) -> io::Result<()>;
+}
 
-impl<T: Write + Seek + Send> Disk for T {}
+impl Disk for File {
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// The room on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// \[bytes\].
+    pub free: u64,
+    /// \[bytes\].
+    pub total: u64,
+}
 
 /// Opens the files of a recording.
 pub trait Files: Send {
@@ -16,6 +42,11 @@ pub trait Files: Send {
     /// # Errors
     /// That of the operating system.
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Disk>>;
+
+    /// The room on the disk of a folder; `None` if that is not known.
+    fn room(&self, _folder: &Path) -> Option<Room> {
+        None
+    }
 }
 
 /// Files of the file system.
@@ -25,6 +56,33 @@ impl Files for OnDisk {
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Disk>> {
         let file: File = OpenOptions::new().write(true).create_new(true).open(path)?;
         Ok(Box::new(file))
+    }
+
+    // The integers are of other widths on other systems.
+    #[allow(clippy::useless_conversion, clippy::unnecessary_fallible_conversions)]
+    fn room(&self, folder: &Path) -> Option<Room> {
+        let found = statvfs(folder).ok()?;
+        let unit = u64::try_from(found.fragment_size()).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(unit);
+        let free = bytes(u64::try_from(found.blocks_available()).ok()?);
+        let total = bytes(u64::try_from(found.blocks()).ok()?);
+        Some(Room { free, total }).filter(|room| room.total > 0)
+    }
+}
+
+impl Room {
+    /// An error if what is left is the reserve.
+    pub(super) fn check(self) -> io::Result<()> {
+        let reserve = RESERVE.min(self.total / RESERVE_SHARE);
+        if self.free >= reserve {
+            return Ok(());
+        }
+        let mb = |bytes: u64| bytes / 1_000_000;
+        let (free, reserve) = (mb(self.free), mb(reserve));
+        let why = format!(
+            "No space left on device: {free} MB are free, and the recording leaves {reserve} MB free"
+        );
+        Err(io::Error::new(io::ErrorKind::StorageFull, why))
     }
 }
 
@@ -37,6 +95,11 @@ pub(super) struct UntilError {
 impl UntilError {
     pub fn new(disk: Box<dyn Disk>) -> Self {
         UntilError { disk, failed: false }
+    }
+
+    /// The disk, if nothing failed.
+    pub fn into_disk(self) -> Option<Box<dyn Disk>> {
+        (!self.failed).then_some(self.disk)
     }
 
     fn attempt<T>(
@@ -63,8 +126,54 @@ impl Write for UntilError {
     }
 }
 
-impl Seek for UntilError {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.attempt(|disk| disk.seek(to))
+/// Finished files that the system still writes to the disk. A thread waits for each: it may take long, and the
+/// next file must not wait.
+#[derive(Default)]
+pub(super) struct Syncing(Vec<JoinHandle<io::Result<()>>>);
+
+impl Syncing {
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// The system starts no thread, or a file before could not be written.
+    pub fn add(&mut self, mut disk: Box<dyn Disk>) -> io::Result<()> {
+        let (done, others) =
+            std::mem::take(&mut self.0).into_iter().partition(JoinHandle::is_finished);
+        self.0 = others;
+        Syncing(done).wait()?;
+        let thread = Builder::new().name("record sync".into());
+        self.0.push(thread.spawn(move || disk.sync())?);
+        Ok(())
+    }
+
+    /// Waits until all files are on the disk.
+    ///
+    /// # Errors
+    /// One of them could not be written.
+    pub fn wait(self) -> io::Result<()> {
+        let panicked = |_| Err(io::Error::other("the thread that waited for the disk panicked"));
+        self.0.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_disk_is_left_free() {
+        const GB: u64 = 1 << 30;
+        let check = |free, total| Room { free, total }.check();
+        // Two percent of a small disk, and a gigabyte of a large one.
+        assert!(check(20, 1000).is_ok() && check(GB, 1000 * GB).is_ok());
+        assert!(check(19, 1000).is_err());
+        let error = check(GB - 1, 1000 * GB).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let expected =
+            "No space left on device: 1073 MB are free, and the recording leaves 1073 MB free";
+        assert_eq!(error.to_string(), expected);
+        let here = OnDisk.room(Path::new(".")).unwrap();
+        assert!(here.free <= here.total && here.total > 1 << 20, "{here:?}");
+        assert_eq!(OnDisk.room(Path::new("/no/such/folder")), None);
     }
 }

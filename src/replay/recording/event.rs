@@ -35,7 +35,12 @@ pub enum RecordingEvent {
     /// Messages are missing.
     Gap(Gap),
     /// Events are missing.
-    GapOfEvents(u64),
+    GapOfEvents {
+        /// How many.
+        events: u64,
+        /// When the first was told, on the system's clock.
+        from: Option<Stamp>,
+    },
     /// The recording is complete.
     End,
 }
@@ -135,7 +140,9 @@ impl RecordingEvent {
                 epoch: epoch.number(),
                 ..of(GAP)
             },
-            Self::GapOfEvents(count) => Fields { count: *count, ..of(GAP_OF_EVENTS) },
+            Self::GapOfEvents { events, from } => {
+                Fields { count: *events, stamp: *from, ..of(GAP_OF_EVENTS) }
+            }
             Self::End => of(END),
         }
     }
@@ -193,7 +200,7 @@ impl RecordingEvent {
             OVERRUNS => Self::Node(Event::Overruns { before: number as i64, ticks: count }),
             EPOCH => Self::Node(Event::Epoch(epoch)),
             GAP => Self::Gap(Gap { input, messages: count, first, last, from: stamp, epoch }),
-            GAP_OF_EVENTS => Self::GapOfEvents(count),
+            GAP_OF_EVENTS => Self::GapOfEvents { events: count, from: stamp },
             END => Self::End,
             _ => {
                 let expected = "the kind of an event";
@@ -312,7 +319,7 @@ mod tests {
             RecordingEvent::Start { at: None },
             RecordingEvent::Received { number: 9, input, arrival, bytes_of: 8 },
             RecordingEvent::Gap(gap),
-            RecordingEvent::GapOfEvents(3),
+            RecordingEvent::GapOfEvents { events: 3, from: at },
             RecordingEvent::End,
         ];
         for event in events.map(RecordingEvent::Node).into_iter().chain(others) {

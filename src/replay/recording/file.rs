@@ -1,14 +1,15 @@
 //! The files of a recording.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::PathBuf;
 
 use mcap::records::MessageHeader;
+use mcap::write::NoSeek;
 use mcap::{WriteOptions, Writer};
 
 use super::copies::Copies;
-use super::disk::{Files, UntilError};
+use super::disk::{Files, Room, Syncing, UntilError};
 use super::event::{EVENT_DEFINITION, EVENT_TYPE, RecordingEvent};
 use super::log_time::LogTime;
 use super::manifest::Manifest;
@@ -63,6 +64,8 @@ pub(super) struct RecordingWriter {
     /// By topic with several inputs: the latest messages.
     recent: HashMap<usize, Copies>,
     time: LogTime,
+    /// The files before that are not safe on the disk yet.
+    syncing: Syncing,
     /// Bytes in all files, as far as messages have them.
     pub bytes: u64,
     pub messages: u64,
@@ -71,7 +74,7 @@ pub(super) struct RecordingWriter {
 /// The file that is being written.
 struct Open {
     name: String,
-    writer: Writer<BufWriter<UntilError>>,
+    writer: Writer<NoSeek<BufWriter<UntilError>>>,
     channels: Vec<u16>,
     span: Option<(Stamp, Stamp)>,
     messages: u64,
@@ -81,6 +84,7 @@ struct Open {
 impl RecordingWriter {
     /// Creates the first file.
     pub fn create(plan: FilePlan, mut files: Box<dyn Files>) -> io::Result<Self> {
+        files.room(&plan.folder).map_or(Ok(()), Room::check)?;
         let open = Open::create(&plan, &mut *files, 0)?;
         let counts = vec![0; open.channels.len()];
         let time = LogTime::new(plan.clock.is_some());
@@ -92,6 +96,7 @@ impl RecordingWriter {
             counts,
             recent: HashMap::new(),
             time,
+            syncing: Syncing::default(),
             bytes: 0,
             messages: 0,
         })
@@ -139,15 +144,19 @@ impl RecordingWriter {
     }
 
     /// Ends the chunk and hands all to the operating system: what is written so far can be read from now on.
+    ///
+    /// # Errors
+    /// That of the operating system, or the disk is full.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.open.writer.flush().map_err(output::io)
+        self.open.writer.flush().map_err(output::io)?;
+        self.files.room(&self.plan.folder).map_or(Ok(()), Room::check)
     }
 
-    /// Ends the last file, and writes `metadata.yaml`.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.open.writer.finish().map_err(output::io)?;
-        self.done.push(self.open.count());
-        let plan = &self.plan;
+    /// Ends the last file, and writes `metadata.yaml`. Returns the files that are not safe on the disk yet.
+    pub fn finish(self) -> io::Result<Syncing> {
+        let RecordingWriter { plan, mut files, open, mut done, counts, mut syncing, .. } = self;
+        done.push(open.finish(&mut syncing)?);
+        let plan = &plan;
         let events = TopicPlan {
             name: plan.events.clone(),
             ros_type: EVENT_TYPE.into(),
@@ -155,7 +164,7 @@ impl RecordingWriter {
             latched: false,
             shared: false,
         };
-        let topics = plan.topics.iter().chain([&events]).chain(&plan.clock).zip(&self.counts);
+        let topics = plan.topics.iter().chain([&events]).chain(&plan.clock).zip(&counts);
         let count = |(topic, messages): (&TopicPlan, &u64)| TopicCount {
             name: topic.name.clone(),
             ros_type: topic.ros_type.clone(),
@@ -163,9 +172,11 @@ impl RecordingWriter {
             messages: *messages,
         };
         let topics: Vec<TopicCount> = topics.map(count).collect();
-        let mut file = self.files.create(&plan.folder.join("metadata.yaml"))?;
-        file.write_all(metadata::text(&topics, &self.done).as_bytes())?;
-        file.flush()
+        let mut file = files.create(&plan.folder.join("metadata.yaml"))?;
+        file.write_all(metadata::text(&topics, &done).as_bytes())?;
+        file.flush()?;
+        syncing.add(file)?;
+        Ok(syncing)
     }
 
     /// The number of the message that has these bytes: this one's, unless another input of the topic took them.
@@ -199,9 +210,8 @@ impl RecordingWriter {
             return Ok(());
         }
         let next = Open::create(&self.plan, &mut *self.files, self.done.len() + 1)?;
-        let mut before = std::mem::replace(&mut self.open, next);
-        before.writer.finish().map_err(output::io)?;
-        self.done.push(before.count());
+        let before = std::mem::replace(&mut self.open, next);
+        self.done.push(before.finish(&mut self.syncing)?);
         self.recent.clear();
         Ok(())
     }
@@ -220,7 +230,8 @@ impl Open {
             .chunk_size(Some(CHUNK))
             // A chunk is written at once, so that a file without an end is whole up to there.
             .disable_seeking(true);
-        let mut writer = Writer::with_options(BufWriter::new(disk), options).map_err(output::io)?;
+        let mut writer =
+            Writer::with_options(NoSeek::new(BufWriter::new(disk)), options).map_err(output::io)?;
         let mut channels = Vec::new();
         writer.write_metadata(&plan.manifest.record()).map_err(output::io)?;
         let mut add = |topic: &str, ros_type: &str, definition: &str, latched: bool| {
@@ -244,8 +255,14 @@ impl Open {
         Ok(Open { name, writer, channels, span: None, messages: 0, bytes: 0 })
     }
 
-    fn count(&self) -> FileCount {
-        FileCount { name: self.name.clone(), span: self.span, messages: self.messages }
+    /// Ends the file.
+    fn finish(mut self, syncing: &mut Syncing) -> io::Result<FileCount> {
+        self.writer.finish().map_err(output::io)?;
+        let disk = self.writer.into_inner().into_inner().into_inner();
+        if let Some(disk) = disk.map_err(IntoInnerError::into_error)?.into_disk() {
+            syncing.add(disk)?;
+        }
+        Ok(FileCount { name: self.name, span: self.span, messages: self.messages })
     }
 }
 

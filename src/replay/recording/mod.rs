@@ -1,7 +1,7 @@
 //! Recordings of a live node: bags of rosbag2 in MCAP that say, beside each message, how the node took it.
 //!
 //! 1. [`McapRecorder`] takes what the runtime tells a [`Recorder`](crate::runtime::Recorder), and hands it to a
-//!    thread of its own.
+//!    thread of its own ([`queue`], [`writing`]).
 //! 2. That thread writes files ([`file`]), with a [`RecordingEvent`] for each event.
 //! 3. [`Manifest`] says how the node ran: configuration, parameters, statistics.
 
@@ -10,13 +10,16 @@ mod disk;
 mod event;
 mod file;
 mod log_time;
+mod lost;
 mod manifest;
 mod metadata;
 mod plan;
+mod queue;
 mod recorder;
+mod writing;
 
 pub(super) use copies::REMEMBERED;
-pub use disk::{Disk, Files};
+pub use disk::{Disk, Files, Room};
 pub use event::{EVENT_TYPE, EventError, Gap, RecordingEvent};
 pub use manifest::{Manifest, ManifestError};
 pub use recorder::{McapRecorder, RecordError, RecordOptions};

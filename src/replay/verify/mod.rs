@@ -171,7 +171,7 @@ impl Verification {
                     self.gaps.add(&gap, &self.player.runtime().pipeline);
                 }
             }
-            RecordingEvent::GapOfEvents(_) => {
+            RecordingEvent::GapOfEvents { .. } => {
                 self.order.release();
                 self.gaps.add_events(self.numbers.newest());
             }

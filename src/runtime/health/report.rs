@@ -59,20 +59,21 @@ pub struct InputPart<'a> {
 
 /// Returns the state of the recording.
 pub fn recording(status: &RecorderStatus) -> Status {
-    let RecorderStatus { folder, messages, bytes, lost, failed } = status;
-    let (level, message) = match (failed, lost) {
-        (Some(why), _) => (Level::Warn, format!("the recording has ended: {why}")),
-        (None, 0) => (Level::Ok, "recording".to_owned()),
-        (None, lost) => (
-            Level::Warn,
-            format!("recording; the disk is too slow, so {lost} messages are missing"),
-        ),
+    let RecorderStatus { folder, messages, bytes, lost, lost_events, failed } = status;
+    let (level, message) = match (failed, lost, lost_events) {
+        (Some(why), ..) => (Level::Warn, format!("the recording has ended: {why}")),
+        (None, 0, 0) => (Level::Ok, "recording".to_owned()),
+        (None, ..) => {
+            let missing = format!("{lost} messages and {lost_events} events are missing");
+            (Level::Warn, format!("recording; the disk is too slow, so {missing}"))
+        }
     };
     let values = vec![
         pair("folder", folder.display()),
         pair("messages", messages),
         pair("bytes", bytes),
         pair("lost", lost),
+        pair("lost_events", lost_events),
     ];
     Status { part: "recording".to_owned(), level, message, values }
 }
