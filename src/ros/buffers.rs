@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::rcl::SerializedMessage;
+use crate::runtime::QUEUED_MESSAGES;
 use crate::sync::lock;
 
 /// The free buffers of the inputs that one thread takes messages of. All of them share the
@@ -14,6 +15,8 @@ use crate::sync::lock;
 pub struct Buffers {
     /// Larger buffers do not come back \[bytes\]: one huge message must not keep its memory.
     most: usize,
+    /// More buffers do not come back: a recorder lends many while its disk is slow.
+    most_free: usize,
     /// The last one to come back is the first to be used, because it is in the cache.
     free: Arc<Mutex<Vec<Vec<u8>>>>,
 }
@@ -26,9 +29,12 @@ pub struct Lent {
 }
 
 impl Buffers {
-    /// No buffers so far. Those of up to `most` bytes are used again.
-    pub fn new(most: usize) -> Self {
-        Buffers { most, free: Arc::default() }
+    /// Free buffers of each input: those of the messages that wait for an encode worker, and those on their way.
+    const PER_INPUT: usize = QUEUED_MESSAGES + 4;
+
+    /// No buffers so far, for this many inputs. Those of up to `most` bytes are used again.
+    pub fn new(most: usize, inputs: usize) -> Self {
+        Buffers { most, most_free: Self::PER_INPUT * inputs, free: Arc::default() }
     }
 
     /// Takes a buffer for the next message. If none is free, it is new and grows with the message.
@@ -43,13 +49,17 @@ impl Buffers {
     }
 
     fn keep(&self, bytes: Vec<u8>) {
-        if bytes.capacity() <= self.most {
-            lock(&self.free).push(bytes);
+        if bytes.capacity() > self.most {
+            return;
+        }
+        let mut free = lock(&self.free);
+        if free.len() < self.most_free {
+            free.push(bytes);
         }
     }
 
     /// Lends the buffer of a message. As many buffers are made as are lent at once: the queues
-    /// of the inputs are bounded.
+    /// of the inputs and of the recorder are bounded.
     pub fn lend(&self, message: SerializedMessage) -> Lent {
         Lent { bytes: message.into_bytes(), home: self.clone() }
     }
@@ -73,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_buffer_comes_back_and_is_used_again() {
-        let buffers = Buffers::new(1000);
+        let buffers = Buffers::new(1000, 1);
         let first = buffers.lend(SerializedMessage::from(Vec::with_capacity(1000)));
         let place = first.as_ref().as_ptr();
         drop(first);
@@ -87,5 +97,8 @@ mod tests {
         assert_eq!(lock(&buffers.free).len(), 3);
         drop(buffers.lend(SerializedMessage::from(Vec::with_capacity(1001))));
         assert_eq!(lock(&buffers.free).len(), 3, "a huge one does not come back");
+        let lent = [(); 2 * Buffers::PER_INPUT].map(|()| buffers.lend(buffers.take()));
+        drop(lent);
+        assert_eq!(lock(&buffers.free).len(), Buffers::PER_INPUT, "nor do too many");
     }
 }

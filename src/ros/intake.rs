@@ -84,7 +84,7 @@ impl Intake {
         let ids = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
         let ids: Vec<InputId> = ids.collect();
         let largest = ids.iter().map(|id| largest_buffer(runtime, runtime.input_spec(*id))).max();
-        let buffers = Buffers::new(largest.unwrap_or(0));
+        let buffers = Buffers::new(largest.unwrap_or(0), ids.len());
         let inputs = ids.iter().map(|id| Input::new(node, *id, runtime, &buffers, renewal));
         let looked = Instant::now();
         Ok(Intake {

@@ -68,7 +68,7 @@ use schedule::elapsed_ns;
 
 /// Messages of one large input that may wait for an encode worker. Four are about a tenth of a
 /// second of a camera, for moments in which the processor is busy.
-const QUEUED_MESSAGES: usize = 4;
+pub(crate) const QUEUED_MESSAGES: usize = 4;
 
 /// Everything that several threads use. Its mutexes guard only diagnostics, so no tensor depends on
 /// data that a panic could leave half changed. A panic also ends the runtime.

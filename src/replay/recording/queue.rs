@@ -247,7 +247,8 @@ streams:
     fn the_last_places_are_for_transforms_and_events_have_their_own() {
         let (queue, waiting, [wrench, _, tf]) = queue(usize::MAX);
         let bytes = Arc::new(vec![0; 4]);
-        let taken = |input| (0..).take_while(|_| receive(&queue, input, &bytes)).count();
+        let taken =
+            |input| (0..=2 * MESSAGES).take_while(|_| receive(&queue, input, &bytes)).count();
         let [wrenches, transforms] = [wrench, tf].map(taken);
         assert_eq!([wrenches, transforms], [MESSAGES / 16 * 15, MESSAGES / 16]);
         for tick in 0..=EVENTS {
@@ -276,7 +277,8 @@ streams:
     fn large_messages_are_refused_first_and_transforms_last() {
         let (queue, _waiting, [wrench, points, tf]) = queue(16 << 20);
         let [large, small] = [1 << 20, 1 << 15].map(|len| Arc::new(vec![0; len]));
-        let taken = |input, bytes| (0..).take_while(|_| receive(&queue, input, bytes)).count();
+        let taken =
+            |input, bytes| (0..=2 * MESSAGES).take_while(|_| receive(&queue, input, bytes)).count();
         assert_eq!(taken(points, &large), 14);
         assert_eq!(taken(wrench, &small), 32);
         assert_eq!(taken(tf, &small), 32);

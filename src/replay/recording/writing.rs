@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(5);
 const FLUSH: Duration = Duration::from_millis(250);
 /// After the stop, messages are written for this long, and events for a little longer.
 const LAST_MESSAGES: Duration = Duration::from_millis(2500);
-const LAST_EVENTS: Duration = Duration::from_millis(3000);
+const LAST_EVENTS: Duration = Duration::from_secs(3);
 
 /// The thread that writes.
 pub(super) struct Writing {
