@@ -30,6 +30,22 @@ pub struct Entry {
     pub serial: u64,
     /// What is between this row and the next one.
     pub until_next: UntilNext,
+    /// From when on the ring has the row, on the node's clock.
+    pub received: Stamp,
+}
+
+/// A row, or a version of one, that has left its ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The row as it was.
+    pub entry: Entry,
+    /// From when on the ring no longer has it; [`Stamp::MAX`] if it left with its epoch, or at the end.
+    pub at: Stamp,
+    /// Whether a later message took its place: with an equal stamp, as another plan, or with a cloud that
+    /// belongs in it. If not, the ring was full.
+    pub replaced: bool,
+    /// Whether its slot is that of a row that stayed: this is a version of it.
+    stays: bool,
 }
 
 /// What is between a row and the next one. Only plans give another than the strategy's.
@@ -51,6 +67,7 @@ pub struct Lease {
     slot: Slot,
     epoch: Epoch,
     in_use: u32,
+    received: Stamp,
 }
 
 impl Lease {
@@ -62,6 +79,11 @@ impl Lease {
     /// Notes how many voxels of a sparse row are in use.
     pub fn note_in_use(&mut self, voxels: u32) {
         self.in_use = voxels;
+    }
+
+    /// Notes from when on the ring has the row.
+    pub fn note_received(&mut self, received: Stamp) {
+        self.received = received;
     }
 
     /// The epoch of the ring's rows when the slot was leased.
@@ -101,8 +123,8 @@ pub struct Ring {
     parted: bool,
     /// What merged rows are made of; `None` if each row is of one input.
     merged: Option<Merged>,
-    /// Rows that have left and still hold their slots: see [`Ring::settle`]. `None` if they hold none.
-    left: Option<Vec<Entry>>,
+    /// Rows that have left and still hold their slots: see [`Ring::keep_left`]. `None` if they hold none.
+    left: Option<Vec<Left>>,
 }
 
 /// What the rows are made of, if each holds clouds of several inputs.
@@ -167,7 +189,12 @@ impl Ring {
 
     /// A slot to encode the next row into; `None` if no slot is spare.
     pub fn lease(&mut self) -> Option<Lease> {
-        self.spare.pop().map(|slot| Lease { slot, epoch: self.epoch, in_use: 0 })
+        self.spare.pop().map(|slot| Lease {
+            slot,
+            epoch: self.epoch,
+            in_use: 0,
+            received: Stamp::MIN,
+        })
     }
 
     /// Takes back a slot that was not used.
@@ -194,15 +221,14 @@ impl Ring {
             return if cleared { Inserted::Cleared } else { Inserted::Late };
         }
         self.serial += 1;
-        let (in_use, serial, until_next) = (lease.in_use, self.serial, UntilNext::Strategy);
-        let entry = Entry { stamp, slot, input, in_use, serial, until_next };
+        let entry = self.entry_of(stamp, input, &lease);
         if equal {
             let replaced = std::mem::replace(&mut self.entries[place - 1], entry);
-            self.spare.push(replaced.slot);
+            self.leaves(Left { entry: replaced, at: lease.received, replaced: true, stays: false });
             return Inserted::Replaced;
         }
         self.entries.insert(place, entry);
-        self.evict();
+        self.evict(lease.received);
         if newer == 0 { Inserted::Newest } else { Inserted::Reordered }
     }
 
@@ -227,35 +253,69 @@ impl Ring {
     /// leased in the epoch of the rows.
     pub fn append(&mut self, rows: impl IntoIterator<Item = (Stamp, u8, Lease)>) -> usize {
         let mut replaced = 0;
-        for (stamp, input, Lease { slot, in_use, .. }) in rows {
+        for (stamp, input, lease) in rows {
             self.serial += 1;
-            let (serial, until_next) = (self.serial, UntilNext::Strategy);
-            let entry = Entry { stamp, slot, input, in_use, serial, until_next };
+            let entry = self.entry_of(stamp, input, &lease);
             match self.entries.back_mut().filter(|newest| newest.stamp == stamp) {
                 Some(newest) => {
-                    self.spare.push(std::mem::replace(newest, entry).slot);
+                    let before = std::mem::replace(newest, entry);
+                    self.leaves(Left {
+                        entry: before,
+                        at: lease.received,
+                        replaced: true,
+                        stays: false,
+                    });
                     replaced += 1;
                 }
                 None => self.entries.push_back(entry),
             }
-            self.evict();
+            self.evict(lease.received);
         }
         replaced
     }
 
-    /// Removes the rows after `start`: another plan replaces them. Returns how many there were.
-    pub fn remove_after(&mut self, start: Stamp) -> usize {
+    /// Removes the rows after `start`: another plan, received at `at`, replaces them. Returns how many there
+    /// were.
+    pub fn remove_after(&mut self, start: Stamp, at: Stamp) -> usize {
         let kept = self.entries.partition_point(|entry| entry.stamp <= start);
-        let removed = self.entries.len() - kept;
-        self.spare.extend(self.entries.drain(kept..).map(|entry| entry.slot));
-        removed
+        let removed = self.entries.drain(kept..);
+        let count = removed.len();
+        match &mut self.left {
+            Some(left) => {
+                left.extend(removed.map(|entry| Left { entry, at, replaced: true, stays: false }));
+            }
+            None => self.spare.extend(removed.map(|entry| entry.slot)),
+        }
+        count
     }
 
-    /// Says what is between the newest row and the one that is appended next.
-    pub fn part(&mut self, until_next: UntilNext) {
+    /// Says what is, from `at` on, between the newest row and the one that is appended next.
+    pub fn part(&mut self, until_next: UntilNext, at: Stamp) {
         if let Some(newest) = self.entries.back_mut() {
+            if let Some(left) = &mut self.left
+                && newest.until_next != until_next
+            {
+                // The version before. Its slot is that of the row, which stays.
+                left.push(Left { entry: *newest, at, replaced: true, stays: true });
+                newest.received = at;
+            }
             newest.until_next = until_next;
             self.parted |= until_next != UntilNext::Strategy;
+        }
+    }
+
+    /// The entry of a row that enters, whose serial has been counted.
+    fn entry_of(&self, stamp: Stamp, input: u8, lease: &Lease) -> Entry {
+        let Lease { slot, in_use, received, .. } = *lease;
+        let (serial, until_next) = (self.serial, UntilNext::Strategy);
+        Entry { stamp, slot, input, in_use, serial, until_next, received }
+    }
+
+    /// Lets a row leave.
+    fn leaves(&mut self, row: Left) {
+        match &mut self.left {
+            Some(left) => left.push(row),
+            None => self.spare.push(row.entry.slot),
         }
     }
 
@@ -341,38 +401,55 @@ impl Ring {
     }
 
     /// Removes the oldest row if there are too many.
-    fn evict(&mut self) {
+    fn evict(&mut self, at: Stamp) {
         if self.entries.len() > self.capacity
             && let Some(oldest) = self.entries.pop_front()
         {
-            match &mut self.left {
-                Some(left) => left.push(oldest),
-                None => self.spare.push(oldest.slot),
-            }
+            self.leaves(Left { entry: oldest, at, replaced: false, stays: false });
             self.evicted = self.evicted.max(Some(oldest.stamp));
         }
     }
 
-    /// Lets rows that leave hold their slots until [`Ring::settle`], which must follow every change.
+    /// Lets rows that leave hold their slots until [`Ring::settle`], which must follow [`Ring::take_left`].
     pub fn keep_left(&mut self) {
         self.left = Some(Vec::with_capacity(self.capacity));
     }
 
-    /// Hands the rows that have left to `take`, oldest first, with what is known of merged ones: until when
-    /// the cloud of each input may be used. Then their slots are spare.
-    pub fn settle(&mut self, mut take: impl FnMut(Entry, &[Option<Stamp>])) {
-        let Some(left) = &mut self.left else { return };
-        for entry in left.drain(..) {
-            take(entry, self.merged.as_ref().map_or(&[], |merged| merged.of(entry.slot)));
-            self.spare.push(entry.slot);
+    /// Takes out the rows that have left since the last call, in their order. [`Ring::settle`] must follow.
+    pub fn take_left(&mut self) -> Vec<Left> {
+        self.left.as_mut().map_or_else(Vec::new, std::mem::take)
+    }
+
+    /// Makes the slots of rows that have left spare. The list is memory for the next ones.
+    pub fn settle(&mut self, mut left: Vec<Left>) {
+        let gone = left.drain(..).filter(|row| !row.stays);
+        self.spare.extend(gone.map(|row| row.entry.slot));
+        if let Some(mine) = &mut self.left
+            && mine.is_empty()
+        {
+            *mine = left;
         }
+    }
+
+    /// Until when the cloud of each input in a merged row may be used; `None` if the row has none of it. Empty
+    /// for other rows.
+    pub fn until(&self, slot: Slot) -> &[Option<Stamp>] {
+        self.merged.as_ref().map_or(&[], |merged| merged.of(slot))
     }
 
     /// Lets all rows leave.
     pub fn leave(&mut self) {
+        let all = self.entries.drain(..);
         match &mut self.left {
-            Some(left) => left.extend(self.entries.drain(..)),
-            None => self.spare.extend(self.entries.drain(..).map(|entry| entry.slot)),
+            Some(left) => {
+                left.extend(all.map(|entry| Left {
+                    entry,
+                    at: Stamp::MAX,
+                    replaced: false,
+                    stays: false,
+                }));
+            }
+            None => self.spare.extend(all.map(|entry| entry.slot)),
         }
     }
 

@@ -78,8 +78,7 @@ fn push(pipeline: &Pipeline, at: Stamp) {
     let wrench = wrench.to_cdr(Vec::new());
     for (input, bytes) in pipeline.config().input_ids().zip([&wrench, &image, &cloud, &cloud]) {
         let epoch = Epoch::default();
-        let arrival =
-            Arrival { stamp: Some(at), epoch, max_ahead_ns: MS, zero_is_an_instant: false };
+        let arrival = Arrival { stamp: Some(at), epoch, max_ahead_ns: MS, ..Arrival::default() };
         pipeline.push(input, bytes, arrival).unwrap();
     }
 }

@@ -175,7 +175,8 @@ def test_rows_are_what_numpy_and_pillow_say(config, bags, episodes, tmp_path):
         for name in ("arm/0", "arm/1", "camera/0", "grid/0", "cells/0")
     }
     for ring in groups.values():
-        assert (ring.epoch == 0).all() and (ring.input == 0).all()
+        assert (ring.epoch == 0).all() and (ring.input == 0).all() and not ring.replaced.any()
+        assert (ring.received_ns < ring.left_ns).all()
     for k, messages in enumerate(episodes):
         for name, topic in [("camera/0", "/camera"), ("grid/0", "/cloud"), ("cells/0", "/cloud")]:
             ring, sent = part(groups[name], k), of_topic(messages, topic)
@@ -443,7 +444,7 @@ def test_an_interrupted_run_leaves_no_store_and_goes_on(config, tmp_path):
     assert files(tmp_path / "out/rows.zarr") == files(tmp_path / "whole/rows.zarr")
 
 
-def test_a_row_counts_in_its_final_form(config, tmp_path):
+def test_a_row_that_was_replaced_is_there_with_the_time_that_it_was_seen(config, tmp_path):
     sent = [(0, 1.0, 1), (10, 2.0, 11), (5, 3.0, 12), (10, 4.0, 13), (20, 5.0, 21)]
     messages = [
         ("/joints", T0 + received * MS, joints(T0 + ns * MS, a=value, b=value))
@@ -453,8 +454,12 @@ def test_a_row_counts_in_its_final_form(config, tmp_path):
     ((_, summary),) = replay(config, tmp_path / "out", bag, options=ROWS)
     assert summary["streams"]["arm"]["rows"] == 5 and summary["ticks"] == 0
     ring = opened(tmp_path / "out/rows.zarr", "streams/arm/0")
-    assert ((ring.stamp_ns.values - T0) // MS).tolist() == [0, 5, 10, 20]
-    assert ring.rows.values[:, 0].tolist() == [1, 3, 4, 5]
+    assert ((ring.stamp_ns.values - T0) // MS).tolist() == [0, 5, 10, 10, 20]
+    assert ring.rows.values[:, 0].tolist() == [1, 3, 2, 4, 5]
+    assert ((ring.received_ns.values - T0) // MS).tolist() == [1, 12, 11, 13, 21]
+    assert ring.replaced.values.tolist() == [False, False, True, False, False]
+    left = ring.left_ns.values
+    assert left[2] == T0 + 13 * MS and (np.delete(left, 2) == np.iinfo(np.int64).max).all()
     # Streams that the episode lacks have no rows.
     for name in ("arm/1", "camera/0", "cells/0"):
         ring = opened(tmp_path / "out/rows.zarr", f"streams/{name}")

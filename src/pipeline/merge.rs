@@ -313,16 +313,16 @@ impl Rows<'_> {
             }
         };
         lease.note_in_use(drops.voxels_in_use);
-        let inserted = {
+        let (inserted, leaving) = {
             let mut rings = self.pipeline.lock_rings();
             let inserted = rings.ring(ring).insert_merged(stamp, &merge.until, lease);
-            rings.settle(ring);
             self.change(&mut rings);
             if inserted == Inserted::Newest {
                 rings.delays[ring.index()] = self.arrival.stamp.map(|at| at.since(stamp));
             }
-            inserted
+            (inserted, rings.leaving(ring))
         };
+        self.pipeline.hand_over(leaving);
         match inserted {
             Inserted::Newest | Inserted::Reordered | Inserted::Replaced => {}
             Inserted::Late => return Err(late("the ring is full of newer rows").into()),

@@ -26,7 +26,7 @@ pub use frames::{Need, Tree};
 pub use info::{Publication, SegmentInfo};
 pub use push::{Accepted, Arrival, MAX_AHEAD_NS, PushError};
 pub use rejected::{DropReason, Rejected};
-pub use rows::{FinalRow, RowSink};
+pub use rows::{LeftRow, RowSink};
 pub use spacings::Spacings;
 pub use stats::{Counter, InputStats, StreamStats};
 pub use tensor_message::{StepState, TensorMessage};
@@ -124,15 +124,15 @@ struct Rings {
     /// The slots that the tick under way reads. The tick does not hold this lock meanwhile, because
     /// a backend may wait for a GPU.
     read_by_tick: Vec<(RingId, Slot)>,
-    /// Where rows go that are final; `None` if nobody keeps them.
-    tap: Option<Tap>,
+    /// Where rows go that have left; `None` if nobody keeps them.
+    tap: Option<Arc<Tap>>,
 }
 
 impl Rings {
     /// Begins `epoch` if it is later than that of the rows: the rings forget all rows.
     fn begin(&mut self, epoch: Epoch, clock_jumps: &Counter) {
         if self.epoch.is_before(epoch) {
-            self.settle_all();
+            self.leave_all();
             self.epoch = epoch;
             self.rings.iter_mut().for_each(|ring| ring.begin(epoch));
             self.delays.fill(None);

@@ -31,7 +31,7 @@ struct Encoded<'a> {
     /// For a row that ends the plan before, where the strategy interpolates.
     cut: Option<Lease>,
     /// No other sample is encoded into the ring meanwhile.
-    _encoding: MutexGuard<'a, ()>,
+    encoding: MutexGuard<'a, ()>,
 }
 
 impl Rows<'_> {
@@ -112,7 +112,7 @@ impl Rows<'_> {
         // Parts are in ascending order, and so are the rings: nobody waits in a circle.
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let encoding = encoding.map_err(|_| self.pipeline.panicked(&spec.name))?;
-        let mut rows = Encoded { ring, rows: Vec::new(), cut: None, _encoding: encoding };
+        let mut rows = Encoded { ring, rows: Vec::new(), cut: None, encoding };
         let done = self.encode_rows(plan, &part.values, spec, &mut rows);
         encoded.push(rows);
         done
@@ -171,8 +171,10 @@ impl Rows<'_> {
         };
         self.change(&mut rings);
         let mut replaced = 0;
+        let (mut leaving, mut encoding) = (Vec::new(), Vec::with_capacity(encoded.len()));
         for (part, end) in encoded.into_iter().zip(cuts) {
-            let Encoded { ring, rows, cut, .. } = part;
+            let Encoded { ring, rows, cut, encoding: held } = part;
+            encoding.push(held);
             let ring_rows = rings.ring(ring);
             let mut all: Vec<(Stamp, u8, Lease)> = Vec::with_capacity(rows.len() + 1);
             match (cut, end.input) {
@@ -182,13 +184,17 @@ impl Rows<'_> {
             }
             let stamps = plan.times_ns.iter().map(|time_ns| start.offset(*time_ns));
             all.extend(stamps.zip(rows).map(|(stamp, row)| (stamp, self.place, row)));
-            replaced += ring_rows.remove_after(end.kept);
-            ring_rows.part(end.until_next);
+            replaced += ring_rows.remove_after(end.kept, self.seen_from());
+            ring_rows.part(end.until_next, self.seen_from());
             replaced += ring_rows.append(all);
-            rings.settle(ring);
+            leaving.extend(rings.leaving(ring));
             // A point of a plan has no delay.
             rings.delays[ring.index()] = None;
         }
+        drop(rings);
+        // No other sample may be encoded meanwhile, as the slots are not spare yet.
+        self.pipeline.hand_over(leaving);
+        drop(encoding);
         Ok(replaced)
     }
 

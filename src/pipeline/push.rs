@@ -39,13 +39,22 @@ pub struct Arrival {
     pub max_ahead_ns: i64,
     /// Whether a header's stamp of zero is an instant. Otherwise it means "not set".
     pub zero_is_an_instant: bool,
+    /// From when on ticks see what the message becomes, on the node's clock; `None` if that is `stamp`. It
+    /// differs if the message waited for a transform, or if a simulator's clock took a large step. It is only
+    /// kept with rows ([`Pipeline::keep_rows`]).
+    pub seen_from: Option<Stamp>,
 }
 
 impl Default for Arrival {
     /// The arrival of a message before a clock is read.
     fn default() -> Self {
-        let epoch = Epoch::default();
-        Arrival { stamp: None, epoch, max_ahead_ns: MAX_AHEAD_NS, zero_is_an_instant: false }
+        Arrival {
+            stamp: None,
+            epoch: Epoch::default(),
+            max_ahead_ns: MAX_AHEAD_NS,
+            zero_is_an_instant: false,
+            seen_from: None,
+        }
     }
 }
 
@@ -395,6 +404,11 @@ impl Rows<'_> {
         }
     }
 
+    /// From when on ticks see what the message becomes. Before there is a clock, there is no tick.
+    pub(super) fn seen_from(&self) -> Stamp {
+        self.arrival.seen_from.or(self.arrival.stamp).unwrap_or(Stamp::MIN)
+    }
+
     /// Begins the message's epoch if it is later than that of the rows; refuses the message if it is
     /// earlier.
     pub(super) fn enter(&self, rings: &mut Rings) -> Result<(), Rejected> {
@@ -410,7 +424,8 @@ impl Rows<'_> {
     pub(super) fn lease(&self, ring: RingId) -> Result<Lease, Rejected> {
         let mut rings = self.pipeline.lock_rings();
         self.enter(&mut rings)?;
-        let lease = rings.ring(ring).lease().ok_or_else(|| late("no spare row"))?;
+        let mut lease = rings.ring(ring).lease().ok_or_else(|| late("no spare row"))?;
+        lease.note_received(self.seen_from());
         if rings.read_by_tick.contains(&(ring, lease.slot())) {
             // Its row left the ring after the tick under way had chosen it. Later ticks do not.
             drop(rings);
@@ -426,16 +441,16 @@ impl Rows<'_> {
         lease: Lease,
         stats: &StreamStats,
     ) -> Result<(), Rejected> {
-        let inserted = {
+        let (inserted, leaving) = {
             let mut rings = self.pipeline.lock_rings();
             let inserted = rings.ring(ring).insert(stamp, self.place, lease);
-            rings.settle(ring);
             self.change(&mut rings);
             if inserted == Inserted::Newest {
                 rings.delays[ring.index()] = self.arrival.stamp.map(|at| at.since(stamp));
             }
-            inserted
+            (inserted, rings.leaving(ring))
         };
+        self.pipeline.hand_over(leaving);
         match inserted {
             Inserted::Newest => {}
             Inserted::Reordered => stats.reordered.add(1),

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::bag::Bag;
 use super::output::{
-    Bf16, Info, Joined, McapOutput, Output, OutputError, RowOutput, TensorOutput, assemble, remove,
+    Bf16, Info, Joined, McapOutput, Means, Output, OutputError, RowOutput, TensorOutput, assemble,
+    remove,
 };
 use super::results::{Entry, Format, Ledger, Stored, hold, made_of};
 use super::{
@@ -53,10 +54,17 @@ pub struct Options {
     pub bf16: Bf16,
 }
 
+/// Large rows of all episodes that wait until they are compressed \[bytes\].
+const ROWS_IN_WORK: usize = 128 << 20;
 /// The version of the arrays of a store and their meaning.
 const FORMAT_VERSION: u32 = 1;
 
 impl Options {
+    /// What the output of an episode may use.
+    fn means(&self) -> Means {
+        Means { threads: self.threads(), memory: ROWS_IN_WORK / self.jobs.max(1) }
+    }
+
     /// Threads that encode messages of an episode, and as many that compress its rows.
     fn threads(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -92,6 +100,8 @@ pub trait Watch: Sync {
     fn begins(&self, _episode: &Episode, _first: Stamp, _last: Stamp) {}
     /// An episode is at this instant.
     fn at(&self, _episode: &Episode, _now: Stamp) {}
+    /// The store of all episodes is being made: so many of its files are written, of so many.
+    fn joins(&self, _done: usize, _of: usize) {}
     /// An episode has ended.
     fn ends(&self, _episode: &Episode, _outcome: &Outcome) {}
 }
@@ -212,7 +222,12 @@ fn join(store: &str, outcomes: &[Outcome], work: &Work<'_>) -> Result<(), Replay
         // A crash must not leave a ledger that describes another store.
         ledger.replace_store(out, store, &episodes)?;
         let about = about_store(work);
-        assemble(&path, Joined { parts: &parts, about })?;
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let told = |done, of| work.watch.joins(done, of);
+        let joined = Joined { parts: &parts, about, threads, stop: work.stop, told: &told };
+        if !assemble(&path, joined)? {
+            return Ok(());
+        }
         let all = episodes.len() == outcomes.len();
         ledger.add_store(out, store, episodes)?;
         if all {
@@ -346,12 +361,12 @@ fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, 
             Writing::Mcap(Box::new(McapOutput::create(&path, info)?))
         }
         Format::Zarr => {
-            let output = TensorOutput::create(&path, &pipeline, options.bf16, options.threads())?;
+            let output = TensorOutput::create(&path, &pipeline, options.bf16, options.means())?;
             Writing::Tensors(Box::new(output))
         }
         Format::Rows => {
-            let threads = options.threads();
-            Writing::Rows(RowOutput::create(&path, &mut pipeline, options.bf16, threads)?)
+            let means = options.means();
+            Writing::Rows(RowOutput::create(&path, &mut pipeline, options.bf16, means)?)
         }
     };
     watch.begins(episode, start, end);

@@ -162,20 +162,22 @@ impl Runtime {
             self.drop_all(expired);
         }
         self.push(from, bytes, arrival)?;
-        self.push_settled()
+        self.push_settled(arrival.seen_from)
     }
 
     /// Keeps a message until its transform comes, or until it has waited for too long.
     pub(super) fn wait(&self, message: Message, need: Need) -> Result<(), RuntimeError> {
         let Some(waiting) = &self.waiting else { return Ok(()) };
+        let seen_from = message.arrival.seen_from;
         let crowded_out = lock(waiting).put(message, need);
         self.drop_all(crowded_out);
         // The transform may have come since the push looked for it.
-        self.push_settled()
+        self.push_settled(seen_from)
     }
 
-    /// Pushes the messages whose wait has an end, in the order of arrival.
-    fn push_settled(&self) -> Result<(), RuntimeError> {
+    /// Pushes the messages whose wait has an end, in the order of arrival. If ticks see them from another instant
+    /// on than from their arrival, it is `seen_from`.
+    fn push_settled(&self, seen_from: Option<Stamp>) -> Result<(), RuntimeError> {
         let Some(waiting) = &self.waiting else { return Ok(()) };
         loop {
             let settled = lock(waiting).settled(&self.pipeline);
@@ -187,7 +189,8 @@ impl Runtime {
             if !queued.is_empty() {
                 self.queue.put_back(queued);
             }
-            for message in direct {
+            for mut message in direct {
+                message.arrival.seen_from = seen_from.or(message.arrival.seen_from);
                 let bytes = (*message.bytes).as_ref();
                 let pushed = self.push(Pushing::of(&message), bytes, message.arrival)?;
                 if let Pushed::Waits(need) = pushed {

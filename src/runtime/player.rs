@@ -168,6 +168,7 @@ impl Player {
         self.serve_before(received.at, serve)?;
         let at = self.instant_of(received.at);
         let arrival = self.runtime.clock.arrival_at(received.transit(), at);
+        let arrival = Arrival { seen_from: Some(self.seen_from(arrival)), ..arrival };
         if arrival.epoch != self.epoch {
             self.settle()?;
             self.epoch = arrival.epoch;
@@ -178,6 +179,25 @@ impl Player {
                 Ok(crew.put(Message { input, publisher: None, number: 0, bytes, arrival })?)
             }
             _ => Ok(self.runtime.receive(input, bytes, arrival)?),
+        }
+    }
+
+    /// From when on ticks see what a message becomes: its arrival, but after the newest tick that was served and
+    /// not after the next one. They differ where a simulator's clock takes large steps, or the recorder's was set
+    /// back a little.
+    fn seen_from(&self, arrival: Arrival) -> Stamp {
+        let next = match self.progress {
+            Progress::Recorded(progress) => progress,
+            Progress::Simulated(schedule) => schedule.next(),
+        };
+        match (next, arrival.stamp) {
+            (Some((epoch, next)), Some(stamp)) if epoch == arrival.epoch => {
+                let grid = self.runtime.pipeline.config().grid;
+                let served = grid.stamp_of(next.saturating_sub(1));
+                stamp.max(served.offset(1)).min(grid.stamp_of(next))
+            }
+            // No tick sees it: there is no clock yet, or its epoch is over.
+            _ => Stamp::MAX,
         }
     }
 

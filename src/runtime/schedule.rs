@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::clock::Reading;
-use crate::time::{NANOS_PER_S, Stamp, TickGrid};
+use crate::time::{Epoch, NANOS_PER_S, Stamp, TickGrid};
 
 /// If the clock gains more than this on the monotonic clock between two readings, it was set. A
 /// smaller difference is a late wake-up, or a clock that is slewed.
@@ -64,6 +64,11 @@ impl Schedule {
         Step::Serve { tick: due, missed: (due - last - 1) as u64 }
     }
 
+    /// The clock's epoch, and the first tick of it that can still be served; `None` before the first reading.
+    pub fn next(&self) -> Option<(Epoch, i64)> {
+        self.progress.map(|(last, reading)| (reading.epoch, last.saturating_add(1)))
+    }
+
     fn start_at(&mut self, now: Reading) -> Step {
         // A tick exactly at this instant is still to be served.
         let passed = self.grid.tick_at(now.stamp.offset(-1));
@@ -85,7 +90,6 @@ pub fn elapsed_ns(from: Instant, to: Instant) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Epoch;
     use std::time::Duration;
 
     const PERIOD: i64 = 10_000_000;

@@ -53,12 +53,8 @@ fn tick(pipeline: &Pipeline, ns: i64) -> TensorMessage {
 
 fn push(pipeline: &Pipeline, ns: i64, message: &[u8]) {
     let input = pipeline.config().input_ids().next().unwrap();
-    let arrival = Arrival {
-        stamp: Some(Stamp::from_nanos(ns)),
-        epoch: Epoch::default(),
-        max_ahead_ns: MS,
-        zero_is_an_instant: false,
-    };
+    let arrival =
+        Arrival { stamp: Some(Stamp::from_nanos(ns)), max_ahead_ns: MS, ..Arrival::default() };
     pipeline.push(input, message, arrival).unwrap();
 }
 

@@ -15,7 +15,7 @@ use mcap::{WriteOptions, Writer};
 use robocache::backend::{self, Choice};
 use robocache::config;
 use robocache::layout::Layout;
-use robocache::pipeline::{FinalRow, Pipeline, RowSink, TensorMessage};
+use robocache::pipeline::{LeftRow, Pipeline, RowSink, TensorMessage};
 use robocache::replay::bag::Bag;
 use robocache::replay::output::{Output, OutputError};
 use robocache::replay::{Episode, Playing, Progress, TimeSource, Wiring, run};
@@ -150,9 +150,9 @@ impl Output for Memory {
 struct Counted(Arc<[AtomicU64; 2]>);
 
 impl RowSink for Counted {
-    fn row(&mut self, row: &FinalRow<'_>) {
+    fn row(&self, _: &LeftRow<'_>, bytes: &mut Vec<u8>) {
         self.0[0].fetch_add(1, Ordering::Relaxed);
-        self.0[1].fetch_add(row.bytes.len() as u64, Ordering::Relaxed);
+        self.0[1].fetch_add(bytes.len() as u64, Ordering::Relaxed);
     }
 }
 

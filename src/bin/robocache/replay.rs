@@ -410,6 +410,14 @@ impl Watch for Bars {
         });
     }
 
+    fn joins(&self, done: usize, of: usize) {
+        if done == 1 {
+            self.bar.set_length(of as u64);
+            self.bar.set_message("files of the store");
+        }
+        self.bar.set_position(done as u64);
+    }
+
     fn ends(&self, episode: &Episode, _: &Outcome) {
         self.update(true, |state| {
             if let Some([first, _, now]) = state.running.remove(&episode.name) {

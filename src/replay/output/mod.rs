@@ -12,7 +12,9 @@ pub use mcap::{Info, McapOutput, fused_tensor_definition, fused_tensor_info_defi
 pub(super) use mcap::{io, qos};
 pub use partial::{Partial, PartialFolder, remove};
 pub use rows::RowOutput;
-pub use store::{Column, Element, Joined, Part, PartWriter, assemble};
+pub use store::{
+    Column, Element, Joined, Means, Part, PartWriter, RowWriter, Sizes, Table, assemble,
+};
 pub use tensors::TensorOutput;
 
 use crate::layout::Holds;

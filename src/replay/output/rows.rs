@@ -1,16 +1,17 @@
 //! The columns of rows at their own stamps: a row of the store is a row of a ring.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::{Value, json};
 
-use super::store::{Column, Element, PartWriter};
+use super::store::{Column, Element, Means, PartWriter, Table};
 use super::{Bf16, Output, OutputError, row_dimensions};
 use crate::dtype::DType;
 use crate::layout::{Holds, RingPlace};
 use crate::ops::voxelize::SparseRow;
-use crate::pipeline::{FinalRow, Pipeline, RowSink, TensorMessage};
+use crate::pipeline::{LeftRow, Pipeline, RowSink, TensorMessage};
 use crate::ring::UntilNext;
 use crate::runtime::Tick;
 use crate::spec::EncoderSpec;
@@ -18,35 +19,39 @@ use crate::sync::lock;
 use crate::time::Stamp;
 
 /// The rows of an episode, as columns.
-pub struct RowOutput(Arc<Mutex<State>>);
+pub struct RowOutput(Arc<State>);
 
 /// What the output shares with the sink of the pipeline's rows.
 struct State {
     /// `None` at the end.
-    writer: Option<PartWriter>,
+    writer: RwLock<Option<PartWriter>>,
     rings: Vec<RingColumns>,
-    scratch: Vec<u8>,
     bf16: Bf16,
-    error: Option<OutputError>,
+    /// The first error.
+    error: Mutex<Option<OutputError>>,
+    failed: AtomicBool,
 }
 
-/// The columns of a ring.
+/// The columns of a ring, whose table has the number of the ring.
 struct RingColumns {
     dtype: DType,
     values: usize,
     /// Where the numbers of a row go.
     numbers: Vec<(usize, Number)>,
     sparse: Option<(usize, SparseRow)>,
-    /// Epoch and stamp of the newest row.
-    newest: Option<(u64, Stamp)>,
+    /// A value, before it is written.
+    scratch: Mutex<Vec<u8>>,
 }
 
 /// What a row has beside its values.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Number {
     Stamp,
     Input,
     Epoch,
+    Received,
+    Left,
+    Replaced,
     UntilNext,
     Count,
     Until,
@@ -58,17 +63,23 @@ impl Number {
             Number::Stamp => ("stamp_ns", Element::Int64),
             Number::Input => ("input", Element::Uint8),
             Number::Epoch => ("epoch", Element::Int64),
+            Number::Received => ("received_ns", Element::Int64),
+            Number::Left => ("left_ns", Element::Int64),
+            Number::Replaced => ("replaced", Element::Bool),
             Number::UntilNext => ("until_next", Element::Uint8),
             Number::Count => ("count", Element::Uint32),
             Number::Until => ("until_ns", Element::Int64),
         }
     }
 
-    fn put(self, row: &FinalRow<'_>, out: &mut Vec<u8>) {
+    fn put(self, row: &LeftRow<'_>, out: &mut Vec<u8>) {
         match self {
             Number::Stamp => out.extend(row.entry.stamp.nanos().to_le_bytes()),
             Number::Input => out.push(row.entry.input),
             Number::Epoch => out.extend((row.epoch.number() as i64).to_le_bytes()),
+            Number::Received => out.extend(row.entry.received.nanos().to_le_bytes()),
+            Number::Left => out.extend(row.left.nanos().to_le_bytes()),
+            Number::Replaced => out.push(u8::from(row.replaced)),
             Number::UntilNext => out.push(match row.entry.until_next {
                 UntilNext::Strategy => 0,
                 UntilNext::Held => 1,
@@ -84,7 +95,7 @@ impl Number {
 }
 
 impl RowOutput {
-    /// Creates the part of an episode, and takes the rows of this pipeline from now on. `threads` compress.
+    /// Creates the part of an episode, and takes the rows of this pipeline from now on.
     ///
     /// # Errors
     /// The part cannot be written.
@@ -92,14 +103,13 @@ impl RowOutput {
         path: &Path,
         pipeline: &mut Pipeline,
         bf16: Bf16,
-        threads: usize,
+        means: Means,
     ) -> Result<Self, OutputError> {
-        let mut columns = Vec::new();
         let places = pipeline.layout().rings().iter();
-        let rings = places.map(|place| ring_columns(place, pipeline, bf16, &mut columns)).collect();
-        let writer = Some(PartWriter::create(path, columns, threads)?);
-        let state = State { writer, rings, scratch: Vec::new(), bf16, error: None };
-        let state = Arc::new(Mutex::new(state));
+        let (rings, tables) = places.map(|place| ring_columns(place, pipeline, bf16)).unzip();
+        let writer = RwLock::new(Some(PartWriter::create(path, tables, means)?));
+        let (error, failed) = (Mutex::default(), AtomicBool::new(false));
+        let state = Arc::new(State { writer, rings, bf16, error, failed });
         pipeline.keep_rows(Box::new(Sink(Arc::clone(&state))));
         Ok(RowOutput(state))
     }
@@ -109,11 +119,8 @@ impl RowOutput {
     /// # Errors
     /// It cannot be written.
     pub fn complete(self, about: Value) -> Result<(), OutputError> {
-        let (writer, error) = {
-            let mut state = lock(&self.0);
-            (state.writer.take(), state.error.take())
-        };
-        match (error, writer) {
+        let mut writer = self.0.writer.write().unwrap_or_else(PoisonError::into_inner);
+        match (lock(&self.0.error).take(), writer.take()) {
             (Some(error), _) => Err(error),
             (None, Some(writer)) => writer.complete(about),
             (None, None) => Ok(()),
@@ -121,13 +128,9 @@ impl RowOutput {
     }
 }
 
-/// Adds the columns of a ring.
-fn ring_columns(
-    place: &RingPlace,
-    pipeline: &Pipeline,
-    bf16: Bf16,
-    columns: &mut Vec<Column>,
-) -> RingColumns {
+/// The columns of a ring.
+fn ring_columns(place: &RingPlace, pipeline: &Pipeline, bf16: Bf16) -> (RingColumns, Table) {
+    let mut columns = Vec::new();
     let config = pipeline.config();
     let spec = config.stream(place.stream);
     let folder = format!("streams/{}/{}", spec.name, place.group);
@@ -156,6 +159,9 @@ fn ring_columns(
         Some(Number::Stamp),
         Some(Number::Input),
         Some(Number::Epoch),
+        Some(Number::Received),
+        Some(Number::Left),
+        Some(Number::Replaced),
         spec.plans.then_some(Number::UntilNext),
         sparse.map(|_| Number::Count),
         merged.map(|_| Number::Until),
@@ -168,17 +174,21 @@ fn ring_columns(
             inputs.map(|inputs| ("of_input".to_owned(), inputs)).into_iter().collect();
         let column = Column::new(format!("{folder}/{name}"), element, "row", &rest);
         places.push((columns.len(), number));
-        columns.push(match number {
-            Number::Stamp => column.telling(&format!("{folder}/episode_ends")),
-            _ => column,
-        });
+        columns.push(column);
     }
     let sparse = sparse.zip(spec.encoder.coordinates_shape()).map(|(row, shape)| {
         let rest = named(Holds::Coordinates, shape);
         columns.push(Column::new(format!("{folder}/coordinates"), Element::Int32, "row", &rest));
         (columns.len() - 1, row)
     });
-    RingColumns { dtype, values, numbers: places, sparse, newest: None }
+    let at = |wanted: Number| {
+        let place = places.iter().find(|(_, number)| *number == wanted);
+        place.map_or(values, |(column, _)| *column)
+    };
+    let sorted_by = Some([Number::Epoch, Number::Stamp, Number::Received].map(at));
+    let table = Table { columns, ends: format!("{folder}/episode_ends"), sorted_by };
+    let scratch = Mutex::default();
+    (RingColumns { dtype, values, numbers: places, sparse, scratch }, table)
 }
 
 /// What the store says of a ring.
@@ -206,49 +216,47 @@ fn about(place: &RingPlace, pipeline: &Pipeline, dtype: DType) -> Value {
 }
 
 /// Takes the rows of a pipeline.
-struct Sink(Arc<Mutex<State>>);
+struct Sink(Arc<State>);
 
 impl RowSink for Sink {
-    fn row(&mut self, row: &FinalRow<'_>) {
-        let state = &mut *lock(&self.0);
-        if state.error.is_none()
-            && let Err(error) = state.write(row)
+    fn row(&self, row: &LeftRow<'_>, bytes: &mut Vec<u8>) {
+        let State { failed, error, .. } = &*self.0;
+        if !failed.load(Ordering::Relaxed)
+            && let Err(wrong) = self.0.write(row, bytes)
         {
-            state.error = Some(error);
+            lock(error).get_or_insert(wrong);
+            failed.store(true, Ordering::Relaxed);
         }
     }
 }
 
 impl State {
-    fn write(&mut self, row: &FinalRow<'_>) -> Result<(), OutputError> {
-        let State { writer: Some(writer), rings, scratch, bf16, .. } = self else { return Ok(()) };
-        let ring = &mut rings[row.ring.index()];
-        let at = (row.epoch.number(), row.entry.stamp);
-        if ring.newest.is_some_and(|newest| at <= newest) {
-            // A plan that begins before what has left the ring: what was written can no longer be replaced.
-            let what = format!(
-                "expected rows of increasing stamps, found one of {} after one that was final; a longer \
-                 history keeps rows open for longer",
-                row.entry.stamp
-            );
-            let path = Path::new(&writer.path_of(ring.values)).to_owned();
-            return Err(OutputError::of(&path)(std::io::Error::other(what)));
-        }
-        ring.newest = Some(at);
-        let values = match &ring.sparse {
+    fn write(&self, row: &LeftRow<'_>, bytes: &mut Vec<u8>) -> Result<(), OutputError> {
+        let writer = self.writer.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(writer) = &*writer else { return Ok(()) };
+        let ring = &self.rings[row.ring.index()];
+        let scratch = &mut *lock(&ring.scratch);
+        let mut out = writer.row(row.ring.index());
+        match &ring.sparse {
             Some((column, sparse)) => {
-                let coordinates = &row.bytes[sparse.coordinates_at()..][..sparse.coordinates()];
-                writer.push(*column, coordinates)?;
-                &row.bytes[..sparse.features()]
+                let coordinates = &bytes[sparse.coordinates_at()..][..sparse.coordinates()];
+                out.put(*column, coordinates)?;
+                let features = &bytes[..sparse.features()];
+                out.put(ring.values, self.bf16.stored(ring.dtype, features, scratch))?;
             }
-            None => row.bytes,
-        };
-        writer.push(ring.values, bf16.stored(ring.dtype, values, scratch))?;
+            None if self.bf16.widens(ring.dtype) => {
+                out.put(ring.values, self.bf16.stored(ring.dtype, bytes, scratch))?;
+            }
+            None => out.put_owned(ring.values, bytes)?,
+        }
         for (column, number) in &ring.numbers {
             scratch.clear();
             number.put(row, scratch);
-            writer.push(*column, scratch)?;
+            out.put(*column, scratch)?;
         }
+        let LeftRow { entry, epoch, .. } = row;
+        let key = [epoch.number() as i64, entry.stamp.nanos(), entry.received.nanos()];
+        out.end_sorted(key, row.replaced);
         Ok(())
     }
 }
@@ -263,6 +271,6 @@ impl Output for RowOutput {
     }
 
     fn check(&mut self) -> Result<(), OutputError> {
-        lock(&self.0).error.take().map_or(Ok(()), Err)
+        lock(&self.0.error).take().map_or(Ok(()), Err)
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::store::{Column, Element, PartWriter};
+use super::store::{Column, Element, Means, PartWriter, Table};
 use super::{BREAKS, Bf16, Output, OutputError, row_dimensions};
 use crate::dtype::DType;
 use crate::layout::{Holds, Segment};
@@ -71,7 +71,7 @@ impl Known {
 }
 
 impl TensorOutput {
-    /// Creates the part of an episode. `threads` compress.
+    /// Creates the part of an episode.
     ///
     /// # Errors
     /// A stream has the name of a column of the ticks, or the part cannot be written.
@@ -79,13 +79,12 @@ impl TensorOutput {
         path: &Path,
         pipeline: &Pipeline,
         bf16: Bf16,
-        threads: usize,
+        means: Means,
     ) -> Result<Self, OutputError> {
         let mut columns: Vec<Column> = TICK_COLUMNS
             .iter()
             .map(|name| Column::new(format!("data/{name}"), Element::Int64, "tick", &[]))
             .collect();
-        columns[0].ends = Some("meta/episode_ends".into());
         let mut segments = Vec::new();
         let infos = pipeline.segment_infos(&[]);
         for (at, (segment, info)) in pipeline.layout().segments().iter().zip(infos).enumerate() {
@@ -124,7 +123,8 @@ impl TensorOutput {
             let (id, segment) = (SegmentId::new(at), segment.clone());
             segments.push(SegmentColumns { id, segment, values, steps: of_steps });
         }
-        let writer = PartWriter::create(path, columns, threads)?;
+        let table = Table { columns, ends: "meta/episode_ends".into(), sorted_by: None };
+        let writer = PartWriter::create(path, vec![table], means)?;
         let (scratch, breaks) = (Vec::new(), Vec::new());
         Ok(TensorOutput { writer, segments, scratch, bf16, newest: None, ticks: 0, breaks })
     }
@@ -150,18 +150,20 @@ impl Output for TensorOutput {
         *ticks += 1;
         *newest = Some((tick.number, epoch));
         let when = [tick.number, message.stamp().nanos(), tick.at.nanos(), epoch];
+        let mut row = writer.row(0);
         for (column, number) in when.into_iter().enumerate() {
-            writer.push(column, &number.to_le_bytes())?;
+            row.put(column, &number.to_le_bytes())?;
         }
         for SegmentColumns { id, segment, values, steps } in segments {
             let data = &message.data()[segment.byte_offset..][..segment.byte_len];
-            writer.push(*values, bf16.stored(segment.dtype, data, scratch))?;
+            row.put(*values, bf16.stored(segment.dtype, data, scratch))?;
             for (column, known) in steps {
                 scratch.clear();
                 message.steps(*id).iter().for_each(|step| known.put(step, scratch));
-                writer.push(*column, scratch)?;
+                row.put(*column, scratch)?;
             }
         }
+        row.end();
         Ok(())
     }
 }
@@ -183,6 +185,11 @@ impl Bf16 {
         }
     }
 
+    /// Whether elements are stored as wider ones.
+    pub(super) fn widens(self, dtype: DType) -> bool {
+        (self, dtype) == (Bf16::F32, DType::Bf16)
+    }
+
     /// The bytes in which elements are stored. `scratch` is memory for them.
     pub(super) fn stored<'a>(
         self,
@@ -190,7 +197,7 @@ impl Bf16 {
         data: &'a [u8],
         scratch: &'a mut Vec<u8>,
     ) -> &'a [u8] {
-        if (self, dtype) != (Bf16::F32, DType::Bf16) {
+        if !self.widens(dtype) {
             return data;
         }
         scratch.clear();

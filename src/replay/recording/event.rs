@@ -175,7 +175,8 @@ impl RecordingEvent {
         Ok(match kind {
             START => Self::Start { at },
             RECEIVED => {
-                let arrival = Arrival { stamp, epoch, max_ahead_ns, zero_is_an_instant };
+                let seen_from = None;
+                let arrival = Arrival { stamp, epoch, max_ahead_ns, zero_is_an_instant, seen_from };
                 Self::Received { number, input, arrival, bytes_of: first }
             }
             TAKEN => {
@@ -299,7 +300,8 @@ mod tests {
     fn every_event_is_read_as_it_was_written() {
         let (input, epoch) = (InputId::new(3), Epoch::numbered(2));
         let at = Some(Stamp::from_nanos(-7));
-        let arrival = Arrival { stamp: at, epoch, max_ahead_ns: 5, zero_is_an_instant: true };
+        let (zero_is_an_instant, seen_from) = (true, None);
+        let arrival = Arrival { stamp: at, epoch, max_ahead_ns: 5, zero_is_an_instant, seen_from };
         let outcome = |outcome| Event::Outcome { number: 9, input, outcome, at };
         let tick = |fate| Event::Tick(TickRecord { tick: -4, epoch, changes: 11, fate });
         let gap = Gap { input, messages: 2, first: 5, last: 8, from: None, epoch };

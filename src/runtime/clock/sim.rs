@@ -181,7 +181,8 @@ impl SimClock {
             None if before_the_end => max_ahead_ns = steps_ns,
             None => {}
         }
-        Arrival { stamp: Some(stamp), epoch, max_ahead_ns, zero_is_an_instant: now.has_read_zero }
+        let (stamp, zero_is_an_instant) = (Some(stamp), now.has_read_zero);
+        Arrival { stamp, epoch, max_ahead_ns, zero_is_an_instant, seen_from: None }
     }
 
     /// Waits until the clock reaches `until` or jumps back, at most for [`SLICE`].

@@ -72,7 +72,7 @@ impl SystemClock {
             true => self.grid.period_ns().clamp(MAX_AHEAD_AFTER_JUMP_NS, MAX_AHEAD_NS),
             false => MAX_AHEAD_NS,
         };
-        Arrival { stamp: Some(stamp), epoch, max_ahead_ns, zero_is_an_instant: false }
+        Arrival { stamp: Some(stamp), epoch, max_ahead_ns, ..Arrival::default() }
     }
 }
 

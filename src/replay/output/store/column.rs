@@ -5,12 +5,23 @@ use serde_json::{Map, Value};
 
 use crate::dtype::DType;
 
-/// A row of this many bytes or more is a chunk of its own.
-const LARGE_ROW: usize = 16 << 10;
-/// Size of a chunk of smaller rows, before it is compressed \[bytes\].
-const CHUNK: usize = 64 << 10;
-/// Size of a shard, before its chunks are compressed \[bytes\].
-const SHARD: usize = 64 << 20;
+/// How an array is divided, before it is compressed \[bytes\].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// A row of this size or more is a chunk of its own.
+    pub large_row: usize,
+    /// A chunk of smaller rows.
+    pub chunk: usize,
+    /// A shard.
+    pub shard: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Sizes { large_row: 16 << 10, chunk: 64 << 10, shard: 64 << 20 }
+    }
+}
+
 /// Chunks of a shard, at most: its index has 16 bytes for each.
 const MOST_CHUNKS: usize = 4096;
 
@@ -66,8 +77,20 @@ pub struct Column {
     pub dimensions: Vec<String>,
     /// What the store says of it.
     pub attributes: Map<String, Value>,
-    /// The array that says where the rows of each episode end, if this column is the one that tells.
-    pub ends: Option<String>,
+    /// How it is divided.
+    pub sizes: Sizes,
+}
+
+/// Columns that grow together: all have the same rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// What they are.
+    pub columns: Vec<Column>,
+    /// The array that says where the rows of each episode end.
+    pub ends: String,
+    /// Columns of `int64` by which the rows are sorted, the most significant first. If there are none, rows stay as
+    /// they come.
+    pub sorted_by: Option<[usize; 3]>,
 }
 
 impl Column {
@@ -80,7 +103,7 @@ impl Column {
             row: rest.iter().map(|(_, size)| *size).collect(),
             dimensions: std::iter::once(along.to_owned()).chain(names).collect(),
             attributes: Map::new(),
-            ends: None,
+            sizes: Sizes::default(),
         }
     }
 
@@ -92,11 +115,6 @@ impl Column {
         self
     }
 
-    /// The same, as the column that tells where episodes end.
-    pub fn telling(self, ends: &str) -> Self {
-        Column { ends: Some(ends.to_owned()), ..self }
-    }
-
     /// Bytes of a row.
     pub fn row_bytes(&self) -> usize {
         self.row.iter().product::<usize>() * self.element.size()
@@ -104,21 +122,21 @@ impl Column {
 
     /// Whether each row is a chunk.
     pub fn has_large_rows(&self) -> bool {
-        self.row_bytes() >= LARGE_ROW
+        self.row_bytes() >= self.sizes.large_row
     }
 
     /// Rows of a chunk.
     pub fn chunk_rows(&self) -> usize {
         match self.has_large_rows() {
             true => 1,
-            false => power_of_two_below(CHUNK / self.row_bytes().max(1)),
+            false => power_of_two_below(self.sizes.chunk / self.row_bytes().max(1)),
         }
     }
 
     /// Chunks of a shard.
     pub fn shard_chunks(&self) -> usize {
         let chunk = self.chunk_rows() * self.row_bytes().max(1);
-        power_of_two_below(SHARD / chunk).min(MOST_CHUNKS)
+        power_of_two_below(self.sizes.shard / chunk).min(MOST_CHUNKS)
     }
 }
 
@@ -137,10 +155,11 @@ mod tests {
             Column::new("a".into(), Element::Uint8, "tick", &[("a.x".to_owned(), size)])
         };
         let sizes = |size| (column(size).chunk_rows(), column(size).shard_chunks());
-        assert_eq!(sizes(LARGE_ROW), (1, 4096));
-        assert_eq!(sizes(LARGE_ROW - 1), (4, 1024));
+        let Sizes { large_row, chunk, shard } = Sizes::default();
+        assert_eq!(sizes(large_row), (1, 4096));
+        assert_eq!(sizes(large_row - 1), (4, 1024));
         assert_eq!(sizes(300_000), (1, 128));
-        assert_eq!(sizes(SHARD + 1), (1, 1));
-        assert_eq!(sizes(1), (CHUNK, 1024));
+        assert_eq!(sizes(shard + 1), (1, 1));
+        assert_eq!(sizes(1), (chunk, 1024));
     }
 }

@@ -1,173 +1,260 @@
 //! Parts to one store of Zarr v3.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{BufReader, Read};
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Map, Value, json};
 
 use super::super::{BREAKS, OutputError, PartialFolder};
-use super::part::ZSTD_LEVEL;
-use super::shard::Shards;
-use super::{Column, Element, Part};
+use super::compress::{Compress, ZSTD_LEVEL};
+use super::shard::Shard;
+use super::{Column, Element, Part, Table};
+use crate::sync::lock;
 
 /// What is joined: the parts of the episodes in their order, and what the store says of itself.
-#[derive(Debug)]
 pub struct Joined<'a> {
     /// The folders of the parts.
     pub parts: &'a [PathBuf],
     /// What the store says of itself, in its attribute `robocache`. The list of the episodes is added.
     pub about: Map<String, Value>,
+    /// Threads that join.
+    pub threads: usize,
+    /// When this is set, nothing is joined any more.
+    pub stop: &'a AtomicBool,
+    /// Told how many of the shards are written, and of how many.
+    pub told: &'a (dyn Fn(usize, usize) + Sync),
 }
 
-/// Joins the parts into a store, under another name until it is complete. One that is there is replaced.
+/// Joins the parts into a store, under another name until it is complete. One that is there is replaced. Returns
+/// whether it is complete: it is not if the run was stopped.
 ///
 /// # Errors
 /// A part has other columns than the first, or a file cannot be read or written.
-pub fn assemble(path: &Path, joined: Joined<'_>) -> Result<(), OutputError> {
-    let parts: Vec<Part> =
-        joined.parts.iter().map(|part| Part::open(part)).collect::<Result<_, _>>()?;
-    let Some(first) = parts.first() else { return Ok(()) };
-    if let Some(other) = parts.iter().position(|part| part.columns != first.columns) {
-        let what =
-            "it has other arrays than the first episode: their definitions of a message differ";
-        return Err(OutputError::of(&joined.parts[other])(std::io::Error::other(what)));
+pub fn assemble(path: &Path, joined: Joined<'_>) -> Result<bool, OutputError> {
+    let (tables, parts) = open_parts(joined.parts)?;
+    if parts.is_empty() {
+        return Ok(true);
     }
     let folder = PartialFolder::create(path)?;
+    let join = Join { folder: folder.partial(), tables: &tables, parts: &parts };
     let mut nodes = Nodes::default();
-    let mut groups: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    for (at, column) in first.columns.iter().enumerate() {
-        let rows = parts.iter().map(|part| part.rows(at)).collect::<Result<Vec<_>, _>>()?;
-        nodes.add_array(folder.partial(), column, rows.iter().sum())?;
-        let mut shards = Shards::new(&folder.partial().join(&column.path), column);
-        match column.has_large_rows() {
-            true => join_large(&parts, at, &mut shards)?,
-            false => {
-                let mut chunks = Chunks::new(column, &mut shards).map_err(OutputError::of(path))?;
-                for part in &parts {
-                    let mut file = BufReader::new(part.data(at)?);
-                    chunks.read(&mut file).map_err(|error| error.of(path))?;
-                }
-                chunks.finish().map_err(|error| error.of(path))?;
-            }
+    for (at, table) in tables.iter().enumerate() {
+        let ends = join.ends_of(at);
+        for column in &table.columns {
+            nodes.add_array(join.folder, column, join.rows(at))?;
         }
-        shards.finish()?;
-        if let Some(path_of_ends) = &column.ends {
-            let ends = ends_of(&parts, &rows);
-            let column = Column::new(path_of_ends.clone(), Element::Int64, "episode", &[]);
-            nodes.add_array(folder.partial(), &column, ends.len() as u64)?;
-            write_ends(folder.partial(), &column, &ends, path)?;
-        }
-        // All arrays of a group have a row for each of its ticks, or of its samples.
-        let group = column.path.rsplit_once('/').map_or("", |(group, _)| group);
-        let of_group = groups.entry(group).or_insert_with(|| rows.clone());
-        if *of_group != rows {
-            let what = format!("{}: expected {of_group:?} rows, found {rows:?}", column.path);
-            return Err(OutputError::of(path)(std::io::Error::other(what)));
-        }
+        let column = Column::new(table.ends.clone(), Element::Int64, "episode", &[]);
+        nodes.add_array(join.folder, &column, ends.len() as u64)?;
+        write_ends(join.folder, &column, &ends)?;
+    }
+    if !join.shards(&joined)? {
+        return Ok(false);
     }
     let mut about = joined.about;
-    about.insert("episodes".into(), parts.iter().map(|part| part.about.clone()).collect());
-    nodes.write_groups(folder.partial(), json!({"robocache": about}))?;
-    folder.complete()
+    about.insert("episodes".into(), parts.iter().map(|part| part.about().clone()).collect());
+    nodes.write_groups(join.folder, json!({"robocache": about}))?;
+    folder.complete()?;
+    Ok(true)
 }
 
-/// The rows of large columns are chunks already.
-fn join_large(parts: &[Part], column: usize, shards: &mut Shards) -> Result<(), OutputError> {
-    for part in parts {
-        let data = part.data(column)?;
-        part.places(column, |place| shards.add_from(&data, place))?;
-        shards.end_source(&data)?;
+/// Opens the parts, which must have the same tables.
+fn open_parts(folders: &[PathBuf]) -> Result<(Vec<Table>, Vec<Part>), OutputError> {
+    let (mut tables, mut parts) = (Vec::new(), Vec::with_capacity(folders.len()));
+    for folder in folders {
+        let mut part = Part::open(folder)?;
+        if parts.is_empty() {
+            tables = part.tables().to_vec();
+        } else if part.tables() != tables {
+            let what =
+                "it has other arrays than the first episode: their definitions of a message differ";
+            return Err(OutputError::of(folder)(io::Error::other(what)));
+        }
+        part.forget_tables();
+        parts.push(part);
+    }
+    Ok((tables, parts))
+}
+
+/// Parts on their way into a store.
+struct Join<'a> {
+    folder: &'a Path,
+    tables: &'a [Table],
+    parts: &'a [Part],
+}
+
+impl Join<'_> {
+    /// Rows of a table, of all parts.
+    fn rows(&self, table: usize) -> u64 {
+        self.parts.iter().map(|part| part.rows(table)).sum()
+    }
+
+    /// The number of rows up to the end of each episode. An episode whose ticks do not follow each other ends where
+    /// they break, so that no window reaches over the gap.
+    fn ends_of(&self, table: usize) -> Vec<i64> {
+        let (mut ends, mut begin) = (Vec::new(), 0);
+        for part in self.parts {
+            let rows = part.rows(table);
+            let breaks = part.about().get(BREAKS).and_then(Value::as_array);
+            let breaks = breaks.into_iter().flatten().filter_map(Value::as_u64);
+            ends.extend(breaks.chain([rows]).map(|end| (begin + end) as i64));
+            begin += rows;
+        }
+        ends
+    }
+
+    /// Writes all shards, on several threads. Returns whether they are complete.
+    fn shards(&self, joined: &Joined<'_>) -> Result<bool, OutputError> {
+        let mut all = Vec::new();
+        for (table, Table { columns, .. }) in self.tables.iter().enumerate() {
+            for (column, of) in columns.iter().enumerate() {
+                let shards = self.rows(table).div_ceil(shard_rows(of));
+                all.extend((0..shards).map(|shard| (table, column, shard)));
+            }
+        }
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let failed = Mutex::new(None);
+        let stopped = || joined.stop.load(Ordering::Relaxed) || lock(&failed).is_some();
+        let work = || {
+            while let Some(shard) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if stopped() {
+                    return;
+                }
+                if let Err(error) = self.shard(*shard) {
+                    lock(&failed).get_or_insert(error);
+                }
+                (joined.told)(done.fetch_add(1, Ordering::Relaxed) + 1, all.len());
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..joined.threads.clamp(1, all.len().max(1)) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let failed = lock(&failed).take();
+        failed.map_or(Ok(done.into_inner() == all.len()), Err)
+    }
+
+    /// Writes a shard of a column.
+    fn shard(&self, (table, column, number): (usize, usize, u64)) -> Result<(), OutputError> {
+        let of = &self.tables[table].columns[column];
+        let path = path_of(self.folder, of, number);
+        let file = File::create(&path).map_err(OutputError::of(&path))?;
+        let mut shard = Shard::new(file);
+        let mut chunks = Chunks::new(of).map_err(OutputError::of(&path))?;
+        let rows = number * shard_rows(of)..(number + 1) * shard_rows(of);
+        let mut begin = 0;
+        for part in self.parts {
+            let all = part.rows(table);
+            let mine = rows.start.max(begin)..rows.end.min(begin + all);
+            if mine.start < mine.end {
+                let mine = mine.start - begin..mine.end - begin;
+                let file = part.data()?;
+                let place = (part, &file, (table, column), mine);
+                let copied = match of.has_large_rows() {
+                    true => copy_large(place, &mut shard),
+                    false => chunks.copy(place, &mut shard),
+                };
+                copied.map_err(OutputError::of(part.folder()))?;
+            }
+            begin += all;
+        }
+        let ended = chunks.finish(&mut shard).and_then(|()| shard.end(of.shard_chunks()));
+        ended.map_err(OutputError::of(&path))
+    }
+}
+
+/// Rows of a shard.
+fn shard_rows(column: &Column) -> u64 {
+    column.chunk_rows() as u64 * column.shard_chunks() as u64
+}
+
+/// The file of a shard: the other dimensions have one.
+fn path_of(store: &Path, column: &Column, number: u64) -> PathBuf {
+    store.join(&column.path).join(format!("c.{number}{}", ".0".repeat(column.row.len())))
+}
+
+/// Rows of a part: the part, its file, the table and the column, and the numbers of the rows.
+type Place<'a> = (&'a Part, &'a File, (usize, usize), Range<u64>);
+
+/// Copies large rows, which are chunks already.
+fn copy_large((part, file, column, rows): Place<'_>, shard: &mut Shard) -> io::Result<()> {
+    part.read(file, column, rows, |places| {
+        places.chunks_exact(16).try_for_each(|place| {
+            let number =
+                |at: usize| u64::from_le_bytes(*place[at..].first_chunk().unwrap_or(&[0; 8]));
+            shard.add_from(file, [number(0), number(8)])
+        })
+    })?;
+    shard.end_source(file)
+}
+
+/// Writes the ends.
+fn write_ends(store: &Path, column: &Column, ends: &[i64]) -> Result<(), OutputError> {
+    let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
+    for (number, ends) in ends.chunks(8 * shard_rows(column) as usize).enumerate() {
+        let path = path_of(store, column, number as u64);
+        let written = File::create(&path).and_then(|file| {
+            let (mut shard, mut chunks) = (Shard::new(file), Chunks::new(column)?);
+            chunks.add(ends, &mut shard)?;
+            chunks.finish(&mut shard)?;
+            shard.end(column.shard_chunks())
+        });
+        written.map_err(OutputError::of(&path))?;
     }
     Ok(())
 }
 
-/// The number of rows up to the end of each episode. An episode whose ticks do not follow each other ends where
-/// they break, so that no window reaches over the gap.
-fn ends_of(parts: &[Part], rows: &[u64]) -> Vec<i64> {
-    let (mut ends, mut begin) = (Vec::new(), 0);
-    for (part, rows) in parts.iter().zip(rows) {
-        let breaks = part.about.get(BREAKS).and_then(Value::as_array);
-        let breaks = breaks.into_iter().flatten().filter_map(Value::as_u64);
-        ends.extend(breaks.chain([*rows]).map(|end| (begin + end) as i64));
-        begin += rows;
-    }
-    ends
-}
-
-/// Writes the ends.
-fn write_ends(store: &Path, column: &Column, ends: &[i64], path: &Path) -> Result<(), OutputError> {
-    let mut shards = Shards::new(&store.join(&column.path), column);
-    let mut chunks = Chunks::new(column, &mut shards).map_err(OutputError::of(path))?;
-    let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
-    chunks.read(&mut ends.as_slice()).map_err(|error| error.of(path))?;
-    chunks.finish().map_err(|error| error.of(path))?;
-    shards.finish()
-}
-
 /// Fills chunks with small rows.
-struct Chunks<'a> {
-    shards: &'a mut Shards,
-    compressor: zstd::bulk::Compressor<'static>,
-    /// The chunk at hand, and how much of it is filled.
+struct Chunks {
+    compress: Compress,
+    /// The chunk at hand, and its size when it is full.
     chunk: Vec<u8>,
-    filled: usize,
+    size: usize,
 }
 
-/// Why a chunk was not written.
-enum Failed {
-    Io(std::io::Error),
-    Output(OutputError),
-}
-
-impl Failed {
-    fn of(self, path: &Path) -> OutputError {
-        match self {
-            Failed::Io(error) => OutputError::of(path)(error),
-            Failed::Output(error) => error,
-        }
-    }
-}
-
-impl<'a> Chunks<'a> {
-    fn new(column: &Column, shards: &'a mut Shards) -> std::io::Result<Self> {
-        Ok(Chunks {
-            shards,
-            compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL)?,
-            chunk: vec![0; column.chunk_rows() * column.row_bytes()],
-            filled: 0,
-        })
+impl Chunks {
+    fn new(column: &Column) -> io::Result<Self> {
+        let size = column.chunk_rows() * column.row_bytes().max(1);
+        Ok(Chunks { compress: Compress::new(ZSTD_LEVEL)?, chunk: Vec::new(), size })
     }
 
-    /// Takes all that there is.
-    fn read(&mut self, from: &mut impl Read) -> Result<(), Failed> {
-        loop {
-            match from.read(&mut self.chunk[self.filled..]).map_err(Failed::Io)? {
-                0 => return Ok(()),
-                read => self.filled += read,
-            }
-            if self.filled == self.chunk.len() {
-                self.write()?;
+    fn copy(&mut self, (part, file, column, rows): Place<'_>, shard: &mut Shard) -> io::Result<()> {
+        part.read(file, column, rows, |bytes| self.add(bytes, shard))
+    }
+
+    fn add(&mut self, mut bytes: &[u8], shard: &mut Shard) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(self.size - self.chunk.len()));
+            self.chunk.extend_from_slice(now);
+            bytes = later;
+            if self.chunk.len() == self.size {
+                self.write(shard)?;
             }
         }
+        Ok(())
     }
 
     /// Writes the last chunk. What no row fills is zero.
-    fn finish(mut self) -> Result<(), Failed> {
-        match self.filled {
-            0 => Ok(()),
-            filled => {
-                self.chunk[filled..].fill(0);
-                self.write()
+    fn finish(mut self, shard: &mut Shard) -> io::Result<()> {
+        match self.chunk.is_empty() {
+            true => Ok(()),
+            false => {
+                self.chunk.resize(self.size, 0);
+                self.write(shard)
             }
         }
     }
 
-    fn write(&mut self) -> Result<(), Failed> {
-        self.filled = 0;
-        let chunk = self.compressor.compress(&self.chunk).map_err(Failed::Io)?;
-        self.shards.add(&chunk).map_err(Failed::Output)
+    fn write(&mut self, shard: &mut Shard) -> io::Result<()> {
+        shard.add(self.compress.chunk(&self.chunk)?)?;
+        self.chunk.clear();
+        Ok(())
     }
 }
 
@@ -246,7 +333,7 @@ fn array(column: &Column, rows: u64) -> Value {
             "name": "sharding_indexed",
             "configuration": {
                 "chunk_shape": shape(chunk_rows),
-                "codecs": [bytes, zstd],
+                "codecs": [bytes, zstd, {"name": "crc32c"}],
                 "index_codecs": [
                     {"name": "bytes", "configuration": {"endian": "little"}},
                     {"name": "crc32c"},
@@ -265,8 +352,8 @@ fn write_json(folder: &Path, value: &Value) -> Result<(), OutputError> {
     let written = fs::create_dir_all(folder).and_then(|()| {
         let mut text = serde_json::to_vec_pretty(value)?;
         text.push(b'\n');
-        let mut file = fs::File::create(&path)?;
-        std::io::Write::write_all(&mut file, &text)?;
+        let mut file = File::create(&path)?;
+        io::Write::write_all(&mut file, &text)?;
         file.sync_all()
     });
     written.map_err(OutputError::of(&path))
