@@ -481,6 +481,15 @@ impl Ring {
         self.entries.len() == self.capacity
     }
 
+    /// The stamp of the row before the one at `stamp`, if there are both. It may have left the ring.
+    pub fn before(&self, stamp: Stamp) -> Option<Stamp> {
+        let at = self.entries.binary_search_by_key(&stamp, |entry| entry.stamp).ok()?;
+        match at.checked_sub(1) {
+            Some(before) => Some(self.entries[before].stamp),
+            None => self.evicted.filter(|evicted| *evicted < stamp),
+        }
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.entries.len()

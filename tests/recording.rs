@@ -3,6 +3,8 @@
 
 #[path = "recording/disk.rs"]
 mod disk;
+#[path = "recording/lag.rs"]
+mod lag;
 #[path = "recording/node.rs"]
 mod node;
 #[path = "recording/script.rs"]

@@ -88,7 +88,7 @@ fn tick(pipeline: &Pipeline, at: Stamp) -> (Tick, TensorMessage) {
     let mut message = pipeline.new_message();
     let number = pipeline.config().grid.tick_at(at);
     pipeline.tick(number, Epoch::default(), &mut message).unwrap();
-    (Tick { number, epoch: Epoch::default(), at }, message)
+    (Tick { number, epoch: Epoch::default(), at, changes: 0 }, message)
 }
 
 /// A result of so many ticks. The sensors are silent in the second half.

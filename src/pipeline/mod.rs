@@ -42,7 +42,7 @@ use crate::spec::{
     StreamSpec,
 };
 use crate::sync::lock;
-use crate::time::Epoch;
+use crate::time::{Epoch, Stamp};
 use cameras::Cameras;
 use frames::Frames;
 use merge::Merge;
@@ -290,6 +290,14 @@ impl Pipeline {
             Turnover { epoch: ring.epoch(), full: ring.is_full(), oldest, newest: ring.serial() }
         };
         self.layout.rings_of(stream).map(of).collect()
+    }
+
+    /// The stamp of the row before the one at `stamp`, the earliest of all rings of the stream that have one there;
+    /// `None` if that is their first.
+    pub fn row_before(&self, stream: StreamId, stamp: Stamp) -> Option<Stamp> {
+        let rings = self.lock_rings();
+        let before = |ring: RingId| rings.rings[ring.index()].before(stamp);
+        self.layout.rings_of(stream).filter_map(before).min()
     }
 
     fn lock_rings(&self) -> MutexGuard<'_, Rings> {

@@ -17,7 +17,7 @@ use super::clock::{Clock, Reading, Transit};
 use super::crew::Crew;
 use super::queue::Message;
 use super::schedule::{Schedule, Step};
-use super::{Runtime, RuntimeError, ticker};
+use super::{Recorder, Runtime, RuntimeError, ticker};
 use crate::pipeline::{Arrival, Pipeline, TensorMessage, TickOutcome};
 use crate::spec::InputId;
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
@@ -63,6 +63,8 @@ pub struct Tick {
     pub epoch: Epoch,
     /// When it was due, on the recorder's clock.
     pub at: Stamp,
+    /// How many changes of the rings it saw.
+    pub changes: u64,
 }
 
 /// Runs recorded messages through a pipeline, as the [module](self) says.
@@ -117,6 +119,14 @@ impl Player {
     /// The same without tensors: for those who want the rows alone.
     pub fn without_ticks(self) -> Self {
         Player { ticks: false, ..self }
+    }
+
+    /// The same with a recorder of what the player does; before any threads.
+    pub fn with_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        if let Some(runtime) = Arc::get_mut(&mut self.runtime) {
+            runtime.recorder = Some(recorder);
+        }
+        self
     }
 
     /// The same with at most this many threads that encode images and clouds.
@@ -337,8 +347,9 @@ impl Player {
             return Ok(());
         }
         self.settle()?;
-        let tick = Tick { number, epoch: due.epoch, at };
-        match ticker::fuse(&self.runtime, number, due, &mut self.message)? {
+        let outcome = ticker::fuse(&self.runtime, number, due, &mut self.message)?;
+        let tick = Tick { number, epoch: due.epoch, at, changes: self.message.changes() };
+        match outcome {
             TickOutcome::Ready => {
                 self.runtime.ticks.published.add(1);
                 serve(Served::Tensor(tick, &mut self.message))

@@ -6,21 +6,21 @@ use std::process::ExitCode;
 
 use clap::Args;
 use robocache::backend::Choice;
-use robocache::replay::verify::{Different, Late, Report, verify};
+use robocache::replay::verify::{Different, Late, Report, SlowRow, verify};
 
 use super::Error;
 
 /// Replay a recording of the node, and compare each tensor with the one that the node published, by its digest.
 ///
 /// A recording is made with the node's parameter record_to. It has the messages, the configuration and all else
-/// that influences the tensors. The messages are replayed in the order of their arrivals. If every stream has
+/// that influences the tensors, except the program: use the version that recorded it. The messages are replayed in the order of their arrivals. If every stream has
 /// enough lag, all tensors are the same, bit for bit. If one has not, the report says which ticks differ, which
 /// message was late, by how much, and which lag would have done.
 ///
 /// A tick that differs while messages are missing in the recording counts as unverifiable, not as different.
 ///
-/// Exit code: 0 if all ticks that can be compared are the same; 3 if some differ; 1 if nothing can be compared;
-/// 2 if the command line is wrong.
+/// Exit code: 0 if all ticks that can be compared are the same; 3 if some differ; 1 if nothing can be compared, or
+/// most ticks are unverifiable; 2 if the command line is wrong.
 #[derive(Args)]
 pub struct VerifyArgs {
     /// The folder of a recording
@@ -52,23 +52,28 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Error> {
         describe(&mut out, &report)?;
     }
     out.flush()?;
-    Ok(match (report.is_equal(), report.different.is_empty()) {
+    Ok(match (report.is_equal(), report.differing) {
         (true, _) => ExitCode::SUCCESS,
-        (_, false) => ExitCode::from(DIFFERENT),
-        (false, true) => {
-            super::say("no tensor could be compared");
+        (false, 1..) => ExitCode::from(DIFFERENT),
+        (false, 0) => {
+            super::say(match report.is_mostly_unverifiable() {
+                true => "most ticks are unverifiable, so the others prove little",
+                false => "no tensor could be compared",
+            });
             ExitCode::FAILURE
         }
     })
 }
 
 fn describe(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    let Report { equal, different, unverifiable, messages, .. } = report;
+    let Report { equal, different, differing, unverifiable, messages, .. } = report;
+    let version = if report.is_of_this_version() { "" } else { &report.version };
+    let of_version = if version.is_empty() { "" } else { ", recorded by version " };
     writeln!(
         out,
-        "{}: {equal} ticks are the same, {} differ, {unverifiable} are unverifiable ({messages} messages)",
+        "{}{of_version}{version}: {equal} ticks are the same, {differing} differ, {unverifiable} are unverifiable \
+         ({messages} messages)",
         report.recording,
-        different.len()
     )?;
     for (count, what) in [
         (report.held_back, "of the same ticks were held back"),
@@ -76,13 +81,15 @@ fn describe(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         (report.overruns, "ticks were not served by the node"),
         (report.overloads, "messages were dropped by the node, because its encoders were too slow"),
         (report.missing, "messages are missing in the recording, because the disk was too slow"),
+        (
+            report.missing_events,
+            "events are missing, because the disk was too slow; among them may be ticks",
+        ),
+        (report.damaged, "messages are missing, because a part of a file is damaged"),
     ] {
         if count > 0 {
             writeln!(out, "  {count} {what}")?;
         }
-    }
-    if *unverifiable > *equal {
-        writeln!(out, "  most ticks are unverifiable: this says little about the others")?;
     }
     if !report.complete {
         writeln!(out, "  the recording has no end: the node was killed, or the disk was full")?;
@@ -97,16 +104,30 @@ fn describe(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
             Some(does_ns) => writeln!(out, "; lag_ms: {} would have done", ms_up(does_ns))?,
             None => writeln!(out, "; it looks ahead, so no lag would have done")?,
         }
+        if let Some(row) = &stream.slowest {
+            describe_slowest(out, row)?;
+        }
+        if stream.too_old > 0 {
+            let count = stream.too_old;
+            writeln!(
+                out,
+                "    {count} messages are left out: they were too old for any tick when they arrived"
+            )?;
+        }
     }
     for tick in different.iter().take(LISTED) {
         describe_tick(out, tick)?;
     }
-    if different.len() > LISTED {
-        writeln!(out, "  and {} more; --json lists all", different.len() - LISTED)?;
+    if *differing > LISTED as u64 {
+        writeln!(out, "  and {} more; --json lists the first 1000", differing - LISTED as u64)?;
     }
     if report.unexplained > 0 {
         let count = report.unexplained;
-        writeln!(out, "  {count} ticks differ for no cause that the recording shows")?;
+        let frames = match report.has_frames {
+            true => ": it does not tell when the node had transforms and CameraInfo",
+            false => "",
+        };
+        writeln!(out, "  {count} ticks differ for no cause that the recording shows{frames}")?;
     }
     for problem in &report.problems {
         writeln!(out, "  {problem}")?;
@@ -115,6 +136,21 @@ fn describe(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         writeln!(out, "  and {} more like these", report.more_problems)?;
     }
     Ok(())
+}
+
+/// Why a stream's lag must be so long.
+fn describe_slowest(out: &mut impl Write, row: &SlowRow) -> std::io::Result<()> {
+    let SlowRow { input, stamp_ns, arrived_ns, ready_ns, needs_ns } = row;
+    let since = match needs_ns - ready_ns {
+        2.. => format!(", and the row before it was {} ms older", ms(needs_ns - ready_ns)),
+        _ => String::new(),
+    };
+    let [arrived, ready] = [*arrived_ns, *ready_ns].map(ms);
+    writeln!(
+        out,
+        "    for the message of {input} stamped {stamp_ns}: it arrived {arrived} ms after its stamp and was a row after \
+         {ready} ms{since}"
+    )
 }
 
 fn describe_tick(out: &mut impl Write, tick: &Different) -> std::io::Result<()> {

@@ -24,6 +24,7 @@ pub(super) struct Gaps {
     /// From when on there is an effect without an end.
     endless: Option<Instant>,
     messages: u64,
+    damaged: u64,
 }
 
 /// What missing messages may do to a stream.
@@ -40,10 +41,10 @@ struct Effect {
 impl Gaps {
     pub fn new(config: &Config) -> Self {
         let open = config.stream_ids().map(|_| None).collect();
-        Gaps { open, ended: Vec::new(), endless: None, messages: 0 }
+        Gaps { open, ended: Vec::new(), endless: None, messages: 0, damaged: 0 }
     }
 
-    /// Messages of an input are missing.
+    /// The recorder had no room for messages of an input.
     pub fn add(&mut self, gap: &Gap, pipeline: &Pipeline) {
         self.messages = self.messages.saturating_add(gap.messages);
         let config = pipeline.config();
@@ -60,9 +61,9 @@ impl Gaps {
         self.open(stream, (from, gap.last), inputs);
     }
 
-    /// Messages of any inputs are missing.
+    /// Messages of any inputs are missing, because a part of a file is damaged.
     pub fn add_unknown(&mut self, lost: Lost, pipeline: &Pipeline) {
-        self.messages = self.messages.saturating_add(lost.messages);
+        self.damaged = self.damaged.saturating_add(lost.messages);
         let config = pipeline.config();
         let from = begin(lost.after, Epoch::default(), config);
         if config.input_ids().any(|id| config.input(id).feeds.is_empty()) {
@@ -89,17 +90,32 @@ impl Gaps {
         effect.unheard.dedup();
     }
 
-    /// Events are missing that came after this arrival: among them what became of messages that were waiting
-    /// for an encoder then.
-    pub fn add_events(&mut self, after: Option<(Epoch, Stamp)>) {
+    /// The recording does not tell whether the node took a message.
+    pub fn add_doubtful(
+        &mut self,
+        number: u64,
+        (input, arrival): (InputId, Arrival),
+        pipeline: &Pipeline,
+    ) {
+        let Arrival { stamp: from, epoch, .. } = arrival;
+        self.add(&Gap { input, messages: 0, first: number, last: number, from, epoch }, pipeline);
+    }
+
+    /// Messages on `/clock` may be missing that came after this arrival, or a moment before it.
+    pub fn add_clock(&mut self, after: Option<(Epoch, Stamp)>) {
         let from = after
             .map_or((0, Stamp::MIN), |(epoch, stamp)| (epoch.number(), stamp.offset(-PATIENCE_NS)));
         self.add_endless(from);
     }
 
-    /// Messages that are missing.
+    /// Messages for which the recorder had no room.
     pub fn messages(&self) -> u64 {
         self.messages
+    }
+
+    /// Messages that are missing because a part of a file is damaged.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
     }
 
     /// A message was pushed.
@@ -180,10 +196,10 @@ streams:
 ";
 
     #[test]
-    fn lost_events_have_no_effect_on_what_was_long_before() {
+    fn a_lost_message_of_the_clock_has_no_effect_on_what_was_long_before() {
         let mut gaps = Gaps::new(&crate::config::parse(CONFIG, "test.yaml").unwrap());
         let at = |s: i64| Stamp::from_nanos(s * NANOS_PER_S);
-        gaps.add_events(Some((Epoch::numbered(1), at(100))));
+        gaps.add_clock(Some((Epoch::numbered(1), at(100))));
         let effect = |epoch, s| gaps.have_an_effect((epoch, 0), at(s));
         assert_eq!([effect(0, 500), effect(1, 80), effect(1, 95)], [false, false, true]);
         assert_eq!([effect(1, 1000), effect(2, 0)], [true; 2]);

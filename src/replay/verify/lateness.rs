@@ -2,81 +2,100 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::report::{Different, Late, StreamReport};
+use super::needs::Needs;
+use super::replayed::Made;
+use super::report::{Late, SlowRow, StreamReport};
 use crate::align::Strategy;
-use crate::pipeline::Arrival;
-use crate::spec::{Config, InputId, StreamId};
+use crate::pipeline::{Arrival, Pipeline};
+use crate::spec::{Config, InputId, StreamId, StreamSpec};
 use crate::time::Stamp;
 
-/// A row of the live node.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
-    /// Its place in the order of the replay; `None` before the replay has it.
-    place: Option<u64>,
+/// The rows of a message.
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
     input: Option<InputId>,
-    /// Its stamp, offset included.
+    /// The newest stamp, offset included.
     stamp: Option<Stamp>,
     arrival: Option<Stamp>,
-    /// When it was in its ring.
+    /// When it was in its ring, in the node.
     ready: Option<Stamp>,
-    /// The changes of the rings that it made; `None` before the recording has told.
-    changes: Option<(u64, u64)>,
-    /// The epoch of its arrival.
-    epoch: u64,
+    /// The changes of the rings that it made in the node; `None` before the recording has told.
+    live: Option<(u64, u64)>,
+    /// Those that it made in the replay; `None` before it is a row.
+    replayed: Option<(u64, u64)>,
+    /// The stamp of the row before it.
+    before: Option<Stamp>,
     measured: bool,
-}
-
-/// What is known of an input's rows.
-#[derive(Clone, Debug, Default)]
-struct Seen {
-    epoch: u64,
-    newest: Option<Stamp>,
-    /// The longest time from a stamp until its row was there \[ns\].
-    delay_ns: Option<i64>,
-    /// The longest distance between two stamps \[ns\].
-    distance_ns: i64,
 }
 
 pub(super) struct Lateness {
     rows: BTreeMap<u64, Row>,
     /// Their numbers, in the order in which they were noted.
     noted: VecDeque<(Stamp, u64)>,
-    seen: Vec<Seen>,
     /// By input: stream, name and topic.
-    inputs: Vec<(Option<StreamId>, String, String)>,
+    inputs: Vec<(Option<StreamId>, String)>,
     streams: Vec<Stream>,
+    period_ns: i64,
     now: Stamp,
 }
 
 struct Stream {
     name: String,
     lag_ns: i64,
-    /// Whether a value needs the rows on both sides of its target.
-    both_sides: bool,
+    strategy: Strategy,
+    /// From the newest target to the oldest \[ns\].
+    history_ns: i64,
+    max_age_ns: i64,
+    max_gap_ns: i64,
     looks_ahead: bool,
+    needs: Needs,
+    /// Ticks that differ for one of its rows.
+    ticks: u64,
+    latest_ns: Option<i64>,
+}
+
+impl Stream {
+    fn new(spec: &StreamSpec) -> Self {
+        let steps = i64::try_from(spec.history_steps).unwrap_or(i64::MAX).saturating_sub(1);
+        let merged = spec.merge.iter().flat_map(|merge| &merge.max_age_ns);
+        Stream {
+            name: spec.name.clone(),
+            lag_ns: spec.lag_ns,
+            strategy: spec.strategy(),
+            history_ns: spec.history_step_ns.saturating_mul(steps),
+            max_age_ns: merged.copied().fold(spec.rule.max_age_ns, i64::max),
+            max_gap_ns: spec.rule.max_gap_ns,
+            looks_ahead: spec.looks_ahead(),
+            needs: Needs::new(spec.lag_ns),
+            ticks: 0,
+            latest_ns: None,
+        }
+    }
+
+    /// The first target that needs a row.
+    fn needed_from(&self, stamp: Stamp, before: Option<Stamp>) -> Stamp {
+        let Some(before) = before else { return stamp };
+        match self.strategy {
+            Strategy::Hold => stamp,
+            // A target in the middle takes the earlier row.
+            Strategy::Nearest => before.offset(stamp.since(before) / 2 + 1),
+            Strategy::Linear | Strategy::Slerp => before.offset(1),
+        }
+    }
 }
 
 impl Lateness {
     pub fn new(config: &Config) -> Self {
-        let stream = |id: StreamId| {
-            let spec = config.stream(id);
-            Stream {
-                name: spec.name.clone(),
-                lag_ns: spec.lag_ns,
-                both_sides: spec.strategy() != Strategy::Hold,
-                looks_ahead: spec.looks_ahead(),
-            }
-        };
         let input = |id: InputId| {
             let spec = config.input(id);
-            (spec.stream, spec.name.clone(), spec.topic.clone())
+            (spec.stream, format!("{} {}", spec.name, spec.topic))
         };
         Lateness {
             rows: BTreeMap::new(),
             noted: VecDeque::new(),
-            seen: vec![Seen::default(); config.inputs.len()],
             inputs: config.input_ids().map(input).collect(),
-            streams: config.stream_ids().map(stream).collect(),
+            streams: config.stream_ids().map(|id| Stream::new(config.stream(id))).collect(),
+            period_ns: config.grid.period_ns(),
             now: Stamp::ZERO,
         }
     }
@@ -90,28 +109,17 @@ impl Lateness {
         let now = self.now;
         self.rows.entry(number).or_insert_with(|| {
             self.noted.push_back((now, number));
-            Row {
-                place: None,
-                input: None,
-                stamp: None,
-                arrival: None,
-                ready: None,
-                changes: None,
-                epoch: 0,
-                measured: false,
-            }
+            Row::default()
         })
     }
 
-    /// The replay has a message, as the one with this place.
-    pub fn came(&mut self, number: u64, place: u64, input: InputId, arrival: Arrival) {
+    /// The replay has a message.
+    pub fn came(&mut self, number: u64, input: InputId, arrival: Arrival) {
         let row = self.row(number);
-        (row.place, row.input, row.arrival) = (Some(place), Some(input), arrival.stamp);
-        row.epoch = arrival.epoch.number();
-        self.measure(number);
+        (row.input, row.arrival) = (Some(input), arrival.stamp);
     }
 
-    /// The node took a message.
+    /// The node made rows of a message.
     pub fn taken(
         &mut self,
         number: u64,
@@ -120,25 +128,56 @@ impl Lateness {
         ready: Option<Stamp>,
     ) {
         let row = self.row(number);
-        (row.stamp, row.changes, row.ready) = (stamp, Some(changes), ready);
+        (row.stamp, row.live, row.ready) = (stamp, Some(changes), ready);
         self.measure(number);
     }
 
-    /// Notes the delay of a row, and its distance from the one before.
+    /// The replay made rows of a message.
+    pub fn made(&mut self, made: Made, pipeline: &Pipeline) {
+        let Made { number, input, stamp, changes } = made;
+        let stream = self.inputs.get(input.index()).and_then(|(stream, _)| *stream);
+        let row = self.row(number);
+        row.replayed = Some(changes);
+        row.before = stream.zip(stamp).and_then(|(id, stamp)| pipeline.row_before(id, stamp));
+        self.measure(number);
+    }
+
+    /// Notes which lag a row asks for.
     fn measure(&mut self, number: u64) {
         let Some(row) = self.rows.get_mut(&number).filter(|row| !row.measured) else { return };
-        let (Some(input), Some(stamp), Some(ready)) = (row.input, row.stamp, row.ready) else {
+        let Row { input: Some(input), stamp: Some(stamp), arrival: Some(arrival), .. } = *row
+        else {
             return;
         };
+        let (Some(ready), Some(_)) = (row.ready, row.replayed) else { return };
         row.measured = true;
-        let seen = &mut self.seen[input.index()];
-        if seen.epoch != row.epoch {
-            (seen.epoch, seen.newest) = (row.epoch, None);
+        let (Some(stream), name) = &self.inputs[input.index()] else { return };
+        let stream = &mut self.streams[stream.index()];
+        // A tick that is served late may see it before its arrival.
+        let seen = arrival.offset(-self.period_ns).offset(-stream.history_ns);
+        let gap = row.before.filter(|before| {
+            stream.strategy.interpolates() && stamp.since(*before) > stream.max_gap_ns
+        });
+        let needed_from = stream.needed_from(stamp, row.before);
+        let mut add = |used: Stamp, needed_from: Stamp| {
+            let row = SlowRow {
+                input: name.clone(),
+                stamp_ns: stamp.nanos(),
+                arrived_ns: arrival.since(stamp),
+                ready_ns: ready.since(stamp),
+                // A tick at the instant at which the row was there may not have seen it.
+                needs_ns: ready.since(needed_from).saturating_add(1).max(0),
+            };
+            stream.needs.add(seen.since(used).saturating_sub(stream.max_age_ns), row);
+        };
+        match gap {
+            // There is no value between the two rows. It takes the place of the row before, held.
+            Some(before) => {
+                add(before, before.offset(1));
+                add(stamp, stamp);
+            }
+            None => add(stamp, needed_from),
         }
-        seen.delay_ns = seen.delay_ns.max(Some(ready.since(stamp)));
-        let distance_ns = seen.newest.map_or(0, |newest| stamp.since(newest));
-        seen.distance_ns = seen.distance_ns.max(distance_ns);
-        seen.newest = seen.newest.max(Some(stamp));
     }
 
     /// Forgets the rows that were noted before this time of the log.
@@ -151,18 +190,15 @@ impl Lateness {
     }
 
     /// The rows that the replay saw at a tick and the node did not, and those that only the node saw, one of
-    /// each input. `changes` are those that the node saw; before the tick the replay had `before` messages.
-    pub fn explain(&self, changes: u64, (before, tick): (u64, Stamp)) -> (Vec<Late>, Vec<Late>) {
+    /// each input. The node saw the first number of changes, and the replay the second.
+    pub fn explain(&mut self, [live, replayed]: [u64; 2], tick: Stamp) -> (Vec<Late>, Vec<Late>) {
         let (mut late, mut early) = (Vec::new(), Vec::new());
         for row in self.rows.values() {
-            let (Some(place), Some(input), Some((first, last))) =
-                (row.place, row.input, row.changes)
-            else {
-                continue;
-            };
-            let place_of = if place <= before && last > changes {
+            let (Some(input), Some((first, last))) = (row.input, row.live) else { continue };
+            let is_in_replay = row.replayed.is_some_and(|(first, _)| first <= replayed);
+            let place_of = if is_in_replay && last > live {
                 &mut late
-            } else if place > before && first <= changes {
+            } else if !is_in_replay && first <= live {
                 &mut early
             } else {
                 continue;
@@ -171,63 +207,54 @@ impl Lateness {
                 place_of.push(found);
             }
         }
-        (worst(late), worst(early))
+        let (late, early) = (worst(late), worst(early));
+        for stream in &mut self.streams {
+            let of_stream = |rows: &[Late]| -> Option<i64> {
+                let rows = rows.iter().filter(|row| row.stream == stream.name);
+                rows.map(|row| row.ready_ns).max()
+            };
+            let latest_ns = of_stream(&late);
+            stream.ticks += u64::from(latest_ns.or(of_stream(&early)).is_some());
+            stream.latest_ns = stream.latest_ns.max(latest_ns);
+        }
+        (late, early)
     }
 
-    /// A row that one side saw. `None` if no lag of its stream was too short for it.
+    /// A row that one side saw. `None` if no target of the tick needs it.
     fn late(&self, row: &Row, input: InputId, tick: Stamp) -> Option<Late> {
-        let (stream, name, topic) = self.inputs.get(input.index())?;
+        let (stream, input) = self.inputs.get(input.index())?;
         let stream = &self.streams[(*stream)?.index()];
         let ready = row.ready?;
         // The points of a plan have many stamps.
-        let after_ns = row.stamp.map(|stamp| tick.since(stamp));
-        let distance_ns = self.distance_of(stream, input);
-        let needs_ns = after_ns.map(|after_ns| after_ns.saturating_add(distance_ns));
-        if needs_ns.is_some_and(|needs_ns| needs_ns < stream.lag_ns) && !stream.looks_ahead {
+        let needed_from = row.stamp.map(|stamp| stream.needed_from(stamp, row.before));
+        if needed_from.is_some_and(|from| tick.since(from) < stream.lag_ns) && !stream.looks_ahead {
             return None;
         }
         Some(Late {
             stream: stream.name.clone(),
-            input: format!("{name} {topic}"),
+            input: input.clone(),
             stamp_ns: row.stamp.map(Stamp::nanos),
             arrived_ns: row.arrival.map(|arrival| arrival.since(tick)),
             ready_ns: ready.since(tick),
         })
     }
 
-    fn distance_of(&self, stream: &Stream, input: InputId) -> i64 {
-        if stream.both_sides { self.seen[input.index()].distance_ns } else { 0 }
-    }
-
     /// What each stream's lag is, and what would have done.
-    pub fn streams(&self, different: &[Different]) -> Vec<StreamReport> {
-        let report = |(at, stream): (usize, &Stream)| {
-            let of_stream = |(_, (id, ..)): &(usize, &(Option<StreamId>, String, String))| {
-                id.is_some_and(|id| id.index() == at)
-            };
-            let inputs = self.inputs.iter().enumerate().filter(of_stream);
-            let needs = inputs.filter_map(|(input, _)| {
-                let seen = &self.seen[input];
-                let distance_ns = if stream.both_sides { seen.distance_ns } else { 0 };
-                // One more, as a row at the target counts.
-                Some(seen.delay_ns?.saturating_add(distance_ns).saturating_add(1).max(0))
-            });
-            let lag_that_does_ns = needs.max().filter(|_| !stream.looks_ahead);
-            let late = |tick: &&Different| {
-                tick.late.iter().chain(&tick.early).any(|row| row.stream == stream.name)
-            };
-            let ticks = different.iter().filter(late);
-            let rows = ticks.clone().flat_map(|tick| &tick.late);
-            let rows = rows.filter(|row| row.stream == stream.name);
+    pub fn streams(&self) -> Vec<StreamReport> {
+        let report = |stream: &Stream| {
+            let (most, too_old) = stream.needs.most();
+            let most = most.filter(|_| !stream.looks_ahead);
             StreamReport {
                 stream: stream.name.clone(),
                 lag_ns: stream.lag_ns,
-                lag_that_does_ns,
-                ticks: ticks.count() as u64,
-                latest_ns: rows.map(|row| row.ready_ns).max(),
+                lag_that_does_ns: most.map(|row| row.needs_ns),
+                slowest: most.cloned(),
+                too_old,
+                ticks: stream.ticks,
+                latest_ns: stream.latest_ns,
             }
         };
-        self.streams.iter().enumerate().map(report).collect()
+        self.streams.iter().map(report).collect()
     }
 }
 

@@ -11,14 +11,17 @@
 
 mod gaps;
 mod lateness;
+mod needs;
 mod numbers;
 mod order;
+mod replayed;
 mod report;
 mod ticks;
 
 use std::path::Path;
+use std::sync::Arc;
 
-pub use report::{Different, Late, Report, StreamReport};
+pub use report::{Different, Late, Report, SlowRow, StreamReport};
 
 use super::bag::{Bag, Problem, Problems};
 use super::recording::{EVENT_TYPE, Manifest, ManifestError, RecordingEvent};
@@ -33,8 +36,9 @@ use crate::time::{NANOS_PER_S, Stamp};
 use gaps::Gaps;
 use lateness::Lateness;
 use numbers::Numbers;
-use order::{Next, Order};
-use ticks::{Doubt, TickId, Ticks};
+use order::{Message, Next, Order};
+use replayed::Replayed;
+use ticks::{Doubt, Ticks};
 
 /// What became of a message is known within this time \[ns\]; then a tick that differs is explained.
 const SETTLED_NS: i64 = 10 * NANOS_PER_S;
@@ -77,6 +81,7 @@ pub fn verify(recording: &Path, choice: Choice, device: usize) -> Result<Report,
 
 struct Verification {
     player: Player,
+    replayed: Arc<Replayed>,
     order: Order,
     ticks: Ticks,
     rows: Lateness,
@@ -92,6 +97,8 @@ struct Verification {
     messages: u64,
     /// Messages that the node dropped because its encoders were too slow.
     overloads: u64,
+    /// Events for which the recorder had no room.
+    missing_events: u64,
 }
 
 impl Verification {
@@ -100,11 +107,14 @@ impl Verification {
         let period_ns = config.grid.period_ns();
         let order = Order::new(&manifest.topics, config.grid, manifest.simulated);
         let (rows, gaps) = (Lateness::new(config), Gaps::new(config));
+        let replayed = Arc::new(Replayed::default());
         Verification {
             order,
             rows,
-            player: Player::new(pipeline, manifest.simulated),
-            ticks: Ticks { period_ns, ..Ticks::default() },
+            player: Player::new(pipeline, manifest.simulated)
+                .with_recorder(Arc::clone(&replayed) as _),
+            replayed,
+            ticks: Ticks::new(period_ns),
             gaps,
             numbers: Numbers::default(),
             problems: Problems::default(),
@@ -113,6 +123,7 @@ impl Verification {
             now: Stamp::ZERO,
             messages: 0,
             overloads: 0,
+            missing_events: 0,
         }
     }
 
@@ -171,9 +182,12 @@ impl Verification {
                     self.gaps.add(&gap, &self.player.runtime().pipeline);
                 }
             }
-            RecordingEvent::GapOfEvents { .. } => {
-                self.order.release();
-                self.gaps.add_events(self.numbers.newest());
+            RecordingEvent::GapOfEvents { events, .. } => {
+                self.missing_events = self.missing_events.saturating_add(events);
+                // Among them may be messages on /clock. Of other events the message or the tick tells.
+                if self.simulated {
+                    self.gaps.add_clock(self.numbers.newest());
+                }
             }
             RecordingEvent::End => self.complete = true,
         }
@@ -202,26 +216,11 @@ impl Verification {
         while let Some(next) = self.order.next(all) {
             match next {
                 Next::Clock { stamp, received } => {
-                    let (ticks, before) = (&mut self.ticks, self.messages);
-                    let mut serve = |served: Served<'_>| ticks.took(served, before);
+                    let ticks = &mut self.ticks;
+                    let mut serve = |served: Served<'_>| ticks.took(served);
                     self.player.set_clock(stamp, received, &mut serve)?;
                 }
-                Next::Message { number, input, arrival, received, bytes, overload } => {
-                    if overload {
-                        self.overloads += 1;
-                        let pipeline = &self.player.runtime().pipeline;
-                        pipeline.drop_unseen(input, DropReason::Overload);
-                    } else {
-                        let bytes = order::Bytes(bytes);
-                        let player = &mut self.player;
-                        player
-                            .receive_as(input, bytes, received.at, arrival)
-                            .map_err(ReplayError::from)?;
-                    }
-                    self.messages += 1;
-                    self.rows.came(number, self.messages, input, arrival);
-                    self.gaps.came(number, (input, arrival), self.player.runtime());
-                }
+                Next::Message(message, outcome) => self.receive(message, outcome)?,
                 Next::Tick(tick) => {
                     self.ticks.told(tick);
                     if tick.fate != TickFate::Unsent {
@@ -229,14 +228,39 @@ impl Verification {
                     }
                 }
             }
+            for made in self.replayed.take() {
+                self.rows.made(made, &self.player.runtime().pipeline);
+            }
         }
+        Ok(())
+    }
+
+    fn receive(&mut self, message: Message, outcome: Option<Outcome>) -> Result<(), ReplayError> {
+        let Message { number, input, arrival, received, bytes } = message;
+        self.messages += 1;
+        self.rows.came(number, input, arrival);
+        let runtime = self.player.runtime();
+        if outcome.is_none() && runtime.input_spec(input).is_large() {
+            // The node may have dropped it because its encoders were too slow.
+            self.gaps.add_doubtful(number, (input, arrival), &runtime.pipeline);
+        }
+        if outcome == Some(Outcome::Dropped(DropReason::Overload)) {
+            self.overloads += 1;
+            runtime.pipeline.drop_unseen(input, DropReason::Overload);
+        } else {
+            self.replayed.next_is(number);
+            let bytes = order::Bytes(bytes);
+            let taken = self.player.receive_as(input, bytes, received.at, arrival);
+            taken.map_err(ReplayError::from)?;
+        }
+        self.gaps.came(number, (input, arrival), self.player.runtime());
         Ok(())
     }
 
     /// Serves a tick of the node, on a clock that is not a simulator's.
     fn serve(&mut self, tick: TickRecord) -> Result<(), ReplayError> {
-        let (ticks, before) = (&mut self.ticks, self.messages);
-        let mut serve = |served: Served<'_>| ticks.took(served, before);
+        let ticks = &mut self.ticks;
+        let mut serve = |served: Served<'_>| ticks.took(served);
         self.player.serve_recorded((tick.epoch, tick.tick), &mut serve)
     }
 
@@ -254,25 +278,20 @@ impl Verification {
             if self.gaps.have_an_effect(id, replayed.stamp) {
                 self.ticks.unverifiable += 1;
             } else {
-                let tick = (replayed.before, replayed.stamp);
-                let (late, early) = self.rows.explain(live.changes, tick);
-                let (epoch, tick) = id;
-                self.ticks.different.push(Different { tick, epoch, late, early });
+                let changes = [live.changes, replayed.changes];
+                let causes = self.rows.explain(changes, replayed.stamp);
+                self.ticks.differs(id, causes);
+            }
+        }
+        let grid = self.player.runtime().pipeline.config().grid;
+        for id in self.ticks.take_unserved(all) {
+            if self.gaps.have_an_effect(id, grid.stamp_of(id.1)) {
+                self.ticks.unverifiable += 1;
+            } else {
+                self.ticks.differs(id, (Vec::new(), Vec::new()));
             }
         }
         if all {
-            // The node served them, and the replay did not.
-            let missing: Vec<TickId> = self.ticks.live.drain().map(|(id, _)| id).collect();
-            let grid = self.player.runtime().pipeline.config().grid;
-            for id in missing {
-                if self.gaps.have_an_effect(id, grid.stamp_of(id.1)) {
-                    self.ticks.unverifiable += 1;
-                } else {
-                    let (epoch, tick) = id;
-                    let (late, early) = (Vec::new(), Vec::new());
-                    self.ticks.different.push(Different { tick, epoch, late, early });
-                }
-            }
             self.ticks.different.sort_by_key(|tick| (tick.epoch, tick.tick));
         } else {
             self.rows.forget_before(before.offset(-SETTLED_NS));
@@ -280,11 +299,11 @@ impl Verification {
     }
 
     fn report(self, recording: &Path, manifest: Manifest) -> Report {
+        let has_frames = self.player.runtime().inputs_of(None).next().is_some();
         let Verification { ticks, rows, gaps, mut problems, order, .. } = self;
         order.problems().into_iter().for_each(|what| {
             problems.push(Problem { path: recording.to_owned(), what, unreadable: false });
         });
-        let explained = |tick: &&Different| !tick.late.is_empty() || !tick.early.is_empty();
         Report {
             recording: recording.display().to_string(),
             version: manifest.version,
@@ -295,11 +314,14 @@ impl Verification {
             overruns: ticks.overruns,
             messages: self.messages,
             missing: gaps.messages(),
+            damaged: gaps.damaged(),
+            missing_events: self.missing_events,
             overloads: self.overloads,
             complete: self.complete,
-            unexplained: ticks.different.len() as u64
-                - ticks.different.iter().filter(explained).count() as u64,
-            streams: rows.streams(&ticks.different),
+            differing: ticks.differing,
+            unexplained: ticks.unexplained,
+            has_frames,
+            streams: rows.streams(),
             different: ticks.different,
             problems: problems.first.iter().map(ToString::to_string).collect(),
             more_problems: problems.more,

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::pipeline::{Arrival, DropReason};
+use crate::pipeline::Arrival;
 use crate::replay::bag::Recorded;
 use crate::replay::recording::REMEMBERED;
 use crate::runtime::{Outcome, Received, TickRecord};
@@ -30,15 +30,8 @@ pub(super) enum Next {
         stamp: Stamp,
         received: Received,
     },
-    Message {
-        number: u64,
-        input: InputId,
-        arrival: Arrival,
-        received: Received,
-        bytes: Arc<Vec<u8>>,
-        /// Whether the node dropped it because its encoders were too slow.
-        overload: bool,
-    },
+    /// A message, and what became of it, if the recording tells.
+    Message(Message, Option<Outcome>),
     Tick(TickRecord),
 }
 
@@ -76,9 +69,6 @@ pub(super) struct Order {
     shared: Vec<Option<String>>,
     /// By input: epoch and arrival of its newest message.
     latest: Vec<(u64, Stamp)>,
-    /// Messages up to this number are not waited for.
-    released: u64,
-    newest: u64,
     problems: Vec<String>,
     others: u64,
 }
@@ -92,12 +82,13 @@ enum Item {
     Tick(TickRecord),
 }
 
-struct Message {
-    number: u64,
-    input: InputId,
-    arrival: Arrival,
-    received: Received,
-    bytes: Arc<Vec<u8>>,
+/// A message that the node received.
+pub(super) struct Message {
+    pub number: u64,
+    pub input: InputId,
+    pub arrival: Arrival,
+    pub received: Received,
+    pub bytes: Arc<Vec<u8>>,
 }
 
 impl Order {
@@ -116,8 +107,6 @@ impl Order {
             recent: HashMap::new(),
             shared,
             latest: vec![(0, Stamp::MIN); topics.len()],
-            released: 0,
-            newest: 0,
             problems: Vec::new(),
             others: 0,
         }
@@ -136,7 +125,6 @@ impl Order {
         (input, arrival): (InputId, Arrival),
         bytes_of: u64,
     ) -> Option<u64> {
-        self.newest = self.newest.max(number);
         if bytes_of == number {
             if let Some((number, ..)) = self.announced.replace((number, input, arrival)) {
                 self.tell(format!("message {number}: expected its bytes, found none"));
@@ -220,11 +208,6 @@ impl Order {
         }
     }
 
-    /// Waits for no outcome of the messages so far: it may be missing.
-    pub fn release(&mut self) {
-        self.released = self.newest;
-    }
-
     /// Returns what comes next, unless its outcome or something before it is yet to come. With `all` nothing
     /// is waited for.
     pub fn next(&mut self, all: bool) -> Option<Next> {
@@ -233,8 +216,7 @@ impl Order {
         let waited_ns = self.now.since(*logged);
         let told = match item {
             Item::Message(message) => {
-                message.number <= self.released
-                    || self.outcomes.get(&message.number).is_some_and(Option::is_some)
+                self.outcomes.get(&message.number).is_some_and(Option::is_some)
                     || waited_ns > PATIENCE_NS
             }
             Item::Clock(..) | Item::Tick(_) => true,
@@ -248,11 +230,10 @@ impl Order {
         Some(match item {
             Item::Clock(stamp, received) => Next::Clock { stamp, received },
             Item::Tick(tick) => Next::Tick(tick),
-            Item::Message(Message { number, input, arrival, received, bytes }) => {
-                self.len -= bytes.len();
-                let outcome = self.outcomes.remove(&number).flatten();
-                let overload = outcome == Some(Outcome::Dropped(DropReason::Overload));
-                Next::Message { number, input, arrival, received, bytes, overload }
+            Item::Message(message) => {
+                self.len -= message.bytes.len();
+                let outcome = self.outcomes.remove(&message.number).flatten();
+                Next::Message(message, outcome)
             }
         })
     }

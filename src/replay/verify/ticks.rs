@@ -1,8 +1,8 @@
 //! The ticks of both sides, and those that differ.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use super::report::Different;
+use super::report::{Different, Late};
 use crate::replay::ReplayError;
 use crate::runtime::{Served, Tick, TickFate, TickRecord};
 use crate::time::Stamp;
@@ -10,16 +10,19 @@ use crate::time::Stamp;
 /// The number of an epoch, and that of a tick in it.
 pub(super) type TickId = (u64, i64);
 
-/// Ticks of the replay that wait for the node's.
+/// Ticks of each side that wait for the other's.
 const MOST_WAITING: usize = 100_000;
+
+/// Ticks that differ and are kept in words.
+const MOST_DIFFERENT: usize = 1000;
 
 /// What the replay made of a tick.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replayed {
     /// `None` if it was held back.
     pub digest: Option<u64>,
-    /// How many messages came before it.
-    pub before: u64,
+    /// How many changes of the rings it saw.
+    pub changes: u64,
     /// Its instant, on the node's clock.
     pub stamp: Stamp,
 }
@@ -37,7 +40,7 @@ pub(super) struct Doubt {
 /// The ticks of both sides.
 #[derive(Default)]
 pub(super) struct Ticks {
-    pub live: HashMap<TickId, TickRecord>,
+    pub live: BTreeMap<TickId, TickRecord>,
     pub replayed: BTreeMap<TickId, Replayed>,
     /// Ticks that differ, not explained yet.
     pub doubts: Vec<Doubt>,
@@ -46,13 +49,23 @@ pub(super) struct Ticks {
     pub unverifiable: u64,
     pub unsent: u64,
     pub overruns: u64,
+    pub differing: u64,
+    pub unexplained: u64,
+    /// The first of them.
     pub different: Vec<Different>,
+    /// Ticks that the node served, and for which the replay is no more waited for.
+    unserved: Vec<TickId>,
     /// The time of the log.
     pub now: Stamp,
-    pub period_ns: i64,
+    period_ns: i64,
 }
 
 impl Ticks {
+    /// No ticks so far, of this period.
+    pub fn new(period_ns: i64) -> Self {
+        Ticks { period_ns, ..Ticks::default() }
+    }
+
     /// Notes a tick of the node.
     pub fn told(&mut self, live: TickRecord) {
         let id = (live.epoch.number(), live.tick);
@@ -66,11 +79,32 @@ impl Ticks {
                 self.live.insert(id, live);
             }
         }
+        if self.live.len() > MOST_WAITING {
+            self.unserved.extend(self.live.pop_first().map(|(id, _)| id));
+        }
+    }
+
+    /// Takes out the ticks that the node served and the replay did not; with `all`, also those that it may yet serve.
+    pub fn take_unserved(&mut self, all: bool) -> Vec<TickId> {
+        let mut unserved = std::mem::take(&mut self.unserved);
+        if all {
+            unserved.extend(std::mem::take(&mut self.live).into_keys());
+        }
+        unserved
+    }
+
+    /// Notes a tick that differs, with the rows that explain it.
+    pub fn differs(&mut self, (epoch, tick): TickId, (late, early): (Vec<Late>, Vec<Late>)) {
+        self.differing += 1;
+        self.unexplained += u64::from(late.is_empty() && early.is_empty());
+        if self.different.len() < MOST_DIFFERENT {
+            self.different.push(Different { tick, epoch, late, early });
+        }
     }
 
     /// Notes a tick of the replay.
-    pub fn served(&mut self, served: Served<'_>, before: u64) {
-        let (Tick { number, epoch, .. }, digest) = match served {
+    pub fn served(&mut self, served: Served<'_>) {
+        let (Tick { number, epoch, changes, .. }, digest) = match served {
             Served::Tensor(tick, message) => {
                 message.seal();
                 (tick, message.digest())
@@ -78,7 +112,7 @@ impl Ticks {
             Served::HeldBack(tick) => (tick, None),
         };
         let stamp = Stamp::from_nanos(number.saturating_mul(self.period_ns));
-        let (id, replayed) = ((epoch.number(), number), Replayed { digest, before, stamp });
+        let (id, replayed) = ((epoch.number(), number), Replayed { digest, changes, stamp });
         match self.live.remove(&id) {
             Some(live) => self.compare(id, live, replayed),
             None => {
@@ -93,8 +127,8 @@ impl Ticks {
 
     /// As [`Ticks::served`], for the player, which lets it fail.
     #[allow(clippy::unnecessary_wraps)]
-    pub fn took(&mut self, served: Served<'_>, before: u64) -> Result<(), ReplayError> {
-        self.served(served, before);
+    pub fn took(&mut self, served: Served<'_>) -> Result<(), ReplayError> {
+        self.served(served);
         Ok(())
     }
 

@@ -1,0 +1,59 @@
+//! Which changes of the rings the replay's messages make.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::runtime::{ClockMessage, Event, Outcome, ReceivedMessage, Recorder, RecorderStatus};
+use crate::spec::InputId;
+use crate::sync::lock;
+use crate::time::Stamp;
+
+/// The rows of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Made {
+    pub number: u64,
+    pub input: InputId,
+    /// Of the newest row.
+    pub stamp: Option<Stamp>,
+    pub changes: (u64, u64),
+}
+
+/// Notes which rows the replay makes of which message: a message that waits for a transform becomes a row later.
+#[derive(Default)]
+pub(super) struct Replayed {
+    /// The number of the message that comes next.
+    number: AtomicU64,
+    made: Mutex<Vec<Made>>,
+}
+
+impl Replayed {
+    /// Says the number that the next message has in the recording.
+    pub fn next_is(&self, number: u64) {
+        self.number.store(number, Ordering::Relaxed);
+    }
+
+    /// Takes out what was made since the last call.
+    pub fn take(&self) -> Vec<Made> {
+        std::mem::take(&mut lock(&self.made))
+    }
+}
+
+impl Recorder for Replayed {
+    fn received(&self, _: ReceivedMessage) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    fn clock_set(&self, _: ClockMessage) {}
+
+    fn note(&self, event: Event) {
+        if let Event::Outcome { number, input, outcome, .. } = event
+            && let Outcome::Taken { stamp, changes: Some(changes) } = outcome
+        {
+            lock(&self.made).push(Made { number, input, stamp, changes });
+        }
+    }
+
+    fn status(&self) -> RecorderStatus {
+        RecorderStatus::default()
+    }
+}
