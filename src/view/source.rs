@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
 use super::info::Info;
 use super::store::{self, Store};
 use super::track::{MAX_TICKS, Track};
@@ -255,7 +257,7 @@ fn only(bag: &Bag, topic: usize) -> Vec<bool> {
 }
 
 /// The first message of a topic.
-fn first(bag: &Bag, topic: usize, problems: &mut Problems) -> Result<Option<Vec<u8>>, BagError> {
+fn first(bag: &Bag, topic: usize, problems: &mut Problems) -> Result<Option<Bytes>, BagError> {
     let mut messages = bag.messages(&only(bag, topic))?;
     let first = messages.next();
     problems.join(std::mem::take(&mut messages.problems));

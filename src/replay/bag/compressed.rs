@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use tempfile::NamedTempFile;
 
 use super::{BagError, Problem};
@@ -18,19 +19,18 @@ const MOST_MESSAGE_BYTES: u64 = 256 << 20;
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn message(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+pub(super) fn message(bytes: Bytes) -> Result<Bytes, String> {
     if !bytes.starts_with(&ZSTD_MAGIC) {
         return Ok(bytes);
     }
-    let decoder =
-        zstd::Decoder::with_buffer(bytes.as_slice()).map_err(|error| error.to_string())?;
+    let decoder = zstd::Decoder::with_buffer(&bytes[..]).map_err(|error| error.to_string())?;
     let mut plain = Vec::new();
     // One byte more than allowed tells that there is more.
     let mut bounded = decoder.take(MOST_MESSAGE_BYTES + 1);
     bounded.read_to_end(&mut plain).map_err(|error| format!("zstd: {error}"))?;
     match plain.len() as u64 > MOST_MESSAGE_BYTES {
         true => Err(format!("zstd: expected at most {MOST_MESSAGE_BYTES} bytes, found more")),
-        false => Ok(plain),
+        false => Ok(plain.into()),
     }
 }
 

@@ -4,6 +4,7 @@
 //! place and the times of each chunk, also without the index at the end of the file. A chunk is
 //! decompressed when the time has come for its first message. Its checksum is compared first.
 
+mod chunk;
 mod index;
 
 use std::cmp::Reverse;
@@ -13,11 +14,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mcap::records::{Record, op};
+use bytes::Bytes;
+use mcap::records::{MessageHeader, Record, op};
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOptions};
 
 use self::index::{Index, Part};
 use super::compressed::{self, Plain};
+use super::memory::Memory;
 use super::order::{Order, Place};
 use super::{BagError, Problem, Problems, Reading, Recorded, Sorted, Storage, Topic};
 use crate::time::Stamp;
@@ -70,11 +73,14 @@ impl Storage for File {
             _plain: Arc::clone(&self.plain),
             index: Arc::clone(&self.index),
             sequence,
-            wanted: wanted.collect(),
-            sorted,
+            memory: Memory::default(),
             next: 0,
-            ready: BinaryHeap::new(),
-            waiting_bytes: 0,
+            waiting: Waiting {
+                wanted: wanted.collect(),
+                sorted,
+                ready: BinaryHeap::new(),
+                bytes: 0,
+            },
             order: Order::default(),
         }))
     }
@@ -89,16 +95,22 @@ struct Reader {
     index: Arc<Index>,
     /// The parts, in the order of reading.
     sequence: Vec<usize>,
+    memory: Memory,
+    /// The part to read next, by its place in the sequence.
+    next: usize,
+    waiting: Waiting,
+    order: Order,
+}
+
+/// Messages of the parts that have been read.
+struct Waiting {
     /// The topic of the bag, by channel.
     wanted: HashMap<u16, usize>,
     sorted: Sorted,
-    /// The part to read next, by its place in the sequence.
-    next: usize,
-    /// Messages of the parts that have been read. No earlier message will come.
+    /// No earlier message will come.
     ready: BinaryHeap<Reverse<Ready>>,
     /// Bytes of these messages.
-    waiting_bytes: usize,
-    order: Order,
+    bytes: usize,
 }
 
 /// A message of a part that has been read. The order is that of time, then that of the file.
@@ -111,32 +123,82 @@ struct Ready {
     topic: usize,
     received: Stamp,
     published: Option<Stamp>,
-    bytes: Vec<u8>,
+    bytes: Bytes,
 }
 
 impl Reading for Reader {
     fn next(&mut self, problems: &mut Problems) -> Option<Recorded> {
         loop {
-            let soonest = self.ready.peek().map(|Reverse(ready)| ready.key);
+            let Waiting { wanted, sorted, ready, .. } = &self.waiting;
+            let soonest = ready.peek().map(|Reverse(ready)| ready.key);
             let index = Arc::clone(&self.index);
-            let is_due = |part: &Part| match self.sorted {
+            let is_due = |part: &Part| match sorted {
                 Sorted::ByStamp(_) => soonest.is_none_or(|soonest| part.first <= soonest),
                 Sorted::AsWritten => soonest.is_none(),
             };
             match self.sequence.get(self.next).map(|at| &index.parts[*at]) {
                 Some(part) if is_due(part) => {
                     self.next += 1;
-                    if self.sorted.may_have(part.last) && part.may_have(&self.wanted) {
+                    if sorted.may_have(part.last) && part.may_have(wanted) {
                         self.read_part(part, problems);
                     }
                 }
                 _ => break,
             }
         }
-        let Reverse(Ready { received, published, topic, bytes, place, .. }) = self.ready.pop()?;
-        self.waiting_bytes -= bytes.len();
+        let Reverse(Ready { received, published, topic, bytes, place, .. }) =
+            self.waiting.ready.pop()?;
+        self.waiting.bytes -= bytes.len();
         self.order.note(topic, place, received, &self.path, problems);
         Some(Recorded { topic, received, published, bytes })
+    }
+}
+
+/// What was found in a part.
+struct Found {
+    /// Number of messages, also of topics that nobody wants.
+    messages: u64,
+    /// Receive stamps of the first and the last one.
+    times: [Stamp; 2],
+    /// Messages that have no stamp, and those without a readable body.
+    timeless: u64,
+    unreadable: u64,
+}
+
+impl Waiting {
+    /// Takes a message of a part if it is wanted. `bytes` are its body.
+    fn take(
+        &mut self,
+        part: &Part,
+        found: &mut Found,
+        header: &MessageHeader,
+        bytes: impl FnOnce() -> Bytes,
+    ) {
+        found.messages += 1;
+        let received = stamp(header.log_time);
+        found.times = received.map_or(found.times, |received| {
+            [found.times[0].min(received), found.times[1].max(received)]
+        });
+        let Some(topic) = self.wanted.get(&header.channel_id) else { return };
+        let Some(received) = received else {
+            found.timeless += 1;
+            return;
+        };
+        if !self.sorted.may_have(received) || self.bytes > MOST_WAITING_BYTES {
+            return;
+        }
+        match compressed::message(bytes()) {
+            Ok(bytes) => {
+                let place = (part.offset, found.messages);
+                // A writer that knows no publication repeats the time of the log, says MCAP.
+                let published = stamp(header.publish_time).filter(|at| *at != received);
+                self.bytes += bytes.len();
+                let key = self.sorted.key(received);
+                let new = Ready { key, place, topic: *topic, received, published, bytes };
+                self.ready.push(Reverse(new));
+            }
+            Err(_) => found.unreadable += 1,
+        }
     }
 }
 
@@ -144,52 +206,35 @@ impl Reader {
     /// Reads the messages of a part. If it is damaged, those before the damage are read, or none if
     /// there is a checksum, as it does not tell where the damage is.
     fn read_part(&mut self, part: &Part, problems: &mut Problems) {
-        let mut number = 0;
-        let (mut timeless, mut unreadable) = (0_u64, 0_u64);
-        let mut times = [Stamp::MAX, Stamp::ZERO];
-        let (wanted, sorted, ready) = (&self.wanted, self.sorted, &mut self.ready);
-        let waiting_bytes = &mut self.waiting_bytes;
-        let result = records(&self.file, part.offset, part.length, |record| {
-            let Record::Message { header, data } = record else { return };
-            number += 1;
-            let at = stamp(header.log_time);
-            times = at.map_or(times, |at| [times[0].min(at), times[1].max(at)]);
-            let Some(topic) = wanted.get(&header.channel_id) else { return };
-            let Some(received) = stamp(header.log_time) else {
-                timeless += 1;
-                return;
-            };
-            if !sorted.may_have(received) || *waiting_bytes > MOST_WAITING_BYTES {
-                return;
-            }
-            match compressed::message(data.into_owned()) {
-                Ok(bytes) => {
-                    let place = (part.offset, number);
-                    let topic = *topic;
-                    // A writer that knows no publication repeats the time of the log, says MCAP.
-                    let published = stamp(header.publish_time).filter(|at| *at != received);
-                    *waiting_bytes += bytes.len();
-                    let key = sorted.key(received);
-                    let new = Ready { key, place, topic, received, published, bytes };
-                    ready.push(Reverse(new));
+        let mut found =
+            Found { messages: 0, times: [Stamp::MAX, Stamp::ZERO], timeless: 0, unreadable: 0 };
+        let (waiting, file) = (&mut self.waiting, &self.file);
+        let result = match chunk::whole(file, part, &self.memory) {
+            Ok(Some(whole)) => chunk::each_message(&whole, |header, data| {
+                waiting.take(part, &mut found, &header, || chunk::share(&whole, data));
+            }),
+            Ok(None) => records(file, part.offset, part.length, |record| {
+                if let Record::Message { header, data } = record {
+                    waiting.take(part, &mut found, &header, || data.into_owned().into());
                 }
-                Err(_) => unreadable += 1,
-            }
-        });
+            }),
+            Err(error) => Err(error),
+        };
         let place = format!("the part at byte {} ({} bytes)", part.offset, part.length);
-        if self.waiting_bytes > MOST_WAITING_BYTES {
+        if self.waiting.bytes > MOST_WAITING_BYTES {
             let what = format!(
                 "{place}: its messages and those of chunks of the same time have more than {MOST_WAITING_BYTES} \
                  bytes; expected chunks that follow each other, as `ros2 bag convert` writes them"
             );
             // The rest is not damaged, so what was read must not pass for all.
             problems.push(Problem { unreadable: true, ..Problem::damage(&self.path, what) });
-            self.ready.clear();
-            (self.waiting_bytes, self.next) = (0, self.sequence.len());
+            self.waiting.ready.clear();
+            (self.waiting.bytes, self.next) = (0, self.sequence.len());
             return;
         }
+        let Found { messages, times, timeless, unreadable } = found;
         // Then it was read sooner or later than its messages belong.
-        if number > 0 && result.is_ok() && times != [part.first, part.last] {
+        if messages > 0 && result.is_ok() && times != [part.first, part.last] {
             let [first, last] = times;
             let what = format!(
                 "{place}: expected messages from {} to {}, found {first} to {last}; they may be out of order",
@@ -200,7 +245,7 @@ impl Reader {
         if let Err(why) = result {
             let Part { first, last, .. } = part;
             let what = format!(
-                "{place}, {first} to {last}, is damaged: {why}; {number} of its messages are read"
+                "{place}, {first} to {last}, is damaged: {why}; {messages} of its messages are read"
             );
             let unreadable = matches!(why, Broken::Unreadable(_));
             problems.push(Problem { unreadable, ..Problem::damage(&self.path, what) });

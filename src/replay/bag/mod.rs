@@ -10,6 +10,7 @@
 mod compressed;
 mod error;
 mod mcap;
+mod memory;
 mod metadata;
 mod open;
 mod order;
@@ -21,6 +22,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::PathBuf;
 
+use bytes::Bytes;
 pub use error::{BagError, Problem, Problems};
 
 use crate::time::Stamp;
@@ -72,8 +74,8 @@ pub struct Recorded {
     pub received: Stamp,
     /// When it was published, on the clock of its publisher; `None` if the bag does not tell.
     pub published: Option<Stamp>,
-    /// The serialized message.
-    pub bytes: Vec<u8>,
+    /// The serialized message. It may be a slice of a chunk, up to 8 times as large.
+    pub bytes: Bytes,
 }
 
 /// In which order messages are given.

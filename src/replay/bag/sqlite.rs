@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::compressed::{self, Plain};
@@ -271,13 +272,13 @@ impl Reader {
     }
 
     /// Reads a message. If that fails, returns why, and whether the system could not read it.
-    fn body(&self, id: i64) -> Result<Vec<u8>, (String, bool)> {
+    fn body(&self, id: i64) -> Result<Bytes, (String, bool)> {
         let text = |error: rusqlite::Error| (format!("sqlite3: {error}"), is_of_the_system(&error));
         let mut statement = self
             .connection
             .prepare_cached("SELECT data FROM messages WHERE id = ?1")
             .map_err(text)?;
-        let bytes = statement.query_row([id], |row| row.get(0)).map_err(text)?;
-        compressed::message(bytes).map_err(|why| (why, false))
+        let bytes: Vec<u8> = statement.query_row([id], |row| row.get(0)).map_err(text)?;
+        compressed::message(bytes.into()).map_err(|why| (why, false))
     }
 }

@@ -249,7 +249,6 @@ impl Verification {
             runtime.pipeline.drop_unseen(input, DropReason::Overload);
         } else {
             self.replayed.next_is(number);
-            let bytes = order::Bytes(bytes);
             let taken = self.player.receive_as(input, bytes, received.at, arrival);
             taken.map_err(ReplayError::from)?;
         }

@@ -7,7 +7,8 @@
 //! first. It is in the recording a moment after the message.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
+
+use bytes::Bytes;
 
 use crate::pipeline::Arrival;
 use crate::replay::bag::Recorded;
@@ -33,15 +34,6 @@ pub(super) enum Next {
     /// A message, and what became of it, if the recording tells.
     Message(Message, Option<Outcome>),
     Tick(TickRecord),
-}
-
-/// The bytes of a message, which a topic with several inputs shares.
-pub(super) struct Bytes(pub Arc<Vec<u8>>);
-
-impl AsRef<[u8]> for Bytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
 }
 
 /// What things are sorted by: the epoch, the instant, messages before ticks, and the order of the log.
@@ -74,7 +66,7 @@ pub(super) struct Order {
 }
 
 /// The number of a message, its bytes, and when it was received.
-type Known = (u64, Arc<Vec<u8>>, Received);
+type Known = (u64, Bytes, Received);
 
 enum Item {
     Clock(Stamp, Received),
@@ -88,7 +80,7 @@ pub(super) struct Message {
     pub input: InputId,
     pub arrival: Arrival,
     pub received: Received,
-    pub bytes: Arc<Vec<u8>>,
+    pub bytes: Bytes,
 }
 
 impl Order {
@@ -136,7 +128,7 @@ impl Order {
         let known = recent.and_then(|recent| recent.iter().find(|(of, ..)| *of == bytes_of));
         match known {
             Some((_, bytes, received)) => {
-                let (bytes, received) = (Arc::clone(bytes), *received);
+                let (bytes, received) = (bytes.clone(), *received);
                 Some(self.push(Message { number, input, arrival, received, bytes }))
             }
             None => {
@@ -153,13 +145,13 @@ impl Order {
             return None;
         };
         let received = Received { at: recorded.received, published: recorded.published };
-        let bytes = Arc::new(recorded.bytes);
+        let bytes = recorded.bytes;
         if self.shared.get(input.index()).is_some_and(Option::is_some) {
             let recent = self.recent.entry(topic.to_owned()).or_default();
             if recent.len() == REMEMBERED {
                 recent.pop_front();
             }
-            recent.push_back((number, Arc::clone(&bytes), received));
+            recent.push_back((number, bytes.clone(), received));
         }
         Some(self.push(Message { number, input, arrival, received, bytes }))
     }

@@ -18,7 +18,7 @@ const PRIVATE: u8 = 0x80;
 /// Under which name rosbag2 stores what the publishers of a channel offered.
 const OFFERED_QOS: &str = "offered_qos_profiles";
 /// Bytes of a record before its content: the kind and the length.
-const RECORD_HEADER: u64 = 9;
+pub(super) const RECORD_HEADER: u64 = 9;
 /// Bytes of the footer's record and of the magic after it.
 const FOOTER: u64 = RECORD_HEADER + 20 + 8;
 
@@ -421,7 +421,7 @@ struct Footer {
 }
 
 /// A number of 8 bytes at a place that exists.
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut number = [0; 8];
     number.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(number)

@@ -1,0 +1,109 @@
+//! Memory for the chunks of a file, used again when nobody has their messages any more. Each new megabyte from
+//! the system costs more than reading into it.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+
+use crate::sync::lock;
+
+/// Most bytes that are kept for later, of all buffers.
+const MOST_FREE_BYTES: usize = 32 << 20;
+
+/// Buffers that are free.
+#[derive(Clone, Default)]
+pub(super) struct Memory(Arc<Mutex<Free>>);
+
+#[derive(Default)]
+struct Free {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+/// A buffer in use. Its bytes go back when the last slice of them is dropped.
+pub(super) struct Buffer {
+    /// Has at least `len` bytes. What is behind them is of an earlier use.
+    bytes: Vec<u8>,
+    len: usize,
+    from: Memory,
+}
+
+impl Memory {
+    /// A buffer of this many bytes. What they are is not said.
+    pub fn buffer(&self, len: usize) -> Buffer {
+        let free = {
+            let mut free = lock(&self.0);
+            let bytes = free.buffers.pop().unwrap_or_default();
+            free.bytes -= bytes.len();
+            bytes
+        };
+        let mut bytes = free;
+        if bytes.len() < len {
+            // Chunks differ a little in length: the next one shall fit as well.
+            bytes.clear();
+            bytes.resize(len.saturating_add(len / 4), 0);
+        }
+        Buffer { bytes, len, from: self.clone() }
+    }
+}
+
+impl Buffer {
+    /// The bytes, to be filled.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.len]
+    }
+
+    /// The bytes, to be shared.
+    pub fn share(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let mut free = lock(&self.from.0);
+        if free.bytes + self.bytes.len() <= MOST_FREE_BYTES {
+            free.bytes += self.bytes.len();
+            free.buffers.push(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again_when_its_last_slice_is_dropped() {
+        let memory = Memory::default();
+        let mut buffer = memory.buffer(1000);
+        buffer.bytes_mut().fill(7);
+        let place = buffer.as_ref().as_ptr();
+        let whole = buffer.share();
+        let slice = whole.slice(10..20);
+        drop(whole);
+        assert_ne!(memory.buffer(1000).as_ref().as_ptr(), place, "a slice is in use");
+        assert_eq!(slice, [7; 10].as_slice());
+        drop(slice);
+        assert_eq!(memory.buffer(900).as_ref().as_ptr(), place);
+        assert_eq!(memory.buffer(900).as_ref().len(), 900);
+    }
+
+    #[test]
+    fn little_is_kept() {
+        let memory = Memory::default();
+        drop(memory.buffer(MOST_FREE_BYTES + 1));
+        let many: Vec<_> = (0..100).map(|_| memory.buffer(1 << 20)).collect();
+        drop(many);
+        let free = lock(&memory.0);
+        assert!(free.bytes <= MOST_FREE_BYTES, "{}", free.bytes);
+        assert_eq!(free.bytes, free.buffers.iter().map(Vec::len).sum::<usize>());
+        assert!(free.buffers.len() > 20, "{}", free.buffers.len());
+    }
+}
