@@ -24,19 +24,34 @@ fn body(number: u8) -> Vec<u8> {
 
 /// Writes messages (topic, stamp, number); a chunk ends after every `per_chunk`, never if it is 0.
 fn write_mcap(path: &Path, options: WriteOptions, messages: &[(&str, u64, u8)], per_chunk: usize) {
+    let messages = messages.iter().map(|(topic, stamp, number)| (*topic, *stamp, body(*number)));
+    write(path, options, messages, per_chunk);
+}
+
+/// Writes messages of these bodies into one chunk.
+pub(super) fn write_messages(
+    path: &Path,
+    options: WriteOptions,
+    bodies: impl IntoIterator<Item = Vec<u8>>,
+) {
+    write(path, options, bodies.into_iter().map(|body| ("/a", 10, body)), 0);
+}
+
+fn write<'a>(
+    path: &Path,
+    options: WriteOptions,
+    messages: impl Iterator<Item = (&'a str, u64, Vec<u8>)>,
+    per_chunk: usize,
+) {
     let file = fs::File::create(path).unwrap();
     let options = options.chunk_size(None).profile("ros2");
     let mut writer = Writer::with_options(file, options).unwrap();
     let schema = writer.add_schema(TYPE, "ros2msg", TEXT.as_bytes()).unwrap();
-    for (count, (topic, stamp, number)) in messages.iter().enumerate() {
+    for (count, (topic, stamp, body)) in messages.enumerate() {
         let channel_id = writer.add_channel(schema, topic, "cdr", &BTreeMap::new()).unwrap();
-        let header = MessageHeader {
-            channel_id,
-            sequence: count as u32,
-            log_time: *stamp,
-            publish_time: *stamp,
-        };
-        writer.write_to_known_channel(&header, &body(*number)).unwrap();
+        let sequence = count as u32;
+        let header = MessageHeader { channel_id, sequence, log_time: stamp, publish_time: stamp };
+        writer.write_to_known_channel(&header, &body).unwrap();
         if per_chunk > 0 && (count + 1) % per_chunk == 0 {
             writer.flush().unwrap();
         }
