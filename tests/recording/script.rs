@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use robocache::backend::Choice;
 use robocache::backend::cpu::CpuBackend;
-use robocache::cdr::messages::{PointCloud2, PointField};
+use robocache::cdr::Writer;
+use robocache::cdr::messages::{CameraInfo, PointCloud2, PointField};
 use robocache::config;
 use robocache::layout::Layout;
 use robocache::pipeline::{Arrival, Pipeline, TickOutcome};
@@ -202,11 +203,8 @@ fn a_lost_cloud_has_an_effect_until_its_lidar_is_heard_again() {
     let queue_bytes = 60_000;
     let script = Script::of(LIDARS, folder.path(), queue_bytes);
     let (start, front, rear) = (start_ms(), InputId::new(0), InputId::new(1));
-    let receive = |input, at, x: f32, count| {
-        let bytes = cloud(ms(at), x, count);
-        script.tell(script.take_bytes(input, 0, at, bytes));
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    };
+    let receive =
+        |input, at, x: f32, count| receive_bytes(&script, input, at, cloud(ms(at), x, count));
     for k in 0..60 {
         let at = start + 20 * k;
         receive(rear, at + 1, 0.5, 3);
@@ -223,4 +221,134 @@ fn a_lost_cloud_has_an_effect_until_its_lidar_is_heard_again() {
     assert_eq!(report.different, []);
     assert_eq!((report.missing, report.equal + report.unverifiable), (1, 120));
     assert!((38..60).contains(&report.unverifiable), "{report:?}");
+}
+
+/// A message of this kind that has no room in a queue of 60,000 bytes: nobody reads its end.
+fn without_room(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.resize(70_000, 0);
+    bytes
+}
+
+/// Tells of a message, and lets the recorder write it.
+fn receive_bytes(script: &Script, input: InputId, at_ms: i64, bytes: Vec<u8>) {
+    script.tell(script.take_bytes(input, 0, at_ms, bytes));
+    std::thread::sleep(std::time::Duration::from_millis(1));
+}
+
+/// The first tick that differs after something was lost is unverifiable, and so are all that differ later.
+fn unverifiable_to_the_end(script: Script, differing: std::ops::RangeInclusive<u64>) {
+    let report = verify(&script.stop(), Choice::Cpu, 0).unwrap();
+    assert_eq!((report.different, report.missing), (vec![], 1));
+    assert!(differing.contains(&report.unverifiable), "{}", report.unverifiable);
+    assert_eq!(report.equal + report.unverifiable, 120);
+}
+
+const FRAMES: &str = "
+rate_hz: 100
+tf: {}
+streams:
+  cells:
+    type: sensor_msgs/PointCloud2
+    topic: /points
+    t_base_sensor: tf
+    max_age_ms: 800
+    strategy: hold
+    ring_rows: 4
+    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [8, 4, 1], channels: [{reduce: count}]}
+";
+
+/// The lidar's place \[m\].
+fn transform(stamp: Stamp, x: f64) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.u32(1);
+    writer.header(stamp, "base_link");
+    writer.string("lidar");
+    writer.f64_array(&[x, 0.0, 0.0]);
+    writer.f64_array(&[0.0, 0.0, 0.0, 1.0]);
+    writer.finish()
+}
+
+#[test]
+fn all_that_differs_after_a_lost_transform_is_unverifiable() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::of(FRAMES, folder.path(), 60_000);
+    let config = script.pipeline.config();
+    let input =
+        |topic: &str| config.input_ids().find(|id| config.input(*id).topic == topic).unwrap();
+    let (start, points, tf) = (start_ms(), input("/points"), input("/tf"));
+    receive_bytes(&script, tf, start, transform(ms(start - 50), 0.0));
+    for k in 0..60 {
+        let at = start + 20 * k;
+        // The lidar jumps for a moment: the recording lacks that.
+        let bytes = transform(ms(at), if k == 20 { 4.0 } else { 0.0 });
+        receive_bytes(&script, tf, at + 1, if k == 20 { without_room(bytes) } else { bytes });
+        receive_bytes(&script, points, at + 2, cloud(ms(at - 3), 1.5, 5));
+        script.tick(0, at + 10);
+        script.tick(0, at + 20);
+    }
+    // The clouds between the transforms before and after it.
+    unverifiable_to_the_end(script, 1..=4);
+}
+
+const CAMERAS: &str = "
+rate_hz: 100
+streams:
+  camera:
+    type: sensor_msgs/Image
+    topic: /image
+    max_age_ms: 800
+    strategy: hold
+    image: {resize: {width: 32, height: 24}, undistort: {camera_info: /info}}
+";
+
+/// A camera of 64 by 48 pixels with this focal length \[px\].
+fn camera_info(stamp: Stamp, focal: f64) -> Vec<u8> {
+    let info = CameraInfo {
+        stamp,
+        frame_id: "camera",
+        height: 48,
+        width: 64,
+        distortion_model: "plumb_bob",
+        d: &[-0.2, 0.05, 0.0, 0.0, 0.0],
+        k: [focal, 0.0, 31.5, 0.0, focal, 23.5, 0.0, 0.0, 1.0],
+        r: [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+        p: [50.0, 0.0, 31.5, 0.0, 0.0, 50.0, 23.5, 0.0, 0.0, 0.0, 1.0, 0.0],
+        binning: [0; 2],
+        roi: [0; 4],
+    };
+    info.to_cdr(Vec::new())
+}
+
+fn small_image(stamp: Stamp) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.header(stamp, "camera");
+    writer.u32(48);
+    writer.u32(64);
+    writer.string("mono8");
+    writer.u8(0);
+    writer.u32(64);
+    writer.bytes(&(0..48 * 64_u32).map(|at| (at * at / 7) as u8).collect::<Vec<u8>>());
+    writer.finish()
+}
+
+#[test]
+fn all_that_differs_after_a_lost_camera_info_is_unverifiable() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Script::of(CAMERAS, folder.path(), 60_000);
+    let config = script.pipeline.config();
+    let input =
+        |topic: &str| config.input_ids().find(|id| config.input(*id).topic == topic).unwrap();
+    let (start, image, info) = (start_ms(), input("/image"), input("/info"));
+    receive_bytes(&script, info, start, camera_info(ms(start), 50.0));
+    for k in 0..60 {
+        let at = start + 20 * k;
+        if k == 20 {
+            // Another lens, and the recording does not know it.
+            receive_bytes(&script, info, at + 1, without_room(camera_info(ms(at), 40.0)));
+        }
+        receive_bytes(&script, image, at + 2, small_image(ms(at)));
+        script.tick(0, at + 10);
+        script.tick(0, at + 20);
+    }
+    unverifiable_to_the_end(script, 80..=80);
 }

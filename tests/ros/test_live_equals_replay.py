@@ -5,7 +5,8 @@ messages through the same pipeline without ROS: every byte of every tensor messa
 `robocache verify` compares the digests of all ticks.
 
 ROBOCACHE_BACKEND selects the backend of both (auto, cpu or cuda; default auto). The replay has CUDA
-only with `cuda`. With `auto`, a node on the GPU is compared with a replay on the CPU.
+only with `cuda`. With `auto`, a node on the GPU is compared with a replay on the CPU. ROBOCACHE_RECORDED_S is how
+long the robot runs (default 6).
 """
 
 import json
@@ -35,7 +36,7 @@ from test_frames import LATCHED, transform
 from tf2_msgs.msg import TFMessage
 
 BACKEND = os.environ.get("ROBOCACHE_BACKEND", "auto")
-RECORDED_S = 6
+RECORDED_S = int(os.environ.get("ROBOCACHE_RECORDED_S", "6"))
 RATE_HZ = 50
 #: Time from the first messages until the whole history is filled.
 WARM_UP_NS = 1_000 * MS

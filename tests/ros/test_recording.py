@@ -1,16 +1,48 @@
 """The node records itself (`record_to`). The recording is a bag for every tool, and verify finds its ticks equal.
 
-`test_live_equals_replay.py` records a robot under load; here are the ends of a recording, and the simulator's clock.
+`test_live_equals_replay.py` records a robot under load; here are the ends of a recording, the simulator's clock, a
+stream that is late and a disk that is full.
 """
 
 import signal
+import subprocess
 
 import configuration
+import pytest
 import recordings
 from fusion import MS, T0, WRENCH, start_fusion, wrench, write_config
 from rosbags.highlevel import AnyReader
+from test_live_equals_replay import RECORDED_S
 
 PERIOD_MS = 10
+
+#: A camera that is late, beside others, and their robot.
+CAMERA = {
+    "type": "sensor_msgs/msg/Image",
+    "topic": "/camera_front/image_raw",
+    "max_age_ms": 500,
+    "strategy": "hold",
+    "image": {"resize": {"width": 224, "height": 224}},
+}
+JOINTS = {
+    "type": "sensor_msgs/msg/JointState",
+    "topic": "/joint_states",
+    "max_age_ms": 100,
+    "joints": [f"joint_{i}" for i in range(14)],
+}
+CONFIG = {
+    "rate_hz": 100,
+    "lag_ms": 500,
+    "streams": {
+        "camera": CAMERA,
+        "joints": JOINTS,
+        "wrench": {**WRENCH, "topic": "/wrench", "strategy": "nearest"},
+    },
+}
+ROBOT = """
+    --camera-front-hz 30 --image-width 1280 --image-height 720 --joints-hz 200 --wrench-hz 200
+    --camera-wrist-hz 0 --lidar-hz 0 --imu-hz 0 --send-jitter-ms 5 --wait-subscribers 1 --seed 5
+""".split()
 
 
 def recorded(ros, start, folder, **kwargs):
@@ -83,3 +115,67 @@ def test_a_folder_that_cannot_be_used_is_an_error_at_the_start(start, tmp_path):
     node = start("fusion_node", "--ros-args", *given, expected_code=1)
     assert node.wait() == 1
     assert f"record_to: {tmp_path / 'file'}: File exists" in node.output
+
+
+def test_a_stream_that_is_delayed_beyond_its_lag_is_named_with_the_lag_that_would_do(
+    ros, start, tmp_path
+):
+    config = {**CONFIG, "streams": {**CONFIG["streams"], "camera": {**CAMERA, "lag_ms": 20}}}
+    config_file = write_config(tmp_path, config)
+    given = ["-p", f"config_file:={config_file}", "-p", f"record_to:={tmp_path / 'runs'}"]
+    node = start("fusion_node", "--ros-args", *given)
+    late = ["--skew-stream", "camera-front", "--skew-ms", -60]
+    robot = start("sensor_sim", *ROBOT, *late, "--duration", RECORDED_S)
+    assert ros.spin_until(lambda: not robot.running, 30 + RECORDED_S), robot.output
+    assert robot.wait() == 0
+    node.stop()
+    recording = recordings.folder_of(tmp_path / "runs")
+    report = recordings.verify(configuration.program(), recording, expect=3)
+    assert report["differing"] > 0 and report["equal"] > 50 * RECORDED_S, report
+    assert report["unexplained"] == 0 and report["missing"] == 0
+    rows = [row for tick in report["different"] for row in tick["late"] + tick["early"]]
+    assert {row["stream"] for row in rows} == {"camera"}
+    streams = {stream["stream"]: stream for stream in report["streams"]}
+    assert [streams[name]["ticks"] for name in ("joints", "wrench")] == [0, 0]
+    camera = streams["camera"]
+    assert camera["ticks"] == report["differing"] and camera["latest_ns"] > 0
+    # The stamps are 60 ms behind, and then the image is sent, received and encoded.
+    assert 60 * MS < camera["lag_that_does_ns"] < 500 * MS, camera
+    assert camera["slowest"]["input"] == "camera /camera_front/image_raw"
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 24 MB. Only root can make it."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder]
+    done = subprocess.run(mount, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"no small disk: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_ends_the_recording_and_not_the_node(ros, start, tmp_path, small_disk):
+    options = ["-p", f"record_to:={small_disk}"]
+    fusion = start_fusion(
+        ros, start, tmp_path, CONFIG, *options, sim_time=False, publish=False, period_ms=PERIOD_MS
+    )
+    robot = start("sensor_sim", *ROBOT, "--duration", 4)
+    fusion.until(lambda: "No space left" in fusion.process.output, "the end of the recording")
+    seen = len(fusion.tensors)
+    fusion.until(lambda: not robot.running, "the end of the robot", timeout=40)
+    assert robot.wait() == 0
+    assert len(fusion.tensors) > seen + 50, "ticks go on"
+    fusion.until(lambda: "recording" in fusion.status, "the diagnostics tell of the recording")
+    level, message, values = fusion.status["recording"]
+    assert int.from_bytes(level, "little") == 1
+    assert message.startswith("the recording has ended: No space left")
+    fusion.process.stop()
+    recording = recordings.folder_of(small_disk)
+    assert f"the recording {recording} ended: No space left" in fusion.process.output
+    report = recordings.verify(configuration.program(), recording)
+    assert report["different"] == [] and not report["complete"] and report["equal"] > 0
+    found = [topic for _, topic, _, _ in recordings.messages_of(recording)]
+    assert len(found) > 20 and CAMERA["topic"] in found
