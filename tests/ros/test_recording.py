@@ -124,7 +124,7 @@ def test_a_stream_that_is_delayed_beyond_its_lag_is_named_with_the_lag_that_woul
     config_file = write_config(tmp_path, config)
     given = ["-p", f"config_file:={config_file}", "-p", f"record_to:={tmp_path / 'runs'}"]
     node = start("fusion_node", "--ros-args", *given)
-    late = ["--skew-stream", "camera-front", "--skew-ms", -60]
+    late = ["--skew-stream", "camera_front", "--skew-ms", -60]
     robot = start("sensor_sim", *ROBOT, *late, "--duration", RECORDED_S)
     assert ros.spin_until(lambda: not robot.running, 30 + RECORDED_S), robot.output
     assert robot.wait() == 0
