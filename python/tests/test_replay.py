@@ -5,6 +5,7 @@ What a tick must be is worked out here with integers, NumPy and Pillow.
 
 import json
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -499,6 +500,10 @@ def test_parts_and_lists_of_episodes(config, bag, messages, tmp_path):
         ("robot-0001", None),
     ]
     assert raw(tmp_path / "list/robot-0000.mcap") == raw(tmp_path / "part/robot.mcap")
+    # Which of two bags a line means must be said.
+    other = shutil.copytree(bag, tmp_path / "other")
+    said = replay(config, tmp_path / "two", bag, other, expect=1, options=["--episodes", csv])
+    assert "expected the column 'bag' with a name in each line, as there are 2 bags" in said
     csv.write_text("start,end\n0.5,soon\n")
     said = replay(config, tmp_path / "list", bag, expect=1, options=["--episodes", csv])
     assert "episodes.csv:2: expected seconds" in said and "'soon'" in said

@@ -363,7 +363,7 @@ def test_a_store_keeps_an_episode_that_fails_later(config, bags, tmp_path):
     for file in own[0].iterdir():
         file.write_bytes(b"")
     outcomes, said = run(config, out, *own, bags[2], options=ROWS)
-    assert [outcome for outcome, _ in outcomes] == ["failed", "done", "done"]
+    assert [outcome for outcome, _ in outcomes] == ["failed", "kept", "done"]
     assert "no new store" in said and "has the episode 'robot0' of " in said
     assert files(out / "rows.zarr") == before
     # Another bag of the same name is not that episode.
@@ -374,20 +374,88 @@ def test_a_store_keeps_an_episode_that_fails_later(config, bags, tmp_path):
 
 
 def test_a_store_whose_replacement_was_interrupted_is_there(config, bags, tmp_path):
-    """Between two renames, the older store has another name and the ledger says that it is replaced."""
-    out = tmp_path / "out"
-    replay(config, out, bags[0], options=ROWS)
-    expected = files(out / "rows.zarr")
-    ledger = json.loads((out / "replay.json").read_text())
-    ledger["replaced"] = {"rows.zarr": ledger["stores"].pop("rows.zarr")}
-    for old in (True, False):
+    """At each step of the replacement: the ledger says which store it is, and nothing is made again."""
+    out, other = tmp_path / "out", tmp_path / "other"
+    replay(config, out, *bags[:2], options=ROWS)
+    before, ledger = out / "rows.zarr", json.loads((out / "replay.json").read_text())
+    replay(config, other, *bags, options=ROWS)
+    expected, newer = files(other / "rows.zarr"), json.loads((other / "replay.json").read_text())
+    ledger["coming"] = newer["stores"]
+    saved = shutil.copytree(before, tmp_path / "saved")
+    for step in ("announced", "without a name", "with its name"):
+        shutil.rmtree(out)
+        out.mkdir()
+        # The third episode is a part until the store is complete.
+        ledger["episodes"] = newer["episodes"] if step == "with its name" else ledger["episodes"]
         (out / "replay.json").write_text(json.dumps(ledger))
-        if old:
-            (out / "rows.zarr").rename(out / "rows.zarr.old")
-        ((outcome, _),) = replay(config, out, bags[0], options=ROWS)
-        assert outcome == "done"
-        assert files(out / "rows.zarr") == expected
+        if step == "announced":
+            shutil.copytree(saved, before)
+        else:
+            shutil.copytree(saved, out / "rows.zarr.old")
+        if step == "with its name":
+            shutil.copytree(other / "rows.zarr", before)
+        outcomes = replay(config, out, *bags, options=ROWS)
+        third = "kept" if step == "with its name" else "done"
+        assert [outcome for outcome, _ in outcomes] == ["kept", "kept", third], step
+        assert files(before) == expected, step
         assert sorted(path.name for path in out.iterdir()) == ["replay.json", "rows.zarr"]
+
+
+@pytest.mark.parametrize("options", [ZARR, ROWS])
+def test_an_episode_that_is_in_the_store_is_not_replayed_again(config, bags, tmp_path, options):
+    out, fresh = tmp_path / "out", tmp_path / "fresh"
+    store = "tensors.zarr" if options == ZARR else "rows.zarr"
+    replay(config, out, bags[0], bags[2], options=options)
+    # One more in the middle, and then another order.
+    outcomes = replay(config, out, *bags, options=options)
+    assert [outcome for outcome, _ in outcomes] == ["kept", "done", "kept"]
+    replay(config, fresh, *bags, options=options)
+    assert files(out / store) == files(fresh / store)
+    outcomes = replay(config, out, *bags[::-1], options=options)
+    assert [outcome for outcome, _ in outcomes] == ["kept"] * 3
+    replay(config, tmp_path / "back", *bags[::-1], options=options)
+    assert files(out / store) == files(tmp_path / "back" / store)
+    assert {p.name for p in out.iterdir()} == {store, "replay.json"}
+
+
+def test_a_journal_counts_up_to_where_it_was_broken_off(config, bags, tmp_path):
+    out = tmp_path / "out"
+    replay(config, out, bags[0])
+    ledger = json.loads((out / "replay.json").read_text())
+    entry = ledger["episodes"].pop("robot0.mcap")
+    line = json.dumps({"Added": {"result": "robot0.mcap", "entry": entry}})
+    (out / "replay.json").write_text(json.dumps(ledger))
+    # What was broken off does not spoil what follows it.
+    (out / "replay.json.journal").write_text(f"\n{line[:50]}\n{line}\n\n{line[:70]}")
+    ((outcome, _),) = replay(config, out, bags[0])
+    assert outcome == "kept"
+    assert sorted(path.name for path in out.iterdir()) == ["replay.json", "robot0.mcap"]
+    for text in ("{}", '{"version": "0.1", "episodes": {"robot0": 1}}', '{"format": 9}', "no JSON"):
+        (out / "replay.json").write_text(text)
+        said = replay(config, out, bags[0], expect=1)
+        assert "another version of robocache wrote it" in said
+
+
+def test_open_files_do_not_grow_with_arrays_and_jobs(config, bags, tmp_path):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    copies = [shutil.copytree(bags[k % 3], tmp_path / f"many/{k}") for k in range(12)]
+    options = [*ZARR, "--jobs", 12]
+    outcomes = replay(config, tmp_path / "out", *copies, options=options, preexec_fn=limit)
+    assert [outcome for outcome, _ in outcomes] == ["done"] * 12
+
+
+def test_damage_in_a_store_is_found(config, bags, tmp_path):
+    replay(config, tmp_path / "out", bags[0], options=ROWS)
+    path = tmp_path / "out/rows.zarr/streams/camera/0/rows"
+    shard = path / "c.0.0.0.0"
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 4] ^= 1
+    shard.write_bytes(content)
+    array = zarr.open_array(path, mode="r")
+    with pytest.raises(ValueError, match="checksum"):
+        array[:]
 
 
 def test_one_run_at_a_time_writes_into_a_folder(config, bags, tmp_path):
@@ -496,4 +564,4 @@ def test_the_numbers_of_an_episode_are_in_json(config, bags, tmp_path):
     replay(config, tmp_path / "out", bags[0], options=ZARR)
     ledger = json.loads((tmp_path / "out/replay.json").read_text())
     assert list(ledger["episodes"]) == ["tensors.zarr.parts/robot0"]
-    assert [stored["name"] for stored in ledger["stores"]["tensors.zarr"]] == ["robot0"]
+    assert [stored["name"] for stored in ledger["stores"]["tensors.zarr"]["episodes"]] == ["robot0"]

@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::bag::Bag;
 use super::output::{
-    Bf16, Info, Joined, McapOutput, Means, Output, OutputError, RowOutput, TensorOutput, assemble,
-    remove,
+    Bf16, Info, Joined, McapOutput, Means, Output, OutputError, RowOutput, Source, TensorOutput,
+    assemble, remove,
 };
-use super::results::{Entry, Format, Ledger, Stored, hold, made_of};
+use super::results::{Entry, Format, Ledger, Store, Stored, hold, made_of};
 use super::{
     BagDefinitions, Episode, Playing, Progress, Remap, ReplayError, Summary, TimeSource, Wiring,
     run,
@@ -57,7 +57,7 @@ pub struct Options {
 /// Large rows of all episodes that wait until they are compressed \[bytes\].
 const ROWS_IN_WORK: usize = 128 << 20;
 /// The version of the arrays of a store and their meaning.
-const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 1;
 
 impl Options {
     /// What the output of an episode may use.
@@ -127,14 +127,14 @@ pub fn run_all(
     let text = config::read(&options.config)?;
     fs::create_dir_all(&options.out).map_err(OutputError::of(&options.out))?;
     let _held = hold(&options.out)?;
-    let ledger = Ledger::read(&options.out)?;
+    let mut ledger = Ledger::read(&options.out)?;
     if let Some(store) = options.format.store() {
+        ledger.find_store(store)?;
         let asked = episodes.iter().map(|episode| (episode.name.as_str(), bag_of(episode)));
-        ledger.check_store(&options.out, store, asked)?;
+        ledger.check_store(store, asked)?;
     }
-    let in_store = is_in_store(episodes, options, &text, &ledger);
     let ledger = Mutex::new(ledger);
-    let shared = Work { options, text: &text, ledger: &ledger, watch, stop, in_store };
+    let shared = Work { options, text: &text, ledger: &ledger, watch, stop };
     let outcomes: Vec<Mutex<Option<Outcome>>> = episodes.iter().map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
     let work = |worker: usize| {
@@ -159,10 +159,9 @@ pub fn run_all(
         outcome.unwrap_or_else(|| Outcome::Stopped { name: episode.name.clone() })
     };
     let outcomes: Vec<Outcome> = outcomes.into_iter().zip(episodes).map(stopped).collect();
-    let store = match options.format.store().filter(|_| !in_store) {
-        Some(store) => join(store, &outcomes, &shared),
-        None => Ok(()),
-    };
+    let store = options.format.store().map_or(Ok(()), |store| join(store, &outcomes, &shared));
+    // The journal has all of it. Nobody may miss what became of the episodes because this file is not shorter.
+    let _ = lock(&ledger).end_journal();
     Ok(Results { outcomes, store })
 }
 
@@ -180,60 +179,65 @@ fn bag_of(episode: &Episode) -> String {
     episode.bag.display().to_string()
 }
 
-/// Whether the store of all episodes is there, and of exactly these.
-fn is_in_store(episodes: &[Episode], options: &Options, text: &str, ledger: &Ledger) -> bool {
-    let Some(store) = options.format.store() else { return false };
-    let Some(stored) = ledger.store(store) else { return false };
-    options.out.join(store).exists()
-        && stored.len() == episodes.len()
-        && episodes.iter().zip(stored).all(|(episode, stored)| {
-            let same = |made_of: String| made_of == stored.made_of;
-            let entry = ledger.entry(&options.format.result(&episode.name));
-            episode.name == stored.name
-                && bag_of(episode) == stored.bag
-                && entry.is_some()
-                && Source::open(episode, options, text).is_ok_and(|source| same(source.made_of))
-        })
-}
-
-/// Makes the store of the episodes that are complete, unless it is there. If all are, nothing else is kept.
+/// Makes the store of the episodes that are complete, unless it is there. Their parts are removed then.
 fn join(store: &str, outcomes: &[Outcome], work: &Work<'_>) -> Result<(), ReplayError> {
-    let Work { options: Options { out, format, .. }, ledger, .. } = work;
+    let Work { options: Options { out, format, .. }, .. } = work;
     if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Stopped { .. })) {
         return Ok(());
     }
-    let mut ledger = lock(ledger);
-    let (mut episodes, mut parts) = (Vec::new(), Vec::new());
+    let mut ledger = lock(work.ledger);
+    let (mut episodes, mut sources, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for outcome in outcomes {
         let (Outcome::Done(summary) | Outcome::Kept(summary)) = outcome else { continue };
-        let Summary { name, bag, .. } = summary;
-        let result = format.result(name);
+        let result = format.result(&summary.name);
         let Some(Entry { made_of, .. }) = ledger.entry(&result) else { continue };
-        let (name, bag, made_of) = (name.clone(), bag.clone(), made_of.clone());
-        episodes.push(Stored { name, bag, made_of });
-        parts.push(out.join(result));
+        let part = out.join(&result);
+        let older = ledger
+            .store(store)
+            .and_then(|older| older.source(&summary.name, &summary.bag, made_of));
+        sources.push(older.unwrap_or_else(|| Source::Part(part.clone())));
+        parts.push(part);
+        episodes.push((summary.name.clone(), summary.bag.clone(), made_of.clone()));
     }
-    let path = out.join(store);
-    let is_there = path.exists() && ledger.store(store) == Some(&episodes);
-    if !parts.is_empty() && !is_there {
+    let older = ledger.store(store);
+    let is_there = older.is_some_and(|older| {
+        let same = |(source, number): (&Source, usize)| {
+            let stored = &older.episodes[number];
+            older.source(&stored.name, &stored.bag, &stored.made_of).as_ref() == Some(source)
+        };
+        older.episodes.len() == sources.len() && sources.iter().zip(0..).all(same)
+    });
+    if sources.is_empty() {
+        return Ok(());
+    }
+    if !is_there {
         // An episode that is in the store may have failed in this run.
-        let complete = episodes.iter().map(|stored| (stored.name.as_str(), stored.bag.clone()));
-        ledger.check_store(out, store, complete)?;
-        // A crash must not leave a ledger that describes another store.
-        ledger.replace_store(out, store, &episodes)?;
+        let complete = episodes.iter().map(|(name, bag, _)| (name.as_str(), bag.clone()));
+        ledger.check_store(store, complete)?;
+        let is_used = sources.iter().any(|source| matches!(source, Source::Store { .. }));
+        let tables = older.filter(|_| is_used).map_or_else(Vec::new, |older| older.tables.clone());
         let about = about_store(work);
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let told = |done, of| work.watch.joins(done, of);
-        let joined = Joined { parts: &parts, about, threads, stop: work.stop, told: &told };
-        if !assemble(&path, joined)? {
-            return Ok(());
+        let joined =
+            Joined { sources: &sources, tables, about, threads, stop: work.stop, told: &told };
+        let Some(built) = assemble(&out.join(store), joined)? else { return Ok(()) };
+        let mut stored = Vec::with_capacity(episodes.len());
+        for ((name, bag, made_of), (rows, about)) in episodes.into_iter().zip(&built.episodes) {
+            let (rows, about) = (rows.clone(), about.clone());
+            stored.push(Stored { name, bag, made_of, rows, about });
         }
-        let all = episodes.len() == outcomes.len();
-        ledger.add_store(out, store, episodes)?;
-        if all {
-            remove(&out.join(format!("{store}.parts")))?;
-        }
+        let (identity, tables) = (built.identity.clone(), built.tables.clone());
+        // A crash must not leave a ledger that describes another store.
+        ledger.announce_store(store, Store { identity, tables, episodes: stored })?;
+        built.complete()?;
+        ledger.complete_store(store)?;
     }
+    for part in &parts {
+        remove(part)?;
+    }
+    // Others are of an earlier run with other bags.
+    let _ = fs::remove_dir(out.join(format!("{store}.parts")));
     Ok(())
 }
 
@@ -270,14 +274,14 @@ fn one(episode: &Episode, work: &Work<'_>, device: usize) -> Outcome {
 }
 
 /// What an episode's result is made of.
-struct Source {
+struct Opened {
     bag: Bag,
     config: Config,
     /// All of it, in words.
     made_of: String,
 }
 
-impl Source {
+impl Opened {
     fn open(episode: &Episode, options: &Options, text: &str) -> Result<Self, ReplayError> {
         if let Some(wrong) = &episode.wrong {
             return Err(ReplayError::Wiring(wrong.clone()));
@@ -287,7 +291,7 @@ impl Source {
         let file = options.config.display().to_string();
         let config = config::parse_at_rate(text, &file, options.rate_hz, &definitions)?;
         let made_of = made_of(episode, options, text, &config)?;
-        Ok(Source { bag, config, made_of })
+        Ok(Opened { bag, config, made_of })
     }
 }
 
@@ -305,22 +309,31 @@ fn kept(
     let path = out.join(result);
     let mut ledger = lock(ledger);
     let entry = ledger.entry(result);
+    let in_store = |store: &str| {
+        let store = ledger.store(store);
+        store.is_some_and(|of| of.source(&episode.name, &bag_of(episode), made_of).is_some())
+    };
     match entry {
-        Some(entry) if work.in_store => return Ok(Some(entry.summary.clone())),
-        // A part that was joined. The next one under its name must not pass for it.
+        Some(entry) if entry.made_of == made_of => {
+            if path.exists() || format.store().is_some_and(in_store) {
+                return Ok(Some(entry.summary.clone()));
+            }
+            // A part that was joined into a store that is gone. The next one under its name must not pass for it.
+            ledger.remove(result)?;
+            return Ok(None);
+        }
         Some(_) if !path.exists() => {
-            ledger.remove(out, result)?;
+            ledger.remove(result)?;
             return Ok(None);
         }
         None if !path.exists() => return Ok(None),
-        Some(entry) if entry.made_of == made_of => return Ok(Some(entry.summary.clone())),
         _ => {}
     }
     let own = entry.is_some_and(|entry| entry.summary.bag == bag_of(episode));
     // A part is nobody's result.
     if own || format.store().is_some() {
         // A crash must not leave an entry that describes another result.
-        ledger.remove(out, result)?;
+        ledger.remove(result)?;
         return Ok(None);
     }
     let whose = entry.map_or("no result of an earlier run".to_owned(), |entry| {
@@ -336,7 +349,7 @@ fn kept(
 fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, ReplayError> {
     let Work { options, text, ledger, watch, stop, .. } = *work;
     let name = &episode.name;
-    let Source { bag, config, made_of } = Source::open(episode, options, text)?;
+    let Opened { bag, config, made_of } = Opened::open(episode, options, text)?;
     let result = options.format.result(name);
     if let Some(summary) = kept(episode, work, &result, &made_of)? {
         return Ok(Outcome::Kept(summary));
@@ -381,7 +394,7 @@ fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, 
     about["missing"] = json!(summary.missing);
     output.complete(about)?;
     let entry = Entry { made_of, summary: summary.clone() };
-    lock(ledger).add(&options.out, result, entry)?;
+    lock(ledger).add(result, entry)?;
     Ok(Outcome::Done(summary))
 }
 
@@ -419,8 +432,6 @@ struct Work<'a> {
     ledger: &'a Mutex<Ledger>,
     watch: &'a dyn Watch,
     stop: &'a AtomicBool,
-    /// Whether the store of all episodes is there.
-    in_store: bool,
 }
 
 struct Watched<'a> {

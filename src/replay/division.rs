@@ -36,6 +36,15 @@ pub enum Division {
 /// # Errors
 /// A list names a bag that is not there, or has no episode.
 pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayError> {
+    if let (Division::Listed(listed), [_, _, ..]) = (&parts.division, bags)
+        && listed.iter().any(|listed| listed.bag.is_none())
+    {
+        return Err(ReplayError::Wiring(format!(
+            "the list of episodes: expected the column 'bag' with a name in each line, as there are {} bags, \
+             found a line without",
+            bags.len()
+        )));
+    }
     let mut episodes = Vec::new();
     for bag in bags {
         let name = stem(bag);

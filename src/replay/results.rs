@@ -1,15 +1,17 @@
 //! Which results there are, and what they were made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::batch::Options;
-use super::output::{Bf16, OutputError, Partial};
+use super::batch::{FORMAT_VERSION, Options};
+use super::output::{Bf16, OutputError, Partial, PartialFolder, Source, Table, identity};
 use super::{Episode, ReplayError, Summary};
 use crate::spec::Config;
 
@@ -44,20 +46,65 @@ impl Format {
     }
 }
 
-/// What the folder of the results holds, in `replay.json`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+/// What the folder of the results holds, in `replay.json`. What is added goes to the end of a journal first, so that
+/// it costs the same whatever there is.
+#[derive(Debug)]
 pub(super) struct Ledger {
+    out: PathBuf,
+    held: Held,
+    journal: Option<fs::File>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Held {
+    /// [`LEDGER_FORMAT`].
+    #[serde(default)]
+    format: u32,
     /// Of the program that wrote it.
     version: String,
     /// By the [`Format::result`].
     episodes: BTreeMap<String, Entry>,
-    /// By the name of a store: its episodes in their order.
-    #[serde(default)]
-    stores: BTreeMap<String, Vec<Stored>>,
-    /// By the name of a store that is being made: the episodes of the one that it replaces. If the program ended
-    /// meanwhile, either may be there, and nothing may be taken for known.
-    #[serde(default)]
-    replaced: BTreeMap<String, Vec<Stored>>,
+    /// By the name of a store.
+    stores: BTreeMap<String, Store>,
+    /// By the name of a store: one that takes its place. If the program ended meanwhile, either may be there.
+    coming: BTreeMap<String, Store>,
+}
+
+/// A line of the journal.
+#[derive(Debug, Serialize, Deserialize)]
+enum Change {
+    Added { result: String, entry: Box<Entry> },
+    Removed { result: String },
+}
+
+/// The format of the file.
+const LEDGER_FORMAT: u32 = 1;
+
+/// A store.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Store {
+    /// Tells it from another one ([`identity`]).
+    pub identity: String,
+    /// Its tables.
+    pub tables: Vec<Table>,
+    /// Its episodes in their order.
+    pub episodes: Vec<Stored>,
+}
+
+impl Store {
+    /// Where an episode is in the store; `None` if it is not there, or made of something else.
+    pub fn source(&self, name: &str, bag: &str, made_of: &str) -> Option<Source> {
+        let mut begin = vec![0; self.tables.len()];
+        for stored in &self.episodes {
+            if (stored.name.as_str(), stored.bag.as_str()) == (name, bag) {
+                let (rows, about) = (stored.rows.clone(), stored.about.clone());
+                let is_same = stored.made_of == made_of;
+                return is_same.then_some(Source::Store { begin, rows, about });
+            }
+            begin.iter_mut().zip(&stored.rows).for_each(|(begin, rows)| *begin += rows);
+        }
+        None
+    }
 }
 
 /// A complete result.
@@ -75,88 +122,120 @@ pub(super) struct Stored {
     pub name: String,
     /// Its bag.
     pub bag: String,
-    /// Of everything that it depends on.
+    /// Of everything that it depends on; empty if that is not known.
     pub made_of: String,
+    /// Its rows, by table.
+    pub rows: Vec<u64>,
+    /// What the store says of it.
+    pub about: Value,
 }
 
 /// The file of a [`Ledger`].
 const LEDGER: &str = "replay.json";
+/// The journal of a [`Ledger`]: a line of JSON for each change since the file was written.
+const JOURNAL: &str = "replay.json.journal";
 
 impl Ledger {
+    /// Reads what there is.
+    ///
+    /// # Errors
+    /// It cannot be read, or another version of the program wrote it.
     pub fn read(out: &Path) -> Result<Self, OutputError> {
         let path = out.join(LEDGER);
-        match fs::read(&path) {
-            // One that cannot be read counts as empty.
-            Ok(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Ledger::default()),
-            Err(error) => Err(OutputError::of(&path)(error)),
+        let mut held = match fs::read(&path) {
+            Ok(bytes) => of_json(&bytes).map_err(OutputError::of(&path))?,
+            Err(error) if error.kind() == ErrorKind::NotFound => Held::default(),
+            Err(error) => return Err(OutputError::of(&path)(error)),
+        };
+        let journal = out.join(JOURNAL);
+        match fs::read(&journal) {
+            Ok(bytes) => held.take(&bytes),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(OutputError::of(&journal)(error)),
         }
+        Ok(Ledger { out: out.to_owned(), held, journal: None })
+    }
+
+    /// Finds out which of two stores is there, if the program ended while one took the place of the other.
+    ///
+    /// # Errors
+    /// A store cannot get its name back.
+    pub fn find_store(&mut self, name: &str) -> Result<(), OutputError> {
+        let path = self.out.join(name);
+        PartialFolder::restore(&path)?;
+        let found = identity(&path);
+        let Held { stores, coming, .. } = &mut self.held;
+        let [before, after] = [stores.remove(name), coming.remove(name)]
+            .map(|store| store.filter(|store| Some(&store.identity) == found.as_ref()));
+        let store = match (before, after) {
+            (Some(mut store), Some(_)) => {
+                // They look the same, and may be made of different bags.
+                store.episodes.iter_mut().for_each(|stored| stored.made_of.clear());
+                Some(store)
+            }
+            (before, after) => before.or(after),
+        };
+        stores.extend(store.map(|store| (name.to_owned(), store)));
+        Ok(())
     }
 
     /// The entry of a result.
     pub fn entry(&self, result: &str) -> Option<&Entry> {
-        self.episodes.get(result)
+        self.held.episodes.get(result)
     }
 
-    /// The episodes of a store.
-    pub fn store(&self, name: &str) -> Option<&Vec<Stored>> {
-        self.stores.get(name)
+    /// A store.
+    pub fn store(&self, name: &str) -> Option<&Store> {
+        self.held.stores.get(name)
     }
 
-    /// Adds a complete result, and writes the file.
-    pub fn add(&mut self, out: &Path, result: String, entry: Entry) -> Result<(), OutputError> {
-        self.episodes.insert(result, entry);
-        self.write(out)
+    /// Adds a complete result.
+    pub fn add(&mut self, result: String, entry: Entry) -> Result<(), OutputError> {
+        let change = Change::Added { result, entry: Box::new(entry) };
+        self.note(&change)?;
+        self.held.apply(change);
+        Ok(())
     }
 
-    /// Removes a result, and writes the file.
-    pub fn remove(&mut self, out: &Path, result: &str) -> Result<(), OutputError> {
-        self.episodes.remove(result);
-        self.write(out)
+    /// Removes a result.
+    pub fn remove(&mut self, result: &str) -> Result<(), OutputError> {
+        let change = Change::Removed { result: result.to_owned() };
+        self.note(&change)?;
+        self.held.apply(change);
+        Ok(())
     }
 
-    /// Adds a complete store, and writes the file.
-    pub fn add_store(
-        &mut self,
-        out: &Path,
-        name: &str,
-        episodes: Vec<Stored>,
-    ) -> Result<(), OutputError> {
-        self.stores.insert(name.to_owned(), episodes);
-        self.replaced.remove(name);
-        self.write(out)
+    /// Notes that a store takes the place of the one that may be there, and writes the file.
+    pub fn announce_store(&mut self, name: &str, store: Store) -> Result<(), OutputError> {
+        self.held.coming.insert(name.to_owned(), store);
+        self.write()
     }
 
-    /// Notes that a store of these episodes takes the place of the one that may be there, and writes the file.
-    pub fn replace_store(
-        &mut self,
-        out: &Path,
-        name: &str,
-        episodes: &[Stored],
-    ) -> Result<(), OutputError> {
-        let before = self.stores.remove(name).unwrap_or_else(|| episodes.to_vec());
-        self.replaced.entry(name.to_owned()).or_insert(before);
-        self.write(out)
+    /// Notes that it has its name, and writes the file.
+    pub fn complete_store(&mut self, name: &str) -> Result<(), OutputError> {
+        if let Some(store) = self.held.coming.remove(name) {
+            self.held.stores.insert(name.to_owned(), store);
+        }
+        self.write()
     }
 
     /// Checks that a store that is there may be replaced by one of these episodes: their names and bags.
     pub fn check_store<'a>(
         &self,
-        out: &Path,
         name: &str,
         episodes: impl Iterator<Item = (&'a str, String)> + Clone,
     ) -> Result<(), ReplayError> {
-        let path = out.join(name);
+        let path = self.out.join(name);
         if !path.exists() {
             return Ok(());
         }
-        let whose = match self.store(name).or_else(|| self.replaced.get(name)) {
+        let whose = match self.store(name) {
             None => Some("is no result of an earlier run".to_owned()),
-            Some(stored) => {
-                let is_lost = |stored: &&Stored| {
-                    !episodes.clone().any(|(name, bag)| name == stored.name && bag == stored.bag)
-                };
-                let lost = stored.iter().find(is_lost);
+            Some(store) => {
+                let have: HashSet<(&str, String)> = episodes.collect();
+                let is_lost =
+                    |stored: &&Stored| !have.contains(&(stored.name.as_str(), stored.bag.clone()));
+                let lost = store.episodes.iter().find(is_lost);
                 lost.map(|Stored { name, bag, .. }| {
                     format!("has the episode '{name}' of {bag}, of which this run has no result")
                 })
@@ -171,16 +250,83 @@ impl Ledger {
         }
     }
 
-    fn write(&mut self, out: &Path) -> Result<(), OutputError> {
-        env!("CARGO_PKG_VERSION").clone_into(&mut self.version);
-        let path = out.join(LEDGER);
+    /// Writes a line into the journal. It is on the disk when this returns.
+    fn note(&mut self, change: &Change) -> Result<(), OutputError> {
+        let path = self.out.join(JOURNAL);
+        let noted = serde_json::to_vec(change).map_err(std::io::Error::other).and_then(|line| {
+            let file = match self.journal.take() {
+                Some(file) => file,
+                None => fs::File::options().create(true).append(true).open(&path)?,
+            };
+            let file = self.journal.insert(file);
+            // If a line before was broken off, this one does not continue it.
+            file.write_all(&[b"\n", &line[..], b"\n"].concat())?;
+            file.sync_data()
+        });
+        noted.map_err(OutputError::of(&path))
+    }
+
+    /// Writes the file, if there is a journal, and removes the journal.
+    pub fn end_journal(&mut self) -> Result<(), OutputError> {
+        match self.out.join(JOURNAL).exists() {
+            true => self.write(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the file, and removes the journal.
+    fn write(&mut self) -> Result<(), OutputError> {
+        env!("CARGO_PKG_VERSION").clone_into(&mut self.held.version);
+        self.held.format = LEDGER_FORMAT;
+        let path = self.out.join(LEDGER);
         let (partial, mut file) = Partial::create(&path)?;
-        let mut bytes = serde_json::to_vec_pretty(self)
+        let mut bytes = serde_json::to_vec_pretty(&self.held)
             .map_err(|error| OutputError { path: path.clone(), source: error.into() })?;
         bytes.push(b'\n');
-        std::io::Write::write_all(&mut file, &bytes).map_err(OutputError::of(&path))?;
-        partial.complete(&file)
+        file.write_all(&bytes).map_err(OutputError::of(&path))?;
+        partial.complete(&file)?;
+        self.journal = None;
+        let path = self.out.join(JOURNAL);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(OutputError::of(&path)(error)),
+            _ => Ok(()),
+        }
     }
+}
+
+impl Held {
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Added { result, entry } => _ = self.episodes.insert(result, *entry),
+            Change::Removed { result } => _ = self.episodes.remove(&result),
+        }
+    }
+
+    /// Takes the changes of a journal. A line that was broken off was never promised.
+    fn take(&mut self, journal: &[u8]) {
+        let lines = journal.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.filter_map(|line| serde_json::from_slice(line).ok()).for_each(|c| self.apply(c));
+    }
+}
+
+/// Reads a ledger.
+fn of_json(bytes: &[u8]) -> std::io::Result<Held> {
+    #[derive(Default, Deserialize)]
+    struct Version {
+        #[serde(default)]
+        format: u32,
+    }
+    let format = serde_json::from_slice(bytes).unwrap_or(Version::default()).format;
+    let other = |found: &str| {
+        std::io::Error::other(format!(
+            "expected format {LEDGER_FORMAT}, found {found}: another version of robocache wrote it; name \
+             another folder with --out, or remove this one"
+        ))
+    };
+    if format != LEDGER_FORMAT {
+        return Err(other(&format.to_string()));
+    }
+    serde_json::from_slice(bytes).map_err(|error| other(&error.to_string()))
 }
 
 /// Keeps other runs out of a folder of results until it is dropped.
@@ -198,12 +344,12 @@ pub(super) fn hold(out: &Path) -> Result<Flock<fs::File>, OutputError> {
 /// What an earlier run found, by the name of the episode, of the results that are files of tensors; nothing if the
 /// folder has none.
 pub fn summaries(out: &Path) -> BTreeMap<String, Summary> {
-    let ledger = Ledger::read(out).unwrap_or_default();
+    let Ok(ledger) = Ledger::read(out) else { return BTreeMap::new() };
     let of_file = |(result, entry): (String, Entry)| {
         let name = result.strip_suffix(".mcap")?.to_owned();
         Some((name, entry.summary))
     };
-    ledger.episodes.into_iter().filter_map(of_file).collect()
+    ledger.held.episodes.into_iter().filter_map(of_file).collect()
 }
 
 /// Everything that a result depends on, in words. The files of a bag count by their sizes and times. What
@@ -234,8 +380,12 @@ pub(super) fn made_of(
         episode.end,
         episode.task,
     );
-    if options.format.store().is_some() && options.bf16 != Bf16::default() {
-        made_of.push_str("; bf16 as f32");
+    if options.format.store().is_some() {
+        let format = format!("; format {FORMAT_VERSION}");
+        made_of.push_str(&format);
+        if options.bf16 != Bf16::default() {
+            made_of.push_str("; bf16 as f32");
+        }
     }
     for file in files {
         let found = file.metadata().map_err(OutputError::of(&file))?;

@@ -59,10 +59,11 @@ pub struct ReplayArgs {
     /// The first instant: seconds from the start of each bag, or since 1970
     #[arg(long, conflicts_with = "episodes")]
     start: Option<Moment>,
-    /// The last instant, likewise
+    /// The last instant: seconds from the start of each bag, or since 1970
     #[arg(long, conflicts_with = "episodes")]
     end: Option<Moment>,
-    /// Episodes in the bags: a CSV file with the columns start and end [s], and if wanted task and bag
+    /// Episodes in the bags: a CSV file with the columns start and end [s], bag (its name; required if there are
+    /// several bags) and, if wanted, task
     #[arg(long, value_name = "FILE.csv")]
     episodes: Option<PathBuf>,
     /// Episodes by a number of a topic, such as /recording or /joy:buttons[0]: one lasts while it is not zero

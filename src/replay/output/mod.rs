@@ -13,7 +13,8 @@ pub(super) use mcap::{io, qos};
 pub use partial::{Partial, PartialFolder, remove};
 pub use rows::RowOutput;
 pub use store::{
-    Column, Element, Joined, Means, Part, PartWriter, RowWriter, Sizes, Table, assemble,
+    Built, Column, Element, Joined, Means, Part, PartWriter, RowWriter, Sizes, Source, Table,
+    assemble, identity,
 };
 pub use tensors::TensorOutput;
 

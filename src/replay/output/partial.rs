@@ -65,15 +65,24 @@ impl PartialFolder {
     /// # Errors
     /// It cannot be created.
     pub fn create(path: &Path) -> Result<Self, OutputError> {
-        let [partial, old] = [".partial", ".old"].map(|ending| with(path, ending));
-        // A run that ended between the two renames of `complete` left the older one alone.
-        if old.exists() && !path.exists() {
-            fs::rename(&old, path).map_err(OutputError::of(&old))?;
-        }
-        remove(&old)?;
+        PartialFolder::restore(path)?;
+        let partial = with(path, ".partial");
         remove(&partial)?;
         fs::create_dir_all(&partial).map_err(OutputError::of(&partial))?;
         Ok(PartialFolder { path: path.to_owned(), partial, done: false })
+    }
+
+    /// Gives the older folder its name back if the program ended between the two renames of
+    /// [`PartialFolder::complete`]. Removes it if there is a newer one.
+    ///
+    /// # Errors
+    /// It cannot be renamed or removed.
+    pub fn restore(path: &Path) -> Result<(), OutputError> {
+        let old = with(path, ".old");
+        if old.exists() && !path.exists() {
+            fs::rename(&old, path).map_err(OutputError::of(&old))?;
+        }
+        remove(&old)
     }
 
     /// The folder, until it is complete.

@@ -12,6 +12,7 @@
 
 mod column;
 mod compress;
+mod older;
 mod order;
 mod part;
 mod pool;
@@ -22,4 +23,4 @@ mod zarr;
 pub use column::{Column, Element, Sizes, Table};
 use order::Order;
 pub use part::{Means, Part, PartWriter, RowWriter};
-pub use zarr::{Joined, assemble};
+pub use zarr::{Built, Joined, Source, assemble, identity};

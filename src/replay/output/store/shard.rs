@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// Place and length of a chunk that is not there.
-const MISSING: [u64; 2] = [u64::MAX; 2];
+pub(super) const MISSING: [u64; 2] = [u64::MAX; 2];
 
 /// Writes a shard, chunk by chunk.
 pub(super) struct Shard {
@@ -51,6 +51,13 @@ impl Shard {
         self.newest = Some([at, place]);
         self.index.push([place, len]);
         Ok(())
+    }
+
+    /// Adds the newest chunk once more; returns whether there is one.
+    pub fn repeat(&mut self) -> bool {
+        let newest = self.index.last().copied();
+        self.index.extend(newest);
+        newest.is_some()
     }
 
     /// Says that no chunk comes from this file any more.

@@ -1,4 +1,4 @@
-//! Parts to one store of Zarr v3.
+//! Episodes to one store of Zarr v3.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,13 +13,35 @@ use serde_json::{Map, Value, json};
 use super::super::{BREAKS, OutputError, PartialFolder};
 use super::compress::{Compress, ZSTD_LEVEL};
 use super::shard::Shard;
-use super::{Column, Element, Part, Table};
+use super::{Column, Element, Part, Table, older};
 use crate::sync::lock;
 
-/// What is joined: the parts of the episodes in their order, and what the store says of itself.
+/// The file that says what a group or an array is.
+const METADATA: &str = "zarr.json";
+
+/// Where the rows of an episode are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In the folder of a part.
+    Part(PathBuf),
+    /// In the store that is replaced: the numbers of its first rows, and how many there are, by table. `about` is
+    /// what the store says of it.
+    Store {
+        /// By table.
+        begin: Vec<u64>,
+        /// By table.
+        rows: Vec<u64>,
+        /// What the store says of the episode.
+        about: Value,
+    },
+}
+
+/// What is joined: the episodes in their order, and what the store says of itself.
 pub struct Joined<'a> {
-    /// The folders of the parts.
-    pub parts: &'a [PathBuf],
+    /// Where their rows are.
+    pub sources: &'a [Source],
+    /// The tables of the store that is replaced; empty if none of its rows are used.
+    pub tables: Vec<Table>,
     /// What the store says of itself, in its attribute `robocache`. The list of the episodes is added.
     pub about: Map<String, Value>,
     /// Threads that join.
@@ -30,18 +52,41 @@ pub struct Joined<'a> {
     pub told: &'a (dyn Fn(usize, usize) + Sync),
 }
 
-/// Joins the parts into a store, under another name until it is complete. One that is there is replaced. Returns
-/// whether it is complete: it is not if the run was stopped.
+/// A store that has not yet its name.
+pub struct Built {
+    folder: PartialFolder,
+    /// Its tables.
+    pub tables: Vec<Table>,
+    /// Of each episode: its rows by table, and what the store says of it.
+    pub episodes: Vec<(Vec<u64>, Value)>,
+    /// Tells it from another store: see [`identity`].
+    pub identity: String,
+}
+
+impl Built {
+    /// Gives the store its name. One that has it is removed.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn complete(self) -> Result<(), OutputError> {
+        self.folder.complete()
+    }
+}
+
+/// Tells a store from another one, by what it says of itself; `None` if there is none.
+pub fn identity(store: &Path) -> Option<String> {
+    let text = fs::read(store.join(METADATA)).ok()?;
+    Some(format!("{:016x}", twox_hash::XxHash3_64::oneshot(&text)))
+}
+
+/// Joins episodes into a store, under another name. Returns `None` if the run was stopped before it was complete.
 ///
 /// # Errors
 /// A part has other columns than the first, or a file cannot be read or written.
-pub fn assemble(path: &Path, joined: Joined<'_>) -> Result<bool, OutputError> {
-    let (tables, parts) = open_parts(joined.parts)?;
-    if parts.is_empty() {
-        return Ok(true);
-    }
+pub fn assemble(path: &Path, joined: Joined<'_>) -> Result<Option<Built>, OutputError> {
     let folder = PartialFolder::create(path)?;
-    let join = Join { folder: folder.partial(), tables: &tables, parts: &parts };
+    let (tables, episodes) = open(path, &joined)?;
+    let join = Join { folder: folder.partial(), tables: &tables, episodes: &episodes };
     let mut nodes = Nodes::default();
     for (at, table) in tables.iter().enumerate() {
         let ends = join.ends_of(at);
@@ -53,53 +98,116 @@ pub fn assemble(path: &Path, joined: Joined<'_>) -> Result<bool, OutputError> {
         write_ends(join.folder, &column, &ends)?;
     }
     if !join.shards(&joined)? {
-        return Ok(false);
+        return Ok(None);
     }
-    let mut about = joined.about;
-    about.insert("episodes".into(), parts.iter().map(|part| part.about().clone()).collect());
+    let mut about = joined.about.clone();
+    about.insert("episodes".into(), episodes.iter().map(|of| of.about().clone()).collect());
     nodes.write_groups(join.folder, json!({"robocache": about}))?;
-    folder.complete()?;
-    Ok(true)
+    let of_episode = |episode: &Episode<'_>| {
+        let rows = (0..tables.len()).map(|table| episode.rows(table)).collect();
+        (rows, episode.about().clone())
+    };
+    let all = episodes.iter().map(of_episode).collect();
+    let identity = identity(folder.partial()).unwrap_or_default();
+    drop(episodes);
+    Ok(Some(Built { folder, tables, episodes: all, identity }))
 }
 
-/// Opens the parts, which must have the same tables.
-fn open_parts(folders: &[PathBuf]) -> Result<(Vec<Table>, Vec<Part>), OutputError> {
-    let (mut tables, mut parts) = (Vec::new(), Vec::with_capacity(folders.len()));
-    for folder in folders {
-        let mut part = Part::open(folder)?;
-        if parts.is_empty() {
-            tables = part.tables().to_vec();
-        } else if part.tables() != tables {
-            let what =
-                "it has other arrays than the first episode: their definitions of a message differ";
-            return Err(OutputError::of(folder)(io::Error::other(what)));
+/// An episode on its way into a store.
+enum Episode<'a> {
+    Part(Part),
+    Store { path: &'a Path, begin: &'a [u64], rows: &'a [u64], about: &'a Value },
+}
+
+impl Episode<'_> {
+    fn rows(&self, table: usize) -> u64 {
+        match self {
+            Episode::Part(part) => part.rows(table),
+            Episode::Store { rows, .. } => rows[table],
         }
-        part.forget_tables();
-        parts.push(part);
     }
-    Ok((tables, parts))
+
+    fn about(&self) -> &Value {
+        match self {
+            Episode::Part(part) => part.about(),
+            Episode::Store { about, .. } => about,
+        }
+    }
+
+    /// Copies rows of a column, by their numbers in the episode.
+    fn copy(
+        &self,
+        (table, column): (usize, usize),
+        of: &Column,
+        rows: Range<u64>,
+        shard: &mut Shard,
+        chunks: &mut Chunks,
+    ) -> Result<(), OutputError> {
+        match self {
+            Episode::Part(part) => {
+                let file = part.data()?;
+                let place = (part, &file, (table, column), rows);
+                let copied = match of.has_large_rows() {
+                    true => copy_large(place, shard),
+                    false => chunks.copy(place, shard),
+                };
+                copied.map_err(OutputError::of(part.folder()))
+            }
+            Episode::Store { path, begin, .. } => {
+                let rows = begin[table] + rows.start..begin[table] + rows.end;
+                older::copy(path, of, rows, shard, chunks)
+                    .map_err(OutputError::of(&path.join(&of.path)))
+            }
+        }
+    }
 }
 
-/// Parts on their way into a store.
+/// Opens the episodes, which must have the same tables.
+fn open<'a>(
+    path: &'a Path,
+    joined: &'a Joined<'_>,
+) -> Result<(Vec<Table>, Vec<Episode<'a>>), OutputError> {
+    let mut tables = joined.tables.clone();
+    let mut episodes = Vec::with_capacity(joined.sources.len());
+    for source in joined.sources {
+        episodes.push(match source {
+            Source::Store { begin, rows, about } => Episode::Store { path, begin, rows, about },
+            Source::Part(folder) => {
+                let mut part = Part::open(folder)?;
+                if tables.is_empty() {
+                    tables = part.tables().to_vec();
+                } else if part.tables() != tables {
+                    let what = "it has other arrays than the episodes before: their definitions of a message differ";
+                    return Err(OutputError::of(folder)(io::Error::other(what)));
+                }
+                part.forget_tables();
+                Episode::Part(part)
+            }
+        });
+    }
+    Ok((tables, episodes))
+}
+
+/// Episodes on their way into a store.
 struct Join<'a> {
     folder: &'a Path,
     tables: &'a [Table],
-    parts: &'a [Part],
+    episodes: &'a [Episode<'a>],
 }
 
 impl Join<'_> {
-    /// Rows of a table, of all parts.
+    /// Rows of a table, of all episodes.
     fn rows(&self, table: usize) -> u64 {
-        self.parts.iter().map(|part| part.rows(table)).sum()
+        self.episodes.iter().map(|episode| episode.rows(table)).sum()
     }
 
     /// The number of rows up to the end of each episode. An episode whose ticks do not follow each other ends where
     /// they break, so that no window reaches over the gap.
     fn ends_of(&self, table: usize) -> Vec<i64> {
         let (mut ends, mut begin) = (Vec::new(), 0);
-        for part in self.parts {
-            let rows = part.rows(table);
-            let breaks = part.about().get(BREAKS).and_then(Value::as_array);
+        for episode in self.episodes {
+            let rows = episode.rows(table);
+            let breaks = episode.about().get(BREAKS).and_then(Value::as_array);
             let breaks = breaks.into_iter().flatten().filter_map(Value::as_u64);
             ends.extend(breaks.chain([rows]).map(|end| (begin + end) as i64));
             begin += rows;
@@ -149,18 +257,12 @@ impl Join<'_> {
         let mut chunks = Chunks::new(of).map_err(OutputError::of(&path))?;
         let rows = number * shard_rows(of)..(number + 1) * shard_rows(of);
         let mut begin = 0;
-        for part in self.parts {
-            let all = part.rows(table);
+        for episode in self.episodes {
+            let all = episode.rows(table);
             let mine = rows.start.max(begin)..rows.end.min(begin + all);
             if mine.start < mine.end {
                 let mine = mine.start - begin..mine.end - begin;
-                let file = part.data()?;
-                let place = (part, &file, (table, column), mine);
-                let copied = match of.has_large_rows() {
-                    true => copy_large(place, &mut shard),
-                    false => chunks.copy(place, &mut shard),
-                };
-                copied.map_err(OutputError::of(part.folder()))?;
+                episode.copy((table, column), of, mine, &mut shard, &mut chunks)?;
             }
             begin += all;
         }
@@ -170,12 +272,12 @@ impl Join<'_> {
 }
 
 /// Rows of a shard.
-fn shard_rows(column: &Column) -> u64 {
+pub(super) fn shard_rows(column: &Column) -> u64 {
     column.chunk_rows() as u64 * column.shard_chunks() as u64
 }
 
 /// The file of a shard: the other dimensions have one.
-fn path_of(store: &Path, column: &Column, number: u64) -> PathBuf {
+pub(super) fn path_of(store: &Path, column: &Column, number: u64) -> PathBuf {
     store.join(&column.path).join(format!("c.{number}{}", ".0".repeat(column.row.len())))
 }
 
@@ -211,7 +313,7 @@ fn write_ends(store: &Path, column: &Column, ends: &[i64]) -> Result<(), OutputE
 }
 
 /// Fills chunks with small rows.
-struct Chunks {
+pub(super) struct Chunks {
     compress: Compress,
     /// The chunk at hand, and its size when it is full.
     chunk: Vec<u8>,
@@ -228,7 +330,7 @@ impl Chunks {
         part.read(file, column, rows, |bytes| self.add(bytes, shard))
     }
 
-    fn add(&mut self, mut bytes: &[u8], shard: &mut Shard) -> io::Result<()> {
+    pub fn add(&mut self, mut bytes: &[u8], shard: &mut Shard) -> io::Result<()> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(self.size - self.chunk.len()));
             self.chunk.extend_from_slice(now);
@@ -348,7 +450,7 @@ fn array(column: &Column, rows: u64) -> Value {
 
 /// Writes the metadata of a group or an array into its folder.
 fn write_json(folder: &Path, value: &Value) -> Result<(), OutputError> {
-    let path = folder.join("zarr.json");
+    let path = folder.join(METADATA);
     let written = fs::create_dir_all(folder).and_then(|()| {
         let mut text = serde_json::to_vec_pretty(value)?;
         text.push(b'\n');
