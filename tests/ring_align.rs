@@ -192,3 +192,19 @@ fn nearest_takes_the_earlier_row_on_a_tie() {
     assert_eq!(at(15), Alignment { value: Value::Row(0), valid: true, age_ns: 5 });
     assert_eq!(at(16), Alignment { value: Value::Row(1), valid: true, age_ns: -4 });
 }
+
+#[test]
+fn the_row_before_another_is_found_even_after_it_has_left() {
+    let mut ring = Ring::new(2);
+    let at = Stamp::from_nanos;
+    assert_eq!(ring.before(at(10)), None);
+    let mut insert = |stamp| {
+        let lease = ring.lease().unwrap();
+        ring.insert(at(stamp), 0, lease);
+        [10, 20, 30].map(|stamp| ring.before(at(stamp)).map(Stamp::nanos))
+    };
+    assert_eq!(insert(10), [None; 3]);
+    assert_eq!(insert(30), [None, None, Some(10)]);
+    // The first row leaves.
+    assert_eq!(insert(20), [None, Some(10), Some(20)]);
+}

@@ -36,7 +36,7 @@ use crate::time::{NANOS_PER_S, Stamp};
 use gaps::Gaps;
 use lateness::Lateness;
 use numbers::Numbers;
-use order::{Message, Next, Order};
+use order::{Message, Order, Step};
 use replayed::Replayed;
 use ticks::{Doubt, Ticks};
 
@@ -215,13 +215,13 @@ impl Verification {
     fn play(&mut self, all: bool) -> Result<(), ReplayError> {
         while let Some(next) = self.order.next(all) {
             match next {
-                Next::Clock { stamp, received } => {
+                Step::Clock { stamp, received } => {
                     let ticks = &mut self.ticks;
                     let mut serve = |served: Served<'_>| ticks.took(served);
                     self.player.set_clock(stamp, received, &mut serve)?;
                 }
-                Next::Message(message, outcome) => self.receive(message, outcome)?,
-                Next::Tick(tick) => {
+                Step::Message(message, outcome) => self.receive(message, outcome)?,
+                Step::Tick(tick) => {
                     self.ticks.told(tick);
                     if tick.fate != TickFate::Unsent {
                         self.serve(tick)?;

@@ -26,7 +26,7 @@ const MOST_WAITING: usize = 1 << 16;
 const MOST_BYTES: usize = 1 << 30;
 
 /// What the player is given next.
-pub(super) enum Next {
+pub(super) enum Step {
     Clock {
         stamp: Stamp,
         received: Received,
@@ -119,7 +119,7 @@ impl Order {
     ) -> Option<u64> {
         if bytes_of == number {
             if let Some((number, ..)) = self.announced.replace((number, input, arrival)) {
-                self.tell(format!("message {number}: expected its bytes, found none"));
+                self.note_problem(format!("message {number}: expected its bytes, found none"));
             }
             return None;
         }
@@ -132,7 +132,7 @@ impl Order {
                 Some(self.push(Message { number, input, arrival, received, bytes }))
             }
             None => {
-                self.tell(format!("message {number}: expected the bytes of {bytes_of}"));
+                self.note_problem(format!("message {number}: expected the bytes of {bytes_of}"));
                 None
             }
         }
@@ -141,7 +141,7 @@ impl Order {
     /// The bytes of the message that was announced. Returns its number.
     pub fn bytes(&mut self, topic: &str, recorded: Recorded) -> Option<u64> {
         let Some((number, input, arrival)) = self.announced.take() else {
-            self.tell(format!("{topic}: expected an event in front of each message"));
+            self.note_problem(format!("{topic}: expected an event in front of each message"));
             return None;
         };
         let received = Received { at: recorded.received, published: recorded.published };
@@ -202,7 +202,7 @@ impl Order {
 
     /// Returns what comes next, unless its outcome or something before it is yet to come. With `all` nothing
     /// is waited for.
-    pub fn next(&mut self, all: bool) -> Option<Next> {
+    pub fn next(&mut self, all: bool) -> Option<Step> {
         let waiting = self.items.len();
         let (_, (logged, item)) = self.items.first_key_value()?;
         let waited_ns = self.now.since(*logged);
@@ -220,22 +220,22 @@ impl Order {
         }
         let (_, (_, item)) = self.items.pop_first()?;
         Some(match item {
-            Item::Clock(stamp, received) => Next::Clock { stamp, received },
-            Item::Tick(tick) => Next::Tick(tick),
+            Item::Clock(stamp, received) => Step::Clock { stamp, received },
+            Item::Tick(tick) => Step::Tick(tick),
             Item::Message(message) => {
                 self.len -= message.bytes.len();
                 let outcome = self.outcomes.remove(&message.number).flatten();
-                Next::Message(message, outcome)
+                Step::Message(message, outcome)
             }
         })
     }
 
     /// An event that cannot be read.
     pub fn unreadable(&mut self, why: &str) {
-        self.tell(format!("an event of the recording: {why}"));
+        self.note_problem(format!("an event of the recording: {why}"));
     }
 
-    fn tell(&mut self, what: String) {
+    fn note_problem(&mut self, what: String) {
         const MOST: usize = 20;
         if self.problems.len() < MOST {
             self.problems.push(what);
