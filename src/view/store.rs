@@ -1,5 +1,5 @@
 //! Reads the stores of tensors that `robocache replay --format zarr` writes: Zarr v3, one shard along all but the
-//! first dimension, zstd.
+//! first dimension, zstd, crc32c.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -365,7 +365,12 @@ impl Array {
         }
         let mut packed = vec![0; len as usize];
         file.read_exact_at(&mut packed, at).map_err(|error| broken(&error))?;
-        let bytes = zstd::bulk::decompress(&packed, size).map_err(|error| broken(&error))?;
+        let checked = packed.split_last_chunk::<4>();
+        let (packed, checksum) = checked.ok_or_else(|| broken(&"shorter than its checksum"))?;
+        if crc32c::crc32c(packed).to_le_bytes() != *checksum {
+            return Err(broken(&"its checksum is wrong"));
+        }
+        let bytes = zstd::bulk::decompress(packed, size).map_err(|error| broken(&error))?;
         if bytes.len() == size {
             return Ok(bytes);
         }
