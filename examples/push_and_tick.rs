@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! cargo build --release --no-default-features --features sim --example push_and_tick
-//! valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Pipeline::push*' PROGRAM [STREAM]
-//! valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Pipeline::tick*' PROGRAM
+//! valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Pipeline>::push' PROGRAM [STREAM]
+//! valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Pipeline>::tick' PROGRAM
 //! ```
 //!
 //! With the name of a stream of the robot (`joints`, `wrench`, ...) only its messages are pushed.
