@@ -13,7 +13,9 @@ mod script;
 use std::fs::OpenOptions;
 use std::time::Duration;
 
-use node::{CAMERA, JOINTS, Node, WRENCH, config_text, drive, image, joints, verified, wrench};
+use node::{
+    CAMERA, JOINTS, Node, WRENCH, config_text, drive, image, joints, page, verified, wrench,
+};
 use robocache::backend::Choice;
 use robocache::replay::verify::verify;
 use robocache::runtime::Transit;
@@ -37,6 +39,11 @@ fn with_enough_lag_every_tick_is_equal() {
     assert_eq!(report.problems, Vec::<String>::new());
     let files = std::fs::read_dir(&recording).unwrap().count();
     assert!(files > 10, "{files} files");
+    let html = page(&recording, "complete");
+    assert!(html.contains("The recording is complete."));
+    let row = |ticks| format!("<th scope=row>a tensor</th><td class=n>{ticks}</td>");
+    // A tick may be published while the node ends.
+    assert!([0, 1].iter().any(|more| html.contains(&row(published + more))), "{published}");
 }
 
 #[test]

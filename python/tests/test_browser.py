@@ -97,8 +97,14 @@ def reports(tmp_path_factory):
     out = folder / "tensors"
     robocache("replay", folder / "one", folder / "two", "--config", config, "--out", out)
     made = {"view": folder / "view.html", "episodes": folder / "episodes.html"}
-    robocache("view", out / "one.mcap", "--out", made["view"])
+    robocache("view", out / "one.mcap", "--bag", folder / "one", "--out", made["view"])
     robocache("view", out, "--out", made["episodes"])
+    rows = ("--config", config, "--out", folder / "rows", "--format", "rows")
+    robocache("replay", folder / "one", *rows)
+    made["rows"] = folder / "rows.html"
+    robocache("view", folder / "rows", "--out", made["rows"])
+    made["inspect"] = folder / "inspect.html"
+    robocache("inspect", folder / "one", folder / "two", "--html", made["inspect"])
     made["live"] = folder / "live.html"
     robocache("view", live(folder / "live.json"), "--out", made["live"])
     return made
@@ -216,7 +222,7 @@ ACCESS = """(() => {
 })()"""
 
 
-@pytest.mark.parametrize("name", ["view", "episodes", "live"])
+@pytest.mark.parametrize("name", ["view", "episodes", "live", "rows", "inspect"])
 def test_a_report_is_drawn_well(page_of, reports, name):
     report = reports[name]
     page_of.open(report)

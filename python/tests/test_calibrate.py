@@ -132,6 +132,28 @@ def test_streams_of_a_configuration_and_offsets_that_it_has(tmp_path):
     assert abs(found["offset_ms"] + 5) < 2 and abs(found["stamp_offset_ms"] + 35) < 2
 
 
+def test_a_name_that_means_several_inputs_is_an_error(tmp_path):
+    bag = write_bag(tmp_path / "bag", recording(path(7), 35))
+    config = tmp_path / "robot.yaml"
+    config.write_text(
+        "rate_hz: 30\nbase_frame: base\nstreams:\n  scan:\n    max_age_ms: 50\n"
+        "    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}]}\n    inputs:\n"
+        "      - {type: sensor_msgs/PointCloud2, topic: /left}\n      - {type: sensor_msgs/PointCloud2, topic: /right}\n"
+        "  eye: {type: sensor_msgs/Image, topic: /camera, max_age_ms: 100, image: {resize: {width: 8, height: 8}}}\n"
+        "  late:\n    {type: sensor_msgs/Image, topic: /camera, max_age_ms: 100, stamp_offset_ms: -30, image: {resize: {width: 8, height: 8}}}\n"
+    )
+    options = ("--stream", "eye", "--config", config, "--json")
+    said = calibrate(bag, "--reference", "scan", *options, expect=1)
+    assert "scan: expected one input, found the stream's /left, /right: name one" in said
+    found = json.loads(calibrate(bag, "--reference", "/joints", *options))
+    assert abs(found["offset_ms"] + 35) < 2
+    options = ("--reference", "/joints", "--config", config)
+    said = calibrate(bag, "--stream", "/camera", *options, expect=1)
+    assert "/camera: expected one offset, found that of eye and another one of late" in said
+    found = json.loads(calibrate(bag, "--stream", "late", *options, "--json"))
+    assert abs(found["stamp_offset_ms"] + 35) < 2
+
+
 def test_what_cannot_be_told_is_an_error_that_says_why(tmp_path):
     messages = recording(path(), 0)
     for k in range(100):

@@ -259,7 +259,7 @@ def test_the_report_is_one_page_without_a_network_or_a_script(tmp_path):
     assert "<script" not in html and "src=" not in html and "@import" not in html
     for title in ("Notes", "Topics", "Timeline", "Delays and intervals", "Contents", "Frames"):
         assert f">{title}<" in html
-    assert "delay of /imu" in html and "interval of /wrench" in html and "1 gaps" in html
+    assert "delay of /imu" in html and "interval of /wrench" in html and "1 gap of" in html
     other = write_bag(tmp_path / "other", messages[:50])
     both = inspect(bag, other, options=("--html", tmp_path / "report.html"))
     assert both.count("topic  ") == 2 and f"{bag}: Topics" in (tmp_path / "report.html").read_text()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -109,16 +110,93 @@ def test_a_store_shows_what_the_message_shows(results, name):
     assert sorted(shown(other)[0]) != sorted(of_message[0])
 
 
+def raw_and_aligned(html):
+    """The section of the bag's rows: lines, dots, and what the captions say of the difference."""
+    (section,) = re.findall(r"<h2[^>]*>[^<]*Raw against aligned</h2>(.*?)(?:<h2|$)", html, re.DOTALL)
+    lines = re.findall(r'<path class="line[^>]+>', section)
+    dots = re.findall(r"<circle", section) + re.findall(r'<path class="dots[^>]+>', section)
+    differences = re.findall(r"at most ([\d.]+) × 10⁻⁶", section)
+    return section, lines, dots, [float(number) for number in differences]
+
+
+@pytest.mark.parametrize("kind", ["mcap", "zarr"])
+def test_rows_of_the_bag_are_beside_the_tensors(results, kind):
+    html = report(results / kind, "--episode", "two", "--bag", results / "two")
+    section, lines, dots, differences = raw_and_aligned(html)
+    assert "force" in section and "(tick − 20 ms)" in section
+    assert lines and dots
+    # One force grows, two do not change: between two messages all are on the line between them.
+    assert len(differences) == 1 and differences[0] < 1, differences
+
+
+def test_the_rows_of_another_bag_are_not_those_of_the_tensors(results, tmp_path):
+    # The same topics and stamps, other values.
+    moved = [
+        (topic, at, message) for topic, at, message in messages(0) if topic != "/wrench"
+    ] + [
+        ("/force", T0 + (at + 2) * MS, wrench(T0 + at * MS, at / 500, 0, -1))
+        for at in range(0, SECONDS * 1000, 10)
+    ]
+    bag = write_bag(tmp_path / "moved", sorted(moved, key=lambda entry: entry[1]))
+    options = ("--bag", bag, "--remap", "/wrench:=/force")
+    *_, differences = raw_and_aligned(report(results / "mcap" / "one.mcap", *options))
+    assert differences[0] > 1000
+    # Of another day, there is no row.
+    late = [(topic, at + 10**15, message) for topic, at, message in messages(0)]
+    late = write_bag(tmp_path / "late", sorted(late, key=lambda entry: entry[1]))
+    section, lines, *_ = raw_and_aligned(report(results / "mcap" / "one.mcap", "--bag", late))
+    assert "there is no row of it" in section and not lines
+    said = report(results / "mcap", "--bag", bag, expect=1)
+    assert "expected the bag of one of the episodes one, two" in said
+    html = report(results / "mcap", "--episode", "one", "--bag", bag)
+    assert "The bag has no topic /wrench" in raw_and_aligned(html)[0]
+
+
 def test_of_a_large_store_a_part_is_read(results):
     html = report(results / "zarr" / "tensors.zarr", "--episode", "one", "--read-mib", 1)
     looked = int(re.search(r"(\d+) of 199 tensors were looked at", html).group(1))
     assert 5 <= looked <= 30
 
 
-def test_rows_are_not_tensors(results):
-    said = report(results / "rows" / "rows.zarr", expect=1)
-    assert "expected tensors, which `robocache replay` writes" in said
-    assert "a store of kind" in said
+def test_rows_are_shown_at_their_own_stamps(results):
+    html = report(results / "rows", "--episode", "one")
+    assert html == report(results / "rows" / "rows.zarr", "--episode", "one")
+    table = dict(re.findall(r"<tr><th scope=row>(\w+)</th>((?:<td class=n>[^<]+</td>)+)", html))
+    numbers = {name: re.findall(r">([^<]+)<", row) for name, row in table.items()}
+    assert numbers["wrench"][:3] == ["200", "100 Hz", "0"]
+    assert numbers["camera"][:3] == ["61", "30.3 Hz", "0"]
+    assert numbers["grid"][:2] == ["20", "10 Hz"]
+    pictures, lines, _ = shown(html)
+    # As of the tensors: four pictures, and two grids from two sides, each with its bar of colours.
+    assert len(pictures) == 4 + 2 * 2 * 2 and lines
+    assert "The rows at their own stamps." in html and "force" in html
+    both = report(results / "rows")
+    assert "one: Rows over time" in both and "two: Rows over time" in both
+    said = report(results / "rows", "--episode", "three", expect=1)
+    assert "expected an episode of one, two, found 'three'" in said
+
+
+def test_a_gap_between_rows_is_told(results, tmp_path):
+    config = results / "config.yaml"
+    kept = [entry for entry in messages(0) if not 500 * MS < entry[1] - T0 < 1300 * MS]
+    bag = write_bag(tmp_path / "gap", sorted(kept, key=lambda entry: entry[1]))
+    robocache("replay", bag, "--config", config, "--out", tmp_path / "rows", "--format", "rows")
+    html = report(tmp_path / "rows" / "rows.zarr")
+    wrench = re.search(r"<tr><th scope=row>wrench</th>((?:<td class=n>[^<]+</td>)+)", html).group(1)
+    _, _, gaps, longest = re.findall(r">([^<]+)<", wrench)
+    assert (gaps, longest) == ("1", "810.0 ms")
+
+
+@pytest.mark.parametrize("part", ["wrench/0/stamp_ns", "camera/0/rows", "grid/0/episode_ends"])
+def test_a_damaged_store_of_rows_is_an_error(results, tmp_path, part):
+    store = tmp_path / "rows.zarr"
+    shutil.copytree(results / "rows" / "rows.zarr", store)
+    (shard,) = (store / "streams" / part).glob("c.*")
+    shard.write_bytes(shard.read_bytes()[:50])
+    said = report(store, expect=1)
+    assert "shorter than its index" in said and part in said
+    (store / "streams" / part / "zarr.json").write_text("{}")
+    assert part in report(store, expect=1)
 
 
 def test_a_damaged_store_is_told(results):

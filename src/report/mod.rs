@@ -48,7 +48,7 @@ pub use histogram::Histogram;
 pub use page::Page;
 pub use picture::Picture;
 pub use plot::Plot;
-pub use scale::{number, significant};
+pub use scale::{counted, number, significant};
 pub use section::Section;
 pub use table::Table;
 pub use timeline::{Timeline, Tone};

@@ -12,6 +12,11 @@ pub fn number(value: f64, decimals: usize) -> String {
     text.replacen('-', "\u{2212}", 1)
 }
 
+/// A number of things: `1 gap`, `3 gaps`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// A number with about so many digits, at least one: `1234.5` with three is `1234`, `0.012345` is `0.0123`.
 /// Very large and very small ones have a power of ten.
 pub fn significant(value: f64, digits: usize) -> String {

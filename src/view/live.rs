@@ -123,8 +123,8 @@ impl Measurements {
         latencies.sort_by(f64::total_cmp);
         self.tiles(track, &latencies, &mut page);
         let sections = [
-            pictures::cameras(track),
-            pictures::grids(track),
+            pictures::cameras(std::slice::from_ref(track)),
+            pictures::grids(std::slice::from_ref(track)),
             self.compared(track),
             self.latency(&latencies),
             self.table(track),

@@ -8,8 +8,11 @@ mod info;
 mod live;
 mod parts;
 mod pictures;
+mod published;
 mod raw;
+mod recording;
 pub mod rerun;
+mod rows;
 pub mod source;
 mod store;
 mod track;
@@ -18,6 +21,7 @@ use std::path::Path;
 
 pub use info::{Info, SegmentInfo};
 pub use parts::percent;
+pub use published::Against;
 pub use source::{Episode, Looked, ViewError};
 pub use track::{Kept, Segment, State, Step, Track};
 
@@ -35,16 +39,24 @@ pub struct Options {
     pub pictures: usize,
     /// Bytes of tensors that are read, of all episodes together.
     pub budget: u64,
+    /// The bag that the tensors were made of: its vectors are drawn beside theirs.
+    pub against: Option<Against>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { episodes: Vec::new(), most_episodes: 3, pictures: 4, budget: 1 << 30 }
+        Options {
+            episodes: Vec::new(),
+            most_episodes: 3,
+            pictures: 4,
+            budget: 1 << 30,
+            against: None,
+        }
     }
 }
 
-/// Makes the report of an output of `robocache replay`, of a bag with tensors, or of a JSON file with what a
-/// program beside a live node has measured.
+/// Makes the report of an output of `robocache replay`, of a bag with tensors, of a recording of the node, or of a
+/// JSON file with what a program beside a live node has measured.
 ///
 /// # Errors
 /// There are no tensors, an episode has no such name, or a file cannot be read.
@@ -52,8 +64,23 @@ pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
     if path.extension().is_some_and(|end| end == "json") {
         return live::page(path);
     }
+    if let Some(manifest) = recording::manifest(path) {
+        return recording::page(path, &manifest);
+    }
+    if let Some(store) = source::store_of_rows(path) {
+        return rows::page(&store, options);
+    }
     let episodes = source::episodes(path)?;
     let chosen = choose(&episodes, options, path)?;
+    let is_of = |episode: &Episode, against: &Against| {
+        chosen.len() == 1 || episode.bag.as_ref().is_some_and(|bag| against.is_bag(bag))
+    };
+    if let Some(against) = &options.against
+        && !chosen.iter().any(|episode| is_of(episode, against))
+    {
+        let names: Vec<_> = chosen.iter().map(|episode| episode.name.as_str()).collect();
+        return Err(ViewError::Against { bag: against.bag.clone(), episodes: names.join(", ") });
+    }
     let mut page = Page::new("robocache view");
     page.about(&path.display().to_string());
     let mut sections = Vec::new();
@@ -65,6 +92,9 @@ pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
             tiles = tiles_of(&track, &episodes, &looked);
         }
         sections.push(about(episode, &track, &looked));
+        if let Some(against) = options.against.as_ref().filter(|against| is_of(episode, against)) {
+            sections.push(published::compared(&track, against)?);
+        }
         sections.extend(of_tensors(&track));
     }
     tiles.iter().for_each(|(value, what)| {
@@ -90,12 +120,17 @@ pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
 
 /// The sections about tensors, without those that would be empty.
 pub fn of_tensors(track: &Track) -> Vec<Section> {
-    let mut sections = vec![pictures::cameras(track), pictures::grids(track), parts::curves(track)];
+    let mut sections = of_rows(std::slice::from_ref(track));
     if !track.ticks.is_empty() {
         sections.extend([parts::validity(track), parts::layout(track)]);
     }
-    sections.retain(|section| !section.is_empty());
     sections
+}
+
+/// Pictures, grids and curves, without sections that would be empty.
+fn of_rows(tracks: &[Track]) -> Vec<Section> {
+    let parts = [pictures::cameras(tracks), pictures::grids(tracks), parts::curves(tracks)];
+    parts.into_iter().filter(|section| !section.is_empty()).collect()
 }
 
 /// The episodes that are shown.

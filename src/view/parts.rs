@@ -162,16 +162,18 @@ fn shown(track: &Track) -> impl Iterator<Item = &Segment> {
 }
 
 /// The curves of every segment of vectors, a chart per kind of channel.
-pub fn curves(track: &Track) -> Section {
+pub fn curves(tracks: &[Track]) -> Section {
     let mut section = Section::new("Curves");
-    let origin = track.origin();
-    let mut first = true;
-    for segment in track.segments.iter().filter(|segment| segment.curves > 0) {
+    let each = tracks.iter().flat_map(Track::each);
+    for (track, segment) in each.filter(|(_, segment)| segment.curves > 0) {
+        let origin = track.origin();
         let info = track.info.as_ref().and_then(|info| info.segment(&segment.name));
         let names = channel_names(segment, info);
-        if first {
-            section.text("The present step of each tensor at its target time. Gaps are not valid.");
-            first = false;
+        if section.is_empty() {
+            section.text(match track.rows_from {
+                None => "The present step of each tensor at its target time. Gaps are not valid.",
+                Some(_) => "The rows at their own stamps.",
+            });
         }
         section.heading(&segment.name, &describe(segment, info));
         for (label, channels) in groups(&names) {
@@ -196,7 +198,8 @@ pub fn curves(track: &Track) -> Section {
     section
 }
 
-fn channel_names(segment: &Segment, info: Option<&SegmentInfo>) -> Vec<String> {
+/// The names of a segment's first channels.
+pub fn channel_names(segment: &Segment, info: Option<&SegmentInfo>) -> Vec<String> {
     let name = |at: usize| info.and_then(|info| info.channels.get(at).cloned());
     (0..segment.curves).map(|at| name(at).unwrap_or_else(|| format!("channel {at}"))).collect()
 }
@@ -206,7 +209,7 @@ const OF_JOINTS: [&str; 7] =
     ["position", "velocity", "effort", "positions", "velocities", "accelerations", "acceleration"];
 
 /// The channels that belong on one axis: of all joints the same, or the parts of the same vector.
-fn groups(names: &[String]) -> Vec<(String, Vec<usize>)> {
+pub fn groups(names: &[String]) -> Vec<(String, Vec<usize>)> {
     let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
     for (at, name) in names.iter().enumerate() {
         let label = match name.rsplit_once('.') {

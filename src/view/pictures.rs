@@ -21,8 +21,11 @@ pub fn dims(shape: &[usize]) -> String {
 }
 
 /// Age and instant of a picture.
-fn caption(step: &Step, stamp: Stamp, origin: Stamp) -> String {
-    let at = number(stamp.since(origin) as f64 / 1e9, 2);
+fn caption(step: &Step, stamp: Stamp, track: &Track) -> String {
+    let at = number(stamp.since(track.origin()) as f64 / 1e9, 2);
+    if track.rows_from.is_some() {
+        return format!("+{at} s");
+    }
     match (step.valid, step.age_ns) {
         (true, age) => format!("+{at} s, age {} ms", number(age as f64 / 1e6, 1)),
         (false, NO_AGE) => format!("+{at} s, not valid: no row"),
@@ -31,20 +34,21 @@ fn caption(step: &Step, stamp: Stamp, origin: Stamp) -> String {
 }
 
 /// The segments of images and of depth, each at several ticks.
-pub fn cameras(track: &Track) -> Section {
+pub fn cameras(tracks: &[Track]) -> Section {
     let mut section = Section::new("Cameras");
-    let Some(info) = &track.info else { return section };
-    let pictured = track.pictured();
-    let mut first = true;
-    for segment in &track.segments {
+    for (track, segment) in tracks.iter().flat_map(Track::each) {
+        let Some(info) = &track.info else { continue };
         let Some(of) = info.segment(&segment.name) else { continue };
         let Some(view) = view(segment, of, info) else { continue };
-        if first {
-            section.text(
-                "The tensor's values, without the normalisation (value \u{d7} std + mean). The policy sees only \
-                 this. A picture that is crossed out is not valid.",
-            );
-            first = false;
+        let pictured = track.pictured();
+        if section.is_empty() {
+            section.text(match track.rows_from {
+                None => {
+                    "The tensor's values, without the normalisation (value \u{d7} std + mean). The policy sees only \
+                     this. A picture that is crossed out is not valid."
+                }
+                Some(_) => "The rows' values, without the normalisation (value \u{d7} std + mean).",
+            });
         }
         let mut remark = describe(segment, Some(of));
         if of.encoder == "depth" {
@@ -59,7 +63,7 @@ pub fn cameras(track: &Track) -> Section {
             let reach = view.reach(&seen).map(|[near, far]| {
                 format!(", {} to {} m", number(f64::from(near), 2), number(f64::from(far), 2))
             });
-            let caption = caption(step, kept.stamp, track.origin());
+            let caption = caption(step, kept.stamp, track);
             Some((picture, caption + &reach.unwrap_or_default()))
         };
         section.pictures(&segment.name, pictured.iter().filter_map(picture));
@@ -115,10 +119,10 @@ fn fill_m(name: &str, info: &Info) -> f32 {
 }
 
 /// Every channel of every grid, of the last tensor that was kept with a valid one.
-pub fn grids(track: &Track) -> Section {
+pub fn grids(tracks: &[Track]) -> Section {
     let mut section = Section::new("Voxel grids");
-    let Some(info) = &track.info else { return section };
-    for segment in &track.segments {
+    for (track, segment) in tracks.iter().flat_map(Track::each) {
+        let Some(info) = &track.info else { continue };
         let Some(of) = info.segment(&segment.name) else { continue };
         let newest = |kept: &&Kept| kept.steps.get(&segment.name).is_some_and(|step| step.valid);
         let kept = track.kept.iter().rev().find(newest).or(track.kept.last());
@@ -145,7 +149,7 @@ pub fn grids(track: &Track) -> Section {
             "{} voxels of {} m are in use; {}. The axes are those of {}.",
             grid.in_use(),
             number(f64::from(of.size_m), 3),
-            caption(step, kept.stamp, track.origin()),
+            caption(step, kept.stamp, track),
             if info.base_frame.is_empty() { "the base frame" } else { &info.base_frame },
         ));
     }

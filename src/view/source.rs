@@ -10,14 +10,15 @@ use super::info::Info;
 use super::store::{self, Store};
 use super::track::{MAX_TICKS, Track};
 use crate::replay::bag::{Bag, BagError, Problems};
-use crate::replay::{Summary, summaries};
+use crate::replay::{ReplayError, Summary, summaries};
 use crate::time::Stamp;
 
 /// The types of a topic with tensors, and of the one that says what they mean.
 const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
 const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
-/// The store of tensors in a folder of results, and the file that makes a folder a store.
+/// The stores of tensors and of rows in a folder of results, and the file that makes a folder a store.
 const TENSORS: &str = "tensors.zarr";
+const ROWS: &str = "rows.zarr";
 const STORE_META: &str = "zarr.json";
 /// If not all tensors are read, so many are looked at along the episode, beside those of one stretch.
 const SPOTS: i64 = 48;
@@ -28,6 +29,17 @@ pub enum ViewError {
     /// A bag or an MCAP file.
     #[error(transparent)]
     Bag(#[from] BagError),
+    /// The messages of a bag cannot be made rows.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// No episode that is shown was made of the bag that is compared.
+    #[error("{}: expected the bag of one of the episodes {episodes}; --episode NAME chooses its episode", bag.display())]
+    Against {
+        /// The bag.
+        bag: PathBuf,
+        /// Those that would be shown.
+        episodes: String,
+    },
     /// A file or a folder.
     #[error("{}: {source}", path.display())]
     Io {
@@ -74,6 +86,8 @@ pub struct Episode {
     pub name: String,
     /// What `robocache replay` found, of all ticks.
     pub summary: Option<Summary>,
+    /// The bag that it was made of, if that is known.
+    pub bag: Option<String>,
     path: PathBuf,
     /// Of a store: its first tick, and the one after its last. `None`: a bag.
     ticks: Option<[u64; 2]>,
@@ -108,6 +122,16 @@ impl Looked {
             ),
         }
     }
+}
+
+/// The store of rows that is here, or in a folder without tensors.
+pub(super) fn store_of_rows(path: &Path) -> Option<PathBuf> {
+    if store::is_of_rows(path) {
+        return Some(path.to_owned());
+    }
+    let rows = path.join(ROWS);
+    let is_alone = || matches!(episodes(path), Err(ViewError::NoTensors { .. }));
+    (store::is_of_rows(&rows) && is_alone()).then_some(rows)
 }
 
 /// The episodes of an output: a file, a bag, or a folder of files, in the order of their names.
@@ -149,9 +173,9 @@ pub fn episodes(path: &Path) -> Result<Vec<Episode>, ViewError> {
 fn of_store(path: &Path, summaries: &BTreeMap<String, Summary>) -> Result<Vec<Episode>, ViewError> {
     let wrong = |found| ViewError::NoTensors { path: path.to_owned(), found };
     let episodes = store::episodes(path).map_err(wrong)?;
-    let episode = |(name, ticks): (String, [u64; 2])| {
+    let episode = |store::Stored { name, bag, ticks }| {
         let summary = summaries.get(&name).cloned();
-        Episode { name, summary, path: path.to_owned(), ticks: Some(ticks) }
+        Episode { name, summary, bag, path: path.to_owned(), ticks: Some(ticks) }
     };
     Ok(episodes.into_iter().map(episode).collect())
 }
@@ -161,7 +185,8 @@ impl Episode {
         let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
         let name = name.map_or(String::new(), |name| name.to_string_lossy().into_owned());
         let summary = summaries.get(&name).cloned();
-        Episode { name, summary, path: path.to_owned(), ticks: None }
+        let bag = summary.as_ref().map(|summary: &Summary| summary.bag.clone());
+        Episode { name, summary, bag, path: path.to_owned(), ticks: None }
     }
 
     /// Reads at most about `budget` bytes of tensors, and keeps those of `pictures` ticks for pictures.
@@ -237,7 +262,7 @@ impl Episode {
 
 /// Which of `count` ticks are looked at, at most `most`, in their order: all, or some along the whole and a
 /// stretch from the middle.
-fn which(count: u64, most: u64) -> Vec<u64> {
+pub(super) fn which(count: u64, most: u64) -> Vec<u64> {
     if count <= most {
         return (0..count).collect();
     }

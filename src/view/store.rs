@@ -17,19 +17,22 @@ use crate::visual::{SegmentRead, TensorRead};
 /// Largest chunk \[bytes\], and most chunks of a shard.
 const MAX_CHUNK: usize = 1 << 30;
 const MAX_CHUNKS: u64 = 1 << 20;
+/// The kinds of stores.
+const TENSORS: &str = "tensors";
+pub(super) const ROWS: &str = "rows";
 /// The version of the store's format.
 const FORMAT: u64 = 1;
 
 /// An array: rows along its first dimension.
-struct Array {
+pub(super) struct Array {
     folder: PathBuf,
-    shape: Vec<usize>,
+    pub shape: Vec<usize>,
     /// Rows of a chunk, and chunks of a shard.
     chunk_rows: u64,
     shard_chunks: u64,
     data_type: String,
-    attributes: Value,
-    row_bytes: usize,
+    pub attributes: Value,
+    pub row_bytes: usize,
     /// The shard at hand: its number, its file, and place and length of each chunk.
     shard: Option<(u64, File, Vec<[u64; 2]>)>,
     /// The chunk at hand.
@@ -60,25 +63,50 @@ struct Chunks {
 
 /// What the store says of an episode.
 #[derive(Deserialize)]
-struct About {
-    name: String,
+pub(super) struct About {
+    pub name: String,
+    #[serde(default)]
+    bag: Option<String>,
     /// Where its ticks do not follow each other. An end is there, too.
     #[serde(default)]
     breaks: Vec<u64>,
 }
 
-/// The episodes of a store: their names, and the ticks of each.
-pub(super) fn episodes(store: &Path) -> Result<Vec<(String, [u64; 2])>, String> {
-    let root = json(&store.join("zarr.json"))?;
-    let about = &root["attributes"]["robocache"];
-    if about["kind"] != "tensors" || about["format_version"] != FORMAT {
-        let (kind, version) = (&about["kind"], &about["format_version"]);
+/// What a store says of itself. It must be of this kind.
+pub(super) fn about(store: &Path, kind: &str) -> Result<Value, String> {
+    let mut root = json(&store.join("zarr.json"))?;
+    let about = root["attributes"]["robocache"].take();
+    if about["kind"] != kind || about["format_version"] != FORMAT {
+        let (found, version) = (&about["kind"], &about["format_version"]);
         return Err(format!(
-            "a store of kind {kind}, format {version}; expected \"tensors\", format {FORMAT}"
+            "a store of kind {found}, format {version}; expected \"{kind}\", format {FORMAT}"
         ));
     }
-    let names: Vec<About> = serde_json::from_value(about["episodes"].clone())
-        .map_err(|error| format!("a store without a list of episodes: {error}"))?;
+    Ok(about)
+}
+
+/// Whether there is a store of rows.
+pub(super) fn is_of_rows(store: &Path) -> bool {
+    about(store, ROWS).is_ok()
+}
+
+/// The list of episodes of a store.
+pub(super) fn listed(about: &Value) -> Result<Vec<About>, String> {
+    serde_json::from_value(about["episodes"].clone())
+        .map_err(|error| format!("a store without a list of episodes: {error}"))
+}
+
+/// An episode of a store of tensors.
+pub(super) struct Stored {
+    pub name: String,
+    pub bag: Option<String>,
+    /// Its first tick, and the one after its last.
+    pub ticks: [u64; 2],
+}
+
+/// The episodes of a store of tensors.
+pub(super) fn episodes(store: &Path) -> Result<Vec<Stored>, String> {
+    let names = listed(&about(store, TENSORS)?)?;
     let mut ends = Array::open(&store.join("meta/episode_ends"), 8)?;
     let (mut from, mut next) = (0, 0);
     let mut episodes = Vec::new();
@@ -88,7 +116,7 @@ pub(super) fn episodes(store: &Path) -> Result<Vec<(String, [u64; 2])>, String> 
         if end < from {
             return Err(format!("episode ends that go back: {from}, then {end}"));
         }
-        episodes.push((about.name, [from, end]));
+        episodes.push(Stored { name: about.name, bag: about.bag, ticks: [from, end] });
         from = end;
     }
     Ok(episodes)
@@ -118,8 +146,7 @@ struct Segment {
 impl Store {
     /// Opens a store.
     pub fn open(store: &Path) -> Result<Self, String> {
-        let root = json(&store.join("zarr.json"))?;
-        let about = &root["attributes"]["robocache"];
+        let about = about(store, TENSORS)?;
         let data = store.join("data");
         let mut info = Info {
             version: about["version"].as_str().unwrap_or_default().to_owned(),
@@ -129,18 +156,9 @@ impl Store {
         };
         let mut segments = Vec::new();
         let mut bytes = 0;
-        for name in arrays(&data)? {
-            // Zarr has no bf16: its bits are in a uint16.
-            let of_type = |name: &str| match name {
-                "float32" => Some(DType::F32),
-                "float16" => Some(DType::F16),
-                "uint16" => Some(DType::Bf16),
-                "uint8" => Some(DType::U8),
-                "int32" => Some(DType::I32),
-                _ => None,
-            };
+        for name in members(&data)? {
             let Some(values) = Array::of_segment(&data.join(&name))? else { continue };
-            let Some(dtype) = of_type(&values.data_type) else {
+            let Some(dtype) = values.dtype() else {
                 return Err(format!(
                     "{name}: elements of {}, which no tensor has",
                     values.data_type
@@ -230,8 +248,8 @@ impl Store {
     }
 }
 
-/// The names of the arrays of a group, in their order.
-fn arrays(group: &Path) -> Result<Vec<String>, String> {
+/// The names of the arrays and groups of a group, in their order.
+pub(super) fn members(group: &Path) -> Result<Vec<String>, String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", group.display());
     let mut names = Vec::new();
     for entry in fs::read_dir(group).map_err(wrong)? {
@@ -252,7 +270,7 @@ fn json(path: &Path) -> Result<Value, String> {
 
 impl Array {
     /// Opens an array whose rows have so many bytes.
-    fn open(folder: &Path, row_bytes: usize) -> Result<Self, String> {
+    pub fn open(folder: &Path, row_bytes: usize) -> Result<Self, String> {
         let array = Self::of(folder)?;
         match array.row_bytes == row_bytes {
             true => Ok(array),
@@ -269,7 +287,8 @@ impl Array {
         Ok(array.attributes.get("segment").is_some().then_some(array))
     }
 
-    fn of(folder: &Path) -> Result<Self, String> {
+    /// Opens an array.
+    pub fn of(folder: &Path) -> Result<Self, String> {
         let wrong = |what: &str| format!("{}: {what}", folder.display());
         let meta = json(&folder.join("zarr.json"))?;
         let Meta { shape, data_type, chunk_grid, codecs, attributes } =
@@ -323,14 +342,31 @@ impl Array {
         format!("{}: {what}", self.folder.display())
     }
 
+    /// How many rows it has.
+    pub fn rows(&self) -> u64 {
+        self.shape[0] as u64
+    }
+
+    /// The type of its elements, if tensors and rows have it. Zarr has no bf16: its bits are in a uint16.
+    pub fn dtype(&self) -> Option<DType> {
+        match self.data_type.as_str() {
+            "float32" => Some(DType::F32),
+            "float16" => Some(DType::F16),
+            "uint16" => Some(DType::Bf16),
+            "uint8" => Some(DType::U8),
+            "int32" => Some(DType::I32),
+            _ => None,
+        }
+    }
+
     /// A number of an array of them.
-    fn number(&mut self, at: u64) -> Result<i64, String> {
+    pub fn number(&mut self, at: u64) -> Result<i64, String> {
         let bytes = self.row(at)?.first_chunk().copied();
         bytes.map(i64::from_le_bytes).ok_or_else(|| self.wrong("no numbers of 64 bits"))
     }
 
     /// The bytes of a row.
-    fn row(&mut self, at: u64) -> Result<&[u8], String> {
+    pub fn row(&mut self, at: u64) -> Result<&[u8], String> {
         if at >= self.shape[0] as u64 {
             return Err(self.wrong(&format!("expected row {at}, found {} rows", self.shape[0])));
         }

@@ -31,6 +31,8 @@ pub struct Track {
     pub malformed: u64,
     /// Whether segments have a place in a message: not so in a store.
     pub packed: bool,
+    /// Of rows: the instant that times are from. `None`: these are tensors.
+    pub rows_from: Option<Stamp>,
     /// A tensor is kept if its number among those looked at is a multiple of this.
     stride: usize,
     /// How many tensors are wanted for pictures.
@@ -124,6 +126,12 @@ impl Track {
         Track { info, packed: true, stride: 1, pictures: pictures.max(1), ..Track::default() }
     }
 
+    /// Nothing yet, of the rows of a ring in place of tensors. Times are from `origin`.
+    pub fn of_rows(info: Info, pictures: usize, origin: Stamp) -> Self {
+        let track = Track::new(Some(info), pictures);
+        Track { packed: false, rows_from: Some(origin), ..track }
+    }
+
     /// Whether no more ticks are kept.
     pub fn is_full(&self) -> bool {
         self.ticks.len() >= MAX_TICKS
@@ -195,9 +203,15 @@ impl Track {
         (0..wanted).map(|at| &self.kept[place(at)]).collect()
     }
 
-    /// The instant of the first tensor that was looked at.
+    /// Each segment, with the track.
+    pub fn each(&self) -> impl Iterator<Item = (&Track, &Segment)> {
+        self.segments.iter().map(move |segment| (self, segment))
+    }
+
+    /// The instant of the first tensor that was looked at, or that of all rows.
     pub fn origin(&self) -> Stamp {
-        self.ticks.iter().map(|(_, stamp)| *stamp).min().unwrap_or(Stamp::ZERO)
+        let first = || self.ticks.iter().map(|(_, stamp)| *stamp).min().unwrap_or(Stamp::ZERO);
+        self.rows_from.unwrap_or_else(first)
     }
 }
 

@@ -10,7 +10,7 @@ use robocache::replay::recording::{Disk, Files, RecordOptions, Room};
 use robocache::runtime::Recorder;
 
 use super::LENGTH;
-use super::node::{Node, config_text, drive, verified};
+use super::node::{Node, config_text, drive, page, verified};
 
 /// What a disk does before it writes.
 type Fault = Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>;
@@ -84,7 +84,10 @@ fn a_disk_that_is_too_slow_for_a_while_makes_gaps_and_unverifiable_ticks() {
     drive(&node, LENGTH, 8, 12);
     let status = node.recorder.status();
     assert_eq!((status.lost, status.lost_events), (before, 0));
-    let report = verified(&node.stop());
+    let recording = node.stop();
+    let missing = format!("{} messages are missing, because the disk was too slow", status.lost);
+    assert!(page(&recording, "gaps").contains(&missing));
+    let report = verified(&recording);
     // After the disk has recovered, a gap that ended too early would make ticks differ.
     assert_eq!(report.different, []);
     assert_eq!(report.missing, status.lost);
@@ -195,6 +198,7 @@ fn the_recording_ends_before_the_disk_is_full() {
     let expected = "No space left on device: 10 MB are free, and the recording leaves 20 MB free";
     assert_eq!(failed, expected);
     let recording = node.stop();
+    assert!(page(&recording, "full").contains("it has no end: the node was killed"));
     let report = verified(&recording);
     assert_eq!((report.different, report.problems), (vec![], vec![]));
     assert!(report.equal > 50 && !report.complete);

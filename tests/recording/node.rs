@@ -19,6 +19,7 @@ use robocache::runtime::{
 use robocache::schema::Prefixes;
 use robocache::spec::InputId;
 use robocache::time::{NANOS_PER_MS, Stamp};
+use robocache::view;
 
 /// A vector of two groups, an image that two streams take, and another vector.
 const CONFIG: &str = "
@@ -166,6 +167,14 @@ pub fn drive(node: &Node, length: Duration, delay_ms: i64, camera_delay_ms: i64)
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// The page of a recording, which is also left beside the other results of tests.
+pub fn page(recording: &Path, name: &str) -> String {
+    let html = view::page(recording, &view::Options::default()).unwrap().html();
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recording-{name}.html"));
+    std::fs::write(out, &html).unwrap();
+    html
 }
 
 pub fn verified(folder: &Path) -> Report {

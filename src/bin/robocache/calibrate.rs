@@ -25,16 +25,16 @@ use super::inspect::Bar;
 pub struct CalibrateArgs {
     /// The bag
     bag: PathBuf,
-    /// The stream whose stamps are right: a topic, or the name of a stream of the configuration
+    /// The stream whose stamps are right: a topic, or the name of a stream in the configuration
     #[arg(long)]
     reference: String,
-    /// The stream whose offset is sought, likewise
+    /// The stream whose stamps are wrong: a topic, or the name of a stream in the configuration
     #[arg(long)]
     stream: String,
-    /// The configuration file (YAML), for names of streams, selections and present offsets
+    /// The configuration file (YAML): its names of streams, joints, selections and offsets count
     #[arg(long)]
     config: Option<PathBuf>,
-    /// The largest offset that is sought [ms], 10 to 10000
+    /// Look for offsets up to this one, in both directions [ms], 10 to 10000
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     max_offset_ms: u32,
     /// Print the result as JSON

@@ -10,22 +10,23 @@ use indicatif::{ProgressBar, ProgressStyle};
 use robocache::replay::bag::Bag;
 use robocache::replay::inspect::{Inspection, Starter, inspect, report};
 use robocache::replay::{BagDefinitions, Progress, find_bags};
+use robocache::report::counted;
 use robocache::time::Stamp;
 
 use super::{Error, say};
 
-/// Tell what a bag has: topics, rates, gaps, stamps, delays, clocks, frames, damage.
+/// Say what a bag has: topics, rates, gaps, stamps, delays, clocks, frames, damage.
 ///
 /// Reads bags of rosbag2, MCAP and sqlite3, compressed or not, split or not, and folders of bags. It needs no
-/// ROS. Prints one row per topic: rate and intervals by the headers' stamps (by the arrivals if there are
-/// none), gaps (more than 2.5 usual intervals), delays from stamp to arrival, quality of service. Then prints
+/// ROS. It prints one row per topic: rate and intervals by the headers' stamps (by the arrivals if there are
+/// none), gaps (more than 2.5 usual intervals), delays from stamp to arrival, quality of service. Then it prints
 /// what the messages hold, the frames, and what you should know.
 ///
-/// With --write-config, writes a configuration that `robocache replay` runs with this bag, annotated with what was
+/// With --write-config, it writes a configuration that `robocache replay` runs with this bag, annotated with what was
 /// found. `robocache check --bag BAG` checks it with the definitions in the bag.
 ///
-/// Exit code: 0 if every bag was read; 1 if one could not be; 2 if the command line is wrong. Damage that could
-/// be read around is listed, and is no failure.
+/// Exit code: 0 if every bag was read; 1 if one could not be read; 2 if the command line is wrong. If a bag is
+/// damaged and the rest could be read, the damage is listed, and the exit code is 0.
 #[derive(Args)]
 pub struct InspectArgs {
     /// Bags, or folders of bags
@@ -95,7 +96,8 @@ fn write_config(file: &Path, inspection: &Inspection, bag: &Path) -> Result<(), 
     for (topic, why) in &starter.left_out {
         say(&format!("{topic} is left out: {why}"));
     }
-    say(&format!("{}: {} streams", file.display(), starter.streams.len()));
+    let streams = counted(starter.streams.len() as u64, "stream", "streams");
+    say(&format!("{}: {streams}", file.display()));
     Ok(())
 }
 

@@ -13,9 +13,10 @@ use super::Error;
 /// Replay a recording of the node, and compare each tensor with the one that the node published, by its digest.
 ///
 /// A recording is made with the node's parameter record_to. It has the messages, the configuration and all else
-/// that influences the tensors, except the program: use the version that recorded it. The messages are replayed in the order of their arrivals. If every stream has
-/// enough lag, all tensors are the same, bit for bit. If one has not, the report says which ticks differ, which
-/// message was late, by how much, and which lag would have done.
+/// that influences the tensors, except the program: use the version that recorded it. The messages are replayed in
+/// the order of their arrivals. If every stream has enough lag, all tensors are the same, bit for bit. If a stream
+/// has too little lag, the report says which ticks differ, which message was late, by how much, and which lag would
+/// have done.
 ///
 /// A tick that differs while messages are missing in the recording counts as unverifiable, not as different.
 ///

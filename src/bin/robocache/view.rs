@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use robocache::view::{self, Options};
+use robocache::replay::Remap;
+use robocache::view::{self, Against, Options};
 
 use super::{Error, say};
 
-/// Make a report of tensors: what the policy sees, as pictures, curves and numbers.
+/// Make a report of tensors, rows or a recording: what the policy sees, as pictures, curves and numbers.
 ///
 /// OUTPUT is what `robocache replay` has written, a folder or a file, or any bag with messages of
 /// robocache_ros/msg/FusedTensor. The report is one HTML file, which needs no network and no script: images
@@ -16,13 +17,16 @@ use super::{Error, say};
 ///
 /// Of a large output a part is read, and the report says which.
 ///
+/// Of a store of rows, the report shows each stream at its own stamps. Of a recording of the node (its parameter
+/// record_to), it shows what was received, dropped and missing, the ticks, and the delays.
+///
 /// OUTPUT may also be a JSON file of what a program has measured beside a live node, as the demo writes it:
 /// docs/view.md has its keys.
 ///
 /// Exit code: 0 if the report was written; 1 if not; 2 if the command line is wrong.
 #[derive(Args)]
 pub struct ViewArgs {
-    /// A result of robocache replay, its folder, or a bag with tensors
+    /// A result of robocache replay, its folder, a bag with tensors, or a recording of the node
     output: PathBuf,
     /// The report; by default report.html in the folder of OUTPUT
     #[arg(long, value_name = "FILE.html")]
@@ -30,6 +34,12 @@ pub struct ViewArgs {
     /// An episode to show, by name; may be given several times. By default the first three
     #[arg(long, value_name = "NAME")]
     episode: Vec<String>,
+    /// The bag that the tensors were made of: curves of its rows are drawn beside those of the tensors
+    #[arg(long)]
+    bag: Option<PathBuf>,
+    /// A topic of the configuration that has another name in this bag; may be given several times
+    #[arg(long, value_name = "FROM:=TO", requires = "bag")]
+    remap: Vec<Remap>,
     /// Also write a Rerun recording, which `rerun FILE.rrd` opens. It needs Python with rerun-sdk: the python3 of
     /// the PATH, or the one that the variable PYTHON names
     #[arg(long, value_name = "FILE.rrd")]
@@ -48,6 +58,10 @@ pub fn run(args: &ViewArgs) -> Result<(), Error> {
         episodes: args.episode.clone(),
         pictures: usize::from(args.pictures),
         budget: u64::from(args.read_mib) << 20,
+        against: args
+            .bag
+            .as_ref()
+            .map(|bag| Against { bag: bag.clone(), remaps: args.remap.clone() }),
         ..Options::default()
     };
     let page = view::page(&args.output, &options)?;

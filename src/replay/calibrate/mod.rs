@@ -1,14 +1,14 @@
 //! The constant latency of a stream against another, by how much each of them moves.
 //!
 //! 1. [`motion`] reads how fast a topic changes: joints, rates of an IMU or a twist, images.
-//! 2. [`grid`] brings both to the same cells of time, smoothed by the same symmetric window.
-//! 3. [`correlate`] finds the shift at which they are most alike, and how certain it is.
+//! 2. [`pair`] brings both to the same stretches of time, at any offset.
+//! 3. [`correlate`] finds the offset at which they are most alike, and how certain it is.
 //!
 //! The result is right if both see the same motion, and if the offset is constant.
 
 mod correlate;
-mod grid;
 mod motion;
+mod pair;
 
 use serde::Serialize;
 
@@ -18,18 +18,27 @@ use super::{BagDefinitions, Progress, ReplayError};
 use crate::schema::Definitions;
 use crate::spec::{Config, InputSpec, Timeline};
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
-use correlate::{Curve, Shift};
-use grid::Grid;
+use correlate::{Curve, Resampled, STEP_MS, STEP_NS, Shift};
 use motion::{Motion, Piece};
+use pair::Pair;
 
 /// Shortest time in which both streams must be there \[ns\].
 const SHORTEST_NS: i64 = 10 * NANOS_PER_S;
-/// Widest cell is chosen so that there are at most this many.
-const MOST_CELLS: i64 = 300_000;
-/// Narrowest cell \[ns\].
-const CELL_NS: i64 = 2 * NANOS_PER_MS;
 /// A second peak that is this high in relation to the first makes the result ambiguous.
 const SECOND_PEAK: f64 = 0.9;
+/// For the search: least length of the stretches over which motions are averaged, and the time over which their
+/// mean is subtracted \[ns\].
+const SEARCH_WINDOW_NS: i64 = 40 * NANOS_PER_MS;
+const SEARCH_TREND_NS: i64 = NANOS_PER_S;
+/// The same for the exact offset. Fast changes tell most; with noise, slower ones tell more.
+const WAYS_NS: [[i64; 2]; 4] = [
+    [0, NANOS_PER_S / 2],
+    [100 * NANOS_PER_MS, NANOS_PER_S / 2],
+    [0, NANOS_PER_S],
+    [100 * NANOS_PER_MS, NANOS_PER_S],
+];
+/// Steps to each side of the rough offset in which the exact one is.
+const NEAR: usize = 60;
 /// Least correlation of two streams that see the same motion.
 const LEAST_CORRELATION: f64 = 0.2;
 /// A correlation must be this many standard errors of one by chance.
@@ -146,7 +155,8 @@ fn find(
     let definitions = BagDefinitions::new(bag)?;
     let of = |name: &String| -> Result<InputSpec, CalibrateError> {
         let wrong = |why: String| CalibrateError::Stream { name: name.clone(), why };
-        if let Some(input) = config.and_then(|config| configured(config, name)) {
+        let known = config.map_or(Ok(None), |config| configured(config, name));
+        if let Some(input) = known.map_err(wrong)? {
             return match bag.topic(&input.topic) {
                 Some(at) if bag.topics[at].ros_type == input.ros_type => Ok(input),
                 Some(at) => Err(wrong(format!(
@@ -171,13 +181,39 @@ fn find(
     Ok([of(&options.reference)?, of(&options.stream)?])
 }
 
-/// The first input of a stream of a configuration, or that of a topic.
-fn configured(config: &Config, name: &str) -> Option<InputSpec> {
+/// The input of a configuration that a name means: a stream with one input, or a topic.
+///
+/// # Errors
+/// It could be several, whose stamps may be late by different times.
+fn configured(config: &Config, name: &str) -> Result<Option<InputSpec>, String> {
+    let inputs = || config.inputs.iter().filter(|input| input.stream.is_some());
     let is_stream =
         |input: &&InputSpec| input.stream.is_some_and(|stream| config.stream(stream).name == name);
-    let is_topic = |input: &&InputSpec| input.stream.is_some() && input.topic == name;
-    let inputs = || config.inputs.iter();
-    inputs().find(is_stream).or_else(|| inputs().find(is_topic)).cloned()
+    let of_stream: Vec<&InputSpec> = inputs().filter(is_stream).collect();
+    if let [first, rest @ ..] = &of_stream[..] {
+        let mut topics: Vec<&str> = vec![&first.topic];
+        topics.extend(rest.iter().map(|input| input.topic.as_str()));
+        topics.dedup();
+        return match topics[..] {
+            [_] => Ok(Some((*first).clone())),
+            _ => Err(format!(
+                "expected one input, found the stream's {}: name one of these topics",
+                topics.join(", ")
+            )),
+        };
+    }
+    let mut of_topic = inputs().filter(|input| input.topic == name);
+    let Some(first) = of_topic.next() else { return Ok(None) };
+    let same = |other: &InputSpec| {
+        (other.stamp_offset_ns, other.timeline) == (first.stamp_offset_ns, first.timeline)
+    };
+    match of_topic.find(|other| !same(other)) {
+        None => Ok(Some(first.clone())),
+        Some(other) => Err(format!(
+            "expected one offset, found that of {} and another one of {}: name the stream",
+            first.name, other.name
+        )),
+    }
 }
 
 /// Finds the offset between two motions.
@@ -188,85 +224,110 @@ fn compare(pieces: [&[Piece]; 2], most_ns: i64) -> Result<Calibration, String> {
     let span = |pieces: &[Piece]| Some((pieces.first()?.from, pieces.last()?.to));
     let spans = [span(pieces[0]), span(pieces[1])];
     let [Some(a), Some(b)] = spans else { return Err("a stream has no messages".into()) };
-    let (first, last) = (a.0.min(b.0), a.1.max(b.1));
     let common_ns = a.1.min(b.1).since(a.0.max(b.0));
     if common_ns < SHORTEST_NS {
         let seconds = common_ns.max(0) as f64 / 1e9;
         return Err(format!("expected both for at least 10 s, found {seconds:.1} s"));
     }
-    let cell_ns = CELL_NS.max(last.since(first) / MOST_CELLS);
-    let [one, other] = pieces.map(|pieces| Grid::new(pieces, first, last, cell_ns));
-    let window = one.usual_ns.max(other.usual_ns).max(2 * cell_ns);
-    let grids = [one, other].map(|grid| grid.prepared(window));
-    if let Some(at) = grids.iter().position(|grid| !grid.moves()) {
+    let most = usize::try_from(most_ns / STEP_NS).unwrap_or(0).max(2);
+    let roughly = search(pieces, most)?;
+    // How much noise there is says how much smoothing is best. The interval tells.
+    let results = WAYS_NS
+        .map(|[window_ns, trend_ns]| refine(&Pair::new(pieces, window_ns, trend_ns), &roughly));
+    let mut results: Vec<Calibration> = results.into_iter().flatten().collect();
+    results.sort_by(|a, b| a.uncertainty_ms.total_cmp(&b.uncertainty_ms));
+    if let Some(best) = results.iter().find(|found| found.sigmas >= LEAST_SIGMAS) {
+        let known_ms = best.uncertainty_ms;
+        return match known_ms <= WIDEST_MS {
+            true => Ok(best.clone()),
+            false => Err(format!(
+                "{:.1} ms, but that is known to {known_ms:.0} ms only; record for longer, with more starts and stops",
+                best.offset_ms
+            )),
+        };
+    }
+    let likeliest = results.iter().max_by(|a, b| a.sigmas.total_cmp(&b.sigmas));
+    let [height, sigmas] =
+        likeliest.map_or([roughly.height, 0.0], |found| [found.correlation, found.sigmas]);
+    Err(unlike(height, sigmas))
+}
+
+/// Why there is no offset of streams that may see different motions.
+fn unlike(height: f64, sigmas: f64) -> String {
+    format!(
+        "expected two streams that see the same motion, found a correlation of {height:.2}, which is {sigmas:.1} \
+         times what chance gives; move more, with stops, in view of both"
+    )
+}
+
+/// Where two streams are most alike, by far.
+struct Roughly {
+    offset_ms: f64,
+    height: f64,
+}
+
+/// Looks for the offset among all that are sought. Slow changes count too: they tell apart what repeats.
+fn search(pieces: [&[Piece]; 2], most: usize) -> Result<Roughly, String> {
+    let pair = Pair::new(pieces, SEARCH_WINDOW_NS, SEARCH_TREND_NS);
+    if let Some(at) = pair.still() {
         let which = ["the reference", "the stream"][at];
         return Err(format!(
             "{which} does not move, or always by as much; move it, and stop at times"
         ));
     }
-    let most = usize::try_from(most_ns / cell_ns).unwrap_or(0).max(2);
-    let curve = Curve::new(&grids[0], &grids[1], most);
-    judge(&curve, &grids, window, cell_ns)
-}
-
-fn judge(
-    curve: &Curve,
-    grids: &[Grid; 2],
-    window: i64,
-    cell_ns: i64,
-) -> Result<Calibration, String> {
-    let cell_ms = cell_ns as f64 / NANOS_PER_MS as f64;
-    let reach = usize::try_from(window / cell_ns / 2).unwrap_or(2).clamp(2, 20);
+    let curve = Curve::new(&pair, 0, most);
     let r = curve.correlations();
-    let best = Shift::best(&r, reach);
-    let sigmas = best.height / correlate::chance(grids, cell_ns);
-    let height = best.height;
-    if height < LEAST_CORRELATION || sigmas < LEAST_SIGMAS {
-        return Err(format!(
-            "expected two streams that see the same motion, found a correlation of {height:.2}, which is {sigmas:.1} \
-             times what chance gives; move more, with stops, in view of both"
-        ));
+    let best = Shift::best(&r);
+    let (height, offset_ms) = (best.height, curve.ms(&best));
+    if height < LEAST_CORRELATION {
+        let offset_ns = (offset_ms * NANOS_PER_MS as f64) as i64;
+        return Err(unlike(height, height / correlate::chance(&pair, offset_ns)));
     }
-    let most_ms = cell_ms * (r.len() / 2) as f64;
     if best.is_at_edge(&r) {
         return Err(format!(
-            "the streams are most alike at the end of the search, {:.0} ms; try a larger --max-offset-ms \
-             than {most_ms:.0}",
-            best.cells * cell_ms
+            "the streams are most alike at the end of the search, {offset_ms:.0} ms; try a larger --max-offset-ms \
+             than {:.0}",
+            STEP_MS * most as f64
         ));
     }
     if let Some(second) = best.second(&r, SECOND_PEAK) {
         return Err(format!(
-            "it is ambiguous: the streams are alike at {:.0} ms and, {:.0} % as much, at {:.0} ms, as in periodic \
-             motion; move irregularly, or give a smaller --max-offset-ms",
-            best.cells * cell_ms,
+            "it is ambiguous: the streams are alike at {offset_ms:.0} ms and, {:.0} % as much, at {:.0} ms, as in \
+             periodic motion; move irregularly, or give a smaller --max-offset-ms",
             100.0 * second.height / height,
-            second.cells * cell_ms
+            curve.ms(&second)
         ));
     }
-    let spread = curve.bootstrap(reach);
-    let [error_ms, uncertainty_ms] = spread.map(|cells| cells * cell_ms);
-    if uncertainty_ms > WIDEST_MS {
-        return Err(format!(
-            "{:.1} ms, but that is known to {uncertainty_ms:.0} ms only; record for longer, with more starts and stops",
-            best.cells * cell_ms
-        ));
+    Ok(Roughly { offset_ms, height })
+}
+
+/// Finds the offset exactly, near where it is roughly; `None` if it is not there.
+fn refine(pair: &Pair, roughly: &Roughly) -> Option<Calibration> {
+    let middle = (roughly.offset_ms / STEP_MS).round() as i64;
+    let curve = Curve::new(pair, middle, NEAR);
+    let r = curve.correlations();
+    let best = Shift::best(&r);
+    if best.is_at_edge(&r) {
+        return None;
     }
-    let halves_ms = curve.halves().map(|r| Shift::best(&r, reach).cells * cell_ms);
+    let offset_ms = curve.ms(&best);
+    let chance = correlate::chance(pair, (offset_ms * NANOS_PER_MS as f64) as i64);
+    let Resampled { error, interval } = curve.bootstrap();
+    let halves_ms = curve.halves().map(|r| curve.ms(&Shift::best(&r)));
     // Each half has half of the data.
     let apart = (halves_ms[0] - halves_ms[1]).abs();
-    let drifts = apart > DRIFT_SIGMAS * 2.0 * error_ms && apart > cell_ms / 2.0;
-    Ok(Calibration {
+    let drifts = apart > DRIFT_SIGMAS * 2.0 * error * STEP_MS && apart > STEP_MS / 2.0;
+    Some(Calibration {
         reference: String::new(),
         stream: String::new(),
         motion: [""; 2],
-        offset_ms: best.cells * cell_ms,
-        uncertainty_ms,
-        standard_error_ms: error_ms,
+        offset_ms,
+        uncertainty_ms: interval * STEP_MS,
+        standard_error_ms: error * STEP_MS,
         stamp_offset_ms: 0.0,
-        correlation: height,
-        sigmas,
-        seconds: curve.pairs() as f64 * cell_ns as f64 / NANOS_PER_S as f64,
+        correlation: best.height,
+        sigmas: best.height / chance,
+        seconds: curve.pairs() as f64 * pair.usual_ns as f64 / NANOS_PER_S as f64,
         halves_ms,
         drifts,
     })
@@ -277,5 +338,7 @@ fn by_arrival(input: &InputSpec) -> bool {
     input.timeline == Timeline::Receive
 }
 
+#[cfg(all(test, feature = "sim"))]
+mod robot_tests;
 #[cfg(test)]
 mod tests;

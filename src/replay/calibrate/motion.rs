@@ -96,13 +96,13 @@ pub(super) fn read(
     Ok([one.finish(), other.finish()])
 }
 
-struct Reader {
+pub(super) struct Reader {
     input: Box<dyn Input>,
     probe: Probe,
 }
 
 impl Reader {
-    fn new(spec: &InputSpec) -> Result<Reader, CalibrateError> {
+    pub(super) fn new(spec: &InputSpec) -> Result<Reader, CalibrateError> {
         let wrong = |why: String| CalibrateError::Stream { name: spec.topic.clone(), why };
         let (selection, measure, what) = measure(spec).map_err(wrong)?;
         let input = input::open(&InputSpec { selection, ..spec.clone() }).map_err(wrong)?;
@@ -118,7 +118,7 @@ impl Reader {
         Ok(Reader { input, probe })
     }
 
-    fn take(&mut self, message: &[u8], received: Stamp) {
+    pub(super) fn take(&mut self, message: &[u8], received: Stamp) {
         self.probe.motion.messages += 1;
         self.probe.received = received;
         if let Err(why) = self.input.read(message, &mut self.probe) {
@@ -127,7 +127,7 @@ impl Reader {
         }
     }
 
-    fn finish(mut self) -> Motion {
+    pub(super) fn finish(mut self) -> Motion {
         // A recorder's clock that was set back mixes two spans of time.
         self.probe.motion.pieces.sort_by_key(|piece| piece.from);
         self.probe.motion

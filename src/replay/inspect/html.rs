@@ -17,7 +17,7 @@ pub fn page(bags: &[Inspection]) -> Page {
     let mut page = Page::new("robocache inspect");
     let sum = |of: &dyn Fn(&Inspection) -> u64| bags.iter().map(of).sum::<u64>();
     let seconds: f64 = bags.iter().map(|bag| bag.length_ns() as f64 / 1e9).sum();
-    page.tile(&bags.len().to_string(), "bags");
+    page.tile(&bags.len().to_string(), if bags.len() == 1 { "bag" } else { "bags" });
     page.tile(&sum(&|bag| bag.messages).to_string(), "messages");
     page.tile(&format!("{seconds:.1} s"), "recorded");
     page.tile(&format!("{:.1} MB", sum(&|bag| bag.bytes) as f64 / 1e6), "of messages");

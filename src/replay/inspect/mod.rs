@@ -26,7 +26,7 @@ pub use frames::{FramesReport, LinkReport};
 pub use html::page as report;
 pub use points::{CloudReport, FieldForm, TimeField};
 pub use qos::Offer;
-pub use series::{Gap, Intervals};
+pub use series::{GAP_FACTOR, Gap, Intervals, Series};
 pub use sketch::{Distribution, Sketch};
 pub use starter::Starter;
 pub use topic::{BINS, Stamps, TopicReport};

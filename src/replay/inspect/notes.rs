@@ -1,6 +1,7 @@
 //! What a user should know of a bag, in words.
 
 use super::{ContentReport, Event, Inspection, TopicReport};
+use crate::report::counted;
 use crate::time::Stamp;
 
 /// A least delay below this is a clock that is ahead \[ns\].
@@ -54,14 +55,17 @@ fn clocks(found: &Inspection, notes: &mut Vec<String>) {
         });
     }
     if found.recorder.more_events > 0 {
-        notes.push(format!("{} more silences and jumps like these", found.recorder.more_events));
+        let more = found.recorder.more_events;
+        let more = counted(more, "more silence or jump", "more silences and jumps");
+        notes.push(format!("{more} like these"));
     }
     if let Some(clock) = &found.clock {
         let resets = clock.readings.backwards;
         if resets > 0 {
             let back = ms(clock.readings.furthest_back_ns);
             notes.push(format!(
-                "/clock goes back {resets} times, by up to {back}: each is an epoch"
+                "/clock goes back {}, by up to {back}: each is an epoch",
+                counted(resets, "time", "times")
             ));
         }
         if let Some(speed) = clock.speed.filter(|speed| (speed - 1.0).abs() > 0.02) {
@@ -120,12 +124,14 @@ fn delays(topic: &TopicReport, notes: &mut Vec<String>) {
 fn others(topic: &TopicReport, notes: &mut Vec<String>) {
     let intervals = topic.stamped.as_ref().unwrap_or(&topic.received);
     if let Some(gap) = intervals.longest.first() {
-        let (gaps, longest) = (intervals.gaps, ms(gap.length_ns));
-        notes.push(format!("{gaps} gaps of more than 2.5 usual intervals, the longest {longest}"));
+        let gaps = counted(intervals.gaps, "gap", "gaps");
+        let longest = ms(gap.length_ns);
+        notes.push(format!("{gaps} of more than 2.5 usual intervals, the longest {longest}"));
     }
     if topic.unreadable > 0 {
         let why = topic.first_problem.as_deref().unwrap_or_default();
-        notes.push(format!("{} messages are malformed, the first: {why}", topic.unreadable));
+        let messages = counted(topic.unreadable, "message is", "messages are");
+        notes.push(format!("{messages} malformed, the first: {why}"));
     }
     if topic.frame_ids.len() > 1 {
         let names: Vec<_> =
@@ -141,7 +147,8 @@ fn others(topic: &TopicReport, notes: &mut Vec<String>) {
             notes.push(format!("messages with {} different lists of joints", joints.sets.len()));
         }
         Some(ContentReport::Clouds(clouds)) if clouds.other_fields > 0 => {
-            notes.push(format!("{} clouds have other fields than the first", clouds.other_fields));
+            let clouds = counted(clouds.other_fields, "cloud has", "clouds have");
+            notes.push(format!("{clouds} other fields than the first"));
         }
         _ => {}
     }

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{ContentReport, Inspection, TopicReport};
+use crate::report::counted;
 use crate::time::Stamp;
 
 /// The columns of the table.
@@ -24,11 +25,11 @@ impl Display for Inspection {
         writeln!(f, "bag       {}", self.bag)?;
         writeln!(
             f,
-            "recorded  {:.3} s from {first}, {} messages, {:.1} MB in {} files",
+            "recorded  {:.3} s from {first}, {}, {:.1} MB in {}",
             self.length_ns() as f64 / 1e9,
-            self.messages,
+            counted(self.messages, "message", "messages"),
             self.bytes as f64 / 1e6,
-            self.files
+            counted(self.files as u64, "file", "files")
         )?;
         if let Some(clock) = &self.clock {
             let [from, to] = [clock.first_ns, clock.last_ns].map(Stamp::from_nanos);
@@ -57,10 +58,10 @@ impl Inspection {
         let link = |link: &super::LinkReport| {
             let kind = if link.is_fixed { "fixed" } else { "moving" };
             format!(
-                "{} -> {}  {kind}, {} transforms",
+                "{} -> {}  {kind}, {}",
                 link.parents.join(", "),
                 link.child,
-                link.transforms
+                counted(link.transforms, "transform", "transforms")
             )
         };
         self.frames.links.iter().map(link).collect()
@@ -128,7 +129,10 @@ pub(super) fn content(topic: &TopicReport) -> Option<String> {
         }
         Some(ContentReport::Clouds(clouds)) => {
             let fields: Vec<&str> = clouds.fields.iter().map(|field| field.name.as_str()).collect();
-            let mut text = format!("{} to {} points", clouds.points[0], clouds.points[1]);
+            let mut text = match clouds.points {
+                [least, most] if least == most => counted(most as u64, "point", "points"),
+                [least, most] => format!("{least} to {most} points"),
+            };
             if !fields.is_empty() {
                 text = format!("{text}, fields {}", fields.join(" "));
             }
@@ -140,7 +144,8 @@ pub(super) fn content(topic: &TopicReport) -> Option<String> {
         }
         Some(ContentReport::Joints(joints)) => {
             let set = |set: &super::JointSet| {
-                format!("{} joints: {}", set.names.len(), set.names.join(" "))
+                let joints = counted(set.names.len() as u64, "joint", "joints");
+                format!("{joints}: {}", set.names.join(" "))
             };
             joints.sets.iter().map(set).collect::<Vec<_>>().join("; ")
         }

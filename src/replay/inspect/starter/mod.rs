@@ -3,6 +3,7 @@
 //! Each topic becomes a stream, or is named at the end with the reason why not. Every stream is validated as a
 //! configuration of its own before it is written, so that the file is valid as a whole.
 
+mod clouds;
 mod images;
 mod streams;
 mod timing;
@@ -197,7 +198,8 @@ fn write(
     );
     line("");
     line(
-        "# Rate of the ticks [Hz]: that of the fastest camera, else of the fastest stream up to 100 Hz.",
+        "# Rate of the ticks [Hz]: that of the fastest camera. If there is none, that of the fastest stream of numbers.\n\
+         # At most 100 Hz.",
     );
     line(&format!("rate_hz: {}", rate_hz(streams)));
     line(
