@@ -163,9 +163,9 @@ def test_rows_are_shown_at_their_own_stamps(results):
     assert html == report(results / "rows" / "rows.zarr", "--episode", "one")
     table = dict(re.findall(r"<tr><th scope=row>(\w+)</th>((?:<td class=n>[^<]+</td>)+)", html))
     numbers = {name: re.findall(r">([^<]+)<", row) for name, row in table.items()}
-    assert numbers["wrench"][:3] == ["200", "100 Hz", "0"]
-    assert numbers["camera"][:3] == ["61", "30.3 Hz", "0"]
-    assert numbers["grid"][:2] == ["20", "10 Hz"]
+    assert numbers["wrench"][:4] == ["200", "0", "100 Hz", "0"]
+    assert numbers["camera"][:4] == ["61", "0", "30.3 Hz", "0"]
+    assert numbers["grid"][:3] == ["20", "0", "10 Hz"]
     pictures, lines, _ = shown(html)
     # As of the tensors: four pictures, and two grids from two sides, each with its bar of colours.
     assert len(pictures) == 4 + 2 * 2 * 2 and lines
@@ -183,7 +183,7 @@ def test_a_gap_between_rows_is_told(results, tmp_path):
     robocache("replay", bag, "--config", config, "--out", tmp_path / "rows", "--format", "rows")
     html = report(tmp_path / "rows" / "rows.zarr")
     wrench = re.search(r"<tr><th scope=row>wrench</th>((?:<td class=n>[^<]+</td>)+)", html).group(1)
-    _, _, gaps, longest = re.findall(r">([^<]+)<", wrench)
+    _, _, _, gaps, longest = re.findall(r">([^<]+)<", wrench)
     assert (gaps, longest) == ("1", "810.0 ms")
 
 
