@@ -112,7 +112,9 @@ def test_a_store_shows_what_the_message_shows(results, name):
 
 def raw_and_aligned(html):
     """The section of the bag's rows: lines, dots, and what the captions say of the difference."""
-    (section,) = re.findall(r"<h2[^>]*>[^<]*Raw against aligned</h2>(.*?)(?:<h2|$)", html, re.DOTALL)
+    (section,) = re.findall(
+        r"<h2[^>]*>[^<]*Raw against aligned</h2>(.*?)(?:<h2|$)", html, re.DOTALL
+    )
     lines = re.findall(r'<path class="line[^>]+>', section)
     dots = re.findall(r"<circle", section) + re.findall(r'<path class="dots[^>]+>', section)
     differences = re.findall(r"at most ([\d.]+) × 10⁻⁶", section)
@@ -131,9 +133,7 @@ def test_rows_of_the_bag_are_beside_the_tensors(results, kind):
 
 def test_the_rows_of_another_bag_are_not_those_of_the_tensors(results, tmp_path):
     # The same topics and stamps, other values.
-    moved = [
-        (topic, at, message) for topic, at, message in messages(0) if topic != "/wrench"
-    ] + [
+    moved = [(topic, at, message) for topic, at, message in messages(0) if topic != "/wrench"] + [
         ("/force", T0 + (at + 2) * MS, wrench(T0 + at * MS, at / 500, 0, -1))
         for at in range(0, SECONDS * 1000, 10)
     ]
