@@ -145,7 +145,8 @@ fn a_damaged_recording_is_read_as_far_as_it_goes() {
     let recording = node.stop();
     let name = format!("{}_0.mcap", recording.file_name().unwrap().to_str().unwrap());
     let whole = std::fs::read(recording.join(&name)).unwrap();
-    let mut read = 0;
+    let all = verified(&recording);
+    let (mut read, mut damaged) = (0, 0);
     for k in 1..16_usize {
         let mut bytes = whole.clone();
         let at = k.wrapping_mul(2_654_435_761) % bytes.len();
@@ -154,12 +155,16 @@ fn a_damaged_recording_is_read_as_far_as_it_goes() {
         // It ends, and says what is wrong, or that nothing can be compared.
         if let Ok(report) = verify(&recording, Choice::Cpu, 0) {
             read += 1;
-            let told = !report.problems.is_empty() || report.damaged > 0 || !report.complete;
-            assert!(told, "byte {at}: {report:?}");
             assert_eq!(report.different, [], "byte {at}");
+            if report.problems.is_empty() && report.damaged == 0 && report.complete {
+                // The damage is in an index that is not needed: nothing is lost.
+                assert_eq!((report.messages, report.equal), (all.messages, all.equal), "byte {at}");
+            } else {
+                damaged += 1;
+            }
         }
     }
-    assert!(read > 5, "{read}");
+    assert!(read > 5 && damaged > 3, "{read} {damaged}");
 }
 
 #[test]
