@@ -15,9 +15,9 @@ help:
 	@echo 'make golden-live  compare the resize filters with Pillow, OpenCV and torch on photographs, and'
 	@echo '                undistortion with OpenCV; PYTHON: one that has them, see'
 	@echo '                tests/golden/make_filter_golden.py'
-	@echo 'make bench      compare the node with a peer written with rclpy and NumPy'
+	@echo 'make bench      compare the node with a peer written with rclpy and NumPy, and then: bench-replay'
 	@echo 'make bench-replay  compare robocache replay with a script of rosbags, NumPy, Pillow and zarr, on a'
-	@echo '                recording of 5 GB; PYTHON: one that has them'
+	@echo '                recording of 5 GB that is left in bench/; PYTHON: one that has them'
 	@echo 'make fuzz       fuzz the readers of messages, files and configurations; FUZZ_SECONDS each, 60'
 	@echo 'make lint       check formats and lints: Rust, Python, shell'
 	@echo 'make format     format Rust and Python in place'
@@ -46,6 +46,7 @@ demo: build
 bench: build
 	@scripts/setup.sh --tests
 	@scripts/with_ros.sh python3 benches/bench.py
+	@scripts/with_ros.sh $(MAKE) bench-replay
 
 bench-replay:
 	@cargo build --release --locked --workspace --no-default-features \

@@ -31,17 +31,14 @@ pub(super) struct Buffer {
 impl Memory {
     /// A buffer of this many bytes. What they are is not said.
     pub fn buffer(&self, len: usize) -> Buffer {
-        let free = {
-            let mut free = lock(&self.0);
-            let bytes = free.buffers.pop().unwrap_or_default();
-            free.bytes -= bytes.len();
-            bytes
-        };
-        let mut bytes = free;
+        let mut free = lock(&self.0);
+        let mut bytes = free.buffers.pop().unwrap_or_default();
+        free.bytes -= bytes.len();
+        drop(free);
         if bytes.len() < len {
-            // Chunks differ a little in length: the next one shall fit as well.
-            bytes.clear();
-            bytes.resize(len.saturating_add(len / 4), 0);
+            // Chunks differ a little in length: the next one shall fit as well. The system gives these zeros only
+            // where something is written, so a length that lies costs nothing.
+            bytes = vec![0; len.saturating_add(len / 4)];
         }
         Buffer { bytes, len, from: self.clone() }
     }
