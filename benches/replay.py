@@ -93,7 +93,7 @@ def one(bag, options):
     medians = {}
     for name, results in runs.items():
         wall, cpu = (statistics.median(result[k] for result in results) for k in (0, 1))
-        medians[name] = {"wall_s": wall, "cpu_s": cpu, **results[-1][2]}
+        medians[name] = {**results[-1][2], "wall_s": wall, "cpu_s": cpu}
     print(f"{'':16} {'wall s':>8} {'times real time':>16} {'cpu s':>8}")
     for name, result in medians.items():
         speed = options.seconds / result["wall_s"]

@@ -113,6 +113,26 @@ fn an_end_that_is_cut_off_is_read_up_to_there() {
 }
 
 #[test]
+fn a_recording_with_a_file_that_cannot_be_read_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(&config_text(600.0, 600.0), folder.path(), |_| {}, false);
+    drive(&node, Duration::from_millis(300), 8, 12);
+    let recording = node.stop();
+    assert!(verified(&recording).equal > 0);
+    let name = recording.file_name().unwrap().to_str().unwrap();
+    let metadata = recording.join("metadata.yaml");
+    let text = std::fs::read_to_string(&metadata).unwrap();
+    let listed = format!("    - \"{name}_0.mcap\"\n");
+    assert!(text.contains(&listed), "{text}");
+    let more = format!("{listed}    - \"{name}_1.mcap\"\n");
+    std::fs::write(&metadata, text.replace(&listed, &more)).unwrap();
+    // The system opens this file, but cannot read its first byte: as on a disk that fails.
+    std::os::unix::fs::symlink("/proc/self/mem", recording.join(format!("{name}_1.mcap"))).unwrap();
+    let error = verify(&recording, Choice::Cpu, 0).unwrap_err().to_string();
+    assert!(error.contains("_1.mcap: Input/output error"), "{error}");
+}
+
+#[test]
 fn a_simulator_that_starts_again_is_verified_in_both_epochs() {
     let folder = tempfile::tempdir().unwrap();
     let text = config_text(600.0, 600.0).replace("streams:", "timeline: receive\nstreams:");

@@ -1,6 +1,6 @@
 //! What ends the replay of an episode.
 
-use super::bag::BagError;
+use super::bag::{BagError, Problems};
 use super::output::OutputError;
 use crate::backend::BackendError;
 use crate::config::ConfigError;
@@ -34,4 +34,19 @@ pub enum ReplayError {
     /// The result cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
+}
+
+impl Problems {
+    /// Whether all was read but what is damaged.
+    ///
+    /// # Errors
+    /// [`ReplayError::Unreadable`] if the operating system could not read a file. It may be whole, so what was read
+    /// must not pass for all.
+    pub(super) fn readable(&self) -> Result<(), ReplayError> {
+        if !self.unreadable {
+            return Ok(());
+        }
+        let first = self.first.iter().find(|problem| problem.unreadable);
+        Err(ReplayError::Unreadable(first.map_or_else(String::new, ToString::to_string)))
+    }
 }

@@ -105,10 +105,7 @@ pub fn run(
             progress.at(last);
         }
     }
-    if problems.unreadable {
-        let first = problems.first.iter().find(|problem| problem.unreadable);
-        return Err(ReplayError::Unreadable(first.map_or_else(String::new, ToString::to_string)));
-    }
+    problems.readable()?;
     Ok(Summary::new(episode, wiring, player.runtime(), skew, &problems, whole))
 }
 

@@ -3,11 +3,10 @@
 //! A fresh buffer of megabytes costs the system a page fault per 4 kB, as long as the copy of an
 //! image itself takes. So a buffer comes back when its message has been encoded or dropped.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use super::rcl::SerializedMessage;
 use crate::runtime::QUEUED_MESSAGES;
-use crate::sync::lock;
 
 /// The free buffers of the inputs that one thread takes messages of. All of them share the
 /// buffers: the fewer megabytes go around, the more of them are still in the processor's cache.
@@ -39,8 +38,7 @@ impl Buffers {
 
     /// Takes a buffer for the next message. If none is free, it is new and grows with the message.
     pub fn take(&self) -> SerializedMessage {
-        // Every change is one push or pop, so a panic of another thread leaves no half change.
-        lock(&self.free).pop().unwrap_or_default().into()
+        self.free().and_then(|mut free| free.pop()).unwrap_or_default().into()
     }
 
     /// Takes back a buffer whose message nobody needs.
@@ -52,9 +50,20 @@ impl Buffers {
         if bytes.capacity() > self.most {
             return;
         }
-        let mut free = lock(&self.free);
-        if free.len() < self.most_free {
-            free.push(bytes);
+        match self.free() {
+            Some(mut free) if free.len() < self.most_free => free.push(bytes),
+            _ => {}
+        }
+    }
+
+    /// The free buffers; `None` if another thread is at them. A thread of real-time priority must not wait for that
+    /// of the recorder, which has ordinary priority.
+    fn free(&self) -> Option<MutexGuard<'_, Vec<Vec<u8>>>> {
+        match self.free.try_lock() {
+            Ok(free) => Some(free),
+            // Every change is one push or pop, so a panic of another thread leaves no half change.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
@@ -80,6 +89,7 @@ impl Drop for Lent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::lock;
 
     #[test]
     fn a_buffer_comes_back_and_is_used_again() {
@@ -100,5 +110,14 @@ mod tests {
         let lent = [(); 2 * Buffers::PER_INPUT].map(|()| buffers.lend(buffers.take()));
         drop(lent);
         assert_eq!(lock(&buffers.free).len(), Buffers::PER_INPUT, "nor do too many");
+    }
+    #[test]
+    fn nobody_waits_for_a_buffer() {
+        let buffers = Buffers::new(1000, 1);
+        drop(buffers.lend(SerializedMessage::from(Vec::with_capacity(100))));
+        let held = lock(&buffers.free);
+        // Would hang if it waited: the lock is not recursive.
+        drop(buffers.lend(buffers.take()));
+        assert_eq!(held.len(), 1);
     }
 }

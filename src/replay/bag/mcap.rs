@@ -27,7 +27,7 @@ use crate::time::Stamp;
 
 /// Largest chunk that is decompressed \[bytes\], and largest record. rosbag2's chunks have 0.8 MB.
 const MOST_BYTES: usize = 512 << 20;
-/// Most bytes of messages that wait until those of other chunks have come.
+/// Most bytes that messages keep in memory while they wait until those of other chunks have come.
 const MOST_WAITING_BYTES: usize = if cfg!(test) { 4 << 10 } else { 1 << 30 };
 
 /// An MCAP file.
@@ -79,7 +79,7 @@ impl Storage for File {
                 wanted: wanted.collect(),
                 sorted,
                 ready: BinaryHeap::new(),
-                bytes: 0,
+                held: 0,
             },
             order: Order::default(),
         }))
@@ -109,8 +109,8 @@ struct Waiting {
     sorted: Sorted,
     /// No earlier message will come.
     ready: BinaryHeap<Reverse<Ready>>,
-    /// Bytes of these messages.
-    bytes: usize,
+    /// Bytes that these messages keep in memory, at most.
+    held: usize,
 }
 
 /// A message of a part that has been read. The order is that of time, then that of the file.
@@ -123,6 +123,8 @@ struct Ready {
     topic: usize,
     received: Stamp,
     published: Option<Stamp>,
+    /// Bytes that it keeps in memory.
+    held: usize,
     bytes: Bytes,
 }
 
@@ -146,9 +148,9 @@ impl Reading for Reader {
                 _ => break,
             }
         }
-        let Reverse(Ready { received, published, topic, bytes, place, .. }) =
+        let Reverse(Ready { received, published, topic, held, bytes, place, .. }) =
             self.waiting.ready.pop()?;
-        self.waiting.bytes -= bytes.len();
+        self.waiting.held -= held;
         self.order.note(topic, place, received, &self.path, problems);
         Some(Recorded { topic, received, published, bytes })
     }
@@ -166,13 +168,13 @@ struct Found {
 }
 
 impl Waiting {
-    /// Takes a message of a part if it is wanted. `bytes` are its body.
+    /// Takes a message of a part if it is wanted. `body` gives its body, and how many bytes that keeps in memory.
     fn take(
         &mut self,
         part: &Part,
         found: &mut Found,
         header: &MessageHeader,
-        bytes: impl FnOnce() -> Bytes,
+        body: impl FnOnce() -> (Bytes, usize),
     ) {
         found.messages += 1;
         let received = stamp(header.log_time);
@@ -184,17 +186,19 @@ impl Waiting {
             found.timeless += 1;
             return;
         };
-        if !self.sorted.may_have(received) || self.bytes > MOST_WAITING_BYTES {
+        if !self.sorted.may_have(received) || self.held > MOST_WAITING_BYTES {
             return;
         }
-        match compressed::message(bytes()) {
+        let (bytes, held) = body();
+        match compressed::message(bytes) {
             Ok(bytes) => {
                 let place = (part.offset, found.messages);
                 // A writer that knows no publication repeats the time of the log, says MCAP.
                 let published = stamp(header.publish_time).filter(|at| *at != received);
-                self.bytes += bytes.len();
+                let held = held.max(bytes.len());
+                self.held += held;
                 let key = self.sorted.key(received);
-                let new = Ready { key, place, topic: *topic, received, published, bytes };
+                let new = Ready { key, place, topic: *topic, received, published, held, bytes };
                 self.ready.push(Reverse(new));
             }
             Err(_) => found.unreadable += 1,
@@ -208,28 +212,29 @@ impl Reader {
     fn read_part(&mut self, part: &Part, problems: &mut Problems) {
         let mut found =
             Found { messages: 0, times: [Stamp::MAX, Stamp::ZERO], timeless: 0, unreadable: 0 };
-        let (waiting, file) = (&mut self.waiting, &self.file);
-        let result = match chunk::whole(file, part, &self.memory) {
+        let (waiting, file, memory) = (&mut self.waiting, &self.file, &self.memory);
+        let result = match chunk::whole(file, part, memory) {
             Ok(Some(whole)) => chunk::each_message(&whole, |header, data| {
-                waiting.take(part, &mut found, &header, || chunk::share(&whole, data));
+                waiting.take(part, &mut found, &header, || chunk::share(&whole, data, memory));
             }),
             Ok(None) => records(file, part.offset, part.length, |record| {
                 if let Record::Message { header, data } = record {
-                    waiting.take(part, &mut found, &header, || data.into_owned().into());
+                    let body = || (Bytes::copy_from_slice(&data), data.len());
+                    waiting.take(part, &mut found, &header, body);
                 }
             }),
             Err(error) => Err(error),
         };
         let place = format!("the part at byte {} ({} bytes)", part.offset, part.length);
-        if self.waiting.bytes > MOST_WAITING_BYTES {
+        if self.waiting.held > MOST_WAITING_BYTES {
             let what = format!(
-                "{place}: its messages and those of chunks of the same time have more than {MOST_WAITING_BYTES} \
-                 bytes; expected chunks that follow each other, as `ros2 bag convert` writes them"
+                "{place}: its messages and those of chunks of the same time keep more than {MOST_WAITING_BYTES} \
+                 bytes in memory; expected chunks that follow each other, as `ros2 bag convert` writes them"
             );
             // The rest is not damaged, so what was read must not pass for all.
             problems.push(Problem { unreadable: true, ..Problem::damage(&self.path, what) });
             self.waiting.ready.clear();
-            (self.waiting.bytes, self.next) = (0, self.sequence.len());
+            (self.waiting.held, self.next) = (0, self.sequence.len());
             return;
         }
         let Found { messages, times, timeless, unreadable } = found;

@@ -1,6 +1,7 @@
 //! Memory for the chunks of a file, used again when nobody has their messages any more. Each new megabyte from
 //! the system costs more than reading into it.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -9,6 +10,8 @@ use crate::sync::lock;
 
 /// Most bytes that are kept for later, of all buffers.
 const MOST_FREE_BYTES: usize = 32 << 20;
+/// A buffer is at most this many times as large as what is in it.
+pub(super) const MOST_TIMES: usize = 2;
 
 /// Buffers that are free.
 #[derive(Clone, Default)]
@@ -16,7 +19,8 @@ pub(super) struct Memory(Arc<Mutex<Free>>);
 
 #[derive(Default)]
 struct Free {
-    buffers: Vec<Vec<u8>>,
+    /// The last one is the newest: the processor's cache has it.
+    buffers: VecDeque<Vec<u8>>,
     bytes: usize,
 }
 
@@ -31,16 +35,38 @@ pub(super) struct Buffer {
 impl Memory {
     /// A buffer of this many bytes. What they are is not said.
     pub fn buffer(&self, len: usize) -> Buffer {
-        let mut free = lock(&self.0);
-        let mut bytes = free.buffers.pop().unwrap_or_default();
-        free.bytes -= bytes.len();
-        drop(free);
-        if bytes.len() < len {
+        let bytes = lock(&self.0).take(len).unwrap_or_else(|| {
             // Chunks differ a little in length: the next one shall fit as well. The system gives these zeros only
             // where something is written, so a length that lies costs nothing.
-            bytes = vec![0; len.saturating_add(len / 4)];
-        }
+            vec![0; len.saturating_add(len / 4)]
+        });
         Buffer { bytes, len, from: self.clone() }
+    }
+
+    /// A copy of some bytes.
+    pub fn copy(&self, bytes: &[u8]) -> Bytes {
+        let mut buffer = self.buffer(bytes.len());
+        buffer.bytes_mut().copy_from_slice(bytes);
+        buffer.share()
+    }
+}
+
+impl Free {
+    /// Takes the newest buffer that fits.
+    fn take(&mut self, len: usize) -> Option<Vec<u8>> {
+        let fits = |bytes: &Vec<u8>| (len..=len.saturating_mul(MOST_TIMES)).contains(&bytes.len());
+        let bytes = self.buffers.iter().rposition(fits).and_then(|at| self.buffers.remove(at))?;
+        self.bytes -= bytes.len();
+        Some(bytes)
+    }
+
+    /// Keeps a buffer, and frees the oldest ones if there are too many bytes.
+    fn keep(&mut self, bytes: Vec<u8>) {
+        self.bytes += bytes.len();
+        self.buffers.push_back(bytes);
+        while self.bytes > MOST_FREE_BYTES {
+            self.bytes -= self.buffers.pop_front().map_or(0, |oldest| oldest.len());
+        }
     }
 }
 
@@ -64,11 +90,7 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let mut free = lock(&self.from.0);
-        if free.bytes + self.bytes.len() <= MOST_FREE_BYTES {
-            free.bytes += self.bytes.len();
-            free.buffers.push(std::mem::take(&mut self.bytes));
-        }
+        lock(&self.from.0).keep(std::mem::take(&mut self.bytes));
     }
 }
 
@@ -102,5 +124,16 @@ mod tests {
         assert!(free.bytes <= MOST_FREE_BYTES, "{}", free.bytes);
         assert_eq!(free.bytes, free.buffers.iter().map(Vec::len).sum::<usize>());
         assert!(free.buffers.len() > 20, "{}", free.buffers.len());
+    }
+
+    #[test]
+    fn a_large_buffer_is_not_used_for_little() {
+        let memory = Memory::default();
+        drop(memory.buffer(8_000_000));
+        let small: Vec<_> = (0..100).map(|_| memory.buffer(100)).collect();
+        assert!(small.iter().all(|buffer| buffer.bytes.len() <= 200));
+        drop(small);
+        // The newest that fits, among many that do not.
+        assert_eq!(memory.buffer(7_000_000).bytes.len(), 10_000_000);
     }
 }

@@ -14,8 +14,10 @@ use super::{Broken, MOST_BYTES};
 
 /// Bytes of a record before its content.
 const HEADER: usize = RECORD_HEADER as usize;
-/// A message may keep a chunk in memory that is this many times as large.
-const MOST_TIMES: usize = 8;
+/// A message may keep records in memory that are this many times as large.
+const MOST_TIMES: usize = 4;
+/// Smaller messages keep none \[bytes\].
+const LARGE: usize = 1 << 16;
 /// Bytes of a chunk's header, without the name of its compression.
 const CHUNK_HEADER: usize = 40;
 
@@ -122,12 +124,13 @@ pub(super) fn each_message(
     Ok(())
 }
 
-/// A message of a chunk as bytes of its own. A large one is a slice of the chunk. A small one is copied: one that
-/// waits long must not keep a chunk in memory.
-pub(super) fn share(records: &Bytes, message: &[u8]) -> Bytes {
-    match message.len() >= records.len() / MOST_TIMES {
-        true => records.slice_ref(message),
-        false => Bytes::copy_from_slice(message),
+/// A message among some records as bytes of its own, and how many bytes these keep in memory. A large one is a slice
+/// of the records. A small one is copied: one that waits long must not keep a chunk in memory.
+pub(super) fn share(records: &Bytes, message: &[u8], memory: &Memory) -> (Bytes, usize) {
+    match message.len() {
+        len if len < LARGE => (Bytes::copy_from_slice(message), len),
+        len if len >= records.len() / MOST_TIMES => (records.slice_ref(message), records.len()),
+        len => (memory.copy(message), len),
     }
 }
 
@@ -204,11 +207,16 @@ mod tests {
 
     #[test]
     fn a_large_message_is_a_part_of_its_chunk() {
-        let records = Bytes::from(vec![1; 1000]);
-        let large = share(&records, &records[100..300]);
-        assert_eq!(large.as_ptr(), records[100..].as_ptr());
-        let small = share(&records, &records[100..200]);
-        assert_ne!(small.as_ptr(), records[100..].as_ptr());
-        assert_eq!((small.len(), large.len()), (100, 200));
+        let (memory, records) = (Memory::default(), Bytes::from(vec![1; 1_000_000]));
+        for (len, is_slice) in [(100, false), (LARGE - 1, false), (249_999, false), (250_000, true)]
+        {
+            let (bytes, held) = share(&records, &records[100..][..len], &memory);
+            assert_eq!(bytes, records[100..][..len]);
+            assert_eq!(bytes.as_ptr() == records[100..].as_ptr(), is_slice, "{len}");
+            assert_eq!(held, if is_slice { 1_000_000 } else { len });
+        }
+        // A message outside of chunks is nearly all of its record.
+        let (bytes, held) = share(&records, &records[31..], &memory);
+        assert_eq!((bytes.len(), held), (999_969, 1_000_000));
     }
 }
