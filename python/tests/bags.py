@@ -76,6 +76,23 @@ def write_bag(path, messages, storage="mcap", compress=None, topics=()):
     return Path(path)
 
 
+def write_mcap(path, messages):
+    """Writes messages (topic, receive stamp [ns], message, publication [ns]) as a file of MCAP."""
+    from mcap.writer import Writer as McapWriter
+
+    with path.open("wb") as file:
+        writer = McapWriter(file)
+        writer.start("ros2", "a test")
+        channels = {}
+        for topic, received, message, published in messages:
+            if topic not in channels:
+                schema = writer.register_schema(message.__msgtype__, "ros2msg", b"")
+                channels[topic] = writer.register_channel(topic, "cdr", schema)
+            writer.add_message(channels[topic], received, serialized(message), published)
+        writer.finish()
+    return path
+
+
 def vector(kind, *numbers):
     return made(f"geometry_msgs/msg/{kind}", **dict(zip("xyzw", map(float, numbers))))
 

@@ -166,7 +166,7 @@ def test_rows_are_what_numpy_and_pillow_say(config, bags, episodes, tmp_path):
     names = {p.name for p in (tmp_path / "out").iterdir()}
     assert names == {"rows.zarr", "replay.json"}
     about = zarr.open_group(store, mode="r").attrs["robocache"]
-    assert (about["kind"], about["format_version"]) == ("rows", 1)
+    assert (about["kind"], about["format_version"]) == ("rows", 2)
     assert about["configuration"] == CONFIG
     assert [episode["name"] for episode in about["episodes"]] == ["robot0", "robot1", "robot2"]
 
@@ -435,6 +435,19 @@ def test_a_journal_counts_up_to_where_it_was_broken_off(config, bags, tmp_path):
         (out / "replay.json").write_text(text)
         said = replay(config, out, bags[0], expect=1)
         assert "another version of robocache wrote it" in said
+
+
+@pytest.mark.parametrize("format_before", ["format 1;", "format 2 of parts 1;"])
+def test_what_has_an_older_format_is_made_again(config, bags, tmp_path, format_before):
+    out = tmp_path / "out"
+    replay(config, out, bags[0], options=ROWS)
+    expected, ledger = files(out / "rows.zarr"), out / "replay.json"
+    now = "format 2 of parts 2;"
+    assert ledger.read_text().count(now) == 2
+    ledger.write_text(ledger.read_text().replace(now, format_before))
+    ((outcome, _),) = replay(config, out, bags[0], options=ROWS)
+    assert outcome == "done" and files(out / "rows.zarr") == expected
+    assert ledger.read_text().count(now) == 2 and format_before not in ledger.read_text()
 
 
 def test_open_files_do_not_grow_with_arrays_and_jobs(config, bags, tmp_path):

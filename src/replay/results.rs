@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::batch::{FORMAT_VERSION, Options};
-use super::output::{Bf16, OutputError, Partial, PartialFolder, Source, Table, identity};
+use super::output::{
+    Bf16, OutputError, PART_FORMAT, Partial, PartialFolder, Source, Table, identity,
+};
 use super::{Episode, ReplayError, Summary};
 use crate::spec::Config;
 
@@ -381,7 +383,7 @@ pub(super) fn made_of(
         episode.task,
     );
     if options.format.store().is_some() {
-        let format = format!("; format {FORMAT_VERSION}");
+        let format = format!("; format {FORMAT_VERSION} of parts {PART_FORMAT}");
         made_of.push_str(&format);
         if options.bf16 != Bf16::default() {
             made_of.push_str("; bf16 as f32");

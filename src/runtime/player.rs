@@ -200,14 +200,17 @@ impl Player {
             Progress::Recorded(progress) => progress,
             Progress::Simulated(schedule) => schedule.next(),
         };
-        match (next, arrival.stamp) {
-            (Some((epoch, next)), Some(stamp)) if epoch == arrival.epoch => {
-                let grid = self.runtime.pipeline.config().grid;
-                let served = grid.stamp_of(next.saturating_sub(1));
-                stamp.max(served.offset(1)).min(grid.stamp_of(next))
+        // No tick sees it: there is no clock yet.
+        let Some((epoch, next)) = next else { return Stamp::MAX };
+        let grid = self.runtime.pipeline.config().grid;
+        let by = grid.stamp_of(next);
+        match arrival.stamp {
+            Some(stamp) if epoch == arrival.epoch => {
+                stamp.max(grid.stamp_of(next.saturating_sub(1)).offset(1)).min(by)
             }
-            // No tick sees it: there is no clock yet, or its epoch is over.
-            _ => Stamp::MAX,
+            // Rows of an epoch that is over are refused. A fixed transform of it counts, and messages of this
+            // epoch may have waited for it.
+            _ => by,
         }
     }
 

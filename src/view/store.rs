@@ -21,7 +21,7 @@ const MAX_CHUNKS: u64 = 1 << 20;
 const TENSORS: &str = "tensors";
 pub(super) const ROWS: &str = "rows";
 /// The version of the store's format.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// An array: rows along its first dimension.
 pub(super) struct Array {

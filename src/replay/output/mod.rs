@@ -13,8 +13,8 @@ pub(super) use mcap::{io, qos};
 pub use partial::{Partial, PartialFolder, remove};
 pub use rows::RowOutput;
 pub use store::{
-    Built, Column, Element, Joined, Means, Part, PartWriter, RowWriter, Sizes, Source, Table,
-    assemble, identity,
+    Built, Column, Element, Joined, Means, PART_FORMAT, Part, PartWriter, RowWriter, Sizes, Source,
+    Table, assemble, identity,
 };
 pub use tensors::TensorOutput;
 

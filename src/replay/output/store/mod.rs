@@ -22,5 +22,5 @@ mod zarr;
 
 pub use column::{Column, Element, Sizes, Table};
 use order::Order;
-pub use part::{Means, Part, PartWriter, RowWriter};
+pub use part::{Means, PART_FORMAT, Part, PartWriter, RowWriter};
 pub use zarr::{Built, Joined, Source, assemble, identity};

@@ -29,6 +29,8 @@ use crate::sync::lock;
 const DATA: &str = "data";
 /// The file of a [`List`], after a line with its digest.
 const LIST: &str = "part.json";
+/// The version of both. Parts of another version are made again.
+pub const PART_FORMAT: u32 = 2;
 /// Large rows that may wait for each thread.
 const WAITING: usize = 4;
 
