@@ -9,6 +9,7 @@ import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import warnings
 
@@ -470,6 +471,46 @@ def test_damage_in_a_store_is_found(config, bags, tmp_path):
     array = zarr.open_array(path, mode="r")
     with pytest.raises(ValueError, match="checksum"):
         array[:]
+
+
+def place_of_damage(part, column):
+    """Where the first record of a column is, or its first large row."""
+    text = (part / "part.json").read_bytes()
+    listed = json.loads(text[17:])
+    paths = [column["path"] for column in listed["tables"][0]["columns"]]
+    at, _, _ = listed["content"][0]["streams"][paths.index(column)]["blocks"][0]
+    if column == "data/camera":
+        (at,) = struct.unpack_from("<Q", (part / "data").read_bytes(), at)
+    return at + 5
+
+
+@pytest.mark.parametrize("damage", ["data/arm", "data/camera", "part.json", "gone"])
+def test_a_damaged_part_never_gets_into_a_store(config, bags, tmp_path, damage):
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest - 1, largest - 1))
+
+    replay(config, tmp_path / "whole", *bags, options=ZARR)
+    expected = files(tmp_path / "whole/tensors.zarr")
+    largest, out = max(map(len, expected.values())), tmp_path / "out"
+    # The parts fit on the disk, and the store does not.
+    run(config, out, *bags, options=ZARR, preexec_fn=limit)
+    part = out / "tensors.zarr.parts/robot1"
+    name = "part.json" if damage == "part.json" else "data"
+    content = bytearray((part / name).read_bytes())
+    if damage == "gone":
+        (part / name).unlink()
+    else:
+        content[60 if name == "part.json" else place_of_damage(part, damage)] ^= 4
+        (part / name).write_bytes(content)
+    outcomes, said = run(config, out, *bags, options=ZARR)
+    assert [outcome for outcome, _ in outcomes] == ["kept"] * 3
+    assert "no new store" in said and "give the same command again" in said and "robot1" in said
+    assert ("No such file" if damage == "gone" else "damaged") in said
+    assert not list(out.glob("*.zarr"))
+    outcomes = replay(config, out, *bags, options=ZARR)
+    assert [outcome for outcome, _ in outcomes] == ["kept", "done", "kept"]
+    assert files(out / "tensors.zarr") == expected
 
 
 def test_one_run_at_a_time_writes_into_a_folder(config, bags, tmp_path):

@@ -66,6 +66,20 @@ streams:
     dtype: f32
     inputs: [{topic: /front}, {topic: /rear}]
     cloud: {origin_m: [0, 0, 0], size_m: 0.5, shape: [8, 6, 4], channels: [{reduce: count}]}
+  cells_any:
+    valid_when: any
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 100
+    dtype: f32
+    inputs: [{topic: /front}, {topic: /rear}]
+    cloud: {origin_m: [0, 0, 0], size_m: 0.5, shape: [8, 6, 4], channels: [{reduce: count}]}
+  cells_listed:
+    valid_when: [/rear]
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 100
+    dtype: f32
+    inputs: [{topic: /front}, {topic: /rear}]
+    cloud: {origin_m: [0, 0, 0], size_m: 0.5, shape: [8, 6, 4], channels: [{reduce: count}]}
   tip:
     type: geometry_msgs/PoseStamped
     topic: /tip
@@ -92,7 +106,18 @@ streams:
     horizon: {steps: 4, step_ms: 25}
     dtype: f32
 """
-STREAMS = ["arm", "half", "tool", "camera", "cells", "tip", "plan", "held_plan"]
+STREAMS = [
+    "arm",
+    "half",
+    "tool",
+    "camera",
+    "cells",
+    "cells_any",
+    "cells_listed",
+    "tip",
+    "plan",
+    "held_plan",
+]
 
 
 def trajectory(ns, random):
@@ -181,6 +206,9 @@ def test_every_tick_follows_from_the_rows_bit_for_bit(tmp_path, simulated):
     assert ticks > 150
     # Each stream had valid steps and others, and rows that a later message replaced.
     assert all(good > 50 and bad > 0 for good, bad in checked.values()), checked
+    valid = [checked[name][0] for name in ("cells", "cells_listed", "cells_any")]
+    assert valid[0] <= valid[1] <= valid[2] and valid[0] < valid[2], checked
+    assert len(set(valid)) == 3 or not simulated, checked
     assert all(replaced[name] > 0 for name in ("arm", "cells", "plan", "held_plan")), replaced
 
 

@@ -1,6 +1,7 @@
 """What the node served at a tick, from nothing but the rows of `robocache replay --format rows`.
 
 This is the rule of docs/stores.md, in NumPy: a tick sees the rows with `received_ns <= tick < left_ns`.
+It has no quaternions and no angles on the short arc (`lanes`), and no operators that act after interpolation.
 """
 
 import numpy as np
@@ -58,9 +59,14 @@ class Ring:
             return value, valid, target - int(stamps[after])
         valid = abs(age) <= rule["max_age_ns"] and not nothing
         if "until_ns" in a and valid:
-            until = a["until_ns"][value[0]]
+            until, needed = a["until_ns"][value[0]], self.about["valid_when"]
             has = until != np.iinfo(np.int64).min
-            valid = bool((until[has] >= target).all() and has.all())
+            if needed in ("all", "any"):
+                valid = bool(has.all() if needed == "all" else has.any())
+            else:
+                valid = bool(has[needed].all())
+            # A cloud that is too old cannot be taken out of the row.
+            valid &= bool((until[has] >= target).all())
         return value, valid, age
 
     def fill(self, rows, target, age):

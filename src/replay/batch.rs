@@ -1,8 +1,9 @@
 //! Many episodes: their results, on all cores.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -221,7 +222,9 @@ fn join(store: &str, outcomes: &[Outcome], work: &Work<'_>) -> Result<(), Replay
         let told = |done, of| work.watch.joins(done, of);
         let joined =
             Joined { sources: &sources, tables, about, threads, stop: work.stop, told: &told };
-        let Some(built) = assemble(&out.join(store), joined)? else { return Ok(()) };
+        let built = assemble(&out.join(store), joined);
+        let built = built.map_err(|error| forget(error, out, &parts, &mut ledger))?;
+        let Some(built) = built else { return Ok(()) };
         let mut stored = Vec::with_capacity(episodes.len());
         for ((name, bag, made_of), (rows, about)) in episodes.into_iter().zip(&built.episodes) {
             let (rows, about) = (rows.clone(), about.clone());
@@ -239,6 +242,24 @@ fn join(store: &str, outcomes: &[Outcome], work: &Work<'_>) -> Result<(), Replay
     // Others are of an earlier run with other bags.
     let _ = fs::remove_dir(out.join(format!("{store}.parts")));
     Ok(())
+}
+
+/// The error of a join. If a part is damaged, the ledger forgets it, so that the next run makes it again.
+fn forget(error: OutputError, out: &Path, parts: &[PathBuf], ledger: &mut Ledger) -> ReplayError {
+    let is_damaged = matches!(
+        error.source.kind(),
+        ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::NotFound
+    );
+    let part = parts.iter().find(|part| is_damaged && error.path.starts_with(part));
+    let Some(result) = part.and_then(|part| part.strip_prefix(out).ok()) else {
+        return error.into();
+    };
+    match ledger.remove(&result.to_string_lossy()) {
+        Ok(()) => ReplayError::Wiring(format!(
+            "{error}; give the same command again: it replays this episode again"
+        )),
+        Err(error) => error.into(),
+    }
 }
 
 /// What a store says of itself.

@@ -14,7 +14,7 @@ use crate::ops::voxelize::SparseRow;
 use crate::pipeline::{LeftRow, Pipeline, RowSink, TensorMessage};
 use crate::ring::UntilNext;
 use crate::runtime::Tick;
-use crate::spec::EncoderSpec;
+use crate::spec::{EncoderSpec, MergeSpec, ValidWhen};
 use crate::sync::lock;
 use crate::time::Stamp;
 
@@ -212,7 +212,20 @@ fn about(place: &RingPlace, pipeline: &Pipeline, dtype: DType) -> Value {
         "lanes": lanes,
         "segment": info,
         "max_age_ns_of_inputs": spec.merge.as_ref().map(|merge| &merge.max_age_ns),
+        "valid_when": spec.merge.as_ref().map(valid_when),
     })
+}
+
+/// Which inputs a step of a merged row needs: a word, or their numbers in `until_ns`.
+fn valid_when(merge: &MergeSpec) -> Value {
+    match merge.valid_when {
+        ValidWhen::All => json!("all"),
+        ValidWhen::Any => json!("any"),
+        ValidWhen::Listed(_) => {
+            let needed = (0..merge.max_age_ns.len()).filter(|input| merge.needs(*input));
+            json!(needed.collect::<Vec<_>>())
+        }
+    }
 }
 
 /// Takes the rows of a pipeline.

@@ -90,11 +90,7 @@ fn copy_small(
         let first = number * per_chunk;
         let end = rows.end.min(first + per_chunk);
         read(file, chunk(&index, number)?, &mut bytes)?;
-        let is_whole = |(chunk, checksum): &(&[u8], &[u8; 4])| {
-            crc32c::crc32c(chunk).to_le_bytes() == **checksum
-        };
-        let whole = bytes.split_last_chunk::<4>().filter(is_whole);
-        let (compressed, _) = whole.ok_or_else(|| damaged("a chunk is not what was written"))?;
+        let compressed = whole(&bytes)?;
         let all = zstd::bulk::decompress(compressed, (per_chunk * size) as usize)?;
         let mine = ((at - first) * size) as usize..((end - first) * size) as usize;
         chunks.add(all.get(mine).ok_or_else(|| damaged("a chunk is too short"))?, shard)?;
@@ -122,9 +118,19 @@ fn chunk(index: &[[u64; 2]], number: u64) -> io::Result<[u64; 2]> {
     place.copied().ok_or_else(|| damaged("a chunk is missing"))
 }
 
-fn read(file: &File, [at, len]: [u64; 2], bytes: &mut Vec<u8>) -> io::Result<()> {
+/// What a chunk has before its checksum, which must be right.
+pub(super) fn whole(chunk: &[u8]) -> io::Result<&[u8]> {
+    let is_whole =
+        |(chunk, checksum): &(&[u8], &[u8; 4])| crc32c::crc32c(chunk).to_le_bytes() == **checksum;
+    let whole = chunk.split_last_chunk().filter(is_whole);
+    let (compressed, _) = whole.ok_or_else(|| damaged("a chunk is not what was written"))?;
+    Ok(compressed)
+}
+
+/// Reads a chunk.
+pub(super) fn read(file: &File, [at, len]: [u64; 2], bytes: &mut Vec<u8>) -> io::Result<()> {
     if len > file.metadata()?.len() {
-        return Err(damaged("a chunk is longer than its shard"));
+        return Err(damaged("a chunk is longer than its file"));
     }
     bytes.resize(len as usize, 0);
     file.read_exact_at(bytes, at)
