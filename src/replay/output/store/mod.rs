@@ -18,6 +18,8 @@ mod part;
 mod pool;
 mod shard;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod zarr;
 
 pub use column::{Column, Element, Sizes, Table};
