@@ -57,7 +57,7 @@ pub use recorder::{
 pub use request::{PublisherSeen, Request, SharedRequest, is_adapted};
 pub use state::{InputState, Origin, PublisherId, StreamState, TickStats};
 pub use threads::{ThreadOptions, Threads};
-pub use waiting::Waiting;
+use waiting::Waiting;
 
 use crate::pipeline::{InputStats, Pipeline, StreamStats, TensorMessage, TickOutcome};
 use crate::spec::{InputId, InputSpec, StreamId, StreamSpec};

@@ -41,11 +41,6 @@ impl Waiting {
         Waiting { messages: VecDeque::new(), wait_ns }
     }
 
-    /// Number of messages that wait.
-    pub fn len(&self) -> usize {
-        self.messages.len()
-    }
-
     /// Whether no message waits.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
