@@ -9,7 +9,7 @@ const DISORDER_NS: i64 = NANOS_PER_S;
 /// A number that is further ahead is damaged itself.
 const MOST_AHEAD: u64 = 1 << 20;
 
-/// Most runs of numbers that may still come. A recorder's threads make a few.
+/// Most runs of numbers that may still come, and most gaps. A recorder's threads make a few.
 const MOST_RUNS: usize = 4096;
 
 /// The numbers of the messages, which are consecutive.
@@ -22,6 +22,16 @@ pub(super) struct Numbers {
     missing: Vec<Run>,
     /// What was missing when there were too many runs.
     too_many: Option<Lost>,
+    /// Gaps among whose numbers there are some of other inputs.
+    wide: Vec<Wide>,
+}
+
+/// Some of these numbers are missing, and that was told; the others belong to other inputs.
+struct Wide {
+    first: u64,
+    last: u64,
+    /// How many of them are missing and were not yet counted.
+    messages: u64,
 }
 
 /// Consecutive numbers that are missing.
@@ -71,10 +81,20 @@ impl Numbers {
         self.cut(number, number);
     }
 
-    /// The recording says that messages are missing.
+    /// The recording says that messages are missing. A gap names one input. If messages of others came between its
+    /// first and its last, it does not say which numbers are its own, but how many.
     pub fn told(&mut self, gap: &Gap) {
-        self.cut(gap.first, gap.last);
-        self.newest = self.newest.max(gap.last.min(self.newest.saturating_add(MOST_AHEAD)));
+        let Gap { messages, first, last, .. } = *gap;
+        if last.checked_sub(first).is_some_and(|more| more >= messages) {
+            if self.wide.len() == MOST_RUNS {
+                // Then what it told of counts as not told.
+                self.wide.remove(0);
+            }
+            self.wide.push(Wide { first, last, messages });
+            return;
+        }
+        self.cut(first, last);
+        self.newest = self.newest.max(last.min(self.newest.saturating_add(MOST_AHEAD)));
     }
 
     /// These numbers are missing no more.
@@ -94,7 +114,42 @@ impl Numbers {
     pub fn lost(&mut self, now: Stamp) -> Option<Lost> {
         let runs = self.missing.extract_if(.., |run| now.since(run.seen) >= DISORDER_NS);
         let runs: Vec<Run> = runs.collect();
-        join(self.too_many.take(), &runs)
+        let untold: u64 = runs.iter().map(|run| untold(&mut self.wide, run)).sum();
+        let (newest, missing) = (self.newest, self.missing.first().map(|run| run.first));
+        // No number of these gaps is still to come.
+        self.wide.retain(|gap| gap.last > newest || missing.is_some_and(|first| first <= gap.last));
+        let lost = self.too_many.take();
+        match untold {
+            0 => lost,
+            // Nobody knows which of them: the first may be one.
+            _ => join(lost, &runs)
+                .map(|all| Lost { messages: all.messages - told(&runs, untold), ..all }),
+        }
+    }
+}
+
+/// How many numbers of a run no gap tells of. The counts of the gaps are used up.
+fn untold(gaps: &mut [Wide], run: &Run) -> u64 {
+    let mut left = run.len();
+    for gap in gaps {
+        let (first, last) = (run.first.max(gap.first), run.last.min(gap.last));
+        if first <= last {
+            let told = gap.messages.min(last - first + 1).min(left);
+            gap.messages -= told;
+            left -= told;
+        }
+    }
+    left
+}
+
+/// How many numbers of some runs gaps tell of, if they do not tell of so many.
+fn told(runs: &[Run], untold: u64) -> u64 {
+    runs.iter().map(Run::len).fold(0, u64::saturating_add).saturating_sub(untold)
+}
+
+impl Run {
+    fn len(&self) -> u64 {
+        self.last - self.first + 1
     }
 }
 
@@ -103,7 +158,7 @@ fn join(lost: Option<Lost>, runs: &[Run]) -> Option<Lost> {
     runs.iter().fold(lost, |lost, run| {
         let (messages, last) = lost.map_or((0, 0), |lost| (lost.messages, lost.last));
         Some(Lost {
-            messages: messages.saturating_add(run.last - run.first + 1),
+            messages: messages.saturating_add(run.len()),
             last: last.max(run.last),
             after: lost.map_or(run.after, |lost| lost.after),
         })
@@ -161,6 +216,32 @@ mod tests {
         assert_eq!(numbers.lost(at(5)), Some(Lost { messages: 1, last: 1, after: None }));
         numbers.came(3);
         assert_eq!(numbers.lost(at(9)), None);
+    }
+
+    #[test]
+    fn a_gap_does_not_hide_what_other_inputs_lack() {
+        // The odd numbers are of an input that lost all five; of the other, 4 never came.
+        let wide = Gap { messages: 5, ..gap(1, 9) };
+        for lacks in [Some(4), None] {
+            let mut numbers = Numbers::default();
+            numbers.told(&wide);
+            for number in [2, 4, 6, 8, 10].into_iter().filter(|number| Some(*number) != lacks) {
+                whole(&mut numbers, number, at(0));
+            }
+            assert_eq!(numbers.lost(at(0)), None);
+            // It may have been any of them, so what follows the first is doubtful.
+            let lost = lacks.map(|_| Lost { messages: 1, last: 9, after: None });
+            assert_eq!(numbers.lost(at(1)), lost);
+            assert!(numbers.wide.is_empty());
+        }
+        // The recorder tells of a loss before it writes what waits.
+        let mut numbers = Numbers::default();
+        whole(&mut numbers, 1, at(0));
+        numbers.told(&Gap { messages: 2, ..gap(3, 5) });
+        numbers.announced(2, None, at(0));
+        whole(&mut numbers, 4, at(0));
+        whole(&mut numbers, 6, at(0));
+        assert_eq!(numbers.lost(at(1)).map(|lost| lost.messages), Some(1), "2 has no bytes");
     }
 
     #[test]
