@@ -5,9 +5,10 @@ use super::streams::Made;
 use crate::input::IMU;
 use crate::replay::inspect::{CloudReport, Inspection, TopicReport};
 
-/// Edges of a voxel \[m\], and most voxels along an axis.
+/// Edges of a voxel \[m\], most voxels along an axis, and most of a grid: a tick has all of them.
 const VOXELS_M: [f64; 6] = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
-const MOST_VOXELS: f64 = 128.0;
+const MOST_ALONG: f64 = 128.0;
+const MOST_VOXELS: f64 = (1 << 18) as f64;
 /// Points further away than this are left out of a grid \[m\].
 const REACH_M: f64 = 51.2;
 
@@ -56,8 +57,11 @@ impl Made {
                 *bound = [bound[0].min(x), bound[1].max(x)];
             }
         }
-        let widest = bounds.iter().map(|[low, high]| high - low).fold(0.0, f64::max);
-        let fits = |size: &&f64| widest / **size <= MOST_VOXELS - 2.0;
+        let fits = |size: &&f64| {
+            let along = bounds.map(|[low, high]| (high - low) / **size + 2.0);
+            along.iter().all(|voxels| *voxels <= MOST_ALONG)
+                && along.iter().product::<f64>() <= MOST_VOXELS
+        };
         let size = *VOXELS_M.iter().find(fits).unwrap_or(&1.0);
         // A plane is in the middle of its voxels.
         let low = bounds

@@ -127,10 +127,13 @@ impl Made {
         let lag_ns = timing.lag_ns(interpolated);
         let mut lines = vec![
             format!(
-                "# {} messages, {rate_hz} Hz, up to {} ms apart (99 %){delay}; lag_ms: {} would do",
+                "# {} messages, {rate_hz} Hz, up to {} ms apart ({} %){delay}; lag_ms: {} would do{}",
                 topic.messages,
                 milliseconds(timing.long_ns),
-                milliseconds(lag_ns)
+                timing.long_share,
+                milliseconds(lag_ns),
+                // A bag does not tell how long the node encodes.
+                if kind == Kind::Vector { "" } else { " in a replay, in a live node some ms more" },
             ),
             format!("type: {}", quoted(&topic.ros_type)),
             format!("topic: {}", quoted(&topic.name)),

@@ -2,6 +2,7 @@
 
 use crate::replay::inspect::TopicReport;
 use crate::replay::inspect::notes::OTHER_CLOCK_NS;
+use crate::replay::inspect::sketch::Distribution;
 use crate::spec::Timeline;
 use crate::time::{NANOS_PER_MS, NANOS_PER_S};
 
@@ -16,9 +17,11 @@ pub(super) struct Timing {
     pub timeline: Timeline,
     /// Why the timeline is that of the arrivals.
     pub why: Option<&'static str>,
-    /// The usual interval, and one that 99 % are not longer than \[ns\].
+    /// The usual interval \[ns\].
     pub usual_ns: i64,
+    /// An interval that most are not longer than \[ns\], and how many that are \[%\].
     pub long_ns: i64,
+    pub long_share: u8,
     /// A delay that 99.9 % are not longer than; 0 by the arrivals \[ns\].
     pub delay_ns: i64,
     /// The usual delay \[ns\].
@@ -30,16 +33,19 @@ impl Timing {
     pub fn new(topic: &TopicReport) -> Option<Timing> {
         let why = by_arrival(topic);
         let timeline = if why.is_some() { Timeline::Receive } else { Timeline::Header };
-        let intervals = match timeline {
-            Timeline::Header => topic.stamped.as_ref()?.intervals?,
-            Timeline::Receive => topic.received.intervals?,
+        let found = match timeline {
+            Timeline::Header => topic.stamped.as_ref()?,
+            Timeline::Receive => &topic.received,
         };
+        let (intervals, gaps) = (found.intervals?, found.gaps);
         let delay = topic.delay.filter(|_| timeline == Timeline::Header);
+        let (long_ns, long_share) = long(intervals, gaps);
         Some(Timing {
             timeline,
             why,
             usual_ns: intervals.p50_ns.max(1),
-            long_ns: intervals.p99_ns.max(intervals.p50_ns),
+            long_ns,
+            long_share,
             delay_ns: delay.map_or(0, |delay| delay.p999_ns.max(0)),
             usual_delay_ns: delay.map(|delay| delay.p50_ns),
         })
@@ -67,6 +73,15 @@ impl Timing {
     pub fn lag_ns(&self, interpolated: bool) -> i64 {
         let distance = if interpolated { self.long_ns } else { 0 };
         rounded_up(self.delay_ns.saturating_add(distance))
+    }
+}
+
+/// A long interval, and how many are not longer \[%\]. A few gaps must not tell how old a value may be: in a short
+/// recording one of them is more than 1 %.
+fn long(intervals: Distribution, gaps: u64) -> (i64, u8) {
+    match gaps > 0 && 20 * gaps <= intervals.count {
+        true => (intervals.p95_ns.max(intervals.p50_ns), 95),
+        false => (intervals.p99_ns.max(intervals.p50_ns), 99),
     }
 }
 
@@ -108,18 +123,38 @@ pub(super) fn milliseconds(nanos: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::inspect::sketch::Sketch;
 
     #[test]
     fn rates_have_three_digits() {
         let rate = |usual_ns| {
             let (timeline, why, usual_delay_ns) = (Timeline::Header, None, None);
-            let of = Timing { timeline, why, usual_ns, long_ns: 0, delay_ns: 0, usual_delay_ns };
+            let (long_ns, long_share, delay_ns) = (0, 99, 0);
+            let of =
+                Timing { timeline, why, usual_ns, long_ns, long_share, delay_ns, usual_delay_ns };
             of.rate_hz().to_string()
         };
         assert_eq!(
             [20_048_000, 33_366_700, 1_000_000, 3_000_000_000].map(rate),
             ["49.9", "30", "1000", "0.333"]
         );
+    }
+
+    #[test]
+    fn a_few_gaps_do_not_make_intervals_long() {
+        let (usual, gap) = (100 * NANOS_PER_MS, 1000 * NANOS_PER_MS);
+        let of = |count, gaps| {
+            let mut sketch = Sketch::default();
+            (0..count - gaps).for_each(|_| sketch.record(usual));
+            (0..gaps).for_each(|_| sketch.record(gap));
+            let (long_ns, share) = long(sketch.distribution().unwrap(), gaps);
+            (long_ns > 2 * usual, share)
+        };
+        assert_eq!(of(76, 1), (false, 95));
+        assert_eq!(of(1000, 3), (false, 95));
+        // Then it is how the topic is.
+        assert_eq!(of(76, 10), (true, 99));
+        assert_eq!(of(76, 0), (false, 99));
     }
 
     #[test]
