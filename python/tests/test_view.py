@@ -1,5 +1,6 @@
 """`robocache view` of stores and as Rerun recordings. tests/view.rs has what it shows of MCAP files."""
 
+import json
 import os
 import re
 import shutil
@@ -147,9 +148,76 @@ def test_the_rows_of_another_bag_are_not_those_of_the_tensors(results, tmp_path)
     section, lines, *_ = raw_and_aligned(report(results / "mcap" / "one.mcap", "--bag", late))
     assert "there is no row of it" in section and not lines
     said = report(results / "mcap", "--bag", bag, expect=1)
-    assert "expected the bag of one of the episodes one, two" in said
+    assert f"expected the bag of one ({results / 'one'}) or two ({results / 'two'})" in said
     html = report(results / "mcap", "--episode", "one", "--bag", bag)
     assert "The bag has no topic /wrench" in raw_and_aligned(html)[0]
+
+
+@pytest.mark.parametrize("kind", ["mcap", "zarr", "mcap/one.mcap"])
+def test_a_bag_that_is_not_that_of_the_episode_is_an_error(results, kind):
+    said = report(results / kind, "--episode", "one", "--bag", results / "two", expect=1)
+    assert f"--bag {results / 'two'}: found the bag of two, expected" in said
+    assert f"expected the bag of one ({results / 'one'})" in said
+    none = results / "nowhere" / "one"
+    for options in [(), ("--episode", "one")]:
+        said = report(results / kind, *options, "--bag", none, expect=1)
+        assert f"--bag {none}: No such file" in said
+
+
+def test_rows_are_not_compared_with_a_bag(results):
+    for output in (results / "rows", results / "rows" / "rows.zarr"):
+        for bag in ("one", "nowhere"):
+            said = report(output, "--bag", results / bag, expect=1)
+            assert "a store of rows has the rows of its bags already" in said
+
+
+def cells(html, title):
+    """The rows of the table below a heading, as lists of texts."""
+    table = re.search(rf"<h\d[^>]*>{title}</h\d>.*?<table.*?</table>", html, re.DOTALL).group(0)
+    rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+    return [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in rows]
+
+
+def test_the_episodes_of_a_store_have_the_numbers_of_the_replay(results, tmp_path):
+    message, store = report(results / "mcap"), report(results / "zarr")
+    assert cells(store, "Episodes") == cells(message, "Episodes")
+    (_, one, two) = cells(store, "Episodes")
+    assert one[2:4] == ["yes", "199"] and "wrench 98.99" in one[5] and "110" in one[6]
+    assert two[0] == "two"
+    assert "not_filled 6" in store and f"From {results / 'two'}" in store
+    tiles = [re.findall(r"<li class=tile>.*?</li>", html) for html in (message, store)]
+    assert tiles[0] == tiles[1] != []
+    assert "tensors of one, 199 looked at" in str(tiles)
+    assert "valid steps of the worst segment of one" in str(tiles)
+    assert cells(report(results / "zarr" / "tensors.zarr"), "Episodes") == [_, one, two]
+    # A ledger that describes other tensors than these says nothing of them.
+    shutil.copytree(results / "zarr", tmp_path / "zarr")
+    ledger = tmp_path / "zarr" / "replay.json"
+    whole = json.loads(ledger.read_text())
+    whole["episodes"]["tensors.zarr.parts/one"]["made_of"] += "; other"
+    ledger.write_text(json.dumps(whole))
+    (_, other, same) = cells(report(tmp_path / "zarr"), "Episodes")
+    assert other[:4] == ["one", "", "yes", "199"] and not "".join(other[4:]) and same == two
+    whole["stores"]["tensors.zarr"]["identity"] = "0"
+    ledger.write_text(json.dumps(whole))
+    assert not "".join(cells(report(tmp_path / "zarr"), "Episodes")[2][4:])
+
+
+@pytest.mark.parametrize("kind", ["zarr/tensors.zarr", "rows/rows.zarr"])
+def test_the_report_of_a_store_is_beside_it(results, tmp_path, kind):
+    folder, store = tmp_path / "data", kind.split("/")[1]
+    shutil.copytree(results / kind, folder / store)
+    files = sorted((folder / store).rglob("*"))
+    page = folder / "report.html"
+    for output, inside in [(folder / store, None), (store, folder), (".", folder / store)]:
+        done = subprocess.run(
+            [configuration.program(), "view", output], cwd=inside, capture_output=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        page.unlink()
+    assert sorted((folder / store).rglob("*")) == files
+    robocache("view", folder)
+    assert page.exists()
 
 
 def test_of_a_large_store_a_part_is_read(results):

@@ -34,7 +34,7 @@ pub use edges::EdgeTopic;
 pub use episode::{Episode, EpisodesError, Listed, Moment, read_episodes};
 pub use error::ReplayError;
 pub use find::find_bags;
-pub use results::{Format, summaries};
+pub use results::{Format, store_summaries, summaries};
 pub use run::{Playing, Progress, run};
 pub use summary::{InputSummary, Skew, StreamSummary, Summary};
 pub use wiring::{Remap, TimeSource, Wiring};

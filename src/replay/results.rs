@@ -354,6 +354,33 @@ pub fn summaries(out: &Path) -> BTreeMap<String, Summary> {
     ledger.held.episodes.into_iter().filter_map(of_file).collect()
 }
 
+/// What an earlier run found of the episodes that are in a store, by their names. It lacks an episode if the ledger
+/// beside the store has no entry of it, or one of another result than what is in the store.
+pub fn store_summaries(store: &Path) -> BTreeMap<String, Summary> {
+    let nothing = BTreeMap::new();
+    let (Some(out), Some(name)) =
+        (store.parent(), store.file_name().and_then(|name| name.to_str()))
+    else {
+        return nothing;
+    };
+    let Ok(mut ledger) = Ledger::read(out) else { return nothing };
+    let found = identity(store);
+    // If a run ended while one store took the place of another, either may be there. If they look the same, it is
+    // not known which.
+    let Held { stores, coming, .. } = &mut ledger.held;
+    let mut known = [stores.remove(name), coming.remove(name)]
+        .into_iter()
+        .flatten()
+        .filter(|store| Some(&store.identity) == found.as_ref());
+    let (Some(known), None) = (known.next(), known.next()) else { return nothing };
+    let of_episode = |stored: Stored| {
+        let entry = ledger.held.episodes.remove(&format!("{name}.parts/{}", stored.name))?;
+        let is_same = (&entry.made_of, &entry.summary.bag) == (&stored.made_of, &stored.bag);
+        is_same.then_some((stored.name, entry.summary))
+    };
+    known.episodes.into_iter().filter_map(of_episode).collect()
+}
+
 /// Everything that a result depends on, in words. The files of a bag count by their sizes and times. What
 /// the configuration has from elsewhere (statistics, definitions of messages) is in what it means.
 pub(super) fn made_of(

@@ -55,6 +55,16 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Checks that no bag is to be compared with what has no tensors.
+    fn without_bag(&self, path: &Path, why: &'static str) -> Result<(), ViewError> {
+        match self.against {
+            None => Ok(()),
+            Some(_) => Err(ViewError::NotCompared { path: path.to_owned(), why }),
+        }
+    }
+}
+
 /// Makes the report of an output of `robocache replay`, of a bag with tensors, of a recording of the node, or of a
 /// JSON file with what a program beside a live node has measured.
 ///
@@ -62,25 +72,26 @@ impl Default for Options {
 /// There are no tensors, an episode has no such name, or a file cannot be read.
 pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
     if path.extension().is_some_and(|end| end == "json") {
+        options.without_bag(path, "these are measurements of a live node")?;
         return live::page(path);
     }
     if let Some(manifest) = recording::manifest(path) {
+        options.without_bag(
+            path,
+            "this is a recording of the node: replay it, and view its tensors",
+        )?;
         return recording::page(path, &manifest);
     }
     if let Some(store) = source::store_of_rows(path) {
+        options.without_bag(path, "a store of rows has the rows of its bags already")?;
         return rows::page(&store, options);
     }
     let episodes = source::episodes(path)?;
     let chosen = choose(&episodes, options, path)?;
-    let is_of = |episode: &Episode, against: &Against| {
-        chosen.len() == 1 || episode.bag.as_ref().is_some_and(|bag| against.is_bag(bag))
+    let compared = match &options.against {
+        Some(against) => against.compares(&chosen, &source::siblings(path, &episodes))?,
+        None => Vec::new(),
     };
-    if let Some(against) = &options.against
-        && !chosen.iter().any(|episode| is_of(episode, against))
-    {
-        let names: Vec<_> = chosen.iter().map(|episode| episode.name.as_str()).collect();
-        return Err(ViewError::Against { bag: against.bag.clone(), episodes: names.join(", ") });
-    }
     let mut page = Page::new("robocache view");
     page.about(&path.display().to_string());
     let mut sections = Vec::new();
@@ -89,10 +100,14 @@ pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
     for episode in &chosen {
         let (track, looked) = episode.read(budget, options.pictures)?;
         if tiles.is_empty() {
-            tiles = tiles_of(&track, &episodes, &looked);
+            tiles = tiles_of(episode, &track, episodes.len(), &looked);
         }
         sections.push(about(episode, &track, &looked));
-        if let Some(against) = options.against.as_ref().filter(|against| is_of(episode, against)) {
+        if let Some(against) = options
+            .against
+            .as_ref()
+            .filter(|_| compared.iter().any(|compared| compared.name == episode.name))
+        {
             sections.push(published::compared(&track, against)?);
         }
         sections.extend(of_tensors(&track));
@@ -157,13 +172,21 @@ fn choose<'a>(
     options.episodes.iter().map(named).collect()
 }
 
-fn tiles_of(track: &Track, episodes: &[Episode], looked: &Looked) -> Vec<(String, String)> {
+/// The headline: numbers of the first episode that is shown.
+fn tiles_of(
+    episode: &Episode,
+    track: &Track,
+    episodes: usize,
+    looked: &Looked,
+) -> Vec<(String, String)> {
     let mut tiles = Vec::new();
-    if episodes.len() > 1 {
-        tiles.push((episodes.len().to_string(), "episodes".to_owned()));
+    let mut of = String::new();
+    if episodes > 1 {
+        tiles.push((episodes.to_string(), "episodes".to_owned()));
+        of = format!(" of {}", episode.name);
     }
     let ticks = looked.ticks.map_or("?".to_owned(), |ticks| ticks.to_string());
-    tiles.push((ticks, format!("tensors, {} looked at", track.ticks.len())));
+    tiles.push((ticks, format!("tensors{of}, {} looked at", track.ticks.len())));
     if let Some(info) = &track.info {
         tiles.push((format!("{} Hz", significant(info.rate_hz, 4)), "rate of the ticks".into()));
     }
@@ -171,7 +194,7 @@ fn tiles_of(track: &Track, episodes: &[Episode], looked: &Looked) -> Vec<(String
     tiles.push((format!("{} MB", significant(size / 1e6, 3)), "per tick".into()));
     let shares = track.segments.iter().filter_map(Segment::valid_share);
     if let Some(worst) = shares.reduce(f64::min) {
-        tiles.push((percent(worst), "valid steps of the worst segment".into()));
+        tiles.push((percent(worst), format!("valid steps of the worst segment{of}")));
     }
     tiles
 }
@@ -249,7 +272,8 @@ fn list(episodes: &[Episode], chosen: &[&Episode]) -> Section {
         let shown = chosen.iter().any(|shown| shown.name == episode.name);
         let shown = if shown { "yes" } else { "" }.to_owned();
         let Some(summary) = &episode.summary else {
-            table.row(&[episode.name.clone(), String::new(), shown]);
+            let ticks = episode.tensors().map_or(String::new(), |ticks| ticks.to_string());
+            table.row(&[episode.name.clone(), String::new(), shown, ticks]);
             continue;
         };
         let worst = summary.streams.iter().filter_map(|(name, s)| Some((s.valid_share?, name)));

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use super::info::SegmentInfo;
 use super::parts::{channel_names, groups};
 use super::raw::{self, Compared, MAX_CURVES};
-use super::source::ViewError;
+use super::source::{self, ViewError};
 use super::track::{Segment, Track};
 use crate::backend::{self, Choice};
 use crate::config;
@@ -49,10 +49,65 @@ pub struct Against {
 }
 
 impl Against {
-    /// Whether an episode with a bag of this name was made of it.
-    pub(super) fn is_bag(&self, name: &str) -> bool {
-        Path::new(name).file_name() == self.bag.file_name()
+    /// Whether an episode was made of this bag.
+    fn fits(&self, episode: &source::Episode) -> Fits {
+        let Some(bag) = episode.bag.as_ref().map(Path::new) else { return Fits::No };
+        let is_same = |[a, b]: [&Path; 2]| {
+            a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+        };
+        match bag.file_name() == self.bag.file_name() {
+            _ if is_same([bag, &self.bag]) => Fits::Same,
+            true => Fits::Name,
+            false => Fits::No,
+        }
     }
+
+    /// Which of the chosen episodes are compared with the bag. If one episode is chosen, the bag may be any that is
+    /// not another episode's: it may have another name now.
+    ///
+    /// # Errors
+    /// The bag is not there, or it is not that of a chosen episode.
+    pub(super) fn compares<'a>(
+        &self,
+        chosen: &[&'a source::Episode],
+        all: &[source::Episode],
+    ) -> Result<Vec<&'a source::Episode>, ViewError> {
+        let no_bag = |source| ViewError::NoBag { path: self.bag.clone(), source };
+        std::fs::metadata(&self.bag).map_err(no_bag)?;
+        let best = all.iter().map(|episode| self.fits(episode)).max().unwrap_or(Fits::No);
+        let is_of = |episode: &source::Episode| best != Fits::No && self.fits(episode) == best;
+        let compared: Vec<_> = chosen.iter().copied().filter(|episode| is_of(episode)).collect();
+        if best == Fits::No && chosen.len() == 1 {
+            return Ok(chosen.to_vec());
+        }
+        if !compared.is_empty() {
+            return Ok(compared);
+        }
+        let owners: Vec<_> = all.iter().filter(|e| is_of(e)).map(|e| e.name.as_str()).collect();
+        let with_bag = |episode: &&source::Episode| {
+            let bag = episode.bag.as_deref().unwrap_or("not known");
+            format!("{} ({bag})", episode.name)
+        };
+        Err(ViewError::Against {
+            bag: self.bag.clone(),
+            found: match owners.is_empty() {
+                true => String::new(),
+                false => format!("found the bag of {}, ", owners.join(", ")),
+            },
+            episodes: chosen.iter().map(with_bag).collect::<Vec<_>>().join(" or "),
+        })
+    }
+}
+
+/// How surely an episode was made of a bag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fits {
+    /// It was not, or that is not known.
+    No,
+    /// A bag of this name. Bags may have been moved.
+    Name,
+    /// This bag.
+    Same,
 }
 
 /// Curves of the rows of a bag, and of the tensors, where the robot moves most.

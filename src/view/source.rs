@@ -10,7 +10,7 @@ use super::info::Info;
 use super::store::{self, Store};
 use super::track::{MAX_TICKS, Track};
 use crate::replay::bag::{Bag, BagError, Problems};
-use crate::replay::{ReplayError, Summary, summaries};
+use crate::replay::{ReplayError, Summary, store_summaries, summaries};
 use crate::time::Stamp;
 
 /// The types of a topic with tensors, and of the one that says what they mean.
@@ -33,12 +33,30 @@ pub enum ViewError {
     #[error(transparent)]
     Replay(#[from] ReplayError),
     /// No episode that is shown was made of the bag that is compared.
-    #[error("{}: expected the bag of one of the episodes {episodes}; --episode NAME chooses its episode", bag.display())]
+    #[error("--bag {}: {found}expected the bag of {episodes}; --episode NAME chooses an episode", bag.display())]
     Against {
         /// The bag.
         bag: PathBuf,
-        /// Those that would be shown.
+        /// Of which other episodes it is; empty if of none that is known.
+        found: String,
+        /// Those that would be shown, with their bags.
         episodes: String,
+    },
+    /// There are no tensors that a bag could be compared with.
+    #[error("{}: --bag compares tensors with the rows of their bag; {why}", path.display())]
+    NotCompared {
+        /// What would be shown.
+        path: PathBuf,
+        /// What it is.
+        why: &'static str,
+    },
+    /// The bag that is to be compared is not there.
+    #[error("--bag {}: {source}", path.display())]
+    NoBag {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
     },
     /// A file or a folder.
     #[error("{}: {source}", path.display())]
@@ -141,12 +159,12 @@ pub(super) fn store_of_rows(path: &Path) -> Option<PathBuf> {
 pub fn episodes(path: &Path) -> Result<Vec<Episode>, ViewError> {
     let io = |source| ViewError::Io { path: path.to_owned(), source };
     let meta = fs::metadata(path).map_err(io)?;
-    let is_store = path.join(STORE_META).exists();
-    let folder = if meta.is_dir() && !is_store { Some(path) } else { path.parent() };
-    let summaries = folder.map(summaries).unwrap_or_default();
+    let is_store = is_store(path);
     if is_store {
-        return of_store(path, &summaries);
+        return of_store(path);
     }
+    let folder = if meta.is_dir() { Some(path) } else { path.parent() };
+    let summaries = folder.map(summaries).unwrap_or_default();
     if !meta.is_dir() || path.join("metadata.yaml").exists() {
         return Ok(vec![Episode::of(path, &summaries)]);
     }
@@ -159,8 +177,8 @@ pub fn episodes(path: &Path) -> Result<Vec<Episode>, ViewError> {
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
     let store = path.join(TENSORS);
-    if found.is_empty() && store.join(STORE_META).exists() {
-        return of_store(&store, &summaries);
+    if found.is_empty() && self::is_store(&store) {
+        return of_store(&store);
     }
     if found.is_empty() {
         let found = format!("a folder without .mcap files and without {TENSORS}");
@@ -169,12 +187,28 @@ pub fn episodes(path: &Path) -> Result<Vec<Episode>, ViewError> {
     Ok(found)
 }
 
+/// All episodes of the folder of results, if `path` is a file of one of them.
+pub(super) fn siblings(path: &Path, episodes: &[Episode]) -> Vec<Episode> {
+    let folder = path.is_file().then(|| path.canonicalize().ok()?.parent().map(Path::to_owned));
+    let all = folder.flatten().and_then(|folder| self::episodes(&folder).ok());
+    all.unwrap_or_else(|| episodes.to_vec())
+}
+
+/// Whether a folder is a store.
+pub fn is_store(folder: &Path) -> bool {
+    folder.join(STORE_META).exists()
+}
+
 /// The episodes of a store.
-fn of_store(path: &Path, summaries: &BTreeMap<String, Summary>) -> Result<Vec<Episode>, ViewError> {
+fn of_store(path: &Path) -> Result<Vec<Episode>, ViewError> {
     let wrong = |found| ViewError::NoTensors { path: path.to_owned(), found };
     let episodes = store::episodes(path).map_err(wrong)?;
+    // A path such as `.` has no name, by which the ledger knows the store.
+    let mut summaries = store_summaries(&path.canonicalize().unwrap_or(path.to_owned()));
     let episode = |store::Stored { name, bag, ticks }| {
-        let summary = summaries.get(&name).cloned();
+        let summary = summaries.remove(&name);
+        // The store has the name of the bag, the summary its path.
+        let bag = summary.as_ref().map(|summary| summary.bag.clone()).or(bag);
         Episode { name, summary, bag, path: path.to_owned(), ticks: Some(ticks) }
     };
     Ok(episodes.into_iter().map(episode).collect())
@@ -187,6 +221,11 @@ impl Episode {
         let summary = summaries.get(&name).cloned();
         let bag = summary.as_ref().map(|summary: &Summary| summary.bag.clone());
         Episode { name, summary, bag, path: path.to_owned(), ticks: None }
+    }
+
+    /// How many tensors it has, if that is known before they are read.
+    pub fn tensors(&self) -> Option<u64> {
+        self.ticks.map(|[from, to]| to - from)
     }
 
     /// Reads at most about `budget` bytes of tensors, and keeps those of `pictures` ticks for pictures.

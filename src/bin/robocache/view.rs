@@ -28,7 +28,7 @@ use super::{Error, say};
 pub struct ViewArgs {
     /// A result of robocache replay, its folder, a bag with tensors, or a recording of the node
     output: PathBuf,
-    /// The report; by default report.html in the folder of OUTPUT
+    /// The report; by default report.html in the folder of OUTPUT. Of a store, it is beside the store
     #[arg(long, value_name = "FILE.html")]
     out: Option<PathBuf>,
     /// An episode to show, by name; may be given several times. By default the first three
@@ -75,8 +75,11 @@ pub fn run(args: &ViewArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// The report in the folder of an output.
+/// The report in the folder of an output. A replay replaces a whole store: its report is beside it.
 fn beside(output: &Path) -> PathBuf {
-    let folder = if output.is_dir() { Some(output) } else { output.parent() };
+    let is_in = output.is_dir() && !view::source::is_store(output);
+    // A path such as `.` does not say what it is in.
+    let whole = output.file_name().is_none().then(|| output.canonicalize().ok()).flatten();
+    let folder = if is_in { Some(output) } else { whole.as_deref().unwrap_or(output).parent() };
     folder.unwrap_or(Path::new("")).join("report.html")
 }
