@@ -52,7 +52,8 @@ impl Bag {
                     self.problems.push(Problem::damage(&self.path, what));
                     continue;
                 }
-                known.messages = known.messages.zip(topic.messages).map(|(a, b)| a + b);
+                known.messages =
+                    known.messages.zip(topic.messages).map(|(a, b)| a.saturating_add(b));
                 if known.offered_qos.is_empty() {
                     known.offered_qos.clone_from(&topic.offered_qos);
                 }

@@ -245,6 +245,28 @@ fn a_flipped_byte_costs_its_chunk_or_is_told() {
 }
 
 #[test]
+fn counts_that_lie_are_told() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.mcap");
+    write_mcap(&path, WriteOptions::new().compression(None).use_chunks(false), &MIXED, 0);
+    let mut bytes = fs::read(&path).unwrap();
+    // The statistics say how many messages of two topics there are.
+    let counts: Vec<u8> =
+        [[1, 0, 5], [2, 0, 3]].iter().flat_map(|count| [&count[..], &[0; 7]].concat()).collect();
+    let at = bytes.windows(counts.len()).position(|part| part == counts).unwrap();
+    bytes[at + 2..at + 10].fill(0xff);
+    // Without its checksum, the index is believed.
+    let end = bytes.len() - 8;
+    bytes[end - 4..end].fill(0);
+    fs::write(&path, &bytes).unwrap();
+    let bag = Bag::open(&path).unwrap();
+    let (found, problems) = read(&bag, &["/a", "/b"]);
+    assert_eq!(found, SORTED);
+    let told = format!("expected {} messages, as it says itself, found 8", u64::MAX);
+    assert!(problems.iter().any(|problem| problem.contains(&told)), "{problems:?}");
+}
+
+#[test]
 fn sqlite_is_read_with_and_without_definitions_and_index() {
     let folder = TempDir::new().unwrap();
     for (version, index) in [(3, true), (4, true), (4, false)] {

@@ -245,7 +245,8 @@ impl Scan {
 
     /// How many messages there should be and are, if these differ, in a file without chunks.
     fn lost_messages(&self) -> Option<(u64, u64)> {
-        let expected: u64 = self.known.counts.as_ref()?.values().sum();
+        let counts = self.known.counts.as_ref()?.values();
+        let expected = counts.fold(0_u64, |sum, count| sum.saturating_add(*count));
         let found = self.parts.len() as u64;
         (self.chunks.is_empty() && expected != found).then_some((expected, found))
     }
