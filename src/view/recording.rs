@@ -15,7 +15,7 @@ use crate::runtime::{Event, Outcome, TickFate, TickRecord};
 use crate::spec::{Config, InputId};
 use crate::time::Stamp;
 
-/// Most messages of an input of which times are kept: half an hour at 1 kHz.
+/// Of each input, the times of at most so many messages are kept: half an hour at 1 kHz.
 const MAX_TIMES: usize = 2_000_000;
 /// Most messages whose outcome is awaited.
 const MAX_OPEN: usize = 1 << 17;

@@ -172,7 +172,7 @@ fn a_full_disk_ends_the_recording_and_not_the_node() {
     assert!(report.equal > 50 && report.equal < published && !report.complete);
 }
 
-/// A disk with a gigabyte, of which 10 MB are left after a while.
+/// A disk of a gigabyte. After a while 10 MB of it are free.
 struct AlmostFull(Instant);
 
 impl Files for AlmostFull {

@@ -11,7 +11,7 @@ use crate::sync::lock;
 /// Most bytes that are kept for later, of all buffers.
 const MOST_FREE_BYTES: usize = 32 << 20;
 /// A buffer is at most this many times as large as what is in it.
-pub(super) const MOST_TIMES: usize = 2;
+const MOST_TIMES: usize = 2;
 
 /// Buffers that are free.
 #[derive(Clone, Default)]

@@ -18,7 +18,7 @@ pub(super) struct Made {
     pub changes: (u64, u64),
 }
 
-/// Notes which rows the replay makes of which message: a message that waits for a transform becomes a row later.
+/// Notes which message made each row of the replay. If a message waits for a transform, its row comes later.
 #[derive(Default)]
 pub(super) struct Replayed {
     /// The number of the message that comes next.
