@@ -3,7 +3,7 @@
 #
 #   scripts/cuda.sh [get]      find an nvcc on this machine, else install the pinned one from PyPI
 #                              into .cuda/ of the repository, without root (make lint, test)
-#   scripts/cuda.sh find       print the nvcc to use, or say what to do if there is none (build.rs)
+#   scripts/cuda.sh find       print the nvcc to use, or say what to do if there is none (crates/kernels/build.rs)
 #   scripts/cuda.sh prepare    `get` if there is a GPU, or if ROBOCACHE_CUDA=on (make build)
 #   scripts/cuda.sh features   print cargo's arguments. If no nvcc fits the driver, they are those
 #                              without CUDA, and one line says so. Installs nothing (colcon build)
@@ -17,7 +17,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The trial below and build.rs use the same options. Options in a user's shell could change the
+# The trial below and crates/kernels/build.rs use the same options. Options in a user's shell could change the
 # results of the kernels.
 unset NVCC_APPEND_FLAGS NVCC_PREPEND_FLAGS driver
 pins=scripts/requirements-cuda.txt

@@ -28,6 +28,7 @@
 //! - [`histogram`]: distributions of latencies and delays, for diagnostics.
 //! - [`spec`]: what a configuration means; [`config`]: the YAML file, validated into that.
 //! - [`check`]: the tensor of a configuration, described for people and programs.
+//! - [`cli`]: the command line.
 //! - [`visual`]: what the policy sees, as messages for RViz and Foxglove.
 //! - `replay` (feature `replay`): recorded bags through the same pipeline and runtime.
 //! - `report` (feature `replay`): tables, pictures and charts as one HTML file.
@@ -41,6 +42,7 @@ pub mod align;
 pub mod backend;
 pub mod cdr;
 pub mod check;
+pub mod cli;
 pub mod codec;
 pub mod config;
 #[allow(unsafe_code)] // a driver in another language; every block says why it is sound

@@ -41,6 +41,7 @@ class Machine:
     def __init__(self, root):
         self.root = root / "robo cache"  # with a space, because users' folders may have one
         (self.root / "scripts").mkdir(parents=True)
+        (self.root / "crates/kernels").mkdir(parents=True)
         self.script = self.root / "scripts" / "cuda.sh"
         for name in ("cuda.sh", "requirements-cuda.txt"):
             shutil.copy(REPOSITORY / "scripts" / name, self.root / "scripts")
@@ -287,9 +288,9 @@ def test_every_cargo_command_of_the_ros_build_has_the_same_features(machine, com
 
 @pytest.fixture(scope="module")
 def build_script(tmp_path_factory):
-    """build.rs as a program; `cargo build` runs it before it compiles the crate."""
+    """The build script of the kernels as a program; `cargo build` runs it before it compiles the crate."""
     program = tmp_path_factory.mktemp("build") / "build-script"
-    command = ["rustc", "--edition=2024", "-o", program, REPOSITORY / "build.rs"]
+    command = ["rustc", "--edition=2024", "-o", program, REPOSITORY / "crates/kernels/build.rs"]
     home = os.environ.get("CARGO_HOME", os.path.expanduser("~/.cargo"))
     env = os.environ | {"PATH": f"{os.environ['PATH']}:{home}/bin"}
     subprocess.run(command, env=env, check=True, timeout=120)
@@ -297,7 +298,10 @@ def build_script(tmp_path_factory):
 
 
 def test_the_build_error_says_the_one_command_and_how_to_build_without(machine, build_script):
-    folders = {"CARGO_MANIFEST_DIR": str(machine.root), "OUT_DIR": str(machine.bin)}
+    folders = {
+        "CARGO_MANIFEST_DIR": str(machine.root / "crates/kernels"),
+        "OUT_DIR": str(machine.bin),
+    }
     built = machine.run(build_script, CARGO_FEATURE_CUDA="1", **folders)
     errors = [line for line in built.stdout.splitlines() if line.startswith("cargo::error=")]
     assert len(errors) == 3 and "no nvcc of CUDA 12.0 or later" in errors[0]
@@ -331,7 +335,10 @@ class Kernels:
     def build(self, **environment):
         """The output for cargo, and nvcc's arguments with the options of the environment."""
         self.log.unlink(missing_ok=True)
-        folders = {"CARGO_MANIFEST_DIR": str(self.machine.root), "OUT_DIR": str(self.machine.bin)}
+        folders = {
+            "CARGO_MANIFEST_DIR": str(self.machine.root / "crates/kernels"),
+            "OUT_DIR": str(self.machine.bin),
+        }
         built = self.machine.run(self.script, CARGO_FEATURE_CUDA="1", **folders, **environment)
         assert built.returncode == 0, built.stderr
         return built.stdout, self.log.read_text() if self.log.exists() else ""

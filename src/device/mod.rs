@@ -5,7 +5,7 @@
 //! - [`HostBuffer`]: ordinary memory, which a GPU may be told of.
 //! - [`Output`]: memory of an output, from the backend that reserves it to the publisher.
 //! - [`shared`]: every structure that a kernel reads or writes, compared with the kernels by
-//!   `build.rs`.
+//!   `crates/kernels/build.rs`.
 //!
 //! `unsafe` code is here and in the operations' CUDA twins. Everything that has no `unsafe` in its
 //! signature can be used in any way without touching memory that it should not: addresses come from
@@ -34,6 +34,14 @@ pub use output::{Output, OutputMut};
 pub use shared::Shared;
 #[cfg(feature = "cuda")]
 pub use staging::Staging;
+
+/// The version of CUDA that the kernels were compiled with, as 1000 * major + 10 * minor; `None` if this build has none.
+pub const fn cuda_version() -> Option<&'static str> {
+    #[cfg(feature = "cuda")]
+    return Some(robocache_kernels::TOOLKIT);
+    #[cfg(not(feature = "cuda"))]
+    None
+}
 
 /// Why the GPU did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,13 +1,13 @@
 //! Every structure and number that the kernels share with the host, declared once for Rust.
 //!
-//! The kernels declare them again, in C++. `build.rs` includes this file too and makes of it the
+//! The kernels declare them again, in C++. `crates/kernels/build.rs` includes this file too and makes of it the
 //! `static_assert`s that nvcc checks: size, alignment, and offset and size of every field. So a
 //! change on one side alone fails the build. For the same reason this file uses nothing of the
 //! crate.
 //!
 //! A pointer is a `u64` here, the address on the device.
 
-/// What `build.rs` asserts of a structure.
+/// What `crates/kernels/build.rs` asserts of a structure.
 #[derive(Clone, Copy, Debug)]
 pub struct Struct {
     /// Its name in the kernels.
@@ -36,7 +36,7 @@ macro_rules! shared_numbers {
 }
 shared_numbers!(u16, u32, i32, i64, u64, f32);
 
-/// Declares structures for Rust, and their layout for `build.rs`. `$scope` is their namespace in
+/// Declares structures for Rust, and their layout for `crates/kernels/build.rs`. `$scope` is their namespace in
 /// the kernels.
 macro_rules! structs {
     ($scope:literal: $(
@@ -70,7 +70,7 @@ macro_rules! structs {
     };
 }
 
-/// Declares numbers for Rust, and their values for `build.rs`.
+/// Declares numbers for Rust, and their values for `crates/kernels/build.rs`.
 macro_rules! numbers {
     ($scope:literal: $($(#[$doc:meta])* pub const $name:ident: u32 = $value:expr;)*) => {
         $($(#[$doc])* pub const $name: u32 = $value;)*

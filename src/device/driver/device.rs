@@ -7,17 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::{self, CUresult};
 
+use robocache_kernels::{FATBIN as KERNELS, TOOLKIT};
+
 use super::stream::Kernel;
 use super::{check, describe};
 use crate::device::DeviceError;
 use crate::sync::lock;
-
-/// The kernels, for every chip that `build.rs` names, and as PTX for later ones.
-static KERNELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin"));
-
-/// Version of the toolkit that compiled them, and so the least one that the driver must know:
-/// 1000 * major + 10 * minor.
-const TOOLKIT: &str = env!("ROBOCACHE_CUDA_VERSION");
 
 fn unavailable(detail: String) -> DeviceError {
     DeviceError::Unavailable { detail }

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::replay::Remap;
+use crate::view::{self, Against, Options};
 use clap::Args;
-use robocache::replay::Remap;
-use robocache::view::{self, Against, Options};
 
 use super::{Error, say};
 

@@ -1,4 +1,4 @@
-//! The command line of robocache.
+//! The command line of robocache, for its executable and for the Python package's.
 
 #[cfg(feature = "replay")]
 mod calibrate;
@@ -12,10 +12,15 @@ mod verify;
 #[cfg(feature = "replay")]
 mod view;
 
+use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
-use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+/// The exit code of a command that did what it was asked.
+const SUCCESS: u8 = 0;
+/// The exit code of one that did not.
+const FAILURE: u8 = 1;
 
 /// What ends a command.
 type Error = Box<dyn std::error::Error>;
@@ -43,11 +48,24 @@ enum Command {
     View(view::ViewArgs),
 }
 
-fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+/// Runs a command line, of which the first argument is the name of the program. Returns the exit code: 0 if the
+/// command did what it was asked, 2 if the command line is wrong, otherwise what the command's help says.
+///
+/// A command may write to stdout and stderr, listen for interrupts, and set the program's log, so a program
+/// runs one at most.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let command = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli.command,
+        // Help is one too. If nobody reads it, there is nothing to do.
+        Err(error) => {
+            let _ = error.print();
+            return error.exit_code() as u8;
+        }
+    };
+    let result = match command {
         #[cfg(feature = "replay")]
         Command::Calibrate(args) => calibrate::run(&args),
-        Command::Check(args) => check::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Check(args) => check::run(&args).map(|()| SUCCESS),
         #[cfg(feature = "replay")]
         Command::Inspect(args) => inspect::run(&args),
         #[cfg(feature = "replay")]
@@ -55,15 +73,15 @@ fn main() -> ExitCode {
         #[cfg(feature = "replay")]
         Command::Verify(args) => verify::run(&args),
         #[cfg(feature = "replay")]
-        Command::View(args) => view::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::View(args) => view::run(&args).map(|()| SUCCESS),
     };
     match result {
         Ok(code) => code,
         // A reader such as `head` has seen enough.
-        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&*error) => SUCCESS,
         Err(error) => {
             say(&error.to_string());
-            ExitCode::FAILURE
+            FAILURE
         }
     }
 }

@@ -2,16 +2,15 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+use crate::config;
+use crate::replay::bag::Bag;
+use crate::replay::calibrate::{Calibration, Options, calibrate};
+use crate::replay::{BagDefinitions, find_bags};
 use clap::Args;
-use robocache::config;
-use robocache::replay::bag::Bag;
-use robocache::replay::calibrate::{Calibration, Options, calibrate};
-use robocache::replay::{BagDefinitions, find_bags};
 
-use super::Error;
 use super::inspect::Bar;
+use super::{Error, SUCCESS};
 
 /// Find the constant latency of a stream against another, from how they move.
 ///
@@ -43,7 +42,7 @@ pub struct CalibrateArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &CalibrateArgs) -> Result<ExitCode, Error> {
+pub fn run(args: &CalibrateArgs) -> Result<u8, Error> {
     let bags = find_bags(std::slice::from_ref(&args.bag), std::path::Path::new(""))?;
     if let [_, second, ..] = &bags[..] {
         return Err(format!("expected one bag, found {} too", second.display()).into());
@@ -60,7 +59,7 @@ pub fn run(args: &CalibrateArgs) -> Result<ExitCode, Error> {
     let options = Options {
         reference: args.reference.clone(),
         stream: args.stream.clone(),
-        most_ns: i64::from(args.max_offset_ms) * robocache::time::NANOS_PER_MS,
+        most_ns: i64::from(args.max_offset_ms) * crate::time::NANOS_PER_MS,
     };
     let bar = Bar::new(bag.span().unwrap_or_default());
     let found = calibrate(&bag, config.as_ref(), &options, &bar);
@@ -72,7 +71,7 @@ pub fn run(args: &CalibrateArgs) -> Result<ExitCode, Error> {
         false => write(&mut out, &found)?,
     }
     out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(SUCCESS)
 }
 
 fn write(out: &mut dyn Write, found: &Calibration) -> std::io::Result<()> {

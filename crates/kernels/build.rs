@@ -9,11 +9,11 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-#[path = "kernels/nvcc.rs"]
+#[path = "../../kernels/nvcc.rs"]
 mod nvcc;
 
 /// The structures that the kernels share with the host, as the crate declares them.
-#[path = "src/device"]
+#[path = "../../src/device"]
 mod device {
     #[allow(dead_code)]
     pub mod shared;
@@ -39,8 +39,9 @@ const SHARED: &str = "src/device/shared.rs";
 const SHARED_FOLDER: &str = "src/device/shared";
 
 fn main() {
-    for path in ["kernels", "build.rs", SHARED, SHARED_FOLDER] {
-        println!("cargo::rerun-if-changed={path}");
+    println!("cargo::rerun-if-changed=build.rs");
+    for path in ["kernels", SHARED, SHARED_FOLDER] {
+        println!("cargo::rerun-if-changed=../../{path}");
     }
     // cargo ends the build after such a line, and shows the lines alone.
     if let Err(message) = build() {
@@ -54,7 +55,8 @@ fn build() -> Result<(), String> {
     if env::var_os("CARGO_FEATURE_CUDA").is_none() {
         return Ok(());
     }
-    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("no CARGO_MANIFEST_DIR")?);
+    let own = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("no CARGO_MANIFEST_DIR")?);
+    let root = own.join("../..");
     compile(&root, &nvcc::find(&root)?)
 }
 

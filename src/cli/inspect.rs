@@ -3,17 +3,16 @@
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
+use crate::replay::bag::Bag;
+use crate::replay::inspect::{Inspection, Starter, inspect, report};
+use crate::replay::{BagDefinitions, Progress, find_bags};
+use crate::report::counted;
+use crate::time::Stamp;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use robocache::replay::bag::Bag;
-use robocache::replay::inspect::{Inspection, Starter, inspect, report};
-use robocache::replay::{BagDefinitions, Progress, find_bags};
-use robocache::report::counted;
-use robocache::time::Stamp;
 
-use super::{Error, say};
+use super::{Error, FAILURE, SUCCESS, say};
 
 /// Say what a bag has: topics, rates, gaps, stamps, delays, clocks, frames, damage.
 ///
@@ -44,7 +43,7 @@ pub struct InspectArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &InspectArgs) -> Result<ExitCode, Error> {
+pub fn run(args: &InspectArgs) -> Result<u8, Error> {
     let bags = find_bags(&args.bags, Path::new(""))?;
     if let (Some(_), [_, second, ..]) = (&args.write_config, &bags[..]) {
         return Err(format!(
@@ -80,7 +79,7 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode, Error> {
     if let (Some(file), [inspection]) = (&args.write_config, &found[..]) {
         write_config(file, inspection, &bags[0])?;
     }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if failed { FAILURE } else { SUCCESS })
 }
 
 /// Writes a configuration for an inspected bag, and says what it leaves out.

@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::Args;
-use robocache::check::Report;
-use robocache::config;
+use crate::check::Report;
+use crate::config;
 #[cfg(feature = "replay")]
-use robocache::replay::{BagDefinitions, bag::Bag};
-use robocache::schema::Prefixes;
-use robocache::spec::Config;
+use crate::replay::{BagDefinitions, bag::Bag};
+use crate::schema::Prefixes;
+use crate::spec::Config;
+use clap::Args;
 
 use super::{Error, say};
 

@@ -3,23 +3,22 @@
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use robocache::backend::{self, Choice};
-use robocache::replay::batch::{self, Options, Outcome, Results, Watch};
-use robocache::replay::output::Bf16;
-use robocache::replay::{
+use crate::backend::{self, Choice};
+use crate::replay::batch::{self, Options, Outcome, Results, Watch};
+use crate::replay::output::Bf16;
+use crate::replay::{
     self, Division, EdgeTopic, Episode, Format, Moment, Parts, Remap, Summary, TimeSource,
     read_episodes,
 };
-use robocache::time::Stamp;
+use crate::time::Stamp;
+use clap::{Args, ValueEnum};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::{Error, is_broken_pipe, say};
+use super::{Error, FAILURE, SUCCESS, is_broken_pipe, say};
 
 /// Run recorded bags through the pipeline, as fast as it goes, and write the tensors.
 ///
@@ -164,7 +163,7 @@ enum Time {
 }
 
 /// Runs the command.
-pub fn run(args: &ReplayArgs) -> Result<ExitCode, Error> {
+pub fn run(args: &ReplayArgs) -> Result<u8, Error> {
     let bars = MultiProgress::new();
     log_beside(&bars);
     if args.bf16.is_some() && matches!(args.format, Written::Mcap) {
@@ -209,8 +208,8 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode, Error> {
     match report(&outcomes, args.json) {
         // Whether anybody reads on does not change what became of the episodes.
         Err(error) if !is_broken_pipe(&*error) => Err(error),
-        _ if is_stored && outcomes.iter().all(good) => Ok(ExitCode::SUCCESS),
-        _ => Ok(ExitCode::FAILURE),
+        _ if is_stored && outcomes.iter().all(good) => Ok(SUCCESS),
+        _ => Ok(FAILURE),
     }
 }
 

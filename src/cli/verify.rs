@@ -2,13 +2,12 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+use crate::backend::Choice;
+use crate::replay::verify::{Different, Late, Report, SlowRow, verify};
 use clap::Args;
-use robocache::backend::Choice;
-use robocache::replay::verify::{Different, Late, Report, SlowRow, verify};
 
-use super::Error;
+use super::{Error, FAILURE, SUCCESS};
 
 /// Replay a recording of the node, and compare each tensor with the one that the node published, by its digest.
 ///
@@ -43,7 +42,7 @@ const LISTED: usize = 5;
 const DIFFERENT: u8 = 3;
 
 /// Runs the command.
-pub fn run(args: &VerifyArgs) -> Result<ExitCode, Error> {
+pub fn run(args: &VerifyArgs) -> Result<u8, Error> {
     super::log_warnings();
     let report = verify(&args.recording, args.backend, args.device)?;
     let mut out = std::io::stdout().lock();
@@ -54,14 +53,14 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode, Error> {
     }
     out.flush()?;
     Ok(match (report.is_equal(), report.differing) {
-        (true, _) => ExitCode::SUCCESS,
-        (false, 1..) => ExitCode::from(DIFFERENT),
+        (true, _) => SUCCESS,
+        (false, 1..) => DIFFERENT,
         (false, 0) => {
             super::say(match report.is_mostly_unverifiable() {
                 true => "most ticks are unverifiable, so the others prove little",
                 false => "no tensor could be compared",
             });
-            ExitCode::FAILURE
+            FAILURE
         }
     })
 }

@@ -1,0 +1,40 @@
+//! The compiled part of the Python package `robocache`: its module `robocache._native`.
+//!
+//! Everything here is a thin edge. It turns Python's arrays and arguments into those of the crate
+//! [`robocache`], gives the interpreter's lock away while that computes, and turns errors into exceptions.
+//! The package `robocache` in `python/` has what users call, with its documentation.
+
+#[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
+#[allow(dead_code)] // until every edge reads arrays by it
+mod dlpack;
+
+use std::ffi::OsString;
+
+use pyo3::prelude::*;
+
+/// What `robocache` computes, without the parts that are Python.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::{cuda_version, main, version};
+    #[pymodule_export]
+    use crate::dlpack::DeviceArray;
+}
+
+/// Runs the command line of `robocache`; the first argument is the program's name. Returns the exit code.
+#[pyfunction]
+fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| robocache::cli::run(arguments))
+}
+
+/// The version of the package.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// The version of CUDA that the kernels were compiled with, or `None` if there are none.
+#[pyfunction]
+fn cuda_version() -> Option<&'static str> {
+    robocache::device::cuda_version()
+}

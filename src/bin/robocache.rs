@@ -1,0 +1,7 @@
+//! The command line: see [`robocache::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    robocache::cli::run(std::env::args_os()).into()
+}
