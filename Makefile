@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test golden-live demo bench bench-replay fuzz lint format clean distclean
+.PHONY: help setup build test test-torch wheel golden-live demo bench bench-replay fuzz lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -12,6 +12,8 @@ help:
 	@echo '                there is an nvcc or a GPU; ROBOCACHE_CUDA=off: never, =on: always'
 	@echo 'make demo       run a robot, the node and a policy for 15 s; write demo/report.html'
 	@echo 'make test       run all tests, also those with real ROS processes'
+	@echo 'make wheel      build the wheel of the Python package into dist/'
+	@echo 'make test-torch run the tests of the Python package with PyTorch; PYTHON: one that has it'
 	@echo 'make golden-live  compare the resize filters with Pillow, OpenCV and torch on photographs, and'
 	@echo '                undistortion with OpenCV; PYTHON: one that has them, see'
 	@echo '                tests/golden/make_filter_golden.py'
@@ -32,6 +34,13 @@ build:
 
 test:
 	@scripts/test.sh
+
+wheel:
+	@scripts/cuda.sh
+	@scripts/wheel.sh
+
+test-torch:
+	@scripts/test_torch.sh
 
 golden-live:
 	cargo build --release --no-default-features --example image_filters --example undistort
@@ -66,7 +75,7 @@ format:
 	@scripts/with_ros.sh ruff format .
 
 clean:
-	rm -rf build install log target bench demo/report.html demo/measured.json demo/*.log
+	rm -rf build install log target bench dist demo/report.html demo/measured.json demo/*.log
 
 distclean: clean
-	rm -rf .ros .cuda
+	rm -rf .ros .cuda .wheel

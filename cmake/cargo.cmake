@@ -62,9 +62,21 @@ foreach(name ${executables})
 endforeach()
 add_custom_target(${PROJECT_NAME}_executables ALL
   COMMAND sh ${CMAKE_CURRENT_BINARY_DIR}/cargo.sh build --release --bins
+  COMMAND sh ${CMAKE_CURRENT_BINARY_DIR}/cargo.sh extension --release
   ${split_commands}
   COMMENT "cargo build --release"
   VERBATIM)
+
+# The compiled part of the Python package. Its name says that every CPython from 3.10 on loads it.
+set(extension ${cargo_target_dir}/release/lib_native.so)
+if(CMAKE_OBJCOPY)
+  add_custom_command(TARGET ${PROJECT_NAME}_executables POST_BUILD
+    COMMAND ${CMAKE_OBJCOPY} --strip-debug ${extension} ${split_dir}/_native.abi3.so VERBATIM)
+else()
+  add_custom_command(TARGET ${PROJECT_NAME}_executables POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -E copy ${extension} ${split_dir}/_native.abi3.so VERBATIM)
+endif()
+install(FILES ${split_dir}/_native.abi3.so DESTINATION ${PYTHON_INSTALL_DIR}/robocache)
 
 foreach(name ${executables})
   install(PROGRAMS ${split_dir}/${name} DESTINATION lib/${PROJECT_NAME})

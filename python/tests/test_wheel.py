@@ -1,0 +1,136 @@
+"""The wheel, installed into an environment that has nothing else: no ROS, no GPU, no PyTorch."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import bags
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = REPOSITORY / "build" / "robocache_ros" / "cargo"
+INSTALLED = REPOSITORY / "install" / "robocache_ros" / "lib" / "robocache_ros" / "robocache"
+#: What a process of the environment sees: nothing of a sourced ROS, and nothing of this checkout.
+CLEAN = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8"}
+CONFIGURATION = """
+rate_hz: 100
+lag_ms: 20
+streams:
+  wrench: {type: geometry_msgs/WrenchStamped, topic: /wrench, max_age_ms: 50}
+"""
+
+
+@pytest.fixture(scope="session")
+def wheel():
+    """The wheel of ROBOCACHE_WHEEL, otherwise one that is built from what `make build` compiled."""
+    if given := os.environ.get("ROBOCACHE_WHEEL"):
+        return Path(given)
+    environment = dict(os.environ)
+    if BUILD.exists():
+        environment["CARGO_TARGET_DIR"] = str(BUILD)
+    command = [REPOSITORY / "scripts" / "wheel.sh", "--local"]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
+    assert run.returncode == 0, run.stderr
+    (built,) = (REPOSITORY / "dist").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def python(wheel, tmp_path_factory):
+    """The interpreter of an environment in which `pip install` put the wheel."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=120)
+    pip = [folder / "bin" / "pip", "install", "-q", "--disable-pip-version-check", wheel]
+    subprocess.run(pip, check=True, timeout=600)
+    return folder / "bin" / "python"
+
+
+def run(*command, **options):
+    return subprocess.run(
+        [str(part) for part in command],
+        env=CLEAN,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        **options,
+    )
+
+
+@pytest.fixture(scope="session")
+def recording(tmp_path_factory):
+    """A bag of a second, and a configuration for it."""
+    folder = tmp_path_factory.mktemp("recording")
+    stamps = range(bags.T0, bags.T0 + 1000 * bags.MS, 10 * bags.MS)
+    messages = [("/wrench", ns, bags.wrench(ns, at, -at, 0.5)) for at, ns in enumerate(stamps)]
+    (folder / "robot.yaml").write_text(CONFIGURATION)
+    return bags.write_bag(folder / "bag", messages), folder / "robot.yaml"
+
+
+def test_the_name_says_one_extension_for_all_interpreters_and_the_types_are_inside(wheel):
+    assert re.fullmatch(r"robocache-[\d.]+-cp310-abi3-[\w.]*linux\w*_x86_64\.whl", wheel.name)
+    names = set(zipfile.ZipFile(wheel).namelist())
+    inside = {"py.typed", "_native.pyi", "_native.abi3.so", "__init__.py", "ros.py"}
+    assert {f"robocache/{name}" for name in inside} <= names
+    assert not [name for name in names if "test" in name]
+    assert wheel.stat().st_size <= 30_000_000
+
+
+def test_numpy_alone_comes_with_it(python):
+    listed = run(python, "-m", "pip", "list", "--format", "freeze").stdout.split()
+    packages = {line.split("==")[0] for line in listed}
+    assert packages - {"pip", "setuptools"} == {"numpy", "robocache"}
+
+
+def test_it_needs_no_library_but_those_of_every_system(python):
+    found = run(python, "-c", "import robocache._native as n; print(n.__file__)").stdout.strip()
+    dynamic = run("readelf", "-W", "-d", found)
+    if dynamic.returncode:
+        pytest.skip("no readelf: it is in Debian's binutils")
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic.stdout))
+    system = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2"}
+    assert needed <= system | {"librt.so.1", "ld-linux-x86-64.so.2"}
+
+
+def test_the_package_loads_nothing_that_is_not_needed(python):
+    code = "import robocache, sys; print(robocache.__version__, 'torch' in sys.modules)"
+    said = run(python, "-c", code)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.split() == ["0.1.0", "False"]
+
+
+def test_the_command_is_that_of_the_node(python, recording, tmp_path):
+    """`robocache` of the wheel, and `python -m robocache`, do what the executable of the node's package does."""
+    bag, config = recording
+    command = python.parent / "robocache"
+    assert run(command, "--version").stdout == "robocache 0.1.0\n"
+    assert run(python, "-m", "robocache", "--version").stdout == "robocache 0.1.0\n"
+    wrong = run(command, "replay")
+    assert wrong.returncode == 2 and "Usage: robocache replay" in wrong.stderr
+    assert run(command, "check", tmp_path / "missing.yaml").returncode == 1
+    replayed = run(command, "replay", bag, "--config", config, "--out", tmp_path / "wheel")
+    assert replayed.returncode == 0, replayed.stderr
+    tensors = (tmp_path / "wheel" / "bag.mcap").read_bytes()
+    for arguments in (["inspect", bag], ["check", config], ["view", tmp_path / "wheel"]):
+        done = run(command, *arguments)
+        assert done.returncode == 0, done.stderr
+    if not INSTALLED.exists():
+        pytest.skip("no build with ROS to compare with: `make build` makes it")
+    run(INSTALLED, "replay", bag, "--config", config, "--out", tmp_path / "node")
+    assert tensors == (tmp_path / "node" / "bag.mcap").read_bytes()
+
+
+def test_an_interrupt_ends_the_command(python, recording, tmp_path):
+    import signal
+    import time
+
+    bag, config = recording
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)  # the command waits for the configuration
+    command = [python.parent / "robocache", "check", pipe]
+    process = subprocess.Popen(command, env=CLEAN)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == -signal.SIGINT
