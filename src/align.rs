@@ -131,8 +131,20 @@ pub fn align(
     stamp_at: impl Fn(usize) -> Stamp,
     target: Stamp,
 ) -> Alignment<usize> {
-    let found = unfilled(rule, len, &stamp_at, target);
-    if found.valid { found } else { fill(rule, len, &stamp_at, target, found.age_ns) }
+    align_after(rule, len, &stamp_at, target, first_after(len, &stamp_at, target))
+}
+
+/// As [`align`], for a caller that has searched: the first `after` rows are at or before the target.
+#[inline(always)]
+pub(crate) fn align_after(
+    rule: AlignRule,
+    len: usize,
+    stamp_at: impl Fn(usize) -> Stamp,
+    target: Stamp,
+    after: usize,
+) -> Alignment<usize> {
+    let found = unfilled(rule, len, &stamp_at, target, after);
+    if found.valid { found } else { fill(rule, &stamp_at, target, after, found.age_ns) }
 }
 
 /// As [`align`], but for a step that is invalid for another reason: gives its fill.
@@ -142,18 +154,20 @@ pub fn align_invalid(
     stamp_at: impl Fn(usize) -> Stamp,
     target: Stamp,
 ) -> Alignment<usize> {
-    let found = unfilled(rule, len, &stamp_at, target);
-    fill(rule, len, &stamp_at, target, found.age_ns)
+    let after = first_after(len, &stamp_at, target);
+    let found = unfilled(rule, len, &stamp_at, target, after);
+    fill(rule, &stamp_at, target, after, found.age_ns)
 }
 
-/// The rows that give the value, valid or not.
+/// The rows that give the value, valid or not. The first `after` are at or before the target.
+#[inline(always)]
 fn unfilled(
     rule: AlignRule,
     len: usize,
     stamp_at: impl Fn(usize) -> Stamp,
     target: Stamp,
+    after: usize,
 ) -> Alignment<usize> {
-    let after = first_after(len, &stamp_at, target);
     let Some(held) = after.checked_sub(1) else {
         return Alignment { value: Value::Nothing, valid: false, age_ns: NO_AGE };
     };
@@ -261,10 +275,10 @@ pub fn invalid_reason(
     target: Stamp,
     seen: Seen,
 ) -> Option<InvalidReason> {
-    if unfilled(rule, len, &stamp_at, target).valid {
+    let after = first_after(len, &stamp_at, target);
+    if unfilled(rule, len, &stamp_at, target, after).valid {
         return None;
     }
-    let after = first_after(len, &stamp_at, target);
     Some(if len == 0 {
         InvalidReason::NoRow
     } else if after == 0 {
@@ -306,15 +320,15 @@ fn after_the_newest(rule: AlignRule, seen: Seen) -> InvalidReason {
 }
 
 /// What an invalid step holds. `age_ns` is that of the row that would have been used.
+#[inline(always)]
 fn fill(
     rule: AlignRule,
-    len: usize,
     stamp_at: impl Fn(usize) -> Stamp,
     target: Stamp,
+    after: usize,
     age_ns: i64,
 ) -> Alignment<usize> {
-    let held = first_after(len, &stamp_at, target).checked_sub(1);
-    match (rule.fill, held) {
+    match (rule.fill, after.checked_sub(1)) {
         (Fill::Last, Some(held)) => {
             let age_ns = target.since(stamp_at(held));
             Alignment { value: Value::Row(held), valid: false, age_ns }

@@ -40,6 +40,8 @@ mod merged_clouds;
 mod random;
 #[path = "backends/sifted_clouds.rs"]
 mod sifted_clouds;
+#[path = "backends/simple_batch.rs"]
+mod simple_batch;
 #[path = "backends/sub_bins.rs"]
 mod sub_bins;
 #[path = "backends/subject.rs"]

@@ -9,6 +9,10 @@
 // 2. One thread per target searches there. If a target is elsewhere, the block fetches a sample of
 //    all stamps, and the thread goes on from there in device memory.
 // 3. All threads stream the rows.
+//
+// If episodes differ in length, rows and targets follow one another, [sum of S, D] and [sum of T], and
+// offsets [B + 1] say where each episode starts. A tile is then of consecutive targets, whatever their
+// episodes, and each thread searches for the episode of its target and among its rows.
 #include "align.cuh"
 
 namespace resample {
@@ -38,8 +42,10 @@ struct Stream {
     const void* rows;  // [B, S, D]
     const i64* stamps; // [B, S]
     const u8* lanes;   // [D], null where all are linear or nothing is interpolated
+    const i64* row_offsets; // [B + 1], null if all episodes have as many rows
     AlignRule rule;
-    u32 len;           // S
+    u32 len;           // S, if all episodes have as many rows
+    u32 all_rows;      // of all episodes
     u32 dim;           // D
     u32 out_at;        // first element inside a row of the output
     u32 dtype;         // of the rows
@@ -52,7 +58,6 @@ struct Stream {
     u32 first_block;
     u32 window;        // stamps that a block fetches
     float rows_per_target; // S / T
-    u32 reserved;
     Divisor target_tiles; // blocks along T
     Divisor pack_tiles;   // blocks along a row
     Divisor per_row;      // tile_packs
@@ -60,15 +65,16 @@ struct Stream {
 
 struct Batch {
     const i64* targets; // [B, T]
+    const i64* target_offsets; // [B + 1], null if all episodes have as many targets
     void* out;          // [B, T, row]
     u8* valid;          // [streams, B, T], or null, and then no ages either
     i64* age_ns;        // [streams, B, T]
     u32 episodes;       // B
-    u32 steps;          // T
+    u32 steps;          // T, if all episodes have as many targets
+    u32 all_steps;      // targets of all episodes
     u32 row;            // elements of a row of the output
     u32 streams;
     u32 inputs_ready;   // whether no kernel that may still run writes rows, stamps or targets
-    u32 reserved;
     Stream of[STREAMS_PER_LAUNCH];
 };
 
@@ -204,6 +210,76 @@ __device__ __forceinline__ void find_brackets(
     __syncthreads();
 }
 
+// Number of the first `len` values at or before `value`. Each step makes seven independent reads.
+__device__ __forceinline__ u32 count_until(const i64* values, u32 len, i64 value) {
+    u32 low = 0;
+    u32 size = len;
+    while (size != 0) {
+        const u32 stride = size / 8 + 1;
+        u32 steps = 0;
+#pragma unroll
+        for (u32 k = 1; k < 8; ++k) {
+            const u32 at = k * stride - 1;
+            steps += at < size && values[low + at] <= value;
+        }
+        low += steps * stride;
+        size = min(size - steps * stride, stride - 1);
+    }
+    return low;
+}
+
+// Elements of an episode: the first and one past the last.
+struct Span {
+    u32 first;
+    u32 end;
+};
+
+// The elements that the offsets give to an episode. What lies outside of `all` elements is left out, so
+// that wrong offsets lead to no wrong access.
+__device__ __forceinline__ Span span(const i64* offsets, u32 episode, u32 each, u32 all) {
+    if (offsets == nullptr) return {episode * each, (episode + 1) * each};
+    const i64 first = min(max(offsets[episode], 0ll), static_cast<i64>(all));
+    const i64 end = min(max(offsets[episode + 1], first), static_cast<i64>(all));
+    return {static_cast<u32>(first), static_cast<u32>(end)};
+}
+
+// Finds the brackets of the `count` targets that start with number `first` of all. Rows count from the
+// first of all.
+__device__ __forceinline__ void find_ragged_brackets(
+    const Batch& batch, const Stream& stream, u32 stream_at, u32 first, u32 count, bool report,
+    Shared& shared) {
+    if (threadIdx.x < count) {
+        const u32 at = first + threadIdx.x;
+        const i64 target = batch.targets[at];
+        u32 episode;
+        bool inside = true;
+        if (batch.target_offsets == nullptr) {
+            episode = at / batch.steps;
+        } else {
+            const u32 begun = count_until(batch.target_offsets, batch.episodes + 1, at);
+            inside = begun != 0 && begun <= batch.episodes;
+            episode = inside ? begun - 1 : 0;
+        }
+        Span rows = {0, 0};
+        if (inside) rows = span(stream.row_offsets, episode, stream.len, stream.all_rows);
+        const u32 len = rows.end - rows.first;
+        const i64* stamps = stream.stamps + rows.first;
+        const u32 after = count_until(stamps, len, target);
+        const i64 held = after == 0 ? 0 : stamps[after - 1];
+        const i64 next = after == len ? 0 : stamps[after];
+        const Aligned row = align(stream.rule, held, next, len, after, target);
+        shared.brackets[threadIdx.x] =
+            {rows.first + row.a, rows.first + row.b, row.weight, row.mode};
+        if (report && batch.valid != nullptr) {
+            const u64 out = static_cast<u64>(stream_at) * batch.all_steps + at;
+            wait_for_earlier_kernels();
+            batch.valid[out] = row.valid;
+            batch.age_ns[out] = row.age_ns;
+        }
+    }
+    __syncthreads();
+}
+
 // What a thread block works on.
 struct Tile {
     u32 targets;
@@ -305,7 +381,7 @@ __device__ __forceinline__ void write_tile(
     }
 }
 
-template <class Out>
+template <class Out, bool RAGGED>
 __device__ __forceinline__ void resample(const Batch& batch) {
     __shared__ Shared shared;
     launch_later_kernels();
@@ -322,12 +398,16 @@ __device__ __forceinline__ void resample(const Batch& batch) {
     const u32 target_tile = tile_row - episode * stream->target_tiles.by;
     const u32 first = target_tile * stream->tile_targets;
     Tile tile;
-    tile.targets = min(stream->tile_targets, batch.steps - first);
+    tile.targets = min(stream->tile_targets, (RAGGED ? batch.all_steps : batch.steps) - first);
     tile.first_pack = pack_tile * stream->tile_packs;
     tile.packs = min(stream->tile_packs, stream->packs - tile.first_pack);
     // If the inputs are ready, only writes wait.
     wait_for_inputs(batch.inputs_ready);
-    find_brackets(batch, *stream, at, episode, first, tile.targets, pack_tile == 0, shared);
+    if constexpr (RAGGED) {
+        find_ragged_brackets(batch, *stream, at, first, tile.targets, pack_tile == 0, shared);
+    } else {
+        find_brackets(batch, *stream, at, episode, first, tile.targets, pack_tile == 0, shared);
+    }
     if (stream->dtype == DTYPE_F32) {
         write_tile<F32, Out>(batch, *stream, episode, first, tile, shared.brackets);
     } else if constexpr (!SAME<Out, F32>) {
@@ -335,13 +415,16 @@ __device__ __forceinline__ void resample(const Batch& batch) {
     }
 }
 
-#define RESAMPLE(NAME, OUT)                                        \
+#define RESAMPLE(NAME, OUT, RAGGED)                                \
     extern "C" __global__ void __launch_bounds__(THREADS, 4)       \
         NAME(const __grid_constant__ Batch batch) {                \
-        resample<OUT>(batch);                                      \
+        resample<OUT, RAGGED>(batch);                              \
     }
-RESAMPLE(resample_f32, F32)
-RESAMPLE(resample_f16, F16)
-RESAMPLE(resample_bf16, Bf16)
+RESAMPLE(resample_f32, F32, false)
+RESAMPLE(resample_f16, F16, false)
+RESAMPLE(resample_bf16, Bf16, false)
+RESAMPLE(resample_ragged_f32, F32, true)
+RESAMPLE(resample_ragged_f16, F16, true)
+RESAMPLE(resample_ragged_bf16, Bf16, true)
 
 } // namespace resample

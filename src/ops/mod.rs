@@ -6,5 +6,6 @@
 pub mod depth;
 pub mod image;
 pub mod operators;
+pub mod parallel;
 pub mod resample;
 pub mod voxelize;

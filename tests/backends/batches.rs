@@ -2,18 +2,18 @@
 
 use robocache::align::{AlignRule, Fill, Strategy};
 use robocache::dtype::DType;
-use robocache::ops::resample::batch::fuse;
-use robocache::ops::resample::{BatchInput, BatchOutput, BatchSpec, BatchStream};
+use robocache::ops::resample::{BatchInput, BatchOutput, BatchSpec, BatchStream, Division};
 
 use crate::random::Random;
+use crate::simple_batch::{fuse, range};
 use crate::subject::Kind;
 
 pub fn check(kind: &Kind, cases: usize) {
     for case in 0..cases {
         let mut random = Random::new(case as u64 + 30_000);
         let spec = random_batch(&mut random, case % 100 == 3);
-        let (rows, stamps, targets) = random_input(&mut random, &spec);
-        let input = view(&rows, &stamps, &targets);
+        let input = random_input(&mut random, &spec);
+        let input = input.view();
         let expected = fuse(&spec, &input);
         compare(&run(kind, &spec, &input), &expected, &format!("case {case}: {spec:?}"));
     }
@@ -29,7 +29,7 @@ pub fn check_queued(kind: &Kind, cases: usize) {
         let specs = [random_batch(&mut random, seed % 3 == 1), random_batch(&mut random, false)];
         let inputs: Vec<_> =
             (0..BATCHES).map(|at| random_input(&mut random, &specs[at % 2])).collect();
-        let views: Vec<_> = inputs.iter().map(|(r, s, t)| view(r, s, t)).collect();
+        let views: Vec<_> = inputs.iter().map(Input::view).collect();
         for (at, found) in run_queued(kind, &specs, &views).iter().enumerate() {
             let expected = fuse(&specs[at % 2], &views[at]);
             let case = format!("seed {seed}, batch {at}: {:?}", specs[at % 2]);
@@ -41,11 +41,24 @@ pub fn check_queued(kind: &Kind, cases: usize) {
     }
 }
 
-pub fn view<'a>(rows: &'a [Vec<u8>], stamps: &'a [Vec<i64>], targets: &'a [i64]) -> BatchInput<'a> {
-    BatchInput {
-        rows: rows.iter().map(Vec::as_slice).collect(),
-        stamps: stamps.iter().map(Vec::as_slice).collect(),
-        targets,
+/// The input of a batch.
+pub struct Input {
+    pub rows: Vec<Vec<u8>>,
+    pub stamps: Vec<Vec<i64>>,
+    row_offsets: Vec<Vec<i64>>,
+    pub targets: Vec<i64>,
+    target_offsets: Vec<i64>,
+}
+
+impl Input {
+    pub fn view(&self) -> BatchInput<'_> {
+        BatchInput {
+            rows: self.rows.iter().map(Vec::as_slice).collect(),
+            stamps: self.stamps.iter().map(Vec::as_slice).collect(),
+            row_offsets: self.row_offsets.iter().map(Vec::as_slice).collect(),
+            targets: &self.targets,
+            target_offsets: &self.target_offsets,
+        }
     }
 }
 
@@ -62,7 +75,7 @@ fn run_queued(kind: &Kind, specs: &[BatchSpec; 2], inputs: &[BatchInput<'_>]) ->
     match kind {
         Kind::Cpu => {
             let turns = inputs.iter().enumerate();
-            turns.map(|(at, input)| one_by_one(&specs[at % 2], input)).collect()
+            turns.map(|(at, input)| on_threads(&specs[at % 2], input)).collect()
         }
         #[cfg(feature = "cuda")]
         Kind::Cuda(device) | Kind::Auto(device) => in_a_row(device, specs, inputs),
@@ -100,10 +113,10 @@ fn in_a_row(
     turns.iter().map(|(resampler, batch)| resampler.download(batch).unwrap()).collect()
 }
 
-/// On the CPU every episode is resampled by itself: it must not matter what it is batched with.
+/// On the CPU, on any number of threads.
 fn run(kind: &Kind, spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
     match kind {
-        Kind::Cpu => one_by_one(spec, input),
+        Kind::Cpu => on_threads(spec, input),
         #[cfg(feature = "cuda")]
         Kind::Cuda(device) | Kind::Auto(device) => {
             let resampler = robocache::ops::resample::cuda::Resampler::new(device, spec).unwrap();
@@ -115,45 +128,47 @@ fn run(kind: &Kind, spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
     }
 }
 
-fn one_by_one(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
+fn on_threads(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
+    assert_eq!(spec.disorder(input), None);
     let mut output = spec.output();
-    let row = spec.row_len() * spec.dtype.size();
-    for episode in 0..spec.episodes {
-        let one = BatchSpec { episodes: 1, ..spec.clone() };
-        let of_streams = || spec.streams.iter().enumerate();
-        let part = BatchInput {
-            rows: of_streams()
-                .map(|(at, stream)| {
-                    let len = stream.rows * stream.lanes.len() * stream.dtype.size();
-                    &input.rows[at][episode * len..][..len]
-                })
-                .collect(),
-            stamps: of_streams()
-                .map(|(at, stream)| &input.stamps[at][episode * stream.rows..][..stream.rows])
-                .collect(),
-            targets: &input.targets[episode * spec.steps..][..spec.steps],
-        };
-        let found = fuse(&one, &part);
-        let start = episode * spec.steps;
-        output.data[start * row..][..spec.steps * row].copy_from_slice(&found.data);
-        for (at, _) in of_streams() {
-            let (from, to) = (at * spec.steps, at * spec.targets() + start);
-            output.valid[to..][..spec.steps].copy_from_slice(&found.valid[from..][..spec.steps]);
-            output.age_ns[to..][..spec.steps].copy_from_slice(&found.age_ns[from..][..spec.steps]);
-        }
-    }
+    // What is never written shows.
+    output.data.fill(0xAB);
+    robocache::ops::resample::batch::fuse_into(spec, input, output.as_mut(), 3);
     output
 }
 
 pub fn random_batch(random: &mut Random, large: bool) -> BatchSpec {
     let dtype = random.dtype();
     let streams = if large { 1 } else { random.choose(&[1, 1, 2, 3, 6]) };
-    BatchSpec {
-        episodes: random.range(1, 4),
-        steps: random.choose(&[1, 2, 7, 50, 300]),
-        dtype,
-        streams: (0..streams).map(|_| random_stream(random, dtype, large)).collect(),
+    let episodes = random.range(1, 4);
+    let ragged = random.range(0, 2) == 0;
+    let steps = random.choose(&[1, 2, 7, 50, 300]);
+    let streams = (0..streams).map(|_| random_stream(random, dtype, large)).collect();
+    let mut spec = BatchSpec { episodes, steps: Division::Even(steps), dtype, streams };
+    if ragged {
+        // Some of an even batch stay even.
+        for stream in &mut spec.streams {
+            stream.rows = random_division(random, stream.rows, episodes);
+        }
+        spec.steps = random_division(random, spec.steps, episodes);
     }
+    spec
+}
+
+/// The same, or episodes of several lengths, of which some may be empty.
+fn random_division(random: &mut Random, even: Division, episodes: usize) -> Division {
+    match random.range(0, 3) {
+        0 => even,
+        _ => Division::Offsets(random.range(0, even.total(episodes))),
+    }
+}
+
+fn random_offsets(random: &mut Random, division: Division, episodes: usize) -> Vec<i64> {
+    let Division::Offsets(total) = division else { return Vec::new() };
+    let mut offsets: Vec<_> = (1..episodes).map(|_| random.range(0, total) as i64).collect();
+    offsets.extend([0, total as i64]);
+    offsets.sort_unstable();
+    offsets
 }
 
 fn random_stream(random: &mut Random, dtype: DType, large: bool) -> BatchStream {
@@ -173,44 +188,52 @@ fn random_stream(random: &mut Random, dtype: DType, large: bool) -> BatchStream 
         true => random.range(1, 3),
         false => random.choose(&[1, 2, 5, 31, 200, 512, 513, 1500]),
     };
+    let rows = Division::Even(rows);
     BatchStream { rule, rows, dtype: random.choose(&[DType::F32, dtype]), lanes }
 }
 
-type Input = (Vec<Vec<u8>>, Vec<Vec<i64>>, Vec<i64>);
-
 pub fn random_input(random: &mut Random, spec: &BatchSpec) -> Input {
-    let mut rows = Vec::new();
-    let mut stamps = Vec::new();
+    let mut input = Input {
+        rows: Vec::new(),
+        stamps: Vec::new(),
+        row_offsets: Vec::new(),
+        targets: Vec::new(),
+        target_offsets: random_offsets(random, spec.steps, spec.episodes),
+    };
     let base = random.choose(&[1_795_000_000_123_456_789i64, 0, -5_000_000_000]);
     let mean_gap = random.choose(&[1, 1000, 10_000_000]);
     for stream in &spec.streams {
-        let count = spec.episodes * stream.rows * stream.lanes.len();
+        let all = stream.rows.total(spec.episodes);
+        let count = all * stream.lanes.len();
         let values: Vec<f32> = (0..count).map(|_| random.float(-4.0, 4.0)).collect();
         let mut bytes = vec![0; count * stream.dtype.size()];
         stream.dtype.store(&values, &mut bytes);
-        rows.push(bytes);
+        input.rows.push(bytes);
+        let offsets = random_offsets(random, stream.rows, spec.episodes);
         let mut of_stream = Vec::new();
-        for _ in 0..spec.episodes {
+        for episode in 0..spec.episodes {
             let mut stamp = base;
-            for _ in 0..stream.rows {
+            for _ in range(stream.rows, &offsets, episode) {
                 stamp += 1 + random.range(0, 2 * mean_gap) as i64;
                 of_stream.push(stamp);
             }
         }
-        stamps.push(of_stream);
+        input.row_offsets.push(offsets);
+        input.stamps.push(of_stream);
     }
-    let mut targets = Vec::new();
-    let longest = spec.streams.iter().map(|stream| stream.rows).max().unwrap_or(1);
+    let longest = spec.streams.iter().map(|stream| stream.rows.total(spec.episodes)).max();
+    let longest = longest.unwrap_or(1) / spec.episodes;
     for episode in 0..spec.episodes {
-        for _ in 0..spec.steps {
+        for _ in range(spec.steps, &input.target_offsets, episode) {
             let at = random.range(0, spec.streams.len() - 1);
-            let own = &stamps[at][episode * spec.streams[at].rows..][..spec.streams[at].rows];
-            targets.push(match random.range(0, 3) {
-                0 => own[random.range(0, own.len() - 1)],
+            let own = range(spec.streams[at].rows, &input.row_offsets[at], episode);
+            let own = &input.stamps[at][own];
+            input.targets.push(match random.range(0, 3) {
+                0 if !own.is_empty() => own[random.range(0, own.len() - 1)],
                 1 => base - 3,
                 _ => base + random.range(0, longest * mean_gap * 11 / 10 + 3) as i64,
             });
         }
     }
-    (rows, stamps, targets)
+    input
 }

@@ -20,7 +20,7 @@ mod on_the_gpu {
     use robocache::ops::image::{Encoding, Filter, ImageSpec, ImageView, Resize};
     use robocache::ops::resample::batch::fuse;
     use robocache::ops::resample::cuda::{BatchPointers, Resampler};
-    use robocache::ops::resample::{BatchInput, BatchSpec, BatchStream, Lane};
+    use robocache::ops::resample::{BatchInput, BatchSpec, BatchStream, Division, Lane};
     use robocache::ops::voxelize::cuda::{DevicePoints, Voxelizer};
     use robocache::ops::voxelize::{
         FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, VoxelSpec,
@@ -74,10 +74,16 @@ mod on_the_gpu {
                 fill: Fill::Last,
             };
             let (rows, lanes) = (500, vec![Lane::Linear; DIM]);
-            let stream = BatchStream { rule, rows, dtype: DType::F32, lanes };
+            let of_rows = Division::Even(rows);
+            let stream = BatchStream { rule, rows: of_rows, dtype: DType::F32, lanes };
             let values: Vec<f32> = (0..rows * DIM).map(|_| random.float(-4.0, 4.0)).collect();
             Batch {
-                spec: BatchSpec { episodes: 1, steps, dtype: DType::F32, streams: vec![stream] },
+                spec: BatchSpec {
+                    episodes: 1,
+                    steps: Division::Even(steps),
+                    dtype: DType::F32,
+                    streams: vec![stream],
+                },
                 rows: values.iter().flat_map(|value| value.to_le_bytes()).collect(),
                 stamps: (0..rows as i64).map(|i| 1000 * i).collect(),
                 targets: (0..steps as i64).map(|i| i * 499_000 / steps as i64).collect(),
@@ -86,7 +92,7 @@ mod on_the_gpu {
 
         fn resampled(&self) -> Vec<u8> {
             let (rows, stamps) = (vec![&self.rows[..]], vec![&self.stamps[..]]);
-            fuse(&self.spec, &BatchInput { rows, stamps, targets: &self.targets }).data
+            fuse(&self.spec, &BatchInput::even(rows, stamps, &self.targets)).data
         }
 
         /// The second link: the rows are those that the first made, at its targets.
@@ -99,12 +105,12 @@ mod on_the_gpu {
         fn resampled_again(&self, first: &[u8]) -> Vec<u8> {
             let instants = self.instants();
             let (rows, stamps) = (vec![first], vec![&instants[..]]);
-            fuse(&self.again(), &BatchInput { rows, stamps, targets: &self.targets }).data
+            fuse(&self.again(), &BatchInput::even(rows, stamps, &self.targets)).data
         }
 
         /// Stamps for as many rows as there are targets.
         fn instants(&self) -> Vec<i64> {
-            (0..self.spec.steps as i64).map(|i| 7 * i).collect()
+            (0..self.spec.targets() as i64).map(|i| 7 * i).collect()
         }
     }
 
@@ -123,7 +129,7 @@ mod on_the_gpu {
     impl Chain {
         fn new(device: &Arc<Device>, batch: &Batch, stream: &Stream) -> Self {
             let upload = |bytes: &[u8]| DeviceBuffer::from_bytes(device, bytes).unwrap();
-            let output = || DeviceBuffer::new(device, 4 * DIM * batch.spec.steps).unwrap();
+            let output = || DeviceBuffer::new(device, 4 * DIM * batch.spec.targets()).unwrap();
             let spec = [batch.spec.clone(), batch.again()];
             let chain = Chain {
                 links: spec.map(|spec| Resampler::new(device, &spec).unwrap()),
@@ -132,7 +138,7 @@ mod on_the_gpu {
                 targets: upload(bytes_of(&batch.targets)),
                 first: output(),
                 second: output(),
-                steps: batch.spec.steps,
+                steps: batch.spec.targets(),
             };
             // Loads the kernels, so that nothing holds up the launches that count.
             chain.resample(stream);
@@ -163,7 +169,9 @@ mod on_the_gpu {
             let pointers = BatchPointers {
                 rows: &[rows.address()],
                 stamps: &[self.stamps[link].address()],
+                row_offsets: &[0],
                 targets: self.targets.address(),
+                target_offsets: 0,
                 data: data.address(),
                 report: None,
             };

@@ -9,7 +9,7 @@ use robocache::device::Device;
 use robocache::dtype::DType;
 use robocache::ops::resample::batch::fuse;
 use robocache::ops::resample::cuda::{DeviceBatch, Resampler};
-use robocache::ops::resample::{BatchInput, BatchOutput, BatchSpec, BatchStream, Lane};
+use robocache::ops::resample::{BatchInput, BatchOutput, BatchSpec, BatchStream, Division, Lane};
 use robocache::random::Random;
 use robocache::time::Stamp;
 
@@ -43,15 +43,17 @@ impl Input {
     fn new(spec: &BatchSpec, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let rows = spec.streams.iter().map(|stream| {
-            let count = spec.episodes * stream.rows * stream.lanes.len();
+            let count = stream.rows.total(spec.episodes) * stream.lanes.len();
             let values: Vec<f32> = (0..count).map(|_| random.float(-4.0, 4.0)).collect();
             let mut bytes = vec![0; count * stream.dtype.size()];
             stream.dtype.store(&values, &mut bytes);
             bytes
         });
         let rows = rows.collect();
-        let span = MEAN_GAP * spec.streams.first().map_or(1, |stream| stream.rows) as i64;
-        let mut instants = |count: usize| {
+        let each = |all: Division| all.total(spec.episodes) / spec.episodes;
+        let span = MEAN_GAP * spec.streams.first().map_or(1, |stream| each(stream.rows)) as i64;
+        let mut instants = |division: Division| {
+            let count = each(division);
             let mut all = Vec::new();
             for _ in 0..spec.episodes {
                 let mut own = BTreeSet::new();
@@ -68,11 +70,8 @@ impl Input {
     }
 
     fn view(&self) -> BatchInput<'_> {
-        BatchInput {
-            rows: self.rows.iter().map(Vec::as_slice).collect(),
-            stamps: self.stamps.iter().map(Vec::as_slice).collect(),
-            targets: &self.targets,
-        }
+        let rows = self.rows.iter().map(Vec::as_slice).collect();
+        BatchInput::even(rows, self.stamps.iter().map(Vec::as_slice).collect(), &self.targets)
     }
 
     /// Bytes that any implementation has to move: every row that a target needs once, all stamps
@@ -80,12 +79,13 @@ impl Input {
     fn least_bytes(&self, spec: &BatchSpec) -> u64 {
         let mut bytes = spec.targets() * spec.row_len() * spec.dtype.size() + 8 * spec.targets();
         for (stream, stamps) in spec.streams.iter().zip(&self.stamps) {
-            let mut touched = vec![false; spec.episodes * stream.rows];
+            let mut touched = vec![false; stamps.len()];
+            let rows = stamps.len() / spec.episodes;
             for (at, target) in self.targets.iter().enumerate() {
-                let first = at / spec.steps * stream.rows;
+                let first = at / (spec.targets() / spec.episodes) * rows;
                 let stamp_at = |i: usize| Stamp::from_nanos(stamps[first + i]);
                 let target = Stamp::from_nanos(*target);
-                match align(stream.rule, stream.rows, stamp_at, target).value {
+                match align(stream.rule, rows, stamp_at, target).value {
                     Value::Nothing => {}
                     Value::Row(a) => touched[first + a] = true,
                     Value::Between { a, b, .. } => {
@@ -107,6 +107,7 @@ fn stream(rows: usize, dim: usize) -> BatchStream {
         max_gap_ns: i64::MAX,
         fill: Fill::Zero,
     };
+    let rows = Division::Even(rows);
     BatchStream { rule, rows, dtype: DType::Bf16, lanes: vec![Lane::Linear; dim] }
 }
 
@@ -126,6 +127,7 @@ pub fn run(
             continue;
         }
         let streams = vec![stream(rows, dim)];
+        let steps = Division::Even(steps);
         let spec = BatchSpec { episodes, steps, dtype: DType::Bf16, streams };
         let inputs = Inputs::new(device, spec, false)?;
         if wanted {
@@ -136,7 +138,7 @@ pub fn run(
         }
     }
     let streams = vec![stream(30, 512), stream(100, 64), stream(200, 12)];
-    let spec = BatchSpec { episodes: 4, steps: 50, dtype: DType::Bf16, streams };
+    let spec = BatchSpec { episodes: 4, steps: Division::Even(50), dtype: DType::Bf16, streams };
     let name = "fuse 30x512, 100x64, 200x12 to 50, B4";
     if report.wants(options, name) {
         let inputs = Inputs::new(device, spec.clone(), false)?;

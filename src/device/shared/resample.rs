@@ -44,8 +44,10 @@ pub mod batch {
             rows: u64,
             stamps: u64,
             lanes: u64,
+            row_offsets: u64,
             rule: AlignRule,
             len: u32,
+            all_rows: u32,
             dim: u32,
             out_at: u32,
             dtype: u32,
@@ -58,7 +60,6 @@ pub mod batch {
             first_block: u32,
             window: u32,
             rows_per_target: f32,
-            reserved: u32,
             target_tiles: Divisor,
             pack_tiles: Divisor,
             per_row: Divisor,
@@ -68,15 +69,16 @@ pub mod batch {
         #[derive(Default)]
         pub struct Batch {
             targets: u64,
+            target_offsets: u64,
             out: u64,
             valid: u64,
             age_ns: u64,
             episodes: u32,
             steps: u32,
+            all_steps: u32,
             row: u32,
             streams: u32,
             inputs_ready: u32,
-            reserved: u32,
             of: [Stream; STREAMS_PER_LAUNCH as usize],
         }
     }

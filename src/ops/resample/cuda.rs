@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub use batch::DeviceBatch;
 
-use super::spec::{BatchSpec, BatchStream, Lane};
+use super::spec::{BatchSpec, BatchStream, Division, Lane};
 use crate::align::{Fill, Strategy};
 use crate::device::shared::common::{DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_I32, DTYPE_U8};
 use crate::device::shared::resample::batch::{
@@ -33,15 +33,20 @@ const _: () = assert!(DType::U8 as u32 == DTYPE_U8 && DType::I32 as u32 == DTYPE
 /// Where a batch is on the device. The shapes are those of the [`BatchSpec`], row-major.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchPointers<'a> {
-    /// Per stream `[B, S, D]`, aligned to 16 bytes.
+    /// Per stream `[B, S, D]` or `[sum of S, D]`, aligned to 16 bytes.
     pub rows: &'a [u64],
-    /// Per stream `[B, S]`, `i64`.
+    /// Per stream `[B, S]` or `[sum of S]`, `i64`.
     pub stamps: &'a [u64],
-    /// `[B, T]`, `i64`.
+    /// Per stream `[B + 1]`, `i64`, from 0 to the number of rows, without a decrease; 0 if rows are
+    /// divided evenly. What wrong offsets leave without an episode has no value.
+    pub row_offsets: &'a [u64],
+    /// `[B, T]` or `[sum of T]`, `i64`.
     pub targets: u64,
-    /// The output, `[B, T, sum of D]`, aligned to 16 bytes.
+    /// `[B + 1]`, the same for targets.
+    pub target_offsets: u64,
+    /// The output, `[targets, sum of D]`, aligned to 16 bytes.
     pub data: u64,
-    /// If they are wanted: `[streams, B, T]`, `u8`, whether a value may be used; and its age in
+    /// If they are wanted: `[streams, targets]`, `u8`, whether a value may be used; and its age in
     /// nanoseconds, `i64`.
     pub report: Option<[u64; 2]>,
 }
@@ -68,15 +73,16 @@ struct Part {
 impl Resampler {
     /// For batches of `spec`.
     pub fn new(device: &Arc<Device>, spec: &BatchSpec) -> Result<Self, DeviceError> {
-        let kernel = device.kernel(match spec.dtype {
-            DType::F32 => "resample_f32",
-            DType::F16 => "resample_f16",
-            DType::Bf16 => "resample_bf16",
-            DType::U8 | DType::I32 => {
-                let detail =
-                    format!("expected an output of f32, f16 or bf16, found {}", spec.dtype.name());
-                return Err(DeviceError::Failed { operation: "make a resampler", detail });
-            }
+        if let Some(detail) = spec.fault() {
+            return Err(DeviceError::Failed { operation: "make a resampler", detail });
+        }
+        let kernel = device.kernel(match (spec.dtype, spec.is_even()) {
+            (DType::F16, true) => "resample_f16",
+            (DType::F16, false) => "resample_ragged_f16",
+            (DType::Bf16, true) => "resample_bf16",
+            (DType::Bf16, false) => "resample_ragged_bf16",
+            (_, true) => "resample_f32",
+            (_, false) => "resample_ragged_f32",
         })?;
         let lanes = spec.streams.iter().map(|stream| match stream.rule.strategy.interpolates() {
             true => lane_codes(device, &stream.lanes),
@@ -110,22 +116,23 @@ impl Resampler {
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         let Inner { spec, kernel, launches, .. } = &*self.0;
-        pointers.check(spec.streams.len());
+        pointers.check(spec);
         // Bytes and ages of the streams of a launch follow those of the launches before it.
         let report_steps = STREAMS_PER_LAUNCH as u64 * spec.targets() as u64;
-        let streams = pointers.rows.iter().zip(pointers.stamps);
-        let mut streams = streams.map(|(rows, stamps)| (*rows, *stamps));
+        let streams = pointers.rows.iter().zip(pointers.stamps).zip(pointers.row_offsets);
+        let mut streams = streams.map(|((rows, stamps), offsets)| (*rows, *stamps, *offsets));
         for (at, part) in (0u64..).zip(launches) {
             let mut job = part.job;
             (job.targets, job.out) = (pointers.targets, pointers.data);
+            job.target_offsets = pointers.target_offsets;
             job.inputs_ready = inputs.are_ready();
             if let Some([valid, age_ns]) = pointers.report {
                 job.valid = valid + at * report_steps;
                 job.age_ns = age_ns + 8 * at * report_steps;
             }
             let count = job.streams as usize;
-            for (of, (rows, stamps)) in job.of[..count].iter_mut().zip(&mut streams) {
-                (of.rows, of.stamps) = (rows, stamps);
+            for (of, stream) in job.of[..count].iter_mut().zip(&mut streams) {
+                (of.rows, of.stamps, of.row_offsets) = stream;
             }
             let launch = Launch { blocks: part.blocks, threads: THREADS, shared: 0 };
             // SAFETY: the parameter is that of the kernel. It names what the caller answers for,
@@ -137,12 +144,20 @@ impl Resampler {
 }
 
 impl BatchPointers<'_> {
-    fn check(&self, streams: usize) {
-        assert_eq!([self.rows.len(), self.stamps.len()], [streams; 2], "batch: streams");
+    fn check(&self, spec: &BatchSpec) {
+        let lens = [self.rows.len(), self.stamps.len(), self.row_offsets.len()];
+        assert_eq!(lens, [spec.streams.len(); 3], "batch: streams");
+        let beside = |division, offsets| matches!(division, Division::Offsets(_)) == (offsets != 0);
+        let mut streams = spec.streams.iter().zip(self.row_offsets);
+        let divided = beside(spec.steps, self.target_offsets)
+            && streams.all(|(stream, offsets)| beside(stream.rows, *offsets));
+        assert!(divided, "batch: offsets where there are none, or none where there are");
         let aligned = |all: &[u64], to| all.iter().all(|address| address.is_multiple_of(to));
         let wide = aligned(self.rows, 16) && aligned(&[self.data], 16);
         let ages = self.report.map_or(0, |[_, age_ns]| age_ns);
-        let narrow = aligned(self.stamps, 8) && aligned(&[self.targets, ages], 8);
+        let narrow = aligned(self.stamps, 8)
+            && aligned(self.row_offsets, 8)
+            && aligned(&[self.targets, self.target_offsets, ages], 8);
         assert!(wide && narrow, "batch: an address that is not aligned");
     }
 }
@@ -175,7 +190,7 @@ fn launches(device: &Device, spec: &BatchSpec, lanes: &[Option<DeviceBuffer>]) -
     let mut jobs = Vec::with_capacity(spec.streams.len());
     let mut out_at = 0;
     for (stream, lanes) in spec.streams.iter().zip(lanes) {
-        let mut job = stream_job(stream);
+        let mut job = stream_job(stream, spec.episodes);
         job.lanes = lanes.as_ref().map_or(0, DeviceBuffer::address);
         job.out_at = out_at as u32;
         job.pack = match lanes {
@@ -200,7 +215,8 @@ fn launches(device: &Device, spec: &BatchSpec, lanes: &[Option<DeviceBuffer>]) -
         }
         let job = Batch {
             episodes: spec.episodes as u32,
-            steps: spec.steps as u32,
+            steps: each(spec.steps),
+            all_steps: spec.targets() as u32,
             row: spec.row_len() as u32,
             streams: jobs.len() as u32,
             of: std::array::from_fn(|i| jobs.get(i).copied().unwrap_or_default()),
@@ -211,7 +227,15 @@ fn launches(device: &Device, spec: &BatchSpec, lanes: &[Option<DeviceBuffer>]) -
     jobs.chunks_mut(STREAMS_PER_LAUNCH as usize).map(part).collect()
 }
 
-fn stream_job(stream: &BatchStream) -> StreamJob {
+/// The number of an episode, if all have as many.
+fn each(division: Division) -> u32 {
+    match division {
+        Division::Even(each) => each as u32,
+        Division::Offsets(_) => 0,
+    }
+}
+
+fn stream_job(stream: &BatchStream, episodes: usize) -> StreamJob {
     let rule = AlignRule {
         max_age_ns: stream.rule.max_age_ns,
         max_gap_ns: stream.rule.max_gap_ns,
@@ -227,7 +251,8 @@ fn stream_job(stream: &BatchStream) -> StreamJob {
     };
     StreamJob {
         rule,
-        len: stream.rows as u32,
+        len: each(stream.rows),
+        all_rows: stream.rows.total(episodes) as u32,
         dim: stream.lanes.len() as u32,
         dtype: stream.dtype as u32,
         ..StreamJob::default()
@@ -249,25 +274,30 @@ fn pack(spec: &BatchSpec, stream: &BatchStream, out_at: usize) -> usize {
 /// Cuts a stream's work into tiles of `block_packs` accesses, of whole rows where these are shorter
 /// than that. Returns the number of tiles.
 fn share(job: &mut StreamJob, block_packs: usize, spec: &BatchSpec) -> u32 {
+    // Targets of episodes of several lengths are divided as if they were one episode.
+    let (episodes, steps) = match spec.steps {
+        Division::Even(steps) if spec.is_even() => (spec.episodes, steps),
+        _ => (1, spec.targets()),
+    };
     let threads = THREADS as usize;
     let packs = (job.packs as usize).max(1);
     let tile_packs = packs.min(block_packs);
-    let most = threads.min(spec.steps).max(1);
+    let most = threads.min(steps).max(1);
     let tile_targets = (block_packs / packs).clamp(1, most);
     job.tile_packs = tile_packs as u32;
     job.tile_targets = tile_targets as u32;
-    let target_tiles = spec.steps.div_ceil(tile_targets).max(1);
+    let target_tiles = steps.div_ceil(tile_targets).max(1);
     let pack_tiles = packs.div_ceil(tile_packs);
     job.target_tiles = divisor(target_tiles);
     job.pack_tiles = divisor(pack_tiles);
     job.per_row = divisor(tile_packs);
     job.window = job.len.min(WINDOW);
-    job.rows_per_target = job.len as f32 / spec.steps.max(1) as f32;
+    job.rows_per_target = job.len as f32 / steps.max(1) as f32;
     job.step_targets = (threads / tile_packs) as u32;
     job.step_packs = (threads % tile_packs) as u32;
-    match spec.steps {
+    match steps {
         0 => 0,
-        _ => (spec.episodes * target_tiles * pack_tiles) as u32,
+        _ => (episodes * target_tiles * pack_tiles) as u32,
     }
 }
 

@@ -7,6 +7,7 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // launches; every block says why it is sound
 pub mod cuda;
+mod rows;
 mod spec;
 
-pub use spec::{BatchInput, BatchOutput, BatchSpec, BatchStream, Lane};
+pub use spec::{BatchInput, BatchOutput, BatchOutputMut, BatchSpec, BatchStream, Division, Lane};

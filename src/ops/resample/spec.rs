@@ -1,14 +1,15 @@
 //! Batches: whole episodes at once, as training reads them.
 //!
 //! Streams `[B, S, D]` with stamps `[B, S]` are resampled at targets `[B, T]`. The result is one
-//! tensor `[B, T, D]`, with the streams concatenated along its last dimension. The rules are those
-//! of a tick.
+//! tensor `[B, T, D]`, with the streams concatenated along its last dimension. If episodes differ in
+//! length, their rows follow one another, `[sum of S, D]`, and offsets `[B + 1]` say where each
+//! starts; the same holds for targets. The rules are those of a tick.
 
 use crate::align::AlignRule;
 use crate::dtype::DType;
 
 /// How one element of a vector row is interpolated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
     /// Along the straight line.
@@ -19,13 +20,40 @@ pub enum Lane {
     Quaternion,
 }
 
+/// How rows or targets are divided among the episodes of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Division {
+    /// Each episode has as many.
+    Even(usize),
+    /// Offsets beside the data say where each episode starts. This is the number for all of them.
+    Offsets(usize),
+}
+
+impl Division {
+    /// The number for all episodes.
+    pub fn total(self, episodes: usize) -> usize {
+        match self {
+            Division::Even(each) => each * episodes,
+            Division::Offsets(total) => total,
+        }
+    }
+
+    /// Number of offsets that are beside the data.
+    pub fn offsets(self, episodes: usize) -> usize {
+        match self {
+            Division::Even(_) => 0,
+            Division::Offsets(_) => episodes + 1,
+        }
+    }
+}
+
 /// The shapes and rules of a batch.
 #[derive(Clone, Debug)]
 pub struct BatchSpec {
     /// B: episodes.
     pub episodes: usize,
-    /// T: targets of an episode.
-    pub steps: usize,
+    /// T: targets.
+    pub steps: Division,
     /// Element type of the output.
     pub dtype: DType,
     /// The streams, in the order in which they are concatenated.
@@ -37,8 +65,8 @@ pub struct BatchSpec {
 pub struct BatchStream {
     /// How a value follows from rows, and when it is valid.
     pub rule: AlignRule,
-    /// S: rows of an episode.
-    pub rows: usize,
+    /// S: rows.
+    pub rows: Division,
     /// Element type of the rows: `f32` or that of the output.
     pub dtype: DType,
     /// How each of the D elements of a row is interpolated.
@@ -48,23 +76,53 @@ pub struct BatchStream {
 /// The input of a batch, row-major.
 #[derive(Clone, Debug)]
 pub struct BatchInput<'a> {
-    /// Per stream `[B, S, D]`, little-endian, finite.
+    /// Per stream `[B, S, D]` or `[sum of S, D]`, little-endian, finite.
     pub rows: Vec<&'a [u8]>,
-    /// Per stream `[B, S]`, strictly increasing in every episode \[ns\].
+    /// Per stream `[B, S]` or `[sum of S]`, strictly increasing in every episode \[ns\].
     pub stamps: Vec<&'a [i64]>,
-    /// `[B, T]` \[ns\].
+    /// Per stream `[B + 1]`, where the rows of each episode start, from 0 to their number; empty if
+    /// they are divided evenly.
+    pub row_offsets: Vec<&'a [i64]>,
+    /// `[B, T]` or `[sum of T]` \[ns\], in any order.
     pub targets: &'a [i64],
+    /// `[B + 1]`, the same for targets.
+    pub target_offsets: &'a [i64],
 }
 
 /// The output of a batch, row-major.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchOutput {
-    /// `[B, T, sum of D]`, little-endian.
+    /// `[targets, sum of D]`, little-endian.
     pub data: Vec<u8>,
-    /// `[streams, B, T]`: 1 if the value may be used.
+    /// `[streams, targets]`: 1 if the value may be used.
     pub valid: Vec<u8>,
-    /// `[streams, B, T]`: target minus the stamp of the newest row used \[ns\].
+    /// `[streams, targets]`: target minus the stamp of the newest row used \[ns\].
     pub age_ns: Vec<i64>,
+}
+
+/// Memory for the output of a batch: see [`BatchOutput`] for the shapes.
+#[derive(Debug)]
+pub struct BatchOutputMut<'a> {
+    /// The values.
+    pub data: &'a mut [u8],
+    /// Validity and ages.
+    pub report: Option<(&'a mut [u8], &'a mut [i64])>,
+}
+
+impl<'a> BatchInput<'a> {
+    /// An input whose episodes are all of one length.
+    pub fn even(rows: Vec<&'a [u8]>, stamps: Vec<&'a [i64]>, targets: &'a [i64]) -> Self {
+        let row_offsets = vec![&[][..]; rows.len()];
+        BatchInput { rows, stamps, row_offsets, targets, target_offsets: &[] }
+    }
+}
+
+impl BatchOutput {
+    /// The same memory, to be written.
+    pub fn as_mut(&mut self) -> BatchOutputMut<'_> {
+        let report = Some((&mut self.valid[..], &mut self.age_ns[..]));
+        BatchOutputMut { data: &mut self.data, report }
+    }
 }
 
 impl BatchSpec {
@@ -73,46 +131,134 @@ impl BatchSpec {
         self.streams.iter().map(|stream| stream.lanes.len()).sum()
     }
 
+    /// Bytes of a row of the output.
+    pub fn row_bytes(&self) -> usize {
+        self.row_len() * self.dtype.size()
+    }
+
     /// Number of targets.
     pub fn targets(&self) -> usize {
-        self.episodes * self.steps
+        self.steps.total(self.episodes)
+    }
+
+    /// Whether each episode has as many targets as the others, and as many rows of each stream.
+    pub fn is_even(&self) -> bool {
+        let even = |division| matches!(division, Division::Even(_));
+        even(self.steps) && self.streams.iter().all(|stream| even(stream.rows))
     }
 
     /// An output of the right size, zero.
     pub fn output(&self) -> BatchOutput {
         let steps = self.streams.len() * self.targets();
         BatchOutput {
-            data: vec![0; self.targets() * self.row_len() * self.dtype.size()],
+            data: vec![0; self.targets() * self.row_bytes()],
             valid: vec![0; steps],
             age_ns: vec![0; steps],
         }
     }
 
-    /// What is wrong with an input, if anything: its sizes, rows of a third element type, or an
-    /// output of integers.
-    pub fn mismatch(&self, input: &BatchInput<'_>) -> Option<String> {
-        let expect = |what: &str, expected: usize, found: usize| {
-            (expected != found).then(|| format!("{what}: expected {expected}, found {found}"))
-        };
+    /// What is wrong with the specification, if anything: an element type that rows or values cannot
+    /// have, or quaternions that are not whole.
+    pub fn fault(&self) -> Option<String> {
         if matches!(self.dtype, DType::U8 | DType::I32) {
             let found = self.dtype.name();
             return Some(format!("output: expected f32, f16 or bf16, found {found}"));
         }
-        let streams = self.streams.len();
-        let lists = expect("streams", streams, input.rows.len())
-            .or_else(|| expect("streams with stamps", streams, input.stamps.len()))
-            .or_else(|| expect("targets", self.targets(), input.targets.len()));
-        lists.or_else(|| {
-            self.streams.iter().zip(&input.rows).zip(&input.stamps).find_map(
-                |((stream, rows), stamps)| {
-                    let count = self.episodes * stream.rows;
-                    let bytes = count * stream.lanes.len() * stream.dtype.size();
-                    let dtype = stream.dtype == DType::F32 || stream.dtype == self.dtype;
-                    expect("bytes of rows", bytes, rows.len())
-                        .or_else(|| expect("stamps", count, stamps.len()))
-                        .or_else(|| expect("rows of f32 or of the output's type", 1, dtype.into()))
-                },
-            )
+        self.streams.iter().find_map(|stream| {
+            if stream.dtype != DType::F32 && stream.dtype != self.dtype {
+                let (expected, found) = (self.dtype.name(), stream.dtype.name());
+                return Some(format!(
+                    "rows: expected f32 or the output's type, {expected}, found {found}"
+                ));
+            }
+            let runs = stream.lanes.chunk_by(|a, b| a == b);
+            let mut quaternions = runs.filter(|run| run[0] == Lane::Quaternion);
+            let odd = quaternions.find(|run| !run.len().is_multiple_of(4))?;
+            Some(format!("lanes: expected quaternions of 4 elements, found {} of them", odd.len()))
         })
     }
+
+    /// What is wrong with an input, if anything: its sizes, its offsets, or the specification itself.
+    pub fn mismatch(&self, input: &BatchInput<'_>) -> Option<String> {
+        let streams = self.streams.len();
+        let targets = || {
+            expect("targets", self.targets(), input.targets.len()).or_else(|| {
+                check_offsets("target offsets", self.steps, self.episodes, input.target_offsets)
+            })
+        };
+        self.fault()
+            .or_else(|| expect("streams", streams, input.rows.len()))
+            .or_else(|| expect("streams with stamps", streams, input.stamps.len()))
+            .or_else(|| expect("streams with offsets", streams, input.row_offsets.len()))
+            .or_else(targets)
+            .or_else(|| (0..streams).find_map(|at| self.stream_mismatch(input, at)))
+    }
+
+    fn stream_mismatch(&self, input: &BatchInput<'_>, at: usize) -> Option<String> {
+        let stream = &self.streams[at];
+        let count = stream.rows.total(self.episodes);
+        let bytes = count * stream.lanes.len() * stream.dtype.size();
+        expect("bytes of rows", bytes, input.rows[at].len())
+            .or_else(|| expect("stamps", count, input.stamps[at].len()))
+            .or_else(|| {
+                check_offsets("row offsets", stream.rows, self.episodes, input.row_offsets[at])
+            })
+    }
+
+    /// Where stamps are not strictly increasing within an episode, if anywhere. The input fits the
+    /// specification.
+    pub fn disorder(&self, input: &BatchInput<'_>) -> Option<String> {
+        self.streams.iter().enumerate().find_map(|(at, stream)| {
+            let stamps = input.stamps[at];
+            (0..self.episodes).find_map(|episode| {
+                let own = range(stream.rows, input.row_offsets[at], episode);
+                let first = own.start;
+                // All of them at first, because that loop vectorises.
+                let stamps = &stamps[own];
+                let pairs = || stamps.iter().zip(stamps.get(1..).unwrap_or_default());
+                if pairs().fold(true, |sorted, (a, b)| sorted & (a < b)) {
+                    return None;
+                }
+                let at = pairs().position(|(a, b)| a >= b)?;
+                Some(format!(
+                    "stamps: expected strictly increasing ones in each episode, found {} after {} \
+                     at row {} of episode {episode}",
+                    stamps[at + 1],
+                    stamps[at],
+                    first + at + 1,
+                ))
+            })
+        })
+    }
+}
+
+/// The elements of an episode.
+pub(super) fn range(division: Division, offsets: &[i64], episode: usize) -> std::ops::Range<usize> {
+    match division {
+        Division::Even(each) => episode * each..(episode + 1) * each,
+        Division::Offsets(_) => offsets[episode] as usize..offsets[episode + 1] as usize,
+    }
+}
+
+fn expect(what: &str, expected: usize, found: usize) -> Option<String> {
+    (expected != found).then(|| format!("{what}: expected {expected}, found {found}"))
+}
+
+/// What is wrong with the offsets of `episodes` episodes, if anything.
+fn check_offsets(
+    what: &str,
+    division: Division,
+    episodes: usize,
+    offsets: &[i64],
+) -> Option<String> {
+    if let Some(wrong) = expect(what, division.offsets(episodes), offsets.len()) {
+        return Some(wrong);
+    }
+    let (first, last) = (offsets.first()?, offsets.last()?);
+    let total = division.total(episodes) as i64;
+    if *first != 0 || *last != total {
+        return Some(format!("{what}: expected them from 0 to {total}, found {first} to {last}"));
+    }
+    let pair = offsets.windows(2).find(|pair| pair[0] > pair[1])?;
+    Some(format!("{what}: expected no decrease, found {} after {}", pair[1], pair[0]))
 }

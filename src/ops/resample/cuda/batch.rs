@@ -12,7 +12,11 @@ pub struct DeviceBatch {
     _inputs: Vec<DeviceBuffer>,
     rows: Vec<u64>,
     stamps: Vec<u64>,
+    /// 0 where rows are divided evenly.
+    row_offsets: Vec<u64>,
     targets: DeviceBuffer,
+    /// `None` if they are divided evenly.
+    target_offsets: Option<DeviceBuffer>,
     data: DeviceBuffer,
     valid: DeviceBuffer,
     age_ns: DeviceBuffer,
@@ -36,10 +40,17 @@ impl Resampler {
         let rows: Vec<_> = input.rows.iter().map(|b| from_bytes(b)).collect::<Result<_, _>>()?;
         let stamps = input.stamps.iter().map(|s| from_bytes(bytes_of(s)));
         let stamps: Vec<_> = stamps.collect::<Result<_, _>>()?;
+        let offsets = |all: &[i64]| match all {
+            [] => Ok(None),
+            all => from_bytes(bytes_of(all)).map(Some),
+        };
+        let row_offsets = input.row_offsets.iter().map(|all| offsets(all));
+        let row_offsets: Vec<_> = row_offsets.collect::<Result<_, _>>()?;
+        let target_offsets = offsets(input.target_offsets)?;
         let addresses = |all: &[DeviceBuffer]| all.iter().map(DeviceBuffer::address).collect();
         let steps = spec.streams.len() * spec.targets();
         let targets = from_bytes(bytes_of(input.targets))?;
-        let data = DeviceBuffer::new(device, spec.targets() * spec.row_len() * spec.dtype.size())?;
+        let data = DeviceBuffer::new(device, spec.targets() * spec.row_bytes())?;
         let valid = DeviceBuffer::new(device, steps)?;
         let age_ns = DeviceBuffer::new(device, 8 * steps)?;
         let single = [&targets, &data, &valid, &age_ns];
@@ -47,8 +58,17 @@ impl Resampler {
         Ok(DeviceBatch {
             rows: addresses(&rows),
             stamps: addresses(&stamps),
-            _inputs: rows.into_iter().chain(stamps).collect(),
+            row_offsets: row_offsets
+                .iter()
+                .map(|all| all.as_ref().map_or(0, DeviceBuffer::address))
+                .collect(),
+            _inputs: rows
+                .into_iter()
+                .chain(stamps)
+                .chain(row_offsets.into_iter().flatten())
+                .collect(),
             targets,
+            target_offsets,
             data,
             valid,
             age_ns,
@@ -116,7 +136,9 @@ impl DeviceBatch {
         BatchPointers {
             rows: &self.rows,
             stamps: &self.stamps,
+            row_offsets: &self.row_offsets,
             targets: self.targets.address(),
+            target_offsets: self.target_offsets.as_ref().map_or(0, DeviceBuffer::address),
             data: self.data.address(),
             report: self.report.then(|| [self.valid.address(), self.age_ns.address()]),
         }
