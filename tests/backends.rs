@@ -109,6 +109,7 @@ on_every_backend! {
     cloud_cells => super::cloud_cells::check;
     merged_clouds => super::merged_clouds::check;
     batches => super::batches::check;
+    gradients => super::batches::check_gradients;
     queued_batches => super::batches::check_queued;
     chains => super::chains::check;
 }

@@ -20,9 +20,10 @@ mod device {
 }
 
 /// The kernels: a file per operation, each in a namespace of its own, in one compiled source.
-const KERNELS: [&str; 11] = [
+const KERNELS: [&str; 12] = [
     "resample/fuse",
     "resample/resample",
+    "resample/gradient",
     "depth/depth",
     "image/resize",
     "image/remap",

@@ -14,6 +14,7 @@
 // offsets [B + 1] say where each episode starts. A tile is then of consecutive targets, whatever their
 // episodes, and each thread searches for the episode of its target and among its rows.
 #include "align.cuh"
+#include "ragged.cuh"
 
 namespace resample {
 
@@ -210,39 +211,6 @@ __device__ __forceinline__ void find_brackets(
     __syncthreads();
 }
 
-// Number of the first `len` values at or before `value`. Each step makes seven independent reads.
-__device__ __forceinline__ u32 count_until(const i64* values, u32 len, i64 value) {
-    u32 low = 0;
-    u32 size = len;
-    while (size != 0) {
-        const u32 stride = size / 8 + 1;
-        u32 steps = 0;
-#pragma unroll
-        for (u32 k = 1; k < 8; ++k) {
-            const u32 at = k * stride - 1;
-            steps += at < size && values[low + at] <= value;
-        }
-        low += steps * stride;
-        size = min(size - steps * stride, stride - 1);
-    }
-    return low;
-}
-
-// Elements of an episode: the first and one past the last.
-struct Span {
-    u32 first;
-    u32 end;
-};
-
-// The elements that the offsets give to an episode. What lies outside of `all` elements is left out, so
-// that wrong offsets lead to no wrong access.
-__device__ __forceinline__ Span span(const i64* offsets, u32 episode, u32 each, u32 all) {
-    if (offsets == nullptr) return {episode * each, (episode + 1) * each};
-    const i64 first = min(max(offsets[episode], 0ll), static_cast<i64>(all));
-    const i64 end = min(max(offsets[episode + 1], first), static_cast<i64>(all));
-    return {static_cast<u32>(first), static_cast<u32>(end)};
-}
-
 // Finds the brackets of the `count` targets that start with number `first` of all. Rows count from the
 // first of all.
 __device__ __forceinline__ void find_ragged_brackets(
@@ -251,17 +219,9 @@ __device__ __forceinline__ void find_ragged_brackets(
     if (threadIdx.x < count) {
         const u32 at = first + threadIdx.x;
         const i64 target = batch.targets[at];
-        u32 episode;
-        bool inside = true;
-        if (batch.target_offsets == nullptr) {
-            episode = at / batch.steps;
-        } else {
-            const u32 begun = count_until(batch.target_offsets, batch.episodes + 1, at);
-            inside = begun != 0 && begun <= batch.episodes;
-            episode = inside ? begun - 1 : 0;
-        }
+        const u32 episode = episode_of(batch.target_offsets, batch.episodes, batch.steps, at);
         Span rows = {0, 0};
-        if (inside) rows = span(stream.row_offsets, episode, stream.len, stream.all_rows);
+        if (episode != NONE) rows = span(stream.row_offsets, episode, stream.len, stream.all_rows);
         const u32 len = rows.end - rows.first;
         const i64* stamps = stream.stamps + rows.first;
         const u32 after = count_until(stamps, len, target);

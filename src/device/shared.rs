@@ -102,6 +102,7 @@ pub mod voxelize;
 pub const STRUCTS: &[&[Struct]] = &[
     resample::STRUCTS,
     resample::batch::STRUCTS,
+    resample::gradient::STRUCTS,
     resample::fuse::STRUCTS,
     depth::STRUCTS,
     image::STRUCTS,
@@ -119,6 +120,7 @@ pub const NUMBERS: &[&[(&str, u32)]] = &[
     common::NUMBERS,
     resample::NUMBERS,
     resample::batch::NUMBERS,
+    resample::gradient::NUMBERS,
     resample::fuse::NUMBERS,
     depth::NUMBERS,
     image::NUMBERS,

@@ -2,6 +2,7 @@
 
 use robocache::align::{AlignRule, Fill, Strategy};
 use robocache::dtype::DType;
+use robocache::ops::resample::gradient;
 use robocache::ops::resample::{BatchInput, BatchOutput, BatchSpec, BatchStream, Division};
 
 use crate::random::Random;
@@ -17,6 +18,84 @@ pub fn check(kind: &Kind, cases: usize) {
         let expected = fuse(&spec, &input);
         compare(&run(kind, &spec, &input), &expected, &format!("case {case}: {spec:?}"));
     }
+}
+
+/// Gradients with respect to rows, of linear streams.
+pub fn check_gradients(kind: &Kind, cases: usize) {
+    for case in 0..cases {
+        let mut random = Random::new(case as u64 + 50_000);
+        let mut spec = random_batch(&mut random, case % 100 == 3);
+        for stream in &mut spec.streams {
+            stream.rule.strategy = Strategy::Linear;
+            stream.lanes.fill(robocache::ops::resample::Lane::Linear);
+        }
+        let input = random_input(&mut random, &spec);
+        let input = input.view();
+        let count = spec.targets() * spec.row_len();
+        let values: Vec<f32> = (0..count).map(|_| random.float(-4.0, 4.0)).collect();
+        let mut of_output = vec![0; count * spec.dtype.size()];
+        spec.dtype.store(&values, &mut of_output);
+        for at in 0..spec.streams.len() {
+            let mut expected = vec![0xAB; input.rows[at].len()];
+            gradient::of_rows(&spec, &input, at, &of_output, &mut expected, 1);
+            let found = gradient_on(kind, &spec, &input, at, &of_output);
+            assert!(found == expected, "case {case}, stream {at}: {spec:?}");
+        }
+    }
+}
+
+fn gradient_on(
+    kind: &Kind,
+    spec: &BatchSpec,
+    input: &BatchInput<'_>,
+    at: usize,
+    of_output: &[u8],
+) -> Vec<u8> {
+    let mut found = vec![0xCD; input.rows[at].len()];
+    match kind {
+        Kind::Cpu => gradient::of_rows(spec, input, at, of_output, &mut found, 4),
+        #[cfg(feature = "cuda")]
+        Kind::Cuda(device) | Kind::Auto(device) => {
+            gradient_on_device(device, spec, input, at, of_output, &mut found);
+        }
+    }
+    found
+}
+
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code)]
+fn gradient_on_device(
+    device: &std::sync::Arc<robocache::device::Device>,
+    spec: &BatchSpec,
+    input: &BatchInput<'_>,
+    at: usize,
+    of_output: &[u8],
+    of_rows: &mut [u8],
+) {
+    use robocache::device::{DeviceBuffer, Stream, bytes_of};
+    use robocache::ops::resample::cuda::{Gradient, GradientPointers};
+
+    let upload = |bytes: &[u8]| DeviceBuffer::from_bytes(device, bytes).unwrap();
+    let stream = Stream::new(device, false).unwrap();
+    let (of_output, found) = (upload(of_output), upload(of_rows));
+    let (stamps, targets) = (upload(bytes_of(input.stamps[at])), upload(bytes_of(input.targets)));
+    let offsets = |all: &[i64]| (!all.is_empty()).then(|| upload(bytes_of(all)));
+    let (row_offsets, target_offsets) =
+        (offsets(input.row_offsets[at]), offsets(input.target_offsets));
+    let address = |all: &Option<DeviceBuffer>| all.as_ref().map_or(0, DeviceBuffer::address);
+    let pointers = GradientPointers {
+        of_output: of_output.address(),
+        of_rows: found.address(),
+        stamps: stamps.address(),
+        row_offsets: address(&row_offsets),
+        targets: targets.address(),
+        target_offsets: address(&target_offsets),
+    };
+    let gradient = Gradient::new(device, spec.dtype).unwrap();
+    // SAFETY: buffers of the spec's sizes, which live until the stream is done.
+    unsafe { gradient.launch(spec, at, &pointers, &stream).unwrap() };
+    stream.synchronize("compute a gradient").unwrap();
+    found.read(of_rows).unwrap();
 }
 
 /// Batches of two specs in turn, one after the other without a wait in between: a launch may start

@@ -84,6 +84,42 @@ pub mod batch {
     }
 }
 
+/// `gradient.cu`.
+pub mod gradient {
+    use super::AlignRule;
+
+    numbers! { "gradient::":
+        /// Threads of a block.
+        pub const THREADS: u32 = 256;
+        /// Columns of a thread.
+        pub const COLUMNS: u32 = 4;
+    }
+
+    structs! { "gradient::":
+        /// The parameter of `gradient_<dtype>`.
+        #[derive(Default)]
+        pub struct Gradient {
+            of_output: u64,
+            of_rows: u64,
+            stamps: u64,
+            row_offsets: u64,
+            targets: u64,
+            target_offsets: u64,
+            rule: AlignRule,
+            episodes: u32,
+            len: u32,
+            all_rows: u32,
+            steps: u32,
+            all_steps: u32,
+            dim: u32,
+            out_row: u32,
+            column_tiles: u32,
+            rows_are_f32: u32,
+            reserved: u32,
+        }
+    }
+}
+
 /// `fuse.cu`.
 pub mod fuse {
     numbers! { "fuse::":

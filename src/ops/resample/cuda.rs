@@ -2,10 +2,12 @@
 
 mod batch;
 pub mod fuse;
+mod gradient;
 
 use std::sync::Arc;
 
 pub use batch::DeviceBatch;
+pub use gradient::{Gradient, GradientPointers};
 
 use super::spec::{BatchSpec, BatchStream, Division, Lane};
 use crate::align::{Fill, Strategy};
@@ -235,22 +237,26 @@ fn each(division: Division) -> u32 {
     }
 }
 
-fn stream_job(stream: &BatchStream, episodes: usize) -> StreamJob {
-    let rule = AlignRule {
-        max_age_ns: stream.rule.max_age_ns,
-        max_gap_ns: stream.rule.max_gap_ns,
-        strategy: match stream.rule.strategy {
+/// The rule as the kernels have it.
+fn align_rule(rule: crate::align::AlignRule) -> AlignRule {
+    AlignRule {
+        max_age_ns: rule.max_age_ns,
+        max_gap_ns: rule.max_gap_ns,
+        strategy: match rule.strategy {
             Strategy::Hold => STRATEGY_HOLD,
             Strategy::Nearest => STRATEGY_NEAREST,
             Strategy::Linear | Strategy::Slerp => STRATEGY_INTERPOLATE,
         },
-        fill: match stream.rule.fill {
+        fill: match rule.fill {
             Fill::Zero => FILL_ZERO,
             Fill::Last => FILL_LAST,
         },
-    };
+    }
+}
+
+fn stream_job(stream: &BatchStream, episodes: usize) -> StreamJob {
     StreamJob {
-        rule,
+        rule: align_rule(stream.rule),
         len: each(stream.rows),
         all_rows: stream.rows.total(episodes) as u32,
         dim: stream.lanes.len() as u32,

@@ -7,6 +7,7 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // launches; every block says why it is sound
 pub mod cuda;
+pub mod gradient;
 mod rows;
 mod spec;
 

@@ -180,29 +180,36 @@ impl BatchSpec {
 
     /// What is wrong with an input, if anything: its sizes, its offsets, or the specification itself.
     pub fn mismatch(&self, input: &BatchInput<'_>) -> Option<String> {
-        let streams = self.streams.len();
-        let targets = || {
-            expect("targets", self.targets(), input.targets.len()).or_else(|| {
-                check_offsets("target offsets", self.steps, self.episodes, input.target_offsets)
+        let rows = || {
+            let streams = self.streams.iter().zip(&input.rows);
+            streams.into_iter().find_map(|(stream, rows)| {
+                let count = stream.rows.total(self.episodes);
+                expect(
+                    "bytes of rows",
+                    count * stream.lanes.len() * stream.dtype.size(),
+                    rows.len(),
+                )
             })
         };
-        self.fault()
-            .or_else(|| expect("streams", streams, input.rows.len()))
-            .or_else(|| expect("streams with stamps", streams, input.stamps.len()))
-            .or_else(|| expect("streams with offsets", streams, input.row_offsets.len()))
-            .or_else(targets)
-            .or_else(|| (0..streams).find_map(|at| self.stream_mismatch(input, at)))
+        self.mismatch_of_instants(input)
+            .or_else(|| expect("streams", self.streams.len(), input.rows.len()))
+            .or_else(rows)
     }
 
-    fn stream_mismatch(&self, input: &BatchInput<'_>, at: usize) -> Option<String> {
-        let stream = &self.streams[at];
-        let count = stream.rows.total(self.episodes);
-        let bytes = count * stream.lanes.len() * stream.dtype.size();
-        expect("bytes of rows", bytes, input.rows[at].len())
-            .or_else(|| expect("stamps", count, input.stamps[at].len()))
-            .or_else(|| {
-                check_offsets("row offsets", stream.rows, self.episodes, input.row_offsets[at])
-            })
+    /// The same, but for the rows.
+    pub fn mismatch_of_instants(&self, input: &BatchInput<'_>) -> Option<String> {
+        let (streams, episodes) = (self.streams.len(), self.episodes);
+        let stream_at = |at: usize| {
+            let rows = self.streams[at].rows;
+            expect("stamps", rows.total(episodes), input.stamps[at].len())
+                .or_else(|| check_offsets("row offsets", rows, episodes, input.row_offsets[at]))
+        };
+        self.fault()
+            .or_else(|| expect("streams with stamps", streams, input.stamps.len()))
+            .or_else(|| expect("streams with offsets", streams, input.row_offsets.len()))
+            .or_else(|| expect("targets", self.targets(), input.targets.len()))
+            .or_else(|| check_offsets("target offsets", self.steps, episodes, input.target_offsets))
+            .or_else(|| (0..streams).find_map(stream_at))
     }
 
     /// Where stamps are not strictly increasing within an episode, if anywhere. The input fits the
