@@ -21,7 +21,7 @@ use super::{Error, say};
 /// record_to), it shows what was received, dropped and missing, the ticks, and the delays.
 ///
 /// OUTPUT may also be a JSON file of what a program has measured beside a live node, as the demo writes it:
-/// docs/view.md has its keys.
+/// docs/view.md has its keys. A program can also put a report of its own together, of texts, tables and curves.
 ///
 /// Exit code: 0 if the report was written; 1 if not; 2 if the command line is wrong.
 #[derive(Args)]

@@ -73,20 +73,28 @@ struct Curve {
     aligned: Vec<(i64, f64, i64)>,
 }
 
-/// Makes the report of a file of measurements.
+/// Reads a file that another program has written.
 ///
 /// # Errors
-/// The file cannot be read, or is not of this format.
-pub fn page(path: &Path) -> Result<Page, ViewError> {
+/// It cannot be read, or is too large.
+pub fn read(path: &Path) -> Result<Vec<u8>, ViewError> {
     let io = |source| ViewError::Io { path: path.to_owned(), source };
-    let wrong = |why: String| ViewError::Measurements { path: path.to_owned(), why };
     let size = std::fs::metadata(path).map_err(io)?.len();
     if size > MAX_BYTES {
-        return Err(wrong(format!("expected at most {MAX_BYTES} bytes, found {size}")));
+        let why = format!("expected at most {MAX_BYTES} bytes, found {size}");
+        return Err(ViewError::Measurements { path: path.to_owned(), why });
     }
-    let bytes = std::fs::read(path).map_err(io)?;
+    std::fs::read(path).map_err(io)
+}
+
+/// Makes the report of measurements, the content of a file.
+///
+/// # Errors
+/// It is not of this format.
+pub fn page(path: &Path, bytes: &[u8]) -> Result<Page, ViewError> {
+    let wrong = |why: String| ViewError::Measurements { path: path.to_owned(), why };
     let read: Measurements =
-        serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+        serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
     if read.robocache_measurements != VERSION {
         let found = read.robocache_measurements;
         return Err(wrong(format!("expected version {VERSION}, found {found}")));

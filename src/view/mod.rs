@@ -16,6 +16,7 @@ mod rows;
 pub mod source;
 mod store;
 mod track;
+mod written;
 
 use std::path::Path;
 
@@ -66,14 +67,18 @@ impl Options {
 }
 
 /// Makes the report of an output of `robocache replay`, of a bag with tensors, of a recording of the node, or of a
-/// JSON file with what a program beside a live node has measured.
+/// JSON file with what a program beside a live node has measured, or with a report that it has put together.
 ///
 /// # Errors
 /// There are no tensors, an episode has no such name, or a file cannot be read.
 pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
     if path.extension().is_some_and(|end| end == "json") {
-        options.without_bag(path, "these are measurements of a live node")?;
-        return live::page(path);
+        options.without_bag(path, "this is what another program has written")?;
+        let bytes = live::read(path)?;
+        return match written::is_one(&bytes) {
+            true => written::page(path, &bytes),
+            false => live::page(path, &bytes),
+        };
     }
     if let Some(manifest) = recording::manifest(path) {
         options.without_bag(

@@ -82,6 +82,14 @@ pub enum ViewError {
         /// What is wrong.
         why: String,
     },
+    /// A report of another program is not of its format.
+    #[error("{}: expected a report, of which docs/view.md has the keys: {why}", path.display())]
+    Written {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// There is no Rerun recording; in words.
     #[error("{0}")]
     Rerun(String),
