@@ -20,3 +20,6 @@ if [ "$(cat build/underlay 2>/dev/null)" != "$underlay" ]; then
 fi
 colcon --log-base build/log build --base-paths . --build-base build --install-base install \
   --event-handlers console_direct+ --cmake-args --no-warn-unused-cli
+# The package in the source tree gets its compiled part too: programs of this repository import it from there.
+built=$(readlink -f "${CARGO_TARGET_DIR:-build/robocache_ros/cargo}")/release/lib_native.so
+ln -sfn "$built" python/robocache/_native.abi3.so
