@@ -78,4 +78,4 @@ clean:
 	rm -rf build install log target bench dist demo/report.html demo/measured.json demo/*.log
 
 distclean: clean
-	rm -rf .ros .cuda .wheel
+	rm -rf .ros .cuda .torch .wheel

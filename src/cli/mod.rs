@@ -22,12 +22,18 @@ const SUCCESS: u8 = 0;
 /// The exit code of one that did not.
 const FAILURE: u8 = 1;
 
+/// What the Python package adds.
+const IN_PYTHON: &str = "\
+With the Python package (pip install 'robocache[lerobot,ray]'):
+  robocache to-lerobot     Replay bags and write a LeRobot dataset
+  python -m robocache.ray  Run replay and to-lerobot on a Ray cluster";
+
 /// What ends a command.
 type Error = Box<dyn std::error::Error>;
 
 /// Resamples every sensor stream of a robot at the same instants, into one tensor per control tick.
 #[derive(Parser)]
-#[command(version, propagate_version = true, arg_required_else_help = true)]
+#[command(version, propagate_version = true, arg_required_else_help = true, after_help = IN_PYTHON)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

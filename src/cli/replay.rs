@@ -11,7 +11,7 @@ use crate::backend::{self, Choice};
 use crate::replay::batch::{self, Options, Outcome, Results, Watch};
 use crate::replay::output::Bf16;
 use crate::replay::{
-    self, Division, EdgeTopic, Episode, Format, Moment, Parts, Remap, Summary, TimeSource,
+    self, Division, EdgeTopic, Episode, Format, Moment, Parts, Remap, Share, Summary, TimeSource,
     read_episodes,
 };
 use crate::time::Stamp;
@@ -83,6 +83,16 @@ pub struct ReplayArgs {
     /// Episodes at once; by default as many as there are processors
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
+    /// Replay only the bags of one of N shares. If several processes have a share each, every bag is in one of them
+    #[arg(long, value_name = "K/N")]
+    share: Option<Share>,
+    /// Leave the parts of a store as they are, for a run with --take
+    #[arg(long)]
+    parts_only: bool,
+    /// Take results from the folder of another run, which had a share of these bags and the same options; may be given
+    /// several times
+    #[arg(long, value_name = "FOLDER")]
+    take: Vec<PathBuf>,
     /// Leave the digests out, as a node with `digest: false` does
     #[arg(long)]
     no_digest: bool,
@@ -176,7 +186,10 @@ pub fn run(args: &ReplayArgs) -> Result<u8, Error> {
         (None, None) => Division::Whole,
     };
     let parts = Parts { start: args.start, end: args.end, division };
-    let episodes = replay::episodes(&bags, &parts)?;
+    let mut episodes = replay::episodes(&bags, &parts)?;
+    if let Some(share) = args.share {
+        share.keep(&bags, &mut episodes);
+    }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let options = Options {
         config: args.config.clone(),
@@ -197,6 +210,8 @@ pub fn run(args: &ReplayArgs) -> Result<u8, Error> {
             None | Some(StoredBf16::Uint16) => Bf16::Uint16,
             Some(StoredBf16::F32) => Bf16::F32,
         },
+        parts_only: args.parts_only,
+        take: args.take.clone(),
     };
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_interrupt(&stop)?;

@@ -16,6 +16,7 @@ use super::output::{
     assemble, remove,
 };
 use super::results::{Entry, Format, Ledger, Store, Stored, hold, made_of};
+use super::shares::Others;
 use super::{
     BagDefinitions, Episode, Playing, Progress, Remap, ReplayError, Summary, TimeSource, Wiring,
     run,
@@ -53,6 +54,10 @@ pub struct Options {
     pub format: Format,
     /// How elements of bf16 are stored in Zarr.
     pub bf16: Bf16,
+    /// Whether the parts of a store stay parts, which another run takes and joins.
+    pub parts_only: bool,
+    /// Folders of other runs, whose results are taken if they are what this run would make.
+    pub take: Vec<PathBuf>,
 }
 
 /// Large rows of all episodes that wait until they are compressed \[bytes\].
@@ -115,7 +120,7 @@ impl Watch for () {}
 /// bag with the same options is kept. When `stop` is set, episodes under way are given up.
 ///
 /// If the format has one store for all episodes, it is made of those that are complete, in their order, unless the
-/// run was stopped.
+/// run was stopped or [`Options::parts_only`] is set.
 ///
 /// # Errors
 /// The configuration cannot be read, or the folder of the results cannot be used.
@@ -135,7 +140,8 @@ pub fn run_all(
         ledger.check_store(store, asked)?;
     }
     let ledger = Mutex::new(ledger);
-    let shared = Work { options, text: &text, ledger: &ledger, watch, stop };
+    let others = Others::open(&options.take)?;
+    let shared = Work { options, text: &text, ledger: &ledger, others: &others, watch, stop };
     let outcomes: Vec<Mutex<Option<Outcome>>> = episodes.iter().map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
     let work = |worker: usize| {
@@ -160,7 +166,8 @@ pub fn run_all(
         outcome.unwrap_or_else(|| Outcome::Stopped { name: episode.name.clone() })
     };
     let outcomes: Vec<Outcome> = outcomes.into_iter().zip(episodes).map(stopped).collect();
-    let store = options.format.store().map_or(Ok(()), |store| join(store, &outcomes, &shared));
+    let store = options.format.store().filter(|_| !options.parts_only);
+    let store = store.map_or(Ok(()), |store| join(store, &outcomes, &shared));
     // The journal has all of it. Nobody may miss what became of the episodes because this file is not shorter.
     let _ = lock(&ledger).end_journal();
     Ok(Results { outcomes, store })
@@ -368,11 +375,14 @@ fn kept(
 
 /// Makes the result of an episode, unless it is there.
 fn replay(episode: &Episode, work: &Work<'_>, device: usize) -> Result<Outcome, ReplayError> {
-    let Work { options, text, ledger, watch, stop, .. } = *work;
+    let Work { options, text, ledger, others, watch, stop } = *work;
     let name = &episode.name;
     let Opened { bag, config, made_of } = Opened::open(episode, options, text)?;
     let result = options.format.result(name);
     if let Some(summary) = kept(episode, work, &result, &made_of)? {
+        return Ok(Outcome::Kept(summary));
+    }
+    if let Some(summary) = others.take(&result, &made_of, &options.out, &mut lock(ledger))? {
         return Ok(Outcome::Kept(summary));
     }
     let wiring = Wiring::new(&bag, &config, &options.remaps, options.time)?;
@@ -451,6 +461,7 @@ struct Work<'a> {
     /// The configuration's text, read once: all results are of the same one.
     text: &'a str,
     ledger: &'a Mutex<Ledger>,
+    others: &'a Others,
     watch: &'a dyn Watch,
     stop: &'a AtomicBool,
 }

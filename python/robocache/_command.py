@@ -1,0 +1,91 @@
+"""The command `robocache replay` in a process of its own, for what goes on with its results."""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+#: Options of `robocache replay` that other commands pass on, with what argparse needs.
+REPLAY_OPTIONS = {
+    "--rate-hz": {"metavar": "RATE_HZ", "help": "rate of the ticks [Hz]"},
+    "--start": {"help": "the first instant: seconds from the start of each bag, or since 1970"},
+    "--end": {"help": "the last instant, likewise"},
+    "--episodes": {"metavar": "FILE.csv", "help": "a list of episodes: start, end, bag, task"},
+    "--episodes-by": {"metavar": "TOPIC[:PATH]", "help": "episodes by a number of a topic"},
+    "--remap": {"action": "append", "metavar": "FROM:=TO", "help": "a topic's name in the bags"},
+    "--time": {"choices": ("auto", "receive", "clock"), "help": "which clock the ticks are on"},
+    "--backend": {"choices": ("auto", "cpu", "cuda"), "help": "where to compute"},
+    "--device": {"metavar": "N,N... or all", "help": "numbers of the GPUs"},
+    "--jobs": {"metavar": "N", "help": "episodes at once"},
+}
+
+
+def add_replay_options(parser):
+    """Adds the options of `robocache replay` to a parser of argparse."""
+    group = parser.add_argument_group("options of robocache replay")
+    for option, details in REPLAY_OPTIONS.items():
+        group.add_argument(option, **details)
+
+
+def replay_options(parsed):
+    """The options that `add_replay_options` has parsed, as arguments of `robocache replay`."""
+    arguments = []
+    for option in REPLAY_OPTIONS:
+        value = getattr(parsed, option[2:].replace("-", "_"))
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        for value in values:
+            arguments += [f"{option}={value}"]
+    return arguments
+
+
+def replay(bags, config, out, *options):
+    """Runs `robocache replay BAGS --config CONFIG --out OUT OPTIONS --json`.
+
+    Returns its exit code and, for each episode, what became of it (a list of dicts, as `--json`
+    prints them). Warnings and the bar go to stderr. If this process ends, the command ends too.
+
+    Raises RuntimeError if the command did not come to its end.
+    """
+    arguments = [str(bag) for bag in bags]
+    arguments += ["--config", str(config), "--out", str(out), *options, "--json"]
+    package = str(Path(__file__).parents[1])
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    run = subprocess.run(
+        [sys.executable, "-m", "robocache", "replay", *arguments],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+        preexec_fn=_end_with(os.getpid()),
+        check=False,
+    )
+    if run.returncode not in (0, 1) or not run.stdout.strip():
+        raise RuntimeError(f"robocache replay: ended with the exit code {run.returncode}")
+    return run.returncode, json.loads(run.stdout)
+
+
+def failures(outcomes):
+    """A line for each episode that has no result."""
+    lines = []
+    for outcome in outcomes:
+        if "failed" in outcome:
+            lines.append(f"{outcome['failed']['name']}: failed: {outcome['failed']['error']}")
+        elif "stopped" in outcome:
+            lines.append(f"{outcome['stopped']['name']}: stopped, and left out")
+    return lines
+
+
+def _end_with(parent):
+    """What a child runs so that the kernel ends it with its parent. A run that was killed would
+    otherwise hold its folder for as long as it likes."""
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None)
+
+    def ask():
+        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return ask

@@ -1,0 +1,65 @@
+"""Episodes of a store of tensors (docs/stores.md), in blocks of ticks."""
+
+import numpy as np
+
+#: Ticks that are read at once.
+BLOCK = 64
+
+
+class Tensors:
+    """A store `tensors.zarr`.
+
+    Attributes:
+        about: what the store says of itself (`robocache` of its attributes).
+        segments: dict of name to what `FusedTensorInfo` says of a segment.
+        period_ns: the time between two ticks.
+    """
+
+    def __init__(self, path):
+        import zarr
+
+        root = zarr.open_group(str(path), mode="r")
+        self.about = root.attrs["robocache"]
+        if self.about["format_version"] != 2:
+            raise ValueError(
+                f"{path}: expected format 2 of the store, found {self.about['format_version']}"
+            )
+        self._data = {name: root[f"data/{name}"] for name in root["data"].array_keys()}
+        self._ends = root["meta/episode_ends"][:].tolist()
+        infos = {name: array.attrs.get("segment") for name, array in self._data.items()}
+        # Those of the configuration come in its order.
+        self.segments = {name: info for name, info in infos.items() if info is not None}
+        self.period_ns = self._period_ns(path)
+
+    def has(self, name):
+        """Whether there is an array of this name."""
+        return name in self._data
+
+    def read(self, name, first, end, step=None):
+        """The values of ticks `first..end` as an array; of a segment at this step."""
+        array = self._data[name]
+        return np.asarray(array[first:end] if step is None else array[first:end, step])
+
+    def runs(self):
+        """Yields (episode, first, end): ticks `first..end`, all of which follow one another."""
+        first, ends = 0, iter(self._ends)
+        for episode in self.about["episodes"]:
+            for _ in range(len(episode["breaks"]) + 1):
+                end = next(ends)
+                if end > first:
+                    yield episode, first, end
+                first = end
+
+    def _period_ns(self, path):
+        """Tick `k` is at `k * period`."""
+        ticks, stamps = self._data["tick"][:], self._data["stamp_ns"][:]
+        at = np.flatnonzero(ticks)[:1]
+        if not at.size:
+            raise ValueError(f"{path}: expected ticks, found none")
+        return int(stamps[at[0]]) // int(ticks[at[0]])
+
+
+def present_step(info):
+    """The step of a segment that is at the tick, less the lag: the last one of its history."""
+    offsets = np.asarray(info["target_offsets_ns"])
+    return int(np.argmin(np.abs(offsets + info["lag_ns"])))

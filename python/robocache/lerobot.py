@@ -1,0 +1,256 @@
+"""Recorded bags as a LeRobot dataset: `robocache to-lerobot`.
+
+    from robocache.lerobot import to_lerobot
+    to_lerobot(["recordings/"], "robot.yaml", "dataset/", action=["command"])
+
+It needs `pip install robocache[lerobot]`. docs/lerobot.md explains the columns.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from . import _command
+from ._episodes import BLOCK, Tensors, present_step
+from ._lerobot_columns import columns
+
+#: The format of `meta/robocache.json`.
+FORMAT = 1
+#: The file of a dataset that says which episode is made of what.
+ABOUT = Path("meta/robocache.json")
+
+
+def to_lerobot(
+    bags,
+    config,
+    out,
+    *,
+    state=None,
+    action=None,
+    task=None,
+    images=False,
+    codec="libsvtav1",
+    crf=30,
+    drop_invalid=False,
+    robot_type=None,
+    replay_options=(),
+):
+    """Replays bags and writes a LeRobot dataset (v3.0) of their ticks, a frame for each tick.
+
+    A run that was interrupted goes on with the episodes that it had replayed. The dataset has its
+    name only when it is complete.
+
+    Args:
+        bags: bags, or folders of bags.
+        config: the path of the configuration.
+        out: the folder of the dataset, which must not exist.
+        state, action: streams of vectors that become `observation.state` and `action`. By default
+            the action is the stream `action` or `actions`, or else all plans; the state is the
+            stream `state`, or else all other vectors.
+        task: the task of the episodes that have none.
+        images: keep images as PNG, without loss, rather than as videos.
+        codec, crf: the codec of videos, and its quality (less is better).
+        drop_invalid: end an episode before a tick at which a stream is not valid, and leave the
+            tick out; otherwise the tick is kept and its column `valid.STREAM` is false.
+        robot_type: what the dataset says of the robot.
+        replay_options: further arguments of `robocache replay`, such as `["--rate-hz=30"]`.
+
+    Returns the number of episodes and of frames.
+
+    Raises ValueError if a stream does not fit or `out` exists, ImportError without LeRobot, and
+    RuntimeError if an episode cannot be replayed.
+    """
+    _import_lerobot()
+    out = Path(out)
+    if out.exists():
+        raise ValueError(f"{out}: expected a folder that does not exist yet")
+    replayed = out.with_name(f"{out.name}.replayed")
+    partial = out.with_name(f"{out.name}.partial")
+    replayed.mkdir(parents=True, exist_ok=True)
+    with _held(replayed):
+        replay = ["--format=zarr", "--bf16=f32", *replay_options]
+        code, outcomes = _command.replay(bags, config, replayed, *replay)
+        if code:
+            lines = "\n".join(_command.failures(outcomes)) or "there is no store of the tensors"
+            raise RuntimeError(f"expected every episode, so there is no dataset:\n{lines}")
+        shutil.rmtree(partial, ignore_errors=True)
+        tensors = Tensors(replayed / "tensors.zarr")
+        order = _streams(tensors.about["configuration"])
+        found, streams = columns(tensors, order, state=state, action=action, images=images)
+        writer = _writer(partial, out.name, tensors, found, robot_type, codec, crf)
+        about = []
+        for episode, first, end in _episodes(tensors, streams if drop_invalid else []):
+            _write(writer, tensors, found, (first, end), episode["task"] or task or "")
+            ticks = tensors.read("tick", first, end)
+            names = {key: episode[key] for key in ("name", "bag", "task")}
+            about.append({**names, "first_tick": int(ticks[0]), "ticks": len(ticks)})
+        if not about:
+            raise RuntimeError("expected a tick at which all streams are valid, found none")
+        writer.finalize()
+        shutil.rmtree(partial / "images", ignore_errors=True)
+        write_about(partial, {**tensors.about, "format": FORMAT, "episodes": about})
+        partial.rename(out)
+        shutil.rmtree(replayed)
+    return len(about), sum(episode["ticks"] for episode in about)
+
+
+def write_about(root, about):
+    """Writes what a dataset is made of: the configuration, and the bag of each episode."""
+    keys = ("format", "version", "configuration", "rate_hz", "episodes")
+    text = json.dumps({key: about[key] for key in keys}, indent=1)
+    (Path(root) / ABOUT).write_text(text + "\n")
+
+
+def _import_lerobot():
+    os.environ.setdefault("SVT_LOG", "1")  # the encoder's errors alone
+    try:
+        import lerobot.datasets.lerobot_dataset  # noqa: F401
+        import zarr  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"expected LeRobot and zarr: pip install 'robocache[lerobot]' ({error})"
+        ) from error
+
+
+@contextlib.contextmanager
+def _held(folder):
+    """Keeps other runs out of a folder."""
+    with (folder / "to-lerobot.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{folder}: another run writes into it") from None
+        yield
+
+
+def _streams(configuration):
+    """The names of the streams in the order of the configuration."""
+    import yaml
+
+    return [str(name) for name in yaml.safe_load(configuration)["streams"]]
+
+
+def _rate_hz(tensors):
+    """The rate of the frames, which LeRobot wants as an integer."""
+    rate = 1e9 / tensors.period_ns
+    if abs(rate - round(rate)) > 1e-6 * rate:
+        raise ValueError(
+            f"expected a whole number of ticks per second, found {rate:.6g}: give --rate-hz"
+        )
+    return round(rate)
+
+
+def _writer(root, name, tensors, found, robot_type, codec, crf):
+    """LeRobot's writer, with a choice of the quality of videos, which its own has not."""
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+    from lerobot.datasets.utils import DEFAULT_IMAGE_PATH
+    from lerobot.datasets.video_utils import encode_video_frames
+
+    class Writer(LeRobotDataset):
+        def _encode_temporary_episode_video(self, video_key, episode_index):
+            path = DEFAULT_IMAGE_PATH.format(
+                image_key=video_key, episode_index=episode_index, frame_index=0
+            )
+            folder = (self.root / path).parent
+            video = Path(tempfile.mkdtemp(dir=self.root)) / f"{video_key}_{episode_index:03d}.mp4"
+            encode_video_frames(folder, video, self.fps, vcodec=codec, crf=crf, overwrite=True)
+            shutil.rmtree(folder)
+            return video
+
+    return Writer.create(
+        repo_id=f"local/{name}",
+        fps=_rate_hz(tensors),
+        features={column.key: column.feature for column in found},
+        root=root,
+        robot_type=robot_type,
+        use_videos=any(column.feature["dtype"] == "video" for column in found),
+        image_writer_threads=4,
+        vcodec=codec,
+    )
+
+
+def _episodes(tensors, required):
+    """Yields (episode, first, end): evenly spaced ticks at which the required streams are valid."""
+    for episode, first, end in tensors.runs():
+        use = np.ones(end - first, bool)
+        for name in required:
+            step = present_step(tensors.segments[name])
+            use &= tensors.read(f"{name}.valid", first, end, step)
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], use, [False]])))
+        for start, stop in edges.reshape(-1, 2).tolist():
+            yield episode, first + start, first + stop
+
+
+def _write(writer, tensors, found, ticks, task):
+    """Writes an episode."""
+    first, end = ticks
+    for start in range(first, end, BLOCK):
+        stop = min(start + BLOCK, end)
+        values = {column.key: column.read(tensors, start, stop) for column in found}
+        for at in range(stop - start):
+            frame = {key: block[at] for key, block in values.items()}
+            writer.add_frame({**frame, "task": task})
+    writer.save_episode(parallel_encoding=False)
+
+
+def add_options(parser):
+    """Adds what `to_lerobot` takes to a parser of argparse."""
+    parser.add_argument("bags", nargs="+", metavar="BAG", help="bags, or folders of bags")
+    parser.add_argument("--config", required=True, help="the configuration file (YAML)")
+    parser.add_argument("--out", required=True, help="the folder of the dataset; it must not exist")
+    names = {"type": lambda text: text.split(","), "metavar": "STREAM,..."}
+    parser.add_argument(
+        "--state",
+        help="streams of observation.state [default: state, or all vectors but the action]",
+        **names,
+    )
+    parser.add_argument(
+        "--action", help="streams of action [default: action or actions, or all plans]", **names
+    )
+    parser.add_argument("--task", help="the task of the episodes that have none")
+    parser.add_argument("--images", action="store_true", help="keep images as PNG, without loss")
+    parser.add_argument("--codec", default="libsvtav1", help="of videos [default: %(default)s]")
+    parser.add_argument("--crf", type=int, default=30, help="quality of videos [default: 30]")
+    parser.add_argument(
+        "--drop-invalid",
+        action="store_true",
+        help="end an episode before a tick at which a stream is not valid",
+    )
+    parser.add_argument("--robot-type", help="what the dataset says of the robot")
+    _command.add_replay_options(parser)
+
+
+def options(parsed):
+    """What `add_options` has parsed, as arguments of `to_lerobot` by name."""
+    names = "state action task images codec crf drop_invalid robot_type".split()
+    given = {name: getattr(parsed, name) for name in names}
+    return {**given, "replay_options": _command.replay_options(parsed)}
+
+
+def main(arguments):
+    """The command `robocache to-lerobot`. Returns its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="robocache to-lerobot",
+        description="Replay bags and write their ticks as a LeRobot dataset (v3.0). A tick is a "
+        "frame. Where ticks are missing, the episode ends and another one begins. "
+        "docs/lerobot.md explains the columns.",
+    )
+    add_options(parser)
+    parsed = parser.parse_args(arguments)
+    try:
+        episodes, frames = to_lerobot(parsed.bags, parsed.config, parsed.out, **options(parsed))
+    except (ValueError, RuntimeError, ImportError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print(f"{parsed.out}: {episodes} episodes, {frames} frames")
+    return 0

@@ -1,0 +1,110 @@
+"""Bags of a small robot, and their tensors as `robocache replay` writes them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from bags import MS, T0, cloud, header, image, made, write_bag
+
+import robocache
+
+RATE_HZ = 20
+PERIOD = 50 * MS
+CONFIG = """
+rate_hz: 20
+lag_ms: 20
+streams:
+  joints:
+    type: sensor_msgs/msg/JointState
+    topic: /joints
+    joints: [a, b]
+    max_age_ms: 40
+    strategy: linear
+    required: true
+    history: {steps: 3, step_ms: 10}
+  image_left:
+    type: sensor_msgs/msg/Image
+    topic: /camera
+    max_age_ms: 100
+    dtype: u8
+    image: {resize: {width: 96, height: 64, fit: stretch, filter: pil_bilinear}}
+  action:
+    type: sensor_msgs/msg/JointState
+    topic: /command
+    joints: [a, b, g]
+    max_age_ms: 100
+    dtype: bf16
+  grid:
+    type: sensor_msgs/PointCloud2
+    topic: /cloud
+    max_age_ms: 200
+    dtype: f16
+    cloud: {origin_m: [0, 0, 0], size_m: 0.5, shape: [8, 6, 4], channels: [{reduce: count}]}
+  cells:
+    type: sensor_msgs/PointCloud2
+    topic: /cloud
+    max_age_ms: 200
+    dtype: f32
+    cloud:
+      origin_m: [0, 0, 0]
+      size_m: 0.5
+      shape: [8, 6, 4]
+      output: sparse
+      max_voxels: 32
+      channels: [{reduce: count}]
+"""
+
+
+def joints(ns, **positions):
+    none = np.zeros(0)
+    return made(
+        "sensor_msgs/msg/JointState",
+        header=header(ns),
+        name=list(positions),
+        position=np.array(list(positions.values()), np.float64),
+        velocity=none,
+        effort=none,
+    )
+
+
+def picture(seconds):
+    """A smooth picture that moves, as those of cameras."""
+    y, x = np.mgrid[0:128, 0:192] / 32
+    waves = [np.sin(x + seconds), np.cos(y - seconds), np.sin(x + y + 2 * seconds)]
+    return (127.5 + 120 * np.stack(waves, axis=-1)).astype(np.uint8)
+
+
+def record(path, seconds=2.0, seed=0, start=T0, silence=(0, 0)):
+    """A bag. In the silence (two seconds of the bag) there are no joints."""
+    random = np.random.default_rng(seed)
+    messages = []
+    for k in range(round(seconds * 100)):
+        ns, t = start + k * 10 * MS, k / 100
+        if not silence[0] <= t < silence[1]:
+            messages.append(("/joints", ns + 2 * MS, joints(ns, a=np.sin(t + seed), b=np.cos(t))))
+        if k % 5 == 0:
+            command = joints(ns, a=np.sin(t + 0.1), b=np.cos(t + 0.1), g=float(k % 20 > 10))
+            messages.append(("/command", ns + MS, command))
+        if k % 4 == 0:
+            messages.append(("/camera", ns + 3 * MS, image(ns, picture(t))))
+        if k % 10 == 0:
+            messages.append(("/cloud", ns + 4 * MS, cloud(ns, random.uniform(0, 2, (12, 3)))))
+    return write_bag(path, sorted(messages, key=lambda message: message[1]))
+
+
+def replay(bags, config, out, *options):
+    command = [sys.executable, "-m", "robocache", "replay", *bags, "--config", config]
+    command = [*map(str, command), "--out", str(out), *options]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return Path(out)
+
+
+def tensors(file):
+    """The tensors of a file that replay wrote."""
+    from mcap.reader import make_reader
+
+    with open(file, "rb") as stream:
+        messages = make_reader(stream).iter_messages(topics=["fused_tensor", "/fused_tensor"])
+        return [robocache.decode(message.data) for _, _, message in messages]

@@ -1,0 +1,131 @@
+//! A run in shares: several processes replay a part of the bags each, and another one takes their results.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use nix::fcntl::Flock;
+
+use super::output::OutputError;
+use super::results::{Ledger, hold};
+use super::{Episode, Summary};
+
+/// One of several shares of the bags, such as `2/5`. The shares of one number have all bags, each bag once, and
+/// follow one another in the order of the bags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Its number, from 0.
+    number: usize,
+    of: usize,
+}
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').map(|(number, of)| (number.parse(), of.parse()));
+        match numbers {
+            Some((Ok(number), Ok(of))) if (1..=of).contains(&number) => {
+                Ok(Share { number: number - 1, of })
+            }
+            _ => Err(format!("expected K/N with K from 1 to N, found '{text}'")),
+        }
+    }
+}
+
+impl Share {
+    /// Leaves only the episodes of the bags of this share. `bags` are all bags in their order.
+    pub fn keep(self, bags: &[PathBuf], episodes: &mut Vec<Episode>) {
+        let Share { number, of } = self;
+        let edge = |number: usize| bags.len() * number / of;
+        let mine = &bags[edge(number)..edge(number + 1)];
+        episodes.retain(|episode| mine.contains(&episode.bag));
+    }
+}
+
+/// The folders of other runs, whose results this run takes.
+pub(super) struct Others {
+    folders: Vec<Other>,
+}
+
+struct Other {
+    out: PathBuf,
+    ledger: Ledger,
+    /// Nobody else may write there meanwhile.
+    _held: Flock<fs::File>,
+}
+
+impl Others {
+    /// Opens the folders. A folder that does not exist has no results.
+    ///
+    /// # Errors
+    /// One cannot be read, or another run writes into it.
+    pub(super) fn open(folders: &[PathBuf]) -> Result<Self, OutputError> {
+        let there = folders.iter().filter(|folder| folder.exists());
+        let open = |out: &PathBuf| {
+            let held = hold(out)?;
+            Ok(Other { out: out.clone(), ledger: Ledger::read(out)?, _held: held })
+        };
+        Ok(Others { folders: there.map(open).collect::<Result<_, _>>()? })
+    }
+
+    /// Moves a result to the folder `out` of `ledger`, if another run has completed it from the same things.
+    ///
+    /// # Errors
+    /// It cannot be moved: the folders must be of one file system.
+    pub(super) fn take(
+        &self,
+        result: &str,
+        made_of: &str,
+        out: &Path,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Summary>, OutputError> {
+        for other in &self.folders {
+            let from = other.out.join(result);
+            let entry = other.ledger.entry(result).filter(|entry| entry.made_of == made_of);
+            let Some(entry) = entry.filter(|_| from.exists()) else { continue };
+            // An entry without a result is no harm; a result without an entry would be nobody's.
+            ledger.add(result.to_owned(), entry.clone())?;
+            let to = out.join(result);
+            let moved = to.parent().map_or(Ok(()), fs::create_dir_all);
+            moved.and_then(|()| fs::rename(&from, &to)).map_err(OutputError::of(&from))?;
+            return Ok(Some(entry.summary.clone()));
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(of: usize, bags: &[PathBuf]) -> Vec<Vec<PathBuf>> {
+        let share = |number| {
+            let episode = |bag: &PathBuf| Episode { bag: bag.clone(), ..Episode::default() };
+            let mut episodes: Vec<_> = bags.iter().map(episode).collect();
+            Share { number, of }.keep(bags, &mut episodes);
+            episodes.into_iter().map(|episode| episode.bag).collect()
+        };
+        (0..of).map(share).collect()
+    }
+
+    #[test]
+    fn shares_have_each_bag_once_in_order() {
+        let bags: Vec<_> = (0..7).map(|number| PathBuf::from(format!("bag{number}"))).collect();
+        for of in [1, 2, 3, 7, 9] {
+            let shares = shares(of, &bags);
+            assert_eq!(shares.concat(), bags);
+            let sizes = shares.iter().map(Vec::len);
+            assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1, "{of}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_a_number_of_a_number() {
+        assert_eq!("2/5".parse(), Ok(Share { number: 1, of: 5 }));
+        for wrong in ["", "2", "0/5", "6/5", "1/0", "-1/2", "a/b"] {
+            let error = wrong.parse::<Share>().unwrap_err();
+            assert!(error.contains("K/N") && error.contains(wrong), "{error}");
+        }
+    }
+}
