@@ -18,7 +18,18 @@ from .tensor import NO_AGE, FusedTensor, Segment, decode, digest_of, from_msg
 __version__ = "0.1.0"
 
 #: Names that are loaded when they are first used, and their modules: to decode a tensor takes none of them.
-_LAZY = {}
+_LAZY = {
+    "Resampled": "operations",
+    "Stream": "operations",
+    "Voxels": "encoders",
+    "encode_image": "encoders",
+    "fuse": "operations",
+    "fuse_multimodal": "trajectories",
+    "resample": "operations",
+    "resample_trajectories": "trajectories",
+    "voxelize": "encoders",
+    "voxelize_pointcloud": "trajectories",
+}
 
 __all__ = ["NO_AGE", "FusedTensor", "Segment", "decode", "digest_of", "from_msg", *_LAZY]
 

@@ -30,3 +30,122 @@ class DeviceArray:
         copy: bool | None = None,
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
+
+# An address, a number of elements, and the address of the offsets of episodes or 0.
+_Instants = tuple[int, int, int]
+# The number of a GPU and the handle of its stream; or -1 for the host, and a number of threads (0: all cores).
+Place = tuple[int, int]
+
+class View:
+    """An array of any library, as the operations see it."""
+
+    def __new__(cls, array: Any, name: str, stream: int) -> View:
+        """Reads an array; `name` is that of the argument, for errors."""
+    @property
+    def pointer(self) -> int:
+        """The address of the first element."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the dimensions."""
+    @property
+    def dtype(self) -> str:
+        """The name of the elements' type."""
+    @property
+    def device(self) -> int:
+        """The number of the GPU; -1 for memory of the host."""
+    @property
+    def contiguous(self) -> bool:
+        """Whether its elements follow each other."""
+    @property
+    def read_only(self) -> bool:
+        """Whether it must not be written."""
+
+class Rule:
+    """How values follow from the rows of a stream of `dim` elements."""
+
+    def __new__(
+        cls,
+        strategy: str,
+        max_age_ns: int,
+        max_gap_ns: int,
+        fill: str,
+        dim: int,
+        lanes: str,
+    ) -> Rule: ...
+
+class VoxelRule:
+    """How clouds become voxel grids."""
+
+    def __new__(
+        cls,
+        origin_m: Sequence[float],
+        size_m: float,
+        shape: Sequence[int],
+        channels: Sequence[tuple[str, str]],
+        fields: Sequence[str],
+        wide: bool,
+        min_points: int,
+        of_values: int,
+        t_base_sensor: Sequence[Sequence[float]],
+    ) -> VoxelRule: ...
+
+class ImageRule:
+    """How images become rows."""
+
+    def __new__(
+        cls,
+        sizes: Sequence[tuple[int, int]],
+        filter: str,
+        fit: str,
+        crop: tuple[int, int, int, int] | None,
+        layout: str,
+        color: str,
+        mean: Sequence[float],
+        std: Sequence[float],
+        pad_value: int,
+        of_values: int,
+    ) -> ImageRule: ...
+    @property
+    def shape(self) -> list[int]:
+        """The shape of a row."""
+
+def empty(device: int, shape: Sequence[int], dtype: str) -> DeviceArray:
+    """Memory on a GPU, or with -1 on the host."""
+
+def synchronize(device: int) -> None:
+    """Waits for everything on a GPU."""
+
+def fuse(
+    place: Place,
+    of_values: int,
+    episodes: int,
+    targets: _Instants,
+    out: tuple[int, int, int],
+    streams: Sequence[tuple[Rule, int, int, _Instants]],
+) -> None:
+    """Resamples streams: `out` has the addresses of values, validity and ages; a stream is its rule, the address and
+    the element type of its rows, and its stamps. The caller answers for addresses and shapes."""
+
+def gradient(
+    place: Place,
+    value_type: int,
+    episodes: int,
+    targets: _Instants,
+    of_values: int,
+    streams: Sequence[tuple[Rule, int, int, _Instants]],
+) -> None:
+    """Writes the gradients of rows, given that of the values. The addresses of rows are those of the gradients."""
+
+def voxelize(
+    place: Place,
+    rule: VoxelRule,
+    cloud_points: tuple[int, int],
+    offsets: Sequence[int],
+    out: int,
+) -> list[tuple[int, int, int, int]]:
+    """Writes the grids of clouds, and returns what happened to the points of each."""
+
+def encode_images(
+    place: Place, rule: ImageRule, encoding: str, images: tuple[int, int, int, int], out: int
+) -> None:
+    """Writes the rows of images: address, number, height and width."""

@@ -383,6 +383,30 @@ impl Array {
     }
 }
 
+/// Values at an address that Python's side has taken from an array which lives until the call ends.
+///
+/// # Safety
+/// So many values are there, aligned, and nobody writes them meanwhile.
+pub unsafe fn values<'a, T>(address: usize, count: usize) -> &'a [T] {
+    match address == 0 || count == 0 {
+        true => &[],
+        // SAFETY: the caller's promise is the same.
+        false => unsafe { std::slice::from_raw_parts(address as *const T, count) },
+    }
+}
+
+/// The same, to be written.
+///
+/// # Safety
+/// As for [`values`], and nobody reads them meanwhile.
+pub unsafe fn values_mut<'a, T>(address: usize, count: usize) -> &'a mut [T] {
+    match address == 0 || count == 0 {
+        true => &mut [],
+        // SAFETY: the caller's promise is the same.
+        false => unsafe { std::slice::from_raw_parts_mut(address as *mut T, count) },
+    }
+}
+
 /// The strides of an array whose elements follow each other.
 fn contiguous(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
@@ -435,6 +459,12 @@ impl DeviceArray {
     #[getter]
     fn dtype(&self) -> &'static str {
         self.element.name()
+    }
+
+    /// The address of the first element.
+    #[getter]
+    fn pointer(&self) -> usize {
+        self.memory.address() + self.offset
     }
 
     /// The device as DLPack numbers it: its type and its number.

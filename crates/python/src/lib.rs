@@ -7,6 +7,7 @@
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
 #[allow(dead_code)] // until every edge reads arrays by it
 mod dlpack;
+mod operations;
 
 use std::ffi::OsString;
 
@@ -19,6 +20,11 @@ mod _native {
     use super::{cuda_version, main, version};
     #[pymodule_export]
     use crate::dlpack::DeviceArray;
+    #[pymodule_export]
+    use crate::operations::{
+        ImageRule, Rule, View, VoxelRule, empty, encode_images, fuse, gradient, synchronize,
+        voxelize_clouds,
+    };
 }
 
 /// Runs the command line of `robocache`; the first argument is the program's name. Returns the exit code.

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use cudarc::driver::sys::{self, CUresult};
 
@@ -236,6 +236,25 @@ impl Device {
         }
         // SAFETY: the context is retained until `drop`.
         check(unsafe { sys::cuCtxSetCurrent(self.context) }, "make the device current")
+    }
+
+    /// Does something that may make a device current, and then makes the one current that was before. So a
+    /// library that uses the driver too finds what it left.
+    pub fn keep_current<T>(act: impl FnOnce() -> T) -> T {
+        /// To look for the library takes longer than a launch.
+        static HAS_DRIVER: OnceLock<bool> = OnceLock::new();
+        // SAFETY: as in `init`.
+        let has_driver = *HAS_DRIVER.get_or_init(|| unsafe { sys::is_culib_present() });
+        let mut context = ptr::null_mut();
+        // SAFETY: a place for a context. Without a driver nothing was current.
+        let known =
+            has_driver && unsafe { sys::cuCtxGetCurrent(&mut context) } == CUresult::CUDA_SUCCESS;
+        let result = act();
+        if known {
+            // SAFETY: the context was current a moment ago, or there was none.
+            let _ = unsafe { sys::cuCtxSetCurrent(context) };
+        }
+        result
     }
 
     /// Puts an operation on the set-up stream, and waits for it.

@@ -128,6 +128,8 @@ pub struct Stream {
     handle: sys::CUstream,
     /// Whether a kernel may be started while the one before it ends.
     overlaps: bool,
+    /// Whether it was made here, and so ends here.
+    owned: bool,
     device: Arc<Device>,
 }
 
@@ -151,7 +153,18 @@ impl Stream {
         // SAFETY: `handle` is a place for a stream; a context is current.
         let status = unsafe { sys::cuStreamCreateWithPriority(&mut handle, flags, priority) };
         check(status, "make a stream")?;
-        Ok(Stream { handle, overlaps: device.overlaps(), device: device.clone() })
+        let overlaps = device.overlaps();
+        Ok(Stream { handle, overlaps, owned: true, device: device.clone() })
+    }
+
+    /// A stream of another library, which uses it as before. Kernels do not overlap there, so each
+    /// begins when everything before it is done. 0 is the default stream.
+    ///
+    /// # Safety
+    /// `handle` is that of a stream of the device's primary context, and stays one as long as this.
+    pub unsafe fn of_caller(device: &Arc<Device>, handle: u64) -> Self {
+        let handle = handle as usize as sys::CUstream;
+        Stream { handle, overlaps: false, owned: false, device: device.clone() }
     }
 
     /// Keeps kernels from overlapping, so that one can be timed by itself.
@@ -248,7 +261,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.device.bind().is_ok() {
+        if self.owned && self.device.bind().is_ok() {
             // SAFETY: made in `new` and not used after; the driver finishes its work first.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.handle) };
         }

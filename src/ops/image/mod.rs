@@ -1,6 +1,7 @@
 //! Images: crop, resize, pad, normalise; `[channels, height, width]` or `[height, width, channels]`.
 
 mod arithmetic;
+pub mod batch;
 pub mod camera;
 pub mod cpu;
 #[cfg(feature = "cuda")]

@@ -61,7 +61,7 @@ struct Inner {
     device: Arc<Device>,
     kernel: Kernel,
     /// Kept for their memory.
-    _lanes: Vec<Option<DeviceBuffer>>,
+    _lanes: Vec<Option<Arc<DeviceBuffer>>>,
     /// What each launch does, without its pointers.
     launches: Vec<Part>,
 }
@@ -75,6 +75,20 @@ struct Part {
 impl Resampler {
     /// For batches of `spec`.
     pub fn new(device: &Arc<Device>, spec: &BatchSpec) -> Result<Self, DeviceError> {
+        let lanes = spec.streams.iter().map(|stream| lanes_of(device, stream));
+        Self::with_lanes(device, spec, lanes.collect::<Result<_, _>>()?)
+    }
+
+    /// The same with what [`lanes_of`] has given for each stream. This makes no call that waits.
+    ///
+    /// # Panics
+    /// When there is another number of lanes than of streams.
+    pub fn with_lanes(
+        device: &Arc<Device>,
+        spec: &BatchSpec,
+        lanes: Vec<Option<Arc<DeviceBuffer>>>,
+    ) -> Result<Self, DeviceError> {
+        assert_eq!(lanes.len(), spec.streams.len(), "batch: lanes of all streams");
         if let Some(detail) = spec.fault() {
             return Err(DeviceError::Failed { operation: "make a resampler", detail });
         }
@@ -86,11 +100,6 @@ impl Resampler {
             (_, true) => "resample_f32",
             (_, false) => "resample_ragged_f32",
         })?;
-        let lanes = spec.streams.iter().map(|stream| match stream.rule.strategy.interpolates() {
-            true => lane_codes(device, &stream.lanes),
-            false => Ok(None),
-        });
-        let lanes: Vec<_> = lanes.collect::<Result<_, _>>()?;
         let launches = launches(device, spec, &lanes);
         let spec = spec.clone();
         let device = device.clone();
@@ -164,6 +173,17 @@ impl BatchPointers<'_> {
     }
 }
 
+/// The lanes of a stream on the device, where the kernels need them.
+pub fn lanes_of(
+    device: &Arc<Device>,
+    stream: &BatchStream,
+) -> Result<Option<Arc<DeviceBuffer>>, DeviceError> {
+    match stream.rule.strategy.interpolates() {
+        true => Ok(lane_codes(device, &stream.lanes)?.map(Arc::new)),
+        false => Ok(None),
+    }
+}
+
 /// The lanes of a row as the kernels name them; `None` where all are linear.
 pub(crate) fn lane_codes(
     device: &Arc<Device>,
@@ -188,12 +208,12 @@ pub(crate) fn lane_codes(
 }
 
 /// Shares the work among launches and their thread blocks.
-fn launches(device: &Device, spec: &BatchSpec, lanes: &[Option<DeviceBuffer>]) -> Vec<Part> {
+fn launches(device: &Device, spec: &BatchSpec, lanes: &[Option<Arc<DeviceBuffer>>]) -> Vec<Part> {
     let mut jobs = Vec::with_capacity(spec.streams.len());
     let mut out_at = 0;
     for (stream, lanes) in spec.streams.iter().zip(lanes) {
         let mut job = stream_job(stream, spec.episodes);
-        job.lanes = lanes.as_ref().map_or(0, DeviceBuffer::address);
+        job.lanes = lanes.as_ref().map_or(0, |lanes| lanes.address());
         job.out_at = out_at as u32;
         job.pack = match lanes {
             Some(_) => 1,

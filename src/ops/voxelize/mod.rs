@@ -1,5 +1,6 @@
 //! Point clouds to voxel grids.
 
+pub mod batch;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // launches; every block says why it is sound

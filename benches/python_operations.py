@@ -1,0 +1,165 @@
+"""Times of the operations from Python beside torch: `python benches/python_operations.py [--json FILE] [--device cpu|cuda]`.
+
+Peers are the same in eager torch and compiled by torch, with int64 times and with float32 times relative to the first. A
+line per case: microseconds per call, the median of repeats. On a GPU a call is timed in a CUDA graph, and the host's
+time in a queue of calls.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import time
+
+import torch
+
+import robocache
+
+CASES = {
+    "resample B1 S500 T16 D32": (1, 500, 16, 32),
+    "resample B32 S50 T256 D128": (32, 50, 256, 128),
+    "resample B32 S500 T250 D256": (32, 500, 250, 256),
+    "resample B64 S4096 T1024 D32": (64, 4096, 1024, 32),
+    "resample B64 S1000 T500 D512": (64, 1000, 500, 512),
+}
+STREAMS = [(30, 512), (100, 64), (200, 12)]
+TINY = (1, 4, 2, 3)
+
+
+def inputs(shape, dtype, device, seed=0):
+    """Rows, stamps and targets: evenly distributed, in order, some targets beyond both ends."""
+    episodes, rows, steps, dim = shape
+    random = torch.Generator().manual_seed(seed)
+    values = torch.randn(episodes, rows, dim, generator=random).to(dtype)
+    span = 10_000_000 * rows
+    base = 1_795_000_000_000_000_000
+    stamps = torch.rand(episodes, rows, generator=random, dtype=torch.double).sort(1).values
+    stamps = (stamps * span).long() + torch.arange(rows) + base
+    targets = torch.rand(episodes, steps, generator=random, dtype=torch.double).sort(1).values
+    targets = (targets * span * 1.02 - 0.01 * span).long() + base
+    return tuple(each.to(device) for each in (values, stamps, targets))
+
+
+def of_torch(rows, stamps, targets):
+    """The same in torch, without validity and ages; times are int64 or float32."""
+    after = torch.searchsorted(stamps, targets, right=True)
+    last = stamps.shape[1] - 1
+    low, high = (after - 1).clamp(0, last), after.clamp(0, last)
+    first, second = stamps.gather(1, low), stamps.gather(1, high)
+    weight = (targets - first).float() / (second - first).clamp(min=1e-9).float()
+    weight = weight.clamp(0, 1)[..., None]
+    wide = (-1, -1, rows.shape[2])
+    a = rows.gather(1, low[..., None].expand(wide)).float()
+    b = rows.gather(1, high[..., None].expand(wide)).float()
+    return torch.lerp(a, b, weight).to(rows.dtype)
+
+
+def relative(stamps, targets):
+    """Times as float32 seconds after the first."""
+    first = stamps[:, :1]
+    return ((stamps - first).double() * 1e-9).float(), ((targets - first).double() * 1e-9).float()
+
+
+def microseconds(call, device, seconds):
+    """The time of a call; on a GPU that of the device, from a graph of many calls."""
+    for _ in range(3):
+        call()
+    if device == "cpu":
+        return queued(call, device, seconds)
+    calls, graph = 20, torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            call()
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    times = []
+    for _ in range(30):
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) * 1e3 / calls)
+    return statistics.median(times)
+
+
+def queued(call, device, seconds):
+    """The host's time per call, in a queue of calls."""
+    for _ in range(3):
+        call()
+    start, count, times = time.perf_counter(), 1, []
+    call()
+    count = max(1, min(1000, int(seconds / 10 / max(time.perf_counter() - start, 1e-7))))
+    for _ in range(10):
+        if device != "cpu":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(count):
+            call()
+        times.append((time.perf_counter() - start) / count * 1e6)
+    return statistics.median(times)
+
+
+def cases(dtype, device, compiles):
+    """Name, and the implementations by name."""
+    compiled = torch.compile(of_torch, dynamic=False) if compiles else None
+    for name, shape in CASES.items():
+        own = inputs(shape, dtype, device)
+        floats = (own[0], *relative(*own[1:]))
+        calls = {
+            "ours": lambda own=own: robocache.resample(*own),
+            "eager int64": lambda own=own: of_torch(*own),
+            "eager float32": lambda floats=floats: of_torch(*floats),
+        }
+        if compiles:
+            calls["compiled int64"] = lambda own=own: compiled(*own)
+            calls["compiled float32"] = lambda floats=floats: compiled(*floats)
+        yield name, calls
+    streams = [inputs((4, rows, 50, dim), dtype, device, dim) for rows, dim in STREAMS]
+    targets = streams[0][2]
+    ours = [robocache.Stream(rows, stamps) for rows, stamps, _ in streams]
+
+    def eager():
+        return torch.cat([of_torch(rows, stamps, targets) for rows, stamps, _ in streams], -1)
+
+    yield (
+        "fuse 30x512, 100x64, 200x12 to 50, B4",
+        {
+            "ours": lambda: robocache.fuse(ours, targets),
+            "eager int64": eager,
+        },
+    )
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    arguments.add_argument("--dtype", choices=["float32", "bfloat16"])
+    arguments.add_argument("--compile", action="store_true", help="time torch.compile as well")
+    arguments.add_argument("--seconds", type=float, default=2.0, help="per case and peer, on a CPU")
+    arguments.add_argument("--json")
+    options = arguments.parse_args()
+    device = options.device
+    dtype = getattr(torch, options.dtype or ("float32" if device == "cpu" else "bfloat16"))
+    machine = torch.cuda.get_device_name() if device != "cpu" else platform.processor()
+    report = {
+        "device": machine,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "dtype": str(dtype),
+        "microseconds": {},
+    }
+    for name, calls in cases(dtype, device, options.compile):
+        found = {peer: microseconds(call, device, options.seconds) for peer, call in calls.items()}
+        report["microseconds"][name] = found
+        print(f"{name:40}", "  ".join(f"{peer} {us:.1f}" for peer, us in found.items()), flush=True)
+    tiny = inputs(TINY, dtype, device)
+    host = queued(lambda: robocache.resample(*tiny), device, options.seconds)
+    report["microseconds"]["host time of resample"] = {"ours": host}
+    print(f"host time of resample: {host:.2f}")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(report, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

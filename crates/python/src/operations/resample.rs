@@ -1,0 +1,195 @@
+//! Resampling and fusing, and the gradient.
+
+use pyo3::prelude::*;
+use robocache::dtype::DType;
+use robocache::ops::parallel;
+use robocache::ops::resample::{
+    BatchInput, BatchOutputMut, BatchSpec, BatchStream, Division, batch, gradient as gradients,
+};
+
+use super::rule::Rule;
+use super::{Place, dtype, gpu, wrong};
+use crate::dlpack::{values, values_mut};
+
+/// Instants: address, number of all, address of the `i64` offsets of episodes or 0. If there are none, the
+/// number is that of an episode.
+pub type Instants = (usize, usize, usize);
+
+/// A stream: its rule, the address and the element type of its rows, and its stamps.
+type StreamArguments<'py> = (PyRef<'py, Rule>, usize, u32, Instants);
+
+/// The most rows or targets: the kernels count them in 31 bits.
+const MOST: usize = i32::MAX as usize;
+
+/// A batch whose arguments were checked.
+pub(super) struct Batch {
+    pub(super) spec: BatchSpec,
+    /// Addresses of rows.
+    pub(super) rows: Vec<usize>,
+    pub(super) stamps: Vec<Instants>,
+    pub(super) targets: Instants,
+}
+
+impl Batch {
+    fn new(
+        dtype: DType,
+        episodes: usize,
+        targets: Instants,
+        streams: &[StreamArguments<'_>],
+    ) -> PyResult<Self> {
+        let division = |(_, count, offsets): Instants| match offsets {
+            0 => Division::Even(count),
+            _ => Division::Offsets(count),
+        };
+        let mut spec = BatchSpec { episodes, steps: division(targets), dtype, streams: Vec::new() };
+        for (rule, _, of_rows, stamps) in streams {
+            spec.streams.push(BatchStream {
+                rule: rule.rule,
+                rows: division(*stamps),
+                dtype: super::dtype(*of_rows)?,
+                lanes: rule.lanes.clone(),
+            });
+        }
+        let largest = spec.streams.iter().map(|stream| stream.rows).chain([spec.steps]);
+        for division in largest {
+            let all = match division {
+                Division::Even(each) => each.checked_mul(episodes),
+                Division::Offsets(all) => Some(all),
+            };
+            if all.is_none_or(|all| all > MOST) || episodes >= MOST {
+                return Err(wrong(format!("expected at most {MOST} rows and targets")));
+            }
+        }
+        if let Some(fault) = spec.fault() {
+            return Err(wrong(fault));
+        }
+        Ok(Batch {
+            spec,
+            rows: streams.iter().map(|stream| stream.1).collect(),
+            stamps: streams.iter().map(|stream| stream.3).collect(),
+            targets,
+        })
+    }
+
+    /// The instants of a batch on the host, and its rows, if they are there.
+    ///
+    /// # Safety
+    /// The addresses are those of arrays of the shapes that the arguments say, which stay as they are.
+    unsafe fn input(&self) -> BatchInput<'_> {
+        let episodes = self.spec.episodes;
+        // SAFETY: the caller's promise is the same.
+        let offsets = |(_, _, offsets): Instants| unsafe {
+            values::<i64>(offsets, if offsets == 0 { 0 } else { episodes + 1 })
+        };
+        let streams = self.spec.streams.iter().zip(&self.rows).zip(&self.stamps);
+        let (mut rows, mut stamps) = (Vec::new(), Vec::new());
+        for ((stream, address), instants) in streams {
+            let count = stream.rows.total(episodes);
+            let bytes = count * stream.lanes.len() * stream.dtype.size();
+            // SAFETY: as above.
+            unsafe {
+                rows.push(values::<u8>(*address, bytes));
+                stamps.push(values::<i64>(instants.0, count));
+            }
+        }
+        BatchInput {
+            rows,
+            stamps,
+            row_offsets: self.stamps.iter().map(|instants| offsets(*instants)).collect(),
+            // SAFETY: as above.
+            targets: unsafe { values(self.targets.0, self.spec.targets()) },
+            target_offsets: offsets(self.targets),
+        }
+    }
+}
+
+/// Resamples every stream at the targets, into one array; `out` has the addresses of values, validity and ages.
+///
+/// On the host the stamps and the offsets are checked. On a GPU they are not; wrong offsets give values that are
+/// not valid.
+#[pyfunction]
+pub fn fuse(
+    py: Python<'_>,
+    place: Place,
+    of_values: u32,
+    episodes: usize,
+    targets: Instants,
+    out: (usize, usize, usize),
+    streams: Vec<StreamArguments<'_>>,
+) -> PyResult<()> {
+    let batch = Batch::new(dtype(of_values)?, episodes, targets, &streams)?;
+    if place.0 >= 0 {
+        return gpu::fuse(
+            py,
+            place,
+            &batch,
+            out,
+            &streams.iter().map(|s| &*s.0).collect::<Vec<_>>(),
+        );
+    }
+    let spec = &batch.spec;
+    // SAFETY: Python's side has checked the shapes, and keeps the arrays until this returns.
+    let (input, output) = unsafe {
+        let steps = spec.streams.len() * spec.targets();
+        let data = values_mut::<u8>(out.0, spec.targets() * spec.row_bytes());
+        let report = (values_mut::<u8>(out.1, steps), values_mut::<i64>(out.2, steps));
+        (batch.input(), BatchOutputMut { data, report: Some(report) })
+    };
+    py.detach(|| {
+        if let Some(mismatch) = spec.mismatch(&input).or_else(|| spec.disorder(&input)) {
+            return Err(mismatch);
+        }
+        batch::fuse_into(spec, &input, output, threads(place));
+        Ok(())
+    })
+    .map_err(wrong)
+}
+
+/// Writes the gradients of the rows of every stream, given that of the values at the address `of_values`. The
+/// addresses of the rows in `streams` are those of their gradients.
+#[pyfunction]
+pub fn gradient(
+    py: Python<'_>,
+    place: Place,
+    value_type: u32,
+    episodes: usize,
+    targets: Instants,
+    of_values: usize,
+    streams: Vec<StreamArguments<'_>>,
+) -> PyResult<()> {
+    let batch = Batch::new(dtype(value_type)?, episodes, targets, &streams)?;
+    let spec = &batch.spec;
+    if let Some(fault) = spec.gradient_fault() {
+        return Err(wrong(fault));
+    }
+    if place.0 >= 0 {
+        return gpu::gradient(py, place, &batch, of_values);
+    }
+    // SAFETY: as in `fuse`. The gradients are written, and nothing reads rows.
+    let (input, of_values, mut of_rows) = unsafe {
+        let mut input = batch.input();
+        let sizes: Vec<usize> = input.rows.iter().map(|rows| rows.len()).collect();
+        input.rows.fill(&[]);
+        let of_rows = batch.rows.iter().zip(sizes);
+        let of_rows: Vec<_> = of_rows.map(|(at, len)| values_mut::<u8>(*at, len)).collect();
+        (input, values::<u8>(of_values, spec.targets() * spec.row_bytes()), of_rows)
+    };
+    py.detach(|| {
+        if let Some(mismatch) = spec.mismatch_of_instants(&input) {
+            return Err(mismatch);
+        }
+        for (at, of_rows) in of_rows.iter_mut().enumerate() {
+            gradients::of_rows(spec, &input, at, of_values, of_rows, threads(place));
+        }
+        Ok(())
+    })
+    .map_err(wrong)
+}
+
+/// Threads of an operation on the host.
+pub(super) fn threads((_, threads): Place) -> usize {
+    match threads {
+        0 => parallel::cores(),
+        threads => threads as usize,
+    }
+}

@@ -1,0 +1,94 @@
+"""Functions with the signatures of the RoboCache for torch that came before, so that its users change one import.
+
+They call `robocache.resample` and `voxelize`. `docs/operations.md` says what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .encoders import voxelize
+from .operations import resample
+
+__all__ = ["fuse_multimodal", "resample_trajectories", "voxelize_pointcloud"]
+
+_NANOSECONDS = 1_000_000_000
+
+
+def resample_trajectories(
+    source_data: Tensor,
+    source_times: Tensor,
+    target_times: Tensor,
+    device: Any = None,
+) -> Tensor:
+    """Interpolates `source_data` `[B, S, D]` at `target_times` `[B, T]`, linearly, to `[B, T, D]`.
+
+    Times are in seconds, `source_times` `[B, S]` increase strictly. Before the first row and after the last,
+    that row is held. With `device`, the tensors are moved there first.
+    """
+    if device is not None:
+        moved = (each.to(device) for each in (source_data, source_times, target_times))
+        source_data, source_times, target_times = moved
+    return _held(source_data, source_times, _stamps(target_times))
+
+
+def fuse_multimodal(
+    stream1_data: Tensor,
+    stream1_times: Tensor,
+    stream2_data: Tensor,
+    stream2_times: Tensor,
+    stream3_data: Tensor,
+    stream3_times: Tensor,
+    target_times: Tensor,
+) -> Tensor:
+    """Interpolates three streams as `resample_trajectories` does, to `[B, T, D1 + D2 + D3]`."""
+    targets = _stamps(target_times)
+    parts = [
+        _held(stream1_data, stream1_times, targets),
+        _held(stream2_data, stream2_times, targets),
+        _held(stream3_data, stream3_times, targets),
+    ]
+    return torch.cat(parts, -1)
+
+
+def voxelize_pointcloud(
+    points: Tensor,
+    features: Tensor | None = None,
+    grid_min: Sequence[float] = (-10.0, -10.0, -10.0),
+    voxel_size: float = 0.1,
+    grid_size: Sequence[int] = (128, 128, 128),
+    mode: str = "occupancy",
+) -> Tensor:
+    """Sorts `points` `[N, 3]` into a grid `[X, Y, Z]` of int32 counts ("count") or zeros and ones ("occupancy"),
+    or, with `features` `[N, F]`, `[X, Y, Z, F]` of float32, their "mean" or "max" per voxel."""
+    grid = {"origin_m": tuple(grid_min), "size_m": voxel_size, "shape": tuple(grid_size)}
+    if mode in ("count", "occupancy"):
+        values = voxelize(points.float(), channels=(mode,), **grid).values
+        return values[0].permute(2, 1, 0).to(torch.int32).contiguous()
+    if mode not in ("mean", "max"):
+        raise ValueError(f"mode: expected count, occupancy, mean or max, found {mode}")
+    if features is None:
+        raise ValueError(f"features: expected them for the mode {mode}, found none")
+    names = [f"feature{at}" for at in range(features.shape[1])]
+    values = voxelize(
+        torch.cat([points.float(), features.float()], 1),
+        fields=("x", "y", "z", *names),
+        channels=tuple(f"{mode}({name})" for name in names),
+        **grid,
+    ).values
+    return values.permute(3, 2, 1, 0).contiguous()
+
+
+def _stamps(times: Tensor) -> Tensor:
+    """Seconds in whole nanoseconds."""
+    return (times.double() * _NANOSECONDS).round().to(torch.int64)
+
+
+def _held(rows: Tensor, times: Tensor, targets: Tensor) -> Tensor:
+    """Values at the targets, of which those before the first row are moved to it."""
+    stamps = _stamps(times)
+    return resample(rows, stamps, torch.maximum(targets, stamps[:, :1])).values
