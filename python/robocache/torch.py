@@ -197,11 +197,11 @@ def _resample(
     rows = _rows(rows, dtype)
     stamps, targets = _instants(stamps, device, "stamps"), _instants(targets, device, "targets")
     shape, lead = rows.shape, targets.shape
-    if row_offsets is None and target_offsets is None and len(lead) == 2:
+    if row_offsets is None and target_offsets is None and len(lead) == 2 and len(shape) == 3:
         # The usual case, checked with few calls.
-        if len(shape) != 3 or stamps.shape != shape[:2] or lead[0] != shape[0]:
+        (episodes, count, dim), steps = shape, lead[1]
+        if lead[0] != episodes or stamps.shape != (episodes, count):
             _layout.layout([shape], [stamps.shape], lead, [None], None)
-        episodes, steps, count, dim = lead[0], lead[1], shape[1], shape[2]
         at_rows = at_targets = 0
     else:
         if row_offsets is not None:
@@ -212,7 +212,10 @@ def _resample(
         found = _layout.layout([shape], [stamps.shape], lead, of_rows, of_targets)
         episodes, steps, (count,), (dim,) = found.episodes, found.targets, found.rows, found.dims
         at_rows, at_targets = _pointer(row_offsets), _pointer(target_offsets)
-    values = _values((*lead, dim), dtype, device, out)
+    if out is None:
+        values = torch.empty((*lead, dim), dtype=dtype, device=device)
+    else:
+        values = _checked_out(out, (*lead, dim), dtype, device)
     valid = torch.empty(lead, dtype=torch.bool, device=device)
     age_ns = torch.empty(lead, dtype=torch.int64, device=device)
     _native.fuse(
@@ -252,7 +255,11 @@ def _fuse(
     found, arrays = _checked(
         [own.shape for own in rows], stamps, targets, row_offsets, target_offsets, device
     )
-    values = _values((*found.lead, sum(found.dims)), dtype, device, out)
+    shape = (*found.lead, sum(found.dims))
+    if out is None:
+        values = torch.empty(shape, dtype=dtype, device=device)
+    else:
+        values = _checked_out(out, shape, dtype, device)
     steps = (len(rows), *found.lead)
     valid = torch.empty(steps, dtype=torch.bool, device=device)
     age_ns = torch.empty(steps, dtype=torch.int64, device=device)
@@ -370,11 +377,9 @@ def _pointer(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
-def _values(
-    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, out: Tensor | None
+def _checked_out(
+    out: Tensor, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    if out is None:
-        return torch.empty(shape, dtype=dtype, device=device)
     if out.shape != shape:
         raise ValueError(f"out: expected the shape {list(shape)}, found {list(out.shape)}")
     if out.dtype is not dtype:

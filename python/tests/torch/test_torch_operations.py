@@ -358,3 +358,22 @@ def test_it_works_in_the_workers_of_a_data_loader(method):
     )
     for at, found in enumerate(loader):
         same_bits(found, Loaded()[at])
+
+
+@on_devices
+def test_clouds_and_images_of_tensors(device):
+    random = np.random.default_rng(0)
+    points = random.uniform(-1, 1, (2, 3000, 4)).astype(np.float32)
+    grid = {"origin_m": (-1, -1, -1), "size_m": 0.25, "shape": (8, 8, 8)}
+    for channels in (["count"], ["count", "mean(i)"], ["min(i)", "last(range)", "sum(x)"]):
+        expected = robocache.voxelize(points, fields="xyzi", channels=channels, **grid)
+        of_tensor = tensor(points, device)
+        found = robocache.voxelize(of_tensor, fields="xyzi", channels=channels, **grid)
+        assert found.values.device.type == device
+        assert (found.values.cpu().numpy() == expected.values).all()
+        assert (found.dropped == expected.dropped).all()
+    images = random.integers(0, 256, (3, 40, 60, 3), np.uint8)
+    expected = robocache.encode_image(images, size=(32, 32), dtype="float16")
+    found = robocache.encode_image(tensor(images, device), size=(32, 32), dtype=torch.float16)
+    assert found.device.type == device
+    assert (bits(found) == expected.view(np.int16)).all()
