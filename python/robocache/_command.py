@@ -36,8 +36,9 @@ def replay_options(parsed):
     for option in REPLAY_OPTIONS:
         value = getattr(parsed, option[2:].replace("-", "_"))
         values = value if isinstance(value, list) else [] if value is None else [value]
-        for value in values:
-            arguments += [f"{option}={value}"]
+        if option == "--episodes":  # the command may run in another folder
+            values = [Path(value).resolve() for value in values]
+        arguments += [f"{option}={value}" for value in values]
     return arguments
 
 

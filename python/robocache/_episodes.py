@@ -12,7 +12,7 @@ class Tensors:
     Attributes:
         about: what the store says of itself (`robocache` of its attributes).
         segments: dict of name to what `FusedTensorInfo` says of a segment.
-        period_ns: the time between two ticks.
+        period_ns: the time between two ticks; None if the store has no tick.
     """
 
     def __init__(self, path):
@@ -29,7 +29,7 @@ class Tensors:
         infos = {name: array.attrs.get("segment") for name, array in self._data.items()}
         # Those of the configuration come in its order.
         self.segments = {name: info for name, info in infos.items() if info is not None}
-        self.period_ns = self._period_ns(path)
+        self.period_ns = self._period_ns()
 
     def has(self, name):
         """Whether there is an array of this name."""
@@ -50,13 +50,11 @@ class Tensors:
                     yield episode, first, end
                 first = end
 
-    def _period_ns(self, path):
+    def _period_ns(self):
         """Tick `k` is at `k * period`."""
         ticks, stamps = self._data["tick"][:], self._data["stamp_ns"][:]
-        at = np.flatnonzero(ticks)[:1]
-        if not at.size:
-            raise ValueError(f"{path}: expected ticks, found none")
-        return int(stamps[at[0]]) // int(ticks[at[0]])
+        at = np.flatnonzero(ticks)[:1].tolist()
+        return int(stamps[at[0]]) // int(ticks[at[0]]) if at else None
 
 
 def present_step(info):

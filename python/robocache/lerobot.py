@@ -9,6 +9,7 @@ It needs `pip install robocache[lerobot]`. docs/lerobot.md explains the columns.
 import argparse
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import shutil
@@ -63,7 +64,7 @@ def to_lerobot(
         robot_type: what the dataset says of the robot.
         replay_options: further arguments of `robocache replay`, such as `["--rate-hz=30"]`.
 
-    Returns the number of episodes and of frames.
+    Returns the number of episodes and of frames. If there is no frame, there is no dataset.
 
     Raises ValueError if a stream does not fit or `out` exists, ImportError without LeRobot, and
     RuntimeError if an episode cannot be replayed.
@@ -81,32 +82,69 @@ def to_lerobot(
         if code:
             lines = "\n".join(_command.failures(outcomes)) or "there is no store of the tensors"
             raise RuntimeError(f"expected every episode, so there is no dataset:\n{lines}")
-        shutil.rmtree(partial, ignore_errors=True)
-        tensors = Tensors(replayed / "tensors.zarr")
-        order = _streams(tensors.about["configuration"])
-        found, streams = columns(tensors, order, state=state, action=action, images=images)
-        writer = _writer(partial, out.name, tensors, found, robot_type, codec, crf)
-        about = []
-        for episode, first, end in _episodes(tensors, streams if drop_invalid else []):
-            _write(writer, tensors, found, (first, end), episode["task"] or task or "")
+        about = {"episodes": []}
+        if outcomes:  # a share may have no bag
+            tensors = Tensors(replayed / "tensors.zarr")
+            order = _streams(tensors.about["configuration"])
+            found, streams = columns(tensors, order, state=state, action=action, images=images)
+            episodes = list(_episodes(tensors, streams if drop_invalid else []))
+            writer = _writer_of(out.name, tensors, found, robot_type, codec, crf)
+            about = _dataset(partial, writer, tensors, found, episodes, task or "")
+        if about["episodes"]:
+            partial.rename(out)
+        shutil.rmtree(replayed)
+    return _counts(about)
+
+
+def join(datasets, out):
+    """Makes one dataset of those of shares, in their order, by LeRobot's own function.
+
+    A dataset that does not exist has no episode. Returns the number of episodes and of frames.
+    """
+    _import_lerobot()
+    from ._lerobot_join import aggregate
+
+    out = Path(out)
+    partial = out.with_name(f"{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    datasets = [dataset for dataset in map(Path, datasets) if dataset.exists()]
+    if not datasets:
+        return 0, 0
+    aggregate(datasets, f"local/{out.name}", partial)
+    abouts = [json.loads((dataset / ABOUT).read_text()) for dataset in datasets]
+    episodes = [episode for about in abouts for episode in about["episodes"]]
+    about = {**abouts[0], "episodes": episodes}
+    _write_about(partial, about)
+    partial.rename(out)
+    return _counts(about)
+
+
+def _dataset(partial, writer_at, tensors, found, episodes, task):
+    """Writes a dataset at `partial`. Returns what it says of itself."""
+    shutil.rmtree(partial, ignore_errors=True)
+    listed = []
+    if episodes:
+        writer = writer_at(root=partial)
+        for episode, first, end in episodes:
+            _write(writer, tensors, found, (first, end), episode["task"] or task)
             ticks = tensors.read("tick", first, end)
             names = {key: episode[key] for key in ("name", "bag", "task")}
-            about.append({**names, "first_tick": int(ticks[0]), "ticks": len(ticks)})
-        if not about:
-            raise RuntimeError("expected a tick at which all streams are valid, found none")
+            listed.append({**names, "first_tick": int(ticks[0]), "ticks": len(ticks)})
         writer.finalize()
         shutil.rmtree(partial / "images", ignore_errors=True)
-        write_about(partial, {**tensors.about, "format": FORMAT, "episodes": about})
-        partial.rename(out)
-        shutil.rmtree(replayed)
-    return len(about), sum(episode["ticks"] for episode in about)
+    keys = ("version", "configuration", "rate_hz")
+    about = {"format": FORMAT, **{key: tensors.about[key] for key in keys}, "episodes": listed}
+    if listed:
+        _write_about(partial, about)
+    return about
 
 
-def write_about(root, about):
-    """Writes what a dataset is made of: the configuration, and the bag of each episode."""
-    keys = ("format", "version", "configuration", "rate_hz", "episodes")
-    text = json.dumps({key: about[key] for key in keys}, indent=1)
-    (Path(root) / ABOUT).write_text(text + "\n")
+def _write_about(root, about):
+    (root / ABOUT).write_text(json.dumps(about, indent=1) + "\n")
+
+
+def _counts(about):
+    return len(about["episodes"]), sum(episode["ticks"] for episode in about["episodes"])
 
 
 def _import_lerobot():
@@ -140,6 +178,8 @@ def _streams(configuration):
 
 def _rate_hz(tensors):
     """The rate of the frames, which LeRobot wants as an integer."""
+    if tensors.period_ns is None:
+        return 1  # of no frames
     rate = 1e9 / tensors.period_ns
     if abs(rate - round(rate)) > 1e-6 * rate:
         raise ValueError(
@@ -148,8 +188,9 @@ def _rate_hz(tensors):
     return round(rate)
 
 
-def _writer(root, name, tensors, found, robot_type, codec, crf):
-    """LeRobot's writer, with a choice of the quality of videos, which its own has not."""
+def _writer_of(name, tensors, found, robot_type, codec, crf):
+    """Returns a function that makes LeRobot's writer in a folder. The writer has a choice of the
+    quality of videos, which LeRobot's own has not."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
     from lerobot.datasets.utils import DEFAULT_IMAGE_PATH
     from lerobot.datasets.video_utils import encode_video_frames
@@ -165,11 +206,11 @@ def _writer(root, name, tensors, found, robot_type, codec, crf):
             shutil.rmtree(folder)
             return video
 
-    return Writer.create(
+    return functools.partial(
+        Writer.create,
         repo_id=f"local/{name}",
         fps=_rate_hz(tensors),
         features={column.key: column.feature for column in found},
-        root=root,
         robot_type=robot_type,
         use_videos=any(column.feature["dtype"] == "video" for column in found),
         image_writer_threads=4,
@@ -253,4 +294,4 @@ def main(arguments):
     except KeyboardInterrupt:
         return 130
     print(f"{parsed.out}: {episodes} episodes, {frames} frames")
-    return 0
+    return 0 if episodes else 1

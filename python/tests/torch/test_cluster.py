@@ -1,0 +1,163 @@
+"""`python -m robocache.ray` on a cluster of two workers, of which one is killed on the way."""
+
+import hashlib
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bags import T0
+
+ray = pytest.importorskip("ray")
+import robots  # noqa: E402
+
+import robocache.ray as cluster  # noqa: E402 (Ray comes first)
+
+pytestmark = pytest.mark.timeout(600)
+BAGS = 5
+
+
+@pytest.fixture(scope="module")
+def two_workers():
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def robot(tmp_path_factory):
+    """Bags, two of which have the same name, and a configuration."""
+    folder = tmp_path_factory.mktemp("cluster")
+    for number in range(BAGS):
+        name = f"day{number}/robot" if number < 2 else f"robot{number}"
+        start = T0 + number * 3600 * 10**9
+        silence = (0.8, 1.3) if number == 3 else (0, 0)
+        robots.record(
+            folder / "bags" / name, seconds=1.6, seed=number, start=start, silence=silence
+        )
+    (folder / "robot.yaml").write_text(robots.CONFIG)
+    return [folder / "bags"], folder / "robot.yaml"
+
+
+def digests(folder):
+    """The bytes of all results; `replay.json` is no result."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+        if path.name != "replay.json"
+    }
+
+
+def kill_once(share, killed):
+    """A share whose first worker is killed while its command runs."""
+
+    def run(number, of, folder):
+        import threading
+
+        if number == 2 and not killed.exists():
+            killed.write_text(str(os.getpid()))
+
+            def kill():
+                # The replay of this share has begun; its process must end with this one.
+                while not any(Path(folder).rglob("*")):
+                    time.sleep(0.001)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            threading.Thread(target=kill).start()
+        return share(number, of, folder)
+
+    return run
+
+
+@pytest.fixture
+def killed(monkeypatch, tmp_path):
+    """A worker of each run is killed; the file has its process."""
+    file, run_shares = tmp_path / "killed", cluster.run_shares
+
+    def run(share, folder, **options):
+        return run_shares(kill_once(share, file), folder, **options)
+
+    monkeypatch.setattr(cluster, "run_shares", run)
+    return file
+
+
+@pytest.mark.parametrize("form", ["mcap", "zarr", "rows"])
+def test_replay_has_the_bytes_of_one_process(two_workers, robot, tmp_path, killed, form):
+    bags, config = robot
+    told = []
+    out = tmp_path / "out"
+    code, outcomes = cluster.replay(bags, config, out, format=form, shares=3, told=told.append)
+    assert killed.exists()
+    assert code == 0 and [list(outcome) for outcome in outcomes] == [["kept"]] * BAGS
+    assert told[-1] == f"3 of 3 shares, {BAGS} episodes"
+    alone = robots.replay(bags, config, tmp_path / "alone", "--format", form)
+    assert digests(out) == digests(alone) and len(digests(out)) >= BAGS
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "killed", "out"]
+
+
+def test_a_share_that_always_fails_ends_the_run(two_workers, tmp_path):
+    def share(number, of, folder):
+        if number == 2:
+            raise ValueError("expected a robot")
+        return 1
+
+    with pytest.raises(RuntimeError, match="share 2 of 2 failed(?s:.*)expected a robot"):
+        cluster.run_shares(share, tmp_path / "shares", shares=2)
+    # The next run has as many shares, so that it finds what they had.
+    folders = cluster.run_shares(lambda *_: 1, tmp_path / "shares", shares=7)
+    assert [folder.name for folder in folders] == ["00001", "00002"]
+
+
+def test_an_episode_that_fails_is_reported(two_workers, robot, tmp_path, capfd):
+    bags, config = robot
+    (tmp_path / "wrong.mcap").write_bytes(b"no bag")
+    code, outcomes = cluster.replay(
+        [*bags, tmp_path / "wrong.mcap"], config, tmp_path / "out", shares=2
+    )
+    assert code == 1 and "wrong" in str(outcomes[-1]["failed"])
+    assert len(list((tmp_path / "out").glob("*.mcap"))) == BAGS
+
+
+def test_what_does_not_fit_is_an_error(robot, tmp_path):
+    bags, config = robot
+    with pytest.raises(ValueError, match="is not in .*bags, found"):
+        cluster.replay(bags, config, bags[0] / "out")
+    with pytest.raises(ValueError, match="mcap, zarr, rows, found 'csv'"):
+        cluster.replay(bags, config, tmp_path / "out", format="csv")
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_a_dataset_has_the_columns_of_one_process(two_workers, robot, tmp_path, killed, images):
+    pytest.importorskip("lerobot")
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    from robocache.lerobot import ABOUT, to_lerobot
+
+    bags, config = robot
+    out, alone = tmp_path / "out" / "dataset", tmp_path / "alone" / "dataset"
+    given = {"images": images, "task": "tidy up"}
+    # More shares than bags: some are empty.
+    counts = cluster.to_lerobot(bags, config, out, cluster={"shares": 6}, **given)
+    assert killed.exists()
+    assert counts == to_lerobot(bags, config, alone, **given) and counts[0] == BAGS + 1
+    merged, single = (
+        LeRobotDataset("local/dataset", root=root, video_backend="pyav") for root in (out, alone)
+    )
+    assert merged.meta.features.keys() == single.meta.features.keys()
+    for key in merged.meta.features:
+        got, wanted = (dataset.meta.features[key] for dataset in (merged, single))
+        assert all(got[part] == wanted[part] for part in ("dtype", "shape", "names")), key
+    assert (merged.fps, len(merged)) == (single.fps, len(single))
+    for number in range(len(single)):
+        got, wanted = merged[number], single[number]
+        assert got.keys() == wanted.keys() and got["task"] == wanted["task"]
+        assert all(np.array_equal(got[key], wanted[key]) for key in wanted if key != "task")
+    assert merged.meta.stats.keys() == single.meta.stats.keys()
+    for key, stats in single.meta.stats.items():
+        for name, value in stats.items():
+            got = merged.meta.stats[key][name]
+            np.testing.assert_allclose(got, value, rtol=1e-6, atol=1e-6, err_msg=f"{key} {name}")
+    assert (out / ABOUT).read_text() == (alone / ABOUT).read_text()
