@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-torch wheel golden-live demo bench bench-replay fuzz lint format clean distclean
+.PHONY: help setup build test test-torch wheel golden-live demo demo-train bench bench-replay fuzz lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -11,6 +11,8 @@ help:
 	@echo 'make build      build the release into install/; the first run sets up ROS. With CUDA if'
 	@echo '                there is an nvcc or a GPU; ROBOCACHE_CUDA=off: never, =on: always'
 	@echo 'make demo       run a robot, the node and a policy for 15 s; write demo/report.html'
+	@echo 'make demo-train record a robot, train a policy on it, serve it, and compare; needs PyTorch:'
+	@echo '                PYTHON: one that has it; writes demo/train/report.html'
 	@echo 'make test       run all tests, also those with real ROS processes'
 	@echo 'make wheel      build the wheel of the Python package into dist/'
 	@echo 'make test-torch run the tests of the Python package with PyTorch; PYTHON: one that has it'
@@ -51,6 +53,10 @@ golden-live:
 
 demo: build
 	@scripts/with_ros.sh python3 demo/demo.py
+
+# ROS's Python is another one, mostly: the demo takes rclpy from there.
+demo-train: build
+	@scripts/with_ros.sh $${PYTHON:-.torch/bin/python} demo/train_demo.py
 
 bench: build
 	@scripts/setup.sh --tests
