@@ -213,7 +213,7 @@ impl Layout {
 }
 
 /// Where the elements of a group's part go.
-fn runs(encoder: &EncoderSpec, group: usize, step_len: usize) -> Vec<Run> {
+pub(crate) fn runs(encoder: &EncoderSpec, group: usize, step_len: usize) -> Vec<Run> {
     let EncoderSpec::Vector(spec) = encoder else {
         return vec![Run { row_at: 0, step_at: 0, len: step_len }];
     };

@@ -31,6 +31,7 @@
 //! - [`cli`]: the command line.
 //! - [`visual`]: what the policy sees, as messages for RViz and Foxglove.
 //! - `replay` (feature `replay`): recorded bags through the same pipeline and runtime.
+//! - `episodes` (feature `replay`): rows of many episodes, and windows of them for training.
 //! - `report` (feature `replay`): tables, pictures and charts as one HTML file.
 //! - `view` (feature `replay`): what tensors hold, as a report.
 //! - `sim` (feature `sim`): a synthetic robot, every signal an analytic function of time.
@@ -63,6 +64,8 @@ pub mod tf;
 pub mod time;
 pub mod visual;
 
+#[cfg(feature = "replay")]
+pub mod episodes;
 #[cfg(any(feature = "sim", feature = "replay"))]
 pub mod random;
 #[cfg(feature = "replay")]
@@ -75,3 +78,5 @@ pub mod ros;
 pub mod sim;
 #[cfg(feature = "replay")]
 pub mod view;
+#[cfg(feature = "replay")]
+mod zarr;

@@ -9,3 +9,4 @@ pub mod operators;
 pub mod parallel;
 pub mod resample;
 pub mod voxelize;
+pub mod windows;

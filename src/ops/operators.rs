@@ -12,7 +12,7 @@ use crate::spec::VectorSpec;
 const HALF_TURN: f64 = std::f32::consts::PI as f64;
 
 /// One operator of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operator {
     /// `(x - shift) * scale + offset`
@@ -52,7 +52,7 @@ fn apply_all(operators: &[Operator], x: f64) -> f64 {
 }
 
 /// Where an element of a step comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A channel of the samples.
@@ -79,11 +79,12 @@ impl Source {
 }
 
 /// One element of a step of a vector with operators.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct OutputChannel {
     /// Its name: that of its channel, or `orientation.r01` for an entry of a rotation matrix.
     pub name: String,
     /// Its unit: `rad`, `deg`, or nothing if it is not known.
+    #[serde(skip_deserializing)]
     pub unit: &'static str,
     /// Where it comes from.
     pub source: Source,

@@ -63,7 +63,7 @@ pub struct Options {
 /// Large rows of all episodes that wait until they are compressed \[bytes\].
 const ROWS_IN_WORK: usize = 128 << 20;
 /// The version of the arrays of a store and their meaning. Results of another version are made again.
-pub(super) const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 3;
 
 impl Options {
     /// What the output of an episode may use.

@@ -448,14 +448,14 @@ impl EncoderSpec {
 }
 
 /// A vector: its channels, which of them arrive together, and what is made of them.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct VectorSpec {
     /// The elements of the samples, in order. The four elements of a quaternion are next to each other.
     pub channels: Vec<Channel>,
     /// The groups. Each is resampled by itself. Each channel is in exactly one group.
     pub groups: Vec<Group>,
     /// The elements of a step, in order. Empty if they are the channels as they are.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<OutputChannel>,
 }
 
@@ -525,7 +525,7 @@ impl VectorSpec {
 }
 
 /// One element of a vector row.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Channel {
     /// Its name: `joint_3.position`, `orientation.x`.
     pub name: String,
@@ -534,7 +534,7 @@ pub struct Channel {
 }
 
 /// Channels that arrive in one sample.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Group {
     /// Position among the channels of each element of the sample.
     pub channels: Vec<usize>,

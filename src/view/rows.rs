@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::info::{Info, SegmentInfo};
 use super::source::{ViewError, which};
-use super::store::{self, Array};
+use super::store;
 use super::track::{MAX_TICKS, Track};
 use super::{Options, of_rows};
 use crate::dtype::DType;
@@ -12,6 +12,7 @@ use crate::replay::inspect::{GAP_FACTOR, Series};
 use crate::report::{Page, Section, Table, Timeline, Tone, counted, number, significant};
 use crate::time::Stamp;
 use crate::visual::{SegmentRead, TensorRead};
+use crate::zarr::{self, Array};
 
 /// Most rows of a ring whose stamps are read: an hour at 1 kHz.
 const MAX_STAMPS: u64 = 4_000_000;
@@ -79,7 +80,7 @@ pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
 
 impl RowStore {
     fn open(path: &Path) -> Result<Self, String> {
-        let root = store::about(path, store::ROWS)?;
+        let root = zarr::about(path, store::ROWS)?;
         let text = |key: &str| root[key].as_str().unwrap_or_default().to_owned();
         let mut info = Info {
             version: text("version"),
@@ -90,8 +91,8 @@ impl RowStore {
         let episodes = store::listed(&root)?.into_iter().map(|about| about.name).collect();
         let mut rings = Vec::new();
         let streams = path.join("streams");
-        for stream in store::members(&streams)? {
-            let groups = store::members(&streams.join(&stream))?;
+        for stream in zarr::members(&streams)? {
+            let groups = zarr::members(&streams.join(&stream))?;
             for group in &groups {
                 let name = match groups.len() {
                     1 => stream.clone(),

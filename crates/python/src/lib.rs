@@ -7,6 +7,7 @@
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
 #[allow(dead_code)] // until every edge reads arrays by it
 mod dlpack;
+mod episodes;
 mod operations;
 
 use std::ffi::OsString;
@@ -25,6 +26,8 @@ mod _native {
         ImageRule, Rule, View, VoxelRule, empty, encode_images, fuse, gradient, synchronize,
         voxelize_clouds,
     };
+    #[pymodule_export]
+    use crate::episodes::{Episodes, WindowPlan};
 }
 
 /// Runs the command line of `robocache`; the first argument is the program's name. Returns the exit code.

@@ -9,7 +9,7 @@ use crate::align::AlignRule;
 use crate::dtype::DType;
 
 /// How one element of a vector row is interpolated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
     /// Along the straight line.

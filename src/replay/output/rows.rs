@@ -210,6 +210,10 @@ fn about(place: &RingPlace, pipeline: &Pipeline, dtype: DType) -> Value {
         "dtype": dtype.name(),
         "channels": channels,
         "lanes": lanes,
+        "vector": match &spec.encoder {
+            EncoderSpec::Vector(vector) => json!(vector),
+            _ => Value::Null,
+        },
         "segment": info,
         "max_age_ns_of_inputs": spec.merge.as_ref().map(|merge| &merge.max_age_ns),
         "valid_when": spec.merge.as_ref().map(valid_when),

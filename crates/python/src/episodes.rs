@@ -1,0 +1,232 @@
+//! Episodes and their windows: what `robocache.EpisodeCache` stands on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use robocache::episodes::{
+    self, Bytes, Choice, Column, Described, EpisodeError, Planned, RawEpisodes, RawRing, RawStream,
+    Request,
+};
+use robocache::ops::windows::PartKind;
+
+use crate::dlpack::{Array, Element};
+
+/// Statistics of a channel: name, rows, mean, standard deviation, least, greatest, quantiles of 1 % and 99 %.
+type Statistics = (String, u64, f64, f64, f64, f64, f64, f64);
+
+/// Rows of many episodes.
+#[pyclass(frozen, module = "robocache._native")]
+pub struct Episodes(Arc<episodes::Episodes>);
+
+/// Windows, prepared.
+#[pyclass(frozen, module = "robocache._native")]
+pub struct WindowPlan {
+    episodes: Arc<episodes::Episodes>,
+    planned: Planned,
+}
+
+/// An array of the caller as a column.
+struct Held(Array);
+
+impl Bytes for Held {
+    fn bytes(&self) -> &[u8] {
+        // It was checked when it was taken.
+        self.0.bytes("column").unwrap_or_default()
+    }
+}
+
+fn raised(error: EpisodeError) -> PyErr {
+    match error {
+        EpisodeError::File { .. } => PyOSError::new_err(error.to_string()),
+        _ => PyValueError::new_err(error.to_string()),
+    }
+}
+
+fn threads(threads: Option<usize>) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    threads.filter(|threads| *threads > 0).unwrap_or_else(cores)
+}
+
+#[pymethods]
+impl Episodes {
+    /// Reads a store of `robocache replay --format rows`.
+    #[staticmethod]
+    #[pyo3(signature = (path, streams=None, threads=None))]
+    fn of_store(
+        py: Python<'_>,
+        path: PathBuf,
+        streams: Option<Vec<String>>,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let threads = self::threads(threads);
+        let read = || episodes::Episodes::of_store(&path, streams.as_deref(), threads);
+        Ok(Episodes(Arc::new(py.detach(read).map_err(raised)?)))
+    }
+
+    /// Opens a folder that `save` wrote.
+    #[staticmethod]
+    #[pyo3(signature = (path, verify=false))]
+    fn open(py: Python<'_>, path: PathBuf, verify: bool) -> PyResult<Self> {
+        let opened = py.detach(|| episodes::Episodes::open(&path, verify));
+        Ok(Episodes(Arc::new(opened.map_err(raised)?)))
+    }
+
+    /// Episodes of arrays. `described` is JSON; `columns` has for each stream its rings, each as arrays by name.
+    #[staticmethod]
+    fn of_columns(
+        py: Python<'_>,
+        described: &str,
+        columns: Vec<Vec<Bound<'_, PyDict>>>,
+    ) -> PyResult<Self> {
+        let Described { configuration, episodes, streams, .. } =
+            Described::read(described).map_err(raised)?;
+        if streams.len() != columns.len() {
+            let (expected, found) = (streams.len(), columns.len());
+            let text = format!("columns: expected those of {expected} streams, found {found}");
+            return Err(PyValueError::new_err(text));
+        }
+        let mut raw = Vec::with_capacity(streams.len());
+        for (means, rings) in streams.into_iter().zip(columns) {
+            let rings = rings.iter().map(raw_ring).collect::<PyResult<_>>()?;
+            raw.push(RawStream { means, rings });
+        }
+        let raw = RawEpisodes { configuration, episodes, streams: raw };
+        let made = py.detach(|| episodes::Episodes::new(raw));
+        Ok(Episodes(Arc::new(made.map_err(raised)?)))
+    }
+
+    /// Writes the episodes into a new folder.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| self.0.save(&path)).map_err(raised)
+    }
+
+    /// What is said of the episodes: JSON.
+    fn described(&self) -> String {
+        self.0.described()
+    }
+
+    /// Rows and bytes of a stream, over its groups.
+    fn size(&self, stream: &str) -> PyResult<(usize, usize)> {
+        let (_, stream) = self.0.stream(stream).map_err(raised)?;
+        let rings = stream.rings.iter();
+        Ok((rings.clone().map(episodes::Ring::len).sum(), rings.map(episodes::Ring::byte_len).sum()))
+    }
+
+    /// The statistics of each channel of a vector.
+    fn statistics(&self, py: Python<'_>, stream: &str) -> PyResult<Vec<Statistics>> {
+        let (_, stream) = self.0.stream(stream).map_err(raised)?;
+        let all = py.detach(|| episodes::statistics(stream)).map_err(raised)?;
+        let told = all.into_iter().map(|channel| {
+            let episodes::ChannelStatistics { name, count, mean, std, min, max, quantiles } = channel;
+            (name, count, mean, std, min, max, quantiles[0], quantiles[1])
+        });
+        Ok(told.collect())
+    }
+
+    /// Prepares windows; `choices` is JSON, or None for what the node makes.
+    #[pyo3(signature = (choices=None))]
+    fn plan(&self, choices: Option<&str>) -> PyResult<WindowPlan> {
+        let choices = choices.map(Choice::list).transpose().map_err(raised)?;
+        let planned = self.0.plan(choices.as_deref()).map_err(raised)?;
+        Ok(WindowPlan { episodes: Arc::clone(&self.0), planned })
+    }
+}
+
+/// A ring of arrays by their names.
+fn raw_ring(columns: &Bound<'_, PyDict>) -> PyResult<RawRing> {
+    let some = |name: &str, elements: &[Element]| -> PyResult<Option<Column>> {
+        let Some(array) = columns.get_item(name)? else { return Ok(None) };
+        let array = Array::read(&array, name, -1)?;
+        if !elements.is_empty() {
+            array.check_element(name, elements)?;
+        }
+        let bytes = array.bytes(name)?;
+        // What is not aligned is copied.
+        if bytes.as_ptr().align_offset(align_of::<u64>()) != 0 {
+            return Ok(Some(episodes::Owned::of(bytes)));
+        }
+        Ok(Some(Arc::new(Held(array))))
+    };
+    let all = |name: &str, elements: &[Element]| {
+        let lacks = || PyValueError::new_err(format!("expected the column {name}, found none"));
+        some(name, elements)?.ok_or_else(lacks)
+    };
+    let ends = columns.get_item("episode_ends")?;
+    let ends = ends.ok_or_else(|| PyValueError::new_err("expected episode_ends, found none"))?;
+    let ends: Vec<u64> = ends.call_method0("tolist")?.extract()?;
+    Ok(RawRing {
+        rows: all("rows", &[])?,
+        stamp_ns: all("stamp_ns", &[Element::I64])?,
+        received_ns: all("received_ns", &[Element::I64])?,
+        left_ns: all("left_ns", &[Element::I64])?,
+        replaced: all("replaced", &[Element::Bool, Element::U8])?,
+        epoch: some("epoch", &[Element::I64])?,
+        until_next: some("until_next", &[Element::U8])?,
+        until_ns: some("until_ns", &[Element::I64])?,
+        count: some("count", &[Element::U32])?,
+        coordinates: some("coordinates", &[Element::I32])?,
+        ends,
+    })
+}
+
+#[pymethods]
+impl WindowPlan {
+    /// The streams: name, element type, shape of a step, shape of its coordinates, offsets of the targets.
+    #[allow(clippy::type_complexity)] // a tuple per stream, which Python names
+    fn streams(&self) -> Vec<(String, &'static str, Vec<usize>, Option<Vec<usize>>, Vec<i64>)> {
+        let of = |(number, stream): (usize, &robocache::ops::windows::WindowStream)| {
+            let means = &self.episodes.streams[number].means;
+            let (row, places) = (means.row_shape.clone(), means.coordinates_shape.clone());
+            (stream.name.clone(), stream.dtype.name(), row, places, stream.offsets_ns.clone())
+        };
+        self.planned.numbers().zip(self.planned.streams()).map(of).collect()
+    }
+
+    /// Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte.
+    fn layout(&self, windows: usize) -> PyResult<(usize, Vec<(usize, &'static str, usize)>)> {
+        let layout = self.planned.layout(windows).map_err(raised)?;
+        let name = |kind| match kind {
+            PartKind::Values => "values",
+            PartKind::Coordinates => "coordinates",
+            PartKind::Ages => "age_ns",
+            PartKind::Counts => "count",
+            PartKind::Valid => "valid",
+        };
+        let parts = layout.parts.iter().map(|part| (part.stream, name(part.kind), part.byte_offset));
+        Ok((layout.byte_len, parts.collect()))
+    }
+
+    /// Writes the windows of a batch into `out`, bytes in the layout of so many windows.
+    #[pyo3(signature = (episodes, instants_ns, out, epochs=None, latency_ns=None, threads=None))]
+    #[allow(clippy::too_many_arguments)] // the interpreter, four arrays, and how
+    fn run(
+        &self,
+        py: Python<'_>,
+        episodes: &Bound<'_, PyAny>,
+        instants_ns: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
+        epochs: Option<&Bound<'_, PyAny>>,
+        latency_ns: Option<&Bound<'_, PyAny>>,
+        threads: Option<usize>,
+    ) -> PyResult<()> {
+        let numbers = Array::read(episodes, "episodes", -1)?;
+        let instants = Array::read(instants_ns, "target_ns", -1)?;
+        let epochs = epochs.map(|epochs| Array::read(epochs, "epochs", -1)).transpose()?;
+        let late = latency_ns.map(|late| Array::read(late, "latency_ns", -1)).transpose()?;
+        let mut out = Array::read(out, "out", -1)?;
+        let epochs = epochs.as_ref().map(|epochs| epochs.i64s("epochs")).transpose()?;
+        let late = late.as_ref().map(|late| late.i64s("latency_ns")).transpose()?;
+        let request = Request {
+            episodes: numbers.i64s("episodes")?,
+            instants_ns: instants.i64s("target_ns")?,
+            epochs,
+            latency_ns: late.unwrap_or_default(),
+        };
+        let (bytes, threads) = (out.bytes_mut("out")?, self::threads(threads));
+        let run = || self.planned.windows(&self.episodes, request, bytes, threads);
+        py.detach(run).map_err(raised)
+    }
+}
