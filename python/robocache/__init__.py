@@ -19,9 +19,11 @@ __version__ = "0.1.0"
 
 #: Names that are loaded when they are first used, and their modules: to decode a tensor takes none of them.
 _LAZY = {
+    "EpisodeCache": "cache",
     "Resampled": "operations",
     "Stream": "operations",
     "Voxels": "encoders",
+    "WindowSampler": "sampler",
     "encode_image": "encoders",
     "fuse": "operations",
     "fuse_multimodal": "trajectories",

@@ -1,6 +1,7 @@
 """The compiled part of the package. What users call is in the package itself."""
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 def main(arguments: Sequence[str]) -> int:
@@ -149,3 +150,50 @@ def encode_images(
     place: Place, rule: ImageRule, encoding: str, images: tuple[int, int, int, int], out: int
 ) -> None:
     """Writes the rows of images: address, number, height and width."""
+
+class Episodes:
+    """Rows of many episodes; `robocache.EpisodeCache` is what users call."""
+
+    @staticmethod
+    def of_store(
+        path: str | PathLike[str],
+        streams: Sequence[str] | None = None,
+        threads: int | None = None,
+    ) -> Episodes:
+        """Reads a store of `robocache replay --format rows`."""
+    @staticmethod
+    def open(path: str | PathLike[str], verify: bool = False) -> Episodes:
+        """Opens a folder that `save` wrote."""
+    @staticmethod
+    def of_columns(described: str, columns: Sequence[Sequence[dict[str, Any]]]) -> Episodes:
+        """Episodes of arrays. `described` is JSON; `columns` has for each stream its rings, each as arrays by name."""
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the episodes into a new folder."""
+    def described(self) -> str:
+        """What is said of the episodes: JSON."""
+    def size(self, stream: str) -> tuple[int, int]:
+        """Rows and bytes of a stream."""
+    def statistics(
+        self, stream: str
+    ) -> list[tuple[str, int, float, float, float, float, float, float]]:
+        """Per channel: name, rows, mean, standard deviation, least, greatest, quantiles of 1 % and 99 %."""
+    def plan(self, choices: str | None = None) -> WindowPlan:
+        """Prepares windows; `choices` is JSON, or None for what the node makes."""
+
+class WindowPlan:
+    """Windows, prepared."""
+
+    def streams(self) -> list[tuple[str, str, list[int], list[int] | None, list[int]]]:
+        """Per stream: name, element type, shape of a step, shape of its coordinates, offsets of the targets [ns]."""
+    def layout(self, windows: int) -> tuple[int, list[tuple[int, str, int]]]:
+        """Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte."""
+    def run(
+        self,
+        episodes: Any,
+        instants_ns: Any,
+        out: Any,
+        epochs: Any = None,
+        latency_ns: Any = None,
+        threads: int | None = None,
+    ) -> None:
+        """Writes the windows of a batch into `out`, uint8 in the layout of so many windows; the others are int64."""

@@ -106,8 +106,11 @@ impl Episodes {
             }
             let episode = u32::try_from(episode)
                 .map_err(|_| EpisodeError::of("episodes", "fewer than 2^32", episodes.len()))?;
-            spans.extend(known.into_iter().map(|epoch| {
-                Span { episode, epoch, begin_ns: i64::MAX, end_ns: i64::MIN }
+            spans.extend(known.into_iter().map(|epoch| Span {
+                episode,
+                epoch,
+                begin_ns: i64::MAX,
+                end_ns: i64::MIN,
             }));
         }
         let mut epochs = epochs.into_iter();
@@ -230,9 +233,8 @@ fn epochs(name: &str, ring: &RawRing, episodes: usize) -> Result<Epochs, Episode
         while begin < *end {
             let number = epoch.map_or(0, |epoch| epoch[begin as usize]);
             let same = |rows: &[i64]| rows.partition_point(|other| *other <= number) as u64;
-            let until = epoch.map_or(*end, |epoch| {
-                begin + same(&epoch[begin as usize..*end as usize])
-            });
+            let until =
+                epoch.map_or(*end, |epoch| begin + same(&epoch[begin as usize..*end as usize]));
             if until <= begin || found.last().is_some_and(|(last, _)| *last >= number) {
                 return Err(EpisodeError::of(what("epoch"), "rows sorted by epoch", number));
             }

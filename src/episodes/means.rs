@@ -42,10 +42,17 @@ pub struct Means {
     pub fill: Fill,
     /// Whether rows are points of plans.
     pub plans: bool,
+    /// Whether it is known when rows came. If not, windows see all rows, unless the caller chooses.
+    #[serde(default = "yes")]
+    pub arrivals: bool,
     /// Of merged clouds: the greatest age of the cloud of each input \[ns\].
     pub max_age_ns_of_inputs: Option<Vec<i64>>,
     /// Of merged clouds: `all`, `any`, or the numbers of the inputs that are needed.
     pub valid_when: Value,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// The parts of the attribute `ring` of a store that are read.
@@ -113,6 +120,7 @@ impl Means {
             max_gap_ns: segment.max_gap_ns,
             fill: segment.fill,
             plans,
+            arrivals: true,
             max_age_ns_of_inputs: max_age_ns_of_inputs.clone(),
             valid_when: valid_when.clone(),
         })
@@ -143,8 +151,12 @@ impl Means {
             offsets_ns: self.target_offsets_ns.clone(),
             present: self.present,
             rule,
-            // What a plan says of the future was known.
-            view: if self.plans { View::Strict } else { View::Served },
+            view: match (self.plans, self.arrivals) {
+                // What a plan says of the future was known.
+                (true, _) => View::Strict,
+                (false, true) => View::Served,
+                (false, false) => View::All,
+            },
             merge: self.merge()?,
             dtype: self.dtype,
             step_len: self.row_shape.iter().product(),

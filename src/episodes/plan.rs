@@ -36,8 +36,9 @@ impl Choice {
     /// # Errors
     /// It is none.
     pub fn list(text: &str) -> Result<Vec<Self>, EpisodeError> {
-        serde_json::from_str(text)
-            .map_err(|error| EpisodeError::of("windows of streams", "what a stream may have", error))
+        serde_json::from_str(text).map_err(|error| {
+            EpisodeError::of("windows of streams", "what a stream may have", error)
+        })
     }
 }
 
@@ -101,7 +102,8 @@ impl Choice {
         let changes = strategy.interpolates() != means.strategy.interpolates();
         let operators = means.vector.as_ref().is_some_and(|vector| !vector.outputs.is_empty());
         if changes && operators {
-            let expected = "one that interpolates as the configuration's does, as there are operators";
+            let expected =
+                "one that interpolates as the configuration's does, as there are operators";
             return Err(EpisodeError::of(what("strategy"), expected, strategy.name()));
         }
         if changes && strategy.interpolates() && self.max_gap_ns.is_none() {
@@ -177,7 +179,11 @@ impl Planned {
         let Request { episodes: numbers, instants_ns, epochs, .. } = request;
         let windows = instants_ns.len();
         if numbers.len() != windows {
-            return Err(EpisodeError::of("episodes", format!("{windows}, one per instant"), numbers.len()));
+            return Err(EpisodeError::of(
+                "episodes",
+                format!("{windows}, one per instant"),
+                numbers.len(),
+            ));
         }
         if let Some(found) = epochs.map(<[i64]>::len).filter(|found| *found != windows) {
             return Err(EpisodeError::of("epochs", format!("{windows}, one per instant"), found));

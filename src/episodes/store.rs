@@ -16,8 +16,7 @@ impl Episodes {
         streams: Option<&[String]>,
         threads: usize,
     ) -> Result<Self, EpisodeError> {
-        let wrong =
-            |error: String| EpisodeError::Store(format!("{}: {error}", store.display()));
+        let wrong = |error: String| EpisodeError::Store(format!("{}: {error}", store.display()));
         let mut about = zarr::about(store, "rows").map_err(wrong)?;
         let episodes: Vec<About> = serde_json::from_value(about["episodes"].take())
             .map_err(|error| wrong(format!("a store without a list of episodes: {error}")))?;

@@ -112,7 +112,10 @@ impl Episodes {
     fn size(&self, stream: &str) -> PyResult<(usize, usize)> {
         let (_, stream) = self.0.stream(stream).map_err(raised)?;
         let rings = stream.rings.iter();
-        Ok((rings.clone().map(episodes::Ring::len).sum(), rings.map(episodes::Ring::byte_len).sum()))
+        Ok((
+            rings.clone().map(episodes::Ring::len).sum(),
+            rings.map(episodes::Ring::byte_len).sum(),
+        ))
     }
 
     /// The statistics of each channel of a vector.
@@ -120,7 +123,8 @@ impl Episodes {
         let (_, stream) = self.0.stream(stream).map_err(raised)?;
         let all = py.detach(|| episodes::statistics(stream)).map_err(raised)?;
         let told = all.into_iter().map(|channel| {
-            let episodes::ChannelStatistics { name, count, mean, std, min, max, quantiles } = channel;
+            let episodes::ChannelStatistics { name, count, mean, std, min, max, quantiles } =
+                channel;
             (name, count, mean, std, min, max, quantiles[0], quantiles[1])
         });
         Ok(told.collect())
@@ -195,7 +199,8 @@ impl WindowPlan {
             PartKind::Counts => "count",
             PartKind::Valid => "valid",
         };
-        let parts = layout.parts.iter().map(|part| (part.stream, name(part.kind), part.byte_offset));
+        let parts =
+            layout.parts.iter().map(|part| (part.stream, name(part.kind), part.byte_offset));
         Ok((layout.byte_len, parts.collect()))
     }
 

@@ -4,7 +4,9 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::find::{RingRows, Search, SpanRows};
-use super::spec::{Items, PartKind, WindowError, WindowLayout, WindowPlan, WindowRing, WindowStream};
+use super::spec::{
+    Items, PartKind, WindowError, WindowLayout, WindowPlan, WindowRing, WindowStream,
+};
 use crate::align::{Alignment, Value};
 use crate::dtype::DType;
 use crate::ops::operators::unwrap;
@@ -334,7 +336,8 @@ impl<'a> Writer<'a> {
             let coordinates = &mut out.coordinates[at * step_bytes..][..step_bytes];
             let count = match found.value {
                 Value::Row(row) | Value::Between { a: row, .. } => {
-                    coordinates.copy_from_slice(&rows.coordinates[row * step_bytes..][..step_bytes]);
+                    coordinates
+                        .copy_from_slice(&rows.coordinates[row * step_bytes..][..step_bytes]);
                     rows.count[row]
                 }
                 Value::Nothing => {
@@ -424,12 +427,7 @@ impl Source<'_> {
     }
 
     /// The rows of all steps, with angles that are unwrapped from step to step, in `scratch.wide`.
-    fn unwrapped(
-        &self,
-        stream: &WindowStream,
-        found: &[Alignment<usize>],
-        scratch: &mut Scratch,
-    ) {
+    fn unwrapped(&self, stream: &WindowStream, found: &[Alignment<usize>], scratch: &mut Scratch) {
         let len = self.ring.row_len;
         let mut wide = std::mem::take(&mut scratch.wide);
         wide.clear();

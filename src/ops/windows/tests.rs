@@ -62,7 +62,8 @@ impl Rows {
         let column = |at: usize| all.iter().map(|row| row[at]).collect::<Vec<i64>>();
         let (received, left) = (column(2), column(3));
         let count = all.len();
-        let floats = (0..count * width).flat_map(|_| (random.between(-1.0, 1.0) as f32).to_le_bytes());
+        let floats =
+            (0..count * width).flat_map(|_| (random.between(-1.0, 1.0) as f32).to_le_bytes());
         let floats = floats.collect();
         let until_next = match parted {
             true => (0..count).map(|_| random.below(3) as u8).collect(),
@@ -245,7 +246,10 @@ fn sizes_that_do_not_fit_are_errors() {
         windows(&plan, &layout, &[vec![rows]], items, out, 1).map_err(|error| error.to_string())
     };
     assert_eq!(run(rows.view(), &[1], &mut out), Ok(()));
-    assert_eq!(run(rows.view(), &[2], &mut out).unwrap_err(), "span: expected less than 2, found 2");
+    assert_eq!(
+        run(rows.view(), &[2], &mut out).unwrap_err(),
+        "span: expected less than 2, found 2"
+    );
     assert!(run(rows.view(), &[], &mut out).unwrap_err().starts_with("spans of items"));
     assert!(run(rows.view(), &[0], &mut out[64..]).unwrap_err().starts_with("bytes of the output"));
     let short = RingRows { left_ns: &rows.left[1..], ..rows.view() };

@@ -1,0 +1,102 @@
+"""The sampler's order is a pure function of seed and epoch, shared by ranks without overlap or loss."""
+
+import numpy as np
+import pytest
+
+from robocache.sampler import WindowSampler
+
+RANGES = [[0, 90], [1000, 990], [500, 1490], [7, 7]]
+ITEMS = [(0, at) for at in range(0, 91, 10)]
+ITEMS += [(2, at) for at in range(500, 1491, 10)] + [(3, 7)]
+
+
+def sampler(**options):
+    return WindowSampler(RANGES, **{"period_ns": 10, "batch_size": 4, "seed": 3, **options})
+
+
+def drawn(sampler, epoch):
+    batches = [sampler.batch(epoch, number) for number in range(len(sampler))]
+    return [
+        item for batch in batches for item in zip(*(each.tolist() for each in batch), strict=True)
+    ]
+
+
+def test_an_epoch_has_each_item_once_in_an_order_of_its_own():
+    whole = sampler(drop_last=False)
+    assert whole.items == len(ITEMS)
+    epochs = [drawn(whole, epoch) for epoch in range(3)]
+    assert all(sorted(epoch) == sorted(ITEMS) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2] and epochs[0] != ITEMS
+    assert drawn(sampler(drop_last=False), 1) == epochs[1]
+    assert drawn(sampler(drop_last=False, seed=4), 1) != epochs[1]
+    assert drawn(sampler(drop_last=False, shuffle=False), 1) == ITEMS
+
+
+@pytest.mark.parametrize("count", [*range(1, 40), 1000, 4095, 4096, 4097, 100_000])
+def test_every_size_is_permuted(count):
+    big = WindowSampler([[0, count - 1]], period_ns=1, batch_size=1)
+    _, instants = big.at(0, np.arange(count))
+    assert (np.sort(instants) == np.arange(count)).all()
+    if count > 900:
+        # As of a random order: neighbours are a third of the range apart, and no item prefers its place.
+        assert abs(np.abs(np.diff(instants)).mean() / count - 1 / 3) < 0.05
+        assert (instants == np.arange(count)).sum() < 10
+        assert abs(np.corrcoef(instants, np.arange(count))[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize("world", [2, 3, 5])
+@pytest.mark.parametrize("drop_last", [True, False])
+def test_ranks_share_an_epoch(world, drop_last):
+    ranks = [sampler(rank=rank, world=world, drop_last=drop_last) for rank in range(world)]
+    parts = [drawn(rank, 2) for rank in ranks]
+    together = [item for part in parts for item in part]
+    assert len(set(together)) == len(together)
+    if drop_last:
+        assert len({len(rank) for rank in ranks}) == 1 and len(together) > len(ITEMS) - 4 * world
+    else:
+        assert sorted(together) == sorted(ITEMS)
+    # Rank by rank they are the batches of one.
+    alone = sampler(drop_last=drop_last)
+    first = [rank.batch(2, 0) for rank in ranks]
+    for number, (episodes, instants) in enumerate(first):
+        expected = alone.batch(2, number)
+        assert (episodes == expected[0]).all() and (instants == expected[1]).all()
+
+
+def test_weights_are_chances_of_episodes():
+    weighted = WindowSampler(
+        [[0, 99], [0, -1], [0, 999], [0, 0]], period_ns=1, batch_size=1000, weights=[3, 5, 1, 0]
+    )
+    episodes, instants = weighted.at(0, np.arange(200_000))
+    assert set(episodes.tolist()) == {0, 2}
+    assert abs((episodes == 0).mean() - 0.75) < 0.01
+    assert (
+        abs(instants[episodes == 0].mean() - 49.5) < 1
+        and abs(instants[episodes == 2].mean() - 499.5) < 10
+    )
+    assert (weighted.batch(0, 0)[1] == weighted.at(0, np.arange(1000))[1]).all()
+    assert (weighted.at(1, np.arange(1000))[1] != weighted.at(0, np.arange(1000))[1]).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": 2, "world": 2}, "rank: expected 0 to 1"),
+        ({"batch_size": 0}, "at least 1"),
+        ({"period_ns": 0}, "at least 1"),
+        ({"weights": [1, 2]}, "weights: expected 4 numbers"),
+        ({"weights": [1, 1, float("nan"), 1]}, "weights"),
+        ({"weights": [0, 1, 0, 0]}, "more than 0"),
+        ({"weights": [1, 1, 1, 1], "shuffle": False}, "without shuffle"),
+    ],
+)
+def test_bad_arguments_are_told(options, message):
+    with pytest.raises(ValueError, match=message):
+        sampler(**options)
+
+
+def test_batches_that_are_not_there_are_told():
+    with pytest.raises(IndexError, match="expected 0 to"):
+        sampler().batch(0, len(sampler()))
+    with pytest.raises(ValueError, match="found none"):
+        WindowSampler([[5, 0]], period_ns=1, batch_size=1)
