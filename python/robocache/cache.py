@@ -15,18 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from . import _native
+from .arrays import nanoseconds, of_arrays, offsets_of, task_names
 from .tensor import NO_AGE
+from .windows import PlannedStream, Windows, WindowSegment, aligned
 
 __all__ = ["NO_AGE", "EpisodeCache", "WindowSegment", "Windows"]
 
-_DTYPES = {
-    "f32": np.dtype("<f4"),
-    "f16": np.dtype("<f2"),
-    "bf16": np.dtype("<u2"),
-    "u8": np.dtype("u1"),
-    "i32": np.dtype("<i4"),
-}
-_ALIGNMENT = 64
 #: What a stream of a configuration of windows may have, and what the compiled part calls it.
 _NANOSECONDS = {"max_age_ms": "max_age_ns", "max_gap_ms": "max_gap_ns"}
 _AS_THEY_ARE = {"strategy": "strategy", "fill": "fill", "dtype": "dtype", "rows": "view"}
@@ -36,7 +30,6 @@ _KEYS = {
     *_AS_THEY_ARE,
 }
 _ROWS = ("as_served", "strict", "all")
-_NEVER = np.iinfo(np.int64)
 
 
 class EpisodeCache:
@@ -115,7 +108,7 @@ class EpisodeCache:
                     f"lengths of '{name}': expected {count} episodes, found {len(of_stream)}"
                 )
             count = len(of_stream)
-            means, ring = _of_arrays(name, dict(stream), of_stream)
+            means, ring = of_arrays(name, dict(stream), of_stream)
             described.append(means)
             columns.append([ring])
         named = episodes if episodes is not None else [f"{at:06d}" for at in range(count or 0)]
@@ -140,8 +133,11 @@ class EpisodeCache:
         if (np.diff(numbers) < 0).any():
             raise ValueError("episode_index: expected frames in the order of their episodes")
         seconds = np.asarray(table["timestamp"], np.float64)
-        stamp_ns = np.rint(seconds * 1e9).astype(np.int64)
-        gap = 1500 / dataset.meta.fps if max_gap_ms is None else max_gap_ms
+        # Seconds are rounded to float32; the number of a frame is exact.
+        even = np.asarray(table["frame_index"], np.int64) / dataset.meta.fps
+        regular = np.allclose(seconds, even, rtol=0, atol=1e-4)
+        stamp_ns = np.rint((even if regular else seconds) * 1e9).astype(np.int64)
+        gap = round(1500 / dataset.meta.fps, 6) if max_gap_ms is None else max_gap_ms
         streams = {}
         for name, feature in dataset.meta.features.items():
             if feature["dtype"] not in ("float32", "float64") or name == "timestamp":
@@ -150,11 +146,12 @@ class EpisodeCache:
             streams[name] = {
                 "rows": np.ascontiguousarray(rows.reshape(len(rows), -1)),
                 "stamp_ns": stamp_ns,
-                "max_age_ms": gap,
+                # So a step beyond the last frame is invalid, as LeRobot's padding is.
+                "max_age_ms": round(500 / dataset.meta.fps, 6),
                 "max_gap_ms": gap,
             }
         tasks = np.asarray(table["task_index"]) if "task_index" in table.column_names else None
-        names = {} if tasks is None else _task_names(dataset.meta.tasks)
+        names = {} if tasks is None else task_names(dataset.meta.tasks)
         firsts = np.cumsum(lengths) - lengths
         about = [
             {
@@ -245,7 +242,7 @@ class EpisodeCache:
             instants += random.integers(-jitter_ns, jitter_ns, instants.shape, endpoint=True)
         late = _latency(latency_ns, streams, len(instants), random)
         size, parts = plan.layout(len(instants))
-        buffer = _aligned(size) if out is None else np.frombuffer(out, np.uint8)[:size]
+        buffer = aligned(size) if out is None else np.frombuffer(out, np.uint8)[:size]
         epochs = None if epochs is None else np.ascontiguousarray(epochs, np.int64)
         plan.run(episodes.reshape(-1), instants, buffer, epochs, late, threads)
         return Windows(buffer, streams, parts, instants, late)
@@ -261,7 +258,7 @@ class EpisodeCache:
                 [self._choice(n, c, rows) for n, c in config.items()], default=_plain
             )
             plan = self._native.plan(text)
-            streams = [_Stream(*stream) for stream in plan.streams()]
+            streams = [PlannedStream(*stream) for stream in plan.streams()]
             # A program has a few plans; one that makes another for each batch must not fill memory with them.
             if len(self._plans) > 64:
                 self._plans.clear()
@@ -282,12 +279,12 @@ class EpisodeCache:
                 choice[native] = config[key]
         for key, native in _NANOSECONDS.items():
             if key in config:
-                choice[native] = _nanoseconds(config[key], f"{key} of '{name}'")
+                choice[native] = nanoseconds(config[key], f"{key} of '{name}'")
         choice.setdefault("view", rows)
         if "offsets_ns" in config:
             choice["offsets_ns"] = [int(at) for at in config["offsets_ns"]]
         elif {"history", "horizon", "lag_ms"} & set(config):
-            choice["offsets_ns"] = _offsets(config, name, self.streams.get(name))
+            choice["offsets_ns"] = offsets_of(config, name, self.streams.get(name))
         return choice
 
     def __reduce__(self):
@@ -302,142 +299,8 @@ class EpisodeCache:
         return f"EpisodeCache({len(self.episodes)} episodes of {', '.join(self.streams)})"
 
 
-class _Stream:
-    """What a plan says of a stream."""
-
-    def __init__(self, name, dtype, row_shape, coordinates_shape, offsets_ns):
-        self.name, self.dtype = name, dtype
-        self.row_shape, self.coordinates_shape = row_shape, coordinates_shape
-        self.offsets_ns = np.array(offsets_ns, np.int64)
-
-
-class Windows:
-    """A batch of windows in one buffer. `windows["joints"]` is the segment of a stream.
-
-    Attributes:
-        buffer: all bytes. The buffer of every segment begins at a multiple of 64 bytes.
-        instants_ns: `[windows]` the instants, with their jitter.
-    """
-
-    def __init__(self, buffer, streams, parts, instants_ns, latency_ns):
-        self.buffer, self.instants_ns = buffer, instants_ns
-        self._streams = {stream.name: at for at, stream in enumerate(streams)}
-        self._about, self._latency_ns = streams, latency_ns
-        self._parts = {(stream, kind): offset for stream, kind, offset in parts}
-
-    def __len__(self):
-        return len(self.instants_ns)
-
-    def __iter__(self):
-        return iter(self._streams)
-
-    def keys(self):
-        """The names of the streams."""
-        return self._streams.keys()
-
-    def __getitem__(self, name):
-        if name not in self._streams:
-            raise KeyError(f"expected one of {', '.join(self._streams)}, found {name!r}")
-        return WindowSegment(self, self._streams[name])
-
-    def torch(self):
-        """By stream the values as torch tensors, and `STREAM.valid` (bool); they share the buffer's memory."""
-        tensors = {}
-        for name in self:
-            segment = self[name]
-            tensors[name] = segment.torch()
-            tensors[f"{name}.valid"] = _torch_of(segment.valid, "bool")
-        return tensors
-
-    def __repr__(self):
-        return f"Windows({len(self)} of {', '.join(self)})"
-
-
-class WindowSegment:
-    """The windows of one stream. Arrays are views of the buffer, made when they are asked for.
-
-    Attributes:
-        name, dtype: of the stream; the type is "f32", "f16", "bf16", "u8" or "i32".
-    """
-
-    def __init__(self, windows, number):
-        self._windows, self._number = windows, number
-        self._stream = windows._about[number]
-        self.name, self.dtype = self._stream.name, self._stream.dtype
-
-    def _view(self, kind, dtype, shape):
-        offset = self._windows._parts.get((self._number, kind))
-        if offset is None:
-            return None
-        shape = (len(self._windows), len(self._stream.offsets_ns), *shape)
-        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        return self._windows.buffer[offset : offset + size].view(dtype).reshape(shape)
-
-    @property
-    def array(self):
-        """`[windows, steps, row...]`: the values; for bf16 their bits as uint16 (see `float32`)."""
-        return self._view("values", _DTYPES[self.dtype], self._stream.row_shape)
-
-    @property
-    def valid(self):
-        """`[windows, steps]` bool: whether a step may be used."""
-        return self._view("valid", np.bool_, ())
-
-    @property
-    def age_ns(self):
-        """`[windows, steps]` int64: the target minus the stamp of the newest row used; NO_AGE if there is none."""
-        return self._view("age_ns", np.int64, ())
-
-    @property
-    def target_ns(self):
-        """`[windows, steps]` int64: the instants of the steps."""
-        late = self._windows._latency_ns
-        instants = self._windows.instants_ns
-        instants = instants if late is None else instants - late[self._number]
-        return instants[:, None] + self._stream.offsets_ns
-
-    @property
-    def count(self):
-        """`[windows, steps]` uint32: voxels in use of a sparse grid; None for others."""
-        return self._view("count", np.uint32, ())
-
-    @property
-    def coordinates(self):
-        """`[windows, steps, voxels, 3]` int32: where the voxels of a sparse grid are; None for others."""
-        return self._view("coordinates", np.int32, self._stream.coordinates_shape or ())
-
-    def float32(self):
-        """The values as float32."""
-        if self.dtype != "bf16":
-            return self.array.astype(np.float32)
-        return (self.array.astype(np.uint32) << 16).view(np.float32)
-
-    def torch(self):
-        """The values as a torch.Tensor (bf16 as torch.bfloat16) that shares the buffer's memory."""
-        return _torch_of(self.array, self.dtype)
-
-    def __repr__(self):
-        shape = (len(self._windows), len(self._stream.offsets_ns), *self._stream.row_shape)
-        return f"WindowSegment({self.name}: {self.dtype} {list(shape)})"
-
-
-def _torch_of(array, dtype):
-    import torch
-
-    if dtype == "bf16":
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
-
-
 def _load_again(path, streams):
     return EpisodeCache.load(path, streams)
-
-
-def _aligned(size):
-    """So many bytes, aligned as segments are."""
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + size]
 
 
 def _plain(value):
@@ -445,40 +308,6 @@ def _plain(value):
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"expected numbers, words and lists, found {type(value).__name__}")
-
-
-def _nanoseconds(ms, what):
-    ns = round(ms * 1e6)
-    if abs(ms * 1e6 - ns) > 1e-3:
-        raise ValueError(f"{what}: expected whole nanoseconds, found {ms} ms")
-    return ns
-
-
-def _offsets(config, name, means):
-    """The targets of `history`, `horizon` and `lag_ms`, as a configuration of the node has them."""
-
-    def steps(key):
-        part = config.get(key, {"steps": 1})
-        unknown = set(part) - {"steps", "step_ms"}
-        count = part.get("steps")
-        if (
-            unknown
-            or not isinstance(count, int)
-            or count < 1
-            or (count > 1 and "step_ms" not in part)
-        ):
-            raise ValueError(
-                f"{key} of '{name}': expected steps (at least 1) and step_ms, found {part}"
-            )
-        return count, _nanoseconds(part.get("step_ms", 0), f"step_ms of '{name}'")
-
-    (back, back_ns), (ahead, ahead_ns) = steps("history"), steps("horizon")
-    if "lag_ms" in config:
-        lag = _nanoseconds(config["lag_ms"], f"lag_ms of '{name}'")
-    else:
-        lag = -means["target_offsets_ns"][means["present"]] if means else 0
-    past = [-(back - 1 - at) * back_ns - lag for at in range(back)]
-    return past + [at * ahead_ns - lag for at in range(1, ahead)]
 
 
 def _latency(latency_ns, streams, windows, random):
@@ -497,71 +326,3 @@ def _latency(latency_ns, streams, windows, random):
             least, most = np.broadcast_to(np.asarray(latency_ns[name], np.int64), (2,))
             late[at] = random.integers(least, most, windows, endpoint=True)
     return late
-
-
-def _of_arrays(name, stream, lengths):
-    """What a stream of arrays means, and its columns."""
-    rows, stamp_ns = np.asarray(stream.pop("rows")), np.asarray(stream.pop("stamp_ns"))
-    dtypes = {"float32": "f32", "float16": "f16", "uint8": "u8", "int32": "i32", "bfloat16": "bf16"}
-    dtype = dtypes.get(str(rows.dtype))
-    if dtype is None or rows.ndim < 2:
-        raise TypeError(
-            f"rows of '{name}': expected [rows, row...] of {', '.join(dtypes)}, found {rows.dtype}"
-        )
-    arrivals = "received_ns" in stream
-    received_ns = np.asarray(stream.pop("received_ns", stamp_ns))
-    vector = rows.ndim == 2 and dtype not in ("u8", "i32")
-    default = [f"{at}" for at in range(rows.shape[1])] if rows.ndim == 2 else []
-    channels = list(stream.pop("channels", default))
-    lanes = list(stream.pop("lanes", ["linear"] * len(channels)))
-    if rows.ndim == 2 and not len(channels) == len(lanes) == rows.shape[1]:
-        raise ValueError(
-            f"channels and lanes of '{name}': expected {rows.shape[1]}, found {len(channels)}"
-        )
-    pairs = zip(channels, lanes, strict=True)
-    config = {key: stream.pop(key) for key in ("history", "horizon", "lag_ms") if key in stream}
-    offsets = _offsets({"lag_ms": 0, **config}, name, None)
-    means = {
-        "name": name,
-        "row_shape": list(rows.shape[1:]),
-        "coordinates_shape": None,
-        "dtype": dtype,
-        "row_dtypes": [dtype],
-        "vector": {
-            "channels": [{"name": channel, "lane": lane} for channel, lane in pairs],
-            "groups": [{"channels": list(range(len(channels)))}],
-        }
-        if vector
-        else None,
-        "channels": channels,
-        "target_offsets_ns": offsets,
-        "present": config.get("history", {"steps": 1})["steps"] - 1,
-        "strategy": stream.pop("strategy", "linear" if vector else "hold"),
-        "max_age_ns": _nanoseconds(stream.pop("max_age_ms", 100), f"max_age_ms of '{name}'"),
-        "max_gap_ns": _nanoseconds(stream.pop("max_gap_ms", 100), f"max_gap_ms of '{name}'"),
-        "fill": stream.pop("fill", "zero"),
-        "plans": False,
-        "arrivals": arrivals,
-        "max_age_ns_of_inputs": None,
-        "valid_when": None,
-    }
-    if stream:
-        raise ValueError(
-            f"'{name}': found {', '.join(map(str, stream))}, which a stream of arrays does not have"
-        )
-    columns = {
-        "rows": np.ascontiguousarray(rows),
-        "stamp_ns": np.ascontiguousarray(stamp_ns),
-        "received_ns": np.ascontiguousarray(received_ns),
-        "left_ns": np.full(len(stamp_ns), _NEVER.max, np.int64),
-        "replaced": np.zeros(len(stamp_ns), np.bool_),
-        "episode_ends": np.cumsum(np.asarray(lengths, np.int64)),
-    }
-    return means, columns
-
-
-def _task_names(tasks):
-    """The names of tasks by their numbers: of a data frame whose index has the names, or of a dict."""
-    if isinstance(tasks, dict):
-        return {int(number): str(name) for number, name in tasks.items()}
-    return {int(number): str(name) for name, number in tasks["task_index"].items()}

@@ -16,8 +16,6 @@ mod plan;
 mod saved;
 mod statistics;
 mod store;
-#[cfg(test)]
-mod tests;
 
 use std::path::PathBuf;
 

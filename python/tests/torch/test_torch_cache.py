@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+
+# A folder of tests has the name `torch`, so look for a part of the real one.
+pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
 import torch
 
 import robocache
@@ -108,3 +111,37 @@ def test_tensors_share_the_memory_of_the_windows(cache):
     assert tensors["state.valid"].all() and torch.equal(
         tensors["state"], torch.from_numpy(batch["state"].float32())
     )
+
+
+def test_a_lerobot_dataset_gives_its_frames(tmp_path):
+    datasets = pytest.importorskip("lerobot.datasets.lerobot_dataset")
+    features = {
+        "observation.state": {"dtype": "float32", "shape": (3,), "names": None},
+        "action": {"dtype": "float32", "shape": (2,), "names": None},
+    }
+    made = datasets.LeRobotDataset.create(
+        "local/robot", 20, features, root=tmp_path / "made", use_videos=False
+    )
+    random = np.random.default_rng(6)
+    frames = [random.normal(size=(count, 5)).astype(np.float32) for count in (30, 20)]
+    for episode, task in zip(frames, ("pick", "place"), strict=True):
+        for frame in episode:
+            made.add_frame({"observation.state": frame[:3], "action": frame[3:], "task": task})
+        made.save_episode()
+    made.finalize()
+    steps = {"observation.state": [-0.1, 0.0], "action": [0.0, 0.05]}
+    dataset = datasets.LeRobotDataset("local/robot", root=tmp_path / "made", delta_timestamps=steps)
+    cache = robocache.EpisodeCache.from_lerobot(dataset)
+    assert [episode["task"] for episode in cache.episodes] == ["pick", "place"]
+    config = {
+        name: {"offsets_ns": [round(at * 1e9) for at in each]} for name, each in steps.items()
+    }
+    episodes, numbers = np.array([0, 0, 1, 1]), np.array([2, 17, 5, 18])
+    windows = cache.windows(episodes, numbers * 50 * MS, config)
+    for at, (episode, number) in enumerate(zip(episodes, numbers, strict=True)):
+        item = dataset[int(number + (30 if episode else 0))]
+        for name in steps:
+            assert (windows[name].array[at] == item[name].numpy()).all()
+            assert windows[name].valid[at].all()
+    beyond = cache.windows([0], [29 * 50 * MS], config)["action"]
+    assert beyond.valid.tolist() == [[True, False]]

@@ -9,7 +9,7 @@ use super::spec::{
 };
 use crate::align::{Alignment, Value};
 use crate::dtype::DType;
-use crate::ops::operators::unwrap;
+use crate::ops::operators::{OutputStage, unwrap};
 use crate::ops::resample::cpu::Interpolator;
 
 /// Bytes of output that are worth a thread.
@@ -329,7 +329,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes coordinates and counts of sparse rows.
-    fn write_sparse(&mut self, window: usize, step_bytes: usize, out: &mut Out<'_>) {
+    fn write_sparse(&self, window: usize, step_bytes: usize, out: &mut Out<'_>) {
         let rows = &self.rows[0];
         for (step, found) in self.found.iter().enumerate() {
             let at = window * self.found.len() + step;
@@ -435,7 +435,7 @@ impl Source<'_> {
             wide.extend(self.value(found.value, scratch).iter().map(|value| f64::from(*value)));
         }
         let filled = |step: usize| found[step].value != Value::Nothing;
-        for at in self.ring.stage.iter().flat_map(|stage| stage.unwrapped()) {
+        for at in self.ring.stage.iter().flat_map(OutputStage::unwrapped) {
             let angle = |step: usize| filled(step).then(|| wide[step * len + at]);
             scratch.angles.clear();
             scratch.angles.extend((0..found.len()).map(angle));

@@ -1,0 +1,129 @@
+"""Windows per second: `EpisodeCache.windows`, and LeRobot's own dataset on the same data in the same run.
+
+    python benches/windows.py [--lerobot] [--seconds 5] [--batch 64] [--threads N]
+
+A robot of 14 joints and a wrench at 500 Hz and an IMU at 200 Hz; windows of 16 steps back and 50 ahead at 20 ms (joints), 16 back
+(wrench) and the present (IMU). LeRobot holds one row per frame, so it gets the joints and the wrench at 50 Hz, and the same
+steps as `delta_timestamps`. It needs lerobot (with `--lerobot`) and a release build of the compiled part.
+"""
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import robocache
+
+MS = 1_000_000
+CONFIG = {
+    "joints": {
+        "history": {"steps": 16, "step_ms": 20},
+        "horizon": {"steps": 51, "step_ms": 20},
+        "lag_ms": 0,
+    },
+    "wrench": {"history": {"steps": 16, "step_ms": 20}, "lag_ms": 0},
+    "imu": {"lag_ms": 0},
+}
+
+
+def made(episodes, seconds):
+    """A cache of a made-up robot."""
+    random = np.random.default_rng(1)
+
+    def stream(width, rate_hz, lanes=None):
+        stamps = np.arange(seconds * rate_hz) * (1_000_000_000 // rate_hz)
+        stamps = np.concatenate([stamps] * episodes)
+        rows = random.normal(size=(len(stamps), width)).astype(np.float32)
+        if lanes:
+            rows[:, :4] /= np.linalg.norm(rows[:, :4], axis=1, keepdims=True)
+        about = {"rows": rows, "stamp_ns": stamps, "received_ns": stamps, "max_age_ms": 100}
+        return {**about, **({"lanes": lanes, "strategy": "slerp"} if lanes else {})}
+
+    streams = {
+        "joints": stream(14, 500),
+        "wrench": stream(6, 500),
+        "imu": stream(10, 200, ["quaternion"] * 4 + ["linear"] * 6),
+    }
+    lengths = {name: [len(each["rows"]) // episodes] * episodes for name, each in streams.items()}
+    return robocache.EpisodeCache.from_arrays(streams, lengths)
+
+
+def ours(cache, seconds, batch, threads):
+    """Windows per second, in batches of random instants."""
+    sampler = robocache.WindowSampler.of(
+        cache, period_ns=1 * MS, batch_size=batch, margin_ns=(400 * MS, 1100 * MS)
+    )
+    batches = [sampler.batch(0, number) for number in range(min(500, len(sampler)))]
+    for episodes, instants in batches[:5]:
+        assert cache.windows(episodes, instants, CONFIG, threads=threads)["joints"].valid.all()
+    began, done = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        episodes, instants = batches[done % len(batches)]
+        cache.windows(episodes, instants, CONFIG, threads=threads)
+        done += 1
+    return done * batch / (time.perf_counter() - began)
+
+
+def lerobot(folder, seconds, episodes, length_s):
+    """Windows per second of LeRobot's dataset, in one process, item by item in a random order."""
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    fps = 50
+    features = {
+        "observation.state": {"dtype": "float32", "shape": (14,), "names": None},
+        "observation.wrench": {"dtype": "float32", "shape": (6,), "names": None},
+    }
+    dataset = LeRobotDataset.create("local/windows", fps, features, root=folder, use_videos=False)
+    random = np.random.default_rng(1)
+    for _ in range(episodes):
+        for _ in range(fps * length_s):
+            frame = {
+                name: random.normal(size=about["shape"]).astype(np.float32)
+                for name, about in features.items()
+            }
+            dataset.add_frame({**frame, "task": "none"})
+        dataset.save_episode()
+    dataset.finalize()
+    back = [-at / fps for at in range(15, -1, -1)]
+    steps = {
+        "observation.state": back + [at / fps for at in range(1, 51)],
+        "observation.wrench": back,
+    }
+    dataset = LeRobotDataset("local/windows", root=folder, delta_timestamps=steps)
+    order = random.permutation(len(dataset))
+    dataset[int(order[0])]
+    began, done = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        dataset[int(order[done % len(order)])]
+        done += 1
+    return done / (time.perf_counter() - began)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lerobot", action="store_true", help="also measure LeRobot's dataset")
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--batch", type=int, nargs="+", default=[64, 1024])
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--episodes", type=int, default=20)
+    parser.add_argument("--length", type=int, default=30, help="of an episode [s]")
+    options = parser.parse_args()
+    cache = made(options.episodes, options.length)
+    found = {"machine": platform.machine(), "cores": len(os.sched_getaffinity(0)), "ours": {}}
+    for batch in options.batch:
+        found["ours"][batch] = round(ours(cache, options.seconds, batch, options.threads))
+    if options.lerobot:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "dataset"
+            found["lerobot"] = round(lerobot(path, options.seconds, 5, options.length), 1)
+        found["times"] = {b: round(rate / found["lerobot"]) for b, rate in found["ours"].items()}
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()

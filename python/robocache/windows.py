@@ -1,0 +1,146 @@
+"""A batch of windows: what `EpisodeCache.windows` gives."""
+
+import numpy as np
+
+_DTYPES = {
+    "f32": np.dtype("<f4"),
+    "f16": np.dtype("<f2"),
+    "bf16": np.dtype("<u2"),
+    "u8": np.dtype("u1"),
+    "i32": np.dtype("<i4"),
+}
+_ALIGNMENT = 64
+
+
+class PlannedStream:
+    """What a plan says of a stream."""
+
+    def __init__(self, name, dtype, row_shape, coordinates_shape, offsets_ns):
+        self.name, self.dtype = name, dtype
+        self.row_shape, self.coordinates_shape = row_shape, coordinates_shape
+        self.offsets_ns = np.array(offsets_ns, np.int64)
+
+
+class Windows:
+    """A batch of windows in one buffer. `windows["joints"]` is the segment of a stream.
+
+    Attributes:
+        buffer: all bytes. The buffer of every segment begins at a multiple of 64 bytes.
+        instants_ns: `[windows]` the instants, with their jitter.
+    """
+
+    def __init__(self, buffer, streams, parts, instants_ns, latency_ns):
+        self.buffer, self.instants_ns = buffer, instants_ns
+        self._streams = {stream.name: at for at, stream in enumerate(streams)}
+        self._about, self._latency_ns = streams, latency_ns
+        self._parts = {(stream, kind): offset for stream, kind, offset in parts}
+
+    def __len__(self):
+        return len(self.instants_ns)
+
+    def __iter__(self):
+        return iter(self._streams)
+
+    def keys(self):
+        """The names of the streams."""
+        return self._streams.keys()
+
+    def __getitem__(self, name):
+        if name not in self._streams:
+            raise KeyError(f"expected one of {', '.join(self._streams)}, found {name!r}")
+        return WindowSegment(self, self._streams[name])
+
+    def torch(self):
+        """By stream the values as torch tensors, and `STREAM.valid` (bool); they share the buffer's memory."""
+        tensors = {}
+        for name in self:
+            segment = self[name]
+            tensors[name] = segment.torch()
+            tensors[f"{name}.valid"] = _torch_of(segment.valid, "bool")
+        return tensors
+
+    def __repr__(self):
+        return f"Windows({len(self)} of {', '.join(self)})"
+
+
+class WindowSegment:
+    """The windows of one stream. Arrays are views of the buffer, made when they are asked for.
+
+    Attributes:
+        name, dtype: of the stream; the type is "f32", "f16", "bf16", "u8" or "i32".
+    """
+
+    def __init__(self, windows, number):
+        self._windows, self._number = windows, number
+        self._stream = windows._about[number]
+        self.name, self.dtype = self._stream.name, self._stream.dtype
+
+    def _view(self, kind, dtype, shape):
+        offset = self._windows._parts.get((self._number, kind))
+        if offset is None:
+            return None
+        shape = (len(self._windows), len(self._stream.offsets_ns), *shape)
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        return self._windows.buffer[offset : offset + size].view(dtype).reshape(shape)
+
+    @property
+    def array(self):
+        """`[windows, steps, row...]`: the values; for bf16 their bits as uint16 (see `float32`)."""
+        return self._view("values", _DTYPES[self.dtype], self._stream.row_shape)
+
+    @property
+    def valid(self):
+        """`[windows, steps]` bool: whether a step may be used."""
+        return self._view("valid", np.bool_, ())
+
+    @property
+    def age_ns(self):
+        """`[windows, steps]` int64: the target minus the stamp of the newest row used; NO_AGE if there is none."""
+        return self._view("age_ns", np.int64, ())
+
+    @property
+    def target_ns(self):
+        """`[windows, steps]` int64: the instants of the steps."""
+        late = self._windows._latency_ns
+        instants = self._windows.instants_ns
+        instants = instants if late is None else instants - late[self._number]
+        return instants[:, None] + self._stream.offsets_ns
+
+    @property
+    def count(self):
+        """`[windows, steps]` uint32: voxels in use of a sparse grid; None for others."""
+        return self._view("count", np.uint32, ())
+
+    @property
+    def coordinates(self):
+        """`[windows, steps, voxels, 3]` int32: where the voxels of a sparse grid are; None for others."""
+        return self._view("coordinates", np.int32, self._stream.coordinates_shape or ())
+
+    def float32(self):
+        """The values as float32."""
+        if self.dtype != "bf16":
+            return self.array.astype(np.float32)
+        return (self.array.astype(np.uint32) << 16).view(np.float32)
+
+    def torch(self):
+        """The values as a torch.Tensor (bf16 as torch.bfloat16) that shares the buffer's memory."""
+        return _torch_of(self.array, self.dtype)
+
+    def __repr__(self):
+        shape = (len(self._windows), len(self._stream.offsets_ns), *self._stream.row_shape)
+        return f"WindowSegment({self.name}: {self.dtype} {list(shape)})"
+
+
+def _torch_of(array, dtype):
+    import torch
+
+    if dtype == "bf16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def aligned(size):
+    """So many bytes, aligned as segments are."""
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size]
