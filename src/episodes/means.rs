@@ -7,6 +7,7 @@ use super::EpisodeError;
 use crate::align::{AlignRule, Fill, Strategy};
 use crate::dtype::DType;
 use crate::layout::Run;
+use crate::ops::operators::Source;
 use crate::ops::resample::Lane;
 use crate::ops::windows::{View, WindowRing, WindowStream};
 use crate::spec::{EncoderSpec, MergeSpec, ValidWhen, VectorSpec};
@@ -190,7 +191,24 @@ impl Means {
             let quads = lanes.filter(|lane| *lane == Some(Lane::Quaternion));
             quads.count() % 4 == 0
         });
-        if once && quads && sources && vector.groups.len() == rings && Some(vector.len()) == step {
+        let rotations = vector.groups.iter().all(|group| {
+            let fits = |(at, channel): (usize, &usize)| {
+                vector.outputs.iter().all(|output| match output.source {
+                    Source::Rotation { quaternion, .. } if quaternion == *channel => {
+                        at + 4 <= group.channels.len()
+                    }
+                    _ => true,
+                })
+            };
+            group.channels.iter().enumerate().all(fits)
+        });
+        if once
+            && quads
+            && rotations
+            && sources
+            && vector.groups.len() == rings
+            && Some(vector.len()) == step
+        {
             return Ok(());
         }
         let found = format!("{} groups of {count} channels", vector.groups.len());

@@ -25,6 +25,12 @@ impl Owned {
         Owned { words: vec![0; len.div_ceil(8)], len }
     }
 
+    /// The same; `None` if there is not so much memory.
+    pub fn of_len(len: usize) -> Option<Self> {
+        Vec::<u64>::new().try_reserve_exact(len.div_ceil(8)).ok()?;
+        Some(Owned::new(len))
+    }
+
     /// The bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]

@@ -92,7 +92,8 @@ fn read_stream(folder: &Path, threads: usize) -> Result<RawStream, String> {
 /// All rows of an array.
 fn read(array: &Array, threads: usize) -> Result<Column, String> {
     let len = usize::try_from(array.rows()).ok().and_then(|rows| rows.checked_mul(array.row_bytes));
-    let mut owned = Owned::new(len.ok_or_else(|| array.wrong("more bytes than memory can have"))?);
+    let owned = len.and_then(Owned::of_len);
+    let mut owned = owned.ok_or_else(|| array.wrong("more bytes than there is memory"))?;
     array.read_all(owned.bytes_mut(), threads)?;
     Ok(Arc::new(owned))
 }
