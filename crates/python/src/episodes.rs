@@ -17,6 +17,11 @@ use crate::dlpack::{Array, Element};
 /// Statistics of a channel: name, rows, mean, standard deviation, least, greatest, quantiles of 1 % and 99 %.
 type Statistics = (String, u64, f64, f64, f64, f64, f64, f64);
 
+/// A stream: name, element type, shape of a step, shape of its coordinates, offsets of the targets.
+type StreamOfPlan = (String, &'static str, Vec<usize>, Option<Vec<usize>>, Vec<i64>);
+/// A part of the buffer: number of the stream, what it holds, first byte.
+type Part = (usize, &'static str, usize);
+
 /// Rows of many episodes.
 #[pyclass(frozen, module = "robocache._native")]
 pub struct Episodes(Arc<episodes::Episodes>);
@@ -179,8 +184,7 @@ fn raw_ring(columns: &Bound<'_, PyDict>) -> PyResult<RawRing> {
 #[pymethods]
 impl WindowPlan {
     /// The streams: name, element type, shape of a step, shape of its coordinates, offsets of the targets.
-    #[allow(clippy::type_complexity)] // a tuple per stream, which Python names
-    fn streams(&self) -> Vec<(String, &'static str, Vec<usize>, Option<Vec<usize>>, Vec<i64>)> {
+    fn streams(&self) -> Vec<StreamOfPlan> {
         let of = |(number, stream): (usize, &robocache::ops::windows::WindowStream)| {
             let means = &self.episodes.streams[number].means;
             let (row, places) = (means.row_shape.clone(), means.coordinates_shape.clone());
@@ -190,7 +194,7 @@ impl WindowPlan {
     }
 
     /// Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte.
-    fn layout(&self, windows: usize) -> PyResult<(usize, Vec<(usize, &'static str, usize)>)> {
+    fn layout(&self, windows: usize) -> PyResult<(usize, Vec<Part>)> {
         let layout = self.planned.layout(windows).map_err(raised)?;
         let name = |kind| match kind {
             PartKind::Values => "values",
