@@ -22,12 +22,12 @@ mod _native {
     #[pymodule_export]
     use crate::dlpack::DeviceArray;
     #[pymodule_export]
+    use crate::episodes::{Episodes, WindowPlan};
+    #[pymodule_export]
     use crate::operations::{
         ImageRule, Rule, View, VoxelRule, empty, encode_images, fuse, gradient, synchronize,
         voxelize_clouds,
     };
-    #[pymodule_export]
-    use crate::episodes::{Episodes, WindowPlan};
 }
 
 /// Runs the command line of `robocache`; the first argument is the program's name. Returns the exit code.
