@@ -16,6 +16,13 @@ def is_torch(array: Any) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
+def of_torch() -> Any:
+    """The module `robocache.torch`."""
+    from . import torch
+
+    return torch
+
+
 class Array:
     """An array of any library, and what keeps it alive."""
 
@@ -63,9 +70,7 @@ class Array:
     def place(self) -> tuple[int, int]:
         """Where an operation on it runs: see `_native.Place`."""
         if self.library == "torch":
-            from . import torch as of_torch
-
-            return of_torch.place_of(self.array.device)
+            return of_torch().place_of(self.array.device)
         return self.device, 0
 
 

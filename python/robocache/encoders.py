@@ -3,13 +3,15 @@
     grids = robocache.voxelize(points, origin_m=(-2, -2, 0), size_m=0.1, shape=(40, 40, 20)).values
     inputs = robocache.encode_image(images, size=(224, 224), mean=MEAN, std=STD)
 
-Arrays are those of `robocache.operations`. On a GPU, `voxelize` waits for its grids, `encode_image` does not.
+Arrays are those of `robocache.operations`. On a GPU, `voxelize` waits for its grids, `encode_image` does
+not. For tensors both are torch operators, without a gradient.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _arrays, _layout, _native
-from ._arrays import Array, Results
+from ._arrays import Array, Results, is_torch, of_torch
 
 __all__ = ["Voxels", "encode_image", "voxelize"]
 
@@ -32,8 +34,8 @@ class Voxels(NamedTuple):
 
     values: Any
     """`[B, channels, Z, Y, X]`, or without B for one cloud of `[N, F]`."""
-    dropped: np.ndarray
-    """int64 `[B, 4]` on the host: points that are not finite, whose values are out of range, that are
+    dropped: Any
+    """int64 `[B, 4]` on the host, of torch for tensors and else of NumPy: points that are not finite, whose values are out of range, that are
     outside the grid, and in voxels with too few."""
 
 
@@ -64,6 +66,50 @@ def voxelize(
     Raises TypeError for a wrong type of array or element, and ValueError for the rest: also if a value is beyond
     the range of `dtype`.
     """
+    if is_torch(points) and out is None:
+        of_torch()
+        starts = _starts(offsets, points.shape, points.ndim == 2)
+        pose = [number for row in _pose(t_base_sensor) for number in row]
+        lists = [list(map(float, origin_m)), float(size_m), list(map(int, shape))]
+        lists += [list(channels), list(fields), starts, offsets is None and points.ndim == 2]
+        operator = sys.modules["torch"].ops.robocache.voxelize
+        return Voxels(*operator(points, *lists, min_points, pose, _torch_type(dtype)))
+    return _voxelize(
+        points,
+        origin_m,
+        size_m,
+        shape,
+        channels,
+        fields,
+        offsets,
+        min_points,
+        t_base_sensor,
+        dtype,
+        out,
+    )
+
+
+def _torch_type(dtype: Any) -> Any:
+    torch = sys.modules["torch"]
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(found, torch.dtype):
+        raise TypeError(f"dtype: expected an element type of torch, found {dtype}")
+    return found
+
+
+def _voxelize(
+    points: Any,
+    origin_m: Sequence[float],
+    size_m: float,
+    shape: Sequence[int],
+    channels: Sequence[str],
+    fields: Sequence[str],
+    offsets: Any,
+    min_points: int,
+    t_base_sensor: Any,
+    dtype: Any,
+    out: Any,
+) -> Voxels:
     points = Array(points, "points")
     if points.dtype not in ("float32", "float64"):
         raise TypeError(f"points: expected elements of float32 or float64, found {points.dtype}")
@@ -167,6 +213,34 @@ def encode_image(
 
     Raises TypeError for a wrong type of array or element, and ValueError for the rest.
     """
+    mean, std = _of_channels(mean, "mean"), _of_channels(std, "std")
+    if is_torch(images) and out is None:
+        of_torch()
+        part = None if crop is None else list(map(int, crop))
+        words = (encoding or "", filter, fit, part, layout, color)
+        operator = sys.modules["torch"].ops.robocache.encode_image
+        last = (list(mean), list(std), pad_value, _torch_type(dtype))
+        return operator(images, list(map(int, size)), *words, *last)
+    return _encode_image(
+        images, size, encoding, filter, fit, crop, layout, color, mean, std, pad_value, dtype, out
+    )
+
+
+def _encode_image(
+    images: Any,
+    size: Sequence[int],
+    encoding: str | None,
+    filter: str,
+    fit: str,
+    crop: Sequence[int] | None,
+    layout: str,
+    color: str,
+    mean: Sequence[float],
+    std: Sequence[float],
+    pad_value: int,
+    dtype: Any,
+    out: Any,
+) -> Any:
     images = Array(images, "images")
     if images.dtype != "uint8":
         raise TypeError(f"images: expected elements of uint8, found {images.dtype}")
@@ -191,8 +265,8 @@ def encode_image(
         None if crop is None else tuple(map(int, crop)),
         layout,
         color,
-        _of_channels(mean, "mean"),
-        _of_channels(std, "std"),
+        tuple(mean),
+        tuple(std),
         pad_value,
         _CODES[name],
     )

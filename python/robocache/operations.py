@@ -10,14 +10,12 @@ implementation serves all of them. `docs/operations.md` has the rules.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from . import _arrays, _layout, _native
-from ._arrays import Array, Results, is_torch
+from ._arrays import Array, Results, is_torch, of_torch
 
 __all__ = ["Resampled", "Stream", "fuse", "resample"]
 
@@ -83,7 +81,7 @@ def resample(
     then of no meaning, or, with wrong offsets, not valid.
     """
     if is_torch(rows):
-        return _of_torch().resample(
+        return of_torch().resample(
             rows,
             stamps,
             targets,
@@ -118,15 +116,10 @@ def fuse(
     if not streams:
         raise ValueError("streams: expected at least one, found none")
     if is_torch(streams[0].rows):
-        return _of_torch().fuse(
+        return of_torch().fuse(
             streams, targets, dtype=dtype, target_offsets=target_offsets, out=out
         )
     return _fuse(streams, targets, dtype, target_offsets, out, single=False)
-
-
-def _of_torch() -> Any:
-    """The module `robocache.torch`. An import statement would take as long as a kernel's launch."""
-    return sys.modules.get("robocache.torch") or importlib.import_module("robocache.torch")
 
 
 def _fuse(

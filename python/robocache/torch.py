@@ -1,7 +1,7 @@
-"""The operations as torch operators: `torch.ops.robocache.resample` and `torch.ops.robocache.fuse`.
+"""The operations as torch operators: `torch.ops.robocache.resample`, `fuse`, `voxelize` and `encode_image`.
 
-`robocache.resample` and `robocache.fuse` take torch tensors and come here. The operators run on the current
-stream and wait for nothing. They have fake kernels, so `torch.compile(fullgraph=True)` and CUDA graphs work.
+`robocache.resample` and the others take torch tensors and come here. The operators run on the current stream
+and wait for nothing, except `voxelize`, which waits for its grids. They have fake kernels, so `torch.compile(fullgraph=True)` and CUDA graphs work.
 The gradient with respect to rows is that of the strategy "linear" with linear lanes; another one raises
 RuntimeError in `backward`. It is summed in the order of the targets, so it is the same in every run.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _layout, _native
+from . import _layout, _native, encoders
 from .operations import Resampled, Stream
 
 __all__ = ["fuse", "resample"]
@@ -38,6 +38,14 @@ _library.define(
     "fuse_backward(Tensor of_values, Tensor[] stamps, Tensor targets, int[] dims, int[] types,"
     " str[] strategy, int[] max_age_ns, int[] max_gap_ns, str[] fill, str[] lanes, Tensor?[] row_offsets,"
     " Tensor? target_offsets) -> Tensor[]"
+)
+_library.define(
+    "voxelize(Tensor points, float[] origin_m, float size_m, int[] shape, str[] channels, str[] fields,"
+    " SymInt[] starts, bool single, int min_points, float[] pose, ScalarType dtype) -> (Tensor, Tensor)"
+)
+_library.define(
+    "encode_image(Tensor images, int[] size, str encoding, str filter, str fit, int[]? crop, str layout,"
+    " str color, float[] mean, float[] std, int pad_value, ScalarType dtype) -> Tensor"
 )
 
 
@@ -390,7 +398,34 @@ def _checked_out(
     return out
 
 
+def _voxelize(
+    points: Tensor,
+    origin_m: Sequence[float],
+    size_m: float,
+    shape: Sequence[int],
+    channels: Sequence[str],
+    fields: Sequence[str],
+    starts: Sequence[int],
+    single: bool,
+    min_points: int,
+    pose: Sequence[float],
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    flat = points.reshape(-1, points.shape[-1])
+    rows = [pose[at : at + 4] for at in (0, 4, 8)]
+    found = encoders._voxelize(
+        flat, origin_m, size_m, shape, channels, fields, starts, min_points, rows, dtype, None
+    )
+    return found.values[0] if single else found.values, torch.from_numpy(found.dropped)
+
+
+def _encode_image(images: Tensor, size: Sequence[int], encoding: str, *rest: Any) -> Tensor:
+    return encoders._encode_image(images, size, encoding or None, *rest, None)
+
+
 for _device in ("CPU", "CUDA"):
+    _library.impl("voxelize", _voxelize, _device)
+    _library.impl("encode_image", _encode_image, _device)
     _library.impl("resample", _resample, _device)
     _library.impl("fuse", _fuse, _device)
     _library.impl("fuse_backward", _fuse_backward, _device)
@@ -425,6 +460,22 @@ def _(rows, stamps, targets, strategy, age, gap, fill, lanes, dtype, row_offsets
         rows[0].new_empty(steps, dtype=torch.bool),
         rows[0].new_empty(steps, dtype=torch.int64),
     )
+
+
+@torch.library.register_fake("robocache::voxelize", lib=_library)
+def _(points, origin_m, size_m, shape, channels, fields, starts, single, min_points, pose, dtype):
+    lead = () if single else (len(starts) - 1,)
+    return (
+        points.new_empty((*lead, len(channels), *shape[::-1]), dtype=dtype),
+        torch.empty((len(starts) - 1, 4), dtype=torch.int64, device="cpu"),
+    )
+
+
+@torch.library.register_fake("robocache::encode_image", lib=_library)
+def _(images, size, encoding, filter, fit, crop, layout, color, mean, std, pad_value, dtype):
+    channels = 1 if color == "mono" else 3
+    shape = (channels, *size) if layout == "chw" else (*size, channels)
+    return images.new_empty((*images.shape[:-3], *shape), dtype=dtype)
 
 
 @torch.library.register_fake("robocache::fuse_backward", lib=_library)

@@ -1,5 +1,7 @@
 """The operations on torch tensors: on the CPU, and on a GPU if there is one."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -371,9 +373,49 @@ def test_clouds_and_images_of_tensors(device):
         found = robocache.voxelize(of_tensor, fields="xyzi", channels=channels, **grid)
         assert found.values.device.type == device
         assert (found.values.cpu().numpy() == expected.values).all()
-        assert (found.dropped == expected.dropped).all()
+        assert found.dropped.tolist() == expected.dropped.tolist()
     images = random.integers(0, 256, (3, 40, 60, 3), np.uint8)
     expected = robocache.encode_image(images, size=(32, 32), dtype="float16")
     found = robocache.encode_image(tensor(images, device), size=(32, 32), dtype=torch.float16)
     assert found.device.type == device
     assert (bits(found) == expected.view(np.int16)).all()
+
+
+@on_devices
+def test_the_operators_of_clouds_and_images_pass_the_checks_of_torch(device):
+    points = torch.rand(2, 50, 3, device=device)
+    pose = [1.0, 0, 0, 0, 0, 1.0, 0, 0, 0, 0, 1.0, 0]
+    grid = ([0.0, 0.0, 0.0], 0.25, [4, 4, 2], ["count", "mean(x)"], ["x", "y", "z"])
+    for own, starts, single in [(points, [0, 50, 100], False), (points[0], [0, 50], True)]:
+        arguments = (own, *grid, starts, single, 1, pose, torch.float32)
+        torch.library.opcheck(torch.ops.robocache.voxelize.default, arguments)
+    images = torch.randint(0, 256, (3, 20, 30, 3), device=device, dtype=torch.uint8)
+    words = ("", "pil_bilinear", "pad_center", None, "hwc", "rgb")
+    arguments = (images, [8, 9], *words, [0.5] * 3, [0.5] * 3, 0, torch.float16)
+    torch.library.opcheck(torch.ops.robocache.encode_image.default, arguments)
+
+    def act(images):
+        return robocache.encode_image(images, size=(8, 9), mean=[0.5], std=[0.5]) * 2
+
+    assert torch.equal(torch.compile(act, fullgraph=True, backend="aot_eager")(images), act(images))
+
+
+FRESH = """
+import torch, robocache
+act = torch.compile(
+    lambda *batch: robocache.resample(*batch).values, fullgraph=True, backend="aot_eager"
+)
+print(tuple(act(torch.rand(1, 4, 3), torch.arange(4)[None], torch.tensor([[1, 2]])).shape))
+"""
+
+
+def test_the_first_use_of_the_package_may_be_inside_of_a_compiled_function():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    run = subprocess.run(
+        [sys.executable, "-c", FRESH],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert run.stdout.strip() == "(1, 2, 3)", run.stderr
