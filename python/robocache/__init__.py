@@ -31,6 +31,9 @@ _LAZY = {
     "resample_trajectories": "trajectories",
     "voxelize": "encoders",
     "voxelize_pointcloud": "trajectories",
+    "Pipeline": "pipeline",
+    "PushResult": "pipeline",
+    "replay": "replaying",
 }
 
 __all__ = ["NO_AGE", "FusedTensor", "Segment", "decode", "digest_of", "from_msg", *_LAZY]

@@ -197,3 +197,126 @@ class WindowPlan:
         threads: int | None = None,
     ) -> None:
         """Writes the windows of a batch into `out`, uint8 in the layout of so many windows; the others are int64."""
+
+class TensorBytes:
+    """The bytes of a `robocache_ros/msg/FusedTensor`, in memory that is used again after its last view.
+
+    `numpy.asarray` makes a read-only view of them, uint8 [bytes].
+    """
+
+    def __len__(self) -> int: ...
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+_Pushed = tuple[bool, int, str | None, str | None]
+
+class Pipeline:
+    """What `robocache.Pipeline` is made of."""
+
+    def __new__(
+        cls, text: str, file: str, backend: str, device: int, digest: bool
+    ) -> "Pipeline": ...
+    def push(self, input: str, message: bytes, receive_ns: int) -> list[_Pushed]:
+        """What became of the message in each of the inputs: accepted, rows, reason, detail."""
+    def push_array(
+        self,
+        input: str,
+        array: Any,
+        stamps_ns: tuple[int, int],
+        frame_id: str | None,
+        encoding: str | None,
+        fields: list[str] | None,
+    ) -> _Pushed:
+        """`stamps_ns`: of the measurement and of the arrival."""
+    def tick(self, number: int) -> tuple[TensorBytes | None, str | None]:
+        """The tensor, or the stream that holds the tick back."""
+    def begin_epoch(self) -> int: ...
+    def number_at(self, ns: int) -> int: ...
+    def stamp_of(self, number: int) -> int: ...
+    @property
+    def period_ns(self) -> int: ...
+    @property
+    def backend(self) -> str: ...
+    def layout(self) -> str:
+        """JSON."""
+    def inputs(self) -> str:
+        """JSON."""
+    def info(self) -> bytes:
+        """The bytes of the `robocache_ros/msg/FusedTensorInfo` of the tensors."""
+    def stats(self) -> str:
+        """JSON."""
+
+class ReplayEpisode:
+    """An episode in a bag."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def bag(self) -> Any: ...
+    @property
+    def task(self) -> str | None: ...
+
+def find_episodes(
+    bags: Sequence[str],
+    start: str | None,
+    end: str | None,
+    listed: str | None,
+    by: str | None,
+) -> list[ReplayEpisode]:
+    """The episodes of bags, or of folders of bags."""
+
+class ReplayRun:
+    """The replay of one episode, in a thread of its own."""
+
+    def __new__(
+        cls,
+        episode: ReplayEpisode,
+        text: str,
+        file: str,
+        rate_hz: float | None,
+        remaps: Sequence[str],
+        time: str,
+        backend: str,
+        device: int,
+        digest: bool,
+        threads: int,
+    ) -> "ReplayRun": ...
+    def next(self) -> TensorBytes | None:
+        """The next tensor; None after the last."""
+    def summary(self) -> str | None:
+        """JSON; None before the end."""
+    def close(self) -> None: ...
+
+class LivePipeline:
+    """What `robocache.ros.PipelineNode` is made of: the node's runtime and its threads."""
+
+    def __new__(
+        cls,
+        text: str,
+        file: str,
+        backend: str,
+        device: int,
+        simulated: bool,
+        digest: bool,
+        priority: int,
+        cpus: Sequence[int],
+    ) -> "LivePipeline": ...
+    def push(
+        self, input: int, message: bytes, published_ns: int | None, arrived_ns: int | None
+    ) -> None: ...
+    def set_clock(
+        self, message: bytes, published_ns: int | None, arrived_ns: int | None
+    ) -> bool: ...
+    def wait(self, patience_s: float) -> TensorBytes | None:
+        """The newest tensor that was not taken; None if none came in time."""
+    @property
+    def missed(self) -> int: ...
+    @property
+    def period_ns(self) -> int: ...
+    def inputs(self) -> str:
+        """JSON."""
+    def layout(self) -> str:
+        """JSON."""
+    def stats(self) -> str:
+        """JSON."""
+    def close(self) -> None: ...

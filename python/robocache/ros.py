@@ -1,4 +1,7 @@
-"""Receives fused tensors, and what they mean, from topics with rclpy."""
+"""Receives fused tensors, and what they mean, from topics with rclpy; or makes them in this process.
+
+`PipelineNode` is of the package's compiled part, and loaded when it is first used.
+"""
 
 import ctypes
 
@@ -94,3 +97,11 @@ class TensorSubscriber:
             )
             return
         self._callback(tensor)
+
+
+def __getattr__(name):
+    if name != "PipelineNode":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .pipeline_node import PipelineNode
+
+    return PipelineNode

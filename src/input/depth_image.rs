@@ -20,7 +20,11 @@ impl Input for DepthInput {
     }
 }
 
-fn view<'a>(fields: &Fields<'a>, largest: [usize; 2]) -> Result<DepthView<'a>, Rejected> {
+/// The depth image of the fields of a message.
+pub(crate) fn view<'a>(
+    fields: &Fields<'a>,
+    largest: [usize; 2],
+) -> Result<DepthView<'a>, Rejected> {
     let hint = "image.depth takes no other";
     let name = fields.encoding;
     let (name, element) = depth::element_of(name)

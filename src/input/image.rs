@@ -58,8 +58,17 @@ pub fn decode<'a>(
     pixels: &'a mut Vec<u8>,
 ) -> Result<(Header<'a>, ImageView<'a>), Rejected> {
     let (header, Fields { encoding, image }) = fields(message)?;
-    let view = format_of(encoding, encoding_8uc)?.picture(&image, largest, pixels)?;
-    Ok((header, view))
+    Ok((header, view(encoding, &image, (encoding_8uc, largest), pixels)?))
+}
+
+/// The picture of an image in this encoding. The rest is as for [`decode`].
+pub(crate) fn view<'a>(
+    encoding: &[u8],
+    image: &RawImage<'a>,
+    (encoding_8uc, largest): (Option<PixelFormat>, [usize; 2]),
+    pixels: &'a mut Vec<u8>,
+) -> Result<ImageView<'a>, Rejected> {
+    format_of(encoding, encoding_8uc)?.picture(image, largest, pixels)
 }
 
 /// What an encoding in a message means. Names such as `8UC1` give the layout of the bytes but not their
@@ -79,7 +88,7 @@ fn format_of(name: &[u8], encoding_8uc: Option<PixelFormat>) -> Result<PixelForm
 }
 
 /// The fields of a message.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     pub encoding: &'a [u8],
     pub image: RawImage<'a>,
 }

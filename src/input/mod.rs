@@ -8,7 +8,7 @@
 
 pub mod camera_info;
 mod compressed_image;
-mod depth_image;
+pub(crate) mod depth_image;
 mod fields;
 pub mod image;
 mod imu;

@@ -4,6 +4,7 @@
 //! can push on one thread and tick on another. A tick locks the rings. A push reads and encodes its
 //! message outside of that lock, and takes the lock only to lease a slot and to insert the row.
 
+mod arrays;
 mod cameras;
 mod frames;
 mod info;
@@ -22,6 +23,7 @@ mod tick;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+pub use arrays::ArraySample;
 pub use frames::{Need, Tree};
 pub use info::{Publication, SegmentInfo};
 pub use push::{Accepted, Arrival, MAX_AHEAD_NS, PushError};

@@ -9,7 +9,7 @@ use super::rejected::shown;
 use super::sweep::Motion;
 use super::{DropReason, Need, Pipeline, Rejected, Rings, StreamStats};
 use crate::backend::BackendError;
-use crate::input::{Header, Sample, Sink, StampError, StampedTransform, Trajectory};
+use crate::input::{Header, Input, Sample, Sink, StampError, StampedTransform, Trajectory};
 use crate::ops::depth::DepthView;
 use crate::ops::image::camera::Camera;
 use crate::ops::image::{ImageView, Remap};
@@ -132,6 +132,16 @@ impl Pipeline {
         message: &[u8],
         arrival: Arrival,
     ) -> Result<Accepted, PushError> {
+        self.push_by(input, arrival, |reader, sink| reader.read(message, sink))
+    }
+
+    /// Takes in what `read` hands to the sink. It is given the input's reader.
+    pub(super) fn push_by(
+        &self,
+        input: InputId,
+        arrival: Arrival,
+        read: impl FnOnce(&mut dyn Input, &mut dyn Sink) -> Result<(), Rejected>,
+    ) -> Result<Accepted, PushError> {
         let state = &self.inputs[input.index()];
         let spec = self.config.input(input);
         let place = state.place;
@@ -139,7 +149,7 @@ impl Pipeline {
         let changes = Cell::new(None);
         let mut rows = Rows { pipeline: self, input, spec, place, arrival, changes, outcome };
         let read = match state.input.lock() {
-            Ok(mut input) => input.read(message, &mut rows),
+            Ok(mut input) => read(input.as_mut(), &mut rows),
             Err(_) => return Err(PushError::Backend(self.panicked(&spec.name))),
         };
         let changes = rows.changes.get();

@@ -118,36 +118,6 @@ impl Summary {
         problems: &Problems,
         whole: bool,
     ) -> Self {
-        let stream = |id| {
-            let stats = runtime.stream_stats(id);
-            let (steps, valid) = (stats.steps.get(), stats.steps_valid.get());
-            let invalid = InvalidReason::ALL.iter();
-            let invalid = invalid.map(|reason| (reason.name().to_owned(), stats.invalid(*reason)));
-            let summary = StreamSummary {
-                rows: stats.rows.get(),
-                steps,
-                valid_share: (steps > 0).then(|| valid as f64 / steps as f64),
-                invalid: invalid.filter(|(_, steps)| *steps > 0).collect(),
-            };
-            (runtime.stream_spec(id).name.clone(), summary)
-        };
-        let input = |id| {
-            let (stats, spec) = (runtime.input_stats(id), runtime.input_spec(id));
-            let by_reason = |count: &dyn Fn(DropReason) -> u64| {
-                let counts = DropReason::ALL.iter().map(|reason| (reason.name(), count(*reason)));
-                let counts = counts.filter(|(_, count)| *count > 0);
-                counts.map(|(name, count)| (name.to_owned(), count)).collect()
-            };
-            let summary = InputSummary {
-                topic: spec.topic.clone(),
-                received: stats.received.get(),
-                accepted: stats.accepted.get(),
-                dropped: by_reason(&|reason| stats.dropped(reason)),
-                parts_dropped: by_reason(&|reason| stats.parts_dropped(reason)),
-                waiting: runtime.waiting(id) as u64,
-            };
-            (format!("{} {}", spec.name, spec.topic), summary)
-        };
         Summary {
             bag: episode.bag.display().to_string(),
             name: episode.name.clone(),
@@ -164,8 +134,52 @@ impl Summary {
             problems: problems.first.iter().map(ToString::to_string).collect(),
             more_problems: problems.more,
             skew,
-            streams: runtime.streams().map(stream).collect(),
-            inputs: runtime.inputs().map(input).collect(),
+            streams: StreamSummary::all(runtime),
+            inputs: InputSummary::all(runtime),
         }
+    }
+}
+
+impl StreamSummary {
+    /// The numbers of all streams until now, by name.
+    pub fn all(runtime: &Runtime) -> BTreeMap<String, Self> {
+        let of = |id| {
+            let stats = runtime.stream_stats(id);
+            let (steps, valid) = (stats.steps.get(), stats.steps_valid.get());
+            let invalid = InvalidReason::ALL.iter();
+            let invalid = invalid.map(|reason| (reason.name().to_owned(), stats.invalid(*reason)));
+            let summary = StreamSummary {
+                rows: stats.rows.get(),
+                steps,
+                valid_share: (steps > 0).then(|| valid as f64 / steps as f64),
+                invalid: invalid.filter(|(_, steps)| *steps > 0).collect(),
+            };
+            (runtime.stream_spec(id).name.clone(), summary)
+        };
+        runtime.streams().map(of).collect()
+    }
+}
+
+impl InputSummary {
+    /// The numbers of all inputs until now, by name and topic.
+    pub fn all(runtime: &Runtime) -> BTreeMap<String, Self> {
+        let of = |id| {
+            let (stats, spec) = (runtime.input_stats(id), runtime.input_spec(id));
+            let by_reason = |count: &dyn Fn(DropReason) -> u64| {
+                let counts = DropReason::ALL.iter().map(|reason| (reason.name(), count(*reason)));
+                let counts = counts.filter(|(_, count)| *count > 0);
+                counts.map(|(name, count)| (name.to_owned(), count)).collect()
+            };
+            let summary = InputSummary {
+                topic: spec.topic.clone(),
+                received: stats.received.get(),
+                accepted: stats.accepted.get(),
+                dropped: by_reason(&|reason| stats.dropped(reason)),
+                parts_dropped: by_reason(&|reason| stats.parts_dropped(reason)),
+                waiting: runtime.waiting(id) as u64,
+            };
+            (format!("{} {}", spec.name, spec.topic), summary)
+        };
+        runtime.inputs().map(of).collect()
     }
 }

@@ -21,8 +21,10 @@ const GRACE_NS: i64 = 50 * NANOS_PER_MS;
 
 /// What became of a message that was given to the pipeline.
 pub(super) enum Pushed {
-    /// It was taken or dropped. The stamp is that of its newest row, if it gave one.
-    Done(Option<Stamp>),
+    /// It was taken.
+    Taken(Accepted),
+    /// It was dropped, and counted.
+    Dropped(Rejected),
     /// It needs a transform that may still come.
     Waits(Box<Need>),
 }
@@ -101,11 +103,11 @@ impl Runtime {
         let spec = self.input_spec(input);
         let pushing = Pushing { input, publisher, number };
         if matches!(spec.selection, Selection::Transforms { .. }) {
-            return self.receive_transforms(pushing, bytes.as_ref(), arrival);
+            return self.receive_transforms(pushing, bytes.as_ref(), arrival).map(drop);
         }
         if !self.is_queued(input) {
             return match self.push(pushing, bytes.as_ref(), arrival)? {
-                Pushed::Done(_) => Ok(()),
+                Pushed::Taken(_) | Pushed::Dropped(_) => Ok(()),
                 Pushed::Waits(need) => {
                     let bytes = Box::new(bytes);
                     let message = Message { input, publisher, number, bytes, arrival };
@@ -150,19 +152,20 @@ impl Runtime {
     }
 
     /// Takes transforms, and the messages that waited for them.
-    fn receive_transforms(
+    pub(super) fn receive_transforms(
         &self,
         from: Pushing,
         bytes: &[u8],
         arrival: Arrival,
-    ) -> Result<(), RuntimeError> {
+    ) -> Result<Pushed, RuntimeError> {
         // A wait that ended before this arrival is over, whether or not a tick has noticed.
         if let (Some(waiting), Some(now)) = (&self.waiting, arrival.stamp) {
             let expired = lock(waiting).expired(arrival.epoch, now);
             self.drop_all(expired);
         }
-        self.push(from, bytes, arrival)?;
-        self.push_settled(arrival.seen_from)
+        let pushed = self.push(from, bytes, arrival)?;
+        self.push_settled(arrival.seen_from)?;
+        Ok(pushed)
     }
 
     /// Keeps a message until its transform comes, or until it has waited for too long.
@@ -234,26 +237,37 @@ impl Runtime {
     /// Gives a message of an input and a publisher to the pipeline.
     pub(super) fn push(
         &self,
-        Pushing { input, publisher, number }: Pushing,
+        pushing: Pushing,
         bytes: &[u8],
         arrival: Arrival,
     ) -> Result<Pushed, RuntimeError> {
+        let pushed = self.pipeline.push(pushing.input, bytes, arrival);
+        self.note_pushed(pushing, arrival, pushed)
+    }
+
+    /// Counts what became of a message or a sample, and explains the first drop.
+    pub(super) fn note_pushed(
+        &self,
+        Pushing { input, publisher, number }: Pushing,
+        arrival: Arrival,
+        pushed: Result<Accepted, PushError>,
+    ) -> Result<Pushed, RuntimeError> {
         let from = (input, publisher);
-        let pushed = self.pipeline.push(input, bytes, arrival);
         if let (1.., Some(outcome)) = (number, outcome_of(&pushed)) {
             self.record_outcome(number, input, outcome);
         }
         match pushed {
-            Ok(Accepted { stamp, part, .. }) => {
+            Ok(accepted) => {
+                let stamp = accepted.stamp;
                 self.note(from, |arrivals, now| match stamp {
                     Some(stamp) => arrivals.note(now, arrival.epoch, stamp),
                     None => arrivals.note_without_stamp(now),
                 });
                 self.note_ready(input, stamp, arrival.epoch);
-                if let Some(rejected) = part {
-                    self.explain(input, "a part of a message", &rejected);
+                if let Some(rejected) = &accepted.part {
+                    self.explain(input, "a part of a message", rejected);
                 }
-                Ok(Pushed::Done(stamp))
+                Ok(Pushed::Taken(accepted))
             }
             Err(PushError::Waits(need)) => Ok(Pushed::Waits(need)),
             Err(PushError::Dropped(rejected)) => {
@@ -261,7 +275,7 @@ impl Runtime {
                     arrivals.note_dropped(now, arrival.epoch, rejected.reason);
                 });
                 self.explain(input, "message", &rejected);
-                Ok(Pushed::Done(None))
+                Ok(Pushed::Dropped(rejected))
             }
             Err(PushError::Backend(source)) => {
                 let name = &self.input_spec(input).name;
@@ -320,7 +334,7 @@ impl Runtime {
 
     /// Begins an epoch of the clock: clears all messages of earlier epochs. Any thread may call it,
     /// in any order and more than once.
-    pub(super) fn begin(&self, epoch: Epoch) {
+    pub fn begin(&self, epoch: Epoch) {
         self.pipeline.begin(epoch);
         let waiting = self.waiting.as_ref().map(|waiting| lock(waiting).before(epoch));
         for message in

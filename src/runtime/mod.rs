@@ -14,12 +14,15 @@
 //! epoch clears the rings. The rings then refuse messages of earlier epochs, so no thread has to
 //! wait for another.
 //!
+//! [`Runtime::give`] and [`Runtime::tick`] are for a caller that has a clock and threads of its own.
+//!
 //! A [`Player`] does the same with recorded messages, in their order and without a clock of its own.
 //!
 //! [`health`] counts and judges what happens, and reports it in words.
 
 pub mod clock;
 mod crew;
+mod direct;
 mod edges;
 mod error;
 pub mod health;
@@ -45,6 +48,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 pub use clock::{Clock, Reading, Transit, decode_clock, system_now};
+pub use direct::Given;
 pub use edges::{DueTick, Observer, Publisher, Refused};
 pub use error::RuntimeError;
 pub use player::{Player, Received, Served, Tick};

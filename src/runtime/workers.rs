@@ -12,7 +12,8 @@ pub fn run(runtime: &Runtime) -> Result<(), RuntimeError> {
     while let Some(taken) = runtime.queue.take() {
         let (since, message) = (Instant::now(), &taken.message);
         match runtime.push(Pushing::of(message), (*message.bytes).as_ref(), message.arrival)? {
-            Pushed::Done(row) => runtime.observer.pushed(message, row, since),
+            Pushed::Taken(taken) => runtime.observer.pushed(message, taken.stamp, since),
+            Pushed::Dropped(_) => runtime.observer.pushed(message, None, since),
             Pushed::Waits(need) => runtime.wait(taken.into_message(), *need)?,
         }
     }

@@ -8,7 +8,11 @@
 #[allow(dead_code)] // until every edge reads arrays by it
 mod dlpack;
 mod episodes;
+mod live;
 mod operations;
+mod pipeline;
+mod replay;
+mod tensor;
 
 use std::ffi::OsString;
 
@@ -24,10 +28,18 @@ mod _native {
     #[pymodule_export]
     use crate::episodes::{Episodes, WindowPlan};
     #[pymodule_export]
+    use crate::live::LivePipeline;
+    #[pymodule_export]
     use crate::operations::{
         ImageRule, Rule, View, VoxelRule, empty, encode_images, fuse, gradient, synchronize,
         voxelize_clouds,
     };
+    #[pymodule_export]
+    use crate::pipeline::Pipeline;
+    #[pymodule_export]
+    use crate::replay::{ReplayEpisode, ReplayRun, find_episodes};
+    #[pymodule_export]
+    use crate::tensor::TensorBytes;
 }
 
 /// Runs the command line of `robocache`; the first argument is the program's name. Returns the exit code.

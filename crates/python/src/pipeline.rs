@@ -1,0 +1,376 @@
+//! `robocache.Pipeline`: messages in, tensors out, in the caller's process and by the caller's clock.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use robocache::backend::{self, Choice};
+use robocache::config;
+use robocache::input::{Header, StampError};
+use robocache::layout::Layout;
+use robocache::pipeline::{ArraySample, Arrival, Pipeline as Core, TickOutcome};
+use robocache::replay::{InputSummary, StreamSummary};
+use robocache::runtime::{Given, Runtime};
+use robocache::schema::Prefixes;
+use robocache::spec::{Config, EncoderSpec, InputId, Selection};
+use robocache::time::{Epoch, Stamp};
+use serde_json::json;
+
+use crate::dlpack::{Array, Element};
+use crate::tensor::{Pool, TensorBytes};
+
+/// An exception of an error that no argument is to blame for.
+pub fn failed(error: impl std::fmt::Display) -> PyErr {
+    PyRuntimeError::new_err(error.to_string())
+}
+
+/// An exception of a wrong argument.
+pub fn wrong(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// The configuration of a text. Definitions of messages come from the ROS that is sourced.
+pub fn parse(text: &str, file: &str) -> PyResult<Config> {
+    config::parse_with(text, file, &Prefixes::of_environment()).map_err(wrong)
+}
+
+/// Where to compute, by its name.
+pub fn choice(backend: &str) -> PyResult<Choice> {
+    backend.parse().map_err(|error| wrong(format!("backend: {error}")))
+}
+
+/// A pipeline with its memory.
+pub fn make(config: Config, backend: Choice, device: usize) -> PyResult<Core> {
+    let backend = backend::create(backend, device, &config, &Layout::new(&config));
+    Core::new(config, backend.map_err(failed)?).map_err(failed)
+}
+
+/// The process that made an object. A forked process has its memory and none of its threads and locks.
+#[derive(Clone, Copy)]
+pub struct Process(u32);
+
+impl Process {
+    /// This one.
+    pub fn this() -> Self {
+        Process(std::process::id())
+    }
+
+    /// Whether this is still the process.
+    pub fn is_this(self) -> bool {
+        self.0 == std::process::id()
+    }
+
+    /// Checks that this is still the process.
+    pub fn check(self, what: &str) -> PyResult<()> {
+        match self.is_this() {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "expected {what} of this process, found one of the process that forked it: make it after the fork, \
+                 or start workers by 'spawn'"
+            ))),
+        }
+    }
+}
+
+/// The names of a configuration's inputs.
+pub struct Names(HashMap<String, Vec<InputId>>);
+
+impl Names {
+    /// Inputs by their names, their topics, and their topics as a node in the root namespace resolves them.
+    pub fn of(config: &Config) -> Self {
+        let mut names: HashMap<String, Vec<InputId>> = HashMap::new();
+        let mut topics: HashMap<String, Vec<InputId>> = HashMap::new();
+        for id in config.input_ids() {
+            let spec = config.input(id);
+            names.insert(spec.name.clone(), vec![id]);
+            let absolute = format!("/{}", spec.topic.trim_start_matches('/'));
+            topics.entry(absolute).or_default().push(id);
+            if !spec.topic.starts_with('/') {
+                topics.entry(spec.topic.clone()).or_default().push(id);
+            }
+        }
+        // A name counts before a topic.
+        for (topic, ids) in topics {
+            names.entry(topic).or_insert(ids);
+        }
+        Names(names)
+    }
+
+    /// The inputs of a name.
+    pub fn find(&self, name: &str) -> PyResult<&[InputId]> {
+        self.0.get(name).map(Vec::as_slice).ok_or_else(|| {
+            let mut known: Vec<&str> = self.0.keys().map(String::as_str).collect();
+            known.sort_unstable();
+            PyKeyError::new_err(format!(
+                "input: expected one of {}, found {name}",
+                known.join(", ")
+            ))
+        })
+    }
+}
+
+/// What is known of the inputs, as JSON.
+pub fn inputs_json(core: &Core) -> String {
+    let config = core.config();
+    let input = |id: InputId| {
+        let spec = config.input(id);
+        let channels: Vec<&str> = match spec.stream.map(|stream| &config.stream(stream).encoder) {
+            Some(EncoderSpec::Vector(vector)) => {
+                let name = |channel: usize| vector.channels[channel].name.as_str();
+                core.channels_of(id).into_iter().map(name).collect()
+            }
+            _ => Vec::new(),
+        };
+        let stream = spec.stream.map(|stream| config.stream(stream).name.clone());
+        json!({
+            "name": spec.name, "stream": stream, "topic": spec.topic, "ros_type": spec.ros_type,
+            "reliability": spec.qos.reliability, "durability": spec.qos.durability, "depth": spec.qos.depth,
+            "timeline": spec.timeline.name(), "large": spec.is_large(),
+            "takes": takes(&spec.selection), "channels": channels,
+        })
+    };
+    json!(config.input_ids().map(input).collect::<Vec<_>>()).to_string()
+}
+
+/// What kind of array an input takes.
+fn takes(selection: &Selection) -> &'static str {
+    match selection {
+        Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => "vector",
+        Selection::Image { .. } => "image",
+        Selection::Depth { .. } => "depth",
+        Selection::Points { .. } => "points",
+        Selection::Trajectory { .. }
+        | Selection::Transforms { .. }
+        | Selection::CameraInfo { .. } => "message",
+    }
+}
+
+/// The counters of a runtime, as JSON.
+pub fn stats_json(runtime: &Runtime) -> String {
+    let held_back: serde_json::Map<_, _> = runtime
+        .streams()
+        .map(|id| (runtime.stream_spec(id).name.clone(), json!(runtime.pipeline.held_back(id))))
+        .collect();
+    let ticks = &runtime.ticks;
+    json!({
+        "ticks": ticks.published.get(),
+        "held_back": ticks.held_back.get(),
+        "held_back_by": held_back,
+        "overruns": ticks.overruns.get(),
+        "unsent": ticks.unsent.get(),
+        "clock_jumps": runtime.pipeline.clock_jumps(),
+        "clock_set_ahead": ticks.clock_set_ahead.get(),
+        "backend": runtime.pipeline.backend_name(),
+        "streams": StreamSummary::all(runtime),
+        "inputs": InputSummary::all(runtime),
+    })
+    .to_string()
+}
+
+/// What became of a message: (whether it was taken, rows, reason, detail).
+type Result3 = (bool, u32, Option<&'static str>, Option<String>);
+
+fn told(given: Given) -> Result3 {
+    match given {
+        Given::Taken(taken) => {
+            let reason = taken.part.as_ref().map(|part| part.reason.name());
+            (true, taken.rows + taken.transforms, reason, taken.part.map(|part| part.detail))
+        }
+        Given::Dropped(rejected) => (false, 0, Some(rejected.reason.name()), Some(rejected.detail)),
+        Given::Waits => {
+            let detail = "it waits for a transform that may still come";
+            (false, 0, Some("waits"), Some(detail.to_owned()))
+        }
+    }
+}
+
+/// The numbers of an array of `float64`; none of another one.
+fn doubles(array: &Array, data: &[u8]) -> PyResult<Vec<f64>> {
+    if array.element != Element::F64 {
+        return Ok(Vec::new());
+    }
+    let number = |bytes: &[u8]| bytes.try_into().map(f64::from_le_bytes).map_err(wrong);
+    data.chunks_exact(size_of::<f64>()).map(number).collect()
+}
+
+/// The pipeline of a configuration. `robocache.Pipeline` is what users have.
+#[pyclass(frozen, module = "robocache._native")]
+pub struct Pipeline {
+    runtime: Runtime,
+    names: Names,
+    epoch: Mutex<Epoch>,
+    pool: Arc<Pool<robocache::pipeline::TensorMessage>>,
+    digest: bool,
+    process: Process,
+}
+
+impl Pipeline {
+    fn epoch(&self) -> Epoch {
+        *self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn arrival(&self, at: i64) -> Arrival {
+        let (stamp, epoch) = (Some(Stamp::from_nanos(at)), self.epoch());
+        Arrival { stamp, epoch, ..Arrival::default() }
+    }
+
+    fn core(&self) -> PyResult<&Core> {
+        self.process.check("a Pipeline")?;
+        Ok(&self.runtime.pipeline)
+    }
+}
+
+#[pymethods]
+impl Pipeline {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        text: &str,
+        file: &str,
+        backend: &str,
+        device: usize,
+        digest: bool,
+    ) -> PyResult<Self> {
+        let (text, choice) = (text, choice(backend)?);
+        py.detach(|| {
+            let config = parse(text, file)?;
+            let names = Names::of(&config);
+            let runtime = Runtime::direct(make(config, choice, device)?);
+            let (epoch, pool) = (Mutex::default(), Arc::default());
+            Ok(Pipeline { runtime, names, epoch, pool, digest, process: Process::this() })
+        })
+    }
+
+    /// Takes a message of every input of this name.
+    fn push(
+        &self,
+        py: Python<'_>,
+        input: &str,
+        message: PyBackedBytes,
+        receive_ns: i64,
+    ) -> PyResult<Vec<Result3>> {
+        self.core()?;
+        let arrival = self.arrival(receive_ns);
+        let inputs = self.names.find(input)?;
+        py.detach(|| {
+            let give = |id: &InputId| self.runtime.give(*id, &message, arrival).map(told);
+            inputs.iter().map(give).collect::<Result<_, _>>().map_err(failed)
+        })
+    }
+
+    /// Takes an array of an input: an image if `encoding` is given, points if `fields` are, else a vector.
+    #[pyo3(signature = (input, array, stamps_ns, frame_id, encoding, fields))]
+    fn push_array(
+        &self,
+        py: Python<'_>,
+        input: &str,
+        array: &Bound<'_, PyAny>,
+        stamps_ns: (i64, i64),
+        frame_id: Option<&str>,
+        encoding: Option<&str>,
+        fields: Option<Vec<String>>,
+    ) -> PyResult<Result3> {
+        let core = self.core()?;
+        let [id] = *self.names.find(input)? else {
+            return Err(wrong(format!("input: expected one input, found several of {input}")));
+        };
+        let array = Array::read(array, "array", -1)?;
+        let data = array.bytes("array")?;
+        let (stamp_ns, receive_ns) = stamps_ns;
+        let stamp = match stamp_ns {
+            0 => Err(StampError::Zero),
+            _ => Ok(Stamp::from_nanos(stamp_ns)),
+        };
+        let expected_frame = core.config().input(id).frame_id.as_deref();
+        let frame_id = frame_id.or(expected_frame).unwrap_or_default();
+        let header = Header { stamp, frame_id, child_frame_id: "" };
+        let vector = doubles(&array, data)?;
+        let sample = match (encoding, &fields) {
+            (Some(encoding), _) => {
+                let [height, width] = [0, 1].map(|at| array.shape.get(at).copied().unwrap_or(1));
+                ArraySample::Image { size: [width, height], encoding, data }
+            }
+            (None, Some(fields)) => ArraySample::Points { fields, data },
+            (None, None) => ArraySample::Vector(&vector),
+        };
+        let arrival = self.arrival(receive_ns);
+        let given = py.detach(|| self.runtime.give_sample(id, &header, &sample, arrival));
+        given.map(told).map_err(failed)
+    }
+
+    /// The tensor of a tick; the name of the stream that holds it back, if one does.
+    fn tick(&self, py: Python<'_>, number: i64) -> PyResult<(Option<TensorBytes>, Option<String>)> {
+        let core = self.core()?;
+        py.detach(|| {
+            let mut message = self.pool.take().unwrap_or_else(|| core.new_message());
+            loop {
+                match self.runtime.tick(number, self.epoch(), &mut message).map_err(failed)? {
+                    TickOutcome::Ready => break,
+                    TickOutcome::HeldBack { stream } => {
+                        self.pool.put(message);
+                        return Ok((None, Some(core.config().stream(stream).name.clone())));
+                    }
+                    // Another thread began an epoch.
+                    TickOutcome::Past => {}
+                }
+            }
+            if self.digest {
+                message.seal();
+            }
+            Ok((Some(TensorBytes::of_message(message, &self.pool)), None))
+        })
+    }
+
+    fn begin_epoch(&self, py: Python<'_>) -> PyResult<u64> {
+        self.core()?;
+        py.detach(|| {
+            let mut epoch = self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
+            *epoch = epoch.next(None);
+            self.runtime.begin(*epoch);
+            Ok(epoch.number())
+        })
+    }
+
+    fn number_at(&self, ns: i64) -> PyResult<i64> {
+        Ok(self.core()?.config().grid.tick_at(Stamp::from_nanos(ns)))
+    }
+
+    fn stamp_of(&self, number: i64) -> PyResult<i64> {
+        Ok(self.core()?.config().grid.stamp_of(number).nanos())
+    }
+
+    #[getter]
+    fn period_ns(&self) -> PyResult<i64> {
+        Ok(self.core()?.config().grid.period_ns())
+    }
+
+    #[getter]
+    fn backend(&self) -> PyResult<&'static str> {
+        Ok(self.core()?.backend_name())
+    }
+
+    fn layout(&self) -> PyResult<String> {
+        Ok(json!(self.core()?.segment_infos(&[])).to_string())
+    }
+
+    fn inputs(&self) -> PyResult<String> {
+        Ok(inputs_json(self.core()?))
+    }
+
+    fn info(&self) -> PyResult<Vec<u8>> {
+        let core = self.core()?;
+        Ok(core.info(&robocache::pipeline::Publication {
+            stamp: Stamp::ZERO,
+            topics: &[],
+            digest: self.digest,
+            backend: core.backend_name(),
+        }))
+    }
+
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        self.core()?;
+        Ok(py.detach(|| stats_json(&self.runtime)))
+    }
+}

@@ -1,0 +1,332 @@
+"""`Pipeline`: messages in, fused tensors out, in the process of the policy.
+
+pipeline = robocache.Pipeline("robot.yaml")
+pipeline.push("joints", message_bytes, receive_ns)
+tensor = pipeline.tick(pipeline.number_at(receive_ns))
+if tensor is not None and tensor["joints"].valid.all():
+    act(tensor["joints"].array)
+"""
+
+import json
+import operator
+import os
+from collections import namedtuple
+
+import numpy as np
+
+from . import _native
+from .tensor import decode
+
+_I64 = np.iinfo(np.int64)
+
+#: Bytes of a pixel of the encodings that `push_array` takes.
+_CHANNELS = {
+    **dict.fromkeys(["mono8", "8UC1"], 1),
+    **dict.fromkeys(["rgb8", "bgr8", "8UC3"], 3),
+    **dict.fromkeys(["rgba8", "bgra8", "8UC4"], 4),
+    **dict.fromkeys([f"bayer_{order}8" for order in ("rggb", "bggr", "gbrg", "grbg")], 1),
+}
+
+#: The encodings of depth images by the type of their elements, the usual one first.
+_DEPTH = [(np.dtype("<u2"), ("16UC1", "mono16")), (np.dtype("<f4"), ("32FC1",))]
+
+
+class PushResult(namedtuple("PushResult", ["accepted", "rows", "reason", "detail"])):
+    """What became of a message. It is true if the message was accepted.
+
+    Attributes:
+        accepted: whether the message, or a part of it, was taken.
+        rows: how many rows (or transforms) it became.
+        reason: why it, or a part of it, was not taken, such as "late" or "non_finite"; "waits" if it
+            waits for a transform that may still come; None if all of it was taken.
+        detail: the same in a sentence, with what was expected and found; None likewise.
+    """
+
+    __slots__ = ()
+
+    def __bool__(self):
+        return self.accepted
+
+
+def config_text(config):
+    """Returns (text, file name) of a configuration: a path, the YAML text, or a dict.
+
+    A str with a line break is a text; any other str is a path.
+
+    Raises TypeError if it is none of these, ValueError if a dict holds what YAML cannot, OSError if
+    the file cannot be read.
+    """
+    if isinstance(config, dict):
+        try:
+            return json.dumps(config, ensure_ascii=False, allow_nan=False), "<dict>"
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"config: expected numbers, strings, lists and dicts: {error}"
+            ) from None
+    if isinstance(config, str) and "\n" in config:
+        return config, "<text>"
+    if not isinstance(config, (str, os.PathLike)):
+        raise TypeError(f"config: expected a path, a text or a dict, found {type(config).__name__}")
+    with open(config, encoding="utf-8") as file:
+        try:
+            return file.read(), os.fspath(config)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{os.fspath(config)}: expected UTF-8 text: {error}") from None
+
+
+def device_number(device):
+    """The number of a GPU, from an int, "cuda:N" or a torch.device."""
+    text = str(device)
+    number = text.removeprefix("cuda:") if text != "cuda" else "0"
+    if isinstance(device, bool) or not number.isdecimal():
+        raise ValueError(f"device: expected the number of a GPU or 'cuda:N', found {device!r}")
+    return int(number)
+
+
+def nanoseconds(value, name):
+    """An instant or a number as a Python int that fits 64 bits; floats are refused."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        found = type(value).__name__
+        raise TypeError(f"{name}: expected an integer, found {found}") from None
+    if not _I64.min <= number <= _I64.max:
+        raise ValueError(f"{name}: expected an integer of 64 bits, found {number}")
+    return number
+
+
+def message_bytes(message):
+    """The bytes of a message, without a copy if they are `bytes`."""
+    if isinstance(message, bytes):
+        return message
+    try:
+        return bytes(memoryview(message))
+    except TypeError:
+        found = type(message).__name__
+        raise TypeError(f"message: expected the bytes of a message, found {found}") from None
+
+
+def fused(native):
+    """The tensor of native bytes. Its arrays are read-only views that keep the bytes alive."""
+    return decode(np.asarray(native))
+
+
+class Pipeline:
+    """All streams of a configuration, from their messages to the fused tensor.
+
+    The caller has the clock: it says when each message was received, and which tick it wants. Nothing
+    runs in the background. The tensors are bit for bit those of `fusion_node` and of `robocache replay`
+    for the same messages.
+
+    Args:
+        config: a path, the text of a configuration (a str with line breaks), or a dict.
+        backend: "auto", "cpu" or "cuda", as the node's parameter.
+        device: the GPU: a number, "cuda:N" or a torch.device.
+        digest: whether each tensor gets the digest that the node makes (`FusedTensor.digest`).
+
+    Raises ValueError if the configuration or an argument is wrong, with what was expected and found;
+    RuntimeError if the backend cannot be used.
+
+    Several threads may push while another ticks. Every method releases the GIL while it computes. In a
+    forked process each method raises RuntimeError: make the pipeline after the fork.
+    """
+
+    def __init__(self, config, backend="auto", device=0, *, digest=False):
+        text, file = config_text(config)
+        self._native = _native.Pipeline(
+            text, file, str(backend), device_number(device), bool(digest)
+        )
+        self._inputs = self.inputs
+
+    def push(self, input, message, receive_ns):
+        """Takes a serialized message (CDR) of an input. Returns a `PushResult`.
+
+        Args:
+            input: the input's name (that of its stream; with several inputs followed by the input's
+                number, see `inputs`), or its topic. A topic may feed several inputs: each takes it.
+            message: bytes, or what has a buffer of them.
+            receive_ns: when it was received, on the clock of the ticks [ns].
+
+        A message that is dropped raises nothing: the result says why, and `stats` counts it.
+
+        Raises KeyError if there is no such input, RuntimeError if the backend failed.
+        """
+        if not isinstance(input, str):
+            raise TypeError(f"input: expected a str, found {type(input).__name__}")
+        receive_ns = nanoseconds(receive_ns, "receive_ns")
+        results = self._native.push(input, message_bytes(message), receive_ns)
+        if len(results) == 1:
+            return PushResult(*results[0])
+        refused = [result for result in results if result[2] is not None] or results
+        accepted = any(result[0] for result in results)
+        return PushResult(accepted, sum(result[1] for result in results), *refused[0][2:])
+
+    def push_array(
+        self,
+        input,
+        array,
+        stamp_ns,
+        receive_ns=None,
+        *,
+        encoding=None,
+        fields=None,
+        frame_id=None,
+    ):
+        """Takes an array in place of a message. Returns a `PushResult`.
+
+        The same checks and the same encoder as for a message follow, so it gives the same bits as the
+        message with these numbers.
+
+        Args:
+            input: the input's name, or its topic if that has one input.
+            array: for a vector [channels], in the order of `inputs`' channels; for an image [H, W] or
+                [H, W, C] of uint8; for a depth image [H, W] of uint16 [mm] or float32 [m]; for points
+                [N, fields] of float32. What NumPy can read, in host memory.
+            stamp_ns: when it was measured [ns]. Zero means "not set", as in a message.
+            receive_ns: when it was received [ns]; `stamp_ns` if None.
+            encoding: of an image, as in `sensor_msgs/Image`; by default rgb8, rgba8 or mono8 by the shape,
+                16UC1 or 32FC1 by the type of a depth image.
+            fields: the names of a point's numbers; by default ["x", "y", "z"].
+            frame_id: the frame of the data; by default the one that the configuration expects.
+
+        Raises ValueError or TypeError if the array is not of the input's kind, KeyError if there is no such
+        input, RuntimeError if the backend failed. Numbers that a message could also have, such as NaN, raise
+        nothing: the result says so.
+        """
+        stamp_ns = nanoseconds(stamp_ns, "stamp_ns")
+        receive_ns = stamp_ns if receive_ns is None else nanoseconds(receive_ns, "receive_ns")
+        known = self._known(input)
+        array, encoding, fields = _as_sample(known, np.asarray(array), encoding, fields)
+        result = self._native.push_array(
+            known["name"], array, (stamp_ns, receive_ns), frame_id, encoding, fields
+        )
+        return PushResult(*result)
+
+    def _known(self, input):
+        """The input of this name, or the only one of this topic."""
+        named = [known for known in self._inputs if known["name"] == input]
+        found = named or [known for known in self._inputs if known["topic"] == input]
+        if len(found) != 1:
+            names = ", ".join(known["name"] for known in self._inputs)
+            raise KeyError(f"input: expected one of {names}, found {input!r}")
+        return found[0]
+
+    def tick(self, number):
+        """Returns the `FusedTensor` of a tick; None if a required stream holds it back.
+
+        Tick `number` is at `number * period_ns`. It sees every message that was pushed before. The arrays
+        are read-only views of memory that no later tick overwrites while a view of it lives. When
+        the last view is gone, a later tick uses the memory again.
+
+        Raises RuntimeError if the backend failed.
+        """
+        native, _held_back_by = self._native.tick(nanoseconds(number, "number"))
+        return None if native is None else fused(native)
+
+    def tick_at(self, ns):
+        """Returns the tensor of the newest tick at or before this instant [ns], as `tick`."""
+        return self.tick(self.number_at(ns))
+
+    def number_at(self, ns):
+        """The number of the newest tick at or before this instant [ns]."""
+        return self._native.number_at(nanoseconds(ns, "ns"))
+
+    def stamp_of(self, number):
+        """The instant of a tick [ns]."""
+        return self._native.stamp_of(nanoseconds(number, "number"))
+
+    def begin_epoch(self):
+        """Forgets all rows, as when the clock jumps back. Call it between two episodes.
+
+        Returns the number of the new epoch.
+        """
+        return self._native.begin_epoch()
+
+    @property
+    def period_ns(self):
+        """Time between two ticks [ns]."""
+        return self._native.period_ns
+
+    @property
+    def backend(self):
+        """The name of the backend that is used."""
+        return self._native.backend
+
+    @property
+    def layout(self):
+        """What each segment means: a list of dicts with the fields of `robocache_ros/msg/SegmentInfo`.
+
+        Among them `name`, `shape` (steps first), `dtype`, `channels`, `units`, `lag_ns`,
+        `target_offsets_ns`.
+        """
+        return json.loads(self._native.layout())
+
+    @property
+    def inputs(self):
+        """The inputs: a list of dicts with name, stream, topic, ros_type, quality of service, timeline."""
+        return json.loads(self._native.inputs())
+
+    def stats(self):
+        """The counters until now, as a dict.
+
+        `inputs` has per input "NAME TOPIC" received, accepted, and dropped by reason; `streams` per
+        stream the rows, the steps and why steps were invalid; `held_back_by` per stream the ticks that it
+        held back.
+        """
+        return json.loads(self._native.stats())
+
+    def __repr__(self):
+        names = [segment["name"] for segment in self.layout]
+        return f"Pipeline({names}, period_ns={self.period_ns}, backend={self.backend!r})"
+
+
+def _as_sample(known, array, encoding, fields):
+    """The array as an input takes it, its encoding and its fields. Raises if it is of another kind."""
+    name, takes = known["name"], known["takes"]
+
+    def expect(is_right, expected):
+        if not is_right:
+            found = f"{array.dtype} of shape {list(array.shape)}"
+            raise ValueError(f"{name}: expected {expected}, found {found}")
+
+    if takes == "vector":
+        _unused(name, encoding=encoding, fields=fields)
+        count = len(known["channels"])
+        expect(array.dtype.kind in "fiu", "real numbers")
+        expect(array.shape == (count,), f"[{count}] numbers: {', '.join(known['channels'])}")
+        return np.ascontiguousarray(array, dtype=np.float64), None, None
+    if takes in ("image", "depth"):
+        _unused(name, fields=fields)
+        array = np.ascontiguousarray(array)
+        if takes == "depth":
+            expect(array.ndim == 2 and array.size, "a depth image [H, W]")
+            names = [names for dtype, names in _DEPTH if array.dtype == dtype]
+            expect(names, "elements of uint16 or float32")
+            encoding = encoding or names[0][0]
+            _one_of(name, encoding, names[0])
+            return array, encoding, None
+        expect(array.dtype == np.uint8, "elements of uint8")
+        expect(array.ndim in (2, 3) and array.size, "an image [H, W] or [H, W, C]")
+        channels = array.shape[2] if array.ndim == 3 else 1
+        encoding = encoding or {1: "mono8", 3: "rgb8", 4: "rgba8"}.get(channels, "rgb8")
+        _one_of(name, encoding, _CHANNELS)
+        expect(channels == _CHANNELS[encoding], f"{_CHANNELS[encoding]} channels of {encoding}")
+        return array, encoding, None
+    if takes == "points":
+        _unused(name, encoding=encoding)
+        fields = ["x", "y", "z"] if fields is None else list(fields)
+        expect(array.dtype == np.float32, "elements of float32")
+        expect(array.ndim == 2 and array.shape[1] == len(fields), f"points [N, {len(fields)}]")
+        return np.ascontiguousarray(array), None, fields
+    raise ValueError(f"{name}: expected an input of a vector, an image or points, found {takes}")
+
+
+def _one_of(name, encoding, known):
+    if encoding not in known:
+        raise ValueError(f"{name}: expected encoding {', '.join(known)}, found {encoding!r}")
+
+
+def _unused(name, **arguments):
+    for argument, value in arguments.items():
+        if value is not None:
+            raise ValueError(f"{name}: expected no {argument}, found {value!r}")

@@ -1,0 +1,216 @@
+"""`PipelineNode`: the pipeline of fusion_node inside the policy's own process, on the topics of rclpy."""
+
+import importlib
+import json
+import threading
+import traceback
+
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+from . import _native
+from .pipeline import config_text, device_number, fused
+
+#: The queue of `/clock`: a tenth of a second at 1 kHz.
+_CLOCK_QOS = QoSProfile(
+    depth=100, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT
+)
+#: Time between two looks at what the publishers offer [s].
+_GRAPH_PERIOD_S = 0.5
+#: Time between two looks whether the node was destroyed [s].
+_PATIENCE_S = 0.1
+
+
+class PipelineNode:
+    """Subscribes to the topics of a configuration, and calls `on_tensor(tensor)` at every tick.
+
+    It is fusion_node without a second process and without a message on the way: the same clock, epochs,
+    schedule, workers and arithmetic, so the tensors are bit for bit the same. The threads of the compiled
+    part tick; Python's part only hands the bytes of messages over.
+
+        node = rclpy.create_node("policy")
+        pipeline = PipelineNode(node, "robot.yaml", lambda tensor: act(tensor["joints"].array))
+        rclpy.spin(node)
+        pipeline.destroy()
+
+    If the node has `use_sim_time`, `/clock` sets the clock; read once, here.
+
+    Args:
+        node: the node of rclpy that subscribes. Somebody must spin it.
+        config: a path, the text of a configuration, or a dict. Types that it selects numbers from come
+            from the ROS that is sourced.
+        on_tensor: is called with each `FusedTensor`, on a thread of its own. If it is slow, it gets the
+            newest tensor next, and those between are counted as missed. What it raises is logged and
+            counted as `callback_failed`.
+        backend, device: where to compute, as of `Pipeline`.
+        digest: whether each tensor gets the node's digest.
+        priority: the real-time priority of the tick thread, 0 for ordinary.
+        cpus: the processors of the tick thread; empty for all.
+
+    Attributes:
+        error: why the threads ended, if they failed; None else.
+
+    Raises ValueError if the configuration is wrong, RuntimeError if the backend cannot be used,
+    ModuleNotFoundError if the package of a message is not there.
+    """
+
+    def __init__(
+        self,
+        node,
+        config,
+        on_tensor,
+        *,
+        backend="auto",
+        device=0,
+        digest=False,
+        priority=0,
+        cpus=(),
+    ):
+        self.error = None
+        self._node = node
+        self._on_tensor = on_tensor
+        self._counts = {"callbacks": 0, "callback_failed": 0, "clock_malformed": 0}
+        self._ended = threading.Event()
+        text, file = config_text(config)
+        simulated = bool(
+            node.has_parameter("use_sim_time") and node.get_parameter("use_sim_time").value
+        )
+        place = (backend, device_number(device))
+        self._native = _native.LivePipeline(
+            text, file, *place, simulated, bool(digest), priority, list(cpus)
+        )
+        self._subscriptions = {}
+        self._clock = None
+        try:
+            self._subscribe_all(simulated)
+        except BaseException:
+            self._native.close()
+            raise
+        self._timer = node.create_timer(_GRAPH_PERIOD_S, self._renew)
+        self._thread = threading.Thread(target=self._serve, name="tensors", daemon=True)
+        self._thread.start()
+
+    @property
+    def period_ns(self):
+        """Time between two ticks [ns]."""
+        return self._native.period_ns
+
+    @property
+    def layout(self):
+        """What each segment means, as `Pipeline.layout`."""
+        return json.loads(self._native.layout())
+
+    def stats(self):
+        """The counters until now: those of `Pipeline.stats`, and of this node.
+
+        `missed` tensors were replaced by a newer one before the callback took them.
+        """
+        missed = self._native.missed
+        return {**json.loads(self._native.stats()), **self._counts, "missed": missed}
+
+    def destroy(self):
+        """Ends the threads and the subscriptions. It does not end the node.
+
+        Raises RuntimeError if a thread had failed.
+        """
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        self._node.destroy_timer(self._timer)
+        for _, subscription in self._subscriptions.values():
+            self._node.destroy_subscription(subscription)
+        if self._clock is not None:
+            self._node.destroy_subscription(self._clock)
+        try:
+            self._native.close()
+        finally:
+            if threading.current_thread() is not self._thread:
+                self._thread.join()
+
+    def _subscribe_all(self, simulated):
+        self._inputs = json.loads(self._native.inputs())
+        self._types = [_type_of(known["ros_type"]) for known in self._inputs]
+        for number in range(len(self._inputs)):
+            self._subscribe(number, self._request(number))
+        if simulated:
+            kind = _type_of("rosgraph_msgs/msg/Clock")
+            self._clock = self._node.create_subscription(
+                kind, "/clock", self._on_clock, _CLOCK_QOS, raw=True
+            )
+
+    def _request(self, number):
+        """Whether to ask for reliable, and for transient local: what all publishers offer, if `auto`."""
+        known = self._inputs[number]
+        topic = self._node.resolve_topic_name(known["topic"])
+        offers = self._node.get_publishers_info_by_topic(topic)
+        profiles = [offer.qos_profile for offer in offers if offer.topic_type == known["ros_type"]]
+        reliable = [profile.reliability == ReliabilityPolicy.RELIABLE for profile in profiles]
+        local = [profile.durability == DurabilityPolicy.TRANSIENT_LOCAL for profile in profiles]
+
+        def asked(wanted, offered, best):
+            return bool(offered) and all(offered) if wanted == "auto" else wanted == best
+
+        return (
+            asked(known["reliability"], reliable, "reliable"),
+            asked(known["durability"], local, "transient_local"),
+        )
+
+    def _subscribe(self, number, request):
+        reliable, local = request
+        qos = QoSProfile(
+            depth=self._inputs[number]["depth"],
+            history=HistoryPolicy.KEEP_LAST,
+            reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL if local else DurabilityPolicy.VOLATILE,
+        )
+
+        def on_message(message, info):
+            if not self._ended.is_set():
+                self._native.push(number, message, *_transit(info))
+
+        topic = self._inputs[number]["topic"]
+        made = self._node.create_subscription(self._types[number], topic, on_message, qos, raw=True)
+        self._subscriptions[number] = (request, made)
+
+    def _renew(self):
+        """Subscribes again where the publishers now offer something else."""
+        for number, (before, subscription) in list(self._subscriptions.items()):
+            request = self._request(number)
+            if request != before:
+                # The new one first: a message that comes twice replaces itself.
+                self._subscribe(number, request)
+                self._node.destroy_subscription(subscription)
+
+    def _on_clock(self, message, info):
+        if not self._ended.is_set() and not self._native.set_clock(message, *_transit(info)):
+            self._counts["clock_malformed"] += 1
+
+    def _serve(self):
+        """Hands tensors to the callback until the end."""
+        while not self._ended.is_set():
+            try:
+                native = self._native.wait(_PATIENCE_S)
+            except RuntimeError as error:
+                self.error = error
+                self._node.get_logger().fatal(f"the pipeline has ended: {error}")
+                return
+            if native is None:
+                continue
+            try:
+                self._counts["callbacks"] += 1
+                self._on_tensor(fused(native))
+            except Exception:
+                self._counts["callback_failed"] += 1
+                self._node.get_logger().error(
+                    f"on_tensor: {traceback.format_exc()}", throttle_duration_sec=1.0
+                )
+
+
+def _transit(info):
+    """When a message was published and when it arrived [ns]; None where the middleware does not tell."""
+    return info["source_timestamp"] or None, info["received_timestamp"] or None
+
+
+def _type_of(name):
+    """The class of the messages of this type."""
+    package, _, own = name.split("/")
+    return getattr(importlib.import_module(f"{package}.msg"), own)

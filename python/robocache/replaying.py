@@ -1,0 +1,122 @@
+"""`replay`: recorded bags through the pipeline, tick by tick, without files."""
+
+import json
+import os
+
+from . import _native
+from .pipeline import config_text, device_number, fused
+
+
+def replay(
+    bags,
+    config,
+    *,
+    episodes=None,
+    episodes_by=None,
+    start=None,
+    end=None,
+    rate_hz=None,
+    remap=(),
+    time="auto",
+    backend="auto",
+    device=0,
+    digest=False,
+    threads=None,
+):
+    """Returns the episodes of bags: a list of `Episode`, each of which iterates over its tensors.
+
+        for episode in robocache.replay("bags/", "robot.yaml"):
+            for tensor in episode:
+                use(tensor["joints"].array)
+            print(episode.summary["ticks"])
+
+    The tensors are bit for bit those of `robocache replay`.
+
+    Args:
+        bags: a path or a list of paths of bags, or of folders of bags.
+        config: a path, the text of a configuration, or a dict.
+        episodes: a CSV file of episodes, as of `robocache replay --episodes`.
+        episodes_by: a topic that says when an episode is, as of `--episodes-by`.
+        start, end: the first and the last instant [s], from the start of each bag or since 1970.
+        rate_hz: the rate of the ticks, in place of the configuration's.
+        remap: strings FROM:=TO, or a dict: topics that have other names in the bags.
+        time: "auto", "receive" or "clock": which clock the ticks are on.
+        backend, device: where to compute, as of `Pipeline`.
+        digest: whether each tensor gets the node's digest.
+        threads: threads that encode images and clouds; None for as many as there are cores. The tensors
+            do not depend on it.
+
+    Raises ValueError if an argument is wrong or there is no bag, RuntimeError if one cannot be read.
+    """
+    if isinstance(bags, (str, os.PathLike)):
+        bags = [bags]
+    moments = [None if moment is None else _seconds(moment) for moment in (start, end)]
+    listed = None if episodes is None else os.fspath(episodes)
+    found = _native.find_episodes(list(map(os.fspath, bags)), *moments, listed, episodes_by)
+    text, file = config_text(config)
+    remap = [f"{a}:={b}" for a, b in remap.items()] if isinstance(remap, dict) else list(remap)
+    threads = (os.cpu_count() or 1) if threads is None else int(threads)
+    if threads < 1:
+        raise ValueError(f"threads: expected at least 1, found {threads}")
+    rate_hz = None if rate_hz is None else float(rate_hz)
+    settings = (text, file, rate_hz, remap, time, backend, device_number(device), bool(digest))
+    return [Episode(native, (*settings, threads)) for native in found]
+
+
+class Episode:
+    """An episode of a bag. Each iteration over it replays it from its start.
+
+    A thread of its own replays a few ticks ahead, so memory is bounded. If the loop is left, the thread
+    ends.
+
+    Attributes:
+        name: the episode's name, as `robocache replay` names its result.
+        bag: the path of the bag.
+        task: what the robot did, if the list of episodes says so.
+        summary: after an iteration has ended, its numbers as `robocache replay --json` has them: ticks,
+            held_back, missing (topics that the bag lacks), problems, streams, inputs. None before.
+    """
+
+    def __init__(self, native, settings):
+        self._native = native
+        self._settings = settings
+        self.name = native.name
+        self.bag = native.bag
+        self.task = native.task
+        self.summary = None
+
+    @property
+    def missing(self):
+        """Topics of the configuration that the bag does not have; known after an iteration."""
+        return self._of_summary("missing")
+
+    @property
+    def problems(self):
+        """What could not be read of the bag; known after an iteration."""
+        return self._of_summary("problems")
+
+    def _of_summary(self, key):
+        if self.summary is None:
+            raise RuntimeError(f"{self.name}: expected an iteration to the end, found none")
+        return self.summary[key]
+
+    def __iter__(self):
+        run = _native.ReplayRun(self._native, *self._settings)
+        try:
+            while (native := run.next()) is not None:
+                yield fused(native)
+            self.summary = json.loads(run.summary())
+        finally:
+            run.close()
+
+    def __repr__(self):
+        return f"Episode({self.name!r}, bag={os.fspath(self.bag)!r})"
+
+
+def _seconds(moment):
+    """Seconds as text, in which no digit is lost."""
+    if isinstance(moment, str):
+        return moment
+    if isinstance(moment, bool) or not isinstance(moment, (int, float)):
+        raise TypeError(f"expected seconds, found {type(moment).__name__}")
+    return str(moment) if isinstance(moment, int) else f"{moment:.9f}"

@@ -1,0 +1,139 @@
+"""`robocache.ros.PipelineNode`: the tensors of fusion_node, made in the policy's process."""
+
+import sys
+import threading
+import time
+
+import pytest
+import yaml
+from conftest import REPOSITORY
+from fusion import (
+    MS,
+    PATIENCE,
+    RELIABLE,
+    T0,
+    WRENCH,
+    Fusion,
+    publish_now,
+    start_fusion,
+    streams,
+    wrench,
+)
+from geometry_msgs.msg import WrenchStamped
+from rclpy.parameter import Parameter
+
+sys.path.insert(0, str(REPOSITORY / "python"))
+
+import robocache  # noqa: E402 (the path comes first)
+
+pytest.importorskip("robocache._native", reason="the compiled part: scripts/develop.sh")
+
+from robocache.ros import PipelineNode  # noqa: E402
+
+
+class Collected:
+    """The tensors that a PipelineNode gave, by tick."""
+
+    def __init__(self):
+        self.tensors, self.threads = {}, set()
+
+    def __call__(self, tensor):
+        self.tensors[tensor.tick] = tensor
+        self.threads.add(threading.current_thread())
+
+
+@pytest.fixture
+def make(ros):
+    made = []
+
+    def pipeline_node(config, on_tensor, sim_time=False, **arguments):
+        if sim_time:
+            ros.node.set_parameters([Parameter("use_sim_time", Parameter.Type.BOOL, True)])
+        made.append(PipelineNode(ros.node, config, on_tensor, **arguments))
+        return made[-1]
+
+    yield pipeline_node
+    for pipeline in made:
+        pipeline.destroy()
+
+
+def test_tensors_are_those_of_the_node(ros, start, tmp_path, make):
+    config = {
+        "rate_hz": 100,
+        "streams": streams(
+            wrench={"type": "geometry_msgs/msg/WrenchStamped"},
+            force={"type": "geometry_msgs/msg/WrenchStamped", "strategy": "linear", "lag_ms": 20},
+        ),
+    }
+    fusion: Fusion = start_fusion(ros, start, tmp_path, config)
+    ours = Collected()
+    pipeline = make(config, ours, sim_time=True, digest=True)
+    topics = ("/wrench", "/force")
+    fusion.until(
+        lambda: all(ros.node.count_subscribers(topic) == 2 for topic in topics), "subscriptions"
+    )
+    fusion.warm_up()
+    for k in range(20):
+        ns = T0 + k * 10 * MS
+        fusion.advance(ns + 5 * MS)
+        for topic in topics:
+            fusion.send(topic, wrench(ns + 5 * MS, k, -k, 0.5))
+        fusion.settle()
+        taken = 2 * (k + 1)
+
+        def accepted(taken=taken):
+            return sum(of["accepted"] for of in pipeline.stats()["inputs"].values()) == taken
+
+        fusion.until(accepted, f"{taken} messages")
+        number = fusion.tick_of(ns + 10 * MS)
+        fusion.tick(ns + 10 * MS)
+        fusion.until(lambda number=number: number in ours.tensors, f"our tick {number}")
+        mine, theirs = ours.tensors[number], fusion.tensors[number]
+        assert mine.digest == theirs.digest == robocache.digest_of(mine) != 0
+    assert mine["wrench"].valid.all() and mine["force"].valid.all()
+    assert ours.threads == {pipeline._thread}
+    assert pipeline.stats()["ticks"] >= 20
+
+
+def test_it_needs_no_other_process(ros, make):
+    ours = Collected()
+    pipeline = make({"rate_hz": 50, "streams": {"wrench": {**WRENCH, "qos": {}}}}, ours)
+    publisher = ros.node.create_publisher(WrenchStamped, "wrench", RELIABLE)
+
+    def valid():
+        publish_now(ros, publisher)
+        ros.spin_until(lambda: False, 0.02)
+        return any(tensor["wrench"].valid.all() for tensor in ours.tensors.values())
+
+    assert ros.spin_until(valid, PATIENCE), pipeline.stats()
+    # What is `auto` asks for what the publishers offer.
+    assert ros.spin_until(lambda: pipeline._subscriptions[0][0] == (True, False), PATIENCE)
+    assert ros.spin_until(valid, PATIENCE)
+    assert pipeline.layout[0]["name"] == "wrench" and pipeline.period_ns == 20 * MS
+
+
+def test_a_slow_callback_gets_the_newest_tensor(ros, make):
+    ages = []
+
+    def slow(tensor):
+        ages.append(time.time_ns() - tensor.stamp_ns)
+        time.sleep(0.2)
+        if len(ages) == 2:
+            raise KeyError("of the policy")
+
+    pipeline = make({"rate_hz": 100, "streams": {"wrench": WRENCH}}, slow)
+    assert ros.spin_until(lambda: len(ages) >= 5, PATIENCE)
+    stats = pipeline.stats()
+    assert stats["missed"] > 10 and stats["callback_failed"] == 1 and pipeline.error is None
+    assert sorted(ages)[len(ages) // 2] < 150 * MS, "not a tensor of long ago"
+    pipeline.destroy()
+    pipeline.destroy()  # once more does nothing
+    assert not pipeline._thread.is_alive()
+
+
+def test_what_is_wrong_is_an_exception(make):
+    with pytest.raises(ValueError, match="rate_hz: expected"):
+        make({"streams": {"wrench": WRENCH}}, print)
+    config = yaml.safe_dump({"rate_hz": 50, "streams": {"wrench": WRENCH}})
+    with pytest.raises(ValueError, match="backend: expected auto, cpu or cuda"):
+        make(config, print, backend="tpu")
