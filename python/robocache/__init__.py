@@ -34,6 +34,7 @@ _LAZY = {
     "Pipeline": "pipeline",
     "PushResult": "pipeline",
     "replay": "replaying",
+    "replay_to": "replaying",
 }
 
 __all__ = ["NO_AGE", "FusedTensor", "Segment", "decode", "digest_of", "from_msg", *_LAZY]

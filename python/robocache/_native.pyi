@@ -258,12 +258,30 @@ class ReplayEpisode:
 
 def find_episodes(
     bags: Sequence[str],
+    out: str,
     start: str | None,
     end: str | None,
     listed: str | None,
     by: str | None,
 ) -> list[ReplayEpisode]:
-    """The episodes of bags, or of folders of bags."""
+    """The episodes of bags, or of folders of bags; results in `out` are no bags."""
+
+def replay_to(
+    episodes: Sequence[ReplayEpisode],
+    config: str,
+    out: str,
+    format: str,
+    bf16: str,
+    rate_hz: float | None,
+    remaps: Sequence[str],
+    time: str,
+    backend: str,
+    devices: Sequence[int],
+    digest: bool,
+    jobs: int,
+    progress: Any,
+) -> tuple[str, str | None]:
+    """What became of each episode, as JSON, and why there is no store of all."""
 
 class ReplayRun:
     """The replay of one episode, in a thread of its own."""

@@ -1,4 +1,4 @@
-"""`replay`: recorded bags through the pipeline, tick by tick, without files."""
+"""`replay`: recorded bags through the pipeline, tick by tick, without files. `replay_to`: into files."""
 
 import json
 import os
@@ -48,18 +48,22 @@ def replay(
 
     Raises ValueError if an argument is wrong or there is no bag, RuntimeError if one cannot be read.
     """
-    if isinstance(bags, (str, os.PathLike)):
-        bags = [bags]
-    moments = [None if moment is None else _seconds(moment) for moment in (start, end)]
-    listed = None if episodes is None else os.fspath(episodes)
-    found = _native.find_episodes(list(map(os.fspath, bags)), *moments, listed, episodes_by)
+    found = _find(bags, start, end, episodes, episodes_by)
     text, file = config_text(config)
-    remap = [f"{a}:={b}" for a, b in remap.items()] if isinstance(remap, dict) else list(remap)
     threads = (os.cpu_count() or 1) if threads is None else int(threads)
     if threads < 1:
         raise ValueError(f"threads: expected at least 1, found {threads}")
     rate_hz = None if rate_hz is None else float(rate_hz)
-    settings = (text, file, rate_hz, remap, time, backend, device_number(device), bool(digest))
+    settings = (
+        text,
+        file,
+        rate_hz,
+        _remaps(remap),
+        time,
+        backend,
+        device_number(device),
+        bool(digest),
+    )
     return [Episode(native, (*settings, threads)) for native in found]
 
 
@@ -111,6 +115,84 @@ class Episode:
 
     def __repr__(self):
         return f"Episode({self.name!r}, bag={os.fspath(self.bag)!r})"
+
+
+def replay_to(
+    bags,
+    config,
+    out,
+    *,
+    format="mcap",
+    episodes=None,
+    episodes_by=None,
+    start=None,
+    end=None,
+    rate_hz=None,
+    remap=(),
+    time="auto",
+    backend="auto",
+    devices=(0,),
+    digest=True,
+    bf16="uint16",
+    jobs=None,
+    progress=None,
+):
+    """Replays bags into files, as the command `robocache replay`. The results are the same bytes.
+
+    Args:
+        config: the path of a configuration: what results are made of is compared by it.
+        out: the folder of the results.
+        format: "mcap", "zarr" or "rows".
+        devices: the GPUs, which the episodes share in turn.
+        bf16: "uint16" or "f32": how elements of bf16 are stored in Zarr.
+        jobs: episodes at once; None for as many as there are cores.
+        progress: is called with the name of an episode and the part of it that is done, 0 to 1.
+
+    The other arguments are those of `replay`.
+
+    Returns a list of dicts, one per episode, as `robocache replay --json` prints them: {"done": summary},
+    {"kept": summary}, {"failed": {...}} or {"stopped": {...}}.
+
+    An interrupt stops the run, leaves nothing incomplete, and raises KeyboardInterrupt. What `progress` raises
+    does the same. Raises RuntimeError if the store of all episodes could not be made.
+    """
+    found = _find(bags, start, end, episodes, episodes_by, out)
+    jobs = (os.cpu_count() or 1) if jobs is None else int(jobs)
+    if jobs < 1:
+        raise ValueError(f"jobs: expected at least 1, found {jobs}")
+    outcomes, no_store = _native.replay_to(
+        found,
+        os.fspath(config),
+        os.fspath(out),
+        format,
+        bf16,
+        None if rate_hz is None else float(rate_hz),
+        _remaps(remap),
+        time,
+        backend,
+        [device_number(device) for device in devices],
+        bool(digest),
+        min(jobs, len(found)),
+        progress,
+    )
+    if no_store is not None:
+        raise RuntimeError(f"no new store: {no_store}")
+    return json.loads(outcomes)
+
+
+def _find(bags, start, end, episodes, episodes_by, out=None):
+    """The episodes of bags; results in the folder `out` are no bags."""
+    if isinstance(bags, (str, os.PathLike)):
+        bags = [bags]
+    moments = [None if moment is None else _seconds(moment) for moment in (start, end)]
+    listed = None if episodes is None else os.fspath(episodes)
+    out = "" if out is None else os.fspath(out)
+    return _native.find_episodes(list(map(os.fspath, bags)), out, *moments, listed, episodes_by)
+
+
+def _remaps(remap):
+    """FROM:=TO of each topic."""
+    return [f"{a}:={b}" for a, b in remap.items()] if isinstance(remap, dict) else list(remap)
 
 
 def _seconds(moment):

@@ -149,6 +149,35 @@ def test_replay_takes_the_arguments_of_the_command(bag):
         ticks(time="clock")
 
 
+def test_replay_to_writes_the_bytes_of_the_command(bag, written, tmp_path):
+    shares = []
+    out = tmp_path / "again"
+
+    def progress(name, share):
+        shares.append((name, share))
+
+    config = tmp_path / "config.yaml"
+    (outcome,) = robocache.replay_to(bag[0], config, out, backend="cpu", progress=progress)
+    assert outcome["done"]["ticks"] == len(written)
+    assert (out / "bag.mcap").read_bytes() == (tmp_path / "out" / "bag.mcap").read_bytes()
+    assert shares[-1] == ("bag", 1.0) and all(0 <= share <= 1 for _, share in shares)
+    (outcome,) = robocache.replay_to(bag[0], config, out, backend="cpu")
+    assert list(outcome) == ["kept"]
+
+    def failing(name, share):
+        raise KeyError("of the caller")
+
+    with pytest.raises(KeyError, match="of the caller"):
+        robocache.replay_to(bag[0], config, tmp_path / "third", progress=failing)
+    for arguments, error in (
+        ({"format": "csv"}, "format: expected mcap, zarr or rows, found 'csv'"),
+        ({"bf16": "f64"}, "bf16: expected uint16 or f32"),
+        ({"jobs": 0}, "jobs: expected at least 1, found 0"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            robocache.replay_to(bag[0], config, out, **arguments)
+
+
 def test_what_is_dropped_says_why(bag):
     pipeline = robocache.Pipeline(CONFIG, "cpu")
     good = serialized(wrench(T0, 1, 2, 3))

@@ -12,6 +12,7 @@ mod live;
 mod operations;
 mod pipeline;
 mod replay;
+mod replay_to;
 mod tensor;
 
 use std::ffi::OsString;
@@ -38,6 +39,8 @@ mod _native {
     use crate::pipeline::Pipeline;
     #[pymodule_export]
     use crate::replay::{ReplayEpisode, ReplayRun, find_episodes};
+    #[pymodule_export]
+    use crate::replay_to::replay_to;
     #[pymodule_export]
     use crate::tensor::TensorBytes;
 }

@@ -1,6 +1,6 @@
 //! `robocache.Pipeline`: messages in, tensors out, in the caller's process and by the caller's clock.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
@@ -81,7 +81,7 @@ impl Names {
     /// Inputs by their names, their topics, and their topics as a node in the root namespace resolves them.
     pub fn of(config: &Config) -> Self {
         let mut names: HashMap<String, Vec<InputId>> = HashMap::new();
-        let mut topics: HashMap<String, Vec<InputId>> = HashMap::new();
+        let mut topics: BTreeMap<String, Vec<InputId>> = BTreeMap::new();
         for id in config.input_ids() {
             let spec = config.input(id);
             names.insert(spec.name.clone(), vec![id]);
@@ -262,6 +262,7 @@ impl Pipeline {
 
     /// Takes an array of an input: an image if `encoding` is given, points if `fields` are, else a vector.
     #[pyo3(signature = (input, array, stamps_ns, frame_id, encoding, fields))]
+    #[allow(clippy::too_many_arguments)] // Python has them by their names
     fn push_array(
         &self,
         py: Python<'_>,

@@ -35,6 +35,13 @@ const PATIENCE: Duration = Duration::from_millis(50);
 #[pyclass(frozen, module = "robocache._native")]
 pub struct ReplayEpisode(Episode);
 
+impl ReplayEpisode {
+    /// The episode.
+    pub fn episode(&self) -> &Episode {
+        &self.0
+    }
+}
+
 #[pymethods]
 impl ReplayEpisode {
     #[getter]
@@ -53,12 +60,13 @@ impl ReplayEpisode {
     }
 }
 
-/// The episodes of bags, or of folders of bags.
+/// The episodes of bags, or of folders of bags. Results in `out` are no bags.
 #[pyfunction]
-#[pyo3(signature = (bags, start, end, listed, by))]
+#[pyo3(signature = (bags, out, start, end, listed, by))]
 pub fn find_episodes(
     py: Python<'_>,
     bags: Vec<PathBuf>,
+    out: PathBuf,
     start: Option<&str>,
     end: Option<&str>,
     listed: Option<PathBuf>,
@@ -75,8 +83,7 @@ pub fn find_episodes(
     };
     let parts = Parts { start: moment(start, "start")?, end: moment(end, "end")?, division };
     py.detach(|| {
-        // There is no folder of results to leave out.
-        let bags = replay::find_bags(&bags, Path::new("")).map_err(wrong)?;
+        let bags = replay::find_bags(&bags, &out).map_err(wrong)?;
         let episodes = replay::episodes(&bags, &parts).map_err(failed)?;
         Ok(episodes.into_iter().map(ReplayEpisode).collect())
     })
