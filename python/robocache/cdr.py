@@ -32,6 +32,11 @@ class Reader:
             code: struct.Struct(self._order + code) for code in ("B", "H", "i", "I", "Q")
         }
 
+    @property
+    def position(self):
+        """Where the next value begins, without its alignment [bytes]."""
+        return self._position
+
     def _align(self, size):
         self._position += -(self._position - ENCAPSULATION_LEN) % size
 

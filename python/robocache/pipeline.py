@@ -10,14 +10,18 @@ if tensor is not None and tensor["joints"].valid.all():
 import json
 import operator
 import os
+import struct
 from collections import namedtuple
 
 import numpy as np
 
 from . import _native
-from .tensor import decode
+from .cdr import ENCAPSULATION_LEN, Reader
+from .tensor import FusedTensor, Segment, decode
 
 _I64 = np.iinfo(np.int64)
+_STAMP = struct.Struct("<iI")
+_NUMBERS = struct.Struct("<QQ")
 
 #: Bytes of a pixel of the encodings that `push_array` takes.
 _CHANNELS = {
@@ -106,9 +110,69 @@ def message_bytes(message):
         raise TypeError(f"message: expected the bytes of a message, found {found}") from None
 
 
-def fused(native):
-    """The tensor of native bytes. Its arrays are read-only views that keep the bytes alive."""
-    return decode(np.asarray(native))
+class Views:
+    """Makes the tensors of one pipeline. All its messages have their parts at the same places, so only the
+    first one is decoded, and the others are views at these places.
+    """
+
+    def __init__(self):
+        self._frame_id = None
+        self._length = None
+
+    def of(self, native):
+        """The tensor of native bytes. Its arrays are read-only views that keep the bytes alive."""
+        message = np.asarray(native)
+        if len(message) != self._length:
+            self._learn(decode(message))
+
+        def view(place):
+            shape, dtype, offset = place
+            return np.ndarray(shape, dtype, message, offset)
+
+        segments = {
+            name: Segment(name, kind, *[view(place) for place in places])
+            for name, kind, places in self._segments
+        }
+        sec, nanosec = _STAMP.unpack_from(message, ENCAPSULATION_LEN)
+        tick, digest = _NUMBERS.unpack_from(message, self._numbers_at)
+        stamp_ns = sec * 1_000_000_000 + nanosec
+        data = view(self._data)
+        return FusedTensor(tick, stamp_ns, self._frame_id, segments, data, digest, message)
+
+    def _learn(self, tensor):
+        """Notes where the parts of a tensor are."""
+        begin = tensor.message.ctypes.data
+        valid_at = iter(_valid_at(tensor.message))
+
+        def place(array):
+            return array.shape, array.dtype, array.ctypes.data - begin if array.size else 0
+
+        def places(of):
+            # `decode` copies what says whether steps are valid, so its place is read from the message.
+            valid = (of.valid.shape, of.valid.dtype, next(valid_at))
+            steps = (of.target_ns, of.age_ns, of.count, of.inputs_valid)
+            return [place(of.array), valid, *map(place, steps)]
+
+        self._segments = [(name, of.dtype, places(of)) for name, of in tensor.segments.items()]
+        self._data = place(tensor.data)
+        # The stamp, then the frame's length and its bytes, which end with a zero; then numbers of 8 bytes.
+        after_frame = 8 + 4 + len(tensor.frame_id.encode()) + 1
+        self._numbers_at = ENCAPSULATION_LEN + after_frame + -after_frame % 8
+        self._frame_id, self._length = tensor.frame_id, len(tensor.message)
+
+
+def _valid_at(message):
+    """Where the flags of each segment's steps are in a message [bytes]."""
+    reader = Reader(message)
+    for read in (reader.i32, reader.u32, reader.string, reader.u64, reader.u64):
+        read()
+    for _ in range(reader.u32()):
+        for read in (reader.string, reader.u8, reader.u8, reader.u16, reader.i64s, reader.u64):
+            read()
+        flags = reader.bytes()
+        yield reader.position - len(flags)
+        for read in (reader.i64s, reader.i64s, reader.u32s, reader.u32s):
+            read()
 
 
 class Pipeline:
@@ -137,6 +201,7 @@ class Pipeline:
             text, file, str(backend), device_number(device), bool(digest)
         )
         self._inputs = self.inputs
+        self._views = Views()
 
     def push(self, input, message, receive_ns):
         """Takes a serialized message (CDR) of an input. Returns a `PushResult`.
@@ -221,7 +286,7 @@ class Pipeline:
         Raises RuntimeError if the backend failed.
         """
         native, _held_back_by = self._native.tick(nanoseconds(number, "number"))
-        return None if native is None else fused(native)
+        return None if native is None else self._views.of(native)
 
     def tick_at(self, ns):
         """Returns the tensor of the newest tick at or before this instant [ns], as `tick`."""

@@ -8,7 +8,7 @@ import traceback
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 from . import _native
-from .pipeline import config_text, device_number, fused
+from .pipeline import Views, config_text, device_number
 
 #: The queue of `/clock`: a tenth of a second at 1 kHz.
 _CLOCK_QOS = QoSProfile(
@@ -186,6 +186,7 @@ class PipelineNode:
 
     def _serve(self):
         """Hands tensors to the callback until the end."""
+        views = Views()
         while not self._ended.is_set():
             try:
                 native = self._native.wait(_PATIENCE_S)
@@ -197,7 +198,7 @@ class PipelineNode:
                 continue
             try:
                 self._counts["callbacks"] += 1
-                self._on_tensor(fused(native))
+                self._on_tensor(views.of(native))
             except Exception:
                 self._counts["callback_failed"] += 1
                 self._node.get_logger().error(

@@ -4,7 +4,7 @@ import json
 import os
 
 from . import _native
-from .pipeline import config_text, device_number, fused
+from .pipeline import Views, config_text, device_number
 
 
 def replay(
@@ -105,10 +105,11 @@ class Episode:
         return self.summary[key]
 
     def __iter__(self):
+        views = Views()
         run = _native.ReplayRun(self._native, *self._settings)
         try:
             while (native := run.next()) is not None:
-                yield fused(native)
+                yield views.of(native)
             self.summary = json.loads(run.summary())
         finally:
             run.close()
