@@ -1,0 +1,59 @@
+"""Commands of the package that need more than NumPy: they are listed, and say what they miss."""
+
+import subprocess
+import sys
+
+import pytest
+
+#: Runs a command as if a package were not installed.
+WITHOUT = """
+import sys
+sys.modules[sys.argv.pop(1)] = None
+from {module} import main
+sys.exit(main({arguments}))
+"""
+
+
+def python(*arguments):
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_the_help_lists_what_python_adds():
+    run = python("-m", "robocache", "--help")
+    assert run.returncode == 0
+    assert "robocache to-lerobot " in run.stdout and "python -m robocache.ray " in run.stdout
+
+
+@pytest.mark.parametrize("command", [["robocache", "to-lerobot"], ["robocache.ray", "to-lerobot"]])
+def test_the_help_needs_no_other_package(command):
+    run = python("-m", *command, "--help")
+    assert run.returncode == 0, run.stderr
+    for option in (
+        "--state",
+        "--action",
+        "--images",
+        "--drop-invalid",
+        "--rate-hz",
+        "--episodes-by",
+    ):
+        assert option in run.stdout
+
+
+def test_without_lerobot(tmp_path):
+    script = WITHOUT.format(module="robocache._cli", arguments="")
+    options = ["--config", tmp_path / "c.yaml", "--out", tmp_path / "out"]
+    run = python("-c", script, "lerobot", "to-lerobot", tmp_path, *options)
+    assert run.returncode == 1
+    assert "pip install 'robocache[lerobot]'" in run.stderr and "Traceback" not in run.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_ray(tmp_path):
+    (tmp_path / "bags").mkdir()
+    script = WITHOUT.format(module="robocache.ray", arguments="sys.argv[1:]")
+    options = ["--config", tmp_path / "c.yaml", "--out", tmp_path / "out"]
+    run = python("-c", script, "ray", "replay", tmp_path / "bags", *options)
+    assert run.returncode == 1
+    assert "pip install 'robocache[ray]'" in run.stderr and "Traceback" not in run.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bags"]
