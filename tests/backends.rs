@@ -20,6 +20,8 @@ mod cloud_paths;
 mod clouds;
 #[path = "backends/copies.rs"]
 mod copies;
+#[path = "backends/crowds.rs"]
+mod crowds;
 #[path = "backends/dense_clouds.rs"]
 mod dense_clouds;
 #[path = "backends/depth.rs"]
@@ -101,6 +103,7 @@ on_every_backend! {
     cloud_paths => super::cloud_paths::check;
     cloud_refusals => super::cloud_paths::check_refusals;
     dense_clouds => super::dense_clouds::check;
+    crowds => super::crowds::check;
     sifted_clouds => super::sifted_clouds::check;
     sifted_clouds_at_edges => super::sifted_clouds::check_edges;
     sub_bins => super::sub_bins::check;

@@ -37,14 +37,44 @@ __device__ __forceinline__ u32 unhash_block(const Bins& bins, u32 number) {
 // Channels whose values of a point are one access: a channel pack.
 constexpr u32 CHANNEL_PACK = 4;
 
+// Points of one voxel in one tile, so many that the sort adds them up itself: a crowd.
+struct Crowd {
+    u32 voxel; // the lower bits of its number, those within a bin
+    u32 points;
+};
+// Crowds of a tile, at most, and points of a crowd, at least.
+constexpr u32 MOST_CROWDS = 15;
+constexpr u32 LEAST_CROWD = 32;
+
 // A sorted cloud: the points of each tile, in the order of their bins.
 struct Sorted {
     u32* voxels;    // [tiles, tile_points]: the lower bits of voxels' numbers, those within a bin
     float4* values; // [channel packs, tiles, tile_points]: what a voxel with this point alone has
-    u32* segments;  // [tiles, bins]: start of the segment in its tile, and above 16 bits its length
+    u32* segments;  // [tiles, bins]: `segment_of`
+    Crowd* crowds;  // [tiles, MOST_CROWDS]
+    u64* crowd_values; // [channels, tiles, MOST_CROWDS]: what a channel accumulates of the crowd
     u32 tiles;
     u32 tile_points;
 };
+
+// A segment as one word: where it starts in its tile, the number of its crowd or 0, and its points
+// without those of the crowd.
+constexpr u32 CROWD_SHIFT = 12, POINTS_SHIFT = 16;
+constexpr u32 MOST_TILE_POINTS = 2048;
+static_assert(MOST_TILE_POINTS < 1u << CROWD_SHIFT);
+static_assert(MOST_CROWDS < 1u << (POINTS_SHIFT - CROWD_SHIFT));
+__device__ __forceinline__ u32 segment_of(u32 start, u32 crowd, u32 points) {
+    return start | crowd << CROWD_SHIFT | points << POINTS_SHIFT;
+}
+__device__ __forceinline__ u32 start_of(u32 segment) {
+    return segment & ((1u << CROWD_SHIFT) - 1);
+}
+__device__ __forceinline__ u32 crowd_of(u32 segment) {
+    return segment >> CROWD_SHIFT & ((1u << (POINTS_SHIFT - CROWD_SHIFT)) - 1);
+}
+__device__ __forceinline__ u32 points_of(u32 segment) {
+    return segment >> POINTS_SHIFT;
+}
 
 // An exclusive sum over the thread block: each thread gets the sum of the threads before it, and
 // all get the total. All threads call it.

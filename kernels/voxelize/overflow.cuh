@@ -2,7 +2,7 @@
 // It takes any number of points: it goes through all points of the sub-bin once for each part of it
 // that has some, with accumulators for every voxel of the part.
 #pragma once
-#include "sub_bin.cuh"
+#include "own_crowds.cuh"
 
 namespace voxelize_reduce {
 
@@ -13,6 +13,15 @@ struct Part {
     u32* lower; // [channels of a group, voxels]: of sums, or maxima
     u32* upper; // of sums
 };
+
+// Adds what channel c of the group has of points of a voxel.
+template <class Job>
+__device__ __forceinline__ void
+accumulate(const Part& part, u32 kind, u32 c, u32 voxel, u64 value) {
+    u32* lower = &part.lower[c * part.voxels + voxel];
+    if (takes_greatest<SIFTS<Job>>(kind)) atomicMax(lower, static_cast<u32>(value));
+    else if (adds<SIFTS<Job>>(kind)) add_sum(lower, &part.upper[c * part.voxels + voxel], value);
+}
 
 // Adds the points of a warp, those that have a voxel.
 template <class Out, class Job>
@@ -27,18 +36,28 @@ __device__ __forceinline__ void add_points(
     }
 #pragma unroll
     for (u32 c = 0; c < GROUP<Out>; ++c) {
-        if (!adds<Job>(kinds[c]) && !takes_greatest<Job>(kinds[c])) continue;
-        u64 all = start_with<Job>(kinds[c], values.at[c]);
-        if (as_one) {
-#pragma unroll
-            for (u32 d = WARP / 2; d > 0; d /= 2) {
-                all = together<Job>(kinds[c], all, __shfl_xor_sync(ALL_LANES, all, d));
-            }
-        }
+        if (!adds<SIFTS<Job>>(kinds[c]) && !takes_greatest<SIFTS<Job>>(kinds[c])) continue;
+        u64 all = start_with<SIFTS<Job>>(kinds[c], values.at[c]);
+        if (as_one) all = together_in_warp<SIFTS<Job>>(kinds[c], all);
         if (voxel == NONE || (as_one && lane != 0)) continue;
-        u32* lower = &part.lower[c * part.voxels + voxel];
-        if (takes_greatest<Job>(kinds[c])) atomicMax(lower, static_cast<u32>(all));
-        else add_sum(lower, &part.upper[c * part.voxels + voxel], all);
+        accumulate<Job>(part, kinds[c], c, voxel, all);
+    }
+}
+
+// Adds the crowds of the part, which starts at voxel `start` of the sub-bin.
+template <class Job>
+__device__ __forceinline__ void
+add_crowds(const Reduce& job, const Part& part, u32 start, u32 from, u32 group) {
+#pragma unroll 1
+    for (u32 tile = threadIdx.x; tile < job.from.tiles; tile += THREADS) {
+        const OwnCrowd crowd = find_crowd(job, tile);
+        const u32 voxel = crowd.voxel - start;
+        if (crowd.voxel == NONE || voxel >= part.voxels) continue;
+        atomicAdd(&part.counts[voxel], crowd.points);
+        for (u32 c = 0; c < group && from + c < job.channels.count; ++c) {
+            const u32 kind = channel_at(job.channels, from + c).kind;
+            accumulate<Job>(part, kind, c, voxel, crowd_value(job, from + c, crowd.place));
+        }
     }
 }
 
@@ -54,7 +73,8 @@ __device__ __forceinline__ void for_all_points(const Reduce& job, Shared& shared
     for (u32 first = 0; first < job.from.tiles; first += TILES) {
         // No thread still reads the last list.
         __syncthreads();
-        const u32 count = list_segments(job, first, segment_in(job, first + threadIdx.x), shared);
+        const u32 segment = segment_in(job, first + threadIdx.x);
+        const u32 count = list_segments(job, first, segment, shared).points;
 #pragma unroll 1
         for (u32 i = threadIdx.x; i - lane < count; i += BATCH * THREADS) {
             u32 at[BATCH], voxels[BATCH];
@@ -166,6 +186,10 @@ __device__ __noinline__ void reduce_overflow(const Job& all, Shared& shared, u16
             if (in[k] != NONE) wanted |= 1u << in[k] / part.voxels;
         }
     });
+    for (u32 tile = threadIdx.x; tile < job.from.tiles; tile += THREADS) {
+        const u32 voxel = find_crowd(job, tile).voxel;
+        if (voxel != NONE) wanted |= 1u << voxel / part.voxels;
+    }
     if (wanted != 0) atomicOr(&shared.wanted, wanted);
     __syncthreads();
 #pragma unroll 1
@@ -183,6 +207,7 @@ __device__ __noinline__ void reduce_overflow(const Job& all, Shared& shared, u16
             __syncthreads();
             const Values<Out>* values = values_of<Out>(job, from);
             if (some) {
+                add_crowds<Job>(job, part, start, from, GROUP<Out>);
                 for_all_points(job, shared, [&](const u32(&in)[BATCH], const u32(&at)[BATCH]) {
                     Values<Out> own[BATCH];
                     u32 local[BATCH];

@@ -72,13 +72,15 @@ __device__ __forceinline__ void count_points(
     }
 }
 
-// Empties a voxel with too few points. It must have points.
-__device__ __forceinline__ bool is_emptied(const Plain& job, u16& count, Shared& shared) {
+// Empties a voxel with too few points, which are `points`. It must have points.
+__device__ __forceinline__ bool
+is_emptied(const Plain& job, u32 points, u16& count, Shared& shared) {
     return false;
 }
-__device__ __forceinline__ bool is_emptied(const Sifted& job, u16& count, Shared& shared) {
-    if (count >= job.min_points) return false;
-    atomicAdd(&shared.too_few, static_cast<u32>(count));
+__device__ __forceinline__ bool
+is_emptied(const Sifted& job, u32 points, u16& count, Shared& shared) {
+    if (points >= job.min_points) return false;
+    atomicAdd(&shared.too_few, points);
     count = 0;
     return true;
 }
@@ -86,17 +88,21 @@ __device__ __forceinline__ bool is_emptied(const Sifted& job, u16& count, Shared
 // Notes in the list how many points its voxels have, and in the counts where in the list the voxels
 // are. Zeros the accumulators that they will need.
 template <class Job, class Out, u32 VOXELS>
-__device__ __forceinline__ void number_several(const Job& all, SubBin<Out, VOXELS>& sub_bin) {
+__device__ __forceinline__ void
+number_several(const Job& all, SubBin<Out, VOXELS>& sub_bin, bool crowded) {
     const u32 several = min(sub_bin.shared.several, LISTED);
 #pragma unroll 1
     for (u32 i = threadIdx.x; i < several; i += THREADS) {
         Several& entry = sub_bin.shared.list[i];
-        if (is_emptied(all, sub_bin.counts[entry.voxel], sub_bin.shared)) {
+        u16& count = sub_bin.counts[entry.voxel];
+        const u32 points =
+            SIFTS<Job> ? all_points(crowded, sub_bin.shared, entry.voxel, count) : count;
+        if (is_emptied(all, points, count, sub_bin.shared)) {
             entry.count = 0;
             continue;
         }
-        entry.count = sub_bin.counts[entry.voxel];
-        sub_bin.counts[entry.voxel] = LISTED_BIT | i;
+        entry.count = count;
+        count = LISTED_BIT | i;
     }
     const u32 needed = min(several * GROUP<Out>, ACCUMULATORS);
 #pragma unroll 1
@@ -141,7 +147,7 @@ __device__ __forceinline__ void place_points(
         if ((count & LISTED_BIT) == 0) {
             // Of a voxel that was emptied there may be several points, and they change nothing.
             if (SIFTS<Job> && count == 0) continue;
-            if (is_emptied(all, sub_bin.counts[voxel], sub_bin.shared)) continue;
+            if (is_emptied(all, count, sub_bin.counts[voxel], sub_bin.shared)) continue;
             if (lone) {
                 put_elements(
                     job, sub_bin, from, voxel, of_one<Out>(all, from, kinds, points.values[k]));
@@ -153,10 +159,10 @@ __device__ __forceinline__ void place_points(
 #pragma unroll
         for (u32 c = 0; c < GROUP<Out>; ++c) {
             const u32 place = at * GROUP<Out> + c;
-            const u64 own = start_with<Job>(kinds[c], points.values[k].at[c]);
-            if (adds<Job>(kinds[c])) {
+            const u64 own = start_with<SIFTS<Job>>(kinds[c], points.values[k].at[c]);
+            if (adds<SIFTS<Job>>(kinds[c])) {
                 add_sum(&sub_bin.lower[place], &sub_bin.upper[place], own);
-            } else if (takes_greatest<Job>(kinds[c])) {
+            } else if (takes_greatest<SIFTS<Job>>(kinds[c])) {
                 atomicMax(&sub_bin.lower[place], static_cast<u32>(own));
             }
         }
@@ -166,7 +172,7 @@ __device__ __forceinline__ void place_points(
 // Stages what the accumulators have of listed voxels from number `first` on, and zeros them.
 template <class Job, class Out, u32 VOXELS>
 __device__ __forceinline__ void put_several(
-    const Job& all, SubBin<Out, VOXELS>& sub_bin, u32 from, u32 first) {
+    const Job& all, SubBin<Out, VOXELS>& sub_bin, u32 from, u32 first, bool crowded) {
     const Reduce& job = all.reduce;
     // A thread stays with one channel.
     constexpr u32 WIDTH = GROUP<Out>;
@@ -184,7 +190,8 @@ __device__ __forceinline__ void put_several(
         const u64 total = static_cast<u64>(sub_bin.upper[i]) << 32 | sub_bin.lower[i];
         sub_bin.upper[i] = sub_bin.lower[i] = 0;
         if (SIFTS<Job> && voxel.count == 0) continue;
-        const float value = of_several(all, kind, place, total, voxel.count);
+        const u32 points = all_points(crowded, sub_bin.shared, voxel.voxel, voxel.count);
+        const float value = of_several(all, kind, place, total, points);
         sub_bin.staged[c][voxel.voxel] = element<Out>(job.report, from + c, value);
     }
 }
@@ -314,14 +321,22 @@ __device__ __forceinline__ void reduce(const Job& all) {
     const u32 words = occupancy_words(job);
     const u32 own = t < words ? job.occupied[blockIdx.x * words + t] : 0;
     if (t < OCCUPANCY_WORDS) shared.occupied_before[t] = own;
-    const u32 count = list_segments(job, 0, segment, shared);
+    const Listed listed = list_segments(job, 0, segment, shared);
+    const u32 count = listed.points;
+    const bool crowded = listed.crowds != 0;
     u32 before = 0;
 #pragma unroll
     for (u32 w = 0; w < OCCUPANCY_WORDS; ++w) before |= shared.occupied_before[w];
-    if (count == 0 && job.from.tiles <= TILES && before == 0) return;
-    if (count > MOST_POINTS || job.from.tiles > TILES) {
+    if (count == 0 && !crowded && job.from.tiles <= TILES && before == 0) return;
+    const u32 most = MOST_POINTS - (crowded ? CROWD_COUNT * TILES : 0);
+    const u32 most_several = LISTED - (crowded ? CROWDED_ENTRIES : 0);
+    if (count > most || job.from.tiles > TILES) {
         reduce_overflow<Out>(all, shared, sub_bin.counts);
         return;
+    }
+    if (crowded) {
+        if (t < CROWDED_ENTRIES) reinterpret_cast<u32*>(&crowded_of(shared))[t] = 0;
+        __syncthreads();
     }
     const u32 chunks = (count + CHUNK - 1) / CHUNK;
     Points<Out> points;
@@ -330,11 +345,14 @@ __device__ __forceinline__ void reduce(const Job& all) {
         load_points(job, shared.segments, chunk, count, 0, points);
         count_points(sub_bin, points.voxels);
     }
+    if (crowded) count_crowds(job, sub_bin);
     __syncthreads();
     // The other way counts again what has too few points.
-    if (!SIFTS<Job> || shared.several <= LISTED) number_several(all, sub_bin);
+    if ((!SIFTS<Job> && !crowded) || shared.several <= most_several) {
+        number_several(all, sub_bin, crowded);
+    }
     __syncthreads();
-    if (shared.several > LISTED) {
+    if (shared.several > most_several) {
         reduce_overflow<Out>(all, shared, sub_bin.counts);
         return;
     }
@@ -355,8 +373,9 @@ __device__ __forceinline__ void reduce(const Job& all) {
                     place_points<false>(all, sub_bin, from, points, first, lone);
                 }
             }
+            if (crowded) place_crowds(all, sub_bin, from, first);
             __syncthreads();
-            put_several(all, sub_bin, from, first);
+            put_several(all, sub_bin, from, first, crowded);
             __syncthreads();
             first += ACCUMULATORS / GROUP<Out>;
         } while (first < shared.several);

@@ -1,4 +1,5 @@
 // Sorts the points of a cloud by bins, tile by tile. README.md tells what for.
+#include "crowd.cuh"
 #include "sieve.cuh"
 
 namespace voxelize_sort {
@@ -204,8 +205,11 @@ __device__ __forceinline__ float4 load_pack(const Sort& job, u32 i, u32 first) {
 }
 
 // Turns `starts` from the number of points in each bin into where the bin's points start in the
-// tile, and writes the segments. Returns how many points there are.
-__device__ __forceinline__ u32 start_segments(const Sort& job, u32* starts, u32* warp_sums) {
+// tile, and writes the segments. Notes those with many points, also above the starts. Returns how many
+// points there are.
+__device__ __forceinline__ u32
+start_segments(const Sort& job, u32* starts, u32* warp_sums, Crowds<WARPS>& crowds) {
+    const u32 many = least_crowded(job.bins, job.to.tile_points);
     const u32 each = max(1u, job.bins.bin_count / THREADS);
     const u32 first = threadIdx.x * each;
     const u32 end = first < job.bins.bin_count ? first + each : first;
@@ -217,8 +221,10 @@ __device__ __forceinline__ u32 start_segments(const Sort& job, u32* starts, u32*
 #pragma unroll 1
     for (u32 bin = first; bin < end; ++bin) {
         const u32 count = starts[bin];
-        starts[bin] = start;
-        segments[bin] = start | count << 16;
+        u32 noted = 0;
+        if (count >= many) noted = note_bin(crowds, bin, start, count);
+        starts[bin] = start | noted << POINTS_SHIFT;
+        segments[bin] = segment_of(start, 0, count);
         start += count;
     }
     return total;
@@ -228,15 +234,18 @@ __device__ __forceinline__ u32 start_segments(const Sort& job, u32* starts, u32*
 template <class Layout, u32 PER, class Job>
 __device__ __forceinline__ void sort(const Job& all, const Sort& job) {
     constexpr u32 TILE = THREADS * PER;
+    static_assert(TILE <= MOST_TILE_POINTS);
     extern __shared__ float4 values[];                       // [TILE]
     u32* voxels = reinterpret_cast<u32*>(values + TILE);     // [TILE]
     u32* starts = voxels + TILE;                             // [bins]
     __shared__ u32 warp_sums[WARPS];
     constexpr u32 REASONS = SIFTS<Job> ? DROPS : PLAIN_DROPS;
     __shared__ u32 dropped[REASONS];
+    __shared__ Crowds<WARPS> crowds;
     launch_later_kernels();
     for (u32 bin = threadIdx.x; bin < job.bins.bin_count; bin += THREADS) starts[bin] = 0;
     if (threadIdx.x < REASONS) dropped[threadIdx.x] = 0;
+    if (threadIdx.x == 0) crowds.count = 0;
     wait_for_inputs(job.inputs_ready);
     const u32 first = blockIdx.x * TILE + threadIdx.x;
     Point<typename Layout::Number> points[PER];
@@ -254,8 +263,10 @@ __device__ __forceinline__ void sort(const Job& all, const Sort& job) {
     // From here on it writes what the kernel before this one may still read.
     wait_for_earlier_kernels();
     __syncthreads();
-    const u32 total = start_segments(job, starts, warp_sums);
+    const u32 total = start_segments(job, starts, warp_sums, crowds);
     __syncthreads();
+    const bool crowded = crowds.count != 0;
+    if (crowded) part_crowds(job.bins, starts, number, place, crowds);
 #pragma unroll
     for (u32 p = 0; p < PER; ++p) {
         if (number[p] == NONE) continue;
@@ -265,6 +276,7 @@ __device__ __forceinline__ void sort(const Job& all, const Sort& job) {
         values[place[p]] = make_float4(of[0], of[1], of[2], of[3]);
     }
     __syncthreads();
+    if (crowded) add_crowds<SIFTS<Job>>(job.bins, job.channels, job.to, values, 0, crowds);
     const u64 tile = static_cast<u64>(blockIdx.x) * TILE;
     for (u32 k = threadIdx.x; k < total; k += THREADS) job.to.values[tile + k] = values[k];
     // Nothing reads what this writes beyond the last point.
@@ -284,6 +296,7 @@ __device__ __forceinline__ void sort(const Job& all, const Sort& job) {
             if (at != NONE) values[at] = load_pack<Layout>(all, first + p * THREADS, c);
         }
         __syncthreads();
+        if (crowded) add_crowds<SIFTS<Job>>(job.bins, job.channels, job.to, values, c, crowds);
         const u64 pack = c / CHANNEL_PACK * static_cast<u64>(job.to.tiles) * TILE;
         float4* to = job.to.values + pack + tile;
         for (u32 k = threadIdx.x; k < total; k += THREADS) to[k] = values[k];

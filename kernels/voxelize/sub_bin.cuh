@@ -1,6 +1,7 @@
 // A sub-bin of a sorted cloud: its points, and what channels make of them. The two ways of
 // `voxelize_reduce`, reduce.cu and overflow.cuh, share this.
 #pragma once
+#include "accumulate.cuh"
 #include "list.cuh"
 #include "sieve.cuh"
 
@@ -155,38 +156,6 @@ __device__ __forceinline__ float mean(i64 sum, u32 count) {
     return static_cast<float>(total / (static_cast<double>(count) * ONE));
 }
 
-// Whether a channel adds up values, or takes the greatest of what it makes of them.
-template <class Job>
-__device__ __forceinline__ bool adds(u32 kind) {
-    if constexpr (SIFTS<Job>) return kind == CHANNEL_MEAN || kind == CHANNEL_SUM;
-    return kind == CHANNEL_MEAN;
-}
-template <class Job>
-__device__ __forceinline__ bool takes_greatest(u32 kind) {
-    if constexpr (SIFTS<Job>) {
-        return kind == CHANNEL_MAX || kind == CHANNEL_MIN || kind == CHANNEL_LAST;
-    }
-    return kind == CHANNEL_MAX;
-}
-
-// What a channel accumulates of the points of a voxel: their sum in fixed point, or the greatest of
-// their ordered bits. For a minimum these are upside down; for the last point they are its number.
-template <class Job>
-__device__ __forceinline__ u64 start_with(u32 kind, float value) {
-    if constexpr (SIFTS<Job>) {
-        if (kind == CHANNEL_SUM) return static_cast<u64>(fixed_point(value));
-        if (kind == CHANNEL_MIN) return ~ordered(value);
-        if (kind == CHANNEL_LAST) return __float_as_uint(value);
-    }
-    return kind == CHANNEL_MEAN  ? static_cast<u64>(fixed_point(value))
-           : kind == CHANNEL_MAX ? ordered(value)
-                                 : 0;
-}
-template <class Job>
-__device__ __forceinline__ u64 together(u32 kind, u64 a, u64 b) {
-    return adds<Job>(kind) ? a + b : max(a, b);
-}
-
 // The value of the point whose number, with 1 added, has these bits.
 __device__ __forceinline__ float last_value(const Last& last, u32 place, u32 number) {
     return last.values[place * last.stride + (number - 1)];
@@ -232,15 +201,6 @@ of_one(const Sifted& job, u32 from, const u32 (&kinds)[GROUP<Out>], const Values
     return own;
 }
 
-// Adds to a sum in two halves. Whoever makes the lower half overflow adds the carry to the upper
-// one.
-__device__ __forceinline__ void add_sum(u32* lower, u32* upper, u64 value) {
-    const u32 low = static_cast<u32>(value);
-    const u32 before = atomicAdd(lower, low);
-    const u32 high = static_cast<u32>(value >> 32) + (before + low < low ? 1u : 0u);
-    if (high != 0) atomicAdd(upper, high);
-}
-
 // ---- Points of a sub-bin ------------------------------------------------------------------------
 
 // The segment of the sub-bin's bin in a tile; without points, if there is no such tile.
@@ -250,17 +210,27 @@ __device__ __forceinline__ u32 segment_in(const Reduce& job, u32 tile) {
     return tile < job.from.tiles ? job.from.segments[at] : 0;
 }
 
+// What listed segments have: their points without those of crowds, and how many have a crowd.
+struct Listed {
+    u32 points;
+    u32 crowds;
+};
+// Both are summed as one word.
+constexpr u32 CROWDS_SHIFT = 21, POINTS_MASK = (1u << CROWDS_SHIFT) - 1;
+static_assert(TILES * MOST_TILE_POINTS <= POINTS_MASK && TILES < 1u << (32 - CROWDS_SHIFT));
+
 // Each thread passes one segment. Lists the segments of the tiles from number `first` on.
-// Returns how many points they have. All threads call it, and may read the list when it returns.
-__device__ __forceinline__ u32
+// All threads call it, and may read the list when it returns.
+__device__ __forceinline__ Listed
 list_segments(const Reduce& job, u32 first, u32 segment, Shared& shared) {
     const u32 tile = first + threadIdx.x;
+    const u32 own = points_of(segment) | (crowd_of(segment) != 0 ? 1u << CROWDS_SHIFT : 0u);
     u32 total;
-    const u32 before = sum_before<WARPS>(segment >> 16, shared.warp_sums, total);
+    const u32 before = sum_before<WARPS>(own, shared.warp_sums, total) & POINTS_MASK;
     shared.segments.before[threadIdx.x] = before;
-    shared.segments.from[threadIdx.x] = tile * job.from.tile_points + (segment & 0xFFFFu) - before;
+    shared.segments.from[threadIdx.x] = tile * job.from.tile_points + start_of(segment) - before;
     __syncthreads();
-    return total;
+    return {total & POINTS_MASK, total >> CROWDS_SHIFT};
 }
 
 // The segments that the first COUNT points of this thread are in. Its first one is point `first`.

@@ -31,14 +31,15 @@ pub fn run(
     let count = || spec(vec![Reduction::Count]);
     let mean = || spec(["a", "b", "c", "d"].map(|name| Reduction::Mean(name.into())).to_vec());
     let sparse = || VoxelSpec { max_voxels: Some(131_072), ..mean() };
-    let cases: [(_, _, _, fn(&mut Random) -> _, _, _); 11] = [
+    let cases: [(_, _, _, fn(&mut Random) -> _, _, _); 12] = [
         ("voxel scatter alone, count 500000", count(), 500_000, anywhere, true, Some(7.7)),
         ("voxel count 500000", count(), 500_000, anywhere, false, None),
         ("voxel mean of 4, 500000", mean(), 500_000, anywhere, false, Some(25.0)),
         ("voxel mean of 4, 131072", mean(), 131_072, anywhere, false, Some(9.0)),
         ("voxel mean of 4, 500000 in a room", mean(), 500_000, in_a_room, false, None),
         ("voxel mean of 4, 131072 in a room", mean(), 131_072, in_a_room, false, None),
-        ("voxel mean of 4, 131072, a third dead", mean(), 131_072, often_dead, false, None),
+        ("voxel mean of 4, 131072, a third dead", mean(), 131_072, often_dead, false, Some(20.0)),
+        ("voxel mean of 4, 500000, a third dead", mean(), 500_000, often_dead, false, Some(40.0)),
         ("voxel count 131072, a third dead", count(), 131_072, often_dead, false, None),
         ("voxel sparse mean of 4, 131072", sparse(), 131_072, anywhere, false, None),
         ("voxel sparse mean of 4, 131072 in a room", sparse(), 131_072, in_a_room, false, None),

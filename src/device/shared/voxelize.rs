@@ -39,6 +39,8 @@ numbers! { "":
     pub const VOXEL_BLOCK: u32 = 32;
     /// Channels of a channel pack.
     pub const CHANNEL_PACK: u32 = 4;
+    /// Crowds of a tile.
+    pub const MOST_CROWDS: u32 = 15;
     /// Copies of the bits of touched bins, and words from one of their words to the next.
     pub const TOUCHED_COPIES: u32 = 8;
     pub const SECTOR_WORDS: u32 = 8;
@@ -163,10 +165,14 @@ structs! { "":
         voxel_block_mask: u32,
     }
 
+    pub struct Crowd { voxel: u32, points: u32, }
+
     pub struct Sorted {
         voxels: u64,
         values: u64,
         segments: u64,
+        crowds: u64,
+        crowd_values: u64,
         tiles: u32,
         tile_points: u32,
     }

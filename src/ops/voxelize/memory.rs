@@ -4,7 +4,7 @@
 use super::spec::{FieldAt, PointsView};
 use super::sweep::{Knot, MAX_KNOTS};
 use crate::device::shared::voxelize::sort::THREADS;
-use crate::device::shared::voxelize::{Bins, CHANNEL_PACK, Shape, VOXEL_BLOCK};
+use crate::device::shared::voxelize::{Bins, CHANNEL_PACK, Crowd, MOST_CROWDS, Shape, VOXEL_BLOCK};
 
 /// Most bytes of a field of a point: those of a float64.
 const MOST_FIELD_BYTES: usize = 8;
@@ -64,6 +64,10 @@ pub struct SortedBytes {
     pub values: usize,
     /// Where the bins start in each tile.
     pub segments: usize,
+    /// Crowds of each tile.
+    pub crowds: usize,
+    /// Their values.
+    pub crowd_values: usize,
 }
 
 impl SortedBytes {
@@ -76,6 +80,8 @@ impl SortedBytes {
             voxels: 4 * points,
             values: 4 * CHANNEL_PACK as usize * packs * points,
             segments: 4 * tiles * bins.bin_count as usize,
+            crowds: size_of::<Crowd>() * tiles * MOST_CROWDS as usize,
+            crowd_values: 8 * channels * tiles * MOST_CROWDS as usize,
         }
     }
 
@@ -88,7 +94,7 @@ impl SortedBytes {
 
     /// All of them.
     pub fn total(self) -> usize {
-        self.voxels + self.values + self.segments
+        self.voxels + self.values + self.segments + self.crowds + self.crowd_values
     }
 }
 
@@ -246,7 +252,9 @@ mod tests {
         }
         let bytes = SortedBytes::most(1 << 20, 5, 64 * 64 * 32);
         assert_eq!((bytes.voxels, bytes.values), (4 << 20, 32 << 20));
-        assert_eq!(bytes.total(), bytes.voxels + bytes.values + bytes.segments);
+        assert_eq!((bytes.crowds, bytes.crowd_values), (15 << 13, (5 * 15) << 13));
+        let crowds = bytes.crowds + bytes.crowd_values;
+        assert_eq!(bytes.total(), bytes.voxels + bytes.values + bytes.segments + crowds);
     }
 
     #[test]

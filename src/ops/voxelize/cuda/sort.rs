@@ -45,6 +45,8 @@ struct Buffers {
     voxels: DeviceBuffer,
     values: DeviceBuffer,
     segments: DeviceBuffer,
+    crowds: DeviceBuffer,
+    crowd_values: DeviceBuffer,
 }
 
 impl Buffers {
@@ -60,6 +62,8 @@ impl Buffers {
             voxels: DeviceBuffer::new(device, bytes.voxels)?,
             values: DeviceBuffer::new(device, bytes.values)?,
             segments: DeviceBuffer::new(device, bytes.segments)?,
+            crowds: DeviceBuffer::new(device, bytes.crowds)?,
+            crowd_values: DeviceBuffer::new(device, bytes.crowd_values)?,
         })
     }
 }
@@ -149,6 +153,8 @@ impl Sorting {
             voxels: self.sorted.voxels.address(),
             values: self.sorted.values.address(),
             segments: self.sorted.segments.address(),
+            crowds: self.sorted.crowds.address(),
+            crowd_values: self.sorted.crowd_values.address(),
             tiles,
             tile_points,
         };

@@ -1,0 +1,51 @@
+// What channels accumulate of the points of a voxel: sums in fixed point, or extremes. The order of points
+// does not change it, so the sort may do a part of it, and the reduction the rest.
+#pragma once
+#include "bins.cuh"
+
+// Whether a channel adds up values, or takes the greatest of what it makes of them.
+template <bool SIFTED>
+__device__ __forceinline__ bool adds(u32 kind) {
+    return kind == CHANNEL_MEAN || (SIFTED && kind == CHANNEL_SUM);
+}
+template <bool SIFTED>
+__device__ __forceinline__ bool takes_greatest(u32 kind) {
+    return kind == CHANNEL_MAX || (SIFTED && (kind == CHANNEL_MIN || kind == CHANNEL_LAST));
+}
+
+// What a channel accumulates of the points of a voxel: their sum in fixed point, or the greatest of
+// their ordered bits. For a minimum these are upside down; for the last point they are its number.
+template <bool SIFTED>
+__device__ __forceinline__ u64 start_with(u32 kind, float value) {
+    if constexpr (SIFTED) {
+        if (kind == CHANNEL_SUM) return static_cast<u64>(fixed_point(value));
+        if (kind == CHANNEL_MIN) return ~ordered(value);
+        if (kind == CHANNEL_LAST) return __float_as_uint(value);
+    }
+    return kind == CHANNEL_MEAN  ? static_cast<u64>(fixed_point(value))
+           : kind == CHANNEL_MAX ? ordered(value)
+                                 : 0;
+}
+template <bool SIFTED>
+__device__ __forceinline__ u64 together(u32 kind, u64 a, u64 b) {
+    return adds<SIFTED>(kind) ? a + b : max(a, b);
+}
+
+// Puts together what the lanes of a warp have. All lanes call it.
+template <bool SIFTED>
+__device__ __forceinline__ u64 together_in_warp(u32 kind, u64 all) {
+#pragma unroll
+    for (u32 d = WARP / 2; d > 0; d /= 2) {
+        all = together<SIFTED>(kind, all, __shfl_xor_sync(ALL_LANES, all, d));
+    }
+    return all;
+}
+
+// Adds to a sum in two halves. Whoever makes the lower half overflow adds the carry to the upper
+// one.
+__device__ __forceinline__ void add_sum(u32* lower, u32* upper, u64 value) {
+    const u32 low = static_cast<u32>(value);
+    const u32 before = atomicAdd(lower, low);
+    const u32 high = static_cast<u32>(value >> 32) + (before + low < low ? 1u : 0u);
+    if (high != 0) atomicAdd(upper, high);
+}
