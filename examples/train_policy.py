@@ -100,6 +100,16 @@ def loss_of(policy, batch, target, valid):
     return (error * weight).sum() / weight.sum().clamp_min(1)
 
 
+def check(streams):
+    """Ends the program if the policy cannot take these streams."""
+    for name, means in streams.items():
+        if not means["vector"] and (len(means["row_shape"]) != 3 or means["dtype"] != "u8"):
+            raise SystemExit(f"{name}: expected a vector, or an image of u8 with layout chw")
+    action = streams.get(ACTION)
+    if not action or not action["vector"] or action["row_shape"][0] < ACTION_CHANNELS:
+        raise SystemExit(f"expected a stream '{ACTION}' with {ACTION_CHANNELS} channels or more")
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("store", help="rows.zarr of `robocache replay --format rows`")
@@ -128,7 +138,8 @@ def main():
     cache = robocache.EpisodeCache.load(options.store)
     count = len(cache.episodes)
     held_out = min(options.held_out, count - 1)
-    shown = {name: means for name, means in cache.streams.items()}
+    shown = cache.streams
+    check(shown)
     statistics = cache.statistics()
     policy = Policy(shown, statistics).to(device)
     model = DistributedDataParallel(policy) if world > 1 else policy
@@ -142,6 +153,11 @@ def main():
         cache, period_ns=period_ns, margin_ns=margin_ns, batch_size=options.batch,
         seed=options.seed, weights=weights, rank=rank, world=world,
     )  # fmt: skip
+    if not len(sampler):
+        raise SystemExit(
+            f"expected {options.batch * world} windows or more, found {sampler.items}: "
+            "record longer, or choose a smaller --batch"
+        )
     test = None
     if held_out:
         only = robocache.WindowSampler.of(

@@ -57,7 +57,8 @@ struct Chunks {
 /// What a store says of itself. It must be of this kind.
 pub(crate) fn about(store: &Path, kind: &str) -> Result<Value, String> {
     let mut root = json(&store.join("zarr.json"))?;
-    let about = root["attributes"]["robocache"].take();
+    let about = root.get_mut("attributes").and_then(|all| all.get_mut("robocache"));
+    let about = about.map(Value::take).unwrap_or_default();
     if about["kind"] != kind || about["format_version"] != FORMAT_VERSION {
         let (found, version) = (&about["kind"], &about["format_version"]);
         return Err(format!(
@@ -116,6 +117,9 @@ impl Array {
             |shape: Vec<u64>| shape.into_iter().map(|dim| usize::try_from(dim).ok()).collect();
         let shape: Option<Vec<usize>> = sizes(shape);
         let shape = shape.ok_or_else(|| wrong("a shape that is too large"))?;
+        if shape.is_empty() {
+            return Err(wrong("expected a dimension or more"));
+        }
         let [codec] = &codecs[..] else {
             return Err(wrong("expected one codec, sharding_indexed"));
         };

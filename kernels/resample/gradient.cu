@@ -104,7 +104,7 @@ template <class Out>
 __device__ __forceinline__ void gradient(const Gradient& job) {
     launch_later_kernels();
     wait_for_earlier_kernels();
-    const u32 warp = (blockIdx.x * THREADS + threadIdx.x) / WARP;
+    const u32 warp = blockIdx.x * (THREADS / WARP) + threadIdx.x / WARP;
     const u32 thread = threadIdx.x % WARP;
     const u32 row = warp / job.column_tiles;
     if (row >= job.all_rows) return;

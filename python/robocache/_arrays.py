@@ -121,6 +121,9 @@ def checked_out(out: Any, shape: tuple[int, ...], dtype: str, like: Array) -> An
     check_same_place([like, found], ["input", "out"])
     if found.read_only:
         raise ValueError("out: expected an array to write, found one that is read-only")
+    if isinstance(out, np.ndarray) and isinstance(like.array, np.ndarray):
+        if np.may_share_memory(out, like.array):
+            raise ValueError("out: expected memory that no input has")
     return out
 
 

@@ -6,6 +6,10 @@ import numpy as np
 BLOCK = 64
 
 
+#: Of the stores that `robocache replay` writes: docs/stores.md.
+FORMAT_VERSION = 3
+
+
 class Tensors:
     """A store `tensors.zarr`.
 
@@ -20,9 +24,10 @@ class Tensors:
 
         root = zarr.open_group(str(path), mode="r")
         self.about = root.attrs["robocache"]
-        if self.about["format_version"] != 2:
+        if self.about["format_version"] != FORMAT_VERSION:
+            found = self.about["format_version"]
             raise ValueError(
-                f"{path}: expected format 2 of the store, found {self.about['format_version']}"
+                f"{path}: expected format {FORMAT_VERSION} of the store, found {found}"
             )
         self._data = {name: root[f"data/{name}"] for name in root["data"].array_keys()}
         self._ends = root["meta/episode_ends"][:].tolist()

@@ -235,8 +235,8 @@ class EpisodeCache:
                 episode lacks a stream that is `required`.
         """
         plan, streams = self._plan(config, rows)
-        episodes = np.ascontiguousarray(episodes, np.int64)
-        instants = np.array(target_ns, np.int64, ndmin=1, order="C")
+        episodes = np.ascontiguousarray(_integers(episodes, "episodes"))
+        instants = np.array(_integers(target_ns, "target_ns"), ndmin=1, order="C")
         random = np.random.default_rng(seed) if jitter_ns or latency_ns else None
         if jitter_ns:
             instants += random.integers(-jitter_ns, jitter_ns, instants.shape, endpoint=True)
@@ -310,6 +310,14 @@ def _plain(value):
     raise TypeError(f"expected numbers, words and lists, found {type(value).__name__}")
 
 
+def _integers(values, name):
+    """Numbers as int64. A float does not hold an instant."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "iu" and values.size:
+        raise TypeError(f"{name}: expected integers, found {values.dtype}")
+    return values.astype(np.int64)
+
+
 def _latency(latency_ns, streams, windows, random):
     if not latency_ns:
         return None
@@ -323,6 +331,12 @@ def _latency(latency_ns, streams, windows, random):
     # In the order of the plan, so that what is drawn does not depend on the order of the dict.
     for at, name in enumerate(names):
         if name in latency_ns:
-            least, most = np.broadcast_to(np.asarray(latency_ns[name], np.int64), (2,))
+            least, most = np.broadcast_to(
+                _integers(latency_ns[name], f"latency_ns of '{name}'"), (2,)
+            )
+            if least < 0 or most < least:
+                raise ValueError(
+                    f"latency_ns of '{name}': expected 0 or more, the least first, found {least} and {most}"
+                )
             late[at] = random.integers(least, most, windows, endpoint=True)
     return late

@@ -7,11 +7,13 @@ for batch in loader:
     state = dataset.state_after(batch)      # save it; load_state_dict(state) goes on behind this batch
 """
 
+import zlib
+
 import torch
 
 __all__ = ["WindowDataset"]
 
-_STATE = 1
+_STATE = 2
 
 
 class WindowDataset(torch.utils.data.IterableDataset):
@@ -33,11 +35,22 @@ class WindowDataset(torch.utils.data.IterableDataset):
         self.cache, self.sampler, self.config = cache, sampler, config
         self._seed = options.pop("seed", sampler.seed)
         self._options = options
-        self.epoch, self._start = 0, 0
+        # The epoch, and its first batch that is made. Workers that stay alive see what is set here.
+        self._place = torch.zeros(2, dtype=torch.int64).share_memory_()
+
+    @property
+    def epoch(self):
+        """The epoch of the next iteration."""
+        return int(self._place[0])
+
+    @property
+    def _start(self):
+        return int(self._place[1])
 
     def set_epoch(self, epoch):
-        """The epoch of the next iteration, from its first batch on."""
-        self.epoch, self._start = int(epoch), 0
+        """The epoch of the next iteration, from its first batch on. Call it before each one: otherwise the same batches come
+        again."""
+        self._place.copy_(torch.tensor([int(epoch), 0]))
 
     def __len__(self):
         return len(self.sampler) - self._start
@@ -71,7 +84,14 @@ class WindowDataset(torch.utils.data.IterableDataset):
         """The state at the begin of the next iteration."""
         sampler = self.sampler
         same = {name: getattr(sampler, name) for name in ("seed", "items", "batch_size", "world")}
-        return {"version": _STATE, **same, "epoch": self.epoch, "number": self._start}
+        order = zlib.crc32(f"{sampler.described()} {self._seed}".encode())
+        return {
+            "version": _STATE,
+            **same,
+            "order": order,
+            "epoch": self.epoch,
+            "number": self._start,
+        }
 
     def load_state_dict(self, state):
         """Goes on from a state: the next iteration begins there. If the epoch was done, it begins the next one.
@@ -80,9 +100,9 @@ class WindowDataset(torch.utils.data.IterableDataset):
             ValueError: the state is of another version or order of batches.
         """
         own = self.state_dict()
-        for name in ("version", "seed", "items", "batch_size", "world"):
+        for name in ("version", "seed", "items", "batch_size", "world", "order"):
             if state.get(name) != own[name]:
                 raise ValueError(f"state: expected {name} {own[name]}, found {state.get(name)}")
-        self.epoch, self._start = int(state["epoch"]), int(state["number"])
+        self._place.copy_(torch.tensor([int(state["epoch"]), int(state["number"])]))
         if self._start >= len(self.sampler):
             self.set_epoch(self.epoch + 1)

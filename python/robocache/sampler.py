@@ -104,6 +104,12 @@ class WindowSampler:
         ranges[empty | (ranges[:, 1] < ranges[:, 0])] = [period_ns, 0]
         return cls(ranges, period_ns=period_ns, **options)
 
+    def described(self):
+        """All that the order of batches follows from, but for the rank: two samplers with the same text have the same order."""
+        numbers = [self.first_ns, self._counts, self._chances]
+        texts = ["" if each is None else each.tobytes().hex() for each in numbers]
+        return f"{self.period_ns} {self.batch_size} {self.seed} {self.world} {self.drop_last} {self.shuffle} {texts}"
+
     def __len__(self):
         """The batches of this rank in an epoch."""
         whole = self.items // (self.batch_size * self.world)

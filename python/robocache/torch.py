@@ -80,7 +80,8 @@ def resample(
     )
     if out is not None:
         _check_plain(out, [rows])
-        return Resampled(*_resample(*arguments, out))
+        _check_apart(out, [rows, stamps, targets, row_offsets, target_offsets])
+        return _written(out, _resample(*arguments, out))
     # The dispatcher would take longer than the rest of a call.
     if type(rows) is Tensor and _is_plain((rows,)):
         return Resampled(*_resample(*arguments))
@@ -119,7 +120,10 @@ def fuse(
     )
     if out is not None:
         _check_plain(out, rows)
-        return Resampled(*_fuse(*arguments, out))
+        offsets = [stream.row_offsets for stream in streams]
+        stamps = [stream.stamps for stream in streams]
+        _check_apart(out, [*rows, *stamps, *offsets, targets, target_offsets])
+        return _written(out, _fuse(*arguments, out))
     if all(type(own) is Tensor for own in rows) and _is_plain(rows):
         return Resampled(*_fuse(*arguments))
     return Resampled(*torch.ops.robocache.fuse(*arguments))
@@ -137,6 +141,8 @@ def _is_plain(rows: Sequence[Tensor]) -> bool:
     """Whether nothing but the computation itself is asked for: no gradient, no tracing, no transform."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() != 0:
         return False
+    if torch._C._get_tracing_state() is not None:
+        return False
     if torch._C._functorch.maybe_current_level() is not None:
         return False
     if not torch.is_grad_enabled():
@@ -149,6 +155,20 @@ def _check_plain(out: Tensor, rows: Sequence[Tensor]) -> None:
         raise TypeError(f"out: expected a torch tensor, found {type(out).__name__}")
     if out.requires_grad or not _is_plain(rows):
         raise RuntimeError("out: expected no gradient and no tracing where there is out")
+
+
+def _check_apart(out: Tensor, inputs: Sequence[Tensor | None]) -> None:
+    """Raises ValueError if memory of `out` is memory of an input."""
+    own = out.untyped_storage().data_ptr()
+    for tensor in inputs:
+        if isinstance(tensor, Tensor) and own and tensor.untyped_storage().data_ptr() == own:
+            raise ValueError("out: expected memory that no input has")
+
+
+def _written(out: Tensor, results: Sequence[Tensor]) -> Resampled:
+    """The results, after `out` was written: autograd must know that it changed."""
+    torch.autograd.graph.increment_version(out)
+    return Resampled(*results)
 
 
 # ---- The kernels --------------------------------------------------------------------------------
@@ -170,6 +190,8 @@ def _instants(tensor: Tensor, device: torch.device, name: str) -> Tensor:
         raise TypeError(f"{name}: expected elements of int64, found {tensor.dtype}")
     if tensor.device != device:
         raise ValueError(f"{name}: expected a tensor on {device}, found one on {tensor.device}")
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
     return tensor if tensor.is_contiguous() else tensor.contiguous()
 
 
@@ -182,6 +204,8 @@ def _rows(tensor: Tensor, dtype: torch.dtype) -> Tensor:
             else "float32, float16 or bfloat16"
         )
         raise TypeError(f"rows: expected elements of {expected}, found {own}")
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
     tensor = tensor if tensor.is_contiguous() else tensor.contiguous()
     # The kernels load 16 bytes at a time.
     return tensor.clone() if tensor.data_ptr() % 16 and tensor.is_cuda else tensor
@@ -308,6 +332,11 @@ def _fuse_backward(
     of_values = of_values.contiguous()
     shapes = [(*own.shape, dim) for own, dim in zip(stamps, dims, strict=True)]
     found, arrays = _checked(shapes, stamps, targets, row_offsets, target_offsets, device)
+    expected = (*found.lead, sum(dims))
+    if of_values.shape != expected:
+        raise ValueError(
+            f"of_values: expected the shape {list(expected)}, found {list(of_values.shape)}"
+        )
     of_rows = [
         torch.empty(shape, dtype=_DTYPES[code], device=device)
         for shape, code in zip(shapes, types, strict=True)

@@ -188,8 +188,10 @@ impl Means {
         let sources = vector.outputs.iter().all(|output| output.source.channel() < count);
         let quads = vector.groups.iter().all(|group| {
             let lanes = group.channels.iter().map(|c| vector.channels.get(*c).map(|c| c.lane));
-            let quads = lanes.filter(|lane| *lane == Some(Lane::Quaternion));
-            quads.count() % 4 == 0
+            let lanes: Vec<_> = lanes.collect();
+            let mut runs = lanes.chunk_by(|a, b| a == b);
+            // The four elements of a quaternion are next to each other.
+            runs.all(|run| run[0] != Some(Lane::Quaternion) || run.len().is_multiple_of(4))
         });
         let rotations = vector.groups.iter().all(|group| {
             let fits = |(at, channel): (usize, &usize)| {

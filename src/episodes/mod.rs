@@ -228,8 +228,9 @@ impl Episodes {
         let found = match epoch {
             Some(epoch) => mine.clone().position(|span| span.epoch == epoch),
             None => {
-                let begun = |span: &&Span| span.begin_ns <= instant_ns;
-                Some(mine.clone().filter(begun).count().max(1) - 1)
+                // After a jump back, a later epoch may begin at an earlier instant.
+                let begun = |(_, span): &(usize, &Span)| span.begin_ns <= instant_ns;
+                Some(mine.clone().enumerate().filter(begun).last().map_or(0, |(at, _)| at))
             }
         };
         found.map(|at| (first + at) as u32).ok_or_else(|| {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use nix::fcntl::Flock;
 
-use super::output::OutputError;
+use super::output::{OutputError, remove};
 use super::results::{Ledger, hold};
 use super::{Episode, Summary};
 
@@ -84,11 +84,20 @@ impl Others {
             let from = other.out.join(result);
             let entry = other.ledger.entry(result).filter(|entry| entry.made_of == made_of);
             let Some(entry) = entry.filter(|_| from.exists()) else { continue };
+            // What is there is of something else, and must never have the entry of this.
+            let to = out.join(result);
+            match to.is_dir() {
+                true => remove(&to)?,
+                false if to.exists() => fs::remove_file(&to).map_err(OutputError::of(&to))?,
+                false => {}
+            }
             // An entry without a result is no harm; a result without an entry would be nobody's.
             ledger.add(result.to_owned(), entry.clone())?;
-            let to = out.join(result);
             let moved = to.parent().map_or(Ok(()), fs::create_dir_all);
-            moved.and_then(|()| fs::rename(&from, &to)).map_err(OutputError::of(&from))?;
+            if let Err(error) = moved.and_then(|()| fs::rename(&from, &to)) {
+                ledger.remove(result)?;
+                return Err(OutputError::of(&from)(error));
+            }
             return Ok(Some(entry.summary.clone()));
         }
         Ok(None)

@@ -60,6 +60,10 @@ impl Rule {
 }
 
 fn lanes_of(dim: usize, letters: &str, strategy: Strategy) -> PyResult<Vec<Lane>> {
+    // Kernels count elements in 32 bits.
+    if dim > i32::MAX as usize {
+        return Err(wrong(format!("rows: expected fewer than 2^31 elements in each, found {dim}")));
+    }
     let default = if strategy == Strategy::Slerp { Lane::Quaternion } else { Lane::Linear };
     let lanes = match letters.is_empty() {
         true => vec![default; dim],

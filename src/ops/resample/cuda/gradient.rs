@@ -68,6 +68,11 @@ impl Gradient {
         let (dim, rows) = (own.lanes.len(), own.rows.total(spec.episodes));
         let before: usize = spec.streams[..at].iter().map(|stream| stream.lanes.len()).sum();
         let column_tiles = dim.div_ceil((WARP * COLUMNS) as usize).max(1);
+        // The kernel numbers warps in 32 bits.
+        if rows.saturating_mul(column_tiles) > i32::MAX as usize {
+            let detail = format!("expected fewer than 2^31 parts of rows, found {rows} rows");
+            return Err(DeviceError::Failed { operation: "compute gradients", detail });
+        }
         let job = Job {
             of_output: pointers.of_output + (before * spec.dtype.size()) as u64,
             of_rows: pointers.of_rows,
