@@ -366,7 +366,7 @@ def test_augmentation_moves_instants_and_streams_reproducibly():
     cache, *_ = made_of_arrays()
     instants = np.full(200, 250 * MS)
     options = {"jitter_ns": 3 * MS, "latency_ns": {"state": (0, 40 * MS), "picture": 7}, "seed": 5}
-    one, two = (cache.windows(np.zeros(200), instants, **options) for _ in range(2))
+    one, two = (cache.windows(np.zeros(200, np.int64), instants, **options) for _ in range(2))
     assert one.buffer.tobytes() == two.buffer.tobytes() or all(
         one[name].array.tobytes() == two[name].array.tobytes() for name in one
     )
@@ -375,7 +375,7 @@ def test_augmentation_moves_instants_and_streams_reproducibly():
     late = one.instants_ns - one["state"].target_ns[:, -1]
     assert late.min() >= 0 and late.max() <= 40 * MS and len(set(late.tolist())) > 100
     # The windows are those of the earlier instant.
-    plain = cache.windows(np.zeros(200), one.instants_ns - late, {"state": {}})
+    plain = cache.windows(np.zeros(200, np.int64), one.instants_ns - late, {"state": {}})
     assert plain["state"].array.tobytes() == one["state"].array.tobytes()
     assert (one.instants_ns - one["picture"].target_ns[:, 0] == 7).all()
 
@@ -444,3 +444,32 @@ def test_columns_that_contradict_each_other_are_told():
         make({"a": {"rows": rows, "stamp_ns": stamps.astype(np.float64)}}, [4])
     with pytest.raises(TypeError, match="save it"):
         pickle.dumps(make({"a": {"rows": rows, "stamp_ns": stamps}}, [4]))
+
+
+def test_instants_are_integers_and_no_latency_looks_ahead():
+    cache, *_ = made_of_arrays()
+    with pytest.raises(TypeError, match="target_ns: expected integers, found float64"):
+        cache.windows([0], [0.25])
+    with pytest.raises(TypeError, match="episodes: expected integers"):
+        cache.windows([0.9], [250 * MS])
+    for late in (-5, (7, 3)):
+        with pytest.raises(ValueError, match="latency_ns of 'state': expected 0 or more"):
+            cache.windows([0], [250 * MS], latency_ns={"state": late})
+
+
+def test_the_elements_of_a_quaternion_are_next_to_each_other():
+    lanes = ["quaternion", "linear", *["quaternion"] * 3]
+    stamps = np.arange(4, dtype=np.int64)
+    stream = {"rows": np.ones((4, 5), np.float32), "stamp_ns": stamps, "strategy": "slerp"}
+    with pytest.raises(ValueError):
+        robocache.EpisodeCache.from_arrays({"pose": {**stream, "lanes": lanes}}, [4])
+    lanes = ["linear", *["quaternion"] * 4]
+    robocache.EpisodeCache.from_arrays({"pose": {**stream, "lanes": lanes}}, [4])
+
+
+@pytest.mark.parametrize("text", ["[]", '{"attributes": []}', "{}"])
+def test_a_store_without_a_description_is_an_error(tmp_path, text):
+    (tmp_path / "rows.zarr").mkdir()
+    (tmp_path / "rows.zarr" / "zarr.json").write_text(text)
+    with pytest.raises(ValueError, match="expected"):
+        robocache.EpisodeCache.load(tmp_path / "rows.zarr")

@@ -328,3 +328,16 @@ def test_processes_that_are_forked_or_spawned_compute_the_same(method):
     with multiprocessing.get_context(method).Pool(2) as pool:
         digests = pool.map_async(digest, range(4)).get(timeout=120)
     assert digests == [expected] * 4
+
+
+def test_the_output_has_memory_of_its_own():
+    values = np.arange(8, dtype=np.float32).reshape(1, 8, 1)
+    stamps = np.arange(8, dtype=np.int64)[None] * 10
+    with pytest.raises(ValueError, match="out: expected memory that no input has"):
+        robocache.resample(values, stamps, stamps, out=values)
+
+
+def test_rows_of_too_many_elements_are_an_exception():
+    nothing = np.empty((1, 0), np.int64)
+    with pytest.raises(ValueError, match="expected fewer than 2\\^31"):
+        robocache.resample(np.empty((1, 0, 2**60), np.float32), nothing, nothing)

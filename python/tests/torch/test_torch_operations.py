@@ -419,3 +419,47 @@ def test_the_first_use_of_the_package_may_be_inside_of_a_compiled_function():
         timeout=200,
     )
     assert run.stdout.strip() == "(1, 2, 3)", run.stderr
+
+
+def test_a_gradient_of_another_shape_is_an_exception():
+    stamps = torch.arange(1000)
+    with pytest.raises(ValueError, match="of_values: expected the shape"):
+        torch.ops.robocache.fuse_backward(
+            torch.zeros(1),
+            [stamps],
+            stamps,
+            [64],
+            [0],
+            ["linear"],
+            [10],
+            [10],
+            ["zero"],
+            [""],
+            [None],
+            None,
+        )
+
+
+def test_the_output_is_noted_by_autograd_and_has_memory_of_its_own():
+    rows, stamps = torch.arange(8.0).reshape(1, 8, 1), torch.arange(8)[None]
+    out = torch.zeros(1, 8, 1)
+    robocache.resample(rows, stamps, stamps, out=out)
+    assert out._version == 1 and torch.equal(out, rows)
+    with pytest.raises(ValueError, match="out: expected memory that no input has"):
+        robocache.resample(rows, stamps, stamps, out=rows)
+
+
+def test_a_negated_view_has_its_sign():
+    rows, stamps = torch.arange(8.0).reshape(4, 2), torch.arange(4)
+    found = robocache.resample(torch._neg_view(rows), stamps, stamps).values
+    assert torch.equal(found, -rows)
+
+
+def test_a_traced_function_has_the_operator():
+    stamps = torch.arange(3)[None]
+    traced = torch.jit.trace(
+        lambda rows: robocache.resample(rows, stamps, stamps).values * 1,
+        (torch.ones(1, 3, 1),),
+        check_trace=False,
+    )
+    assert torch.equal(traced(torch.full((1, 3, 1), 5.0)), torch.full((1, 3, 1), 5.0))
