@@ -144,12 +144,16 @@ class Results:
             return torch.empty(shape, dtype=getattr(torch, dtype), device=self.like.array.device)
         return np.empty(shape, _numpy_type(dtype, self.like.bits))
 
+    def wait(self) -> None:
+        """Waits for what was launched, if the library does not order it itself."""
+        if self.namespace is not None and self.like.device >= 0:
+            _native.synchronize(self.like.device)
+
     def give(self, array: Any) -> Any:
         """The array as the library's own, complete."""
+        self.wait()
         if self.namespace is None:
             return array
-        if self.like.device >= 0:
-            _native.synchronize(self.like.device)
         return self.namespace.from_dlpack(array)
 
 

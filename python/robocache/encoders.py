@@ -281,7 +281,10 @@ def _encode_image(
     if count > 0:
         of_images = (images.pointer, count, height, width)
         _native.encode_images(images.place, rule, encoding, of_images, address)
-    return results.give(rows) if out is None else out
+    if out is None:
+        return results.give(rows)
+    results.wait()
+    return out
 
 
 def _of_channels(numbers: Sequence[float], name: str) -> tuple[float, ...]:

@@ -83,6 +83,12 @@ class PipelineNode:
         try:
             self._subscribe_all(simulated)
         except BaseException:
+            # What is subscribed by now must push nothing more.
+            self._ended.set()
+            made = [subscription for _, subscription in self._subscriptions.values()]
+            for subscription in [*made, self._clock]:
+                if subscription is not None:
+                    node.destroy_subscription(subscription)
             self._native.close()
             raise
         self._timer = node.create_timer(_GRAPH_PERIOD_S, self._renew)

@@ -80,6 +80,7 @@ def to_lerobot(bags, config, out, *, replay_options=(), cluster=None, **given):
         return json.loads(done.read_text())[0]
 
     folder = _shares_of(out)
+    _keep_only(folder, _made_of(bags, config, [list(replay_options), given]))
     parts = run_shares(share, folder, **(cluster or {}))
     counts = lerobot.join([part / "dataset" for part in parts], out)
     shutil.rmtree(folder)
@@ -140,6 +141,28 @@ def _follow(ray, running, told):
                 ray.cancel(other, force=True)
             raise RuntimeError(f"share {running[ended]} of {of} failed: {error}") from error
         told(f"{of - len(waiting)} of {of} shares, {episodes} episodes")
+
+
+def _made_of(bags, config, options):
+    """A text that differs if what shares are made of differs: bags, configuration or options."""
+    files = [
+        [str(file), file.stat().st_size, file.stat().st_mtime_ns]
+        for bag in bags
+        for file in sorted(bag.rglob("*") if bag.is_dir() else [bag])
+        if file.is_file()
+    ]
+    return json.dumps([files, config.read_text(), options], default=str)
+
+
+def _keep_only(folder, made_of):
+    """Removes the shares of an earlier run that were made of other things."""
+    noted = folder / "made_of.json"
+    if folder.exists() and (not noted.exists() or noted.read_text() != made_of):
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = noted.with_suffix(".partial")
+    partial.write_text(made_of)
+    partial.rename(noted)
 
 
 def _number_of_shares(folder, wanted):
