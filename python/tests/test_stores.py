@@ -438,12 +438,12 @@ def test_a_journal_counts_up_to_where_it_was_broken_off(config, bags, tmp_path):
         assert "another version of robocache wrote it" in said
 
 
-@pytest.mark.parametrize("format_before", ["format 1;", "format 2 of parts 1;"])
+@pytest.mark.parametrize("format_before", ["format 1;", "format 3 of parts 1;", "format 2 of parts 2;"])
 def test_what_has_an_older_format_is_made_again(config, bags, tmp_path, format_before):
     out = tmp_path / "out"
     replay(config, out, bags[0], options=ROWS)
     expected, ledger = files(out / "rows.zarr"), out / "replay.json"
-    now = "format 2 of parts 2;"
+    now = "format 3 of parts 2;"
     assert ledger.read_text().count(now) == 2
     ledger.write_text(ledger.read_text().replace(now, format_before))
     ((outcome, _),) = replay(config, out, bags[0], options=ROWS)
