@@ -438,7 +438,9 @@ def test_a_journal_counts_up_to_where_it_was_broken_off(config, bags, tmp_path):
         assert "another version of robocache wrote it" in said
 
 
-@pytest.mark.parametrize("format_before", ["format 1;", "format 3 of parts 1;", "format 2 of parts 2;"])
+@pytest.mark.parametrize(
+    "format_before", ["format 1;", "format 3 of parts 1;", "format 2 of parts 2;"]
+)
 def test_what_has_an_older_format_is_made_again(config, bags, tmp_path, format_before):
     out = tmp_path / "out"
     replay(config, out, bags[0], options=ROWS)
