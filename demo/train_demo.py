@@ -23,6 +23,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(REPOSITORY / part) for part in ("scripts", "examples", "demo", "python")]
 
+import configuration  # noqa: E402
 from domains import free_domain  # noqa: E402
 from processes import Processes, ProcessFailure, executable, private_environment  # noqa: E402
 
@@ -107,7 +108,8 @@ def compare(store, served, policy_file):
     # The recording has what the node received from its start on, so every tick of it can be made again.
     known = (instants >= span[1]) & (instants <= span[2])
     windows = cache.windows(np.zeros(known.sum(), np.int64), instants[known], rows="strict")
-    digests = np.array([digest_of(windows, at) for at in range(len(windows))], np.uint64)
+    order = [stream.name for stream in configuration.load(str(CONFIG)).streams]
+    digests = np.array([digest_of(windows, at, order) for at in range(len(windows))], np.uint64)
     policy, batch = train_policy.load(policy_file), windows.torch()
     with torch.inference_mode():
         # One by one, as live: a batch may be summed in another order.
@@ -127,13 +129,14 @@ def compare(store, served, policy_file):
     }
 
 
-def digest_of(windows, at):
+def digest_of(windows, at, order):
     """The digest that the node gives the tensor of a window: docs/message.md. Every stream here has one input."""
     import numpy as np
     import xxhash
 
     hasher, data = xxhash.xxh3_64(), b""
-    for name in windows:
+    # In the order of the message, which is that of the configuration.
+    for name in order:
         segment = windows[name]
         valid, values = segment.valid[at], segment.array[at]
         hasher.update(valid.astype(np.uint8).tobytes())

@@ -63,8 +63,9 @@ else
 fi
 mkdir -p dist
 rm -f dist/*.whl
-# maturin finds pyproject.toml beside the package, and its tools on PATH.
-(cd python && PATH="$tools/bin:$PATH" VIRTUAL_ENV=$tools maturin "${arguments[@]}")
+# maturin finds pyproject.toml beside the package, and its tools on PATH. VIRTUAL_ENV stays: where it changes, the
+# kernels are compiled again.
+(cd python && PATH="$tools/bin:$PATH" maturin "${arguments[@]}")
 wheel=$(echo dist/*.whl)
 if [ -z "$local" ]; then
   PATH="$tools/bin:$PATH" auditwheel show "$wheel" | tee dist/auditwheel.txt
