@@ -89,6 +89,6 @@ def _stamps(times: Tensor) -> Tensor:
 
 
 def _held(rows: Tensor, times: Tensor, targets: Tensor) -> Tensor:
-    """Values at the targets, of which those before the first row are moved to it."""
+    """Values at the targets. A target before the first row is moved to that row."""
     stamps = _stamps(times)
     return resample(rows, stamps, torch.maximum(targets, stamps[:, :1])).values

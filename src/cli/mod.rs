@@ -54,7 +54,7 @@ enum Command {
     View(view::ViewArgs),
 }
 
-/// Runs a command line, of which the first argument is the name of the program. Returns the exit code: 0 if the
+/// Runs a command line. Its first argument is the name of the program. Returns the exit code: 0 if the
 /// command did what it was asked, 2 if the command line is wrong, otherwise what the command's help says.
 ///
 /// A command may write to stdout and stderr, listen for interrupts, and set the program's log, so a program

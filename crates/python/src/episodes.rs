@@ -1,4 +1,4 @@
-//! Episodes and their windows: what `robocache.EpisodeCache` stands on.
+//! Episodes and their windows. `robocache.EpisodeCache` uses this.
 
 use std::path::PathBuf;
 use std::sync::Arc;

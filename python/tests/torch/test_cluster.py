@@ -1,4 +1,4 @@
-"""`python -m robocache.ray` on a cluster of two workers, of which one is killed on the way."""
+"""`python -m robocache.ray` on a cluster of two workers. The test kills one of them on the way."""
 
 import hashlib
 import os
@@ -28,7 +28,7 @@ def two_workers():
 
 @pytest.fixture(scope="module")
 def robot(tmp_path_factory):
-    """Bags, two of which have the same name, and a configuration."""
+    """Bags and a configuration. Two bags have the same name."""
     folder = tmp_path_factory.mktemp("cluster")
     for number in range(BAGS):
         name = f"day{number}/robot" if number < 2 else f"robot{number}"
