@@ -16,6 +16,15 @@ def is_torch(array: Any) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
+def unmasked(array: Any, name: str) -> Any:
+    """The array as it is. Raises TypeError if it has a mask, which no operation heeds."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name}: expected an array without a mask, found a masked one: fill or compress it"
+        )
+    return array
+
+
 def of_torch() -> Any:
     """The module `robocache.torch`."""
     from . import torch
@@ -43,8 +52,8 @@ class Array:
         if is_torch(array):
             self._of_torch(array)
             return
-        if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
-            array = np.ascontiguousarray(array)
+        if isinstance(array, np.ndarray):
+            array = np.require(unmasked(array, name), requirements=["C", "A"])
         self.array = array
         self.library = type(array).__module__.partition(".")[0]
         # 1 is CUDA's default stream, on which operations on arrays of libraries without streams run.
@@ -63,6 +72,8 @@ class Array:
         self.pointer, self.shape = tensor.data_ptr(), tuple(tensor.shape)
         if tensor.device.type not in ("cpu", "cuda"):
             raise ValueError(f"expected tensors on the CPU or a CUDA device, found {tensor.device}")
+        if self.pointer % tensor.element_size():
+            raise ValueError("expected tensors with elements at multiples of their size")
         self.device = tensor.device.index if tensor.is_cuda else -1
         self.dtype = str(tensor.dtype).removeprefix("torch.")
 
@@ -108,11 +119,15 @@ def dtype_name(dtype: Any) -> str:
 
 def checked_out(out: Any, shape: tuple[int, ...], dtype: str, like: Array) -> Any:
     """An array for the values that the caller has given."""
-    contiguous = out.flags.c_contiguous if isinstance(out, np.ndarray) else True
+    contiguous = aligned = True
+    if isinstance(out, np.ndarray):
+        contiguous, aligned = out.flags.c_contiguous, out.flags.aligned
     if is_torch(out):
         contiguous = out.is_contiguous()
-    if not contiguous:
-        raise ValueError("out: expected a contiguous array")
+    if not contiguous or not aligned:
+        raise ValueError(
+            "out: expected a contiguous array with elements at multiples of their size"
+        )
     found = Array(out, "out")
     if found.shape != shape:
         raise ValueError(f"out: expected the shape {list(shape)}, found {list(found.shape)}")

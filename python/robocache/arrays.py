@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ._arrays import unmasked
+
 _NEVER = np.iinfo(np.int64)
 
 
@@ -41,7 +43,8 @@ def offsets_of(config, name, means):
 
 def of_arrays(name, stream, lengths):
     """What a stream of arrays means, and its columns."""
-    rows, stamp_ns = np.asarray(stream.pop("rows")), np.asarray(stream.pop("stamp_ns"))
+    columns = ("rows", "stamp_ns")
+    rows, stamp_ns = (np.asarray(unmasked(stream.pop(key), key)) for key in columns)
     dtypes = {"float32": "f32", "float16": "f16", "uint8": "u8", "int32": "i32", "bfloat16": "bf16"}
     dtype = dtypes.get(str(rows.dtype))
     if dtype is None or rows.ndim < 2:

@@ -16,6 +16,7 @@ from collections import namedtuple
 import numpy as np
 
 from . import _native
+from ._arrays import unmasked
 from .cdr import ENCAPSULATION_LEN, Reader
 from .tensor import FusedTensor, Segment, decode
 
@@ -261,7 +262,9 @@ class Pipeline:
         stamp_ns = nanoseconds(stamp_ns, "stamp_ns")
         receive_ns = stamp_ns if receive_ns is None else nanoseconds(receive_ns, "receive_ns")
         known = self._known(input)
-        array, encoding, fields = _as_sample(known, np.asarray(array), encoding, fields)
+        array, encoding, fields = _as_sample(
+            known, np.asarray(unmasked(array, "array")), encoding, fields
+        )
         result = self._native.push_array(
             known["name"], array, (stamp_ns, receive_ns), frame_id, encoding, fields
         )

@@ -341,3 +341,40 @@ def test_rows_of_too_many_elements_are_an_exception():
     nothing = np.empty((1, 0), np.int64)
     with pytest.raises(ValueError, match="expected fewer than 2\\^31"):
         robocache.resample(np.empty((1, 0, 2**60), np.float32), nothing, nothing)
+
+
+def unaligned(array):
+    """The same numbers, a byte beyond where their type may begin."""
+    memory = np.empty(array.nbytes + 1, np.uint8)[1:]
+    memory[:] = np.frombuffer(array.tobytes(), np.uint8)
+    return memory.view(array.dtype).reshape(array.shape)
+
+
+def test_arrays_that_are_not_aligned_are_copied_and_outputs_refused():
+    rows, stamps = np.arange(8, dtype=np.float32).reshape(4, 2), np.arange(4) * 10
+    targets = np.array([5, 20, 30])
+    expected = robocache.resample(rows, stamps, targets, max_age_ns=100, max_gap_ns=100)
+    odd = [unaligned(array) for array in (rows, stamps, targets)]
+    assert not any(array.flags.aligned for array in odd)
+    found = robocache.resample(*odd, max_age_ns=100, max_gap_ns=100)
+    same_bits(found.values, expected.values)
+    with pytest.raises(ValueError, match="out: .*multiples of their size"):
+        out = unaligned(np.zeros((3, 2), np.float32))
+        robocache.resample(rows, stamps, targets, max_age_ns=100, max_gap_ns=100, out=out)
+    with pytest.raises(ValueError, match="stamps: expected elements at multiples"):
+        _native.View(unaligned(stamps), "stamps", 1)
+
+
+def test_an_array_with_a_mask_is_refused():
+    masked = np.ma.masked_array(np.zeros((4, 2), np.float32), mask=np.eye(4, 2))
+    for rows in (masked, masked[::2]):
+        with pytest.raises(TypeError, match="rows: expected an array without a mask"):
+            robocache.resample(rows, np.arange(len(rows)), np.arange(1))
+    with pytest.raises(TypeError, match="rows: expected an array without a mask"):
+        _native.View(masked, "rows", 1)
+
+
+@pytest.mark.parametrize("shape", [(1 << 60,), (1 << 44, 1 << 3), (1 << 31, 1 << 31, 1 << 31)])
+def test_memory_that_is_not_there_is_an_exception(shape):
+    with pytest.raises((MemoryError, ValueError)):
+        _native.empty(-1, shape, "float32")

@@ -35,19 +35,26 @@ impl HostBuffer {
     /// # Panics
     /// Like a `Vec`, when there is no memory.
     pub fn new(len: usize) -> Self {
-        let layout = Self::layout(len);
+        Self::try_new(len).unwrap_or_else(|| match Self::layout(len) {
+            Some(layout) => handle_alloc_error(layout),
+            None => panic!("host memory: expected a size that fits the address space, found {len}"),
+        })
+    }
+
+    /// Reserves `len` bytes; `None` if there is no memory for them.
+    pub fn try_new(len: usize) -> Option<Self> {
+        let layout = Self::layout(len)?;
         // SAFETY: the layout is not of size 0.
-        let allocation = unsafe { alloc_zeroed(layout) };
-        let Some(allocation) = NonNull::new(allocation) else { handle_alloc_error(layout) };
+        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         // SAFETY: the layout has room for a page in front.
         let pointer = unsafe { allocation.add(allocation.align_offset(PAGE)) };
-        HostBuffer {
+        Some(HostBuffer {
             allocation,
             pointer,
             len,
             #[cfg(feature = "cuda")]
             registration: None,
-        }
+        })
     }
 
     /// Bytes in whole pages, so that no other memory is in one of them.
@@ -56,11 +63,11 @@ impl HostBuffer {
     }
 
     /// Of what is allocated: a page more, as no larger alignment is asked for. So the allocator takes
-    /// large memory from the system as zeros, and a page that nobody touches takes no memory.
-    fn layout(len: usize) -> Layout {
-        let bytes = Self::page_bytes(len).and_then(|bytes| bytes.checked_add(PAGE));
-        let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, 1).ok());
-        layout.expect("host memory: expected a size that fits the address space")
+    /// large memory from the system as zeros, and a page that nobody touches takes no memory. `None`
+    /// if it does not fit the address space.
+    fn layout(len: usize) -> Option<Layout> {
+        let bytes = Self::page_bytes(len)?.checked_add(PAGE)?;
+        Layout::from_size_align(bytes, 1).ok()
     }
 
     /// Tells a GPU of the memory.
@@ -116,8 +123,10 @@ impl Drop for HostBuffer {
             // The driver still maps the pages, and may write into them: they are never freed.
             return;
         }
-        // SAFETY: reserved in `new`, with the same layout.
-        unsafe { dealloc(self.allocation.as_ptr(), Self::layout(self.len)) };
+        if let Some(layout) = Self::layout(self.len) {
+            // SAFETY: reserved in `try_new`, with the same layout.
+            unsafe { dealloc(self.allocation.as_ptr(), layout) };
+        }
     }
 }
 
@@ -133,6 +142,13 @@ mod tests {
             assert!(buffer.iter().all(|byte| *byte == 0));
             buffer.fill(7);
             assert!(buffer.iter().all(|byte| *byte == 7));
+        }
+    }
+
+    #[test]
+    fn too_much_memory_is_none() {
+        for len in [1 << 60, isize::MAX as usize, usize::MAX - PAGE, usize::MAX] {
+            assert!(HostBuffer::try_new(len).is_none());
         }
     }
 }

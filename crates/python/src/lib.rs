@@ -5,7 +5,6 @@
 //! The package `robocache` in `python/` has what users call, with its documentation.
 
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
-#[allow(dead_code)] // until every edge reads arrays by it
 mod dlpack;
 mod episodes;
 mod live;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use robocache::device::HostBuffer;
 
@@ -21,7 +22,13 @@ impl View {
     /// Reads an array; `name` is that of the argument, for errors. If the array is on a GPU, it is ready for `stream`.
     #[new]
     fn new(object: &Bound<'_, PyAny>, name: &str, stream: i64) -> PyResult<Self> {
-        Array::read(object, name, stream).map(View)
+        let array = Array::read(object, name, stream)?;
+        match array.is_aligned() {
+            true => Ok(View(array)),
+            false => {
+                Err(super::wrong(format!("{name}: expected elements at multiples of their size")))
+            }
+        }
     }
 
     /// The address of the first element.
@@ -79,7 +86,11 @@ pub fn empty(device: i32, shape: Vec<usize>, dtype: &str) -> PyResult<DeviceArra
     let bytes = shape.iter().try_fold(element.size(), |all, size| all.checked_mul(*size));
     let bytes = bytes.ok_or_else(|| super::wrong("expected fewer elements"))?;
     let (memory, place): (Arc<dyn Memory>, _) = match u32::try_from(device) {
-        Err(_) => (Arc::new(Host(HostBuffer::new(bytes.max(1)))), dlpack::Place::Host),
+        Err(_) => {
+            let buffer = HostBuffer::try_new(bytes.max(1))
+                .ok_or_else(|| PyMemoryError::new_err(format!("no memory for {bytes} bytes")))?;
+            (Arc::new(Host(buffer)), dlpack::Place::Host)
+        }
         Ok(_) => (gpu::memory(device, bytes)?, dlpack::Place::Cuda(device)),
     };
     Ok(DeviceArray::new(memory, place, element, shape, 0))
