@@ -54,13 +54,15 @@ def ros_site():
     return str(Path(found.stdout.strip()).parent)
 
 
-def record(folder, seconds, seed, beside=()):
+def record(folder, seconds, beside=()):
     """Runs robot and node for a while; the node records. `beside`: (name, command) of other processes.
+
+    It is the same robot each time, and its motion is a function of the clock. So no run repeats another one.
 
     Returns the recording.
     """
     with Processes(folder) as processes:
-        processes.start("sensor_sim", [executable("sensor_sim"), "--seed", str(seed)])
+        processes.start("sensor_sim", [executable("sensor_sim")])
         node = [executable("fusion_node"), "--ros-args", "-p", f"config_file:={CONFIG}"]
         processes.start("fusion_node", node + ["-p", f"record_to:={folder}/runs"])
         for name, command in beside:
@@ -245,19 +247,14 @@ def run(options):
     output.mkdir(parents=True)
     os.environ["ROBOCACHE_ROS_SITE"] = ros_site()
     print(f"recording {options.episodes} episodes of {options.record_s:g} s", flush=True)
-    runs = [
-        record(output / f"episode_{at}", options.record_s, seed=at)
-        for at in range(options.episodes)
-    ]
+    runs = [record(output / f"episode_{at}", options.record_s) for at in range(options.episodes)]
     store = replay(runs, output / "data")
     print(f"training for {options.train_s:g} s", flush=True)
     policy, about = train(store, output, options)
     print(f"serving for {options.serve_s:g} s", flush=True)
     served_file = output / "served.npz"
     serve = [sys.executable, REPOSITORY / "demo" / "train_serve.py", policy, "--out", served_file]
-    live = record(
-        output / "live", options.serve_s, seed=options.episodes, beside=[("policy", serve)]
-    )
+    live = record(output / "live", options.serve_s, beside=[("policy", serve)])
     served = np.load(served_file)
     compared = compare(replay([live], output / "live_data"), served, policy)
     problems = []

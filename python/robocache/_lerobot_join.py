@@ -2,6 +2,8 @@
 
 from unittest import mock
 
+import numpy as np
+
 
 def aggregate(datasets, name, out):
     """Writes the dataset of these folders, in their order, to `out`.
@@ -29,6 +31,7 @@ def _copy_rows(source, joined, place, _size, chunk_size):
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
+    from lerobot.datasets.compute_stats import aggregate_stats
     from lerobot.datasets.utils import DEFAULT_DATA_PATH, update_chunk_file_indices
 
     def path(root, chunk, file):
@@ -37,7 +40,7 @@ def _copy_rows(source, joined, place, _size, chunk_size):
     tasks = source.tasks.sort_values("task_index").index
     task_numbers = pa.array(joined.tasks.loc[tasks, "task_index"].tolist(), pa.int64())
     columns = (source.episodes["data/chunk_index"], source.episodes["data/file_index"])
-    places = {}
+    places, of_episodes = {}, []
     for chunk, file in sorted(set(zip(*columns, strict=True))):
         rows = pq.read_table(path(source.root, chunk, file))
         numbers = {
@@ -55,10 +58,24 @@ def _copy_rows(source, joined, place, _size, chunk_size):
         to.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows, to)
         places[chunk, file] = place["chunk"], place["file"]
+        of_episodes += _task_statistics(numbers)
     # LeRobot joins these statistics afterwards, as if the numbers had not changed.
     for name, before in (("episode_index", "total_episodes"), ("index", "total_frames")):
         stats = source.stats[name]
         moved = {key: stats[key] + joined.info[before] for key in stats.keys() - {"std", "count"}}
         stats.update(moved)
+    source.stats.update(aggregate_stats(of_episodes))
     place["src_to_dst"] = places
     return place
+
+
+def _task_statistics(numbers):
+    """The statistics of the numbers of tasks, per episode, as LeRobot's writer makes them."""
+    from lerobot.datasets.compute_stats import get_feature_stats
+
+    episodes, tasks = (numbers[name].to_numpy() for name in ("episode_index", "task_index"))
+    starts = np.flatnonzero(np.diff(episodes)) + 1
+    return [
+        {"task_index": get_feature_stats(of_episode, axis=0, keepdims=True)}
+        for of_episode in np.split(tasks, starts)
+    ]

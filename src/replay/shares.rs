@@ -56,17 +56,16 @@ struct Other {
 }
 
 impl Others {
-    /// Opens the folders. A folder that does not exist has no results.
+    /// Opens the folders.
     ///
     /// # Errors
-    /// One cannot be read, or another run writes into it.
+    /// One does not exist or cannot be read, or another run writes into it.
     pub(super) fn open(folders: &[PathBuf]) -> Result<Self, OutputError> {
-        let there = folders.iter().filter(|folder| folder.exists());
         let open = |out: &PathBuf| {
             let held = hold(out)?;
             Ok(Other { out: out.clone(), ledger: Ledger::read(out)?, _held: held })
         };
-        Ok(Others { folders: there.map(open).collect::<Result<_, _>>()? })
+        Ok(Others { folders: folders.iter().map(open).collect::<Result<_, _>>()? })
     }
 
     /// Moves a result to the folder `out` of `ledger`, if another run has completed it from the same things.
@@ -136,5 +135,13 @@ mod tests {
             let error = wrong.parse::<Share>().unwrap_err();
             assert!(error.contains("K/N") && error.contains(wrong), "{error}");
         }
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_is_an_error() {
+        let here = tempfile::tempdir().unwrap();
+        let missing = here.path().join("part");
+        let error = Others::open(&[here.path().to_owned(), missing.clone()]).err().unwrap();
+        assert!(error.to_string().contains(missing.to_str().unwrap()), "{error}");
     }
 }

@@ -133,9 +133,7 @@ def test_what_does_not_fit_is_an_error(robot, tmp_path):
 @pytest.mark.parametrize("images", [True, False])
 def test_a_dataset_has_the_columns_of_one_process(two_workers, robot, tmp_path, killed, images):
     pytest.importorskip("lerobot")
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
-
-    from robocache.lerobot import ABOUT, to_lerobot
+    from robocache.lerobot import to_lerobot
 
     bags, config = robot
     out, alone = tmp_path / "out" / "dataset", tmp_path / "alone" / "dataset"
@@ -143,6 +141,36 @@ def test_a_dataset_has_the_columns_of_one_process(two_workers, robot, tmp_path, 
     # More shares than bags: some are empty.
     counts = cluster.to_lerobot(bags, config, out, cluster={"shares": 6}, **given)
     assert counts == to_lerobot(bags, config, alone, **given) and counts[0] == BAGS + 1
+    assert_same_dataset(out, alone)
+
+
+def test_tasks_of_shares_are_numbered_as_those_of_one_process(two_workers, robot, tmp_path):
+    pytest.importorskip("lerobot")
+    from robocache.lerobot import to_lerobot
+
+    bags, config = robot
+    out, alone = tmp_path / "out" / "dataset", tmp_path / "alone" / "dataset"
+    listed = tmp_path / "episodes.csv"
+    lines = [
+        "robot2,0,0.8,open",
+        "robot2,0.8,1.6,close",
+        "robot3,0,1.6,close",
+        "robot4,0,1.6,tidy up",
+    ]
+    listed.write_text("\n".join(["bag,start,end,task", *lines]) + "\n")
+    given = {"images": True, "replay_options": [f"--episodes={listed}"]}
+    counts = cluster.to_lerobot(bags, config, out, cluster={"shares": 3}, **given)
+    assert counts == to_lerobot(bags, config, alone, **given)
+    single = assert_same_dataset(out, alone)
+    assert sorted(single.meta.tasks.index) == ["close", "open", "tidy up"]
+
+
+def assert_same_dataset(out, alone):
+    """Compares columns, statistics and episodes with those of one process. Returns its dataset."""
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    from robocache.lerobot import ABOUT
+
     merged, single = (
         LeRobotDataset("local/dataset", root=root, video_backend="pyav") for root in (out, alone)
     )
@@ -161,3 +189,4 @@ def test_a_dataset_has_the_columns_of_one_process(two_workers, robot, tmp_path, 
             got = merged.meta.stats[key][name]
             np.testing.assert_allclose(got, value, rtol=1e-6, atol=1e-6, err_msg=f"{key} {name}")
     assert (out / ABOUT).read_text() == (alone / ABOUT).read_text()
+    return single

@@ -1,0 +1,221 @@
+"""What data costs a training step: windows of recordings against a batch that never changes.
+
+    python benches/train_step.py --make bench/train_step        # needs rosbags: recordings, replayed to rows
+    python benches/train_step.py bench/train_step/rows.zarr
+    torchrun --nproc-per-node 2 benches/train_step.py bench/train_step/rows.zarr
+
+A transformer of 4 layers learns from 256 channels that were recorded at 500 Hz with jitter: a batch is 32 windows of 250 steps,
+4 ms apart, each from about 500 rows. Rounds with windows at random instants and rounds with one fixed batch take
+turns in one process. The share of data is what a step takes longer, of the median of the rounds. Prints JSON.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+STEPS, STEP_MS, WIDTH, RATE_HZ = 250, 4, 256, 500
+MS = 1_000_000
+
+
+def make(folder, episodes, seconds):
+    """Writes recordings of JointState with 256 joints, and replays them to `folder/rows.zarr`."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "tests"))
+    import bags
+
+    folder.mkdir(parents=True)
+    names = [f"joint_{at}" for at in range(WIDTH)]
+    config = folder / "config.yaml"
+    config.write_text(
+        f"rate_hz: 50\nlag_ms: 10\nstreams:\n  joints:\n    type: sensor_msgs/msg/JointState\n"
+        f"    topic: /joint_states\n    joints: [{', '.join(names)}]\n    fields: [position]\n"
+        f"    max_age_ms: 50\n    max_gap_ms: 50\n    dtype: f32\n"
+    )
+    random = np.random.default_rng(1)
+    paths = []
+    for episode in range(episodes):
+        count = seconds * RATE_HZ
+        jitter = random.integers(-MS // 2, MS // 2, count)
+        stamps = bags.T0 + np.arange(count) * (1000 * MS // RATE_HZ) + jitter
+        phase = random.uniform(0, 2 * np.pi, WIDTH)
+        speed = random.uniform(1, 10, WIDTH)
+        values = np.sin(np.arange(count)[:, None] / RATE_HZ * speed + phase)
+        none = np.zeros(0)
+        messages = (
+            ("/joint_states", int(at) + MS, bags.made(
+                "sensor_msgs/msg/JointState", header=bags.header(int(at)), name=names,
+                position=row, velocity=none, effort=none,
+            ))
+            for at, row in zip(stamps, values, strict=True)
+        )  # fmt: skip
+        paths.append(folder / f"episode_{episode}")
+        bags.write_bag(paths[-1], messages)
+    command = [sys.executable, "-m", "robocache", "replay", *paths, "--config", config]
+    command += ["--out", folder, "--format", "rows"]
+    subprocess.run([str(part) for part in command], check=True)
+
+
+def model_of(device):
+    """The predecessor's policy: a projection and 4 layers; it predicts the next step."""
+    import torch
+    from torch import nn
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(WIDTH, 8, 4 * WIDTH, dropout=0.0, batch_first=True)
+            self.first = nn.Linear(WIDTH, WIDTH)
+            self.layers = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+            self.last = nn.Linear(WIDTH, WIDTH)
+
+        def forward(self, rows):
+            return self.last(self.layers(self.first(rows)))
+
+    torch.manual_seed(1)
+    return Model().to(device)
+
+
+class Trainer:
+    """One process of the training."""
+
+    def __init__(self, options):
+        import torch
+
+        import robocache
+
+        self.torch = torch
+        self.rank = int(os.environ.get("RANK", 0))
+        self.world = int(os.environ.get("WORLD_SIZE", 1))
+        self.device = torch.device(options.device)
+        if self.device.type == "cuda":
+            self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+            torch.cuda.set_device(self.device)
+        if self.world > 1:
+            kind = "nccl" if self.device.type == "cuda" else "gloo"
+            torch.distributed.init_process_group(kind)
+        self.cache = robocache.EpisodeCache.load(options.store, device=str(self.device))
+        margin = STEPS * STEP_MS * MS
+        self.sampler = robocache.WindowSampler.of(
+            self.cache, period_ns=MS, margin_ns=(margin, 0), batch_size=options.batch,
+            seed=1, rank=self.rank, world=self.world,
+        )  # fmt: skip
+        steps = {"history": {"steps": STEPS, "step_ms": STEP_MS}, "lag_ms": 0, "rows": "all"}
+        self.config = {"joints": steps}
+        policy = model_of(self.device)
+        if self.world > 1:
+            policy = torch.nn.parallel.DistributedDataParallel(policy)
+        self.model = policy
+        fused = self.device.type == "cuda"
+        self.optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-4, fused=fused)
+        self.number = 0
+
+    def rows(self):
+        """The next batch, `[windows, steps, 256]`."""
+        episodes, instants = self.sampler.batch(0, self.number % len(self.sampler))
+        self.number += 1
+        return self.cache.windows(episodes, instants, self.config)["joints"].torch()
+
+    def step(self, rows):
+        """A step of the training."""
+        torch = self.torch
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, torch.bfloat16):
+            error = self.model(rows[:, :-1]) - rows[:, 1:]
+            loss = error.square().mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def wait(self):
+        """Waits for everything that was launched, on all ranks."""
+        if self.device.type == "cuda":
+            self.torch.cuda.synchronize()
+        if self.world > 1:
+            self.torch.distributed.barrier()
+            if self.device.type == "cuda":
+                self.torch.cuda.synchronize()
+
+    def round_s(self, steps, batch_of):
+        """Seconds per step of a round."""
+        self.wait()
+        began = time.perf_counter()
+        for _ in range(steps):
+            self.step(batch_of())
+        self.wait()
+        return (time.perf_counter() - began) / steps
+
+    def windows_s(self, steps):
+        """Seconds per call of `windows` alone: until the host goes on, and until the device is done."""
+        self.wait()
+        began = time.perf_counter()
+        for _ in range(steps):
+            self.rows()
+        host = time.perf_counter() - began
+        self.wait()
+        return host / steps, (time.perf_counter() - began) / steps
+
+
+def measure(options):
+    """Returns what was measured, by rank 0."""
+    trainer = Trainer(options)
+    valid = trainer.cache.windows(*trainer.sampler.batch(0, 0), trainer.config)["joints"].valid
+    assert bool(valid.all()), "expected windows that are valid at every step"
+    fixed = trainer.rows().clone()
+    first = float(trainer.step(fixed))
+    rounds = {"fixed": [], "windows": []}
+    batches = {"fixed": lambda: fixed, "windows": trainer.rows}
+    for name in batches:
+        trainer.round_s(min(20, options.steps), batches[name])
+    for _ in range(options.rounds):
+        for name, batch_of in batches.items():
+            rounds[name].append(1e3 * trainer.round_s(options.steps, batch_of))
+    medians = {name: statistics.median(each) for name, each in rounds.items()}
+    host, done = trainer.windows_s(options.steps)
+    longer = medians["windows"] - medians["fixed"]
+    found = {
+        "device": str(trainer.device),
+        "world": trainer.world,
+        "batch": options.batch,
+        "loss": [first, float(trainer.step(fixed))],
+        "step_ms": medians,
+        "rounds_ms": rounds,
+        "data_share_percent": 100 * longer / medians["windows"],
+        "windows_alone_ms": {"host": 1e3 * host, "done": 1e3 * done},
+        "windows_per_s": trainer.world * options.batch / (medians["windows"] / 1e3),
+    }
+    if trainer.device.type == "cuda":
+        found["device"] = trainer.torch.cuda.get_device_name()
+    if trainer.world > 1:
+        trainer.torch.distributed.destroy_process_group()
+    return found if trainer.rank == 0 else None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("store", nargs="?", help="rows.zarr of recordings")
+    parser.add_argument("--make", type=Path, metavar="FOLDER", help="make recordings and a store")
+    parser.add_argument("--episodes", type=int, default=4)
+    parser.add_argument("--seconds", type=int, default=10, help="of an episode")
+    parser.add_argument("--batch", type=int, default=32, help="windows of a step and process")
+    parser.add_argument("--steps", type=int, default=100, help="of a round")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--device", default="cuda")
+    options = parser.parse_args()
+    if options.make:
+        make(options.make, options.episodes, options.seconds)
+        return
+    if not options.store:
+        parser.error("expected a store, or --make")
+    found = measure(options)
+    if found:
+        print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
