@@ -22,7 +22,7 @@ pub struct DeviceBuffer {
 impl DeviceBuffer {
     /// Reserves `len` bytes; 0 bytes are taken as 1.
     pub fn new(device: &Arc<Device>, len: usize) -> Result<Self, DeviceError> {
-        device.bind()?;
+        let _current = device.bind()?;
         let len = len.max(1);
         let mut address = 0;
         // SAFETY: `address` is a place for an address; a context is current.
@@ -47,7 +47,7 @@ impl DeviceBuffer {
 
     /// Puts on a stream that every byte becomes `byte`.
     pub fn fill_on(&self, byte: u8, stream: &Stream) -> Result<(), DeviceError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: all of the buffer, which waits for the device before it goes.
         let status = unsafe { sys::cuMemsetD8Async(self.address, byte, self.len, stream.handle()) };
         check(status, "fill device memory")
@@ -59,7 +59,7 @@ impl DeviceBuffer {
     /// When the sizes differ.
     pub fn copy_on(&self, source: &DeviceBuffer, stream: &Stream) -> Result<(), DeviceError> {
         assert_eq!(self.len, source.len, "copy: length mismatch");
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: both are `len` bytes, and wait for the device before they go.
         let status = unsafe {
             sys::cuMemcpyDtoDAsync_v2(self.address, source.address, self.len, stream.handle())
@@ -74,7 +74,7 @@ impl DeviceBuffer {
     pub fn download(&self, at: usize, out: &mut [u8], stream: &Stream) -> Result<(), DeviceError> {
         let end = at.checked_add(out.len());
         assert!(end.is_some_and(|end| end <= self.len), "download: length mismatch");
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: both ranges are valid while it is waited for.
         let status = unsafe {
             let to = out.as_mut_ptr().cast::<c_void>();
@@ -100,7 +100,7 @@ impl DeviceBuffer {
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         assert_eq!(out.len(), self.len, "download: length mismatch");
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: both are `len` bytes; the caller keeps `out`, and the buffer waits for the device
         // before it goes.
         let status = unsafe {
@@ -181,7 +181,7 @@ impl DeviceBuffer {
         if len == 0 {
             return Ok(());
         }
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: both ranges are valid, and wait for the device before they go.
         let status = unsafe {
             let source = source.pointer.as_ptr().cast::<c_void>();
@@ -196,7 +196,7 @@ impl Drop for DeviceBuffer {
         // Whatever was put on a stream and not waited for may still use it. After a failure nothing
         // runs.
         let _ = self.device.synchronize();
-        if self.device.bind().is_ok() {
+        if let Ok(_current) = self.device.bind() {
             // SAFETY: reserved in `new`; nothing uses it any more.
             let _ = unsafe { sys::cuMemFree_v2(self.address) };
         }
@@ -220,7 +220,7 @@ unsafe impl Sync for PinnedBuffer {}
 impl PinnedBuffer {
     /// Reserves `len` bytes; 0 bytes are taken as 1.
     pub fn new(device: &Arc<Device>, len: usize) -> Result<Self, DeviceError> {
-        device.bind()?;
+        let _current = device.bind()?;
         let len = len.max(1);
         let mut pointer = ptr::null_mut();
         // Portable: usable from every context of the process. Mapped: kernels may use it.
@@ -271,7 +271,7 @@ impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         // As for a `DeviceBuffer`.
         let _ = self.device.synchronize();
-        if self.device.bind().is_ok() {
+        if let Ok(_current) = self.device.bind() {
             // SAFETY: reserved in `new`; nothing uses it any more.
             let _ = unsafe { sys::cuMemFreeHost(self.pointer.as_ptr().cast()) };
         }
@@ -325,7 +325,7 @@ impl Registration {
         pointer: NonNull<u8>,
         len: usize,
     ) -> Result<Self, DeviceError> {
-        device.bind()?;
+        let _current = device.bind()?;
         // Portable: for every context of the process.
         let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
         // SAFETY: live memory, as the caller promises; a context is current.
@@ -344,7 +344,7 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let _ = self.device.synchronize();
-        if self.device.bind().is_ok() {
+        if let Ok(_current) = self.device.bind() {
             // SAFETY: registered in `new`; no copy is under way.
             let _ = unsafe { sys::cuMemHostUnregister(self.pointer.as_ptr().cast::<c_void>()) };
         }

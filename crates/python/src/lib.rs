@@ -7,6 +7,7 @@
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
 mod dlpack;
 mod episodes;
+mod freeing;
 mod live;
 mod operations;
 mod pipeline;

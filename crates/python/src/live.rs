@@ -13,6 +13,7 @@ use robocache::runtime::{
 };
 use robocache::spec::InputId;
 
+use crate::freeing::without_lock;
 use crate::pipeline::{Process, choice, failed, inputs_json, make, parse, stats_json};
 use crate::tensor::{Copied, Pool, TensorBytes};
 
@@ -224,7 +225,7 @@ impl Drop for LivePipeline {
     fn drop(&mut self) {
         if self.process.is_this() {
             // What failed was for `close` to tell.
-            let _ = self.end();
+            let _ = without_lock(|| self.end());
         } else if let Ok(threads) = self.threads.get_mut() {
             // A forked process does not have the threads, so nobody can join them.
             std::mem::forget(threads.take());

@@ -19,6 +19,7 @@ use robocache::time::{Epoch, Stamp};
 use serde_json::json;
 
 use crate::dlpack::{Array, Element};
+use crate::freeing::Unlocked;
 use crate::tensor::{Pool, TensorBytes};
 
 /// An exception of an error that no argument is to blame for.
@@ -198,7 +199,7 @@ fn doubles(array: &Array, data: &[u8]) -> PyResult<Vec<f64>> {
 /// The pipeline of a configuration. `robocache.Pipeline` is what users have.
 #[pyclass(frozen, module = "robocache._native")]
 pub struct Pipeline {
-    runtime: Runtime,
+    runtime: Unlocked<Runtime>,
     names: Names,
     epoch: Mutex<Epoch>,
     pool: Arc<Pool<robocache::pipeline::TensorMessage>>,
@@ -237,7 +238,7 @@ impl Pipeline {
         py.detach(|| {
             let config = parse(text, file)?;
             let names = Names::of(&config);
-            let runtime = Runtime::direct(make(config, choice, device)?);
+            let runtime = Unlocked::new(Runtime::direct(make(config, choice, device)?));
             let (epoch, pool) = (Mutex::default(), Arc::default());
             Ok(Pipeline { runtime, names, epoch, pool, digest, process: Process::this() })
         })

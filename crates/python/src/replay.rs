@@ -23,6 +23,7 @@ use robocache::replay::{
 use robocache::runtime::Tick;
 use robocache::time::Stamp;
 
+use crate::freeing::without_lock;
 use crate::pipeline::{Process, choice, failed, wrong};
 use crate::tensor::{Copied, Pool, TensorBytes};
 
@@ -284,7 +285,7 @@ impl Drop for ReplayRun {
         // A forked process does not have the thread.
         if self.process.is_this() {
             // The thread never needs the interpreter, so this waits only for the message under way.
-            self.end();
+            without_lock(|| self.end());
         } else {
             std::mem::forget(self.thread.get_mut().ok().and_then(Option::take));
             std::mem::forget(self.events.get_mut().ok().and_then(Option::take));

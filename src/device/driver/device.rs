@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::{self, CUresult};
 
@@ -50,6 +50,22 @@ pub struct Device {
     overlaps: bool,
     /// Whether it was left after a failure.
     left: AtomicBool,
+}
+
+/// A device that is current on this thread. A drop makes current what was before.
+#[must_use = "the device is current only as long as this lives"]
+pub(in crate::device) struct Current {
+    /// `None` if it was the same.
+    before: Option<sys::CUcontext>,
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            // SAFETY: it was current on this thread, or null, which is none.
+            let _ = unsafe { sys::cuCtxSetCurrent(before) };
+        }
+    }
 }
 
 /// Loaded kernels.
@@ -105,7 +121,7 @@ impl Device {
             overlaps: false,
             left: AtomicBool::new(false),
         };
-        device.bind()?;
+        let _current = device.bind()?;
         let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: a place for a stream; a context is current.
         opening(unsafe { sys::cuStreamCreate(&mut device.setup, flags) }, "make a stream")?;
@@ -143,7 +159,7 @@ impl Device {
     /// # Safety
     /// `image` is a complete fat binary, as nvcc makes it.
     pub unsafe fn load(&self, image: &[u8]) -> Result<(), DeviceError> {
-        self.bind()?;
+        let _current = self.bind()?;
         // SAFETY: the caller's promise is the same.
         check(unsafe { self.add_module(image) }, "load kernels")
     }
@@ -192,7 +208,7 @@ impl Device {
 
     /// Bytes of device memory that are free, on the whole GPU.
     pub fn free_bytes(&self) -> Result<usize, DeviceError> {
-        self.bind()?;
+        let _current = self.bind()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: both are places for a number; a context is current.
         let status = unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) };
@@ -227,34 +243,24 @@ impl Device {
         self.left.load(Ordering::Acquire)
     }
 
-    /// Makes the device current on the calling thread: every call below needs it, and any thread
-    /// may be the one that encodes.
-    pub fn bind(&self) -> Result<(), DeviceError> {
+    /// Makes the device current on the calling thread, until the result is dropped: every call below
+    /// needs it, and any thread may be the one that encodes. Another library that uses the driver on
+    /// this thread finds its own device current again.
+    pub(in crate::device) fn bind(&self) -> Result<Current, DeviceError> {
+        let operation = "make the device current";
         if self.is_left() {
             let detail = "the GPU was left after a failure".into();
-            return Err(DeviceError::Failed { operation: "make the device current", detail });
+            return Err(DeviceError::Failed { operation, detail });
+        }
+        let mut before = ptr::null_mut();
+        // SAFETY: a place for a context.
+        check(unsafe { sys::cuCtxGetCurrent(&mut before) }, operation)?;
+        if before == self.context {
+            return Ok(Current { before: None });
         }
         // SAFETY: the context is retained until `drop`.
-        check(unsafe { sys::cuCtxSetCurrent(self.context) }, "make the device current")
-    }
-
-    /// Does something that may make a device current, and then makes the one current that was before. So a
-    /// library that uses the driver too finds what it left.
-    pub fn keep_current<T>(act: impl FnOnce() -> T) -> T {
-        /// To look for the library takes longer than a launch.
-        static HAS_DRIVER: OnceLock<bool> = OnceLock::new();
-        // SAFETY: as in `init`.
-        let has_driver = *HAS_DRIVER.get_or_init(|| unsafe { sys::is_culib_present() });
-        let mut context = ptr::null_mut();
-        // SAFETY: a place for a context. Without a driver nothing was current.
-        let known =
-            has_driver && unsafe { sys::cuCtxGetCurrent(&mut context) } == CUresult::CUDA_SUCCESS;
-        let result = act();
-        if known {
-            // SAFETY: the context was current a moment ago, or there was none.
-            let _ = unsafe { sys::cuCtxSetCurrent(context) };
-        }
-        result
+        check(unsafe { sys::cuCtxSetCurrent(self.context) }, operation)?;
+        Ok(Current { before: Some(before) })
     }
 
     /// Puts an operation on the set-up stream, and waits for it.
@@ -263,7 +269,7 @@ impl Device {
         operation: &'static str,
         start: impl FnOnce(sys::CUstream) -> CUresult,
     ) -> Result<(), DeviceError> {
-        self.bind()?;
+        let _current = self.bind()?;
         check(start(self.setup), operation)?;
         // SAFETY: a live stream.
         check(unsafe { sys::cuStreamSynchronize(self.setup) }, operation)
@@ -271,14 +277,14 @@ impl Device {
 
     /// Waits until everything that was started on the device is done.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
-        self.bind()?;
+        let _current = self.bind()?;
         // SAFETY: a context is current.
         check(unsafe { sys::cuCtxSynchronize() }, "wait for the device")
     }
 
     /// Finds a kernel by its name.
     pub fn kernel(self: &Arc<Self>, name: &'static str) -> Result<Kernel, DeviceError> {
-        self.bind()?;
+        let _current = self.bind()?;
         let mut handle = ptr::null_mut();
         let c_name = CString::new(name).unwrap_or_default();
         let mut status = CUresult::CUDA_ERROR_NOT_FOUND;
@@ -302,7 +308,7 @@ impl Drop for Device {
         // SAFETY: all were acquired in `open`; objects that use them hold the device alive. A
         // failure here leaves nothing to be done.
         unsafe {
-            if self.bind().is_ok() {
+            if let Ok(_current) = self.bind() {
                 if !self.setup.is_null() {
                     let _ = sys::cuStreamDestroy_v2(self.setup);
                 }

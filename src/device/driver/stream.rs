@@ -36,7 +36,7 @@ impl Kernel {
     /// Lets thread blocks have `bytes` of shared memory. The limit is the kernel's, for all streams
     /// of the device: a caller that allows less than another one needs takes it away there.
     pub fn allow_shared(&self, bytes: u32) -> Result<(), DeviceError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         let attribute =
             sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: a kernel of a live device.
@@ -77,7 +77,7 @@ impl Kernel {
         if blocks == 0 {
             return Ok(());
         }
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // Kernels wait themselves for those before them (kernels/common.cuh), so the device may
         // start one while the last one ends.
         let mut overlap = sys::CUlaunchAttribute {
@@ -142,7 +142,7 @@ impl Stream {
     /// A stream that does not wait for the default stream. One that is `urgent` goes before others
     /// where both have work for the same multiprocessors.
     pub fn new(device: &Arc<Device>, urgent: bool) -> Result<Self, DeviceError> {
-        device.bind()?;
+        let _current = device.bind()?;
         let (mut least, mut greatest) = (0, 0);
         // SAFETY: both are places for a number.
         let status = unsafe { sys::cuCtxGetStreamPriorityRange(&mut least, &mut greatest) };
@@ -184,7 +184,7 @@ impl Stream {
 
     /// Waits until all operations are done.
     pub fn synchronize(&self, operation: &'static str) -> Result<(), DeviceError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: a live stream.
         check(unsafe { sys::cuStreamSynchronize(self.handle) }, operation)
     }
@@ -199,7 +199,7 @@ impl Stream {
         let start = Instant::now();
         let mut grace = Some(GRACE);
         loop {
-            self.device.bind()?;
+            let _current = self.device.bind()?;
             // SAFETY: a live stream.
             match unsafe { sys::cuStreamQuery(self.handle) } {
                 CUresult::CUDA_ERROR_NOT_READY => {}
@@ -225,7 +225,7 @@ impl Stream {
 
     /// Lets later operations wait for `event`.
     pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: a live stream and a live event of one device; 0 is the default.
         let status = unsafe { sys::cuStreamWaitEvent(self.handle, event.handle, 0) };
         check(status, "wait for an event")
@@ -236,7 +236,7 @@ impl Stream {
         &self,
         launches: impl FnOnce() -> Result<(), DeviceError>,
     ) -> Result<Graph, DeviceError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: a live stream on which nothing is being captured.
         let status = unsafe { sys::cuStreamBeginCapture_v2(self.handle, mode) };
@@ -261,7 +261,10 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.owned && self.device.bind().is_ok() {
+        if !self.owned {
+            return;
+        }
+        if let Ok(_current) = self.device.bind() {
             // SAFETY: made in `new` and not used after; the driver finishes its work first.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.handle) };
         }
@@ -283,7 +286,7 @@ unsafe impl Sync for Event {}
 impl Event {
     /// An event; one that is `timed` can be used with [`Event::microseconds_since`].
     pub fn new(device: &Arc<Device>, timed: bool) -> Result<Self, DeviceError> {
-        device.bind()?;
+        let _current = device.bind()?;
         let flags = match timed {
             true => sys::CUevent_flags_enum::CU_EVENT_DEFAULT,
             false => sys::CUevent_flags_enum::CU_EVENT_DISABLE_TIMING,
@@ -296,14 +299,14 @@ impl Event {
 
     /// Stands for everything that is on `stream` so far.
     pub fn record(&self, stream: &Stream) -> Result<(), DeviceError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: a live event and a live stream of one device.
         check(unsafe { sys::cuEventRecord(self.handle, stream.handle) }, "record an event")
     }
 
     /// Waits until the event has happened; one that was never recorded has.
     pub fn synchronize(&self, operation: &'static str) -> Result<(), DeviceError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: a live event.
         check(unsafe { sys::cuEventSynchronize(self.handle) }, operation)
     }
@@ -323,7 +326,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        if self.device.bind().is_ok() {
+        if let Ok(_current) = self.device.bind() {
             // SAFETY: made in `new` and not used after.
             let _ = unsafe { sys::cuEventDestroy_v2(self.handle) };
         }
@@ -343,7 +346,7 @@ impl Graph {
     /// # Safety
     /// What the recorded launches work on is still valid, as for [`Kernel::launch`].
     pub unsafe fn launch(&self, stream: &Stream) -> Result<(), DeviceError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: a live graph and a live stream of one device; the caller answers for the rest.
         check(unsafe { sys::cuGraphLaunch(self.handle, stream.handle) }, "launch a graph")
     }
@@ -351,7 +354,7 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        if self.device.bind().is_ok() {
+        if let Ok(_current) = self.device.bind() {
             // SAFETY: made in `capture` and not used after.
             let _ = unsafe { sys::cuGraphExecDestroy(self.handle) };
         }

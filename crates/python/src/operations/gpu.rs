@@ -27,6 +27,7 @@ mod with_cuda {
     use super::super::resample::Batch;
     use super::super::{ImageRule, Place, Rule, VoxelRule};
     use crate::dlpack::Memory;
+    use crate::freeing::Elsewhere;
 
     /// What the kernels need of the lanes of a rule.
     pub type Lanes = Option<Arc<DeviceBuffer>>;
@@ -89,15 +90,7 @@ mod with_cuda {
         }
     }
 
-    /// Does something without the interpreter's lock, and leaves the current GPU of the thread as it is.
-    fn detached<T: Send>(
-        py: Python<'_>,
-        act: impl FnOnce() -> Result<T, DeviceError> + Send,
-    ) -> Result<T, DeviceError> {
-        py.detach(|| Device::keep_current(act))
-    }
-
-    struct OnDevice(DeviceBuffer);
+    struct OnDevice(Elsewhere<DeviceBuffer>);
 
     impl Memory for OnDevice {
         fn address(&self) -> usize {
@@ -107,19 +100,14 @@ mod with_cuda {
 
     /// Memory of a GPU.
     pub fn memory(device: i32, bytes: usize) -> PyResult<Arc<dyn Memory>> {
-        let buffer = Device::keep_current(|| {
-            with_gpu(device, |gpu| DeviceBuffer::new(&gpu.device, bytes.max(1)))
-        });
-        Ok(Arc::new(OnDevice(buffer.map_err(failed)?)))
+        let buffer = with_gpu(device, |gpu| DeviceBuffer::new(&gpu.device, bytes.max(1)));
+        Ok(Arc::new(OnDevice(Elsewhere::new(buffer.map_err(failed)?))))
     }
 
     /// Waits for all of a GPU.
     pub fn synchronize(device: i32) -> PyResult<()> {
-        Device::keep_current(|| {
-            let device = with_gpu(device, |gpu| Ok(gpu.device.clone()))?;
-            device.synchronize()
-        })
-        .map_err(failed)
+        let device = with_gpu(device, |gpu| Ok(gpu.device.clone())).map_err(failed)?;
+        device.synchronize().map_err(failed)
     }
 
     /// The stream of the caller.
@@ -157,7 +145,7 @@ mod with_cuda {
         if batch.spec.targets() == 0 {
             return Ok(());
         }
-        detached(py, || {
+        py.detach(|| {
             let (resampler, device) = with_gpu(place.0, |gpu| {
                 Ok((gpu.resampler(place.0, batch, rules)?, gpu.device.clone()))
             })?;
@@ -239,17 +227,15 @@ mod with_cuda {
         let counts = clouds.offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
         let most = counts.max().unwrap_or(0).next_power_of_two();
         let outcome = py.detach(|| {
-            Device::keep_current(|| {
-                with_gpu(place.0, |gpu| {
-                    let device = gpu.device.clone();
-                    let key = (rule.spec.clone(), rule.dtype, most);
-                    let make = || Voxelizer::new(&device, &rule.spec, rule.dtype, 1, most);
-                    let voxelizer = kept(&mut gpu.voxelizers, key, make)?;
-                    let stream = stream_of(&device, place);
-                    let run =
-                        |at| encode_cloud(voxelizer, clouds, at, (points, out), row_bytes, &stream);
-                    Ok((0..clouds.len()).map(run).collect::<Result<Vec<_>, _>>())
-                })
+            with_gpu(place.0, |gpu| {
+                let device = gpu.device.clone();
+                let key = (rule.spec.clone(), rule.dtype, most);
+                let make = || Voxelizer::new(&device, &rule.spec, rule.dtype, 1, most);
+                let voxelizer = kept(&mut gpu.voxelizers, key, make)?;
+                let stream = stream_of(&device, place);
+                let run =
+                    |at| encode_cloud(voxelizer, clouds, at, (points, out), row_bytes, &stream);
+                Ok((0..clouds.len()).map(run).collect::<Result<Vec<_>, _>>())
             })
         });
         outcome.map_err(failed)?.map_err(|error| match error {
@@ -296,7 +282,7 @@ mod with_cuda {
         (encoding, height, width): (Encoding, usize, usize),
         out: usize,
     ) -> PyResult<()> {
-        detached(py, || {
+        py.detach(|| {
             with_gpu(place.0, |gpu| {
                 let device = gpu.device.clone();
                 let make = || ImageEncoder::new(&device, &rule.spec, rule.dtype, [width, height]);
@@ -319,7 +305,7 @@ mod with_cuda {
 
     /// Puts the gradients of all streams on the caller's stream.
     pub fn gradient(py: Python<'_>, place: Place, batch: &Batch, of_values: usize) -> PyResult<()> {
-        detached(py, || {
+        py.detach(|| {
             let device = with_gpu(place.0, |gpu| Ok(gpu.device.clone()))?;
             let stream = stream_of(&device, place);
             let gradient = Gradient::new(&device, batch.spec.dtype)?;
