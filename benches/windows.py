@@ -1,10 +1,14 @@
 """Windows per second: `EpisodeCache.windows`, and LeRobot's own dataset on the same data in the same run.
 
-    python benches/windows.py [--lerobot] [--seconds 5] [--batch 64] [--threads N]
+    python benches/windows.py [--lerobot] [--gpu] [--seconds 5] [--batch 64] [--threads N]
 
 A robot of 14 joints and a wrench at 500 Hz and an IMU at 200 Hz; windows of 16 steps back and 50 ahead at 20 ms (joints), 16 back
 (wrench) and the present (IMU). LeRobot holds one row per frame, so it gets the joints and the wrench at 50 Hz, and the same
 steps as `delta_timestamps`. It needs lerobot (with `--lerobot`) and a release build of the compiled part.
+
+With `--gpu` (it needs PyTorch) the same windows come from memory of the GPU, calls one after the other with all of the host's time;
+then with two cameras of 224x224 RGB at 30 Hz, one picture each, from memory of the GPU and from pinned memory, whose rate is
+beside that of a plain copy of as many bytes from pinned memory.
 """
 
 import argparse
@@ -69,6 +73,98 @@ def ours(cache, seconds, batch, threads):
     return done * batch / (time.perf_counter() - began)
 
 
+CAMERAS = {"left": {"lag_ms": 0}, "right": {"lag_ms": 0}}
+
+
+def with_cameras(cache, episodes, seconds):
+    """The robot with two cameras, 224x224 RGB at 30 Hz."""
+    random = np.random.default_rng(2)
+    frames = seconds * 30
+    stamps = np.concatenate([np.arange(frames) * 33_333_333] * episodes)
+    picture = random.integers(0, 256, (frames * episodes, 224, 224, 3), dtype=np.uint8)
+    camera = {"rows": picture, "stamp_ns": stamps, "received_ns": stamps, "max_age_ms": 100}
+    lengths = [frames] * episodes
+    return robocache.EpisodeCache.from_arrays({"left": camera, "right": dict(camera)}, lengths)
+
+
+def timed_on_gpu(cache, sampler, config, seconds):
+    """Windows per second, and bytes of a batch: calls one after the other, waited for at the end."""
+    import torch
+
+    plan = cache.plan(config)
+    batches = [sampler.batch(0, number) for number in range(min(200, len(sampler)))]
+    for items in batches[:20]:
+        windows = cache.windows(*items, plan)
+    torch.cuda.synchronize()
+    began, done = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        for items in batches[:50]:
+            windows = cache.windows(*items, plan)
+        torch.cuda.synchronize()
+        done += 50
+    rate = done * sampler.batch_size / (time.perf_counter() - began)
+    return rate, len(windows.buffer)
+
+
+def host_time(cache, sampler, config, calls=200):
+    """Microseconds of a call by itself, while the GPU has other work."""
+    import torch
+
+    items = sampler.batch(0, 0)
+    found = []
+    for _ in range(20):
+        torch.cuda.synchronize()
+        torch.cuda._sleep(2_000_000)
+        began = time.perf_counter()
+        for _ in range(calls // 10):
+            cache.windows(*items, config)
+        found.append((time.perf_counter() - began) / (calls // 10) * 1e6)
+    torch.cuda.synchronize()
+    return float(np.median(found))
+
+
+def copied(size, seconds):
+    """GB/s of plain copies of so many bytes from pinned memory."""
+    import torch
+
+    source = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    target = torch.empty(size, dtype=torch.uint8, device="cuda")
+    target.copy_(source, non_blocking=True)
+    torch.cuda.synchronize()
+    began, done = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        for _ in range(20):
+            target.copy_(source, non_blocking=True)
+        torch.cuda.synchronize()
+        done += 20
+    return done * size / (time.perf_counter() - began) / 1e9
+
+
+def on_gpu(cache, options):
+    """The numbers of `--gpu`."""
+    import torch
+
+    batch = options.batch[0]
+    margin_ns = (400 * MS, 1100 * MS)
+    order = {"period_ns": MS, "batch_size": batch, "margin_ns": margin_ns}
+    gpu = cache.to("cuda")
+    sampler = robocache.WindowSampler.of(cache, **order)
+    rate, _ = timed_on_gpu(gpu, sampler, CONFIG, options.seconds)
+    found = {"gpu": torch.cuda.get_device_name(), "batch": batch, "windows_per_s": round(rate)}
+    found["host_us_per_call"] = round(host_time(gpu, sampler, CONFIG), 1)
+    found["host_us_per_call_prepared"] = round(host_time(gpu, sampler, gpu.plan(CONFIG)), 1)
+    cameras = with_cameras(cache, options.episodes, options.length)
+    sampler = robocache.WindowSampler.of(cameras, **order)
+    for memory in ("device", "pinned", "mapped"):
+        rate, size = timed_on_gpu(
+            cameras.to("cuda", memory=memory), sampler, CAMERAS, options.seconds
+        )
+        found[f"two_cameras_{memory}"] = round(rate)
+        found[f"two_cameras_{memory}_gb_per_s"] = round(rate / batch * size / 1e9, 1)
+    found["copy_gb_per_s"] = round(copied(size, options.seconds), 1)
+    return found
+
+
 def lerobot(folder, seconds, episodes, length_s):
     """Windows per second of LeRobot's dataset, in one process, item by item in a random order."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -107,6 +203,7 @@ def lerobot(folder, seconds, episodes, length_s):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lerobot", action="store_true", help="also measure LeRobot's dataset")
+    parser.add_argument("--gpu", action="store_true", help="also measure windows of a GPU")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--batch", type=int, nargs="+", default=[64, 1024])
     parser.add_argument("--threads", type=int)
@@ -122,6 +219,8 @@ def main():
             path = Path(folder) / "dataset"
             found["lerobot"] = round(lerobot(path, options.seconds, 5, options.length), 1)
         found["times"] = {b: round(rate / found["lerobot"]) for b, rate in found["ours"].items()}
+    if options.gpu:
+        found["on_gpu"] = on_gpu(cache, options)
     print(json.dumps(found, indent=2))
 
 

@@ -20,7 +20,7 @@ mod device {
 }
 
 /// The kernels: a file per operation, each in a namespace of its own, in one compiled source.
-const KERNELS: [&str; 12] = [
+const KERNELS: [&str; 13] = [
     "resample/fuse",
     "resample/resample",
     "resample/gradient",
@@ -33,6 +33,7 @@ const KERNELS: [&str; 12] = [
     "voxelize/sort",
     "voxelize/reduce",
     "voxelize/list",
+    "windows/windows",
 ];
 
 /// What the module `device` above includes.

@@ -179,6 +179,53 @@ class Episodes:
         """Per channel: name, rows, mean, standard deviation, least, greatest, quantiles of 1 % and 99 %."""
     def plan(self, choices: str | None = None) -> WindowPlan:
         """Prepares windows; `choices` is JSON, or None for what the node makes."""
+    def on_device(
+        self,
+        device: int,
+        memory: Sequence[str],
+        device_bytes: int | None = None,
+        pinned_bytes: int | None = None,
+    ) -> DeviceEpisodes:
+        """Takes the rows to where a GPU reaches them. `memory` has for each stream `auto`, `device`, `pinned` or `mapped`.
+        Only in builds with CUDA."""
+
+class DeviceEpisodes:
+    """Rows of many episodes, for a GPU."""
+
+    def episodes(self) -> Episodes:
+        """The episodes, with the rows where they are now."""
+    def memory(self) -> list[str]:
+        """Per stream where its rows are: `device`, `pinned` or `mapped`."""
+    def plan(self, choices: str | None = None) -> DeviceWindowPlan:
+        """Prepares windows; `choices` is JSON, or None for what the node makes."""
+
+class DeviceWindowPlan:
+    """Windows on a GPU, prepared."""
+
+    def host(self, episodes: DeviceEpisodes) -> WindowPlan:
+        """The same windows on the host."""
+    def launch(
+        self,
+        place: tuple[int, int],
+        out: int,
+        episodes: bytes,
+        instants_ns: bytes,
+        epochs: bytes | None = None,
+        latency_ns: bytes | None = None,
+        threads: int | None = None,
+    ) -> None:
+        """Puts the windows of a batch on a stream of the GPU. `out` is the address of memory of the size of the layout. The
+        others are the bytes of int64 arrays."""
+    def launch_items(
+        self,
+        place: tuple[int, int],
+        out: int,
+        windows: int,
+        items: tuple[int, int, int],
+        latency_ns: bytes | None = None,
+    ) -> None:
+        """The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
+        latest)."""
 
 class WindowPlan:
     """Windows, prepared."""

@@ -10,16 +10,18 @@ docs/training.md has the rules.
 
 import json
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
 
 from . import _native
+from ._gpu import Gpu, is_on_gpu, number_of
 from .arrays import nanoseconds, of_arrays, offsets_of, task_names
 from .tensor import NO_AGE
-from .windows import PlannedStream, Windows, WindowSegment, aligned
+from .windows import WindowPlan, Windows, WindowSegment, aligned
 
-__all__ = ["NO_AGE", "EpisodeCache", "WindowSegment", "Windows"]
+__all__ = ["NO_AGE", "EpisodeCache", "WindowPlan", "WindowSegment", "Windows"]
 
 #: What a stream of a configuration of windows may have, and what the compiled part calls it.
 _NANOSECONDS = {"max_age_ms": "max_age_ns", "max_gap_ms": "max_gap_ns"}
@@ -40,22 +42,28 @@ class EpisodeCache:
             first and the last row of each epoch of the clock came.
         streams: a dict by name of what rows mean: `row_shape`, `dtype`, `channels`, `target_offsets_ns` and others.
         configuration: the text of the configuration that the rows were made with.
+        device: the number of the GPU that makes the windows; None for the host.
+        memory: a dict by stream of where its rows are: `host`, or, if there is a device, `device`, `pinned` or `mapped`
+            (see `to`).
     """
 
-    def __init__(self, native, source=None):
-        self._native = native
+    def __init__(self, native, source=None, gpu=None):
+        self._native = native if gpu is None else gpu.native.episodes()
         self._source = source
+        self._gpu = gpu
+        self.device = None if gpu is None else gpu.number
         self._plans = {}
-        described = json.loads(native.described())
+        described = json.loads(self._native.described())
         self.configuration = described["configuration"]
         self.streams = {means["name"]: means for means in described["streams"]}
+        self.memory = dict.fromkeys(self.streams, "host") if gpu is None else gpu.memory
         self.episodes = [{**about, "spans": []} for about in described["episodes"]]
         for span in described["spans"]:
             place = self.episodes[span["episode"]]["spans"]
             place.append((span["epoch"], span["begin_ns"], span["end_ns"]))
 
     @classmethod
-    def load(cls, path, streams=None, *, verify=False, threads=None):
+    def load(cls, path, streams=None, *, verify=False, threads=None, device=None, **room):
         """Loads a store of `robocache replay --format rows` into memory, or opens a folder that `save` wrote.
 
         Args:
@@ -65,6 +73,8 @@ class EpisodeCache:
             verify: whether the checksums of all files of the folder are checked, also those of rows. A store's are
                 checked always.
             threads: how many read the store at once; all cores by default.
+            device: the GPU that makes the windows, as for `to`; None for the host.
+            room: of `to`: `memory`, `device_bytes`, `pinned_bytes`.
 
         Raises:
             ValueError: it is of another format, damaged, or lacks a stream.
@@ -83,7 +93,33 @@ class EpisodeCache:
             native = _native.Episodes.open(path, verify)
         else:
             native = _native.Episodes.of_store(path, streams, threads)
-        return cls(native, (os.fspath(path.resolve()), streams))
+        cache = cls(native, (os.fspath(path.resolve()), streams))
+        if device is None and room:
+            raise TypeError(f"device: expected one for {', '.join(room)}, found None")
+        return cache if device is None else cache.to(device, **room)
+
+    def to(self, device, *, memory="auto", device_bytes=None, pinned_bytes=None):
+        """The same cache with windows that a GPU makes, in its memory, on the current stream of torch (on the default stream,
+        and waited for, if the program has not imported torch).
+
+        Args:
+            device: `"cuda:0"`, a number, or a `torch.device`.
+            memory: where rows are; one word for all streams, or a dict by stream (`auto` for those it lacks).
+                `device`: in memory of the GPU. The host keeps its copy, for `statistics` and `save`.
+                `pinned`: in pinned memory of the host, where the GPU reads them over its bus.
+                `mapped`: where they are, in memory of the host or in mapped files; the host's cores make these windows, and
+                copy them. `auto`: the smallest streams first in `device`, then in `pinned`, the rest in `mapped`. What
+                finds the rows of a stream in `device` or `pinned` (about 41 bytes per row) is always on the GPU.
+            device_bytes: room for `auto` on the GPU; by default half of its free memory.
+            pinned_bytes: room for `auto` in pinned memory; by default half of the available memory of the host.
+
+        Raises:
+            ValueError: there is no such stream or memory.
+            RuntimeError: there is no such GPU, no build with CUDA, or not so much memory.
+        """
+        names = list(self.streams)
+        gpu = Gpu(self._native, number_of(device), names, memory, device_bytes, pinned_bytes)
+        return EpisodeCache(None, self._source, gpu)
 
     @classmethod
     def from_arrays(cls, streams, lengths, *, episodes=None, configuration=""):
@@ -211,8 +247,9 @@ class EpisodeCache:
 
         Args:
             episodes: `[windows]` numbers of episodes.
-            target_ns: `[windows]` instants [ns] on the clock of the node, as a tick's.
-            config: the streams and their windows, a dict by name; None: all streams, as the node's configuration has
+            target_ns: `[windows]` instants [ns] on the clock of the node, as a tick's. If the cache has a device, episodes and
+                instants may be int64 arrays on it. Then all steps of an episode that there is not are invalid.
+            config: a WindowPlan; or the streams and their windows, a dict by name; None: all streams, as the node's configuration has
                 them. A value may have `history` and `horizon` (`{"steps": ..., "step_ms": ...}`, as in the node's
                 configuration), `lag_ms`, or instead of these `offsets_ns`; `strategy`, `max_age_ms`, `max_gap_ms`,
                 `fill`, `dtype`, `rows`, and `required`. What it does not have is as in the node's configuration.
@@ -224,7 +261,8 @@ class EpisodeCache:
             latency_ns: by stream how much earlier than at the instant it is taken [ns]: a number, or a pair
                 (least, greatest) from which each window draws its own.
             seed: of what is drawn: a number, or a `numpy.random.Generator`, which is used on.
-            out: a writable array of bytes for the result, aligned to 8 bytes; by default a new one.
+            out: a writable array of bytes for the result, aligned to 8 bytes; by default a new one. If the cache has a device: a
+                uint8 array there, aligned to 64 bytes.
             threads: how many work at once; all cores by default.
 
         Returns:
@@ -234,36 +272,71 @@ class EpisodeCache:
             ValueError, TypeError: an argument is not what it must be; there is no such stream, episode or epoch; an
                 episode lacks a stream that is `required`.
         """
-        plan, streams = self._plan(config, rows)
-        episodes = np.ascontiguousarray(_integers(episodes, "episodes"))
-        instants = np.array(_integers(target_ns, "target_ns"), ndmin=1, order="C")
+        plan = self.plan(config, rows=rows)
+        on_gpu = self._gpu is not None and is_on_gpu(target_ns)
+        if on_gpu:
+            if jitter_ns:
+                raise ValueError("jitter_ns: expected 0 for instants on a GPU")
+            instants = target_ns
+        else:
+            instants = np.array(_integers(target_ns, "target_ns"), ndmin=1, order="C")
+            episodes = np.ascontiguousarray(_integers(episodes, "episodes")).reshape(-1)
+            if epochs is not None:
+                epochs = np.ascontiguousarray(epochs, np.int64)
         random = np.random.default_rng(seed) if jitter_ns or latency_ns else None
         if jitter_ns:
             instants += random.integers(-jitter_ns, jitter_ns, instants.shape, endpoint=True)
-        late = _latency(latency_ns, streams, len(instants), random)
+        late = _latency(latency_ns, plan.streams, len(instants), random) if latency_ns else None
         size, parts = plan.layout(len(instants))
+        if self._gpu is not None:
+            items = episodes, instants, epochs
+            buffer = self._gpu.write(plan._native, size, items, late, out, threads)
+            return Windows(buffer, plan, parts, instants, late)
         buffer = aligned(size) if out is None else np.frombuffer(out, np.uint8)[:size]
-        epochs = None if epochs is None else np.ascontiguousarray(epochs, np.int64)
-        plan.run(episodes.reshape(-1), instants, buffer, epochs, late, threads)
-        return Windows(buffer, streams, parts, instants, late)
+        plan._native.run(episodes, instants, buffer, epochs, late, threads)
+        return Windows(buffer, plan, parts, instants, late)
 
-    def _plan(self, config, rows):
-        if rows is not None and rows not in _ROWS:
-            raise ValueError(f"rows: expected one of {', '.join(_ROWS)}, found {rows!r}")
-        key = (None if config is None else json.dumps(config, default=_plain), rows)
-        if key not in self._plans:
-            if config is None and rows is not None:
-                config = {name: {} for name in self.streams}
-            text = config and json.dumps(
-                [self._choice(n, c, rows) for n, c in config.items()], default=_plain
-            )
-            plan = self._native.plan(text)
-            streams = [PlannedStream(*stream) for stream in plan.streams()]
+    def plan(self, config=None, *, rows=None):
+        """Prepares windows. A program that makes many batches may give the result to `windows` as `config`; otherwise
+        `windows` keeps what it has prepared, and looks for it by the content of `config`.
+
+        Args:
+            config, rows: of `windows`.
+
+        Returns:
+            WindowPlan.
+        """
+        if type(config) is WindowPlan:
+            if config._cache is not self._native:
+                raise ValueError("config: expected a plan of this cache, found one of another")
+            return config
+        try:
+            key = pickle.dumps((config, rows))
+        except (pickle.PicklingError, TypeError, AttributeError):
+            key = None
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._planned(config, rows)
             # A program has a few plans; one that makes another for each batch must not fill memory with them.
             if len(self._plans) > 64:
                 self._plans.clear()
-            self._plans[key] = plan, streams
-        return self._plans[key]
+            if key is not None:
+                self._plans[key] = plan
+        return plan
+
+    def _planned(self, config, rows):
+        if rows is not None and rows not in _ROWS:
+            raise ValueError(f"rows: expected one of {', '.join(_ROWS)}, found {rows!r}")
+        if config is None and rows is not None:
+            config = {name: {} for name in self.streams}
+        text = config and json.dumps(
+            [self._choice(n, c, rows) for n, c in config.items()], default=_plain
+        )
+        if self._gpu is None:
+            native = self._native.plan(text)
+            return WindowPlan(self._native, native, native)
+        native = self._gpu.native.plan(text)
+        return WindowPlan(self._native, native, native.host(self._gpu.native))
 
     def _choice(self, name, config, rows):
         """What is asked of a stream, as the compiled part reads it."""
@@ -288,6 +361,10 @@ class EpisodeCache:
         return choice
 
     def __reduce__(self):
+        if self._gpu is not None:
+            raise TypeError(
+                "expected a cache of the host to send it to another process: a GPU's is of one process"
+            )
         if self._source is None:
             raise TypeError(
                 "expected a cache of a file to send it to another process: save it, and load that"
@@ -296,7 +373,8 @@ class EpisodeCache:
         return _load_again, (path, streams)
 
     def __repr__(self):
-        return f"EpisodeCache({len(self.episodes)} episodes of {', '.join(self.streams)})"
+        where = "" if self._gpu is None else f" on {self._gpu}"
+        return f"EpisodeCache({len(self.episodes)} episodes of {', '.join(self.streams)}{where})"
 
 
 def _load_again(path, streams):
@@ -312,6 +390,8 @@ def _plain(value):
 
 def _integers(values, name):
     """Numbers as int64. A float does not hold an instant."""
+    if type(values) is np.ndarray and values.dtype == np.int64:
+        return values
     values = np.asarray(values)
     if values.dtype.kind not in "iu" and values.size:
         raise TypeError(f"{name}: expected integers, found {values.dtype}")
@@ -319,8 +399,6 @@ def _integers(values, name):
 
 
 def _latency(latency_ns, streams, windows, random):
-    if not latency_ns:
-        return None
     names = [stream.name for stream in streams]
     unknown = set(latency_ns) - set(names)
     if unknown:

@@ -27,11 +27,15 @@ class WindowDataset(torch.utils.data.IterableDataset):
         cache: an EpisodeCache. If workers are spawned, it must be loaded from a path, which each worker loads again; save it and
             load that, so that they share its memory.
         sampler: a WindowSampler.
+        device: a GPU that makes the batches, in its memory (`EpisodeCache.to`; a cache that has a device needs none). `episode` and
+            `instant_ns` stay on the host. A DataLoader must have no workers then.
         config, options: of `EpisodeCache.windows`. A `seed` there and the batch's number make the seed of a batch.
     """
 
-    def __init__(self, cache, sampler, config=None, **options):
+    def __init__(self, cache, sampler, config=None, *, device=None, **options):
         super().__init__()
+        if device is not None and cache.device is None:
+            cache = cache.to(device)
         self.cache, self.sampler, self.config = cache, sampler, config
         self._seed = options.pop("seed", sampler.seed)
         self._options = options
@@ -57,6 +61,8 @@ class WindowDataset(torch.utils.data.IterableDataset):
 
     def __iter__(self):
         worker = torch.utils.data.get_worker_info()
+        if worker and self.cache.device is not None:
+            raise RuntimeError("num_workers: expected 0 for a cache on a GPU, found workers")
         own, workers = (worker.id, worker.num_workers) if worker else (0, 1)
         for number in range(self._start + own, len(self.sampler), workers):
             yield self.batch(number, threads=1 if worker else None)

@@ -1,6 +1,10 @@
 """A batch of windows: what `EpisodeCache.windows` gives."""
 
+import math
+
 import numpy as np
+
+from ._gpu import part
 
 _DTYPES = {
     "f32": np.dtype("<f4"),
@@ -17,23 +21,51 @@ class PlannedStream:
 
     def __init__(self, name, dtype, row_shape, coordinates_shape, offsets_ns):
         self.name, self.dtype = name, dtype
-        self.row_shape, self.coordinates_shape = row_shape, coordinates_shape
+        self.row_shape, self.coordinates_shape = tuple(row_shape), coordinates_shape
         self.offsets_ns = np.array(offsets_ns, np.int64)
+
+
+class WindowPlan:
+    """Windows, prepared by `EpisodeCache.plan` for that cache: give it to `windows` as `config`.
+
+    Attributes:
+        streams: a list of what it has, with `name`, `dtype`, `row_shape`, `coordinates_shape` and `offsets_ns`.
+    """
+
+    def __init__(self, cache, native, host):
+        self._cache, self._native, self._host = cache, native, host
+        self.streams = [PlannedStream(*stream) for stream in host.streams()]
+        self._numbers = {stream.name: at for at, stream in enumerate(self.streams)}
+        self._layouts = {}
+
+    def layout(self, windows):
+        """Bytes of the buffer of so many windows, and by (number of the stream, part) where each part begins."""
+        found = self._layouts.get(windows)
+        if found is None:
+            size, parts = self._host.layout(windows)
+            if len(self._layouts) > 64:
+                self._layouts.clear()
+            found = size, {(stream, kind): offset for stream, kind, offset in parts}
+            self._layouts[windows] = found
+        return found
+
+    def __repr__(self):
+        return f"WindowPlan({', '.join(self._numbers)})"
 
 
 class Windows:
     """A batch of windows in one buffer. `windows["joints"]` is the segment of a stream.
 
     Attributes:
-        buffer: all bytes. The buffer of every segment begins at a multiple of 64 bytes.
+        buffer: all bytes. The buffer of every segment begins at a multiple of 64 bytes. If the cache has a device: a uint8
+            tensor of torch there, if the program has imported torch, or else an array for DLPack.
         instants_ns: `[windows]` the instants, with their jitter.
     """
 
-    def __init__(self, buffer, streams, parts, instants_ns, latency_ns):
+    def __init__(self, buffer, plan, parts, instants_ns, latency_ns):
         self.buffer, self.instants_ns = buffer, instants_ns
-        self._streams = {stream.name: at for at, stream in enumerate(streams)}
-        self._about, self._latency_ns = streams, latency_ns
-        self._parts = {(stream, kind): offset for stream, kind, offset in parts}
+        self._streams, self._about = plan._numbers, plan.streams
+        self._parts, self._latency_ns = parts, latency_ns
 
     def __len__(self):
         return len(self.instants_ns)
@@ -56,7 +88,10 @@ class Windows:
         for name in self:
             segment = self[name]
             tensors[name] = segment.torch()
-            tensors[f"{name}.valid"] = _torch_of(segment.valid, "bool")
+            valid = segment.valid
+            tensors[f"{name}.valid"] = (
+                _torch_of(valid, "bool") if isinstance(valid, np.ndarray) else valid
+            )
         return tensors
 
     def __repr__(self):
@@ -80,12 +115,17 @@ class WindowSegment:
         if offset is None:
             return None
         shape = (len(self._windows), len(self._stream.offsets_ns), *shape)
-        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        return self._windows.buffer[offset : offset + size].view(dtype).reshape(shape)
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        buffer = self._windows.buffer
+        if not isinstance(buffer, np.ndarray):
+            name = self.dtype if kind == "values" else np.dtype(dtype).name
+            return part(buffer, offset, size, name, shape)
+        return buffer[offset : offset + size].view(dtype).reshape(shape)
 
     @property
     def array(self):
-        """`[windows, steps, row...]`: the values; for bf16 their bits as uint16 (see `float32`)."""
+        """`[windows, steps, row...]`: the values; for bf16 their bits as uint16 (see `float32`). If the cache has a device:
+        a tensor of torch (bf16 as torch.bfloat16), or, if torch was not imported, an array for DLPack; so are the others."""
         return self._view("values", _DTYPES[self.dtype], self._stream.row_shape)
 
     @property
@@ -103,8 +143,17 @@ class WindowSegment:
         """`[windows, steps]` int64: the instants of the steps."""
         late = self._windows._latency_ns
         instants = self._windows.instants_ns
-        instants = instants if late is None else instants - late[self._number]
-        return instants[:, None] + self._stream.offsets_ns
+        offsets = self._stream.offsets_ns
+        late = np.int64(0) if late is None else late[self._number]
+        if not isinstance(instants, np.ndarray):
+            import torch
+
+            instants = torch.as_tensor(instants)
+            late, offsets = (
+                torch.as_tensor(each, device=instants.device) for each in (late, offsets)
+            )
+            return (instants - late)[:, None] + offsets
+        return (instants - late)[:, None] + offsets
 
     @property
     def count(self):
@@ -118,13 +167,20 @@ class WindowSegment:
 
     def float32(self):
         """The values as float32."""
+        if not isinstance(self._windows.buffer, np.ndarray):
+            return self.torch().float()
         if self.dtype != "bf16":
             return self.array.astype(np.float32)
         return (self.array.astype(np.uint32) << 16).view(np.float32)
 
     def torch(self):
         """The values as a torch.Tensor (bf16 as torch.bfloat16) that shares the buffer's memory."""
-        return _torch_of(self.array, self.dtype)
+        array = self.array
+        if isinstance(array, np.ndarray):
+            return _torch_of(array, self.dtype)
+        import torch
+
+        return array if isinstance(array, torch.Tensor) else torch.from_dlpack(array)
 
     def __repr__(self):
         shape = (len(self._windows), len(self._stream.offsets_ns), *self._stream.row_shape)

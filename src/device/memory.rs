@@ -242,6 +242,27 @@ impl PinnedBuffer {
         self.pointer.as_ptr() as u64
     }
 
+    /// Puts a copy of its first `len` bytes to an address of the device on a stream.
+    ///
+    /// # Safety
+    /// Until the copy is done, so many bytes are there that nothing else uses, and this memory is not written.
+    ///
+    /// # Panics
+    /// When `len` is more than its size.
+    pub unsafe fn send(&self, len: usize, to: u64, stream: &Stream) -> Result<(), DeviceError> {
+        assert!(len <= self.len, "send: length mismatch");
+        if len == 0 {
+            return Ok(());
+        }
+        let _current = self.device.bind()?;
+        // SAFETY: this memory is valid, and waits for the device before it goes; the caller answers for the rest.
+        let status = unsafe {
+            let source = self.pointer.as_ptr().cast::<c_void>();
+            sys::cuMemcpyHtoDAsync_v2(to, source, len, stream.handle())
+        };
+        check(status, "copy to the device")
+    }
+
     /// The bytes in `range`, to be written by either.
     ///
     /// # Panics

@@ -22,6 +22,8 @@ mod output;
 pub mod shared;
 #[cfg(feature = "cuda")]
 mod staging;
+#[cfg(feature = "cuda")]
+mod turns;
 
 #[cfg(feature = "cuda")]
 pub use download::Download;
@@ -34,6 +36,8 @@ pub use output::{Output, OutputMut};
 pub use shared::Shared;
 #[cfg(feature = "cuda")]
 pub use staging::Staging;
+#[cfg(feature = "cuda")]
+pub use turns::PinnedTurns;
 
 /// The version of CUDA that the kernels were compiled with, as 1000 * major + 10 * minor; `None` if this build has none.
 pub const fn cuda_version() -> Option<&'static str> {

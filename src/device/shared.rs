@@ -34,7 +34,7 @@ macro_rules! shared_numbers {
         impl Shared for $type {})*
     };
 }
-shared_numbers!(u16, u32, i32, i64, u64, f32);
+shared_numbers!(u16, u32, i32, i64, u64, f32, f64);
 
 /// Declares structures for Rust, and their layout for `crates/kernels/build.rs`. `$scope` is their namespace in
 /// the kernels.
@@ -97,6 +97,7 @@ pub mod depth;
 pub mod image;
 pub mod resample;
 pub mod voxelize;
+pub mod windows;
 
 /// All structures.
 pub const STRUCTS: &[&[Struct]] = &[
@@ -113,6 +114,7 @@ pub const STRUCTS: &[&[Struct]] = &[
     voxelize::sort::STRUCTS,
     voxelize::reduce::STRUCTS,
     voxelize::list::STRUCTS,
+    windows::STRUCTS,
 ];
 
 /// All numbers.
@@ -131,4 +133,5 @@ pub const NUMBERS: &[&[(&str, u32)]] = &[
     voxelize::sort::NUMBERS,
     voxelize::reduce::NUMBERS,
     voxelize::list::NUMBERS,
+    windows::NUMBERS,
 ];

@@ -9,6 +9,9 @@
 //! filled as a step without any row is. If the caller requires the stream, it is an error.
 
 mod build;
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code)] // launches; every block says why it is sound
+pub mod device;
 mod mapped;
 mod means;
 mod memory;
@@ -51,6 +54,9 @@ pub enum EpisodeError {
         /// Why.
         source: std::io::Error,
     },
+    /// A GPU failed.
+    #[error("{0}")]
+    Device(String),
     /// Windows cannot be made.
     #[error(transparent)]
     Windows(#[from] WindowError),
@@ -90,7 +96,8 @@ pub struct Span {
     pub end_ns: i64,
 }
 
-/// Rows of many episodes.
+/// Rows of many episodes. A clone shares the columns.
+#[derive(Clone)]
 pub struct Episodes {
     /// The text of the configuration; empty if there is none.
     pub configuration: String,
@@ -103,6 +110,7 @@ pub struct Episodes {
 }
 
 /// The rows of a stream.
+#[derive(Clone)]
 pub struct Stream {
     /// What they mean.
     pub means: Means,
@@ -111,6 +119,7 @@ pub struct Stream {
 }
 
 /// The rows of a ring, of all episodes. The columns are as in docs/stores.md.
+#[derive(Clone)]
 pub struct Ring {
     /// The encoded rows.
     pub rows: Column,

@@ -139,6 +139,19 @@ impl Planned {
         self.plan.streams()
     }
 
+    /// The plan itself.
+    #[cfg(feature = "cuda")]
+    pub(super) fn plan(&self) -> &WindowPlan {
+        &self.plan
+    }
+
+    /// The names of the streams that are required.
+    #[cfg(feature = "cuda")]
+    pub(super) fn required(&self) -> impl Iterator<Item = &str> {
+        let streams = self.streams.iter().zip(self.plan.streams());
+        streams.filter(|((_, required), _)| *required).map(|(_, stream)| stream.name.as_str())
+    }
+
     /// The numbers of its streams among those of the episodes.
     pub fn numbers(&self) -> impl Iterator<Item = usize> {
         self.streams.iter().map(|(number, _)| *number)
@@ -175,7 +188,11 @@ impl Planned {
     }
 
     /// The span of each item.
-    fn spans(&self, episodes: &Episodes, request: Request<'_>) -> Result<Vec<u32>, EpisodeError> {
+    pub(super) fn spans(
+        &self,
+        episodes: &Episodes,
+        request: Request<'_>,
+    ) -> Result<Vec<u32>, EpisodeError> {
         let Request { episodes: numbers, instants_ns, epochs, .. } = request;
         let windows = instants_ns.len();
         if numbers.len() != windows {

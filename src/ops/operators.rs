@@ -40,7 +40,11 @@ impl Operator {
     pub fn apply(self, x: f64) -> f64 {
         match self {
             Operator::Affine { shift, scale, offset } => (x - shift) * scale + offset,
-            Operator::Clamp { low, high } => x.max(low).min(high),
+            // Written out, so that every processor gives a zero the same sign.
+            Operator::Clamp { low, high } => {
+                let x = if x > low { x } else { low };
+                if x < high { x } else { high }
+            }
             Operator::Unwrap => x,
         }
     }
@@ -289,7 +293,28 @@ impl From {
     }
 }
 
+/// An element of a stage: where it comes from in the group's row, and its operators.
+#[derive(Clone, Copy, Debug)]
+pub struct StageElement<'a> {
+    /// The element of the row, or the first of the quaternion.
+    pub at: usize,
+    /// The row and the column of the entry of the rotation matrix, if it is one.
+    pub rotation: Option<(usize, usize)>,
+    /// What is made of it, in order.
+    pub operators: &'a [Operator],
+}
+
 impl OutputStage {
+    /// Its elements.
+    pub fn elements(&self) -> impl Iterator<Item = StageElement<'_>> {
+        self.elements.iter().map(|Element { from, operators, .. }| match *from {
+            From::Element(at) => StageElement { at, rotation: None, operators },
+            From::Rotation { at, row, column } => {
+                StageElement { at, rotation: Some((row, column)), operators }
+            }
+        })
+    }
+
     /// Number of elements that it gives.
     pub fn len(&self) -> usize {
         self.elements.len()

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use robocache::episodes::{
@@ -24,7 +24,7 @@ type Part = (usize, &'static str, usize);
 
 /// Rows of many episodes.
 #[pyclass(frozen, module = "robocache._native")]
-pub struct Episodes(Arc<episodes::Episodes>);
+pub struct Episodes(pub(crate) Arc<episodes::Episodes>);
 
 /// Windows, prepared.
 #[pyclass(frozen, module = "robocache._native")]
@@ -43,16 +43,16 @@ impl Bytes for Held {
     }
 }
 
-fn raised(error: EpisodeError) -> PyErr {
+pub(crate) fn raised(error: EpisodeError) -> PyErr {
     match error {
+        EpisodeError::Device(_) => PyRuntimeError::new_err(error.to_string()),
         EpisodeError::File { .. } => PyOSError::new_err(error.to_string()),
         _ => PyValueError::new_err(error.to_string()),
     }
 }
 
-fn threads(threads: Option<usize>) -> usize {
-    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    threads.filter(|threads| *threads > 0).unwrap_or_else(cores)
+pub(crate) fn threads(threads: Option<usize>) -> usize {
+    threads.filter(|threads| *threads > 0).unwrap_or_else(robocache::ops::parallel::cores)
 }
 
 #[pymethods]
@@ -135,6 +135,21 @@ impl Episodes {
         Ok(told.collect())
     }
 
+    /// Takes the rows to where a GPU reaches them. `memory` has for each stream `auto`, `device`, `pinned` or `mapped`.
+    #[cfg(feature = "cuda")]
+    #[pyo3(signature = (device, memory, device_bytes=None, pinned_bytes=None))]
+    fn on_device(
+        &self,
+        py: Python<'_>,
+        device: i32,
+        memory: Vec<String>,
+        device_bytes: Option<usize>,
+        pinned_bytes: Option<usize>,
+    ) -> PyResult<crate::device_episodes::DeviceEpisodes> {
+        let (of, room) = (&self.0, (device_bytes, pinned_bytes));
+        crate::device_episodes::on_device(py, of, device, &memory, room.0, room.1)
+    }
+
     /// Prepares windows; `choices` is JSON, or None for what the node makes.
     #[pyo3(signature = (choices=None))]
     fn plan(&self, choices: Option<&str>) -> PyResult<WindowPlan> {
@@ -179,6 +194,14 @@ fn raw_ring(columns: &Bound<'_, PyDict>) -> PyResult<RawRing> {
         coordinates: some("coordinates", &[Element::I32])?,
         ends,
     })
+}
+
+impl WindowPlan {
+    /// Windows of these episodes.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn new(episodes: Arc<episodes::Episodes>, planned: Planned) -> Self {
+        WindowPlan { episodes, planned }
+    }
 }
 
 #[pymethods]

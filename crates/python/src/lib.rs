@@ -4,6 +4,9 @@
 //! [`robocache`], gives the interpreter's lock away while that computes, and turns errors into exceptions.
 //! The package `robocache` in `python/` has what users call, with its documentation.
 
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code)] // launches; every block says why it is sound
+mod device_episodes;
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
 mod dlpack;
 mod episodes;
@@ -24,6 +27,9 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::{cuda_version, main, version};
+    #[cfg(feature = "cuda")]
+    #[pymodule_export]
+    use crate::device_episodes::{DeviceEpisodes, DeviceWindowPlan};
     #[pymodule_export]
     use crate::dlpack::DeviceArray;
     #[pymodule_export]

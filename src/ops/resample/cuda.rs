@@ -258,7 +258,7 @@ fn each(division: Division) -> u32 {
 }
 
 /// The rule as the kernels have it.
-fn align_rule(rule: crate::align::AlignRule) -> AlignRule {
+pub(crate) fn align_rule(rule: crate::align::AlignRule) -> AlignRule {
     AlignRule {
         max_age_ns: rule.max_age_ns,
         max_gap_ns: rule.max_gap_ns,

@@ -303,9 +303,11 @@ impl<'a> Writer<'a> {
                     let row = &scratch.wide[step * ring.row_len..][..ring.row_len];
                     stage.apply(row, |at, value| part[at] = value as f32);
                 } else {
-                    let row: Vec<f64> =
-                        source.value(found.value, scratch).iter().map(|v| f64::from(*v)).collect();
+                    let mut row = std::mem::take(&mut scratch.wide);
+                    row.clear();
+                    row.extend(source.value(found.value, scratch).iter().map(|v| f64::from(*v)));
                     stage.apply(&row, |at, value| part[at] = value as f32);
+                    scratch.wide = row;
                 }
                 place(stream, ring, Some(&part), scratch, out);
                 scratch.part = part;
@@ -313,18 +315,19 @@ impl<'a> Writer<'a> {
             return;
         }
         for (found, out) in outs {
-            if found.value == Value::Nothing {
-                place(stream, ring, None, scratch, out);
-                continue;
+            match found.value {
+                Value::Nothing => place(stream, ring, None, scratch, out),
+                Value::Row(row) if ring.copies(stream) => {
+                    out.copy_from_slice(&rows[row * step_bytes..][..step_bytes]);
+                }
+                value if !source.written(stream, value, out) => {
+                    source.value(value, scratch);
+                    let row = std::mem::take(&mut scratch.row);
+                    place(stream, ring, Some(&row), scratch, out);
+                    scratch.row = row;
+                }
+                _ => {}
             }
-            if let (Value::Row(row), true) = (found.value, ring.copies(stream)) {
-                out.copy_from_slice(&rows[row * step_bytes..][..step_bytes]);
-                continue;
-            }
-            source.value(found.value, scratch);
-            let row = std::mem::take(&mut scratch.row);
-            place(stream, ring, Some(&row), scratch, out);
-            scratch.row = row;
         }
     }
 
@@ -385,6 +388,26 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// A row in place, if its floats are aligned `f32`.
+    fn borrowed(&self, row: usize) -> Option<&[f32]> {
+        let WindowRing { dtype, row_len, .. } = *self.ring;
+        let bytes = self.rows.get(row * row_len * 4..)?.get(..row_len * 4)?;
+        (dtype == DType::F32).then(|| bytemuck::try_cast_slice(bytes).ok()).flatten()
+    }
+
+    /// Writes a value between two rows straight to its step. Returns whether it could: all are aligned `f32`, and the
+    /// part is the step.
+    fn written(&self, stream: &WindowStream, value: Value<usize>, out: &mut [u8]) -> bool {
+        let Value::Between { a, b, weight } = value else { return false };
+        if stream.dtype != DType::F32 || !self.ring.is_whole(stream) {
+            return false;
+        }
+        let rows = (self.borrowed(a), self.borrowed(b), bytemuck::try_cast_slice_mut(out));
+        let (Some(a), Some(b), Ok(out)) = rows else { return false };
+        self.interpolator.between(a, b, weight, out);
+        true
+    }
+
     /// The floats of a row.
     fn floats(&self, row: usize, out: &mut Vec<f32>) {
         let WindowRing { dtype, row_len, .. } = *self.ring;
@@ -417,10 +440,15 @@ impl Source<'_> {
             Value::Row(row) => self.floats(row, &mut scratch.row),
             Value::Between { a, b, weight } => {
                 let Scratch { a: first, b: second, row, .. } = scratch;
-                self.floats(a, first);
-                self.floats(b, second);
                 row.resize(self.ring.row_len, 0.0);
-                self.interpolator.between(first, second, weight, row);
+                match (self.borrowed(a), self.borrowed(b)) {
+                    (Some(a), Some(b)) => self.interpolator.between(a, b, weight, row),
+                    _ => {
+                        self.floats(a, first);
+                        self.floats(b, second);
+                        self.interpolator.between(first, second, weight, row);
+                    }
+                }
             }
         }
         &scratch.row

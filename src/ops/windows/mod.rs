@@ -4,6 +4,9 @@
 //! item, every stream is resampled around the instant, by the rules of a tick. All items go to one packed buffer.
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code)] // launches; every block says why it is sound
+pub mod cuda;
 mod find;
 mod spec;
 #[cfg(test)]

@@ -181,6 +181,9 @@ impl WindowStream {
             if ring.dtype != self.dtype && !both {
                 return wrong("rows of the type of the output, or both of floats", found);
             }
+            if !both && self.rings.len() > 1 {
+                return wrong("one group of what is no float", found);
+            }
             let interpolates = self.rule.strategy.interpolates();
             if (interpolates || ring.stage.is_some()) && !both {
                 return wrong("hold or nearest for what is no float", found);

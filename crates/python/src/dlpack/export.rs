@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -59,6 +59,24 @@ impl DeviceArray {
     #[getter]
     fn pointer(&self) -> usize {
         self.memory.address() + self.offset
+    }
+
+    /// An array of a part of the same memory, which begins `offset` bytes into this one.
+    fn part(&self, offset: usize, shape: Vec<usize>, dtype: &str) -> PyResult<Self> {
+        let element = Element::of_name(dtype)?;
+        let bytes = |element: Element, shape: &[usize]| {
+            shape.iter().try_fold(element.size(), |all, size| all.checked_mul(*size))
+        };
+        let own = bytes(self.element, &self.shape);
+        let end = bytes(element, &shape).and_then(|bytes| bytes.checked_add(offset));
+        if end.is_none() || end > own || !offset.is_multiple_of(element.size()) {
+            return Err(PyValueError::new_err(format!(
+                "part: expected one of {} bytes, found {shape:?} of {dtype} at {offset}",
+                own.unwrap_or(0)
+            )));
+        }
+        let memory = Arc::clone(&self.memory);
+        Ok(DeviceArray { memory, place: self.place, element, shape, offset: self.offset + offset })
     }
 
     /// The device as DLPack numbers it: its type and its number.

@@ -233,6 +233,9 @@ impl Array {
                 "{name}: expected elements at multiples of their size"
             )));
         }
+        if bytes.is_empty() {
+            return Ok(&[]);
+        }
         // SAFETY: every eight bytes are a number, and they are aligned.
         Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 8) })
     }

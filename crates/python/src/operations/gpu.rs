@@ -1,7 +1,9 @@
 //! The operations on GPUs.
 
 #[cfg(feature = "cuda")]
-pub use with_cuda::{Lanes, encode_images, fuse, gradient, memory, synchronize, voxelize};
+pub use with_cuda::{
+    Lanes, device, encode_images, fuse, gradient, memory, stream_of, synchronize, voxelize,
+};
 #[cfg(not(feature = "cuda"))]
 pub use without_cuda::{encode_images, fuse, gradient, memory, synchronize, voxelize};
 
@@ -110,8 +112,13 @@ mod with_cuda {
         device.synchronize().map_err(failed)
     }
 
+    /// A GPU, which is opened at its first use.
+    pub fn device(number: i32) -> Result<Arc<Device>, DeviceError> {
+        with_gpu(number, |gpu| Ok(gpu.device.clone()))
+    }
+
     /// The stream of the caller.
-    fn stream_of(device: &Arc<Device>, (_, handle): Place) -> Stream {
+    pub fn stream_of(device: &Arc<Device>, (_, handle): Place) -> Stream {
         // SAFETY: the handle is that of the array library's current stream, which lives longer than this call.
         unsafe { Stream::of_caller(device, handle) }
     }

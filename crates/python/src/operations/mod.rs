@@ -14,6 +14,8 @@ mod rule;
 
 pub use array::{Place, View, empty, synchronize};
 pub use encode::{ImageRule, VoxelRule, encode_images, voxelize_clouds};
+#[cfg(feature = "cuda")]
+pub use gpu::{device, stream_of};
 pub use resample::{fuse, gradient};
 pub use rule::Rule;
 

@@ -1,0 +1,164 @@
+"""Windows on a GPU: what `EpisodeCache` does if it has a `device`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import _arrays, _native
+
+
+def number_of(device: Any) -> int:
+    """The number of a GPU: of `0`, `"cuda"`, `"cuda:1"` or a `torch.device`."""
+    if isinstance(device, int) and not isinstance(device, bool) and device >= 0:
+        return device
+    kind, _, number = str(device).partition(":")
+    if kind != "cuda" or not (number.isdecimal() or str(device) == "cuda"):
+        raise ValueError(f"device: expected 'cuda', 'cuda:0' or a number, found {device!r}")
+    if number:
+        return int(number)
+    torch = _torch()
+    return torch.cuda.current_device() if torch else 0
+
+
+def _torch() -> Any:
+    """PyTorch, if the program has imported it."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "empty") else None
+
+
+class Gpu:
+    """The rows of a cache for one GPU."""
+
+    def __init__(
+        self,
+        native: _native.Episodes,
+        number: int,
+        names: list[str],
+        memory: str | dict[str, str],
+        device_bytes: int | None,
+        pinned_bytes: int | None,
+    ) -> None:
+        if not hasattr(native, "on_device"):
+            raise RuntimeError("device: expected a build with CUDA, found one without")
+        by_name = memory if isinstance(memory, dict) else dict.fromkeys(names, memory)
+        unknown = set(by_name) - set(names)
+        if unknown:
+            expected, found = ", ".join(names), ", ".join(sorted(map(str, unknown)))
+            raise ValueError(f"memory: expected streams of {expected}, found {found}")
+        of_streams = [str(by_name.get(name, "auto")) for name in names]
+        self.number = number
+        self.native = native.on_device(number, of_streams, device_bytes, pinned_bytes)
+        self.memory = dict(zip(names, self.native.memory(), strict=True))
+
+    def __repr__(self) -> str:
+        where = ", ".join(f"{name} {kind}" for name, kind in self.memory.items())
+        return f"cuda:{self.number} ({where})"
+
+    def write(
+        self,
+        plan: Any,
+        size: int,
+        items: tuple[Any, Any, Any],
+        latency_ns: np.ndarray | None,
+        out: Any,
+        threads: int | None,
+    ) -> Any:
+        """Puts windows on the current stream of torch, or else on the default stream. Returns the buffer."""
+        torch = _torch()
+        if out is not None:
+            buffer, pointer = out, self._checked(out, size)
+        elif torch is not None:
+            buffer = torch.empty(size, dtype=torch.uint8, device=self.number)
+            pointer = buffer.data_ptr()
+        else:
+            buffer = _native.empty(self.number, [size], "uint8")
+            pointer = buffer.pointer
+        stream = 0
+        if torch is not None:
+            stream = torch._C._cuda_getCurrentRawStream(self.number)
+        place = (self.number, stream)
+        late = None if latency_ns is None else latency_ns.tobytes()
+        episodes, instants, epochs = items
+        if isinstance(instants, np.ndarray):
+            epochs = None if epochs is None else epochs.tobytes()
+            plan.launch(
+                place, pointer, episodes.tobytes(), instants.tobytes(), epochs, late, threads
+            )
+        else:
+            arrays = [
+                None if each is None else self._items(each, name)
+                for each, name in (
+                    (episodes, "episodes"),
+                    (instants, "target_ns"),
+                    (epochs, "epochs"),
+                )
+            ]
+            count = arrays[1].shape[0]
+            for array, name in zip(arrays, ("episodes", "target_ns", "epochs"), strict=True):
+                if array is not None and array.shape != (count,):
+                    raise ValueError(
+                        f"{name}: expected the shape [{count}], found {list(array.shape)}"
+                    )
+            pointers = tuple(0 if array is None else array.pointer for array in arrays)
+            plan.launch_items(place, pointer, count, pointers, late)
+        if torch is None:
+            _native.synchronize(self.number)
+        return buffer
+
+    def _items(self, array: Any, name: str) -> _arrays.Array:
+        """Numbers of items in memory of this GPU."""
+        if not is_on_gpu(array):
+            raise ValueError(
+                f"{name}: expected an array on cuda:{self.number} as the instants are, found one on the host"
+            )
+        found = _arrays.instants(array, name)
+        if found.device != self.number:
+            raise ValueError(
+                f"{name}: expected an array on cuda:{self.number}, found one on cuda:{found.device}"
+            )
+        return found
+
+    def _checked(self, out: Any, size: int) -> int:
+        found = _arrays.Array(out, "out")
+        expected = (
+            f"out: expected a contiguous uint8 array of {size} bytes or more on cuda:{self.number}"
+        )
+        contiguous = not _arrays.is_torch(out) or out.is_contiguous()
+        if found.device != self.number or found.dtype != "uint8" or not contiguous:
+            raise ValueError(f"{expected}, found {found.dtype} on device {found.device}")
+        if len(found.shape) != 1 or found.shape[0] < size or found.read_only:
+            raise ValueError(f"{expected}, found the shape {list(found.shape)}")
+        if found.pointer % 64:
+            raise ValueError("out: expected an address that is a multiple of 64")
+        return found.pointer
+
+
+def is_on_gpu(array: Any) -> bool:
+    """Whether an array is in memory of a GPU."""
+    if isinstance(array, np.ndarray | list | tuple):
+        return False
+    if _arrays.is_torch(array):
+        return array.is_cuda
+    # kDLCUDA and kDLCUDAManaged
+    return hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] in (2, 13)
+
+
+_TORCH_NAMES = {
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "u8": "uint8",
+    "i32": "int32",
+}
+
+
+def part(buffer: Any, offset: int, size: int, dtype: str, shape: tuple[int, ...]) -> Any:
+    """A view of a part of a buffer: a tensor of torch, or an array that other libraries read by DLPack."""
+    name = _TORCH_NAMES.get(dtype, dtype)
+    if _arrays.is_torch(buffer):
+        torch = sys.modules["torch"]
+        return buffer[offset : offset + size].view(getattr(torch, name)).view(shape)
+    return buffer.part(offset, list(shape), name)

@@ -1,0 +1,226 @@
+//! Windows on the GPU: `kernels/windows/windows.cu`, the twin of [`super::cpu`].
+
+mod tables;
+
+use std::sync::Arc;
+
+use tables::Tables;
+
+use super::spec::WindowPlan;
+use crate::device::shared::common::WARP;
+use crate::device::shared::windows::{THREADS, WORDS, Windows as Job};
+use crate::device::{Device, DeviceBuffer, DeviceError, Kernel, Launch, PinnedTurns, Stream};
+
+/// The columns of a ring on the device, each as in [`super::RingRows`]. 0 for what a ring does not have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RingPointers {
+    /// In device memory, or in pinned memory of the host; aligned to 16 bytes.
+    pub rows: u64,
+    /// The same.
+    pub coordinates: u64,
+    /// `u32` per row.
+    pub count: u64,
+    /// `i64` per row.
+    pub stamp_ns: u64,
+    /// `i64` per row.
+    pub received_ns: u64,
+    /// `i64` per row.
+    pub left_ns: u64,
+    /// `i64` per row.
+    pub received_from: u64,
+    /// `i64` per row.
+    pub left_until: u64,
+    /// `i64` per row and input.
+    pub until_ns: u64,
+    /// A byte per row.
+    pub replaced: u64,
+    /// A byte per row.
+    pub until_next: u64,
+    /// [`super::SpanRows`] per span, each of fewer than 2^32 rows.
+    pub spans: u64,
+}
+
+/// What tells the span of an episode at an instant, on the device.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SpanPointers {
+    /// `u32` per episode and one more: the number of its first span.
+    pub first: u64,
+    /// `i64` per span: its epoch.
+    pub epoch: u64,
+    /// `i64` per span: when its first row came.
+    pub begin_ns: u64,
+    /// Episodes.
+    pub episodes: usize,
+}
+
+/// The items of a launch, one per window.
+#[derive(Clone, Copy, Debug)]
+pub enum DeviceItems<'a> {
+    /// On the host: the numbers of the spans, which there are, and the instants \[ns\].
+    Host {
+        /// Spans.
+        spans: &'a [u32],
+        /// Instants.
+        instants: &'a [i64],
+    },
+    /// On the device, `i64` each. Every step of an episode or epoch that there is not is invalid.
+    Device {
+        /// How many.
+        windows: usize,
+        /// The numbers of the episodes.
+        episodes: u64,
+        /// Instants \[ns\].
+        instants: u64,
+        /// Numbers of the clock's epochs; 0 for the latest that had begun.
+        epochs: u64,
+    },
+}
+
+impl DeviceItems<'_> {
+    /// How many windows there are.
+    pub fn windows(&self) -> usize {
+        match self {
+            DeviceItems::Host { instants, .. } => instants.len(),
+            DeviceItems::Device { windows, .. } => *windows,
+        }
+    }
+}
+
+/// Launches with many items that may be under way before a call waits for one of them.
+const TURNS: usize = 8;
+
+/// Windows of one plan over rows on one device.
+pub struct DeviceWindows {
+    plan: WindowPlan,
+    device: Arc<Device>,
+    kernel: Kernel,
+    tables: Tables,
+    spans: SpanPointers,
+    /// For the numbers of many items.
+    turns: PinnedTurns,
+    /// What the pointers point to.
+    _rows: Vec<Arc<DeviceBuffer>>,
+}
+
+impl DeviceWindows {
+    /// Prepares windows. `rings` has the pointers of each stream of the plan; `None` for a stream that something
+    /// else writes. `rows` is kept as long as this.
+    ///
+    /// # Errors
+    /// The device has no memory left, or the kernel is not there.
+    pub fn new(
+        device: &Arc<Device>,
+        plan: &WindowPlan,
+        rings: &[Option<Vec<RingPointers>>],
+        spans: SpanPointers,
+        rows: Vec<Arc<DeviceBuffer>>,
+    ) -> Result<Self, DeviceError> {
+        Ok(DeviceWindows {
+            plan: plan.clone(),
+            device: device.clone(),
+            kernel: device.kernel("write_windows")?,
+            tables: Tables::new(device, plan, rings)?,
+            spans,
+            turns: PinnedTurns::new(device, TURNS),
+            _rows: rows,
+        })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &WindowPlan {
+        &self.plan
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Puts one launch on a stream, which writes all windows to `out`, in the layout of the plan. `latency_ns` is
+    /// `[streams, windows]`, or empty. Neither it nor the items are used after the call.
+    ///
+    /// # Errors
+    /// Sizes contradict each other, there are too many windows, or the device fails.
+    ///
+    /// # Safety
+    /// Until the launch is done, `out` is memory of the device of the size of the layout, aligned to 64 bytes, that
+    /// nothing else uses; what is on the device stays, and no kernel that may still run writes it; and so do the rows.
+    pub unsafe fn launch(
+        &self,
+        items: DeviceItems<'_>,
+        latency_ns: &[i64],
+        out: u64,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let windows = items.windows();
+        let failed = |detail: String| DeviceError::Failed { operation: "write windows", detail };
+        let streams = self.plan.streams().len();
+        if ![0, streams * windows].contains(&latency_ns.len()) {
+            let expected = streams * windows;
+            let found = latency_ns.len();
+            return Err(failed(format!("expected {expected} latencies, found {found}")));
+        }
+        let tasks = windows as u64 * u64::from(self.tables.tasks);
+        if tasks > i32::MAX as u64 {
+            return Err(failed(format!("expected fewer than {windows} windows at once")));
+        }
+        if tasks == 0 {
+            return Ok(());
+        }
+        let mut job = Job {
+            streams: self.tables.streams(),
+            out,
+            numbers: 0,
+            instants: 0,
+            episodes: 0,
+            epochs: 0,
+            first_span: self.spans.first,
+            span_epoch: self.spans.epoch,
+            span_begin: self.spans.begin_ns,
+            stream_count: streams as u32,
+            windows: windows as u32,
+            tasks: self.tables.tasks,
+            has_latency: u32::from(!latency_ns.is_empty()),
+            episode_count: self.spans.episodes as u32,
+            reserved: 0,
+            words: [0; WORDS as usize],
+        };
+        let (instants, spans): (&[i64], &[u32]) = match items {
+            DeviceItems::Host { instants, spans } => {
+                if spans.len() != windows {
+                    return Err(failed(format!("expected {windows} spans, found {}", spans.len())));
+                }
+                (instants, spans)
+            }
+            DeviceItems::Device { episodes, instants, epochs, .. } => {
+                (job.instants, job.episodes, job.epochs) = (instants, episodes, epochs);
+                (&[], &[])
+            }
+        };
+        let fill = |numbers: &mut [i64]| {
+            let (first, rest) = numbers.split_at_mut(instants.len());
+            let (second, third) = rest.split_at_mut(spans.len());
+            first.copy_from_slice(instants);
+            for (number, span) in second.iter_mut().zip(spans) {
+                *number = i64::from(*span);
+            }
+            third.copy_from_slice(latency_ns);
+        };
+        let count = instants.len() + spans.len() + latency_ns.len();
+        let launch =
+            Launch { blocks: (tasks as u32).div_ceil(THREADS / WARP), threads: THREADS, shared: 0 };
+        if count <= job.words.len() {
+            fill(&mut job.words[..count]);
+            // SAFETY: the parameter is that of the kernel. It names what the caller answers for, and tables and rows
+            // of this plan, which wait for the device before they go.
+            return unsafe { self.kernel.launch_job(stream, launch, &job) };
+        }
+        let bytes = count * size_of::<i64>();
+        self.turns.with(bytes, stream, |memory| {
+            fill(bytemuck::cast_slice_mut(&mut memory[..bytes]));
+            job.numbers = memory.address();
+            // SAFETY: as above; nobody writes the numbers again before the launch is done.
+            unsafe { self.kernel.launch_job(stream, launch, &job) }
+        })
+    }
+}
