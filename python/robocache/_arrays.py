@@ -26,7 +26,13 @@ def unmasked(array: Any, name: str) -> Any:
 
 
 def of_torch() -> Any:
-    """The module `robocache.torch`."""
+    """The module `robocache.torch`; torch is imported."""
+    # An import statement takes longer than this, and waits for a thread that imports it now. A function that is being
+    # compiled would be compiled again because of the import.
+    if not sys.modules["torch"].compiler.is_compiling():
+        known = sys.modules.get("robocache.torch")
+        if known is not None and hasattr(known, "complete"):
+            return known
     from . import torch
 
     return torch

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
 from . import _native
 
@@ -116,19 +117,9 @@ def code(dtype: str, name: str) -> int:
         raise TypeError(f"{name}: expected elements of {expected}, found {dtype}") from None
 
 
-_RULES: dict[tuple[Any, ...], _native.Rule] = {}
-_MOST_RULES = 512
-
-
+@lru_cache(maxsize=1024)
 def rule(
     strategy: str, max_age_ns: int, max_gap_ns: int, fill: str, dim: int, lanes: str
 ) -> _native.Rule:
     """The rule of a stream; the same object for the same arguments."""
-    key = (strategy, max_age_ns, max_gap_ns, fill, dim, lanes)
-    found = _RULES.get(key)
-    if found is None:
-        found = _native.Rule(strategy, max_age_ns, max_gap_ns, fill, dim, lanes)
-        if len(_RULES) >= _MOST_RULES:
-            _RULES.clear()
-        _RULES[key] = found
-    return found
+    return _native.Rule(strategy, max_age_ns, max_gap_ns, fill, dim, lanes)

@@ -74,6 +74,37 @@ class Rule:
         lanes: str,
     ) -> Rule: ...
 
+class Direct:
+    """Resamples and fuses tensors of torch in the usual case; for everything else its methods return None.
+
+    A stream is (rows, stamps, strategy, max_age_ns, max_gap_ns, fill, letters of lanes); the result is (values, valid,
+    age_ns), with a dimension of streams in the last two of `fuse`.
+    """
+
+    def __new__(
+        cls,
+        tensor: type,
+        empty: Sequence[Any],
+        threads: Any,
+        rule: Any,
+        dtypes: Sequence[Any],
+    ) -> Direct: ...
+    def resample(
+        self,
+        rows: Any,
+        stamps: Any,
+        targets: Any,
+        strategy: str,
+        max_age_ns: int,
+        max_gap_ns: int,
+        fill: str,
+        lanes: str,
+        dtype: Any,
+    ) -> tuple[Any, Any, Any] | None: ...
+    def fuse(
+        self, streams: Sequence[tuple[Any, ...]], targets: Any, dtype: Any
+    ) -> tuple[Any, Any, Any] | None: ...
+
 class VoxelRule:
     """How clouds become voxel grids."""
 

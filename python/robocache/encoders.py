@@ -66,15 +66,14 @@ def voxelize(
     Raises TypeError for a wrong type of array or element, and ValueError for the rest: also if a value is beyond
     the range of `dtype`.
     """
-    if is_torch(points) and out is None:
-        of_torch()
+    if is_torch(points) and out is None and not of_torch().is_plain(points):
         starts = _starts(offsets, points.shape, points.ndim == 2)
         pose = [number for row in _pose(t_base_sensor) for number in row]
         lists = [list(map(float, origin_m)), float(size_m), list(map(int, shape))]
         lists += [list(channels), list(fields), starts, offsets is None and points.ndim == 2]
         operator = sys.modules["torch"].ops.robocache.voxelize
         return Voxels(*operator(points, *lists, min_points, pose, _torch_type(dtype)))
-    return _voxelize(
+    found = _voxelize(
         points,
         origin_m,
         size_m,
@@ -87,6 +86,9 @@ def voxelize(
         dtype,
         out,
     )
+    if is_torch(points) and out is None:
+        return Voxels(found.values, sys.modules["torch"].from_numpy(found.dropped))
+    return found
 
 
 def _torch_type(dtype: Any) -> Any:
@@ -214,8 +216,7 @@ def encode_image(
     Raises TypeError for a wrong type of array or element, and ValueError for the rest.
     """
     mean, std = _of_channels(mean, "mean"), _of_channels(std, "std")
-    if is_torch(images) and out is None:
-        of_torch()
+    if is_torch(images) and out is None and not of_torch().is_plain(images):
         part = None if crop is None else list(map(int, crop))
         words = (encoding or "", filter, fit, part, layout, color)
         operator = sys.modules["torch"].ops.robocache.encode_image

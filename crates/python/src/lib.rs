@@ -38,8 +38,8 @@ mod _native {
     use crate::live::LivePipeline;
     #[pymodule_export]
     use crate::operations::{
-        ImageRule, Rule, View, VoxelRule, empty, encode_images, fuse, gradient, synchronize,
-        voxelize_clouds,
+        Direct, ImageRule, Rule, View, VoxelRule, empty, encode_images, fuse, gradient,
+        synchronize, voxelize_clouds,
     };
     #[pymodule_export]
     use crate::pipeline::Pipeline;

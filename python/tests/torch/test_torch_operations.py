@@ -1,8 +1,7 @@
 """The operations on torch tensors: on the CPU, and on a GPU if there is one."""
 
-import os
-import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,37 +9,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from batches import bits, case, on_a_gpu, on_devices, same_bits, tensor  # noqa: E402
+
 import robocache  # noqa: E402 (torch may not be there)
 import robocache.torch  # noqa: E402
+from robocache import _torch_kernels  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from test_operations import FLAT, OFFSETS, ROWS, STAMPS, TARGETS, random_case  # noqa: E402
 
-DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-on_devices = pytest.mark.parametrize("device", DEVICES)
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-
-
-def tensor(array, device):
-    """A NumPy array as a tensor; uint16 are the bits of bfloat16."""
-    if array is None:
-        return None
-    if array.dtype == np.uint16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).to(device)
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
-
-
-def bits(values):
-    values = values.detach().cpu()
-    return values.view({4: torch.int32, 2: torch.int16}[values.element_size()]).numpy()
-
-
-def same_bits(found, expected):
-    assert found.dtype == expected.dtype
-    assert found.shape == expected.shape
-    assert (bits(found) == bits(expected)).all()
 
 
 @on_devices
@@ -56,145 +35,6 @@ def test_random_cases_have_the_bits_of_the_reference(device):
         assert (bits(found.values) == expected_bits).all(), seed
         assert (found.valid.cpu().numpy() == expected[1]).all(), seed
         assert (found.age_ns.cpu().numpy() == expected[2]).all(), seed
-
-
-def case(device, dtype=torch.float32, episodes=4, rows=50, steps=30, dim=24, seed=0):
-    """Rows, stamps and targets of a batch, some of them beyond both ends."""
-    random = torch.Generator().manual_seed(seed)
-    values = torch.randn(episodes, rows, dim, generator=random).to(dtype)
-    gaps = torch.randint(1, 20, (episodes, rows), generator=random)
-    stamps = gaps.cumsum(1) + 1_795_000_000_000_000_000
-    targets = stamps[:, :1] + torch.randint(
-        -20, 10 * rows + 40, (episodes, steps), generator=random
-    )
-    return values.to(device), stamps.to(device), targets.to(device)
-
-
-def arguments_of(device, dtype=torch.float32, *, ragged=False, grad=False):
-    rows, stamps, targets = case(device, dtype)
-    offsets = [None, None]
-    if ragged:
-        rows, stamps, targets = rows.flatten(0, 1), stamps.flatten(), targets.flatten()
-        offsets = [torch.tensor([0, 50, 50, 150, 200]), torch.tensor([0, 30, 60, 90, 120])]
-        stamps = stamps.sort().values + torch.arange(200, device=device)
-        offsets = [each.to(device) for each in offsets]
-    rows.requires_grad_(grad)
-    limits = [robocache.NO_AGE] * 2
-    return [rows, stamps, targets, "linear", *limits, "last", "", dtype, *offsets]
-
-
-@on_devices
-@pytest.mark.parametrize("ragged", [False, True])
-def test_the_operators_pass_the_checks_of_torch(device, ragged):
-    for grad in (False, True):
-        arguments = arguments_of(device, ragged=ragged, grad=grad)
-        torch.library.opcheck(torch.ops.robocache.resample.default, arguments)
-        single = arguments[:3]
-        lists = [[single[0]] * 2, [single[1]] * 2, single[2]]
-        lists += [[each] * 2 for each in arguments[3:8]]
-        lists += [arguments[8], [arguments[9]] * 2, arguments[10]]
-        torch.library.opcheck(torch.ops.robocache.fuse.default, lists)
-
-
-@on_devices
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_it_compiles_into_one_graph(device, dtype):
-    rows, stamps, targets = case(device, dtype)
-
-    def act(rows, stamps, targets):
-        found = robocache.resample(rows * 2, stamps, targets, max_gap_ns=15)
-        return found.values + 1, found.valid, found.age_ns
-
-    compiled = torch.compile(act, fullgraph=True, backend="aot_eager")
-    for found, expected in zip(
-        compiled(rows, stamps, targets), act(rows, stamps, targets), strict=True
-    ):
-        assert torch.equal(found, expected)
-
-
-def dense_weights(rows, stamps, targets, fill):
-    """The matrix [T, S] in float64 that the rows of an episode are multiplied by."""
-    weights = torch.zeros(len(targets), rows, dtype=torch.float64)
-    for at, target in enumerate(targets.tolist()):
-        after = int(torch.searchsorted(stamps, target, right=True))
-        if after == 0:
-            continue
-        held_age = target - int(stamps[after - 1])
-        if after == rows or held_age == 0:
-            weights[at, after - 1] = 1
-            continue
-        gap = int(stamps[after] - stamps[after - 1])
-        if gap <= 15:
-            weights[at, after - 1], weights[at, after] = 1 - held_age / gap, held_age / gap
-        elif fill == "last":
-            weights[at, after - 1] = 1
-    return weights
-
-
-@on_devices
-@pytest.mark.parametrize("fill", ["zero", "last"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_gradients_are_those_of_the_dense_weights(device, fill, dtype):
-    rows, stamps, targets = case(device, dtype)
-    rows.requires_grad_()
-    found = robocache.resample(rows, stamps, targets, max_gap_ns=15, fill=fill)
-    of_values = torch.randn(found.values.shape, generator=torch.Generator().manual_seed(1))
-    of_values = of_values.to(device, dtype)
-    found.values.backward(of_values)
-    assert not found.valid.requires_grad
-    weights = [
-        dense_weights(50, *each, fill) for each in zip(stamps.cpu(), targets.cpu(), strict=True)
-    ]
-    expected = torch.stack(weights).mT @ of_values.cpu().double()
-    close = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}[dtype]
-    torch.testing.assert_close(rows.grad.cpu().double(), expected, rtol=close, atol=close)
-
-
-@on_devices
-def test_gradients_of_fused_streams_are_those_of_each(device):
-    rows, stamps, targets = case(device)
-    wide = case(device, dim=5, seed=2)[0]
-    ours = [rows.clone().requires_grad_(), wide.clone().requires_grad_()]
-    values = robocache.fuse([robocache.Stream(own, stamps) for own in ours], targets).values
-    (values * values).sum().backward()
-    for own, plain in zip(ours, [rows, wide], strict=True):
-        alone = plain.clone().requires_grad_()
-        values = robocache.resample(alone, stamps, targets).values
-        (values * values).sum().backward()
-        same_bits(own.grad, alone.grad)
-
-
-@on_devices
-def test_gradients_are_the_same_in_every_run_and_in_any_order_of_launch(device):
-    rows, stamps, targets = case(device, episodes=3, rows=5, steps=4000, dim=300)
-
-    def gradient():
-        own = rows.clone().requires_grad_()
-        robocache.resample(own, stamps, targets).values.sin().sum().backward()
-        return own.grad
-
-    first = gradient()
-    for _ in range(5):
-        same_bits(gradient(), first)
-    if device == "cuda":
-        own = rows.cpu().requires_grad_()
-        found = robocache.resample(own, stamps.cpu(), targets.cpu()).values
-        of_values = rows.clone().requires_grad_()
-        values = robocache.resample(of_values, stamps, targets).values
-        weights = torch.ones_like(values)
-        values.backward(weights)
-        found.backward(weights.cpu())
-        same_bits(of_values.grad, own.grad)
-
-
-@on_devices
-def test_other_strategies_and_lanes_have_no_gradient(device):
-    rows, stamps, targets = case(device)
-    rows.requires_grad_()
-    for keywords, word in [({"strategy": "hold"}, "hold"), ({"lanes": ["angular"] * 24}, "lanes")]:
-        found = robocache.resample(rows, stamps, targets, **keywords)
-        with pytest.raises(RuntimeError, match=word):
-            found.values.sum().backward()
 
 
 @on_devices
@@ -285,18 +125,6 @@ def test_it_runs_on_the_current_stream():
 
 
 @on_a_gpu
-def test_it_is_captured_in_a_cuda_graph():
-    rows, stamps, targets = case("cuda", torch.bfloat16)
-    robocache.resample(rows, stamps, targets)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = robocache.resample(rows, stamps, targets)
-    rows.copy_(case("cuda", torch.bfloat16, seed=5)[0])
-    graph.replay()
-    same_bits(found.values, robocache.resample(rows, stamps, targets).values)
-
-
-@on_a_gpu
 def test_it_does_not_wait():
     rows, stamps, targets = case("cuda")
     robocache.resample(rows, stamps, targets)
@@ -383,65 +211,6 @@ def test_clouds_and_images_of_tensors(device):
     assert (bits(found) == expected.view(np.int16)).all()
 
 
-@on_devices
-def test_the_operators_of_clouds_and_images_pass_the_checks_of_torch(device):
-    points = torch.rand(2, 50, 3, device=device)
-    pose = [1.0, 0, 0, 0, 0, 1.0, 0, 0, 0, 0, 1.0, 0]
-    grid = ([0.0, 0.0, 0.0], 0.25, [4, 4, 2], ["count", "mean(x)"], ["x", "y", "z"])
-    for own, starts, single in [(points, [0, 50, 100], False), (points[0], [0, 50], True)]:
-        arguments = (own, *grid, starts, single, 1, pose, torch.float32)
-        torch.library.opcheck(torch.ops.robocache.voxelize.default, arguments)
-    images = torch.randint(0, 256, (3, 20, 30, 3), device=device, dtype=torch.uint8)
-    words = ("", "pil_bilinear", "pad_center", None, "hwc", "rgb")
-    arguments = (images, [8, 9], *words, [0.5] * 3, [0.5] * 3, 0, torch.float16)
-    torch.library.opcheck(torch.ops.robocache.encode_image.default, arguments)
-
-    def act(images):
-        return robocache.encode_image(images, size=(8, 9), mean=[0.5], std=[0.5]) * 2
-
-    assert torch.equal(torch.compile(act, fullgraph=True, backend="aot_eager")(images), act(images))
-
-
-FRESH = """
-import torch, robocache
-act = torch.compile(
-    lambda *batch: robocache.resample(*batch).values, fullgraph=True, backend="aot_eager"
-)
-print(tuple(act(torch.rand(1, 4, 3), torch.arange(4)[None], torch.tensor([[1, 2]])).shape))
-"""
-
-
-def test_the_first_use_of_the_package_may_be_inside_of_a_compiled_function():
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    run = subprocess.run(
-        [sys.executable, "-c", FRESH],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert run.stdout.strip() == "(1, 2, 3)", run.stderr
-
-
-def test_a_gradient_of_another_shape_is_an_exception():
-    stamps = torch.arange(1000)
-    with pytest.raises(ValueError, match="of_values: expected the shape"):
-        torch.ops.robocache.fuse_backward(
-            torch.zeros(1),
-            [stamps],
-            stamps,
-            [64],
-            [0],
-            ["linear"],
-            [10],
-            [10],
-            ["zero"],
-            [""],
-            [None],
-            None,
-        )
-
-
 def test_the_output_is_noted_by_autograd_and_has_memory_of_its_own():
     rows, stamps = torch.arange(8.0).reshape(1, 8, 1), torch.arange(8)[None]
     out = torch.zeros(1, 8, 1)
@@ -457,11 +226,72 @@ def test_a_negated_view_has_its_sign():
     assert torch.equal(found, -rows)
 
 
-def test_a_traced_function_has_the_operator():
-    stamps = torch.arange(3)[None]
-    traced = torch.jit.trace(
-        lambda rows: robocache.resample(rows, stamps, stamps).values * 1,
-        (torch.ones(1, 3, 1),),
-        check_trace=False,
-    )
-    assert torch.equal(traced(torch.full((1, 3, 1), 5.0)), torch.full((1, 3, 1), 5.0))
+@on_devices
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("single", [False, True])
+def test_the_direct_way_has_the_results_of_the_general_one(device, dtype, single, monkeypatch):
+    if _torch_kernels._DIRECT is None:
+        pytest.skip("this torch has no functions for C code")
+    rows, stamps, targets = case(device, dtype)
+    wide = case(device, dim=40, rows=33, seed=3)[0]
+    others = case(device, rows=33, seed=3)[1]
+    if single:
+        rows, stamps, targets, wide, others = (
+            each[0] for each in (rows, stamps, targets, wide, others)
+        )
+    lanes = ["quaternion"] * 8 + ["angular"] * 16
+    streams = [
+        robocache.Stream(rows, stamps, lanes=lanes, max_gap_ns=15, fill="last"),
+        robocache.Stream(wide, others, strategy="nearest", max_age_ns=9),
+        robocache.Stream(rows, stamps, strategy="hold"),
+    ]
+
+    def results():
+        one = robocache.resample(rows, stamps, targets, lanes=lanes, max_gap_ns=15)
+        return [one, robocache.fuse(streams, targets, dtype=dtype)]
+
+    taken = []
+    direct = _torch_kernels._DIRECT
+
+    class Watched:
+        def resample(self, *arguments):
+            taken.append(direct.resample(*arguments))
+            return taken[-1]
+
+        def fuse(self, *arguments):
+            taken.append(direct.fuse(*arguments))
+            return taken[-1]
+
+    monkeypatch.setattr(_torch_kernels, "_DIRECT", Watched())
+    found = results()
+    assert len(taken) == 2 and None not in taken
+    monkeypatch.setattr(_torch_kernels, "_DIRECT", None)
+    for own, expected in zip(found, results(), strict=True):
+        same_bits(own.values, expected.values)
+        assert torch.equal(own.valid, expected.valid) and own.valid.dtype == torch.bool
+        assert torch.equal(own.age_ns, expected.age_ns)
+
+
+@on_devices
+def test_threads_may_call_at_once(device):
+    cases = [case(device, seed=seed, rows=20 + seed) for seed in range(4)]
+    points = torch.rand(3000, 3, device=device)
+    grid = {"origin_m": (0, 0, 0), "size_m": 0.25, "shape": (4, 4, 4), "channels": ["count"]}
+    counts = robocache.voxelize(points, **grid).values
+    expected = [robocache.resample(*each).values for each in cases]
+    wrong = []
+
+    def act(at):
+        for _ in range(30):
+            found = robocache.resample(*cases[at]).values
+            if not torch.equal(found, expected[at]):
+                wrong.append(at)
+            if not torch.equal(robocache.voxelize(points, **grid).values, counts):
+                wrong.append("voxelize")
+
+    threads = [threading.Thread(target=act, args=(at,)) for at in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not wrong

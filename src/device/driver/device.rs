@@ -263,6 +263,14 @@ impl Device {
         Ok(Current { before: Some(before) })
     }
 
+    /// Whether the device is current on the calling thread.
+    pub fn is_current(&self) -> bool {
+        let mut context = ptr::null_mut();
+        // SAFETY: a place for a context; there is a driver, as a device was opened.
+        let status = unsafe { sys::cuCtxGetCurrent(&mut context) };
+        status == CUresult::CUDA_SUCCESS && context == self.context
+    }
+
     /// Puts an operation on the set-up stream, and waits for it.
     pub(in crate::device) fn at_once(
         &self,

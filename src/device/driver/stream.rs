@@ -178,6 +178,18 @@ impl Stream {
         &self.device
     }
 
+    /// Whether a graph is captured on it.
+    ///
+    /// # Errors
+    /// The driver does not say, as on the default stream while another one is captured.
+    pub fn is_capturing(&self) -> Result<bool, DeviceError> {
+        let _current = self.device.bind()?;
+        let mut found = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: a place for a status; the stream is a live one.
+        check(unsafe { sys::cuStreamIsCapturing(self.handle, &mut found) }, "ask for a capture")?;
+        Ok(found != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+
     pub(in crate::device) fn handle(&self) -> sys::CUstream {
         self.handle
     }

@@ -6,10 +6,12 @@
 
 mod abi;
 mod element;
+mod exchange;
 mod export;
 mod read;
 
 pub use self::element::{Element, Place};
+pub use self::exchange::{Exchange, Tensor};
 pub use self::export::{DeviceArray, Memory};
 pub use self::read::Array;
 

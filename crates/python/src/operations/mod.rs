@@ -4,15 +4,18 @@
 //! that they are contiguous and of these shapes. What is on a GPU is put on the stream of the caller.
 
 mod array;
+mod direct;
 #[allow(unsafe_code)] // arrays of Python's side; every block says why it is sound
 mod encode;
 #[allow(unsafe_code)] // launches; every block says why it is sound
 mod gpu;
+mod kept;
 #[allow(unsafe_code)] // arrays of Python's side, likewise
 mod resample;
 mod rule;
 
 pub use array::{Place, View, empty, synchronize};
+pub use direct::Direct;
 pub use encode::{ImageRule, VoxelRule, encode_images, voxelize_clouds};
 #[cfg(feature = "cuda")]
 pub use gpu::{device, stream_of};

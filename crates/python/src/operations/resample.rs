@@ -21,54 +21,72 @@ type StreamArguments<'py> = (PyRef<'py, Rule>, usize, u32, Instants);
 /// The most rows or targets: the kernels count them in 31 bits.
 const MOST: usize = i32::MAX as usize;
 
+/// The specification of a batch. A stream is its rule, its rows and their type.
+///
+/// # Errors
+/// `ValueError` if there are too many rows or targets, or types that do not go together.
+pub(super) fn spec_of<'a>(
+    dtype: DType,
+    episodes: usize,
+    steps: Division,
+    streams: impl IntoIterator<Item = (&'a Rule, Division, DType)>,
+) -> PyResult<BatchSpec> {
+    let streams = streams.into_iter().map(|(rule, rows, dtype)| BatchStream {
+        rule: rule.rule,
+        rows,
+        dtype,
+        lanes: rule.lanes.clone(),
+    });
+    let spec = BatchSpec { episodes, steps, dtype, streams: streams.collect() };
+    for division in spec.streams.iter().map(|stream| stream.rows).chain([spec.steps]) {
+        let all = match division {
+            Division::Even(each) => each.checked_mul(episodes),
+            Division::Offsets(all) => Some(all),
+        };
+        if all.is_none_or(|all| all > MOST) || episodes >= MOST {
+            return Err(wrong(format!("expected at most {MOST} rows and targets")));
+        }
+    }
+    match spec.fault() {
+        Some(fault) => Err(wrong(fault)),
+        None => Ok(spec),
+    }
+}
+
+fn spec_of_arguments(
+    of_values: u32,
+    episodes: usize,
+    targets: Instants,
+    streams: &[StreamArguments<'_>],
+) -> PyResult<BatchSpec> {
+    let division = |(_, count, offsets): Instants| match offsets {
+        0 => Division::Even(count),
+        _ => Division::Offsets(count),
+    };
+    let of_streams = streams
+        .iter()
+        .map(|(rule, _, of_rows, stamps)| Ok((&**rule, division(*stamps), dtype(*of_rows)?)));
+    let of_streams = of_streams.collect::<PyResult<Vec<_>>>()?;
+    spec_of(dtype(of_values)?, episodes, division(targets), of_streams)
+}
+
 /// A batch whose arguments were checked.
-pub(super) struct Batch {
-    pub(super) spec: BatchSpec,
+pub(super) struct Batch<'a> {
+    pub(super) spec: &'a BatchSpec,
     /// Addresses of rows.
     pub(super) rows: Vec<usize>,
     pub(super) stamps: Vec<Instants>,
     pub(super) targets: Instants,
 }
 
-impl Batch {
-    fn new(
-        dtype: DType,
-        episodes: usize,
-        targets: Instants,
-        streams: &[StreamArguments<'_>],
-    ) -> PyResult<Self> {
-        let division = |(_, count, offsets): Instants| match offsets {
-            0 => Division::Even(count),
-            _ => Division::Offsets(count),
-        };
-        let mut spec = BatchSpec { episodes, steps: division(targets), dtype, streams: Vec::new() };
-        for (rule, _, of_rows, stamps) in streams {
-            spec.streams.push(BatchStream {
-                rule: rule.rule,
-                rows: division(*stamps),
-                dtype: super::dtype(*of_rows)?,
-                lanes: rule.lanes.clone(),
-            });
-        }
-        let largest = spec.streams.iter().map(|stream| stream.rows).chain([spec.steps]);
-        for division in largest {
-            let all = match division {
-                Division::Even(each) => each.checked_mul(episodes),
-                Division::Offsets(all) => Some(all),
-            };
-            if all.is_none_or(|all| all > MOST) || episodes >= MOST {
-                return Err(wrong(format!("expected at most {MOST} rows and targets")));
-            }
-        }
-        if let Some(fault) = spec.fault() {
-            return Err(wrong(fault));
-        }
-        Ok(Batch {
+impl<'a> Batch<'a> {
+    fn new(spec: &'a BatchSpec, targets: Instants, streams: &[StreamArguments<'_>]) -> Self {
+        Batch {
             spec,
             rows: streams.iter().map(|stream| stream.1).collect(),
             stamps: streams.iter().map(|stream| stream.3).collect(),
             targets,
-        })
+        }
     }
 
     /// The instants of a batch on the host, and its rows, if they are there.
@@ -117,18 +135,24 @@ pub fn fuse(
     out: (usize, usize, usize),
     streams: Vec<StreamArguments<'_>>,
 ) -> PyResult<()> {
-    let batch = Batch::new(dtype(of_values)?, episodes, targets, &streams)?;
+    let spec = spec_of_arguments(of_values, episodes, targets, &streams)?;
+    let batch = Batch::new(&spec, targets, &streams);
     if place.0 >= 0 {
-        return gpu::fuse(
-            py,
-            place,
-            &batch,
-            out,
-            &streams.iter().map(|s| &*s.0).collect::<Vec<_>>(),
-        );
+        let rules: Vec<_> = streams.iter().map(|stream| stream.0.id).collect();
+        return gpu::fuse(py, place, &batch, out, &rules);
     }
-    let spec = &batch.spec;
-    // SAFETY: Python's side has checked the shapes, and keeps the arrays until this returns.
+    fuse_on_host(py, &batch, out, threads(place))
+}
+
+/// The same for arrays of the host, whose shapes were checked.
+pub(super) fn fuse_on_host(
+    py: Python<'_>,
+    batch: &Batch<'_>,
+    out: (usize, usize, usize),
+    threads: usize,
+) -> PyResult<()> {
+    let spec = batch.spec;
+    // SAFETY: the shapes were checked, and the arrays stay until this returns.
     let (input, output) = unsafe {
         let steps = spec.streams.len() * spec.targets();
         let data = values_mut::<u8>(out.0, spec.targets() * spec.row_bytes());
@@ -139,7 +163,7 @@ pub fn fuse(
         if let Some(mismatch) = spec.mismatch(&input).or_else(|| spec.disorder(&input)) {
             return Err(mismatch);
         }
-        batch::fuse_into(spec, &input, output, threads(place));
+        batch::fuse_into(spec, &input, output, threads);
         Ok(())
     })
     .map_err(wrong)
@@ -157,8 +181,8 @@ pub fn gradient(
     of_values: usize,
     streams: Vec<StreamArguments<'_>>,
 ) -> PyResult<()> {
-    let batch = Batch::new(dtype(value_type)?, episodes, targets, &streams)?;
-    let spec = &batch.spec;
+    let spec = spec_of_arguments(value_type, episodes, targets, &streams)?;
+    let batch = Batch::new(&spec, targets, &streams);
     if let Some(fault) = spec.gradient_fault() {
         return Err(wrong(fault));
     }
@@ -179,7 +203,7 @@ pub fn gradient(
             return Err(mismatch);
         }
         for (at, of_rows) in of_rows.iter_mut().enumerate() {
-            gradients::of_rows(spec, &input, at, of_values, of_rows, threads(place));
+            gradients::of_rows(&spec, &input, at, of_values, of_rows, threads(place));
         }
         Ok(())
     })

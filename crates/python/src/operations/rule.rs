@@ -10,13 +10,9 @@ use super::wrong;
 #[pyclass(frozen, module = "robocache._native")]
 pub struct Rule {
     /// A number of its own.
-    #[cfg(feature = "cuda")]
     pub(super) id: u64,
     pub(super) rule: AlignRule,
     pub(super) lanes: Vec<Lane>,
-    /// By device: what the kernels need of the lanes.
-    #[cfg(feature = "cuda")]
-    pub(super) on_device: std::sync::Mutex<std::collections::HashMap<i32, super::gpu::Lanes>>,
 }
 
 #[pymethods]
@@ -46,15 +42,11 @@ impl Rule {
             return Err(wrong(format!("{message} {max_age_ns} and {max_gap_ns}")));
         }
         let rule = AlignRule { strategy, max_age_ns, max_gap_ns, fill };
-        #[cfg(feature = "cuda")]
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         Ok(Rule {
-            #[cfg(feature = "cuda")]
             id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             rule,
             lanes: lanes_of(dim, lanes, strategy)?,
-            #[cfg(feature = "cuda")]
-            on_device: std::sync::Mutex::default(),
         })
     }
 }

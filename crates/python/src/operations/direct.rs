@@ -1,0 +1,371 @@
+//! Resampling and fusing of tensors in one call from Python: nothing is done there for each tensor.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyTuple, PyType};
+use robocache::dtype::DType;
+use robocache::ops::resample::{BatchSpec, Division};
+
+use super::gpu::{self, Ready};
+use super::kept::Kept;
+use super::resample::{Batch, fuse_on_host, spec_of};
+use super::rule::Rule;
+use crate::dlpack::{Element, Exchange, Place, Tensor};
+
+/// Kinds of batches whose preparation is kept.
+const MOST: usize = 256;
+/// Rules that are found by their arguments' identity.
+const MOST_RULES: usize = 32;
+/// The most streams: those of one launch.
+const MOST_STREAMS: usize = 4;
+
+/// Takes tensors of torch in the usual case: contiguous, of the right types, on one device, with as many rows and
+/// targets in every episode. To everything else its methods return `None`: the general way is then the one that
+/// takes it, or that says what is wrong.
+#[pyclass(frozen, module = "robocache._native")]
+pub struct Direct {
+    exchange: Exchange,
+    /// `(shape, strides, dtype) -> tensor` on the host, and on the current GPU.
+    empty: [Py<PyAny>; 2],
+    /// `() -> threads`.
+    threads: Py<PyAny>,
+    /// `(strategy, max_age_ns, max_gap_ns, fill, dim, lanes) -> Rule`.
+    rule: Py<PyAny>,
+    /// float32, float16 and bfloat16, and those of validity and ages.
+    dtypes: [Py<PyAny>; 5],
+    /// Rules by their arguments, the last made last.
+    rules: Mutex<Vec<Known>>,
+    prepared: Mutex<PreparedBatches>,
+}
+
+/// A rule, and the arguments that it was made of: as they are kept, others are other objects.
+struct Known {
+    arguments: [Py<PyAny>; 5],
+    dim: usize,
+    rule: Py<Rule>,
+}
+
+struct PreparedBatches {
+    /// The last one, which is found without a hash.
+    last: Option<(Key, Arc<Prepared>)>,
+    all: Kept<Key, Arc<Prepared>>,
+}
+
+/// Rows, stamps, strategy, `max_age_ns`, `max_gap_ns`, fill and letters of lanes.
+type Stream<'py> = (
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+);
+
+/// The same: rows, stamps, and the arguments of the rule.
+struct StreamRef<'a, 'py> {
+    rows: &'a Bound<'py, PyAny>,
+    stamps: &'a Bound<'py, PyAny>,
+    rule: [&'a Bound<'py, PyAny>; 5],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    /// The GPU, or -1.
+    device: i32,
+    dtype: DType,
+    /// Whether there is no dimension of streams in the report.
+    single: bool,
+    /// The shape of the targets; the first is 0 if there is one dimension.
+    lead: [usize; 2],
+    /// The rule's number, the rows of an episode, and their type.
+    streams: [Option<(u64, usize, DType)>; MOST_STREAMS],
+}
+
+/// What does not depend on addresses.
+struct Prepared {
+    spec: BatchSpec,
+    /// Arguments of `empty` for values, validity and ages.
+    outputs: [Py<PyTuple>; 3],
+    gpu: Option<Ready>,
+}
+
+/// Tensors that fit together, and the addresses of rows and stamps.
+struct Inputs {
+    key: Key,
+    rules: [Option<Py<Rule>>; MOST_STREAMS],
+    rows: [usize; MOST_STREAMS],
+    stamps: [usize; MOST_STREAMS],
+    targets: usize,
+}
+
+type Outputs<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+#[pymethods]
+impl Direct {
+    /// For tensors of the type `tensor`. Raises TypeError if the library cannot give them to C code.
+    #[new]
+    fn new(
+        tensor: &Bound<'_, PyType>,
+        empty: [Py<PyAny>; 2],
+        threads: Py<PyAny>,
+        rule: Py<PyAny>,
+        dtypes: [Py<PyAny>; 5],
+    ) -> PyResult<Self> {
+        let exchange = Exchange::of(tensor)?.ok_or_else(|| {
+            PyTypeError::new_err(
+                "expected a type with __dlpack_c_exchange_api__ of version 1, found none",
+            )
+        })?;
+        let prepared = Mutex::new(PreparedBatches { last: None, all: Kept::new(MOST) });
+        Ok(Direct { exchange, empty, threads, rule, dtypes, rules: Mutex::default(), prepared })
+    }
+
+    /// The values of one stream, their validity and their ages.
+    #[allow(clippy::too_many_arguments)] // a tuple of them would have to be made and read
+    fn resample<'py>(
+        &self,
+        rows: &Bound<'py, PyAny>,
+        stamps: &Bound<'py, PyAny>,
+        targets: &Bound<'py, PyAny>,
+        strategy: &Bound<'py, PyAny>,
+        max_age_ns: &Bound<'py, PyAny>,
+        max_gap_ns: &Bound<'py, PyAny>,
+        fill: &Bound<'py, PyAny>,
+        lanes: &Bound<'py, PyAny>,
+        dtype: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Outputs<'py>>> {
+        let rule = [strategy, max_age_ns, max_gap_ns, fill, lanes];
+        self.run(&[StreamRef { rows, stamps, rule }], targets, dtype, true)
+    }
+
+    /// The same of several streams.
+    fn fuse<'py>(
+        &self,
+        streams: Vec<Stream<'py>>,
+        targets: &Bound<'py, PyAny>,
+        dtype: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Outputs<'py>>> {
+        let streams = streams.iter().map(|(rows, stamps, a, b, c, d, e)| StreamRef {
+            rows,
+            stamps,
+            rule: [a, b, c, d, e],
+        });
+        self.run(&streams.collect::<Vec<_>>(), targets, dtype, false)
+    }
+}
+
+impl Direct {
+    fn run<'py>(
+        &self,
+        streams: &[StreamRef<'_, 'py>],
+        targets: &Bound<'py, PyAny>,
+        dtype: &Bound<'py, PyAny>,
+        single: bool,
+    ) -> PyResult<Option<Outputs<'py>>> {
+        let py = targets.py();
+        let Some(inputs) = self.inputs(streams, targets, dtype, single)? else { return Ok(None) };
+        let prepared = self.prepared(py, &inputs)?;
+        let device = inputs.key.device;
+        if prepared.gpu.as_ref().is_some_and(|gpu| !gpu.is_current()) {
+            return Ok(None);
+        }
+        let Some((outputs, out)) = self.outputs(py, &prepared, device)? else { return Ok(None) };
+        let of_streams = inputs.key.streams.iter().flatten().zip(inputs.stamps);
+        let batch = Batch {
+            spec: &prepared.spec,
+            rows: inputs.rows[..streams.len()].to_vec(),
+            stamps: of_streams.map(|((_, count, _), stamps)| (stamps, *count, 0)).collect(),
+            targets: (inputs.targets, inputs.key.lead[1], 0),
+        };
+        match &prepared.gpu {
+            Some(gpu) => {
+                let stream = self.exchange.current_stream(py, device)?;
+                gpu::launch(py, gpu, (device, stream), &batch, out)?;
+            }
+            None => {
+                let threads = self.threads.bind(py).call0()?.extract()?;
+                fuse_on_host(py, &batch, out, threads)?;
+            }
+        }
+        Ok(Some(outputs))
+    }
+
+    /// Reads and compares the tensors.
+    fn inputs<'py>(
+        &self,
+        streams: &[StreamRef<'_, 'py>],
+        targets: &Bound<'py, PyAny>,
+        dtype: &Bound<'py, PyAny>,
+        single: bool,
+    ) -> PyResult<Option<Inputs>> {
+        let types = [DType::F32, DType::F16, DType::Bf16].into_iter().zip(&self.dtypes);
+        let dtype = types.into_iter().find(|(_, known)| dtype.is(known));
+        let (Some((dtype, _)), Some(of_targets)) = (dtype, self.instants(targets)) else {
+            return Ok(None);
+        };
+        let lead = match of_targets.shape() {
+            [steps] => [0, *steps],
+            [episodes, steps] => [*episodes, *steps],
+            _ => return Ok(None),
+        };
+        let device = match of_targets.place {
+            Place::Host => -1,
+            Place::Cuda(device) => device,
+            Place::Pinned => return Ok(None),
+        };
+        if streams.len() > MOST_STREAMS {
+            return Ok(None);
+        }
+        let key = Key { device, dtype, single, lead, streams: [None; MOST_STREAMS] };
+        let (rules, targets) = ([const { None }; MOST_STREAMS], of_targets.data);
+        let [rows, stamps] = [[0; MOST_STREAMS]; 2];
+        let mut inputs = Inputs { key, rules, rows, stamps, targets };
+        for (at, stream) in streams.iter().enumerate() {
+            let Some((own, of_rows)) = self.rows(stream.rows, dtype)? else { return Ok(None) };
+            let Some(of_stamps) = self.instants(stream.stamps) else { return Ok(None) };
+            let Some((dim, counts)) = own.shape().split_last() else { return Ok(None) };
+            let fits = [own.place, of_stamps.place] == [of_targets.place; 2]
+                && counts == of_stamps.shape()
+                && counts.len() == of_targets.shape().len()
+                && (lead[0] == 0 || counts[0] == lead[0]);
+            let Some(count) = counts.last().filter(|_| fits) else { return Ok(None) };
+            let rule = self.rule(&stream.rule, *dim)?;
+            inputs.key.streams[at] = Some((rule.get().id, *count, of_rows));
+            inputs.rules[at] = Some(rule);
+            (inputs.rows[at], inputs.stamps[at]) = (own.data, of_stamps.data);
+        }
+        Ok(Some(inputs))
+    }
+
+    /// The rule of a stream. Mostly its arguments are the objects of the last call.
+    fn rule(&self, arguments: &[&Bound<'_, PyAny>; 5], dim: usize) -> PyResult<Py<Rule>> {
+        let py = arguments[0].py();
+        let lock = || self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |known: &&Known| {
+            let mut pairs = arguments.iter().zip(&known.arguments);
+            known.dim == dim && pairs.all(|(own, other)| own.is(other))
+        };
+        let known = lock().iter().rev().find(same).map(|known| known.rule.clone_ref(py));
+        if let Some(rule) = known {
+            return Ok(rule);
+        }
+        let [strategy, max_age_ns, max_gap_ns, fill, lanes] = arguments;
+        let rule = (strategy, max_age_ns, max_gap_ns, fill, dim, lanes);
+        let rule = self.rule.bind(py).call1(rule)?.cast_into::<Rule>()?.unbind();
+        let arguments = arguments.map(|argument| argument.clone().unbind());
+        // Freed without the lock, because that may run Python code.
+        let mut oldest = None;
+        let mut rules = lock();
+        if rules.len() >= MOST_RULES {
+            oldest = Some(rules.remove(0));
+        }
+        rules.push(Known { arguments, dim, rule: rule.clone_ref(py) });
+        drop(rules);
+        drop(oldest);
+        Ok(rule)
+    }
+
+    /// A tensor of instants, if it needs no preparation. Only tensors of floats can be negated views.
+    fn instants(&self, tensor: &Bound<'_, PyAny>) -> Option<Tensor> {
+        self.simple(tensor, 8).filter(|found| found.element == Element::I64)
+    }
+
+    /// Rows, likewise, and the type of their elements.
+    fn rows(&self, tensor: &Bound<'_, PyAny>, dtype: DType) -> PyResult<Option<(Tensor, DType)>> {
+        // The kernels load 16 bytes at a time.
+        let Some(found) = self.simple(tensor, 16) else { return Ok(None) };
+        let own = match found.element {
+            Element::F32 => DType::F32,
+            Element::F16 => DType::F16,
+            Element::Bf16 => DType::Bf16,
+            _ => return Ok(None),
+        };
+        let negated = tensor.call_method0(pyo3::intern!(tensor.py(), "is_neg"))?.is_truthy()?;
+        Ok((!negated && (own == DType::F32 || own == dtype)).then_some((found, own)))
+    }
+
+    /// A tensor that has elements, which follow each other.
+    fn simple(&self, tensor: &Bound<'_, PyAny>, alignment: usize) -> Option<Tensor> {
+        let found = self.exchange.tensor(tensor)?;
+        let there = found.contiguous && found.data != 0 && found.data.is_multiple_of(alignment);
+        (there && !found.shape().contains(&0)).then_some(found)
+    }
+
+    fn prepared(&self, py: Python<'_>, inputs: &Inputs) -> PyResult<Arc<Prepared>> {
+        let lock = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = &inputs.key;
+        {
+            let mut prepared = lock();
+            if let Some((last, found)) = &prepared.last
+                && last == key
+            {
+                return Ok(found.clone());
+            }
+            if let Some(found) = prepared.all.get(key) {
+                prepared.last = Some((*key, found.clone()));
+                return Ok(found);
+            }
+        }
+        let rules = inputs.rules.iter().flatten().zip(key.streams.iter().flatten());
+        let streams =
+            rules.map(|(rule, (_, rows, dtype))| (rule.get(), Division::Even(*rows), *dtype));
+        let steps = Division::Even(key.lead[1]);
+        let spec = spec_of(key.dtype, key.lead[0].max(1), steps, streams)?;
+        let gpu = match key.device {
+            -1 => None,
+            device => {
+                let rules = inputs.rules.iter().flatten().map(|rule| rule.get().id);
+                Some(gpu::ready(py, device, &spec, &rules.collect::<Vec<_>>())?)
+            }
+        };
+        let outputs = self.arguments(py, key, &spec)?;
+        let made = Arc::new(Prepared { spec, outputs, gpu });
+        lock().all.insert(*key, made.clone());
+        Ok(made)
+    }
+
+    /// The arguments of `empty`.
+    fn arguments(&self, py: Python<'_>, key: &Key, spec: &BatchSpec) -> PyResult<[Py<PyTuple>; 3]> {
+        let of = |shape: &[usize], dtype: usize| -> PyResult<Py<PyTuple>> {
+            let strides = (1..=shape.len()).map(|at| shape[at..].iter().product::<usize>());
+            let strides = PyTuple::new(py, strides.collect::<Vec<_>>())?;
+            let shape = PyTuple::new(py, shape)?;
+            Ok((shape, strides, &self.dtypes[dtype]).into_pyobject(py)?.unbind())
+        };
+        let lead = &key.lead[usize::from(key.lead[0] == 0)..];
+        let streams = [spec.streams.len()];
+        let streams = if key.single { &[] } else { &streams[..] };
+        let steps = [streams, lead].concat();
+        let values = [lead, &[spec.row_len()]].concat();
+        Ok([of(&values, key.dtype as usize)?, of(&steps, 3)?, of(&steps, 4)?])
+    }
+
+    /// Tensors for the results, and their addresses.
+    #[allow(clippy::type_complexity)] // the tensors and the addresses
+    fn outputs<'py>(
+        &self,
+        py: Python<'py>,
+        prepared: &Prepared,
+        device: i32,
+    ) -> PyResult<Option<(Outputs<'py>, (usize, usize, usize))>> {
+        let (empty, place) = match device {
+            -1 => (self.empty[0].bind(py), Place::Host),
+            device => (self.empty[1].bind(py), Place::Cuda(device)),
+        };
+        let make = |at: usize| empty.call1(prepared.outputs[at].bind(py));
+        let outputs = (make(0)?, make(1)?, make(2)?);
+        let mut addresses = [0; 3];
+        let all = [&outputs.0, &outputs.1, &outputs.2];
+        for (output, address) in all.into_iter().zip(&mut addresses) {
+            match self.exchange.tensor(output) {
+                Some(found) if found.place == place && found.contiguous => *address = found.data,
+                _ => return Ok(None),
+            }
+        }
+        let [values, valid, age_ns] = addresses;
+        Ok(values.is_multiple_of(16).then_some((outputs, (values, valid, age_ns))))
+    }
+}

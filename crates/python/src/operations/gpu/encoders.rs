@@ -1,0 +1,163 @@
+//! Clouds and images.
+
+use std::sync::Mutex;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use robocache::device::{DeviceError, Inputs, Stream};
+use robocache::dtype::DType;
+use robocache::ops::image::Encoding;
+use robocache::ops::image::cuda::{DeviceImage, ImageEncoder};
+use robocache::ops::voxelize::batch::Clouds;
+use robocache::ops::voxelize::cuda::{DevicePoints, EncodeError, Voxelizer};
+use robocache::ops::voxelize::{PointDrops, VoxelSpec};
+
+use super::devices::{Gpu, failed, locked, stream_of};
+use crate::operations::{ImageRule, Place, VoxelRule, wrong};
+
+/// What a voxelizer is for: the rule's specification and element type, and the most points.
+type VoxelKey = (VoxelSpec, DType, usize);
+/// What an encoder of images is for: the rule, the size of an image, and the stream.
+type ImageKey = (u64, [usize; 2], u64);
+
+pub(super) type Voxelizers = Pool<VoxelKey, Voxelizer>;
+pub(super) type Images = Pool<ImageKey, ImageEncoder>;
+
+/// Encoders that are kept of each kind: they have memory of their own.
+const MOST: usize = 4;
+
+/// Encoders that no call uses now, the last used first.
+pub(super) struct Pool<K, V>(Mutex<Vec<(K, V)>>);
+
+impl<K, V> Default for Pool<K, V> {
+    fn default() -> Self {
+        Pool(Mutex::default())
+    }
+}
+
+impl<K: PartialEq, V> Pool<K, V> {
+    /// Takes the encoder for `key`, or makes one, and uses it. If that fails, the encoder is not used again.
+    fn with<T, E: From<DeviceError>>(
+        &self,
+        key: K,
+        make: impl FnOnce() -> Result<V, DeviceError>,
+        act: impl FnOnce(&mut V) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let free = {
+            let mut all = locked(&self.0);
+            let at = all.iter().position(|(other, _)| *other == key);
+            at.map(|at| all.remove(at).1)
+        };
+        let mut encoder = match free {
+            Some(encoder) => encoder,
+            None => make()?,
+        };
+        let result = act(&mut encoder)?;
+        let mut all = locked(&self.0);
+        all.insert(0, (key, encoder));
+        // It is freed without the lock, because that waits for the GPU.
+        let oldest = if all.len() > MOST { all.pop() } else { None };
+        drop(all);
+        drop(oldest);
+        Ok(result)
+    }
+}
+
+/// A graph would use memory of an encoder after it was freed, or beside another call.
+fn expect_no_capture(stream: &Stream, name: &str) -> PyResult<()> {
+    match stream.is_capturing() {
+        Ok(false) => Ok(()),
+        _ => Err(PyRuntimeError::new_err(format!(
+            "{name}: expected no capture of a CUDA graph, as the operation has memory of its own"
+        ))),
+    }
+}
+
+/// Writes the grids of clouds on the caller's stream, and waits for each: what happened to the points is
+/// known only then.
+pub fn voxelize(
+    py: Python<'_>,
+    place: Place,
+    rule: &VoxelRule,
+    clouds: &Clouds<'_>,
+    (points, out): (usize, usize),
+    row_bytes: usize,
+) -> PyResult<Vec<PointDrops>> {
+    let aligned = out.is_multiple_of(16) && (clouds.len() < 2 || row_bytes.is_multiple_of(16));
+    if !aligned {
+        return Err(wrong("out: expected grids at multiples of 16 bytes"));
+    }
+    let counts = clouds.offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
+    let most = counts.max().unwrap_or(0).next_power_of_two();
+    let gpu = py.detach(|| Gpu::of(place.0)).map_err(failed)?;
+    let stream = stream_of(&gpu.device, place);
+    expect_no_capture(&stream, "voxelize")?;
+    let make = || Voxelizer::new(&gpu.device, &rule.spec, rule.dtype, 1, most);
+    let all = |voxelizer: &mut Voxelizer| {
+        let run = |at| encode_cloud(voxelizer, clouds, at, (points, out), row_bytes, &stream);
+        (0..clouds.len()).map(run).collect()
+    };
+    let key = (rule.spec.clone(), rule.dtype, most);
+    py.detach(|| gpu.voxelizers.with(key, make, all)).map_err(|error| match error {
+        EncodeError::Cloud(error) => wrong(error.to_string()),
+        EncodeError::Device(error) => failed(error),
+    })
+}
+
+fn encode_cloud(
+    voxelizer: &mut Voxelizer,
+    clouds: &Clouds<'_>,
+    at: usize,
+    (points, out): (usize, usize),
+    row_bytes: usize,
+    stream: &Stream,
+) -> Result<PointDrops, EncodeError> {
+    let [first, end] = [0, 1].map(|next| clouds.offsets[at + next] as usize);
+    let count = end - first;
+    let points = DevicePoints {
+        address: (points + first * clouds.point_step) as u64,
+        width: count,
+        height: 1,
+        point_step: clouds.point_step,
+        row_step: count * clouds.point_step,
+        big_endian: false,
+        fields: clouds.fields,
+        t_base_sensor: clouds.t_base_sensor,
+        t_shapes: &[],
+    };
+    let row = (out + at * row_bytes) as u64;
+    voxelizer.forget(0, stream)?;
+    // SAFETY: Python's side has checked the shapes, and keeps the arrays until the cloud is done. Nothing is on
+    // another stream, because each call waits for its clouds.
+    unsafe { voxelizer.launch(&points, (0, row), Inputs::Ready, stream)? };
+    voxelizer.finish(stream)
+}
+
+/// Puts the rows of images on the caller's stream.
+pub fn encode_images(
+    py: Python<'_>,
+    place: Place,
+    rule: &ImageRule,
+    (address, count): (usize, usize),
+    (encoding, height, width): (Encoding, usize, usize),
+    out: usize,
+) -> PyResult<()> {
+    let gpu = py.detach(|| Gpu::of(place.0)).map_err(failed)?;
+    let stream = stream_of(&gpu.device, place);
+    expect_no_capture(&stream, "encode_image")?;
+    let make = || ImageEncoder::new(&gpu.device, &rule.spec, rule.dtype, [width, height]);
+    let step = width * encoding.bytes_per_pixel();
+    let all = |encoder: &mut ImageEncoder| {
+        for at in 0..count {
+            let address = (address + at * step * height) as u64;
+            let image = DeviceImage { address, encoding, width, height, step };
+            let row = (out + at * encoder.row_bytes()) as u64;
+            // SAFETY: Python's side has checked the shapes. The caller's stream orders the launches with
+            // the use and the release of the arrays; an encoder is for one stream.
+            unsafe { encoder.launch(&image, row, Inputs::Ready, &stream)? };
+        }
+        Ok(())
+    };
+    let key = (rule.id, [width, height], place.1);
+    py.detach(|| gpu.images.with(key, make, all)).map_err(failed)
+}

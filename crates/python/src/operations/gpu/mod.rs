@@ -1,0 +1,21 @@
+//! The operations on GPUs.
+
+#[cfg(feature = "cuda")]
+mod batches;
+#[cfg(feature = "cuda")]
+mod devices;
+#[cfg(feature = "cuda")]
+mod encoders;
+#[cfg(not(feature = "cuda"))]
+mod without;
+
+#[cfg(feature = "cuda")]
+pub use self::{
+    batches::{Ready, fuse, gradient, launch, ready},
+    devices::{device, memory, stream_of, synchronize},
+    encoders::{encode_images, voxelize},
+};
+#[cfg(not(feature = "cuda"))]
+pub use without::{
+    Ready, encode_images, fuse, gradient, launch, memory, ready, synchronize, voxelize,
+};
