@@ -1,7 +1,9 @@
 //! Reads the stores that `robocache replay --format zarr` and `--format rows` write: Zarr v3, one shard along all
 //! but the first dimension, zstd, crc32c.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -218,18 +220,40 @@ impl Array {
         }
     }
 
-    /// Reads all rows into `out`, which has their size, on so many threads.
-    pub fn read_all(&self, out: &mut [u8], threads: usize) -> Result<(), String> {
-        let chunk_bytes = (self.chunk_rows as usize * self.row_bytes).max(1);
-        let parts = out.chunks_mut(chunk_bytes * self.shard_chunks as usize).enumerate();
-        let work = Mutex::new(parts);
+    /// Reads rows into `out`, which has their size: those of the ranges, one range after the other, on so many threads.
+    pub fn read_ranges(
+        &self,
+        ranges: &[Range<u64>],
+        out: &mut [u8],
+        threads: usize,
+    ) -> Result<(), String> {
+        // By chunk: where in it a piece begins, and where it goes.
+        let mut pieces: BTreeMap<u64, Vec<(usize, &mut [u8])>> = BTreeMap::new();
+        let mut rest = out;
+        for range in ranges {
+            let mut at = range.start;
+            while at < range.end {
+                let chunk = at / self.chunk_rows;
+                let end = range.end.min((chunk + 1).saturating_mul(self.chunk_rows));
+                let bytes = (end - at) as usize * self.row_bytes;
+                if range.end > self.rows() || bytes > rest.len() {
+                    let rows = self.rows();
+                    return Err(self.wrong(&format!("rows up to {}, expected {rows}", range.end)));
+                }
+                let (piece, others) = rest.split_at_mut(bytes);
+                let begin = (at % self.chunk_rows) as usize * self.row_bytes;
+                pieces.entry(chunk).or_default().push((begin, piece));
+                (rest, at) = (others, end);
+            }
+        }
+        let work = Mutex::new(pieces.into_iter());
         let take = || lock(&work).next();
         let one = || -> Result<(), String> {
             let mut array = self.again();
-            while let Some((shard, part)) = take() {
-                for (at, part) in part.chunks_mut(chunk_bytes).enumerate() {
-                    let chunk = array.read_chunk(shard as u64 * self.shard_chunks + at as u64)?;
-                    part.copy_from_slice(&chunk[..part.len()]);
+            while let Some((chunk, pieces)) = take() {
+                let chunk = array.read_chunk(chunk)?;
+                for (begin, piece) in pieces {
+                    piece.copy_from_slice(&chunk[begin..begin + piece.len()]);
                 }
             }
             Ok(())

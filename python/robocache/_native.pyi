@@ -190,11 +190,28 @@ class Episodes:
         path: str | PathLike[str],
         streams: Sequence[str] | None = None,
         threads: int | None = None,
+        episodes: Sequence[int] | None = None,
     ) -> Episodes:
         """Reads a store of `robocache replay --format rows`."""
     @staticmethod
-    def open(path: str | PathLike[str], verify: bool = False) -> Episodes:
-        """Opens a folder that `save` wrote."""
+    def open(
+        path: str | PathLike[str],
+        verify: bool = False,
+        episodes: Sequence[int] | None = None,
+    ) -> Episodes:
+        """Opens a folder that `save` or `convert` wrote."""
+    @staticmethod
+    def convert(
+        store: str | PathLike[str],
+        path: str | PathLike[str],
+        streams: Sequence[str] | None = None,
+        threads: int | None = None,
+        episodes: Sequence[int] | None = None,
+    ) -> Episodes:
+        """Writes a store into a new folder, and opens that."""
+    @staticmethod
+    def count(path: str | PathLike[str], saved: bool) -> int:
+        """How many episodes a store or a saved folder has."""
     @staticmethod
     def of_columns(described: str, columns: Sequence[Sequence[dict[str, Any]]]) -> Episodes:
         """Episodes of arrays. `described` is JSON; `columns` has for each stream its rings, each as arrays by name."""

@@ -27,7 +27,7 @@ __all__ = ["NO_AGE", "EpisodeCache", "WindowPlan", "WindowSegment", "Windows"]
 _NANOSECONDS = {"max_age_ms": "max_age_ns", "max_gap_ms": "max_gap_ns"}
 _AS_THEY_ARE = {"strategy": "strategy", "fill": "fill", "dtype": "dtype", "rows": "view"}
 _KEYS = {
-    *("history", "horizon", "lag_ms", "offsets_ns", "required"),
+    *("history", "horizon", "lag_ms", "offsets_ns", "present", "required"),
     *_NANOSECONDS,
     *_AS_THEY_ARE,
 }
@@ -45,12 +45,14 @@ class EpisodeCache:
         device: the number of the GPU that makes the windows; None for the host.
         memory: a dict by stream of where its rows are: `host`, or, if there is a device, `device`, `pinned` or `mapped`
             (see `to`).
+        share: the pair (rank, world) that it was loaded with; None for others.
     """
 
-    def __init__(self, native, source=None, gpu=None):
+    def __init__(self, native, source=None, gpu=None, share=None):
         self._native = native if gpu is None else gpu.native.episodes()
         self._source = source
         self._gpu = gpu
+        self.share = share
         self.device = None if gpu is None else gpu.number
         self._plans = {}
         described = json.loads(self._native.described())
@@ -63,13 +65,17 @@ class EpisodeCache:
             place.append((span["epoch"], span["begin_ns"], span["end_ns"]))
 
     @classmethod
-    def load(cls, path, streams=None, *, verify=False, threads=None, device=None, **room):
+    def load(
+        cls, path, streams=None, *, episodes=None, verify=False, threads=None, device=None, **room
+    ):
         """Loads a store of `robocache replay --format rows` into memory, or opens a folder that `save` wrote.
 
         Args:
             path: of `rows.zarr`, or of the folder.
             streams: names of the streams to read from the store; all by default. A folder has them mapped, so there
                 is nothing to choose.
+            episodes: which episodes: a slice, a list of increasing numbers, or a pair (rank, world): every `world`-th episode,
+                from `rank` on. Of a store, only their rows are read and held. All by default.
             verify: whether the checksums of all files of the folder are checked, also those of rows. A store's are
                 checked always.
             threads: how many read the store at once; all cores by default.
@@ -81,22 +87,39 @@ class EpisodeCache:
             OSError: it cannot be read.
         """
         path = Path(path)
-        if not path.exists():
-            raise FileNotFoundError(
-                f"expected a store of rows or a saved cache, found nothing at {path}"
-            )
-        if (path / "index.json").exists():
+        saved = _is_saved(path)
+        numbers, share = _numbers(path, saved, episodes)
+        if saved:
             if streams is not None:
                 raise ValueError(
                     "streams: expected None for a saved cache, whose rows stay on disk"
                 )
-            native = _native.Episodes.open(path, verify)
+            native = _native.Episodes.open(path, verify, numbers)
         else:
-            native = _native.Episodes.of_store(path, streams, threads)
-        cache = cls(native, (os.fspath(path.resolve()), streams))
+            native = _native.Episodes.of_store(path, streams, threads, numbers)
+        cache = cls(native, (os.fspath(path.resolve()), streams, episodes), share=share)
         if device is None and room:
             raise TypeError(f"device: expected one for {', '.join(room)}, found None")
         return cache if device is None else cache.to(device, **room)
+
+    @classmethod
+    def convert(cls, store, path, streams=None, *, episodes=None, threads=None):
+        """Writes a store of `robocache replay --format rows` into a new folder, as `save` does, and opens it. Its rows and
+        coordinates go there block by block, so that a store may be larger than memory; the other columns, about 41 bytes
+        per row, are in memory once.
+
+        Args:
+            store: path of `rows.zarr`.
+            path: of the folder, which is not there.
+            streams, episodes, threads: of `load`.
+
+        Raises:
+            ValueError: the store is of another format, damaged, or lacks a stream or an episode.
+            OSError: the folder is there already, or cannot be written.
+        """
+        numbers, share = _numbers(Path(store), False, episodes)
+        native = _native.Episodes.convert(store, path, streams, threads, numbers)
+        return cls(native, (os.fspath(Path(path).resolve()), None, None), share=share)
 
     def to(self, device, *, memory="auto", device_bytes=None, pinned_bytes=None):
         """The same cache with windows that a GPU makes, in its memory, on the current stream of torch (on the default stream,
@@ -119,7 +142,7 @@ class EpisodeCache:
         """
         names = list(self.streams)
         gpu = Gpu(self._native, number_of(device), names, memory, device_bytes, pinned_bytes)
-        return EpisodeCache(None, self._source, gpu)
+        return EpisodeCache(None, self._source, gpu, self.share)
 
     @classmethod
     def from_arrays(cls, streams, lengths, *, episodes=None, configuration=""):
@@ -251,7 +274,8 @@ class EpisodeCache:
                 instants may be int64 arrays on it. Then all steps of an episode that there is not are invalid.
             config: a WindowPlan; or the streams and their windows, a dict by name; None: all streams, as the node's configuration has
                 them. A value may have `history` and `horizon` (`{"steps": ..., "step_ms": ...}`, as in the node's
-                configuration), `lag_ms`, or instead of these `offsets_ns`; `strategy`, `max_age_ms`, `max_gap_ms`,
+                configuration), `lag_ms`, or instead of these `offsets_ns` (with `present`, the number of the step whose angles
+                stay, if angles go on from step to step); `strategy`, `max_age_ms`, `max_gap_ms`,
                 `fill`, `dtype`, `rows`, and `required`. What it does not have is as in the node's configuration.
             rows: which rows steps see. `as_served`: those that the node had at the instant, and for targets after the instant
                 all; `strict`: never another than the node had; `all`: all that were not replaced. By default
@@ -354,10 +378,15 @@ class EpisodeCache:
             if key in config:
                 choice[native] = nanoseconds(config[key], f"{key} of '{name}'")
         choice.setdefault("view", rows)
+        if "present" in config and "offsets_ns" not in config:
+            raise ValueError(f"present of '{name}': expected offsets_ns beside it")
         if "offsets_ns" in config:
             choice["offsets_ns"] = [int(at) for at in config["offsets_ns"]]
+            if "present" in config:
+                choice["present"] = int(config["present"])
         elif {"history", "horizon", "lag_ms"} & set(config):
             choice["offsets_ns"] = offsets_of(config, name, self.streams.get(name))
+            choice["present"] = config.get("history", {"steps": 1})["steps"] - 1
         return choice
 
     def __reduce__(self):
@@ -369,16 +398,43 @@ class EpisodeCache:
             raise TypeError(
                 "expected a cache of a file to send it to another process: save it, and load that"
             )
-        path, streams = self._source
-        return _load_again, (path, streams)
+        return _load_again, self._source
 
     def __repr__(self):
         where = "" if self._gpu is None else f" on {self._gpu}"
         return f"EpisodeCache({len(self.episodes)} episodes of {', '.join(self.streams)}{where})"
 
 
-def _load_again(path, streams):
-    return EpisodeCache.load(path, streams)
+def _load_again(path, streams, episodes):
+    return EpisodeCache.load(path, streams, episodes=episodes)
+
+
+def _is_saved(path):
+    """Whether there is a saved cache at a path, rather than a store."""
+    if not path.exists():
+        raise FileNotFoundError(
+            f"expected a store of rows or a saved cache, found nothing at {path}"
+        )
+    return (path / "index.json").exists()
+
+
+def _numbers(path, saved, episodes):
+    """The numbers of the episodes of a path that are asked for, None for all; and the share that they are, if they are one."""
+    if episodes is None:
+        return None, None
+    if isinstance(episodes, tuple):
+        rank, world = episodes if len(episodes) == 2 else (0, 0)
+        if not 0 <= rank < world:
+            raise ValueError(
+                f"episodes: expected (rank, world) with rank below world, found {episodes}"
+            )
+        return list(range(_native.Episodes.count(path, saved))[rank::world]), (rank, world)
+    if isinstance(episodes, slice):
+        return list(range(_native.Episodes.count(path, saved))[episodes]), None
+    numbers = _integers(episodes, "episodes").reshape(-1).tolist()
+    if any(number < 0 for number in numbers):
+        raise ValueError(f"episodes: expected numbers of 0 or more, found {min(numbers)}")
+    return numbers, None
 
 
 def _plain(value):

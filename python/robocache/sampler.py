@@ -32,6 +32,8 @@ class WindowSampler:
         rank, world: this process among all.
         drop_last: whether the items that make no whole round of batches of all ranks are left out. Then all ranks have
             equally many batches, which DDP needs.
+        batches: how many batches an epoch of this rank has, at most as many as there are; None for all. If ranks hold
+            different episodes, all give the least of their lengths here, because DDP needs equally many.
         shuffle: if False, items are in their order. Not with weights.
     """
 
@@ -47,6 +49,7 @@ class WindowSampler:
         world=1,
         drop_last=True,
         shuffle=True,
+        batches=None,
     ):
         ranges = np.asarray(ranges, np.int64).reshape(-1, 2)
         if period_ns < 1 or batch_size < 1:
@@ -67,6 +70,11 @@ class WindowSampler:
         self.rank, self.world = int(rank), int(world)
         self.drop_last, self.shuffle = bool(drop_last), bool(shuffle)
         self._counts, self._chances = counts, None
+        self._batches = None
+        if batches is not None:
+            if not 1 <= batches <= len(self):
+                raise ValueError(f"batches: expected 1 to {len(self)}, found {batches}")
+            self._batches = int(batches)
         if weights is not None:
             weights = np.asarray(weights, np.float64)
             if (
@@ -84,7 +92,8 @@ class WindowSampler:
 
     @classmethod
     def of(cls, cache, *, period_ns, margin_ns=(0, 0), grid=True, **options):
-        """A sampler over the instants of a cache, each episode's latest epoch of the clock.
+        """A sampler over the instants of a cache, each episode's latest epoch of the clock. If the cache was loaded with
+        `episodes=(rank, world)`, all its items are this rank's, in an order of its own; `rank` and `world` are not given.
 
         Args:
             cache: an EpisodeCache.
@@ -94,6 +103,11 @@ class WindowSampler:
             grid: whether instants are at multiples of the period, as ticks are.
             options: those of the class.
         """
+        if cache.share is not None:
+            if "rank" in options or "world" in options:
+                raise ValueError("rank: expected none for a cache that is a share already")
+            rank, world = cache.share
+            options["seed"] = options.get("seed", 0) * world + rank
         spans = np.array(
             [episode["spans"][-1][1:] for episode in cache.episodes], np.int64
         ).reshape(-1, 2)
@@ -108,10 +122,12 @@ class WindowSampler:
         """All that the order of batches follows from, but for the rank: two samplers with the same text have the same order."""
         numbers = [self.first_ns, self._counts, self._chances]
         texts = ["" if each is None else each.tobytes().hex() for each in numbers]
-        return f"{self.period_ns} {self.batch_size} {self.seed} {self.world} {self.drop_last} {self.shuffle} {texts}"
+        return f"{self.period_ns} {self.batch_size} {self.seed} {self.world} {self.drop_last} {self.shuffle} {self._batches} {texts}"
 
     def __len__(self):
         """The batches of this rank in an epoch."""
+        if self._batches is not None:
+            return self._batches
         whole = self.items // (self.batch_size * self.world)
         if self.drop_last:
             return whole

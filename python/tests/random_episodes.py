@@ -222,6 +222,7 @@ def choice(random, means):
         found["fill"] = "last"
     if random.random() < 0.3:
         found["offsets_ns"] = (random.integers(-200, 200, random.integers(1, 40)) * MS).tolist()
+        found["present"] = int(random.integers(0, len(found["offsets_ns"])))
     return found
 
 

@@ -209,6 +209,28 @@ def test_a_saved_cache_gives_the_same_windows(cache, tmp_path):
     assert not list(tmp_path.glob(".episodes-*"))
 
 
+def crc32c(data):
+    """The checksum of the files (Castagnoli), bit by bit."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+    return value ^ 0xFFFFFFFF
+
+
+def rename(copy):
+    """Changes a name in the index, and not its checksum."""
+    index = copy / "index.json"
+    index.write_text(index.read_text().replace('"name": "arm"', '"name": "leg"'))
+
+
+def overlap(index):
+    """Rows of two episodes that meet."""
+    spans = index["streams"][0]["rings"][0]["spans"]
+    spans[-1]["begin"] = spans[0]["begin"]
+
+
 def test_damage_and_other_formats_are_told(cache, stores, tmp_path):
     saved = tmp_path / "saved"
     cache.save(saved)
@@ -224,7 +246,9 @@ def test_damage_and_other_formats_are_told(cache, stores, tmp_path):
         def apply(copy):
             index = json.loads((copy / "index.json").read_text())
             change(index)
-            (copy / "index.json").write_text(json.dumps(index))
+            text = json.dumps(index)
+            (copy / "index.json").write_text(text)
+            (copy / "index.crc32c").write_text(f"{crc32c(text.encode()):08x}\n")
 
         return apply
 
@@ -238,7 +262,15 @@ def test_damage_and_other_formats_are_told(cache, stores, tmp_path):
         return apply
 
     load = robocache.EpisodeCache.load
-    with pytest.raises(ValueError, match="expected .* format 1; found .* format 9"):
+    with pytest.raises(ValueError, match=r"index.json: its checksum is wrong"):
+        load(damaged(flip("index.crc32c")))
+    with pytest.raises(ValueError, match=r"index.json: its checksum is wrong"):
+        load(damaged(rename))
+    with pytest.raises(ValueError, match=r"index.json: its checksum"):
+        load(damaged(lambda copy: (copy / "index.crc32c").unlink()))
+    with pytest.raises(ValueError, match="those of one epoch after those"):
+        load(damaged(of_index(overlap)))
+    with pytest.raises(ValueError, match="expected .* format 2; found .* format 9"):
         load(damaged(of_index(lambda index: index.update(format_version=9))))
     with pytest.raises(ValueError, match="checksum"):
         load(damaged(flip("0.0.stamp_ns")))

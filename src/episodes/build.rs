@@ -188,6 +188,12 @@ impl Ring {
             let found = format!("{} to {}", span.begin, span.end);
             return Err(EpisodeError::of("rows of an epoch", format!("within {rows}"), found));
         }
+        let filled = spans.iter().filter(|span| span.begin < span.end);
+        let in_order = filled.clone().zip(filled.skip(1)).all(|(a, b)| a.end <= b.begin);
+        if !in_order {
+            let expected = "those of one epoch after those of the epoch before";
+            return Err(EpisodeError::of("rows of an epoch", expected, "others"));
+        }
         let (received_from, left_until) = bounds_of_times(received, left, &spans);
         Ok(Ring {
             rows: raw.rows,
@@ -249,24 +255,34 @@ fn epochs(name: &str, ring: &RawRing, episodes: usize) -> Result<Epochs, Episode
 /// Checks the sizes of the columns, and that stamps do not go back.
 fn check_ring(means: &Means, number: usize, ring: &Ring) -> Result<(), EpisodeError> {
     let rows = ring.len();
+    // Sizes of a step were checked; those of all rows may be more than memory can be.
+    let of_rows = |bytes: usize| bytes.saturating_mul(rows);
     let row_bytes = means.row_len(number) * means.row_dtypes[number].size();
     let inputs = means.max_age_ns_of_inputs.as_ref().map(Vec::len);
     let coordinates = means.coordinates_shape.as_ref().map(|_| means.coordinates_len());
     let len = |column: &Option<Column>| column.as_ref().map(|column| column.bytes().len());
     let expected = [
-        ("stamp_ns", Some(8 * rows), Some(ring.stamp_ns.bytes().len())),
-        ("rows", Some(row_bytes * rows), Some(ring.rows.bytes().len())),
+        ("stamp_ns", Some(of_rows(8)), Some(ring.stamp_ns.bytes().len())),
+        ("rows", Some(of_rows(row_bytes)), Some(ring.rows.bytes().len())),
         ("replaced", Some(rows), Some(ring.replaced.bytes().len())),
         ("until_next", means.plans.then_some(rows), len(&ring.until_next)),
-        ("until_ns", inputs.map(|inputs| 8 * inputs * rows), len(&ring.until_ns)),
-        ("count", coordinates.map(|_| 4 * rows), len(&ring.count)),
-        ("coordinates", coordinates.map(|numbers| 4 * numbers * rows), len(&ring.coordinates)),
+        ("until_ns", inputs.map(|inputs| of_rows(8 * inputs)), len(&ring.until_ns)),
+        ("count", coordinates.map(|_| of_rows(4)), len(&ring.count)),
+        ("coordinates", coordinates.map(|numbers| of_rows(4 * numbers)), len(&ring.coordinates)),
     ];
     let bytes = |bytes: Option<usize>| bytes.map_or("none".to_owned(), |b| format!("{b} bytes"));
     for (what, expected, found) in expected {
         if expected != found {
             let what = format!("{what} of '{}' in group {number}", means.name);
             return Err(EpisodeError::of(what, bytes(expected), bytes(found)));
+        }
+    }
+    if let (Some(column), Some(shape)) = (&ring.count, &means.coordinates_shape) {
+        let counts: &[u32] = numbers(column, "count")?;
+        let voxels = shape.first().copied().unwrap_or(0);
+        if let Some(count) = counts.iter().find(|count| **count as usize > voxels) {
+            let what = format!("count of '{}'", means.name);
+            return Err(EpisodeError::of(what, format!("{voxels} voxels at most"), count));
         }
     }
     let stamps: &[i64] = numbers(&ring.stamp_ns, "stamp_ns")?;

@@ -52,6 +52,9 @@ pub struct Means {
     pub valid_when: Value,
 }
 
+/// Most elements of a step.
+const MOST: usize = 1 << 31;
+
 fn yes() -> bool {
     true
 }
@@ -169,9 +172,13 @@ impl Means {
     /// What of the vector contradicts itself, if anything.
     fn check(&self, rings: usize) -> Result<(), EpisodeError> {
         let what = || format!("stream '{}'", self.name);
-        let step: Option<usize> =
-            self.row_shape.iter().try_fold(1usize, |len, dim| len.checked_mul(*dim));
-        if step.is_none() || self.row_dtypes.len() != rings {
+        let of = |shape: &[usize]| -> Option<usize> {
+            shape.iter().try_fold(1usize, |len, dim| len.checked_mul(*dim).filter(|l| *l <= MOST))
+        };
+        let step = of(&self.row_shape);
+        let places = self.coordinates_shape.as_deref().map_or(Some(0), of);
+        let inputs = self.max_age_ns_of_inputs.as_ref().map_or(0, Vec::len);
+        if step.is_none() || places.is_none() || inputs > 32 || self.row_dtypes.len() != rings {
             return Err(EpisodeError::of(what(), "sizes of rows", format!("{:?}", self.row_shape)));
         }
         let Some(vector) = &self.vector else {

@@ -27,6 +27,7 @@ pub use means::Means;
 pub use memory::{Bytes, Column, Owned};
 pub use plan::{Choice, Planned, Request};
 pub use statistics::{ChannelStatistics, statistics};
+pub use store::Reading;
 
 use crate::ops::windows::{RingRows, SpanRows, WindowError};
 

@@ -3,6 +3,7 @@
 use super::{EpisodeError, Episodes};
 use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
+use crate::ops::operators::Operator;
 use crate::ops::windows::{Items, View, WindowLayout, WindowPlan, WindowStream, cpu};
 
 /// What is asked of one stream. What is `None` stays as in the node's configuration.
@@ -13,6 +14,8 @@ pub struct Choice {
     pub stream: String,
     /// Targets minus the instant of an item \[ns\], one per step.
     pub offsets_ns: Option<Vec<i64>>,
+    /// The step whose angles stay as they are, if angles go on from step to step.
+    pub present: Option<usize>,
     /// How a value follows from rows.
     pub strategy: Option<Strategy>,
     /// Greatest distance between a target and a row used alone \[ns\].
@@ -119,7 +122,22 @@ impl Choice {
             if offsets.is_empty() {
                 return Err(EpisodeError::of(what("offsets_ns"), "a step or more", "none"));
             }
-            means.present = offsets.iter().rposition(|offset| *offset <= 0).unwrap_or(0);
+            let unwraps = |operators: &[Operator]| operators.contains(&Operator::Unwrap);
+            let depends = means.vector.as_ref().is_some_and(|vector| {
+                vector.outputs.iter().any(|output| unwraps(&output.operators))
+            });
+            means.present = match self.present {
+                Some(present) if present < offsets.len() => present,
+                Some(present) => {
+                    let expected = format!("a step of {}", offsets.len());
+                    return Err(EpisodeError::of(what("present"), expected, present));
+                }
+                None if depends => {
+                    let expected = "the number of the step whose angles stay, as others follow it";
+                    return Err(EpisodeError::of(what("present"), expected, "nothing"));
+                }
+                None => 0,
+            };
             means.target_offsets_ns.clone_from(offsets);
         }
         means.strategy = strategy;

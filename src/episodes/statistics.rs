@@ -37,10 +37,13 @@ pub fn statistics(stream: &Stream) -> Result<Vec<ChannelStatistics>, EpisodeErro
     for (number, (ring, group)) in stream.rings.iter().zip(&vector.groups).enumerate() {
         let dtype = means.row_dtypes[number];
         let row_bytes = group.channels.len() * dtype.size();
-        let rows = ring.rows.bytes().chunks_exact(row_bytes.max(1));
-        let stays = rows.zip(ring.replaced.bytes()).filter(|(_, replaced)| **replaced == 0);
+        let (rows, replaced) = (ring.rows.bytes(), ring.replaced.bytes());
+        let row = |at: usize| &rows[at * row_bytes..][..row_bytes];
+        // Rows of episodes that were not asked for are in no span.
+        let own = ring.spans.iter().flat_map(|span| span.range());
+        let stays = own.filter(|at| replaced[*at] == 0).map(row);
         for (at, channel) in group.channels.iter().enumerate() {
-            let values = stays.clone().map(|(row, _)| float(dtype, &row[at * dtype.size()..]));
+            let values = stays.clone().map(|row| float(dtype, &row[at * dtype.size()..]));
             let name = vector.channels[*channel].name.clone();
             all[*channel] = Some(of_channel(name, values.collect()));
         }

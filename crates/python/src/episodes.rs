@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use robocache::episodes::{
     self, Bytes, Choice, Column, Described, EpisodeError, Planned, RawEpisodes, RawRing, RawStream,
-    Request,
+    Reading, Request,
 };
 use robocache::ops::windows::PartKind;
 
@@ -59,24 +59,64 @@ pub(crate) fn threads(threads: Option<usize>) -> usize {
 impl Episodes {
     /// Reads a store of `robocache replay --format rows`.
     #[staticmethod]
-    #[pyo3(signature = (path, streams=None, threads=None))]
+    #[pyo3(signature = (path, streams=None, threads=None, episodes=None))]
     fn of_store(
         py: Python<'_>,
         path: PathBuf,
         streams: Option<Vec<String>>,
         threads: Option<usize>,
+        episodes: Option<Vec<usize>>,
     ) -> PyResult<Self> {
-        let threads = self::threads(threads);
-        let read = || episodes::Episodes::of_store(&path, streams.as_deref(), threads);
-        Ok(Episodes(Arc::new(py.detach(read).map_err(raised)?)))
+        let reading = Reading {
+            streams: streams.as_deref(),
+            episodes: episodes.as_deref(),
+            threads: self::threads(threads),
+        };
+        let read = py.detach(|| episodes::Episodes::of_store(&path, reading));
+        Ok(Episodes(Arc::new(read.map_err(raised)?)))
     }
 
-    /// Opens a folder that `save` wrote.
+    /// Opens a folder that `save` or `convert` wrote.
     #[staticmethod]
-    #[pyo3(signature = (path, verify=false))]
-    fn open(py: Python<'_>, path: PathBuf, verify: bool) -> PyResult<Self> {
-        let opened = py.detach(|| episodes::Episodes::open(&path, verify));
+    #[pyo3(signature = (path, verify=false, episodes=None))]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        verify: bool,
+        episodes: Option<Vec<usize>>,
+    ) -> PyResult<Self> {
+        let opened = py.detach(|| episodes::Episodes::open(&path, episodes.as_deref(), verify));
         Ok(Episodes(Arc::new(opened.map_err(raised)?)))
+    }
+
+    /// Writes a store into a new folder, and opens that.
+    #[staticmethod]
+    #[pyo3(signature = (store, path, streams=None, threads=None, episodes=None))]
+    fn convert(
+        py: Python<'_>,
+        store: PathBuf,
+        path: PathBuf,
+        streams: Option<Vec<String>>,
+        threads: Option<usize>,
+        episodes: Option<Vec<usize>>,
+    ) -> PyResult<Self> {
+        let reading = Reading {
+            streams: streams.as_deref(),
+            episodes: episodes.as_deref(),
+            threads: self::threads(threads),
+        };
+        let made = py.detach(|| episodes::Episodes::convert(&store, &path, reading));
+        Ok(Episodes(Arc::new(made.map_err(raised)?)))
+    }
+
+    /// How many episodes a store or a saved folder has.
+    #[staticmethod]
+    fn count(path: PathBuf, saved: bool) -> PyResult<usize> {
+        let found = match saved {
+            true => episodes::Episodes::count_of_folder(&path),
+            false => episodes::Episodes::count_of_store(&path),
+        };
+        found.map_err(raised)
     }
 
     /// Episodes of arrays. `described` is JSON; `columns` has for each stream its rings, each as arrays by name.
