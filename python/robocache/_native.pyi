@@ -302,6 +302,13 @@ class TensorBytes:
     def __len__(self) -> int: ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
+    @property
+    def device_len(self) -> int | None:
+        """The bytes of the data on a GPU; None if the data is on the host."""
+    def device_array(self, shape: Sequence[int], dtype: str, offset: int) -> DeviceArray:
+        """A part of the data on a GPU, from byte `offset` on. Raises RuntimeError if it is on the host."""
+    def complete(self) -> bytes:
+        """A copy of the whole message, wherever its data is."""
 
 _Pushed = tuple[bool, int, str | None, str | None]
 
@@ -309,7 +316,7 @@ class Pipeline:
     """What `robocache.Pipeline` is made of."""
 
     def __new__(
-        cls, text: str, file: str, backend: str, device: int, digest: bool
+        cls, text: str, file: str, backend: str, device: int, output: str, digest: bool
     ) -> "Pipeline": ...
     def push(self, input: str, message: bytes, receive_ns: int) -> list[_Pushed]:
         """What became of the message in each of the inputs: accepted, rows, reason, detail."""
@@ -409,6 +416,7 @@ class LivePipeline:
         file: str,
         backend: str,
         device: int,
+        output: str,
         simulated: bool,
         digest: bool,
         priority: int,
@@ -432,4 +440,13 @@ class LivePipeline:
         """JSON."""
     def stats(self) -> str:
         """JSON."""
+    def see(
+        self, input: int, seen: Sequence[tuple[str | None, str, bool, bool]]
+    ) -> tuple[bool, bool]:
+        """Notes the publishers of an input's topic: node, type, whether each offers reliable, and transient
+        local. Returns what to ask for."""
+    def watch(self, topics: Sequence[str], remedy: str) -> None:
+        """Begins the first window of the health report."""
+    def report(self) -> tuple[int, list[tuple[str, int, str, list[tuple[str, str]]]]]:
+        """The report of `/diagnostics`: stamp [ns] and statuses: part, level, message, values."""
     def close(self) -> None: ...

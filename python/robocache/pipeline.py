@@ -18,6 +18,7 @@ import numpy as np
 from . import _native
 from ._arrays import unmasked
 from .cdr import ENCAPSULATION_LEN, Reader
+from .device_tensor import DeviceSegment, array_of, complete, tensor_of
 from .tensor import FusedTensor, Segment, decode
 
 _I64 = np.iinfo(np.int64)
@@ -88,6 +89,13 @@ def device_number(device):
     return int(number)
 
 
+def checked_output(output, digest):
+    """Where tensors are: "host" or "cuda". The digest is made on the host."""
+    if output == "cuda" and digest:
+        raise ValueError("digest: expected none of tensors on a GPU, found it with output='cuda'")
+    return str(output)
+
+
 def nanoseconds(value, name):
     """An instant or a number as a Python int that fits 64 bits; floats are refused."""
     try:
@@ -122,26 +130,37 @@ class Views:
 
     def of(self, native):
         """The tensor of native bytes. Its arrays are read-only views that keep the bytes alive."""
-        message = np.asarray(native)
+        message, on_device = np.asarray(native), native.device_len
         if len(message) != self._length:
-            self._learn(decode(message))
+            whole = message if on_device is None else complete(message, on_device)
+            self._learn(decode(whole), len(message))
 
         def view(place):
             shape, dtype, offset = place
             return np.ndarray(shape, dtype, message, offset)
 
+        def segment(name, kind, place, steps):
+            steps = [view(place) for place in steps]
+            if on_device is None:
+                return Segment(name, kind, view(place), *steps)
+            shape, _, offset = place
+            array = array_of(native, kind, shape, max(offset - len(message), 0))
+            return DeviceSegment(name, kind, array, *steps)
+
         segments = {
-            name: Segment(name, kind, *[view(place) for place in places])
-            for name, kind, places in self._segments
+            name: segment(name, kind, place, steps)
+            for name, kind, (place, *steps) in self._segments
         }
         sec, nanosec = _STAMP.unpack_from(message, ENCAPSULATION_LEN)
         tick, digest = _NUMBERS.unpack_from(message, self._numbers_at)
         stamp_ns = sec * 1_000_000_000 + nanosec
+        if on_device is not None:
+            return tensor_of(native, tick, stamp_ns, self._frame_id, segments)
         data = view(self._data)
         return FusedTensor(tick, stamp_ns, self._frame_id, segments, data, digest, message)
 
-    def _learn(self, tensor):
-        """Notes where the parts of a tensor are."""
+    def _learn(self, tensor, length):
+        """Notes where the parts of a tensor are, of whose message `length` bytes are on the host."""
         begin = tensor.message.ctypes.data
         valid_at = iter(_valid_at(tensor.message))
 
@@ -159,7 +178,7 @@ class Views:
         # The stamp, then the frame's length and its bytes, which end with a zero; then numbers of 8 bytes.
         after_frame = 8 + 4 + len(tensor.frame_id.encode()) + 1
         self._numbers_at = ENCAPSULATION_LEN + after_frame + -after_frame % 8
-        self._frame_id, self._length = tensor.frame_id, len(tensor.message)
+        self._frame_id, self._length = tensor.frame_id, length
 
 
 def _valid_at(message):
@@ -187,7 +206,11 @@ class Pipeline:
         config: a path, the text of a configuration (a str with line breaks), or a dict.
         backend: "auto", "cpu" or "cuda", as the node's parameter.
         device: the GPU: a number, "cuda:N" or a torch.device.
-        digest: whether each tensor gets the digest that the node makes (`FusedTensor.digest`).
+        output: where the tensors are: "host", or "cuda" for memory of the GPU, apart from where images and
+            clouds are encoded: by the GPU, or with backend="cpu" by cores. Then a tensor's segments are
+            `DeviceSegment`s, and the bits are the same.
+        digest: whether each tensor gets the digest that the node makes (`FusedTensor.digest`); not with
+            output="cuda".
 
     Raises ValueError if the configuration or an argument is wrong, with what was expected and found;
     RuntimeError if the backend cannot be used.
@@ -196,11 +219,10 @@ class Pipeline:
     forked process each method raises RuntimeError: make the pipeline after the fork.
     """
 
-    def __init__(self, config, backend="auto", device=0, *, digest=False):
+    def __init__(self, config, backend="auto", device=0, *, output="host", digest=False):
         text, file = config_text(config)
-        self._native = _native.Pipeline(
-            text, file, str(backend), device_number(device), bool(digest)
-        )
+        place = (str(backend), device_number(device), checked_output(output, digest))
+        self._native = _native.Pipeline(text, file, *place, bool(digest))
         self._inputs = self.inputs
         self._views = Views()
 
@@ -284,7 +306,8 @@ class Pipeline:
 
         Tick `number` is at `number * period_ns`. It sees every message that was pushed before. The arrays
         are read-only views of memory that no later tick overwrites while a view of it lives. When
-        the last view is gone, a later tick uses the memory again.
+        the last view is gone, a later tick uses the memory again; on a GPU, as soon as the streams that
+        took the arrays by DLPack have done what was put on them before that.
 
         Raises RuntimeError if the backend failed.
         """

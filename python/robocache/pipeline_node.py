@@ -8,7 +8,7 @@ import traceback
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 from . import _native
-from .pipeline import Views, config_text, device_number
+from .pipeline import Views, checked_output, config_text, device_number
 
 #: The queue of `/clock`: a tenth of a second at 1 kHz.
 _CLOCK_QOS = QoSProfile(
@@ -16,6 +16,14 @@ _CLOCK_QOS = QoSProfile(
 )
 #: Time between two looks at what the publishers offer [s].
 _GRAPH_PERIOD_S = 0.5
+#: Time between two reports on `/diagnostics` [s], as of fusion_node.
+_REPORT_PERIOD_S = 1.0
+_DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
+_STATUS = ("DiagnosticStatus", "KeyValue")
+_REMEDY = (
+    "Fast DDS drops large messages if the publisher's shared-memory segment is smaller than two of"
+    " them: start the publisher with a profile that has a larger one (docs/deploy.md)"
+)
 #: Time between two looks whether the node was destroyed [s].
 _PATIENCE_S = 0.1
 
@@ -32,6 +40,8 @@ class PipelineNode:
         rclpy.spin(node)
         pipeline.destroy()
 
+    It also publishes fusion_node's report on `/diagnostics`, once a second, under the node's name.
+
     If the node has `use_sim_time`, `/clock` sets the clock; read once, here.
 
     Args:
@@ -42,7 +52,8 @@ class PipelineNode:
             newest tensor next, and those between are counted as missed. What it raises is logged and
             counted as `callback_failed`.
         backend, device: where to compute, as of `Pipeline`.
-        digest: whether each tensor gets the node's digest.
+        output: "host", or "cuda" for tensors in memory of the GPU, as of `Pipeline`.
+        digest: whether each tensor gets the node's digest; not with output="cuda".
         priority: the real-time priority of the tick thread, 0 for ordinary.
         cpus: the processors of the tick thread; empty for all.
 
@@ -61,6 +72,7 @@ class PipelineNode:
         *,
         backend="auto",
         device=0,
+        output="host",
         digest=False,
         priority=0,
         cpus=(),
@@ -74,10 +86,9 @@ class PipelineNode:
         simulated = bool(
             node.has_parameter("use_sim_time") and node.get_parameter("use_sim_time").value
         )
-        place = (backend, device_number(device))
-        self._native = _native.LivePipeline(
-            text, file, *place, simulated, bool(digest), priority, list(cpus)
-        )
+        place = (backend, device_number(device), checked_output(output, digest))
+        how = (simulated, bool(digest), priority, list(cpus))
+        self._native = _native.LivePipeline(text, file, *place, *how)
         self._subscriptions = {}
         self._clock = None
         try:
@@ -91,7 +102,13 @@ class PipelineNode:
                     node.destroy_subscription(subscription)
             self._native.close()
             raise
-        self._timer = node.create_timer(_GRAPH_PERIOD_S, self._renew)
+        topics = [node.resolve_topic_name(known["topic"]) for known in self._inputs]
+        self._native.watch(topics, _REMEDY)
+        self._diagnostics = node.create_publisher(_type_of(_DIAGNOSTICS), "/diagnostics", 10)
+        self._timers = [
+            node.create_timer(_GRAPH_PERIOD_S, self._renew),
+            node.create_timer(_REPORT_PERIOD_S, self._report),
+        ]
         self._thread = threading.Thread(target=self._serve, name="tensors", daemon=True)
         self._thread.start()
 
@@ -121,7 +138,9 @@ class PipelineNode:
         if self._ended.is_set():
             return
         self._ended.set()
-        self._node.destroy_timer(self._timer)
+        for timer in self._timers:
+            self._node.destroy_timer(timer)
+        self._node.destroy_publisher(self._diagnostics)
         for _, subscription in self._subscriptions.values():
             self._node.destroy_subscription(subscription)
         if self._clock is not None:
@@ -144,21 +163,20 @@ class PipelineNode:
             )
 
     def _request(self, number):
-        """Whether to ask for reliable, and for transient local: what all publishers offer, if `auto`."""
+        """Whether to ask for reliable, and for transient local; tells the monitor of the publishers."""
         known = self._inputs[number]
         topic = self._node.resolve_topic_name(known["topic"])
         offers = self._node.get_publishers_info_by_topic(topic)
-        profiles = [offer.qos_profile for offer in offers if offer.topic_type == known["ros_type"]]
-        reliable = [profile.reliability == ReliabilityPolicy.RELIABLE for profile in profiles]
-        local = [profile.durability == DurabilityPolicy.TRANSIENT_LOCAL for profile in profiles]
-
-        def asked(wanted, offered, best):
-            return bool(offered) and all(offered) if wanted == "auto" else wanted == best
-
-        return (
-            asked(known["reliability"], reliable, "reliable"),
-            asked(known["durability"], local, "transient_local"),
-        )
+        seen = [
+            (
+                _node_of(offer),
+                offer.topic_type,
+                offer.qos_profile.reliability == ReliabilityPolicy.RELIABLE,
+                offer.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL,
+            )
+            for offer in offers
+        ]
+        return self._native.see(number, seen)
 
     def _subscribe(self, number, request):
         reliable, local = request
@@ -186,6 +204,25 @@ class PipelineNode:
                 self._subscribe(number, request)
                 self._node.destroy_subscription(subscription)
 
+    def _report(self):
+        """Publishes on `/diagnostics` what fusion_node publishes there."""
+        stamp_ns, parts = self._native.report()
+        message = self._diagnostics.msg_type()
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
+        name = self._node.get_fully_qualified_name()
+        status, pair = (_type_of(f"diagnostic_msgs/msg/{kind}") for kind in _STATUS)
+        message.status = [
+            status(
+                level=bytes([level]),
+                name=f"{name}: {part}",
+                message=words,
+                hardware_id="robocache",
+                values=[pair(key=key, value=value) for key, value in values],
+            )
+            for part, level, words, values in parts
+        ]
+        self._diagnostics.publish(message)
+
     def _on_clock(self, message, info):
         if not self._ended.is_set() and not self._native.set_clock(message, *_transit(info)):
             self._counts["clock_malformed"] += 1
@@ -210,6 +247,13 @@ class PipelineNode:
                 self._node.get_logger().error(
                     f"on_tensor: {traceback.format_exc()}", throttle_duration_sec=1.0
                 )
+
+
+def _node_of(offer):
+    """The full name of a publisher's node; None while the graph does not know it."""
+    if not offer.node_name or offer.node_name.startswith("_"):
+        return None
+    return f"{offer.node_namespace.rstrip('/')}/{offer.node_name}"
 
 
 def _transit(info):

@@ -1,13 +1,12 @@
 """Receives fused tensors, and what they mean, from topics with rclpy; or makes them in this process.
 
-`PipelineNode` is of the package's compiled part, and loaded when it is first used.
+`PipelineNode` is of the package's compiled part, and loaded when it is first used. `TensorSubscriber` needs the
+ROS package `robocache_ros`, which has the messages.
 """
 
 import ctypes
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
-from robocache_ros.msg import FusedTensor as FusedTensorMsg
-from robocache_ros.msg import FusedTensorInfo
 
 from .tensor import decode
 
@@ -61,17 +60,18 @@ class TensorSubscriber:
     """
 
     def __init__(self, node, callback, topic="fused_tensor", qos=TENSOR_QOS, on_info=None):
+        messages = _messages()
         self.received = 0
         self.malformed = 0
         self._node = node
         self._callback = callback
         self._subscription = node.create_subscription(
-            FusedTensorMsg, topic, self._on_message, qos, raw=True
+            messages.FusedTensor, topic, self._on_message, qos, raw=True
         )
         self._info = None
         if on_info is not None:
             self._info = node.create_subscription(
-                FusedTensorInfo, f"{self.topic}/info", on_info, INFO_QOS
+                messages.FusedTensorInfo, f"{self.topic}/info", on_info, INFO_QOS
             )
 
     @property
@@ -97,6 +97,21 @@ class TensorSubscriber:
             )
             return
         self._callback(tensor)
+
+
+def _messages():
+    """The messages of `robocache_ros`."""
+    try:
+        from robocache_ros import msg
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "robocache_ros":
+            raise
+        raise ModuleNotFoundError(
+            "TensorSubscriber: expected the ROS package robocache_ros, found none: source a workspace"
+            " in which it is built (install/setup.bash)",
+            name=error.name,
+        ) from None
+    return msg
 
 
 def __getattr__(name):

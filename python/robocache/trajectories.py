@@ -6,13 +6,13 @@ They call `robocache.resample` and `voxelize`. `docs/operations.md` says what di
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from .encoders import voxelize
 from .operations import resample
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["fuse_multimodal", "resample_trajectories", "voxelize_pointcloud"]
 
@@ -52,7 +52,7 @@ def fuse_multimodal(
         _held(stream2_data, stream2_times, targets),
         _held(stream3_data, stream3_times, targets),
     ]
-    return torch.cat(parts, -1)
+    return _torch().cat(parts, -1)
 
 
 def voxelize_pointcloud(
@@ -68,14 +68,14 @@ def voxelize_pointcloud(
     grid = {"origin_m": tuple(grid_min), "size_m": voxel_size, "shape": tuple(grid_size)}
     if mode in ("count", "occupancy"):
         values = voxelize(points.float(), channels=(mode,), **grid).values
-        return values[0].permute(2, 1, 0).to(torch.int32).contiguous()
+        return values[0].permute(2, 1, 0).int().contiguous()
     if mode not in ("mean", "max"):
         raise ValueError(f"mode: expected count, occupancy, mean or max, found {mode}")
     if features is None:
         raise ValueError(f"features: expected them for the mode {mode}, found none")
     names = [f"feature{at}" for at in range(features.shape[1])]
     values = voxelize(
-        torch.cat([points.float(), features.float()], 1),
+        _torch().cat([points.float(), features.float()], 1),
         fields=("x", "y", "z", *names),
         channels=tuple(f"{mode}({name})" for name in names),
         **grid,
@@ -83,12 +83,19 @@ def voxelize_pointcloud(
     return values.permute(3, 2, 1, 0).contiguous()
 
 
+def _torch() -> Any:
+    """The module `torch`, of which the caller has tensors."""
+    import torch
+
+    return torch
+
+
 def _stamps(times: Tensor) -> Tensor:
     """Seconds in whole nanoseconds."""
-    return (times.double() * _NANOSECONDS).round().to(torch.int64)
+    return (times.double() * _NANOSECONDS).round().long()
 
 
 def _held(rows: Tensor, times: Tensor, targets: Tensor) -> Tensor:
     """Values at the targets. A target before the first row is moved to that row."""
     stamps = _stamps(times)
-    return resample(rows, stamps, torch.maximum(targets, stamps[:, :1])).values
+    return resample(rows, stamps, targets.maximum(stamps[:, :1])).values

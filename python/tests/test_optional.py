@@ -57,3 +57,27 @@ def test_without_ray(tmp_path):
     assert run.returncode == 1
     assert "pip install 'robocache[ray]'" in run.stderr and "Traceback" not in run.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bags"]
+
+
+def test_all_names_come_without_torch():
+    run = python(
+        "-c", "import sys; sys.modules['torch'] = None\nfrom robocache import *\nprint(Pipeline)"
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_subscriber_says_which_package_it_misses():
+    program = """
+import sys, types
+for name in ("rclpy", "rclpy.qos"):
+    sys.modules[name] = types.ModuleType(name)
+for name in ("DurabilityPolicy", "HistoryPolicy", "ReliabilityPolicy"):
+    setattr(sys.modules["rclpy.qos"], name, types.SimpleNamespace(KEEP_LAST=0, RELIABLE=0, TRANSIENT_LOCAL=0))
+sys.modules["rclpy.qos"].QoSProfile = dict
+sys.modules["robocache_ros"] = None
+import robocache.ros
+robocache.ros.TensorSubscriber(None, None)
+"""
+    run = python("-c", program)
+    assert run.returncode == 1
+    assert "expected the ROS package robocache_ros, found none" in run.stderr

@@ -459,16 +459,21 @@ impl Backend for CpuBackend {
     }
 
     fn fuse(&self, jobs: &[StepJob], mut out: OutputMut<'_>) -> Result<(), BackendError> {
+        let out = out.on_host().ok_or_else(|| BackendError::Failed {
+            backend: self.name(),
+            operation: "fuse",
+            detail: "expected an output on the host, found one on a device".into(),
+        })?;
         let mut scratch = lock(&self.scratch);
         for (at, job) in jobs.iter().enumerate().filter(|(_, job)| !job.unchanged) {
             let memory = &self.rings[job.ring.index()];
             if let Some(rows) = memory.window() {
                 if jobs[..at].iter().all(|before| before.ring != job.ring) {
-                    memory.serve_window(rows, &jobs[at..], &mut scratch, &mut out);
+                    memory.serve_window(rows, &jobs[at..], &mut scratch, out);
                 }
                 continue;
             }
-            if memory.serve_sparse(job, &mut out) {
+            if memory.serve_sparse(job, out) {
                 continue;
             }
             let step = &mut out[memory.segment.step_range(job.step)];

@@ -4,9 +4,10 @@
 //! Images and clouds are uploaded once, on arrival, and encoded into rows in device memory. Every
 //! ring has a stream of its own for that. Vectors are small and arrive often, so their rows stay in
 //! pinned host memory: to write one costs no call of the driver, and the device reads the few that
-//! a tick needs. Where the host must read rows too, because of operators or because plans are cut, it
-//! computes the steps from rows of its own, and the device reads those steps. A tick is one launch that writes every changed step straight into the pinned
-//! memory of the output.
+//! a tick needs. For outputs on the device, images and clouds may also be encoded by a core: then their
+//! rows are copied to the device. Where the host must read rows too, because of operators or because plans are cut, it
+//! computes the steps from rows of its own, and the device reads those steps. A tick is one launch that writes
+//! every changed step straight into the output: pinned memory, or memory of the device that the host never reads.
 //!
 //! Streams of encodes have the greatest priority: so an encode waits as little as it can for other
 //! work of this process.
@@ -15,12 +16,19 @@
 //! returns when it is done. The pipeline gives no slot to an encode that a tick may still read, so
 //! that encodes need not wait for ticks.
 
+mod on_core;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::{Backend, BackendError, FloatRows, GpuUse, Slot, StepJob, VectorEncoder, wrong_kind};
+use self::on_core::OnCore;
+use super::{
+    Backend, BackendError, FloatRows, GpuUse, Processor, Slot, StepJob, VectorEncoder, wrong_kind,
+};
 use crate::align::Value;
-use crate::device::{Device, Event, Output, OutputMut, PinnedBuffer, Stream};
+use crate::device::{
+    Device, DeviceOutput, Event, HostBuffer, Output, OutputMut, PinnedBuffer, Stream,
+};
 use crate::dtype::DType;
 use crate::input::Sample;
 use crate::layout::{Layout, RingPlace, Run, Segment};
@@ -41,6 +49,7 @@ pub struct CudaBackend {
     device: Arc<Device>,
     rings: Vec<RingMemory>,
     fuser: Mutex<Fuser>,
+    leaves_on_device: bool,
 }
 
 /// Rows of one ring and how they are made. As on the CPU, what a panic left is not read: the caller
@@ -48,6 +57,8 @@ pub struct CudaBackend {
 struct RingMemory {
     place: RingPlace,
     segment: Segment,
+    /// Where the parts of a sparse row go, in bytes.
+    sparse: Option<[(Segment, Run); 2]>,
     rows: Rows,
     encoder: Encoder,
 }
@@ -73,8 +84,12 @@ enum Encoder {
     Voxels {
         encoder: Box<Mutex<Voxelizer>>,
         stream: Stream,
-        /// Where the parts of a sparse row go, in bytes.
-        sparse: Option<[(Segment, Run); 2]>,
+    },
+    /// Images or clouds that a core encodes.
+    OnCore {
+        encoder: Mutex<OnCore>,
+        stream: Stream,
+        slots: Vec<SlotState>,
     },
 }
 
@@ -85,7 +100,7 @@ struct SlotState {
 }
 
 impl CudaBackend {
-    /// Reserves the memory of all rings on a GPU.
+    /// Reserves the memory of all rings on a GPU. Outputs are on the host.
     ///
     /// # Errors
     /// [`BackendError::Failed`] where its memory does not suffice.
@@ -94,11 +109,34 @@ impl CudaBackend {
         config: &Config,
         layout: &Layout,
     ) -> Result<Self, BackendError> {
+        Self::with_encoders(device, Processor::Gpu, config, layout)
+    }
+
+    /// The same for outputs on the GPU. Images and clouds are encoded by `processor`.
+    ///
+    /// # Errors
+    /// As [`CudaBackend::new`].
+    pub fn for_device(
+        device: &Arc<Device>,
+        processor: Processor,
+        config: &Config,
+        layout: &Layout,
+    ) -> Result<Self, BackendError> {
+        let backend = Self::with_encoders(device, processor, config, layout)?;
+        Ok(CudaBackend { leaves_on_device: true, ..backend })
+    }
+
+    fn with_encoders(
+        device: &Arc<Device>,
+        processor: Processor,
+        config: &Config,
+        layout: &Layout,
+    ) -> Result<Self, BackendError> {
         let memory = |place: &RingPlace| {
             let spec = config.stream(place.stream);
             let coordinates = place.coordinates.map(|id| layout.segment(id).clone());
             let segments = (layout.segment(place.segment).clone(), coordinates);
-            RingMemory::new(device, &spec.of_rows(), place.clone(), segments)
+            RingMemory::new((device, processor), &spec.of_rows(), place.clone(), segments)
                 .map_err(|error| error.reserving_for(spec))
         };
         let rings = layout.rings().iter().map(memory).collect::<Result<Vec<_>, _>>()?;
@@ -107,7 +145,7 @@ impl CudaBackend {
             .iter()
             .flat_map(|ring| (0..ring.segment.steps).flat_map(|step| ring.places_of(step)));
         let fuser = Mutex::new(Fuser::new(device, layout.byte_len(), places)?);
-        Ok(CudaBackend { device: device.clone(), rings, fuser })
+        Ok(CudaBackend { device: device.clone(), rings, fuser, leaves_on_device: false })
     }
 
     /// The GPU.
@@ -118,13 +156,35 @@ impl CudaBackend {
 
 impl RingMemory {
     fn new(
-        device: &Arc<Device>,
+        (device, processor): (&Arc<Device>, Processor),
         spec: &StreamSpec,
         place: RingPlace,
         (segment, coordinates): (Segment, Option<Segment>),
     ) -> Result<Self, BackendError> {
         let slots = spec.ring_slots();
-        let on_device = || Rows::on_device(device, place.row_len, spec.dtype, slots);
+        let sparse_row = match &spec.encoder {
+            EncoderSpec::Voxels(voxels) => SparseRow::new(voxels, spec.dtype),
+            _ => None,
+        };
+        let sparse = sparse_row.zip(coordinates).map(|(row, coordinates)| {
+            let run = |row_at, len| Run { row_at, step_at: 0, len };
+            let (features, at) = (run(0, row.features()), row.coordinates_at());
+            [(segment.clone(), features), (coordinates, run(at, row.coordinates()))]
+        });
+        // A sparse row is two segments of two element types: bytes to the tick.
+        let (len, dtype) = match &sparse_row {
+            Some(row) => (row.bytes(), DType::U8),
+            None => (place.row_len, spec.dtype),
+        };
+        let on_device = || Rows::on_device(device, len, dtype, slots);
+        if processor == Processor::Cpu
+            && let Some(encoder) = OnCore::new(device, spec, len * dtype.size())?
+        {
+            let slots = (0..slots).map(|_| SlotState::new(device)).collect::<Result<_, _>>()?;
+            let (encoder, stream) = (Mutex::new(encoder), Stream::new(device, true)?);
+            let (rows, encoder) = (on_device()?, Encoder::OnCore { encoder, stream, slots });
+            return Ok(RingMemory { place, segment, sparse, rows, encoder });
+        }
         let (encoder, rows) = match &spec.encoder {
             EncoderSpec::Vector(vector) => {
                 // As on the CPU: interpolated rows stay f32, the others are rounded when they are
@@ -142,7 +202,7 @@ impl RingMemory {
                     let host = FloatRows::new(spec, &lanes, output);
                     let scratch = Mutex::new(vec![0.0; place.row_len]);
                     let encoder = Encoder::OnHost { encoder, host, scratch };
-                    return Ok(RingMemory { place, segment, rows, encoder });
+                    return Ok(RingMemory { place, segment, sparse, rows, encoder });
                 }
                 let dtype = if interpolates { DType::F32 } else { spec.dtype };
                 (Encoder::Vector(encoder), Rows::pinned(device, &lanes, dtype, slots)?)
@@ -170,23 +230,11 @@ impl RingMemory {
                     true => encoder.with_sweeps(device, most)?,
                     false => encoder,
                 };
-                let parts = SparseRow::new(voxels, spec.dtype).zip(coordinates);
-                let sparse = parts.map(|(row, coordinates)| {
-                    let run = |row_at, len| Run { row_at, step_at: 0, len };
-                    let (features, at) = (run(0, row.features()), row.coordinates_at());
-                    [(segment.clone(), features), (coordinates, run(at, row.coordinates()))]
-                });
-                // A sparse row is two segments of two element types: bytes to the tick.
-                let (len, dtype) = match &sparse {
-                    Some(_) => (encoder.row_bytes(), DType::U8),
-                    None => (place.row_len, spec.dtype),
-                };
-                let rows = Rows::on_device(device, len, dtype, slots)?;
                 let (encoder, stream) = (Box::new(Mutex::new(encoder)), Stream::new(device, true)?);
-                (Encoder::Voxels { encoder, stream, sparse }, rows)
+                (Encoder::Voxels { encoder, stream }, on_device()?)
             }
         };
-        Ok(RingMemory { place, segment, rows, encoder })
+        Ok(RingMemory { place, segment, sparse, rows, encoder })
     }
 
     fn encode(&self, slot: Slot, sample: Sample<'_>) -> Result<PointDrops, BackendError> {
@@ -212,6 +260,11 @@ impl RingMemory {
             }
             (Encoder::Voxels { encoder, stream, .. }, Sample::Points(view), Some(row)) => {
                 Ok(lock(encoder).encode(&view, slot, row, stream)?)
+            }
+            (Encoder::OnCore { encoder, stream, slots }, sample, Some(row)) => {
+                let drops = lock(encoder).encode(&sample, row, stream)?;
+                slots[slot].mark(stream)?;
+                Ok(drops)
             }
             _ => Err(wrong_kind(NAME)),
         }
@@ -253,10 +306,7 @@ impl RingMemory {
 
     /// Where the ring's part of a step goes: one place, or those of both parts of a sparse row.
     fn places_of(&self, step: usize) -> impl Iterator<Item = Place<'_>> {
-        let parts = match &self.encoder {
-            Encoder::Voxels { sparse: Some(parts), .. } => Some(parts),
-            _ => None,
-        };
+        let parts = self.sparse.as_ref();
         let whole = parts.is_none().then(|| {
             let at = self.segment.step_range(step).start;
             Place { at, dtype: self.segment.dtype, runs: self.place.runs.as_slice() }
@@ -271,7 +321,9 @@ impl RingMemory {
     /// The rows of a value that may still be under way.
     fn pending(&self, value: Value<Slot>) -> impl Iterator<Item = &SlotState> {
         let slots: &[SlotState] = match &self.encoder {
-            Encoder::Image { slots, .. } | Encoder::Depth { slots, .. } => slots,
+            Encoder::Image { slots, .. }
+            | Encoder::Depth { slots, .. }
+            | Encoder::OnCore { slots, .. } => slots,
             Encoder::Vector(_) | Encoder::OnHost { .. } | Encoder::Voxels { .. } => &[],
         };
         let read = match value {
@@ -307,7 +359,15 @@ impl Backend for CudaBackend {
     }
 
     fn output_memory(&self, len: usize) -> Result<Output, BackendError> {
+        if self.leaves_on_device {
+            return Ok(Output::Host(HostBuffer::new(len)));
+        }
         Ok(Output::Pinned(PinnedBuffer::new(&self.device, len)?))
+    }
+
+    fn data_on_device(&self, len: usize) -> Result<Option<DeviceOutput>, BackendError> {
+        let reserve = || DeviceOutput::new(&self.device, len);
+        Ok(self.leaves_on_device.then(reserve).transpose()?)
     }
 
     fn encode(
@@ -337,6 +397,7 @@ impl Backend for CudaBackend {
             // Encodes of the ring are on its stream: the copy comes after them.
             Encoder::Image { stream, .. }
             | Encoder::Depth { stream, .. }
+            | Encoder::OnCore { stream, .. }
             | Encoder::Voxels { stream, .. } => memory.rows.download(slot, row, stream)?,
         }
         Ok(())

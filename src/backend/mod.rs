@@ -13,11 +13,11 @@ mod select;
 mod vector;
 
 use float_rows::FloatRows;
-pub use select::{Choice, create, devices};
+pub use select::{Choice, create, create_for_device, devices};
 pub use vector::VectorEncoder;
 
 use crate::align::Value;
-use crate::device::{DeviceError, HostBuffer, Output, OutputMut};
+use crate::device::{DeviceError, DeviceOutput, HostBuffer, Output, OutputMut};
 use crate::input::Sample;
 use crate::ops::voxelize::{PointDrops, VoxelizeError};
 use crate::pipeline::Rejected;
@@ -191,6 +191,12 @@ pub trait Backend: Send + Sync {
     /// fastest with this memory.
     fn output_memory(&self, len: usize) -> Result<Output, BackendError> {
         Ok(Output::Host(HostBuffer::new(len)))
+    }
+
+    /// Reserves memory of the device for `len` bytes of data of an output, zero at first, if that is where this backend
+    /// leaves them. Then [`Backend::output_memory`] is for the rest of the output.
+    fn data_on_device(&self, _len: usize) -> Result<Option<DeviceOutput>, BackendError> {
+        Ok(None)
     }
 
     /// Encodes a sample into the spare slot of a ring. If it fails, the slot's content is

@@ -67,6 +67,43 @@ pub fn create(
     Ok(Arc::new(CpuBackend::new(config, layout)?))
 }
 
+/// Makes the backend whose outputs are in memory of a GPU, and logs which it is. With [`Choice::Cpu`] cores encode
+/// images and clouds, otherwise the GPU.
+///
+/// # Errors
+/// [`BackendError::Unavailable`] or [`BackendError::Failed`] if the GPU cannot be used.
+#[cfg(feature = "cuda")]
+pub fn create_for_device(
+    choice: Choice,
+    ordinal: usize,
+    config: &Config,
+    layout: &Layout,
+) -> Result<Arc<dyn Backend>, BackendError> {
+    let (processor, encoder) = match choice {
+        Choice::Cpu => (super::Processor::Cpu, "cores encode"),
+        Choice::Auto | Choice::Cuda => (super::Processor::Gpu, "it encodes"),
+    };
+    let device = Device::open(ordinal)?;
+    let backend = super::cuda::CudaBackend::for_device(&device, processor, config, layout)?;
+    let (name, mps) = (device.name(), mps(&device));
+    tracing::info!("tensors stay on {name} (device {ordinal}, {mps}); {encoder} images and clouds");
+    Ok(Arc::new(backend))
+}
+
+/// The same in a build without CUDA.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "cuda"))]
+pub fn create_for_device(
+    _: Choice,
+    _: usize,
+    _: &Config,
+    _: &Layout,
+) -> Result<Arc<dyn Backend>, BackendError> {
+    Err(without_cuda())
+}
+
 /// The numbers of all GPUs that the choice may use; 0 alone if there is none that it needs.
 ///
 /// # Errors

@@ -61,7 +61,7 @@ pub const fn segment_bytes(message_bytes: usize) -> usize {
 /// Returns the size of the serialized tensor message \[bytes\].
 pub fn message_bytes(config: &Config) -> usize {
     let reserve = |len| Output::Host(HostBuffer::new(len));
-    TensorMessage::new(&Layout::new(config), &config.base_frame, 0, reserve).message().len()
+    TensorMessage::new(&Layout::new(config), &config.base_frame, 0, None, reserve).message().len()
 }
 
 impl SharedMemory {

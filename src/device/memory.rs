@@ -157,6 +157,15 @@ impl DeviceBuffer {
     pub fn read(&self, bytes: &mut [u8]) -> Result<(), DeviceError> {
         assert!(bytes.len() <= self.len, "read: length mismatch");
         self.device.synchronize()?;
+        self.read_at_once(bytes)
+    }
+
+    /// Copies its start to `bytes`, though what was started on streams may not be done.
+    ///
+    /// # Panics
+    /// When `bytes` are more than its size.
+    pub(super) fn read_at_once(&self, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        assert!(bytes.len() <= self.len, "read: length mismatch");
         self.device.at_once("copy from the device", |stream| {
             let to = bytes.as_mut_ptr().cast::<c_void>();
             // SAFETY: both ranges are valid while it is waited for.
@@ -164,7 +173,7 @@ impl DeviceBuffer {
         })
     }
 
-    /// Puts a copy of the start of `source` on `stream`.
+    /// Puts a copy of the start of `source` on `stream`, to where `at` is.
     ///
     /// # Safety
     /// Until the copy is done, `source` is not written.
@@ -173,11 +182,14 @@ impl DeviceBuffer {
     /// When `len` is more than either's size.
     pub(super) unsafe fn upload(
         &self,
+        at: usize,
         source: &PinnedBuffer,
         len: usize,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
-        assert!(len <= self.len && len <= source.len(), "upload: length mismatch");
+        let end = at.checked_add(len);
+        let fits = end.is_some_and(|end| end <= self.len) && len <= source.len();
+        assert!(fits, "upload: length mismatch");
         if len == 0 {
             return Ok(());
         }
@@ -185,9 +197,9 @@ impl DeviceBuffer {
         // SAFETY: both ranges are valid, and wait for the device before they go.
         let status = unsafe {
             let source = source.pointer.as_ptr().cast::<c_void>();
-            sys::cuMemcpyHtoDAsync_v2(self.address, source, len, stream.handle())
+            sys::cuMemcpyHtoDAsync_v2(self.address + at as u64, source, len, stream.handle())
         };
-        check(status, "upload a message")
+        check(status, "copy to the device")
     }
 }
 

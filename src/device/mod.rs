@@ -4,6 +4,7 @@
 //! - `memory` (feature `cuda`): memory of the device, and pinned memory of the host.
 //! - [`HostBuffer`]: ordinary memory, which a GPU may be told of.
 //! - [`Output`]: memory of an output, from the backend that reserves it to the publisher.
+//! - [`DeviceOutput`]: the data of an output that stays on the device.
 //! - [`shared`]: every structure that a kernel reads or writes, compared with the kernels by
 //!   `crates/kernels/build.rs`.
 //!
@@ -11,6 +12,11 @@
 //! signature can be used in any way without touching memory that it should not: addresses come from
 //! live buffers, and a buffer waits for the device before it goes.
 
+#[cfg(feature = "cuda")]
+mod device_output;
+#[cfg(not(feature = "cuda"))]
+#[path = "no_device_output.rs"]
+mod device_output;
 #[cfg(feature = "cuda")]
 mod download;
 #[cfg(feature = "cuda")]
@@ -25,6 +31,7 @@ mod staging;
 #[cfg(feature = "cuda")]
 mod turns;
 
+pub use device_output::DeviceOutput;
 #[cfg(feature = "cuda")]
 pub use download::Download;
 #[cfg(feature = "cuda")]
@@ -35,7 +42,7 @@ pub use memory::{DeviceBuffer, PinnedBuffer, PinnedMut, bytes_of};
 pub use output::{Output, OutputMut};
 pub use shared::Shared;
 #[cfg(feature = "cuda")]
-pub use staging::Staging;
+pub use staging::{Staging, Upload};
 #[cfg(feature = "cuda")]
 pub use turns::PinnedTurns;
 

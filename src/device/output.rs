@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut, Range};
 
-use super::HostBuffer;
+use super::{DeviceOutput, HostBuffer};
 #[cfg(feature = "cuda")]
 use super::{PinnedBuffer, PinnedMut};
 
@@ -24,6 +24,8 @@ pub enum OutputMut<'a> {
     /// Pinned memory, which the device reaches.
     #[cfg(feature = "cuda")]
     Pinned(PinnedMut<'a>),
+    /// Memory of the device.
+    Device(&'a mut DeviceOutput),
 }
 
 impl Output {
@@ -67,24 +69,29 @@ impl DerefMut for Output {
     }
 }
 
-impl Deref for OutputMut<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
+impl OutputMut<'_> {
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
         match self {
-            OutputMut::Host(bytes) => bytes,
+            OutputMut::Host(bytes) => bytes.len(),
             #[cfg(feature = "cuda")]
-            OutputMut::Pinned(part) => part,
+            OutputMut::Pinned(part) => part.len(),
+            OutputMut::Device(output) => output.len(),
         }
     }
-}
 
-impl DerefMut for OutputMut<'_> {
-    fn deref_mut(&mut self) -> &mut [u8] {
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes, if the host reaches them.
+    pub fn on_host(&mut self) -> Option<&mut [u8]> {
         match self {
-            OutputMut::Host(bytes) => bytes,
+            OutputMut::Host(bytes) => Some(bytes),
             #[cfg(feature = "cuda")]
-            OutputMut::Pinned(part) => part,
+            OutputMut::Pinned(part) => Some(part),
+            OutputMut::Device(_) => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From the bytes of a message to device memory.
+//! From memory of the host to device memory.
 
 use std::sync::Arc;
 
@@ -102,7 +102,42 @@ impl Staging {
     pub fn send(&mut self, stream: &Stream) -> Result<(), DeviceError> {
         self.sent = true;
         // SAFETY: `place` gives nobody the pinned memory until somebody has waited for the upload.
-        unsafe { self.buffer.upload(&self.pinned, self.len, stream)? };
+        unsafe { self.buffer.upload(0, &self.pinned, self.len, stream)? };
         self.taken.record(stream)
+    }
+}
+
+/// A row that the host writes, on its way to the device.
+#[derive(Debug)]
+pub struct Upload {
+    pinned: PinnedBuffer,
+    taken: Event,
+}
+
+impl Upload {
+    /// Memory for a row of `len` bytes, zero at first.
+    pub fn new(device: &Arc<Device>, len: usize) -> Result<Self, DeviceError> {
+        let (pinned, taken) = (PinnedBuffer::new(device, len)?, Event::new(device, false)?);
+        Ok(Upload { pinned, taken })
+    }
+
+    /// The row, after the last copy of it has been taken, which almost always is long done.
+    pub fn row(&mut self) -> Result<&mut [u8], DeviceError> {
+        self.taken.synchronize("finish the last upload")?;
+        Ok(&mut self.pinned)
+    }
+
+    /// Puts a copy of the row to the bytes of `target` from `at` on, on `stream`.
+    pub fn send(
+        &mut self,
+        target: &DeviceBuffer,
+        at: usize,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: `row` gives nobody the memory until the copy is done.
+        let sent = unsafe { target.upload(at, &self.pinned, self.pinned.len(), stream) };
+        // Also after a failure: a copy may be under way.
+        self.taken.record(stream)?;
+        sent
     }
 }

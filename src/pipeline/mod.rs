@@ -253,9 +253,15 @@ impl Pipeline {
         }
     }
 
-    /// A new message, with memory for the tensor.
+    /// A new message, with memory for the tensor. If the backend leaves tensors on a device whose memory
+    /// does not suffice, this one's is on the host.
     pub fn new_message(&self) -> TensorMessage {
-        TensorMessage::new(&self.layout, &self.config.base_frame, self.id, |len| {
+        let device = self.backend.data_on_device(self.layout.byte_len());
+        let device = device.unwrap_or_else(|error| {
+            tracing::error!("an output on the host, as the device has no memory for it: {error}");
+            None
+        });
+        TensorMessage::new(&self.layout, &self.config.base_frame, self.id, device, |len| {
             self.backend.output_memory(len).unwrap_or_else(|error| {
                 tracing::warn!("an output in ordinary memory, which makes ticks slower: {error}");
                 Output::Host(HostBuffer::new(len))

@@ -15,7 +15,7 @@ use twox_hash::xxhash3_64::{RawHasher, SecretBuffer};
 
 use crate::align::NO_AGE;
 use crate::cdr::Writer;
-use crate::device::{Output, OutputMut};
+use crate::device::{DeviceError, DeviceOutput, Output, OutputMut};
 use crate::layout::{ALIGNMENT, Layout, Segment};
 use crate::spec::{RingId, SegmentId};
 use crate::time::Stamp;
@@ -24,6 +24,8 @@ use crate::time::Stamp;
 #[derive(Debug)]
 pub struct TensorMessage {
     memory: Output,
+    /// The data, if it is on a device. Then `memory` ends before it.
+    device: Option<DeviceOutput>,
     /// Where the message starts in `memory`: so that its data is aligned as the memory is.
     start: usize,
     segments: Vec<SegmentPlaces>,
@@ -117,13 +119,15 @@ const STAMP_AT: usize = crate::cdr::ENCAPSULATION_LEN;
 
 impl TensorMessage {
     /// A message with all steps invalid and all values zero. `reserve` returns zeroed memory of the
-    /// number of bytes that it is given.
+    /// number of bytes that it is given. `device` is the data, if it is on a device.
     pub(crate) fn new(
         layout: &Layout,
         base_frame: &str,
         pipeline: u64,
+        device: Option<DeviceOutput>,
         reserve: impl FnOnce(usize) -> Output,
     ) -> Self {
+        let host_len = if device.is_some() { 0 } else { layout.byte_len() };
         let mut writer = Writer::new();
         writer.header(Stamp::ZERO, base_frame);
         writer.u64(0);
@@ -133,11 +137,11 @@ impl TensorMessage {
         writer.u32(layout.segments().len() as u32);
         let segments = layout.segments().iter();
         let segments = segments.map(|segment| SegmentPlaces::write(&mut writer, segment)).collect();
-        writer.u32(layout.byte_len() as u32);
+        writer.u32(host_len as u32);
         let data_at = writer.position();
         let head = writer.finish();
         let start = data_at.next_multiple_of(ALIGNMENT) - data_at;
-        let mut memory = reserve(start + data_at + layout.byte_len());
+        let mut memory = reserve(start + data_at + host_len);
         memory[start..start + data_at].copy_from_slice(&head);
         let never = |segment: &Segment| vec![StepState::NEVER; segment.steps];
         let steps = layout.segments().iter().map(never).collect();
@@ -145,6 +149,7 @@ impl TensorMessage {
         let rows = layout.rings().iter().map(|ring| vec![None; steps_of(ring.segment)]).collect();
         TensorMessage {
             memory,
+            device,
             start,
             segments,
             steps,
@@ -158,20 +163,43 @@ impl TensorMessage {
         }
     }
 
-    /// The serialized message, ready to be published or decoded.
+    /// The serialized message, ready to be published or decoded. If the data is on a device, the message has none.
     pub fn message(&self) -> &[u8] {
         &self.memory[self.start..]
     }
 
-    /// The packed tensor inside the message.
+    /// The packed tensor inside the message; nothing if it is on a device.
     pub fn data(&self) -> &[u8] {
         &self.memory[self.start + self.data_at..]
     }
 
     /// The packed tensor, for the backend to write.
     pub(crate) fn data_mut(&mut self) -> OutputMut<'_> {
+        if let Some(output) = &mut self.device {
+            return OutputMut::Device(output);
+        }
         let end = self.memory.len();
         self.memory.part_mut(self.start + self.data_at..end)
+    }
+
+    /// The packed tensor, if it is on a device.
+    pub fn on_device(&self) -> Option<&DeviceOutput> {
+        self.device.as_ref()
+    }
+
+    /// A copy of the message with its data, wherever that is.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn complete(&self) -> Result<Vec<u8>, DeviceError> {
+        let mut message = self.message().to_vec();
+        if let Some(output) = &self.device {
+            let len = output.len();
+            message[self.data_at - 4..].copy_from_slice(&(len as u32).to_le_bytes());
+            message.resize(self.data_at + len, 0);
+            output.download(&mut message[self.data_at..])?;
+        }
+        Ok(message)
     }
 
     /// The instant of its tick.
@@ -198,8 +226,11 @@ impl TensorMessage {
     /// Writes the message's digest. It is the XXH3 hash (64 bits, seed 0) of `valid`, `target_ns`,
     /// `age_ns`, `count` and `inputs_valid` of each segment, and then of `data`: their bytes as
     /// they are in the message, without lengths and padding. Allocates nothing. The next tick
-    /// clears the digest.
+    /// clears the digest. Does nothing if the data is on a device.
     pub fn seal(&mut self) {
+        if self.device.is_some() {
+            return;
+        }
         let mut hasher = RawHasher::new(SecretBuffer::default());
         let message = self.message();
         for place in self.segments.iter().flat_map(SegmentPlaces::ranges) {

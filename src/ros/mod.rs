@@ -50,7 +50,7 @@ use crate::backend::{self, Backend};
 use crate::check;
 use crate::config::{self, ConfigError};
 use crate::layout::Layout;
-use crate::pipeline::{Pipeline, Publication};
+use crate::pipeline::{Pipeline, Publication, TensorMessage};
 use crate::replay::recording::{Manifest, McapRecorder, RecordOptions};
 use crate::runtime::health::{Monitor, Names};
 use crate::runtime::{Clock, Placement, Publisher, Recorder, Refused, Runtime, Threads};
@@ -309,7 +309,8 @@ struct Output {
 }
 
 impl Publisher for Output {
-    fn publish(&self, message: &[u8]) -> Result<(), Refused> {
+    fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
+        let message = message.message();
         let published = self.publisher.publish(message);
         self.tap.iter().for_each(|tap| tap.offer(message));
         published.map_err(|error| Refused(error.to_string()))

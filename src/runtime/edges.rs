@@ -3,15 +3,16 @@
 use std::time::Instant;
 
 use super::queue::Message;
+use crate::pipeline::TensorMessage;
 use crate::time::Stamp;
 
 /// Publishes the tensors. The publishing thread owns it.
 pub trait Publisher: Send {
-    /// Publishes a tensor: the bytes of a `robocache_ros/msg/FusedTensor`.
+    /// Publishes a tensor. The publisher may keep it, and leave another one of the same pipeline in its place.
     ///
     /// # Errors
     /// [`Refused`]: the publishing thread counts it and logs the first one, and ticks go on.
-    fn publish(&self, message: &[u8]) -> Result<(), Refused>;
+    fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused>;
 }
 
 /// Why a tensor was not published.

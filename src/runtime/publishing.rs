@@ -25,7 +25,7 @@ pub fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
         }
         let fate = TickFate::Published { digest: message.digest() };
         runtime.record_tick(tick, due.epoch, message.changes(), fate);
-        match publisher.publish(message.message()) {
+        match publisher.publish(&mut message) {
             Ok(()) => {
                 runtime.ticks.published.add(1);
                 runtime.ticks.latency.record(runtime.nanos_since_due(tick, due));

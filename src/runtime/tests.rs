@@ -18,7 +18,7 @@ use crate::device::OutputMut;
 use crate::input::Sample;
 use crate::layout::Layout;
 use crate::ops::voxelize::PointDrops;
-use crate::pipeline::{DropReason, Pipeline};
+use crate::pipeline::{DropReason, Pipeline, TensorMessage};
 use crate::spec::{InputId, RingId, StreamId};
 use crate::sync::lock;
 use crate::time::{NANOS_PER_MS, NANOS_PER_S, Stamp};
@@ -37,7 +37,8 @@ const CAMERA: InputId = InputId::new(1);
 struct Recorder(Arc<Mutex<Vec<Stamp>>>);
 
 impl Publisher for Recorder {
-    fn publish(&self, message: &[u8]) -> Result<(), Refused> {
+    fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
+        let message = message.message();
         let word = |at: usize| message[at..at + 4].try_into().unwrap();
         let (sec, nanosec) = (i32::from_le_bytes(word(4)), u32::from_le_bytes(word(8)));
         lock(&self.0).push(Stamp::from_sec_nanosec(sec, nanosec).unwrap());

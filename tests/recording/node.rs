@@ -10,7 +10,7 @@ use robocache::backend::cpu::CpuBackend;
 use robocache::cdr::Writer;
 use robocache::config;
 use robocache::layout::Layout;
-use robocache::pipeline::Pipeline;
+use robocache::pipeline::{Pipeline, TensorMessage};
 use robocache::replay::recording::{Manifest, McapRecorder, RecordOptions};
 use robocache::replay::verify::{Report, verify};
 use robocache::runtime::{
@@ -44,7 +44,7 @@ pub const GREY: InputId = InputId::new(3);
 struct Nobody;
 
 impl Publisher for Nobody {
-    fn publish(&self, _: &[u8]) -> Result<(), Refused> {
+    fn publish(&self, _: &mut TensorMessage) -> Result<(), Refused> {
         Ok(())
     }
 }

@@ -10,6 +10,8 @@ mod device_episodes;
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
 mod dlpack;
 mod episodes;
+#[allow(unsafe_code)] // streams of other libraries; the block says why it is sound
+mod frame;
 mod freeing;
 mod live;
 mod operations;

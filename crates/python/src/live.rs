@@ -6,28 +6,34 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use robocache::device::HostBuffer;
+use robocache::pipeline::TensorMessage;
+use robocache::runtime::health::{Monitor, Names};
 use robocache::runtime::{
-    Clock, Placement, Publisher, Refused, Runtime, RuntimeError, ThreadOptions, Threads, Transit,
-    decode_clock,
+    Clock, Placement, Publisher, PublisherSeen, Refused, Request, Runtime, RuntimeError,
+    ThreadOptions, Threads, Transit, decode_clock,
 };
 use robocache::spec::InputId;
+use robocache::time::Stamp;
 
-use crate::freeing::without_lock;
-use crate::pipeline::{Process, choice, failed, inputs_json, make, parse, stats_json};
-use crate::tensor::{Copied, Pool, TensorBytes};
+use crate::frame::Messages;
+use crate::freeing::{Unlocked, without_lock};
+use crate::pipeline::{Process, Target, failed, inputs_json, parse, stats_json};
+use crate::tensor::TensorBytes;
+
+/// The longest wait: so the instant of its end is one that the clock has.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The newest tensor that Python has not taken.
 #[derive(Default)]
 struct Latest {
     state: Mutex<Newest>,
     changed: Condvar,
-    pool: Arc<Pool<HostBuffer>>,
+    messages: Arc<Messages>,
 }
 
 #[derive(Default)]
 struct Newest {
-    tensor: Option<Copied>,
+    tensor: Option<TensorMessage>,
     /// Tensors that a newer one replaced before Python took them, in all.
     missed: u64,
     closed: bool,
@@ -39,8 +45,8 @@ impl Latest {
     }
 
     /// Waits for a tensor; `None` if none came in time or the runtime has ended.
-    fn take(&self, patience: Duration) -> Option<Copied> {
-        let until = Instant::now() + patience;
+    fn take(&self, patience: Duration) -> Option<TensorMessage> {
+        let until = Instant::now() + patience.min(LONGEST);
         let mut newest = self.lock();
         loop {
             if newest.tensor.is_some() || newest.closed {
@@ -62,18 +68,24 @@ impl Latest {
 }
 
 /// Leaves tensors to Python's thread, which may be slow: the newest counts.
-struct ToPython(Arc<Latest>);
+struct ToPython {
+    latest: Arc<Latest>,
+    runtime: Arc<Runtime>,
+    target: Target,
+}
 
 impl Publisher for ToPython {
-    fn publish(&self, message: &[u8]) -> Result<(), Refused> {
-        let copied = Copied::of(message, &self.0.pool);
-        let mut newest = self.0.lock();
-        if let Some(missed) = newest.tensor.replace(copied) {
-            newest.missed += 1;
-            missed.give_back(&self.0.pool);
-        }
+    fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
+        let Latest { changed, messages, .. } = &*self.latest;
+        let spare = self.target.message(&self.runtime.pipeline, messages);
+        let spare = spare.map_err(|error| Refused(error.to_string()))?;
+        let tensor = std::mem::replace(message, spare);
+        let mut newest = self.latest.lock();
+        let missed = newest.tensor.replace(tensor);
+        newest.missed += u64::from(missed.is_some());
         drop(newest);
-        self.0.changed.notify_all();
+        changed.notify_all();
+        missed.into_iter().for_each(|missed| messages.put(missed));
         Ok(())
     }
 }
@@ -81,11 +93,18 @@ impl Publisher for ToPython {
 /// A pipeline that ticks by itself. `robocache.ros.PipelineNode` gives it the messages.
 #[pyclass(frozen, module = "robocache._native")]
 pub struct LivePipeline {
-    runtime: Arc<Runtime>,
+    runtime: Unlocked<Arc<Runtime>>,
     threads: Mutex<Option<Threads<RuntimeError>>>,
     latest: Arc<Latest>,
+    /// `None` before somebody watches.
+    monitor: Mutex<Option<Monitor>>,
     process: Process,
 }
+
+/// A status of a report: part, level, message, values by key.
+type StatusOfReport = (String, u8, String, Vec<(String, String)>);
+/// A publisher that the graph shows: node, type, whether it offers reliable, and transient local.
+type Seen = (Option<String>, String, bool, bool);
 
 impl LivePipeline {
     fn input(&self, number: usize) -> PyResult<InputId> {
@@ -108,7 +127,7 @@ impl LivePipeline {
 impl LivePipeline {
     /// Starts the threads. `simulated`: whether `set_clock` sets the clock.
     #[new]
-    #[pyo3(signature = (text, file, backend, device, simulated, digest, priority, cpus))]
+    #[pyo3(signature = (text, file, backend, device, output, simulated, digest, priority, cpus))]
     #[allow(clippy::too_many_arguments)] // Python has them by their names
     fn new(
         py: Python<'_>,
@@ -116,14 +135,15 @@ impl LivePipeline {
         file: &str,
         backend: &str,
         device: usize,
+        output: &str,
         simulated: bool,
         digest: bool,
         priority: u8,
         cpus: Vec<usize>,
     ) -> PyResult<Self> {
-        let choice = choice(backend)?;
+        let target = Target::of(backend, device, output)?;
         py.detach(|| {
-            let pipeline = make(parse(text, file)?, choice, device)?;
+            let pipeline = target.make(parse(text, file)?)?;
             let grid = pipeline.config().grid;
             let clock = if simulated { Clock::simulated(grid) } else { Clock::system(grid) };
             let mut runtime = Runtime::new(pipeline, clock);
@@ -131,10 +151,12 @@ impl LivePipeline {
             let (runtime, latest) = (Arc::new(runtime), Arc::<Latest>::default());
             let tick = Placement { priority, cpus };
             let options = ThreadOptions { tick, ..ThreadOptions::default() };
-            let publisher = ToPython(Arc::clone(&latest));
+            let (latest_too, runtime_too) = (Arc::clone(&latest), Arc::clone(&runtime));
+            let publisher = ToPython { latest: latest_too, runtime: runtime_too, target };
             let threads = Threads::start(&runtime, publisher, options).map_err(failed)?;
             let threads = Mutex::new(Some(threads));
-            Ok(LivePipeline { runtime, threads, latest, process: Process::this() })
+            let (runtime, monitor) = (Unlocked::new(runtime), Mutex::default());
+            Ok(LivePipeline { runtime, threads, latest, monitor, process: Process::this() })
         })
     }
 
@@ -176,8 +198,12 @@ impl LivePipeline {
     /// The newest tensor that was not taken yet; `None` if none came in time. Raises if a thread has failed.
     fn wait(&self, py: Python<'_>, patience_s: f64) -> PyResult<Option<TensorBytes>> {
         self.process.check("a PipelineNode")?;
-        let patience = Duration::try_from_secs_f64(patience_s)
-            .map_err(|error| PyValueError::new_err(format!("patience_s: {error}")))?;
+        if patience_s.is_nan() || patience_s < 0.0 {
+            let text = format!("patience_s: expected no negative number, found {patience_s}");
+            return Err(PyValueError::new_err(text));
+        }
+        // What is too long for a duration is longer than the longest wait.
+        let patience = Duration::try_from_secs_f64(patience_s).unwrap_or(LONGEST);
         let taken = py.detach(|| self.latest.take(patience));
         if taken.is_none() {
             let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +211,7 @@ impl LivePipeline {
                 return Err(failed(error));
             }
         }
-        Ok(taken.map(|copied| TensorBytes::of_copy(copied, &self.latest.pool)))
+        Ok(taken.map(|message| TensorBytes::of_message(message, &self.latest.messages)))
     }
 
     /// Tensors that a newer one replaced before they were taken.
@@ -214,6 +240,48 @@ impl LivePipeline {
         Ok(py.detach(|| stats_json(&self.runtime)))
     }
 
+    /// Notes which publishers of an input's topic the graph shows. Returns what the subscription must ask for:
+    /// reliable, and transient local.
+    fn see(&self, input: usize, seen: Vec<Seen>) -> PyResult<(bool, bool)> {
+        self.process.check("a PipelineNode")?;
+        let id = self.input(input)?;
+        let seen = seen.into_iter().map(|(node, ros_type, reliable, transient_local)| {
+            PublisherSeen { node, ros_type, offers: Request { reliable, transient_local } }
+        });
+        let (seen, state) = (seen.collect::<Vec<_>>(), self.runtime.input(id));
+        let request = Request::of(self.runtime.input_spec(id), &seen);
+        *state.publishers.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+        state.wants.set(request);
+        state.asks.set(request);
+        Ok((request.reliable, request.transient_local))
+    }
+
+    /// Begins the first window of the health report. `topics` are the full names of the inputs' topics.
+    fn watch(&self, topics: Vec<String>, remedy: String) -> PyResult<()> {
+        self.process.check("a PipelineNode")?;
+        let count = self.runtime.inputs().count();
+        if topics.len() != count {
+            let found = topics.len();
+            return Err(PyValueError::new_err(format!("topics: expected {count}, found {found}")));
+        }
+        let monitor = Monitor::new(Arc::clone(&self.runtime), Names { topics, remedy });
+        *self.monitor.lock().unwrap_or_else(PoisonError::into_inner) = Some(monitor);
+        Ok(())
+    }
+
+    /// Ends a window of the health report, as on the node's `/diagnostics`: its stamp [ns] and its statuses.
+    fn report(&self, py: Python<'_>) -> PyResult<(i64, Vec<StatusOfReport>)> {
+        self.process.check("a PipelineNode")?;
+        let report = py.detach(|| {
+            let mut monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+            monitor.as_mut().map(Monitor::report)
+        });
+        let report = report.ok_or_else(|| failed("expected `watch` before a report"))?;
+        let parts = report.parts.into_iter();
+        let parts = parts.map(|part| (part.part, part.level as u8, part.message, part.values));
+        Ok((report.stamp.map_or(0, Stamp::nanos), parts.collect()))
+    }
+
     /// Ends the threads. Raises if one of them had failed.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.process.check("a PipelineNode")?;
@@ -225,7 +293,11 @@ impl Drop for LivePipeline {
     fn drop(&mut self) {
         if self.process.is_this() {
             // What failed was for `close` to tell.
-            let _ = without_lock(|| self.end());
+            let _ = without_lock(|| {
+                let ended = self.end();
+                *self.monitor.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                ended
+            });
         } else if let Ok(threads) = self.threads.get_mut() {
             // A forked process does not have the threads, so nobody can join them.
             std::mem::forget(threads.take());

@@ -10,7 +10,7 @@ use robocache::backend::{self, Choice};
 use robocache::config;
 use robocache::input::{Header, StampError};
 use robocache::layout::Layout;
-use robocache::pipeline::{ArraySample, Arrival, Pipeline as Core, TickOutcome};
+use robocache::pipeline::{ArraySample, Arrival, Pipeline as Core, TensorMessage, TickOutcome};
 use robocache::replay::{InputSummary, StreamSummary};
 use robocache::runtime::{Given, Runtime};
 use robocache::schema::Prefixes;
@@ -19,8 +19,9 @@ use robocache::time::{Epoch, Stamp};
 use serde_json::json;
 
 use crate::dlpack::{Array, Element};
+use crate::frame::Messages;
 use crate::freeing::Unlocked;
-use crate::tensor::{Pool, TensorBytes};
+use crate::tensor::TensorBytes;
 
 /// An exception of an error that no argument is to blame for.
 pub fn failed(error: impl std::fmt::Display) -> PyErr {
@@ -42,10 +43,40 @@ pub fn choice(backend: &str) -> PyResult<Choice> {
     backend.parse().map_err(|error| wrong(format!("backend: {error}")))
 }
 
-/// A pipeline with its memory.
-pub fn make(config: Config, backend: Choice, device: usize) -> PyResult<Core> {
-    let backend = backend::create(backend, device, &config, &Layout::new(&config));
-    Core::new(config, backend.map_err(failed)?).map_err(failed)
+/// Where a pipeline computes and where its tensors are.
+#[derive(Clone, Copy)]
+pub struct Target {
+    backend: Choice,
+    device: usize,
+    on_device: bool,
+}
+
+impl Target {
+    /// Reads the names of both.
+    pub fn of(backend: &str, device: usize, output: &str) -> PyResult<Self> {
+        let on_device = match output {
+            "host" => false,
+            "cuda" => true,
+            _ => return Err(wrong(format!("output: expected host or cuda, found '{output}'"))),
+        };
+        Ok(Target { backend: choice(backend)?, device, on_device })
+    }
+
+    /// A pipeline with its memory.
+    pub fn make(self, config: Config) -> PyResult<Core> {
+        let create = if self.on_device { backend::create_for_device } else { backend::create };
+        let backend = create(self.backend, self.device, &config, &Layout::new(&config));
+        Core::new(config, backend.map_err(failed)?).map_err(failed)
+    }
+
+    /// A message for a tensor, in memory of the device if tensors are there.
+    pub fn message(self, core: &Core, messages: &Messages) -> PyResult<TensorMessage> {
+        let message = messages.take().unwrap_or_else(|| core.new_message());
+        match self.on_device && message.on_device().is_none() {
+            true => Err(failed("the GPU has no memory for a tensor")),
+            false => Ok(message),
+        }
+    }
 }
 
 /// The process that made an object. A forked process has its memory and none of its threads and locks.
@@ -202,7 +233,8 @@ pub struct Pipeline {
     runtime: Unlocked<Runtime>,
     names: Names,
     epoch: Mutex<Epoch>,
-    pool: Arc<Pool<robocache::pipeline::TensorMessage>>,
+    messages: Arc<Messages>,
+    target: Target,
     digest: bool,
     process: Process,
 }
@@ -232,15 +264,22 @@ impl Pipeline {
         file: &str,
         backend: &str,
         device: usize,
+        output: &str,
         digest: bool,
     ) -> PyResult<Self> {
-        let (text, choice) = (text, choice(backend)?);
+        let target = Target::of(backend, device, output)?;
         py.detach(|| {
             let config = parse(text, file)?;
             let names = Names::of(&config);
-            let runtime = Unlocked::new(Runtime::direct(make(config, choice, device)?));
-            let (epoch, pool) = (Mutex::default(), Arc::default());
-            Ok(Pipeline { runtime, names, epoch, pool, digest, process: Process::this() })
+            let runtime = Unlocked::new(Runtime::direct(target.make(config)?));
+            let messages = Arc::<Messages>::default();
+            // So that the first ticks reserve no memory.
+            let first = [0; 3].map(|_| target.message(&runtime.pipeline, &messages));
+            first
+                .into_iter()
+                .try_for_each(|message| message.map(|message| messages.put(message)))?;
+            let (epoch, process) = (Mutex::default(), Process::this());
+            Ok(Pipeline { runtime, names, epoch, messages, target, digest, process })
         })
     }
 
@@ -306,12 +345,12 @@ impl Pipeline {
     fn tick(&self, py: Python<'_>, number: i64) -> PyResult<(Option<TensorBytes>, Option<String>)> {
         let core = self.core()?;
         py.detach(|| {
-            let mut message = self.pool.take().unwrap_or_else(|| core.new_message());
+            let mut message = self.target.message(core, &self.messages)?;
             loop {
                 match self.runtime.tick(number, self.epoch(), &mut message).map_err(failed)? {
                     TickOutcome::Ready => break,
                     TickOutcome::HeldBack { stream } => {
-                        self.pool.put(message);
+                        self.messages.put(message);
                         return Ok((None, Some(core.config().stream(stream).name.clone())));
                     }
                     // Another thread began an epoch.
@@ -321,7 +360,7 @@ impl Pipeline {
             if self.digest {
                 message.seal();
             }
-            Ok((Some(TensorBytes::of_message(message, &self.pool)), None))
+            Ok((Some(TensorBytes::of_message(message, &self.messages)), None))
         })
     }
 

@@ -3,9 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 use robocache::device::HostBuffer;
 use robocache::pipeline::TensorMessage;
+
+use crate::dlpack::{DeviceArray, Element, Place};
+use crate::frame::{Frame, Messages};
+use crate::pipeline::failed;
 
 /// Memory that nobody uses and that is kept for the next tensors.
 const SPARE: usize = 8;
@@ -64,11 +68,12 @@ impl Copied {
 
 /// Where the bytes are, and the pool that gets the memory back.
 enum Memory {
-    Message(TensorMessage, Arc<Pool<TensorMessage>>),
+    Message(Arc<Frame>),
     Copied(Copied, Arc<Pool<HostBuffer>>),
 }
 
-/// The bytes of a `robocache_ros/msg/FusedTensor`. NumPy makes views of them, which keep this alive.
+/// The bytes of a `robocache_ros/msg/FusedTensor`. NumPy makes views of them, which keep this alive. If the data is on
+/// a GPU, the bytes are those before the data.
 #[pyclass(frozen, module = "robocache._native")]
 pub struct TensorBytes {
     /// `None` only while it is dropped.
@@ -76,9 +81,9 @@ pub struct TensorBytes {
 }
 
 impl TensorBytes {
-    /// The bytes of a message that came from this pool, or is new.
-    pub fn of_message(message: TensorMessage, pool: &Arc<Pool<TensorMessage>>) -> Self {
-        TensorBytes { memory: Some(Memory::Message(message, Arc::clone(pool))) }
+    /// The bytes of a message that came from there, or is new.
+    pub fn of_message(message: TensorMessage, messages: &Arc<Messages>) -> Self {
+        TensorBytes { memory: Some(Memory::Message(Arc::new(Frame::new(message, messages)))) }
     }
 
     /// The bytes of a copy in memory of this pool.
@@ -88,12 +93,19 @@ impl TensorBytes {
 
     fn bytes(&self) -> &[u8] {
         match &self.memory {
-            Some(Memory::Message(message, _)) => message.message(),
+            Some(Memory::Message(frame)) => frame.message().message(),
             Some(Memory::Copied(copied, _)) => {
                 &copied.buffer[copied.start..copied.start + copied.len]
             }
             None => &[],
         }
+    }
+
+    /// The message, if its data is on a GPU, with the number of that and the bytes of the data.
+    fn on_device(&self) -> Option<(&Arc<Frame>, i32, usize)> {
+        let Some(Memory::Message(frame)) = &self.memory else { return None };
+        let data = frame.message().on_device()?;
+        Some((frame, i32::try_from(data.ordinal()).ok()?, data.len()))
     }
 }
 
@@ -113,14 +125,43 @@ impl TensorBytes {
         interface.set_item("data", (self.bytes().as_ptr() as usize, true))?;
         Ok(interface)
     }
+
+    /// The bytes of the data on a GPU; None if the data is on the host.
+    #[getter]
+    fn device_len(&self) -> Option<usize> {
+        self.on_device().map(|(_, _, len)| len)
+    }
+
+    /// A part of the data on a GPU.
+    fn device_array(&self, shape: Vec<usize>, dtype: &str, offset: usize) -> PyResult<DeviceArray> {
+        let element = Element::of_name(dtype)?;
+        let (frame, device, len) = self
+            .on_device()
+            .ok_or_else(|| failed("expected data on a GPU, found it on the host"))?;
+        let bytes = shape.iter().try_fold(element.size(), |all, size| all.checked_mul(*size));
+        if bytes.and_then(|bytes| bytes.checked_add(offset)).is_none_or(|end| end > len) {
+            return Err(crate::pipeline::wrong(format!("expected a part of {len} bytes")));
+        }
+        let memory: Arc<dyn crate::dlpack::Memory> = Arc::<Frame>::clone(frame);
+        Ok(DeviceArray::new(memory, Place::Cuda(device), element, shape, offset))
+    }
+
+    /// A copy of the whole message, wherever its data is.
+    fn complete<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = match &self.memory {
+            Some(Memory::Message(frame)) => {
+                py.detach(|| frame.message().complete()).map_err(failed)?
+            }
+            _ => self.bytes().to_vec(),
+        };
+        Ok(PyBytes::new(py, &bytes))
+    }
 }
 
 impl Drop for TensorBytes {
     fn drop(&mut self) {
-        match self.memory.take() {
-            Some(Memory::Message(message, pool)) => pool.put(message),
-            Some(Memory::Copied(copied, pool)) => copied.give_back(&pool),
-            None => {}
+        if let Some(Memory::Copied(copied, pool)) = self.memory.take() {
+            copied.give_back(&pool);
         }
     }
 }

@@ -39,6 +39,7 @@ impl Limits {
 #[derive(Debug)]
 pub struct Device {
     handle: sys::CUdevice,
+    ordinal: usize,
     context: sys::CUcontext,
     modules: Mutex<Vec<Module>>,
     /// For copies and clears that are waited for: the default stream would wait for all others.
@@ -112,6 +113,7 @@ impl Device {
         opening(status, "open the device")?;
         let mut device = Device {
             handle,
+            ordinal,
             context,
             modules: Mutex::default(),
             setup: ptr::null_mut(),
@@ -178,6 +180,11 @@ impl Device {
     /// Name of the GPU.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its number.
+    pub fn ordinal(&self) -> usize {
+        self.ordinal
     }
 
     /// Number of its multiprocessors that are used, at least 1.

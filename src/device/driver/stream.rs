@@ -194,6 +194,11 @@ impl Stream {
         self.handle
     }
 
+    /// Whether it is the stream of this handle.
+    pub(in crate::device) fn is(&self, handle: u64) -> bool {
+        self.handle as usize as u64 == handle
+    }
+
     /// Waits until all operations are done.
     pub fn synchronize(&self, operation: &'static str) -> Result<(), DeviceError> {
         let _current = self.device.bind()?;
@@ -321,6 +326,20 @@ impl Event {
         let _current = self.device.bind()?;
         // SAFETY: a live event.
         check(unsafe { sys::cuEventSynchronize(self.handle) }, operation)
+    }
+
+    /// Whether the event has happened. While a graph is recorded in this process, asking is allowed.
+    pub(in crate::device) fn has_happened(&self) -> bool {
+        let Ok(_current) = self.device.bind() else { return false };
+        let mut mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: a live event. The mode of this thread is exchanged, and then again.
+        let status = unsafe {
+            let _ = sys::cuThreadExchangeStreamCaptureMode(&mut mode);
+            let status = sys::cuEventQuery(self.handle);
+            let _ = sys::cuThreadExchangeStreamCaptureMode(&mut mode);
+            status
+        };
+        status == CUresult::CUDA_SUCCESS
     }
 
     /// Time between two timed events that have happened \[us\].

@@ -8,6 +8,7 @@ use super::check::EVERY;
 use super::lock;
 use super::note::{Note, Pool, Settled, tell};
 use super::timeline::{PERIOD_NS, START_MS, Span, Timeline, What, short, touched};
+use robocache::pipeline::TensorMessage;
 use robocache::runtime::{DueTick, Message, Observer, Publisher, Refused};
 use robocache::spec::InputId;
 use robocache::time::Stamp;
@@ -232,7 +233,7 @@ fn stamp_ns(message: &[u8]) -> i64 {
 pub struct Tensors;
 
 impl Publisher for Tensors {
-    fn publish(&self, _: &[u8]) -> Result<(), Refused> {
+    fn publish(&self, _: &mut TensorMessage) -> Result<(), Refused> {
         Ok(())
     }
 }

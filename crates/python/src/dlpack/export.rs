@@ -10,10 +10,22 @@ use pyo3::types::PyTuple;
 use super::abi::{self, DlDataType, DlDevice, DlTensor, Exported, VERSION};
 use super::{Element, Place, contiguous};
 
+/// The handle of the default stream of a device, and the one that means another stream in each thread.
+const DEFAULT_STREAM: u64 = 1;
+const PER_THREAD_STREAM: i64 = 2;
+
 /// Memory that outlives every array that is made of it.
 pub trait Memory: Send + Sync {
     /// The address of the first byte.
     fn address(&self) -> usize;
+
+    /// Notes that a stream of a GPU reads the memory from now on. The memory is complete: no stream waits for it.
+    ///
+    /// # Errors
+    /// `BufferError` if the memory cannot be read there.
+    fn hand_over(&self, _stream: u64) -> PyResult<()> {
+        Ok(())
+    }
 }
 
 /// An array of the extension, which other libraries read by DLPack without a copy: `torch.from_dlpack`,
@@ -90,17 +102,30 @@ impl DeviceArray {
     fn __dlpack__<'py>(
         &self,
         py: Python<'py>,
-        stream: Option<Py<PyAny>>,
+        stream: Option<i64>,
         max_version: Option<(u32, u32)>,
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        drop(stream);
         if dl_device.is_some_and(|device| device != self.__dlpack_device__()) || copy == Some(true)
         {
             return Err(PyBufferError::new_err(
                 "expected a consumer that takes the array where it is, without a copy",
             ));
+        }
+        if let Place::Cuda(_) = self.place {
+            match stream {
+                // The consumer orders its use itself: it keeps the array until that is done.
+                Some(-1) => {}
+                // Both mean the default stream.
+                None | Some(0) => self.memory.hand_over(DEFAULT_STREAM)?,
+                Some(PER_THREAD_STREAM) => {
+                    return Err(PyBufferError::new_err(
+                        "stream: expected one that all threads know, found the default stream of this thread",
+                    ));
+                }
+                Some(stream) => self.memory.hand_over(stream as u64)?,
+            }
         }
         let exported = Exported {
             shape: self.shape.iter().map(|size| *size as i64).collect(),

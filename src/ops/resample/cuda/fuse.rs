@@ -220,6 +220,7 @@ impl Fuser {
             OutputMut::Pinned(part) => {
                 Some(part.address()).filter(|at| at.is_multiple_of(WIDEST as u64))
             }
+            OutputMut::Device(output) => Some(output.address()),
             OutputMut::Host(_) => None,
         };
         let target = direct.unwrap_or(self.staging.address());
@@ -337,8 +338,8 @@ impl<'a> Tick<'a> {
         let waited = stream.synchronize("fuse");
         launched?;
         waited?;
-        for range in staged.drain(..) {
-            self.out[range.clone()].copy_from_slice(&staging[range]);
+        if let Some(out) = self.out.on_host() {
+            staged.drain(..).for_each(|at| out[at.clone()].copy_from_slice(&staging[at]));
         }
         Ok(())
     }

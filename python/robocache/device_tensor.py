@@ -1,0 +1,72 @@
+"""Fused tensors in memory of a GPU: what `Pipeline(output="cuda")` gives."""
+
+import numpy as np
+
+from .tensor import FusedTensor, Segment, decode
+
+#: The configuration's name of an element type to that of arrays.
+_NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "u8": "uint8", "i32": "int32"}
+
+
+class DeviceSegment(Segment):
+    """One stream of a tensor on a GPU.
+
+    As `Segment`, but `array` is in memory of the GPU. It speaks DLPack: `torch.from_dlpack`,
+    `cupy.from_dlpack` and `jax.dlpack.from_dlpack` take it, or the segment, without a copy. What is said of the
+    steps (`valid`, `target_ns`, `age_ns`, `count`, `inputs_valid`) is on the host.
+    """
+
+    __slots__ = ()
+
+    def in_use(self, step=-1):
+        """The entries of a step that are in use, as a torch.Tensor of `count[step]` entries."""
+        return self.torch()[step, : int(self.count[step])]
+
+    def float32(self):
+        """The values as a torch.Tensor of float32: for f32 the memory itself, else a converted copy."""
+        return self.torch().float()
+
+    def torch(self):
+        """The values as a torch.Tensor on the GPU that shares the memory: do not write to it.
+
+        It is complete: no stream has to wait. It may be read on the current stream; on another one, keep the
+        tensor until that has read it.
+        """
+        import torch
+
+        return torch.from_dlpack(self.array)
+
+    def __dlpack__(self, **options):
+        """DLPack export without a copy."""
+        return self.array.__dlpack__(**options)
+
+
+class DeviceTensor(FusedTensor):
+    """A fused tensor whose `data` is in memory of a GPU. It has neither `message` nor `digest`."""
+
+    __slots__ = ("_native",)
+
+    def on_host(self):
+        """A copy of it as a `FusedTensor` on the host."""
+        return decode(self._native.complete())
+
+
+def complete(head, length):
+    """A message of these bytes, which come before its data, and of zeros."""
+    message = np.zeros(len(head) + length, np.uint8)
+    message[: len(head)] = head
+    message[len(head) - 4 : len(head)] = np.array([length], "<u4").view(np.uint8)
+    return message
+
+
+def array_of(native, dtype, shape, offset):
+    """The array of a segment."""
+    return native.device_array(list(shape), _NAMES[dtype], offset)
+
+
+def tensor_of(native, tick, stamp_ns, frame_id, segments):
+    """The tensor of these segments."""
+    data = native.device_array([native.device_len], "uint8", 0)
+    tensor = DeviceTensor(tick, stamp_ns, frame_id, segments, data)
+    tensor._native = native
+    return tensor

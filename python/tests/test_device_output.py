@@ -1,0 +1,70 @@
+"""`Pipeline(output="cuda")`. Without a GPU only its errors are tested, and the others are skipped."""
+
+import gc
+
+import numpy as np
+import pytest
+from device_case import CONFIG, START_NS, has_gpu, push, same
+
+import robocache
+
+needs_gpu = pytest.mark.skipif(not has_gpu(), reason="no GPU: tensors cannot be on one")
+
+
+def test_without_a_gpu_the_error_says_why():
+    if has_gpu():
+        pytest.skip("there is a GPU")
+    with pytest.raises(RuntimeError, match="backend cuda: "):
+        robocache.Pipeline(CONFIG, output="cuda")
+    with pytest.raises(RuntimeError, match="backend cuda: "):
+        robocache.Pipeline(CONFIG, backend="cpu", output="cuda")
+
+
+def test_wrong_places_are_told():
+    with pytest.raises(ValueError, match="output: expected host or cuda, found 'gpu'"):
+        robocache.Pipeline(CONFIG, output="gpu")
+    with pytest.raises(ValueError, match="digest: expected none of tensors on a GPU"):
+        robocache.Pipeline(CONFIG, output="cuda", digest=True)
+
+
+@needs_gpu
+@pytest.mark.parametrize("backend", ["auto", "cuda", "cpu"])
+def test_tensors_on_the_gpu_have_the_bits_of_those_on_the_host(backend):
+    host = robocache.Pipeline(CONFIG, backend="cpu")
+    device = robocache.Pipeline(CONFIG, backend=backend, output="cuda")
+    valid = set()
+    for number in push([host, device], 7, 60):
+        expected, found = host.tick(number), device.tick(number)
+        assert found.message is None
+        for name, segment in found.segments.items():
+            assert segment.shape == expected[name].shape
+            assert segment.__dlpack_device__() == (2, 0)
+            assert (segment.valid == expected[name].valid).all()
+            valid.update([name] if segment.valid.all() else [])
+        same(found.on_host(), expected)
+    assert valid == set(host.tick(0).segments)
+
+
+@needs_gpu
+def test_a_tensor_that_is_held_is_not_written_again():
+    device = robocache.Pipeline(CONFIG, output="cuda")
+    held, copies = [], []
+    for number in push([device], 3, 40):
+        tensor = device.tick(number)
+        held.append(tensor)
+        copies.append(tensor.on_host())
+    for tensor, copy in zip(held, copies, strict=True):
+        same(tensor.on_host(), copy)
+    places = {tensor.data.pointer for tensor in held}
+    assert len(places) == len(held)
+    del held, tensor
+    gc.collect()
+    again = device.tick_at(START_NS + 500_000_000)
+    assert again.data.pointer in places
+
+
+@needs_gpu
+def test_an_empty_pipeline_gives_zeros_that_are_not_valid():
+    tensor = robocache.Pipeline(CONFIG, output="cuda").tick(5)
+    assert not any(segment.valid.any() for segment in tensor.segments.values())
+    assert not np.any(tensor.on_host().data)
