@@ -24,6 +24,11 @@ __all__ = ["fuse", "is_plain", "place_of", "resample"]
 
 # Makes a named tuple of a tuple, without the call of its Python code.
 _new = tuple.__new__
+# What a call asks, without the look-ups of its names.
+_modes = torch._C._len_torch_dispatch_stack
+_trace = torch._C._get_tracing_state
+_transform = torch._C._functorch.maybe_current_level
+_is_compiling = torch.compiler.is_compiling
 
 
 def resample(
@@ -118,11 +123,11 @@ def _dtype(dtype: Any) -> torch.dtype:
 def is_plain(tensor: Tensor) -> bool:
     """Whether nothing but a computation is asked for: no tracing, no transform. Gradients aside."""
     return (
-        not torch.compiler.is_compiling()
+        not _is_compiling()
         and type(tensor) is Tensor
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._get_tracing_state() is None
-        and torch._C._functorch.maybe_current_level() is None
+        and _modes() == 0
+        and _trace() is None
+        and _transform() is None
         and forward_ad._current_level < 0
     )
 
