@@ -232,7 +232,8 @@ impl DevicePlanned {
             }
         };
         // SAFETY: the caller's promise is the same.
-        Ok(unsafe { self.windows.launch(items, latency_ns, out, stream)? })
+        unsafe { self.windows.launch(items, latency_ns, out, stream)? };
+        Ok(())
     }
 
     fn check(&self, items: Items<'_>) -> Result<(), EpisodeError> {
@@ -284,7 +285,8 @@ impl DevicePlanned {
                 cpu::windows(plan, &own, &[rows], items, bytes, threads)?;
                 // SAFETY: `out` has the layout of all streams, and the memory is not written before its turn comes
                 // again.
-                Ok(unsafe { memory.send(own.byte_len, out + begin, stream)? })
+                unsafe { memory.send(own.byte_len, out + begin, stream)? };
+                Ok(())
             })?;
         }
         Ok(())

@@ -10,6 +10,7 @@ use crate::device::shared::windows::{
 };
 use crate::device::{Device, DeviceBuffer, DeviceError, bytes_of};
 use crate::ops::operators::{self, OutputStage, StageElement};
+use crate::ops::resample::Lane;
 use crate::ops::resample::cuda::{align_rule, lane_codes};
 use crate::ops::windows::{View, WindowPlan, WindowRing, WindowStream};
 use crate::spec::ValidWhen;
@@ -106,11 +107,11 @@ impl Parts<'_> {
             part_len: ring.row_len as u32,
             ..Ring::default()
         };
-        if stream.rule.strategy.interpolates() {
-            if let Some(codes) = lane_codes(self.device, &ring.lanes)? {
-                table.lanes = codes.address();
-                self.all.push(codes);
-            }
+        let interpolates = stream.rule.strategy.interpolates();
+        let lanes: &[Lane] = if interpolates { &ring.lanes } else { &[] };
+        if let Some(codes) = lane_codes(self.device, lanes)? {
+            table.lanes = codes.address();
+            self.all.push(codes);
         }
         if let Some(stage) = &ring.stage {
             let (elements, operators) = stage_table(stage);
@@ -143,8 +144,8 @@ fn shape(stream: &WindowStream) -> Stream {
     } else if bytes > TASK_BYTES {
         // 16 elements are a multiple of 16 bytes, whatever their type.
         (chunk, tile) = (1, (TASK_BYTES / stream.dtype.size()).next_multiple_of(16));
-    } else if bytes > 0 {
-        chunk = chunk.min((TASK_BYTES / bytes).max(1));
+    } else {
+        chunk = chunk.min((TASK_BYTES / bytes.max(1)).max(1));
     }
     let (chunks, tiles) = (steps.div_ceil(chunk), stream.step_len.max(1).div_ceil(tile));
     let merge = stream.merge.as_ref();
