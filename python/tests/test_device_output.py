@@ -7,6 +7,8 @@ import pytest
 from device_case import CONFIG, START_NS, has_gpu, push, same
 
 import robocache
+from robocache import _native
+from robocache.pipeline import config_text
 
 needs_gpu = pytest.mark.skipif(not has_gpu(), reason="no GPU: tensors cannot be on one")
 
@@ -25,6 +27,41 @@ def test_wrong_places_are_told():
         robocache.Pipeline(CONFIG, output="gpu")
     with pytest.raises(ValueError, match="digest: expected none of tensors on a GPU"):
         robocache.Pipeline(CONFIG, output="cuda", digest=True)
+
+
+def live(output):
+    return _native.LivePipeline(*config_text(CONFIG), "cpu", 0, output, False, False, 0, [])
+
+
+def test_a_wait_may_be_of_any_length():
+    pipeline = live("host")
+    for patience in (1e300, float("inf"), 1e18, 1.0):
+        assert len(pipeline.wait(patience)) > 0
+    for patience in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="patience_s: expected no negative number"):
+            pipeline.wait(patience)
+    with pytest.raises(RuntimeError, match="expected `watch` before a report"):
+        pipeline.report()
+    pipeline.close()
+
+
+def test_tensors_of_a_running_pipeline_are_not_written_while_they_are_held():
+    pipeline = live("host")
+    held = [np.asarray(pipeline.wait(1.0)) for _ in range(25)]
+    copies = [array.tobytes() for array in held]
+    held_too = [np.asarray(pipeline.wait(1.0)) for _ in range(10)]
+    assert [array.tobytes() for array in held] == copies
+    assert len(set(copies)) == len(copies) and len(held_too) == 10
+    pipeline.close()
+
+
+@needs_gpu
+def test_a_running_pipeline_leaves_tensors_on_the_gpu():
+    pipeline = live("cuda")
+    tensors = [pipeline.wait(1.0) for _ in range(8)]
+    assert all(tensor.device_len for tensor in tensors)
+    del tensors
+    pipeline.close()
 
 
 @needs_gpu

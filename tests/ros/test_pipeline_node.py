@@ -7,6 +7,7 @@ import time
 import pytest
 import yaml
 from conftest import REPOSITORY
+from diagnostic_msgs.msg import DiagnosticArray
 from fusion import (
     MS,
     PATIENCE,
@@ -110,6 +111,33 @@ def test_it_needs_no_other_process(ros, make):
     assert ros.spin_until(lambda: pipeline._subscriptions[0][0] == (True, False), PATIENCE)
     assert ros.spin_until(valid, PATIENCE)
     assert pipeline.layout[0]["name"] == "wrench" and pipeline.period_ns == 20 * MS
+
+
+def test_it_reports_as_the_node_does(ros, make):
+    reports = []
+    ros.node.create_subscription(DiagnosticArray, "/diagnostics", reports.append, 10)
+    pipeline = make({"rate_hz": 100, "streams": {"wrench": WRENCH}}, Collected())
+    publisher = ros.node.create_publisher(WrenchStamped, "wrench", RELIABLE)
+
+    def received():
+        publish_now(ros, publisher)
+        ros.spin_until(lambda: False, 0.02)
+        found = (
+            [dict((v.key, v.value) for v in of.values) for of in reports[-1].status]
+            if reports
+            else []
+        )
+        return len(found) == 2 and int(found[1]["received"]) > 3
+
+    assert ros.spin_until(received, PATIENCE), reports
+    ticks, wrench = reports[-1].status
+    name = ros.node.get_fully_qualified_name()
+    assert (ticks.name, wrench.name) == (f"{name}: tick", f"{name}: wrench")
+    values = {pair.key: pair.value for pair in ticks.values}
+    assert values["backend"] == "cpu" or values["backend"] == "cpu+cuda"
+    assert float(values["published_hz"]) > 50 and float(values["latency_p99_ms"]) >= 0
+    assert {pair.key: pair.value for pair in wrench.values}["topic"] == "/wrench"
+    pipeline.destroy()
 
 
 def test_a_slow_callback_gets_the_newest_tensor(ros, make):
