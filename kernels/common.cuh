@@ -121,3 +121,23 @@ template <class T, int N>
 struct alignas(N * sizeof(T) > 16 ? 16 : N * sizeof(T)) Pack {
     T at[N];
 };
+
+// All elements of a pack. Where the chip has it, one instruction converts two of them.
+template <class T, int N>
+__device__ __forceinline__ void from_floats(const float (&values)[N], Pack<T, N>& out) {
+#if __CUDA_ARCH__ >= 800
+    if constexpr (SAME<T, Bf16> && N % 2 == 0) {
+        u32 words[N / 2];
+#pragma unroll
+        for (int i = 0; i < N / 2; ++i) {
+            const float low = values[2 * i], high = values[2 * i + 1];
+            asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(words[i]) : "f"(high), "f"(low));
+        }
+#pragma unroll
+        for (int i = 0; i < N; ++i) out.at[i].bits = static_cast<u16>(words[i / 2] >> 16 * (i % 2));
+        return;
+    }
+#endif
+#pragma unroll
+    for (int i = 0; i < N; ++i) from_float(values[i], out.at[i]);
+}

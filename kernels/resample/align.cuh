@@ -17,10 +17,16 @@ struct AlignRule {
 struct Aligned {
     u32 a;
     u32 b;
-    float weight;
     Mode mode;
     bool valid;
     i64 age_ns;
+    i64 held_age_ns; // if it is between two rows: since the one that is held,
+    i64 gap_ns;      // and from that one to the next
+
+    // The weight of row b. The division takes long, so it is apart.
+    __device__ __forceinline__ float weight() const {
+        return static_cast<float>(static_cast<double>(held_age_ns) / static_cast<double>(gap_ns));
+    }
 };
 
 // a - b, saturating.
@@ -38,7 +44,7 @@ __device__ __forceinline__ i64 magnitude(i64 value) {
 // stamp of row `after - 1`, `stamp_next` that of row `after`, where there are such rows.
 __device__ inline Aligned align(
     const AlignRule& rule, i64 stamp_held, i64 stamp_next, u32 len, u32 after, i64 target) {
-    Aligned out = {0, 0, 0.0f, MODE_NOTHING, false, NO_AGE};
+    Aligned out = {0, 0, MODE_NOTHING, false, NO_AGE, 0, 1};
     if (after == 0) return out;
     const u32 held = after - 1;
     const i64 held_age = since(target, stamp_held);
@@ -54,10 +60,9 @@ __device__ inline Aligned align(
             }
         } else {
             alone = false;
-            const i64 gap = since(stamp_next, stamp_held);
-            out.weight = static_cast<float>(
-                static_cast<double>(held_age) / static_cast<double>(gap));
-            out.valid = gap <= rule.max_gap_ns;
+            out.held_age_ns = held_age;
+            out.gap_ns = since(stamp_next, stamp_held);
+            out.valid = out.gap_ns <= rule.max_gap_ns;
             out.age_ns = since(target, stamp_next);
         }
     }

@@ -90,17 +90,21 @@ template <class In, class Out, int N>
 __device__ __forceinline__ void put(
     const Fetched<In, N>& in, Mode mode, float weight, Out* out, u32 element) {
     Pack<Out, N> result;
+    if (mode == MODE_BETWEEN) {
+        float values[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        if (mode == MODE_BETWEEN) {
-            from_float(linear(to_float(in.a.at[i]), to_float(in.b.at[i]), weight), result.at[i]);
-        } else if (mode == MODE_NOTHING) {
-            result.at[i].bits = 0;
-        } else if constexpr (SAME<In, Out>) {
-            result.at[i] = in.a.at[i];
-        } else {
-            from_float(to_float(in.a.at[i]), result.at[i]);
+        for (int i = 0; i < N; ++i) {
+            values[i] = linear(to_float(in.a.at[i]), to_float(in.b.at[i]), weight);
         }
+        from_floats(values, result);
+    } else if (mode == MODE_NOTHING) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) result.at[i].bits = 0;
+    } else if constexpr (SAME<In, Out>) {
+        result = in.a;
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; ++i) from_float(to_float(in.a.at[i]), result.at[i]);
     }
     if constexpr (sizeof(result) == 16) {
         // No kernel reads the output again, so it must not push rows out of the caches.

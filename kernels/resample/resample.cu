@@ -56,9 +56,9 @@ struct Stream {
     u32 tile_packs;    // accesses per row of one tile
     u32 step_targets;  // THREADS / tile_packs and THREADS % tile_packs:
     u32 step_packs;    // how far a thread's next pack is
-    u32 first_block;
     u32 window;        // stamps that a block fetches
     float rows_per_target; // S / T
+    u32 reserved;
     Divisor target_tiles; // blocks along T
     Divisor pack_tiles;   // blocks along a row
     Divisor per_row;      // tile_packs
@@ -76,19 +76,26 @@ struct Batch {
     u32 row;            // elements of a row of the output
     u32 streams;
     u32 inputs_ready;   // whether no kernel that may still run writes rows, stamps or targets
+    // Side by side, as each read of a parameter that is not near the last one waits for memory.
+    u32 first_block[STREAMS_PER_LAUNCH]; // of each stream, NONE if there is no such stream
     Stream of[STREAMS_PER_LAUNCH];
 };
 
 struct Bracket {
-    u32 a;
-    u32 b;
-    float weight;
+    u32 a;    // if it is between two rows, b is the next one
     u32 mode;
 };
 
+// Where stamp `i` is in shared memory. A search reads every eighth stamp at once, or every 64th: with a
+// gap behind each eight they are in different banks.
+__device__ __forceinline__ constexpr u32 place_of(u32 i) {
+    return i + i / 8;
+}
+
 struct Shared {
-    i64 stamps[WINDOW + 1];
+    i64 stamps[place_of(WINDOW) + 1];
     Bracket brackets[THREADS];
+    float weights[THREADS];
 };
 
 constexpr i64 LATEST = 0x7FFFFFFFFFFFFFFFll;
@@ -105,22 +112,28 @@ __device__ __forceinline__ void fetch_stamps(
     }
 #pragma unroll
     for (u32 i = 0; i < (WINDOW + 1) / THREADS; ++i) {
-        if (i * THREADS < size) shared.stamps[i * THREADS + threadIdx.x] = own[i];
+        if (i * THREADS < size) shared.stamps[place_of(i * THREADS + threadIdx.x)] = own[i];
     }
+}
+
+// One step of a search: how far it goes in steps of STRIDE. `low` is a multiple of eight of them.
+template <u32 STRIDE>
+__device__ __forceinline__ u32 step(const i64* stamps, u32 low, i64 target) {
+    const i64* first = stamps + place_of(low);
+    u32 steps = 0;
+#pragma unroll
+    for (u32 k = 1; k < 8; ++k) steps += first[place_of(k * STRIDE - 1)] <= target;
+    return low + steps * STRIDE;
 }
 
 // Number of fetched stamps at or before `target`. Each step makes seven independent reads: a binary
 // search would wait for each of its reads.
 __device__ __forceinline__ u32 search(const i64* stamps, u32 count, i64 target) {
     u32 low = 0;
-    if (count > SMALL_WINDOW && stamps[SMALL_WINDOW] <= target) low = SMALL_WINDOW + 1;
-#pragma unroll
-    for (u32 stride = 64; stride != 0; stride /= 8) {
-        u32 steps = 0;
-#pragma unroll
-        for (u32 k = 1; k < 8; ++k) steps += stamps[low + k * stride - 1] <= target;
-        low += steps * stride;
-    }
+    if (count > SMALL_WINDOW && stamps[place_of(SMALL_WINDOW)] <= target) low = SMALL_WINDOW + 1;
+    if (count >= 64) low = step<64>(stamps, low, target);
+    low = step<8>(stamps, low, target);
+    low = step<1>(stamps, low, target);
     return min(low, count);
 }
 
@@ -165,13 +178,13 @@ __device__ __forceinline__ Found find(
     bool here = mine;
     if (window < stream.len) {
         here = mine && (start == 0 || shared.stamps[0] <= target) &&
-               (start + window == stream.len || target < shared.stamps[window - 1]);
+               (start + window == stream.len || target < shared.stamps[place_of(window - 1)]);
     }
     if (here) {
         const u32 at = search(shared.stamps, window, target);
         found.after = start + at;
-        found.held = shared.stamps[at == 0 ? 0 : at - 1];
-        found.next = shared.stamps[at];
+        found.held = shared.stamps[place_of(at == 0 ? 0 : at - 1)];
+        found.next = shared.stamps[place_of(at)];
     }
     if (window < stream.len && __syncthreads_or(mine && !here)) {
         const u32 stride = (stream.len + WINDOW - 1) / WINDOW;
@@ -187,57 +200,73 @@ __device__ __forceinline__ Found find(
     return found;
 }
 
+// What is to be told of a target, and the weight that may still have to be computed.
+struct Pending {
+    Aligned row;
+    u64 at; // among the targets of all streams
+    bool mine;
+};
+
+// The thread that has found the rows of a target tells the others which they are, counted from
+// `first_row`, and with WEIGHT also the weight.
+template <bool WEIGHT>
+__device__ __forceinline__ void share(const Pending& pending, u32 first_row, Shared& shared) {
+    if (pending.mine) {
+        shared.brackets[threadIdx.x] = {first_row + pending.row.a, pending.row.mode};
+        if (WEIGHT) shared.weights[threadIdx.x] = pending.row.weight();
+    }
+    __syncthreads();
+}
+
 // Finds the brackets of the `count` targets of an episode that start with number `first`.
-__device__ __forceinline__ void find_brackets(
+template <bool WEIGHT>
+__device__ __forceinline__ Pending find_brackets(
     const Batch& batch, const Stream& stream, u32 stream_at, u32 episode, u32 first, u32 count,
-    bool report, Shared& shared) {
+    Shared& shared) {
     const i64* stamps = stream.stamps + static_cast<u64>(episode) * stream.len;
     const u64 at = static_cast<u64>(episode) * batch.steps + first + threadIdx.x;
     const bool mine = threadIdx.x < count;
     i64 target = 0;
     if (mine) target = batch.targets[at];
     const Found found = find(stream, stamps, first, count, mine, target, shared);
+    Pending pending = {{}, static_cast<u64>(stream_at) * batch.episodes * batch.steps + at, mine};
     if (mine) {
-        const Aligned row =
-            align(stream.rule, found.held, found.next, stream.len, found.after, target);
-        shared.brackets[threadIdx.x] = {row.a, row.b, row.weight, row.mode};
-        if (report && batch.valid != nullptr) {
-            const u64 out = static_cast<u64>(stream_at) * batch.episodes * batch.steps + at;
-            wait_for_earlier_kernels();
-            batch.valid[out] = row.valid;
-            batch.age_ns[out] = row.age_ns;
-        }
+        pending.row = align(stream.rule, found.held, found.next, stream.len, found.after, target);
     }
-    __syncthreads();
+    share<WEIGHT>(pending, 0, shared);
+    return pending;
 }
 
 // Finds the brackets of the `count` targets that start with number `first` of all. Rows count from the
 // first of all.
-__device__ __forceinline__ void find_ragged_brackets(
-    const Batch& batch, const Stream& stream, u32 stream_at, u32 first, u32 count, bool report,
-    Shared& shared) {
-    if (threadIdx.x < count) {
-        const u32 at = first + threadIdx.x;
+__device__ __forceinline__ Pending find_ragged_brackets(
+    const Batch& batch, const Stream& stream, u32 stream_at, u32 first, u32 count, Shared& shared) {
+    const u32 at = first + threadIdx.x;
+    Pending pending = {{}, static_cast<u64>(stream_at) * batch.all_steps + at, threadIdx.x < count};
+    Span rows = {0, 0};
+    if (pending.mine) {
         const i64 target = batch.targets[at];
         const u32 episode = episode_of(batch.target_offsets, batch.episodes, batch.steps, at);
-        Span rows = {0, 0};
         if (episode != NONE) rows = span(stream.row_offsets, episode, stream.len, stream.all_rows);
         const u32 len = rows.end - rows.first;
         const i64* stamps = stream.stamps + rows.first;
         const u32 after = count_until(stamps, len, target);
         const i64 held = after == 0 ? 0 : stamps[after - 1];
         const i64 next = after == len ? 0 : stamps[after];
-        const Aligned row = align(stream.rule, held, next, len, after, target);
-        shared.brackets[threadIdx.x] =
-            {rows.first + row.a, rows.first + row.b, row.weight, row.mode};
-        if (report && batch.valid != nullptr) {
-            const u64 out = static_cast<u64>(stream_at) * batch.all_steps + at;
-            wait_for_earlier_kernels();
-            batch.valid[out] = row.valid;
-            batch.age_ns[out] = row.age_ns;
-        }
+        pending.row = align(stream.rule, held, next, len, after, target);
     }
-    __syncthreads();
+    share<true>(pending, rows.first, shared);
+    return pending;
+}
+
+// Tells what is to be told of a target. From here on the block writes what kernels before it may still
+// read.
+__device__ __forceinline__ void tell(const Batch& batch, const Pending& pending, bool report) {
+    wait_for_earlier_kernels();
+    if (pending.mine && report && batch.valid != nullptr) {
+        batch.valid[pending.at] = pending.row.valid;
+        batch.age_ns[pending.at] = pending.row.age_ns;
+    }
 }
 
 // What a thread block works on.
@@ -245,20 +274,22 @@ struct Tile {
     u32 targets;
     u32 first_pack;
     u32 packs;
+    bool report; // whether it tells which targets have values
 };
 
 // Streams the rows of a tile. `rows` are those of the episode, `out` is the row of the tile's first
-// target.
-template <class In, class Out, int N>
+// target. Without WEIGHT the weights are not known yet: they are computed while the first rows are on
+// their way.
+template <class In, class Out, int N, bool WEIGHT>
 __device__ __forceinline__ void write_rows(
-    const Stream& stream, const Tile& tile, const Bracket* brackets, const In* rows, Out* out,
-    u32 out_row) {
+    const Batch& batch, const Stream& stream, const Tile& tile, const Pending& pending,
+    const In* rows, Out* out, Shared& shared) {
     u32 target = stream.per_row.quotient(threadIdx.x);
     u32 pack = threadIdx.x - target * stream.tile_packs;
-    bool waits = true;
-    while (target < tile.targets) {
+    bool is_first = true;
+    do {
         Fetched<In, N> in[UNROLL];
-        Bracket bracket[UNROLL];
+        Mode mode[UNROLL];
         u32 element[UNROLL];
         u32 row[UNROLL];
 #pragma unroll
@@ -267,10 +298,10 @@ __device__ __forceinline__ void write_rows(
             const bool inside = target < tile.targets && pack < tile.packs;
             element[i] = inside ? (tile.first_pack + pack) * N : NONE;
             if (inside) {
-                bracket[i] = brackets[target];
-                fetch(in[i], static_cast<Mode>(bracket[i].mode),
-                      rows + static_cast<u64>(bracket[i].a) * stream.dim,
-                      rows + static_cast<u64>(bracket[i].b) * stream.dim, element[i]);
+                const Bracket bracket = shared.brackets[target];
+                mode[i] = static_cast<Mode>(bracket.mode);
+                const In* a = rows + static_cast<u64>(bracket.a) * stream.dim;
+                fetch(in[i], mode[i], a, a + stream.dim, element[i]);
             }
             target += stream.step_targets;
             pack += stream.step_packs;
@@ -280,78 +311,89 @@ __device__ __forceinline__ void write_rows(
             }
         }
         // By now the loads of the first rows are under way.
-        if (waits) wait_for_earlier_kernels();
-        waits = false;
+        if (is_first) {
+            if (!WEIGHT && pending.mine && pending.row.mode == MODE_BETWEEN) {
+                shared.weights[threadIdx.x] = pending.row.weight();
+            }
+            tell(batch, pending, tile.report);
+            if (!WEIGHT) __syncthreads();
+        }
+        is_first = false;
 #pragma unroll
         for (int i = 0; i < UNROLL; ++i) {
             if (element[i] == NONE) continue;
-            put(in[i], static_cast<Mode>(bracket[i].mode), bracket[i].weight,
-                out + static_cast<u64>(row[i]) * out_row, element[i]);
+            const float weight = mode[i] == MODE_BETWEEN ? shared.weights[row[i]] : 0.0f;
+            put(in[i], mode[i], weight, out + static_cast<u64>(row[i]) * batch.row, element[i]);
         }
-    }
+    } while (target < tile.targets);
 }
 
 // The same for rows with angles or quaternions, element by element.
 template <class In, class Out>
 __device__ __forceinline__ void write_lanes(
-    const Stream& stream, const Tile& tile, const Bracket* brackets, const In* rows, Out* out,
-    u32 out_row) {
-    wait_for_earlier_kernels();
+    const Batch& batch, const Stream& stream, const Tile& tile, const Pending& pending,
+    const In* rows, Out* out, Shared& shared) {
+    tell(batch, pending, tile.report);
     for (u32 i = threadIdx.x; i < tile.targets * stream.tile_packs; i += THREADS) {
         const u32 target = stream.per_row.quotient(i);
         const u32 pack = i - target * stream.tile_packs;
         if (pack >= tile.packs) continue;
         const u32 element = tile.first_pack + pack;
-        const Bracket bracket = brackets[target];
+        const Bracket bracket = shared.brackets[target];
         const Mode mode = static_cast<Mode>(bracket.mode);
         const In* a = rows + static_cast<u64>(bracket.a) * stream.dim;
-        const In* b = rows + static_cast<u64>(bracket.b) * stream.dim;
-        Out* place = out + static_cast<u64>(target) * out_row;
+        const In* b = a + stream.dim;
+        Out* place = out + static_cast<u64>(target) * batch.row;
         if (mode == MODE_BETWEEN) {
-            from_float(between_lane(a, b, bracket.weight, stream.lanes, element), place[element]);
+            const float weight = shared.weights[target];
+            from_float(between_lane(a, b, weight, stream.lanes, element), place[element]);
         } else {
             Fetched<In, 1> in;
             fetch(in, mode, a, b, element);
-            put(in, mode, bracket.weight, place, element);
+            put(in, mode, 0.0f, place, element);
         }
     }
 }
 
-template <class In, class Out>
+// PACK: elements per access, or 0 if the stream says how many; then rows may have lanes, too.
+template <class In, class Out, int PACK>
 __device__ __forceinline__ void write_tile(
     const Batch& batch, const Stream& stream, u32 episode, u32 first, const Tile& tile,
-    const Bracket* brackets) {
+    const Pending& pending, Shared& shared) {
     const In* rows = static_cast<const In*>(stream.rows) +
                      static_cast<u64>(episode) * stream.len * stream.dim;
     Out* out = static_cast<Out*>(batch.out) + stream.out_at +
                (static_cast<u64>(episode) * batch.steps + first) * batch.row;
-    if (stream.lanes != nullptr) {
-        write_lanes<In, Out>(stream, tile, brackets, rows, out, batch.row);
-        return;
-    }
-    constexpr int WIDEST = 16 / sizeof(Out);
-    switch (stream.pack) {
-        case 8:
-            if constexpr (WIDEST >= 8)
-                write_rows<In, Out, 8>(stream, tile, brackets, rows, out, batch.row);
-            break;
-        case 4: write_rows<In, Out, 4>(stream, tile, brackets, rows, out, batch.row); break;
-        case 2: write_rows<In, Out, 2>(stream, tile, brackets, rows, out, batch.row); break;
-        default: write_rows<In, Out, 1>(stream, tile, brackets, rows, out, batch.row); break;
+    if constexpr (PACK != 0) {
+        write_rows<In, Out, PACK, false>(batch, stream, tile, pending, rows, out, shared);
+    } else {
+        if (stream.lanes != nullptr) {
+            write_lanes<In, Out>(batch, stream, tile, pending, rows, out, shared);
+            return;
+        }
+        constexpr int WIDEST = 16 / sizeof(Out);
+        switch (stream.pack) {
+            case 8:
+                if constexpr (WIDEST >= 8)
+                    write_rows<In, Out, 8, true>(batch, stream, tile, pending, rows, out, shared);
+                break;
+            case 4: write_rows<In, Out, 4, true>(batch, stream, tile, pending, rows, out, shared); break;
+            case 2: write_rows<In, Out, 2, true>(batch, stream, tile, pending, rows, out, shared); break;
+            default: write_rows<In, Out, 1, true>(batch, stream, tile, pending, rows, out, shared);
+        }
     }
 }
 
-template <class Out, bool RAGGED>
+// PACK: as for `write_tile`; if it is not 0, all streams are of type In.
+template <class In, class Out, bool RAGGED, int PACK>
 __device__ __forceinline__ void resample(const Batch& batch) {
     __shared__ Shared shared;
     launch_later_kernels();
     u32 at = 0;
-    const Stream* stream = &batch.of[0];
-    while (at + 1 < batch.streams && blockIdx.x >= batch.of[at + 1].first_block) {
-        ++at;
-        stream = &batch.of[at];
-    }
-    const u32 block = blockIdx.x - stream->first_block;
+#pragma unroll
+    for (u32 i = 1; i < STREAMS_PER_LAUNCH; ++i) at += blockIdx.x >= batch.first_block[i];
+    const Stream* stream = &batch.of[at];
+    const u32 block = blockIdx.x - batch.first_block[at];
     const u32 tile_row = stream->pack_tiles.quotient(block);
     const u32 pack_tile = block - tile_row * stream->pack_tiles.by;
     const u32 episode = stream->target_tiles.quotient(tile_row);
@@ -363,28 +405,43 @@ __device__ __forceinline__ void resample(const Batch& batch) {
     tile.packs = min(stream->tile_packs, stream->packs - tile.first_pack);
     // If the inputs are ready, only writes wait.
     wait_for_inputs(batch.inputs_ready);
+    tile.report = pack_tile == 0;
+    Pending pending;
     if constexpr (RAGGED) {
-        find_ragged_brackets(batch, *stream, at, first, tile.targets, pack_tile == 0, shared);
+        pending = find_ragged_brackets(batch, *stream, at, first, tile.targets, shared);
     } else {
-        find_brackets(batch, *stream, at, episode, first, tile.targets, pack_tile == 0, shared);
+        pending = find_brackets<PACK == 0>(batch, *stream, at, episode, first, tile.targets, shared);
     }
-    if (stream->dtype == DTYPE_F32) {
-        write_tile<F32, Out>(batch, *stream, episode, first, tile, shared.brackets);
+    if constexpr (PACK != 0) {
+        write_tile<In, Out, PACK>(batch, *stream, episode, first, tile, pending, shared);
+    } else if (stream->dtype == DTYPE_F32) {
+        write_tile<F32, Out, 0>(batch, *stream, episode, first, tile, pending, shared);
     } else if constexpr (!SAME<Out, F32>) {
-        write_tile<Out, Out>(batch, *stream, episode, first, tile, shared.brackets);
+        write_tile<Out, Out, 0>(batch, *stream, episode, first, tile, pending, shared);
     }
 }
 
-#define RESAMPLE(NAME, OUT, RAGGED)                                \
+#define RESAMPLE(NAME, IN, OUT, RAGGED, PACK)                      \
     extern "C" __global__ void __launch_bounds__(THREADS, 4)       \
         NAME(const __grid_constant__ Batch batch) {                \
-        resample<OUT, RAGGED>(batch);                              \
+        resample<IN, OUT, RAGGED, PACK>(batch);                    \
     }
-RESAMPLE(resample_f32, F32, false)
-RESAMPLE(resample_f16, F16, false)
-RESAMPLE(resample_bf16, Bf16, false)
-RESAMPLE(resample_ragged_f32, F32, true)
-RESAMPLE(resample_ragged_f16, F16, true)
-RESAMPLE(resample_ragged_bf16, Bf16, true)
+RESAMPLE(resample_f32, F32, F32, false, 0)
+RESAMPLE(resample_f16, F16, F16, false, 0)
+RESAMPLE(resample_bf16, Bf16, Bf16, false, 0)
+RESAMPLE(resample_ragged_f32, F32, F32, true, 0)
+RESAMPLE(resample_ragged_f16, F16, F16, true, 0)
+RESAMPLE(resample_ragged_bf16, Bf16, Bf16, true, 0)
+// For streams that are all of one type, with so many elements per access, and without lanes. These
+// kernels are shorter, and wait less.
+RESAMPLE(resample_4_f32_f32, F32, F32, false, 4)
+RESAMPLE(resample_4_f32_f16, F32, F16, false, 4)
+RESAMPLE(resample_8_f32_f16, F32, F16, false, 8)
+RESAMPLE(resample_4_f16_f16, F16, F16, false, 4)
+RESAMPLE(resample_8_f16_f16, F16, F16, false, 8)
+RESAMPLE(resample_4_f32_bf16, F32, Bf16, false, 4)
+RESAMPLE(resample_8_f32_bf16, F32, Bf16, false, 8)
+RESAMPLE(resample_4_bf16_bf16, Bf16, Bf16, false, 4)
+RESAMPLE(resample_8_bf16_bf16, Bf16, Bf16, false, 8)
 
 } // namespace resample

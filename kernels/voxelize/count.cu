@@ -5,6 +5,8 @@
 namespace voxelize_count {
 
 constexpr u32 THREADS = 1024;
+// Points that a thread has under way at once.
+constexpr int UNROLL = 4;
 
 struct Count {
     Cloud cloud;
@@ -62,17 +64,27 @@ __device__ __forceinline__ void count(const Count& job) {
     __syncthreads();
     wait_for_inputs(job.inputs_ready);
     const u32 stride = gridDim.x * THREADS;
-    // Whole warps go on together. The next point is under way while one is located.
-    u32 i = blockIdx.x * THREADS + threadIdx.x;
-    Coordinates<typename Layout::Number> next = load<Layout>(job, i);
-    // From here on it writes what the kernel before this one may still read.
-    wait_for_earlier_kernels();
+    // Whole warps go on together.
+    const u32 first = blockIdx.x * THREADS + threadIdx.x - lane;
+    bool waits = true;
 #pragma unroll 1
-    for (; i - lane < job.cloud.count; i += stride) {
-        const Coordinates<typename Layout::Number> point = next;
-        if (i - lane + stride < job.cloud.count) next = load<Layout>(job, i + stride);
-        add_count(job.to, take(job, i, point, touched, dropped), lane);
+    for (u32 base = first; base < job.cloud.count; base += UNROLL * stride) {
+        Coordinates<typename Layout::Number> points[UNROLL];
+#pragma unroll
+        for (int k = 0; k < UNROLL; ++k) {
+            if (base + k * stride < job.cloud.count) points[k] = load<Layout>(job, base + k * stride + lane);
+        }
+        // From here on it writes what the kernel before this one may still read.
+        if (waits) wait_for_earlier_kernels();
+        waits = false;
+#pragma unroll
+        for (int k = 0; k < UNROLL; ++k) {
+            const u32 of_warp = base + k * stride;
+            if (of_warp >= job.cloud.count) break;
+            add_count(job.to, take(job, of_warp + lane, points[k], touched, dropped), lane);
+        }
     }
+    if (waits) wait_for_earlier_kernels();
     __syncthreads();
 #pragma unroll 1
     for (u32 w = threadIdx.x; w < words; w += THREADS) {

@@ -6,8 +6,8 @@ namespace voxelize_write_counts {
 
 constexpr u32 THREADS = 128;
 constexpr u32 WARPS = THREADS / WARP;
-// Thread blocks of a multiprocessor. With more of them each gets fewer registers, which is slower.
-constexpr u32 BLOCKS = 8;
+// Thread blocks of a multiprocessor.
+constexpr u32 BLOCKS = 16;
 // log2 of the voxels of a span, which one warp writes: 8 voxel blocks.
 constexpr u32 SPAN_SHIFT = 8;
 
@@ -67,13 +67,6 @@ __device__ __forceinline__ void write_counts(const WriteCounts& job) {
     const u32 spans = (job.volume + (1 << SPAN_SHIFT) - 1) >> SPAN_SHIFT;
     const u32 bin_shift = job.from.bin_shift - SPAN_SHIFT;
     wait_for_earlier_kernels();
-    if (blockIdx.x == 0 && threadIdx.x == 0) report_dropped(job.report, job.counters);
-    // The next cloud has the other half of the touched bins.
-    const u32 words = touched_words(job.from);
-    const u32 thread = blockIdx.x * THREADS + threadIdx.x;
-    for (u32 w = thread; w < words; w += gridDim.x * THREADS) {
-        *touched_at(job.from, job.from.phase ^ 1, w) = 0;
-    }
     for (u32 span = blockIdx.x * WARPS + warp; span < spans;
          span += gridDim.x * WARPS) {
         const u32 bin = span >> bin_shift;
@@ -84,6 +77,13 @@ __device__ __forceinline__ void write_counts(const WriteCounts& job) {
         if (!touched && before == 0) continue;
         const u32 voxel_blocks = write_span<Out>(job, touched, before, span << SPAN_SHIFT, lane);
         if (lane == 0 && voxel_blocks != before) job.occupied[span] = voxel_blocks;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) report_dropped(job.report, job.counters);
+    // The next cloud has the other half of the touched bins.
+    const u32 words = touched_words(job.from);
+    const u32 thread = blockIdx.x * THREADS + threadIdx.x;
+    for (u32 w = thread; w < words; w += gridDim.x * THREADS) {
+        *touched_at(job.from, job.from.phase ^ 1, w) = 0;
     }
 }
 

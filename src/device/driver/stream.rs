@@ -62,6 +62,22 @@ impl Kernel {
         unsafe { self.launch(stream, launch, arguments) }
     }
 
+    /// The same for a kernel that follows another one of the same call, which was just launched on the
+    /// stream. It may start while that one ends, also where kernels of different calls do not overlap.
+    ///
+    /// # Safety
+    /// As for [`Kernel::launch_job`].
+    pub unsafe fn follow_job<T: Shared>(
+        &self,
+        stream: &Stream,
+        launch: Launch,
+        job: &T,
+    ) -> Result<(), DeviceError> {
+        let arguments = &mut [ptr::from_ref(job).cast_mut().cast()];
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.start(stream, launch, arguments, self.device.overlaps()) }
+    }
+
     /// Starts a kernel.
     ///
     /// # Safety
@@ -72,6 +88,19 @@ impl Kernel {
         stream: &Stream,
         launch: Launch,
         arguments: &mut [*mut c_void],
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.start(stream, launch, arguments, stream.overlaps) }
+    }
+
+    /// # Safety
+    /// As for [`Kernel::launch`].
+    unsafe fn start(
+        &self,
+        stream: &Stream,
+        launch: Launch,
+        arguments: &mut [*mut c_void],
+        overlaps: bool,
     ) -> Result<(), DeviceError> {
         let Launch { blocks, threads, shared } = launch;
         if blocks == 0 {
@@ -95,7 +124,7 @@ impl Kernel {
             sharedMemBytes: shared,
             hStream: stream.handle,
             attrs: &mut overlap,
-            numAttrs: u32::from(stream.overlaps),
+            numAttrs: u32::from(overlaps),
         };
         let (arguments, extra) = (arguments.as_mut_ptr(), ptr::null_mut());
         // SAFETY: handles of one live device; the caller answers for the arguments, which the
@@ -157,7 +186,7 @@ impl Stream {
         Ok(Stream { handle, overlaps, owned: true, device: device.clone() })
     }
 
-    /// A stream of another library, which uses it as before. Kernels do not overlap there, so each
+    /// A stream of another library, which uses it as before. Calls do not overlap there, so each
     /// begins when everything before it is done. 0 is the default stream.
     ///
     /// # Safety
@@ -167,7 +196,7 @@ impl Stream {
         Stream { handle, overlaps: false, owned: false, device: device.clone() }
     }
 
-    /// Keeps kernels from overlapping, so that one can be timed by itself.
+    /// Keeps calls from overlapping, so that one can be timed by itself.
     pub fn without_overlap(mut self) -> Self {
         self.overlaps = false;
         self

@@ -57,15 +57,15 @@ pub mod batch {
             tile_packs: u32,
             step_targets: u32,
             step_packs: u32,
-            first_block: u32,
             window: u32,
             rows_per_target: f32,
+            reserved: u32,
             target_tiles: Divisor,
             pack_tiles: Divisor,
             per_row: Divisor,
         }
 
-        /// The parameter of `resample_<dtype>`.
+        /// The parameter of `resample_<...>`.
         #[derive(Default)]
         pub struct Batch {
             targets: u64,
@@ -79,6 +79,7 @@ pub mod batch {
             row: u32,
             streams: u32,
             inputs_ready: u32,
+            first_block: [u32; STREAMS_PER_LAUNCH as usize],
             of: [Stream; STREAMS_PER_LAUNCH as usize],
         }
     }

@@ -390,7 +390,10 @@ impl ImageEncoder {
         // they go.
         unsafe {
             lines_kernel.launch_job(stream, all_lines, &lines)?;
-            row_kernel.launch_job(stream, launch(plane), &job)
+            match all_lines.blocks {
+                0 => row_kernel.launch_job(stream, launch(plane), &job),
+                _ => row_kernel.follow_job(stream, launch(plane), &job),
+            }
         }
     }
 }

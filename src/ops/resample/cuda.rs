@@ -92,15 +92,8 @@ impl Resampler {
         if let Some(detail) = spec.fault() {
             return Err(DeviceError::Failed { operation: "make a resampler", detail });
         }
-        let kernel = device.kernel(match (spec.dtype, spec.is_even()) {
-            (DType::F16, true) => "resample_f16",
-            (DType::F16, false) => "resample_ragged_f16",
-            (DType::Bf16, true) => "resample_bf16",
-            (DType::Bf16, false) => "resample_ragged_bf16",
-            (_, true) => "resample_f32",
-            (_, false) => "resample_ragged_f32",
-        })?;
         let launches = launches(device, spec, &lanes);
+        let kernel = device.kernel(kernel_name(spec, &launches))?;
         let spec = spec.clone();
         let device = device.clone();
         Ok(Resampler(Arc::new(Inner { spec, device, kernel, _lanes: lanes, launches })))
@@ -207,6 +200,34 @@ pub(crate) fn lane_codes(
     DeviceBuffer::from_bytes(device, &codes).map(Some)
 }
 
+/// The kernel for all launches of a spec: where all streams are alike, one that is for such streams alone.
+fn kernel_name(spec: &BatchSpec, launches: &[Part]) -> &'static str {
+    let mut jobs = launches.iter().flat_map(|part| &part.job.of[..part.job.streams as usize]);
+    let kind = |job: &StreamJob| (job.dtype, job.pack, job.lanes == 0);
+    let alike =
+        jobs.next().map(kind).filter(|first| spec.is_even() && jobs.all(|job| kind(job) == *first));
+    let short = match (alike, spec.dtype) {
+        (Some((DTYPE_F32, 4, true)), DType::F32) => Some("resample_4_f32_f32"),
+        (Some((DTYPE_F32, 4, true)), DType::F16) => Some("resample_4_f32_f16"),
+        (Some((DTYPE_F32, 8, true)), DType::F16) => Some("resample_8_f32_f16"),
+        (Some((DTYPE_F16, 4, true)), DType::F16) => Some("resample_4_f16_f16"),
+        (Some((DTYPE_F16, 8, true)), DType::F16) => Some("resample_8_f16_f16"),
+        (Some((DTYPE_F32, 4, true)), DType::Bf16) => Some("resample_4_f32_bf16"),
+        (Some((DTYPE_F32, 8, true)), DType::Bf16) => Some("resample_8_f32_bf16"),
+        (Some((DTYPE_BF16, 4, true)), DType::Bf16) => Some("resample_4_bf16_bf16"),
+        (Some((DTYPE_BF16, 8, true)), DType::Bf16) => Some("resample_8_bf16_bf16"),
+        _ => None,
+    };
+    short.unwrap_or(match (spec.dtype, spec.is_even()) {
+        (DType::F16, true) => "resample_f16",
+        (DType::F16, false) => "resample_ragged_f16",
+        (DType::Bf16, true) => "resample_bf16",
+        (DType::Bf16, false) => "resample_ragged_bf16",
+        (_, true) => "resample_f32",
+        (_, false) => "resample_ragged_f32",
+    })
+}
+
 /// Shares the work among launches and their thread blocks.
 fn launches(device: &Device, spec: &BatchSpec, lanes: &[Option<Arc<DeviceBuffer>>]) -> Vec<Part> {
     let mut jobs = Vec::with_capacity(spec.streams.len());
@@ -231,11 +252,13 @@ fn launches(device: &Device, spec: &BatchSpec, lanes: &[Option<Arc<DeviceBuffer>
     let block_packs = THREADS as usize * per_thread.min(MOST_PER_THREAD);
     let part = |jobs: &mut [StreamJob]| {
         let mut blocks = 0;
-        for job in &mut *jobs {
-            job.first_block = blocks;
+        let mut first_block = [u32::MAX; STREAMS_PER_LAUNCH as usize];
+        for (job, first) in jobs.iter_mut().zip(&mut first_block) {
+            *first = blocks;
             blocks += share(job, block_packs, spec);
         }
         let job = Batch {
+            first_block,
             episodes: spec.episodes as u32,
             steps: each(spec.steps),
             all_steps: spec.targets() as u32,

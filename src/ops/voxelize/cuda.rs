@@ -402,7 +402,7 @@ impl Voxelizer {
             // SAFETY: the caller answers for the points and the row.
             Method::Count(counting) => unsafe {
                 counting.launch_count(cloud, layout, counters, inputs, stream)?;
-                counting.launch_write(self.channels, &target, stream)?;
+                counting.launch_write(self.channels, &target, cloud.count != 0, stream)?;
             },
             Method::Sort(sorting) => {
                 let sources = job::sources(&self.channels, points, layout);

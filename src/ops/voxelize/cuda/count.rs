@@ -125,7 +125,9 @@ impl Counting {
         unsafe { kernel.launch_job(stream, launch, &job) }
     }
 
-    /// Writes the counts into a row, and zeros them.
+    /// Writes the counts into a row, and zeros them, just after the launch that counted.
+    ///
+    /// `counts`: whether there was such a launch, as there is none without points.
     ///
     /// # Safety
     /// The row of `target` is valid on the device until the launch is done.
@@ -133,6 +135,7 @@ impl Counting {
         &self,
         channels: Channels,
         target: &Target,
+        counts: bool,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         let job = WriteCounts {
@@ -149,7 +152,12 @@ impl Counting {
         let blocks = job.volume.div_ceil(block_voxels).min(WRITE_BLOCKS * self.multiprocessors);
         let launch = Launch { blocks, threads: WRITE_THREADS, shared: 0 };
         // SAFETY: as for the count; the caller answers for the row.
-        unsafe { self.write.launch_job(stream, launch, &job) }
+        unsafe {
+            match counts {
+                true => self.write.follow_job(stream, launch, &job),
+                false => self.write.launch_job(stream, launch, &job),
+            }
+        }
     }
 
     /// Per slot: in which voxel blocks its row holds something.

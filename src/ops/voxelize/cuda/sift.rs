@@ -105,7 +105,7 @@ impl Sifting {
         }
     }
 
-    /// Ends a cloud that was reduced: writes the row if it is sparse, and tells the host what became of
+    /// Ends a cloud, just after the launch that reduces it: writes the row if it is sparse, and tells the host what became of
     /// the points.
     ///
     /// # Safety
@@ -120,7 +120,7 @@ impl Sifting {
             Output::Dense(kernel) => {
                 let launch = Launch { blocks: 1, threads: 32, shared: 0 };
                 // SAFETY: the parameter is that of the kernel; both are of this voxelizer.
-                unsafe { kernel.launch_job(stream, launch, &Tell { tally, report }) }
+                unsafe { kernel.follow_job(stream, launch, &Tell { tally, report }) }
             }
             // SAFETY: the caller answers for the row.
             Output::Sparse(sparse) => unsafe { sparse.launch(target, stream) },
@@ -212,7 +212,7 @@ impl Sparse {
         let launch = Launch { blocks: self.listing.tiles, threads: THREADS, shared: 0 };
         // SAFETY: the parameter is that of the kernels. The buffers are of this voxelizer and sized for
         // its grid; the caller answers for the row.
-        unsafe { self.kernel.launch_job(stream, launch, &job)? };
+        unsafe { self.kernel.follow_job(stream, launch, &job)? };
         self.listing.phase ^= 1;
         Ok(())
     }

@@ -216,7 +216,12 @@ impl Sorting {
         let Some(sifting) = &mut self.sifting else {
             // One thread block for each sub-bin, and one that reports.
             // SAFETY: as for the sort; the caller answers for the row.
-            return unsafe { self.reduce.launch_job(stream, launch(sub_bins + 1), &job) };
+            return unsafe {
+                match job.from.tiles {
+                    0 => self.reduce.launch_job(stream, launch(sub_bins + 1), &job),
+                    _ => self.reduce.follow_job(stream, launch(sub_bins + 1), &job),
+                }
+            };
         };
         let listing = sifting.listing(target.slot);
         let job = ReduceSifted {
@@ -229,7 +234,10 @@ impl Sorting {
         };
         // SAFETY: as above.
         unsafe {
-            self.reduce.launch_job(stream, launch(sub_bins), &job)?;
+            match job.reduce.from.tiles {
+                0 => self.reduce.launch_job(stream, launch(sub_bins), &job)?,
+                _ => self.reduce.follow_job(stream, launch(sub_bins), &job)?,
+            }
             sifting.launch_end(target, stream)
         }
     }
