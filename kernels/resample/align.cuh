@@ -17,16 +17,12 @@ struct AlignRule {
 struct Aligned {
     u32 a;
     u32 b;
+    float weight;
     Mode mode;
     bool valid;
     i64 age_ns;
     i64 held_age_ns; // if it is between two rows: since the one that is held,
     i64 gap_ns;      // and from that one to the next
-
-    // The weight of row b. The division takes long, so it is apart.
-    __device__ __forceinline__ float weight() const {
-        return static_cast<float>(static_cast<double>(held_age_ns) / static_cast<double>(gap_ns));
-    }
 };
 
 // a - b, saturating.
@@ -40,11 +36,12 @@ __device__ __forceinline__ i64 magnitude(i64 value) {
     return value >= 0 ? value : value == -NO_AGE - 1 ? NO_AGE : -value;
 }
 
-// The rows for `target`. The first `after` of `len` rows are at or before it. `stamp_held` is the
-// stamp of row `after - 1`, `stamp_next` that of row `after`, where there are such rows.
-__device__ inline Aligned align(
+// The rows for `target`, without the weight. The first `after` of `len` rows are at or before it.
+// `stamp_held` is the stamp of row `after - 1`, `stamp_next` that of row `after`, where there are such
+// rows.
+__device__ inline Aligned align_rows(
     const AlignRule& rule, i64 stamp_held, i64 stamp_next, u32 len, u32 after, i64 target) {
-    Aligned out = {0, 0, MODE_NOTHING, false, NO_AGE, 0, 1};
+    Aligned out = {0, 0, 0.0f, MODE_NOTHING, false, NO_AGE, 0, 1};
     if (after == 0) return out;
     const u32 held = after - 1;
     const i64 held_age = since(target, stamp_held);
@@ -80,5 +77,19 @@ __device__ inline Aligned align(
         out.b = held;
         out.age_ns = held_age;
     }
+    return out;
+}
+
+// The weight of row b, if it is between two rows. The division takes long, so it is apart.
+__device__ __forceinline__ float weight_of(const Aligned& rows) {
+    return static_cast<float>(
+        static_cast<double>(rows.held_age_ns) / static_cast<double>(rows.gap_ns));
+}
+
+// The same with the weight.
+__device__ inline Aligned align(
+    const AlignRule& rule, i64 stamp_held, i64 stamp_next, u32 len, u32 after, i64 target) {
+    Aligned out = align_rows(rule, stamp_held, stamp_next, len, after, target);
+    if (out.mode == MODE_BETWEEN) out.weight = weight_of(out);
     return out;
 }

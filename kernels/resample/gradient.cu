@@ -48,13 +48,12 @@ __device__ __forceinline__ bool factor_of(
         if (row.before == 0 || target <= row.earlier) return false;
         const Aligned value =
             align(rule, row.earlier, row.stamp, row.len, row.before, target);
-        const bool uses = value.mode == MODE_BETWEEN;
-        if (uses) factor = value.weight();
-        return uses;
+        factor = value.weight;
+        return value.mode == MODE_BETWEEN;
     }
     if (row.before + 1 < row.len && target >= row.later) return false;
     const Aligned value = align(rule, row.stamp, row.later, row.len, row.before + 1, target);
-    factor = value.mode == MODE_BETWEEN ? 1.0f - value.weight() : 1.0f;
+    factor = value.mode == MODE_BETWEEN ? 1.0f - value.weight : 1.0f;
     return value.mode != MODE_NOTHING;
 }
 

@@ -213,7 +213,7 @@ template <bool WEIGHT>
 __device__ __forceinline__ void share(const Pending& pending, u32 first_row, Shared& shared) {
     if (pending.mine) {
         shared.brackets[threadIdx.x] = {first_row + pending.row.a, pending.row.mode};
-        if (WEIGHT) shared.weights[threadIdx.x] = pending.row.weight();
+        if (WEIGHT) shared.weights[threadIdx.x] = weight_of(pending.row);
     }
     __syncthreads();
 }
@@ -231,7 +231,7 @@ __device__ __forceinline__ Pending find_brackets(
     const Found found = find(stream, stamps, first, count, mine, target, shared);
     Pending pending = {{}, static_cast<u64>(stream_at) * batch.episodes * batch.steps + at, mine};
     if (mine) {
-        pending.row = align(stream.rule, found.held, found.next, stream.len, found.after, target);
+        pending.row = align_rows(stream.rule, found.held, found.next, stream.len, found.after, target);
     }
     share<WEIGHT>(pending, 0, shared);
     return pending;
@@ -253,7 +253,7 @@ __device__ __forceinline__ Pending find_ragged_brackets(
         const u32 after = count_until(stamps, len, target);
         const i64 held = after == 0 ? 0 : stamps[after - 1];
         const i64 next = after == len ? 0 : stamps[after];
-        pending.row = align(stream.rule, held, next, len, after, target);
+        pending.row = align_rows(stream.rule, held, next, len, after, target);
     }
     share<true>(pending, rows.first, shared);
     return pending;
@@ -313,7 +313,7 @@ __device__ __forceinline__ void write_rows(
         // By now the loads of the first rows are under way.
         if (is_first) {
             if (!WEIGHT && pending.mine && pending.row.mode == MODE_BETWEEN) {
-                shared.weights[threadIdx.x] = pending.row.weight();
+                shared.weights[threadIdx.x] = weight_of(pending.row);
             }
             tell(batch, pending, tile.report);
             if (!WEIGHT) __syncthreads();
