@@ -135,9 +135,10 @@ __device__ __forceinline__ void from_floats(const float (&values)[N], Pack<T, N>
         }
 #pragma unroll
         for (int i = 0; i < N; ++i) out.at[i].bits = static_cast<u16>(words[i / 2] >> 16 * (i % 2));
-        return;
-    }
+    } else
 #endif
+    {
 #pragma unroll
-    for (int i = 0; i < N; ++i) from_float(values[i], out.at[i]);
+        for (int i = 0; i < N; ++i) from_float(values[i], out.at[i]);
+    }
 }
