@@ -130,7 +130,7 @@ class Trainer:
             loss = error.square().mean()
         loss.backward()
         self.optimizer.step()
-        return loss
+        return loss.detach()
 
     def wait(self):
         """Waits for everything that was launched, on all ranks."""
