@@ -7,7 +7,8 @@
 The policy looks at what the node serves at an instant, and predicts where the joints will be at the next steps. So
 any recording has its labels. Replace `Policy` by a network of your own, and `ACTION` by what it must do.
 
-Under torchrun each process makes its share of the batches, and DDP averages the gradients.
+On a GPU, the rows are in its memory. Under torchrun each process loads its share of the episodes, of which the last ones
+only test, and DDP averages the gradients.
 """
 
 import argparse
@@ -118,100 +119,118 @@ def arguments():
     parser.add_argument("--steps", type=int, help="steps to train, in place of a time")
     parser.add_argument("--batch", type=int, default=64, help="windows of a step and process")
     parser.add_argument("--period-ms", type=float, default=20, help="from an instant to the next")
-    parser.add_argument("--held-out", type=int, default=1, help="last episodes that only test")
+    parser.add_argument(
+        "--held-out", type=int, default=1, help="last episodes of each process, which only test"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--curve", help="file for the loss of each step, JSON")
     return parser.parse_args()
 
 
+def open_cache(store, device, rank, world):
+    """The episodes of this process: all, or its share of them. On a GPU their rows are in its memory."""
+    share = (rank, world) if world > 1 else None
+    where = str(device) if device.type == "cuda" else None
+    return robocache.EpisodeCache.load(store, episodes=share, device=where)
+
+
+def samplers(cache, options, world):
+    """The order of training, and that of the episodes that only test, None if there is none."""
+    count = len(cache.episodes)
+    held_out = min(options.held_out, count - 1)
+    if count < 1:
+        raise SystemExit(f"expected an episode or more for each of the {world} processes")
+    back = max(-min(means["target_offsets_ns"]) for means in cache.streams.values())
+    period_ns = int(options.period_ms * 1e6)
+    common = {"period_ns": period_ns, "margin_ns": (back, ACTION_NS[-1])}
+    weights = np.ones(count)
+    weights[count - held_out :] = 0
+    given = {**common, "batch_size": options.batch, "seed": options.seed, "weights": weights}
+    train = robocache.WindowSampler.of(cache, **given)
+    batches = torch.tensor(len(train))
+    if world > 1:  # all processes take the same number of steps
+        batches = batches.to(options.device)
+        torch.distributed.all_reduce(batches, torch.distributed.ReduceOp.MIN)
+        train = robocache.WindowSampler.of(cache, **given, batches=max(1, int(batches)))
+    if not int(batches):
+        raise SystemExit(
+            f"expected {options.batch} windows or more in each process, found {train.items}: "
+            "record longer, or choose a smaller --batch"
+        )
+    if not held_out:
+        return train, None
+    given = {**common, "batch_size": 256, "seed": 1, "weights": 1 - weights, "drop_last": False}
+    return train, robocache.WindowSampler.of(cache, **given)
+
+
+def train(model, policy, cache, sampler, test, options, device):
+    """Trains until the time or the steps are over. Returns the losses, those of the test, and what it took."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses, tests, started, data_s, step = [], [], time.monotonic(), 0.0, 0
+
+    def judge():
+        if test is not None:
+            with torch.no_grad():
+                tests.append((step, loss_of(policy, *test).item()))
+
+    done = False
+    while not done:
+        begun = time.monotonic()
+        order = sampler.batch(*divmod(step, len(sampler)))
+        batch, target, valid = windows(cache, *order, device)
+        data_s += time.monotonic() - begun
+        loss = loss_of(model, batch, target, valid)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        step += 1
+        losses.append(loss.detach())
+        if step % 100 == 1:
+            judge()
+        elapsed = time.monotonic() - started
+        done = step >= options.steps if options.steps else elapsed > options.seconds
+        if torch.distributed.is_initialized() and not options.steps:  # all end at the same step
+            flag = torch.tensor(float(done), device=device)
+            torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MAX)
+            done = flag.item() > 0
+    judge()
+    took = {"steps": step, "seconds": time.monotonic() - started, "data_seconds": data_s}
+    return torch.stack(losses).cpu().tolist(), tests, took
+
+
 def main():
     options = arguments()
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     device = torch.device(options.device)
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", device.index or 0)))
+        torch.cuda.set_device(device)
     if world > 1:
         torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-        if device.type == "cuda":
-            device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-            torch.cuda.set_device(device)
     torch.manual_seed(options.seed)
-    cache = robocache.EpisodeCache.load(options.store)
-    count = len(cache.episodes)
-    held_out = min(options.held_out, count - 1)
-    shown = cache.streams
-    check(shown)
+    cache = open_cache(options.store, device, rank, world)
+    check(cache.streams)
+    # Under DDP all processes have the statistics of the first one's share: it broadcasts buffers.
     statistics = cache.statistics()
-    policy = Policy(shown, statistics).to(device)
+    policy = Policy(cache.streams, statistics).to(device)
     model = DistributedDataParallel(policy) if world > 1 else policy
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-    period_ns = int(options.period_ms * 1e6)
-    margin_ns = (max(-min(m["target_offsets_ns"]) for m in shown.values()), ACTION_NS[-1])
-    weights = np.ones(count)
-    weights[count - held_out :] = 0
-    sampler = robocache.WindowSampler.of(
-        cache, period_ns=period_ns, margin_ns=margin_ns, batch_size=options.batch,
-        seed=options.seed, weights=weights, rank=rank, world=world,
-    )  # fmt: skip
-    if not len(sampler):
-        raise SystemExit(
-            f"expected {options.batch * world} windows or more, found {sampler.items}: "
-            "record longer, or choose a smaller --batch"
-        )
-    test = None
-    if held_out:
-        only = robocache.WindowSampler.of(
-            cache, period_ns=period_ns, margin_ns=margin_ns, batch_size=256,
-            seed=1, weights=1 - weights, drop_last=False,
-        )  # fmt: skip
-        test = windows(cache, *only.batch(0, 0), device)
-
-    curve, tests, started, step, epoch = [], [], time.monotonic(), 0, 0
-    data_s = 0.0
-    done = False
-    while not done:
-        for number in range(len(sampler)):
-            begun = time.monotonic()
-            batch, target, valid = windows(cache, *sampler.batch(epoch, number), device)
-            data_s += time.monotonic() - begun
-            loss = loss_of(model, batch, target, valid)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            step += 1
-            curve.append(loss.detach())
-            if test is not None and step % 100 == 1:
-                with torch.no_grad():
-                    tests.append((step, loss_of(policy, *test).item()))
-            elapsed = time.monotonic() - started
-            done = step >= options.steps if options.steps else elapsed > options.seconds
-            if world > 1:  # all processes take the same number of steps
-                flag = torch.tensor(float(done), device=device)
-                torch.distributed.all_reduce(flag, torch.distributed.ReduceOp.MAX)
-                done = flag.item() > 0
-            if done:
-                break
-        epoch += 1
-    if test is not None:
-        with torch.no_grad():
-            tests.append((step, loss_of(policy, *test).item()))
-    elapsed = time.monotonic() - started
-    losses = torch.stack(curve).cpu().tolist()
+    sampler, only = samplers(cache, options, world)
+    test = windows(cache, *only.batch(0, 0), device) if only else None
+    losses, tests, took = train(model, policy, cache, sampler, test, options, device)
     if rank == 0:
         about = {
-            "steps": step, "seconds": elapsed, "data_seconds": data_s, "batch": options.batch,
-            "world": world, "loss": losses, "test": tests, "episodes": count, "held_out": held_out,
+            **took, "batch": options.batch, "world": world, "loss": losses, "test": tests,
+            "episodes": len(cache.episodes), "held_out": min(options.held_out, len(cache.episodes) - 1),
         }  # fmt: skip
-        torch.save(
-            {"policy": policy.state_dict(), "streams": shown, "statistics": statistics},
-            options.out,
-        )
+        saved = {"policy": policy.state_dict(), "streams": cache.streams, "statistics": statistics}
+        torch.save(saved, options.out)
         if options.curve:
             with open(options.curve, "w", encoding="utf-8") as file:
                 json.dump(about, file)
-        last = np.mean(losses[-100:])
-        told = f"{step} steps in {elapsed:.1f} s, loss {losses[0]:.4f} to {last:.4f} rad^2"
-        told += f", data {100 * data_s / elapsed:.1f} % of the time"
+        told = f"{took['steps']} steps in {took['seconds']:.1f} s"
+        told += f", loss {losses[0]:.4f} to {np.mean(losses[-100:]):.4f} rad^2"
+        told += f", data {100 * took['data_seconds'] / took['seconds']:.1f} % of the time"
         print(told + (f", held out {tests[-1][1]:.4f}" if tests else ""))
     if world > 1:
         torch.distributed.destroy_process_group()
