@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks and times everything on a machine with a GPU, and prints one table.
 #
-#   benches/gpu.sh [STEP...]     steps: test digests replay bench versus peers sanitize counters soak beside
+#   benches/gpu.sh [STEP...]     steps: test digests replay bench versus peers sanitize counters soak beside python
 #                                default: all, `versus` only with $OLD_PROGRAMS
 #   benches/gpu.sh --build       build the programs into build/gpu, for a machine without cargo
 #
@@ -13,7 +13,10 @@
 # $COUNTERS_S: seconds after which the counters of a case are given up (default 90). `beside`: ticks
 # beside a process that trains on the GPU, $BESIDE_S seconds per run (default 60, six runs), and ticks
 # while the driver fails, $BESIDE_FAULT_S seconds per run (default 24, two runs). `replay`: the files of a
-# replay on every backend, and a recording of $REPLAY_S seconds (default 60, 4.6 GB) 16 times at once.
+# replay on every backend, and a recording of $REPLAY_S seconds (default 60, 4.6 GB) 16 times at once. `python`: the
+# Python package's tests on tensors, windows and pipelines of the GPU, and what they cost; it needs torch, and the compiled
+# part linked by `scripts/develop.sh --release --features robocache_python/cuda`. $TRAIN_STORE: the store that
+# `benches/train_step.py --make` made; with it, what data costs a training step, on one GPU and on all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 programs=build/gpu
@@ -165,11 +168,11 @@ run_counters() {
     return $failed
 }
 
-# Four launches of the case $1 into the file $2. A graph of 20 calls at least is replayed six times
+# Four launches of the case $1 into the file $2. A graph of 200 calls at least is replayed six times
 # without overlap, before anything else: what is skipped is its warm-up.
 count() {
     timeout -k 10 "${COUNTERS_S:-90}" ncu --clock-control none --cache-control none \
-        --graph-profiling node --kernel-name 'regex:^resample_bf16|^voxelize' --launch-skip 100 \
+        --graph-profiling node --kernel-name 'regex:^resample|^voxelize' --launch-skip 1000 \
         --launch-count 4 --metrics "$metrics" --csv --page raw --print-units base --log-file "$2" \
         "$programs/robocache_bench" --backend cuda --repeats 1 --case "$1"
 }
@@ -201,6 +204,28 @@ run_beside() {
         --fault-seconds "${BESIDE_FAULT_S:-24}" --json "$out/beside.json" | tee "$out/beside.txt"
 }
 
+# The Python package. A step of training is measured on one GPU, and on all of them at once.
+run_python() {
+    local failed=0 gpus
+    export PYTHONPATH="$PWD/python" HF_HUB_OFFLINE=1
+    gpus=$(nvidia-smi --list-gpus | wc -l)
+    python3 -m pytest -q --noconftest -p no:cacheprovider python/tests/test_device_output.py \
+        python/tests/torch/test_torch_*.py python/tests/torch/test_cuda_cache.py \
+        python/tests/torch/test_trajectories.py python/tests/torch/test_train_policy.py 2>&1 |
+        tee "$out/test_python.txt" || failed=1
+    python3 benches/windows.py --gpu >"$out/windows.json" || failed=1
+    python3 benches/python_operations.py --compile --json "$out/operations.json" \
+        >"$out/operations.txt" || failed=1
+    python3 benches/pipeline_latency.py >"$out/pipeline_latency.jsonl" || failed=1
+    if [ -n "${TRAIN_STORE:-}" ]; then
+        for processes in 1 "$gpus"; do
+            python3 -m torch.distributed.run --standalone --nproc-per-node "$processes" \
+                benches/train_step.py "$TRAIN_STORE" >"$out/train_step_$processes.json" || failed=1
+        done
+    fi
+    return $failed
+}
+
 # Logs go into one archive, so that what is left to read are eight files at most; those of steps that
 # were run before stay in it. Where the script is stopped early, too.
 archive() (
@@ -228,7 +253,7 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv | t
 failed=()
 steps=("$@")
 if [ $# -eq 0 ]; then
-    steps=(test digests replay bench ${OLD_PROGRAMS:+versus} peers sanitize counters soak beside)
+    steps=(test digests replay bench ${OLD_PROGRAMS:+versus} peers sanitize counters soak beside python)
 fi
 for step in "${steps[@]}"; do
     echo "== $step"

@@ -85,7 +85,7 @@ def in_graph(function, sets, replays):
             for inputs in sets:
                 function(*inputs)
     stream.synchronize()
-    calls = max(20, len(sets))
+    calls = max(200, len(sets))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
         for i in range(calls):
