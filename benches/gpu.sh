@@ -220,7 +220,7 @@ run_python() {
     if [ -n "${TRAIN_STORE:-}" ]; then
         for processes in 1 "$gpus"; do
             python3 -m torch.distributed.run --standalone --nproc-per-node "$processes" \
-                benches/train_step.py "$TRAIN_STORE" >"$out/train_step_$processes.json" || failed=1
+                benches/train_step.py "$TRAIN_STORE" --compile >"$out/train_step_$processes.json" || failed=1
         done
     fi
     return $failed

@@ -110,7 +110,7 @@ class Trainer:
         policy = model_of(self.device)
         if self.world > 1:
             policy = torch.nn.parallel.DistributedDataParallel(policy)
-        self.model = policy
+        self.model = torch.compile(policy) if options.compile else policy
         fused = self.device.type == "cuda"
         self.optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-4, fused=fused)
         self.number = 0
@@ -182,6 +182,7 @@ def measure(options):
         "device": str(trainer.device),
         "world": trainer.world,
         "batch": options.batch,
+        "compiled": options.compile,
         "loss": [first, float(trainer.step(fixed))],
         "step_ms": medians,
         "rounds_ms": rounds,
@@ -206,6 +207,7 @@ def main():
     parser.add_argument("--steps", type=int, default=100, help="of a round")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     options = parser.parse_args()
     if options.make:
         make(options.make, options.episodes, options.seconds)

@@ -11,6 +11,8 @@ import numpy as np
 __all__ = ["WindowSampler"]
 
 _ROUNDS = 6
+#: Items whose order is computed at once: alone, a batch of 64 takes as long as 1,000 items.
+_BLOCK = 4096
 _MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -70,6 +72,8 @@ class WindowSampler:
         self.rank, self.world = int(rank), int(world)
         self.drop_last, self.shuffle = bool(drop_last), bool(shuffle)
         self._counts, self._chances = counts, None
+        # The newest block of batches: what it is, its episodes and its instants.
+        self._held = None
         self._batches = None
         if batches is not None:
             if not 1 <= batches <= len(self):
@@ -142,10 +146,24 @@ class WindowSampler:
         """
         if not 0 <= number < len(self):
             raise IndexError(f"batch: expected 0 to {len(self) - 1}, found {number}")
-        begin = (number * self.world + self.rank) * self.batch_size
-        return self.at(
-            epoch, np.arange(begin, min(begin + self.batch_size, self.items), dtype=np.uint64)
+        per_block = max(1, _BLOCK // self.batch_size)
+        block, within = divmod(number, per_block)
+        held, asked = self._held, (epoch, block, self.seed, self.rank, self.world, self.batch_size)
+        if held is None or held[0] != asked:
+            held = asked, *self._block(epoch, block * per_block, per_block)
+            self._held = held  # at once: another thread may read it
+        begin, end = within * self.batch_size, (within + 1) * self.batch_size
+        return held[1][begin:end].copy(), held[2][begin:end].copy()
+
+    def _block(self, epoch, first, count):
+        """The items of `count` batches of this rank from `first` on, of those that there are."""
+        batches = np.arange(first, min(first + count, len(self)), dtype=np.uint64)
+        begins = (batches * np.uint64(self.world) + np.uint64(self.rank)) * np.uint64(
+            self.batch_size
         )
+        positions = (begins[:, None] + np.arange(self.batch_size, dtype=np.uint64)).reshape(-1)
+        # Only the last batch may have fewer.
+        return self.at(epoch, positions[positions < self.items])
 
     def at(self, epoch, positions):
         """The items at positions of an epoch's order, whatever the rank: `(episodes, instants_ns)`."""
