@@ -12,8 +12,8 @@ from . import _arrays, _native
 
 def number_of(device: Any) -> int:
     """The number of a GPU: of `0`, `"cuda"`, `"cuda:1"` or a `torch.device`."""
-    if isinstance(device, int) and not isinstance(device, bool) and device >= 0:
-        return device
+    if isinstance(device, int | np.integer) and not isinstance(device, bool) and device >= 0:
+        return int(device)
     kind, _, number = str(device).partition(":")
     if kind != "cuda" or not (number.isdecimal() or str(device) == "cuda"):
         raise ValueError(f"device: expected 'cuda', 'cuda:0' or a number, found {device!r}")
@@ -24,9 +24,9 @@ def number_of(device: Any) -> int:
 
 
 def _torch() -> Any:
-    """PyTorch, if the program has imported it."""
+    """PyTorch, if the program has imported it, and one that has CUDA."""
     torch = sys.modules.get("torch")
-    return torch if hasattr(torch, "empty") else None
+    return torch if hasattr(torch, "empty") and torch.cuda.is_available() else None
 
 
 class Gpu:
@@ -69,7 +69,7 @@ class Gpu:
         """Puts windows on the current stream of torch, or else on the default stream. Returns the buffer."""
         torch = _torch()
         if out is not None:
-            buffer, pointer = out, self._checked(out, size)
+            buffer, (pointer, size) = out, self._checked(out, size)
         elif torch is not None:
             buffer = torch.empty(size, dtype=torch.uint8, device=self.number)
             pointer = buffer.data_ptr()
@@ -79,13 +79,19 @@ class Gpu:
         stream = 0
         if torch is not None:
             stream = torch._C._cuda_getCurrentRawStream(self.number)
-        place = (self.number, stream)
+        place, others = (self.number, stream), False
         late = None if latency_ns is None else latency_ns.tobytes()
         episodes, instants, epochs = items
         if isinstance(instants, np.ndarray):
             epochs = None if epochs is None else epochs.tobytes()
             plan.launch(
-                place, pointer, episodes.tobytes(), instants.tobytes(), epochs, late, threads
+                place,
+                (pointer, size),
+                episodes.tobytes(),
+                instants.tobytes(),
+                epochs,
+                late,
+                threads,
             )
         else:
             arrays = [
@@ -97,14 +103,18 @@ class Gpu:
                 )
             ]
             count = arrays[1].shape[0]
+            # Other libraries work on other streams than torch's current one, and nothing orders the two.
+            others = any(each is not None and each.library != "torch" for each in arrays)
+            if torch is not None and others:
+                _native.synchronize(self.number)
             for array, name in zip(arrays, ("episodes", "target_ns", "epochs"), strict=True):
                 if array is not None and array.shape != (count,):
                     raise ValueError(
                         f"{name}: expected the shape [{count}], found {list(array.shape)}"
                     )
             pointers = tuple(0 if array is None else array.pointer for array in arrays)
-            plan.launch_items(place, pointer, count, pointers, late)
-        if torch is None:
+            plan.launch_items(place, (pointer, size), count, pointers, late)
+        if torch is None or others:
             _native.synchronize(self.number)
         return buffer
 
@@ -121,7 +131,12 @@ class Gpu:
             )
         return found
 
-    def _checked(self, out: Any, size: int) -> int:
+    def _checked(self, out: Any, size: int) -> tuple[int, int]:
+        """The address of an output, and its length in bytes."""
+        if not _arrays.is_torch(out) and not isinstance(out, _native.DeviceArray):
+            raise TypeError(
+                f"out: expected a torch.Tensor or nothing, found {type(out).__module__}.{type(out).__name__}"
+            )
         found = _arrays.Array(out, "out")
         expected = (
             f"out: expected a contiguous uint8 array of {size} bytes or more on cuda:{self.number}"
@@ -133,7 +148,7 @@ class Gpu:
             raise ValueError(f"{expected}, found the shape {list(found.shape)}")
         if found.pointer % 64:
             raise ValueError("out: expected an address that is a multiple of 64")
-        return found.pointer
+        return found.pointer, found.shape[0]
 
 
 def is_on_gpu(array: Any) -> bool:

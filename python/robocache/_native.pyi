@@ -255,19 +255,19 @@ class DeviceWindowPlan:
     def launch(
         self,
         place: tuple[int, int],
-        out: int,
+        out: tuple[int, int],
         episodes: bytes,
         instants_ns: bytes,
         epochs: bytes | None = None,
         latency_ns: bytes | None = None,
         threads: int | None = None,
     ) -> None:
-        """Puts the windows of a batch on a stream of the GPU. `out` is the address of memory of the size of the layout. The
-        others are the bytes of int64 arrays."""
+        """Puts the windows of a batch on a stream of the GPU. `out` is the address of memory there and its length in
+        bytes. The others are the bytes of int64 arrays."""
     def launch_items(
         self,
         place: tuple[int, int],
-        out: int,
+        out: tuple[int, int],
         windows: int,
         items: tuple[int, int, int],
         latency_ns: bytes | None = None,

@@ -305,6 +305,10 @@ class EpisodeCache:
         else:
             instants = np.array(_integers(target_ns, "target_ns"), ndmin=1, order="C")
             episodes = np.ascontiguousarray(_integers(episodes, "episodes")).reshape(-1)
+            if instants.ndim != 1:
+                raise ValueError(
+                    f"target_ns: expected one dimension, found the shape {list(instants.shape)}"
+                )
             if epochs is not None:
                 epochs = np.ascontiguousarray(epochs, np.int64)
         random = np.random.default_rng(seed) if jitter_ns or latency_ns else None
@@ -353,6 +357,8 @@ class EpisodeCache:
             raise ValueError(f"rows: expected one of {', '.join(_ROWS)}, found {rows!r}")
         if config is None and rows is not None:
             config = {name: {} for name in self.streams}
+        if config is not None and not config:
+            raise ValueError("config: expected a stream or more, found none")
         text = config and json.dumps(
             [self._choice(n, c, rows) for n, c in config.items()], default=_plain
         )

@@ -131,6 +131,25 @@ def ticks(store):
     return episodes, data["stamp_ns"][:], data["epoch"][:]
 
 
+def test_rows_that_are_not_finite_are_refused():
+    rows = np.zeros((4, 3), np.float32)
+    rows[2, 1] = np.nan
+    streams = {"arm": {"rows": rows, "stamp_ns": np.arange(4) * MS}}
+    with pytest.raises(
+        ValueError, match=r"rows of 'arm': expected finite .* nan in row 2, element \[1\]"
+    ):
+        robocache.EpisodeCache.from_arrays(streams, [4])
+
+
+def test_items_and_configurations_must_have_their_shape():
+    streams = {"arm": {"rows": np.zeros((4, 3), np.float32), "stamp_ns": np.arange(4) * MS}}
+    cache = robocache.EpisodeCache.from_arrays(streams, [4])
+    with pytest.raises(ValueError, match="target_ns: expected one dimension"):
+        cache.windows(np.zeros((2, 2), np.int64), np.zeros((2, 2), np.int64))
+    with pytest.raises(ValueError, match="config: expected a stream or more"):
+        cache.windows([0], [0], {})
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_windows_are_the_bits_of_every_tick(stores, cache, threads):
     episodes, instants, epochs = ticks(stores / "tensors.zarr")

@@ -47,12 +47,13 @@ impl PinnedTurns {
     ) -> Result<(), E> {
         let mut turns = lock(&self.turns);
         let at = turns.next % self.most;
-        turns.next += 1;
         let reserve = || PinnedBuffer::new(&self.device, bytes.next_power_of_two());
         if turns.all.len() == at {
             let done = Event::new(&self.device, false)?;
             turns.all.push(Turn { memory: reserve()?, done });
         }
+        // Only now: a turn that could not be made is tried again.
+        turns.next += 1;
         let turn = &mut turns.all[at];
         turn.done.synchronize("finish an earlier operation")?;
         if turn.memory.len() < bytes {

@@ -101,12 +101,12 @@ pub enum DeviceRequest<'a> {
 /// Windows whose batches may be under way at once before the host waits, if it makes some of their streams.
 const TURNS: usize = 3;
 
-/// Rows in pinned memory.
-struct Pinned(PinnedBuffer);
+/// Rows in pinned memory, and how many bytes they are: no memory has less than one.
+struct Pinned(PinnedBuffer, usize);
 
 impl Bytes for Pinned {
     fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.0[..self.1]
     }
 }
 
@@ -350,7 +350,7 @@ fn pinned(device: &Arc<Device>, column: &Column) -> Result<Column, EpisodeError>
         || (),
         |(), (to, from): (&mut [u8], &[u8])| to.copy_from_slice(from),
     );
-    Ok(Arc::new(Pinned(memory)))
+    Ok(Arc::new(Pinned(memory, bytes.len())))
 }
 
 /// The columns of a ring where the device reaches them.

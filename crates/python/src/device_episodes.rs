@@ -1,10 +1,11 @@
 //! Episodes whose windows a GPU makes. `robocache.EpisodeCache` uses this.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use robocache::episodes::device::{DevicePlanned, DeviceRequest, EpisodesOnDevice, RowMemory};
-use robocache::episodes::{Choice, Request};
+use robocache::episodes::{Choice, EpisodeError, Request};
 use robocache::ops::windows::cuda::DeviceItems;
 
 use crate::episodes::{Episodes, WindowPlan, raised, threads};
@@ -17,7 +18,10 @@ pub struct DeviceEpisodes(Unlocked<Arc<EpisodesOnDevice>>);
 
 /// Windows on a GPU, prepared.
 #[pyclass(frozen, module = "robocache._native")]
-pub struct DeviceWindowPlan(Unlocked<DevicePlanned>);
+pub struct DeviceWindowPlan(Unlocked<Arc<DevicePlanned>>);
+
+/// Plans that a CUDA graph has: it may be replayed at any time, so their tables and rows are never freed.
+static IN_GRAPHS: Mutex<Vec<Arc<DevicePlanned>>> = Mutex::new(Vec::new());
 
 /// Takes the rows of episodes to where a GPU reaches them.
 pub fn on_device(
@@ -53,7 +57,7 @@ impl DeviceEpisodes {
         let choices = choices.map(Choice::list).transpose().map_err(raised)?;
         let planned = self.0.episodes().plan(choices.as_deref()).map_err(raised)?;
         let made = py.detach(|| self.0.plan(planned)).map_err(raised)?;
-        Ok(DeviceWindowPlan(Unlocked::new(made)))
+        Ok(DeviceWindowPlan(Unlocked::new(Arc::new(made))))
     }
 }
 
@@ -69,7 +73,7 @@ impl DeviceWindowPlan {
         WindowPlan::new(Arc::clone(episodes.0.episodes()), self.0.planned().clone())
     }
 
-    /// Puts the windows of a batch on a stream of the GPU. `out` is the address of memory of the size of the layout. The
+    /// Puts the windows of a batch on a stream of the GPU. `out` is the address of memory there and its length in bytes. The
     /// others are the bytes of int64 arrays.
     #[pyo3(signature = (place, out, episodes, instants_ns, epochs=None, latency_ns=None, threads=None))]
     #[allow(clippy::too_many_arguments)] // the interpreter, where, four arrays, and how
@@ -77,7 +81,7 @@ impl DeviceWindowPlan {
         &self,
         py: Python<'_>,
         place: Place,
-        out: u64,
+        out: (u64, usize),
         episodes: &[u8],
         instants_ns: &[u8],
         epochs: Option<&[u8]>,
@@ -103,7 +107,7 @@ impl DeviceWindowPlan {
         &self,
         py: Python<'_>,
         place: Place,
-        out: u64,
+        out: (u64, usize),
         windows: usize,
         items: (u64, u64, u64),
         latency_ns: Option<&[u8]>,
@@ -121,18 +125,47 @@ impl DeviceWindowPlan {
         &self,
         py: Python<'_>,
         place: Place,
-        out: u64,
+        (out, len): (u64, usize),
         request: DeviceRequest<'_>,
         count: Option<usize>,
     ) -> PyResult<()> {
         let threads = threads(count);
+        let (windows, replayable) = match &request {
+            DeviceRequest::Host(request) => (request.instants_ns.len(), false),
+            DeviceRequest::Device { items, latency_ns } => (items.windows(), latency_ns.is_empty()),
+        };
+        let needed = self.0.planned().layout(windows).map_err(raised)?.byte_len;
+        if len < needed {
+            let text = format!("out: expected {needed} bytes for {windows} windows, found {len}");
+            return Err(PyValueError::new_err(text));
+        }
         let put = || {
             let stream = stream_of(self.0.device(), place);
+            if stream.is_capturing().map_err(EpisodeError::from)? {
+                if !replayable {
+                    // The graph would have these very numbers, or read memory that later calls write.
+                    let found = "arrays of the host, or latency_ns, while a CUDA graph is recorded";
+                    return Err(EpisodeError::of(
+                        "windows",
+                        "episodes and instants on the GPU",
+                        found,
+                    ));
+                }
+                self.keep();
+            }
             // SAFETY: Python's side has made the output, of the size of the layout, and has checked the shapes of
             // arrays on the device. The caller's stream orders this with the use and the release of the arrays,
             // as for any kernel of the array library. No launch there overlaps with the one before it.
             unsafe { self.0.launch(request, out, &stream, threads) }
         };
         py.detach(put).map_err(raised)
+    }
+
+    /// Keeps the plan for good.
+    fn keep(&self) {
+        let mut kept = IN_GRAPHS.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kept.iter().any(|plan| Arc::ptr_eq(plan, &self.0)) {
+            kept.push(Arc::clone(&self.0));
+        }
     }
 }

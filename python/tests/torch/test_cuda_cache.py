@@ -1,5 +1,6 @@
 """`EpisodeCache` with a device: every window has the bits of the CPU's."""
 
+import gc
 import os
 import sys
 import threading
@@ -218,6 +219,54 @@ def test_a_graph_replays_windows():
     graph.replay()
     expected = cache.windows([0, 1, 2], np.array([500, 600, 700]) * MS)
     assert (found["joints"].array.cpu().numpy() == expected["joints"].array).all()
+    # The graph reads the plan and the rows, also when nobody else has them any more.
+    for lag_ms in range(70):
+        gpu.windows(numbers, instants, {"joints": {"lag_ms": lag_ms}})
+    del gpu
+    gc.collect()
+    others = [torch.full((1 << 20,), 7, dtype=torch.uint8).cuda() for _ in range(50)]
+    instants += 100 * MS
+    graph.replay()
+    expected = cache.windows([0, 1, 2], np.array([600, 700, 800]) * MS)
+    assert (found["joints"].array.cpu().numpy() == expected["joints"].array).all()
+    assert all(int(each[0]) == 7 for each in others)
+
+
+@pytest.mark.parametrize("count", [3, 600])
+def test_a_graph_refuses_what_it_cannot_repeat(count):
+    cache = robot()
+    gpu = cache.to(0)
+    numbers, instants = np.zeros(count, np.int64), np.arange(count) * MS + 500 * MS
+    gpu.windows(numbers, instants)
+    for _ in range(9):  # more than calls with many numbers take turns
+        with pytest.raises(ValueError, match="while a CUDA graph is recorded"):
+            with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="relaxed"):
+                gpu.windows(numbers, instants)
+    expected = cache.windows(numbers, instants)
+    assert_same(expected, gpu.windows(numbers, instants), gpu)
+
+
+def test_instants_of_two_dimensions_are_an_error():
+    gpu = robot().to(0)
+    with pytest.raises(ValueError, match="target_ns: expected one dimension"):
+        gpu.windows(np.zeros((4, 8), np.int64), np.full((4, 8), 500 * MS))
+    size = len(gpu.windows([0], [500 * MS]).buffer)
+    with pytest.raises(ValueError, match="out: expected"):
+        native = gpu.plan()._native
+        native.launch((0, 0), (1 << 20, size), bytes(8 * 9), bytes(8 * 9))
+
+
+def test_a_pinned_cache_that_lacks_a_stream_is_saved(tmp_path):
+    streams = {
+        name: {"rows": np.ones((rows, 2), np.float32), "stamp_ns": np.arange(rows) * MS}
+        for name, rows in (("there", 5), ("gone", 0))
+    }
+    lengths = {"there": [5], "gone": [0]}
+    cache = robocache.EpisodeCache.from_arrays(streams, lengths).to(0, memory="pinned")
+    cache.save(tmp_path / "cache")
+    again = robocache.EpisodeCache.load(tmp_path / "cache").to(0, memory="mapped")
+    windows = again.windows([0], [3 * MS])
+    assert bool(windows["there"].valid.all()) and not bool(windows["gone"].valid.any())
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one GPU")
