@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
+
+torch = pytest.importorskip("torch")
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from device_case import CONFIG, START_NS, has_gpu, push  # noqa: E402

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import robocache
+pytest.importorskip("torch")
+
+import robocache  # noqa: E402 (torch may not be there)
 
 MS = 1_000_000
 REPOSITORY = Path(__file__).resolve().parents[3]
