@@ -141,6 +141,17 @@ def test_rows_that_are_not_finite_are_refused():
         robocache.EpisodeCache.from_arrays(streams, [4])
 
 
+def test_a_saved_cache_may_lack_a_stream(tmp_path):
+    streams = {
+        name: {"rows": np.ones((rows, 2), np.float32), "stamp_ns": np.arange(rows) * MS}
+        for name, rows in (("there", 5), ("gone", 0))
+    }
+    cache = robocache.EpisodeCache.from_arrays(streams, {"there": [5], "gone": [0]})
+    cache.save(tmp_path / "cache")
+    windows = robocache.EpisodeCache.load(tmp_path / "cache").windows([0], [3 * MS])
+    assert windows["there"].valid.all() and not windows["gone"].valid.any()
+
+
 def test_items_and_configurations_must_have_their_shape():
     streams = {"arm": {"rows": np.zeros((4, 3), np.float32), "stamp_ns": np.arange(4) * MS}}
     cache = robocache.EpisodeCache.from_arrays(streams, [4])
