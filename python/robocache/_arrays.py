@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -83,6 +84,19 @@ class Array:
         self.device = tensor.device.index if tensor.is_cuda else -1
         self.dtype = str(tensor.dtype).removeprefix("torch.")
 
+    def meets(self, other: "Array") -> bool:
+        """Whether two contiguous arrays have memory in common."""
+        if self.device != other.device:
+            return False
+        spans = [(each.pointer, each.pointer + each.byte_len) for each in (self, other)]
+        return max(begin for begin, _ in spans) < min(end for _, end in spans)
+
+    @property
+    def byte_len(self) -> int:
+        """The length in bytes, of elements whose type's name ends with its bits; a bool is a byte."""
+        bits = self.dtype.lstrip("abcdefghijklmnopqrstuvwxyz") or "8"
+        return math.prod(self.shape) * int(bits) // 8
+
     @property
     def place(self) -> tuple[int, int]:
         """Where an operation on it runs: see `_native.Place`."""
@@ -142,9 +156,8 @@ def checked_out(out: Any, shape: tuple[int, ...], dtype: str, like: Array) -> An
     check_same_place([like, found], ["input", "out"])
     if found.read_only:
         raise ValueError("out: expected an array to write, found one that is read-only")
-    if isinstance(out, np.ndarray) and isinstance(like.array, np.ndarray):
-        if np.may_share_memory(out, like.array):
-            raise ValueError("out: expected memory that no input has")
+    if found.meets(like):
+        raise ValueError("out: expected memory that no input has")
     return out
 
 

@@ -145,10 +145,22 @@ def _check_plain(out: Tensor, rows: Sequence[Tensor]) -> None:
 
 def _check_apart(out: Tensor, inputs: Sequence[Tensor | None]) -> None:
     """Raises ValueError if memory of `out` is memory of an input."""
-    own = out.untyped_storage().data_ptr()
+    begin, end = _span(out)
     for tensor in inputs:
-        if isinstance(tensor, Tensor) and own and tensor.untyped_storage().data_ptr() == own:
-            raise ValueError("out: expected memory that no input has")
+        if isinstance(tensor, Tensor) and tensor.device == out.device:
+            first, last = _span(tensor)
+            if max(begin, first) < min(end, last):
+                raise ValueError("out: expected memory that no input has")
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """The addresses from the first byte of a tensor to behind its last one. Strides are never negative."""
+    begin = tensor.data_ptr()
+    if not tensor.numel():
+        return begin, begin
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    last = sum((size - 1) * stride for size, stride in steps)
+    return begin, begin + (last + 1) * tensor.element_size()
 
 
 def _written(out: Tensor, results: Sequence[Tensor]) -> Resampled:

@@ -295,3 +295,19 @@ def test_threads_may_call_at_once(device):
     for each in threads:
         each.join()
     assert not wrong
+
+
+def test_an_output_never_overlaps_an_input():
+    buffer = bytearray(4096)
+    rows = torch.frombuffer(buffer, dtype=torch.float32, count=64).view(1, 8, 8)
+    stamps, targets = torch.arange(8)[None], torch.arange(8)[None]
+    # Two storages over one memory, and two halves of one storage.
+    meets = torch.frombuffer(buffer, dtype=torch.float32, count=64, offset=128).view(1, 8, 8)
+    with pytest.raises(ValueError, match="memory that no input has"):
+        robocache.resample(rows, stamps, targets, out=meets)
+    both = torch.rand(2, 8, 8)
+    found = robocache.resample(both[:1], stamps, targets, out=both[1:])
+    assert torch.equal(found.values, both[:1])
+    pixels = torch.zeros(1, 16, 16, 3, dtype=torch.uint8)
+    with pytest.raises(ValueError, match="memory that no input has"):
+        robocache.encode_image(pixels, size=(16, 16), layout="hwc", dtype="uint8", out=pixels)
