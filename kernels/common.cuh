@@ -87,13 +87,14 @@ __device__ __forceinline__ void from_float(float value, F32& out) {
 __device__ __forceinline__ void from_float(float value, F16& out) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(value));
 }
-// To nearest, ties to even. Rows hold no NaN, for which the addition would be wrong.
+// To nearest, ties to even. A NaN stays one; the addition could carry it over to a zero.
 __device__ __forceinline__ void from_float(float value, Bf16& out) {
 #if __CUDA_ARCH__ >= 800
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out.bits) : "f"(value));
 #else
     const u32 bits = __float_as_uint(value);
-    out.bits = static_cast<u16>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+    const u32 rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+    out.bits = static_cast<u16>((bits & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FFFu : rounded);
 #endif
 }
 

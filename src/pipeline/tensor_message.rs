@@ -282,8 +282,9 @@ impl TensorMessage {
         row.is_some() && before == row
     }
 
-    /// Forgets the notes of [`TensorMessage::replace_row`], because no fuse followed them.
-    pub(crate) fn forget_rows(&mut self) {
+    /// Forgets which rows the data is made of, because no fuse followed the notes, or somebody else may have written
+    /// there: the next tick makes all of it.
+    pub fn forget_rows(&mut self) {
         self.rows.iter_mut().flatten().for_each(|row| *row = None);
     }
 

@@ -1,5 +1,6 @@
 //! Tensors in Python's hands, and their memory, which later ticks use again.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyBufferError;
@@ -45,12 +46,15 @@ pub struct Frame {
     /// `None` only while it is dropped.
     message: Option<TensorMessage>,
     messages: Arc<Messages>,
+    /// Whether a library has its memory on a GPU, and may have written there: nothing forbids it.
+    handed_over: AtomicBool,
 }
 
 impl Frame {
     /// A message that came from there, or is new.
     pub fn new(message: TensorMessage, messages: &Arc<Messages>) -> Self {
-        Frame { message: Some(message), messages: Arc::clone(messages) }
+        let messages = Arc::clone(messages);
+        Frame { message: Some(message), messages, handed_over: AtomicBool::new(false) }
     }
 
     /// The message.
@@ -64,7 +68,10 @@ impl Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        if let Some(message) = self.message.take() {
+        if let Some(mut message) = self.message.take() {
+            if *self.handed_over.get_mut() {
+                message.forget_rows();
+            }
             message.on_device().into_iter().for_each(DeviceOutput::let_go);
             self.messages.put(message);
         }
@@ -80,6 +87,7 @@ impl Memory for Frame {
 
     fn hand_over(&self, stream: u64) -> PyResult<()> {
         let Some(data) = self.message().on_device() else { return Ok(()) };
+        self.handed_over.store(true, Ordering::Relaxed);
         // SAFETY: DLPack's consumer names a stream of the device that it uses. That the stream stays until what is on
         // it is done is told in the documentation of `output="cuda"`.
         unsafe { data.read_on(stream) }.map_err(|error| PyBufferError::new_err(error.to_string()))

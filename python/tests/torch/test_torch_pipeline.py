@@ -59,6 +59,21 @@ def test_a_stream_that_records_a_graph_is_refused():
             tensor["joints"].torch()
 
 
+def test_what_a_policy_writes_is_in_no_later_tensor():
+    host = robocache.Pipeline(CONFIG, backend="cpu")
+    device = robocache.Pipeline(CONFIG, output="cuda")
+    list(push([host, device], 5, 12))
+    for number in range(1, 30):  # the same rows again and again, in memory that comes back
+        instant = START_NS + number * 10_000_000
+        expected, found = host.tick_at(instant), device.tick_at(instant)
+        for name in ("joints", "camera"):
+            values = found[name].torch()
+            assert (values.cpu().numpy() == expected[name].array).all(), (number, name)
+            values.fill_(7)
+        del found, values
+        gc.collect()
+
+
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU: there is no other device")
 @pytest.mark.parametrize("current", [0, 1])
 def test_the_current_device_stays(current):
