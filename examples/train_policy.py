@@ -7,8 +7,8 @@
 The policy looks at what the node serves at an instant, and predicts where the joints will be at the next steps. So
 any recording has its labels. Replace `Policy` by a network of your own, and `ACTION` by what it must do.
 
-On a GPU, the rows are in its memory. Under torchrun each process loads its share of the episodes, of which the last ones
-only test, and DDP averages the gradients.
+On a GPU, the rows are in its memory. Under torchrun each process loads its share of the episodes. The last ones of
+a share only test. DDP averages the gradients.
 """
 
 import argparse

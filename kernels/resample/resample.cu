@@ -200,7 +200,7 @@ __device__ __forceinline__ Found find(
     return found;
 }
 
-// What is to be told of a target, and the weight that may still have to be computed.
+// The report of a target, and its weight, which may not be computed yet.
 struct Pending {
     Aligned row;
     u64 at; // among the targets of all streams
@@ -259,7 +259,7 @@ __device__ __forceinline__ Pending find_ragged_brackets(
     return pending;
 }
 
-// Tells what is to be told of a target. From here on the block writes what kernels before it may still
+// Writes the report of a target. From here on the block writes what kernels before it may still
 // read.
 __device__ __forceinline__ void tell(const Batch& batch, const Pending& pending, bool report) {
     wait_for_earlier_kernels();

@@ -20,13 +20,14 @@ def number_of(device: Any) -> int:
     if number:
         return int(number)
     torch = _torch()
-    return torch.cuda.current_device() if torch else 0
+    return torch.cuda.current_device() if torch and torch.cuda.is_available() else 0
 
 
 def _torch() -> Any:
     """PyTorch, if the program has imported it, and one that has CUDA."""
     torch = sys.modules.get("torch")
-    return torch if hasattr(torch, "empty") and torch.cuda.is_available() else None
+    # Every call asks, so this must be a look at attributes: `is_available` asks the driver.
+    return torch if hasattr(torch, "empty") and torch.version.cuda else None
 
 
 class Gpu:

@@ -84,7 +84,7 @@ def voxelize_pointcloud(
 
 
 def _torch() -> Any:
-    """The module `torch`, of which the caller has tensors."""
+    """The module `torch`. The caller has tensors, so it is imported."""
     import torch
 
     return torch

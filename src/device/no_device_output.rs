@@ -1,6 +1,6 @@
 //! In a build without CUDA no output is on a device.
 
-/// The data of an output on the device, of which there is none.
+/// The data of an output on the device. Without CUDA there is none.
 #[derive(Debug)]
 pub enum DeviceOutput {}
 

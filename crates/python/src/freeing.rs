@@ -46,7 +46,7 @@ impl<T: Send> Drop for Unlocked<T> {
     }
 }
 
-/// A value that a thread of its own drops. So whoever lets go of it waits for nothing: a consumer of DLPack, which may
+/// A value that another thread drops. The owner then waits for nothing: a consumer of DLPack, which may
 /// do so on any thread, with the interpreter's lock or without.
 #[cfg_attr(not(feature = "cuda"), allow(dead_code))] // only a GPU has memory that takes long to free
 pub struct Elsewhere<T: Send + 'static>(Option<T>);
