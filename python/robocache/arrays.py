@@ -109,7 +109,45 @@ def of_arrays(name, stream, lengths):
     return means, columns
 
 
-def task_names(tasks):
+def of_lerobot(dataset, max_gap_ms):
+    """The streams, the lengths and the episodes of a `LeRobotDataset`, as `EpisodeCache.from_arrays` takes them."""
+    table = dataset.hf_dataset.with_format("numpy")
+    numbers = np.asarray(table["episode_index"], np.int64)
+    found, lengths = np.unique(numbers, return_counts=True)
+    if (np.diff(numbers) < 0).any():
+        raise ValueError("episode_index: expected frames in the order of their episodes")
+    seconds = np.asarray(table["timestamp"], np.float64)
+    # Seconds are rounded to float32; the number of a frame is exact.
+    even = np.asarray(table["frame_index"], np.int64) / dataset.meta.fps
+    regular = np.allclose(seconds, even, rtol=0, atol=1e-4)
+    stamp_ns = np.rint((even if regular else seconds) * 1e9).astype(np.int64)
+    gap = round(1500 / dataset.meta.fps, 6) if max_gap_ms is None else max_gap_ms
+    streams = {}
+    for name, feature in dataset.meta.features.items():
+        if feature["dtype"] not in ("float32", "float64") or name == "timestamp":
+            continue
+        rows = np.asarray(table[name], np.float32)
+        streams[name] = {
+            "rows": np.ascontiguousarray(rows.reshape(len(rows), -1)),
+            "stamp_ns": stamp_ns,
+            # So a step beyond the last frame is invalid, as LeRobot's padding is.
+            "max_age_ms": round(500 / dataset.meta.fps, 6),
+            "max_gap_ms": gap,
+        }
+    tasks = np.asarray(table["task_index"]) if "task_index" in table.column_names else None
+    names = {} if tasks is None else _task_names(dataset.meta.tasks)
+    firsts = np.cumsum(lengths) - lengths
+    about = [
+        {
+            "name": f"{number:06d}",
+            "task": None if tasks is None else names.get(int(tasks[first])),
+        }
+        for number, first in zip(found, firsts, strict=True)
+    ]
+    return streams, lengths.tolist(), about
+
+
+def _task_names(tasks):
     """The names of tasks by their numbers: of a data frame whose index has the names, or of a dict."""
     if isinstance(tasks, dict):
         return {int(number): str(name) for number, name in tasks.items()}

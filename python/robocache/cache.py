@@ -16,22 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from . import _native
+from ._choices import choices, integers, latencies
 from ._gpu import Gpu, is_on_gpu, number_of
-from .arrays import nanoseconds, of_arrays, offsets_of, task_names
+from .arrays import of_arrays, of_lerobot
 from .tensor import NO_AGE
 from .windows import WindowPlan, Windows, WindowSegment, aligned
 
 __all__ = ["NO_AGE", "EpisodeCache", "WindowPlan", "WindowSegment", "Windows"]
-
-#: What a stream of a configuration of windows may have, and what the compiled part calls it.
-_NANOSECONDS = {"max_age_ms": "max_age_ns", "max_gap_ms": "max_gap_ns"}
-_AS_THEY_ARE = {"strategy": "strategy", "fill": "fill", "dtype": "dtype", "rows": "view"}
-_KEYS = {
-    *("history", "horizon", "lag_ms", "offsets_ns", "present", "required"),
-    *_NANOSECONDS,
-    *_AS_THEY_ARE,
-}
-_ROWS = ("as_served", "strict", "all")
 
 
 class EpisodeCache:
@@ -186,40 +177,8 @@ class EpisodeCache:
             dataset: a LeRobotDataset; its `hf_dataset` and `meta` are read.
             max_gap_ms: greatest distance of two frames; one and a half frames by default.
         """
-        table = dataset.hf_dataset.with_format("numpy")
-        numbers = np.asarray(table["episode_index"], np.int64)
-        found, lengths = np.unique(numbers, return_counts=True)
-        if (np.diff(numbers) < 0).any():
-            raise ValueError("episode_index: expected frames in the order of their episodes")
-        seconds = np.asarray(table["timestamp"], np.float64)
-        # Seconds are rounded to float32; the number of a frame is exact.
-        even = np.asarray(table["frame_index"], np.int64) / dataset.meta.fps
-        regular = np.allclose(seconds, even, rtol=0, atol=1e-4)
-        stamp_ns = np.rint((even if regular else seconds) * 1e9).astype(np.int64)
-        gap = round(1500 / dataset.meta.fps, 6) if max_gap_ms is None else max_gap_ms
-        streams = {}
-        for name, feature in dataset.meta.features.items():
-            if feature["dtype"] not in ("float32", "float64") or name == "timestamp":
-                continue
-            rows = np.asarray(table[name], np.float32)
-            streams[name] = {
-                "rows": np.ascontiguousarray(rows.reshape(len(rows), -1)),
-                "stamp_ns": stamp_ns,
-                # So a step beyond the last frame is invalid, as LeRobot's padding is.
-                "max_age_ms": round(500 / dataset.meta.fps, 6),
-                "max_gap_ms": gap,
-            }
-        tasks = np.asarray(table["task_index"]) if "task_index" in table.column_names else None
-        names = {} if tasks is None else task_names(dataset.meta.tasks)
-        firsts = np.cumsum(lengths) - lengths
-        about = [
-            {
-                "name": f"{number:06d}",
-                "task": None if tasks is None else names.get(int(tasks[first])),
-            }
-            for number, first in zip(found, firsts, strict=True)
-        ]
-        return cls.from_arrays(streams, lengths.tolist(), episodes=about)
+        streams, lengths, about = of_lerobot(dataset, max_gap_ms)
+        return cls.from_arrays(streams, lengths, episodes=about)
 
     def save(self, path):
         """Writes the cache into a new folder, from which `load` maps it into memory. The folder appears when it is complete.
@@ -303,8 +262,8 @@ class EpisodeCache:
                 raise ValueError("jitter_ns: expected 0 for instants on a GPU")
             instants = target_ns
         else:
-            instants = np.array(_integers(target_ns, "target_ns"), ndmin=1, order="C")
-            episodes = np.ascontiguousarray(_integers(episodes, "episodes")).reshape(-1)
+            instants = np.array(integers(target_ns, "target_ns"), ndmin=1, order="C")
+            episodes = np.ascontiguousarray(integers(episodes, "episodes")).reshape(-1)
             if instants.ndim != 1:
                 raise ValueError(
                     f"target_ns: expected one dimension, found the shape {list(instants.shape)}"
@@ -314,7 +273,7 @@ class EpisodeCache:
         random = np.random.default_rng(seed) if jitter_ns or latency_ns else None
         if jitter_ns:
             instants += random.integers(-jitter_ns, jitter_ns, instants.shape, endpoint=True)
-        late = _latency(latency_ns, plan.streams, len(instants), random) if latency_ns else None
+        late = latencies(latency_ns, plan.streams, len(instants), random) if latency_ns else None
         size, parts = plan.layout(len(instants))
         if self._gpu is not None:
             items = episodes, instants, epochs
@@ -353,47 +312,12 @@ class EpisodeCache:
         return plan
 
     def _planned(self, config, rows):
-        if rows is not None and rows not in _ROWS:
-            raise ValueError(f"rows: expected one of {', '.join(_ROWS)}, found {rows!r}")
-        if config is None and rows is not None:
-            config = {name: {} for name in self.streams}
-        if config is not None and not config:
-            raise ValueError("config: expected a stream or more, found none")
-        text = config and json.dumps(
-            [self._choice(n, c, rows) for n, c in config.items()], default=_plain
-        )
+        text = choices(config, rows, self.streams)
         if self._gpu is None:
             native = self._native.plan(text)
             return WindowPlan(self._native, native, native)
         native = self._gpu.native.plan(text)
         return WindowPlan(self._native, native, native.host(self._gpu.native))
-
-    def _choice(self, name, config, rows):
-        """What is asked of a stream, as the compiled part reads it."""
-        unknown = set(config) - _KEYS
-        if unknown:
-            expected = ", ".join(sorted(_KEYS))
-            raise ValueError(
-                f"'{name}': expected {expected}, found {', '.join(sorted(map(str, unknown)))}"
-            )
-        choice = {"stream": name, "required": bool(config.get("required", False))}
-        for key, native in _AS_THEY_ARE.items():
-            if key in config:
-                choice[native] = config[key]
-        for key, native in _NANOSECONDS.items():
-            if key in config:
-                choice[native] = nanoseconds(config[key], f"{key} of '{name}'")
-        choice.setdefault("view", rows)
-        if "present" in config and "offsets_ns" not in config:
-            raise ValueError(f"present of '{name}': expected offsets_ns beside it")
-        if "offsets_ns" in config:
-            choice["offsets_ns"] = [int(at) for at in config["offsets_ns"]]
-            if "present" in config:
-                choice["present"] = int(config["present"])
-        elif {"history", "horizon", "lag_ms"} & set(config):
-            choice["offsets_ns"] = offsets_of(config, name, self.streams.get(name))
-            choice["present"] = config.get("history", {"steps": 1})["steps"] - 1
-        return choice
 
     def __reduce__(self):
         if self._gpu is not None:
@@ -437,46 +361,7 @@ def _numbers(path, saved, episodes):
         return list(range(_native.Episodes.count(path, saved))[rank::world]), (rank, world)
     if isinstance(episodes, slice):
         return list(range(_native.Episodes.count(path, saved))[episodes]), None
-    numbers = _integers(episodes, "episodes").reshape(-1).tolist()
+    numbers = integers(episodes, "episodes").reshape(-1).tolist()
     if any(number < 0 for number in numbers):
         raise ValueError(f"episodes: expected numbers of 0 or more, found {min(numbers)}")
     return numbers, None
-
-
-def _plain(value):
-    """NumPy's numbers and arrays for JSON."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    raise TypeError(f"expected numbers, words and lists, found {type(value).__name__}")
-
-
-def _integers(values, name):
-    """Numbers as int64. A float does not hold an instant."""
-    if type(values) is np.ndarray and values.dtype == np.int64:
-        return values
-    values = np.asarray(values)
-    if values.dtype.kind not in "iu" and values.size:
-        raise TypeError(f"{name}: expected integers, found {values.dtype}")
-    return values.astype(np.int64)
-
-
-def _latency(latency_ns, streams, windows, random):
-    names = [stream.name for stream in streams]
-    unknown = set(latency_ns) - set(names)
-    if unknown:
-        raise ValueError(
-            f"latency_ns: expected streams of {', '.join(names)}, found {', '.join(sorted(unknown))}"
-        )
-    late = np.zeros((len(names), windows), np.int64)
-    # In the order of the plan, so that what is drawn does not depend on the order of the dict.
-    for at, name in enumerate(names):
-        if name in latency_ns:
-            least, most = np.broadcast_to(
-                _integers(latency_ns[name], f"latency_ns of '{name}'"), (2,)
-            )
-            if least < 0 or most < least:
-                raise ValueError(
-                    f"latency_ns of '{name}': expected 0 or more, the least first, found {least} and {most}"
-                )
-            late[at] = random.integers(least, most, windows, endpoint=True)
-    return late
