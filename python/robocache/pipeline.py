@@ -10,31 +10,16 @@ if tensor is not None and tensor["joints"].valid.all():
 import json
 import operator
 import os
-import struct
 from collections import namedtuple
 
 import numpy as np
 
 from . import _native
 from ._arrays import unmasked
-from .cdr import ENCAPSULATION_LEN, Reader
-from .device_tensor import DeviceSegment, array_of, complete, tensor_of
-from .tensor import FusedTensor, Segment, decode
+from ._samples import as_sample
+from ._views import Views
 
 _I64 = np.iinfo(np.int64)
-_STAMP = struct.Struct("<iI")
-_NUMBERS = struct.Struct("<QQ")
-
-#: Bytes of a pixel of the encodings that `push_array` takes.
-_CHANNELS = {
-    **dict.fromkeys(["mono8", "8UC1"], 1),
-    **dict.fromkeys(["rgb8", "bgr8", "8UC3"], 3),
-    **dict.fromkeys(["rgba8", "bgra8", "8UC4"], 4),
-    **dict.fromkeys([f"bayer_{order}8" for order in ("rggb", "bggr", "gbrg", "grbg")], 1),
-}
-
-#: The encodings of depth images by the type of their elements, the usual one first.
-_DEPTH = [(np.dtype("<u2"), ("16UC1", "mono16")), (np.dtype("<f4"), ("32FC1",))]
 
 
 class PushResult(namedtuple("PushResult", ["accepted", "rows", "reason", "detail"])):
@@ -117,82 +102,6 @@ def message_bytes(message):
     except TypeError:
         found = type(message).__name__
         raise TypeError(f"message: expected the bytes of a message, found {found}") from None
-
-
-class Views:
-    """Makes the tensors of one pipeline. All its messages have their parts at the same places, so only the
-    first one is decoded, and the others are views at these places.
-    """
-
-    def __init__(self):
-        self._frame_id = None
-        self._length = None
-
-    def of(self, native):
-        """The tensor of native bytes. Its arrays are read-only views that keep the bytes alive."""
-        message, on_device = np.asarray(native), native.device_len
-        if len(message) != self._length:
-            whole = message if on_device is None else complete(message, on_device)
-            self._learn(decode(whole), len(message))
-
-        def view(place):
-            shape, dtype, offset = place
-            return np.ndarray(shape, dtype, message, offset)
-
-        def segment(name, kind, place, steps):
-            steps = [view(place) for place in steps]
-            if on_device is None:
-                return Segment(name, kind, view(place), *steps)
-            shape, _, offset = place
-            array = array_of(native, kind, shape, max(offset - len(message), 0))
-            return DeviceSegment(name, kind, array, *steps)
-
-        segments = {
-            name: segment(name, kind, place, steps)
-            for name, kind, (place, *steps) in self._segments
-        }
-        sec, nanosec = _STAMP.unpack_from(message, ENCAPSULATION_LEN)
-        tick, digest = _NUMBERS.unpack_from(message, self._numbers_at)
-        stamp_ns = sec * 1_000_000_000 + nanosec
-        if on_device is not None:
-            return tensor_of(native, tick, stamp_ns, self._frame_id, segments)
-        data = view(self._data)
-        return FusedTensor(tick, stamp_ns, self._frame_id, segments, data, digest, message)
-
-    def _learn(self, tensor, length):
-        """Notes where the parts of a tensor are, of whose message `length` bytes are on the host."""
-        begin = tensor.message.ctypes.data
-        valid_at = iter(_valid_at(tensor.message))
-
-        def place(array):
-            return array.shape, array.dtype, array.ctypes.data - begin if array.size else 0
-
-        def places(of):
-            # `decode` copies what says whether steps are valid, so its place is read from the message.
-            valid = (of.valid.shape, of.valid.dtype, next(valid_at))
-            steps = (of.target_ns, of.age_ns, of.count, of.inputs_valid)
-            return [place(of.array), valid, *map(place, steps)]
-
-        self._segments = [(name, of.dtype, places(of)) for name, of in tensor.segments.items()]
-        self._data = place(tensor.data)
-        # The stamp, then the frame's length and its bytes, which end with a zero; then numbers of 8 bytes.
-        after_frame = 8 + 4 + len(tensor.frame_id.encode()) + 1
-        self._numbers_at = ENCAPSULATION_LEN + after_frame + -after_frame % 8
-        self._frame_id, self._length = tensor.frame_id, length
-
-
-def _valid_at(message):
-    """Where the flags of each segment's steps are in a message [bytes]."""
-    reader = Reader(message)
-    for read in (reader.i32, reader.u32, reader.string, reader.u64, reader.u64):
-        read()
-    for _ in range(reader.u32()):
-        for read in (reader.string, reader.u8, reader.u8, reader.u16, reader.i64s, reader.u64):
-            read()
-        flags = reader.bytes()
-        yield reader.position - len(flags)
-        for read in (reader.i64s, reader.i64s, reader.u32s, reader.u32s):
-            read()
 
 
 class Pipeline:
@@ -284,7 +193,7 @@ class Pipeline:
         stamp_ns = nanoseconds(stamp_ns, "stamp_ns")
         receive_ns = stamp_ns if receive_ns is None else nanoseconds(receive_ns, "receive_ns")
         known = self._known(input)
-        array, encoding, fields = _as_sample(
+        array, encoding, fields = as_sample(
             known, np.asarray(unmasked(array, "array")), encoding, fields
         )
         result = self._native.push_array(
@@ -369,55 +278,3 @@ class Pipeline:
     def __repr__(self):
         names = [segment["name"] for segment in self.layout]
         return f"Pipeline({names}, period_ns={self.period_ns}, backend={self.backend!r})"
-
-
-def _as_sample(known, array, encoding, fields):
-    """The array as an input takes it, its encoding and its fields. Raises if it is of another kind."""
-    name, takes = known["name"], known["takes"]
-
-    def expect(is_right, expected):
-        if not is_right:
-            found = f"{array.dtype} of shape {list(array.shape)}"
-            raise ValueError(f"{name}: expected {expected}, found {found}")
-
-    if takes == "vector":
-        _unused(name, encoding=encoding, fields=fields)
-        count = len(known["channels"])
-        expect(array.dtype.kind in "fiu", "real numbers")
-        expect(array.shape == (count,), f"[{count}] numbers: {', '.join(known['channels'])}")
-        return np.ascontiguousarray(array, dtype=np.float64), None, None
-    if takes in ("image", "depth"):
-        _unused(name, fields=fields)
-        array = np.ascontiguousarray(array)
-        if takes == "depth":
-            expect(array.ndim == 2 and array.size, "a depth image [H, W]")
-            names = [names for dtype, names in _DEPTH if array.dtype == dtype]
-            expect(names, "elements of uint16 or float32")
-            encoding = encoding or names[0][0]
-            _one_of(name, encoding, names[0])
-            return array, encoding, None
-        expect(array.dtype == np.uint8, "elements of uint8")
-        expect(array.ndim in (2, 3) and array.size, "an image [H, W] or [H, W, C]")
-        channels = array.shape[2] if array.ndim == 3 else 1
-        encoding = encoding or {1: "mono8", 3: "rgb8", 4: "rgba8"}.get(channels, "rgb8")
-        _one_of(name, encoding, _CHANNELS)
-        expect(channels == _CHANNELS[encoding], f"{_CHANNELS[encoding]} channels of {encoding}")
-        return array, encoding, None
-    if takes == "points":
-        _unused(name, encoding=encoding)
-        fields = ["x", "y", "z"] if fields is None else list(fields)
-        expect(array.dtype == np.float32, "elements of float32")
-        expect(array.ndim == 2 and array.shape[1] == len(fields), f"points [N, {len(fields)}]")
-        return np.ascontiguousarray(array), None, fields
-    raise ValueError(f"{name}: expected an input of a vector, an image or points, found {takes}")
-
-
-def _one_of(name, encoding, known):
-    if encoding not in known:
-        raise ValueError(f"{name}: expected encoding {', '.join(known)}, found {encoding!r}")
-
-
-def _unused(name, **arguments):
-    for argument, value in arguments.items():
-        if value is not None:
-            raise ValueError(f"{name}: expected no {argument}, found {value!r}")

@@ -8,7 +8,8 @@ import traceback
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 from . import _native
-from .pipeline import Views, checked_output, config_text, device_number
+from ._views import Views
+from .pipeline import checked_output, config_text, device_number
 
 #: The queue of `/clock`: a tenth of a second at 1 kHz.
 _CLOCK_QOS = QoSProfile(

@@ -4,7 +4,8 @@ import json
 import os
 
 from . import _native
-from .pipeline import Views, config_text, device_number
+from ._views import Views
+from .pipeline import config_text, device_number
 
 
 def replay(
