@@ -23,6 +23,24 @@ REPLAY_OPTIONS = {
 }
 
 
+def add_places(parser, out):
+    """Adds what is read and what is written to a parser of argparse. `out` explains `--out`."""
+    parser.add_argument("bags", nargs="+", metavar="BAG", help="bags, or folders of bags")
+    parser.add_argument("--config", required=True, help="the configuration file (YAML)")
+    parser.add_argument("--out", required=True, help=out)
+
+
+def exit_code(command):
+    """The exit code of a command: a function that returns it. If it raises, stderr says what."""
+    try:
+        return command()
+    except (ValueError, RuntimeError, ImportError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
 def add_replay_options(parser):
     """Adds the options of `robocache replay` to a parser of argparse."""
     group = parser.add_argument_group("options of robocache replay")

@@ -47,7 +47,8 @@ def to_lerobot(
     """Replays bags and writes a LeRobot dataset (v3.0) of their ticks, a frame for each tick.
 
     A run that was interrupted goes on with the episodes that it had replayed. The dataset has its
-    name only when it is complete.
+    name only when it is complete. If an episode fails, the dataset has the others; the tensors of
+    these stay in `OUT.replayed`, so that a run without the dataset replays the failed ones alone.
 
     Args:
         bags: bags, or folders of bags.
@@ -66,25 +67,23 @@ def to_lerobot(
 
     Returns the number of episodes and of frames. If there is no frame, there is no dataset.
 
-    Raises ValueError if a stream does not fit or `out` exists, ImportError without LeRobot, and
-    RuntimeError if an episode cannot be replayed.
+    Raises EpisodesFailed when the dataset is complete, if an episode could not be replayed;
+    ValueError if a stream does not fit or `out` exists, ImportError without LeRobot, and
+    RuntimeError if the replay was stopped.
     """
     _import_lerobot()
     out = Path(out)
-    if out.exists():
-        raise ValueError(f"{out}: expected a folder that does not exist yet")
+    expect_new(out)
     replayed = out.with_name(f"{out.name}.replayed")
     partial = out.with_name(f"{out.name}.partial")
     replayed.mkdir(parents=True, exist_ok=True)
     with _held(replayed):
         replay = ["--format=zarr", "--bf16=f32", *replay_options]
         code, outcomes = _command.replay(bags, config, replayed, *replay)
-        if code:
-            lines = "\n".join(_command.failures(outcomes)) or "there is no store of the tensors"
-            raise RuntimeError(f"expected every episode, so there is no dataset:\n{lines}")
+        failures = _command.failures(outcomes)
         about = {"episodes": []}
-        if outcomes:  # a share may have no bag
-            tensors = Tensors(replayed / "tensors.zarr")
+        tensors = _tensors(replayed, code, outcomes)
+        if tensors is not None:
             order = _streams(tensors.about["configuration"])
             found, streams = columns(tensors, order, state=state, action=action, images=images)
             episodes = list(_episodes(tensors, streams if drop_invalid else []))
@@ -92,8 +91,62 @@ def to_lerobot(
             about = _dataset(partial, writer, tensors, found, episodes, task or "")
         if about["episodes"]:
             partial.rename(out)
-        shutil.rmtree(replayed)
-    return _counts(about)
+        if not failures:
+            shutil.rmtree(replayed)
+    return counted(_counts(about), failures)
+
+
+class EpisodesFailed(RuntimeError):
+    """Episodes could not be replayed. The dataset is complete but for them; without any other, there is none.
+
+    Attributes:
+        failures: a line for each of them.
+        episodes, frames: the numbers of episodes and of frames of the dataset.
+    """
+
+    def __init__(self, failures, episodes, frames):
+        left_out = "so the dataset has the others" if episodes else "so there is no dataset"
+        lines = "\n".join(failures)
+        super().__init__(f"expected every episode, {left_out}:\n{lines}")
+        self.failures, self.episodes, self.frames = failures, episodes, frames
+
+    def __reduce__(self):
+        return EpisodesFailed, (self.failures, self.episodes, self.frames)
+
+
+def counted(counts, failures):
+    """The numbers of episodes and of frames of a dataset. Raises EpisodesFailed if an episode failed."""
+    if failures:
+        raise EpisodesFailed(failures, *counts)
+    return counts
+
+
+def expect_new(out):
+    """Raises ValueError if there is something at the path of a dataset."""
+    if out.exists():
+        raise ValueError(f"{out}: expected a folder that does not exist yet")
+
+
+def _tensors(replayed, code, outcomes):
+    """The store of the tensors of the episodes that did not fail; None if there is none of these.
+
+    Raises RuntimeError if the run was stopped, or the store is an older one.
+    """
+    good = [of[kind] for of in outcomes for kind in ("done", "kept") if kind in of]
+    failed = [outcome for outcome in outcomes if "failed" in outcome]
+    if len(good) + len(failed) < len(outcomes):
+        lines = "\n".join(_command.failures(outcomes))
+        raise RuntimeError(f"the replay was stopped, so there is no dataset:\n{lines}")
+    if not good:  # a share may have no bag
+        return None
+    store, names = replayed / "tensors.zarr", [summary["name"] for summary in good]
+    # When the store is complete, replay removes the parts that it was made of.
+    waiting = any((replayed / "tensors.zarr.parts" / name).exists() for name in names)
+    tensors = Tensors(store) if store.exists() and not waiting else None
+    stored = [] if tensors is None else [of["name"] for of in tensors.about["episodes"]]
+    if stored != names or (code and not failed):
+        raise RuntimeError(f"expected a store of the tensors of {len(names)} episodes, found none")
+    return tensors
 
 
 def join(datasets, out):
@@ -244,9 +297,7 @@ def _write(writer, tensors, found, ticks, task):
 
 def add_options(parser):
     """Adds what `to_lerobot` takes to a parser of argparse."""
-    parser.add_argument("bags", nargs="+", metavar="BAG", help="bags, or folders of bags")
-    parser.add_argument("--config", required=True, help="the configuration file (YAML)")
-    parser.add_argument("--out", required=True, help="the folder of the dataset; it must not exist")
+    _command.add_places(parser, "the folder of the dataset; it must not exist")
     names = {"type": lambda text: text.split(","), "metavar": "STREAM,..."}
     parser.add_argument(
         "--state",
@@ -286,12 +337,21 @@ def main(arguments):
     )
     add_options(parser)
     parsed = parser.parse_args(arguments)
+
+    def write():
+        return to_lerobot(parsed.bags, parsed.config, parsed.out, **options(parsed))
+
+    return _command.exit_code(lambda: told(parsed.out, write))
+
+
+def told(out, write):
+    """Calls `write`, which writes a dataset, and says what it wrote. Returns the exit code."""
+    failed = None
     try:
-        episodes, frames = to_lerobot(parsed.bags, parsed.config, parsed.out, **options(parsed))
-    except (ValueError, RuntimeError, ImportError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    print(f"{parsed.out}: {episodes} episodes, {frames} frames")
-    return 0 if episodes else 1
+        episodes, frames = write()
+    except EpisodesFailed as error:
+        episodes, frames, failed = error.episodes, error.frames, error
+    if failed is not None:
+        print(failed, file=sys.stderr)
+    print(f"{out}: {episodes} episodes, {frames} frames")
+    return 0 if episodes and failed is None else 1

@@ -15,7 +15,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from . import _command
+from . import _command, _shares
 
 FORMATS = ("mcap", "zarr", "rows")
 #: Shares for each task that the cluster runs at once, so that none waits long for the last one.
@@ -23,7 +23,8 @@ SHARES_PER_SLOT = 4
 
 
 def replay(bags, config, out, *, format="mcap", options=(), **cluster):
-    """Replays bags on a Ray cluster. The results are those of one process, byte for byte.
+    """Replays bags on a Ray cluster. The results are those of one process, byte for byte. Results that
+    are in `out` are not made again.
 
     Args:
         bags: bags, or folders of bags.
@@ -44,13 +45,15 @@ def replay(bags, config, out, *, format="mcap", options=(), **cluster):
     given = [f"--format={format}", *options]
 
     def share(number, of, folder):
+        _shares.lend(out, folder, format, bags, (number, of))
         # An episode that fails here fails below too, where somebody is told.
         asked = [*given, f"--share={number}/{of}", "--parts-only"]
         return len(_command.replay(bags, config, folder, *asked)[1])
 
-    folder = _shares_of(out)
+    folder = _shares.folder_of(out)
     parts = run_shares(share, folder, **cluster)
     takes = [f"--take={part}" for part in parts]
+    _shares.take_back(parts)
     result = _command.replay(bags, config, out, *given, *takes)
     shutil.rmtree(folder)
     return result
@@ -65,26 +68,34 @@ def to_lerobot(bags, config, out, *, replay_options=(), cluster=None, **given):
     from . import lerobot
 
     bags, config, out = _paths(bags, config, out)
-    if out.exists():
-        raise ValueError(f"{out}: expected a folder that does not exist yet")
+    lerobot.expect_new(out)
 
     def share(number, of, folder):
         done = folder / "done.json"
         if not done.exists():
             shutil.rmtree(folder / "dataset", ignore_errors=True)
             asked = [*replay_options, f"--share={number}/{of}"]
-            counts = lerobot.to_lerobot(
-                bags, config, folder / "dataset", replay_options=asked, **given
-            )
+            try:
+                counts = lerobot.to_lerobot(
+                    bags, config, folder / "dataset", replay_options=asked, **given
+                )
+            except lerobot.EpisodesFailed as error:
+                # The next run tries them again.
+                (folder / "failed.json").write_text(json.dumps(error.failures))
+                return error.episodes
+            (folder / "failed.json").unlink(missing_ok=True)
             done.write_text(json.dumps(counts))
         return json.loads(done.read_text())[0]
 
-    folder = _shares_of(out)
-    _keep_only(folder, _made_of(bags, config, [list(replay_options), given]))
+    folder = _shares.folder_of(out)
+    _shares.keep_only(folder, _shares.made_of(bags, config, [list(replay_options), given]))
     parts = run_shares(share, folder, **(cluster or {}))
     counts = lerobot.join([part / "dataset" for part in parts], out)
-    shutil.rmtree(folder)
-    return counts
+    failed = [part / "failed.json" for part in parts]
+    failures = [line for file in failed if file.exists() for line in json.loads(file.read_text())]
+    if not failures:
+        shutil.rmtree(folder)
+    return lerobot.counted(counts, failures)
 
 
 def run_shares(share, folder, *, shares=None, cpus=1, retries=3, address=None, told=None):
@@ -111,7 +122,7 @@ def run_shares(share, folder, *, shares=None, cpus=1, retries=3, address=None, t
         ray.init(address=address)
     try:
         slots = max(1, int(ray.cluster_resources().get("CPU", 1) // cpus))
-        of = _number_of_shares(folder, shares or SHARES_PER_SLOT * slots)
+        of = _shares.number_of(folder, shares or SHARES_PER_SLOT * slots)
         task = ray.remote(
             num_cpus=cpus, max_retries=retries, retry_exceptions=[RuntimeError, OSError]
         )(share)
@@ -143,40 +154,6 @@ def _follow(ray, running, told):
         told(f"{of - len(waiting)} of {of} shares, {episodes} episodes")
 
 
-def _made_of(bags, config, options):
-    """A text that differs if what shares are made of differs: bags, configuration or options."""
-    files = [
-        [str(file), file.stat().st_size, file.stat().st_mtime_ns]
-        for bag in bags
-        for file in sorted(bag.rglob("*") if bag.is_dir() else [bag])
-        if file.is_file()
-    ]
-    return json.dumps([files, config.read_text(), options], default=str)
-
-
-def _keep_only(folder, made_of):
-    """Removes the shares of an earlier run that were made of other things."""
-    noted = folder / "made_of.json"
-    if folder.exists() and (not noted.exists() or noted.read_text() != made_of):
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = noted.with_suffix(".partial")
-    partial.write_text(made_of)
-    partial.rename(noted)
-
-
-def _number_of_shares(folder, wanted):
-    """The number of shares of the run that was interrupted, or else the one that is wanted."""
-    noted = folder / "shares.json"
-    folder.mkdir(parents=True, exist_ok=True)
-    if noted.exists():
-        return json.loads(noted.read_text())
-    partial = noted.with_suffix(".partial")
-    partial.write_text(json.dumps(wanted))
-    partial.rename(noted)
-    return wanted
-
-
 def _paths(bags, config, out):
     """Paths that mean the same to every process. Results among bags would pass for bags."""
     bags = [Path(bag).resolve() for bag in bags]
@@ -187,10 +164,6 @@ def _paths(bags, config, out):
     return bags, Path(config).resolve(), out
 
 
-def _shares_of(out):
-    return out.with_name(f"{out.name}.shares")
-
-
 def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m robocache.ray",
@@ -199,9 +172,7 @@ def _parser():
     )
     commands = parser.add_subparsers(dest="command", required=True)
     replay = commands.add_parser("replay", help="replay bags, with the results of one process")
-    replay.add_argument("bags", nargs="+", metavar="BAG", help="bags, or folders of bags")
-    replay.add_argument("--config", required=True, help="the configuration file (YAML)")
-    replay.add_argument("--out", required=True, help="the folder of the results")
+    _command.add_places(replay, "the folder of the results")
     replay.add_argument("--format", choices=FORMATS, default="mcap", help="what to write")
     replay.add_argument("--bf16", choices=("uint16", "f32"), help="how Zarr has elements of bf16")
     _command.add_replay_options(replay)
@@ -226,24 +197,22 @@ def main(arguments=None):
     cluster = {name: getattr(parsed, name) for name in ("shares", "cpus", "retries", "address")}
     cluster["told"] = lambda line: print(line, file=sys.stderr)
     where = (parsed.bags, parsed.config, parsed.out)
-    try:
-        if parsed.command == "replay":
-            options = _command.replay_options(parsed)
-            options += [f"--bf16={parsed.bf16}"] if parsed.bf16 else []
-            code, outcomes = replay(*where, format=parsed.format, options=options, **cluster)
-            lines = _command.failures(outcomes)
-            print("\n".join([*lines, f"{len(outcomes) - len(lines)} episodes in {parsed.out}"]))
-            return code
-        from .lerobot import options
 
-        episodes, frames = to_lerobot(*where, cluster=cluster, **options(parsed))
-    except (ValueError, RuntimeError, ImportError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    print(f"{parsed.out}: {episodes} episodes, {frames} frames")
-    return 0 if episodes else 1
+    def run_replay():
+        options = _command.replay_options(parsed)
+        options += [f"--bf16={parsed.bf16}"] if parsed.bf16 else []
+        code, outcomes = replay(*where, format=parsed.format, options=options, **cluster)
+        lines = _command.failures(outcomes)
+        print("\n".join([*lines, f"{len(outcomes) - len(lines)} episodes in {parsed.out}"]))
+        return code
+
+    def run_to_lerobot():
+        from .lerobot import options, told
+
+        return told(parsed.out, lambda: to_lerobot(*where, cluster=cluster, **options(parsed)))
+
+    commands = {"replay": run_replay, "to-lerobot": run_to_lerobot}
+    return _command.exit_code(commands[parsed.command])
 
 
 if __name__ == "__main__":

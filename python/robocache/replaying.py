@@ -1,29 +1,47 @@
 """`replay`: recorded bags through the pipeline, tick by tick, without files. `replay_to`: into files."""
 
+import dataclasses
 import json
 import os
+from collections.abc import Iterable, Mapping
 
 from . import _native
 from ._views import Views
 from .pipeline import config_text, device_number
 
 
-def replay(
-    bags,
-    config,
-    *,
-    episodes=None,
-    episodes_by=None,
-    start=None,
-    end=None,
-    rate_hz=None,
-    remap=(),
-    time="auto",
-    backend="auto",
-    device=0,
-    digest=False,
-    threads=None,
-):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """What `replay` and `replay_to` take alike; `replay` explains it."""
+
+    episodes: str | os.PathLike | None = None
+    episodes_by: str | None = None
+    start: float | str | None = None
+    end: float | str | None = None
+    rate_hz: float | None = None
+    remap: Iterable[str] | Mapping[str, str] = ()
+    time: str = "auto"
+    backend: str = "auto"
+
+    def find(self, bags, out=""):
+        """The episodes of bags; results in the folder `out` are no bags."""
+        bags = [bags] if isinstance(bags, (str, os.PathLike)) else bags
+        moments = [None if at is None else _seconds(at) for at in (self.start, self.end)]
+        listed = None if self.episodes is None else os.fspath(self.episodes)
+        bags = list(map(os.fspath, bags))
+        return _native.find_episodes(bags, os.fspath(out), *moments, listed, self.episodes_by)
+
+    def settings(self):
+        """The rate, the topics, the clock and the backend, as the compiled part takes them."""
+        remap = self.remap
+        remaps = (
+            [f"{a}:={b}" for a, b in remap.items()] if isinstance(remap, Mapping) else list(remap)
+        )
+        rate_hz = None if self.rate_hz is None else float(self.rate_hz)
+        return rate_hz, remaps, self.time, self.backend
+
+
+def replay(bags, config, *, device=0, digest=False, threads=None, **options):
     """Returns the episodes of bags: a list of `Episode`, each of which iterates over its tensors.
 
         for episode in robocache.replay("bags/", "robot.yaml"):
@@ -36,36 +54,28 @@ def replay(
     Args:
         bags: a path or a list of paths of bags, or of folders of bags.
         config: a path, the text of a configuration, or a dict.
+        device: the GPU, as of `Pipeline`.
+        digest: whether each tensor gets the node's digest.
+        threads: threads that encode images and clouds; None for as many as there are cores. The tensors
+            do not depend on it.
+        options: those below. What is not given is as in `robocache replay`.
         episodes: a CSV file of episodes, as of `robocache replay --episodes`.
         episodes_by: a topic that says when an episode is, as of `--episodes-by`.
         start, end: the first and the last instant [s], from the start of each bag or since 1970.
         rate_hz: the rate of the ticks, in place of the configuration's.
         remap: strings FROM:=TO, or a dict: topics that have other names in the bags.
         time: "auto", "receive" or "clock": which clock the ticks are on.
-        backend, device: where to compute, as of `Pipeline`.
-        digest: whether each tensor gets the node's digest.
-        threads: threads that encode images and clouds; None for as many as there are cores. The tensors
-            do not depend on it.
+        backend: where to compute, as of `Pipeline`.
 
-    Raises ValueError if an argument is wrong or there is no bag, RuntimeError if one cannot be read.
+    Raises ValueError if an argument is wrong or there is no bag, TypeError if there is no such option,
+    RuntimeError if a bag cannot be read.
     """
-    found = _find(bags, start, end, episodes, episodes_by)
+    given = Options(**options)
+    found = given.find(bags)
     text, file = config_text(config)
-    threads = (os.cpu_count() or 1) if threads is None else int(threads)
-    if threads < 1:
-        raise ValueError(f"threads: expected at least 1, found {threads}")
-    rate_hz = None if rate_hz is None else float(rate_hz)
-    settings = (
-        text,
-        file,
-        rate_hz,
-        _remaps(remap),
-        time,
-        backend,
-        device_number(device),
-        bool(digest),
-    )
-    return [Episode(native, (*settings, threads)) for native in found]
+    threads = _at_least_one("threads", threads)
+    settings = (*given.settings(), device_number(device), bool(digest), threads)
+    return [Episode(native, (text, file, *settings)) for native in found]
 
 
 class Episode:
@@ -125,32 +135,26 @@ def replay_to(
     out,
     *,
     format="mcap",
-    episodes=None,
-    episodes_by=None,
-    start=None,
-    end=None,
-    rate_hz=None,
-    remap=(),
-    time="auto",
-    backend="auto",
     devices=(0,),
     digest=True,
     bf16="uint16",
     jobs=None,
     progress=None,
+    **options,
 ):
     """Replays bags into files, as the command `robocache replay`. The results are the same bytes.
 
     Args:
+        bags: as of `replay`.
         config: the path of a configuration: what results are made of is compared by it.
         out: the folder of the results.
         format: "mcap", "zarr" or "rows".
         devices: the GPUs, which the episodes share in turn.
+        digest: whether tensors get the node's digest.
         bf16: "uint16" or "f32": how elements of bf16 are stored in Zarr.
         jobs: episodes at once; None for as many as there are cores.
         progress: is called with the name of an episode and the part of it that is done, 0 to 1.
-
-    The other arguments are those of `replay`.
+        options: those of `replay`: `episodes`, `episodes_by`, `start`, `end`, `rate_hz`, `remap`, `time`, `backend`.
 
     Returns a list of dicts, one per episode, as `robocache replay --json` prints them: {"done": summary},
     {"kept": summary}, {"failed": {...}} or {"stopped": {...}}.
@@ -158,20 +162,16 @@ def replay_to(
     An interrupt stops the run, leaves nothing incomplete, and raises KeyboardInterrupt. What `progress` raises
     does the same. Raises RuntimeError if the store of all episodes could not be made.
     """
-    found = _find(bags, start, end, episodes, episodes_by, out)
-    jobs = (os.cpu_count() or 1) if jobs is None else int(jobs)
-    if jobs < 1:
-        raise ValueError(f"jobs: expected at least 1, found {jobs}")
+    given = Options(**options)
+    found = given.find(bags, out)
+    jobs = _at_least_one("jobs", jobs)
     outcomes, no_store = _native.replay_to(
         found,
         os.fspath(config),
         os.fspath(out),
         format,
         bf16,
-        None if rate_hz is None else float(rate_hz),
-        _remaps(remap),
-        time,
-        backend,
+        *given.settings(),
         [device_number(device) for device in devices],
         bool(digest),
         min(jobs, len(found)),
@@ -182,19 +182,12 @@ def replay_to(
     return json.loads(outcomes)
 
 
-def _find(bags, start, end, episodes, episodes_by, out=None):
-    """The episodes of bags; results in the folder `out` are no bags."""
-    if isinstance(bags, (str, os.PathLike)):
-        bags = [bags]
-    moments = [None if moment is None else _seconds(moment) for moment in (start, end)]
-    listed = None if episodes is None else os.fspath(episodes)
-    out = "" if out is None else os.fspath(out)
-    return _native.find_episodes(list(map(os.fspath, bags)), out, *moments, listed, episodes_by)
-
-
-def _remaps(remap):
-    """FROM:=TO of each topic."""
-    return [f"{a}:={b}" for a, b in remap.items()] if isinstance(remap, dict) else list(remap)
+def _at_least_one(name, number):
+    """A number of threads or episodes; None for that of the cores."""
+    number = (os.cpu_count() or 1) if number is None else int(number)
+    if number < 1:
+        raise ValueError(f"{name}: expected at least 1, found {number}")
+    return number
 
 
 def _seconds(moment):
