@@ -122,6 +122,54 @@ def test_an_episode_that_fails_is_reported(two_workers, robot, tmp_path, capfd):
     assert len(list((tmp_path / "out").glob("*.mcap"))) == BAGS
 
 
+@pytest.mark.parametrize("form", ["mcap", "zarr", "rows"])
+def test_what_is_there_is_not_made_again(two_workers, robot, tmp_path, monkeypatch, form):
+    (folder,), config = robot
+    bags = [folder / name for name in ("day0", "robot2", "robot3", "robot4")]
+    out, run_shares, made = tmp_path / "out", cluster.run_shares, []
+
+    def run(share, folder, **options):
+        parts = run_shares(share, folder, **options)
+        for part in parts:
+            # A file with another name is one of `out`; an empty part stands for an episode of the store.
+            made.extend(file.stem for file in part.glob("*.mcap") if file.stat().st_nlink == 1)
+            made.extend(each.name for each in part.glob("*.parts/*") if any(each.iterdir()))
+        return parts
+
+    monkeypatch.setattr(cluster, "run_shares", run)
+    # The first result is of one process.
+    robots.replay([bags[0], *bags[2:]], config, out, "--format", form)
+    code, outcomes = cluster.replay(bags, config, out, format=form, shares=3)
+    assert code == 0 and [list(outcome) for outcome in outcomes] == [["kept"]] * 4
+    assert made == ["robot2"]
+    fresh = robots.replay(bags, config, tmp_path / "fresh", "--format", form)
+    assert digests(out) == digests(fresh)
+    # Another configuration makes all again.
+    made.clear()
+    other = tmp_path / "other.yaml"
+    other.write_text(robots.CONFIG.replace("max_age_ms: 40", "max_age_ms: 30"))
+    assert cluster.replay(bags, other, out, format=form, shares=3)[0] == 0 and len(made) == 4
+    fresh = robots.replay(bags, other, tmp_path / "again", "--format", form)
+    assert digests(out) == digests(fresh)
+    assert not (tmp_path / "out.shares").exists()
+
+
+def test_a_dataset_lacks_an_episode_that_fails(two_workers, robot, tmp_path):
+    pytest.importorskip("lerobot")
+    from robocache.lerobot import EpisodesFailed, to_lerobot
+
+    (folder,), config = robot
+    wrong = tmp_path / "wrong.mcap"
+    wrong.write_bytes(b"no bag")
+    bags = [folder / "robot2", wrong, folder / "robot4"]
+    out, alone = tmp_path / "out" / "dataset", tmp_path / "alone" / "dataset"
+    with pytest.raises(EpisodesFailed, match="the dataset has the others:\nwrong: ") as failed:
+        cluster.to_lerobot(bags, config, out, cluster={"shares": 3}, images=True)
+    counts = to_lerobot([bags[0], bags[2]], config, alone, images=True)
+    assert (failed.value.episodes, failed.value.frames) == counts
+    assert_same_dataset(out, alone)
+
+
 def test_what_does_not_fit_is_an_error(robot, tmp_path):
     bags, config = robot
     with pytest.raises(ValueError, match="is not in .*bags, found"):

@@ -4,6 +4,7 @@ What is expected is read from the MCAP files of `robocache replay`.
 """
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -15,7 +16,8 @@ pytest.importorskip("lerobot")
 import robots  # noqa: E402 (LeRobot comes first)
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
 
-from robocache.lerobot import main, to_lerobot  # noqa: E402
+from robocache import _command  # noqa: E402
+from robocache.lerobot import EpisodesFailed, _tensors, main, to_lerobot  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -229,14 +231,65 @@ def test_what_does_not_fit_is_an_error(robot, tmp_path, change, options, expecte
     assert not (tmp_path / "dataset").exists()
 
 
-def test_an_episode_that_fails_is_an_error(robot, tmp_path, capfd):
+def test_an_episode_that_fails_is_left_out_and_told(robot, tmp_path, capfd, monkeypatch):
     folder, _ = robot
-    (tmp_path / "wrong.mcap").write_bytes(b"no bag")
-    bags = [str(folder / "bags" / "pick"), str(tmp_path / "wrong.mcap")]
-    arguments = [*bags, "--config", str(folder / "robot.yaml"), "--out", str(tmp_path / "dataset")]
+    wrong, out = tmp_path / "wrong.mcap", tmp_path / "dataset"
+    wrong.write_bytes(b"no bag")
+    bags = [str(folder / "bags" / "pick"), str(wrong)]
+    arguments = [*bags, "--config", str(folder / "robot.yaml"), "--out", str(out), "--images"]
     assert main(arguments) == 1
-    assert "wrong: failed: " in capfd.readouterr().err
-    assert not (tmp_path / "dataset").exists()
+    said = capfd.readouterr()
+    assert "wrong: failed: " in said.err and "the dataset has the others" in said.err
+    assert said.out == f"{out}: 1 episodes, {len(load(out))} frames\n" and len(load(out)) > 30
+
+    def episodes():
+        about = json.loads((out / "meta/robocache.json").read_text())
+        return [episode["name"] for episode in about["episodes"]]
+
+    assert episodes() == ["pick"]
+    # When its bag is repaired, it alone is replayed.
+    (file,) = (folder / "bags" / "place").glob("*.mcap")
+    shutil.copyfile(file, wrong)
+    shutil.rmtree(out)
+    replay, kinds = _command.replay, []
+
+    def spied(*given):
+        code, outcomes = replay(*given)
+        kinds.extend(kind for outcome in outcomes for kind in outcome)
+        return code, outcomes
+
+    monkeypatch.setattr(_command, "replay", spied)
+    assert main(arguments) == 0 and kinds == ["kept", "done"]
+    assert episodes() == ["pick", "wrong", "wrong"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset", "wrong.mcap"]
+
+
+def test_without_an_episode_there_is_no_dataset(robot, tmp_path):
+    folder, _ = robot
+    wrong, out = tmp_path / "wrong.mcap", tmp_path / "dataset"
+    wrong.write_bytes(b"no bag")
+    with pytest.raises(EpisodesFailed, match="so there is no dataset:\nwrong: failed") as failed:
+        to_lerobot([wrong], folder / "robot.yaml", out)
+    assert (failed.value.episodes, failed.value.frames) == (0, 0) and not out.exists()
+
+
+def test_only_a_store_of_these_episodes_becomes_a_dataset(robot, tmp_path):
+    folder, _ = robot
+    bag, config = folder / "bags" / "pick", folder / "robot.yaml"
+    robots.replay([bag], config, tmp_path, "--format=zarr", "--bf16=f32")
+    pick, failed = {"kept": {"name": "pick"}}, {"failed": {"name": "place", "error": "no bag"}}
+    assert _tensors(tmp_path, 1, [pick, failed]).about["episodes"][0]["name"] == "pick"
+    assert _tensors(tmp_path, 1, [failed]) is None
+    other, stopped = {"done": {"name": "other"}}, {"stopped": {"name": "place"}}
+    for code, outcomes in ((1, [pick]), (1, [other, failed]), (1, [pick, other, failed])):
+        with pytest.raises(RuntimeError, match="expected a store of the tensors"):
+            _tensors(tmp_path, code, outcomes)
+    with pytest.raises(RuntimeError, match="the replay was stopped.*\nplace: stopped"):
+        _tensors(tmp_path, 1, [pick, stopped])
+    # A part that waits says that the store is an older one.
+    (tmp_path / "tensors.zarr.parts/pick").mkdir(parents=True)
+    with pytest.raises(RuntimeError, match="expected a store of the tensors"):
+        _tensors(tmp_path, 1, [pick, failed])
 
 
 def test_lerobot_trains_on_it(written, tmp_path):
