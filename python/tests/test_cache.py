@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import test_windows
 import zarr
-from bags import MS, T0, header, made, wrench, write_bag
-from test_replay import replay
-from test_stores import joints
-from windows import Ring
+from bags import MS, T0, header, joints, made, wrench, write_bag
+from configs import counts
+from replays import replay
+from windows import Ring, segment
 
 pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
@@ -19,18 +19,8 @@ pytest.importorskip(
 import robocache
 
 # Beside the streams of test_windows: quaternions, angles, operators of all kinds, sparse voxels.
-MORE = """
-  pose:
-    type: geometry_msgs/PoseStamped
-    topic: /pose
-    strategy: slerp
-    max_age_ms: 60
-    max_gap_ms: 90
-    lag_ms: 15
-    history: {steps: 4, step_ms: 7}
-    dtype: f16
-    operators: [{rotation_6d: rows}]
-  turned:
+MORE = """\
+  turned: &turned
     type: geometry_msgs/PoseStamped
     topic: /pose
     fields: [orientation]
@@ -39,6 +29,12 @@ MORE = """
     max_gap_ms: 90
     lag_ms: 15
     dtype: f32
+  pose:
+    <<: *turned
+    fields: [position, orientation]
+    history: {steps: 4, step_ms: 7}
+    dtype: f16
+    operators: [{rotation_6d: rows}]
   angles:
     type: sensor_msgs/JointState
     topic: /joints
@@ -59,21 +55,15 @@ MORE = """
     strategy: hold
     horizon: {steps: 3, step_ms: 20}
     dtype: f16
-  sparse:
-    type: sensor_msgs/PointCloud2
-    topic: /front
-    max_age_ms: 100
-    dtype: f16
-    history: {steps: 2, step_ms: 30}
-    cloud:
-      origin_m: [0, 0, 0]
-      size_m: 0.5
-      shape: [8, 6, 4]
-      output: sparse
-      max_voxels: 20
-      channels: [{reduce: count}]
 """
-CONFIG = test_windows.CONFIG + MORE
+SPARSE = counts(
+    "sparse",
+    "topic: /front",
+    "f16",
+    max_voxels=20,
+    more="    history: {steps: 2, step_ms: 30}\n",
+)
+CONFIG = test_windows.CONFIG + MORE + SPARSE
 
 
 def bag(path, seed, simulated):
@@ -131,36 +121,6 @@ def ticks(store):
     return episodes, data["stamp_ns"][:], data["epoch"][:]
 
 
-def test_rows_that_are_not_finite_are_refused():
-    rows = np.zeros((4, 3), np.float32)
-    rows[2, 1] = np.nan
-    streams = {"arm": {"rows": rows, "stamp_ns": np.arange(4) * MS}}
-    with pytest.raises(
-        ValueError, match=r"rows of 'arm': expected finite .* nan in row 2, element \[1\]"
-    ):
-        robocache.EpisodeCache.from_arrays(streams, [4])
-
-
-def test_a_saved_cache_may_lack_a_stream(tmp_path):
-    streams = {
-        name: {"rows": np.ones((rows, 2), np.float32), "stamp_ns": np.arange(rows) * MS}
-        for name, rows in (("there", 5), ("gone", 0))
-    }
-    cache = robocache.EpisodeCache.from_arrays(streams, {"there": [5], "gone": [0]})
-    cache.save(tmp_path / "cache")
-    windows = robocache.EpisodeCache.load(tmp_path / "cache").windows([0], [3 * MS])
-    assert windows["there"].valid.all() and not windows["gone"].valid.any()
-
-
-def test_items_and_configurations_must_have_their_shape():
-    streams = {"arm": {"rows": np.zeros((4, 3), np.float32), "stamp_ns": np.arange(4) * MS}}
-    cache = robocache.EpisodeCache.from_arrays(streams, [4])
-    with pytest.raises(ValueError, match="target_ns: expected one dimension"):
-        cache.windows(np.zeros((2, 2), np.int64), np.zeros((2, 2), np.int64))
-    with pytest.raises(ValueError, match="config: expected a stream or more"):
-        cache.windows([0], [0], {})
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 def test_windows_are_the_bits_of_every_tick(stores, cache, threads):
     episodes, instants, epochs = ticks(stores / "tensors.zarr")
@@ -203,8 +163,6 @@ def test_random_instants_follow_the_plain_rule(stores, cache):
     batch = cache.windows(
         episodes, instants, {name: {} for name in names}, epochs=epochs, rows="strict"
     )
-    from windows import segment
-
     for name in names:
         for at in range(150):
             values, valid, ages = segment(
@@ -361,172 +319,6 @@ def test_a_stream_that_an_episode_lacks_is_invalid(tmp_path):
         cache.windows([0, 1], [instant, instant], needs)
     with pytest.raises(ValueError, match="expected one of .*found camera2"):
         robocache.EpisodeCache.load(tmp_path / "out/rows.zarr", ["camera2"])
-
-
-def made_of_arrays(lengths=(50, 0, 30)):
-    random = np.random.default_rng(2)
-    count = sum(lengths)
-    stamps = np.concatenate([np.arange(n) * 10 * MS for n in lengths]).astype(np.int64)
-    rows = random.normal(size=(count, 3)).astype(np.float32)
-    pictures = random.integers(0, 256, (count, 2, 2, 3), dtype=np.uint8)
-    streams = {
-        "state": {"rows": rows, "stamp_ns": stamps, "history": {"steps": 2, "step_ms": 15}},
-        "picture": {"rows": pictures, "stamp_ns": stamps, "max_age_ms": 12},
-    }
-    return robocache.EpisodeCache.from_arrays(streams, list(lengths)), rows, pictures, stamps
-
-
-def test_arrays_are_resampled_as_by_numpy():
-    cache, rows, pictures, stamps = made_of_arrays()
-    instants = np.array([123, 77, 0, 289, 302]) * MS
-    batch = cache.windows([0, 2, 1, 2, 2], instants)
-    state = batch["state"]
-    assert state.valid.tolist() == [
-        [True, True],
-        [True, True],
-        [False] * 2,
-        [True, True],
-        [True, True],
-    ]
-    for window, begin, end in ((0, 0, 50), (1, 50, 80), (3, 50, 80)):
-        for step, offset in enumerate((-15, 0)):
-            target = instants[window] + offset * MS
-            expected = [np.interp(target, stamps[begin:end], rows[begin:end, c]) for c in range(3)]
-            np.testing.assert_allclose(state.array[window, step], expected, atol=1e-6)
-    assert (batch["picture"].array[0, 0] == pictures[12]).all()
-    # 12 ms after the last row is the greatest age, and a held value is the row itself.
-    assert batch["picture"].valid[:, 0].tolist() == [True, True, False, True, True]
-    assert (state.array[4, 1] == rows[79]).all()
-    # Rows that came with their stamps: the next one is not there yet, and the one before is held.
-    served = cache.windows([0], [123 * MS], {"state": {}}, rows="as_served")["state"]
-    assert (served.array[0, 0] == state.array[0, 0]).all()
-    assert (served.array[0, 1] == rows[12]).all() and served.age_ns[0, 1] == 3 * MS
-
-
-def test_a_configuration_chooses_streams_steps_and_types():
-    cache, rows, *_ = made_of_arrays()
-    config = {
-        "state": {
-            "history": {"steps": 3, "step_ms": 20},
-            "horizon": {"steps": 4, "step_ms": 10},
-            "lag_ms": 5,
-            "strategy": "hold",
-            "dtype": "bf16",
-        }
-    }
-    batch = cache.windows([0], [100 * MS], config)
-    assert list(batch) == ["state"] and batch["state"].array.shape == (1, 6, 3)
-    offsets = [-45, -25, -5, 5, 15, 25]
-    assert batch["state"].target_ns[0].tolist() == [(100 + at) * MS for at in offsets]
-    held = [5, 7, 9, 10, 11, 12]
-    np.testing.assert_allclose(batch["state"].float32()[0], rows[held], rtol=2**-8)
-    moved = cache.windows([0], [100 * MS], {"state": {"offsets_ns": [5, -5]}})["state"]
-    assert moved.target_ns[0].tolist() == [100 * MS + 5, 100 * MS - 5]
-
-
-def test_augmentation_moves_instants_and_streams_reproducibly():
-    cache, *_ = made_of_arrays()
-    instants = np.full(200, 250 * MS)
-    options = {"jitter_ns": 3 * MS, "latency_ns": {"state": (0, 40 * MS), "picture": 7}, "seed": 5}
-    one, two = (cache.windows(np.zeros(200, np.int64), instants, **options) for _ in range(2))
-    assert one.buffer.tobytes() == two.buffer.tobytes() or all(
-        one[name].array.tobytes() == two[name].array.tobytes() for name in one
-    )
-    moved = one.instants_ns - instants
-    assert abs(moved).max() <= 3 * MS and len(set(moved.tolist())) > 100
-    late = one.instants_ns - one["state"].target_ns[:, -1]
-    assert late.min() >= 0 and late.max() <= 40 * MS and len(set(late.tolist())) > 100
-    # The windows are those of the earlier instant.
-    plain = cache.windows(np.zeros(200, np.int64), one.instants_ns - late, {"state": {}})
-    assert plain["state"].array.tobytes() == one["state"].array.tobytes()
-    assert (one.instants_ns - one["picture"].target_ns[:, 0] == 7).all()
-
-
-def test_statistics_are_those_of_numpy():
-    cache, rows, *_ = made_of_arrays((500, 400))
-    told = cache.statistics()
-    assert list(told) == ["state"]
-    wide = rows.astype(np.float64)
-    expected = {
-        "mean": wide.mean(0),
-        "std": wide.std(0),
-        "min": wide.min(0),
-        "max": wide.max(0),
-        "q01": np.quantile(wide, 0.01, axis=0),
-        "q99": np.quantile(wide, 0.99, axis=0),
-    }
-    for name, numbers in expected.items():
-        np.testing.assert_allclose(told["state"][name], numbers, rtol=1e-12, atol=1e-12)
-    assert told["state"]["count"].tolist() == [900] * 3
-    with pytest.raises(ValueError, match="expected a vector"):
-        cache.statistics(["picture"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        (([3], [0]), {}, "episode: expected a number from 0 to 2, found 3"),
-        (([-1], [0]), {}, "episode: expected"),
-        (([0, 1], [0]), {}, "episodes: expected 1"),
-        (([0], [0], {"nothing": {}}), {}, "stream: expected one of"),
-        (([0], [0], {"state": {"histroy": {}}}), {}, "found histroy"),
-        (([0], [0], {"state": {"history": {"steps": 0}}}), {}, "history of 'state'"),
-        (([0], [0], {"state": {"offsets_ns": []}}), {}, "offsets_ns of 'state'"),
-        (([0], [0], {"state": {"strategy": "best"}}), {}, "unknown variant"),
-        (([0], [0], {"picture": {"strategy": "linear", "max_gap_ms": 1}}), {}, "no float"),
-        (([0], [0], {"picture": {"dtype": "f32"}}), {}, "rows of the type of the output"),
-        (([0], [0], {"state": {"max_age_ms": -1}}), {}, "max_age_ns of 'state'"),
-        (([0], [0]), {"rows": "some"}, "rows: expected one of"),
-        (([0], [0]), {"epochs": [7]}, "epoch of episode 0: expected one of 0, found 7"),
-        (([0], [0]), {"epochs": [0, 0]}, "epochs: expected 1"),
-        (([0], [0]), {"latency_ns": {"nothing": 1}}, "latency_ns: expected streams"),
-        (([0], [0]), {"out": bytearray(3)}, "bytes of the output"),
-    ],
-)
-def test_bad_arguments_are_told(arguments, options, message):
-    cache, *_ = made_of_arrays()
-    with pytest.raises(ValueError, match=message):
-        cache.windows(*arguments, **options)
-
-
-def test_columns_that_contradict_each_other_are_told():
-    make = robocache.EpisodeCache.from_arrays
-    rows, stamps = np.zeros((4, 2), np.float32), np.arange(4)
-    with pytest.raises(ValueError, match="ends up to 4"):
-        make({"a": {"rows": rows, "stamp_ns": stamps}}, [3])
-    with pytest.raises(ValueError, match="stamps that do not go back"):
-        make({"a": {"rows": rows, "stamp_ns": stamps[::-1].copy()}}, [4])
-    with pytest.raises(ValueError, match="rows of 'a' in group 0: expected 32 bytes"):
-        make({"a": {"rows": rows[:3], "stamp_ns": stamps}}, [4])
-    with pytest.raises(TypeError, match="found float64"):
-        make({"a": {"rows": rows.astype(np.float64), "stamp_ns": stamps}}, [4])
-    with pytest.raises(ValueError, match="received_ns"):
-        make({"a": {"rows": rows, "stamp_ns": stamps, "received_ns": stamps[:2]}}, [4])
-    with pytest.raises(TypeError, match="stamp_ns: expected int64"):
-        make({"a": {"rows": rows, "stamp_ns": stamps.astype(np.float64)}}, [4])
-    with pytest.raises(TypeError, match="save it"):
-        pickle.dumps(make({"a": {"rows": rows, "stamp_ns": stamps}}, [4]))
-
-
-def test_instants_are_integers_and_no_latency_looks_ahead():
-    cache, *_ = made_of_arrays()
-    with pytest.raises(TypeError, match="target_ns: expected integers, found float64"):
-        cache.windows([0], [0.25])
-    with pytest.raises(TypeError, match="episodes: expected integers"):
-        cache.windows([0.9], [250 * MS])
-    for late in (-5, (7, 3)):
-        with pytest.raises(ValueError, match="latency_ns of 'state': expected 0 or more"):
-            cache.windows([0], [250 * MS], latency_ns={"state": late})
-
-
-def test_the_elements_of_a_quaternion_are_next_to_each_other():
-    lanes = ["quaternion", "linear", *["quaternion"] * 3]
-    stamps = np.arange(4, dtype=np.int64)
-    stream = {"rows": np.ones((4, 5), np.float32), "stamp_ns": stamps, "strategy": "slerp"}
-    with pytest.raises(ValueError):
-        robocache.EpisodeCache.from_arrays({"pose": {**stream, "lanes": lanes}}, [4])
-    lanes = ["linear", *["quaternion"] * 4]
-    robocache.EpisodeCache.from_arrays({"pose": {**stream, "lanes": lanes}}, [4])
 
 
 @pytest.mark.parametrize("text", ["[]", '{"attributes": []}', "{}"])

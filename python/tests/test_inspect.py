@@ -6,7 +6,8 @@ import subprocess
 import configuration
 import numpy as np
 import pytest
-from bags import MS, T0, clock, everything, transforms, wrench, write_bag
+from bags import MS, T0, clock, transforms, wrench, write_bag
+from whole_robot import everything
 
 
 def inspect(*bags, expect=0, options=("--json",)):

@@ -14,27 +14,9 @@ import pytest
 import yaml
 from bags import MS, T0, cloud, image, serialized, wrench, write_bag
 from mcap.reader import make_reader
+from wrench_robot import CONFIG, PERIOD
 
 import robocache
-
-PERIOD = 10 * MS
-CONFIG = """
-rate_hz: 100
-streams:
-  wrench:
-    type: geometry_msgs/WrenchStamped
-    topic: wrench
-    max_age_ms: 50
-    strategy: linear
-    lag_ms: 20
-  camera:
-    type: sensor_msgs/Image
-    topic: /camera
-    max_age_ms: 100
-    strategy: hold
-    dtype: u8
-    image: {resize: {width: 16, height: 12, fit: stretch, filter: pil_bilinear}, layout: hwc}
-"""
 
 
 @pytest.fixture

@@ -3,109 +3,32 @@
 What a tick must be is worked out here with integers, NumPy and Pillow.
 """
 
-import json
 import resource
 import shutil
 import signal
-import sqlite3
 import subprocess
 
 import configuration
 import numpy as np
 import pytest
-from bags import MS, T0, clock, image, made, serialized, wrench, write_bag
+from bags import MS, T0, clock, made, wrench, write_bag
 from mcap.reader import make_reader
-from mcap.writer import CompressionType
-from mcap.writer import Writer as McapWriter
 from mcap_ros2.reader import read_ros2_messages
 from PIL import Image as Picture
+from replays import raw, replay, stamp_of, tensors
+from wrench_robot import (  # noqa: F401
+    CONFIG,
+    LAG,
+    PERIOD,
+    bag_fixture,
+    config_fixture,
+    messages_fixture,
+    robot,
+    segment,
+)
 
 #: Age of a step for which there is no row.
 NO_AGE = 2**63 - 1
-PERIOD = 10 * MS
-LAG = 20 * MS
-CONFIG = """
-rate_hz: 100
-streams:
-  wrench:
-    type: geometry_msgs/WrenchStamped
-    topic: wrench
-    max_age_ms: 50
-    strategy: linear
-    lag_ms: 20
-    dtype: f32
-  camera:
-    type: sensor_msgs/Image
-    topic: /camera
-    max_age_ms: 100
-    strategy: hold
-    dtype: u8
-    image: {resize: {width: 16, height: 12, fit: stretch, filter: pil_bilinear}, layout: hwc}
-"""
-
-
-@pytest.fixture
-def config(tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_text(CONFIG)
-    return path
-
-
-def replay(config, out, *bags, expect=0, options=(), **kwargs):
-    """Runs the command; returns what it says of each episode, as (outcome, summary)."""
-    command = [configuration.program(), "replay", *bags, "--config", config, "--out", out, "--json"]
-    command = [str(word) for word in [*command, *options]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, **kwargs)
-    assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
-    if not done.stdout:
-        return done.stderr
-    return [next(iter(outcome.items())) for outcome in json.loads(done.stdout)]
-
-
-def tensors(path):
-    """The tensors of a result, in their order."""
-    messages = read_ros2_messages(str(path), topics=["/fused_tensor"])
-    return [message.ros_msg for message in messages]
-
-
-def raw(path):
-    """All messages of a result: topic, time, bytes."""
-    with path.open("rb") as file:
-        messages = make_reader(file).iter_messages()
-        return [(channel.topic, message.log_time, message.data) for _, channel, message in messages]
-
-
-def segment(tensor, name):
-    """The values and the first step's validity, target and age."""
-    kinds = {(2, 32): "<f4", (1, 8): "u1"}
-    data = bytes(tensor.data)
-    (part,) = [part for part in tensor.segments if part.name == name]
-    kind = kinds[part.dtype_code, part.dtype_bits]
-    size = int(np.prod(part.shape)) * part.dtype_bits // 8
-    values = np.frombuffer(data[part.byte_offset : part.byte_offset + size], kind)
-    return values.reshape(part.shape)[0], (part.valid[0], part.target_ns[0], part.age_ns[0])
-
-
-def pixels(seed):
-    return np.random.default_rng(seed).integers(0, 256, (48, 64, 3), dtype=np.uint8)
-
-
-def robot(count=500, seed=1):
-    """Wrenches at 3 ms with jitter, and images at 33 ms: (topic, receive stamp, message)."""
-    random = np.random.default_rng(seed)
-    messages = []
-    for k in range(count):
-        ns = T0 + 3 * MS * k + int(random.integers(0, MS))
-        force = random.normal(size=3).astype(np.float32)
-        messages.append(("/wrench", ns + MS + int(random.integers(0, 5 * MS)), wrench(ns, *force)))
-    for k in range(count // 11):
-        ns = T0 + 33 * MS * k
-        messages.append(("/camera", ns + 8 * MS, image(ns, pixels(1000 * seed + k))))
-    return sorted(messages, key=lambda entry: entry[1])
-
-
-def stamp_of(message):
-    return message.header.stamp.sec * 10**9 + message.header.stamp.nanosec
 
 
 def check_wrench(tensor, rows, tick_ns):
@@ -129,16 +52,6 @@ def check_wrench(tensor, rows, tick_ns):
     assert valid and age == target - newest
     np.testing.assert_allclose(values[:3], expected, rtol=1e-5, atol=1e-6)
     return True
-
-
-@pytest.fixture(scope="module")
-def messages():
-    return robot()
-
-
-@pytest.fixture(scope="module")
-def bag(messages, tmp_path_factory):
-    return write_bag(tmp_path_factory.mktemp("bags") / "robot", messages)
 
 
 def test_every_tick_is_what_numpy_and_pillow_say(config, bag, messages, tmp_path):
@@ -308,156 +221,6 @@ def test_episodes_outside_the_bag_are_errors(config, bag, tmp_path):
         assert outcome == "failed" and "expected an episode within" in failure["error"]
 
 
-def test_bags_without_messages_and_topics_without_messages(config, tmp_path):
-    wrenches = [entry for entry in robot(50) if entry[0] == "/wrench"]
-    bags = [
-        write_bag(tmp_path / "empty", [], topics=[("/wrench", "geometry_msgs/msg/WrenchStamped")]),
-        write_bag(tmp_path / "one", wrenches[:1]),
-        write_bag(tmp_path / "half", wrenches, topics=[("/camera", "sensor_msgs/msg/Image")]),
-        write_bag(tmp_path / "less", wrenches),
-    ]
-    summaries = [summary for _, summary in replay(config, tmp_path / "out", *bags)]
-    assert [summary["ticks"] for summary in summaries[:2]] == [0, 0]
-    for summary in summaries[2:]:
-        assert summary["ticks"] > 10 and summary["streams"]["camera"]["valid_share"] == 0
-    assert [summary["missing"] for summary in summaries[2:]] == [[], ["/camera"]]
-
-
-def test_topics_and_types_that_do_not_fit_are_errors_and_a_remap_helps(config, bag, tmp_path):
-    elsewhere = [(f"/arm{topic}", *rest) for topic, *rest in robot(50)]
-    moved = write_bag(tmp_path / "moved", elsewhere)
-    ((outcome, failure),) = replay(config, tmp_path / "out", moved, expect=1)
-    assert outcome == "failed" and "/arm/wrench" in failure["error"]
-    options = ["--remap", "wrench:=/arm/wrench", "--remap", "/camera:=/arm/camera"]
-    ((_, summary),) = replay(config, tmp_path / "out", moved, options=options)
-    assert summary["missing"] == [] and summary["ticks"] > 10
-
-    options = ["--remap", "wrench:=/camera"]
-    ((_, failure),) = replay(config, tmp_path / "other", bag, expect=1, options=options)
-    assert "expected messages of geometry_msgs/msg/WrenchStamped on /camera" in failure["error"]
-    said = replay(config, tmp_path / "other", tmp_path / "nowhere", expect=1)
-    assert "nowhere" in said
-
-
-def write_mcap(path, messages, schemas=True, **options):
-    """By mcap's own writer; without definitions and without rosbag2's metadata."""
-    with path.open("wb") as file:
-        writer = McapWriter(file, **options)
-        writer.start("", "a test")
-        channels = {}
-        for topic, received, message in messages:
-            if topic not in channels:
-                name = message.__msgtype__
-                schema = writer.register_schema(name, "ros2msg", b"") if schemas else 0
-                channels[topic] = writer.register_channel(topic, "cdr", schema)
-            writer.add_message(channels[topic], received, serialized(message), received)
-        writer.finish()
-
-
-def test_a_flipped_byte_in_a_chunk_is_found_and_the_rest_is_read(config, messages, tmp_path):
-    path = tmp_path / "whole.mcap"
-    write_mcap(path, messages, chunk_size=50_000, compression=CompressionType.NONE)
-    with path.open("rb") as file:
-        chunks = make_reader(file).get_summary().chunk_indexes
-    assert len(chunks) > 3
-    broken = bytearray(path.read_bytes())
-    place = chunks[2].chunk_start_offset + chunks[2].chunk_length // 2
-    broken[place] ^= 4
-    (tmp_path / "broken.mcap").write_bytes(bytes(broken))
-    cut = path.read_bytes()[: chunks[-2].chunk_start_offset + 200]
-    (tmp_path / "cut.mcap").write_bytes(cut)
-
-    bags = [tmp_path / f"{name}.mcap" for name in ("whole", "broken", "cut")]
-    outcomes = dict(zip(("whole", "broken", "cut"), replay(config, tmp_path / "out", *bags)))
-    received = {
-        name: summary["inputs"]["wrench wrench"]["received"]
-        for name, (_, summary) in outcomes.items()
-    }
-    assert received["whole"] == 500 and not outcomes["whole"][1]["problems"]
-    for name in ("broken", "cut"):
-        assert 0 < received[name] < 500 and outcomes[name][1]["problems"], name
-    # The ticks before the damage are the same, and those long after it too.
-    whole, broken = (tensors(tmp_path / f"out/{name}.mcap") for name in ("whole", "broken"))
-    assert [tensor.tick for tensor in whole] == [tensor.tick for tensor in broken]
-    same = [a.digest == b.digest for a, b in zip(whole, broken)]
-    assert same[0] and same[-1] and not all(same)
-
-
-def test_a_bag_of_humble_and_mcap_without_schemas(config, bag, messages, tmp_path):
-    """Neither has definitions; the second does not even say the types."""
-    folder = tmp_path / "humble"
-    folder.mkdir()
-    with sqlite3.connect(folder / "humble_0.db3") as database:
-        database.executescript(
-            """
-            CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT NOT NULL);
-            CREATE TABLE metadata(id INTEGER PRIMARY KEY, metadata_version INTEGER NOT NULL, metadata TEXT NOT NULL);
-            CREATE TABLE topics(id INTEGER PRIMARY KEY, name TEXT NOT NULL, type TEXT NOT NULL,
-                serialization_format TEXT NOT NULL, offered_qos_profiles TEXT NOT NULL);
-            CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER NOT NULL,
-                timestamp INTEGER NOT NULL, data BLOB NOT NULL);
-            CREATE INDEX timestamp_idx ON messages (timestamp ASC);
-            INSERT INTO schema VALUES (3, 'humble');
-            """
-        )
-        topics = {topic: message.__msgtype__ for topic, _, message in messages}
-        ids = {topic: number for number, topic in enumerate(topics, 1)}
-        rows = [(ids[name], name, kind, "cdr", "") for name, kind in topics.items()]
-        database.executemany("INSERT INTO topics VALUES (?, ?, ?, ?, ?)", rows)
-        rows = [(ids[topic], ns, serialized(message)) for topic, ns, message in messages]
-        database.executemany(
-            "INSERT INTO messages(topic_id, timestamp, data) VALUES (?, ?, ?)", rows
-        )
-    (folder / "metadata.yaml").write_text(
-        "rosbag2_bagfile_information:\n  version: 5\n  storage_identifier: sqlite3\n"
-        "  relative_file_paths:\n    - humble_0.db3\n  compression_format: ''\n  compression_mode: ''\n"
-    )
-    write_mcap(tmp_path / "bare.mcap", messages, schemas=False)
-    outcomes = replay(config, tmp_path / "out", bag, folder, tmp_path / "bare.mcap")
-    assert [s["untyped"] for _, s in outcomes] == [[], [], ["/wrench", "/camera"]]
-    expected = raw(tmp_path / "out/robot.mcap")
-    for name in ("humble", "bare"):
-        assert raw(tmp_path / f"out/{name}.mcap") == expected, name
-
-
-def test_other_topics_and_the_order_of_writing_change_nothing(config, bag, messages, tmp_path):
-    """Types that nobody knows stand beside the others; log times go back and forth."""
-    path = tmp_path / "mixed.mcap"
-    shuffled = [messages[at] for at in np.random.default_rng(5).permutation(len(messages))]
-    with path.open("wb") as file:
-        writer = McapWriter(file, chunk_size=20_000)
-        writer.start("ros2", "a test")
-        schemas = [
-            writer.register_schema("odd_msgs/msg/Odd", "ros2msg", b"no definition at all {"),
-            writer.register_schema("odd/Proto", "protobuf", bytes(range(200))),
-        ]
-        others = [
-            writer.register_channel(f"/odd{at}", ("cdr", "protobuf")[at], schema)
-            for at, schema in enumerate(schemas)
-        ]
-        channels = {}
-        for number, (topic, received, message) in enumerate(shuffled):
-            if topic not in channels:
-                schema = writer.register_schema(message.__msgtype__, "ros2msg", b"")
-                channels[topic] = writer.register_channel(topic, "cdr", schema)
-            writer.add_message(channels[topic], received, serialized(message), received)
-            writer.add_message(others[number % 2], received, bytes(number % 50), received)
-        writer.finish()
-    replay(config, tmp_path / "out", bag, path)
-    assert raw(tmp_path / "out/mixed.mcap") == raw(tmp_path / "out/robot.mcap")
-
-
-def test_a_recorders_clock_that_was_set_back_is_told(config, messages, tmp_path):
-    middle = len(messages) // 2
-    back = [(topic, at - 300 * MS, message) for topic, at, message in messages[middle:]]
-    for storage in ("mcap", "sqlite3"):
-        bag = write_bag(tmp_path / storage, [*messages[:middle], *back], storage)
-        ((outcome, summary),) = replay(config, tmp_path / "out", bag)
-        told = [problem for problem in summary["problems"] if "may have been set back" in problem]
-        # One for each topic.
-        assert outcome == "done" and len(told) == len(summary["problems"]) == 2
-
-
 def test_a_simulators_clock_sets_the_ticks_and_its_reset_begins_an_epoch(config, tmp_path):
     messages = []
     for loop in range(2):
@@ -535,57 +298,3 @@ def test_episodes_by_the_edges_of_a_topic(config, messages, tmp_path):
     options = ["--episodes-by", "/wrench:header"]
     ((_, failed),) = replay(config, tmp_path / "wrong", bag, expect=1, options=options)
     assert "/wrench:header" in failed["error"]
-
-
-def test_files_with_numbers_are_parts_if_each_continues_the_one_before(config, messages, tmp_path):
-    whole = write_bag(tmp_path / "whole", messages)
-    middle = len(messages) // 2
-    replay(config, tmp_path / "all", whole)
-    for name, later in [("split", 0), ("takes", 5_000 * MS)]:
-        folder = tmp_path / name
-        folder.mkdir()
-        moved = [(topic, at + later, message) for topic, at, message in messages[middle:]]
-        for number, part in enumerate([messages[:middle], moved]):
-            bag = write_bag(tmp_path / f"{name}{number}", part)
-            (file,) = bag.glob("*.mcap")
-            file.rename(folder / f"x_{number}.mcap")
-    replay(config, tmp_path / "out", tmp_path / "split", tmp_path / "takes")
-    names = sorted(path.name for path in (tmp_path / "out").glob("*.mcap"))
-    assert names == ["split.mcap", "x_0.mcap", "x_1.mcap"]
-    assert raw(tmp_path / "out/split.mcap") == raw(tmp_path / "all/whole.mcap")
-
-
-def test_definitions_come_from_the_bag(tmp_path):
-    text = "std_msgs/Header header\nfloat64[3] grip\nGauge gauge\n"
-    parts = (
-        "=" * 80 + "\nMSG: robot_msgs/Gauge\nfloat32 bar\n" + "=" * 80 + "\nMSG: std_msgs/Header\n"
-        "builtin_interfaces/Time stamp\nstring frame_id\n" + "=" * 80 + "\n"
-        "MSG: builtin_interfaces/Time\nint32 sec\nuint32 nanosec\n"
-    )
-    path = tmp_path / "grip.mcap"
-    from mcap_ros2.writer import Writer as Ros2Writer
-
-    with path.open("wb") as file:
-        writer = Ros2Writer(file)
-        schema = writer.register_msgdef("robot_msgs/msg/Grip", text + parts)
-        for k in range(50):
-            ns = T0 + 4 * MS * k
-            body = {
-                "header": {"stamp": {"sec": ns // 10**9, "nanosec": ns % 10**9}, "frame_id": ""},
-                "grip": [k, 2 * k, 3 * k],
-                "gauge": {"bar": k / 2},
-            }
-            writer.write_message("/grip", schema, body, ns, ns)
-        writer.finish()
-    config = tmp_path / "grip.yaml"
-    config.write_text(
-        "rate_hz: 100\nstreams:\n  grip:\n    type: robot_msgs/msg/Grip\n    topic: /grip\n"
-        "    select: ['grip[1]', gauge.bar]\n    max_age_ms: 50\n    strategy: hold\n    dtype: f32\n"
-    )
-    replay(config, tmp_path / "out", path)
-    got = tensors(tmp_path / "out/grip.mcap")
-    assert len(got) == 20
-    for tensor in got:
-        k = (tensor.tick * PERIOD - T0) // (4 * MS)
-        values, (valid, _, _) = segment(tensor, "grip")
-        assert valid and values.tolist() == [2 * k, k / 2]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import zarr
+from arm_robot import cloud
 from bags import (
     MS,
     T0,
@@ -10,6 +11,7 @@ from bags import (
     empty,
     header,
     image,
+    joints,
     made,
     transforms,
     vector,
@@ -17,15 +19,12 @@ from bags import (
     write_bag,
     write_mcap,
 )
-from test_replay import replay
-from test_stores import cloud, joints
+from configs import camera, configuration, counts
+from replays import replay
 from windows import Ring, segment
 
 # The lags are shorter than many delays, and the rings hardly longer than the windows.
-CONFIG = """
-rate_hz: 100
-tf: {wait_ms: 80}
-streams:
+NUMBERS = """\
   arm:
     type: sensor_msgs/JointState
     topic: /joints
@@ -52,34 +51,6 @@ streams:
     strategy: nearest
     lag_ms: 10
     dtype: f32
-  camera:
-    type: sensor_msgs/Image
-    topic: /camera
-    max_age_ms: 120
-    strategy: hold
-    dtype: u8
-    history: {steps: 2, step_ms: 30}
-    image: {resize: {width: 96, height: 72, fit: stretch, filter: pil_bilinear}, layout: hwc}
-  cells:
-    type: sensor_msgs/PointCloud2
-    max_age_ms: 100
-    dtype: f32
-    inputs: [{topic: /front}, {topic: /rear}]
-    cloud: {origin_m: [0, 0, 0], size_m: 0.5, shape: [8, 6, 4], channels: [{reduce: count}]}
-  cells_any:
-    valid_when: any
-    type: sensor_msgs/PointCloud2
-    max_age_ms: 100
-    dtype: f32
-    inputs: [{topic: /front}, {topic: /rear}]
-    cloud: {origin_m: [0, 0, 0], size_m: 0.5, shape: [8, 6, 4], channels: [{reduce: count}]}
-  cells_listed:
-    valid_when: [/rear]
-    type: sensor_msgs/PointCloud2
-    max_age_ms: 100
-    dtype: f32
-    inputs: [{topic: /front}, {topic: /rear}]
-    cloud: {origin_m: [0, 0, 0], size_m: 0.5, shape: [8, 6, 4], channels: [{reduce: count}]}
   tip:
     type: geometry_msgs/PoseStamped
     topic: /tip
@@ -106,6 +77,15 @@ streams:
     horizon: {steps: 4, step_ms: 25}
     dtype: f32
 """
+BOTH = "inputs: [{topic: /front}, {topic: /rear}]"
+CONFIG = configuration(
+    NUMBERS,
+    camera(96, 72, more="    history: {steps: 2, step_ms: 30}\n"),
+    counts("cells", BOTH, "f32"),
+    counts("cells_any", BOTH, "f32", more="    valid_when: any\n"),
+    counts("cells_listed", BOTH, "f32", more="    valid_when: [/rear]\n"),
+    top="tf: {wait_ms: 80}\n",
+)
 STREAMS = [
     "arm",
     "half",

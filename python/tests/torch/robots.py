@@ -5,16 +5,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from bags import MS, T0, cloud, header, image, made, write_bag
+from bags import MS, T0, cloud, image, joints, write_bag
+from configs import camera, configuration, counts
 
 import robocache
 
 RATE_HZ = 20
 PERIOD = 50 * MS
-CONFIG = """
-rate_hz: 20
-lag_ms: 20
-streams:
+JOINTS = """\
   joints:
     type: sensor_msgs/msg/JointState
     topic: /joints
@@ -23,49 +21,24 @@ streams:
     strategy: linear
     required: true
     history: {steps: 3, step_ms: 10}
-  image_left:
-    type: sensor_msgs/msg/Image
-    topic: /camera
-    max_age_ms: 100
-    dtype: u8
-    image: {resize: {width: 96, height: 64, fit: stretch, filter: pil_bilinear}}
+"""
+ACTION = """\
   action:
     type: sensor_msgs/msg/JointState
     topic: /command
     joints: [a, b, g]
     max_age_ms: 100
     dtype: bf16
-  grid:
-    type: sensor_msgs/PointCloud2
-    topic: /cloud
-    max_age_ms: 200
-    dtype: f16
-    cloud: {origin_m: [0, 0, 0], size_m: 0.5, shape: [8, 6, 4], channels: [{reduce: count}]}
-  cells:
-    type: sensor_msgs/PointCloud2
-    topic: /cloud
-    max_age_ms: 200
-    dtype: f32
-    cloud:
-      origin_m: [0, 0, 0]
-      size_m: 0.5
-      shape: [8, 6, 4]
-      output: sparse
-      max_voxels: 32
-      channels: [{reduce: count}]
 """
-
-
-def joints(ns, **positions):
-    none = np.zeros(0)
-    return made(
-        "sensor_msgs/msg/JointState",
-        header=header(ns),
-        name=list(positions),
-        position=np.array(list(positions.values()), np.float64),
-        velocity=none,
-        effort=none,
-    )
+CONFIG = configuration(
+    JOINTS,
+    camera(96, 64, name="image_left", layout="chw"),
+    ACTION,
+    counts("grid", "topic: /cloud", "f16", max_age_ms=200),
+    counts("cells", "topic: /cloud", "f32", max_age_ms=200, max_voxels=32),
+    rate_hz=20,
+    top="lag_ms: 20\n",
+)
 
 
 def picture(seconds):
