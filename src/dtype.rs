@@ -103,24 +103,30 @@ fn put<const N: usize>(values: &[f32], out: &mut [u8], element: impl Fn(f32) -> 
     }
 }
 
-/// Values as `f16`. The processor rounds many at a time.
+/// Values as `f16`. The processor rounds many at a time; it keeps what a NaN carries, and a GPU does not.
 fn put_halves(values: &[f32], out: &mut [u8]) {
     let mut halves = [f16::ZERO; 64];
     for (values, out) in values.chunks(halves.len()).zip(out.chunks_mut(2 * halves.len())) {
         let halves = &mut halves[..values.len()];
         halves.convert_from_f32_slice(values);
         for (bytes, half) in out.as_chunks_mut::<2>().0.iter_mut().zip(halves) {
-            *bytes = half.to_le_bytes();
+            let bits = half.to_bits();
+            *bytes = if bits & 0x7FFF > 0x7C00 { NAN_BITS } else { bits }.to_le_bytes();
         }
     }
 }
 
-/// `f32` to bfloat16 bits, to nearest with ties to even. It has no branch, so that loops over it
-/// vectorise. It is wrong for NaN, but rows hold none: encoders drop them.
+/// The bits of NaN in `f16` and bfloat16: those that `cvt.rn` of a GPU gives for every NaN.
+const NAN_BITS: u16 = 0x7FFF;
+
+/// `f32` to bfloat16 bits, to nearest with ties to even; every NaN is that of a GPU. It selects and does not
+/// branch, so that loops over it vectorise.
 #[inline(always)]
 pub fn bf16_bits(value: f32) -> u16 {
     let bits = value.to_bits();
-    ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) as u16
+    // The sum of a NaN may wrap around; it is not used.
+    let rounded = (bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16) as u16;
+    if value.is_nan() { NAN_BITS } else { rounded }
 }
 
 #[cfg(test)]
@@ -140,6 +146,29 @@ mod tests {
         for tie in [0x3F80_8000u32, 0x3F81_8000, 0x3F80_8001, 0x7F7F_FFFF] {
             let value = f32::from_bits(tie);
             assert_eq!(bf16_bits(value), bf16::from_f32(value).to_bits());
+        }
+    }
+
+    #[test]
+    fn every_nan_is_the_one_of_a_gpu() {
+        for fraction in 1..1u32 << 23 {
+            for sign in [0, 1 << 31] {
+                let value = f32::from_bits(sign | 0x7F80_0000 | fraction);
+                assert_eq!(bf16_bits(value), 0x7FFF, "{:x}", value.to_bits());
+            }
+        }
+        for sign in [0, 0x8000] {
+            assert_eq!(bf16_bits(f32::from_bits((sign | 0x7F80) << 16)), (sign | 0x7F80) as u16);
+        }
+        // A few of them in one block, so that those beside them are seen too.
+        let values = [1.0, f32::NAN, f32::from_bits(0xFF80_0001), f32::INFINITY, -0.0];
+        for (dtype, expected) in [
+            (DType::F16, [0x3C00, 0x7FFF, 0x7FFF, 0x7C00, 0x8000]),
+            (DType::Bf16, [0x3F80, 0x7FFF, 0x7FFF, 0x7F80, 0x8000u16]),
+        ] {
+            let mut bytes = [0; 10];
+            dtype.store(&values, &mut bytes);
+            assert_eq!(bytes, expected.map(u16::to_le_bytes).as_flattened(), "{dtype:?}");
         }
     }
 

@@ -74,13 +74,14 @@ class Array:
         self.dtype = "bfloat16" if self.bits else view.dtype
 
     def _of_torch(self, tensor: Any) -> None:
-        self.array = tensor = tensor.detach().contiguous()
-        self.library = "torch"
+        # A negated view has other values than its memory.
+        tensor = tensor.detach().resolve_neg().contiguous()
+        if tensor.data_ptr() % tensor.element_size():
+            tensor = tensor.clone()
+        self.array, self.library = tensor, "torch"
         self.pointer, self.shape = tensor.data_ptr(), tuple(tensor.shape)
         if tensor.device.type not in ("cpu", "cuda"):
             raise ValueError(f"expected tensors on the CPU or a CUDA device, found {tensor.device}")
-        if self.pointer % tensor.element_size():
-            raise ValueError("expected tensors with elements at multiples of their size")
         self.device = tensor.device.index if tensor.is_cuda else -1
         self.dtype = str(tensor.dtype).removeprefix("torch.")
 
@@ -143,7 +144,8 @@ def checked_out(out: Any, shape: tuple[int, ...], dtype: str, like: Array) -> An
     if isinstance(out, np.ndarray):
         contiguous, aligned = out.flags.c_contiguous, out.flags.aligned
     if is_torch(out):
-        contiguous = out.is_contiguous()
+        contiguous = out.is_contiguous() and not out.is_neg()
+        aligned = out.data_ptr() % out.element_size() == 0
     if not contiguous or not aligned:
         raise ValueError(
             "out: expected a contiguous array with elements at multiples of their size"

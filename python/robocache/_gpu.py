@@ -142,7 +142,7 @@ class Gpu:
         expected = (
             f"out: expected a contiguous uint8 array of {size} bytes or more on cuda:{self.number}"
         )
-        contiguous = not _arrays.is_torch(out) or out.is_contiguous()
+        contiguous = not _arrays.is_torch(out) or (out.is_contiguous() and not out.is_neg())
         if found.device != self.number or found.dtype != "uint8" or not contiguous:
             raise ValueError(f"{expected}, found {found.dtype} on device {found.device}")
         if len(found.shape) != 1 or found.shape[0] < size or found.read_only:

@@ -65,7 +65,8 @@ def _instants(tensor: Tensor, device: torch.device, name: str) -> Tensor:
         raise ValueError(f"{name}: expected a tensor on {device}, found one on {tensor.device}")
     if tensor.is_neg():
         tensor = tensor.resolve_neg()
-    return tensor if tensor.is_contiguous() else tensor.contiguous()
+    tensor = tensor if tensor.is_contiguous() else tensor.contiguous()
+    return tensor.clone() if tensor.data_ptr() % 8 else tensor
 
 
 def _rows(tensor: Tensor, dtype: torch.dtype) -> Tensor:
@@ -217,7 +218,7 @@ def fuse_backward(
     target_offsets: Tensor | None,
 ) -> list[Tensor]:
     device = of_values.device
-    of_values = of_values.contiguous()
+    of_values = of_values.resolve_neg().contiguous()
     shapes = [(*own.shape, dim) for own, dim in zip(stamps, dims, strict=True)]
     found, arrays = _checked(shapes, stamps, targets, row_offsets, target_offsets, device)
     expected = (*found.lead, sum(dims))
@@ -310,6 +311,8 @@ def _checked_out(
     if out.dtype is not dtype:
         raise TypeError(f"out: expected elements of {dtype}, found {out.dtype}")
     _on(out, device, "out")
+    if out.is_neg():
+        raise ValueError("out: expected a tensor that is no negated view")
     if not out.is_contiguous() or (out.is_cuda and out.data_ptr() % 16):
         raise ValueError("out: expected a contiguous tensor, on a GPU at a multiple of 16 bytes")
     return out

@@ -11,11 +11,31 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from . import _layout, _torch_kernels, encoders
 from ._torch_kernels import CODES, DTYPES, shape_of
 
-_library = torch.library.Library("robocache", "DEF")
+
+class _Library(torch.library.Library):
+    """A library whose kernels for gradients refuse tangents: torch's own would silently give none."""
+
+    def impl(self, name, kernel, key="", **others):
+        super().impl(name, _without_tangent(kernel) if key == "Autograd" else kernel, key, **others)
+
+
+def _without_tangent(kernel):
+    def checked(keys, *arguments, **others):
+        # `torch.func.jvp` of an operator itself comes here with its tangents, and no further.
+        if forward_ad._current_level >= 0:
+            first = arguments[0]
+            _torch_kernels.expect_no_tangent([first] if isinstance(first, Tensor) else first)
+        return kernel(keys, *arguments, **others)
+
+    return checked
+
+
+_library = _Library("robocache", "DEF")
 _library.define(
     "resample(Tensor rows, Tensor stamps, Tensor targets, str strategy, int max_age_ns, int max_gap_ns,"
     " str fill, str lanes, ScalarType dtype, Tensor? row_offsets, Tensor? target_offsets)"

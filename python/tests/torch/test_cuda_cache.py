@@ -114,6 +114,8 @@ def test_streams_and_threads_do_not_meet(memory):
     def work(first):
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
+            # All streams have work before one of them starts, so that their launches overlap.
+            torch.cuda._sleep(20_000_000)
             for at in range(first, len(batches), 4):
                 windows = gpu.windows(*batches[at])
                 found[at] = {name: windows[name].array.clone() for name in windows}

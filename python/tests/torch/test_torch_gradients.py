@@ -162,3 +162,21 @@ def test_a_forward_mode_gradient_is_an_exception(device):
         torch.func.jvp(
             lambda rows: robocache.resample(rows, stamps, targets).values, (rows,), (rows,)
         )
+    fuse = torch.ops.robocache.fuse
+    lists = (["linear"], [10], [10], ["zero"], [""], torch.float32, [None], None)
+    back = (targets, [24], [0], ["linear"], [10], [10], ["zero"], [""], [None], None)
+    for act, argument in (
+        (lambda rows: operator(rows, stamps, targets, *rest)[0], rows),
+        (lambda rows: fuse([rows], [stamps], targets, *lists)[0], rows),
+        (
+            lambda of: torch.ops.robocache.fuse_backward(of, [stamps], *back)[0],
+            torch.ones(4, 30, 24, device=device),
+        ),
+    ):
+        with pytest.raises(RuntimeError, match="no forward-mode gradient"):
+            torch.func.jvp(act, (argument,), (torch.ones_like(argument),))
+        # What does not depend on the argument has no tangent, and needs none.
+        _, tangent = torch.func.jvp(
+            lambda x, act=act, own=argument: x + act(own).sum(), (argument,), (argument,)
+        )
+        same_bits(tangent, argument)

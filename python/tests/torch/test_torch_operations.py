@@ -53,6 +53,105 @@ def test_tensors_that_are_not_contiguous_or_aligned_are_taken(device):
     )
 
 
+def shifted(tensor, by):
+    """The same values, so many bytes behind an aligned address."""
+    memory = torch.zeros(tensor.nbytes + 8, dtype=torch.uint8, device=tensor.device)
+    memory[by : by + tensor.nbytes] = tensor.contiguous().view(torch.uint8).flatten()
+    # Only NumPy and DLPack make such tensors.
+    if tensor.is_cuda:
+        cupy = pytest.importorskip("cupy")
+        of = cupy.from_dlpack(memory)[by : by + tensor.nbytes].view(str(tensor.dtype)[6:])
+        found = torch.from_dlpack(of).view(tensor.shape)
+    else:
+        found = torch.frombuffer(
+            memory.numpy(), dtype=tensor.dtype, offset=by, count=tensor.numel()
+        )
+        found = found.view(tensor.shape)
+    assert found.data_ptr() % 8 == by
+    return found
+
+
+@on_devices
+@pytest.mark.parametrize("direct", [True, False])
+def test_instants_and_offsets_that_are_not_aligned_are_copied(device, direct, monkeypatch):
+    if not direct:
+        monkeypatch.setattr(_torch_kernels, "_DIRECT", None)
+    rows, stamps, targets = case(device)
+    expected = robocache.resample(rows, stamps, targets).values
+    for own, other in (
+        (shifted(stamps, 4), targets),
+        (stamps, shifted(targets, 3)),
+        (shifted(stamps, 1), shifted(targets, 7)),
+    ):
+        same_bits(robocache.resample(rows, own, other).values, expected)
+    whole = torch.tensor([0, rows.shape[1]], device=device)
+    ends = torch.tensor([0, targets.shape[1]], device=device)
+    first = robocache.resample(
+        rows[0],
+        stamps[0],
+        targets[0],
+        row_offsets=shifted(whole, 4),
+        target_offsets=shifted(ends, 4),
+    )
+    same_bits(first.values, expected[0])
+    rows.requires_grad_()
+    of_rows = [
+        torch.autograd.grad(robocache.resample(rows, own, other).values.square().sum(), rows)[0]
+        for own, other in ((stamps, targets), (shifted(stamps, 4), shifted(targets, 4)))
+    ]
+    same_bits(*of_rows)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_negated_views_of_instants_and_outputs(direct, monkeypatch):
+    if not direct:
+        monkeypatch.setattr(_torch_kernels, "_DIRECT", None)
+    rows, stamps, targets = case("cpu")
+    expected = robocache.resample(rows, stamps, targets).values
+    own, other = torch._neg_view(-stamps), torch._neg_view(-targets)
+    assert own.is_neg() and own.is_contiguous()
+    same_bits(robocache.resample(rows, own, other).values, expected)
+    out = torch._neg_view(torch.zeros_like(expected))
+    with pytest.raises(ValueError, match="negated view"):
+        robocache.resample(rows, stamps, targets, out=out)
+    with pytest.raises(ValueError, match="negated view"):
+        robocache.fuse([robocache.Stream(rows, stamps)], targets, out=out)
+    points = torch.rand(50, 3)
+    rule = {"origin_m": [0, 0, 0], "size_m": 0.5, "shape": [2, 2, 2]}
+    found = robocache.voxelize(torch._neg_view(-points), **rule).values
+    same_bits(found, robocache.voxelize(points, **rule).values)
+    with pytest.raises(ValueError, match="out: expected"):
+        robocache.voxelize(points, **rule, out=torch._neg_view(torch.zeros_like(found)))
+
+
+def test_addresses_of_instants_that_are_not_aligned_are_an_error():
+    rule = robocache._layout.rule("hold", 1, 1, "zero", 1, "")
+    memory = np.zeros(64, np.int64)
+    at = memory.ctypes.data
+    for targets, ages, stamps, offsets in ((4, 0, 0, 0), (0, 4, 0, 0), (0, 0, 4, 0), (0, 0, 0, 4)):
+        stream = (rule, at, 0, (at + stamps, 1, at + 64 + offsets if offsets else 0))
+        with pytest.raises(ValueError, match="multiples of 8"):
+            robocache._native.fuse(
+                (-1, 1), 0, 1, (at + targets, 1, 0), (at, at + 8, at + 16 + ages), [stream]
+            )
+
+
+def test_another_table_of_torch_leaves_the_plain_way():
+    """What a torch of another version has is not taken for what is known."""
+    import ctypes
+
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = (
+        ctypes.py_object,
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+    )
+    name, place = b"dlpack_exchange_api_of_another_version", ctypes.create_string_buffer(64)
+    for table in (make(ctypes.addressof(place), name, None), 3, None):
+        kind = type("Of", (), {"__dlpack_c_exchange_api__": table})
+        with pytest.raises(TypeError, match="found none"):
+            robocache._native.Direct(kind, [None] * 2, None, None, [None] * 5)
+
+
 @on_devices
 def test_the_caller_may_give_the_memory(device):
     rows, stamps, targets = case(device)

@@ -24,6 +24,8 @@ use crate::dtype::DType;
 
 /// Thread blocks that a multiprocessor runs at once.
 const BLOCKS_AT_ONCE: usize = 4;
+/// The most thread blocks of a launch. Kernels divide their numbers, exactly below 2^31.
+const MOST_BLOCKS: u64 = i32::MAX as u64;
 /// The most accesses per thread: more of them save nothing.
 const MOST_PER_THREAD: usize = 16;
 
@@ -92,7 +94,10 @@ impl Resampler {
         if let Some(detail) = spec.fault() {
             return Err(DeviceError::Failed { operation: "make a resampler", detail });
         }
-        let launches = launches(device, spec, &lanes);
+        let addresses: Vec<u64> =
+            lanes.iter().map(|own| own.as_ref().map_or(0, |own| own.address())).collect();
+        let at_once = device.multiprocessors() as usize * BLOCKS_AT_ONCE * THREADS as usize;
+        let launches = launches(spec, &addresses, at_once)?;
         let kernel = device.kernel(kernel_name(spec, &launches))?;
         let spec = spec.clone();
         let device = device.clone();
@@ -111,8 +116,8 @@ impl Resampler {
     /// writes what they point to, and nothing else reads the outputs. `inputs` is [`Inputs::Ready`]
     /// only if no kernel that may still run writes the inputs.
     ///
-    /// # Panics
-    /// When there is another number of streams than in the spec, or an address is not aligned.
+    /// # Errors
+    /// There is another number of streams than in the spec, an address is not aligned, or the device fails.
     pub unsafe fn launch(
         &self,
         pointers: &BatchPointers<'_>,
@@ -120,7 +125,9 @@ impl Resampler {
         stream: &Stream,
     ) -> Result<(), DeviceError> {
         let Inner { spec, kernel, launches, .. } = &*self.0;
-        pointers.check(spec);
+        if let Some(detail) = pointers.fault(spec) {
+            return Err(DeviceError::Failed { operation: "resample", detail });
+        }
         // Bytes and ages of the streams of a launch follow those of the launches before it.
         let report_steps = STREAMS_PER_LAUNCH as u64 * spec.targets() as u64;
         let streams = pointers.rows.iter().zip(pointers.stamps).zip(pointers.row_offsets);
@@ -148,22 +155,34 @@ impl Resampler {
 }
 
 impl BatchPointers<'_> {
-    fn check(&self, spec: &BatchSpec) {
-        let lens = [self.rows.len(), self.stamps.len(), self.row_offsets.len()];
-        assert_eq!(lens, [spec.streams.len(); 3], "batch: streams");
+    /// What the kernels cannot take, if anything.
+    fn fault(&self, spec: &BatchSpec) -> Option<String> {
+        for found in [self.rows.len(), self.stamps.len(), self.row_offsets.len()] {
+            if found != spec.streams.len() {
+                return Some(format!("expected {} streams, found {found}", spec.streams.len()));
+            }
+        }
         let beside = |division, offsets| matches!(division, Division::Offsets(_)) == (offsets != 0);
         let mut streams = spec.streams.iter().zip(self.row_offsets);
         let divided = beside(spec.steps, self.target_offsets)
             && streams.all(|(stream, offsets)| beside(stream.rows, *offsets));
-        assert!(divided, "batch: offsets where there are none, or none where there are");
-        let aligned = |all: &[u64], to| all.iter().all(|address| address.is_multiple_of(to));
-        let wide = aligned(self.rows, 16) && aligned(&[self.data], 16);
+        if !divided {
+            return Some("expected offsets where lengths differ, and there alone".to_owned());
+        }
         let ages = self.report.map_or(0, |[_, age_ns]| age_ns);
-        let narrow = aligned(self.stamps, 8)
-            && aligned(self.row_offsets, 8)
-            && aligned(&[self.targets, self.target_offsets, ages], 8);
-        assert!(wide && narrow, "batch: an address that is not aligned");
+        misaligned("rows", self.rows, 16)
+            .or_else(|| misaligned("values", &[self.data], 16))
+            .or_else(|| misaligned("stamps", self.stamps, 8))
+            .or_else(|| misaligned("row offsets", self.row_offsets, 8))
+            .or_else(|| misaligned("targets", &[self.targets, self.target_offsets], 8))
+            .or_else(|| misaligned("ages", &[ages], 8))
     }
+}
+
+/// The address that is no multiple of `to`, if there is one.
+fn misaligned(what: &str, addresses: &[u64], to: u64) -> Option<String> {
+    let found = addresses.iter().find(|address| !address.is_multiple_of(to))?;
+    Some(format!("{what}: expected an address that is a multiple of {to}, found {found:#x}"))
 }
 
 /// The lanes of a stream on the device, where the kernels need them.
@@ -228,34 +247,44 @@ fn kernel_name(spec: &BatchSpec, launches: &[Part]) -> &'static str {
     })
 }
 
-/// Shares the work among launches and their thread blocks.
-fn launches(device: &Device, spec: &BatchSpec, lanes: &[Option<Arc<DeviceBuffer>>]) -> Vec<Part> {
+/// Shares the work among launches and their thread blocks. `lanes` has the addresses of lanes, or 0; `threads` is
+/// how many threads the device runs at once.
+///
+/// # Errors
+/// The work is more than the kernels can number.
+fn launches(spec: &BatchSpec, lanes: &[u64], threads: usize) -> Result<Vec<Part>, DeviceError> {
+    expect_numbers(spec)?;
     let mut jobs = Vec::with_capacity(spec.streams.len());
     let mut out_at = 0;
     for (stream, lanes) in spec.streams.iter().zip(lanes) {
         let mut job = stream_job(stream, spec.episodes);
-        job.lanes = lanes.as_ref().map_or(0, |lanes| lanes.address());
+        job.lanes = *lanes;
         job.out_at = out_at as u32;
         job.pack = match lanes {
-            Some(_) => 1,
-            None => pack(spec, stream, out_at) as u32,
+            0 => pack(spec, stream, out_at) as u32,
+            _ => 1,
         };
         job.packs = job.dim / job.pack;
         out_at += stream.lanes.len();
         jobs.push(job);
     }
     let packs = jobs.iter().map(|job| spec.targets() * job.packs as usize).sum::<usize>();
-    let threads = device.multiprocessors() as usize * BLOCKS_AT_ONCE * THREADS as usize;
     // A thread has two accesses under way at once. With one each, a batch that just fills the
     // device would leave the next one no room to start.
     let per_thread = if packs > threads / 2 { 2.max(packs.div_ceil(threads)) } else { 1 };
     let block_packs = THREADS as usize * per_thread.min(MOST_PER_THREAD);
     let part = |jobs: &mut [StreamJob]| {
-        let mut blocks = 0;
+        let mut blocks = 0u64;
         let mut first_block = [u32::MAX; STREAMS_PER_LAUNCH as usize];
         for (job, first) in jobs.iter_mut().zip(&mut first_block) {
-            *first = blocks;
-            blocks += share(job, block_packs, spec);
+            // Below the most blocks, or the launch is refused.
+            *first = blocks as u32;
+            blocks = blocks.saturating_add(share(job, block_packs, spec));
+        }
+        if blocks > MOST_BLOCKS {
+            let detail =
+                format!("expected at most {MOST_BLOCKS} thread blocks of work, found {blocks}");
+            return Err(DeviceError::Failed { operation: "make a resampler", detail });
         }
         let job = Batch {
             first_block,
@@ -267,9 +296,30 @@ fn launches(device: &Device, spec: &BatchSpec, lanes: &[Option<Arc<DeviceBuffer>
             of: std::array::from_fn(|i| jobs.get(i).copied().unwrap_or_default()),
             ..Batch::default()
         };
-        Part { job, blocks }
+        Ok(Part { job, blocks: blocks as u32 })
     };
     jobs.chunks_mut(STREAMS_PER_LAUNCH as usize).map(part).collect()
+}
+
+/// Kernels count episodes, rows, targets and the elements of a row in 31 bits.
+fn expect_numbers(spec: &BatchSpec) -> Result<(), DeviceError> {
+    let all = |division| match division {
+        Division::Even(each) => spec.episodes.saturating_mul(each),
+        Division::Offsets(all) => all,
+    };
+    let counts = spec.streams.iter().map(|stream| ("rows", all(stream.rows)));
+    let own = [
+        ("episodes", spec.episodes),
+        ("targets", all(spec.steps)),
+        ("elements of a row", spec.row_len()),
+    ];
+    match own.into_iter().chain(counts).find(|(_, found)| *found as u64 > MOST_BLOCKS) {
+        Some((what, found)) => {
+            let detail = format!("expected at most {MOST_BLOCKS} {what}, found {found}");
+            Err(DeviceError::Failed { operation: "make a resampler", detail })
+        }
+        None => Ok(()),
+    }
 }
 
 /// The number of an episode, if all have as many.
@@ -322,7 +372,7 @@ fn pack(spec: &BatchSpec, stream: &BatchStream, out_at: usize) -> usize {
 
 /// Cuts a stream's work into tiles of `block_packs` accesses, of whole rows where these are shorter
 /// than that. Returns the number of tiles.
-fn share(job: &mut StreamJob, block_packs: usize, spec: &BatchSpec) -> u32 {
+fn share(job: &mut StreamJob, block_packs: usize, spec: &BatchSpec) -> u64 {
     // Targets of episodes of several lengths are divided as if they were one episode.
     let (episodes, steps) = match spec.steps {
         Division::Even(steps) if spec.is_even() => (spec.episodes, steps),
@@ -346,7 +396,9 @@ fn share(job: &mut StreamJob, block_packs: usize, spec: &BatchSpec) -> u32 {
     job.step_packs = (threads % tile_packs) as u32;
     match steps {
         0 => 0,
-        _ => (episodes * target_tiles * pack_tiles) as u32,
+        _ => [target_tiles, pack_tiles]
+            .iter()
+            .fold(episodes as u64, |product, tiles| product.saturating_mul(*tiles as u64)),
     }
 }
 
@@ -360,4 +412,70 @@ fn divisor(by: usize) -> Divisor {
     let shift = 31 + by.next_power_of_two().trailing_zeros();
     let magic = (1u64 << shift).div_ceil(by) as u32;
     Divisor { by: by as u32, magic, shift, reserved: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(targets: usize, dims: &[usize]) -> BatchSpec {
+        let rule = crate::align::AlignRule {
+            strategy: Strategy::Hold,
+            max_age_ns: 1,
+            max_gap_ns: 1,
+            fill: Fill::Zero,
+        };
+        let stream = |dim: &usize| BatchStream {
+            rule,
+            rows: Division::Even(1),
+            dtype: DType::F32,
+            lanes: vec![Lane::Linear; *dim],
+        };
+        let streams = dims.iter().map(stream).collect();
+        BatchSpec { episodes: 1, steps: Division::Even(targets), dtype: DType::F32, streams }
+    }
+
+    #[test]
+    fn more_blocks_than_kernels_can_number_are_an_error() {
+        let found =
+            |targets, dims: &[usize]| launches(&spec(targets, dims), &vec![0; dims.len()], 1 << 18);
+        // A block of 4096 packs of 4 elements takes one target; two of these streams are just too many.
+        let (targets, dim) = (i32::MAX as usize, 16384);
+        let parts = found(targets, &[dim]).unwrap();
+        assert_eq!(parts[0].blocks, i32::MAX as u32);
+        let error = found(targets, &[dim, dim]).err().unwrap().to_string();
+        assert!(error.contains("thread blocks") && error.contains("4294967294"), "{error}");
+        // Streams of several launches are counted each in its own.
+        assert_eq!(found(targets / 4, &[dim; 8]).unwrap().len(), 2);
+        let error = found(1 << 31, &[1]).err().unwrap().to_string();
+        assert!(error.contains("at most 2147483647 targets"), "{error}");
+    }
+
+    #[test]
+    fn addresses_that_are_not_aligned_are_faults() {
+        let spec = spec(1, &[4]);
+        let fault = |rows: u64, stamps: u64, targets: u64, age_ns: u64| {
+            let (rows, stamps) = (&[rows][..], &[stamps][..]);
+            BatchPointers {
+                rows,
+                stamps,
+                row_offsets: &[0],
+                targets,
+                target_offsets: 0,
+                data: 64,
+                report: Some([3, age_ns]),
+            }
+            .fault(&spec)
+        };
+        assert_eq!(fault(16, 8, 8, 8), None);
+        for (fault, word) in [
+            (fault(8, 8, 8, 8), "rows"),
+            (fault(16, 12, 8, 8), "stamps"),
+            (fault(16, 8, 3, 8), "targets"),
+            (fault(16, 8, 8, 1), "ages"),
+        ] {
+            let fault = fault.unwrap();
+            assert!(fault.starts_with(word), "{fault}");
+        }
+    }
 }

@@ -77,14 +77,9 @@ impl Element for Bf16 {
     }
     #[inline(always)]
     fn store(value: f32) -> [u8; 2] {
-        // A caller's arrays may hold NaN, unlike rows of a backend.
-        let bits = bf16_bits(if value.is_nan() { 0.0 } else { value });
-        (if value.is_nan() { NAN_BF16 } else { bits }).to_le_bytes()
+        bf16_bits(value).to_le_bytes()
     }
 }
-
-/// The NaN that a GPU rounds to.
-const NAN_BF16: u16 = 0x7FFF;
 
 impl RowWriter {
     /// For rows with these lanes.

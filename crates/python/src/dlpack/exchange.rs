@@ -66,12 +66,12 @@ impl Tensor {
 
 impl Exchange {
     /// For tensors of this type, but not of types derived from it. `None` if it has no table, or none of a version
-    /// that is known.
-    pub fn of(class: &Bound<'_, PyType>) -> PyResult<Option<Self>> {
-        let Ok(capsule) = class.getattr("__dlpack_c_exchange_api__") else { return Ok(None) };
-        let capsule = capsule.cast_into::<PyCapsule>()?;
+    /// that is known: a capsule of another name is of another version.
+    pub fn of(class: &Bound<'_, PyType>) -> Option<Self> {
+        let capsule = class.getattr("__dlpack_c_exchange_api__").ok()?;
+        let capsule = capsule.cast_into::<PyCapsule>().ok()?;
         let mut header =
-            capsule.pointer_checked(Some(NAME))?.as_ptr().cast::<Header>().cast_const();
+            capsule.pointer_checked(Some(NAME)).ok()?.as_ptr().cast::<Header>().cast_const();
         // SAFETY: a capsule of this name has a table, which lives as long as the process and begins with the header,
         // whatever its version. The rest is as described if the major version is ours.
         let table = unsafe {
@@ -82,7 +82,7 @@ impl Exchange {
         };
         let functions = table.and_then(|table| Some((table.read?, table.stream?)));
         let class = class.clone().unbind();
-        Ok(functions.map(|(read, stream)| Exchange { class, read, stream }))
+        functions.map(|(read, stream)| Exchange { class, read, stream })
     }
 
     /// Reads a tensor, if it is one of the type, dense, of a known kind of element and place, and of no more than

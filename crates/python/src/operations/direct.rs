@@ -114,7 +114,7 @@ impl Direct {
         rule: Py<PyAny>,
         dtypes: [Py<PyAny>; 5],
     ) -> PyResult<Self> {
-        let exchange = Exchange::of(tensor)?.ok_or_else(|| {
+        let exchange = Exchange::of(tensor).ok_or_else(|| {
             PyTypeError::new_err(
                 "expected a type with __dlpack_c_exchange_api__ of version 1, found none",
             )
@@ -203,7 +203,7 @@ impl Direct {
     ) -> PyResult<Option<Inputs>> {
         let types = [DType::F32, DType::F16, DType::Bf16].into_iter().zip(&self.dtypes);
         let dtype = types.into_iter().find(|(_, known)| dtype.is(known));
-        let (Some((dtype, _)), Some(of_targets)) = (dtype, self.instants(targets)) else {
+        let (Some((dtype, _)), Some(of_targets)) = (dtype, self.instants(targets)?) else {
             return Ok(None);
         };
         let lead = match of_targets.shape() {
@@ -225,7 +225,7 @@ impl Direct {
         let mut inputs = Inputs { key, rules, rows, stamps, targets };
         for (at, stream) in streams.iter().enumerate() {
             let Some((own, of_rows)) = self.rows(stream.rows, dtype)? else { return Ok(None) };
-            let Some(of_stamps) = self.instants(stream.stamps) else { return Ok(None) };
+            let Some(of_stamps) = self.instants(stream.stamps)? else { return Ok(None) };
             let Some((dim, counts)) = own.shape().split_last() else { return Ok(None) };
             let fits = [own.place, of_stamps.place] == [of_targets.place; 2]
                 && counts == of_stamps.shape()
@@ -268,30 +268,34 @@ impl Direct {
         Ok(rule)
     }
 
-    /// A tensor of instants, if it needs no preparation. Only tensors of floats can be negated views.
-    fn instants(&self, tensor: &Bound<'_, PyAny>) -> Option<Tensor> {
-        self.simple(tensor, 8).filter(|found| found.element == Element::I64)
+    /// A tensor of instants, if it needs no preparation.
+    fn instants(&self, tensor: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
+        let found = self.simple(tensor, 8)?;
+        Ok(found.filter(|found| found.element == Element::I64))
     }
 
     /// Rows, likewise, and the type of their elements.
     fn rows(&self, tensor: &Bound<'_, PyAny>, dtype: DType) -> PyResult<Option<(Tensor, DType)>> {
         // The kernels load 16 bytes at a time.
-        let Some(found) = self.simple(tensor, 16) else { return Ok(None) };
+        let Some(found) = self.simple(tensor, 16)? else { return Ok(None) };
         let own = match found.element {
             Element::F32 => DType::F32,
             Element::F16 => DType::F16,
             Element::Bf16 => DType::Bf16,
             _ => return Ok(None),
         };
-        let negated = tensor.call_method0(pyo3::intern!(tensor.py(), "is_neg"))?.is_truthy()?;
-        Ok((!negated && (own == DType::F32 || own == dtype)).then_some((found, own)))
+        Ok((own == DType::F32 || own == dtype).then_some((found, own)))
     }
 
-    /// A tensor that has elements, which follow each other.
-    fn simple(&self, tensor: &Bound<'_, PyAny>, alignment: usize) -> Option<Tensor> {
-        let found = self.exchange.tensor(tensor)?;
+    /// A tensor that has elements, which follow each other and are as they are in memory: no negated view.
+    fn simple(&self, tensor: &Bound<'_, PyAny>, alignment: usize) -> PyResult<Option<Tensor>> {
+        let Some(found) = self.exchange.tensor(tensor) else { return Ok(None) };
         let there = found.contiguous && found.data != 0 && found.data.is_multiple_of(alignment);
-        (there && !found.shape().contains(&0)).then_some(found)
+        if !there || found.shape().contains(&0) {
+            return Ok(None);
+        }
+        let negated = tensor.call_method0(pyo3::intern!(tensor.py(), "is_neg"))?.is_truthy()?;
+        Ok((!negated).then_some(found))
     }
 
     fn prepared(&self, py: Python<'_>, inputs: &Inputs) -> PyResult<Arc<Prepared>> {

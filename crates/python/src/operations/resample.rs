@@ -89,6 +89,15 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Instants, offsets and `ages` must be at multiples of 8 bytes.
+    fn expect_aligned(&self, ages: &[usize]) -> PyResult<()> {
+        let instants = self.stamps.iter().chain([&self.targets]).flat_map(|all| [&all.0, &all.2]);
+        match instants.chain(ages).all(|address| address.is_multiple_of(align_of::<i64>())) {
+            true => Ok(()),
+            false => Err(wrong("expected instants, offsets and ages at multiples of 8 bytes")),
+        }
+    }
+
     /// The instants of a batch on the host, and its rows, if they are there.
     ///
     /// # Safety
@@ -137,6 +146,7 @@ pub fn fuse(
 ) -> PyResult<()> {
     let spec = spec_of_arguments(of_values, episodes, targets, &streams)?;
     let batch = Batch::new(&spec, targets, &streams);
+    batch.expect_aligned(&[out.2])?;
     if place.0 >= 0 {
         let rules: Vec<_> = streams.iter().map(|stream| stream.0.id).collect();
         return gpu::fuse(py, place, &batch, out, &rules);
@@ -183,6 +193,7 @@ pub fn gradient(
 ) -> PyResult<()> {
     let spec = spec_of_arguments(value_type, episodes, targets, &streams)?;
     let batch = Batch::new(&spec, targets, &streams);
+    batch.expect_aligned(&[])?;
     if let Some(fault) = spec.gradient_fault() {
         return Err(wrong(fault));
     }

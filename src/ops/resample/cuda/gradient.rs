@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{align_rule, each};
+use super::{align_rule, each, misaligned};
 use crate::device::shared::common::WARP;
 use crate::device::shared::resample::gradient::{COLUMNS, Gradient as Job, THREADS};
 use crate::device::{Device, DeviceError, Kernel, Launch, Stream};
@@ -26,6 +26,16 @@ pub struct GradientPointers {
     pub targets: u64,
     /// `[B + 1]`, `i64`; 0 if targets are divided evenly.
     pub target_offsets: u64,
+}
+
+impl GradientPointers {
+    /// The address that the kernel cannot take, if there is one.
+    fn fault(&self, of_output: DType, of_rows: DType) -> Option<String> {
+        let instants = [self.stamps, self.row_offsets, self.targets, self.target_offsets];
+        misaligned("gradient of values", &[self.of_output], of_output.size() as u64)
+            .or_else(|| misaligned("gradient of rows", &[self.of_rows], of_rows.size() as u64))
+            .or_else(|| misaligned("stamps, targets or offsets", &instants, 8))
+    }
 }
 
 /// Computes the gradients of batches of one element type.
@@ -51,6 +61,9 @@ impl Gradient {
     /// Until the launch is done, the pointers are valid for the shapes of the spec and aligned, nothing
     /// else writes what they point to, and nothing else reads the gradient of the rows.
     ///
+    /// # Errors
+    /// An address is not aligned, there are too many rows, or the device fails.
+    ///
     /// # Panics
     /// If `spec` has no gradient ([`BatchSpec::gradient_fault`]) or another element type.
     pub unsafe fn launch(
@@ -65,6 +78,9 @@ impl Gradient {
         }
         assert_eq!(spec.dtype, self.dtype, "gradient: element type");
         let own = &spec.streams[at];
+        if let Some(detail) = pointers.fault(spec.dtype, own.dtype) {
+            return Err(DeviceError::Failed { operation: "compute gradients", detail });
+        }
         let (dim, rows) = (own.lanes.len(), own.rows.total(spec.episodes));
         let before: usize = spec.streams[..at].iter().map(|stream| stream.lanes.len()).sum();
         let column_tiles = dim.div_ceil((WARP * COLUMNS) as usize).max(1);
