@@ -1,5 +1,6 @@
 """The folders of the shares of a run on a cluster, and what they are made of."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -55,34 +56,34 @@ def lend(out, folder, format, bags, share):
 
     Args:
         out: the folder of the results.
-        folder: that of the share. If the share has begun, it knows already.
+        folder: that of the share, where no command runs now.
         format: "mcap", "zarr" or "rows".
         bags: bags, or folders of bags.
         share: its number from 1, and how many there are.
     """
-    if any((folder / name).exists() for name in (_LEDGER, _JOURNAL)):
+    there = _results(out, format)
+    mine = _bags_of(bags, out, share) if there else ()
+    lent = {
+        result: entry
+        for result, entry in there.items()
+        if entry["summary"]["bag"] in mine and not (folder / result).exists()
+    }
+    if not lent:
         return
-    try:
-        ledger = json.loads((out / _LEDGER).read_text())
-    except (OSError, ValueError):
-        return
-    if ledger.get("format") != _LEDGER_FORMAT:
-        return
-    mine = _bags_of(bags, out, share)
-    there = _results(out, ledger, format)
-    lent = {result: entry for result, entry in there.items() if entry["summary"]["bag"] in mine}
+    # An entry without a result is no harm; a result without an entry would be nobody's.
+    with (folder / _JOURNAL).open("a") as journal:
+        for result, entry in lent.items():
+            added = json.dumps({"Added": {"result": result, "entry": entry}})
+            journal.write(f"\n{added}\n")
     for result in lent:
         stand_in = folder / result
-        stand_in.parent.mkdir(parents=True, exist_ok=True)
         if format == "mcap":
-            stand_in.unlink(missing_ok=True)
-            os.link(out / result, stand_in)
+            # Without hard links, the share makes the result again.
+            with contextlib.suppress(OSError):
+                os.link(out / result, stand_in)
         else:
-            # The episode is in the store. No part is an empty folder.
-            stand_in.mkdir(exist_ok=True)
-    if lent:
-        said = {**ledger, "episodes": lent, "stores": {}, "coming": {}}
-        _write(folder / _LEDGER, json.dumps(said))
+            # The episode is in `out`. No part is an empty folder.
+            stand_in.mkdir(parents=True)
 
 
 def take_back(folders):
@@ -101,21 +102,52 @@ def _bags_of(bags, out, share):
     return set(paths[len(paths) * (number - 1) // of : len(paths) * number // of])
 
 
-def _results(out, ledger, format):
-    """The entries of the results of this format that the folder has."""
-    entries = ledger["episodes"].items()
+def _results(out, format):
+    """The entries of the results of this format that the folder has, by the paths in the folder."""
+    ledger = _ledger(out)
+    entries = ledger["episodes"]
     if format == "mcap":
-        return {of: entry for of, entry in entries if of.endswith(".mcap") and (out / of).is_file()}
+        return {
+            of: entry
+            for of, entry in entries.items()
+            if of.endswith(".mcap") and (out / of).is_file()
+        }
     store = _STORES[format]
-    if not (out / store).is_dir():
-        return {}
-    stored = ledger["stores"].get(store, {"episodes": []})["episodes"]
+    stores = ledger["stores"] if (out / store).is_dir() else {}
+    stored = stores.get(store, {"episodes": []})["episodes"]
     made_of = {f"{store}.parts/{each['name']}": (each["bag"], each["made_of"]) for each in stored}
     return {
         result: entry
-        for result, entry in entries
+        for result, entry in entries.items()
         if made_of.get(result) == (entry["summary"]["bag"], entry["made_of"])
+        or (result.startswith(f"{store}.parts/") and (out / result).is_dir())
     }
+
+
+def _ledger(out):
+    """What a folder says of its results; nothing if it is of another format."""
+    ledger = {"format": _LEDGER_FORMAT}
+    if (out / _LEDGER).exists():
+        ledger = _of_json((out / _LEDGER).read_text())
+    if ledger.get("format") != _LEDGER_FORMAT:
+        return {"episodes": {}, "stores": {}}
+    ledger = {"episodes": {}, "stores": {}, **ledger}
+    journal = (out / _JOURNAL).read_text() if (out / _JOURNAL).exists() else ""
+    for change in map(_of_json, journal.splitlines()):
+        if added := change.get("Added"):
+            ledger["episodes"][added["result"]] = added["entry"]
+        elif removed := change.get("Removed"):
+            ledger["episodes"].pop(removed["result"], None)
+    return ledger
+
+
+def _of_json(text):
+    """An object of JSON; an empty one if the text was broken off."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _write(path, text):

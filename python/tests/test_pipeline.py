@@ -1,4 +1,4 @@
-"""`robocache.Pipeline` and `robocache.replay`: the tensors of `robocache replay`, in the program's process.
+"""`robocache.Pipeline`: the tensors of `robocache replay`, in the program's process.
 
 What the command writes for the same messages is the reference, byte for byte.
 """
@@ -19,8 +19,8 @@ from wrench_robot import CONFIG, PERIOD
 import robocache
 
 
-@pytest.fixture
-def bag(tmp_path):
+@pytest.fixture(name="bag")
+def bag_fixture(tmp_path):
     """One second of a wrench at 200 Hz and a camera at 20 Hz: (path, messages)."""
     draws = np.random.default_rng(7)
     messages = []
@@ -37,8 +37,8 @@ def bag(tmp_path):
     return path, messages
 
 
-@pytest.fixture
-def written(bag, tmp_path):
+@pytest.fixture(name="written")
+def written_fixture(bag, tmp_path):
     """The tensors that the command writes of the bag: their bytes, in order."""
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG)
@@ -89,88 +89,6 @@ def test_ticks_are_the_bytes_of_the_command(bag, written):
         assert tensor.digest == robocache.digest_of(tensor) != 0
         same_tensor(tensor, robocache.decode(data))
     assert sum(tensor["wrench"].valid.all() for tensor in tensors) > 80
-
-
-def test_replay_gives_the_bytes_of_the_command(bag, written):
-    (episode,) = robocache.replay(bag[0], CONFIG, backend="cpu", digest=True)
-    assert (episode.name, episode.task, episode.summary) == ("bag", None, None)
-    with pytest.raises(RuntimeError, match="expected an iteration to the end"):
-        _ = episode.missing
-    for _ in range(2):  # each iteration begins again
-        assert [bytes(tensor.message) for tensor in episode] == written
-    assert episode.summary["ticks"] == len(written)
-    assert episode.missing == [] and episode.problems == []
-
-
-def test_a_loop_that_is_left_ends_its_thread(bag):
-    def threads():
-        names = [
-            open(f"/proc/self/task/{task}/comm").read().strip()
-            for task in os.listdir("/proc/self/task")
-        ]
-        return names.count("replay")
-
-    (episode,) = robocache.replay([bag[0]], yaml.safe_load(CONFIG))
-    for tensor in episode:
-        assert tensor.tick and threads() > 0
-        break
-    gc.collect()
-    assert threads() == 0 and episode.summary is None
-
-
-def test_replay_takes_the_arguments_of_the_command(bag):
-    def ticks(**arguments):
-        (episode,) = robocache.replay(bag[0], CONFIG, **arguments)
-        return [tensor.tick for tensor in episode]
-
-    whole = ticks()
-    assert ticks(start=0.5) == whole[50:] and ticks(start="0.5", end=0.6) == whole[50:60]
-    assert len(ticks(rate_hz=10)) == 9
-    other = robocache.replay(bag[0], CONFIG, remap={"wrench": "/nothing"})[0]
-    assert list(other) and other.missing == ["/nothing"]
-    for arguments, error in (
-        ({"time": "noon"}, "time: expected auto, receive or clock, found 'noon'"),
-        ({"backend": "tpu"}, "backend: expected auto, cpu or cuda, found 'tpu'"),
-        ({"remap": ["a"]}, "expected FROM:=TO, found 'a'"),
-        ({"start": "soon"}, "start: expected seconds"),
-        ({"threads": 0}, "threads: expected at least 1, found 0"),
-        ({"device": "gpu"}, "device: expected the number of a GPU"),
-    ):
-        with pytest.raises(ValueError, match=error):
-            list(robocache.replay(bag[0], CONFIG, **arguments)[0])
-    with pytest.raises(ValueError, match="No such file"):
-        robocache.replay("/nowhere", CONFIG)
-    with pytest.raises(RuntimeError, match="/clock"):
-        ticks(time="clock")
-
-
-def test_replay_to_writes_the_bytes_of_the_command(bag, written, tmp_path):
-    shares = []
-    out = tmp_path / "again"
-
-    def progress(name, share):
-        shares.append((name, share))
-
-    config = tmp_path / "config.yaml"
-    (outcome,) = robocache.replay_to(bag[0], config, out, backend="cpu", progress=progress)
-    assert outcome["done"]["ticks"] == len(written)
-    assert (out / "bag.mcap").read_bytes() == (tmp_path / "out" / "bag.mcap").read_bytes()
-    assert shares[-1] == ("bag", 1.0) and all(0 <= share <= 1 for _, share in shares)
-    (outcome,) = robocache.replay_to(bag[0], config, out, backend="cpu")
-    assert list(outcome) == ["kept"]
-
-    def failing(name, share):
-        raise KeyError("of the caller")
-
-    with pytest.raises(KeyError, match="of the caller"):
-        robocache.replay_to(bag[0], config, tmp_path / "third", progress=failing)
-    for arguments, error in (
-        ({"format": "csv"}, "format: expected mcap, zarr or rows, found 'csv'"),
-        ({"bf16": "f64"}, "bf16: expected uint16 or f32"),
-        ({"jobs": 0}, "jobs: expected at least 1, found 0"),
-    ):
-        with pytest.raises(ValueError, match=error):
-            robocache.replay_to(bag[0], config, out, **arguments)
 
 
 def test_what_is_dropped_says_why(bag):

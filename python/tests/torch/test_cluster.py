@@ -1,6 +1,7 @@
 """`python -m robocache.ray` on a cluster of two workers. The test kills one of them on the way."""
 
 import hashlib
+import json
 import os
 import signal
 import time
@@ -122,8 +123,21 @@ def test_an_episode_that_fails_is_reported(two_workers, robot, tmp_path, capfd):
     assert len(list((tmp_path / "out").glob("*.mcap"))) == BAGS
 
 
-@pytest.mark.parametrize("form", ["mcap", "zarr", "rows"])
-def test_what_is_there_is_not_made_again(two_workers, robot, tmp_path, monkeypatch, form):
+def broken_off(out):
+    """Leaves a complete result as a run does that was ended without a word."""
+    ledger = json.loads((out / "replay.json").read_text())
+    lines = [
+        json.dumps({"Added": {"result": result, "entry": entry}})
+        for result, entry in ledger.pop("episodes").items()
+    ]
+    (out / "replay.json.journal").write_text("\n".join([*lines, lines[0][:50]]))
+    (out / "replay.json").write_text(json.dumps({**ledger, "episodes": {}}))
+
+
+@pytest.mark.parametrize(
+    "form, is_whole", [("mcap", 1), ("mcap", 0), ("zarr", 1), ("zarr", 0), ("rows", 1)]
+)
+def test_what_is_there_is_not_made_again(two_workers, robot, tmp_path, monkeypatch, form, is_whole):
     (folder,), config = robot
     bags = [folder / name for name in ("day0", "robot2", "robot3", "robot4")]
     out, run_shares, made = tmp_path / "out", cluster.run_shares, []
@@ -137,8 +151,11 @@ def test_what_is_there_is_not_made_again(two_workers, robot, tmp_path, monkeypat
         return parts
 
     monkeypatch.setattr(cluster, "run_shares", run)
-    # The first result is of one process.
-    robots.replay([bags[0], *bags[2:]], config, out, "--format", form)
+    # The first result is of one process, which may have ended before it joined the parts.
+    options = [] if is_whole else ["--parts-only"]
+    robots.replay([bags[0], *bags[2:]], config, out, "--format", form, *options)
+    if not is_whole:
+        broken_off(out)
     code, outcomes = cluster.replay(bags, config, out, format=form, shares=3)
     assert code == 0 and [list(outcome) for outcome in outcomes] == [["kept"]] * 4
     assert made == ["robot2"]
