@@ -19,8 +19,6 @@ _CLOCK_QOS = QoSProfile(
 _GRAPH_PERIOD_S = 0.5
 #: Time between two reports on `/diagnostics` [s], as of fusion_node.
 _REPORT_PERIOD_S = 1.0
-_DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
-_STATUS = ("DiagnosticStatus", "KeyValue")
 _REMEDY = (
     "Fast DDS drops large messages if the publisher's shared-memory segment is smaller than two of"
     " them: start the publisher with a profile that has a larger one (docs/deploy.md)"
@@ -61,8 +59,9 @@ class PipelineNode:
     Attributes:
         error: why the threads ended, if they failed; None else.
 
-    Raises ValueError if the configuration is wrong, RuntimeError if the backend cannot be used,
-    ModuleNotFoundError if the package of a message is not there.
+    Raises ValueError if the configuration is wrong, RuntimeError if the backend cannot be used or the GPU has no
+    memory for tensors, ModuleNotFoundError if the package of a message is not there, also `diagnostic_msgs`. Then
+    no thread and no subscription stays.
     """
 
     def __init__(
@@ -89,29 +88,28 @@ class PipelineNode:
         )
         place = (backend, device_number(device), checked_output(output, digest))
         how = (simulated, bool(digest), priority, list(cpus))
+        # Before the threads start: what is missing then leaves nothing behind.
+        self._diagnostics_types = tuple(
+            _type_of(f"diagnostic_msgs/msg/{kind}")
+            for kind in ("DiagnosticArray", "DiagnosticStatus", "KeyValue")
+        )
+        self._lock = threading.Lock()
+        self._subscriptions, self._timers = {}, []
+        self._clock = self._diagnostics = self._thread = None
         self._native = _native.LivePipeline(text, file, *place, *how)
-        self._subscriptions = {}
-        self._clock = None
         try:
             self._subscribe_all(simulated)
+            self._report_and_renew()
+            self._thread = threading.Thread(target=self._serve, name="tensors", daemon=True)
+            self._thread.start()
         except BaseException:
-            # What is subscribed by now must push nothing more.
+            # What is made by now must push nothing more, and no thread may stay.
             self._ended.set()
-            made = [subscription for _, subscription in self._subscriptions.values()]
-            for subscription in [*made, self._clock]:
-                if subscription is not None:
-                    node.destroy_subscription(subscription)
-            self._native.close()
+            try:
+                self._destroy_all()
+            finally:
+                self._native.close()
             raise
-        topics = [node.resolve_topic_name(known["topic"]) for known in self._inputs]
-        self._native.watch(topics, _REMEDY)
-        self._diagnostics = node.create_publisher(_type_of(_DIAGNOSTICS), "/diagnostics", 10)
-        self._timers = [
-            node.create_timer(_GRAPH_PERIOD_S, self._renew),
-            node.create_timer(_REPORT_PERIOD_S, self._report),
-        ]
-        self._thread = threading.Thread(target=self._serve, name="tensors", daemon=True)
-        self._thread.start()
 
     @property
     def period_ns(self):
@@ -126,7 +124,8 @@ class PipelineNode:
     def stats(self):
         """The counters until now: those of `Pipeline.stats`, and of this node.
 
-        `missed` tensors were replaced by a newer one before the callback took them.
+        `missed` tensors were replaced by a newer one before the callback took them. `refused` tensors were not
+        handed over because the GPU had no memory for them.
         """
         missed = self._native.missed
         return {**json.loads(self._native.stats()), **self._counts, "missed": missed}
@@ -134,23 +133,33 @@ class PipelineNode:
     def destroy(self):
         """Ends the threads and the subscriptions. It does not end the node.
 
-        Raises RuntimeError if a thread had failed.
+        Raises RuntimeError if a thread had failed, with what is in `error`; only the first call does.
         """
-        if self._ended.is_set():
-            return
-        self._ended.set()
-        for timer in self._timers:
-            self._node.destroy_timer(timer)
-        self._node.destroy_publisher(self._diagnostics)
-        for _, subscription in self._subscriptions.values():
-            self._node.destroy_subscription(subscription)
-        if self._clock is not None:
-            self._node.destroy_subscription(self._clock)
+        with self._lock:
+            if self._ended.is_set():
+                return
+            self._ended.set()
         try:
-            self._native.close()
+            self._destroy_all()
         finally:
-            if threading.current_thread() is not self._thread:
-                self._thread.join()
+            try:
+                self._native.close()
+            finally:
+                if threading.current_thread() is not self._thread:
+                    self._thread.join()
+        # `wait` has taken the failure, so that `close` does not know of it.
+        if self.error is not None:
+            raise self.error
+
+    def _destroy_all(self):
+        """Ends what was made of the node of rclpy. What is gone with the node already is no error."""
+        made = [subscription for _, subscription in self._subscriptions.values()]
+        ends = [(self._node.destroy_timer, timer) for timer in self._timers]
+        ends += [(self._node.destroy_publisher, self._diagnostics)]
+        ends += [(self._node.destroy_subscription, of) for of in [*made, self._clock]]
+        for end, entity in ends:
+            if entity is not None:
+                end(entity)
 
     def _subscribe_all(self, simulated):
         self._inputs = json.loads(self._native.inputs())
@@ -162,6 +171,26 @@ class PipelineNode:
             self._clock = self._node.create_subscription(
                 kind, "/clock", self._on_clock, _CLOCK_QOS, raw=True
             )
+
+    def _report_and_renew(self):
+        """Begins the report on `/diagnostics` and the looks at the publishers."""
+        topics = [self._node.resolve_topic_name(known["topic"]) for known in self._inputs]
+        self._native.watch(topics, _REMEDY)
+        kind = self._diagnostics_types[0]
+        self._diagnostics = self._node.create_publisher(kind, "/diagnostics", 10)
+        for period_s, act in ((_GRAPH_PERIOD_S, self._renew), (_REPORT_PERIOD_S, self._report)):
+            # Appended one by one: if the second fails, the first is destroyed.
+            self._timers.append(self._node.create_timer(period_s, self._unless_ended(act)))
+
+    def _unless_ended(self, act):
+        """The callback of a timer: an executor may still run it while another thread ends this."""
+
+        def callback():
+            with self._lock:
+                if not self._ended.is_set():
+                    act()
+
+        return callback
 
     def _request(self, number):
         """Whether to ask for reliable, and for transient local; tells the monitor of the publishers."""
@@ -208,10 +237,10 @@ class PipelineNode:
     def _report(self):
         """Publishes on `/diagnostics` what fusion_node publishes there."""
         stamp_ns, parts = self._native.report()
-        message = self._diagnostics.msg_type()
+        array, status, pair = self._diagnostics_types
+        message = array()
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
         name = self._node.get_fully_qualified_name()
-        status, pair = (_type_of(f"diagnostic_msgs/msg/{kind}") for kind in _STATUS)
         message.status = [
             status(
                 level=bytes([level]),
@@ -263,6 +292,17 @@ def _transit(info):
 
 
 def _type_of(name):
-    """The class of the messages of this type."""
+    """The class of the messages of this type. Raises ModuleNotFoundError that names the package."""
     package, _, own = name.split("/")
-    return getattr(importlib.import_module(f"{package}.msg"), own)
+    try:
+        return getattr(importlib.import_module(f"{package}.msg"), own)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{name}: expected the ROS package {package}, found no module {error.name}: install it"
+            " (apt: ros-$ROS_DISTRO-" + package.replace("_", "-") + ") or source it",
+            name=error.name,
+        ) from error
+    except AttributeError:
+        raise ValueError(
+            f"{name}: expected a message of package {package}, found no {own} there"
+        ) from None

@@ -1,5 +1,6 @@
 """`Pipeline(output="cuda")`. Without a GPU only its errors are tested, and the others are skipped."""
 
+import ctypes
 import gc
 
 import numpy as np
@@ -105,3 +106,18 @@ def test_an_empty_pipeline_gives_zeros_that_are_not_valid():
     tensor = robocache.Pipeline(CONFIG, output="cuda").tick(5)
     assert not any(segment.valid.any() for segment in tensor.segments.values())
     assert not np.any(tensor.on_host().data)
+
+
+def flags_of(array):
+    """The flags that an array tells a reader of DLPack 1.0."""
+    capsule = array.__dlpack__(max_version=(1, 0))
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    # After the version, the context and the deleter: 4 + 4 + 8 + 8 bytes.
+    return ctypes.c_uint64.from_address(pointer(capsule, b"dltensor_versioned") + 24).value
+
+
+@needs_gpu
+def test_a_reader_is_told_that_a_tensor_must_not_be_written():
+    tensor = robocache.Pipeline(CONFIG, output="cuda").tick(5)
+    assert {flags_of(segment.array) for segment in tensor.segments.values()} == {1}

@@ -18,8 +18,10 @@ pub struct DeviceOutput {
 #[derive(Debug)]
 struct Reader {
     stream: Stream,
-    /// When it has read, once nobody can put more on the stream that reads.
-    done: Option<Event>,
+    /// When it has read: made at first, so that the end of its use asks the driver for little.
+    done: Event,
+    /// Whether `done` is on the stream, because nobody can put more there that reads.
+    has_ended: bool,
 }
 
 impl DeviceOutput {
@@ -52,7 +54,7 @@ impl DeviceOutput {
     /// Notes that a stream of another library reads from now on.
     ///
     /// # Errors
-    /// The stream records a graph, which would read the memory whenever it is launched.
+    /// The stream records a graph, which would read the memory whenever it is launched; or the driver makes no event.
     ///
     /// # Safety
     /// `handle` is that of a stream of the device's primary context, and stays one until this is free again.
@@ -65,7 +67,8 @@ impl DeviceOutput {
         }
         let mut readers = lock(&self.readers);
         if readers.iter().all(|reader| !reader.stream.is(handle)) {
-            readers.push(Reader { stream, done: None });
+            let done = Event::new(&self.device, false)?;
+            readers.push(Reader { stream, done, has_ended: false });
         }
         Ok(())
     }
@@ -79,7 +82,7 @@ impl DeviceOutput {
     pub fn is_free(&self) -> bool {
         let mut readers = lock(&self.readers);
         readers.iter_mut().for_each(Reader::end);
-        let free = |reader: &Reader| reader.done.as_ref().is_some_and(Event::has_happened);
+        let free = |reader: &Reader| reader.has_ended && reader.done.has_happened();
         let all = readers.iter().all(free);
         if all {
             readers.clear();
@@ -100,11 +103,10 @@ impl DeviceOutput {
 impl Reader {
     /// Marks the end of what is on the stream. While a graph is recorded there, it is marked later.
     fn end(&mut self) {
-        if self.done.is_some() || records_graph(&self.stream) {
+        if self.has_ended || records_graph(&self.stream) {
             return;
         }
-        let event = Event::new(self.stream.device(), false);
-        self.done = event.ok().filter(|event| event.record(&self.stream).is_ok());
+        self.has_ended = self.done.record(&self.stream).is_ok();
     }
 }
 

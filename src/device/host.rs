@@ -90,13 +90,10 @@ impl HostBuffer {
     }
 
     /// Lets the GPU forget the memory. Returns whether it has: one that was left
-    /// ([`Device::leave`](super::Device::leave)) never does.
+    /// ([`Device::leave`](super::Device::leave)) never does, nor one that cannot be waited for.
     #[cfg(feature = "cuda")]
     pub fn unregister(&mut self) -> bool {
-        let Some(registration) = self.registration.take() else { return true };
-        let device = std::sync::Arc::clone(registration.device());
-        drop(registration);
-        !device.is_left()
+        self.registration.take().is_none_or(super::memory::Registration::end)
     }
 }
 

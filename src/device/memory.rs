@@ -5,11 +5,45 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use cudarc::driver::sys;
+use cudarc::driver::sys::{self, CUresult};
 
 use super::driver::{Device, Stream, check};
 use super::{DeviceError, Shared};
+
+/// Bytes that were never freed, because the device did not say that it is done with them.
+static KEPT: AtomicU64 = AtomicU64::new(0);
+
+/// Waits for the device, and then frees `len` bytes. Whatever was put on a stream and not waited for may still use
+/// them. So if the wait fails, as it does while another library records a graph on this device, they are never freed.
+/// Returns whether they were freed.
+fn free_after_wait(
+    device: &Device,
+    what: &str,
+    len: usize,
+    free: impl FnOnce() -> CUresult,
+) -> bool {
+    if device.is_left() {
+        return false; // That is told where it is left.
+    }
+    let waited = device.synchronize();
+    let bound = waited.and_then(|()| device.bind());
+    let freed = bound.and_then(|_current| check(free(), "free memory"));
+    if let Err(error) = freed {
+        let before = KEPT.fetch_add(len as u64, Ordering::Relaxed);
+        let all = before.saturating_add(len as u64);
+        if before == 0 {
+            tracing::warn!(
+                "{what} of {len} bytes is not freed, as the GPU may still use it: {error}; later ones are logged as debug"
+            );
+        } else {
+            tracing::debug!("{what} of {len} bytes is not freed, {all} bytes in all: {error}");
+        }
+        return false;
+    }
+    true
+}
 
 /// Device memory, zero at first, aligned to 256 bytes at least.
 #[derive(Debug)]
@@ -205,13 +239,9 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        // Whatever was put on a stream and not waited for may still use it. After a failure nothing
-        // runs.
-        let _ = self.device.synchronize();
-        if let Ok(_current) = self.device.bind() {
-            // SAFETY: reserved in `new`; nothing uses it any more.
-            let _ = unsafe { sys::cuMemFree_v2(self.address) };
-        }
+        // SAFETY: reserved in `new`; nothing uses it any more.
+        let free = || unsafe { sys::cuMemFree_v2(self.address) };
+        free_after_wait(&self.device, "device memory", self.len, free);
     }
 }
 
@@ -302,12 +332,9 @@ impl DerefMut for PinnedBuffer {
 
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
-        // As for a `DeviceBuffer`.
-        let _ = self.device.synchronize();
-        if let Ok(_current) = self.device.bind() {
-            // SAFETY: reserved in `new`; nothing uses it any more.
-            let _ = unsafe { sys::cuMemFreeHost(self.pointer.as_ptr().cast()) };
-        }
+        // SAFETY: reserved in `new`; nothing uses it any more.
+        let free = || unsafe { sys::cuMemFreeHost(self.pointer.as_ptr().cast()) };
+        free_after_wait(&self.device, "pinned memory", self.len, free);
     }
 }
 
@@ -340,7 +367,9 @@ impl DerefMut for PinnedMut<'_> {
 #[derive(Debug)]
 pub(super) struct Registration {
     pointer: NonNull<u8>,
+    len: usize,
     device: Arc<Device>,
+    has_ended: bool,
 }
 
 // SAFETY: a name that the driver accepts from any thread.
@@ -365,22 +394,27 @@ impl Registration {
         let status =
             unsafe { sys::cuMemHostRegister_v2(pointer.as_ptr().cast::<c_void>(), len, flags) };
         check(status, "register host memory")?;
-        Ok(Registration { pointer, device: device.clone() })
+        Ok(Registration { pointer, len, device: device.clone(), has_ended: false })
     }
 
-    /// The device that was told of the memory.
-    pub fn device(&self) -> &Arc<Device> {
-        &self.device
+    /// Ends it. Returns false if the device may still use the memory, which then must stay.
+    pub fn end(mut self) -> bool {
+        self.end_now()
+    }
+
+    fn end_now(&mut self) -> bool {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return true;
+        }
+        // SAFETY: registered in `new`; no copy is under way.
+        let end = || unsafe { sys::cuMemHostUnregister(self.pointer.as_ptr().cast::<c_void>()) };
+        free_after_wait(&self.device, "host memory", self.len, end)
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let _ = self.device.synchronize();
-        if let Ok(_current) = self.device.bind() {
-            // SAFETY: registered in `new`; no copy is under way.
-            let _ = unsafe { sys::cuMemHostUnregister(self.pointer.as_ptr().cast::<c_void>()) };
-        }
+        self.end_now();
     }
 }
 

@@ -35,7 +35,7 @@ pub use device_output::DeviceOutput;
 #[cfg(feature = "cuda")]
 pub use download::Download;
 #[cfg(feature = "cuda")]
-pub use driver::{Device, Event, Graph, Kernel, Launch, Limits, Stream};
+pub use driver::{Device, Event, Graph, Kernel, Launch, Limits, Stream, own_thread};
 pub use host::HostBuffer;
 #[cfg(feature = "cuda")]
 pub use memory::{DeviceBuffer, PinnedBuffer, PinnedMut, bytes_of};
@@ -53,6 +53,10 @@ pub const fn cuda_version() -> Option<&'static str> {
     #[cfg(not(feature = "cuda"))]
     None
 }
+
+/// In a build without CUDA there is no driver to tell anything.
+#[cfg(not(feature = "cuda"))]
+pub fn own_thread() {}
 
 /// Why the GPU did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -88,6 +88,7 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
     ) -> Result<(), E> {
         let failures = self.failures.clone();
         let guarded = move || {
+            crate::device::own_thread();
             let outcome = catch_unwind(AssertUnwindSafe(body));
             if let Err(error) = outcome.unwrap_or_else(|_| Err(RuntimeError::Panicked(name).into()))
             {

@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -24,8 +25,11 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.parameter import Parameter
 
 sys.path.insert(0, str(REPOSITORY / "python"))
+sys.path.insert(0, str(REPOSITORY / "python" / "tests"))
 
-import robocache  # noqa: E402 (the path comes first)
+from device_case import has_gpu  # noqa: E402 (the path comes first)
+
+import robocache  # noqa: E402
 
 pytest.importorskip("robocache._native", reason="the compiled part: scripts/develop.sh")
 
@@ -165,3 +169,120 @@ def test_what_is_wrong_is_an_exception(make):
     config = yaml.safe_dump({"rate_hz": 50, "streams": {"wrench": WRENCH}})
     with pytest.raises(ValueError, match="backend: expected auto, cpu or cuda"):
         make(config, print, backend="tpu")
+
+
+def running():
+    """The names of the threads of this process, those of the compiled part too."""
+    tasks = Path("/proc/self/task").glob("*/comm")
+    return sorted(task.read_text().strip() for task in tasks)
+
+
+def left_behind(node):
+    """What a pipeline could leave behind."""
+    made = (node.subscriptions, node.publishers, node.timers)
+    return running(), [len(list(entities)) for entities in made]
+
+
+def test_a_missing_package_is_named_and_nothing_is_left(ros, make, monkeypatch):
+    config = {"rate_hz": 100, "streams": {"wrench": WRENCH}}
+    before = left_behind(ros.node)
+    for package in ("diagnostic_msgs", "geometry_msgs"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, f"{package}.msg", None)
+            with pytest.raises(ModuleNotFoundError, match=f"expected the ROS package {package}"):
+                make(config, print)
+        assert left_behind(ros.node) == before
+
+
+def test_a_failing_set_up_leaves_nothing(ros, make, monkeypatch):
+    before, create, made = left_behind(ros.node), ros.node.create_timer, []
+
+    def create_timer(*arguments):
+        if made:
+            raise RuntimeError("no timer")
+        made.append(create(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(ros.node, "create_timer", create_timer)
+    with pytest.raises(RuntimeError, match="no timer"):
+        make({"rate_hz": 100, "streams": {"wrench": WRENCH}}, print)
+    assert made and left_behind(ros.node) == before
+
+
+def test_timers_that_still_run_after_the_end_do_nothing(ros, make):
+    pipeline = make({"rate_hz": 100, "streams": {"wrench": WRENCH}}, Collected())
+    callbacks = [timer.callback for timer in pipeline._timers]
+    ended = threading.Event()
+
+    def spin():
+        while not ended.is_set():
+            for callback in callbacks:
+                callback()
+
+    failed = []
+    thread = threading.Thread(target=lambda: run(spin, failed))
+    thread.start()
+    time.sleep(0.1)
+    pipeline.destroy()
+    time.sleep(0.1)
+    ended.set()
+    thread.join()
+    assert not failed
+
+
+def run(act, failed):
+    """Runs it and notes what it raises."""
+    try:
+        act()
+    except Exception as error:
+        failed.append(error)
+
+
+class Failing:
+    """The compiled part, of which a thread fails."""
+
+    def __init__(self, native):
+        self._native = native
+
+    def __getattr__(self, name):
+        return getattr(self._native, name)
+
+    def wait(self, patience_s):
+        raise RuntimeError("fuse tick 7: the GPU is gone")
+
+
+def test_the_end_tells_why_the_threads_had_failed(ros, make):
+    pipeline = make({"rate_hz": 100, "streams": {"wrench": WRENCH}}, print)
+    pipeline._native = Failing(pipeline._native)
+    assert ros.spin_until(lambda: pipeline.error is not None, PATIENCE)
+    with pytest.raises(RuntimeError, match="fuse tick 7: the GPU is gone"):
+        pipeline.destroy()
+    assert not pipeline._thread.is_alive()
+    pipeline.destroy()  # once more does nothing
+
+
+@pytest.mark.skipif(not has_gpu(), reason="no GPU: tensors cannot be on one")
+def test_tensors_on_the_gpu_have_the_bits_of_those_on_the_host(ros, make):
+    config = {"rate_hz": 50, "streams": {"wrench": {**WRENCH, "max_age_ms": 10_000}}}
+    host, device = Collected(), Collected()
+    make(config, host)
+    pipeline = make(config, lambda tensor: device(tensor.on_host()), output="cuda")
+    publisher = ros.node.create_publisher(WrenchStamped, "wrench", RELIABLE)
+
+    def equal_ticks():
+        publish_now(ros, publisher)
+        ros.spin_until(lambda: False, 0.02)
+        ticks = set(host.tensors) & set(device.tensors)
+        return [
+            tick for tick in ticks if host.tensors[tick]["wrench"].valid.all() and same(tick)
+        ]
+
+    def same(tick):
+        ours, theirs = device.tensors[tick], host.tensors[tick]
+        # A message may come between the two ticks of one number; then ages differ.
+        told = (ours["wrench"].age_ns == theirs["wrench"].age_ns).all()
+        assert not told or ours.data.tobytes() == theirs.data.tobytes()
+        return told
+
+    assert ros.spin_until(lambda: len(equal_ticks()) > 5, PATIENCE), pipeline.stats()
+    assert pipeline.stats()["refused"] == 0 and pipeline.error is None

@@ -1,7 +1,7 @@
 //! Tensors in Python's hands, and their memory, which later ticks use again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
@@ -10,34 +10,70 @@ use robocache::pipeline::TensorMessage;
 
 use crate::dlpack::Memory;
 use crate::freeing::Elsewhere;
+use crate::pipeline::Process;
 
 /// Messages that nobody uses and that are kept for the next tensors.
 const SPARE: usize = 16;
 
 /// Messages for tensors. Python's views keep a message out of it.
-#[derive(Default)]
-pub struct Messages(Mutex<Vec<TensorMessage>>);
+pub struct Messages {
+    spare: Mutex<Vec<TensorMessage>>,
+    process: Process,
+}
+
+impl Default for Messages {
+    fn default() -> Self {
+        Messages { spare: Mutex::default(), process: Process::this() }
+    }
+}
 
 impl Messages {
-    /// Takes out the message that was used last, of those that nothing on a GPU reads any more; `None` if there is none.
-    pub fn take(&self) -> Option<TensorMessage> {
-        let mut spare = self.0.lock().ok()?;
-        let free = |message: &TensorMessage| message.on_device().is_none_or(DeviceOutput::is_free);
-        let at = spare.iter().rposition(free)?;
-        Some(spare.remove(at))
+    /// The lock is held only while a message moves, never over a call of the driver: so nobody waits long for it.
+    fn lock(&self) -> MutexGuard<'_, Vec<TensorMessage>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a message back. It waits for nobody, because in a forked process a thread that is not there may have the
-    /// lock: then the memory is freed.
+    /// Takes out the message that was used last, of those that nothing on a GPU reads any more; `None` if there is none.
+    pub fn take(&self) -> Option<TensorMessage> {
+        let free = |message: &TensorMessage| message.on_device().is_none_or(DeviceOutput::is_free);
+        let mut in_use = Vec::new();
+        let found = loop {
+            // A statement of its own, so that the lock is released before the driver is asked.
+            let message = self.lock().pop();
+            match message {
+                Some(message) if !free(&message) => in_use.push(message),
+                found => break found,
+            }
+        };
+        if !in_use.is_empty() {
+            self.lock().extend(in_use.into_iter().rev());
+        }
+        found
+    }
+
+    /// Puts a message back, or frees it if there are enough. A forked process frees it too: a thread that is not there
+    /// may have the lock.
     pub fn put(&self, message: TensorMessage) {
-        if let Ok(mut spare) = self.0.try_lock()
-            && spare.len() < SPARE
+        let message = match self.process.is_this() {
+            true => self.put_in(message),
+            false => Some(message),
+        };
+        if let Some(message) = message
+            && message.on_device().is_some()
         {
-            spare.push(message);
-        } else if message.on_device().is_some() {
             // It would wait for the GPU.
             drop(Elsewhere::new(message));
         }
+    }
+
+    /// Puts a message back; returns it if there are enough.
+    fn put_in(&self, message: TensorMessage) -> Option<TensorMessage> {
+        let mut spare = self.lock();
+        if spare.len() >= SPARE {
+            return Some(message);
+        }
+        spare.push(message);
+        None
     }
 }
 
@@ -78,8 +114,12 @@ impl Drop for Frame {
     }
 }
 
-/// The data of the message.
+/// The data of the message. Later ticks take it as it is, so nobody may write there.
 impl Memory for Frame {
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
     fn address(&self) -> usize {
         let message = self.message();
         message.on_device().map_or(message.data().as_ptr() as usize, |data| data.address() as usize)

@@ -75,7 +75,10 @@ impl<T: Send + 'static> Drop for Elsewhere<T> {
         static THREAD: OnceLock<Option<Sender<Box<dyn Any + Send>>>> = OnceLock::new();
         let thread = THREAD.get_or_init(|| {
             let (sender, receiver) = channel::<Box<dyn Any + Send>>();
-            let body = move || receiver.iter().for_each(drop);
+            let body = move || {
+                robocache::device::own_thread();
+                receiver.iter().for_each(drop);
+            };
             std::thread::Builder::new().name("free".into()).spawn(body).ok().map(|_| sender)
         });
         if let (Some(thread), Some(value)) = (thread, self.0.take()) {

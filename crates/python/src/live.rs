@@ -23,6 +23,10 @@ use crate::tensor::TensorBytes;
 /// The longest wait: so the instant of its end is one that the clock has.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// Messages that are made before the first tick, beside those of the runtime: one waits, one is in Python's
+/// hands, and one is next.
+const MADE_BEFORE: usize = 3;
+
 /// The newest tensor that Python has not taken.
 #[derive(Default)]
 struct Latest {
@@ -77,9 +81,12 @@ struct ToPython {
 impl Publisher for ToPython {
     fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
         let Latest { changed, messages, .. } = &*self.latest;
+        // If there is none, the runtime keeps its message, and ticks go on.
         let spare = self.target.message(&self.runtime.pipeline, messages);
         let spare = spare.map_err(|error| Refused(error.to_string()))?;
         let tensor = std::mem::replace(message, spare);
+        // The runtime made it on the host, because the GPU had no memory. The next one is where it belongs.
+        self.target.check(&tensor).map_err(|error| Refused(error.to_string()))?;
         let mut newest = self.latest.lock();
         let missed = newest.tensor.replace(tensor);
         newest.missed += u64::from(missed.is_some());
@@ -149,6 +156,8 @@ impl LivePipeline {
             let mut runtime = Runtime::new(pipeline, clock);
             runtime.digest = digest;
             let (runtime, latest) = (Arc::new(runtime), Arc::<Latest>::default());
+            // So that ticks reserve no memory, unless Python keeps tensors.
+            target.prepare(&runtime.pipeline, &latest.messages, MADE_BEFORE)?;
             let tick = Placement { priority, cpus };
             let options = ThreadOptions { tick, ..ThreadOptions::default() };
             let (latest_too, runtime_too) = (Arc::clone(&latest), Arc::clone(&runtime));

@@ -72,10 +72,24 @@ impl Target {
     /// A message for a tensor, in memory of the device if tensors are there.
     pub fn message(self, core: &Core, messages: &Messages) -> PyResult<TensorMessage> {
         let message = messages.take().unwrap_or_else(|| core.new_message());
+        self.check(&message).map(|()| message)
+    }
+
+    /// Checks that a message is where tensors were asked for: never silently in other memory.
+    pub fn check(self, message: &TensorMessage) -> PyResult<()> {
         match self.on_device && message.on_device().is_none() {
             true => Err(failed("the GPU has no memory for a tensor")),
-            false => Ok(message),
+            false => Ok(()),
         }
+    }
+
+    /// Makes so many messages for later tensors.
+    pub fn prepare(self, core: &Core, messages: &Messages, count: usize) -> PyResult<()> {
+        // All of them at once: `message` would take again what was put back.
+        let made = std::iter::repeat_with(|| self.message(core, messages)).take(count);
+        let made = made.collect::<PyResult<Vec<_>>>()?;
+        made.into_iter().for_each(|message| messages.put(message));
+        Ok(())
     }
 }
 
@@ -192,6 +206,7 @@ pub fn stats_json(runtime: &Runtime) -> String {
         "held_back_by": held_back,
         "overruns": ticks.overruns.get(),
         "unsent": ticks.unsent.get(),
+        "refused": ticks.publish_failed.get(),
         "clock_jumps": runtime.pipeline.clock_jumps(),
         "clock_set_ahead": ticks.clock_set_ahead.get(),
         "backend": runtime.pipeline.backend_name(),
@@ -274,10 +289,7 @@ impl Pipeline {
             let runtime = Unlocked::new(Runtime::direct(target.make(config)?));
             let messages = Arc::<Messages>::default();
             // So that the first ticks reserve no memory.
-            let first = [0; 3].map(|_| target.message(&runtime.pipeline, &messages));
-            first
-                .into_iter()
-                .try_for_each(|message| message.map(|message| messages.put(message)))?;
+            target.prepare(&runtime.pipeline, &messages, 3)?;
             let (epoch, process) = (Mutex::default(), Process::this());
             Ok(Pipeline { runtime, names, epoch, messages, target, digest, process })
         })

@@ -152,7 +152,10 @@ impl GpuThread {
             ready: AtomicBool::new(false),
         });
         let body = Arc::clone(&desk);
-        let thread = std::thread::Builder::new().name("gpu".into()).spawn(move || body.serve());
+        let thread = std::thread::Builder::new().name("gpu".into()).spawn(move || {
+            crate::device::own_thread();
+            body.serve();
+        });
         let thread = thread.map_err(|error| BackendError::Failed {
             backend: super::NAME_WITH_GPU,
             operation: "start a thread for the GPU",

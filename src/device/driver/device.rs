@@ -18,6 +18,25 @@ fn unavailable(detail: String) -> DeviceError {
     DeviceError::Unavailable { detail }
 }
 
+/// Whether a device was opened in this process, so that there is a driver and it has been started.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Tells the driver that the calling thread may reserve and free memory while another thread records a graph. Call it
+/// once, at the start of a thread that only this program uses.
+///
+/// torch records graphs in the mode `global`. It refuses such a call of any thread of the process, and the refused call
+/// also ruins the recording. The mode is there for calls that a graph would lack, and what this thread does
+/// belongs into no graph of anyone. Threads of the caller keep their mode. Does nothing if no device was opened.
+pub fn own_thread() {
+    if !STARTED.load(Ordering::Acquire) {
+        return;
+    }
+    let mut mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED;
+    // SAFETY: a place with the new mode, which gets the mode before. A thread's mode is a setting of the driver's for
+    // that thread alone, and needs no context. A failure leaves the mode as it was.
+    let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+}
+
 /// How much of a GPU work is divided for, whatever it has.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -105,6 +124,7 @@ impl Device {
     /// As [`Device::open`].
     pub fn open_within(ordinal: usize, limits: Limits) -> Result<Arc<Self>, DeviceError> {
         init()?;
+        STARTED.store(true, Ordering::Release);
         let handle = device_handle(ordinal)?;
         let name = device_name(handle)?;
         let mut context = ptr::null_mut();

@@ -66,7 +66,7 @@ pub(super) struct Versioned {
 pub(super) struct Exported {
     pub shape: Vec<i64>,
     pub strides: Vec<i64>,
-    pub _memory: Arc<dyn Memory>,
+    pub memory: Arc<dyn Memory>,
 }
 
 /// # Safety
@@ -96,6 +96,7 @@ pub(super) fn capsule_of(
     exported: Exported,
     versioned: bool,
 ) -> PyResult<Bound<'_, PyAny>> {
+    let read_only = exported.memory.is_read_only();
     let exported = Box::new(exported);
     let tensor = tensor(&exported);
     let context = Box::into_raw(exported).cast();
@@ -104,7 +105,7 @@ pub(super) fn capsule_of(
             version: VERSION,
             context,
             deleter: Some(delete_versioned),
-            flags: 0,
+            flags: if read_only { READ_ONLY } else { 0 },
             tensor,
         }));
         // SAFETY: the pointer is that of the structure that the name says, and the destructor frees it.

@@ -19,6 +19,11 @@ pub trait Memory: Send + Sync {
     /// The address of the first byte.
     fn address(&self) -> usize;
 
+    /// Whether nobody may write there. DLPack 1.0 tells it to the consumer; older versions cannot.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// Notes that a stream of a GPU reads the memory from now on. The memory is complete: no stream waits for it.
     ///
     /// # Errors
@@ -118,19 +123,20 @@ impl DeviceArray {
                 // The consumer orders its use itself: it keeps the array until that is done.
                 Some(-1) => {}
                 // Both mean the default stream.
-                None | Some(0) => self.memory.hand_over(DEFAULT_STREAM)?,
+                None | Some(0) => py.detach(|| self.memory.hand_over(DEFAULT_STREAM))?,
                 Some(PER_THREAD_STREAM) => {
                     return Err(PyBufferError::new_err(
                         "stream: expected one that all threads know, found the default stream of this thread",
                     ));
                 }
-                Some(stream) => self.memory.hand_over(stream as u64)?,
+                // The driver may keep a call waiting.
+                Some(stream) => py.detach(|| self.memory.hand_over(stream as u64))?,
             }
         }
         let exported = Exported {
             shape: self.shape.iter().map(|size| *size as i64).collect(),
             strides: contiguous(&self.shape).into_iter().map(|stride| stride as i64).collect(),
-            _memory: Arc::clone(&self.memory),
+            memory: Arc::clone(&self.memory),
         };
         let (_, code, bits) = self.element.about();
         let tensor = |exported: &Exported| DlTensor {
