@@ -51,12 +51,6 @@ def of_arrays(name, stream, lengths):
         raise TypeError(
             f"rows of '{name}': expected [rows, row...] of {', '.join(dtypes)}, found {rows.dtype}"
         )
-    if dtype in ("f32", "f16", "bf16") and not np.isfinite(rows).all():
-        row, *rest = map(int, np.argwhere(~np.isfinite(rows))[0])
-        raise ValueError(
-            f"rows of '{name}': expected finite numbers, found {rows[(row, *rest)]} in row {row}, element {rest}: leave such "
-            "rows out; their steps are then not valid"
-        )
     arrivals = "received_ns" in stream
     received_ns = np.asarray(stream.pop("received_ns", stamp_ns))
     vector = rows.ndim == 2 and dtype not in ("u8", "i32")

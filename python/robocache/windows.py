@@ -1,9 +1,11 @@
 """A batch of windows: what `EpisodeCache.windows` gives."""
 
 import math
+import sys
 
 import numpy as np
 
+from ._arrays import is_torch
 from ._gpu import part
 
 _DTYPES = {
@@ -59,13 +61,14 @@ class Windows:
     Attributes:
         buffer: all bytes. The buffer of every segment begins at a multiple of 64 bytes. If the cache has a device: a uint8
             tensor of torch there, if the program has imported torch, or else an array for DLPack.
-        instants_ns: `[windows]` the instants, with their jitter.
+        instants_ns: `[windows]` the instants, with their jitter. Those of a GPU are the caller's own array.
     """
 
     def __init__(self, buffer, plan, parts, instants_ns, latency_ns):
         self.buffer, self.instants_ns = buffer, instants_ns
         self._streams, self._about = plan._numbers, plan.streams
         self._parts, self._latency_ns = parts, latency_ns
+        self._version = _version_of(instants_ns)
 
     def __len__(self):
         return len(self.instants_ns)
@@ -140,9 +143,15 @@ class WindowSegment:
 
     @property
     def target_ns(self):
-        """`[windows, steps]` int64: the instants of the steps."""
+        """`[windows, steps]` int64: the instants of the steps. Raises RuntimeError if the caller has written its tensor of
+        instants since. If a CUDA graph has the windows, they are those of its last replay."""
         late = self._windows._latency_ns
         instants = self._windows.instants_ns
+        version = self._windows._version
+        if version is not None and version != instants._version:
+            raise RuntimeError(
+                "target_ns: expected the instants of the windows, found a tensor that was written since: give a copy of it"
+            )
         offsets = self._stream.offsets_ns
         late = np.int64(0) if late is None else late[self._number]
         if not isinstance(instants, np.ndarray):
@@ -185,6 +194,16 @@ class WindowSegment:
     def __repr__(self):
         shape = (len(self._windows), len(self._stream.offsets_ns), *self._stream.row_shape)
         return f"WindowSegment({self.name}: {self.dtype} {list(shape)})"
+
+
+def _version_of(instants):
+    """What tells whether a tensor is written; None for what is no tensor, and for what a CUDA graph reads again."""
+    if isinstance(instants, np.ndarray) or not is_torch(instants) or instants.is_inference():
+        return None
+    torch = sys.modules["torch"]
+    if instants.is_cuda and torch.cuda.is_current_stream_capturing():
+        return None
+    return instants._version
 
 
 def _torch_of(array, dtype):

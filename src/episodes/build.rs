@@ -1,7 +1,7 @@
 //! Episodes of columns, checked.
 
 use super::memory::numbers;
-use super::{About, Column, EpisodeError, Episodes, Means, Ring, Span, Stream};
+use super::{About, Column, EpisodeError, Episodes, Means, Ring, Span, Stream, finite};
 use crate::ops::windows::{SpanRows, bounds_of_times};
 
 /// Episodes before they are checked.
@@ -89,7 +89,7 @@ impl Episodes {
     /// Episodes of columns. Rows of an episode must be sorted by epoch, then by stamp.
     ///
     /// # Errors
-    /// Columns contradict each other.
+    /// Columns contradict each other, or rows are not finite.
     pub fn new(raw: RawEpisodes) -> Result<Self, EpisodeError> {
         let RawEpisodes { configuration, episodes, streams } = raw;
         let mut spans = Vec::new();
@@ -129,10 +129,12 @@ impl Episodes {
             }
             done.push(Stream { means: stream.means, rings });
         }
-        Self::checked(configuration, episodes, spans, done)
+        let episodes = Self::checked(configuration, episodes, spans, done)?;
+        episodes.streams.iter().try_for_each(finite::check)?;
+        Ok(episodes)
     }
 
-    /// Episodes whose rings know their spans.
+    /// Episodes whose rings know their spans. Rows are not looked at.
     pub(super) fn checked(
         configuration: String,
         episodes: Vec<About>,

@@ -1,6 +1,6 @@
 //! Episodes for windows on a GPU: where the rows of each stream are, and batches from there.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::memory::{Bytes, Column};
 use super::{EpisodeError, Episodes, Planned, Request, Ring};
@@ -8,7 +8,8 @@ use crate::device::shared::windows::SpanRows;
 use crate::device::{Device, DeviceBuffer, PinnedBuffer, PinnedTurns, Stream, bytes_of};
 use crate::ops::parallel;
 use crate::ops::windows::cuda::{DeviceItems, DeviceWindows, RingPointers, SpanPointers};
-use crate::ops::windows::{Items, WindowPlan, cpu};
+use crate::ops::windows::{Items, WindowLayout, WindowPlan, cpu};
+use crate::sync::lock;
 
 /// Where the rows of a stream are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +52,10 @@ impl RowMemory {
 pub struct Room {
     /// Per stream of the episodes; `None`: by its size.
     pub of_streams: Vec<Option<RowMemory>>,
-    /// Memory of the GPU for those by size; by default half of what is free.
+    /// Memory of the GPU for all streams; by default half of what is free. Streams that were placed and what finds
+    /// rows come first, even if they need more than this.
     pub device_bytes: Option<usize>,
-    /// Pinned memory for them; by default half of the memory of the host that is available.
+    /// Pinned memory likewise; by default half of the memory of the host that is available.
     pub pinned_bytes: Option<usize>,
 }
 
@@ -97,6 +99,28 @@ pub enum DeviceRequest<'a> {
         latency_ns: &'a [i64],
     },
 }
+
+impl DeviceRequest<'_> {
+    fn windows(&self) -> usize {
+        match self {
+            DeviceRequest::Host(request) => request.instants_ns.len(),
+            DeviceRequest::Device { items, .. } => items.windows(),
+        }
+    }
+
+    /// Whether a graph that repeats it reads what is there then: all of its numbers are on the device.
+    fn is_replayable(&self) -> bool {
+        match self {
+            DeviceRequest::Device { items: DeviceItems::Device { .. }, latency_ns } => {
+                latency_ns.is_empty()
+            }
+            DeviceRequest::Device { .. } | DeviceRequest::Host(_) => false,
+        }
+    }
+}
+
+/// Plans that a CUDA graph has: it may be replayed at any time, so their tables and rows are never freed.
+static IN_GRAPHS: Mutex<Vec<Arc<DevicePlanned>>> = Mutex::new(Vec::new());
 
 /// Windows whose batches may be under way at once before the host waits, if it makes some of their streams.
 const TURNS: usize = 3;
@@ -195,22 +219,31 @@ impl DevicePlanned {
         &self.episodes.device
     }
 
-    /// Puts a batch on a stream, which writes it to `out`. Nothing of the request is used after the call. If the
-    /// host makes some of the streams, the call lasts as long, on `threads` threads.
+    /// Puts a batch on a stream, which writes it to `out`, an address and how many bytes there are. Nothing of the
+    /// request is used after the call. If the host makes some of the streams, the call lasts as long, on `threads`
+    /// threads. If the stream records a graph, the plan is kept for good: the graph may be replayed at any time.
     ///
     /// # Errors
-    /// As for [`Planned::windows`]; a request of the device asks for a stream that the host makes or that is
-    /// required; the device fails.
+    /// As for [`Planned::windows`]; the output is too short; a request of the device asks for a stream that the
+    /// host makes or that is required; a graph is recorded of numbers of the host; the device fails.
     ///
     /// # Safety
     /// As for [`DeviceWindows::launch`].
     pub unsafe fn launch(
-        &self,
+        self: &Arc<Self>,
         request: DeviceRequest<'_>,
-        out: u64,
+        (out, bytes): (u64, usize),
         stream: &Stream,
         threads: usize,
     ) -> Result<(), EpisodeError> {
+        let layout = self.planned.layout(request.windows())?;
+        if bytes < layout.byte_len {
+            let expected = format!("{} bytes for {} windows", layout.byte_len, layout.windows);
+            return Err(EpisodeError::of("out", expected, bytes));
+        }
+        if stream.is_capturing()? {
+            self.keep_for_graph(request)?;
+        }
         let spans;
         let (items, latency_ns) = match request {
             DeviceRequest::Host(request) => {
@@ -222,7 +255,7 @@ impl DevicePlanned {
                 if !self.mapped.is_empty() && !instants.is_empty() {
                     self.check(own)?;
                     // SAFETY: the caller's promise is the same.
-                    unsafe { self.write_mapped(own, out, stream, threads)? };
+                    unsafe { self.write_mapped(own, &layout, out, stream, threads)? };
                 }
                 (items, latency_ns)
             }
@@ -233,6 +266,20 @@ impl DevicePlanned {
         };
         // SAFETY: the caller's promise is the same.
         unsafe { self.windows.launch(items, latency_ns, out, stream)? };
+        Ok(())
+    }
+
+    /// Keeps the plan for a graph that is recorded, if that may have the request.
+    fn keep_for_graph(self: &Arc<Self>, request: DeviceRequest<'_>) -> Result<(), EpisodeError> {
+        if !request.is_replayable() {
+            // The graph would have these very numbers, or read memory that later calls write.
+            let found = "arrays of the host, or latency_ns, while a CUDA graph is recorded";
+            return Err(EpisodeError::of("windows", "episodes and instants on the GPU", found));
+        }
+        let mut kept = lock(&IN_GRAPHS);
+        if !kept.iter().any(|plan| Arc::ptr_eq(plan, self)) {
+            kept.push(Arc::clone(self));
+        }
         Ok(())
     }
 
@@ -264,13 +311,13 @@ impl DevicePlanned {
     unsafe fn write_mapped(
         &self,
         items: Items<'_>,
+        layout: &WindowLayout,
         out: u64,
         stream: &Stream,
         threads: usize,
     ) -> Result<(), EpisodeError> {
         let Items { spans, instants, latency_ns } = items;
         let count = instants.len();
-        let layout = self.planned.layout(count)?;
         let numbers: Vec<usize> = self.planned.numbers().collect();
         for (at, plan) in &self.mapped {
             let own = plan.layout(count)?;
@@ -300,34 +347,75 @@ fn choose(
     room: &Room,
 ) -> Result<Vec<RowMemory>, EpisodeError> {
     let streams = &episodes.streams;
+    let spans = episodes.spans.len();
     if ![0, streams.len()].contains(&room.of_streams.len()) {
         return Err(EpisodeError::of("memory", streams.len(), room.of_streams.len()));
     }
-    let mut device_left = match room.device_bytes {
+    let device_bytes = match room.device_bytes {
         Some(bytes) => bytes,
         None => device.free_bytes()? / 2,
     };
-    let mut pinned_left = room.pinned_bytes.unwrap_or_else(|| available_bytes() / 2);
-    let bytes = |at: &usize| streams[*at].rings.iter().map(Ring::byte_len).sum::<usize>();
-    let mut order: Vec<usize> = (0..streams.len()).collect();
-    order.sort_by_key(bytes);
-    let mut found = vec![RowMemory::Mapped; streams.len()];
-    for at in order {
-        let bytes = bytes(&at);
-        found[at] = match room.of_streams.get(at).copied().flatten() {
-            Some(memory) => memory,
-            None if bytes <= device_left => {
-                device_left -= bytes;
-                RowMemory::Device
-            }
-            None if bytes <= pinned_left => {
-                pinned_left -= bytes;
-                RowMemory::Pinned
-            }
-            None => RowMemory::Mapped,
-        };
+    let pinned_bytes = room.pinned_bytes.unwrap_or_else(|| available_bytes() / 2);
+    let sizes: Vec<Size> = streams.iter().map(|stream| Size::of(&stream.rings, spans)).collect();
+    // The table of spans, of an epoch and an instant each, is always there.
+    let table = size_of::<u32>() * (episodes.episodes.len() + 1) + 2 * size_of::<i64>() * spans;
+    let left = [device_bytes.saturating_sub(table), pinned_bytes];
+    Ok(place(&sizes, &room.of_streams, left))
+}
+
+/// Bytes of a stream.
+#[derive(Clone, Copy)]
+struct Size {
+    /// Rows and coordinates.
+    rows: usize,
+    /// What finds them, which is always on the GPU if it reads the rows.
+    index: usize,
+}
+
+impl Size {
+    fn of(rings: &[Ring], spans: usize) -> Self {
+        let len = |column: &Column| column.bytes().len();
+        let of_ring = |ring: &Ring| len(&ring.rows) + ring.coordinates.as_ref().map_or(0, len);
+        let rows = rings.iter().map(of_ring).sum();
+        // Each row has two bounds beside its columns.
+        let bounds = |ring: &Ring| 2 * size_of::<i64>() * ring.len();
+        let all =
+            rings.iter().map(|ring| ring.byte_len() + bounds(ring) + size_of::<SpanRows>() * spans);
+        Size { rows, index: all.sum::<usize>() - rows }
     }
-    Ok(found)
+}
+
+/// Where streams go, given what is left on the device and of pinned memory: first those that were placed.
+fn place(
+    sizes: &[Size],
+    of_streams: &[Option<RowMemory>],
+    [mut device_left, mut pinned_left]: [usize; 2],
+) -> Vec<RowMemory> {
+    let asked = |at: usize| of_streams.get(at).copied().flatten();
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by_key(|at| (asked(*at).is_none(), sizes[*at].rows + sizes[*at].index));
+    let mut found = vec![RowMemory::Mapped; sizes.len()];
+    for at in order {
+        let Size { rows, index } = sizes[at];
+        let memory = asked(at).unwrap_or_else(|| {
+            if rows + index <= device_left {
+                RowMemory::Device
+            } else if rows <= pinned_left {
+                RowMemory::Pinned
+            } else {
+                RowMemory::Mapped
+            }
+        });
+        let (on_device, pinned) = match memory {
+            RowMemory::Device => (rows + index, 0),
+            RowMemory::Pinned => (index, rows),
+            RowMemory::Mapped => (0, 0),
+        };
+        device_left = device_left.saturating_sub(on_device);
+        pinned_left = pinned_left.saturating_sub(pinned);
+        found[at] = memory;
+    }
+    found
 }
 
 /// Memory of the host that is available; 0 if the system does not say.
@@ -423,5 +511,43 @@ fn spans(
 impl From<crate::device::DeviceError> for EpisodeError {
     fn from(error: crate::device::DeviceError) -> Self {
         EpisodeError::Device(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use RowMemory::{Device as OnDevice, Mapped, Pinned as InPinned};
+
+    #[test]
+    fn budgets_are_for_all_that_is_placed() {
+        let sizes = [(100, 10), (300, 10), (50, 10)].map(|(rows, index)| Size { rows, index });
+        let found = |asked: &[Option<RowMemory>], left| place(&sizes, asked, left);
+        assert_eq!(found(&[], [480, 0]), [OnDevice; 3]);
+        assert_eq!(found(&[], [479, 300]), [OnDevice, InPinned, OnDevice]);
+        // What finds rows counts.
+        assert_eq!(found(&[], [59, 1000]), [InPinned; 3]);
+        assert_eq!(found(&[], [60, 99]), [Mapped, Mapped, OnDevice]);
+        // A stream that was placed takes its share before the smaller ones.
+        let asked = [None, Some(OnDevice), None];
+        assert_eq!(found(&asked, [370, 100]), [InPinned, OnDevice, OnDevice]);
+        assert_eq!(found(&asked, [369, 100]), [Mapped, OnDevice, InPinned]);
+        assert_eq!(found(&asked, [0, 0]), [Mapped, OnDevice, Mapped]);
+        let asked = [None, Some(InPinned), None];
+        assert_eq!(found(&asked, [69, 350]), [Mapped, InPinned, InPinned]);
+        assert_eq!(found(&asked, [70, 350]), [Mapped, InPinned, OnDevice]);
+        assert_eq!(found(&[Some(Mapped); 3], [1000; 2]), [Mapped; 3]);
+    }
+
+    #[test]
+    fn a_graph_repeats_only_what_is_on_the_device() {
+        let items = DeviceItems::Device { windows: 2, episodes: 8, instants: 8, epochs: 0 };
+        let request = |items, latency_ns| DeviceRequest::Device { items, latency_ns };
+        assert!(request(items, &[]).is_replayable());
+        assert!(!request(items, &[1, 2]).is_replayable());
+        assert!(!request(DeviceItems::Host { spans: &[0], instants: &[0] }, &[]).is_replayable());
+        let host = DeviceRequest::Host(Request { instants_ns: &[1; 3], ..Request::default() });
+        assert!(!host.is_replayable());
+        assert_eq!((host.windows(), request(items, &[]).windows()), (3, 2));
     }
 }

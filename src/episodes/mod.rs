@@ -12,6 +12,7 @@ mod build;
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // launches; every block says why it is sound
 pub mod device;
+mod finite;
 mod mapped;
 mod means;
 mod memory;

@@ -1,10 +1,13 @@
 //! Windows of episodes: what is asked for, prepared once, and a batch of it.
 
+use std::sync::{Arc, Mutex};
+
 use super::{EpisodeError, Episodes};
 use crate::align::{Fill, Strategy};
 use crate::dtype::DType;
 use crate::ops::operators::Operator;
 use crate::ops::windows::{Items, View, WindowLayout, WindowPlan, WindowStream, cpu};
+use crate::sync::lock;
 
 /// What is asked of one stream. What is `None` stays as in the node's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -64,6 +67,8 @@ pub struct Planned {
     plan: WindowPlan,
     /// Per stream of the plan: its number among those of the episodes, and whether it is required.
     streams: Vec<(usize, bool)>,
+    /// The layout that was asked for last: batches are mostly of one size. Clones share it.
+    layout: Arc<Mutex<Option<Arc<WindowLayout>>>>,
 }
 
 impl Episodes {
@@ -92,7 +97,7 @@ impl Episodes {
             streams.push((number, choice.required));
             windows.push(choice.applied(stream)?);
         }
-        Ok(Planned { plan: WindowPlan::new(windows)?, streams })
+        Ok(Planned { plan: WindowPlan::new(windows)?, streams, layout: Arc::default() })
     }
 }
 
@@ -179,8 +184,14 @@ impl Planned {
     ///
     /// # Errors
     /// They are too many.
-    pub fn layout(&self, windows: usize) -> Result<WindowLayout, EpisodeError> {
-        Ok(self.plan.layout(windows)?)
+    pub fn layout(&self, windows: usize) -> Result<Arc<WindowLayout>, EpisodeError> {
+        let last = lock(&self.layout).clone();
+        if let Some(known) = last.filter(|known| known.windows == windows) {
+            return Ok(known);
+        }
+        let made = Arc::new(self.plan.layout(windows)?);
+        *lock(&self.layout) = Some(made.clone());
+        Ok(made)
     }
 
     /// Writes the windows of a batch into `out`, which has the bytes of the layout.
@@ -201,7 +212,7 @@ impl Planned {
         });
         let rows = rows.collect::<Result<Vec<Vec<_>>, _>>()?;
         let items = Items { spans: &spans, instants, latency_ns };
-        let layout = self.plan.layout(instants.len())?;
+        let layout = self.layout(instants.len())?;
         Ok(cpu::windows(&self.plan, &layout, &rows, items, out, threads)?)
     }
 

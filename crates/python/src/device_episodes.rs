@@ -1,11 +1,10 @@
 //! Episodes whose windows a GPU makes. `robocache.EpisodeCache` uses this.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use robocache::episodes::device::{DevicePlanned, DeviceRequest, EpisodesOnDevice, RowMemory};
-use robocache::episodes::{Choice, EpisodeError, Request};
+use robocache::episodes::{Choice, Request};
 use robocache::ops::windows::cuda::DeviceItems;
 
 use crate::episodes::{Episodes, WindowPlan, raised, threads};
@@ -19,9 +18,6 @@ pub struct DeviceEpisodes(Unlocked<Arc<EpisodesOnDevice>>);
 /// Windows on a GPU, prepared.
 #[pyclass(frozen, module = "robocache._native")]
 pub struct DeviceWindowPlan(Unlocked<Arc<DevicePlanned>>);
-
-/// Plans that a CUDA graph has: it may be replayed at any time, so their tables and rows are never freed.
-static IN_GRAPHS: Mutex<Vec<Arc<DevicePlanned>>> = Mutex::new(Vec::new());
 
 /// Takes the rows of episodes to where a GPU reaches them.
 pub fn on_device(
@@ -43,7 +39,7 @@ pub fn on_device(
 impl DeviceEpisodes {
     /// The episodes, with the rows where they are now.
     fn episodes(&self) -> Episodes {
-        Episodes(Arc::clone(self.0.episodes()))
+        Episodes(Unlocked::new(Arc::clone(self.0.episodes())))
     }
 
     /// Per stream where its rows are: `device`, `pinned` or `mapped`.
@@ -55,8 +51,8 @@ impl DeviceEpisodes {
     #[pyo3(signature = (choices=None))]
     fn plan(&self, py: Python<'_>, choices: Option<&str>) -> PyResult<DeviceWindowPlan> {
         let choices = choices.map(Choice::list).transpose().map_err(raised)?;
-        let planned = self.0.episodes().plan(choices.as_deref()).map_err(raised)?;
-        let made = py.detach(|| self.0.plan(planned)).map_err(raised)?;
+        let plan = || self.0.plan(self.0.episodes().plan(choices.as_deref())?);
+        let made = py.detach(plan).map_err(raised)?;
         Ok(DeviceWindowPlan(Unlocked::new(Arc::new(made))))
     }
 }
@@ -125,47 +121,18 @@ impl DeviceWindowPlan {
         &self,
         py: Python<'_>,
         place: Place,
-        (out, len): (u64, usize),
+        out: (u64, usize),
         request: DeviceRequest<'_>,
         count: Option<usize>,
     ) -> PyResult<()> {
         let threads = threads(count);
-        let (windows, replayable) = match &request {
-            DeviceRequest::Host(request) => (request.instants_ns.len(), false),
-            DeviceRequest::Device { items, latency_ns } => (items.windows(), latency_ns.is_empty()),
-        };
-        let needed = self.0.planned().layout(windows).map_err(raised)?.byte_len;
-        if len < needed {
-            let text = format!("out: expected {needed} bytes for {windows} windows, found {len}");
-            return Err(PyValueError::new_err(text));
-        }
         let put = || {
             let stream = stream_of(self.0.device(), place);
-            if stream.is_capturing().map_err(EpisodeError::from)? {
-                if !replayable {
-                    // The graph would have these very numbers, or read memory that later calls write.
-                    let found = "arrays of the host, or latency_ns, while a CUDA graph is recorded";
-                    return Err(EpisodeError::of(
-                        "windows",
-                        "episodes and instants on the GPU",
-                        found,
-                    ));
-                }
-                self.keep();
-            }
             // SAFETY: Python's side has made the output, of the size of the layout, and has checked the shapes of
             // arrays on the device. The caller's stream orders this with the use and the release of the arrays,
             // as for any kernel of the array library. No launch there overlaps with the one before it.
             unsafe { self.0.launch(request, out, &stream, threads) }
         };
         py.detach(put).map_err(raised)
-    }
-
-    /// Keeps the plan for good.
-    fn keep(&self) {
-        let mut kept = IN_GRAPHS.lock().unwrap_or_else(PoisonError::into_inner);
-        if !kept.iter().any(|plan| Arc::ptr_eq(plan, &self.0)) {
-            kept.push(Arc::clone(&self.0));
-        }
     }
 }

@@ -13,6 +13,7 @@ use robocache::episodes::{
 use robocache::ops::windows::PartKind;
 
 use crate::dlpack::{Array, Element};
+use crate::freeing::Unlocked;
 
 /// Statistics of a channel: name, rows, mean, standard deviation, least, greatest, quantiles of 1 % and 99 %.
 type Statistics = (String, u64, f64, f64, f64, f64, f64, f64);
@@ -24,12 +25,12 @@ type Part = (usize, &'static str, usize);
 
 /// Rows of many episodes.
 #[pyclass(frozen, module = "robocache._native")]
-pub struct Episodes(pub(crate) Arc<episodes::Episodes>);
+pub struct Episodes(pub(crate) Unlocked<Arc<episodes::Episodes>>);
 
 /// Windows, prepared.
 #[pyclass(frozen, module = "robocache._native")]
 pub struct WindowPlan {
-    episodes: Arc<episodes::Episodes>,
+    episodes: Unlocked<Arc<episodes::Episodes>>,
     planned: Planned,
 }
 
@@ -55,6 +56,21 @@ pub(crate) fn threads(threads: Option<usize>) -> usize {
     threads.filter(|threads| *threads > 0).unwrap_or_else(robocache::ops::parallel::cores)
 }
 
+impl Episodes {
+    fn new(episodes: episodes::Episodes) -> Self {
+        Episodes(Unlocked::new(Arc::new(episodes)))
+    }
+}
+
+/// What of a store is read.
+fn reading<'a>(
+    streams: Option<&'a [String]>,
+    episodes: Option<&'a [usize]>,
+    threads: Option<usize>,
+) -> Reading<'a> {
+    Reading { streams, episodes, threads: self::threads(threads) }
+}
+
 #[pymethods]
 impl Episodes {
     /// Reads a store of `robocache replay --format rows`.
@@ -67,13 +83,9 @@ impl Episodes {
         threads: Option<usize>,
         episodes: Option<Vec<usize>>,
     ) -> PyResult<Self> {
-        let reading = Reading {
-            streams: streams.as_deref(),
-            episodes: episodes.as_deref(),
-            threads: self::threads(threads),
-        };
+        let reading = reading(streams.as_deref(), episodes.as_deref(), threads);
         let read = py.detach(|| episodes::Episodes::of_store(&path, reading));
-        Ok(Episodes(Arc::new(read.map_err(raised)?)))
+        Ok(Episodes::new(read.map_err(raised)?))
     }
 
     /// Opens a folder that `save` or `convert` wrote.
@@ -86,7 +98,7 @@ impl Episodes {
         episodes: Option<Vec<usize>>,
     ) -> PyResult<Self> {
         let opened = py.detach(|| episodes::Episodes::open(&path, episodes.as_deref(), verify));
-        Ok(Episodes(Arc::new(opened.map_err(raised)?)))
+        Ok(Episodes::new(opened.map_err(raised)?))
     }
 
     /// Writes a store into a new folder, and opens that.
@@ -100,23 +112,19 @@ impl Episodes {
         threads: Option<usize>,
         episodes: Option<Vec<usize>>,
     ) -> PyResult<Self> {
-        let reading = Reading {
-            streams: streams.as_deref(),
-            episodes: episodes.as_deref(),
-            threads: self::threads(threads),
-        };
+        let reading = reading(streams.as_deref(), episodes.as_deref(), threads);
         let made = py.detach(|| episodes::Episodes::convert(&store, &path, reading));
-        Ok(Episodes(Arc::new(made.map_err(raised)?)))
+        Ok(Episodes::new(made.map_err(raised)?))
     }
 
     /// How many episodes a store or a saved folder has.
     #[staticmethod]
-    fn count(path: PathBuf, saved: bool) -> PyResult<usize> {
-        let found = match saved {
+    fn count(py: Python<'_>, path: PathBuf, saved: bool) -> PyResult<usize> {
+        let found = || match saved {
             true => episodes::Episodes::count_of_folder(&path),
             false => episodes::Episodes::count_of_store(&path),
         };
-        found.map_err(raised)
+        py.detach(found).map_err(raised)
     }
 
     /// Episodes of arrays. `described` is JSON; `columns` has for each stream its rings, each as arrays by name.
@@ -140,7 +148,7 @@ impl Episodes {
         }
         let raw = RawEpisodes { configuration, episodes, streams: raw };
         let made = py.detach(|| episodes::Episodes::new(raw));
-        Ok(Episodes(Arc::new(made.map_err(raised)?)))
+        Ok(Episodes::new(made.map_err(raised)?))
     }
 
     /// Writes the episodes into a new folder.
@@ -192,10 +200,10 @@ impl Episodes {
 
     /// Prepares windows; `choices` is JSON, or None for what the node makes.
     #[pyo3(signature = (choices=None))]
-    fn plan(&self, choices: Option<&str>) -> PyResult<WindowPlan> {
+    fn plan(&self, py: Python<'_>, choices: Option<&str>) -> PyResult<WindowPlan> {
         let choices = choices.map(Choice::list).transpose().map_err(raised)?;
-        let planned = self.0.plan(choices.as_deref()).map_err(raised)?;
-        Ok(WindowPlan { episodes: Arc::clone(&self.0), planned })
+        let planned = py.detach(|| self.0.plan(choices.as_deref())).map_err(raised)?;
+        Ok(WindowPlan { episodes: Unlocked::new(Arc::clone(&self.0)), planned })
     }
 }
 
@@ -240,7 +248,7 @@ impl WindowPlan {
     /// Windows of these episodes.
     #[cfg(feature = "cuda")]
     pub(crate) fn new(episodes: Arc<episodes::Episodes>, planned: Planned) -> Self {
-        WindowPlan { episodes, planned }
+        WindowPlan { episodes: Unlocked::new(episodes), planned }
     }
 }
 

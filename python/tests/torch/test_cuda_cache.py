@@ -140,7 +140,14 @@ def test_memory_goes_by_size():
     assert cache.memory == {"camera": "host", "joints": "host"}
     assert set(cache.to(0).memory.values()) == {"device"}
     small, large = sorted(sizes, key=sizes.get)
-    found = cache.to(0, device_bytes=sizes[small] + 4096, pinned_bytes=10**9)
+    # A row has two bounds beside its columns.
+    room = sizes[small] + 16 * rows[small] + 4096
+    found = cache.to(0, device_bytes=room, pinned_bytes=10**9)
+    assert found.memory == {small: "device", large: "pinned"}
+    memory = {small: "auto", large: "device"}
+    found = cache.to(0, memory=memory, device_bytes=room, pinned_bytes=10**9)
+    assert found.memory == {small: "pinned", large: "device"}
+    found = cache.to(0, device_bytes=room, pinned_bytes=10**9)
     assert found.memory == {small: "device", large: "pinned"}
     assert f"{large} pinned" in repr(found)
     found = cache.to(0, device_bytes=0, pinned_bytes=sizes[small] + 4096)

@@ -145,3 +145,18 @@ def test_a_lerobot_dataset_gives_its_frames(tmp_path):
             assert windows[name].valid[at].all()
     beyond = cache.windows([0], [29 * 50 * MS], config)["action"]
     assert beyond.valid.tolist() == [[True, False]]
+
+
+def test_targets_of_instants_that_were_written_are_refused(cache):
+    """On a GPU the instants are the caller's tensor. The CPU shows what is told of it."""
+    from robocache.windows import Windows
+
+    instants = torch.arange(3) * 100 * MS
+    plan = cache.plan({"state": {}})
+    size, parts = plan.layout(3)
+    windows = Windows(np.zeros(size, np.uint8), plan, parts, instants, None)
+    expected = cache.windows([0, 0, 0], instants.numpy(), {"state": {}})["state"].target_ns
+    assert (windows["state"].target_ns.numpy() == expected).all()
+    instants += 1
+    with pytest.raises(RuntimeError, match="written since"):
+        windows["state"].target_ns  # noqa: B018 (it raises)

@@ -56,8 +56,7 @@ impl Kernel {
         launch: Launch,
         job: &T,
     ) -> Result<(), DeviceError> {
-        // The driver only reads it, though its interface does not say so.
-        let arguments = &mut [ptr::from_ref(job).cast_mut().cast()];
+        let arguments = &mut argument(job);
         // SAFETY: the caller's promise is the same.
         unsafe { self.launch(stream, launch, arguments) }
     }
@@ -73,7 +72,7 @@ impl Kernel {
         launch: Launch,
         job: &T,
     ) -> Result<(), DeviceError> {
-        let arguments = &mut [ptr::from_ref(job).cast_mut().cast()];
+        let arguments = &mut argument(job);
         // SAFETY: the caller's promise is the same.
         unsafe { self.start(stream, launch, arguments, self.device.overlaps()) }
     }
@@ -419,4 +418,9 @@ impl Drop for Graph {
             let _ = unsafe { sys::cuGraphExecDestroy(self.handle) };
         }
     }
+}
+
+/// A kernel's one argument. The driver only reads it, though its interface does not say so.
+fn argument<T>(job: &T) -> [*mut c_void; 1] {
+    [ptr::from_ref(job).cast_mut().cast()]
 }

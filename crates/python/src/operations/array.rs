@@ -81,17 +81,18 @@ impl Memory for Host {
 
 /// An array of zeros on the host, or of anything on a GPU. `device` is -1 for the host.
 #[pyfunction]
-pub fn empty(device: i32, shape: Vec<usize>, dtype: &str) -> PyResult<DeviceArray> {
+pub fn empty(py: Python<'_>, device: i32, shape: Vec<usize>, dtype: &str) -> PyResult<DeviceArray> {
     let element = Element::of_name(dtype)?;
     let bytes = shape.iter().try_fold(element.size(), |all, size| all.checked_mul(*size));
     let bytes = bytes.ok_or_else(|| super::wrong("expected fewer elements"))?;
     let (memory, place): (Arc<dyn Memory>, _) = match u32::try_from(device) {
         Err(_) => {
-            let buffer = HostBuffer::try_new(bytes.max(1))
+            let buffer = py
+                .detach(|| HostBuffer::try_new(bytes.max(1)))
                 .ok_or_else(|| PyMemoryError::new_err(format!("no memory for {bytes} bytes")))?;
             (Arc::new(Host(buffer)), dlpack::Place::Host)
         }
-        Ok(_) => (gpu::memory(device, bytes)?, dlpack::Place::Cuda(device)),
+        Ok(_) => (py.detach(|| gpu::memory(device, bytes))?, dlpack::Place::Cuda(device)),
     };
     Ok(DeviceArray::new(memory, place, element, shape, 0))
 }
