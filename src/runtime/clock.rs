@@ -5,11 +5,13 @@
 
 mod pace;
 mod sim;
+mod sleeper;
 mod system;
 
 use std::time::{Duration, Instant};
 
 pub use sim::{SimClock, decode_clock};
+pub use sleeper::Sleeper;
 pub use system::system_now;
 pub use system::{RecordedClock, SteadyClock, SystemClock};
 
@@ -176,11 +178,11 @@ impl Clock {
     }
 
     /// Waits until `until` may have come, at most for a short time. The caller then reads the clock
-    /// again. With `None`, waits for any instant.
-    pub fn wait(&self, until: Option<Stamp>) {
+    /// again. With `None`, waits for any instant. `sleeper` is that of the calling thread.
+    pub fn wait(&self, until: Option<Stamp>, sleeper: &mut Sleeper) {
         match self {
-            Clock::System(clock) => sleep(until, clock.now().stamp),
-            Clock::Steady(clock) => sleep(until, clock.now().stamp),
+            Clock::System(clock) => sleeper.wait(left(until, clock.now().stamp), SLICE),
+            Clock::Steady(clock) => sleeper.wait(left(until, clock.now().stamp), SLICE),
             // It moves only when its owner sets it, and who sets it does not wait.
             Clock::Recorded(_) => {}
             Clock::Sim(clock) => clock.wait(until),
@@ -188,10 +190,9 @@ impl Clock {
     }
 }
 
-/// Sleeps until `until`, at most for [`SLICE`].
-fn sleep(until: Option<Stamp>, now: Stamp) {
-    let left = until.map_or(SLICE, |until| Duration::from_nanos(until.since(now).max(0) as u64));
-    std::thread::sleep(SLICE.min(left));
+/// The time until `until`; twice [`SLICE`] for any instant.
+fn left(until: Option<Stamp>, now: Stamp) -> Duration {
+    until.map_or(2 * SLICE, |until| Duration::from_nanos(until.since(now).max(0) as u64))
 }
 
 /// Whether a step of the clock is a jump back: by a tick, or by [`TOLERANCE_NS`]. After a shorter

@@ -1,9 +1,9 @@
 //! The tick thread: serves the newest tick that is due.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::clock::{Clock, Reading};
+use super::clock::{Clock, Reading, Sleeper};
 use super::outbox::Finished;
 use super::priority::Urgency;
 use super::schedule::{Schedule, Step};
@@ -22,11 +22,13 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
     let mut message = None;
     let mut before: Option<Reading> = None;
     let mut urgency = Urgency::new(priority);
+    let mut sleeper =
+        Sleeper::of_this_thread(Duration::from_nanos(grid.period_ns().unsigned_abs()));
     let mut waited = true;
     runtime.ticks.priority.store(priority, Ordering::Relaxed);
     while !runtime.stopping() {
         let Some(now) = runtime.clock.now() else {
-            runtime.clock.wait(None);
+            runtime.clock.wait(None, &mut sleeper);
             continue;
         };
         let epoch = before.map_or(Epoch::default(), |before| before.epoch);
@@ -37,7 +39,7 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
             Step::Wait(until) => {
                 urgency.rests(WORK);
                 runtime.ticks.priority.store(urgency.current(), Ordering::Relaxed);
-                runtime.clock.wait(Some(until));
+                runtime.clock.wait(Some(until), &mut sleeper);
                 waited = true;
             }
             Step::Serve { tick, missed } => {

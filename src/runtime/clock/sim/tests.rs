@@ -1,6 +1,6 @@
 //! Tests of a simulator's clock.
 
-use super::super::Clock;
+use super::super::{Clock, Sleeper};
 use super::*;
 use crate::cdr::Writer;
 use crate::time::NANOS_PER_MS;
@@ -202,7 +202,8 @@ fn wakes(set: i64, waited_for: i64) -> bool {
     let waiter = Arc::clone(&clock);
     let thread = std::thread::spawn(move || {
         let started = Instant::now();
-        waiter.wait(Some(Stamp::from_nanos(waited_for)));
+        let mut sleeper = Sleeper::of_this_thread(Duration::from_millis(10));
+        waiter.wait(Some(Stamp::from_nanos(waited_for)), &mut sleeper);
         started.elapsed()
     });
     std::thread::sleep(Duration::from_millis(5));

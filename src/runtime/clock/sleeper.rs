@@ -1,0 +1,121 @@
+//! Sleeps until an instant, and wakes in time for it.
+
+use std::time::{Duration, Instant};
+
+/// The longest busy wait before an instant.
+const MOST: Duration = Duration::from_micros(500);
+/// And at most this part of a period: 1 in 20. So a core is busy with waiting for 5 % of the time
+/// at most.
+const SHARE: u32 = 20;
+/// With each instant the busy wait gets shorter by 1 in 256: at 100 Hz, one late wake-up counts for
+/// some seconds.
+const FADE: u32 = 256;
+/// What the system may add to a sleep of this thread, at ordinary priority, to wake several threads
+/// at once \[ns\]. Its default is 50,000.
+const SLACK_NS: u64 = 1;
+
+/// Sleeps of one thread that must be awake at each of many instants.
+///
+/// A thread that sleeps wakes late: by some microseconds with real-time priority, by up to half a
+/// millisecond without it. So the sleep ends earlier, by the latest of the last wake-ups, and the
+/// rest of the time is a busy wait.
+#[derive(Debug)]
+pub struct Sleeper {
+    /// The end of a sleep before the instant.
+    early: Duration,
+    most: Duration,
+}
+
+impl Sleeper {
+    /// Makes the sleeper of the calling thread, for instants that are at least `period` apart.
+    pub fn of_this_thread(period: Duration) -> Self {
+        if let Err(error) = nix::sys::prctl::set_timerslack(SLACK_NS) {
+            tracing::debug!("sleeps may end 0.05 ms late: {error}");
+        }
+        Self { early: Duration::ZERO, most: MOST.min(period / SHARE) }
+    }
+
+    /// Waits for `left`, at most for a sleep of `slice`; after such a sleep the caller asks again.
+    ///
+    /// Each call sleeps. So a thread with real-time priority leaves its processor to others, also
+    /// if it is always short of time.
+    pub(super) fn wait(&mut self, left: Duration, slice: Duration) {
+        let began = Instant::now();
+        let sleep = left.checked_sub(self.early).unwrap_or(left);
+        if sleep > slice {
+            std::thread::sleep(slice);
+            return;
+        }
+        std::thread::sleep(sleep);
+        self.woke(began.elapsed().saturating_sub(sleep));
+        while began.elapsed() < left {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Notes how late a sleep ended.
+    fn woke(&mut self, late: Duration) {
+        self.early = late.max(self.early - self.early / FADE).min(self.most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    fn sleeper(period: Duration) -> Sleeper {
+        Sleeper::of_this_thread(period)
+    }
+
+    #[test]
+    fn it_is_never_awake_too_soon() {
+        let mut sleeper = sleeper(10_000 * US);
+        for at in 0..50 {
+            let (began, left) = (Instant::now(), (at * 41 % 700) * US);
+            sleeper.wait(left, Duration::from_millis(50));
+            assert!(began.elapsed() >= left);
+        }
+    }
+
+    #[test]
+    fn a_late_wake_up_counts_for_the_next_ones_and_fades() {
+        let mut sleeper = sleeper(10_000 * US);
+        sleeper.woke(200 * US);
+        assert_eq!(sleeper.early, 200 * US);
+        sleeper.woke(10 * US);
+        assert!((199 * US..200 * US).contains(&sleeper.early));
+        (0..3 * FADE).for_each(|_| sleeper.woke(10 * US));
+        assert!((10 * US..12 * US).contains(&sleeper.early));
+    }
+
+    #[test]
+    fn the_busy_wait_has_limits() {
+        for (period, most) in
+            [(100_000 * US, 500 * US), (10_000 * US, 500 * US), (1_000 * US, 50 * US)]
+        {
+            let mut sleeper = sleeper(period);
+            sleeper.woke(Duration::from_secs(1));
+            assert_eq!(sleeper.early, most);
+        }
+    }
+
+    #[test]
+    fn a_long_wait_is_a_slice_and_no_busy_wait() {
+        let (mut sleeper, began) = (sleeper(10_000 * US), Instant::now());
+        sleeper.woke(300 * US);
+        sleeper.wait(Duration::from_secs(60), Duration::from_millis(5));
+        assert!(began.elapsed() < Duration::from_secs(30));
+        assert_eq!(sleeper.early, 300 * US);
+    }
+
+    #[test]
+    fn the_timers_of_this_thread_have_no_slack() {
+        let of_a_new_thread = || {
+            sleeper(10_000 * US);
+            nix::sys::prctl::get_timerslack().unwrap()
+        };
+        assert_eq!(std::thread::spawn(of_a_new_thread).join().unwrap(), 1);
+    }
+}
