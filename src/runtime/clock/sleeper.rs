@@ -55,7 +55,7 @@ impl Sleeper {
 
     /// Notes how late a sleep ended.
     fn woke(&mut self, late: Duration) {
-        self.early = late.max(self.early - self.early / FADE).min(self.most);
+        self.early = late.max(self.early.saturating_sub(self.early / FADE)).min(self.most);
     }
 }
 
