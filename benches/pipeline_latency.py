@@ -1,11 +1,13 @@
 """The latency of ticks into memory of the GPU, beside a thread that trains on the same GPU.
 
     python3 benches/pipeline_latency.py [--seconds 20] [--rate-hz 100] [--backend auto] [--priority 20] [--idle]
+        [--only-idle] [--outputs cuda host]
 
 The pipeline of the node ticks on its own thread in this process, and writes each tensor into memory of the GPU. A
-thread of Python trains a transformer with torch on the same GPU. Two times are measured, from the instant of a tick:
-until the tensor is complete on the GPU, on the runtime's own thread; and until Python's callback has it, which waits
-for the interpreter's lock too. Needs torch and a GPU. Prints one line of JSON for each case.
+thread of Python trains a transformer with torch on the same GPU. Four times are measured, from the instant of a tick:
+until the system runs the tick thread ("woken"); until the tensor is complete, there ("fused"); until it is handed over,
+on the publishing thread ("tensor_ready"); and until Python's callback has it, which waits for the interpreter's lock
+too. Needs torch and a GPU, but for `--outputs host --only-idle`. Prints one line of JSON for each case.
 """
 
 import argparse
@@ -16,7 +18,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
@@ -77,6 +78,8 @@ class Training(threading.Thread):
         self.steps = 0
 
     def run(self):
+        import torch
+
         layer = torch.nn.TransformerEncoderLayer(256, 8, 1024, batch_first=True)
         model = torch.nn.TransformerEncoder(layer, 4).cuda()
         optimizer = torch.optim.AdamW(model.parameters(), fused=True)
@@ -142,7 +145,10 @@ def measure(arguments, output, training):
         beside.join()
     live.close()
     quantiles = ("p50", "p99", "max")
-    ready = {name: float(values[f"latency_{name}_ms"]) for name in quantiles}
+
+    def until(stage):
+        return {name: float(values[f"{stage}latency_{name}_ms"]) for name in quantiles}
+
     callback = np.percentile(np.array(delays) / 1e6, [50, 99, 100]).round(3).tolist()
     return {
         "output": output,
@@ -152,12 +158,23 @@ def measure(arguments, output, training):
         "ticks_all_valid": valid,
         "overruns": values["overruns"],
         "realtime_priority": values["realtime_priority"],
-        "tensor_ready_ms": ready,
+        "woken_since_start_ms": until("woken_"),
+        "fused_since_start_ms": until("fused_"),
+        "tensor_ready_ms": until(""),
         "callback_ms": dict(zip(quantiles, callback, strict=True)),
         "training_steps_per_s": round(steps / elapsed, 1),
-        "gpu": torch.cuda.get_device_name(arguments.device),
+        "gpu": gpu_of(arguments),
         "version": robocache.__version__,
     }
+
+
+def gpu_of(arguments):
+    """The name of the GPU; None if the case needs none."""
+    if arguments.outputs == ["host"]:
+        return None
+    import torch
+
+    return torch.cuda.get_device_name(arguments.device)
 
 
 def main():
@@ -170,10 +187,13 @@ def main():
     parser.add_argument(
         "--priority", type=int, default=20, help="of the tick thread, as the node's"
     )
+    parser.add_argument("--outputs", nargs="+", default=["cuda", "host"], metavar="OUTPUT")
     parser.add_argument("--idle", action="store_true", help="also without a training thread")
+    parser.add_argument("--only-idle", action="store_true", help="never with a training thread")
     arguments = parser.parse_args()
-    for training in [False, True] if arguments.idle else [True]:
-        for output in ("cuda", "host"):
+    cases = [False] if arguments.only_idle else [False, True] if arguments.idle else [True]
+    for training in cases:
+        for output in arguments.outputs:
             print(json.dumps(measure(arguments, output, training)), flush=True)
 
 

@@ -57,7 +57,7 @@ class PipelineNode:
         cpus: the processors of the tick thread; empty for all.
 
     Attributes:
-        error: why the threads ended, if they failed; None else.
+        error: why the threads ended, if they failed, which `destroy` raises too; None else.
 
     Raises ValueError if the configuration is wrong, RuntimeError if the backend cannot be used or the GPU has no
     memory for tensors, ModuleNotFoundError if the package of a message is not there, also `diagnostic_msgs`. Then

@@ -36,6 +36,8 @@ pub struct TickStats {
     pub latency: Latency,
     /// The same until the tensor is finished, before it waits for the publishing thread.
     pub fused: Latency,
+    /// The same until the tick thread runs, for the ticks that it waited for: how late the system wakes it.
+    pub woken: Latency,
     /// Real-time priority in effect for the tick thread, 0 for ordinary.
     pub priority: AtomicU8,
 }

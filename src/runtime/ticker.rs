@@ -44,6 +44,9 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
             }
             Step::Serve { tick, missed } => {
                 let began = Instant::now();
+                if waited {
+                    runtime.ticks.woken.record(runtime.nanos_since_due(tick, now));
+                }
                 runtime.give_up(now);
                 runtime.ticks.overruns.add(missed);
                 if let (Some(recorder), 1..) = (&runtime.recorder, missed) {

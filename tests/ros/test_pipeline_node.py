@@ -273,9 +273,7 @@ def test_tensors_on_the_gpu_have_the_bits_of_those_on_the_host(ros, make):
         publish_now(ros, publisher)
         ros.spin_until(lambda: False, 0.02)
         ticks = set(host.tensors) & set(device.tensors)
-        return [
-            tick for tick in ticks if host.tensors[tick]["wrench"].valid.all() and same(tick)
-        ]
+        return [tick for tick in ticks if host.tensors[tick]["wrench"].valid.all() and same(tick)]
 
     def same(tick):
         ours, theirs = device.tensors[tick], host.tensors[tick]

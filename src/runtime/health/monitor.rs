@@ -47,6 +47,7 @@ pub struct Monitor {
     started: Instant,
     latency: WindowReader,
     fused: WindowReader,
+    woken: WindowReader,
     /// The rate at which tensors are published.
     published: RateMeter,
     /// Counters of the ticks at the end of the last window.
@@ -86,6 +87,7 @@ impl Monitor {
             started: now,
             latency: WindowReader::default(),
             fused: WindowReader::default(),
+            woken: WindowReader::default(),
             published: RateMeter::default(),
             ticks: TickTotals::default(),
             inputs: vec![InputTotals::default(); inputs],
@@ -123,6 +125,7 @@ impl Monitor {
         let (ticks, since) = (&self.runtime.ticks, now.duration_since(self.started));
         let latency = self.latency.read(ticks.latency.histogram(), since);
         let fused = self.fused.read(ticks.fused.histogram(), since).total;
+        let woken = self.woken.read(ticks.woken.histogram(), since).total;
         let window = self.tick_window(now, totals, latency.window);
         self.ticks = totals;
         self.notices.clock(now, window.sim_clock);
@@ -132,7 +135,7 @@ impl Monitor {
             level = level.max(Level::Warn);
             message = format!("{message}; the GPU was left: {reason}");
         }
-        let values = report::tick_values(&self.runtime, &window, &totals, latency, fused);
+        let values = report::tick_values(&self.runtime, &window, &totals, latency, [fused, woken]);
         Status { part: "tick".to_owned(), level, message, values }
     }
 

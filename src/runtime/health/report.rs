@@ -84,7 +84,7 @@ pub fn tick_values(
     window: &TickWindow,
     totals: &TickTotals,
     Windows { window: latency, total, .. }: Windows,
-    fused: Quantiles,
+    [fused, woken]: [Quantiles; 2],
 ) -> Values {
     let ticks = &runtime.ticks;
     vec![
@@ -107,6 +107,9 @@ pub fn tick_values(
         pair("fused_latency_p50_ms", milliseconds(fused.p50_ns)),
         pair("fused_latency_p99_ms", milliseconds(fused.p99_ns)),
         pair("fused_latency_max_ms", milliseconds(fused.max_ns)),
+        pair("woken_latency_p50_ms", milliseconds(woken.p50_ns)),
+        pair("woken_latency_p99_ms", milliseconds(woken.p99_ns)),
+        pair("woken_latency_max_ms", milliseconds(woken.max_ns)),
         pair("realtime_priority", ticks.priority.load(Ordering::Relaxed)),
         pair("tick", ticks.newest.load(Ordering::Relaxed)),
     ]
