@@ -71,14 +71,6 @@ impl Placement {
     }
 }
 
-/// Lets the system wake the calling thread at the instants that it asks for. A thread of ordinary priority is else woken
-/// up to 50 us later, so that wake-ups of several threads can be one. Real-time threads always are woken at once.
-pub fn wake_at_once() {
-    if let Err(error) = nix::sys::prctl::set_timerslack(1) {
-        tracing::debug!("wake-ups may be 50 us late: {error}");
-    }
-}
-
 /// Lets only these processors run the calling thread.
 fn pin(cpus: &[usize]) -> nix::Result<()> {
     let mut set = CpuSet::new();
@@ -275,16 +267,6 @@ mod tests {
             assert_eq!(policy_and_niceness().0, 0);
             assert!(niceness != 0 || policy_and_niceness().1 == 0);
             assert_eq!(Placement::default().apply("ticks run"), 0);
-        });
-    }
-
-    #[test]
-    fn a_thread_is_woken_when_it_asks_to_be() {
-        in_a_thread(|| {
-            let slack = || nix::sys::prctl::get_timerslack().unwrap();
-            assert!(slack() > 1, "expected the system's own slack at first");
-            wake_at_once();
-            assert_eq!(slack(), 1);
         });
     }
 

@@ -7,7 +7,6 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::priority::wake_at_once;
 use super::{Placement, Publisher, Runtime, RuntimeError, publishing, ticker, workers};
 
 /// How the runtime's own threads run.
@@ -56,7 +55,6 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
         let publish = Placement { priority, cpus: publish_cpus };
         let ticking = Arc::clone(runtime);
         threads.spawn("tick", move || {
-            wake_at_once();
             let priority = tick.apply("ticks run");
             ticker::run(&ticking, priority).map_err(E::from)
         })?;
