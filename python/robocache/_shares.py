@@ -61,7 +61,10 @@ def lend(out, folder, format, bags, share):
         bags: bags, or folders of bags.
         share: its number from 1, and how many there are.
     """
-    there = _results(out, format)
+    try:
+        there = _results(out, format)
+    except (AttributeError, KeyError, TypeError):  # a damaged note saves no work
+        there = {}
     mine = _bags_of(bags, out, share) if there else ()
     lent = {
         result: entry
@@ -70,7 +73,7 @@ def lend(out, folder, format, bags, share):
     }
     if not lent:
         return
-    # An entry without a result is no harm; a result without an entry would be nobody's.
+    # The entries come first, so that no result is ever without one. An entry without a result is ignored.
     with (folder / _JOURNAL).open("a") as journal:
         for result, entry in lent.items():
             added = json.dumps({"Added": {"result": result, "entry": entry}})

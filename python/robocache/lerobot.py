@@ -48,7 +48,7 @@ def to_lerobot(
 
     A run that was interrupted goes on with the episodes that it had replayed. The dataset has its
     name only when it is complete. If an episode fails, the dataset has the others; the tensors of
-    these stay in `OUT.replayed`, so that a run without the dataset replays the failed ones alone.
+    these stay in `OUT.replayed`. If you remove the dataset and run again, only the failed ones are replayed.
 
     Args:
         bags: bags, or folders of bags.
@@ -97,7 +97,7 @@ def to_lerobot(
 
 
 class EpisodesFailed(RuntimeError):
-    """Episodes could not be replayed. The dataset is complete but for them; without any other, there is none.
+    """Episodes could not be replayed. The dataset has the other episodes. If all failed, there is no dataset.
 
     Attributes:
         failures: a line for each of them.
@@ -137,15 +137,17 @@ def _tensors(replayed, code, outcomes):
     if len(good) + len(failed) < len(outcomes):
         lines = "\n".join(_command.failures(outcomes))
         raise RuntimeError(f"the replay was stopped, so there is no dataset:\n{lines}")
-    if not good:  # a share may have no bag
-        return None
+    if not good:
+        if code and not failed:
+            raise RuntimeError("the replay failed, so there is no dataset")
+        return None  # a share may have no bag
     store, names = replayed / "tensors.zarr", [summary["name"] for summary in good]
     # When the store is complete, replay removes the parts that it was made of.
     waiting = any((replayed / "tensors.zarr.parts" / name).exists() for name in names)
     tensors = Tensors(store) if store.exists() and not waiting else None
     stored = [] if tensors is None else [of["name"] for of in tensors.about["episodes"]]
     if stored != names or (code and not failed):
-        raise RuntimeError(f"expected a store of the tensors of {len(names)} episodes, found none")
+        raise RuntimeError(f"{store}: expected the episodes {names}, found {stored or 'no store'}")
     return tensors
 
 
@@ -353,5 +355,6 @@ def told(out, write):
         episodes, frames, failed = error.episodes, error.frames, error
     if failed is not None:
         print(failed, file=sys.stderr)
-    print(f"{out}: {episodes} episodes, {frames} frames")
+    if episodes:
+        print(f"{out}: {episodes} episodes, {frames} frames")
     return 0 if episodes and failed is None else 1

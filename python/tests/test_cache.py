@@ -258,7 +258,7 @@ def test_damage_and_other_formats_are_told(cache, stores, tmp_path):
         load(damaged(lambda copy: (copy / "index.crc32c").unlink()))
     with pytest.raises(ValueError, match="those of one epoch after those"):
         load(damaged(of_index(overlap)))
-    with pytest.raises(ValueError, match="expected .* format 2; found .* format 9"):
+    with pytest.raises(ValueError, match="expected .* format 3; found .* format 9"):
         load(damaged(of_index(lambda index: index.update(format_version=9))))
     with pytest.raises(ValueError, match="checksum"):
         load(damaged(flip("0.0.stamp_ns")))

@@ -1,6 +1,5 @@
 """`robocache.EpisodeCache` of arrays: what NumPy says of their windows, and what is told of wrong arguments."""
 
-import json
 import pickle
 
 import numpy as np
@@ -207,34 +206,3 @@ def test_the_elements_of_a_quaternion_are_next_to_each_other():
         robocache.EpisodeCache.from_arrays({"pose": {**stream, "lanes": lanes}}, [4])
     lanes = ["linear", *["quaternion"] * 4]
     robocache.EpisodeCache.from_arrays({"pose": {**stream, "lanes": lanes}}, [4])
-
-
-def crc32c(data):
-    """The checksum of the index of a saved cache."""
-    found = 0xFFFFFFFF
-    for byte in data:
-        found ^= byte
-        for _ in range(8):
-            found = found >> 1 ^ (0x82F63B78 if found & 1 else 0)
-    return found ^ 0xFFFFFFFF
-
-
-def test_rows_of_an_older_folder_are_checked_when_it_is_opened(tmp_path):
-    """A folder says that its rows are finite. If it does not, they are read."""
-    rows = np.zeros((5, 3), np.float16)
-    streams = {"arm": {"rows": rows, "stamp_ns": np.arange(5)}}
-    robocache.EpisodeCache.from_arrays(streams, [5]).save(tmp_path / "saved")
-    index = tmp_path / "saved" / "index.json"
-    described = json.loads(index.read_text())
-    assert described.pop("rows_are_finite") is True
-    text = json.dumps(described).encode()
-    index.write_bytes(text)
-    (tmp_path / "saved" / "index.crc32c").write_text(f"{crc32c(text):08x}\n")
-    robocache.EpisodeCache.load(tmp_path / "saved")
-    (name,) = (tmp_path / "saved").glob("*.rows")
-    rows[3, 2] = -np.inf
-    name.write_bytes(rows.tobytes())
-    with pytest.raises(
-        ValueError, match="'arm' in group 0: expected finite .* -inf in row 3, element 2"
-    ):
-        robocache.EpisodeCache.load(tmp_path / "saved")

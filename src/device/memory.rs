@@ -33,12 +33,11 @@ fn free_after_wait(
     if let Err(error) = freed {
         let before = KEPT.fetch_add(len as u64, Ordering::Relaxed);
         let all = before.saturating_add(len as u64);
-        if before == 0 {
+        // The first one, and each doubling.
+        if all.checked_ilog2() != before.checked_ilog2() {
             tracing::warn!(
-                "{what} of {len} bytes is not freed, as the GPU may still use it: {error}; later ones are logged as debug"
+                "{what} of {len} bytes is never freed, as the GPU may still use it ({all} bytes in all): {error}"
             );
-        } else {
-            tracing::debug!("{what} of {len} bytes is not freed, {all} bytes in all: {error}");
         }
         return false;
     }

@@ -12,13 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::mapped::Mapped;
 use super::store::{Reading, Written, chosen};
-use super::{
-    About, Bytes, Column, EpisodeError, Episodes, Means, RawRing, Ring, Span, Stream, finite,
-};
+use super::{About, Bytes, Column, EpisodeError, Episodes, Means, RawRing, Ring, Span, Stream};
 use crate::ops::windows::SpanRows;
 
 /// The version of the files and their meaning.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 /// What the index calls itself.
 const KIND: &str = "robocache episodes";
 const INDEX: &str = "index.json";
@@ -33,9 +31,6 @@ struct Index {
     episodes: Vec<About>,
     spans: Vec<Span>,
     streams: Vec<StreamIndex>,
-    /// Whether the rows were seen to be finite. An older folder does not say so.
-    #[serde(default)]
-    rows_are_finite: bool,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -113,7 +108,6 @@ impl Episodes {
             episodes: self.episodes.clone(),
             spans: self.spans.clone(),
             streams: streams.collect::<Result<_, _>>()?,
-            rows_are_finite: true,
         };
         let path = part.path().join(INDEX);
         let text =
@@ -141,17 +135,16 @@ impl Episodes {
 
     /// Opens a folder that [`Episodes::save`] wrote: all episodes, or those of these numbers. Rows stay on disk until
     /// they are used. If `verify` is true, the checksums of all files are checked; otherwise those of all but the rows and
-    /// coordinates. Rows of a folder that does not say that they are finite are all read, once.
+    /// coordinates. Rows are finite: [`Episodes::save`] is given no others.
     ///
     /// # Errors
-    /// It is no such folder, of another format, or damaged; rows are not finite; there is no such episode.
+    /// It is no such folder, of another format, or damaged; there is no such episode.
     pub fn open(
         folder: &Path,
         episodes: Option<&[usize]>,
         verify: bool,
     ) -> Result<Self, EpisodeError> {
-        let Index { configuration, episodes: all, spans, streams, rows_are_finite, .. } =
-            read_index(folder)?;
+        let Index { configuration, episodes: all, spans, streams, .. } = read_index(folder)?;
         let sorted = spans.is_sorted_by_key(|span| (span.episode, span.epoch))
             && (0..all.len()).all(|e| spans.iter().any(|span| span.episode as usize == e))
             && spans.iter().all(|span| (span.episode as usize) < all.len());
@@ -169,9 +162,6 @@ impl Episodes {
         }
         // All of it is checked, and then what was not asked for is left out.
         let all = Self::checked(configuration, all, spans, done)?;
-        if !rows_are_finite {
-            all.streams.iter().try_for_each(finite::check)?;
-        }
         Ok(if episodes.is_some() { all.only(&numbers) } else { all })
     }
 

@@ -45,7 +45,9 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
             Step::Serve { tick, missed } => {
                 let began = Instant::now();
                 if waited {
-                    runtime.ticks.woken.record(runtime.nanos_since_due(tick, now));
+                    // It waited for the oldest of these.
+                    let first = tick.saturating_sub_unsigned(missed);
+                    runtime.ticks.woken.record(runtime.nanos_since_due(first, now));
                 }
                 runtime.give_up(now);
                 runtime.ticks.overruns.add(missed);

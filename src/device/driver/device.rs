@@ -25,8 +25,8 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 /// once, at the start of a thread that only this program uses.
 ///
 /// torch records graphs in the mode `global`. It refuses such a call of any thread of the process, and the refused call
-/// also ruins the recording. The mode is there for calls that a graph would lack, and what this thread does
-/// belongs into no graph of anyone. Threads of the caller keep their mode. Does nothing if no device was opened.
+/// also ruins the recording. The mode is there for calls that a graph would lack. No graph needs what
+/// this thread does. Threads of the caller keep their mode. Does nothing if no device was opened.
 pub fn own_thread() {
     if !STARTED.load(Ordering::Acquire) {
         return;

@@ -10,6 +10,8 @@ const SHARE: u32 = 20;
 /// With each instant the busy wait gets shorter by 1 in 256: at 100 Hz, one late wake-up counts for
 /// some seconds.
 const FADE: u32 = 256;
+/// The shortest sleep.
+const MOMENT: Duration = Duration::from_nanos(1);
 /// What the system may add to a sleep of this thread, at ordinary priority, to wake several threads
 /// at once \[ns\]. Its default is 50,000.
 const SLACK_NS: u64 = 1;
@@ -17,8 +19,8 @@ const SLACK_NS: u64 = 1;
 /// Sleeps of one thread that must be awake at each of many instants.
 ///
 /// A thread that sleeps wakes late: by some microseconds with real-time priority, by up to half a
-/// millisecond without it. So the sleep ends earlier, by the latest of the last wake-ups, and the
-/// rest of the time is a busy wait.
+/// millisecond without it. So the sleep is asked to end earlier, by as much as the last wake-ups were
+/// late, and the rest of the time is a busy wait.
 #[derive(Debug)]
 pub struct Sleeper {
     /// The end of a sleep before the instant.
@@ -37,11 +39,11 @@ impl Sleeper {
 
     /// Waits for `left`, at most for a sleep of `slice`; after such a sleep the caller asks again.
     ///
-    /// Each call sleeps. So a thread with real-time priority leaves its processor to others, also
-    /// if it is always short of time.
+    /// Each call sleeps, if only for a moment. So a thread with real-time priority leaves its processor
+    /// to others, also if it is always short of time.
     pub(super) fn wait(&mut self, left: Duration, slice: Duration) {
         let began = Instant::now();
-        let sleep = left.checked_sub(self.early).unwrap_or(left);
+        let sleep = self.sleep_of(left);
         if sleep > slice {
             std::thread::sleep(slice);
             return;
@@ -51,6 +53,11 @@ impl Sleeper {
         while began.elapsed() < left {
             std::hint::spin_loop();
         }
+    }
+
+    /// How long to sleep if this time is left.
+    fn sleep_of(&self, left: Duration) -> Duration {
+        left.saturating_sub(self.early).max(MOMENT)
     }
 
     /// Notes how late a sleep ended.
@@ -88,6 +95,15 @@ mod tests {
         assert!((199 * US..200 * US).contains(&sleeper.early));
         (0..3 * FADE).for_each(|_| sleeper.woke(10 * US));
         assert!((10 * US..12 * US).contains(&sleeper.early));
+    }
+
+    #[test]
+    fn a_sleep_ends_as_early_as_the_last_ones_were_late() {
+        let mut sleeper = sleeper(10_000 * US);
+        assert_eq!(sleeper.sleep_of(1_000 * US), 1_000 * US);
+        sleeper.woke(200 * US);
+        assert_eq!(sleeper.sleep_of(1_000 * US), 800 * US);
+        assert_eq!(sleeper.sleep_of(150 * US), MOMENT);
     }
 
     #[test]
