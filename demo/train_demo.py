@@ -12,6 +12,7 @@ The report is OUTPUT/report.html.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import shutil
@@ -272,10 +273,23 @@ def run(options):
     return problems
 
 
+def expect_packages():
+    """Fails at once if a package is missing that is needed in the end."""
+    missing = [
+        name for name in ("numpy", "torch", "xxhash") if importlib.util.find_spec(name) is None
+    ]
+    if missing:
+        raise ProcessFailure(
+            f"expected the packages {', '.join(missing)} in {sys.executable}: install them, or set PYTHON to a Python "
+            "that has them; make test-torch makes .torch/bin/python"
+        )
+
+
 def main():
     options = parse_arguments()
     private_environment(free_domain())
     try:
+        expect_packages()
         problems = run(options)
     except (ProcessFailure, subprocess.CalledProcessError, OSError) as failure:
         problems = [str(failure)]

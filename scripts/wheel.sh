@@ -46,7 +46,7 @@ features=()
 if [[ $(scripts/cuda.sh features) != *--no-default-features* ]]; then
   features+=(cuda)
 elif [ -z "$local" ]; then
-  fail 'expected an nvcc: scripts/cuda.sh installs one'
+  fail 'expected an nvcc, as the wheel to publish has CUDA: scripts/cuda.sh installs one. Without CUDA: scripts/wheel.sh --local'
 fi
 if command -v nasm >/dev/null; then
   features+=(nasm)
