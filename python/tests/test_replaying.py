@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import arm_robot
 import pytest
@@ -22,6 +23,7 @@ import robocache
 
 PROGRAM = """
 import sys
+from functools import partial
 import robocache
 form, config, out, *bags = sys.argv[1:]
 try:
@@ -126,7 +128,9 @@ def test_an_interrupt_leaves_nothing_incomplete_and_the_next_run_goes_on(tmp_pat
     first = out / ("0.mcap" if form == "mcap" else f"{parts}/0")
     command = [sys.executable, "-c", PROGRAM, form, config, out, *bags]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(list(map(str, command)), **pipes) as process:
+    # If the tests run in the background of a shell, they ignore the signal, and so would their children.
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(list(map(str, command)), preexec_fn=heard, **pipes) as process:
         while not first.exists():
             assert process.poll() is None, process.communicate()
         process.send_signal(signal.SIGINT)
