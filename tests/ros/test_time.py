@@ -473,7 +473,8 @@ def test_two_publishers_of_the_clock_are_named(ros, start, tmp_path):
     assert fusion.status["tick"][0] == b"\x01"
     ros.node.destroy_publisher(publisher)
     fusion.until(lambda: words not in fusion.status["tick"][1], "one publisher again")
-    assert fusion.process.output.count(words) == 1
+    # The log has it once. Its names may be of the moment before the graph knew the new publisher's node.
+    assert fusion.process.output.count("2 publishers on /clock: ") == 1
 
 
 def test_a_clock_that_does_not_move_is_stale_and_logged_once(ros, start, tmp_path):
