@@ -7,7 +7,7 @@ import shutil
 
 from . import _native
 
-#: What a folder of results says of itself, and the format of that which is known here.
+#: The file in which a folder of results lists them, its journal, and the format of both that this module reads.
 _LEDGER, _JOURNAL, _LEDGER_FORMAT = "replay.json", "replay.json.journal", 1
 #: The stores of all episodes by their formats.
 _STORES = {"zarr": "tensors.zarr", "rows": "rows.zarr"}

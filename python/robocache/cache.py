@@ -124,8 +124,8 @@ class EpisodeCache:
                 `mapped`: where they are, in memory of the host or in mapped files; the host's cores make these windows, and
                 copy them. `auto`: the smallest streams first in `device`, then in `pinned`, the rest in `mapped`. What
                 finds the rows of a stream in `device` or `pinned` (about 41 bytes per row) is always on the GPU.
-            device_bytes: room on the GPU, of which `auto` has what other streams and stamps leave; by default half of its
-                free memory.
+            device_bytes: room on the GPU. Other streams and stamps come first, and `auto` has the rest; by default half
+                of the GPU's free memory.
             pinned_bytes: room for `auto` in pinned memory; by default half of the available memory of the host.
 
         Raises:

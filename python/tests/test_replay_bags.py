@@ -1,4 +1,4 @@
-"""`robocache replay`: which bags it reads, whoever wrote them, and however damaged they are."""
+"""`robocache replay` reads bags of several writers, and damaged ones."""
 
 import sqlite3
 

@@ -190,9 +190,9 @@ impl Clock {
     }
 }
 
-/// The time until `until`; twice [`SLICE`] for any instant.
+/// The time until `until`; without end if there is none.
 fn left(until: Option<Stamp>, now: Stamp) -> Duration {
-    until.map_or(2 * SLICE, |until| Duration::from_nanos(until.since(now).max(0) as u64))
+    until.map_or(Duration::MAX, |until| Duration::from_nanos(until.since(now).max(0) as u64))
 }
 
 /// Whether a step of the clock is a jump back: by a tick, or by [`TOLERANCE_NS`]. After a shorter

@@ -239,7 +239,7 @@ def run(act, failed):
 
 
 class Failing:
-    """The compiled part, of which a thread fails."""
+    """The compiled part; one of its threads fails."""
 
     def __init__(self, native):
         self._native = native
