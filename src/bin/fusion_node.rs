@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use robocache::ros::{self, Console, Invocation, NodeError, RosArgs};
-use tokio::signal::unix::{SignalKind, signal};
+use robocache::ros::{self, Console, Invocation, NodeError, RosArgs, Signals};
 use tracing_appender::non_blocking::NonBlockingBuilder;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -75,15 +74,11 @@ fn run(args: &RosArgs) -> ExitCode {
 /// one that of the node.
 fn run_until_signal(records: ros::Records) -> std::io::Result<Result<(), NodeError>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let shutdown = async {
-            tokio::select! {
-                _ = interrupt.recv() => "SIGINT",
-                _ = terminate.recv() => "SIGTERM",
-            }
-        };
-        Ok(ros::run(records, shutdown).await)
-    })
+    let outcome = runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        Ok(ros::run(records, &mut signals).await)
+    });
+    // If the middleware hangs, a thread waits for it without an end.
+    runtime.shutdown_background();
+    outcome
 }

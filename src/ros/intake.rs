@@ -1,22 +1,19 @@
 //! The subscriptions: takes every waiting message, hands it to the runtime, and counts the lost
 //! messages.
 
-use super::adaptation::Adaptation;
 use super::buffers::Buffers;
+use super::connection::Connector;
 use super::error::NodeError;
+use super::handover::Handover;
 use super::losses::Losses;
 use super::rcl::{
     self, EventStatuses, MessageInfo, Node, Qos, Ready, SerializedMessage, Subscription, Waitable,
 };
-use super::recovery::{Recovery, Standstills};
-use super::renewal::{Renewal, Watch};
-use crate::runtime::{Origin, PublisherId, PublisherSeen, Request, Runtime, Transit, decode_clock};
+use crate::runtime::{Origin, PublisherId, Request, Runtime, Transit, decode_clock};
 use crate::spec::{InputId, InputSpec, Selection, Timeline};
-use crate::sync::lock;
 use crate::time::Stamp;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// The topic of a simulator's clock, before remapping.
 pub const CLOCK_TOPIC: &str = "/clock";
@@ -25,10 +22,9 @@ const CLOCK_DEPTH: usize = 100;
 /// If the middleware fails this often in a row to give a message of one subscription, the node
 /// ends.
 const FAILURES: u32 = 10;
-/// Time between two looks for subscriptions that are cut off.
-const LOOK_PERIOD: Duration = Duration::from_millis(100);
-/// If a simulator's clock has not moved for this long, the silence of an input says nothing.
-const CLOCK_STANDS: Duration = Duration::from_millis(500);
+/// The clock's new subscription takes over when it has found as many publishers as the one before, but after
+/// this time at the latest.
+const CLOCK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Some of the subscriptions, which one thread takes messages from.
 ///
@@ -40,15 +36,16 @@ pub struct Intake {
     inputs: Vec<Input>,
     /// Inputs that may have a message, during a drain.
     ready: Vec<usize>,
-    standstills: Standstills,
-    looked: Instant,
+    /// Ends what is replaced.
+    connector: Connector,
 }
 
 /// The subscription to the clock of a simulator.
 struct Clock {
     subscription: Subscription,
+    /// The one of a new connection, and when it was made.
+    next: Option<(Subscription, Instant)>,
     takes: Takes,
-    watch: Watch,
 }
 
 /// The subscription of one input.
@@ -56,49 +53,36 @@ struct Input {
     id: InputId,
     depth: usize,
     subscription: Subscription,
-    adaptation: Adaptation,
+    handover: Handover,
     buffers: Buffers,
     takes: Takes,
     losses: Losses,
-    watch: Watch,
+}
+
+/// A subscription of an input, and what it asks for.
+pub struct Subscribed {
+    pub subscription: Subscription,
+    pub asks: Request,
 }
 
 impl Intake {
-    /// Subscribes to the inputs of vectors, and to `/clock` if that is the node's clock.
-    pub fn small(node: &Node, runtime: &Runtime, renewal: &Arc<Renewal>) -> rcl::Result<Self> {
-        let clock = runtime.clock.is_simulated().then(|| Clock::new(node, renewal)).transpose()?;
-        Ok(Intake { clock, ..Self::of(node, runtime, renewal, false)? })
-    }
-
-    /// Subscribes to the inputs of images and clouds.
-    pub fn large(node: &Node, runtime: &Runtime, renewal: &Arc<Renewal>) -> rcl::Result<Self> {
-        Self::of(node, runtime, renewal, true)
-    }
-
-    fn of(
-        node: &Node,
+    /// Takes the messages of these subscriptions: those of the large inputs or those of the others, and the
+    /// clock's.
+    pub fn new(
         runtime: &Runtime,
-        renewal: &Arc<Renewal>,
         large: bool,
-    ) -> rcl::Result<Self> {
+        (clock, subscriptions): (Option<Subscription>, Vec<Subscribed>),
+        connector: Connector,
+    ) -> Self {
         let ids = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
         let ids: Vec<InputId> = ids.collect();
         let largest = ids.iter().map(|id| largest_buffer(runtime, runtime.input_spec(*id))).max();
         let buffers = Buffers::new(largest.unwrap_or(0), ids.len());
-        let inputs = ids.iter().map(|id| Input::new(node, *id, runtime, &buffers, renewal));
-        let looked = Instant::now();
-        Ok(Intake {
-            clock: None,
-            inputs: inputs.collect::<rcl::Result<Vec<_>>>()?,
-            ready: Vec::new(),
-            standstills: Standstills::new(looked, SystemTime::now()),
-            looked,
-        })
-    }
-
-    /// Whether there is nothing to take.
-    pub fn is_empty(&self) -> bool {
-        self.clock.is_none() && self.inputs.is_empty()
+        let inputs = ids.into_iter().zip(subscriptions);
+        let inputs = inputs.map(|(id, subscribed)| Input::new(id, runtime, subscribed, &buffers));
+        let clock =
+            clock.map(|subscription| Clock { subscription, next: None, takes: Takes::default() });
+        Intake { clock, inputs: inputs.collect(), ready: Vec::new(), connector }
     }
 
     /// Returns the subscriptions for a wait: the clock, if it is simulated, then the inputs. Last
@@ -106,7 +90,7 @@ impl Intake {
     pub fn waitables(&self) -> impl Iterator<Item = Waitable<'_>> {
         let clock = self.clock.iter().map(|clock| Waitable::from(&clock.subscription));
         let inputs = self.inputs.iter().map(|input| Waitable::from(&input.subscription));
-        let before = self.inputs.iter().filter_map(|input| input.adaptation.before());
+        let before = self.inputs.iter().filter_map(|input| input.handover.before());
         clock.chain(inputs).chain(before.map(Waitable::from))
     }
 
@@ -122,7 +106,7 @@ impl Intake {
         let inputs = first + usize::from(self.clock.is_some());
         self.ready.clear();
         let is_ready =
-            |k: &usize| ready.is(inputs + k) || self.inputs[*k].adaptation.before().is_some();
+            |k: &usize| ready.is(inputs + k) || self.inputs[*k].handover.before().is_some();
         self.ready.extend((0..self.inputs.len()).filter(is_ready));
         for round in 0.. {
             if let Some(clock) = self.clock.as_mut().filter(|_| round > 0 || ready.is(first)) {
@@ -144,121 +128,109 @@ impl Intake {
         let now = Instant::now();
         for (k, input) in self.inputs.iter_mut().enumerate() {
             // Its queue is empty now.
-            if input.adaptation.end_if_over(now) {
-                input.end_overlap();
+            if let Some(before) = input.end_overlap(now) {
+                self.connector.end(before);
             }
             input.count_losses(runtime, ready.has_events(inputs + k));
         }
         Ok(())
     }
-}
 
-impl Intake {
-    /// Subscribes again to inputs whose publishers offer another quality of service than before; and
-    /// through a new connection, to what is cut off. The caller calls this several times per second.
-    pub fn recover(&mut self, runtime: &Runtime) {
+    /// Subscribes again to an input whose publishers offer another quality of service than before. The
+    /// caller calls this several times per second.
+    pub fn adapt(&mut self, runtime: &Runtime) {
         let now = Instant::now();
         // One in a call: the middleware takes a while to make a subscription.
-        let _ = self.inputs.iter_mut().any(|input| input.adapt(runtime, now));
-        if now.saturating_duration_since(self.looked) < LOOK_PERIOD {
-            return;
+        let _ = self.inputs.iter_mut().any(|input| input.adapt(runtime, now, &self.connector));
+        if let Some(clock) = &mut self.clock
+            && let Some(before) = clock.follow(now)
+        {
+            self.connector.end(before);
         }
-        self.looked = now;
-        let clock = self.clock.as_mut().map(|clock| &mut clock.watch);
-        let watches = self.inputs.iter_mut().map(|input| &mut input.watch).chain(clock);
-        if self.standstills.look(now, SystemTime::now()) {
-            watches.for_each(|watch| watch.stood_still(now));
+    }
+
+    /// Takes the subscriptions of a new connection.
+    pub fn move_to(
+        &mut self,
+        runtime: &Runtime,
+        (clock, subscriptions): (Option<Subscription>, Vec<Subscribed>),
+    ) {
+        let now = Instant::now();
+        for (input, subscribed) in self.inputs.iter_mut().zip(subscriptions) {
+            input.replace(runtime, subscribed, now, &self.connector);
+            runtime.input(input.id).resubscribed.add(1);
         }
-        if let Some(clock) = &mut self.clock {
-            clock.recover(now);
-        }
-        let stands = runtime.clock.stands().is_some_and(|time| time > CLOCK_STANDS);
-        for input in &mut self.inputs {
-            if stands {
-                input.watch.excuse(now);
-            }
-            input.recover(runtime, now);
+        if let (Some(clock), Some(next)) = (&mut self.clock, clock)
+            && let Some((unused, _)) = clock.next.replace((next, now))
+        {
+            self.connector.end(unused);
         }
     }
 }
 
 impl Input {
-    fn new(
-        node: &Node,
-        id: InputId,
-        runtime: &Runtime,
-        buffers: &Buffers,
-        renewal: &Arc<Renewal>,
-    ) -> rcl::Result<Self> {
+    fn new(id: InputId, runtime: &Runtime, subscribed: Subscribed, buffers: &Buffers) -> Self {
         let spec = runtime.input_spec(id);
-        let (request, state) = (Request::at_first(spec), runtime.input(id));
-        let subscription = subscribe(node, spec, request)?;
+        let Subscribed { subscription, asks } = subscribed;
+        let state = runtime.input(id);
         let tells_lost = subscription.events().lost.is_some();
         state.tells_lost.store(tells_lost, Ordering::Relaxed);
-        state.asks.set(request);
-        state.wants.set(request);
-        let losses = Losses::new(spec.timeline == Timeline::Header);
-        let takes = Takes::default();
-        let watch = Watch::new(Recovery::new(Instant::now()), renewal);
-        Ok(Input {
+        state.asks.set(asks);
+        Input {
             id,
             depth: spec.qos.depth,
             subscription,
-            adaptation: Adaptation::default(),
+            handover: Handover::default(),
             buffers: buffers.clone(),
-            takes,
-            losses,
-            watch,
-        })
+            takes: Takes::default(),
+            losses: Losses::new(spec.timeline == Timeline::Header),
+        }
     }
 
     /// Subscribes again if the publishers offer another quality of service than the subscription
     /// asks for. Returns whether it has tried to.
-    fn adapt(&mut self, runtime: &Runtime, now: Instant) -> bool {
+    fn adapt(&mut self, runtime: &Runtime, now: Instant, connector: &Connector) -> bool {
         let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
         let (asks, wants) = (state.asks.get(), state.wants.get());
-        if !self.adaptation.is_due(asks != wants, now) {
+        if !self.handover.is_due(asks != wants, now) {
             return false;
         }
-        let subscription = match subscribe(&self.subscription.node(), spec, wants) {
-            Ok(subscription) => subscription,
+        match subscribe(&self.subscription.node(), spec, wants) {
+            Ok(subscription) => {
+                self.replace(runtime, Subscribed { subscription, asks: wants }, now, connector);
+                state.adapted.add(1);
+                tracing::info!(
+                    "{}: subscribed again with {wants} instead of {asks}, because its publishers \
+                     have changed",
+                    name_of(spec)
+                );
+            }
             Err(error) => {
-                if self.adaptation.failed(now) {
+                if self.handover.failed(now) {
                     tracing::warn!("{}: not subscribed with {wants}: {error}", name_of(spec));
                 }
-                return true;
             }
-        };
+        }
+        true
+    }
+
+    /// Takes the messages of another subscription from now on, and for a while also those of this one.
+    fn replace(
+        &mut self,
+        runtime: &Runtime,
+        Subscribed { subscription, asks }: Subscribed,
+        now: Instant,
+        connector: &Connector,
+    ) {
+        let state = runtime.input(self.id);
         self.count_losses(runtime, true);
         let mut before = std::mem::replace(&mut self.subscription, subscription);
         // Nobody reads them, and an event that nobody takes ends every wait.
         before.end_events();
-        self.adaptation.begin(before, now);
+        self.handover.begin(before, now).into_iter().for_each(|unused| connector.end(unused));
         self.losses.overlap();
-        state.asks.set(wants);
-        state.adapted.add(1);
+        state.asks.set(asks);
         state.incompatible.store(0, Ordering::Relaxed);
-        tracing::info!(
-            "{}: subscribed again with {wants} instead of {asks}, because its publishers have changed",
-            name_of(spec)
-        );
-        true
-    }
-
-    /// Subscribes again if the subscription is cut off.
-    fn recover(&mut self, runtime: &Runtime, now: Instant) {
-        let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
-        let asks = state.asks.get();
-        let fits = |p: &PublisherSeen| p.ros_type == spec.ros_type && asks.fits(p.offers);
-        let is_there = || lock(&state.publishers).iter().flatten().any(fits);
-        let renewed =
-            self.watch.renew(now, || name_of(spec), is_there, |node| subscribe(node, spec, asks));
-        if let Some(subscription) = renewed {
-            self.adaptation.end();
-            self.subscription = subscription;
-            self.losses.subscribed_again();
-            state.resubscribed.add(1);
-        }
     }
 
     /// Takes a message and hands its buffer to the runtime without a copy. Returns `false` if no
@@ -266,7 +238,7 @@ impl Input {
     fn take(&mut self, runtime: &Runtime) -> Result<bool, NodeError> {
         let mut message = self.buffers.take();
         let state = runtime.input(self.id);
-        let before = self.adaptation.before().map(|before| before.take(&mut message));
+        let before = self.handover.before().map(|before| before.take(&mut message));
         let from_before = matches!(before, Some(Ok(Some(_))));
         let taken = match before {
             Some(taken) if from_before => taken,
@@ -285,7 +257,6 @@ impl Input {
             self.buffers.give_back(message);
             return Ok(true);
         }
-        self.watch.arrived(|| name_of(runtime.input_spec(self.id)));
         if info.publication_sequence.is_some() {
             state.tells_lost.store(true, Ordering::Relaxed);
         }
@@ -297,10 +268,14 @@ impl Input {
         Ok(true)
     }
 
-    /// Notes that only the new subscription is left.
-    fn end_overlap(&mut self) {
-        let told = self.subscription.events().take().unwrap_or_default();
+    /// Returns the subscription before when only the new one is needed.
+    fn end_overlap(&mut self, now: Instant) -> Option<Subscription> {
+        let publishers = |subscription: &Subscription| subscription.publisher_count().unwrap_or(0);
+        let new = &self.subscription;
+        let before = self.handover.over(now, |before| publishers(new) >= publishers(before))?;
+        let told = new.events().take().unwrap_or_default();
         self.losses.overlap_ended(told.lost.map(|lost| lost.total));
+        Some(before)
     }
 
     /// Counts the lost messages, if there was a gap or an event. If the events cannot be taken, the
@@ -357,7 +332,11 @@ fn transit(info: &MessageInfo) -> Transit {
     Transit { published_ns: info.source_ns, arrived_ns: info.received_ns }
 }
 
-fn subscribe(node: &Node, spec: &InputSpec, request: Request) -> rcl::Result<Subscription> {
+/// Subscribes to the topic of an input.
+///
+/// # Errors
+/// The middleware refuses.
+pub fn subscribe(node: &Node, spec: &InputSpec, request: Request) -> rcl::Result<Subscription> {
     let Request { reliable, transient_local } = request;
     let qos = Qos { reliable, transient_local, ..Qos::best_effort(spec.qos.depth) };
     // The middleware copies an image of 6 MB for a millisecond before it is complete. Six cameras
@@ -373,28 +352,34 @@ fn name_of(spec: &InputSpec) -> String {
     format!("stream '{}' ({})", spec.name, spec.topic)
 }
 
+/// Subscribes to the clock of a simulator.
+///
+/// # Errors
+/// The middleware refuses.
+pub fn subscribe_to_clock(node: &Node) -> rcl::Result<Subscription> {
+    let qos = Qos::best_effort(CLOCK_DEPTH);
+    let mut subscription = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
+    // Nobody reads them, and an event that nobody takes ends every wait.
+    subscription.end_events();
+    Ok(subscription)
+}
+
 impl Clock {
-    fn new(node: &Node, renewal: &Arc<Renewal>) -> rcl::Result<Self> {
-        let subscription = Self::subscribe(node)?;
-        let watch = Watch::new(Recovery::after_standstills(Instant::now()), renewal);
-        Ok(Clock { subscription, takes: Takes::default(), watch })
-    }
-
-    fn subscribe(node: &Node) -> rcl::Result<Subscription> {
-        let qos = Qos::best_effort(CLOCK_DEPTH);
-        let mut subscription = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
-        // Nobody reads them, and an event that nobody takes ends every wait.
-        subscription.end_events();
-        Ok(subscription)
-    }
-
-    /// Subscribes again if the subscription is cut off.
-    fn recover(&mut self, now: Instant) {
-        // Whether a simulator is there does not matter: a few attempts do no harm.
-        let renewed = self.watch.renew(now, || CLOCK_TOPIC.into(), || true, Self::subscribe);
-        if let Some(subscription) = renewed {
-            self.subscription = subscription;
-        }
+    /// Goes over to the subscription of a new connection when it is connected. Returns the one before.
+    ///
+    /// Two at once would set the clock back: the same instants come from both, and the second queue is
+    /// emptied after the first.
+    fn follow(&mut self, now: Instant) -> Option<Subscription> {
+        let publishers = |subscription: &Subscription| subscription.publisher_count().unwrap_or(0);
+        let found = publishers(&self.subscription);
+        let is_ready = |(next, made): &mut (Subscription, Instant)| {
+            publishers(next) >= found || now >= *made + CLOCK_PATIENCE
+        };
+        let (next, _) = self.next.take_if(is_ready)?;
+        // These instants came from the one before, or are in the past.
+        let mut message = SerializedMessage::default();
+        while matches!(next.take(&mut message), Ok(Some(_))) {}
+        Some(std::mem::replace(&mut self.subscription, next))
     }
 
     /// Sets the clock from each waiting message.
@@ -403,7 +388,6 @@ impl Clock {
         for _ in 0..CLOCK_DEPTH {
             let taken = self.subscription.take(&mut message);
             let Some(info) = self.takes.note(taken)? else { break };
-            self.watch.arrived(|| CLOCK_TOPIC.into());
             set_clock(runtime, &message, transit(&info));
         }
         Ok(())

@@ -1,25 +1,32 @@
 //! The ROS 2 edge: subscriptions, publishers, parameters, logs. It gives received messages to the
 //! [`runtime`](crate::runtime), and publishes the runtime's tensors and reports.
 //!
-//! All of it uses [`rcl`], a safe wrapper of ROS's own C library. It adds three threads to those of
-//! the runtime:
+//! All of it uses [`rcl`], a safe wrapper of ROS's own C library. Its threads, beside those of the
+//! runtime:
 //!
-//! - *spin* ([`spin`], [`intake`]) takes small messages from the middleware, and serves parameters.
+//! - *spin* ([`spin`], [`intake`], [`graph`]) takes small messages from the middleware, serves
+//!   parameters and reads the graph.
 //! - *spin large* takes images and clouds.
-//! - *main* ([`diagnostics`], [`rosout`], [`renewal`]) runs tokio: signals, diagnostics, logs, and a
-//!   new connection if the middleware cut the node off.
+//! - *report* ([`report`], [`diagnostics`], [`rosout`], [`recovery`]) publishes diagnostics and logs, and
+//!   asks for a new connection if the middleware may have cut the node off.
+//! - *connect* ([`connection`]) makes that connection, and ends the one before.
+//! - *main* ([`run`]) watches signals and failures, and does nothing that could wait for the middleware.
 //!
 //! With the parameter `visualize_hz`, a thread *show* ([`show`]) publishes images and grids for
 //! people.
 
-mod adaptation;
 mod args;
 mod buffers;
+mod connection;
 mod console;
 mod diagnostics;
 mod error;
+mod graph;
+mod handover;
+mod info;
 mod intake;
 mod losses;
+mod output;
 mod param_services;
 mod params;
 mod profile;
@@ -27,15 +34,17 @@ mod profile;
 #[allow(clippy::wildcard_imports)] // of r2r_rcl, whose names all begin with rcl, rmw or rcutils
 pub mod rcl;
 mod recovery;
-mod renewal;
+mod report;
 mod rosout;
 mod show;
+mod signals;
 mod slow_start;
 mod spin;
 
-use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
 pub use console::Console;
@@ -45,74 +54,102 @@ pub use profile::{
     write as write_profile,
 };
 pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
+pub use signals::Signals;
 
 use crate::backend::{self, Backend};
 use crate::check;
 use crate::config::{self, ConfigError};
 use crate::layout::Layout;
-use crate::pipeline::{Pipeline, Publication, TensorMessage};
+use crate::pipeline::Pipeline;
 use crate::replay::recording::{Manifest, McapRecorder, RecordOptions};
 use crate::runtime::health::{Monitor, Names};
-use crate::runtime::{Clock, Placement, Publisher, Recorder, Refused, Runtime, Threads};
+use crate::runtime::{Clock, Placement, Recorder, Runtime, Threads};
 use crate::schema::Prefixes;
 use crate::spec::Config;
-use crate::time::Stamp;
 use crate::visual::Tap;
-use diagnostics::Diagnostics;
-use param_services::ParameterServices;
+use connection::{Connection, Connector, Plan, Takers};
+use output::Output;
 use params::{Declared, Settings};
-use rcl::{Context, GuardCondition, Node, Qos};
-use renewal::Renewal;
+use rcl::{Context, Node};
+use report::Reporter;
 use rosout::Rosout;
 use show::Show;
 use spin::{LargeSpinner, Spinner};
 
-/// Message type of the output.
-const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
-/// Message type of what the output means.
-const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
-/// Tensors that the middleware keeps for a subscriber that has not taken them yet. A policy wants
-/// the newest one. With `keep_last`, a slow policy loses tensors but never blocks the tick.
-const OUTPUT_DEPTH: usize = 1;
 /// Name of the node before remapping.
 const NODE_NAME: &str = "fusion_node";
+/// How long the node may take to start or to end after it was told to end. Then the middleware hangs.
+const END: Duration = Duration::from_secs(4);
 
-/// Runs the node until `shutdown` is ready or something fails. The result of `shutdown` says why
-/// the node stops. A failure is logged before this returns, on stderr and, if the node exists, on
-/// `/rosout`.
+/// Runs the node until a signal comes or something fails. A failure is logged before this returns, on stderr
+/// and, if the node exists, on `/rosout`.
+///
+/// The calling thread only watches signals and failures, from the first moment to the last. All that waits for
+/// the middleware is done by other threads.
 ///
 /// # Errors
-/// Says why the node did not start, or why it stopped.
-pub async fn run(
-    records: Records,
-    shutdown: impl Future<Output = &'static str>,
-) -> Result<(), NodeError> {
-    let mut running = start(records).inspect_err(|error| tracing::error!("{error}"))?;
-    let outcome = running.supervise(shutdown).await;
+/// Says why the node did not start, or why it stopped. After [`NodeError::Hangs`] the caller must end the
+/// process, because a thread does not end.
+pub async fn run(records: Records, signals: &mut Signals) -> Result<(), NodeError> {
+    let mut starting = tokio::task::spawn_blocking(|| start(records));
+    let mut running = tokio::select! {
+        started = &mut starting => started.map_err(|_| NodeError::Panicked)??,
+        why = signals.next() => {
+            tracing::info!("{why} while the node starts: shutting down");
+            // It begins and ends in order if it can. Shared memory that is left unfinished would stop the
+            // next process.
+            let started = in_time(starting, signals, Some(END)).await?;
+            return end(started?, signals).await;
+        }
+    };
+    let outcome = tokio::select! {
+        why = signals.next() => Ok(why),
+        error = running.threads.failure() => Err(error),
+    };
     match &outcome {
         Ok(why) => tracing::info!("{why}: shutting down"),
         Err(error) => tracing::error!("{error}"),
     }
-    running.rosout.flush();
+    end(running, signals).await?;
     outcome.map(|_| ())
+}
+
+/// Ends the node on another thread.
+async fn end(running: Running, signals: &mut Signals) -> Result<(), NodeError> {
+    // A recording may take its time to be written.
+    let limit = running.recording.0.is_none().then_some(END);
+    in_time(tokio::task::spawn_blocking(move || drop(running)), signals, limit).await
+}
+
+/// Waits for work on another thread, until the next signal and for a limited time.
+async fn in_time<T>(
+    work: tokio::task::JoinHandle<T>,
+    signals: &mut Signals,
+    limit: Option<Duration>,
+) -> Result<T, NodeError> {
+    let over = async {
+        match limit {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        done = work => return done.map_err(|_| NodeError::Panicked),
+        why = signals.next() => tracing::info!("{why} again"),
+        () = over => {}
+    }
+    tracing::error!("{}", NodeError::Hangs);
+    Err(NodeError::Hangs)
 }
 
 /// The running node.
 struct Running {
-    monitor: Monitor,
-    diagnostics: Diagnostics,
-    rosout: Rosout,
-    renewal: Arc<Renewal>,
-    /// The size of a tensor message \[bytes\].
-    message_bytes: usize,
-    info: Info,
-    period: tokio::time::Interval,
     /// Dropped before `threads`, so that the threads end at once.
-    _wake: Wake,
+    _stop: Stop,
     /// The drop joins the threads.
     threads: Threads<NodeError>,
     /// Dropped last: it has what the threads did.
-    _recording: Recording,
+    recording: Recording,
 }
 
 /// Ends a recording when it is dropped. The runtime has it, too.
@@ -124,69 +161,101 @@ impl Drop for Recording {
     }
 }
 
-/// When dropped, stops the runtime and ends the waits of the spin threads.
-struct Wake {
+/// Stops the runtime when it is dropped.
+struct Stop {
     runtime: Arc<Runtime>,
-    guards: Vec<Arc<GuardCondition>>,
     tap: Option<Arc<Tap>>,
 }
 
-impl Drop for Wake {
+impl Drop for Stop {
     fn drop(&mut self) {
         self.runtime.stop();
         self.tap.iter().for_each(|tap| tap.close());
-        for guard in &self.guards {
-            // If this fails, the spin thread sees the stop at the end of its wait.
-            let _ = guard.trigger();
-        }
     }
 }
 
 fn start(records: Records) -> Result<Running, NodeError> {
-    let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
+    let failed = |error: NodeError| {
+        tracing::error!("{error}");
+        error
+    };
+    let context = Context::new().map_err(|error| failed(NodeError::RosArguments(error.detail)))?;
     // Read before the node begins, because the middleware then takes its shared memory. Errors wait
     // for the node, so that they are also on /rosout.
     let parameters = read_parameters(&context);
     let config = parameters.as_ref().ok().and_then(|parameters| parameters.config.as_ref().ok());
     let message_bytes = config.map_or(0, check::shared_memory::message_bytes);
-    let node = create_node(&context, message_bytes)?;
-    let rosout = Rosout::new(&node, records)?;
-    let Parameters { settings, declared, unknown, config } = parameters?;
+    let node = create_node(&context, message_bytes).map_err(failed)?;
+    let rosout = Rosout::new(&node).map_err(failed)?;
+    let prepared = parameters.and_then(|parameters| prepare(&node, parameters, message_bytes));
+    let (settings, plan, recording) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let error = failed(error);
+            rosout.flush(&records);
+            return Err(error);
+        }
+    };
+    let connection = Connection::of(node, rosout, &plan).map_err(failed)?;
+    start_threads(connection, (plan, settings), records, recording).map_err(failed)
+}
+
+/// Makes all that needs no connection: the runtime, and the recording if there is one.
+fn prepare(
+    node: &Node,
+    parameters: Parameters,
+    message_bytes: usize,
+) -> Result<(Settings, Plan, Recording), NodeError> {
+    let Parameters { settings, declared: parameters, unknown, config } = parameters;
     if !unknown.is_empty() {
         tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
     }
-    let parameters = declared;
     let mut runtime = build(&settings, config?)?;
-    let config = runtime.pipeline.config();
-    let topics = config.inputs.iter().map(|input| node.resolve_topic(&input.topic));
+    let inputs = &runtime.pipeline.config().inputs;
+    let topics = inputs.iter().map(|input| node.resolve_topic(&input.topic));
     let topics = topics.collect::<rcl::Result<Vec<String>>>()?;
     let recording = match &settings.record_to {
-        Some(folder) => Some(record(folder, &node, &runtime, &topics, &parameters)?),
+        Some(folder) => Some(record(folder, node, &runtime, &topics, &parameters)?),
         None => None,
     };
     runtime.recorder = recording.clone().map(|recording| recording as Arc<dyn Recorder>);
-    let parameters = ParameterServices::new(&node, parameters)?;
-    let runtime = Arc::new(runtime);
-    let config = runtime.pipeline.config();
-    let diagnostics = Diagnostics::new(&node)?;
-    let names = Names { topics: topics.clone(), remedy: diagnostics::remedy() };
-    let monitor = Monitor::new(Arc::clone(&runtime), names);
-    let output = node.advertise(&config.output_topic, FUSED_TENSOR, Qos::reliable(OUTPUT_DEPTH))?;
-    let info = Info::new(&node, format!("{}/info", output.topic()), topics.clone(), &runtime)?;
-    if let Some(warning) = profile::warning("the tensor message", message_bytes) {
+    let (runtime, shows) = (Arc::new(runtime), settings.visualize_period.is_some());
+    let plan = Plan { runtime, topics, parameters, shows, message_bytes };
+    Ok((settings, plan, Recording(recording)))
+}
+
+/// Gives each thread its part of the first connection, and the way by which it gets those of later ones.
+fn start_threads(
+    connection: Connection,
+    (plan, settings): (Plan, Settings),
+    records: Records,
+    recording: Recording,
+) -> Result<Running, NodeError> {
+    if let Some(warning) = profile::warning("the tensor message", plan.message_bytes) {
         tracing::warn!("{warning}");
     }
-    let show =
-        settings.visualize_period.map(|period| Show::new(&node, config, &output.topic(), period));
+    let (runtime, topics) = (Arc::clone(&plan.runtime), plan.topics.clone());
+    let Connection { small, large, output, shown, reports } = connection;
+    let (small_parts, new_small) = channel();
+    let (large_parts, new_large) = channel();
+    let (output_parts, new_output) = channel();
+    let (shown_parts, new_shown) = channel();
+    let (reports_parts, new_reports) = channel();
+    let takers = Takers {
+        small: small_parts,
+        large: large_parts,
+        output: output_parts,
+        shown: shown_parts,
+        reports: reports_parts,
+    };
+    let (connector, connecting) = Connector::new(plan, takers);
+    let config = runtime.pipeline.config();
+    let show = settings
+        .visualize_period
+        .map(|period| Show::new(config, shown, new_shown, (period, connector.clone())));
     let tap = show.as_ref().map(Show::tap);
-    let renewal = Arc::new(Renewal::default());
-    let large = LargeSpinner::new(&node, Arc::clone(&runtime), &renewal)?;
-    let spinner =
-        Spinner::new(node, Arc::clone(&runtime), parameters, topics, Arc::clone(&renewal))?;
-    let guards = large.iter().map(LargeSpinner::waker).chain([spinner.waker()]).collect();
-    let wake = Wake { runtime: Arc::clone(&runtime), guards, tap: tap.clone() };
-
-    let output = Output { publisher: output, tap };
+    let stop = Stop { runtime: Arc::clone(&runtime), tap: tap.clone() };
+    let output = Output::new(output, new_output, connector.clone(), tap);
     let mut threads = Threads::start(&runtime, output, settings.threads)?;
     if let Some(show) = show {
         threads.spawn("show", move || {
@@ -195,61 +264,37 @@ fn start(records: Records) -> Result<Running, NodeError> {
         })?;
     }
     let placement = settings.intake;
-    if let Some(large) = large {
+    if !large.inputs.is_empty() {
         // At ordinary priority: a burst of images must not take a processor from everything else.
         let large_placement = Placement { priority: 0, ..placement.clone() };
+        let large = LargeSpinner::new(large, new_large, Arc::clone(&runtime), connector.clone());
         threads.spawn("spin large", move || {
             large_placement.apply("images and clouds are received");
             large.run()
         })?;
     }
-    // This thread owns the node and is the last to end.
+    let names = Names { topics: topics.clone(), remedy: diagnostics::remedy() };
+    let monitor = Monitor::new(Arc::clone(&runtime), names);
+    let spinner = Spinner::new(small, new_small, topics, Arc::clone(&runtime), connector.clone())?;
     threads.spawn("spin", move || {
         placement.apply("small messages are received");
         spinner.run()
     })?;
+    let monitor = (monitor, settings.diagnostics_period);
+    let reporter = Reporter::new(runtime, monitor, records, (reports, new_reports), connector);
+    threads.spawn("report", move || {
+        reporter.run();
+        Ok(())
+    })?;
+    // It ends when all others have.
+    threads.spawn("connect", move || {
+        connecting.run();
+        Ok(())
+    })?;
     if settings.lock_memory {
         lock_memory();
     }
-    // The first report is one period from now.
-    let first = tokio::time::Instant::now() + settings.diagnostics_period;
-    let mut period = tokio::time::interval_at(first, settings.diagnostics_period);
-    period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-    Ok(Running {
-        monitor,
-        diagnostics,
-        rosout,
-        renewal,
-        message_bytes,
-        info,
-        period,
-        _wake: wake,
-        threads,
-        _recording: Recording(recording),
-    })
-}
-
-impl Running {
-    /// Publishes logs and diagnostics until the shutdown or a failure of a thread.
-    async fn supervise(
-        &mut self,
-        shutdown: impl Future<Output = &'static str>,
-    ) -> Result<&'static str, NodeError> {
-        tokio::pin!(shutdown);
-        loop {
-            tokio::select! {
-                why = &mut shutdown => return Ok(why),
-                error = self.threads.failure() => return Err(error),
-                Some(log) = self.rosout.records.recv() => self.rosout.publish(log),
-                () = self.renewal.ordered() => {
-                    if let Some(node) = self.renewal.make(|| connect_again(self.message_bytes)) {
-                        self.info.move_to(&node);
-                    }
-                }
-                _ = self.period.tick() => self.diagnostics.publish(self.monitor.report()),
-            }
-        }
-    }
+    Ok(Running { _stop: stop, threads, recording })
 }
 
 /// Keeps the memory of the process from being swapped out, so that no thread waits for a disk. If
@@ -259,68 +304,6 @@ fn lock_memory() {
         Ok(()) => tracing::info!("the memory of the process is locked"),
         Err(error) => tracing::warn!("the memory of the process is not locked: {error}"),
     }
-}
-
-/// Publishes what the tensors mean, beside their topic.
-struct Info {
-    topic: String,
-    /// The full names of the inputs' topics.
-    inputs: Vec<String>,
-    runtime: Arc<Runtime>,
-    /// It keeps the message for later subscribers.
-    _publisher: rcl::Publisher,
-}
-
-impl Info {
-    fn new(
-        node: &Node,
-        topic: String,
-        inputs: Vec<String>,
-        runtime: &Arc<Runtime>,
-    ) -> rcl::Result<Self> {
-        let qos = Qos { transient_local: true, ..Qos::reliable(1) };
-        let publisher = node.advertise(&topic, FUSED_TENSOR_INFO, qos)?;
-        let stamp = runtime.clock.now().map_or(Stamp::ZERO, |now| now.stamp);
-        let publication = Publication {
-            stamp,
-            topics: &inputs,
-            digest: runtime.digest,
-            backend: runtime.pipeline.backend_name(),
-        };
-        publisher.publish(&runtime.pipeline.info(&publication))?;
-        Ok(Info { topic, inputs, runtime: Arc::clone(runtime), _publisher: publisher })
-    }
-
-    /// Publishes it again through another node. A later subscriber asks for the message, and a node
-    /// that is cut off does not hear that.
-    fn move_to(&mut self, node: &Node) {
-        match Info::new(node, self.topic.clone(), self.inputs.clone(), &self.runtime) {
-            Ok(info) => *self = info,
-            Err(error) => tracing::warn!("{}: not published again: {error}", self.topic),
-        }
-    }
-}
-
-/// Publishes the tensors.
-struct Output {
-    publisher: rcl::Publisher,
-    /// Where they are left for people to see; `None` if they are not shown.
-    tap: Option<Arc<Tap>>,
-}
-
-impl Publisher for Output {
-    fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
-        let message = message.message();
-        let published = self.publisher.publish(message);
-        self.tap.iter().for_each(|tap| tap.offer(message));
-        published.map_err(|error| Refused(error.to_string()))
-    }
-}
-
-/// Makes a node with a connection of its own to the middleware.
-fn connect_again(message_bytes: usize) -> Result<Node, NodeError> {
-    let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
-    create_node(&context, message_bytes)
 }
 
 /// Creates the node, with shared memory for tensor messages of this size \[bytes\].

@@ -42,15 +42,6 @@ impl ParameterServices {
         })
     }
 
-    /// Offers the services through another node of the same name.
-    ///
-    /// # Errors
-    /// They could not be offered; the services so far stay.
-    pub fn move_to(&mut self, node: &Node) -> Result<(), NodeError> {
-        *self = ParameterServices::new(node, self.declared.clone())?;
-        Ok(())
-    }
-
     /// Returns the services for a wait.
     pub fn waitables(&self) -> [Waitable<'_>; 6] {
         [

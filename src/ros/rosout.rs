@@ -1,10 +1,10 @@
 //! Publishes the logs on `/rosout`: a tracing layer fills a queue, and a publisher empties it.
 
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use r2r::builtin_interfaces::msg::Time;
 use r2r::rcl_interfaces::msg::Log;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
@@ -22,7 +22,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Queues every event that passes the filter.
 pub struct RosoutLayer {
-    queue: Sender<Log>,
+    queue: SyncSender<Log>,
 }
 
 /// The receiving end of the queue.
@@ -30,7 +30,7 @@ pub type Records = Receiver<Log>;
 
 /// Makes the layer and its queue.
 pub fn layer() -> (RosoutLayer, Records) {
-    let (queue, records) = channel(QUEUE);
+    let (queue, records) = sync_channel(QUEUE);
     (RosoutLayer { queue }, records)
 }
 
@@ -76,17 +76,15 @@ fn severity(level: Level) -> u8 {
 pub struct Rosout {
     publisher: MessagePublisher<Log>,
     logger: String,
-    /// The queue.
-    pub records: Records,
 }
 
 impl Rosout {
     /// Advertises `/rosout` with rcl's quality of service, but with a shorter queue.
-    pub fn new(node: &Node, records: Records) -> Result<Self, NodeError> {
+    pub fn new(node: &Node) -> Result<Self, NodeError> {
         let lifespan = Some(Duration::from_secs(10));
         let qos = Qos { transient_local: true, lifespan, ..Qos::reliable(100) };
         let publisher = node.advertise_message("/rosout", qos)?;
-        Ok(Rosout { publisher, logger: node.logger_name(), records })
+        Ok(Rosout { publisher, logger: node.logger_name() })
     }
 
     /// Publishes one record.
@@ -98,8 +96,8 @@ impl Rosout {
 
     /// Publishes the queued records and waits until the subscribers have them, at most for
     /// `LAST_WORDS`. Records that are undelivered when the publisher ends are lost.
-    pub fn flush(&mut self) {
-        while let Ok(log) = self.records.try_recv() {
+    pub fn flush(&self, records: &Records) {
+        while let Ok(log) = records.try_recv() {
             self.publish(log);
         }
         // The node ends either way.
@@ -114,7 +112,7 @@ mod tests {
 
     #[test]
     fn events_become_records_with_level_text_and_place() {
-        let (layer, mut records) = layer();
+        let (layer, records) = layer();
         let subscriber = tracing_subscriber::registry().with(layer);
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(stream = 3, "no message in {} s", 5);

@@ -1,45 +1,61 @@
 //! Publishes what the policy sees, for people: see [`visual`](crate::visual).
 
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use super::connection::Connector;
 use super::rcl::{Node, Publisher, Qos};
 use crate::spec::Config;
 use crate::visual::{Tap, TensorSeen, View};
+
+/// Views, with their publishers.
+pub type Shown = Vec<(View, Publisher)>;
+
+/// Advertises `<output>/view/<stream>` for each stream that can be shown. `output` is the full
+/// name of the tensor's topic.
+pub fn advertise(node: &Node, config: &Config, output: &str) -> Shown {
+    let advertise = |view: View| {
+        let topic = format!("{output}/view/{}", view.name);
+        // RViz and Foxglove ask for reliable delivery at first.
+        match node.advertise(&topic, view.ros_type(), Qos::reliable(1)) {
+            Ok(publisher) => Some((view, publisher)),
+            Err(error) => {
+                tracing::warn!("stream '{}' is not shown: {error}", view.name);
+                None
+            }
+        }
+    };
+    View::all(config).0.into_iter().filter_map(advertise).collect()
+}
 
 /// Publishes images and grids at a low rate, on a thread of its own. While nobody subscribes, it
 /// asks for no tensor.
 pub struct Show {
     tap: Arc<Tap>,
     period: Duration,
-    views: Vec<(View, Publisher)>,
+    views: Shown,
+    /// Those of new connections.
+    parts: Receiver<Shown>,
+    connector: Connector,
     failed: bool,
 }
 
 impl Show {
-    /// Advertises `<output>/view/<stream>` for each stream that can be shown. `output` is the full
-    /// name of the tensor's topic.
-    pub fn new(node: &Node, config: &Config, output: &str, period: Duration) -> Self {
-        let (views, hidden) = View::all(config);
-        for (name, reason) in hidden {
+    /// Shows these views of a configuration, and those that `parts` brings from then on.
+    pub fn new(
+        config: &Config,
+        views: Shown,
+        parts: Receiver<Shown>,
+        (period, connector): (Duration, Connector),
+    ) -> Self {
+        for (name, reason) in View::all(config).1 {
             tracing::warn!("stream '{name}' is not shown: {reason}");
         }
-        let advertise = |view: View| {
-            let topic = format!("{output}/view/{}", view.name);
-            // RViz and Foxglove ask for reliable delivery at first.
-            match node.advertise(&topic, view.ros_type(), Qos::reliable(1)) {
-                Ok(publisher) => Some((view, publisher)),
-                Err(error) => {
-                    tracing::warn!("stream '{}' is not shown: {error}", view.name);
-                    None
-                }
-            }
-        };
-        let views: Vec<_> = views.into_iter().filter_map(advertise).collect();
         if views.is_empty() {
             tracing::warn!("visualize_hz: no stream of images or clouds can be shown");
         }
-        Show { tap: Arc::default(), period, views, failed: false }
+        Show { tap: Arc::default(), period, views, parts, connector, failed: false }
     }
 
     /// Where the publishing thread leaves tensors.
@@ -53,6 +69,9 @@ impl Show {
         let (mut tensor, mut buffer) = (Vec::new(), Vec::new());
         while self.tap.wait_until(due) {
             due = (due + self.period).max(Instant::now());
+            if let Ok(views) = self.parts.try_recv() {
+                self.connector.end(std::mem::replace(&mut self.views, views));
+            }
             if !self.views.iter().any(|(_, publisher)| is_seen(publisher)) {
                 continue;
             }

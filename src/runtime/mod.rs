@@ -35,6 +35,7 @@ mod queue;
 mod recorder;
 mod request;
 mod schedule;
+mod standstill;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -59,12 +60,14 @@ pub use recorder::{
     TickRecord,
 };
 pub use request::{PublisherSeen, Request, SharedRequest, is_adapted};
+pub use standstill::{Standstills, Witness};
 pub use state::{InputState, Origin, PublisherId, StreamState, TickStats};
 pub use threads::{ThreadOptions, Threads};
 use waiting::Waiting;
 
 use crate::pipeline::{InputStats, Pipeline, StreamStats, TensorMessage, TickOutcome};
 use crate::spec::{InputId, InputSpec, StreamId, StreamSpec};
+use crate::sync::lock;
 use health::NodeTime;
 use outbox::Outbox;
 use queue::Queue;
@@ -92,6 +95,8 @@ pub struct Runtime {
     /// The nodes of all publishers of `/clock` at the last reading of the graph. Empty before the
     /// first, and if the node's clock is another one.
     pub clock_publishers: Mutex<Vec<String>>,
+    /// The wake-ups that tell when the process stood still.
+    pub standstills: Standstills,
     /// By [`InputId`].
     inputs: Vec<InputState>,
     /// By [`StreamId`].
@@ -123,8 +128,9 @@ impl Runtime {
             digest: true,
             recorder: None,
             clock_publishers: Mutex::default(),
+            standstills: Standstills::default(),
             node_time: NodeTime::new(clock.is_simulated()),
-            inputs: config.inputs.iter().map(|_| InputState::default()).collect(),
+            inputs: config.inputs.iter().map(InputState::new).collect(),
             streams: config.streams.iter().map(|_| StreamState::default()).collect(),
             has_workers: true,
             queue: Queue::new(QUEUED_MESSAGES, queue::lanes(config)),
@@ -194,6 +200,13 @@ impl Runtime {
     /// Whether the threads must end.
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Counts the silence of each input from now on: the process stood still, so the silence before says
+    /// nothing about the sensors.
+    pub fn excuse_silence(&self) {
+        let now = self.node_time.now();
+        self.inputs.iter().for_each(|input| lock(&input.arrivals).excuse(now));
     }
 
     /// Asks the threads to end. Each checks this at least every 50 ms.

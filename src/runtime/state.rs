@@ -9,6 +9,7 @@ use super::request::{PublisherSeen, Request, SharedRequest};
 use crate::align::NO_AGE;
 use crate::histogram::Histogram;
 use crate::pipeline::{Counter, DropReason};
+use crate::spec::InputSpec;
 use crate::time::Stamp;
 
 /// Counters of the ticks.
@@ -93,9 +94,10 @@ pub struct InputState {
     pub(super) explained: [AtomicBool; DropReason::ALL.len()],
 }
 
-impl Default for InputState {
+impl InputState {
     /// The state of an input that begins with the node's time.
-    fn default() -> Self {
+    pub(super) fn new(spec: &InputSpec) -> Self {
+        let request = Request::at_first(spec);
         InputState {
             arrivals: Mutex::new(Arrivals::new(Duration::ZERO)),
             ready: Histogram::default(),
@@ -106,16 +108,14 @@ impl Default for InputState {
             resubscribed: Counter::default(),
             adapted: Counter::default(),
             repeated: Counter::default(),
-            asks: SharedRequest::new(Request::default()),
-            wants: SharedRequest::new(Request::default()),
+            asks: SharedRequest::new(request),
+            wants: SharedRequest::new(request),
             incompatible: AtomicU64::new(0),
             publishers: Mutex::new(None),
             explained: std::array::from_fn(|_| AtomicBool::new(false)),
         }
     }
-}
 
-impl InputState {
     /// Returns how many messages were lost on the way; `None` if the middleware does not tell.
     pub fn lost_on_the_way(&self) -> Option<u64> {
         self.tells_lost.load(Ordering::Relaxed).then(|| self.lost.get())

@@ -7,7 +7,7 @@ use super::clock::{Clock, Reading, Sleeper};
 use super::outbox::Finished;
 use super::priority::Urgency;
 use super::schedule::{Schedule, Step};
-use super::{DueTick, Event, Runtime, RuntimeError, TickFate};
+use super::{DueTick, Event, Runtime, RuntimeError, TickFate, Witness};
 use crate::pipeline::{TensorMessage, TickOutcome};
 use crate::time::Epoch;
 
@@ -27,6 +27,7 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
     let mut waited = true;
     runtime.ticks.priority.store(priority, Ordering::Relaxed);
     while !runtime.stopping() {
+        runtime.standstills.awake(Witness::Tick);
         let Some(now) = runtime.clock.now() else {
             runtime.clock.wait(None, &mut sleeper);
             continue;

@@ -164,6 +164,14 @@ impl Subscription {
         Ok(taken.then(|| MessageInfo::from_raw(&info)))
     }
 
+    /// Counts the publishers that are connected to it.
+    pub fn publisher_count(&self) -> Result<usize> {
+        let mut count = 0;
+        // SAFETY: the subscription is initialised.
+        let ret = unsafe { rcl_subscription_get_publisher_count(self.inner.raw.get(), &mut count) };
+        check(ret, || format!("count the publishers of {}", self.topic())).map(|()| count)
+    }
+
     pub(super) fn get(&self) -> *const rcl_subscription_t {
         self.inner.raw.get()
     }

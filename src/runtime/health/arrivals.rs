@@ -246,6 +246,11 @@ impl Arrivals {
         }
     }
 
+    /// Counts silence from `at` on.
+    pub fn excuse(&mut self, at: Duration) {
+        self.newest = self.newest.max(at);
+    }
+
     /// Begins `epoch` if it is newer. Returns whether `epoch` is the current one.
     fn enter(&mut self, at: Duration, epoch: Epoch) -> bool {
         self.begin(at, epoch);

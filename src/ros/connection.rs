@@ -1,0 +1,209 @@
+//! A connection to the middleware, and what replaces it.
+//!
+//! A [`Connection`] is a node with all its subscriptions, publishers and services. Each part is used by
+//! one thread. The thread *connect* makes a new connection when the node needs one, and ends what it
+//! replaces. Both take the middleware a while. Each other thread then takes its part of the new
+//! connection, without a wait.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::diagnostics::Diagnostics;
+use super::error::NodeError;
+use super::info::Info;
+use super::intake::{self, Subscribed};
+use super::param_services::ParameterServices;
+use super::params::Declared;
+use super::rcl::{self, Context, Node, Publisher, Qos, Subscription, WaitSet};
+use super::rosout::Rosout;
+use super::show::{self, Shown};
+use crate::runtime::Runtime;
+
+/// Message type of the output.
+const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
+/// Tensors that the middleware keeps for a subscriber that has not taken them yet. A policy wants
+/// the newest one. With `keep_last`, a slow policy loses tensors but never blocks the tick.
+const OUTPUT_DEPTH: usize = 1;
+/// What was replaced ends this much later: what it sent last may still be on its way.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What each connection of the node holds.
+pub struct Plan {
+    /// What is received and sent.
+    pub runtime: Arc<Runtime>,
+    /// The full names of the inputs' topics, by `InputId`.
+    pub topics: Vec<String>,
+    /// The parameters of the node.
+    pub parameters: Vec<Declared>,
+    /// Whether images and grids are shown.
+    pub shows: bool,
+    /// The size of a tensor message \[bytes\].
+    pub message_bytes: usize,
+}
+
+/// A node and all that belongs to it.
+pub struct Connection {
+    /// For the thread of the small messages.
+    pub small: Small,
+    /// For the thread of the images and clouds.
+    pub large: Subscriptions,
+    /// For the publishing thread.
+    pub output: Publisher,
+    /// For the thread that shows images and grids; empty if nothing is shown.
+    pub shown: Shown,
+    /// For the thread that reports.
+    pub reports: Reports,
+}
+
+/// What the thread of the small messages uses.
+pub struct Small {
+    /// Shows the graph.
+    pub node: Node,
+    pub services: ParameterServices,
+    /// The clock of a simulator, if that is the node's clock.
+    pub clock: Option<Subscription>,
+    pub subscriptions: Subscriptions,
+}
+
+/// Subscriptions that one thread waits for.
+pub struct Subscriptions {
+    pub wait_set: WaitSet,
+    /// In the order of the inputs.
+    pub inputs: Vec<Subscribed>,
+}
+
+/// What the thread that reports uses.
+pub struct Reports {
+    pub rosout: Rosout,
+    pub diagnostics: Diagnostics,
+    /// It keeps its message for later subscribers.
+    pub _info: Info,
+}
+
+impl Connection {
+    /// Makes all that belongs to a node.
+    ///
+    /// # Errors
+    /// The middleware refused one of them.
+    pub fn of(node: Node, rosout: Rosout, plan: &Plan) -> Result<Self, NodeError> {
+        let (runtime, config) = (&*plan.runtime, plan.runtime.pipeline.config());
+        let services = ParameterServices::new(&node, plan.parameters.clone())?;
+        let diagnostics = Diagnostics::new(&node)?;
+        let output = Qos::reliable(OUTPUT_DEPTH);
+        let output = node.advertise(&config.output_topic, FUSED_TENSOR, output)?;
+        let info = Info::new(&node, &output.topic(), &plan.topics, runtime)?;
+        let shown =
+            if plan.shows { show::advertise(&node, config, &output.topic()) } else { vec![] };
+        let of = |large| subscribe(&node, runtime, large);
+        let large = of(true)?;
+        let clock = runtime.clock.is_simulated().then(|| intake::subscribe_to_clock(&node));
+        let (clock, subscriptions) = (clock.transpose()?, of(false)?);
+        let small = Small { node, services, clock, subscriptions };
+        Ok(Connection {
+            small,
+            large,
+            output,
+            shown,
+            reports: Reports { rosout, diagnostics, _info: info },
+        })
+    }
+
+    /// Makes another connection, with a context and a node of its own.
+    fn another(plan: &Plan) -> Result<Self, NodeError> {
+        let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
+        let node = super::create_node(&context, plan.message_bytes)?;
+        let rosout = Rosout::new(&node)?;
+        Connection::of(node, rosout, plan)
+    }
+}
+
+fn subscribe(node: &Node, runtime: &Runtime, large: bool) -> rcl::Result<Subscriptions> {
+    let inputs = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
+    let inputs = inputs.map(|id| {
+        let asks = runtime.input(id).asks.get();
+        let subscription = intake::subscribe(node, runtime.input_spec(id), asks)?;
+        Ok(Subscribed { subscription, asks })
+    });
+    let inputs = inputs.collect::<rcl::Result<Vec<_>>>()?;
+    Ok(Subscriptions { wait_set: WaitSet::new(&node.context())?, inputs })
+}
+
+/// Asks the thread *connect* for what takes the middleware a while. Its clones share the thread, which ends
+/// with the last of them.
+#[derive(Clone)]
+pub struct Connector(Sender<Order>);
+
+enum Order {
+    Connect,
+    /// To end what was replaced at this instant.
+    End(Box<dyn Send>, Instant),
+}
+
+impl Connector {
+    /// Makes the connector and its thread's work.
+    pub fn new(plan: Plan, takers: Takers) -> (Self, Connecting) {
+        let (orders, taken) = channel();
+        (Connector(orders), Connecting { plan, takers, orders: taken })
+    }
+
+    /// Asks for a new connection.
+    pub fn connect(&self) {
+        // The thread ends only with the node.
+        let _ = self.0.send(Order::Connect);
+    }
+
+    /// Ends what was replaced, a second later and on the thread *connect*.
+    pub fn end(&self, replaced: impl Send + 'static) {
+        let _ = self.0.send(Order::End(Box::new(replaced), Instant::now()));
+    }
+}
+
+/// Where the threads get their parts of a new connection.
+pub struct Takers {
+    pub small: Sender<Small>,
+    pub large: Sender<Subscriptions>,
+    pub output: Sender<Publisher>,
+    pub shown: Sender<Shown>,
+    pub reports: Sender<Reports>,
+}
+
+/// The work of the thread *connect*.
+pub struct Connecting {
+    plan: Plan,
+    takers: Takers,
+    orders: Receiver<Order>,
+}
+
+impl Connecting {
+    /// Serves the orders until nobody can give one.
+    pub fn run(self) {
+        for order in &self.orders {
+            match order {
+                Order::Connect => self.connect(),
+                Order::End(replaced, at) => {
+                    if !self.plan.runtime.stopping() {
+                        std::thread::sleep((at + LINGER).saturating_duration_since(Instant::now()));
+                    }
+                    drop(replaced);
+                }
+            }
+        }
+    }
+
+    fn connect(&self) {
+        match Connection::another(&self.plan) {
+            Ok(Connection { small, large, output, shown, reports }) => {
+                // A thread that does not take its part has ended, and the node is about to.
+                let _ = self.takers.small.send(small);
+                let _ = self.takers.large.send(large);
+                let _ = self.takers.output.send(output);
+                let _ = self.takers.shown.send(shown);
+                let _ = self.takers.reports.send(reports);
+            }
+            Err(error) => {
+                tracing::warn!("failed to make a new connection to the middleware: {error}");
+            }
+        }
+    }
+}

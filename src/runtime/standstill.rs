@@ -1,0 +1,137 @@
+//! Notices that the process stood still: it was stopped, or the machine was suspended.
+//!
+//! Two threads that wake several times per second note each time that they wake. If both slept far too
+//! long and woke together, the process stood still. A single thread that was held up, for example by the
+//! middleware, shows nothing. The clock is that of the time since the boot, which runs in a suspend too.
+//! Nobody sets it, so that a step of the system's clock is no standstill.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+
+/// If a thread that wakes several times in this span did not run for so long, it stood still. Fast DDS
+/// needs a second or more to cut a process off.
+pub const STILL: Duration = Duration::from_millis(900);
+/// Threads that stood still together go on within this time.
+const TOGETHER: Duration = Duration::from_millis(500);
+
+/// A thread that notes its wake-ups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// The tick thread.
+    Tick,
+    /// The thread that reports to people.
+    Report,
+}
+
+/// The wake-ups of the witnesses.
+#[derive(Debug, Default)]
+pub struct Standstills {
+    witnesses: [Wakes; 2],
+    /// The end of the newest standstill that [`Standstills::newest`] has returned \[ns\].
+    known_ns: AtomicU64,
+}
+
+/// The wake-ups of one thread, in nanoseconds since the boot; 0 for never.
+#[derive(Debug, Default)]
+struct Wakes {
+    newest_ns: AtomicU64,
+    /// The end of its newest long sleep, and how long that was.
+    stood_until_ns: AtomicU64,
+    stood_for_ns: AtomicU64,
+}
+
+impl Standstills {
+    /// Notes that a witness is awake. Returns how long it did not run, if that is [`STILL`] or more.
+    pub fn awake(&self, witness: Witness) -> Option<Duration> {
+        self.awake_at(witness, since_boot_ns()?)
+    }
+
+    fn awake_at(&self, witness: Witness, now_ns: u64) -> Option<Duration> {
+        let wakes = &self.witnesses[witness as usize];
+        let before_ns = wakes.newest_ns.swap(now_ns, Ordering::Relaxed);
+        let stood = Duration::from_nanos(now_ns.saturating_sub(before_ns));
+        if before_ns == 0 || stood < STILL {
+            return None;
+        }
+        wakes.stood_for_ns.store(stood.as_nanos() as u64, Ordering::Relaxed);
+        wakes.stood_until_ns.store(now_ns, Ordering::Release);
+        Some(stood)
+    }
+
+    /// Returns how long the process stood still, once for each standstill.
+    pub fn newest(&self) -> Option<Duration> {
+        let ends = self.witnesses.each_ref().map(|w| w.stood_until_ns.load(Ordering::Acquire));
+        let [first, last] = [ends[0].min(ends[1]), ends[0].max(ends[1])];
+        if first <= self.known_ns.load(Ordering::Relaxed)
+            || Duration::from_nanos(last - first) > TOGETHER
+        {
+            return None;
+        }
+        self.known_ns.store(last, Ordering::Relaxed);
+        let stood = self.witnesses.iter().map(|w| w.stood_for_ns.load(Ordering::Relaxed)).min();
+        stood.map(Duration::from_nanos)
+    }
+}
+
+/// The time since the boot, suspends included; `None` if the system does not tell.
+fn since_boot_ns() -> Option<u64> {
+    let since = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?);
+    u64::try_from(since.as_nanos()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Wakes both witnesses every 50 ms from `from` to `to` \[ms\].
+    fn run(standstills: &Standstills, from: u64, to: u64) {
+        for ms in (from..to).step_by(50) {
+            standstills.awake_at(Witness::Tick, ms * MS);
+            standstills.awake_at(Witness::Report, (ms + 7) * MS);
+        }
+    }
+
+    #[test]
+    fn a_standstill_is_told_once() {
+        let standstills = Standstills::default();
+        run(&standstills, 10_000, 20_000);
+        assert_eq!(standstills.newest(), None);
+        run(&standstills, 23_000, 24_000);
+        let stood = standstills.newest().unwrap();
+        assert!((2_900..3_060).contains(&stood.as_millis()), "{stood:?}");
+        assert_eq!(standstills.newest(), None);
+        run(&standstills, 25_000, 26_000);
+        assert!(standstills.newest().is_some());
+    }
+
+    #[test]
+    fn one_thread_that_was_held_up_shows_nothing() {
+        let standstills = Standstills::default();
+        run(&standstills, 10_000, 11_000);
+        for ms in (11_000..14_000).step_by(50) {
+            standstills.awake_at(Witness::Tick, ms * MS);
+        }
+        let held_up = standstills.awake_at(Witness::Report, 14_000 * MS);
+        assert!(held_up.is_some_and(|time| time > Duration::from_secs(3)));
+        assert_eq!(standstills.newest(), None);
+        // Nor do two threads that were held up one after the other.
+        for ms in (14_050..16_000).step_by(50) {
+            standstills.awake_at(Witness::Report, ms * MS);
+        }
+        assert!(standstills.awake_at(Witness::Tick, 16_000 * MS).is_some());
+        assert_eq!(standstills.newest(), None);
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_changes_nothing() {
+        // The clock is the one since the boot: it never runs back, and starts with the machine.
+        let [first, second] = [since_boot_ns().unwrap(), since_boot_ns().unwrap()];
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+        let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+        assert!(first <= second && (second as f64 / 1e9 - uptime).abs() < 5.0);
+    }
+}
