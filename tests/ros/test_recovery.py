@@ -153,7 +153,8 @@ def test_an_auto_input_asks_for_the_same_after_a_stop(ros, start, tmp_path):
     ros.spin_for(2)
     adapted = fusion.value("joints", "adapted")
     for stop in range(2):
-        stop_for(ros, fusion, 2.0)
+        # Longer than the silence that the node would report.
+        stop_for(ros, fusion, 3.5)
         # Each part of the connection is another one within this time.
         fusion.until(lambda: fusion.value("joints", "resubscribed") > stop, "a new connection")
         ros.spin_for(5)

@@ -1,0 +1,77 @@
+"""The node ends when it is told to, also if the middleware hangs.
+
+Fast DDS waits without an end for a file in shared memory that another process has begun and not finished.
+Here such files have the names of the ports of the test's own domain.
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from fusion import start_fusion, streams, write_config
+from test_overload import stop_for
+
+CONFIG = {"rate_hz": 100, "streams": streams(w={"type": "geometry_msgs/msg/WrenchStamped"})}
+#: After a signal, the node gives the middleware this long [s].
+PATIENCE = 4.0
+
+
+@pytest.fixture
+def unfinished(domain_id):
+    """`unfinished()` leaves unfinished ports for the processes that join this domain from then on."""
+    made = []
+
+    def leave():
+        # RTPS: the unicast ports of a domain begin at 7400 + 250 d + 10, two for each participant.
+        first = 7400 + 250 * domain_id + 10
+        for number in range(first, first + 100):
+            port = Path(f"/dev/shm/fastrtps_port{number}")
+            if not port.exists():
+                port.touch()
+                made.append(port)
+
+    yield leave
+    for port in made:
+        port.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_node_that_hangs_while_it_starts_ends(start, tmp_path, unfinished, signum):
+    unfinished()
+    config = write_config(tmp_path, CONFIG)
+    node = start("fusion_node", "--ros-args", "-p", f"config_file:={config}", expected_code=1)
+    time.sleep(2)
+    assert node.running and "streams at" not in node.output, "it hangs before it has a node"
+    node.stop(signum, timeout=PATIENCE + 5)
+    assert "while the node starts: shutting down" in node.output
+    assert "the middleware hangs: the process ends without it" in node.output
+
+
+def test_a_second_signal_ends_it_at_once(start, tmp_path, unfinished):
+    unfinished()
+    config = write_config(tmp_path, CONFIG)
+    node = start("fusion_node", "--ros-args", "-p", f"config_file:={config}", expected_code=1)
+    time.sleep(2)
+    os.kill(node.pid, signal.SIGINT)
+    node.wait_for("while the node starts: shutting down")
+    node.stop(signal.SIGTERM)
+    assert node.stop_s < PATIENCE - 1, "it waits no longer"
+    assert "SIGTERM again" in node.output
+
+
+def test_a_node_that_hangs_while_it_connects_again_ticks_on_and_ends(
+    ros, start, tmp_path, unfinished
+):
+    fusion = start_fusion(ros, start, tmp_path, dict(CONFIG), sim_time=False)
+    unfinished()
+    stop_for(ros, fusion, 1.5)
+    fusion.process.wait_for("through a new connection")
+    ros.spin_for(2)
+    tensors = len(fusion.ticks)
+    fusion.until(lambda: len(fusion.ticks) > tensors + 100, "the ticks go on")
+    assert fusion.value("w", "resubscribed") == 0, "the connection hangs"
+    fusion.process.expected_code = 1
+    fusion.process.stop(timeout=PATIENCE + 5)
+    assert "the middleware hangs" in fusion.process.output
