@@ -221,7 +221,7 @@ fn what_a_queue_delayed_takes_no_transform_that_came_after_its_wait() {
         rig.send("lidar", 160, cloud(150, [1.5, 1.5, 0.5]));
         rig.send("tf", tf_arrives_ms, tree(&[("base_link", "lidar", 200, 4.0, NO_TURN)]));
         std::thread::scope(|scope| {
-            let worker = scope.spawn(|| workers::run(&rig.runtime));
+            let worker = scope.spawn(|| workers::run(&rig.runtime, false));
             while rig.counts("lidar")[0] == 0 {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
@@ -239,7 +239,7 @@ fn a_fixed_transform_that_is_said_again_is_as_old_as_it_was() {
     rig.send("lidar", 160, cloud(150, [1.5, 1.5, 0.5]));
     rig.send("tf_static", 400, tree(&[("base_link", "lidar", 300, 0.0, NO_TURN)]));
     std::thread::scope(|scope| {
-        let worker = scope.spawn(|| workers::run(&rig.runtime));
+        let worker = scope.spawn(|| workers::run(&rig.runtime, false));
         while rig.counts("lidar")[0] == 0 {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
@@ -307,7 +307,7 @@ fn a_cloud_waits_without_a_worker_and_is_moved_at_its_stamp() {
         panic!("{:?}", rig.counts("lidar"));
     };
     std::thread::scope(|scope| {
-        let worker = scope.spawn(|| workers::run(&rig.runtime));
+        let worker = scope.spawn(|| workers::run(&rig.runtime, false));
         rig.send("tf", 105, tree(&[("base_link", "lidar", 100, 0.0, NO_TURN)]));
         rig.send("lidar", 160, cloud(150, [1.5, 1.5, 0.5]));
         received(1);
