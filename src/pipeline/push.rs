@@ -439,7 +439,7 @@ impl Rows<'_> {
         if rings.read_by_tick.contains(&(ring, lease.slot())) {
             // Its row left the ring after the tick under way had chosen it. Later ticks do not.
             drop(rings);
-            drop(lock(&self.pipeline.ticker));
+            drop(self.pipeline.ticker.lock());
         }
         Ok(lease)
     }

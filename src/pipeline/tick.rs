@@ -5,7 +5,6 @@ use crate::align::{InvalidReason, Seen, Strategy, Value};
 use crate::backend::{BackendError, StepJob};
 use crate::layout::{Holds, Layout};
 use crate::spec::{StreamId, StreamSpec};
-use crate::sync::lock;
 use crate::time::{Epoch, Stamp};
 
 /// What became of a tick.
@@ -73,7 +72,7 @@ impl Pipeline {
         epoch: Epoch,
         message: &mut TensorMessage,
     ) -> Result<TickOutcome, BackendError> {
-        let mut ticker = lock(&self.ticker);
+        let mut ticker = self.ticker.lock();
         let mut rings = self.lock_rings();
         rings.begin(epoch, &self.clock_jumps);
         if epoch.is_before(rings.epoch) {
