@@ -2,6 +2,8 @@
 
 #[allow(unsafe_code)] // calls of pthread; every block says why it is sound
 mod pi;
+#[cfg(test)]
+pub(crate) mod preempted;
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

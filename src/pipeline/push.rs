@@ -18,7 +18,6 @@ use crate::ring::{Inserted, Lease};
 use crate::spec::{
     Bounds, EncoderSpec, InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline,
 };
-use crate::sync::lock;
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
 /// A header's stamp may be at most this far ahead of the node's clock \[ns\], unless its stream looks

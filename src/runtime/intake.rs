@@ -159,7 +159,7 @@ impl Runtime {
         bytes: &[u8],
         arrival: Arrival,
     ) -> Result<Pushed, RuntimeError> {
-        // A wait that ended before this arrival is over, whether or not a tick has noticed.
+        // A wait that ended before this arrival is over, whether or not a worker has noticed.
         if let (Some(waiting), Some(now)) = (&self.waiting, arrival.stamp) {
             let expired = lock(waiting).expired(arrival.epoch, now);
             self.drop_all(expired);

@@ -108,6 +108,7 @@ mod tests {
     use crate::backend::cpu::CpuBackend;
     use crate::layout::Layout;
     use crate::pipeline::Pipeline;
+    use crate::sync::preempted;
     use crate::time::{Epoch, Stamp};
     use std::sync::Arc;
     use std::time::Instant;
@@ -142,11 +143,40 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_outbox_wakes_its_reader() {
+    fn a_reader_that_waits_is_woken_by_a_tensor_and_by_the_end() {
         let outbox = Arc::new(outbox());
         let reader = Arc::clone(&outbox);
-        let thread = std::thread::spawn(move || reader.take().is_none());
+        let read = move || std::iter::from_fn(|| reader.take()).map(|taken| taken.tick).collect();
+        let thread = std::thread::spawn(read);
+        for tick in 1..=3 {
+            // The reader waits, for the first one or again.
+            while outbox.state.lock().reader.is_none() {
+                std::thread::yield_now();
+            }
+            // What wakes it for no reason changes nothing.
+            thread.thread().unpark();
+            let due =
+                Reading { stamp: Stamp::ZERO, since: Instant::now(), epoch: Epoch::default() };
+            let message = outbox.free().unwrap();
+            assert!(outbox.put(Finished { message, tick, due }).is_none());
+        }
+        while !outbox.is_empty() {
+            std::thread::yield_now();
+        }
         outbox.close();
-        assert!(thread.join().unwrap());
+        let taken: Vec<i64> = thread.join().unwrap();
+        assert_eq!(taken, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_preempted_thread_that_looks_into_the_outbox_delays_no_tick() {
+        let outbox = outbox();
+        preempted::check(
+            || assert!(!put(&outbox, 1)),
+            |act| {
+                let _state = outbox.state.lock();
+                act();
+            },
+        );
     }
 }

@@ -189,7 +189,7 @@ fn a_wait_ends_after_wait_ms_of_the_nodes_time() {
     assert_eq!(rig.counts("goal"), [0, 0, 0, 2]);
     rig.tick(307);
     assert_eq!(rig.counts("goal"), [1, 0, 1, 1]);
-    // The transform comes too late, and no tick has noticed yet.
+    // The transform comes too late, and no worker has noticed yet.
     let both = tree(&[("odom", "base", 100, 1.0, NO_TURN), ("odom", "base", 200, 2.0, NO_TURN)]);
     rig.send("tf", 267, both);
     assert_eq!(rig.counts("goal"), [2, 0, 2, 0]);
@@ -255,7 +255,7 @@ fn a_transform_of_a_new_epoch_clears_what_waits_from_before() {
     rig.send("tf_static", 1, tree(&[("map", "odom", 0, 10.0, TURN)]));
     rig.send("tf", 205, tree(&[("odom", "base", 100, 1.0, NO_TURN)]));
     rig.send("goal", 206, pose(150, "base", 1.0));
-    // The first message after the jump is a transform, and the tick thread has not noticed yet.
+    // The first message after the jump is a transform, and no worker has noticed yet.
     rig.epoch = rig.epoch.next(Some(ms(206)));
     rig.send("tf", 111, tree(&[("odom", "base", 110, 1.0, NO_TURN)]));
     assert_eq!(rig.counts("goal"), [1, 0, 0, 0]);

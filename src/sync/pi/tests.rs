@@ -1,16 +1,7 @@
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
-use std::time::{Duration, Instant};
-
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
-use thread_priority::{
-    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
-    set_thread_priority_and_policy, thread_native_id,
-};
+use std::sync::{Arc, Mutex};
 
 use super::PiMutex;
-use crate::sync::lock;
+use crate::sync::{lock, preempted};
 
 #[test]
 fn one_thread_at_a_time_has_the_value_and_a_panic_leaves_it_to_the_others() {
@@ -30,92 +21,26 @@ fn one_thread_at_a_time_has_the_value_and_a_panic_leaves_it_to_the_others() {
     assert_eq!(*count.lock(), 60_000);
 }
 
-/// How long the threads of middle priority keep the processor.
-const BUSY: Duration = Duration::from_millis(200);
-
-/// The processor of all threads of the test.
-fn one_processor() -> CpuSet {
-    let all = sched_getaffinity(Pid::from_raw(0)).unwrap();
-    let first = (0..CpuSet::count()).find(|cpu| all.is_set(*cpu).unwrap()).unwrap();
-    let mut one = CpuSet::new();
-    one.set(first).unwrap();
-    one
-}
-
-/// Moves the calling thread to that processor, and to a real-time priority unless it is 0. Returns
-/// whether the system permits it.
-fn place(priority: u8) -> bool {
-    let number = ThreadPriority::Crossplatform(priority.try_into().unwrap());
-    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
-    let set = || set_thread_priority_and_policy(thread_native_id(), number, policy).is_ok();
-    let permitted = priority == 0 || set();
-    sched_setaffinity(Pid::from_raw(0), &one_processor()).unwrap();
-    permitted
-}
-
-/// Returns how long a thread of priority 10 waits for a lock whose holder has ordinary priority,
-/// while a thread of priority 5 keeps their processor busy. `None` if the system permits no real-time
-/// priority. `with` takes the lock, calls the function and unlocks.
-fn wait_for(with: impl Fn(&dyn Fn()) + Sync) -> Option<Duration> {
-    let placed = Barrier::new(3);
-    let [held, busy, wanted] = [(); 3].map(|()| AtomicBool::new(false));
-    let place = |priority| {
-        let permitted = place(priority);
-        placed.wait();
-        permitted
-    };
-    let wait = |flag: &AtomicBool| {
-        while !flag.load(Ordering::Acquire) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            place(0);
-            with(&|| {
-                held.store(true, Ordering::Release);
-                while !wanted.load(Ordering::Acquire) {
-                    std::hint::spin_loop();
-                }
-            });
-        });
-        scope.spawn(|| {
-            let permitted = place(5);
-            wait(&held);
-            let began = Instant::now();
-            busy.store(true, Ordering::Release);
-            while permitted && began.elapsed() < BUSY {
-                std::hint::spin_loop();
-            }
-        });
-        let urgent = scope.spawn(|| {
-            let permitted = place(10);
-            wait(&busy);
-            wanted.store(true, Ordering::Release);
-            let began = Instant::now();
-            with(&|| {});
-            permitted.then(|| began.elapsed())
-        });
-        urgent.join().unwrap()
-    })
-}
-
+/// The standard library's mutex shows that the test can tell the difference.
 #[test]
-fn a_holder_of_ordinary_priority_runs_at_once_if_a_more_urgent_thread_waits() {
+fn a_preempted_holder_of_ordinary_priority_runs_at_once_if_a_more_urgent_thread_waits() {
     let (ordinary, inheriting) = (Mutex::new(()), PiMutex::new(()));
-    let before = wait_for(|act| {
-        let _guard = lock(&ordinary);
-        act();
-    });
-    let after = wait_for(|act| {
-        let _guard = inheriting.lock();
-        act();
-    });
-    let (Some(before), Some(after)) = (before, after) else {
-        eprintln!("skipped: the system permits no real-time priority (SCHED_FIFO)");
-        return;
-    };
+    let before = preempted::time_of(
+        || drop(lock(&ordinary)),
+        |act| {
+            let _guard = lock(&ordinary);
+            act();
+        },
+    );
+    let after = preempted::time_of(
+        || drop(inheriting.lock()),
+        |act| {
+            let _guard = inheriting.lock();
+            act();
+        },
+    );
+    let (Some(before), Some(after)) = (before, after) else { return };
     eprintln!("std::sync::Mutex: {before:?}; PiMutex: {after:?}");
-    assert!(before > BUSY / 2, "the standard library's mutex: {before:?}");
-    assert!(after < BUSY / 4, "{after:?}");
+    assert!(before > preempted::BUSY / 2, "the standard library's mutex: {before:?}");
+    assert!(after < preempted::BUSY / 4, "{after:?}");
 }
