@@ -1,6 +1,13 @@
 //! Locks.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+#[allow(unsafe_code)] // calls of pthread; every block says why it is sound
+mod pi;
+#[cfg(test)]
+pub(crate) mod preempted;
+
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub(crate) use pi::{PiGuard, PiMutex};
 
 /// Locks a mutex, even if a thread panicked while it held the lock.
 ///
@@ -8,4 +15,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// read what it left. A comment beside the mutex or the call says which.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks for one of several readers, as [`lock`] does.
+pub(crate) fn read<T>(rows: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    rows.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks for the only writer, as [`lock`] does.
+pub(crate) fn write<T>(rows: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    rows.write().unwrap_or_else(PoisonError::into_inner)
 }

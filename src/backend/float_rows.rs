@@ -1,6 +1,6 @@
 //! Rows of `f32` in host memory, which the host interpolates and to which it applies operators.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, RwLock};
 
 use super::Slot;
 use crate::align::Value;
@@ -8,12 +8,13 @@ use crate::ops::operators::{OutputStage, unwrap};
 use crate::ops::resample::Lane;
 use crate::ops::resample::cpu::Interpolator;
 use crate::spec::StreamSpec;
-use crate::sync::lock;
+use crate::sync::{lock, read, write};
 
-/// Rows of one ring. Every slot has its own lock, never contended for long: the caller keeps writers
-/// and readers of a slot apart.
+/// Rows of one ring. Every slot has its own lock, never contended: the caller keeps writers and
+/// readers of a slot apart. Several threads may read a slot at once: a tick does not wait for a plan
+/// that blends the same row.
 pub(super) struct FloatRows {
-    slots: Vec<Mutex<Vec<f32>>>,
+    slots: Vec<RwLock<Vec<f32>>>,
     interpolator: Interpolator,
     output: Option<Output>,
 }
@@ -52,7 +53,7 @@ impl FloatRows {
             Output { stage, present: spec.present_step(), scratch: Mutex::new(scratch) }
         });
         FloatRows {
-            slots: (0..spec.ring_slots()).map(|_| Mutex::new(vec![0.0; lanes.len()])).collect(),
+            slots: (0..spec.ring_slots()).map(|_| RwLock::new(vec![0.0; lanes.len()])).collect(),
             interpolator: Interpolator::new(lanes),
             output,
         }
@@ -60,12 +61,12 @@ impl FloatRows {
 
     /// Writes a row.
     pub fn store(&self, slot: Slot, row: &[f32]) {
-        lock(&self.slots[slot]).copy_from_slice(row);
+        write(&self.slots[slot]).copy_from_slice(row);
     }
 
     /// Appends the bytes of a row.
     pub fn read(&self, slot: Slot, row: &mut Vec<u8>) {
-        row.extend(lock(&self.slots[slot]).iter().flat_map(|value| value.to_le_bytes()));
+        row.extend(read(&self.slots[slot]).iter().flat_map(|value| value.to_le_bytes()));
     }
 
     /// Whether a step depends on the other steps, so that [`FloatRows::window`] serves all at once.
@@ -121,12 +122,12 @@ impl FloatRows {
 
     /// Writes the row of a value into another slot.
     pub fn blend(&self, value: Value<Slot>, slot: Slot) {
-        let out = &mut *lock(&self.slots[slot]);
+        let out = &mut *write(&self.slots[slot]);
         match value {
             Value::Nothing => out.fill(0.0),
-            Value::Row(a) => out.copy_from_slice(&lock(&self.slots[a])),
+            Value::Row(a) => out.copy_from_slice(&read(&self.slots[a])),
             Value::Between { a, b, weight } => {
-                let (a, b) = (lock(&self.slots[a]), lock(&self.slots[b]));
+                let (a, b) = (read(&self.slots[a]), read(&self.slots[b]));
                 self.interpolator.between(&a, &b, weight, out);
             }
         }
@@ -139,9 +140,9 @@ impl FloatRows {
                 values.fill(0.0);
                 take(values);
             }
-            Value::Row(slot) => take(&lock(&self.slots[slot])),
+            Value::Row(slot) => take(&read(&self.slots[slot])),
             Value::Between { a, b, weight } => {
-                let (a, b) = (lock(&self.slots[a]), lock(&self.slots[b]));
+                let (a, b) = (read(&self.slots[a]), read(&self.slots[b]));
                 self.interpolator.between(&a, &b, weight, values);
                 take(values);
             }
@@ -151,4 +152,30 @@ impl FloatRows {
 
 fn widen(row: &[f32], out: &mut [f64]) {
     out.iter_mut().zip(row).for_each(|(out, value)| *out = f64::from(*value));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_tick_reads_a_row_that_a_plan_is_blending() {
+        let text = "rate_hz: 100\nstreams: {w: {type: geometry_msgs/WrenchStamped, topic: /w, \
+                    max_age_ms: 50}}";
+        let config = crate::config::parse(text, "test.yaml").unwrap();
+        let rows = Arc::new(FloatRows::new(config.streams.first().unwrap(), &[Lane::Linear], None));
+        rows.store(0, &[7.0]);
+        let (sender, receiver) = channel();
+        let other = Arc::clone(&rows);
+        rows.with(Value::Row(0), &mut [0.0], |_| {
+            std::thread::spawn(move || {
+                other.serve(Value::Row(0), &mut [0.0], |row| sender.send(row[0]).unwrap());
+            });
+            assert_eq!(receiver.recv_timeout(Duration::from_secs(5)), Ok(7.0));
+        });
+    }
 }

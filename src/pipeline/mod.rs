@@ -2,7 +2,8 @@
 //!
 //! The pipeline has no ROS, no clock and no thread. All methods take `&self`, so that a live node
 //! can push on one thread and tick on another. A tick locks the rings. A push reads and encodes its
-//! message outside of that lock, and takes the lock only to lease a slot and to insert the row.
+//! message outside of that lock, and takes the lock only to lease a slot and to insert the row. If a
+//! tick waits for a preempted holder of a lock, the holder inherits its priority ([`PiMutex`]).
 
 mod arrays;
 mod cameras;
@@ -21,7 +22,7 @@ mod tensor_message;
 mod tick;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 pub use arrays::ArraySample;
 pub use frames::{Need, Tree};
@@ -43,7 +44,7 @@ use crate::spec::{
     Config, EncoderSpec, Group, InputId, InputSpec, MAX_INPUTS, RingId, Selection, StreamId,
     StreamSpec,
 };
-use crate::sync::lock;
+use crate::sync::{PiGuard, PiMutex};
 use crate::time::{Epoch, Stamp};
 use cameras::Cameras;
 use frames::Frames;
@@ -81,7 +82,7 @@ pub struct Pipeline {
     backend: Arc<dyn Backend>,
     inputs: Vec<InputState>,
     streams: Vec<StreamState>,
-    rings: Mutex<Rings>,
+    rings: PiMutex<Rings>,
     /// The tree of frames, if something asks for it.
     frames: Option<Frames>,
     /// The cameras whose images are undistorted.
@@ -89,7 +90,7 @@ pub struct Pipeline {
     /// Per ring: locked while a sample is encoded into it, because a ring has one spare slot and
     /// its encoder one state. If encoding panics, the ring takes no other sample of any input.
     encoding: Vec<Mutex<()>>,
-    ticker: Mutex<Ticker>,
+    ticker: PiMutex<Ticker>,
     clock_jumps: Counter,
 }
 
@@ -184,7 +185,7 @@ impl Pipeline {
             backend,
             streams,
             encoding: rings.iter().map(|_| Mutex::default()).collect(),
-            rings: Mutex::new(Rings {
+            rings: PiMutex::new(Rings {
                 delays: vec![None; rings.len()],
                 rings,
                 epoch: Epoch::default(),
@@ -192,7 +193,7 @@ impl Pipeline {
                 read_by_tick: Vec::with_capacity(2 * steps),
                 tap: None,
             }),
-            ticker: Mutex::default(),
+            ticker: PiMutex::default(),
             clock_jumps: Counter::default(),
         })
     }
@@ -275,11 +276,11 @@ impl Pipeline {
         let EncoderSpec::Vector(vector) = &self.config.stream(stream).encoder else {
             return Vec::new();
         };
-        let empty: Vec<bool> = {
-            let rings = self.lock_rings();
-            let places = self.layout.rings().iter().zip(&rings.rings);
-            places.filter(|(place, _)| place.stream == stream).map(|(_, r)| r.is_empty()).collect()
-        };
+        // Its memory is reserved first, because a tick waits for the lock.
+        let mut empty = Vec::with_capacity(vector.groups.len());
+        let rings = self.lock_rings();
+        empty.extend(self.layout.rings_of(stream).map(|id| rings.rings[id.index()].is_empty()));
+        drop(rings);
         if empty.iter().all(|empty| *empty) {
             return Vec::new();
         }
@@ -308,8 +309,8 @@ impl Pipeline {
         self.layout.rings_of(stream).filter_map(before).min()
     }
 
-    fn lock_rings(&self) -> MutexGuard<'_, Rings> {
-        lock(&self.rings)
+    fn lock_rings(&self) -> PiGuard<'_, Rings> {
+        self.rings.lock()
     }
 
     /// The error after a panic while a message of `name`, an input or a stream, was encoded. The

@@ -18,7 +18,6 @@ use crate::ring::{Inserted, Lease};
 use crate::spec::{
     Bounds, EncoderSpec, InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline,
 };
-use crate::sync::lock;
 use crate::time::{Epoch, NANOS_PER_S, Stamp};
 
 /// A header's stamp may be at most this far ahead of the node's clock \[ns\], unless its stream looks
@@ -439,7 +438,7 @@ impl Rows<'_> {
         if rings.read_by_tick.contains(&(ring, lease.slot())) {
             // Its row left the ring after the tick under way had chosen it. Later ticks do not.
             drop(rings);
-            drop(lock(&self.pipeline.ticker));
+            drop(self.pipeline.ticker.lock());
         }
         Ok(lease)
     }

@@ -136,7 +136,7 @@ impl Pipeline {
 
     /// Returns the first error of a backend that could not read a row.
     pub fn rows_failed(&self) -> Option<BackendError> {
-        let tap = lock(&self.rings).tap.clone()?;
+        let tap = self.lock_rings().tap.clone()?;
         lock(&tap.failed).take()
     }
 }

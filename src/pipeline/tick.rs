@@ -5,7 +5,6 @@ use crate::align::{InvalidReason, Seen, Strategy, Value};
 use crate::backend::{BackendError, StepJob};
 use crate::layout::{Holds, Layout};
 use crate::spec::{StreamId, StreamSpec};
-use crate::sync::lock;
 use crate::time::{Epoch, Stamp};
 
 /// What became of a tick.
@@ -73,7 +72,7 @@ impl Pipeline {
         epoch: Epoch,
         message: &mut TensorMessage,
     ) -> Result<TickOutcome, BackendError> {
-        let mut ticker = lock(&self.ticker);
+        let mut ticker = self.ticker.lock();
         let mut rings = self.lock_rings();
         rings.begin(epoch, &self.clock_jumps);
         if epoch.is_before(rings.epoch) {
@@ -235,4 +234,39 @@ fn align_step(
         job.value = filled.value;
     }
     state
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::backend::cpu::CpuBackend;
+    use crate::sync::preempted;
+
+    #[test]
+    fn a_preempted_thread_that_holds_the_rings_delays_no_tick() {
+        let config = "rate_hz: 100\nstreams: {w: {type: geometry_msgs/WrenchStamped, topic: /w, \
+                      max_age_ms: 50}}";
+        let config = crate::config::parse(config, "test.yaml").unwrap();
+        let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+        let pipeline = Pipeline::new(config, backend).unwrap();
+        let mut message = pipeline.new_message();
+        let mut tick = || pipeline.tick(1, Epoch::default(), &mut message).unwrap();
+        preempted::check(
+            || assert_eq!(tick(), TickOutcome::Ready),
+            |act| {
+                let _rings = pipeline.lock_rings();
+                act();
+            },
+        );
+        // As a push does that waits for the end of the tick.
+        preempted::check(
+            || assert_eq!(tick(), TickOutcome::Ready),
+            |act| {
+                let _ticker = pipeline.ticker.lock();
+                act();
+            },
+        );
+    }
 }

@@ -81,6 +81,7 @@ impl Runtime {
         arrival: Arrival,
     ) -> Result<(), RuntimeError> {
         let Origin { publisher, published } = origin;
+        self.meet(arrival.epoch);
         match &self.recorder {
             None => self.take((publisher, 0), input, bytes, arrival),
             Some(recorder) => {
@@ -158,7 +159,7 @@ impl Runtime {
         bytes: &[u8],
         arrival: Arrival,
     ) -> Result<Pushed, RuntimeError> {
-        // A wait that ended before this arrival is over, whether or not a tick has noticed.
+        // A wait that ended before this arrival is over, whether or not a worker has noticed.
         if let (Some(waiting), Some(now)) = (&self.waiting, arrival.stamp) {
             let expired = lock(waiting).expired(arrival.epoch, now);
             self.drop_all(expired);
@@ -205,17 +206,20 @@ impl Runtime {
         }
     }
 
-    /// Drops the messages that have waited for too long by this reading of the clock. The tick thread
-    /// calls it. It waits for no other thread: what is left is dropped at the next tick. The arrival of a
-    /// transform ends a wait exactly, and so does the look-up: see [`Waiting::expired`](super::waiting::Waiting::expired).
+    /// Drops the messages that have waited for too long by this reading of the clock. An encode worker
+    /// calls it now and then; the tick thread does not, because this formats text and frees memory.
+    /// The arrival of a transform ends a wait exactly, and so does the look-up: see
+    /// [`Waiting::expired`](super::waiting::Waiting::expired).
     pub(super) fn give_up(&self, now: Reading) {
-        let Some(waiting) = &self.waiting else { return };
-        let Ok(mut waiting) = waiting.try_lock() else { return };
-        if !waiting.is_empty() {
-            let expired = waiting.expired(now.epoch, now.stamp.offset(-GRACE_NS));
-            drop(waiting);
+        if let Some(waiting) = &self.waiting {
+            let expired = lock(waiting).expired(now.epoch, now.stamp.offset(-GRACE_NS));
             self.drop_all(expired);
         }
+    }
+
+    /// Whether messages may wait for a transform.
+    pub(super) fn may_wait(&self) -> bool {
+        self.waiting.is_some()
     }
 
     /// Returns how many messages of an input wait for a transform.
@@ -332,9 +336,18 @@ impl Runtime {
         }
     }
 
+    /// Begins the epoch of a message or of a reading of the clock, unless it has begun.
+    pub(super) fn meet(&self, epoch: Epoch) {
+        if self.epoch.load(Ordering::Relaxed) < epoch.number() {
+            self.begin(epoch);
+        }
+    }
+
     /// Begins an epoch of the clock: clears all messages of earlier epochs. Any thread may call it,
-    /// in any order and more than once.
+    /// in any order and more than once. The tick thread does not: a tick of a later epoch begins it
+    /// for the rings alone.
     pub fn begin(&self, epoch: Epoch) {
+        let before = self.epoch.fetch_max(epoch.number(), Ordering::Relaxed);
         self.pipeline.begin(epoch);
         let waiting = self.waiting.as_ref().map(|waiting| lock(waiting).before(epoch));
         for message in
@@ -344,7 +357,7 @@ impl Runtime {
             let outcome = Outcome::Dropped(DropReason::Cleared);
             self.record_outcome(message.number, message.input, outcome);
         }
-        if let Some(recorder) = &self.recorder {
+        if let (Some(recorder), true) = (&self.recorder, before < epoch.number()) {
             recorder.note(Event::Epoch(epoch));
         }
         let now = self.node_time.now();

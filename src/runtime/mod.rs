@@ -5,7 +5,8 @@
 //!
 //! - *tick* ([`ticker`]) sleeps until the next tick, fuses, and leaves the tensor in the [`outbox`].
 //! - *publish* ([`publishing`]) gives the newest tensor to the publisher, which may take long.
-//! - *encode* ([`workers`]), one or several, push the large messages that wait in the [`queue`].
+//! - *encode* ([`workers`]), one or several, push the large messages that wait in the [`queue`]. The
+//!   first also drops the messages whose wait for a transform is over.
 //! - The user receives messages on its own threads, which [`Threads::spawn`] starts, and calls
 //!   [`Runtime::receive`]. Small messages go straight into their rings, large ones into the queue.
 //!
@@ -44,7 +45,7 @@ mod ticker;
 mod waiting;
 mod workers;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -107,6 +108,8 @@ pub struct Runtime {
     queue: Queue,
     /// Messages that wait for a transform; `None` if no message needs one.
     waiting: Option<Mutex<Waiting>>,
+    /// The number of the newest epoch that has begun.
+    epoch: AtomicU64,
     /// Tensors on their way to the publishing thread.
     outbox: Outbox,
     observer: Arc<dyn Observer>,
@@ -135,6 +138,7 @@ impl Runtime {
             has_workers: true,
             queue: Queue::new(QUEUED_MESSAGES, queue::lanes(config)),
             waiting: config.tf.map(|_| Mutex::new(Waiting::new(config))),
+            epoch: AtomicU64::default(),
             outbox: Outbox::new(|| pipeline.new_message()),
             observer,
             stop: AtomicBool::new(false),

@@ -1,10 +1,10 @@
 //! Hands finished tensors from the tick thread to the publishing thread.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
 
 use super::Reading;
 use crate::pipeline::TensorMessage;
-use crate::sync::lock;
+use crate::sync::PiMutex;
 
 /// Messages that go around: one is fused, one waits, one is published.
 const MESSAGES: usize = 3;
@@ -25,13 +25,15 @@ pub struct Finished {
 /// and nothing is allocated.
 #[derive(Debug)]
 pub struct Outbox {
-    state: Mutex<State>,
-    filled: Condvar,
+    /// Every change is one move, so a panic of another thread leaves no half change.
+    state: PiMutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     waiting: Option<Finished>,
+    /// The thread that waits for a tensor. It parks, and a wake-up takes no lock.
+    reader: Option<Thread>,
     /// Messages that nobody uses. The one that was used last is taken first, because it has most of
     /// the values of the next tick, and is in the cache.
     free: Vec<TensorMessage>,
@@ -42,51 +44,61 @@ impl Outbox {
     /// Makes an empty slot. `message` makes memory for a tensor.
     pub fn new(message: impl FnMut() -> TensorMessage) -> Self {
         let free = std::iter::repeat_with(message).take(MESSAGES).collect();
-        let state = State { waiting: None, free, closed: false };
-        Outbox { state: Mutex::new(state), filled: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is one move, so a panic of another thread leaves no half change.
-        lock(&self.state)
+        let state = State { waiting: None, reader: None, free, closed: false };
+        Outbox { state: PiMutex::new(state) }
     }
 
     /// Takes a message to fuse the next tick into; `None` if all are in use, which needs a second
     /// tick thread.
     pub fn free(&self) -> Option<TensorMessage> {
-        self.lock().free.pop()
+        self.state.lock().free.pop()
     }
 
     /// Takes back a message that nobody uses any more.
     pub fn give_back(&self, message: TensorMessage) {
-        self.lock().free.push(message);
+        self.state.lock().free.push(message);
     }
 
     /// Puts a tensor into the slot. Returns the one that it overwrote, whose message the caller gives back.
     #[must_use = "the message of an overwritten tensor must come back"]
     pub fn put(&self, finished: Finished) -> Option<Finished> {
-        let overwritten = self.lock().waiting.replace(finished);
-        self.filled.notify_one();
+        let mut state = self.state.lock();
+        let overwritten = state.waiting.replace(finished);
+        let reader = state.reader.take();
+        drop(state);
+        reader.inspect(Thread::unpark);
         overwritten
     }
 
     /// Whether no tensor waits.
     pub fn is_empty(&self) -> bool {
-        self.lock().waiting.is_none()
+        self.state.lock().waiting.is_none()
     }
 
-    /// Waits for a tensor; `None` if the outbox is closed.
+    /// Waits for a tensor; `None` if the outbox is closed. One thread at a time may wait.
     pub fn take(&self) -> Option<Finished> {
-        let idle = |state: &mut State| state.waiting.is_none() && !state.closed;
-        let state = self.filled.wait_while(self.lock(), idle);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        if state.closed { None } else { state.waiting.take() }
+        loop {
+            let mut state = self.state.lock();
+            if state.closed {
+                return None;
+            }
+            if let Some(finished) = state.waiting.take() {
+                return Some(finished);
+            }
+            state.reader = Some(std::thread::current());
+            drop(state);
+            // It may also return for no reason.
+            std::thread::park();
+        }
     }
 
     /// Closes the outbox: [`Outbox::take`] returns at once, now and later.
     pub fn close(&self) {
-        self.lock().closed = true;
-        self.filled.notify_all();
+        let mut state = self.state.lock();
+        state.closed = true;
+        let reader = state.reader.take();
+        drop(state);
+        reader.inspect(Thread::unpark);
     }
 }
 
@@ -96,6 +108,7 @@ mod tests {
     use crate::backend::cpu::CpuBackend;
     use crate::layout::Layout;
     use crate::pipeline::Pipeline;
+    use crate::sync::preempted;
     use crate::time::{Epoch, Stamp};
     use std::sync::Arc;
     use std::time::Instant;
@@ -130,11 +143,40 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_outbox_wakes_its_reader() {
+    fn a_reader_that_waits_is_woken_by_a_tensor_and_by_the_end() {
         let outbox = Arc::new(outbox());
         let reader = Arc::clone(&outbox);
-        let thread = std::thread::spawn(move || reader.take().is_none());
+        let read = move || std::iter::from_fn(|| reader.take()).map(|taken| taken.tick).collect();
+        let thread = std::thread::spawn(read);
+        for tick in 1..=3 {
+            // The reader waits, for the first one or again.
+            while outbox.state.lock().reader.is_none() {
+                std::thread::yield_now();
+            }
+            // What wakes it for no reason changes nothing.
+            thread.thread().unpark();
+            let due =
+                Reading { stamp: Stamp::ZERO, since: Instant::now(), epoch: Epoch::default() };
+            let message = outbox.free().unwrap();
+            assert!(outbox.put(Finished { message, tick, due }).is_none());
+        }
+        while !outbox.is_empty() {
+            std::thread::yield_now();
+        }
         outbox.close();
-        assert!(thread.join().unwrap());
+        let taken: Vec<i64> = thread.join().unwrap();
+        assert_eq!(taken, [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_preempted_thread_that_looks_into_the_outbox_delays_no_tick() {
+        let outbox = outbox();
+        preempted::check(
+            || assert!(!put(&outbox, 1)),
+            |act| {
+                let _state = outbox.state.lock();
+                act();
+            },
+        );
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::PublisherId;
 use crate::pipeline::Arrival;
@@ -67,6 +68,16 @@ pub fn lanes(config: &Config) -> Vec<usize> {
         None => config.streams.len() + id.index(),
     };
     config.input_ids().map(lane).collect()
+}
+
+/// What [`Queue::take_until`] has found.
+pub enum Next<'a> {
+    /// A message.
+    Message(Taken<'a>),
+    /// No message came in time.
+    Nothing,
+    /// The queue is closed.
+    Closed,
 }
 
 /// A message that a worker has. A drop frees its lane.
@@ -135,6 +146,14 @@ impl Queue {
 
     /// Waits for a message of a free lane and takes the oldest; `None` if the queue is closed.
     pub fn take(&self) -> Option<Taken<'_>> {
+        match self.take_until(None) {
+            Next::Message(taken) => Some(taken),
+            Next::Nothing | Next::Closed => None,
+        }
+    }
+
+    /// The same. If no message comes, it waits until `end`, or without end.
+    pub fn take_until(&self, end: Option<Instant>) -> Next<'_> {
         let mut state = self.lock();
         while !state.closed {
             let State { messages, put_back, busy, .. } = &mut *state;
@@ -145,11 +164,20 @@ impl Queue {
             };
             if let Some(message) = next(put_back).or_else(|| next(messages)) {
                 busy[lane(&message)] = true;
-                return Some(Taken { message, queue: self });
+                return Next::Message(Taken { message, queue: self });
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let Some(end) = end else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Next::Nothing;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        None
+        Next::Closed
     }
 
     /// Removes the messages of epochs before `epoch` and returns them.

@@ -21,7 +21,7 @@ use crate::ops::voxelize::PointDrops;
 use crate::pipeline::{DropReason, Pipeline, TensorMessage};
 use crate::spec::{InputId, RingId, StreamId};
 use crate::sync::lock;
-use crate::time::{NANOS_PER_MS, NANOS_PER_S, Stamp};
+use crate::time::{NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
 
 const CONFIG: &str = "
 rate_hz: 100
@@ -302,6 +302,69 @@ fn a_worker_pushes_the_large_messages() {
     let stats = running.runtime.input_stats(CAMERA);
     assert_eq!((stats.received.get(), stats.accepted.get()), (2, 1));
     running.stop();
+}
+
+const FRAMES: &str = "
+rate_hz: 100
+tf: {wait_ms: 50}
+streams:
+  goal: {type: geometry_msgs/PoseStamped, topic: /goal, strategy: hold, in_frame: map, max_age_ms: 50}
+";
+
+/// A message that notes the name of the thread that drops it.
+struct Told(Vec<u8>, Arc<Mutex<String>>);
+
+impl AsRef<[u8]> for Told {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        std::thread::current().name().unwrap_or_default().clone_into(&mut lock(&self.1));
+    }
+}
+
+/// Starts a runtime in which a message waits for a transform. Returns the thread that drops it after
+/// `act` for this reason.
+fn dropped_by(clock: fn(TickGrid) -> Clock, reason: DropReason, act: fn(&Runtime)) -> String {
+    let config = config::parse(FRAMES, "test.yaml").unwrap();
+    let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+    let clock = clock(config.grid);
+    let runtime = Arc::new(Runtime::new(Pipeline::new(config, backend).unwrap(), clock));
+    let recorder = Recorder::default();
+    let threads: Threads<RuntimeError> =
+        Threads::start(&runtime, recorder, ThreadOptions::default()).unwrap();
+    runtime.set_clock(ms(995), Transit::UNKNOWN);
+    runtime.clock.move_to(ms(995));
+    let mut pose = Writer::new();
+    pose.header(ms(995), "base");
+    pose.f64_array(&[0.0, 0.0, 0.0]);
+    pose.f64_array(&[0.0, 0.0, 0.0, 1.0]);
+    let by = Arc::default();
+    let message = Told(pose.finish(), Arc::clone(&by));
+    let goal = InputId::new(0);
+    runtime.receive(goal, message, runtime.clock.arrival(Transit::UNKNOWN)).unwrap();
+    assert_eq!(runtime.waiting(goal), 1);
+    act(&runtime);
+    until("the drop", || runtime.input_stats(goal).dropped(reason) == 1);
+    threads.stop().unwrap();
+    assert_eq!(runtime.waiting(goal), 0);
+    lock(&by).clone()
+}
+
+#[test]
+fn the_tick_thread_frees_no_message_that_waited() {
+    let given_up = dropped_by(Clock::simulated, DropReason::NoTransform, |runtime| {
+        // The wait is over, and so is the time in which the transform may be on its way.
+        runtime.set_clock(ms(1200), Transit::UNKNOWN);
+    });
+    // A clock that is set back, and no message says so.
+    let cleared = dropped_by(Clock::recorded, DropReason::Cleared, |runtime| {
+        runtime.clock.move_to(ms(10));
+    });
+    assert_eq!([given_up, cleared], ["encode", "encode"]);
 }
 
 /// A backend that always fails.

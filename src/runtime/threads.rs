@@ -70,7 +70,7 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
             let (encoding, encode) = (Arc::clone(runtime), encode.clone());
             threads.spawn(ENCODE[k.min(ENCODE.len() - 1)], move || {
                 encode.apply("images and clouds are encoded");
-                workers::run(&encoding).map_err(E::from)
+                workers::run(&encoding, k == 0).map_err(E::from)
             })?;
         }
         Ok(threads)

@@ -9,7 +9,6 @@ use super::priority::Urgency;
 use super::schedule::{Schedule, Step};
 use super::{DueTick, Event, Runtime, RuntimeError, TickFate, Witness};
 use crate::pipeline::{TensorMessage, TickOutcome};
-use crate::time::Epoch;
 
 /// What the log calls the work of this thread.
 const WORK: &str = "of a tick";
@@ -32,10 +31,6 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
             runtime.clock.wait(None, &mut sleeper);
             continue;
         };
-        let epoch = before.map_or(Epoch::default(), |before| before.epoch);
-        if epoch.is_before(now.epoch) {
-            runtime.begin(now.epoch);
-        }
         match schedule.advance(now) {
             Step::Wait(until) => {
                 urgency.rests(WORK);
@@ -50,7 +45,6 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
                     let first = tick.saturating_sub_unsigned(missed);
                     runtime.ticks.woken.record(runtime.nanos_since_due(first, now));
                 }
-                runtime.give_up(now);
                 runtime.ticks.overruns.add(missed);
                 if let (Some(recorder), 1..) = (&runtime.recorder, missed) {
                     recorder.note(Event::Overruns { before: tick, ticks: missed });

@@ -41,11 +41,6 @@ impl Waiting {
         Waiting { messages: VecDeque::new(), wait_ns }
     }
 
-    /// Whether no message waits.
-    pub fn is_empty(&self) -> bool {
-        self.messages.is_empty()
-    }
-
     /// Number of an input's messages that wait.
     pub fn of(&self, input: InputId) -> usize {
         self.messages.iter().filter(|held| held.message.input == input).count()

@@ -189,7 +189,7 @@ fn a_wait_ends_after_wait_ms_of_the_nodes_time() {
     assert_eq!(rig.counts("goal"), [0, 0, 0, 2]);
     rig.tick(307);
     assert_eq!(rig.counts("goal"), [1, 0, 1, 1]);
-    // The transform comes too late, and no tick has noticed yet.
+    // The transform comes too late, and no worker has noticed yet.
     let both = tree(&[("odom", "base", 100, 1.0, NO_TURN), ("odom", "base", 200, 2.0, NO_TURN)]);
     rig.send("tf", 267, both);
     assert_eq!(rig.counts("goal"), [2, 0, 2, 0]);
@@ -221,7 +221,7 @@ fn what_a_queue_delayed_takes_no_transform_that_came_after_its_wait() {
         rig.send("lidar", 160, cloud(150, [1.5, 1.5, 0.5]));
         rig.send("tf", tf_arrives_ms, tree(&[("base_link", "lidar", 200, 4.0, NO_TURN)]));
         std::thread::scope(|scope| {
-            let worker = scope.spawn(|| workers::run(&rig.runtime));
+            let worker = scope.spawn(|| workers::run(&rig.runtime, false));
             while rig.counts("lidar")[0] == 0 {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
@@ -239,7 +239,7 @@ fn a_fixed_transform_that_is_said_again_is_as_old_as_it_was() {
     rig.send("lidar", 160, cloud(150, [1.5, 1.5, 0.5]));
     rig.send("tf_static", 400, tree(&[("base_link", "lidar", 300, 0.0, NO_TURN)]));
     std::thread::scope(|scope| {
-        let worker = scope.spawn(|| workers::run(&rig.runtime));
+        let worker = scope.spawn(|| workers::run(&rig.runtime, false));
         while rig.counts("lidar")[0] == 0 {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
@@ -255,7 +255,7 @@ fn a_transform_of_a_new_epoch_clears_what_waits_from_before() {
     rig.send("tf_static", 1, tree(&[("map", "odom", 0, 10.0, TURN)]));
     rig.send("tf", 205, tree(&[("odom", "base", 100, 1.0, NO_TURN)]));
     rig.send("goal", 206, pose(150, "base", 1.0));
-    // The first message after the jump is a transform, and the tick thread has not noticed yet.
+    // The first message after the jump is a transform, and no worker has noticed yet.
     rig.epoch = rig.epoch.next(Some(ms(206)));
     rig.send("tf", 111, tree(&[("odom", "base", 110, 1.0, NO_TURN)]));
     assert_eq!(rig.counts("goal"), [1, 0, 0, 0]);
@@ -307,7 +307,7 @@ fn a_cloud_waits_without_a_worker_and_is_moved_at_its_stamp() {
         panic!("{:?}", rig.counts("lidar"));
     };
     std::thread::scope(|scope| {
-        let worker = scope.spawn(|| workers::run(&rig.runtime));
+        let worker = scope.spawn(|| workers::run(&rig.runtime, false));
         rig.send("tf", 105, tree(&[("base_link", "lidar", 100, 0.0, NO_TURN)]));
         rig.send("lidar", 160, cloud(150, [1.5, 1.5, 0.5]));
         received(1);

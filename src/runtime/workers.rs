@@ -1,23 +1,51 @@
 //! The encode workers: push large messages. Each takes milliseconds.
 
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::intake::{Pushed, Pushing};
+use super::queue::{Next, Taken};
 use super::{Runtime, RuntimeError, queue};
 use crate::spec::Config;
 
-/// Pushes the messages in the queue until the runtime stops. Several workers share the queue.
-pub fn run(runtime: &Runtime) -> Result<(), RuntimeError> {
-    while let Some(taken) = runtime.queue.take() {
-        let (since, message) = (Instant::now(), &taken.message);
-        match runtime.push(Pushing::of(message), (*message.bytes).as_ref(), message.arrival)? {
-            Pushed::Taken(taken) => runtime.observer.pushed(message, taken.stamp, since),
-            Pushed::Dropped(_) => runtime.observer.pushed(message, None, since),
-            Pushed::Waits(need) => runtime.wait(taken.into_message(), *need)?,
+/// Time between two looks at the messages that wait for a transform.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Pushes the messages in the queue until the runtime stops. Several workers share the queue. One of
+/// them, which `looks`, also drops the messages that have waited for too long.
+pub fn run(runtime: &Runtime, looks: bool) -> Result<(), RuntimeError> {
+    let mut look = (looks && runtime.may_wait()).then(Instant::now);
+    loop {
+        if let Some(at) = look
+            && at <= Instant::now()
+        {
+            give_up(runtime);
+            look = Some(Instant::now() + LOOK);
+        }
+        match runtime.queue.take_until(look) {
+            Next::Message(taken) => push(runtime, taken)?,
+            Next::Nothing => {}
+            Next::Closed => return Ok(()),
         }
     }
+}
+
+fn push(runtime: &Runtime, taken: Taken<'_>) -> Result<(), RuntimeError> {
+    let (since, message) = (Instant::now(), &taken.message);
+    match runtime.push(Pushing::of(message), (*message.bytes).as_ref(), message.arrival)? {
+        Pushed::Taken(taken) => runtime.observer.pushed(message, taken.stamp, since),
+        Pushed::Dropped(_) => runtime.observer.pushed(message, None, since),
+        Pushed::Waits(need) => runtime.wait(taken.into_message(), *need)?,
+    }
     Ok(())
+}
+
+/// Drops the messages that have waited for too long, and those from before a jump of the clock.
+fn give_up(runtime: &Runtime) {
+    if let Some(now) = runtime.clock.now() {
+        runtime.meet(now.epoch);
+        runtime.give_up(now);
+    }
 }
 
 /// Returns how many workers a configuration can use on a machine with this many processors: one
