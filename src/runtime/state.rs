@@ -9,7 +9,8 @@ use super::request::{PublisherSeen, Request, SharedRequest};
 use crate::align::NO_AGE;
 use crate::histogram::Histogram;
 use crate::pipeline::{Counter, DropReason};
-use crate::time::Stamp;
+use crate::sync::lock;
+use crate::time::{Epoch, Stamp};
 
 /// Counters of the ticks.
 #[derive(Debug, Default)]
@@ -89,6 +90,9 @@ pub struct InputState {
     pub incompatible: AtomicU64,
     /// Publishers at the last reading of the graph; `None` before the first.
     pub publishers: Mutex<Option<Vec<PublisherSeen>>>,
+    /// The epoch and the receive stamp of the newest message; `None` before the first. The receiving thread
+    /// alone uses it.
+    received: Mutex<Option<(Epoch, Stamp)>>,
     /// Whether a drop has been logged in detail, by drop reason.
     pub(super) explained: [AtomicBool; DropReason::ALL.len()],
 }
@@ -110,12 +114,23 @@ impl Default for InputState {
             wants: SharedRequest::new(Request::default()),
             incompatible: AtomicU64::new(0),
             publishers: Mutex::new(None),
+            received: Mutex::new(None),
             explained: std::array::from_fn(|_| AtomicBool::new(false)),
         }
     }
 }
 
 impl InputState {
+    /// The receive stamp of a message of this epoch, but later than that of every message of the input
+    /// before it. Otherwise two messages of one receive stamp would replace each other.
+    pub(super) fn next_received(&self, epoch: Epoch, received: Stamp) -> Stamp {
+        let mut newest = lock(&self.received);
+        let before = newest.filter(|(of, _)| *of == epoch);
+        let received = before.map_or(received, |(_, before)| received.max(before.offset(1)));
+        *newest = Some((epoch, received));
+        received
+    }
+
     /// Returns how many messages were lost on the way; `None` if the middleware does not tell.
     pub fn lost_on_the_way(&self) -> Option<u64> {
         self.tells_lost.load(Ordering::Relaxed).then(|| self.lost.get())
