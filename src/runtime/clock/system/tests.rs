@@ -97,8 +97,16 @@ fn many_threads_agree_on_the_epochs_of_a_clock_that_steps_back() {
     let time = AtomicI64::new(JUMPS * BACK);
     let done = AtomicBool::new(false);
     let clock = clock(10, JUMPS * BACK);
+    let read = || {
+        let nanos = time.fetch_add(1, Ordering::SeqCst);
+        // As if the thread were interrupted between its reading and what it does with it.
+        if nanos % 5 == 0 {
+            std::thread::yield_now();
+        }
+        at(nanos)
+    };
     let look = || {
-        let now = clock.read(|| at(time.fetch_add(1, Ordering::SeqCst))).0;
+        let now = clock.read(read).0;
         let steps = JUMPS - now.stamp.nanos().div_euclid(BACK);
         assert_eq!(now.epoch.number() as i64, steps, "{}", now.stamp);
         steps
