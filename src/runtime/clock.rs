@@ -92,7 +92,7 @@ impl Transit {
 #[derive(Debug)]
 pub enum Clock {
     /// The system's clock: nanoseconds since 1970.
-    System(SystemClock),
+    System(Box<SystemClock>),
     /// A clock that nobody sets, for benchmarks and tests.
     Steady(SteadyClock),
     /// The system's clock of a recording: the caller sets it.
@@ -104,7 +104,7 @@ pub enum Clock {
 impl Clock {
     /// Makes the system's clock, for ticks on `grid`.
     pub fn system(grid: TickGrid) -> Self {
-        Clock::System(SystemClock::new(grid))
+        Clock::System(Box::new(SystemClock::new(grid)))
     }
 
     /// Makes a clock that is at `stamp` at the instant `at`.

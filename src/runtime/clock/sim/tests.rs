@@ -151,7 +151,7 @@ fn the_doubt_after_a_jump_ends_when_no_old_message_is_on_its_way() {
         let max_ahead_ms = |transit, after: Duration| {
             clock.arrival_at(transit, jump + after).max_ahead_ns / NANOS_PER_MS
         };
-        let just_before = IN_FLIGHT - Duration::from_nanos(1);
+        let just_before = IN_FLIGHT.saturating_sub(Duration::from_nanos(1));
         assert_eq!(max_ahead_ms(Transit::UNKNOWN, just_before), 50);
         // The clock is still far before the instant that it jumped back from.
         assert_eq!(max_ahead_ms(Transit::UNKNOWN, IN_FLIGHT), 1000);
