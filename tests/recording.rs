@@ -9,6 +9,8 @@ mod lag;
 mod node;
 #[path = "recording/script.rs"]
 mod script;
+#[path = "recording/waited.rs"]
+mod waited;
 
 use std::fs::OpenOptions;
 use std::time::Duration;

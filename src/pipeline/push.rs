@@ -28,13 +28,17 @@ pub const MAX_AHEAD_NS: i64 = NANOS_PER_S;
 /// When a message arrived, and which stamps it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The instant on the node's clock; `None` if there is no clock yet. Under `timeline: receive`
-    /// it is the row's instant. Under `timeline: header` a stamp may not be far ahead of it.
+    /// When the node took the message, on its clock; `None` if there is no clock yet. A header's stamp may
+    /// not be far ahead of it. A delay ends with it, because a lag must cover the wait in the middleware's
+    /// queue. Ticks see from then on what the message becomes.
     pub stamp: Option<Stamp>,
+    /// The row's instant under `timeline: receive`: when the middleware received the message, on the node's
+    /// clock. `None` if that is `stamp`. A recording keeps it, because a replay does not know it otherwise.
+    pub received: Option<Stamp>,
     /// The clock's epoch in which the message was published.
     pub epoch: Epoch,
     /// A header's stamp may be at most this far ahead of `stamp` \[ns\]. If it is less than
-    /// [`MAX_AHEAD_NS`], a message further ahead was stamped before the clock jumped back.
+    /// [`MAX_AHEAD_NS`], a message further ahead may have been stamped before the clock jumped back.
     pub max_ahead_ns: i64,
     /// Whether a header's stamp of zero is an instant. Otherwise it means "not set".
     pub zero_is_an_instant: bool,
@@ -49,6 +53,7 @@ impl Default for Arrival {
     fn default() -> Self {
         Arrival {
             stamp: None,
+            received: None,
             epoch: Epoch::default(),
             max_ahead_ns: MAX_AHEAD_NS,
             zero_is_an_instant: false,
@@ -479,7 +484,7 @@ impl Rows<'_> {
     ) -> Result<Stamp, Rejected> {
         let offset_ns = self.spec.stamp_offset_ns;
         if self.spec.timeline == Timeline::Receive {
-            let stamp = self.arrival.stamp.ok_or_else(|| {
+            let stamp = self.arrival.received.or(self.arrival.stamp).ok_or_else(|| {
                 let detail = "expected the time of arrival, found no clock yet";
                 Rejected::new(DropReason::ZeroStamp, detail)
             })?;

@@ -27,6 +27,7 @@ mod run;
 mod shares;
 mod summary;
 pub mod verify;
+mod waits;
 mod wiring;
 
 pub use definitions::BagDefinitions;

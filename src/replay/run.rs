@@ -7,6 +7,7 @@ use super::episode::Moment;
 use super::output::Output;
 use super::read_ahead::read_ahead;
 use super::summary::{Skew, Summary};
+use super::waits::Waits;
 use super::{Episode, ReplayError, Wiring};
 use crate::pipeline::Pipeline;
 use crate::runtime::{Player, Received, RuntimeError, Served, decode_clock};
@@ -67,7 +68,7 @@ pub fn run(
             }
             Ok(())
         };
-        let mut play = Play { bag, wiring, player: &mut player };
+        let mut play = Play { bag, wiring, player: &mut player, waits: Waits::default() };
         if let Some(start) = start {
             play.latched_before(start, &mut serve, &mut problems)?;
         }
@@ -151,6 +152,7 @@ struct Play<'a> {
     bag: &'a Bag,
     wiring: &'a Wiring,
     player: &'a mut Player,
+    waits: Waits,
 }
 
 impl Play<'_> {
@@ -161,7 +163,11 @@ impl Play<'_> {
         serve: &mut impl FnMut(Served<'_>) -> Result<(), ReplayError>,
     ) -> Result<(), ReplayError> {
         let Recorded { topic, received: at, published, bytes } = recorded;
-        let received = Received { at, published };
+        if self.wiring.events == Some(topic) {
+            self.waits.note(at, &bytes);
+            return Ok(());
+        }
+        let received = Received { at, published, waited_ns: self.waits.of(at) };
         if self.wiring.clock == Some(topic) {
             // One that is malformed sets no clock, as in a live node.
             if let Ok(Some(stamp)) = decode_clock(&bytes) {

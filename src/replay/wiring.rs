@@ -2,7 +2,8 @@
 
 use super::ReplayError;
 use super::bag::{Bag, CDR};
-use crate::spec::{Config, InputId};
+use super::recording::EVENT_TYPE;
+use crate::spec::{Config, InputId, Timeline};
 
 /// The topic of a simulator's clock.
 const CLOCK_TOPIC: &str = "/clock";
@@ -53,6 +54,8 @@ pub struct Wiring {
     pub feeds: Vec<Vec<InputId>>,
     /// The topic of a simulator's clock, if it sets the clock.
     pub clock: Option<usize>,
+    /// The topic of the events of a node that recorded itself, if a row's instant depends on them.
+    pub events: Option<usize>,
     /// The topics of the configuration that are not in the bag. Their inputs get no message.
     pub missing: Vec<String>,
     /// The topics whose type the bag does not say. The configuration's is believed.
@@ -78,6 +81,7 @@ impl Wiring {
         let mut wiring = Wiring {
             feeds: vec![Vec::new(); bag.topics.len()],
             clock: None,
+            events: None,
             missing: Vec::new(),
             untyped: Vec::new(),
         };
@@ -142,12 +146,19 @@ impl Wiring {
                 )));
             }
         };
+        let by_receive_stamp =
+            config.inputs.iter().any(|input| input.timeline == Timeline::Receive);
+        if by_receive_stamp && wiring.clock.is_none() {
+            wiring.events = bag.topics.iter().position(|topic| topic.ros_type == EVENT_TYPE);
+        }
         Ok(wiring)
     }
 
     /// The topics that are read, by their positions in the bag.
     pub fn wanted(&self) -> Vec<bool> {
-        let wanted = |(at, feeds): (usize, &Vec<_>)| !feeds.is_empty() || self.clock == Some(at);
+        let wanted = |(at, feeds): (usize, &Vec<_>)| {
+            !feeds.is_empty() || [self.clock, self.events].contains(&Some(at))
+        };
         self.feeds.iter().enumerate().map(wanted).collect()
     }
 }

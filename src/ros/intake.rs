@@ -262,7 +262,7 @@ impl Input {
         }
         let publisher = Some(PublisherId(info.publisher.0));
         let published = info.source_ns.map(Stamp::from_nanos);
-        let arrival = runtime.clock.arrival(transit(&info));
+        let arrival = runtime.arrival(self.id, transit(&info));
         let origin = Origin { publisher, published };
         runtime.receive_from(origin, self.id, self.buffers.lend(message), arrival)?;
         Ok(true)

@@ -4,18 +4,21 @@
 //! carries the epoch in which it was stamped.
 
 mod pace;
+mod recorded;
 mod sim;
 mod sleeper;
+mod steady;
 mod system;
 
 use std::time::{Duration, Instant};
 
+pub use recorded::RecordedClock;
 pub use sim::{SimClock, decode_clock};
 pub use sleeper::Sleeper;
-pub use system::system_now;
-pub use system::{RecordedClock, SteadyClock, SystemClock};
+pub use steady::SteadyClock;
+pub use system::{SystemClock, system_now};
 
-use crate::pipeline::Arrival;
+use crate::pipeline::{Arrival, MAX_AHEAD_NS};
 use crate::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
 
 /// The longest sleep without a reading of the clock. A step of the system's clock is noticed within
@@ -23,6 +26,14 @@ use crate::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
 const SLICE: Duration = Duration::from_millis(50);
 /// A step back that is shorter than a tick and than this \[ns\] is no jump.
 const TOLERANCE_NS: i64 = 100 * NANOS_PER_MS;
+/// No message is on its way for longer than this. So long after a jump back, a message may be from
+/// before it.
+const IN_FLIGHT: Duration = Duration::from_secs(5);
+/// After the system's clock jumps back, a header's stamp may be at most this far ahead \[ns\], or one
+/// period if that is longer. This holds for [`IN_FLIGHT`], or until the clock passes the instant from
+/// which it jumped. A message further ahead was stamped before the jump, and came late through the
+/// middleware.
+const MAX_AHEAD_AFTER_JUMP_NS: i64 = 10 * NANOS_PER_MS;
 /// Time between two log lines about jumps back.
 const JUMP_LOG_PERIOD: Duration = Duration::from_secs(10);
 
@@ -81,7 +92,7 @@ impl Transit {
 #[derive(Debug)]
 pub enum Clock {
     /// The system's clock: nanoseconds since 1970.
-    System(SystemClock),
+    System(Box<SystemClock>),
     /// A clock that nobody sets, for benchmarks and tests.
     Steady(SteadyClock),
     /// The system's clock of a recording: the caller sets it.
@@ -93,7 +104,7 @@ pub enum Clock {
 impl Clock {
     /// Makes the system's clock, for ticks on `grid`.
     pub fn system(grid: TickGrid) -> Self {
-        Clock::System(SystemClock::new(grid))
+        Clock::System(Box::new(SystemClock::new(grid)))
     }
 
     /// Makes a clock that is at `stamp` at the instant `at`.
@@ -130,11 +141,11 @@ impl Clock {
     /// clock, which estimates its pace from such instants, asks for them.
     pub fn arrival_at(&self, transit: Transit, at: Instant) -> Arrival {
         match self {
-            Clock::System(clock) => clock.arrival(),
+            Clock::System(clock) => clock.arrival(transit),
             Clock::Steady(clock) => {
                 Arrival { stamp: Some(clock.now().stamp), ..Arrival::default() }
             }
-            Clock::Recorded(clock) => clock.arrival(),
+            Clock::Recorded(clock) => clock.arrival(transit),
             Clock::Sim(clock) => clock.arrival_at(transit, at),
         }
     }
@@ -177,22 +188,38 @@ impl Clock {
         }
     }
 
-    /// Waits until `until` may have come, at most for a short time. The caller then reads the clock
-    /// again. With `None`, waits for any instant. `sleeper` is that of the calling thread.
-    pub fn wait(&self, until: Option<Stamp>, sleeper: &mut Sleeper) {
+    /// Waits until an instant may have come, at most for a short time. The caller then reads the clock
+    /// again. `next` is the newest reading and the instant; with `None`, waits for any instant. `sleeper`
+    /// is that of the calling thread.
+    pub fn wait(&self, next: Option<(Reading, Stamp)>, sleeper: &mut Sleeper) {
         match self {
-            Clock::System(clock) => sleeper.wait(left(until, clock.now().stamp), SLICE),
-            Clock::Steady(clock) => sleeper.wait(left(until, clock.now().stamp), SLICE),
+            Clock::System(_) | Clock::Steady(_) => sleeper.wait(left(next), SLICE),
             // It moves only when its owner sets it, and who sets it does not wait.
             Clock::Recorded(_) => {}
-            Clock::Sim(clock) => clock.wait(until),
+            Clock::Sim(clock) => clock.wait(next.map(|(_, until)| until)),
         }
     }
 }
 
-/// The time until `until`; without end if there is none.
-fn left(until: Option<Stamp>, now: Stamp) -> Duration {
-    until.map_or(Duration::MAX, |until| Duration::from_nanos(until.since(now).max(0) as u64))
+/// The time that is left of a wait on a clock that runs by itself; without end if there is no instant to
+/// wait for.
+fn left(next: Option<(Reading, Stamp)>) -> Duration {
+    next.map_or(Duration::MAX, |(Reading { stamp, since, .. }, until)| {
+        Duration::from_nanos(until.since(stamp).max(0) as u64).saturating_sub(since.elapsed())
+    })
+}
+
+/// How far a header's stamp may be ahead of the system's clock \[ns\]: see [`Arrival::max_ahead_ns`].
+///
+/// A reading and the first instant of its epoch decide it, and no other clock. So the replay of a
+/// recording, which has these instants, decides as the node did.
+fn max_ahead_ns(Reading { stamp, epoch, .. }: Reading, began: Stamp, grid: TickGrid) -> i64 {
+    let before_the_end = epoch.jumped_from().is_some_and(|from| stamp < from);
+    let in_flight = i128::from(stamp.since(began)) < IN_FLIGHT.as_nanos() as i128;
+    match before_the_end && in_flight {
+        true => grid.period_ns().clamp(MAX_AHEAD_AFTER_JUMP_NS, MAX_AHEAD_NS),
+        false => MAX_AHEAD_NS,
+    }
 }
 
 /// Whether a step of the clock is a jump back: by a tick, or by [`TOLERANCE_NS`]. After a shorter

@@ -54,6 +54,19 @@ impl From<InputId> for Pushing {
 }
 
 impl Runtime {
+    /// Returns the arrival of a message that an input takes now. The caller asks for each message once, in
+    /// the order of taking.
+    pub fn arrival(&self, input: InputId, transit: Transit) -> Arrival {
+        self.arrival_at(input, transit, Instant::now())
+    }
+
+    /// As [`Runtime::arrival`], of a message that came at `at` by the monotonic clock.
+    pub(super) fn arrival_at(&self, input: InputId, transit: Transit, at: Instant) -> Arrival {
+        let arrival = self.clock.arrival_at(transit, at);
+        let next = |received| self.input(input).next_received(arrival.epoch, received);
+        Arrival { received: arrival.received.map(next), ..arrival }
+    }
+
     /// Takes a received message whose publisher is not known; see [`Runtime::receive_from`].
     ///
     /// # Errors

@@ -29,18 +29,21 @@ pub struct Received {
     pub at: Stamp,
     /// The publication, on the publisher's system clock; `None` if the recording does not tell.
     pub published: Option<Stamp>,
+    /// How long the message had waited for the recorder before that \[ns\]; 0 if the recording does not
+    /// tell. Under `timeline: receive` its row is so much earlier, and ticks see it from its arrival on.
+    pub waited_ns: i64,
 }
 
 impl Received {
     /// A message whose publication is not known.
     pub fn at(at: Stamp) -> Self {
-        Received { at, published: None }
+        Received { at, published: None, waited_ns: 0 }
     }
 
     fn transit(self) -> Transit {
         Transit {
             published_ns: self.published.map(Stamp::nanos),
-            arrived_ns: Some(self.at.nanos()),
+            arrived_ns: Some(self.at.offset(-self.waited_ns).nanos()),
         }
     }
 }
@@ -177,7 +180,7 @@ impl Player {
     ) -> Result<(), E> {
         self.serve_before(received.at, serve)?;
         let at = self.instant_of(received.at);
-        let arrival = self.runtime.clock.arrival_at(received.transit(), at);
+        let arrival = self.runtime.arrival_at(input, received.transit(), at);
         let arrival = Arrival { seen_from: Some(self.seen_from(arrival)), ..arrival };
         if arrival.epoch != self.epoch {
             self.settle()?;

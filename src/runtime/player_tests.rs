@@ -6,7 +6,8 @@ use super::*;
 use crate::backend::cpu::CpuBackend;
 use crate::cdr::Writer;
 use crate::layout::Layout;
-use crate::spec::SegmentId;
+use crate::pipeline::DropReason;
+use crate::spec::{SegmentId, StreamId};
 use crate::time::NANOS_PER_MS;
 
 const CONFIG: &str = "
@@ -17,7 +18,11 @@ streams:
 const W: InputId = InputId::new(0);
 
 fn player(simulated: bool) -> Player {
-    let config = crate::config::parse(CONFIG, "test.yaml").unwrap();
+    player_of(CONFIG, simulated)
+}
+
+fn player_of(config: &str, simulated: bool) -> Player {
+    let config = crate::config::parse(config, "test.yaml").unwrap();
     let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
     Player::new(Pipeline::new(config, backend).unwrap(), simulated)
 }
@@ -152,4 +157,110 @@ fn a_simulators_clock_serves_its_newest_tick() {
     drop(serve);
     assert_eq!(ticks, [(101, 1, Some(1005.0)), (103, 1, Some(1011.0)), (1, 2, Some(5.0))]);
     assert_eq!(player.runtime().ticks.overruns.get(), 1);
+}
+
+/// A localisation says where the odometry's frame is, and poses are wanted in the map.
+const LOCALISED: &str = "
+rate_hz: 100
+streams:
+  goal: {type: geometry_msgs/PoseStamped, topic: /goal, strategy: hold, in_frame: map, max_age_ms: 500}
+";
+
+fn map_to_odom(stamp: Stamp) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.u32(1);
+    writer.header(stamp, "map");
+    writer.string("odom");
+    writer.f64_array(&[1.0, 0.0, 0.0]);
+    writer.f64_array(&[0.0, 0.0, 0.0, 1.0]);
+    writer.finish()
+}
+
+fn goal(stamp: Stamp) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.header(stamp, "odom");
+    writer.f64_array(&[0.0; 3]);
+    writer.f64_array(&[0.0, 0.0, 0.0, 1.0]);
+    writer.finish()
+}
+
+/// Plays 20 s of `/clock` twice, with transforms that are stamped 0.5 s ahead, as AMCL does. Returns for each
+/// pass the transforms dropped as `cleared`, the poses dropped for want of one, and how many of them were
+/// dropped later than 6 s after the start of the pass.
+fn loop_with_transforms_ahead(tells_publications: bool) -> [[u64; 3]; 2] {
+    const PASS_MS: i64 = 20_000;
+    let mut player = player_of(LOCALISED, true);
+    let config = player.runtime().pipeline.config();
+    let id = |name: &str| config.input_ids().find(|id| config.input(*id).name == name).unwrap();
+    let (goals, tf) = (id("goal"), id("tf"));
+    let mut serve = |_: Served<'_>| Ok::<_, RuntimeError>(());
+    let mut counts = [[0; 3]; 2];
+    for (pass, counts) in (0..).zip(&mut counts) {
+        let dropped = |player: &Player| {
+            let of = |id, reason| player.runtime().input_stats(id).dropped(reason);
+            [of(tf, DropReason::Cleared), of(goals, DropReason::NoTransform)]
+        };
+        let before = dropped(&player);
+        let mut after_doubt = before;
+        for at in (0..PASS_MS).step_by(5) {
+            let now = ms(1_000_000 + pass * PASS_MS + at);
+            let published = tells_publications.then_some(now);
+            let received = Received { published, ..Received::at(now) };
+            let simulated = ms(50_000 + at);
+            if at % 25 == 0 {
+                player.set_clock(simulated, received, &mut serve).unwrap();
+            }
+            if at == 0 {
+                // So that the first poses have a transform.
+                player.receive(tf, map_to_odom(simulated), received, &mut serve).unwrap();
+            }
+            if at % 50 == 0 {
+                let ahead = map_to_odom(simulated.offset(500 * NANOS_PER_MS));
+                player.receive(tf, ahead, received, &mut serve).unwrap();
+            }
+            if at % 10 == 0 {
+                player.receive(goals, goal(simulated), received, &mut serve).unwrap();
+            }
+            if at == 6000 {
+                after_doubt = dropped(&player);
+            }
+        }
+        let end = dropped(&player);
+        let later = (end[0] - after_doubt[0]) + (end[1] - after_doubt[1]);
+        *counts = [end[0] - before[0], end[1] - before[1], later];
+    }
+    assert_eq!(player.runtime().pipeline.clock_jumps(), 1);
+    counts
+}
+
+#[test]
+fn a_looped_bag_with_transforms_ahead_is_as_valid_in_its_second_pass_as_in_its_first() {
+    assert_eq!(loop_with_transforms_ahead(true), [[0, 0, 0]; 2]);
+}
+
+#[test]
+fn without_publications_transforms_ahead_are_in_doubt_for_seconds_and_not_for_the_whole_loop() {
+    let [first, [cleared, no_transform, later]] = loop_with_transforms_ahead(false);
+    assert_eq!((first, later), ([0, 0, 0], 0));
+    // At 20 Hz and 100 Hz for 5 s. The first transform that counts is 0.5 s ahead.
+    assert_eq!(cleared, 100);
+    assert!((1..=550).contains(&no_transform), "{no_transform}");
+}
+
+#[test]
+fn what_waited_for_the_recorder_is_a_row_at_its_receive_stamp_and_seen_later() {
+    let text = CONFIG.replace("topic: /w", "topic: /w, timeline: receive");
+    let (mut player, mut ticks) = (player_of(&text, false), Ticks::new());
+    let mut serve = noted(&mut ticks);
+    // All three were taken at 1025 ms: two of them were received at 1004 ms.
+    for (waited_ms, value) in [(21, 1.0), (21, 2.0), (0, 3.0)] {
+        let received = Received { waited_ns: waited_ms * NANOS_PER_MS, ..Received::at(ms(1025)) };
+        player.receive(W, wrench(Stamp::ZERO, value), received, &mut serve).unwrap();
+    }
+    player.end(ms(1030), &mut serve).unwrap();
+    drop(serve);
+    let before = |stamp| player.runtime().pipeline.row_before(StreamId::new(0), stamp);
+    assert_eq!(before(ms(1025)), Some(ms(1004).offset(1)), "none replaces another");
+    assert_eq!(before(ms(1004).offset(1)), Some(ms(1004)));
+    assert_eq!(ticks, [(103, 0, Some(3.0))]);
 }

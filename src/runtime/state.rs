@@ -10,7 +10,8 @@ use crate::align::NO_AGE;
 use crate::histogram::Histogram;
 use crate::pipeline::{Counter, DropReason};
 use crate::spec::InputSpec;
-use crate::time::Stamp;
+use crate::sync::lock;
+use crate::time::{Epoch, Stamp};
 
 /// Counters of the ticks.
 #[derive(Debug, Default)]
@@ -90,6 +91,9 @@ pub struct InputState {
     pub incompatible: AtomicU64,
     /// Publishers at the last reading of the graph; `None` before the first.
     pub publishers: Mutex<Option<Vec<PublisherSeen>>>,
+    /// The epoch and the receive stamp of the newest message; `None` before the first. The receiving thread
+    /// alone uses it.
+    received: Mutex<Option<(Epoch, Stamp)>>,
     /// Whether a drop has been logged in detail, by drop reason.
     pub(super) explained: [AtomicBool; DropReason::ALL.len()],
 }
@@ -112,8 +116,19 @@ impl InputState {
             wants: SharedRequest::new(request),
             incompatible: AtomicU64::new(0),
             publishers: Mutex::new(None),
+            received: Mutex::new(None),
             explained: std::array::from_fn(|_| AtomicBool::new(false)),
         }
+    }
+
+    /// The receive stamp of a message of this epoch, but later than that of every message of the input
+    /// before it. Otherwise two messages of one receive stamp would replace each other.
+    pub(super) fn next_received(&self, epoch: Epoch, received: Stamp) -> Stamp {
+        let mut newest = lock(&self.received);
+        let before = newest.filter(|(of, _)| *of == epoch);
+        let received = before.map_or(received, |(_, before)| received.max(before.offset(1)));
+        *newest = Some((epoch, received));
+        received
     }
 
     /// Returns how many messages were lost on the way; `None` if the middleware does not tell.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::health::{Level, Monitor, Names};
 use super::{
     Clock, Message, Observer, Publisher, Refused, Runtime, RuntimeError, ThreadOptions, Threads,
-    Transit,
+    Transit, system_now,
 };
 use crate::backend::cpu::CpuBackend;
 use crate::backend::{Backend, BackendError, Slot, StepJob};
@@ -448,4 +448,50 @@ fn the_report_names_ticks_and_streams() {
     assert_eq!((value("topic"), value("received"), value("rows")), ("/left/wrench", "1", "1"));
     drop(monitor);
     running.stop();
+}
+
+/// A message that arrived this long before now \[ns\]; in the future if it is negative.
+fn arrived(before_ns: i64) -> Transit {
+    Transit { published_ns: None, arrived_ns: Some(system_now().offset(-before_ns).nanos()) }
+}
+
+#[test]
+fn a_burst_that_is_taken_late_has_rows_at_its_receive_stamps() {
+    let text = CONFIG.replace("topic: /wrench", "topic: /wrench, timeline: receive");
+    let config = config::parse(&text, "test.yaml").unwrap();
+    let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+    let clock = Clock::system(config.grid);
+    let runtime = Runtime::new(Pipeline::new(config, backend).unwrap(), clock);
+    let began = runtime.clock.now().unwrap().stamp;
+    std::thread::sleep(Duration::from_millis(30));
+    let take = |transit| {
+        let arrival = runtime.arrival(WRENCH, transit);
+        runtime.receive(WRENCH, wrench(Stamp::ZERO), arrival).unwrap();
+        arrival
+    };
+    let received = |transit| take(transit).received.unwrap();
+    // Two have one receive stamp, and another one came in between by the middleware's account.
+    let same = arrived(20 * NANOS_PER_MS);
+    let first = received(same);
+    assert_eq!(first.nanos(), same.arrived_ns.unwrap());
+    assert_eq!(received(same), first.offset(1));
+    assert_eq!(received(arrived(25 * NANOS_PER_MS)), first.offset(2));
+    let next = arrived(5 * NANOS_PER_MS);
+    assert_eq!(received(next).nanos(), next.arrived_ns.unwrap());
+    // In the future, before the clock was first read, and none.
+    let zero = Transit { published_ns: None, arrived_ns: Some(0) };
+    let early =
+        Transit { published_ns: None, arrived_ns: Some(began.offset(-NANOS_PER_S).nanos()) };
+    let mut newest = next.arrived_ns.map(Stamp::from_nanos).unwrap();
+    for insane in [arrived(-NANOS_PER_S), early, zero, Transit::UNKNOWN] {
+        let arrival = take(insane);
+        assert_eq!(arrival.received, arrival.stamp, "the time of taking");
+        assert!(arrival.stamp.unwrap() > newest);
+        newest = arrival.stamp.unwrap();
+    }
+    let stats = runtime.stream_stats(StreamId::new(0));
+    assert_eq!((stats.rows.get(), stats.replaced.get(), stats.reordered.get()), (8, 0, 0));
+    let before = |stamp| runtime.pipeline.row_before(StreamId::new(0), stamp);
+    assert_eq!(before(first.offset(2)), Some(first.offset(1)));
+    assert_eq!(before(first.offset(1)), Some(first));
 }

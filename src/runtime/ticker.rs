@@ -35,7 +35,7 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
             Step::Wait(until) => {
                 urgency.rests(WORK);
                 runtime.ticks.priority.store(urgency.current(), Ordering::Relaxed);
-                runtime.clock.wait(Some(until), &mut sleeper);
+                runtime.clock.wait(Some((now, until)), &mut sleeper);
                 waited = true;
             }
             Step::Serve { tick, missed } => {

@@ -88,7 +88,11 @@ impl Node {
     }
 
     pub fn receive(&self, input: InputId, bytes: Vec<u8>) {
-        let arrival = self.runtime.clock.arrival(Transit::UNKNOWN);
+        self.receive_with(input, bytes, Transit::UNKNOWN);
+    }
+
+    pub fn receive_with(&self, input: InputId, bytes: Vec<u8>, transit: Transit) {
+        let arrival = self.runtime.arrival(input, transit);
         self.runtime.receive(input, bytes, arrival).unwrap();
     }
 

@@ -170,6 +170,34 @@ def test_a_reset_of_the_clock_keeps_what_is_latched(rig):
     assert (segment.valid, segment.array[0, 0]) == ([True], 9.0)
 
 
+def test_a_looped_clock_refuses_no_transform_that_is_stamped_ahead(ros, start, tmp_path):
+    """As `ros2 bag play --clock --loop` beside AMCL, which stamps map -> odom half a second ahead.
+
+    A pass is longer than an old message may be on its way: 5 s.
+    """
+    config = {"tf": {"wait_ms": 1000}, "streams": {"pose": STREAMS["pose"]}}
+    fusion = start_fusion(ros, start, tmp_path, config).warm_up()
+    tree = Tree(fusion)
+    for _ in range(2):
+        # What comes before the first reading of a pass belongs to the pass before.
+        fusion.advance(T0)
+        tree.move(transform(T0, "map", "odom", [1, 0, 0]))
+        for step in range(0, 7000, 25):
+            now = T0 + step * MS
+            fusion.set_clock(now)
+            if step % 50 == 0:
+                ahead = transform(now + 500 * MS, "map", "odom", [1, 0, 0])
+                tree.moving.publish(TFMessage(transforms=[ahead]))
+                tree.sent["tf /tf"] += 1
+            fusion.send("/pose", pose(now, "odom", 0))
+            ros.spin_until(lambda: False, 0.025)
+        fusion.settle()
+    fusion.await_value("tick", "clock_jumps", 1)
+    fusion.await_value("tf /tf", "received", tree.sent["tf /tf"])
+    fusion.await_value("tf /tf", "dropped", 0)
+    fusion.await_value("pose", "dropped", 0)
+
+
 def test_who_starts_late_gets_the_fixed_transforms(ros, start, tmp_path):
     publisher = ros.node.create_publisher(TFMessage, "/tf_static", LATCHED)
     publisher.publish(TFMessage(transforms=[transform(T0 - 10**9, "map", "lidar", [0, 3, 0])]))

@@ -181,7 +181,7 @@ impl LivePipeline {
         self.process.check("a PipelineNode")?;
         let input = self.input(input)?;
         py.detach(|| {
-            let arrival = self.runtime.clock.arrival(Transit { published_ns, arrived_ns });
+            let arrival = self.runtime.arrival(input, Transit { published_ns, arrived_ns });
             self.runtime.receive(input, message, arrival).map_err(failed)
         })
     }

@@ -125,6 +125,7 @@ impl RecordingEvent {
                 input: input.index() as u32,
                 epoch: arrival.epoch.number(),
                 stamp: arrival.stamp,
+                at: arrival.received,
                 max_ahead_ns: arrival.max_ahead_ns,
                 zero_is_an_instant: arrival.zero_is_an_instant,
                 first: *bytes_of,
@@ -175,8 +176,9 @@ impl RecordingEvent {
         Ok(match kind {
             START => Self::Start { at },
             RECEIVED => {
-                let seen_from = None;
-                let arrival = Arrival { stamp, epoch, max_ahead_ns, zero_is_an_instant, seen_from };
+                let (received, seen_from) = (at, None);
+                let arrival =
+                    Arrival { stamp, received, epoch, max_ahead_ns, zero_is_an_instant, seen_from };
                 Self::Received { number, input, arrival, bytes_of: first }
             }
             TAKEN => {
@@ -300,8 +302,14 @@ mod tests {
     fn every_event_is_read_as_it_was_written() {
         let (input, epoch) = (InputId::new(3), Epoch::numbered(2));
         let at = Some(Stamp::from_nanos(-7));
-        let (zero_is_an_instant, seen_from) = (true, None);
-        let arrival = Arrival { stamp: at, epoch, max_ahead_ns: 5, zero_is_an_instant, seen_from };
+        let arrival = Arrival {
+            stamp: at,
+            received: Some(Stamp::from_nanos(-9)),
+            epoch,
+            max_ahead_ns: 5,
+            zero_is_an_instant: true,
+            seen_from: None,
+        };
         let outcome = |outcome| Event::Outcome { number: 9, input, outcome, at };
         let tick = |fate| Event::Tick(TickRecord { tick: -4, epoch, changes: 11, fate });
         let gap = Gap { input, messages: 2, first: 5, last: 8, from: None, epoch };

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 pub use report::{Different, Late, Report, SlowRow, StreamReport};
 
-use super::bag::{Bag, Problem, Problems};
+use super::bag::{Bag, Problem, Problems, Recorded};
 use super::recording::{EVENT_TYPE, Manifest, ManifestError, RecordingEvent};
 use super::{BagDefinitions, ReplayError};
 use crate::backend::{self, Choice};
@@ -143,7 +143,8 @@ impl Verification {
                     Err(error) => self.order.unreadable(&error.to_string()),
                 }
             } else if self.simulated && bag.topics[recorded.topic].name == "/clock" {
-                let received = Received { at: recorded.received, published: recorded.published };
+                let Recorded { received: at, published, .. } = recorded;
+                let received = Received { published, ..Received::at(at) };
                 if let Ok(Some(stamp)) = decode_clock(&recorded.bytes) {
                     self.order.clock(stamp, received);
                 }

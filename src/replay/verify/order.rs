@@ -144,7 +144,9 @@ impl Order {
             self.note_problem(format!("{topic}: expected an event in front of each message"));
             return None;
         };
-        let received = Received { at: recorded.received, published: recorded.published };
+        // The arrival says how long it waited.
+        let received =
+            Received { published: recorded.published, ..Received::at(recorded.received) };
         let bytes = recorded.bytes;
         if self.shared.get(input.index()).is_some_and(Option::is_some) {
             let recent = self.recent.entry(topic.to_owned()).or_default();

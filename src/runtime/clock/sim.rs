@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::pace::Pace;
-use super::{JumpLog, Reading, SLICE, Transit, is_jump};
+use super::{IN_FLIGHT, JumpLog, Reading, SLICE, Transit, is_jump};
 use crate::cdr::{CdrError, Reader};
 use crate::pipeline::{Arrival, MAX_AHEAD_NS};
 use crate::sync::lock;
@@ -14,12 +14,9 @@ use crate::time::{Epoch, Stamp, TickGrid};
 /// long step may be a short delay of the simulator.
 const COARSE: u32 = 5;
 /// If the middleware does not tell when messages were published, a header's stamp may be this many
-/// steps of `/clock` ahead after a jump back. A sensor stamps at most one step ahead of the newest
-/// reading, and a second step may be on its way.
+/// steps of `/clock` ahead for [`IN_FLIGHT`] after a jump back. A sensor stamps at most one step ahead
+/// of the newest reading, and a second step may be on its way.
 const STEPS_AHEAD: i64 = 2;
-
-/// No message is on its way for longer than this.
-const IN_FLIGHT: Duration = Duration::from_secs(5);
 
 /// A clock that does not move between the messages on `/clock`. The spin thread sets it, and the
 /// tick thread waits for it.
@@ -44,8 +41,8 @@ struct SimState {
 struct Began {
     /// When it arrived.
     at: Instant,
-    /// When it was published.
-    published: i64,
+    /// When it was published; `None` if that is not known.
+    published: Option<i64>,
     /// When the last message of the epoch before was published; `None` if that is not known.
     last_before: Option<i64>,
     /// How far the clock jumped back \[ns\]; 0 if it did not.
@@ -60,9 +57,9 @@ struct Now {
     moved: Instant,
     /// The epoch before that of the reading.
     previous: Epoch,
-    /// What is known of the message that began the epoch. Only for [`IN_FLIGHT`]: later no message
-    /// of an earlier epoch is on its way, and the machine's clock may have been set.
-    began: Option<Began>,
+    /// The message that began the epoch. It counts only for [`IN_FLIGHT`]: later no message of an
+    /// earlier epoch is on its way, and the machine's clock may have been set.
+    began: Began,
     /// When the newest message on `/clock` was published; `None` if that is not known.
     published: Option<i64>,
     /// Whether the clock has read zero in this epoch.
@@ -148,11 +145,12 @@ impl SimClock {
     /// and later than that of every earlier arrival. Otherwise all messages between two readings
     /// would have one stamp under `timeline: receive`, and would replace each other.
     ///
-    /// If the message was published before the one that began the epoch, its epoch is the one
-    /// before. A simulator may send sensors before its first `/clock` after a jump: between the last
-    /// old and the first new message on `/clock`, only the stamp tells. So it does if publications
-    /// cannot be compared, until the clock has passed the instant that it jumped back from. Then a
-    /// stamp far ahead is an old one.
+    /// For [`IN_FLIGHT`] after a jump, a message may be from before it. If the message was published
+    /// before the one that began the epoch, its epoch is the one before. A simulator may send sensors
+    /// before its first `/clock` after a jump: between the last old and the first new message on
+    /// `/clock`, only the stamp tells. So it does if publications cannot be compared, until the clock
+    /// has passed the instant that it jumped back from: a stamp far ahead is an old one. Later, and
+    /// for a message that was published after the jump, the ordinary limit holds.
     pub(super) fn arrival_at(&self, transit: Transit, at: Instant) -> Arrival {
         let mut state = self.lock();
         let since = |earlier: Instant| at.saturating_duration_since(earlier);
@@ -167,22 +165,21 @@ impl SimClock {
         let steps_ns = step_ns.saturating_mul(STEPS_AHEAD);
         let (mut epoch, mut max_ahead_ns) = (now.reading.epoch, steps_ns.max(MAX_AHEAD_NS));
         let before_the_end = epoch.jumped_from().is_some_and(|from| now.reading.stamp < from);
-        let began = now.began.filter(|began| since(began.at) < IN_FLIGHT);
-        match began.zip(transit.published()) {
-            Some((began, published)) => match began.sent(published, steps_ns) {
-                Sent::Before => {
+        if since(now.began.at) < IN_FLIGHT {
+            match now.began.sent(transit, steps_ns) {
+                Some(Sent::Before) => {
                     epoch = now.previous;
                     // Nothing of this clock's time can be said of it.
                     return Arrival { epoch, ..Arrival::default() };
                 }
-                Sent::Between => max_ahead_ns = steps_ns,
-                Sent::After => {}
-            },
-            None if before_the_end => max_ahead_ns = steps_ns,
-            None => {}
+                Some(Sent::Between) => max_ahead_ns = steps_ns,
+                Some(Sent::After) => {}
+                None if before_the_end => max_ahead_ns = steps_ns,
+                None => {}
+            }
         }
         let (stamp, zero_is_an_instant) = (Some(stamp), now.has_read_zero);
-        Arrival { stamp, epoch, max_ahead_ns, zero_is_an_instant, seen_from: None }
+        Arrival { stamp, epoch, max_ahead_ns, zero_is_an_instant, ..Arrival::default() }
     }
 
     /// Waits until the clock reaches `until` or jumps back, at most for [`SLICE`].
@@ -211,16 +208,18 @@ enum Sent {
 }
 
 impl Began {
-    fn sent(self, published: i64, steps_ns: i64) -> Sent {
-        if published >= self.published {
-            return Sent::After;
+    /// `None` if the two publications cannot be compared.
+    fn sent(self, transit: Transit, steps_ns: i64) -> Option<Sent> {
+        let (first, published) = (self.published?, transit.published()?);
+        if published >= first {
+            return Some(Sent::After);
         }
         // After a short jump, an old stamp is not far ahead either.
         let between = self.last_before.is_some_and(|last| published > last);
-        match between && self.jump_ns > steps_ns {
+        Some(match between && self.jump_ns > steps_ns {
             true => Sent::Between,
             false => Sent::Before,
-        }
+        })
     }
 }
 
@@ -234,12 +233,12 @@ impl Now {
         transit: Transit,
     ) -> Self {
         let published = transit.published();
-        let began = published.map(|published| Began {
+        let began = Began {
             at,
             published,
             last_before: before.and_then(|before| before.published),
             jump_ns: before.map_or(0, |before| before.reading.stamp.since(stamp)),
-        });
+        };
         Now {
             reading: Reading { stamp, since: at, epoch },
             moved: at,

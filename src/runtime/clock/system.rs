@@ -1,79 +1,139 @@
-//! Clocks that run by themselves: the system's, and a steady one.
+//! The system's clock.
+//!
+//! Threads of real-time priority read it, so a reading takes no lock, never repeats itself, and never
+//! waits for a thread that was interrupted. Three rules make that sound:
+//!
+//! - **The newest instant is loaded before the clock is read.** Whoever stored it had read the clock
+//!   before. So if the clock is behind it, the clock was set back: a thread that is interrupted
+//!   after its reading sees no jump that there was not.
+//! - **Each epoch has a [`Span`] of its own, for ever.** A thread advances only the span that it
+//!   had loaded. If it read the clock before a jump and goes on after it, it advances the old epoch, and
+//!   not the new one.
+//! - **One thread begins an epoch; the others do not wait for it.** The span is complete before its
+//!   number is published. Meanwhile the clock is at the newest instant of the old epoch for everybody
+//!   else: it stands still for a moment. So a jump begins one epoch.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, TryLockError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::{JumpLog, Reading, is_jump};
-use crate::pipeline::{Arrival, MAX_AHEAD_NS};
-use crate::sync::lock;
-use crate::time::{Epoch, NANOS_PER_MS, Stamp, TickGrid};
+use super::{JumpLog, Reading, Transit, is_jump, max_ahead_ns};
+use crate::pipeline::Arrival;
+use crate::time::{Epoch, NANOS_PER_S, Stamp, TickGrid};
 
-/// After the clock jumps back, a header's stamp may be at most this far ahead \[ns\], or one period
-/// if that is longer. This holds until the clock passes the instant from which it jumped. A message
-/// further ahead was stamped before the jump, and came late through the middleware. The system's
-/// clock always knows the time, so no good message is further ahead.
-const MAX_AHEAD_AFTER_JUMP_NS: i64 = 10 * NANOS_PER_MS;
+/// A message waits for at most this long between its arrival and the node \[ns\]. The wait is as
+/// long as the process stood still: busy processors take milliseconds, a debugger seconds. An older
+/// receive stamp is taken for an error of the middleware, and the time of taking counts.
+const MAX_WAIT_NS: i64 = 60 * NANOS_PER_S;
 
-/// The system's clock, which a user or a service may set.
+/// The system's clock, which a user or a service may set. The [module](self) says how threads share it.
 #[derive(Debug)]
 pub struct SystemClock {
     grid: TickGrid,
-    state: Mutex<SystemState>,
-}
-
-#[derive(Debug, Default)]
-struct SystemState {
-    /// The latest instant of the epoch that any thread has read.
-    newest: Option<Stamp>,
-    epoch: Epoch,
-    log: JumpLog,
+    spans: Spans,
+    /// Whoever holds it begins an epoch. No thread waits for it.
+    log: Mutex<JumpLog>,
 }
 
 impl SystemClock {
     pub(super) fn new(grid: TickGrid) -> Self {
-        SystemClock { grid, state: Mutex::default() }
+        Self::starting_at(grid, system_now())
+    }
+
+    /// A clock whose first reading was this.
+    fn starting_at(grid: TickGrid, first: Stamp) -> Self {
+        SystemClock { grid, spans: Spans::new(first), log: Mutex::default() }
     }
 
     pub(super) fn now(&self) -> Reading {
-        self.read(system_now)
+        self.read(system_now).0
     }
 
-    /// Reads the clock, and begins an epoch if it jumped back.
-    fn read(&self, clock: impl FnOnce() -> Stamp) -> Reading {
-        // The state is plain values, and no code panics between the changes.
-        let mut state = lock(&self.state);
-        // Read under the lock: if two threads read, the later one gets the later instant.
+    /// Reads the clock, and begins an epoch if it jumped back. Returns the first instant of the epoch as
+    /// well.
+    fn read(&self, clock: impl Fn() -> Stamp) -> (Reading, Stamp) {
+        let newest = self.spans.newest();
+        let looked = self.look(newest, &clock);
+        looked.unwrap_or_else(|jump| self.jumped(newest, jump.from, &clock))
+    }
+
+    /// Reads the clock in an epoch, if it has not jumped back.
+    fn look(
+        &self,
+        (number, span): (u64, &Span),
+        clock: impl Fn() -> Stamp,
+    ) -> Result<(Reading, Stamp), Jump> {
+        // In this order: see the module.
+        let newest = Stamp::from_nanos(span.newest.load(Ordering::Acquire));
         let (stamp, since) = (clock(), Instant::now());
-        let newest = state.newest.unwrap_or(stamp);
-        let mut jumped = None;
         if is_jump(newest, stamp, self.grid) {
-            state.epoch = state.epoch.next(Some(newest));
-            state.newest = Some(stamp);
-            jumped = state.log.note(since, newest, stamp);
-        } else {
-            state.newest = Some(newest.max(stamp));
+            return Err(Jump { from: newest, to: stamp, since });
         }
-        let epoch = state.epoch;
-        drop(state);
+        span.newest.fetch_max(stamp.nanos(), Ordering::Release);
+        Ok((Reading { stamp, since, epoch: span.epoch(number) }, span.began()))
+    }
+
+    /// Begins an epoch, unless another thread does: then the clock is still where it jumped back `from`.
+    fn jumped(
+        &self,
+        (number, span): (u64, &Span),
+        from: Stamp,
+        clock: impl Fn() -> Stamp,
+    ) -> (Reading, Stamp) {
+        let mut log = match self.log.try_lock() {
+            Ok(log) => log,
+            // It is plain values: a panic does not leave them half written.
+            Err(TryLockError::Poisoned(log)) => log.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let reading =
+                    Reading { stamp: from, since: Instant::now(), epoch: span.epoch(number) };
+                return (reading, span.began());
+            }
+        };
+        // Another thread may have begun the epoch since. Now none does.
+        let newest = self.spans.newest();
+        let Jump { from, to: stamp, since } = match self.look(newest, &clock) {
+            Ok(found) => return found,
+            Err(jump) => jump,
+        };
+        let Some((number, span)) = self.spans.begin(newest.0 + 1, from, stamp) else {
+            return (Reading { stamp, since, epoch: newest.1.epoch(newest.0) }, newest.1.began());
+        };
+        let jumped = log.note(since, from, stamp);
+        drop(log);
         if let Some(jumped) = jumped {
             jumped.say();
         }
-        Reading { stamp, since, epoch }
+        (Reading { stamp, since, epoch: span.epoch(number) }, span.began())
     }
 
-    pub(super) fn arrival(&self) -> Arrival {
-        self.arrival_at(self.now())
+    pub(super) fn arrival(&self, transit: Transit) -> Arrival {
+        self.arrival_by(transit, system_now)
     }
 
-    /// The arrival of a message at a reading of the clock.
-    fn arrival_at(&self, Reading { stamp, epoch, .. }: Reading) -> Arrival {
-        let before_the_end = epoch.jumped_from().is_some_and(|from| stamp < from);
-        let max_ahead_ns = match before_the_end {
-            true => self.grid.period_ns().clamp(MAX_AHEAD_AFTER_JUMP_NS, MAX_AHEAD_NS),
-            false => MAX_AHEAD_NS,
+    /// The arrival of a message by this clock.
+    fn arrival_by(&self, transit: Transit, clock: impl Fn() -> Stamp) -> Arrival {
+        let (now, began) = self.read(clock);
+        let is_sane = |received: &Stamp| {
+            (began..=now.stamp).contains(received) && now.stamp.since(*received) <= MAX_WAIT_NS
         };
-        Arrival { stamp: Some(stamp), epoch, max_ahead_ns, ..Arrival::default() }
+        let received = transit.arrived_ns.map(Stamp::from_nanos).filter(is_sane);
+        Arrival {
+            stamp: Some(now.stamp),
+            received: Some(received.unwrap_or(now.stamp)),
+            epoch: now.epoch,
+            max_ahead_ns: max_ahead_ns(now, began, self.grid),
+            ..Arrival::default()
+        }
     }
+}
+
+/// A step back of the clock.
+struct Jump {
+    from: Stamp,
+    to: Stamp,
+    /// When it was noticed.
+    since: Instant,
 }
 
 /// The time of the system.
@@ -83,117 +143,83 @@ pub fn system_now() -> Stamp {
     Stamp::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// The system's clock as a recording tells of it: it is where the caller sets it. When it is set back, an
-/// epoch begins, as on the machine that was recorded.
-#[derive(Debug)]
-pub struct RecordedClock {
-    clock: SystemClock,
-    /// The instant; `None` before the first.
-    at: Mutex<Option<Stamp>>,
+/// An epoch of the clock.
+#[derive(Debug, Default)]
+struct Span {
+    /// What the clock jumped back from \[ns\]; nothing for the first epoch.
+    jumped_from: AtomicI64,
+    /// The first instant \[ns\].
+    began: AtomicI64,
+    /// The latest instant that any thread has read \[ns\].
+    newest: AtomicI64,
 }
 
-impl RecordedClock {
-    pub(super) fn new(grid: TickGrid) -> Self {
-        RecordedClock { clock: SystemClock::new(grid), at: Mutex::default() }
+impl Span {
+    fn set(&self, jumped_from: Stamp, began: Stamp) {
+        self.jumped_from.store(jumped_from.nanos(), Ordering::Relaxed);
+        self.began.store(began.nanos(), Ordering::Relaxed);
+        self.newest.store(began.nanos(), Ordering::Relaxed);
     }
 
-    /// Sets the clock.
-    pub(super) fn set(&self, stamp: Stamp) {
-        *lock(&self.at) = Some(stamp);
+    fn began(&self) -> Stamp {
+        Stamp::from_nanos(self.began.load(Ordering::Relaxed))
     }
 
-    /// Sets the clock in an epoch that the recording tells. It goes back only when an epoch
-    /// begins, and what is of an epoch that is over leaves it alone.
-    pub(super) fn set_in(&self, epoch: Epoch, stamp: Stamp) {
-        let mut at = lock(&self.at);
-        let mut state = lock(&self.clock.state);
-        if epoch.is_before(state.epoch) {
-            return;
+    /// The epoch, if it is the span of this number.
+    fn epoch(&self, number: u64) -> Epoch {
+        match number.checked_sub(1) {
+            None => Epoch::default(),
+            Some(before) => {
+                let jumped_from = Stamp::from_nanos(self.jumped_from.load(Ordering::Relaxed));
+                Epoch::numbered(before).next(Some(jumped_from))
+            }
         }
-        let begins = state.epoch.is_before(epoch);
-        let stamp = at.filter(|_| !begins).map_or(stamp, |before| before.max(stamp));
-        if begins {
-            state.epoch = epoch;
-        }
-        (*at, state.newest) = (Some(stamp), Some(stamp));
-    }
-
-    pub(super) fn now(&self) -> Option<Reading> {
-        let at = (*lock(&self.at))?;
-        Some(self.clock.read(|| at))
-    }
-
-    pub(super) fn arrival(&self) -> Arrival {
-        self.now().map_or_else(Arrival::default, |now| self.clock.arrival_at(now))
     }
 }
 
-/// A clock that runs with the monotonic clock.
+/// All epochs of the clock. A jump takes 24 bytes, and nothing is given back: if the clock is set back
+/// once in a second, that is 2 MB a day.
 #[derive(Debug)]
-pub struct SteadyClock {
-    stamp: Stamp,
-    at: Instant,
+struct Spans {
+    /// The number of the newest.
+    newest: AtomicU64,
+    first: Span,
+    /// Chunk `k` has the `2^k` spans from number `2^k` on.
+    chunks: [OnceLock<Box<[Span]>>; 32],
 }
 
-impl SteadyClock {
-    pub(super) fn new(stamp: Stamp, at: Instant) -> Self {
-        SteadyClock { stamp, at }
+impl Spans {
+    fn new(began: Stamp) -> Self {
+        let first = Span::default();
+        first.set(began, began);
+        Spans { newest: AtomicU64::new(0), first, chunks: Default::default() }
     }
 
-    pub(super) fn now(&self) -> Reading {
-        let since = Instant::now();
-        let nanos = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
-        let after = nanos(since.saturating_duration_since(self.at));
-        let before = nanos(self.at.saturating_duration_since(since));
-        Reading { stamp: self.stamp.offset(after - before), since, epoch: Epoch::default() }
+    /// The newest span, and its number.
+    fn newest(&self) -> (u64, &Span) {
+        // All of a span was written before its number.
+        let number = self.newest.load(Ordering::Acquire);
+        (number, self.of(number).unwrap_or(&self.first))
+    }
+
+    fn of(&self, number: u64) -> Option<&Span> {
+        let Some(chunk) = number.checked_ilog2() else { return Some(&self.first) };
+        self.chunks.get(chunk as usize)?.get()?.get((number - (1 << chunk)) as usize)
+    }
+
+    /// Begins the span of this number, which is the next. One thread at a time may call it. `None` after
+    /// 2^32 spans.
+    fn begin(&self, number: u64, jumped_from: Stamp, began: Stamp) -> Option<(u64, &Span)> {
+        let chunk = number.checked_ilog2()?;
+        self.chunks
+            .get(chunk as usize)?
+            .get_or_init(|| (0..1_u64 << chunk).map(|_| Span::default()).collect());
+        let span = self.of(number)?;
+        span.set(jumped_from, began);
+        self.newest.store(number, Ordering::Release);
+        Some((number, span))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::Clock;
-    use super::*;
-
-    #[test]
-    fn the_systems_clock_begins_an_epoch_if_it_steps_back_by_a_tick() {
-        let clock = SystemClock::new(TickGrid::new(10).unwrap());
-        let at = Stamp::from_nanos;
-        let look = |nanos| clock.read(|| at(nanos)).epoch;
-        let first = Epoch::default();
-        // 19 is before tick 2, at 20. That tick is not served again, so this is no jump either.
-        assert_eq!([look(12), look(25), look(21), look(19), look(16)], [first; 5]);
-        let second = first.next(Some(at(25)));
-        assert_eq!([look(15), look(20)], [second; 2]);
-        assert_eq!(look(3), second.next(Some(at(20))));
-    }
-
-    #[test]
-    fn a_recorded_clock_has_the_epochs_that_it_is_told() {
-        let clock = RecordedClock::new(TickGrid::new(10).unwrap());
-        let set = |epoch, nanos| {
-            clock.set_in(Epoch::numbered(epoch), Stamp::from_nanos(nanos));
-            let now = clock.now().unwrap();
-            (now.epoch.number(), now.stamp.nanos())
-        };
-        assert_eq!([set(0, 100), set(0, 50), set(0, 120)], [(0, 100), (0, 100), (0, 120)]);
-        // Two epochs later, and ahead of the one before.
-        assert_eq!([set(2, 130), set(3, 40), set(2, 200)], [(2, 130), (3, 40), (3, 40)]);
-    }
-
-    #[test]
-    fn a_slow_grid_does_not_hide_a_jump() {
-        let clock = SystemClock::new(TickGrid::from_rate_hz(0.1).unwrap());
-        let look = |ms: i64| clock.read(|| Stamp::from_nanos(ms * NANOS_PER_MS)).epoch.number();
-        assert_eq!([look(5000), look(4901), look(4900)], [0, 0, 1]);
-    }
-
-    #[test]
-    fn a_steady_clock_is_at_its_stamp_at_its_instant() {
-        let at = Instant::now() + Duration::from_secs(1);
-        let clock = Clock::steady(Stamp::from_nanos(5_000_000_000), at);
-        let now = clock.now().unwrap();
-        let before = i64::try_from((at - now.since).as_nanos()).unwrap();
-        assert_eq!(now.stamp, Stamp::from_nanos(5_000_000_000 - before));
-        assert_eq!(clock.stands(), None);
-    }
-}
+mod tests;

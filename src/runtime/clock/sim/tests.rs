@@ -98,11 +98,8 @@ fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
         Arrival { epoch: first, ..Arrival::default() }
     );
     // After a while the machine's clock may have been set back: nothing old is on its way.
-    let long_ago = Instant::now().checked_sub(IN_FLIGHT).unwrap();
-    if let Some(Now { began: Some(began), .. }) = &mut clock.lock().now {
-        began.at = long_ago;
-    }
-    assert_eq!(epoch(published(150)), second);
+    let later = Instant::now() + IN_FLIGHT;
+    assert_eq!(clock.arrival_at(published(150), later).epoch, second);
 }
 
 #[test]
@@ -123,21 +120,44 @@ fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
     assert_eq!(clock.arrival_at(published(300), Instant::now()).epoch, third);
 }
 
+/// A clock with steps of 25 ms that jumped back from 1100 ms to 500 ms, and the instant of the jump.
+fn jumped_back(transit: impl Fn(i64) -> Transit) -> (SimClock, Instant) {
+    let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap());
+    let jump = Instant::now();
+    let set = |ms: i64| clock.set_at(at(ms * NANOS_PER_MS), transit(ms), jump);
+    (0..5).for_each(|k| assert_eq!(set(1000 + 25 * k).is_some(), k == 0));
+    assert!(set(500).is_some());
+    (clock, jump)
+}
+
 #[test]
 fn without_publications_a_stamp_may_be_two_steps_ahead_until_the_old_end() {
-    let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap());
-    let max_ahead_ms =
-        |transit| clock.arrival_at(transit, Instant::now()).max_ahead_ns / NANOS_PER_MS;
-    let set = |ms: i64| clock.set(at(ms * NANOS_PER_MS), published(ms));
-    (0..5).for_each(|k| assert_eq!(set(1000 + 25 * k).is_some(), k == 0));
-    assert_eq!(max_ahead_ms(Transit::UNKNOWN), 1000);
-    assert!(set(500).is_some());
+    let (clock, jump) = jumped_back(published);
+    let max_ahead_ms = |transit| clock.arrival_at(transit, jump).max_ahead_ns / NANOS_PER_MS;
+    let set = |ms: i64| clock.set_at(at(ms * NANOS_PER_MS), published(ms), jump);
     assert_eq!(max_ahead_ms(Transit::UNKNOWN), 50);
     assert_eq!(max_ahead_ms(published(500)), 1000);
     set(1099);
     assert_eq!(max_ahead_ms(Transit::UNKNOWN), 50);
     set(1100);
     assert_eq!(max_ahead_ms(Transit::UNKNOWN), 1000, "by now a sensor may be ahead again");
+}
+
+#[test]
+fn the_doubt_after_a_jump_ends_when_no_old_message_is_on_its_way() {
+    let publications: [fn(i64) -> Transit; 2] = [published, |_| Transit::UNKNOWN];
+    for publication in publications {
+        let (clock, jump) = jumped_back(publication);
+        let max_ahead_ms = |transit, after: Duration| {
+            clock.arrival_at(transit, jump + after).max_ahead_ns / NANOS_PER_MS
+        };
+        let just_before = IN_FLIGHT.saturating_sub(Duration::from_nanos(1));
+        assert_eq!(max_ahead_ms(Transit::UNKNOWN, just_before), 50);
+        // The clock is still far before the instant that it jumped back from.
+        assert_eq!(max_ahead_ms(Transit::UNKNOWN, IN_FLIGHT), 1000);
+        assert_eq!(max_ahead_ms(publication(501), IN_FLIGHT), 1000);
+        assert_eq!(max_ahead_ms(publication(501), 20 * IN_FLIGHT), 1000);
+    }
 }
 
 #[test]
@@ -203,7 +223,8 @@ fn wakes(set: i64, waited_for: i64) -> bool {
     let thread = std::thread::spawn(move || {
         let started = Instant::now();
         let mut sleeper = Sleeper::of_this_thread(Duration::from_millis(10));
-        waiter.wait(Some(Stamp::from_nanos(waited_for)), &mut sleeper);
+        let now = waiter.now().unwrap();
+        waiter.wait(Some((now, Stamp::from_nanos(waited_for))), &mut sleeper);
         started.elapsed()
     });
     std::thread::sleep(Duration::from_millis(5));
