@@ -193,8 +193,6 @@ impl Input {
         let spec = runtime.input_spec(id);
         let (request, state) = (Request::at_first(spec), runtime.input(id));
         let subscription = subscribe(node, spec, request)?;
-        let tells_lost = subscription.events().lost.is_some();
-        state.tells_lost.store(tells_lost, Ordering::Relaxed);
         state.asks.set(request);
         state.wants.set(request);
         let losses = Losses::new(spec.timeline == Timeline::Header);
@@ -234,7 +232,7 @@ impl Input {
         // Nobody reads them, and an event that nobody takes ends every wait.
         before.end_events();
         self.adaptation.begin(before, now);
-        self.losses.overlap();
+        self.losses.overlap(now);
         state.asks.set(wants);
         state.adapted.add(1);
         state.incompatible.store(0, Ordering::Relaxed);
@@ -256,7 +254,7 @@ impl Input {
         if let Some(subscription) = renewed {
             self.adaptation.end();
             self.subscription = subscription;
-            self.losses.subscribed_again();
+            self.losses.subscribed_again(now);
             state.resubscribed.add(1);
         }
     }
@@ -279,14 +277,14 @@ impl Input {
             self.buffers.give_back(message);
             return Ok(false);
         };
-        if !self.losses.note(&info, from_before) {
+        if !self.losses.note(&info, from_before, Instant::now()) {
             // While two subscriptions overlap, that is no news.
             state.repeated.add(u64::from(!self.losses.overlaps()));
             self.buffers.give_back(message);
             return Ok(true);
         }
         self.watch.arrived(|| name_of(runtime.input_spec(self.id)));
-        if info.publication_sequence.is_some() {
+        if self.losses.tells() {
             state.tells_lost.store(true, Ordering::Relaxed);
         }
         let publisher = Some(PublisherId(info.publisher.0));
@@ -325,6 +323,7 @@ impl Input {
         }
         let lost = self.losses.explain(told.lost.map(|lost| lost.total), Instant::now());
         let state = runtime.input(self.id);
+        state.tells_lost.fetch_or(self.losses.tells(), Ordering::Relaxed);
         state.lost.add(lost.on_the_way);
         state.queue_full.add(lost.overwritten);
     }
