@@ -30,7 +30,7 @@ pub struct Gaps {
 }
 
 /// Finds the multiple of the period that each stamp is near.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Steps {
     /// How far the newest stamp is from its multiple, in periods.
     off: f64,
