@@ -445,7 +445,7 @@ class LivePipeline:
     ) -> tuple[bool, bool]:
         """Notes the publishers of an input's topic: node, type, whether each offers reliable, and transient
         local. Returns what to ask for."""
-    def watch(self, topics: Sequence[str], remedy: str) -> None:
+    def watch(self, topics: Sequence[str], middleware: str, profile: str) -> None:
         """Begins the first window of the health report."""
     def report(self) -> tuple[int, list[tuple[str, int, str, list[tuple[str, str]]]]]:
         """The report of `/diagnostics`: stamp [ns] and statuses: part, level, message, values."""

@@ -6,6 +6,7 @@ import threading
 import traceback
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.utilities import get_rmw_implementation_identifier
 
 from . import _native
 from ._views import Views
@@ -19,10 +20,8 @@ _CLOCK_QOS = QoSProfile(
 _GRAPH_PERIOD_S = 0.5
 #: Time between two reports on `/diagnostics` [s], as of fusion_node.
 _REPORT_PERIOD_S = 1.0
-_REMEDY = (
-    "Fast DDS drops large messages if the publisher's shared-memory segment is smaller than two of"
-    " them: start the publisher with a profile that has a larger one (docs/deploy.md)"
-)
+#: The profile of Fast DDS that advice names.
+_PROFILE = "<robocache_ros>/config/fastdds.xml"
 #: Time between two looks whether the node was destroyed [s].
 _PATIENCE_S = 0.1
 
@@ -175,7 +174,7 @@ class PipelineNode:
     def _report_and_renew(self):
         """Begins the report on `/diagnostics` and the looks at the publishers."""
         topics = [self._node.resolve_topic_name(known["topic"]) for known in self._inputs]
-        self._native.watch(topics, _REMEDY)
+        self._native.watch(topics, get_rmw_implementation_identifier(), _PROFILE)
         kind = self._diagnostics_types[0]
         self._diagnostics = self._node.create_publisher(kind, "/diagnostics", 10)
         for period_s, act in ((_GRAPH_PERIOD_S, self._renew), (_REPORT_PERIOD_S, self._report)):

@@ -4,12 +4,9 @@ use super::check::{Check, is_printable};
 use super::raw::RawStream;
 use super::read::InOrder;
 use super::words::{nearest, one_of};
-use crate::input::{Content, Field, JOINT_FIELDS, Member, POINT_FIELDS};
+use crate::input::{Content, Field, JOINT_FIELDS, MAX_JOINTS, Member, POINT_FIELDS};
 use crate::ops::resample::Lane;
 use crate::spec::{Channel, Group, Selection, VectorSpec};
-
-/// Most joints of a stream.
-const MAX_JOINTS: usize = 4096;
 
 /// Validates the key `fields` of the stream at `key`, whose messages are made of `members`.
 pub(super) fn fields(

@@ -23,6 +23,8 @@ pub(super) fn check_values(
     Err(Rejected::new(reason, detail))
 }
 
+/// Most joints of a message, and of a configuration.
+pub const MAX_JOINTS: usize = 4096;
 /// Publishers on one topic whose order of joints is kept.
 const MOST_ORDERS: usize = 4;
 
@@ -110,8 +112,14 @@ impl JointOrder {
 
     /// Reads names and finds the joints of each group among them.
     fn read(reader: &mut Reader<'_>, groups: &[Vec<String>]) -> Result<Self, Rejected> {
-        let mut names = Vec::new();
-        for _ in 0..reader.u32()? {
+        let count = reader.u32()? as usize;
+        // Before memory is taken: a name takes four bytes in a message, and many times that here.
+        if count > MAX_JOINTS {
+            let detail = format!("name: expected at most {MAX_JOINTS} joints, found {count}");
+            return Err(Rejected::new(DropReason::Malformed, detail));
+        }
+        let mut names = Vec::with_capacity(count);
+        for _ in 0..count {
             names.push(reader.string_bytes()?.to_vec());
         }
         // Where each name is; `None` if it is there repeatedly.

@@ -31,6 +31,7 @@ pub use compressed_image::is_compressed_picture;
 pub use fields::{Field, Member};
 pub use joint_state::JOINT_FIELDS;
 pub use joint_trajectory::POINT_FIELDS;
+pub use joints::MAX_JOINTS;
 pub use transforms::{IMU, ODOMETRY, TF_MESSAGE};
 
 use crate::cdr::Reader;
@@ -59,8 +60,9 @@ pub static TYPES: &[&MessageType] = &[
     &laser_scan::TYPE,
 ];
 
-/// Most names of a message that an error lists: a message may declare thousands.
-const NAMES_LOGGED: usize = 32;
+/// Most names of a message that an error lists: a message may declare thousands. If there are more, the
+/// error says so.
+pub(crate) const NAMES_LOGGED: usize = 32;
 /// Most bytes of such a name that an error shows.
 const NAME_LOGGED: usize = 64;
 

@@ -113,6 +113,23 @@ fn joints_are_found_if_more_publishers_alternate_than_orders_are_kept() {
 }
 
 #[test]
+fn a_message_of_too_many_joints_is_malformed_before_memory_is_taken() {
+    let names: Vec<String> = (0..=MAX_JOINTS).map(|k| format!("j{k}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let values = vec![1.0; names.len()];
+    let most = joint_state(&names[..MAX_JOINTS], &values[1..], &[], &[]);
+    let mut subject = joints("joints: [j0, j9]");
+    assert_eq!(subject.row(&most).unwrap(), [1.0, 1.0]);
+    // It is refused by the number alone: what is behind it is not read.
+    let mut short = joint_state(&names, &values, &[], &[]);
+    let behind_count = joint_state(&[], &[], &[], &[]).len() - 3 * 4;
+    short.truncate(behind_count);
+    let error = subject.row(&short).unwrap_err();
+    assert_eq!(error.reason, DropReason::Malformed);
+    assert_eq!(error.detail, "name: expected at most 4096 joints, found 4097");
+}
+
+#[test]
 fn a_bad_joint_message_is_dropped_and_the_next_good_one_is_not() {
     let mut subject = joints("joints: [a, b]");
     let good = joint_state(&["a", "b"], &[1.0, 2.0], &[], &[]);

@@ -7,7 +7,9 @@ use super::{Arrival, DropReason, Pipeline, Rejected};
 use crate::input::{Header, IMU, StampError, StampedTransform};
 use crate::spec::{FramedPart, InFrame, InputSpec, Quantity, Selection, TfSpec, still_frame};
 use crate::sync::lock;
-use crate::tf::{BadTransform, BadTurn, Buffer, Gyro, Link, LinkError, LookupError, Transform};
+use crate::tf::{
+    BadTransform, BadTurn, Buffer, Forgotten, Gyro, Link, LinkError, LookupError, Transform,
+};
 use crate::time::{Epoch, NANOS_PER_MS, Stamp};
 
 /// The transforms of a pipeline.
@@ -312,19 +314,25 @@ fn stamp_of(header: &Header<'_>, fixed: bool, arrival: Arrival) -> Result<Stamp,
 }
 
 /// What the tree of frames holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// Number of frames.
     pub frames: usize,
     /// Transforms that differed from another one of the same link and stamp.
     pub conflicts: u64,
+    /// The frames that made room for others.
+    pub forgotten: Forgotten,
 }
 
 impl Pipeline {
     /// What the tree of frames holds; `None` if nothing asks for a frame.
     pub fn tree(&self) -> Option<Tree> {
         let buffer = lock(&self.frames.as_ref()?.buffer);
-        Some(Tree { frames: buffer.frames(), conflicts: buffer.conflicts() })
+        Some(Tree {
+            frames: buffer.frames(),
+            conflicts: buffer.conflicts(),
+            forgotten: buffer.forgotten().clone(),
+        })
     }
 
     /// Whether a message that waits can be pushed again: each of its transforms is there, or is of

@@ -172,10 +172,7 @@ impl Input {
     fn new(id: InputId, runtime: &Runtime, subscribed: Subscribed, buffers: &Buffers) -> Self {
         let spec = runtime.input_spec(id);
         let Subscribed { subscription, asks } = subscribed;
-        let state = runtime.input(id);
-        let tells_lost = subscription.events().lost.is_some();
-        state.tells_lost.store(tells_lost, Ordering::Relaxed);
-        state.asks.set(asks);
+        runtime.input(id).asks.set(asks);
         Input {
             id,
             depth: spec.qos.depth,
@@ -228,7 +225,7 @@ impl Input {
         // Nobody reads them, and an event that nobody takes ends every wait.
         before.end_events();
         self.handover.begin(before, now).into_iter().for_each(|unused| connector.end(unused));
-        self.losses.overlap();
+        self.losses.overlap(now);
         state.asks.set(asks);
         state.incompatible.store(0, Ordering::Relaxed);
     }
@@ -251,13 +248,13 @@ impl Input {
             self.buffers.give_back(message);
             return Ok(false);
         };
-        if !self.losses.note(&info, from_before) {
+        if !self.losses.note(&info, from_before, Instant::now()) {
             // While two subscriptions overlap, that is no news.
             state.repeated.add(u64::from(!self.losses.overlaps()));
             self.buffers.give_back(message);
             return Ok(true);
         }
-        if info.publication_sequence.is_some() {
+        if self.losses.tells() {
             state.tells_lost.store(true, Ordering::Relaxed);
         }
         let publisher = Some(PublisherId(info.publisher.0));
@@ -300,6 +297,7 @@ impl Input {
         }
         let lost = self.losses.explain(told.lost.map(|lost| lost.total), Instant::now());
         let state = runtime.input(self.id);
+        state.tells_lost.fetch_or(self.losses.tells(), Ordering::Relaxed);
         state.lost.add(lost.on_the_way);
         state.queue_full.add(lost.overwritten);
     }

@@ -9,6 +9,8 @@ const PUBLISHERS: usize = 1024;
 /// How long a gap waits at least for the event that explains it. After a process stood still, the
 /// event of a reliable subscription comes milliseconds after the message behind the gap.
 const SETTLE: Duration = Duration::from_millis(300);
+/// A message without a number may come once more for this long after the input was subscribed to again.
+const REPEATS: Duration = Duration::from_secs(1);
 
 /// Splits the lost messages of a subscription by where they were lost.
 ///
@@ -49,6 +51,10 @@ pub struct Losses {
     /// Whether a new publisher was heard since the last explanation. Its earlier losses left no
     /// gap.
     newcomer: bool,
+    /// See [`Losses::tells`].
+    tells: bool,
+    /// When the input was subscribed to again; `None` if never.
+    subscribed_again: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -145,8 +151,9 @@ impl Losses {
 
     /// Notes a message that was taken from the input's subscription, or from the one before while
     /// they overlap. Returns whether it is new; else it has been taken before.
-    pub fn note(&mut self, info: &MessageInfo, from_before: bool) -> bool {
+    pub fn note(&mut self, info: &MessageInfo, from_before: bool, now: Instant) -> bool {
         self.messages += 1;
+        self.tells |= info.publication_sequence.is_some();
         let known = self.publishers.iter().position(|known| known.gid == info.publisher);
         let Some(known) = known else {
             self.welcome(info, from_before);
@@ -154,7 +161,7 @@ impl Losses {
         };
         self.publishers[known].heard = self.messages;
         let Some(number) = info.publication_sequence else {
-            return self.note_without_number(known, info, from_before);
+            return self.note_without_number(known, info, from_before, now);
         };
         let publisher = &mut self.publishers[known];
         let place = publisher.place(number);
@@ -194,11 +201,20 @@ impl Losses {
     }
 
     /// Without numbers, the time of publication tells which messages come once more. It counts only
-    /// until something new comes from the publisher, because a clock may be set back.
-    fn note_without_number(&mut self, known: usize, info: &MessageInfo, before: bool) -> bool {
+    /// until something new comes from the publisher, and while the subscriptions overlap or for
+    /// [`REPEATS`], because a clock may be set back.
+    fn note_without_number(
+        &mut self,
+        known: usize,
+        info: &MessageInfo,
+        before: bool,
+        now: Instant,
+    ) -> bool {
+        let since = self.subscribed_again.map(|at| now.saturating_duration_since(at));
+        let may_repeat = self.overlaps || since.is_some_and(|since| since < REPEATS);
         let publisher = &mut self.publishers[known];
         let newer = info.source_ns > publisher.newest_ns;
-        if publisher.away && !newer && info.source_ns.is_some() {
+        if publisher.away && may_repeat && !newer && info.source_ns.is_some() {
             return false;
         }
         publisher.away &= before || self.overlaps;
@@ -206,16 +222,10 @@ impl Losses {
         true
     }
 
-    /// Notes that the next messages and events come from a new subscription. The old one has ended.
-    pub fn subscribed_again(&mut self) {
-        self.publishers.iter_mut().for_each(|publisher| publisher.away = true);
-        self.counted = 0;
-        self.overlaps = false;
-    }
-
     /// Notes that from now on messages come from a new subscription, and also from the one before.
     /// What comes from neither is lost on the way.
-    pub fn overlap(&mut self) {
+    pub fn overlap(&mut self, now: Instant) {
+        self.subscribed_again = Some(now);
         self.publishers.iter_mut().for_each(|publisher| publisher.away = true);
         self.overlaps = true;
     }
@@ -223,12 +233,19 @@ impl Losses {
     /// Notes that the subscription before has ended. The new one has counted so many lost messages.
     pub fn overlap_ended(&mut self, counted: Option<u64>) {
         self.overlaps = false;
+        self.tells |= counted.is_some_and(|total| total > 0);
         self.counted = counted.unwrap_or(0);
     }
 
     /// Whether an old and a new subscription are listened to.
     pub fn overlaps(&self) -> bool {
         self.overlaps
+    }
+
+    /// Whether the counts are worth more than a guess: messages have had numbers, or the event has told of
+    /// a loss. A middleware may offer the event and never raise it.
+    pub fn tells(&self) -> bool {
+        self.tells
     }
 
     /// Whether [`explain`](Losses::explain) must be called: there are gaps, or a new publisher,
@@ -250,6 +267,7 @@ impl Losses {
             let gaps = std::mem::take(&mut self.gaps) + std::mem::take(&mut self.settling);
             return Lost { on_the_way: gaps + between, overwritten: 0 };
         };
+        self.tells |= total > 0;
         let new = total.saturating_sub(self.counted);
         self.counted = total;
         self.unseen += new;
@@ -282,268 +300,4 @@ impl Losses {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(publisher: u16, number: Option<u64>, source_ns: Option<i64>) -> MessageInfo {
-        let [low, high] = publisher.to_le_bytes();
-        let mut gid = [low; 16];
-        gid[0] = high;
-        MessageInfo {
-            source_ns,
-            received_ns: None,
-            publisher: Gid(gid),
-            publication_sequence: number,
-            reception_sequence: None,
-        }
-    }
-
-    /// Notes messages of one publisher with these numbers.
-    fn note(losses: &mut Losses, publisher: u16, numbers: impl IntoIterator<Item = u64>) {
-        for number in numbers {
-            losses.note(&message(publisher, Some(number), None), false);
-        }
-    }
-
-    /// Explains until nothing is left to wait for.
-    fn explain(losses: &mut Losses, counted: Option<u64>) -> Lost {
-        let mut sum = Lost::default();
-        for k in 0..4 {
-            let lost = losses.explain(counted, Instant::now() + SETTLE * 2 * k);
-            sum.on_the_way += lost.on_the_way;
-            sum.overwritten += lost.overwritten;
-        }
-        assert!(!losses.has_gaps());
-        sum
-    }
-
-    #[test]
-    fn gaps_without_an_event_were_overwritten() {
-        let mut losses = Losses::default();
-        note(&mut losses, 1, [500, 501, 502]);
-        assert!(!losses.has_gaps(), "messages before the subscription are not lost");
-        assert_eq!(explain(&mut losses, Some(0)), Lost::default());
-        note(&mut losses, 1, [510, 511, 513]);
-        assert!(losses.has_gaps());
-        assert_eq!(explain(&mut losses, Some(0)), Lost { on_the_way: 0, overwritten: 8 });
-        note(&mut losses, 1, [520]);
-        assert_eq!(explain(&mut losses, Some(4)), Lost { on_the_way: 4, overwritten: 2 });
-    }
-
-    #[test]
-    fn a_loss_whose_event_comes_before_its_gap_counts_once() {
-        let mut losses = Losses::default();
-        note(&mut losses, 1, [1]);
-        assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 5, overwritten: 0 });
-        note(&mut losses, 1, [7]);
-        assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 0, overwritten: 5 });
-        assert_eq!(explain(&mut losses, Some(8)), Lost { on_the_way: 3, overwritten: 0 });
-        note(&mut losses, 1, [11]);
-        assert_eq!(explain(&mut losses, Some(8)), Lost::default());
-    }
-
-    #[test]
-    fn publishers_number_their_own_messages() {
-        let mut losses = Losses::default();
-        note(&mut losses, 1, [1, 2, 3]);
-        note(&mut losses, 2, [100, 101]);
-        note(&mut losses, 1, [4]);
-        note(&mut losses, 2, [102]);
-        assert!(!losses.has_gaps());
-    }
-
-    #[test]
-    fn of_too_many_publishers_the_one_heard_longest_ago_is_forgotten() {
-        let mut losses = Losses::default();
-        let most = PUBLISHERS as u16;
-        (0..most).for_each(|publisher| note(&mut losses, publisher, [7]));
-        note(&mut losses, 0, [8]);
-        note(&mut losses, most, [7]);
-        assert_eq!(losses.publishers.len(), PUBLISHERS);
-        assert_eq!(new_of(&mut losses, 0, [8], false), [0; 0], "the first one is still known");
-        assert_eq!(new_of(&mut losses, 1, [7], false), [7], "the second one is not");
-        assert_eq!(losses.publishers.len(), PUBLISHERS);
-    }
-
-    #[test]
-    fn without_the_event_all_gaps_count_as_lost_on_the_way() {
-        let mut losses = Losses::default();
-        note(&mut losses, 1, [1, 5, 4, 6]);
-        assert_eq!(explain(&mut losses, None), Lost { on_the_way: 2, overwritten: 0 });
-    }
-
-    #[test]
-    fn messages_between_two_subscriptions_are_lost_on_the_way() {
-        let mut losses = Losses::default();
-        note(&mut losses, 1, [1, 2, 3]);
-        note(&mut losses, 2, [50]);
-        assert_eq!(explain(&mut losses, Some(7)), Lost { on_the_way: 7, overwritten: 0 });
-        losses.subscribed_again();
-        assert!(!losses.has_gaps());
-        note(&mut losses, 1, [104, 105]);
-        assert!(losses.has_gaps());
-        assert_eq!(explain(&mut losses, Some(0)), Lost { on_the_way: 100, overwritten: 0 });
-        note(&mut losses, 1, [108]);
-        assert_eq!(explain(&mut losses, Some(1)), Lost { on_the_way: 1, overwritten: 1 });
-        // The other publisher comes later; its last message comes once more.
-        note(&mut losses, 2, [50]);
-        note(&mut losses, 2, [61]);
-        assert_eq!(explain(&mut losses, Some(1)), Lost { on_the_way: 10, overwritten: 0 });
-    }
-
-    #[test]
-    fn what_the_new_subscription_counts_of_that_gap_counts_once() {
-        let mut losses = Losses::default();
-        note(&mut losses, 1, [1]);
-        explain(&mut losses, Some(0));
-        losses.subscribed_again();
-        assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 5, overwritten: 0 });
-        note(&mut losses, 1, [102]);
-        assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 95, overwritten: 0 });
-        losses.subscribed_again();
-        note(&mut losses, 1, [203]);
-        assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 100, overwritten: 0 });
-        losses.subscribed_again();
-        note(&mut losses, 1, [214]);
-        assert_eq!(explain(&mut losses, None), Lost { on_the_way: 10, overwritten: 0 });
-    }
-
-    #[test]
-    fn a_gap_waits_for_its_event() {
-        let (mut losses, start) = (Losses::default(), Instant::now());
-        note(&mut losses, 1, [1, 12]);
-        assert_eq!(losses.explain(Some(0), start), Lost::default());
-        note(&mut losses, 1, [15]);
-        assert_eq!(losses.explain(Some(0), start + SETTLE), Lost::default());
-        let lost = losses.explain(Some(10), start + SETTLE + SETTLE / 2);
-        assert_eq!(lost, Lost { on_the_way: 10, overwritten: 0 });
-        let lost = losses.explain(Some(10), start + SETTLE * 2);
-        assert_eq!(lost, Lost { on_the_way: 0, overwritten: 2 });
-        assert!(!losses.has_gaps());
-        // A message that comes late was not missing.
-        note(&mut losses, 1, [17]);
-        losses.explain(Some(10), start + SETTLE * 3);
-        losses.explain(Some(10), start + SETTLE * 4);
-        note(&mut losses, 1, [16]);
-        assert!(!losses.has_gaps());
-        assert_eq!(losses.explain(Some(10), start + SETTLE * 6), Lost::default());
-    }
-
-    #[test]
-    fn a_publisher_is_new_only_until_the_next_explanation() {
-        let mut losses = Losses::default();
-        note(&mut losses, 1, [1]);
-        assert!(losses.is_pending() && !losses.has_gaps());
-        assert_eq!(losses.explain(Some(0), Instant::now()), Lost::default());
-        assert!(!losses.is_pending());
-        note(&mut losses, 1, [2]);
-        // The event comes first.
-        let lost = losses.explain(Some(5), Instant::now());
-        assert_eq!(lost, Lost { on_the_way: 5, overwritten: 0 });
-        note(&mut losses, 1, [8]);
-        assert_eq!(explain(&mut losses, Some(5)), Lost::default());
-    }
-
-    /// Which of these numbers are new.
-    fn new_of(
-        losses: &mut Losses,
-        publisher: u16,
-        numbers: impl IntoIterator<Item = u64>,
-        from_before: bool,
-    ) -> Vec<u64> {
-        let mut is_new =
-            |number: &u64| losses.note(&message(publisher, Some(*number), None), from_before);
-        numbers.into_iter().filter(|number| is_new(number)).collect()
-    }
-
-    #[test]
-    fn while_two_subscriptions_overlap_each_message_is_new_once() {
-        let mut losses = Losses::default();
-        note(&mut losses, 1, 1..=10);
-        explain(&mut losses, Some(3));
-        losses.overlap();
-        // The threads of the two subscriptions are apart, so either may be ahead.
-        assert_eq!(new_of(&mut losses, 1, [12, 13], false), [12, 13]);
-        assert_eq!(new_of(&mut losses, 1, [11, 12, 13], true), [11]);
-        assert_eq!(new_of(&mut losses, 1, [14, 16], true), [14, 16]);
-        assert_eq!(new_of(&mut losses, 1, [13, 14, 15, 16, 19], false), [15, 19]);
-        assert!(!losses.is_pending(), "17 and 18 may still come");
-        assert_eq!(new_of(&mut losses, 1, [18], true), [18]);
-        losses.overlap_ended(Some(9));
-        assert_eq!(explain(&mut losses, Some(9)), Lost { on_the_way: 1, overwritten: 0 });
-        note(&mut losses, 1, [22]);
-        assert_eq!(explain(&mut losses, Some(10)), Lost { on_the_way: 1, overwritten: 1 });
-    }
-
-    #[test]
-    fn what_a_new_subscription_misses_before_it_is_connected_is_lost_on_the_way() {
-        let mut losses = Losses::default();
-        note(&mut losses, 1, [1]);
-        note(&mut losses, 2, [1]);
-        explain(&mut losses, Some(0));
-        losses.overlap();
-        // The old one still hears both, and the new one only the first publisher.
-        assert_eq!(new_of(&mut losses, 1, [2], true), [2]);
-        assert_eq!(new_of(&mut losses, 2, [2], true), [2]);
-        assert_eq!(new_of(&mut losses, 1, [3], false), [3]);
-        losses.overlap_ended(Some(0));
-        note(&mut losses, 2, [8]);
-        note(&mut losses, 1, [5]);
-        assert_eq!(explain(&mut losses, Some(0)), Lost { on_the_way: 5, overwritten: 1 });
-    }
-
-    #[test]
-    fn latched_messages_are_new_once() {
-        for takes_history in [false, true] {
-            let mut losses = Losses::new(takes_history);
-            note(&mut losses, 1, [500, 501]);
-            losses.overlap();
-            let history: Vec<u64> = if takes_history { (400..500).collect() } else { Vec::new() };
-            assert_eq!(new_of(&mut losses, 1, 400..=501, false), history);
-            losses.overlap_ended(Some(0));
-            assert_eq!(new_of(&mut losses, 1, [502], false), [502]);
-            losses.overlap();
-            assert_eq!(new_of(&mut losses, 1, 400..=502, false), [0; 0]);
-            losses.overlap_ended(Some(0));
-            assert_eq!(explain(&mut losses, Some(0)), Lost::default());
-        }
-        // Too long ago to be known one by one.
-        let mut losses = Losses::default();
-        note(&mut losses, 1, 1..=1000);
-        losses.subscribed_again();
-        assert_eq!(new_of(&mut losses, 1, 1..=1001, false), [1001]);
-        assert_eq!(explain(&mut losses, Some(0)), Lost::default());
-    }
-
-    #[test]
-    fn without_numbers_the_time_of_publication_tells_what_comes_once_more() {
-        let mut losses = Losses::default();
-        let new = |losses: &mut Losses, ns| losses.note(&message(1, None, ns), false);
-        assert!(new(&mut losses, Some(10)) && new(&mut losses, Some(20)));
-        assert!(new(&mut losses, Some(15)), "a clock was set back");
-        losses.subscribed_again();
-        assert!(!new(&mut losses, Some(10)) && !new(&mut losses, Some(15)));
-        assert!(new(&mut losses, Some(30)) && new(&mut losses, Some(25)));
-        losses.subscribed_again();
-        assert!(new(&mut losses, None) && !losses.is_pending());
-    }
-
-    #[test]
-    fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
-        for number in [None, Some(70)] {
-            for first_from_before in [false, true] {
-                let mut losses = Losses::default();
-                losses.overlap();
-                let first = message(1, number, Some(10));
-                assert!(losses.note(&first, first_from_before));
-                assert!(!losses.note(&first, !first_from_before));
-                let second = message(1, number.map(|it| it + 1), Some(20));
-                assert!(losses.note(&second, !first_from_before));
-                assert!(!losses.note(&second, first_from_before));
-                losses.overlap_ended(Some(0));
-                assert!(losses.note(&message(1, number.map(|it| it + 2), Some(30)), false));
-                assert!(!losses.has_gaps());
-            }
-        }
-    }
-}
+mod tests;

@@ -71,7 +71,7 @@ pub struct InputState {
     /// [`tells_lost`](InputState::tells_lost) is set. [`Arrivals::missing`] guesses them from the
     /// stamps, together with messages that were never sent.
     pub lost: Counter,
-    /// Whether the middleware tells which messages were lost.
+    /// Whether the middleware tells which messages were lost: messages have numbers, or it has told of one.
     pub tells_lost: AtomicBool,
     /// How often the middleware failed to give a message that waited.
     pub take_failed: Counter,

@@ -7,7 +7,7 @@ use super::shape::Shape;
 use super::spatial::Unframed;
 use super::{Count, Number, Path, Struct};
 use crate::cdr::{CdrError, Reader};
-use crate::input::names_found;
+use crate::input::{NAMES_LOGGED, names_found};
 use crate::ops::resample::Lane;
 use crate::pipeline::{DropReason, Rejected};
 use crate::spec::FramedPart;
@@ -265,7 +265,7 @@ impl Elements {
         let Some(lacking) = found.iter().position(|found| !found) else { return Ok(()) };
         let mut names = Vec::new();
         let mut reader = begin;
-        for _ in 0..len {
+        for _ in 0..len.min(NAMES_LOGGED + 1) {
             let mut key = reader.clone();
             before.iter().try_for_each(|shape| shape.skip(&mut key))?;
             names.push(key.string_bytes()?);
@@ -299,7 +299,8 @@ impl Named {
         let [label, names_label] = &self.labels;
         if let Some(lacking) = found.iter().position(|found| !found) {
             let mut texts = begin;
-            let all = (0..named).map(|_| texts.string_bytes()).collect::<Result<Vec<_>, _>>()?;
+            let some = 0..named.min(NAMES_LOGGED + 1);
+            let all = some.map(|_| texts.string_bytes()).collect::<Result<Vec<_>, _>>()?;
             return Err(missing(names_label, &self.wanted[lacking].0, &all));
         }
         let len = len_of(self.counts[0], &mut elements)?;

@@ -11,11 +11,20 @@
 //! - Of two transforms of one link at one stamp, the one with the greater numbers counts.
 //! - A link that is fixed once stays fixed: its moving transforms do not count.
 //! - Of two fixed transforms of one link, that of the later epoch counts, then the later stamp.
+//!
+//! If there are too many frames, those make room that nothing has moved for a while. That depends on when
+//! transforms arrived.
+//!
+//! [`align`]: crate::align::align
 
 mod error;
 mod gyro;
+mod lookup;
+mod room;
 mod transform;
 
+#[cfg(test)]
+mod room_tests;
 #[cfg(test)]
 mod tests;
 
@@ -24,9 +33,9 @@ use std::collections::HashMap;
 
 pub use error::LookupError;
 pub use gyro::{BadTurn, Gyro, Turned};
+pub use room::Forgotten;
 pub use transform::{BadTransform, Transform};
 
-use crate::align::{AlignRule, Fill, Strategy, Value, align};
 use crate::ring::{Inserted, Ring};
 use crate::time::{Epoch, Stamp};
 
@@ -38,7 +47,7 @@ pub const MAX_DEPTH: usize = 64;
 /// How much a buffer keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most frames.
+    /// Most frames. Beyond that, frames that have no transform make room.
     pub frames: usize,
     /// Most transforms of a moving link. The oldest goes first.
     pub rows: usize,
@@ -124,6 +133,8 @@ struct Moving {
     ring: Ring,
     /// By slot of the ring.
     rows: Vec<Row>,
+    /// When its newest message arrived; `None` if there was no clock yet.
+    heard: Option<Stamp>,
 }
 
 #[derive(Debug)]
@@ -143,15 +154,28 @@ pub struct Buffer {
     limits: Limits,
     ids: HashMap<Box<str>, FrameId>,
     frames: Vec<Frame>,
+    /// Positions in `frames` that no frame uses.
+    spare: Vec<FrameId>,
     epoch: Epoch,
     conflicts: u64,
+    forgotten: Forgotten,
+    /// When room was last looked for in this epoch.
+    looked: Option<Stamp>,
 }
 
 impl Buffer {
     /// An empty buffer.
     pub fn new(limits: Limits) -> Self {
-        let (ids, frames) = (HashMap::new(), Vec::new());
-        Buffer { limits, ids, frames, epoch: Epoch::default(), conflicts: 0 }
+        Buffer {
+            limits,
+            ids: HashMap::new(),
+            frames: Vec::new(),
+            spare: Vec::new(),
+            epoch: Epoch::default(),
+            conflicts: 0,
+            forgotten: Forgotten::default(),
+            looked: None,
+        }
     }
 
     /// Adds a frame that a gyro will place: what is interpolated of it has shorter gaps.
@@ -165,9 +189,10 @@ impl Buffer {
     /// Begins an epoch: forgets the moving transforms. The fixed ones stay, because they are latched:
     /// nobody sends them again.
     pub fn begin(&mut self, epoch: Epoch) {
-        self.epoch = epoch;
+        (self.epoch, self.looked) = (epoch, None);
         for moving in self.frames.iter_mut().filter_map(|frame| frame.moving.as_mut()) {
             moving.ring.begin(epoch);
+            moving.heard = None;
         }
     }
 
@@ -178,7 +203,12 @@ impl Buffer {
 
     /// Number of frames.
     pub fn frames(&self) -> usize {
-        self.frames.len()
+        self.ids.len()
+    }
+
+    /// The frames that made room for others.
+    pub fn forgotten(&self) -> &Forgotten {
+        &self.forgotten
     }
 
     /// Transforms that differed from another one of the same link and stamp.
@@ -197,8 +227,10 @@ impl Buffer {
             return Err(LinkError::OwnParent(child.to_owned()));
         }
         // Both before either is added.
-        let new = [parent, child].iter().filter(|name| !self.ids.contains_key(**name)).count();
-        if self.frames.len() + new > self.limits.frames {
+        if self.lack_room([parent, child]) {
+            self.make_room(arrival, fixed);
+        }
+        if self.lack_room([parent, child]) {
             let frame = if self.ids.contains_key(child) { parent } else { child };
             let (most, frame) = (self.limits.frames, frame.to_owned());
             return Err(LinkError::TooManyFrames { most, frame });
@@ -210,6 +242,12 @@ impl Buffer {
             false => self.move_to(child, stamp, row)?,
         }
         Ok(())
+    }
+
+    /// Whether there are too many frames if these are added.
+    fn lack_room(&self, names: [&str; 2]) -> bool {
+        let new = names.iter().filter(|name| !self.ids.contains_key(**name)).count();
+        new > 0 && self.ids.len() + new > self.limits.frames
     }
 
     fn fix(&mut self, child: FrameId, (epoch, stamp): (Epoch, Stamp), row: Row) {
@@ -238,6 +276,7 @@ impl Buffer {
             return Err(LinkError::Fixed(frame.name.to_string()));
         }
         let moving = frame.moving.get_or_insert_with(|| Moving::new(rows, epoch));
+        moving.heard = moving.heard.max(row.arrival);
         if let Some(known) = moving.at(stamp) {
             let order = self.compare(&row, &known);
             self.conflicts += u64::from(order != Ordering::Equal);
@@ -272,189 +311,21 @@ impl Buffer {
         if let Some(id) = self.ids.get(name) {
             return *id;
         }
-        let id = self.frames.len() as FrameId;
-        self.ids.insert(name.into(), id);
-        let max_gap_ns = self.limits.max_gap_ns;
+        let (key, max_gap_ns) = (name.into(), self.limits.max_gap_ns);
         let name = name.into();
-        self.frames.push(Frame { name, max_gap_ns, of_gyro: false, fixed: None, moving: None });
-        id
-    }
-
-    /// Returns `t_target_source` at `stamp`: it takes points of `source` to `target`.
-    ///
-    /// # Errors
-    /// [`LookupError`] names the missing link. Of two, the one that waiting can help.
-    pub fn lookup(
-        &self,
-        target: &str,
-        source: &str,
-        stamp: Stamp,
-    ) -> Result<Transform, LookupError> {
-        self.find(target, source, stamp).map(|found| found.transform)
-    }
-
-    /// As [`Buffer::lookup`], and says when that became known.
-    ///
-    /// # Errors
-    /// Those of [`Buffer::lookup`].
-    pub fn find(&self, target: &str, source: &str, stamp: Stamp) -> Result<Found, LookupError> {
-        let (target, source) = (trimmed(target), trimmed(source));
-        if target == source {
-            return Ok(Found { transform: Transform::IDENTITY, arrival: None });
-        }
-        for name in [target, source] {
-            plain(name).map_err(|_| LookupError::Name { found: name.len() })?;
-        }
-        let known = |name: &str| {
-            let unknown = || LookupError::UnknownFrame { frame: name.to_owned() };
-            self.ids.get(name).copied().ok_or_else(unknown)
+        let frame = Frame { name, max_gap_ns, of_gyro: false, fixed: None, moving: None };
+        let id = match self.spare.pop() {
+            Some(id) => {
+                self.frames[id as usize] = frame;
+                id
+            }
+            None => {
+                self.frames.push(frame);
+                (self.frames.len() - 1) as FrameId
+            }
         };
-        let (target, source) = (known(target)?, known(source)?);
-        let up = self.climb(source, stamp, |frame| frame == target);
-        let down = self.climb(target, stamp, |frame| up.place(frame).is_some());
-        let Rung { frame: meeting, found: target_side } = down.last();
-        if let Some(place) = up.place(meeting) {
-            let source_side = up.all[place].found;
-            let transform = target_side.transform.inverse().after(&source_side.transform);
-            let arrival = target_side.arrival.max(source_side.arrival);
-            return Ok(Found { transform, arrival });
-        }
-        Err(self.no_chain([target, source], &down, &up))
-    }
-
-    /// Why two climbs did not meet.
-    fn no_chain(&self, [target, source]: [FrameId; 2], down: &Climb, up: &Climb) -> LookupError {
-        let name = |frame: FrameId| self.frames[frame as usize].name.to_string();
-        match (&up.stopped, &down.stopped) {
-            (Some(up), Some(down)) if down.waiting_helps() && !up.waiting_helps() => down.clone(),
-            (Some(error), _) | (None, Some(error)) => error.clone(),
-            (None, None) => {
-                let roots = [up.last().frame, down.last().frame];
-                let silent = roots.into_iter().find(|root| self.frames[*root as usize].of_gyro);
-                let [source_root, target_root] = roots.map(name);
-                match silent {
-                    Some(gyro) => LookupError::NoGyro { frame: name(gyro) },
-                    None => LookupError::NotConnected {
-                        source_frame: name(source),
-                        target_frame: name(target),
-                        source_root,
-                        target_root,
-                    },
-                }
-            }
-        }
-    }
-
-    /// Goes from a frame to its parents, until `ends` or there is none.
-    fn climb(&self, from: FrameId, stamp: Stamp, ends: impl Fn(FrameId) -> bool) -> Climb {
-        let mut climb = Climb { all: Vec::with_capacity(8), stopped: None };
-        let found = Found { transform: Transform::IDENTITY, arrival: None };
-        climb.all.push(Rung { frame: from, found });
-        loop {
-            let Rung { frame, found } = climb.last();
-            if ends(frame) {
-                return climb;
-            }
-            match self.parent(frame, stamp) {
-                Ok(None) => return climb,
-                Ok(Some(_)) if climb.all.len() > MAX_DEPTH => {
-                    let frame = self.frames[from as usize].name.to_string();
-                    climb.stopped = Some(LookupError::Loop { frame, most: MAX_DEPTH });
-                    return climb;
-                }
-                Ok(Some(row)) => {
-                    let transform = row.transform.after(&found.transform);
-                    let found = Found { transform, arrival: found.arrival.max(row.arrival) };
-                    climb.all.push(Rung { frame: row.parent, found });
-                }
-                Err(error) => {
-                    climb.stopped = Some(error);
-                    return climb;
-                }
-            }
-        }
-    }
-
-    /// The transform of a frame to its parent at `stamp`; `None` if it has no parent.
-    fn parent(&self, frame: FrameId, stamp: Stamp) -> Result<Option<Row>, LookupError> {
-        let frame = &self.frames[frame as usize];
-        if let Some((epoch, _, row)) = frame.fixed {
-            let arrival = row.arrival.filter(|_| epoch == self.epoch);
-            return Ok(Some(Row { arrival, ..row }));
-        }
-        match &frame.moving {
-            // Of an epoch that is over: the frame will have a parent again.
-            Some(moving) if !moving.ring.is_empty() => {
-                self.interpolate((&frame.name, frame.max_gap_ns), moving, stamp).map(Some)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    fn interpolate(
-        &self,
-        (name, max_gap_ns): (&str, i64),
-        moving: &Moving,
-        stamp: Stamp,
-    ) -> Result<Row, LookupError> {
-        let Moving { ring, rows } = moving;
-        let stamp_at = |at: usize| ring.entry(at).stamp;
-        let row = |at: usize| rows[ring.entry(at).slot];
-        // With an age of 0 a row alone counts at its own stamp only.
-        let (strategy, max_age_ns, fill) = (Strategy::Linear, 0, Fill::Zero);
-        let rule = AlignRule { strategy, max_age_ns, max_gap_ns: i64::MAX, fill };
-        let found = align(rule, ring.len(), stamp_at, stamp);
-        let child = || name.to_owned();
-        match found.value {
-            Value::Row(at) if found.valid => Ok(row(at)),
-            Value::Between { a, b, .. } => {
-                let gap_ns = stamp_at(b).since(stamp_at(a));
-                if row(a).parent != row(b).parent {
-                    let parent = |at| self.frames[row(at).parent as usize].name.to_string();
-                    let (before, after) = (parent(a), parent(b));
-                    return Err(LookupError::NewParent { child: child(), stamp, before, after });
-                }
-                if gap_ns > max_gap_ns {
-                    return Err(LookupError::Gap { child: child(), stamp, gap_ns, max_gap_ns });
-                }
-                let weight = stamp.since(stamp_at(a)) as f64 / gap_ns as f64;
-                let transform = Transform::between(&row(a).transform, &row(b).transform, weight);
-                let arrival = row(a).arrival.max(row(b).arrival);
-                Ok(Row { transform, arrival, ..row(a) })
-            }
-            _ if stamp < stamp_at(0) => {
-                let oldest = stamp_at(0);
-                Err(LookupError::TooOld { child: child(), stamp, oldest })
-            }
-            _ => {
-                let newest = stamp_at(ring.len() - 1);
-                Err(LookupError::TooNew { child: child(), stamp, newest })
-            }
-        }
-    }
-}
-
-/// A frame, and what takes points of the first frame of a climb to it.
-#[derive(Clone, Copy)]
-struct Rung {
-    frame: FrameId,
-    found: Found,
-}
-
-/// The frames from one to an ancestor.
-struct Climb {
-    all: Vec<Rung>,
-    /// Why it did not go on; `None` if the last frame is a root, or the one that was looked for.
-    stopped: Option<LookupError>,
-}
-
-impl Climb {
-    fn last(&self) -> Rung {
-        self.all[self.all.len() - 1]
-    }
-
-    fn place(&self, frame: FrameId) -> Option<usize> {
-        self.all.iter().position(|rung| rung.frame == frame)
+        self.ids.insert(key, id);
+        id
     }
 }
 
@@ -462,7 +333,7 @@ impl Moving {
     fn new(rows: usize, epoch: Epoch) -> Box<Self> {
         let mut ring = Ring::new(rows);
         ring.begin(epoch);
-        Box::new(Moving { ring, rows: Vec::new() })
+        Box::new(Moving { ring, rows: Vec::new(), heard: None })
     }
 
     /// The row at exactly this stamp.

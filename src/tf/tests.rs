@@ -3,7 +3,7 @@ use super::*;
 const MS: i64 = 1_000_000;
 const NO_LIMITS: Limits = Limits { frames: 64, rows: 64, max_gap_ns: i64::MAX };
 
-fn ms(ms: i64) -> Stamp {
+pub(super) fn ms(ms: i64) -> Stamp {
     Stamp::from_nanos(ms * MS)
 }
 
@@ -11,12 +11,12 @@ fn shift(x: f64) -> Transform {
     Transform { translation: [x, 0.0, 0.0], ..Transform::IDENTITY }
 }
 
-fn moving<'a>(parent: &'a str, child: &'a str, at_ms: i64, x: f64) -> Link<'a> {
+pub(super) fn moving<'a>(parent: &'a str, child: &'a str, at_ms: i64, x: f64) -> Link<'a> {
     let (stamp, transform, epoch) = (ms(at_ms), shift(x), Epoch::default());
     Link { stamp, parent, child, transform, fixed: false, epoch, arrival: None }
 }
 
-fn fixed<'a>(parent: &'a str, child: &'a str, x: f64) -> Link<'a> {
+pub(super) fn fixed<'a>(parent: &'a str, child: &'a str, x: f64) -> Link<'a> {
     Link { fixed: true, ..moving(parent, child, 0, x) }
 }
 
@@ -27,7 +27,12 @@ fn buffer(links: &[Link<'_>]) -> Buffer {
 }
 
 /// The shift along x that takes `source` to `target`.
-fn x(buffer: &Buffer, target: &str, source: &str, at_ms: i64) -> Result<f64, LookupError> {
+pub(super) fn x(
+    buffer: &Buffer,
+    target: &str,
+    source: &str,
+    at_ms: i64,
+) -> Result<f64, LookupError> {
     buffer.lookup(target, source, ms(at_ms)).map(|found| found.translation[0])
 }
 

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use robocache::pipeline::TensorMessage;
-use robocache::runtime::health::{Monitor, Names};
+use robocache::runtime::health::{Monitor, Names, remedy};
 use robocache::runtime::{
     Clock, Placement, Publisher, PublisherSeen, Refused, Request, Runtime, RuntimeError,
     ThreadOptions, Threads, Transit, decode_clock,
@@ -265,15 +265,17 @@ impl LivePipeline {
         Ok((request.reliable, request.transient_local))
     }
 
-    /// Begins the first window of the health report. `topics` are the full names of the inputs' topics.
-    fn watch(&self, topics: Vec<String>, remedy: String) -> PyResult<()> {
+    /// Begins the first window of the health report. `topics` are the full names of the inputs' topics,
+    /// `middleware` is the name of ROS's, and `profile` that of a file for Fast DDS.
+    fn watch(&self, topics: Vec<String>, middleware: &str, profile: &str) -> PyResult<()> {
         self.process.check("a PipelineNode")?;
         let count = self.runtime.inputs().count();
         if topics.len() != count {
             let found = topics.len();
             return Err(PyValueError::new_err(format!("topics: expected {count}, found {found}")));
         }
-        let monitor = Monitor::new(Arc::clone(&self.runtime), Names { topics, remedy });
+        let names = Names { topics, remedy: remedy(middleware, profile) };
+        let monitor = Monitor::new(Arc::clone(&self.runtime), names);
         *self.monitor.lock().unwrap_or_else(PoisonError::into_inner) = Some(monitor);
         Ok(())
     }

@@ -68,13 +68,13 @@ impl Drop for Written {
 }
 
 /// Writes this process's own profile for messages of `message_bytes` in all: those that it may
-/// publish at the same time. Writes nothing if the user has chosen another profile. The caller
-/// keeps the result until its node has begun.
+/// publish at the same time. Writes nothing if the user has chosen another profile, or if the middleware is
+/// not Fast DDS. The caller keeps the result until its node has begun.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write(message_bytes: usize) -> io::Result<Written> {
-    let Some(path) = own_path() else { return Ok(Written(None)) };
+    let Some(path) = own_path().filter(|_| is_fast_dds()) else { return Ok(Written(None)) };
     let segment = bounded(segment_bytes(message_bytes) as u64, free_bytes());
     // Nobody else can put a file or a link in its place: it must be new.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -86,7 +86,7 @@ pub fn write(message_bytes: usize) -> io::Result<Written> {
 /// Warns if messages of `message_bytes` in all do not fit this process's shared memory, whichever
 /// profile is in use. `what` names the messages. Call it after the process's node has begun.
 pub fn warning(what: &str, message_bytes: usize) -> Option<String> {
-    if message_bytes <= ONE_DATAGRAM || !rcl::middleware().starts_with("rmw_fastrtps") {
+    if message_bytes <= ONE_DATAGRAM || !is_fast_dds() {
         return None;
     }
     let segment = own_segment();
@@ -100,6 +100,11 @@ pub fn warning(what: &str, message_bytes: usize) -> Option<String> {
          {least} bytes in this process, found {found}: messages will be lost or late; {}",
         remedy(least)
     ))
+}
+
+/// Whether the middleware in use is Fast DDS. It need not be the one that a variable names.
+fn is_fast_dds() -> bool {
+    rcl::middleware().starts_with("rmw_fastrtps")
 }
 
 /// What to do if the segment is too small.

@@ -1,21 +1,33 @@
 //! Finds silence and missing messages of an input from its arrivals. All instants are
 //! [`NodeTime`](super::NodeTime): they do not move while a simulation is paused.
 
+mod gaps;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::pipeline::DropReason;
 use crate::runtime::PublisherId;
 use crate::time::{Epoch, Stamp};
+use gaps::{Gaps, Steps};
 
 /// Number of recent spacings of stamps from which the period is computed.
 const SPACINGS: usize = 64;
 /// With fewer spacings there is no period.
 const ENOUGH: usize = 16;
-/// The largest distance of a spacing from a multiple of the period, in periods.
+/// The largest distance of a stamp from a multiple of the period, in periods.
 const JITTER: f64 = 0.25;
-/// The stamps are periodic if at least this share of spacings is near a multiple.
+/// The stamps are periodic if at least this share of them is near a multiple.
 const PERIODIC: f64 = 0.8;
+/// The short spacings that take up this share of the time tell nothing about the period. A publisher that
+/// makes up for a stop sends many messages in no time.
+const SHORT: f64 = 0.04;
+/// How often the period is computed from the multiples that the one before gave. Each time more of them
+/// are right.
+const REFINEMENTS: usize = 3;
+/// If the messages are at most this share more or fewer than the period tells, it still counts, however
+/// uneven they are.
+const UNEVEN: f64 = 0.2;
 /// Messages between two computations of the period.
 const LOOK: usize = 16;
 /// If a new period is more than this many times longer or shorter, it must last before it counts.
@@ -64,7 +76,7 @@ pub struct Arrivals {
     active: Duration,
     /// The value of `active` when another period, or none, was first computed.
     doubted: Option<Duration>,
-    missing: u64,
+    gaps: Gaps,
 }
 
 impl Arrivals {
@@ -86,7 +98,7 @@ impl Arrivals {
             period: None,
             active: Duration::ZERO,
             doubted: None,
-            missing: 0,
+            gaps: Gaps::default(),
         }
     }
 
@@ -118,21 +130,19 @@ impl Arrivals {
             self.stamp = Some(stamp);
             return;
         }
-        let periods = self.period.map(|period| (spacing as f64 / period).round());
         let mut explained = 0;
-        match periods {
+        if let Some(period) = self.period {
             // The message is out of order and was counted as missing. `stamp` stays the newest.
-            Some(periods) if spacing <= 0 && periods > -(SPACINGS as f64) => {
-                self.missing -= u64::from(spacing < 0).min(self.missing);
+            if spacing <= 0 && spacing as f64 > -(SPACINGS as f64) * period {
+                if spacing < 0 {
+                    self.gaps.found();
+                }
                 return;
             }
-            Some(periods) if periods > 1.0 => {
-                let gap = periods as u64 - 1;
-                explained = gap.min(self.dropped);
+            if spacing > 0 {
+                explained = self.gaps.note(stamp, spacing, period, self.dropped);
                 self.dropped -= explained;
-                self.missing += gap - explained;
             }
-            _ => {}
         }
         self.stamp = Some(stamp);
         if spacing <= 0 {
@@ -162,10 +172,26 @@ impl Arrivals {
             (Some(_), None) => false,
             (None, _) => true,
         };
+        if !agrees && self.is_uneven() {
+            self.doubted = None;
+            return;
+        }
         let since = *self.doubted.get_or_insert(self.active);
         if agrees || self.active.saturating_sub(since) >= LASTING {
             (self.period, self.doubted) = (period, None);
+            if period.is_none() {
+                self.gaps.restart();
+            }
         }
+    }
+
+    /// Whether about as many messages came lately as the period tells: only their jitter is larger than
+    /// before.
+    fn is_uneven(&self) -> bool {
+        let Some(period) = self.period.filter(|_| self.count >= SPACINGS) else { return false };
+        let arrived = SPACINGS as u64 + self.explained.iter().sum::<u64>();
+        let expected = self.spacings.iter().sum::<i64>() as f64 / period;
+        (arrived as f64 / expected - 1.0).abs() < UNEVEN
     }
 
     /// Notes a message that was accepted and gave no row.
@@ -182,7 +208,7 @@ impl Arrivals {
         }
         match reason {
             // Its gap was counted when a newer message came.
-            DropReason::Late => self.missing = self.missing.saturating_sub(1),
+            DropReason::Late => self.gaps.found(),
             _ => {
                 self.dropped += 1;
                 self.dropped_lately += 1;
@@ -261,16 +287,18 @@ impl Arrivals {
     fn restart(&mut self) {
         (self.stamp, self.count, self.period, self.doubted) = (None, 0, None, None);
         (self.dropped, self.dropped_lately) = (0, 0);
+        self.gaps.restart();
     }
 
     /// Returns how many messages are missing by the period of the stamps: lost on the way, or never
     /// sent.
     ///
-    /// Messages that came and were dropped do not count. While the stamps have no period, nothing
-    /// is missing. If an input becomes slower, messages count as missing until the new period
-    /// counts, a second or a few dozen messages later.
+    /// Messages that came and were dropped do not count. A message counts a few periods after its gap,
+    /// if nothing has made up for it. While the stamps have no period, nothing is missing. If an input
+    /// becomes slower, messages count as missing until the new period counts, a second or a few dozen
+    /// messages later.
     pub fn missing(&self) -> u64 {
-        self.missing
+        self.gaps.missing()
     }
 
     /// Returns whether anything has ever arrived, and the time since the newest message, the start
@@ -287,28 +315,56 @@ impl Arrivals {
 
     /// Returns the period of the stamps \[ns\] and the share of its multiples without a message.
     fn periodicity(&self) -> Option<(f64, f64)> {
-        let mut spacings = self.spacings[..self.count.min(SPACINGS)].to_vec();
-        if spacings.len() < ENOUGH {
+        let count = self.count.min(SPACINGS);
+        if count < ENOUGH {
             return None;
         }
-        spacings.sort_unstable();
-        // The tenth percentile, then the median of the spacings near it. Jitter makes the smallest
-        // spacing too small.
-        let small = spacings[spacings.len() / 10];
-        let like_it = spacings.partition_point(|&s| s <= small.saturating_add(small / 2));
-        let period = spacings[like_it / 2] as f64;
-        let multiples: Vec<f64> = spacings.iter().map(|&s| s as f64 / period).collect();
-        let near = multiples.iter().filter(|m| (**m - m.round()).abs() < JITTER).count();
-        if (near as f64) < PERIODIC * multiples.len() as f64 {
+        let (newer, older) = self.spacings[..count].split_at(self.count % count);
+        let total = older.iter().chain(newer).sum::<i64>() as f64;
+        let mut period = first_guess(&self.spacings[..count]);
+        let (mut near, mut published) = (0, 0.0);
+        for _ in 0..REFINEMENTS {
+            let mut steps = Steps::default();
+            let all = older.iter().chain(newer).map(|spacing| {
+                let multiples = steps.advance(*spacing as f64 / period);
+                (multiples, steps.distance() < JITTER)
+            });
+            let (sum, fit) = all.fold((0, 0), |(sum, fit), (m, is)| (sum + m, fit + i32::from(is)));
+            if sum == 0 {
+                return None;
+            }
+            (near, published) = (fit, sum as f64);
+            period = total / published;
+        }
+        if f64::from(near) < PERIODIC * count as f64 {
             return None;
         }
-        let published: f64 = multiples.iter().map(|m| m.round()).sum();
-        let period = spacings.iter().sum::<i64>() as f64 / published;
-        let explained: u64 = self.explained[..multiples.len()].iter().sum();
-        let arrived = (multiples.len() as u64 + explained) as f64;
+        let explained: u64 = self.explained[..count].iter().sum();
+        let arrived = (count as u64 + explained) as f64;
         Some((period, (1.0 - arrived / published).max(0.0)))
     }
 }
 
+/// Returns a spacing that is about one period \[ns\].
+///
+/// It is the smallest one beyond [`SHORT`], then the median of the spacings near it. Jitter makes the
+/// smallest spacing too small.
+fn first_guess(spacings: &[i64]) -> f64 {
+    let mut sorted = spacings.to_vec();
+    sorted.sort_unstable();
+    let short = SHORT * sorted.iter().sum::<i64>() as f64;
+    let mut so_far = 0.0;
+    let smallest = sorted.iter().position(|spacing| {
+        so_far += *spacing as f64;
+        so_far >= short
+    });
+    let smallest = smallest.unwrap_or(0);
+    let small = sorted[smallest];
+    let like_it = sorted.partition_point(|&spacing| spacing <= small.saturating_add(small / 2));
+    sorted[usize::midpoint(smallest, like_it)] as f64
+}
+
+#[cfg(test)]
+mod jitter_tests;
 #[cfg(test)]
 mod tests;

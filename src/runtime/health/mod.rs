@@ -12,6 +12,7 @@ mod monitor;
 mod node_time;
 mod notices;
 mod publishers;
+mod remedy;
 mod report;
 mod streams;
 mod totals;
@@ -21,6 +22,7 @@ pub use assess::Level;
 pub use latency::Latency;
 pub use monitor::{Monitor, Names};
 pub use node_time::NodeTime;
+pub use remedy::remedy;
 pub use report::{Report, Status};
 
 #[cfg(test)]

@@ -116,6 +116,9 @@ impl Monitor {
         parts.extend(
             runtime.recorder.as_ref().map(|recorder| report::recording(&recorder.status())),
         );
+        if let Some(tree) = runtime.pipeline.tree() {
+            self.notices.frames(&tree.forgotten);
+        }
         self.notices.losses(now, &runtime.pipeline.config().inputs, &self.inputs);
         Report { stamp: runtime.clock.now().map(|now| now.stamp), parts }
     }

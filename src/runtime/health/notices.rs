@@ -7,6 +7,7 @@ use super::causes::{Cause, CauseKind};
 use super::totals::InputTotals;
 use crate::runtime::PublisherSeen;
 use crate::spec::{InputId, InputSpec, StreamId};
+use crate::tf::Forgotten;
 
 /// Time between two log lines that sum up losses.
 const SUMMARY_PERIOD: Duration = Duration::from_secs(10);
@@ -70,6 +71,8 @@ pub struct Notices {
     refused: Vec<Option<String>>,
     /// Since when an input has a publisher whose node is not known, by input.
     nameless: Vec<Option<Instant>>,
+    /// Whether it has been logged that frames made room for others.
+    frames_forgotten: bool,
     /// When the losses may be summed up next.
     next_summary: Instant,
     /// The losses that have been summed up, by input.
@@ -88,6 +91,7 @@ impl Notices {
             troubles: vec![None; inputs],
             refused: vec![None; inputs],
             nameless: vec![None; inputs],
+            frames_forgotten: false,
             next_summary: started,
             summed_up: vec![InputTotals::default(); inputs],
         }
@@ -171,6 +175,24 @@ impl Notices {
             tracing::warn!("stream '{name}' ({topic}): {words}");
             *said = Some(words.to_owned());
         }
+    }
+
+    /// Logs once that frames made room for others.
+    pub fn frames(&mut self, forgotten: &Forgotten) {
+        if let Some(words) = self.frames_words(forgotten) {
+            tracing::warn!("{words}");
+        }
+    }
+
+    /// The words to log; `None` if there is nothing to say, or if it has been said.
+    fn frames_words(&mut self, Forgotten { count, newest }: &Forgotten) -> Option<String> {
+        if *count == 0 || std::mem::replace(&mut self.frames_forgotten, true) {
+            return None;
+        }
+        Some(format!(
+            "tf: there were too many frames (tf.max_frames), so {count} that no transform had come for were \
+             forgotten, such as {newest:?}: does a node name its frames anew all the time?"
+        ))
     }
 
     /// Logs all losses since the last such line, at most every [`SUMMARY_PERIOD`].
@@ -285,6 +307,17 @@ mod tests {
         let repeats = |s, words| repeats(said.as_ref(), start + Duration::from_secs(s), words);
         assert!(repeats(100, "a and b") && repeats(9, "a and c"));
         assert!(!repeats(10, "a and c") && !super::repeats(None, start, "a and b"));
+    }
+
+    #[test]
+    fn frames_that_made_room_are_told_once() {
+        let mut notices = Notices::new(Instant::now(), 0, 0);
+        let mut words =
+            |count| notices.frames_words(&Forgotten { count, newest: "person_7".into() });
+        assert_eq!(words(0), None);
+        let said = words(3).unwrap();
+        assert!(said.contains("so 3 that") && said.contains("such as \"person_7\""), "{said}");
+        assert_eq!(words(9), None);
     }
 
     #[test]

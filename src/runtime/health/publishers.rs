@@ -84,7 +84,7 @@ pub fn explain(
         match (trouble, heard) {
             (Trouble::Silent, true) => format!("{fit} any more"),
             (Trouble::Silent, false) if large => {
-                format!("{fit}, or its messages are too large for its shared memory. {remedy}")
+                format!("{fit}, or the middleware loses its large messages. {remedy}")
             }
             (Trouble::Silent, false) => fit.to_owned(),
             (Trouble::Lossy, _) if large => remedy.to_owned(),
@@ -133,7 +133,7 @@ streams:
     #[test]
     fn the_reason_for_silence_is_found_among_the_publishers() {
         let specs = inputs();
-        let remedy = "Enlarge its shared memory";
+        let remedy = "Enlarge its buffers";
         let explain = |seen: Option<&[PublisherSeen]>| {
             explain((Trouble::Silent, false), &specs[0], ("/wrench", remedy), seen)
         };
@@ -157,8 +157,8 @@ streams:
 
     /// The middleware loses large messages from the first one on. If some were heard, the publisher has stopped.
     #[test]
-    fn shared_memory_is_blamed_only_for_large_messages_that_never_came() {
-        let (specs, remedy) = (inputs(), "Enlarge its shared memory");
+    fn the_middleware_is_blamed_only_for_large_messages_that_never_came() {
+        let (specs, remedy) = (inputs(), "Enlarge its buffers");
         let told = |at: usize, trouble, heard| {
             let spec = &specs[at];
             let seen = [publisher(&spec.ros_type, true)];

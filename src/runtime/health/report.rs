@@ -224,7 +224,11 @@ fn frames(runtime: &Runtime, input: InputId) -> Values {
     }
     match (&spec.selection, runtime.pipeline.tree()) {
         (Selection::Transforms { .. }, Some(tree)) => {
-            vec![pair("frames", tree.frames), pair("conflicts", tree.conflicts)]
+            vec![
+                pair("frames", tree.frames),
+                pair("frames_forgotten", tree.forgotten.count),
+                pair("conflicts", tree.conflicts),
+            ]
         }
         _ => Values::new(),
     }

@@ -1,0 +1,311 @@
+//! Tests of [`Losses`] with made-up numbers.
+
+use super::*;
+
+fn message(publisher: u16, number: Option<u64>, source_ns: Option<i64>) -> MessageInfo {
+    let [low, high] = publisher.to_le_bytes();
+    let mut gid = [low; 16];
+    gid[0] = high;
+    MessageInfo {
+        source_ns,
+        received_ns: None,
+        publisher: Gid(gid),
+        publication_sequence: number,
+        reception_sequence: None,
+    }
+}
+
+/// Notes messages of one publisher with these numbers.
+fn note(losses: &mut Losses, publisher: u16, numbers: impl IntoIterator<Item = u64>) {
+    for number in numbers {
+        losses.note(&message(publisher, Some(number), None), false, Instant::now());
+    }
+}
+
+/// Replaces the subscription. Its overlap with the one before is over at once.
+fn subscribe_again(losses: &mut Losses, now: Instant) {
+    losses.overlap(now);
+    losses.overlap_ended(Some(0));
+}
+
+/// Explains until nothing is left to wait for.
+fn explain(losses: &mut Losses, counted: Option<u64>) -> Lost {
+    let mut sum = Lost::default();
+    for k in 0..4 {
+        let lost = losses.explain(counted, Instant::now() + SETTLE * 2 * k);
+        sum.on_the_way += lost.on_the_way;
+        sum.overwritten += lost.overwritten;
+    }
+    assert!(!losses.has_gaps());
+    sum
+}
+
+#[test]
+fn gaps_without_an_event_were_overwritten() {
+    let mut losses = Losses::default();
+    note(&mut losses, 1, [500, 501, 502]);
+    assert!(!losses.has_gaps(), "messages before the subscription are not lost");
+    assert_eq!(explain(&mut losses, Some(0)), Lost::default());
+    note(&mut losses, 1, [510, 511, 513]);
+    assert!(losses.has_gaps());
+    assert_eq!(explain(&mut losses, Some(0)), Lost { on_the_way: 0, overwritten: 8 });
+    note(&mut losses, 1, [520]);
+    assert_eq!(explain(&mut losses, Some(4)), Lost { on_the_way: 4, overwritten: 2 });
+}
+
+#[test]
+fn a_loss_whose_event_comes_before_its_gap_counts_once() {
+    let mut losses = Losses::default();
+    note(&mut losses, 1, [1]);
+    assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 5, overwritten: 0 });
+    note(&mut losses, 1, [7]);
+    assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 0, overwritten: 5 });
+    assert_eq!(explain(&mut losses, Some(8)), Lost { on_the_way: 3, overwritten: 0 });
+    note(&mut losses, 1, [11]);
+    assert_eq!(explain(&mut losses, Some(8)), Lost::default());
+}
+
+#[test]
+fn publishers_number_their_own_messages() {
+    let mut losses = Losses::default();
+    note(&mut losses, 1, [1, 2, 3]);
+    note(&mut losses, 2, [100, 101]);
+    note(&mut losses, 1, [4]);
+    note(&mut losses, 2, [102]);
+    assert!(!losses.has_gaps());
+}
+
+#[test]
+fn of_too_many_publishers_the_one_heard_longest_ago_is_forgotten() {
+    let mut losses = Losses::default();
+    let most = PUBLISHERS as u16;
+    (0..most).for_each(|publisher| note(&mut losses, publisher, [7]));
+    note(&mut losses, 0, [8]);
+    note(&mut losses, most, [7]);
+    assert_eq!(losses.publishers.len(), PUBLISHERS);
+    assert_eq!(new_of(&mut losses, 0, [8], false), [0; 0], "the first one is still known");
+    assert_eq!(new_of(&mut losses, 1, [7], false), [7], "the second one is not");
+    assert_eq!(losses.publishers.len(), PUBLISHERS);
+}
+
+#[test]
+fn without_the_event_all_gaps_count_as_lost_on_the_way() {
+    let mut losses = Losses::default();
+    note(&mut losses, 1, [1, 5, 4, 6]);
+    assert_eq!(explain(&mut losses, None), Lost { on_the_way: 2, overwritten: 0 });
+}
+
+#[test]
+fn messages_between_two_subscriptions_are_lost_on_the_way() {
+    let mut losses = Losses::default();
+    note(&mut losses, 1, [1, 2, 3]);
+    note(&mut losses, 2, [50]);
+    assert_eq!(explain(&mut losses, Some(7)), Lost { on_the_way: 7, overwritten: 0 });
+    subscribe_again(&mut losses, Instant::now());
+    assert!(!losses.has_gaps());
+    note(&mut losses, 1, [104, 105]);
+    assert!(losses.has_gaps());
+    assert_eq!(explain(&mut losses, Some(0)), Lost { on_the_way: 100, overwritten: 0 });
+    note(&mut losses, 1, [108]);
+    assert_eq!(explain(&mut losses, Some(1)), Lost { on_the_way: 1, overwritten: 1 });
+    // The other publisher comes later; its last message comes once more.
+    note(&mut losses, 2, [50]);
+    note(&mut losses, 2, [61]);
+    assert_eq!(explain(&mut losses, Some(1)), Lost { on_the_way: 10, overwritten: 0 });
+}
+
+#[test]
+fn what_the_new_subscription_counts_of_that_gap_counts_once() {
+    let mut losses = Losses::default();
+    note(&mut losses, 1, [1]);
+    explain(&mut losses, Some(0));
+    subscribe_again(&mut losses, Instant::now());
+    assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 5, overwritten: 0 });
+    note(&mut losses, 1, [102]);
+    assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 95, overwritten: 0 });
+    subscribe_again(&mut losses, Instant::now());
+    note(&mut losses, 1, [203]);
+    assert_eq!(explain(&mut losses, Some(5)), Lost { on_the_way: 100, overwritten: 0 });
+    subscribe_again(&mut losses, Instant::now());
+    note(&mut losses, 1, [214]);
+    assert_eq!(explain(&mut losses, None), Lost { on_the_way: 10, overwritten: 0 });
+}
+
+#[test]
+fn a_gap_waits_for_its_event() {
+    let (mut losses, start) = (Losses::default(), Instant::now());
+    note(&mut losses, 1, [1, 12]);
+    assert_eq!(losses.explain(Some(0), start), Lost::default());
+    note(&mut losses, 1, [15]);
+    assert_eq!(losses.explain(Some(0), start + SETTLE), Lost::default());
+    let lost = losses.explain(Some(10), start + SETTLE + SETTLE / 2);
+    assert_eq!(lost, Lost { on_the_way: 10, overwritten: 0 });
+    let lost = losses.explain(Some(10), start + SETTLE * 2);
+    assert_eq!(lost, Lost { on_the_way: 0, overwritten: 2 });
+    assert!(!losses.has_gaps());
+    // A message that comes late was not missing.
+    note(&mut losses, 1, [17]);
+    losses.explain(Some(10), start + SETTLE * 3);
+    losses.explain(Some(10), start + SETTLE * 4);
+    note(&mut losses, 1, [16]);
+    assert!(!losses.has_gaps());
+    assert_eq!(losses.explain(Some(10), start + SETTLE * 6), Lost::default());
+}
+
+#[test]
+fn a_publisher_is_new_only_until_the_next_explanation() {
+    let mut losses = Losses::default();
+    note(&mut losses, 1, [1]);
+    assert!(losses.is_pending() && !losses.has_gaps());
+    assert_eq!(losses.explain(Some(0), Instant::now()), Lost::default());
+    assert!(!losses.is_pending());
+    note(&mut losses, 1, [2]);
+    // The event comes first.
+    let lost = losses.explain(Some(5), Instant::now());
+    assert_eq!(lost, Lost { on_the_way: 5, overwritten: 0 });
+    note(&mut losses, 1, [8]);
+    assert_eq!(explain(&mut losses, Some(5)), Lost::default());
+}
+
+/// Which of these numbers are new.
+fn new_of(
+    losses: &mut Losses,
+    publisher: u16,
+    numbers: impl IntoIterator<Item = u64>,
+    from_before: bool,
+) -> Vec<u64> {
+    let now = Instant::now();
+    let mut is_new =
+        |number: &u64| losses.note(&message(publisher, Some(*number), None), from_before, now);
+    numbers.into_iter().filter(|number| is_new(number)).collect()
+}
+
+#[test]
+fn while_two_subscriptions_overlap_each_message_is_new_once() {
+    let mut losses = Losses::default();
+    note(&mut losses, 1, 1..=10);
+    explain(&mut losses, Some(3));
+    losses.overlap(Instant::now());
+    // The threads of the two subscriptions are apart, so either may be ahead.
+    assert_eq!(new_of(&mut losses, 1, [12, 13], false), [12, 13]);
+    assert_eq!(new_of(&mut losses, 1, [11, 12, 13], true), [11]);
+    assert_eq!(new_of(&mut losses, 1, [14, 16], true), [14, 16]);
+    assert_eq!(new_of(&mut losses, 1, [13, 14, 15, 16, 19], false), [15, 19]);
+    assert!(!losses.is_pending(), "17 and 18 may still come");
+    assert_eq!(new_of(&mut losses, 1, [18], true), [18]);
+    losses.overlap_ended(Some(9));
+    assert_eq!(explain(&mut losses, Some(9)), Lost { on_the_way: 1, overwritten: 0 });
+    note(&mut losses, 1, [22]);
+    assert_eq!(explain(&mut losses, Some(10)), Lost { on_the_way: 1, overwritten: 1 });
+}
+
+#[test]
+fn what_a_new_subscription_misses_before_it_is_connected_is_lost_on_the_way() {
+    let mut losses = Losses::default();
+    note(&mut losses, 1, [1]);
+    note(&mut losses, 2, [1]);
+    explain(&mut losses, Some(0));
+    losses.overlap(Instant::now());
+    // The old one still hears both, and the new one only the first publisher.
+    assert_eq!(new_of(&mut losses, 1, [2], true), [2]);
+    assert_eq!(new_of(&mut losses, 2, [2], true), [2]);
+    assert_eq!(new_of(&mut losses, 1, [3], false), [3]);
+    losses.overlap_ended(Some(0));
+    note(&mut losses, 2, [8]);
+    note(&mut losses, 1, [5]);
+    assert_eq!(explain(&mut losses, Some(0)), Lost { on_the_way: 5, overwritten: 1 });
+}
+
+#[test]
+fn latched_messages_are_new_once() {
+    for takes_history in [false, true] {
+        let mut losses = Losses::new(takes_history);
+        note(&mut losses, 1, [500, 501]);
+        losses.overlap(Instant::now());
+        let history: Vec<u64> = if takes_history { (400..500).collect() } else { Vec::new() };
+        assert_eq!(new_of(&mut losses, 1, 400..=501, false), history);
+        losses.overlap_ended(Some(0));
+        assert_eq!(new_of(&mut losses, 1, [502], false), [502]);
+        losses.overlap(Instant::now());
+        assert_eq!(new_of(&mut losses, 1, 400..=502, false), [0; 0]);
+        losses.overlap_ended(Some(0));
+        assert_eq!(explain(&mut losses, Some(0)), Lost::default());
+    }
+    // Too long ago to be known one by one.
+    let mut losses = Losses::default();
+    note(&mut losses, 1, 1..=1000);
+    subscribe_again(&mut losses, Instant::now());
+    assert_eq!(new_of(&mut losses, 1, 1..=1001, false), [1001]);
+    assert_eq!(explain(&mut losses, Some(0)), Lost::default());
+}
+
+#[test]
+fn without_numbers_the_time_of_publication_tells_what_comes_once_more() {
+    let mut losses = Losses::default();
+    let now = Instant::now();
+    let new = |losses: &mut Losses, ns| losses.note(&message(1, None, ns), false, now);
+    assert!(new(&mut losses, Some(10)) && new(&mut losses, Some(20)));
+    assert!(new(&mut losses, Some(15)), "a clock was set back");
+    subscribe_again(&mut losses, Instant::now());
+    assert!(!new(&mut losses, Some(10)) && !new(&mut losses, Some(15)));
+    assert!(new(&mut losses, Some(30)) && new(&mut losses, Some(25)));
+    subscribe_again(&mut losses, Instant::now());
+    assert!(new(&mut losses, None) && !losses.is_pending());
+}
+
+#[test]
+fn a_publisher_without_numbers_whose_clock_was_set_back_is_heard_again_after_a_second() {
+    for overlaps in [false, true] {
+        let (mut losses, start) = (Losses::default(), Instant::now());
+        let new = |losses: &mut Losses, ns, after_ms| {
+            let now = start + Duration::from_millis(after_ms);
+            losses.note(&message(1, None, Some(ns)), false, now)
+        };
+        assert!(new(&mut losses, 1_000, 0));
+        match overlaps {
+            true => losses.overlap(start),
+            false => subscribe_again(&mut losses, start),
+        }
+        assert!(!new(&mut losses, 10, 1) && !new(&mut losses, 20, 999));
+        if overlaps {
+            losses.overlap_ended(None);
+        }
+        assert!(new(&mut losses, 30, 1_000) && new(&mut losses, 40, 1_001));
+    }
+}
+
+#[test]
+fn losses_are_told_once_a_message_has_a_number_or_the_event_counts_one() {
+    let mut losses = Losses::default();
+    losses.note(&message(1, None, Some(10)), false, Instant::now());
+    // The event exists and says nothing.
+    assert_eq!(explain(&mut losses, Some(0)), Lost::default());
+    assert!(!losses.tells());
+    assert_eq!(explain(&mut losses, Some(3)), Lost { on_the_way: 3, overwritten: 0 });
+    assert!(losses.tells());
+    let mut numbered = Losses::default();
+    note(&mut numbered, 1, [5]);
+    assert!(numbered.tells(), "before any loss");
+}
+
+#[test]
+fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
+    let now = Instant::now();
+    for number in [None, Some(70)] {
+        for first_from_before in [false, true] {
+            let mut losses = Losses::default();
+            losses.overlap(Instant::now());
+            let first = message(1, number, Some(10));
+            let mut new =
+                |message: &MessageInfo, from_before| losses.note(message, from_before, now);
+            assert!(new(&first, first_from_before));
+            assert!(!new(&first, !first_from_before));
+            let second = message(1, number.map(|it| it + 1), Some(20));
+            assert!(new(&second, !first_from_before));
+            assert!(!new(&second, first_from_before));
+            losses.overlap_ended(Some(0));
+            assert!(losses.note(&message(1, number.map(|it| it + 2), Some(30)), false, now));
+            assert!(!losses.has_gaps());
+        }
+    }
+}
