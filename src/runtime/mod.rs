@@ -22,6 +22,7 @@
 //! [`health`] counts and judges what happens, and reports it in words.
 
 pub mod clock;
+mod companion;
 mod crew;
 mod direct;
 mod edges;
@@ -69,6 +70,7 @@ use waiting::Waiting;
 use crate::pipeline::{InputStats, Pipeline, StreamStats, TensorMessage, TickOutcome};
 use crate::spec::{InputId, InputSpec, StreamId, StreamSpec};
 use crate::sync::lock;
+use companion::Companion;
 use health::NodeTime;
 use outbox::Outbox;
 use queue::Queue;
@@ -112,6 +114,8 @@ pub struct Runtime {
     epoch: AtomicU64,
     /// Tensors on their way to the publishing thread.
     outbox: Outbox,
+    /// Where the publishing thread runs.
+    companion: Companion,
     observer: Arc<dyn Observer>,
     /// Set when the threads must end.
     stop: AtomicBool,
@@ -140,6 +144,7 @@ impl Runtime {
             waiting: config.tf.map(|_| Mutex::new(Waiting::new(config))),
             epoch: AtomicU64::default(),
             outbox: Outbox::new(|| pipeline.new_message()),
+            companion: Companion::default(),
             observer,
             stop: AtomicBool::new(false),
             pipeline,

@@ -17,6 +17,7 @@ pub fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
         if runtime.outbox.is_empty() {
             urgency.rests("to publish tensors");
         }
+        runtime.companion.set_urgent(urgency.current() > 0);
         let Some(finished) = runtime.outbox.take() else { break };
         let began = Instant::now();
         let Finished { mut message, tick, due } = finished;

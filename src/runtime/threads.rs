@@ -14,7 +14,8 @@ use super::{Placement, Publisher, Runtime, RuntimeError, publishing, ticker, wor
 pub struct ThreadOptions {
     /// The tick thread. The publishing thread has the next lower real-time priority.
     pub tick: Placement,
-    /// The processors of the publishing thread; empty for all.
+    /// The processors of the publishing thread; empty for all. If neither this thread nor the tick thread has
+    /// any, and both have real-time priority, it runs where the tick thread does.
     pub publish_cpus: Vec<usize>,
     /// The encode workers.
     pub encode: Placement,
@@ -52,6 +53,7 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
         // Below the tick thread, so that a tick never waits for a publication. A priority of 1 has
         // none below.
         let priority = tick.priority.saturating_sub(1).max(tick.priority.min(1));
+        let follows = tick.cpus.is_empty() && publish_cpus.is_empty();
         let publish = Placement { priority, cpus: publish_cpus };
         let ticking = Arc::clone(runtime);
         threads.spawn("tick", move || {
@@ -61,6 +63,9 @@ impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
         let publishing = Arc::clone(runtime);
         threads.spawn("publish", move || {
             let priority = publish.apply("tensors are published");
+            if follows {
+                publishing.companion.follow();
+            }
             publishing::run(&publishing, &publisher, priority);
             Ok(())
         })?;

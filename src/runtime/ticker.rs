@@ -50,6 +50,7 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
                     recorder.note(Event::Overruns { before: tick, ticks: missed });
                 }
                 runtime.observer.due(DueTick { tick, missed, looked: now.stamp, waited });
+                runtime.companion.call(urgency.current() > 0);
                 message = serve(runtime, tick, now, message)?;
                 waited = false;
                 urgency.served(began, WORK);
