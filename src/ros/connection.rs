@@ -53,7 +53,9 @@ pub struct Connection {
     /// For the thread that shows images and grids; empty if nothing is shown.
     pub shown: Shown,
     /// For the thread that reports.
-    pub reports: Reports,
+    pub diagnostics: Diagnostics,
+    /// For the same thread. It keeps its message for later subscribers.
+    pub info: Info,
 }
 
 /// What the thread of the small messages uses.
@@ -77,7 +79,6 @@ pub struct Subscriptions {
 pub struct Reports {
     pub rosout: Rosout,
     pub diagnostics: Diagnostics,
-    /// It keeps its message for later subscribers.
     pub _info: Info,
 }
 
@@ -86,7 +87,7 @@ impl Connection {
     ///
     /// # Errors
     /// The middleware refused one of them.
-    pub fn of(node: Node, rosout: Rosout, plan: &Plan) -> Result<Self, NodeError> {
+    pub fn of(node: Node, plan: &Plan) -> Result<Self, NodeError> {
         let (runtime, config) = (&*plan.runtime, plan.runtime.pipeline.config());
         let services = ParameterServices::new(&node, plan.parameters.clone())?;
         let diagnostics = Diagnostics::new(&node)?;
@@ -100,21 +101,15 @@ impl Connection {
         let clock = runtime.clock.is_simulated().then(|| intake::subscribe_to_clock(&node));
         let (clock, subscriptions) = (clock.transpose()?, of(false)?);
         let small = Small { node, services, clock, subscriptions };
-        Ok(Connection {
-            small,
-            large,
-            output,
-            shown,
-            reports: Reports { rosout, diagnostics, _info: info },
-        })
+        Ok(Connection { small, large, output, shown, diagnostics, info })
     }
 
     /// Makes another connection, with a context and a node of its own.
-    fn another(plan: &Plan) -> Result<Self, NodeError> {
+    fn another(plan: &Plan) -> Result<(Self, Rosout), NodeError> {
         let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
         let node = super::create_node(&context, plan.message_bytes)?;
         let rosout = Rosout::new(&node)?;
-        Connection::of(node, rosout, plan)
+        Ok((Connection::of(node, plan)?, rosout))
     }
 }
 
@@ -180,6 +175,7 @@ impl Connecting {
     pub fn run(self) {
         for order in &self.orders {
             match order {
+                Order::Connect if self.plan.runtime.stopping() => {}
                 Order::Connect => self.connect(),
                 Order::End(replaced, at) => {
                     if !self.plan.runtime.stopping() {
@@ -193,13 +189,13 @@ impl Connecting {
 
     fn connect(&self) {
         match Connection::another(&self.plan) {
-            Ok(Connection { small, large, output, shown, reports }) => {
+            Ok((Connection { small, large, output, shown, diagnostics, info }, rosout)) => {
                 // A thread that does not take its part has ended, and the node is about to.
                 let _ = self.takers.small.send(small);
                 let _ = self.takers.large.send(large);
                 let _ = self.takers.output.send(output);
                 let _ = self.takers.shown.send(shown);
-                let _ = self.takers.reports.send(reports);
+                let _ = self.takers.reports.send(Reports { rosout, diagnostics, _info: info });
             }
             Err(error) => {
                 tracing::warn!("failed to make a new connection to the middleware: {error}");

@@ -104,7 +104,7 @@ impl GraphWatch {
         match self.node.publishers_of(&topic.name) {
             Ok(found) => topic.note(runtime, found, self.incomplete_until.is_some()),
             Err(error) => {
-                tracing::debug!("failed to list the publishers of {}: {error}", topic.name)
+                tracing::debug!("failed to list the publishers of {}: {error}", topic.name);
             }
         }
         self.next = (self.next + 1) % self.topics.len();

@@ -116,7 +116,7 @@ mod tests {
         let connected = due + 200 * MS;
         assert_eq!(handover.over(due + 100 * MS, |_| false), None);
         assert_eq!(handover.over(connected, |before| *before == 7), None);
-        assert_eq!(handover.over(connected + OVERLAP - MS, |_| true), None);
+        assert_eq!(handover.over(connected + OVERLAP.saturating_sub(MS), |_| true), None);
         assert_eq!(handover.over(connected + OVERLAP, |_| false), Some(7));
         assert!(handover.before().is_none());
         assert_eq!(handover.over(connected + OVERLAP, |_| true), None);
@@ -128,7 +128,7 @@ mod tests {
         let start = Instant::now();
         let mut handover = Handover::default();
         assert_eq!(handover.begin(1, start), None);
-        assert_eq!(handover.over(start + LONGEST - MS, |_| false), None);
+        assert_eq!(handover.over(start + LONGEST.saturating_sub(MS), |_| false), None);
         assert_eq!(handover.over(start + LONGEST, |_| false), Some(1));
     }
 

@@ -51,8 +51,8 @@ pub struct Losses {
     /// Whether a new publisher was heard since the last explanation. Its earlier losses left no
     /// gap.
     newcomer: bool,
-    /// See [`Losses::tells`].
-    tells: bool,
+    /// Messages that had numbers, and losses that an event told of; see [`Losses::tells`].
+    evidence: u64,
     /// When the input was subscribed to again; `None` if never.
     subscribed_again: Option<Instant>,
 }
@@ -153,7 +153,7 @@ impl Losses {
     /// they overlap. Returns whether it is new; else it has been taken before.
     pub fn note(&mut self, info: &MessageInfo, from_before: bool, now: Instant) -> bool {
         self.messages += 1;
-        self.tells |= info.publication_sequence.is_some();
+        self.evidence += u64::from(info.publication_sequence.is_some());
         let known = self.publishers.iter().position(|known| known.gid == info.publisher);
         let Some(known) = known else {
             self.welcome(info, from_before);
@@ -233,7 +233,7 @@ impl Losses {
     /// Notes that the subscription before has ended. The new one has counted so many lost messages.
     pub fn overlap_ended(&mut self, counted: Option<u64>) {
         self.overlaps = false;
-        self.tells |= counted.is_some_and(|total| total > 0);
+        self.evidence += counted.unwrap_or(0);
         self.counted = counted.unwrap_or(0);
     }
 
@@ -245,7 +245,7 @@ impl Losses {
     /// Whether the counts are worth more than a guess: messages have had numbers, or the event has told of
     /// a loss. A middleware may offer the event and never raise it.
     pub fn tells(&self) -> bool {
-        self.tells
+        self.evidence > 0
     }
 
     /// Whether [`explain`](Losses::explain) must be called: there are gaps, or a new publisher,
@@ -267,7 +267,7 @@ impl Losses {
             let gaps = std::mem::take(&mut self.gaps) + std::mem::take(&mut self.settling);
             return Lost { on_the_way: gaps + between, overwritten: 0 };
         };
-        self.tells |= total > 0;
+        self.evidence += total;
         let new = total.saturating_sub(self.counted);
         self.counted = total;
         self.unseen += new;

@@ -67,7 +67,7 @@ use crate::runtime::{Clock, Placement, Recorder, Runtime, Threads};
 use crate::schema::Prefixes;
 use crate::spec::Config;
 use crate::visual::Tap;
-use connection::{Connection, Connector, Plan, Takers};
+use connection::{Connection, Connector, Plan, Reports, Takers};
 use output::Output;
 use params::{Declared, Settings};
 use rcl::{Context, Node};
@@ -187,17 +187,21 @@ fn start(records: Records) -> Result<Running, NodeError> {
     let message_bytes = config.map_or(0, check::shared_memory::message_bytes);
     let node = create_node(&context, message_bytes).map_err(failed)?;
     let rosout = Rosout::new(&node).map_err(failed)?;
-    let prepared = parameters.and_then(|parameters| prepare(&node, parameters, message_bytes));
-    let (settings, plan, recording) = match prepared {
-        Ok(prepared) => prepared,
+    let prepared = parameters.and_then(|parameters| {
+        let (settings, plan, recording) = prepare(&node, parameters, message_bytes)?;
+        Ok((Connection::of(node, &plan)?, settings, plan, recording))
+    });
+    match prepared {
+        Ok((connection, settings, plan, recording)) => {
+            let records = (rosout, records);
+            start_threads(connection, (plan, settings), records, recording).map_err(failed)
+        }
         Err(error) => {
             let error = failed(error);
             rosout.flush(&records);
-            return Err(error);
+            Err(error)
         }
-    };
-    let connection = Connection::of(node, rosout, &plan).map_err(failed)?;
-    start_threads(connection, (plan, settings), records, recording).map_err(failed)
+    }
 }
 
 /// Makes all that needs no connection: the runtime, and the recording if there is one.
@@ -228,14 +232,15 @@ fn prepare(
 fn start_threads(
     connection: Connection,
     (plan, settings): (Plan, Settings),
-    records: Records,
+    (rosout, records): (Rosout, Records),
     recording: Recording,
 ) -> Result<Running, NodeError> {
     if let Some(warning) = profile::warning("the tensor message", plan.message_bytes) {
         tracing::warn!("{warning}");
     }
     let (runtime, topics) = (Arc::clone(&plan.runtime), plan.topics.clone());
-    let Connection { small, large, output, shown, reports } = connection;
+    let Connection { small, large, output, shown, diagnostics, info } = connection;
+    let reports = Reports { rosout, diagnostics, _info: info };
     let (small_parts, new_small) = channel();
     let (large_parts, new_large) = channel();
     let (output_parts, new_output) = channel();

@@ -8,7 +8,7 @@
 //! - [`Subscription`]: takes [`SerializedMessage`]s with their [`MessageInfo`]; has [`Event`]s.
 //! - [`Publisher`]: publishes bytes. [`MessagePublisher`]: publishes r2r's generated messages.
 //! - [`Service`]: serves one of r2r's generated services.
-//! - [`WaitSet`]: waits for all of these and for a [`GuardCondition`].
+//! - [`WaitSet`]: waits for all of these, and for changes of the graph.
 //!
 //! Each handle keeps its node and its context alive, so the caller may drop handles in any order. A
 //! drop ends its own entity at once, so that the entity leaves the graph.
@@ -40,7 +40,7 @@ pub use node::{Node, PublisherInfo};
 pub use publisher::{MessagePublisher, Publisher};
 pub use service::{RequestId, Service};
 pub use subscription::{EventStatuses, Events, Subscription};
-pub use wait_set::{GuardCondition, Ready, WaitSet, Waitable};
+pub use wait_set::{Ready, WaitSet, Waitable};
 
 use std::ptr::NonNull;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Waits for subscriptions, events, services and a wake-up from another thread.
+//! Waits for subscriptions, events, services and changes of the graph.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -9,46 +9,6 @@ use r2r_rcl::*;
 use super::context::ContextInner;
 use super::error::{check, forget, ignore};
 use super::{Context, Raw, Result, Service, Subscription};
-
-/// Wakes a [`WaitSet`] from any thread.
-pub struct GuardCondition {
-    raw: Raw<rcl_guard_condition_t>,
-    _context: Arc<ContextInner>,
-}
-
-// SAFETY: rcl ties a guard condition to no thread.
-unsafe impl Send for GuardCondition {}
-// SAFETY: several threads may trigger it at once, and while a thread waits for it.
-unsafe impl Sync for GuardCondition {}
-
-impl GuardCondition {
-    /// Creates a guard condition that is not triggered.
-    pub fn new(context: &Context) -> Result<Self> {
-        // SAFETY: the context is initialised and outlives the guard condition.
-        let raw = unsafe {
-            let raw = Raw::new(rcl_get_zero_initialized_guard_condition());
-            let options = rcl_guard_condition_get_default_options();
-            let ret = rcl_guard_condition_init(raw.get(), context.inner.get(), options);
-            check(ret, || "create a guard condition".to_owned())?;
-            raw
-        };
-        Ok(GuardCondition { raw, _context: Arc::clone(&context.inner) })
-    }
-
-    /// Ends the current wait, or the next one.
-    pub fn trigger(&self) -> Result<()> {
-        // SAFETY: the guard condition is initialised.
-        let ret = unsafe { rcl_trigger_guard_condition(self.raw.get()) };
-        check(ret, || "wake a wait set".to_owned())
-    }
-}
-
-impl Drop for GuardCondition {
-    fn drop(&mut self) {
-        // SAFETY: it is initialised, and a waiting thread holds a reference to it.
-        ignore(unsafe { rcl_guard_condition_fini(self.raw.get()) });
-    }
-}
 
 /// Something to wait for. A subscription includes all of its events, because with Fast DDS an event
 /// that nobody has taken also ends a wait for messages.
@@ -95,12 +55,6 @@ impl<'a> From<&'a Subscription> for Waitable<'a> {
     fn from(subscription: &'a Subscription) -> Self {
         let events = subscription.events().raw();
         Waitable { events, ..Waitable::new(Entity::Subscription(subscription.get())) }
-    }
-}
-
-impl<'a> From<&'a GuardCondition> for Waitable<'a> {
-    fn from(guard: &'a GuardCondition) -> Self {
-        Waitable::new(Entity::Guard(guard.raw.get()))
     }
 }
 
