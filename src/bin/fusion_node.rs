@@ -61,6 +61,7 @@ fn run(args: &RosArgs) -> ExitCode {
     drop(flush);
     match outcome {
         Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(NodeError::Hangs)) => ros::rcl::leave(1),
         // The error has been logged.
         Ok(Err(_)) => ExitCode::FAILURE,
         Err(error) => {

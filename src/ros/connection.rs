@@ -5,8 +5,9 @@
 //! replaces. Both take the middleware a while. Each other thread then takes its part of the new
 //! connection, without a wait.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::diagnostics::Diagnostics;
@@ -19,6 +20,7 @@ use super::rcl::{self, Context, Node, Publisher, Qos, Subscription, WaitSet};
 use super::rosout::Rosout;
 use super::show::{self, Shown};
 use crate::runtime::Runtime;
+use crate::sync::lock;
 
 /// Message type of the output.
 const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
@@ -127,7 +129,11 @@ fn subscribe(node: &Node, runtime: &Runtime, large: bool) -> rcl::Result<Subscri
 /// Asks the thread *connect* for what takes the middleware a while. Its clones share the thread, which ends
 /// with the last of them.
 #[derive(Clone)]
-pub struct Connector(Sender<Order>);
+pub struct Connector {
+    orders: Sender<Order>,
+    /// Whether a connection is asked for and has not been made.
+    pending: Arc<AtomicBool>,
+}
 
 enum Order {
     Connect,
@@ -137,37 +143,71 @@ enum Order {
 
 impl Connector {
     /// Makes the connector and its thread's work.
-    pub fn new(plan: Plan, takers: Takers) -> (Self, Connecting) {
+    pub fn new(plan: Plan, parts: Parts) -> (Self, Connecting) {
         let (orders, taken) = channel();
-        (Connector(orders), Connecting { plan, takers, orders: taken })
+        let pending = Arc::new(AtomicBool::new(false));
+        let connecting = Connecting { plan, parts, orders: taken, pending: Arc::clone(&pending) };
+        (Connector { orders, pending }, connecting)
     }
 
-    /// Asks for a new connection.
+    /// Asks for a new connection, unless one is being made.
     pub fn connect(&self) {
-        // The thread ends only with the node.
-        let _ = self.0.send(Order::Connect);
+        if !self.pending.swap(true, Ordering::Relaxed) {
+            // The thread ends only with the node.
+            let _ = self.orders.send(Order::Connect);
+        }
     }
 
     /// Ends what was replaced, a second later and on the thread *connect*.
     pub fn end(&self, replaced: impl Send + 'static) {
-        let _ = self.0.send(Order::End(Box::new(replaced), Instant::now()));
+        let _ = self.orders.send(Order::End(Box::new(replaced), Instant::now()));
     }
 }
 
 /// Where the threads get their parts of a new connection.
-pub struct Takers {
-    pub small: Sender<Small>,
-    pub large: Sender<Subscriptions>,
-    pub output: Sender<Publisher>,
-    pub shown: Sender<Shown>,
-    pub reports: Sender<Reports>,
+#[derive(Clone, Default)]
+pub struct Parts {
+    pub small: Part<Small>,
+    pub large: Part<Subscriptions>,
+    pub output: Part<Publisher>,
+    pub shown: Part<Shown>,
+    pub reports: Part<Reports>,
+}
+
+/// The newest part of one thread that it has not taken yet. Its clones share it.
+pub struct Part<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Clone for Part<T> {
+    fn clone(&self) -> Self {
+        Part(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Default for Part<T> {
+    fn default() -> Self {
+        Part(Arc::default())
+    }
+}
+
+impl<T> Part<T> {
+    /// Takes the part, if there is one. It does not wait for the thread that leaves one.
+    pub fn take(&self) -> Option<T> {
+        // A panic leaves no half change: there is one move.
+        self.0.try_lock().ok()?.take()
+    }
+
+    /// Leaves a part. Returns the one before, which nobody has taken.
+    fn leave(&self, part: T) -> Option<T> {
+        lock(&self.0).replace(part)
+    }
 }
 
 /// The work of the thread *connect*.
 pub struct Connecting {
     plan: Plan,
-    takers: Takers,
+    parts: Parts,
     orders: Receiver<Order>,
+    pending: Arc<AtomicBool>,
 }
 
 impl Connecting {
@@ -176,7 +216,10 @@ impl Connecting {
         for order in &self.orders {
             match order {
                 Order::Connect if self.plan.runtime.stopping() => {}
-                Order::Connect => self.connect(),
+                Order::Connect => {
+                    self.connect();
+                    self.pending.store(false, Ordering::Relaxed);
+                }
                 Order::End(replaced, at) => {
                     if !self.plan.runtime.stopping() {
                         std::thread::sleep((at + LINGER).saturating_duration_since(Instant::now()));
@@ -190,12 +233,13 @@ impl Connecting {
     fn connect(&self) {
         match Connection::another(&self.plan) {
             Ok((Connection { small, large, output, shown, diagnostics, info }, rosout)) => {
-                // A thread that does not take its part has ended, and the node is about to.
-                let _ = self.takers.small.send(small);
-                let _ = self.takers.large.send(large);
-                let _ = self.takers.output.send(output);
-                let _ = self.takers.shown.send(shown);
-                let _ = self.takers.reports.send(Reports { rosout, diagnostics, _info: info });
+                let reports = Reports { rosout, diagnostics, _info: info };
+                // A part that was not taken ends here: of two connections, only the newer one is needed.
+                drop(self.parts.small.leave(small));
+                drop(self.parts.large.leave(large));
+                drop(self.parts.output.leave(output));
+                drop(self.parts.shown.leave(shown));
+                drop(self.parts.reports.leave(reports));
             }
             Err(error) => {
                 tracing::warn!("failed to make a new connection to the middleware: {error}");

@@ -46,8 +46,8 @@ pub enum NodeError {
     /// The recording does not begin.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The middleware does not return. The threads that wait for it do not end.
-    #[error("the middleware hangs: the process ends without it")]
+    /// The middleware, or a driver, does not return. The threads that wait for it do not end.
+    #[error("the middleware hangs, or a driver: the process ends without it")]
     Hangs,
     /// The thread that starts or ends the node panicked.
     #[error("the thread that starts and ends the node panicked")]

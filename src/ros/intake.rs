@@ -143,7 +143,7 @@ impl Intake {
         // One in a call: the middleware takes a while to make a subscription.
         let _ = self.inputs.iter_mut().any(|input| input.adapt(runtime, now, &self.connector));
         if let Some(clock) = &mut self.clock
-            && let Some(before) = clock.follow(now)
+            && let Some(before) = clock.follow(runtime, now)
         {
             self.connector.end(before);
         }
@@ -225,7 +225,7 @@ impl Input {
         // Nobody reads them, and an event that nobody takes ends every wait.
         before.end_events();
         self.handover.begin(before, now).into_iter().for_each(|unused| connector.end(unused));
-        self.losses.overlap(now);
+        self.losses.overlap();
         state.asks.set(asks);
         state.incompatible.store(0, Ordering::Relaxed);
     }
@@ -271,7 +271,7 @@ impl Input {
         let new = &self.subscription;
         let before = self.handover.over(now, |before| publishers(new) >= publishers(before))?;
         let told = new.events().take().unwrap_or_default();
-        self.losses.overlap_ended(told.lost.map(|lost| lost.total));
+        self.losses.overlap_ended(told.lost.map(|lost| lost.total), now);
         Some(before)
     }
 
@@ -367,16 +367,23 @@ impl Clock {
     ///
     /// Two at once would set the clock back: the same instants come from both, and the second queue is
     /// emptied after the first.
-    fn follow(&mut self, now: Instant) -> Option<Subscription> {
+    fn follow(&mut self, runtime: &Runtime, now: Instant) -> Option<Subscription> {
         let publishers = |subscription: &Subscription| subscription.publisher_count().unwrap_or(0);
         let found = publishers(&self.subscription);
         let is_ready = |(next, made): &mut (Subscription, Instant)| {
             publishers(next) >= found || now >= *made + CLOCK_PATIENCE
         };
         let (next, _) = self.next.take_if(is_ready)?;
-        // These instants came from the one before, or are in the past.
-        let mut message = SerializedMessage::default();
-        while matches!(next.take(&mut message), Ok(Some(_))) {}
+        // Most of these instants came from the one before, too. The newest counts if it is ahead.
+        let (mut message, mut newest) = (SerializedMessage::default(), None);
+        while let Ok(Some(info)) = next.take(&mut message) {
+            newest = Some((decode_clock(&message), transit(&info)));
+        }
+        if let Some((Ok(Some(stamp)), transit)) = newest
+            && runtime.clock.now().is_none_or(|now| stamp > now.stamp)
+        {
+            runtime.set_clock(stamp, transit);
+        }
         Some(std::mem::replace(&mut self.subscription, next))
     }
 

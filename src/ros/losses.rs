@@ -51,10 +51,10 @@ pub struct Losses {
     /// Whether a new publisher was heard since the last explanation. Its earlier losses left no
     /// gap.
     newcomer: bool,
-    /// Messages that had numbers, and losses that an event told of; see [`Losses::tells`].
+    /// More than 0 if messages have had numbers, or an event has told of a loss; see [`Losses::tells`].
     evidence: u64,
-    /// When the input was subscribed to again; `None` if never.
-    subscribed_again: Option<Instant>,
+    /// When the newest overlap of two subscriptions ended; `None` if none did.
+    overlapped_until: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -72,6 +72,8 @@ struct Publisher {
     newest_ns: Option<i64>,
     /// Whether nothing new has come from it since the input was subscribed to again.
     away: bool,
+    /// Whether its newest message came from the subscription before. Only if its messages have no numbers.
+    by_before: bool,
     /// Its last message, as a number of [`Losses::messages`].
     heard: u64,
 }
@@ -100,6 +102,7 @@ impl Publisher {
             history: 0,
             newest_ns,
             away,
+            by_before: false,
             heard,
         }
     }
@@ -153,7 +156,7 @@ impl Losses {
     /// they overlap. Returns whether it is new; else it has been taken before.
     pub fn note(&mut self, info: &MessageInfo, from_before: bool, now: Instant) -> bool {
         self.messages += 1;
-        self.evidence += u64::from(info.publication_sequence.is_some());
+        self.evidence = self.evidence.max(u64::from(info.publication_sequence.is_some()));
         let known = self.publishers.iter().position(|known| known.gid == info.publisher);
         let Some(known) = known else {
             self.welcome(info, from_before);
@@ -197,12 +200,13 @@ impl Losses {
         let number = info.publication_sequence.unwrap_or(0);
         // With numbers, a message of the new subscription shows that it hears the publisher.
         let away = self.overlaps && (from_before || !numbered);
-        self.publishers.push(Publisher::new(info, number, away, self.messages));
+        let publisher = Publisher::new(info, number, away, self.messages);
+        self.publishers.push(Publisher { by_before: from_before, ..publisher });
     }
 
-    /// Without numbers, the time of publication tells which messages come once more. It counts only
-    /// until something new comes from the publisher, and while the subscriptions overlap or for
-    /// [`REPEATS`], because a clock may be set back.
+    /// Without numbers, the time of publication tells which messages come once more: those that are no newer than
+    /// one that the other subscription has given. From the same subscription they come in their order, so there a
+    /// clock was set back. In doubt a message is refused, while the subscriptions overlap and for [`REPEATS`] after.
     fn note_without_number(
         &mut self,
         known: usize,
@@ -210,30 +214,32 @@ impl Losses {
         before: bool,
         now: Instant,
     ) -> bool {
-        let since = self.subscribed_again.map(|at| now.saturating_duration_since(at));
+        let since = self.overlapped_until.map(|at| now.saturating_duration_since(at));
         let may_repeat = self.overlaps || since.is_some_and(|since| since < REPEATS);
         let publisher = &mut self.publishers[known];
-        let newer = info.source_ns > publisher.newest_ns;
-        if publisher.away && may_repeat && !newer && info.source_ns.is_some() {
+        let newer = info.source_ns > publisher.newest_ns || info.source_ns.is_none();
+        if publisher.away && may_repeat && !newer && publisher.by_before != before {
             return false;
         }
-        publisher.away &= before || self.overlaps;
-        publisher.newest_ns = info.source_ns;
+        publisher.away &= may_repeat;
+        (publisher.newest_ns, publisher.by_before) = (info.source_ns, before);
         true
     }
 
     /// Notes that from now on messages come from a new subscription, and also from the one before.
     /// What comes from neither is lost on the way.
-    pub fn overlap(&mut self, now: Instant) {
-        self.subscribed_again = Some(now);
-        self.publishers.iter_mut().for_each(|publisher| publisher.away = true);
+    pub fn overlap(&mut self) {
+        for publisher in &mut self.publishers {
+            (publisher.away, publisher.by_before) = (true, true);
+        }
         self.overlaps = true;
     }
 
     /// Notes that the subscription before has ended. The new one has counted so many lost messages.
-    pub fn overlap_ended(&mut self, counted: Option<u64>) {
+    pub fn overlap_ended(&mut self, counted: Option<u64>, now: Instant) {
         self.overlaps = false;
-        self.evidence += counted.unwrap_or(0);
+        self.overlapped_until = Some(now);
+        self.evidence = self.evidence.max(counted.unwrap_or(0));
         self.counted = counted.unwrap_or(0);
     }
 
@@ -267,7 +273,7 @@ impl Losses {
             let gaps = std::mem::take(&mut self.gaps) + std::mem::take(&mut self.settling);
             return Lost { on_the_way: gaps + between, overwritten: 0 };
         };
-        self.evidence += total;
+        self.evidence = self.evidence.max(total);
         let new = total.saturating_sub(self.counted);
         self.counted = total;
         self.unseen += new;

@@ -43,7 +43,6 @@ mod spin;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
@@ -67,7 +66,7 @@ use crate::runtime::{Clock, Placement, Recorder, Runtime, Threads};
 use crate::schema::Prefixes;
 use crate::spec::Config;
 use crate::visual::Tap;
-use connection::{Connection, Connector, Plan, Reports, Takers};
+use connection::{Connection, Connector, Parts, Plan, Reports};
 use output::Output;
 use params::{Declared, Settings};
 use rcl::{Context, Node};
@@ -93,12 +92,15 @@ const END: Duration = Duration::from_secs(4);
 pub async fn run(records: Records, signals: &mut Signals) -> Result<(), NodeError> {
     let mut starting = tokio::task::spawn_blocking(|| start(records));
     let mut running = tokio::select! {
-        started = &mut starting => started.map_err(|_| NodeError::Panicked)??,
+        started = &mut starting => started.unwrap_or_else(|_| {
+            tracing::error!("{}", NodeError::Panicked);
+            Err(NodeError::Panicked)
+        })?,
         why = signals.next() => {
             tracing::info!("{why} while the node starts: shutting down");
             // It begins and ends in order if it can. Shared memory that is left unfinished would stop the
             // next process.
-            let started = in_time(starting, signals, Some(END)).await?;
+            let started = in_time(starting, signals).await?;
             return end(started?, signals).await;
         }
     };
@@ -114,29 +116,28 @@ pub async fn run(records: Records, signals: &mut Signals) -> Result<(), NodeErro
     outcome.map(|_| ())
 }
 
-/// Ends the node on another thread.
+/// Ends the node on another thread. The recording is ended also if a thread does not end; it bounds itself.
 async fn end(running: Running, signals: &mut Signals) -> Result<(), NodeError> {
-    // A recording may take its time to be written.
-    let limit = running.recording.0.is_none().then_some(END);
-    in_time(tokio::task::spawn_blocking(move || drop(running)), signals, limit).await
+    let Running { stop, threads, recording } = running;
+    let threads = tokio::task::spawn_blocking(move || {
+        drop(stop);
+        drop(threads);
+    });
+    let ended = in_time(threads, signals).await;
+    // A panic would have been caught by the recorder.
+    let _ = tokio::task::spawn_blocking(move || drop(recording)).await;
+    ended
 }
 
-/// Waits for work on another thread, until the next signal and for a limited time.
+/// Waits for work on another thread, until the next signal and at most for [`END`].
 async fn in_time<T>(
     work: tokio::task::JoinHandle<T>,
     signals: &mut Signals,
-    limit: Option<Duration>,
 ) -> Result<T, NodeError> {
-    let over = async {
-        match limit {
-            Some(limit) => tokio::time::sleep(limit).await,
-            None => std::future::pending().await,
-        }
-    };
     tokio::select! {
         done = work => return done.map_err(|_| NodeError::Panicked),
         why = signals.next() => tracing::info!("{why} again"),
-        () = over => {}
+        () = tokio::time::sleep(END) => {}
     }
     tracing::error!("{}", NodeError::Hangs);
     Err(NodeError::Hangs)
@@ -145,7 +146,7 @@ async fn in_time<T>(
 /// The running node.
 struct Running {
     /// Dropped before `threads`, so that the threads end at once.
-    _stop: Stop,
+    stop: Stop,
     /// The drop joins the threads.
     threads: Threads<NodeError>,
     /// Dropped last: it has what the threads did.
@@ -241,27 +242,26 @@ fn start_threads(
     let (runtime, topics) = (Arc::clone(&plan.runtime), plan.topics.clone());
     let Connection { small, large, output, shown, diagnostics, info } = connection;
     let reports = Reports { rosout, diagnostics, _info: info };
-    let (small_parts, new_small) = channel();
-    let (large_parts, new_large) = channel();
-    let (output_parts, new_output) = channel();
-    let (shown_parts, new_shown) = channel();
-    let (reports_parts, new_reports) = channel();
-    let takers = Takers {
-        small: small_parts,
-        large: large_parts,
-        output: output_parts,
-        shown: shown_parts,
-        reports: reports_parts,
-    };
-    let (connector, connecting) = Connector::new(plan, takers);
+    let parts = Parts::default();
+    let Parts {
+        small: new_small,
+        large: new_large,
+        output: new_output,
+        shown: new_shown,
+        reports: new_reports,
+    } = parts.clone();
+    let (connector, connecting) = Connector::new(plan, parts);
     let config = runtime.pipeline.config();
     let show = settings
         .visualize_period
         .map(|period| Show::new(config, shown, new_shown, (period, connector.clone())));
     let tap = show.as_ref().map(Show::tap);
-    let stop = Stop { runtime: Arc::clone(&runtime), tap: tap.clone() };
-    let output = Output::new(output, new_output, connector.clone(), tap);
+    let spinner =
+        Spinner::new(small, new_small, topics.clone(), Arc::clone(&runtime), connector.clone())?;
+    let output = Output::new(output, new_output, connector.clone(), tap.clone());
     let mut threads = Threads::start(&runtime, output, settings.threads)?;
+    // Dropped before the threads, also if one of them does not start.
+    let stop = Stop { runtime: Arc::clone(&runtime), tap };
     if let Some(show) = show {
         threads.spawn("show", move || {
             show.run();
@@ -278,9 +278,8 @@ fn start_threads(
             large.run()
         })?;
     }
-    let names = Names { topics: topics.clone(), remedy: diagnostics::remedy() };
+    let names = Names { topics, remedy: diagnostics::remedy() };
     let monitor = Monitor::new(Arc::clone(&runtime), names);
-    let spinner = Spinner::new(small, new_small, topics, Arc::clone(&runtime), connector.clone())?;
     threads.spawn("spin", move || {
         placement.apply("small messages are received");
         spinner.run()
@@ -299,7 +298,7 @@ fn start_threads(
     if settings.lock_memory {
         lock_memory();
     }
-    Ok(Running { _stop: stop, threads, recording })
+    Ok(Running { stop, threads, recording })
 }
 
 /// Keeps the memory of the process from being swapped out, so that no thread waits for a disk. If

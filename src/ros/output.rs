@@ -2,10 +2,9 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use super::connection::Connector;
+use super::connection::{Connector, Part};
 use super::rcl;
 use crate::pipeline::TensorMessage;
 use crate::runtime::{Publisher, Refused};
@@ -18,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The publisher of the tensors, and the one of a new connection that will replace it.
 pub struct Output {
     publishers: RefCell<Publishers>,
-    parts: Receiver<rcl::Publisher>,
+    parts: Part<rcl::Publisher>,
     connector: Connector,
     /// Where tensors are left for people to see; `None` if they are not shown.
     tap: Option<Arc<Tap>>,
@@ -30,10 +29,10 @@ struct Publishers {
 }
 
 impl Output {
-    /// Publishes with `current`, and with each publisher that `parts` brings from then on.
+    /// Publishes with `current`, and with each publisher that `parts` has from then on.
     pub fn new(
         current: rcl::Publisher,
-        parts: Receiver<rcl::Publisher>,
+        parts: Part<rcl::Publisher>,
         connector: Connector,
         tap: Option<Arc<Tap>>,
     ) -> Self {
@@ -43,7 +42,7 @@ impl Output {
 
     /// Takes the publisher of a new connection, if there is one.
     fn follow(&self, publishers: &mut Publishers) {
-        if let Ok(next) = self.parts.try_recv()
+        if let Some(next) = self.parts.take()
             && let Some((unused, _)) = publishers.next.replace((next, Instant::now()))
         {
             self.connector.end(unused);

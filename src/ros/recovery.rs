@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 /// When the further attempts follow, after the end of a standstill.
 const FURTHER: [Duration; 3] =
     [Duration::from_secs(4), Duration::from_secs(8), Duration::from_secs(16)];
+/// Two connections are at least this far apart: making one is work for a machine that may be short of it.
+const APART: Duration = Duration::from_secs(4);
 /// Messages that waited while the process stood still, or while a new connection was made, come within this
 /// time. They do not show that new ones will.
 const BACKLOG: Duration = Duration::from_secs(1);
@@ -26,6 +28,8 @@ pub struct Recovery {
     /// By input: its messages at the last look, and whether new ones had come at each of the last looks.
     heard: Vec<(u64, u32)>,
     standstill: Option<Standstill>,
+    /// When the newest connection was due.
+    connected: Option<Instant>,
 }
 
 /// A standstill that is over, while further attempts may follow.
@@ -64,7 +68,9 @@ impl Recovery {
             *before = *messages;
         }
         if stood_still {
-            return Some(Due::StoodStill);
+            let lately = self.connected.is_some_and(|at| now.saturating_duration_since(at) < APART);
+            self.connected = if lately { self.connected } else { Some(now) };
+            return (!lately).then_some(Due::StoodStill);
         }
         let silent = self.standstill.as_mut()?.silent(now, messages)?;
         let standstill = self.standstill.as_mut()?;
@@ -74,6 +80,7 @@ impl Recovery {
         }
         standstill.attempts += 1;
         (standstill.attempted, standstill.backlog) = (now, None);
+        self.connected = Some(now);
         Some(Due::Silent(silent))
     }
 
@@ -104,7 +111,9 @@ impl Standstill {
         if since(self.ended) < due {
             return None;
         }
-        let silent = |at: &usize| self.regular[*at] && messages[*at] == backlog[*at];
+        let silent = |at: &usize| {
+            self.regular.get(*at) == Some(&true) && backlog.get(*at) == messages.get(*at)
+        };
         Some((0..messages.len()).filter(silent).collect())
     }
 }
@@ -142,9 +151,12 @@ mod tests {
         }
 
         fn stand_still(&mut self) {
-            self.now += Duration::from_secs(3);
-            let due = self.recovery.look(self.now, &self.messages, true);
-            assert_eq!(due, Some(Due::StoodStill));
+            assert_eq!(self.stand_still_for(5), Some(Due::StoodStill));
+        }
+
+        fn stand_still_for(&mut self, seconds: u64) -> Option<Due> {
+            self.now += Duration::from_secs(seconds);
+            self.recovery.look(self.now, &self.messages, true)
         }
     }
 
@@ -200,8 +212,17 @@ mod tests {
         let mut run = Run::new(1);
         run.looks(10, |_, _| true);
         run.stand_still();
-        run.looks(3, |_, _| false);
-        run.stand_still();
+        run.looks(1, |_, _| false);
+        assert_eq!(run.stand_still_for(2), None, "too soon after the first connection");
         assert_eq!(run.looks(5, |_, _| false), [(4.0, silent(&[0]))]);
+    }
+
+    #[test]
+    fn a_clock_that_begins_to_run_changes_nothing() {
+        let mut run = Run::new(1);
+        run.looks(10, |_, _| true);
+        run.stand_still();
+        run.messages.push(0);
+        assert_eq!(run.looks(60, |at, _| at == 0), []);
     }
 }

@@ -1,10 +1,10 @@
 //! Reports to people: logs on `/rosout`, diagnostics, and what to do after the process stood still.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use super::connection::{Connector, Reports};
+use super::connection::{Connector, Part, Reports};
 use super::recovery::{Due, Recovery};
 use super::rosout::Records;
 use crate::runtime::health::Monitor;
@@ -22,7 +22,7 @@ pub struct Reporter {
     /// Where it reports.
     reports: Reports,
     /// Those of new connections.
-    parts: Receiver<Reports>,
+    parts: Part<Reports>,
     recovery: Recovery,
     connector: Connector,
 }
@@ -33,7 +33,7 @@ impl Reporter {
         runtime: Arc<Runtime>,
         (monitor, period): (Monitor, Duration),
         records: Records,
-        (reports, parts): (Reports, Receiver<Reports>),
+        (reports, parts): (Reports, Part<Reports>),
         connector: Connector,
     ) -> Self {
         let recovery = Recovery::default();
@@ -94,7 +94,7 @@ impl Reporter {
                 self.connector.connect();
             }
         }
-        if let Ok(reports) = self.parts.try_recv() {
+        if let Some(reports) = self.parts.take() {
             self.connector.end(std::mem::replace(&mut self.reports, reports));
         }
     }
@@ -103,8 +103,8 @@ impl Reporter {
     fn messages(&self) -> Vec<u64> {
         let runtime = &*self.runtime;
         let inputs = runtime.inputs().map(|input| runtime.input_stats(input).received.get());
-        let clock = runtime.clock.is_simulated().then(|| runtime.clock.now());
-        inputs.chain(clock.flatten().map(|now| now.stamp.nanos() as u64)).collect()
+        let now = || runtime.clock.now().map_or(0, |now| now.stamp.nanos() as u64);
+        inputs.chain(runtime.clock.is_simulated().then(now)).collect()
     }
 
     fn names(&self, inputs: &[usize]) -> String {

@@ -1,10 +1,9 @@
 //! Publishes what the policy sees, for people: see [`visual`](crate::visual).
 
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use super::connection::Connector;
+use super::connection::{Connector, Part};
 use super::rcl::{Node, Publisher, Qos};
 use crate::spec::Config;
 use crate::visual::{Tap, TensorSeen, View};
@@ -36,17 +35,17 @@ pub struct Show {
     period: Duration,
     views: Shown,
     /// Those of new connections.
-    parts: Receiver<Shown>,
+    parts: Part<Shown>,
     connector: Connector,
     failed: bool,
 }
 
 impl Show {
-    /// Shows these views of a configuration, and those that `parts` brings from then on.
+    /// Shows these views of a configuration, and those that `parts` has from then on.
     pub fn new(
         config: &Config,
         views: Shown,
-        parts: Receiver<Shown>,
+        parts: Part<Shown>,
         (period, connector): (Duration, Connector),
     ) -> Self {
         for (name, reason) in View::all(config).1 {
@@ -69,7 +68,7 @@ impl Show {
         let (mut tensor, mut buffer) = (Vec::new(), Vec::new());
         while self.tap.wait_until(due) {
             due = (due + self.period).max(Instant::now());
-            if let Ok(views) = self.parts.try_recv() {
+            if let Some(views) = self.parts.take() {
                 self.connector.end(std::mem::replace(&mut self.views, views));
             }
             if !self.views.iter().any(|(_, publisher)| is_seen(publisher)) {

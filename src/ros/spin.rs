@@ -2,10 +2,9 @@
 //! other takes all else, answers the parameter services and reads the graph.
 
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use super::connection::{Connector, Small, Subscriptions};
+use super::connection::{Connector, Part, Small, Subscriptions};
 use super::error::NodeError;
 use super::graph::GraphWatch;
 use super::intake::Intake;
@@ -21,13 +20,13 @@ pub struct Spinner {
     waiter: Waiter,
     services: ParameterServices,
     graph: GraphWatch,
-    parts: Receiver<Small>,
+    parts: Part<Small>,
 }
 
 /// What the thread of the images and clouds waits for.
 pub struct LargeSpinner {
     waiter: Waiter,
-    parts: Receiver<Subscriptions>,
+    parts: Part<Subscriptions>,
 }
 
 /// Subscriptions, and what a thread needs to wait for them.
@@ -58,11 +57,11 @@ impl Waiter {
 }
 
 impl Spinner {
-    /// Takes the messages of a connection, and of each one that `parts` brings from then on. `topics` are
+    /// Takes the messages of a connection, and of each one that `parts` has from then on. `topics` are
     /// the full names of the topics of all inputs, by `InputId`.
     pub fn new(
         first: Small,
-        parts: Receiver<Small>,
+        parts: Part<Small>,
         topics: Vec<String>,
         runtime: Arc<Runtime>,
         connector: Connector,
@@ -85,7 +84,7 @@ impl Spinner {
             let changed = graph.is_some() && ready.is(services.len());
             self.services.serve(|service| ready.is(service));
             self.graph.look(&runtime, changed);
-            if let Ok(part) = self.parts.try_recv() {
+            if let Some(part) = self.parts.take() {
                 self.move_to(part);
             }
         }
@@ -104,10 +103,10 @@ impl Spinner {
 }
 
 impl LargeSpinner {
-    /// Takes the messages of these subscriptions, and of those that `parts` brings from then on.
+    /// Takes the messages of these subscriptions, and of those that `parts` has from then on.
     pub fn new(
         first: Subscriptions,
-        parts: Receiver<Subscriptions>,
+        parts: Part<Subscriptions>,
         runtime: Arc<Runtime>,
         connector: Connector,
     ) -> Self {
@@ -120,7 +119,7 @@ impl LargeSpinner {
     pub fn run(mut self) -> Result<(), NodeError> {
         while !self.waiter.runtime.stopping() {
             self.waiter.round(&[], None)?;
-            if let Ok(Subscriptions { wait_set, inputs }) = self.parts.try_recv() {
+            if let Some(Subscriptions { wait_set, inputs }) = self.parts.take() {
                 let Waiter { wait_set: before, runtime, intake, connector } = &mut self.waiter;
                 intake.move_to(runtime, (None, inputs));
                 connector.end(std::mem::replace(before, wait_set));

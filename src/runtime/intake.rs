@@ -63,6 +63,9 @@ impl Runtime {
     /// As [`Runtime::arrival`], of a message that came at `at` by the monotonic clock.
     pub(super) fn arrival_at(&self, input: InputId, transit: Transit, at: Instant) -> Arrival {
         let arrival = self.clock.arrival_at(transit, at);
+        if self.input_spec(input).timeline == Timeline::Header {
+            return Arrival { received: None, ..arrival };
+        }
         let next = |received| self.input(input).next_received(arrival.epoch, received);
         Arrival { received: arrival.received.map(next), ..arrival }
     }

@@ -3,22 +3,29 @@
 //! The middleware may take long, for example if a subscriber on the same machine is stopped. So the
 //! tick thread leaves each tensor in the [`Outbox`](super::outbox::Outbox) and goes on.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::outbox::Finished;
 use super::priority::Urgency;
 use super::{Publisher, Refused, Runtime, TickFate};
 
+/// A publication is quick if the period has room for so many of them.
+const QUICK: u32 = 4;
+
 /// Publishes tensors until the runtime stops. `priority` is the real-time priority of this thread, 0
 /// for ordinary. It gives it up while publishing takes all its time, as the tick thread does.
 pub fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
     let mut urgency = Urgency::new(priority);
+    let period = Duration::from_nanos(runtime.pipeline.config().grid.period_ns().unsigned_abs());
+    let mut is_quick = true;
     loop {
         if runtime.outbox.is_empty() {
             urgency.rests("to publish tensors");
         }
-        runtime.companion.set_urgent(urgency.current() > 0);
-        let Some(finished) = runtime.outbox.take() else { break };
+        runtime.companion.waits(urgency.current() > 0 && is_quick);
+        let taken = runtime.outbox.take();
+        runtime.companion.works();
+        let Some(finished) = taken else { break };
         let began = Instant::now();
         let Finished { mut message, tick, due } = finished;
         if runtime.digest {
@@ -36,6 +43,7 @@ pub fn run(runtime: &Runtime, publisher: &dyn Publisher, priority: u8) {
             Err(error) => refused(runtime, tick, &error),
         }
         runtime.outbox.give_back(message);
+        is_quick = QUICK * began.elapsed() <= period;
         urgency.served(began, "to publish tensors");
     }
 }

@@ -75,7 +75,7 @@ pub struct InputState {
     pub tells_lost: AtomicBool,
     /// How often the middleware failed to give a message that waited.
     pub take_failed: Counter,
-    /// How often the input was subscribed to again, because it seemed to be cut off.
+    /// How often the input was subscribed to again through a new connection, after the process stood still.
     pub resubscribed: Counter,
     /// How often the input was subscribed to again, because its publishers offer another quality of
     /// service than before.

@@ -50,8 +50,7 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
                     recorder.note(Event::Overruns { before: tick, ticks: missed });
                 }
                 runtime.observer.due(DueTick { tick, missed, looked: now.stamp, waited });
-                runtime.companion.call(urgency.current() > 0);
-                message = serve(runtime, tick, now, message)?;
+                message = serve(runtime, tick, now, message, urgency.current() > 0)?;
                 waited = false;
                 urgency.served(began, WORK);
                 runtime.ticks.priority.store(urgency.current(), Ordering::Relaxed);
@@ -68,12 +67,14 @@ pub fn run(runtime: &Runtime, priority: u8) -> Result<(), RuntimeError> {
 }
 
 /// Fuses a tick and hands it to the publishing thread, unless it is past or held back. `message` is
-/// memory for it, if the last tick left some; returns the memory if this tick leaves it.
+/// memory for it, if the last tick left some; returns the memory if this tick leaves it. `is_urgent` says whether
+/// this thread has real-time priority.
 fn serve(
     runtime: &Runtime,
     tick: i64,
     due: Reading,
     message: Option<TensorMessage>,
+    is_urgent: bool,
 ) -> Result<Option<TensorMessage>, RuntimeError> {
     let message = message.or_else(|| runtime.outbox.free());
     let mut message = message.unwrap_or_else(|| runtime.pipeline.new_message());
@@ -82,6 +83,7 @@ fn serve(
     }
     runtime.ticks.fused.record(runtime.nanos_since_due(tick, due));
     runtime.observer.fused(tick, message.message());
+    runtime.companion.call(is_urgent);
     let overwritten = runtime.outbox.put(Finished { message, tick, due });
     if let Some(Finished { message, tick, due }) = &overwritten {
         runtime.record_tick(*tick, due.epoch, message.changes(), TickFate::Unsent);

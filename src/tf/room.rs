@@ -40,11 +40,13 @@ impl Buffer {
     /// Forgets the frames without a row that no row names, and abandoned links before that. It decides by
     /// arrivals, so that a replay forgets the same. Frames of a gyro and of fixed links stay.
     ///
-    /// For a fixed link it looks at once, because a fixed link is said only once.
+    /// For a fixed link it looks at once, because a fixed link is said only once; but once per message.
     pub(super) fn make_room(&mut self, now: Option<Stamp>, fixed: bool) {
         // Without a clock nothing is abandoned, and no epoch has ended.
         let Some(now) = now else { return };
-        if !fixed && self.looked.is_some_and(|looked| now.since(looked) < LOOK_NS) {
+        // The links of one message share their arrival.
+        let least_ns = if fixed { 1 } else { LOOK_NS };
+        if self.looked.is_some_and(|looked| now.since(looked) < least_ns) {
             return;
         }
         self.looked = Some(now);

@@ -24,8 +24,8 @@ fn note(losses: &mut Losses, publisher: u16, numbers: impl IntoIterator<Item = u
 
 /// Replaces the subscription. Its overlap with the one before is over at once.
 fn subscribe_again(losses: &mut Losses, now: Instant) {
-    losses.overlap(now);
-    losses.overlap_ended(Some(0));
+    losses.overlap();
+    losses.overlap_ended(Some(0), now);
 }
 
 /// Explains until nothing is left to wait for.
@@ -185,7 +185,7 @@ fn while_two_subscriptions_overlap_each_message_is_new_once() {
     let mut losses = Losses::default();
     note(&mut losses, 1, 1..=10);
     explain(&mut losses, Some(3));
-    losses.overlap(Instant::now());
+    losses.overlap();
     // The threads of the two subscriptions are apart, so either may be ahead.
     assert_eq!(new_of(&mut losses, 1, [12, 13], false), [12, 13]);
     assert_eq!(new_of(&mut losses, 1, [11, 12, 13], true), [11]);
@@ -193,7 +193,7 @@ fn while_two_subscriptions_overlap_each_message_is_new_once() {
     assert_eq!(new_of(&mut losses, 1, [13, 14, 15, 16, 19], false), [15, 19]);
     assert!(!losses.is_pending(), "17 and 18 may still come");
     assert_eq!(new_of(&mut losses, 1, [18], true), [18]);
-    losses.overlap_ended(Some(9));
+    losses.overlap_ended(Some(9), Instant::now());
     assert_eq!(explain(&mut losses, Some(9)), Lost { on_the_way: 1, overwritten: 0 });
     note(&mut losses, 1, [22]);
     assert_eq!(explain(&mut losses, Some(10)), Lost { on_the_way: 1, overwritten: 1 });
@@ -205,12 +205,12 @@ fn what_a_new_subscription_misses_before_it_is_connected_is_lost_on_the_way() {
     note(&mut losses, 1, [1]);
     note(&mut losses, 2, [1]);
     explain(&mut losses, Some(0));
-    losses.overlap(Instant::now());
+    losses.overlap();
     // The old one still hears both, and the new one only the first publisher.
     assert_eq!(new_of(&mut losses, 1, [2], true), [2]);
     assert_eq!(new_of(&mut losses, 2, [2], true), [2]);
     assert_eq!(new_of(&mut losses, 1, [3], false), [3]);
-    losses.overlap_ended(Some(0));
+    losses.overlap_ended(Some(0), Instant::now());
     note(&mut losses, 2, [8]);
     note(&mut losses, 1, [5]);
     assert_eq!(explain(&mut losses, Some(0)), Lost { on_the_way: 5, overwritten: 1 });
@@ -221,14 +221,14 @@ fn latched_messages_are_new_once() {
     for takes_history in [false, true] {
         let mut losses = Losses::new(takes_history);
         note(&mut losses, 1, [500, 501]);
-        losses.overlap(Instant::now());
+        losses.overlap();
         let history: Vec<u64> = if takes_history { (400..500).collect() } else { Vec::new() };
         assert_eq!(new_of(&mut losses, 1, 400..=501, false), history);
-        losses.overlap_ended(Some(0));
+        losses.overlap_ended(Some(0), Instant::now());
         assert_eq!(new_of(&mut losses, 1, [502], false), [502]);
-        losses.overlap(Instant::now());
+        losses.overlap();
         assert_eq!(new_of(&mut losses, 1, 400..=502, false), [0; 0]);
-        losses.overlap_ended(Some(0));
+        losses.overlap_ended(Some(0), Instant::now());
         assert_eq!(explain(&mut losses, Some(0)), Lost::default());
     }
     // Too long ago to be known one by one.
@@ -253,25 +253,47 @@ fn without_numbers_the_time_of_publication_tells_what_comes_once_more() {
     assert!(new(&mut losses, None) && !losses.is_pending());
 }
 
+/// Notes a message without a number, some time after `start`; says whether it is new.
+fn is_new(losses: &mut Losses, ns: i64, from_before: bool, at: Instant) -> bool {
+    losses.note(&message(1, None, Some(ns)), from_before, at)
+}
+
 #[test]
 fn a_publisher_without_numbers_whose_clock_was_set_back_is_heard_again_after_a_second() {
-    for overlaps in [false, true] {
-        let (mut losses, start) = (Losses::default(), Instant::now());
-        let new = |losses: &mut Losses, ns, after_ms| {
-            let now = start + Duration::from_millis(after_ms);
-            losses.note(&message(1, None, Some(ns)), false, now)
-        };
-        assert!(new(&mut losses, 1_000, 0));
-        match overlaps {
-            true => losses.overlap(start),
-            false => subscribe_again(&mut losses, start),
-        }
-        assert!(!new(&mut losses, 10, 1) && !new(&mut losses, 20, 999));
-        if overlaps {
-            losses.overlap_ended(None);
-        }
-        assert!(new(&mut losses, 30, 1_000) && new(&mut losses, 40, 1_001));
+    let (mut losses, start) = (Losses::default(), Instant::now());
+    let after = |ms| start + Duration::from_millis(ms);
+    assert!(is_new(&mut losses, 1_000, false, start));
+    subscribe_again(&mut losses, start);
+    assert!(!is_new(&mut losses, 10, false, after(1)));
+    assert!(!is_new(&mut losses, 20, false, after(999)));
+    assert!(is_new(&mut losses, 30, false, after(1_000)));
+    assert!(is_new(&mut losses, 40, false, after(1_001)));
+}
+
+#[test]
+fn without_numbers_a_clock_that_is_set_back_in_an_overlap_refuses_nothing() {
+    let (mut losses, start) = (Losses::default(), Instant::now());
+    assert!(is_new(&mut losses, 1_000, false, start));
+    losses.overlap();
+    assert!(is_new(&mut losses, 1_010, true, start));
+    assert!(!is_new(&mut losses, 1_010, false, start));
+    // Both subscriptions give each message.
+    for ns in [500, 510, 520] {
+        assert!(is_new(&mut losses, ns, true, start), "{ns}");
+        assert!(!is_new(&mut losses, ns, false, start), "{ns}");
     }
+}
+
+#[test]
+fn without_numbers_the_last_message_of_the_subscription_before_is_new_once() {
+    let (mut losses, start) = (Losses::default(), Instant::now());
+    let end = start + Duration::from_secs(3);
+    assert!(is_new(&mut losses, 1_000, false, start));
+    losses.overlap();
+    assert!(is_new(&mut losses, 1_010, true, end));
+    losses.overlap_ended(None, end);
+    assert!(!is_new(&mut losses, 1_010, false, end + Duration::from_millis(5)));
+    assert!(is_new(&mut losses, 1_020, false, end + Duration::from_millis(10)));
 }
 
 #[test]
@@ -294,7 +316,7 @@ fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
     for number in [None, Some(70)] {
         for first_from_before in [false, true] {
             let mut losses = Losses::default();
-            losses.overlap(Instant::now());
+            losses.overlap();
             let first = message(1, number, Some(10));
             let mut new =
                 |message: &MessageInfo, from_before| losses.note(message, from_before, now);
@@ -303,7 +325,7 @@ fn the_first_message_of_a_publisher_that_comes_in_an_overlap_is_new_once() {
             let second = message(1, number.map(|it| it + 1), Some(20));
             assert!(new(&second, !first_from_before));
             assert!(!new(&second, first_from_before));
-            losses.overlap_ended(Some(0));
+            losses.overlap_ended(Some(0), Instant::now());
             assert!(losses.note(&message(1, number.map(|it| it + 2), Some(30)), false, now));
             assert!(!losses.has_gaps());
         }
