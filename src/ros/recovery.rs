@@ -19,7 +19,7 @@ const APART: Duration = Duration::from_secs(4);
 /// Messages that waited while the process stood still, or while a new connection was made, come within this
 /// time. They do not show that new ones will.
 const BACKLOG: Duration = Duration::from_secs(1);
-/// An input is regular if new messages had come at so many of the last 32 looks, which are four seconds.
+/// An input is regular if new messages had come at three or more of the last 32 looks, which are four seconds.
 const REGULAR: u32 = 3;
 
 /// Watches which inputs are heard.

@@ -9,7 +9,7 @@ use super::outbox::Finished;
 use super::priority::Urgency;
 use super::{Publisher, Refused, Runtime, TickFate};
 
-/// A publication is quick if the period has room for so many of them.
+/// A publication is quick if it takes at most this part of the period: one in four.
 const QUICK: u32 = 4;
 
 /// Publishes tensors until the runtime stops. `priority` is the real-time priority of this thread, 0

@@ -1,6 +1,6 @@
 //! A mutex with priority inheritance, for what a thread of real-time priority shares with others.
 //!
-//! If a holder of ordinary priority is preempted, whoever waits for the lock waits for all threads
+//! If a holder of ordinary priority is preempted, each thread that waits for the lock waits for all threads
 //! that run in its place. The standard library's mutex knows nothing of that. With this one, the
 //! holder runs at the priority of the most urgent waiter until it unlocks (`PTHREAD_PRIO_INHERIT`).
 

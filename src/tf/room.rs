@@ -1,4 +1,4 @@
-//! Room for new frames: a tracker that names each person anew would fill the buffer for good.
+//! Room for new frames: a tracker that gives each person a new name would fill the buffer for good.
 
 use super::{Buffer, Frame, FrameId, Moving, Row};
 use crate::time::{NANOS_PER_S, Stamp};

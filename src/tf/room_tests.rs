@@ -15,7 +15,7 @@ fn heard<'a>(parent: &'a str, child: &'a str, at_ms: i64, x: f64) -> Link<'a> {
 }
 
 #[test]
-fn a_tracker_that_names_each_person_anew_leaves_room_for_others() {
+fn a_tracker_with_a_new_name_for_each_person_leaves_room_for_others() {
     let mut buffer = buffer(32);
     buffer.add_of_gyro("gyro");
     buffer.insert(Link { arrival: Some(ms(0)), ..fixed("base", "lidar", 0.5) }).unwrap();

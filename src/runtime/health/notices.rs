@@ -191,7 +191,7 @@ impl Notices {
         }
         Some(format!(
             "tf: there were too many frames (tf.max_frames), so {count} that no transform had come for were \
-             forgotten, such as {newest:?}: does a node name its frames anew all the time?"
+             forgotten, such as {newest:?}: does a node give its frames new names all the time?"
         ))
     }
 
