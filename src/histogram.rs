@@ -121,6 +121,12 @@ impl Default for WindowReader {
 }
 
 impl WindowReader {
+    /// Forgets the recent past: what was recorded in it says nothing. `at` is the time of the last reading.
+    pub fn restart(&mut self, at: Duration) {
+        self.marks.clear();
+        self.marks.push_back((at, self.before.clone()));
+    }
+
     /// Returns the quantiles of the windows that end now. `at` is the time since some start.
     pub fn read(&mut self, histogram: &Histogram, at: Duration) -> Windows {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);

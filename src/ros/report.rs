@@ -52,7 +52,8 @@ impl Reporter {
                 self.look(now);
             }
             if now >= report {
-                report = (report + self.period).max(now);
+                // Reports that were missed are not made up for.
+                report = (report + self.period).max(now + self.period / 2);
                 self.reports.diagnostics.publish(self.monitor.report());
             }
             let wait = look.min(report).saturating_duration_since(Instant::now());
@@ -68,9 +69,10 @@ impl Reporter {
 
     /// Looks whether the process stood still, and takes the parts of a new connection.
     fn look(&mut self, now: Instant) {
-        if self.runtime.standstills.awake(Witness::Report).is_some() {
-            // Whether or not the whole process did: nothing was taken meanwhile, or it waits.
+        if let Some(time) = self.runtime.standstills.awake(Witness::Report) {
+            // Whether or not the whole process did: what came meanwhile is judged as if it had.
             self.runtime.excuse_silence();
+            self.monitor.stood_still(time);
         }
         let stood = self.runtime.standstills.newest();
         let messages = self.messages();

@@ -19,6 +19,8 @@ use crate::sync::lock;
 /// An input is reported as lossy after this many lossy windows in a row. A single one may be a
 /// start or a short delay.
 const LOSSY_WINDOWS: u32 = 3;
+/// Messages that waited while the process stood still come within this time.
+const BACKLOG: Duration = Duration::from_secs(2);
 /// The tick thread counts as stuck only if it serves nothing for longer than this.
 const HICCUP: Duration = Duration::from_millis(500);
 
@@ -66,6 +68,8 @@ pub struct Monitor {
     pub(super) absent: Vec<u32>,
     pub(super) notices: Notices,
     progress: Option<Progress>,
+    /// The end of a standstill of the process, and how long that was, until its backlog is reported.
+    pub(super) stood_still: Option<(Instant, Duration)>,
 }
 
 /// Reads an input's rate and delays in windows.
@@ -98,6 +102,31 @@ impl Monitor {
             absent: vec![0; streams],
             notices: Notices::new(now, inputs, streams),
             progress: None,
+            stood_still: None,
+        }
+    }
+
+    /// Notes that the process stood still for this long, until now. The windows with the standstill and its
+    /// backlog say nothing about the sensors: their rates, their delays and the lag that would do.
+    pub fn stood_still(&mut self, time: Duration) {
+        self.stood_still = Some((Instant::now(), time));
+    }
+
+    /// If this window has a part of a standstill, says that in place of all that the window shows.
+    fn excuse(&mut self, now: Instant, parts: &mut [Status]) {
+        let Some((ended, time)) = self.stood_still else { return };
+        if now.duration_since(ended) >= BACKLOG {
+            self.stood_still = None;
+        }
+        let seconds = time.as_secs_f64();
+        for part in parts {
+            part.level = Level::Warn;
+            part.message = format!("the node's process stood still for {seconds:.1} s");
+        }
+        let at = now.duration_since(self.started);
+        for InputReaders { delay, ready, .. } in &mut self.readers {
+            delay.restart(at);
+            ready.restart(at);
         }
     }
 
@@ -113,6 +142,7 @@ impl Monitor {
             self.windows[input.index()] = self.input_window(input);
             parts.push(self.input_status(input, None));
         }
+        self.excuse(now, &mut parts);
         parts.extend(
             runtime.recorder.as_ref().map(|recorder| report::recording(&recorder.status())),
         );

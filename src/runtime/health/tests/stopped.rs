@@ -1,6 +1,7 @@
 //! What is said about inputs that have stopped.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::cdr::messages::{PointCloud2, PointField};
@@ -160,4 +161,37 @@ fn an_input_in_bursts_has_a_short_limit_and_has_not_stopped() {
     for message in said("max_age_ms: 2000") {
         assert!(!message.contains("; "), "{message}");
     }
+}
+
+/// The stop of the node itself is nobody else's fault: neither a rate nor a delay of that time is.
+#[test]
+fn a_stop_of_the_node_is_not_blamed_on_the_sensor() {
+    let mut robot = Robot::with("max_age_ms: 50, lag_ms: 20");
+    for _ in 0..20 {
+        robot.run(SENSOR, 1000);
+        robot.monitor.report();
+    }
+    let before = robot.status(1);
+    assert_eq!(before.level, Level::Ok, "{}", before.message);
+    // Its messages wait for three seconds, and come together.
+    let from = robot.now;
+    robot.set_clock(from + 3000);
+    (1..300).for_each(|k| robot.send(from + 10 * k));
+    robot.monitor.stood_still(Duration::from_secs(3));
+    robot.runtime.excuse_silence();
+    for part in [0, 1] {
+        let status = robot.status(part);
+        assert_eq!(status.message, "the node's process stood still for 3.0 s");
+    }
+    // Its backlog is over.
+    let ended = Instant::now().checked_sub(Duration::from_secs(3)).unwrap();
+    robot.monitor.stood_still = Some((ended, Duration::from_secs(3)));
+    robot.run(SENSOR, 1000);
+    assert!(robot.status(1).message.contains("stood still"));
+    robot.run(SENSOR, 1000);
+    let after = robot.status(1);
+    assert_eq!((after.level, &after.message), (Level::Ok, &before.message));
+    // It is rounded up, and the maximum is that of all time.
+    let lag = |status| value(status, "suggested_lag_ms").parse::<i64>().unwrap();
+    assert!((lag(&before)..=lag(&before) + 1).contains(&lag(&after)));
 }
