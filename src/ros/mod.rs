@@ -97,7 +97,7 @@ pub async fn run(records: Records, signals: &mut Signals) -> Result<(), NodeErro
             Err(NodeError::Panicked)
         })?,
         why = signals.next() => {
-            tracing::info!("{why} while the node starts: shutting down");
+            tracing::info!("{why}: shutting down; the node has not begun yet");
             // It begins and ends in order if it can. Shared memory that is left unfinished would stop the
             // next process.
             let started = in_time(starting, signals).await?;

@@ -45,7 +45,7 @@ def test_a_node_that_hangs_while_it_starts_ends(start, tmp_path, unfinished, sig
     time.sleep(2)
     assert node.running and "streams at" not in node.output, "it hangs before it has a node"
     node.stop(signum, timeout=PATIENCE + 5)
-    assert "while the node starts: shutting down" in node.output
+    assert "shutting down; the node has not begun yet" in node.output
     assert "the middleware hangs, or a driver: the process ends without it" in node.output
 
 
@@ -55,7 +55,7 @@ def test_a_second_signal_ends_it_at_once(start, tmp_path, unfinished):
     node = start("fusion_node", "--ros-args", "-p", f"config_file:={config}", expected_code=1)
     time.sleep(2)
     os.kill(node.pid, signal.SIGINT)
-    node.wait_for("while the node starts: shutting down")
+    node.wait_for("shutting down; the node has not begun yet")
     node.stop(signal.SIGTERM)
     assert node.stop_s < PATIENCE - 1, "it waits no longer"
     assert "SIGTERM again" in node.output
