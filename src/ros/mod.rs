@@ -124,7 +124,7 @@ async fn end(running: Running, signals: &mut Signals) -> Result<(), NodeError> {
         drop(threads);
     });
     let ended = in_time(threads, signals).await;
-    // A panic would have been caught by the recorder.
+    // The node ends either way.
     let _ = tokio::task::spawn_blocking(move || drop(recording)).await;
     ended
 }

@@ -8,7 +8,7 @@ use crate::pipeline::Arrival;
 use crate::sync::lock;
 use crate::time::{Epoch, Stamp, TickGrid};
 
-/// The system's clock as a recording tells of it: it is where the caller sets it. When it is set back, an
+/// The clock of a recording: the caller sets it. When it is set back, an
 /// epoch begins, as on the machine that was recorded.
 #[derive(Debug)]
 pub struct RecordedClock {
