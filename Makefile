@@ -1,9 +1,8 @@
-# The commands of the README and of CI. Each installs what it needs into .ros/ and .cuda/ of this
-# folder.
+# The commands of the README and of CI. Each installs its needs into .ros/ and .cuda/ of this folder.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-torch wheel golden-live demo demo-train bench bench-replay fuzz lint format clean distclean
+.PHONY: help setup build test test-torch wheel golden-live demo record demo-train bench bench-replay fuzz check lint format clean distclean
 # Targets run one at a time, because colcon and cargo use all cores by themselves.
 .NOTPARALLEL:
 
@@ -11,11 +10,13 @@ help:
 	@echo 'make build      build the release into install/; the first run sets up ROS. With CUDA if'
 	@echo '                there is an nvcc or a GPU; ROBOCACHE_CUDA=off: never, =on: always'
 	@echo 'make demo       run a robot, the node and a policy for 15 s; write demo/report.html'
+	@echo 'make record     record the simulated robot into recordings/, RECORD_SECONDS (20); 80 MB/s of disk'
 	@echo 'make demo-train record a robot, train a policy on it, serve it, and compare; needs PyTorch:'
 	@echo '                PYTHON: one that has it and xxhash (default: that of make test-torch);'
 	@echo '                writes demo/train/report.html'
 	@echo 'make test       run all tests, also those with real ROS processes'
-	@echo 'make wheel      build the wheel of the Python package into dist/'
+	@echo 'make wheel      build the wheel of the Python package into dist/; takes ten minutes. With'
+	@echo '                ROBOCACHE_CUDA=off it is quicker: a wheel for the CPU alone, in dist/without-cuda/'
 	@echo 'make test-torch run the tests of the Python package with PyTorch; PYTHON: one that has what'
 	@echo '                scripts/requirements-torch.txt names (default: 8 GB are installed in .torch)'
 	@echo 'make golden-live  compare the resize filters with Pillow, OpenCV and torch on photographs, and'
@@ -25,6 +26,7 @@ help:
 	@echo 'make bench-replay  compare robocache replay with a script of rosbags, NumPy, Pillow and zarr, on a'
 	@echo '                recording of 5 GB that is left in bench/; PYTHON: one that has them'
 	@echo 'make fuzz       fuzz the readers of messages, files and configurations; FUZZ_SECONDS each, 60'
+	@echo 'make check      before a commit: formats, Clippy and the tests of the changed crates; needs no ROS and no nvcc'
 	@echo 'make lint       check formats and lints: Rust, Python, shell'
 	@echo 'make format     format Rust and Python in place'
 	@echo 'make setup      only set up ROS; afterwards: . .ros/env.sh'
@@ -47,7 +49,7 @@ test-torch:
 	@scripts/test_torch.sh
 
 golden-live:
-	cargo build --release --no-default-features --example image_filters --example undistort
+	cargo build --release -p robocache_ops -p robocache_core --example image_filters --example undistort
 	$${PYTHON:-python3} tests/golden/make_filter_golden.py \
 		--live $${CARGO_TARGET_DIR:-target}/release/examples/image_filters
 	$${PYTHON:-python3} tests/golden/make_undistort_golden.py \
@@ -56,7 +58,10 @@ golden-live:
 demo: build
 	@scripts/with_ros.sh python3 demo/demo.py
 
-# ROS's Python is another one, mostly: the demo takes rclpy from there.
+record: build
+	@scripts/with_ros.sh python3 demo/record.py --seconds $${RECORD_SECONDS:-20}
+
+# ROS usually has another Python: the demo takes rclpy from there.
 demo-train: build
 	@scripts/with_ros.sh $${PYTHON:-.torch/bin/python} demo/train_demo.py
 
@@ -66,12 +71,14 @@ bench: build
 	@scripts/with_ros.sh $(MAKE) bench-replay
 
 bench-replay:
-	@cargo build --release --locked --workspace --no-default-features \
-		--features robocache/sim,robocache/replay --bin robocache --bin robocache_recording
+	@cargo build --release --locked --bin robocache --bin robocache_recording
 	@$${PYTHON:-python3} benches/replay.py --out bench/replay
 
 fuzz:
 	@scripts/fuzz.sh
+
+check:
+	@scripts/check.sh
 
 lint:
 	@scripts/lint.sh

@@ -17,7 +17,7 @@ of the whole runs.
 `plain` is this node at ordinary priority, which the peer also has. Both are compared with the peer.
 Beside each case runs a real-time thread that only sleeps (stall_probe.py): the instants that it
 misses show how often the machine stalls. The node may miss others, so the two counts are shown
-beside each other and not subtracted. If real-time priority is not permitted, the row says n/a.
+side by side and not subtracted. If real-time priority is not permitted, the row says n/a.
 
 The exit code is 0 if all cases were measured, even if a target was not reached.
 """
@@ -144,7 +144,7 @@ def targets(results):
         at_most("tick latency p50 [ms]", node["tick_latency_ms"]["p50"], 1.5)
         at_most("tick latency p99, worst window [ms]", p99_ms(node), 4.0)
         at_most("fusion_node CPU [s/s]", node["cpu_s_per_s"]["node"], 0.45)
-    # As shipped, and at ordinary priority, which the peer has.
+    # As shipped, and at ordinary priority, as the peer is.
     for case, words, p99 in (("node", "as shipped", 7.0), ("plain", "ordinary priority", 5.0)):
         if ratio := ratios(results).get(case):
             at_least(f"CPU per tick, peer / {words}", ratio["cpu_ms_per_tick"], 7.0)

@@ -44,7 +44,7 @@ class Case:
 
 
 def machine_busy_s():
-    """Busy time of all cores so far [s] (proc(5): all but idle and iowait)."""
+    """Busy time of all cores so far [s] (proc(5): all states except idle and iowait)."""
     with open("/proc/stat", encoding="ascii") as file:
         fields = [int(value) for value in file.readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / 100

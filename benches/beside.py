@@ -18,9 +18,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 #: The training must start within this time [s]: PyTorch loads its kernels first.
 TRAINING_STARTS_S = 180
-#: What the tick p99 of `auto` may be beside the training, in that without it.
+#: Greatest tick p99 of `auto` beside the training, as a multiple of that without it.
 MOST_TICK_RATIO = 1.3
-#: By how much the image age p99 of `auto` may be greater beside the training [ms].
+#: Greatest increase of the image age p99 of `auto` beside the training [ms].
 MOST_AGE_MS = 5.0
 
 FAULTS = {"launches fail": "cuLaunchKernelEx:{at}s:719", "waits hang": "cuStreamQuery:{at}s:hang"}
@@ -48,7 +48,7 @@ def main():
             runs[f"{backend}, beside training"] = {**run, "training_steps_per_s": rate}
     if options.faults:
         for name, fault in FAULTS.items():
-            # Half of the time is before it, start and warm-up included.
+            # Half of the time is before the fault, start and warm-up included.
             fault = fault.format(at=options.fault_seconds // 2)
             seconds = options.fault_seconds
             env = {"LD_PRELOAD": str(options.faults.resolve()), "ROBOCACHE_TEST_FAULT": fault}
@@ -81,7 +81,7 @@ def soak(bench, backend, seconds, out, env=None):
 
 @contextmanager
 def training(log):
-    """Trains meanwhile; gives a function that says how many steps are done."""
+    """Trains in the background; gives a function that returns the number of steps so far."""
     with log.open("w") as file:
         command = [sys.executable, HERE / "train.py"]
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)

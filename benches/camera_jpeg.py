@@ -11,7 +11,7 @@ from PIL import Image
 from skimage import data
 
 WIDTH, HEIGHT = 1920, 1080
-#: Of a usual camera driver.
+#: The quality that camera drivers usually set.
 QUALITY = 80
 
 

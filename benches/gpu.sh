@@ -10,13 +10,13 @@
 # this one in turns, $ROUNDS times each (default 3), and compares. Seconds of ticks at 1 kHz: $SOAK_S
 # with images and clouds of the usual sizes (default 60), $SOAK_RANDOM_S of random ones (default
 # 600); 0 for none. $SANITIZE_CASES: cases per operation under compute-sanitizer (default 100).
-# $COUNTERS_S: seconds after which the counters of a case are given up (default 90). `beside`: ticks
+# $COUNTERS_S: limit for the counters of a case in seconds (default 90). `beside`: ticks
 # beside a process that trains on the GPU, $BESIDE_S seconds per run (default 60, six runs), and ticks
 # while the driver fails, $BESIDE_FAULT_S seconds per run (default 24, two runs). `replay`: the files of a
 # replay on every backend, and a recording of $REPLAY_S seconds (default 60, 4.6 GB) 16 times at once. `python`: the
 # Python package's tests on tensors, windows and pipelines of the GPU, and what they cost; it needs torch, and the compiled
-# part linked by `scripts/develop.sh --release --features robocache_python/cuda`. $TRAIN_STORE: the store that
-# `benches/train_step.py --make` made; with it, what data costs a training step, on one GPU and on all.
+# part linked by `scripts/develop.sh --release --features cuda`. $TRAIN_STORE: the store that
+# `benches/train_step.py --make` made; with it, the cost of data in a training step, on one GPU and on all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 programs=build/gpu
@@ -24,25 +24,22 @@ out=${OUT:-bench/gpu}
 mkdir -p "$out"
 
 build() {
-    local commit features=(--no-default-features --features cuda,replay,sim)
+    local commit
     commit=$(git describe --always --dirty 2>/dev/null || echo unknown)
     # Lines of the source for compute-sanitizer and the profiler.
     export ROBOCACHE_COMMIT=$commit ROBOCACHE_CUDA_LINEINFO=on
     cargo build --release -p robocache_bench --features cuda
     mkdir -p "$programs"
     rm -f "$programs"/*
-    cargo build --release "${features[@]}" --bin robocache
+    cargo build --release -p robocache_tools --features cuda
     cp "${CARGO_TARGET_DIR:-target}"/release/{robocache,robocache_bench,robocache_recording} "$programs/"
-    local name
-    for name in backends digests; do
-        cp "$(cargo test --release "${features[@]}" --test "$name" --no-run --message-format=json |
-            executable "$name")" "$programs/$name"
-    done
+    cp "$(cargo test --release -p robocache_core --features cuda --test core --no-run --message-format=json |
+        executable core)" "$programs/core"
     cc -shared -fPIC -o "$programs/cuda_faults.so" tests/ros/cuda_faults.c -ldl
     strip --strip-debug "$programs"/*
 }
 
-# The program of a test, from what cargo says of its build.
+# The program of a test, from cargo's messages.
 executable() {
     python3 -c 'import json, sys
 for line in sys.stdin:
@@ -51,15 +48,15 @@ for line in sys.stdin:
         print(item["executable"])' "$1"
 }
 
-# One body for all kinds of backends; on this machine none may be skipped.
+# One test body for all backends; on this machine no backend may be skipped.
 run_test() {
-    "$programs/backends" --test-threads=4 2>&1 | tee "$out/test.txt" &&
+    "$programs/core" backends:: --test-threads=4 2>&1 | tee "$out/test.txt" &&
         ! grep -q 'was skipped' "$out/test.txt"
 }
 
 # The bits of a recording, on every backend.
 run_digests() {
-    "$programs/digests" 2>&1 | tee "$out/test_digests.txt" &&
+    "$programs/core" digests:: 2>&1 | tee "$out/test_digests.txt" &&
         ! grep -q 'was skipped' "$out/test_digests.txt"
 }
 
@@ -92,11 +89,11 @@ run_replay() {
 
 run_bench() {
     "$programs/robocache_bench" --backend cuda --json "$out/bench.json" | tee "$out/bench.txt"
-    # Rows on the host: whole messages and ticks alone, as the kernels are the same.
+    # Rows on the host: only whole messages and ticks, because the kernels are the same.
     "$programs/robocache_bench" --backend auto --case 'host clock' | tee -a "$out/bench.txt"
 }
 
-# The benchmark of an earlier commit and this one, in turns, so that a disturbance meets both.
+# The benchmarks of an earlier commit and of this one, in turns, so that a disturbance affects both.
 run_versus() {
     local old=("${OLD_PROGRAMS:?a folder with an earlier benchmark}/robocache_bench") round
     [ -x "${old[0]}" ] || old=("$OLD_PROGRAMS/robocache" bench)
@@ -117,13 +114,13 @@ run_sanitize() {
     for tool in memcheck racecheck initcheck synccheck; do
         echo "compute-sanitizer $tool"
         ROBOCACHE_TEST_CASES=${SANITIZE_CASES:-100} compute-sanitizer --tool "$tool" \
-            --error-exitcode 1 "$programs/backends" cuda auto --test-threads=1 \
+            --error-exitcode 1 "$programs/core" backends::cuda backends::auto --test-threads=1 \
             >"$out/sanitize_$tool.txt" 2>&1 || { tail -30 "$out/sanitize_$tool.txt"; return 1; }
         tail -1 "$out/sanitize_$tool.txt"
     done
 }
 
-# The counters that explain what is left: time, traffic of the device memory and of the L2 cache,
+# The counters that explain the rest: time, traffic of the device memory and of the L2 cache,
 # occupancy, instructions, stalls.
 metrics=gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed
 metrics+=,dram__bytes_read.sum,dram__bytes_write.sum
@@ -149,7 +146,7 @@ counted=(
     'voxel mean of 4, 131072'
 )
 
-# A case that fails, or hangs, costs its own line and no other.
+# If a case fails or hangs, only its own line is missing.
 run_counters() {
     local at log csv failed=0
     rm -f "$out"/counters_*
@@ -158,10 +155,10 @@ run_counters() {
         count "${counted[at]}" "$csv" >"$log" 2>&1 || {
             echo "counters_$at, ${counted[at]}: exit code $? (124: out of time)"
             failed=1
-            # What ncu itself says stands in the file of the counters.
+            # ncu writes its own messages into the file of the counters.
             cat "$log" "$csv" 2>/dev/null | grep -v '^"' | tail -5
         }
-        # After the counters, as ncu begins the file anew.
+        # After the counters, because ncu overwrites the file.
         echo "==CASE== ${counted[at]}" >>"$csv"
     done
     python3 benches/peers/counters.py "$out"/counters_*.csv | tee "$out/counters.txt" || failed=1
@@ -169,7 +166,7 @@ run_counters() {
 }
 
 # Four launches of the case $1 into the file $2. A graph of 200 calls at least is replayed six times
-# without overlap, before anything else: what is skipped is its warm-up.
+# without overlap, before anything else: its warm-up is skipped.
 count() {
     timeout -k 10 "${COUNTERS_S:-90}" ncu --clock-control none --cache-control none \
         --graph-profiling node --kernel-name 'regex:^resample|^voxelize' --launch-skip 1000 \
@@ -177,9 +174,9 @@ count() {
         "$programs/robocache_bench" --backend cuda --repeats 1 --case "$1"
 }
 
-# Fails where memory grows, bits differ, a tick takes so long that others are missed, or the encoder
-# cannot keep up. Overruns for which the thread was not run in time are for the reader, who sees
-# beside them how punctual a thread was that only sleeps (`--no-overruns` would fail for them too).
+# Fails if memory grows, bits differ, a long tick causes overruns, or the encoder cannot keep up. It does not
+# fail for overruns of late wake-ups: beside them it prints those of a thread that only sleeps
+# (`--no-overruns` would fail for them too).
 run_soak() {
     local failed=0
     rm -f "$out/soak.txt"
@@ -195,8 +192,8 @@ soak() {
         --json "$out/soak_$name.json" | tee -a "$out/soak.txt"
 }
 
-# Fails if `auto` misses a target beside the training or loses anything when the GPU fails. What
-# `cuda` and `cpu` do there is for comparison.
+# Fails if `auto` misses a target beside the training or loses anything when the GPU fails. `cuda` and
+# `cpu` run for comparison.
 run_beside() {
     rm -f "$out"/beside_*
     python3 benches/beside.py --bench "$programs/robocache_bench" \
@@ -226,8 +223,8 @@ run_python() {
     return $failed
 }
 
-# Logs go into one archive, so that what is left to read are eight files at most; those of steps that
-# were run before stay in it. Where the script is stopped early, too.
+# Logs go into one archive, so that at most eight files remain, also if the script is stopped early. Logs of
+# earlier steps stay in it.
 archive() (
     cd "$out"
     shopt -s nullglob

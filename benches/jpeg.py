@@ -64,7 +64,7 @@ PEERS = {
 
 
 def medians_us(functions, argument, repeats):
-    """Of each function; their calls take turns, so that all meet the same machine."""
+    """The median of each function. Their calls take turns, so that all run under the same load."""
     times = []
     for _ in range(repeats):
         marks = [time.perf_counter()]
@@ -95,10 +95,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--repeats", type=int, default=40)
     options = parser.parse_args()
-    # One core for all: the child inherits it.
+    # One core for all processes: the child inherits it.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     cv2.setNumThreads(1)
-    # After a large block was freed, the C library keeps such blocks: the peers have no page faults.
+    # After the first large block was freed, the C library keeps such blocks. So the peers have no page faults.
     cv2.imdecode(
         np.frombuffer(cv2.imencode(".jpg", np.zeros((2160, 3840, 3), np.uint8))[1], np.uint8), 1
     )

@@ -5,9 +5,9 @@
 
 The pipeline of the node ticks on its own thread in this process, and writes each tensor into memory of the GPU. A
 thread of Python trains a transformer with torch on the same GPU. Four times are measured, from the instant of a tick:
-until the system runs the tick thread ("woken"); until the tensor is complete, there ("fused"); until it is handed over,
-on the publishing thread ("tensor_ready"); and until Python's callback has it, which waits for the interpreter's lock
-too. Needs torch and a GPU, but for `--outputs host --only-idle`. Prints one line of JSON for each case.
+until the system runs the tick thread ("woken"); until the tensor is complete on that thread ("fused"); until the
+publishing thread hands it over ("tensor_ready"); and until Python's callback has it, which also waits for the
+interpreter's lock. Needs torch and a GPU, except for `--outputs host --only-idle`. Prints one line of JSON per case.
 """
 
 import argparse

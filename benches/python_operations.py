@@ -1,6 +1,6 @@
 """Times of the operations from Python beside torch: `python benches/python_operations.py [--json FILE] [--device cpu|cuda]`.
 
-Peers are the same in eager torch and compiled by torch, with int64 times and with float32 times relative to the first. A
+Peers do the same in eager and in compiled torch, with int64 times and with float32 times relative to the first. One
 line per case: microseconds per call, the median of repeats. On a GPU a call is timed in a CUDA graph, and the host's
 time in a queue of calls.
 """
@@ -66,7 +66,7 @@ def microseconds(call, device, seconds):
         call()
     if device == "cpu":
         return queued(call, device, seconds)
-    # So many that the start of the graph itself, some microseconds, does not count.
+    # Enough calls that the start of the graph itself, some microseconds, has no weight.
     calls, graph = 200, torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
@@ -104,7 +104,7 @@ def cases(dtype, device, compiles):
     """Name, and the implementations by name."""
     for name, shape in CASES.items():
         if compiles:
-            # After some shapes torch would run the function eagerly.
+            # After several shapes, torch would run the function eagerly.
             torch._dynamo.reset()
             compiled = torch.compile(of_torch, dynamic=False)
         own = inputs(shape, dtype, device)

@@ -102,7 +102,7 @@ def one(bag, options):
 
 
 def many(bag, options):
-    """The same recording several times at once: the whole replay, and what bounds it."""
+    """The same recording several times at once: the whole replay, and its upper bounds."""
     copies = []
     for k in range(options.copies):
         copy = options.out / f"copy{k}.mcap"
@@ -112,7 +112,7 @@ def many(bag, options):
     size = bag.stat().st_size
     data_s = options.seconds * options.copies
     results = {}
-    # Reading alone, by as many processes: what the memory gives.
+    # Reading alone, by as many processes: the bandwidth of the memory.
     command = [RECORDING, "time", bag, "--config", CONFIG, "--what", "read"]
     for what, backend in (("read", None), ("rows", options.backend), ("ticks", options.backend)):
         command[-1] = what

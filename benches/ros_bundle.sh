@@ -3,8 +3,8 @@
 #
 #   benches/ros_bundle.sh          after `make build`
 #
-# There: unpack it, source env.sh in its folder, and run bin/fusion_node and bin/robocache_load. The
-# machine needs the same architecture, and a glibc that is as new as that of this one.
+# On that machine, unpack it, source env.sh in its folder, and run bin/fusion_node and bin/robocache_load. The
+# machine needs the same architecture, and a glibc at least as new as that of this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 set +u # the set-up scripts of ROS read variables that may not be set

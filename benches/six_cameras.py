@@ -6,9 +6,9 @@
 Runs, for each backend, the node between `robocache_load rig` and `robocache_load watch`: once with
 all sensors and once with the joints alone. One rig publishes rgb8 images of 1920x1080 at 30 Hz and
 a cloud of 131,072 points at 10 Hz. With --compressed its cameras send that JPEG or PNG file
-instead; camera_jpeg.py makes one. Another one, in a process of its own as on a robot, publishes
-joints at 500 Hz. The node ticks at 100 Hz. A real-time thread
-that only sleeps (stall_probe.py) runs beside them.
+instead; camera_jpeg.py makes one. Another rig publishes joints at 500 Hz, in its own process as on
+a robot. The node ticks at 100 Hz. A real-time thread that only sleeps (stall_probe.py) runs beside
+them.
 
 DIR holds fusion_node and robocache_load. The environment must have ROS (AMENT_PREFIX_PATH,
 LD_LIBRARY_PATH). Only Python's own library is needed, so this also runs on a machine without rclpy.

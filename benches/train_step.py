@@ -1,12 +1,12 @@
-"""What data costs a training step: windows of recordings against a batch that never changes.
+"""How much time data adds to a training step: windows of recordings against a batch that never changes.
 
     python benches/train_step.py --make bench/train_step        # needs rosbags: recordings, replayed to rows
     python benches/train_step.py bench/train_step/rows.zarr
     torchrun --nproc-per-node 2 benches/train_step.py bench/train_step/rows.zarr
 
-A transformer of 4 layers learns from 256 channels that were recorded at 500 Hz with jitter: a batch is 32 windows of 250 steps,
-4 ms apart, each from about 500 rows. Rounds with windows at random instants and rounds with one fixed batch take
-turns in one process. The share of data is what a step takes longer, of the median of the rounds. Prints JSON.
+A transformer of 4 layers learns from 256 channels that were recorded at 500 Hz with jitter. A batch is 32 windows of
+250 steps, 4 ms apart, each from about 500 rows. Rounds with windows at random instants and rounds with one fixed batch
+take turns in one process. The share of data is the extra time of a step, by the medians of the rounds. Prints JSON.
 """
 
 import argparse
@@ -117,7 +117,7 @@ class Trainer:
 
     def rows(self):
         """The next batch, `[windows, steps, 256]`."""
-        episodes, instants = self.sampler.batch(0, self.number % len(self.sampler))
+        episodes, instants, _ = self.sampler.batch(0, self.number % len(self.sampler))
         self.number += 1
         return self.cache.windows(episodes, instants, self.config)["joints"].torch()
 
@@ -164,7 +164,7 @@ class Trainer:
 def measure(options):
     """Returns what was measured, by rank 0."""
     trainer = Trainer(options)
-    valid = trainer.cache.windows(*trainer.sampler.batch(0, 0), trainer.config)["joints"].valid
+    valid = trainer.cache.windows(*trainer.sampler.batch(0, 0)[:2], trainer.config)["joints"].valid
     assert bool(valid.all()), "expected windows that are valid at every step"
     fixed = trainer.rows().clone()
     first = float(trainer.step(fixed))

@@ -2,13 +2,14 @@
 
     python benches/windows.py [--lerobot] [--gpu] [--seconds 5] [--batch 64] [--threads N]
 
-A robot of 14 joints and a wrench at 500 Hz and an IMU at 200 Hz; windows of 16 steps back and 50 ahead at 20 ms (joints), 16 back
-(wrench) and the present (IMU). LeRobot holds one row per frame, so it gets the joints and the wrench at 50 Hz, and the same
-steps as `delta_timestamps`. It needs lerobot (with `--lerobot`) and a release build of the compiled part.
+A robot of 14 joints and a wrench at 500 Hz and an IMU at 200 Hz; windows of 16 steps back and 50 ahead at 20 ms
+(joints), 16 back (wrench) and the present (IMU). LeRobot holds one row per frame, so it gets the joints and the wrench
+at 50 Hz, and the same steps as `delta_timestamps`. It needs lerobot (with `--lerobot`) and a release build of the
+compiled part.
 
-With `--gpu` (it needs PyTorch) the same windows come from memory of the GPU, calls one after the other with all of the host's time;
-then with two cameras of 224x224 RGB at 30 Hz, one picture each, from memory of the GPU and from pinned memory, whose rate is
-beside that of a plain copy of as many bytes from pinned memory.
+With `--gpu` (it needs PyTorch) the same windows come from memory of the GPU. Calls follow one another, and all of the
+host's time is included. Then windows also have one picture of each of two cameras of 224x224 RGB at 30 Hz, from memory
+of the GPU and from pinned memory. The rate from pinned memory is shown beside that of a plain copy of as many bytes.
 """
 
 import argparse
@@ -62,7 +63,7 @@ def ours(cache, seconds, batch, threads):
     sampler = robocache.WindowSampler.of(
         cache, period_ns=1 * MS, batch_size=batch, margin_ns=(400 * MS, 1100 * MS)
     )
-    batches = [sampler.batch(0, number) for number in range(min(500, len(sampler)))]
+    batches = [sampler.batch(0, number)[:2] for number in range(min(500, len(sampler)))]
     plan = cache.plan(CONFIG)
     for episodes, instants in batches[:5]:
         assert cache.windows(episodes, instants, plan, threads=threads)["joints"].valid.all()
@@ -93,7 +94,7 @@ def timed_on_gpu(cache, sampler, config, seconds):
     import torch
 
     plan = cache.plan(config)
-    batches = [sampler.batch(0, number) for number in range(min(200, len(sampler)))]
+    batches = [sampler.batch(0, number)[:2] for number in range(min(200, len(sampler)))]
     for items in batches[:20]:
         windows = cache.windows(*items, plan)
     torch.cuda.synchronize()
@@ -111,7 +112,7 @@ def host_time(cache, sampler, config, calls=200):
     """Microseconds of a call by itself, while the GPU has other work."""
     import torch
 
-    items = sampler.batch(0, 0)
+    items = sampler.batch(0, 0)[:2]
     found = []
     for _ in range(20):
         torch.cuda.synchronize()
@@ -125,7 +126,7 @@ def host_time(cache, sampler, config, calls=200):
 
 
 def copied(size, seconds):
-    """GB/s of plain copies of so many bytes from pinned memory."""
+    """GB/s of plain copies of this many bytes from pinned memory."""
     import torch
 
     source = torch.empty(size, dtype=torch.uint8, pin_memory=True)

@@ -61,8 +61,7 @@ foreach(name ${executables})
   endif()
 endforeach()
 add_custom_target(${PROJECT_NAME}_executables ALL
-  COMMAND sh ${CMAKE_CURRENT_BINARY_DIR}/cargo.sh build --release --bins
-  COMMAND sh ${CMAKE_CURRENT_BINARY_DIR}/cargo.sh extension --release
+  COMMAND sh ${CMAKE_CURRENT_BINARY_DIR}/cargo.sh build --release
   ${split_commands}
   COMMENT "cargo build --release"
   VERBATIM)

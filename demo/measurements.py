@@ -1,4 +1,4 @@
-"""What the demo has measured, as the JSON file of which `robocache view` makes the report.
+"""What the demo has measured, as the JSON file from which `robocache view` makes the report.
 
 docs/view.md has the keys. Times are in nanoseconds.
 """
@@ -7,7 +7,7 @@ import base64
 import datetime
 import json
 
-#: Raw messages and aligned values are written of this time before the last message.
+#: Raw messages and aligned values are those of this time before the last message.
 CURVE_NS = 2_500_000_000
 
 
@@ -44,7 +44,7 @@ def text(message):
 
 
 def curves(config, recorder):
-    """The positions of the joints that were watched: published, and as the tensors had them."""
+    """The positions of the watched joints, as published and as in the tensors."""
     stream = next((s for s in config.streams if s.joints), None)
     if stream is None or "position" not in stream.fields:
         return

@@ -1,7 +1,7 @@
 """Records the fused tensor, the diagnostics and the raw joint states for the demo.
 
-It runs on the same machine as the node, so it must cost little. A tensor is a view of its message,
-so a whole one costs only a reference. Of the others it copies the newest step of small segments.
+It runs on the same machine as the node, so it must cost little. A tensor is a view of its message, so
+a whole tensor costs only a reference. Of most tensors it copies only the newest step of small segments.
 """
 
 import time
@@ -43,7 +43,7 @@ class Recorder:
         self._joint_subscriptions = []
         self._next_snapshot = 0.0
         self.diagnostics = Diagnostics(node)
-        # A deeper queue than a policy's: while the table is drawn, no tensor must be lost, because
+        # A deeper queue than a policy's: no tensor may be lost while the table is drawn, because
         # this counts the published tensors.
         qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
         self.subscriber = TensorSubscriber(

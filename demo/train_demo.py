@@ -4,9 +4,9 @@
 
 `make demo-train` builds first and calls this with ROS sourced, in a Python that has PyTorch. The exit code is 0 only if:
 
-- the loss on the episode that was held out fell,
+- the loss on the held-out episode fell,
 - every tensor that the policy got live has the digest of the windows of the recording at its tick,
-- and every action that it took live is, bit for bit, the one that is computed from these windows.
+- and every live action is, bit for bit, the action that these windows give.
 
 The report is OUTPUT/report.html.
 """
@@ -18,7 +18,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -26,7 +25,8 @@ sys.path[:0] = [str(REPOSITORY / part) for part in ("scripts", "examples", "demo
 
 import configuration  # noqa: E402
 from domains import free_domain  # noqa: E402
-from processes import Processes, ProcessFailure, executable, private_environment  # noqa: E402
+from processes import ProcessFailure, executable, private_environment  # noqa: E402
+from record import record  # noqa: E402
 
 CONFIG = REPOSITORY / "demo" / "train.yaml"
 #: Joints whose actions the report shows.
@@ -55,29 +55,6 @@ def ros_site():
     return str(Path(found.stdout.strip()).parent)
 
 
-def record(folder, seconds, beside=()):
-    """Runs robot and node for a while; the node records. `beside`: (name, command) of other processes.
-
-    It is the same robot each time, and its motion is a function of the clock. So no run repeats another one.
-
-    Returns the recording.
-    """
-    with Processes(folder) as processes:
-        processes.start("sensor_sim", [executable("sensor_sim")])
-        node = [executable("fusion_node"), "--ros-args", "-p", f"config_file:={CONFIG}"]
-        processes.start("fusion_node", node + ["-p", f"record_to:={folder}/runs"])
-        for name, command in beside:
-            processes.start(name, command)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            time.sleep(0.2)
-            processes.check()
-    if processes.problems:
-        raise ProcessFailure("; ".join(processes.problems))
-    (run,) = sorted((folder / "runs").iterdir())
-    return run
-
-
 def replay(bags, out):
     """The rows of recordings; returns the store."""
     command = [executable("robocache"), "replay", *bags, "--config", CONFIG, "--out", out]
@@ -86,7 +63,7 @@ def replay(bags, out):
 
 
 def train(store, output, options):
-    """Trains a policy; returns its file, and what the training says of itself."""
+    """Trains a policy; returns its file, and the report of the training."""
     policy, curve = output / "policy.pt", output / "curve.json"
     command = [sys.executable, REPOSITORY / "examples" / "train_policy.py", store]
     command += ["--out", policy, "--curve", curve, "--seconds", options.train_s]
@@ -96,7 +73,7 @@ def train(store, output, options):
 
 
 def compare(store, served, policy_file):
-    """Computes the actions again, from windows of the recording. Returns what was compared, and what differs."""
+    """Computes the actions again, from windows of the recording. Returns what was compared, and the differences."""
     import numpy as np
     import torch
     import train_policy
@@ -108,7 +85,7 @@ def compare(store, served, policy_file):
     period_ns = round(1e9 / 50)
     (span,) = cache.episodes[0]["spans"]
     instants = served["tick"] * period_ns
-    # The recording has what the node received from its start on, so every tick of it can be made again.
+    # The recording has all messages since the node's start, so each of its ticks can be made again.
     known = (instants >= span[1]) & (instants <= span[2])
     windows = cache.windows(np.zeros(known.sum(), np.int64), instants[known], rows="strict")
     order = [stream.name for stream in configuration.load(str(CONFIG)).streams]
@@ -248,14 +225,20 @@ def run(options):
     output.mkdir(parents=True)
     os.environ["ROBOCACHE_ROS_SITE"] = ros_site()
     print(f"recording {options.episodes} episodes of {options.record_s:g} s", flush=True)
-    runs = [record(output / f"episode_{at}", options.record_s) for at in range(options.episodes)]
+    runs = [
+        record(
+            output / f"episode_{at}" / "runs", options.record_s, CONFIG, output / f"episode_{at}"
+        )
+        for at in range(options.episodes)
+    ]
     store = replay(runs, output / "data")
     print(f"training for {options.train_s:g} s", flush=True)
     policy, about = train(store, output, options)
     print(f"serving for {options.serve_s:g} s", flush=True)
     served_file = output / "served.npz"
     serve = [sys.executable, REPOSITORY / "demo" / "train_serve.py", policy, "--out", served_file]
-    live = record(output / "live", options.serve_s, beside=[("policy", serve)])
+    live = output / "live"
+    live = record(live / "runs", options.serve_s, CONFIG, live, beside=[("policy", serve)])
     served = np.load(served_file)
     compared = compare(replay([live], output / "live_data"), served, policy)
     problems = []
@@ -274,7 +257,7 @@ def run(options):
 
 
 def expect_packages():
-    """Fails at once if a package is missing that is needed in the end."""
+    """Fails at once if a package is missing that a later step needs."""
     missing = [
         name for name in ("numpy", "torch", "xxhash") if importlib.util.find_spec(name) is None
     ]

@@ -1,8 +1,8 @@
-"""A trained policy beside the node: it acts on each fused tensor, and keeps what it did.
+"""A trained policy beside the node: it acts on each fused tensor, and keeps its actions.
 
     python3 demo/train_serve.py policy.pt --out served.npz
 
-When it is interrupted it writes, per tensor: the tick, its digest, whether everything was valid, and the actions.
+When it is interrupted, it writes for each tensor: the tick, its digest, whether everything was valid, and the actions.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from robocache.ros import TensorSubscriber, keep_large_buffers  # noqa: E402
 
 
 def batch_of(segments):
-    """A batch of one window: what the policy was trained on, of a tensor or of windows."""
+    """A batch of one window, as the policy was trained on it, from a tensor or from windows."""
     batch = {}
     for name, segment in segments.items():
         batch[name] = segment.torch()[None]

@@ -31,13 +31,13 @@ class Policy(Node):
         super().__init__("policy")
         # The streams that this policy reads. Other streams may be invalid.
         self.inputs = self.declare_parameter("inputs", ["joints", "wrench"]).value
-        # The policy's own limit, beside the node's max_age_ms: how long ago the sensor may have
-        # measured what the policy acts on [ms]. It contains the lag.
+        # The policy's own limit, beside the node's max_age_ms: the greatest time since the sensor's
+        # measurement [ms]. It contains the lag.
         self.max_age_ns = int(self.declare_parameter("max_age_ms", 100.0).value * 1e6)
         self.stiffness = self.declare_parameter("stiffness", 0.5).value
         # The names of the channels of each input; None before the node has told them.
         self.channels = None
-        # Where the joint positions are in a row of the first input. With config/robocache.yaml, a
+        # The place of the joint positions in a row of the first input. With config/robocache.yaml, a
         # row has 14 positions and then 14 velocities, which are not commanded.
         self.positions = []
 
@@ -76,9 +76,9 @@ class Policy(Node):
             # invalid step holds a fill value, such as zeros, and not a measurement.
             if not segment.valid.all():
                 return f"{name}: {np.count_nonzero(~segment.valid)} invalid step(s)"
-            # `age_ns` is relative to the step's target, which is before the tick by the lag. What
-            # counts is when the sensor measured: stamp_ns - (target_ns - age_ns) before the tick,
-            # and the age of the tensor itself comes on top.
+            # `age_ns` is relative to the step's target, which is before the tick by the lag. The
+            # policy needs the time since the measurement: stamp_ns - (target_ns - age_ns) up to the
+            # tick, plus the age of the tensor itself.
             step = newest_step(tensor, name)
             if step is None:
                 return f"{name}: all of its steps are in the future"
@@ -110,7 +110,7 @@ class Policy(Node):
 def newest_step(tensor, name):
     """The newest step that is not after the tick, or None.
 
-    With a `horizon` the steps behind it are of the future: what a plan intends, and nothing measured.
+    With a `horizon`, the steps after it are in the future: intentions of a plan, not measurements.
     """
     past = np.flatnonzero(tensor[name].target_ns <= tensor.stamp_ns)
     return int(past[-1]) if past.size else None

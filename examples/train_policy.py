@@ -4,11 +4,11 @@
     python3 examples/train_policy.py data/rows.zarr --out policy.pt --seconds 60
     torchrun --nproc-per-node 2 examples/train_policy.py data/rows.zarr --out policy.pt
 
-The policy looks at what the node serves at an instant, and predicts where the joints will be at the next steps. So
-any recording has its labels. Replace `Policy` by a network of your own, and `ACTION` by what it must do.
+The policy sees the values of a replay at an instant, and predicts the joints' positions at the next steps. So any
+recording has its labels. Replace `Policy` by a network of your own, and `ACTION` by its task.
 
-On a GPU, the rows are in its memory. Under torchrun each process loads its share of the episodes. The last ones of
-a share only test. DDP averages the gradients.
+On a GPU, the rows are in its memory. Under torchrun each process loads its share of the episodes. The last episodes
+of a share are only for tests. DDP averages the gradients.
 """
 
 import argparse
@@ -82,13 +82,14 @@ class Policy(nn.Module):
         return last[:, None] + moved
 
 
-def windows(cache, episodes, instants, device):
-    """What the node served at the instants, and where the joints went after them."""
-    seen = cache.windows(episodes, instants).torch()
+def windows(cache, items, device):
+    """What a replay gives at the instants, and where the joints went after them."""
+    episodes, instants, epochs = items
+    seen = cache.windows(episodes, instants, epochs=epochs).torch()
     action = {
         ACTION: {"offsets_ns": ACTION_NS, "strategy": "linear", "dtype": "f32", "rows": "all"}
     }
-    label = cache.windows(episodes, instants, action).torch()
+    label = cache.windows(episodes, instants, action, epochs=epochs).torch()
     batch = {name: value.to(device, non_blocking=True) for name, value in seen.items()}
     target = label[ACTION][..., :ACTION_CHANNELS].to(device, non_blocking=True)
     return batch, target, label[f"{ACTION}.valid"].to(device, non_blocking=True)
@@ -135,29 +136,23 @@ def open_cache(store, device, rank, world):
     return robocache.EpisodeCache.load(store, episodes=share, device=where)
 
 
-def samplers(cache, options, world):
+def samplers(cache, held_out, options, world):
     """The order of training, and that of the episodes that only test, None if there is none."""
     count = len(cache.episodes)
-    held_out = min(options.held_out, count - 1)
-    if count < 1:
-        raise SystemExit(f"expected an episode or more for each of the {world} processes")
     back = max(-min(means["target_offsets_ns"]) for means in cache.streams.values())
     period_ns = int(options.period_ms * 1e6)
     common = {"period_ns": period_ns, "margin_ns": (back, ACTION_NS[-1])}
     weights = np.ones(count)
     weights[count - held_out :] = 0
     given = {**common, "batch_size": options.batch, "seed": options.seed, "weights": weights}
-    train = robocache.WindowSampler.of(cache, **given)
-    batches = torch.tensor(len(train))
+    try:
+        train = robocache.WindowSampler.of(cache, **given)
+    except ValueError as error:
+        raise SystemExit(f"{error}. Or record longer, or choose a smaller --batch") from None
     if world > 1:  # all processes take the same number of steps
-        batches = batches.to(options.device)
+        batches = torch.tensor(len(train), device=options.device)
         torch.distributed.all_reduce(batches, torch.distributed.ReduceOp.MIN)
-        train = robocache.WindowSampler.of(cache, **given, batches=max(1, int(batches)))
-    if not int(batches):
-        raise SystemExit(
-            f"expected {options.batch} windows or more in each process, found {train.items}: "
-            "record longer, or choose a smaller --batch"
-        )
+        train = robocache.WindowSampler.of(cache, **given, batches=int(batches))
     if not held_out:
         return train, None
     given = {**common, "batch_size": 256, "seed": 1, "weights": 1 - weights, "drop_last": False}
@@ -178,7 +173,7 @@ def train(model, policy, cache, sampler, test, options, device):
     while not done:
         begun = time.monotonic()
         order = sampler.batch(*divmod(step, len(sampler)))
-        batch, target, valid = windows(cache, *order, device)
+        batch, target, valid = windows(cache, order, device)
         data_s += time.monotonic() - begun
         loss = loss_of(model, batch, target, valid)
         optimizer.zero_grad(set_to_none=True)
@@ -211,17 +206,22 @@ def main():
     torch.manual_seed(options.seed)
     cache = open_cache(options.store, device, rank, world)
     check(cache.streams)
-    # Under DDP all processes have the statistics of the first one's share: it broadcasts buffers.
-    statistics = cache.statistics()
+    count = len(cache.episodes)
+    if count < 1:
+        raise SystemExit(f"expected an episode or more for each of the {world} processes")
+    held_out = min(options.held_out, count - 1)
+    # Test episodes have no part in the normalisation. Under DDP all processes have the statistics of the first
+    # one's share: it broadcasts buffers.
+    statistics = cache.statistics(episodes=slice(0, count - held_out))
     policy = Policy(cache.streams, statistics).to(device)
     model = DistributedDataParallel(policy) if world > 1 else policy
-    sampler, only = samplers(cache, options, world)
-    test = windows(cache, *only.batch(0, 0), device) if only else None
+    sampler, only = samplers(cache, held_out, options, world)
+    test = windows(cache, only.batch(0, 0), device) if only else None
     losses, tests, took = train(model, policy, cache, sampler, test, options, device)
     if rank == 0:
         about = {
             **took, "batch": options.batch, "world": world, "loss": losses, "test": tests,
-            "episodes": len(cache.episodes), "held_out": min(options.held_out, len(cache.episodes) - 1),
+            "episodes": count, "held_out": held_out,
         }  # fmt: skip
         saved = {"policy": policy.state_dict(), "streams": cache.streams, "statistics": statistics}
         torch.save(saved, options.out)

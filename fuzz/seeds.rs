@@ -11,8 +11,8 @@ use std::fs;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use robocache::cdr::Writer;
-use robocache::pipeline::Arrival;
+use robocache_core::cdr::Writer;
+use robocache_core::pipeline::Arrival;
 use streams::STAMP;
 
 fuzz_target!(init: { write(); std::process::exit(0) }, |_input: &[u8]| {});

@@ -1,10 +1,7 @@
 //! Messages for the inputs of `streams.yaml`: topics, and what is published there.
 
-use robocache::cdr::Writer;
-use robocache::cdr::messages::{
-    CompressedImage, Image, Imu, JointState, Odometry, PointCloud2, PointField, PoseStamped,
-    TwistStamped, WrenchStamped,
-};
+use robocache_core::cdr::Writer;
+use robocache_core::cdr::messages::{CompressedImage, Image, Imu, JointState, Odometry, PointCloud2, PointField, PoseStamped, TwistStamped, WrenchStamped};
 
 use crate::rvl;
 use crate::streams::{SMALL, STAMP, camera, preamble, transforms};

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use robocache::backend::cpu::CpuBackend;
-use robocache::cdr::Writer;
-use robocache::cdr::messages::{CameraInfo, Imu};
-use robocache::config;
-use robocache::layout::Layout;
-use robocache::pipeline::{Arrival, Pipeline};
-use robocache::schema::Definitions;
-use robocache::spec::{Config, InputId};
-use robocache::time::Stamp;
+use robocache_core::backend::cpu::CpuBackend;
+use robocache_core::cdr::Writer;
+use robocache_core::cdr::messages::{CameraInfo, Imu};
+use robocache_core::config;
+use robocache_core::layout::Layout;
+use robocache_core::pipeline::{Arrival, Pipeline};
+use robocache_core::schema::Definitions;
+use robocache_core::spec::{Config, InputId};
+use robocache_ops::time::Stamp;
 
 /// The stamp of every seed.
 pub const STAMP: Stamp = Stamp::from_nanos(5_000_000_007);

@@ -4,7 +4,7 @@
 // compiled without fused multiply-add (-fmad=false) and with IEEE division. All expressions keep
 // the order of their twins.
 //
-// Structures that the host fills are declared twice: here, and in src/device/shared.rs. crates/kernels/build.rs
+// Structures that the host fills are declared twice: here, and in crates/ops/src/device/shared.rs. crates/kernels/build.rs
 // compares the two when it compiles the kernels.
 #pragma once
 
@@ -42,12 +42,12 @@ __device__ __forceinline__ void launch_later_kernels() {
 }
 
 // Waits before the first read of inputs, unless the host says that they are ready: then no kernel
-// that may still run writes them (`Inputs` in src/device/mod.rs).
+// that may still run writes them (`Inputs` in crates/ops/src/device/mod.rs).
 __device__ __forceinline__ void wait_for_inputs(u32 inputs_ready) {
     if (!inputs_ready) wait_for_earlier_kernels();
 }
 
-// ---- Element types (src/dtype.rs) ---------------------------------------------------------------
+// ---- Element types (crates/ops/src/dtype.rs) ----------------------------------------------------
 
 // The codes by which the host names element types.
 enum DType : u32 { DTYPE_F32 = 0, DTYPE_F16 = 1, DTYPE_BF16 = 2, DTYPE_U8 = 3, DTYPE_I32 = 4 };

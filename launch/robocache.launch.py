@@ -21,8 +21,8 @@ LOCAL_PROFILES = ("DEFAULT_FASTRTPS_PROFILES.xml", "DEFAULT_FASTDDS_PROFILES.xml
 #: The configuration that is used if the user names neither a configuration nor a parameter file.
 CONFIGURATION = os.path.join(SHARE, "config", "robocache.yaml")
 
-#: Arguments that are parameters of the node: type and description. An empty one is not passed on,
-#: so that the value of `params_file` or the node's own default counts.
+#: Arguments that are parameters of the node: type and description. An empty argument is not passed on,
+#: so that the value of `params_file` or the node's own default applies.
 PARAMETERS = {
     "backend": (str, "Where tensors are computed: auto, cpu or cuda"),
     "device": (int, "Number of the GPU"),
@@ -112,7 +112,7 @@ def is_ours(path):
 def user_has_chosen(environment, exists=os.path.exists, is_ours=is_ours):
     """Whether the user has chosen a profile for Fast DDS, or another middleware.
 
-    The node has the same rule (src/ros/profile/choice.rs); docs/deploy.md says it in words. An
+    The node has the same rule (src/fastdds/); docs/deploy.md says it in words. An
     empty variable counts as not set. robocache's own profile is no choice.
     """
     middleware = environment.get("RMW_IMPLEMENTATION") or "rmw_fastrtps"
@@ -126,8 +126,8 @@ def user_has_chosen(environment, exists=os.path.exists, is_ours=is_ours):
 
 def generate_launch_description():
     """The arguments, the middleware's profile, the node."""
-    # The profile holds for all that is launched after it: a camera driver needs the larger shared
-    # memory too. The node sizes a segment of its own, because this file is no choice of the user.
+    # The profile applies to all that is launched after it, because a camera driver needs the larger
+    # shared memory too. The node sizes its own segment, because this file is no choice of the user.
     names = () if user_has_chosen(os.environ) else PROFILE_VARIABLES
     arguments = ARGUMENTS | {
         name: ("", f"{description}; empty: the default of the node or of params_file")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sees to a browser for python/tests/test_browser.py, if that is possible: installs Debian's Chromium if there is
-# no browser, and this is root. If there will be none, those tests are skipped, and this says why.
-# ROBOCACHE_BROWSER=off leaves it out. The exit code is 0 in any case.
+# Provides a browser for python/tests/test_browser.py: if there is none, and this is root, it installs Debian's
+# Chromium. If that is not possible, it says why, and those tests are skipped. ROBOCACHE_BROWSER=off leaves the
+# browser out. The exit code is always 0.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -22,7 +22,7 @@ install=(timeout 120 apt-get -qq -y --no-install-recommends install chromium)
 log=$(mktemp)
 export DEBIAN_FRONTEND=noninteractive
 if ! "${install[@]}" >"$log" 2>&1; then
-  # Lists of packages that are missing or old.
+  # The lists of packages may be missing or old.
   { timeout 30 apt-get -qq update && "${install[@]}"; } >"$log" 2>&1 || {
     tail -n 3 "$log" >&2
     rm -f "$log"

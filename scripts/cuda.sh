@@ -5,8 +5,8 @@
 #                              into .cuda/ of the repository, without root (make lint, test)
 #   scripts/cuda.sh find       print the nvcc to use, or say what to do if there is none (crates/kernels/build.rs)
 #   scripts/cuda.sh prepare    `get` if there is a GPU, or if ROBOCACHE_CUDA=on (make build)
-#   scripts/cuda.sh features   print cargo's arguments. If no nvcc fits the driver, they are those
-#                              without CUDA, and one line says so. Installs nothing (colcon build)
+#   scripts/cuda.sh features   print `cuda`, the feature of cargo. If no nvcc fits the driver, print nothing, and one
+#                              line says so on stderr. Installs nothing (colcon build)
 #
 # A driver runs the nvcc's code if the driver's CUDA has at least the nvcc's major version. If no
 # pinned nvcc fits the driver, `prepare` installs nothing. If the driver's CUDA is unknown, any nvcc
@@ -21,13 +21,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # results of the kernels.
 unset NVCC_APPEND_FLAGS NVCC_PREPEND_FLAGS driver
 pins=scripts/requirements-cuda.txt
-without='--no-default-features --features ros,sim,replay'
 
 say() { printf 'cuda: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 
-# True if the compiler compiles a trial kernel. A toolkit without its headers does not, nor one that
-# refuses the host compiler. The backend needs the driver interface of CUDA 12.0 or later.
+# True if the compiler compiles a trial kernel. It fails if the toolkit has no headers, or refuses the
+# host compiler. The backend needs the driver interface of CUDA 12.0 or later.
 works() {
   [ -f "$1" ] && [ -x "$1" ] || return
   local folder reason status=0
@@ -44,7 +43,7 @@ works() {
   return "$status"
 }
 
-# Prints the places where an nvcc may be, the most likely choice first. Not all of them exist.
+# Prints possible places of an nvcc, the most likely first. Not all of them exist.
 places() {
   [ -z "${CUDA_HOME:-}" ] || echo "$CUDA_HOME/bin/nvcc"
   type -aP nvcc || true
@@ -84,7 +83,7 @@ fits() {
   [ -z "$driver" ] || [ -z "$1" ] || [ "$1" -le "$driver" ]
 }
 
-# misfit WHAT ITS_CUDA CONSEQUENCE: says in one line what to do if the driver is too old.
+# misfit WHAT ITS_CUDA CONSEQUENCE: says in one line what to do about a driver that is too old.
 misfit() {
   local remedy="a driver for CUDA $2"
   [ "$2" != 13 ] || remedy+=' (580 or later)'
@@ -92,8 +91,8 @@ misfit() {
   say "this machine's driver is for CUDA $driver, $1 for CUDA $2: $3. For the GPU: $remedy"
 }
 
-# Sets `nvcc` to the first that works, and `cuda` to its major version. It prefers one that fits the
-# driver. Fails if there is none.
+# Sets `nvcc` to the first working compiler, and `cuda` to its major version. It prefers one that fits the
+# driver. Fails if no compiler works.
 find_nvcc() {
   local candidate found
   nvcc=
@@ -147,7 +146,7 @@ install() {
   find_nvcc || fail 'the nvcc from PyPI does not work here (above); it needs a C++ compiler'
 }
 
-# True if an nvcc can build for the GPU; else says why not.
+# True if an nvcc can build for the GPU; otherwise says why not.
 usable_nvcc() {
   local alone='building for the CPU alone' remedy="'$PWD/scripts/cuda.sh'" pin
   pin=$(pinned_cuda)
@@ -173,7 +172,7 @@ case ${1:-get} in
     find_nvcc || fail "no nvcc of CUDA 12.0 or later in CUDA_HOME, on PATH, in /usr/local/cuda*, \
 /opt/cuda, .cuda or a Python environment
 install one from PyPI, without root:  scripts/cuda.sh
-or build for the CPU alone:           cargo build $without"
+or build for the CPU alone:           ROBOCACHE_CUDA=off make build"
     fits "$cuda" || misfit "$nvcc" "$cuda" 'what it builds computes on the CPU here'
     printf '%s\n' "$nvcc"
     ;;
@@ -185,8 +184,8 @@ or build for the CPU alone:           cargo build $without"
     ;;
   features)
     case $ROBOCACHE_CUDA in
-      off) echo "$without" ;;
-      auto) usable_nvcc || echo "$without" ;;
+      on) echo cuda ;;
+      auto) ! usable_nvcc || echo cuda ;;
     esac
     ;;
   *) fail "expected get, find, prepare or features, found '$1'" ;;

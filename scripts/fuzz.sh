@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes everything that reads bytes from elsewhere: each target of fuzz/ for FUZZ_SECONDS (default 60), one
-# after the other, at the lowest priority. Arguments: names of targets; none: all. The first finding ends it;
-# its input is in fuzz/artifacts. It needs cargo-fuzz, and no nightly toolchain, as there is no sanitizer.
+# after the other, at the lowest priority. Arguments: names of targets; without any, all. The first finding ends
+# the run; its input is in fuzz/artifacts. It needs cargo-fuzz, but no nightly toolchain, because it uses no sanitizer.
 set -eu -o pipefail
 
 cd "$(dirname "$0")/.."

@@ -14,17 +14,13 @@ shell_syntax() {
 
 phase 'shell syntax' shell_syntax
 phase 'cargo fmt' cargo fmt --all --check
-phase 'clippy: the core' cargo clippy --locked --no-default-features -- -D warnings
-phase 'clippy: the core with the robot, tests and benchmarks' \
-  cargo clippy --locked --workspace --no-default-features --features robocache/sim,robocache/replay \
-  --all-targets -- -D warnings
 needed_phase 'set-up' scripts/setup.sh --tests
 phase 'ruff check' scripts/with_ros.sh ruff check .
 phase 'ruff format' scripts/with_ros.sh ruff format --check .
-# Clippy checks the ROS edge only if the messages are built, and the CUDA backend only with an nvcc. The
-# examples have neither; they were checked above.
+# One Clippy for everything, with every feature. It needs the messages for the node, and an nvcc for the CUDA twins, so
+# the build comes first: both use its profile and folder, so that build scripts run once.
 phase 'set-up of nvcc' scripts/cuda.sh
 needed_phase 'build' scripts/build.sh
-phase 'clippy: the ROS edge, the CUDA backend' scripts/with_ros.sh \
-  sh build/robocache_ros/cargo.sh clippy --release --lib --bins --tests -- -D warnings
+phase 'clippy' scripts/with_ros.sh sh build/robocache_ros/cargo.sh clippy --release --workspace --all-targets \
+  --features robocache_bench/ros -- -D warnings
 summary

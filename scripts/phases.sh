@@ -1,4 +1,4 @@
-# For scripts that run one command after the other; they source this file. `phase NAME COMMAND...`
+# For scripts that run commands one after the other. They source this file. `phase NAME COMMAND...`
 # runs and times the command; after a failure the script goes on. `summary` prints all phases. Its
 # exit status is 0 only if all phases passed.
 

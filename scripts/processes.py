@@ -50,7 +50,7 @@ def popen(command, **options):
     Python child would then ignore the SIGINT that ends it. All children of tests, demo and
     benchmark start here.
     """
-    # Other threads of this process do not exist in the child. What runs there only calls sigaction.
+    # Other threads of this process do not exist in the child. The code there only calls sigaction.
     return subprocess.Popen(command, preexec_fn=_default_signals, **options)
 
 

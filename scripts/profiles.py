@@ -17,7 +17,7 @@ SEGMENT_BYTES = 16 << 20
 
 
 def text(segment_bytes=SEGMENT_BYTES):
-    """robocache's profile with another segment [bytes]."""
+    """robocache's profile with a segment of another size [bytes]."""
     size = f"<segment_size>{segment_bytes}</segment_size>"
     changed, count = re.subn(r"<segment_size>\d+</segment_size>", size, PROFILE.read_text())
     assert count == 1, f"{PROFILE}: expected one segment_size, found {count}"

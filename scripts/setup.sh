@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what this machine needs to build and test robocache: `scripts/setup.sh [--tests]`.
 #
-# If a ROS 2 is sourced, this uses that ROS and installs only missing tools. If none is, it installs
+# If a ROS 2 is sourced, this uses that ROS and installs only missing tools. Otherwise it installs
 # ROS 2 Jazzy from PyPI wheels. Both go into .ros/ of the repository, without root, and nothing
 # else changes. It also builds the packages of interfaces/ that this ROS lacks: no wheel has them.
 # Afterwards, `. .ros/env.sh` sources this ROS.
@@ -12,7 +12,7 @@
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# The folder itself if .ros is a link: several working trees may share it, and its files hold paths.
+# If .ros is a link, its target: several working trees may share it, and its files hold paths.
 ros_dir=$(readlink -f "$repo/.ros")
 log=$ros_dir/setup.log
 pins=$repo/scripts/requirements-ros.txt
@@ -35,7 +35,7 @@ prefix_of() {
 }
 
 # Sets `python` to an interpreter with venv; empty if there is none. If a ROS is sourced, it must
-# import the ROS's rclpy, and `rclpy_folder` is set to the folder of rclpy. If not, there must be
+# import the ROS's rclpy, and `rclpy_folder` is set to the folder of rclpy. Otherwise there must be
 # ROS wheels for its version.
 find_python() {
   local candidate found wanted
@@ -95,7 +95,7 @@ pip_install() {
   fi
 }
 
-# Makes four repairs of the wheels' prefix. Each may run again without harm.
+# Repairs the wheels' prefix in four places. Each repair may run again without harm.
 repair_prefix() {
   local lib needed site
   site=$("$venv/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
@@ -187,14 +187,14 @@ missing_interfaces() {
   for folder in "$repo"/interfaces/*/; do
     package=$(basename "$folder")
     prefix=$(prefix_of "$package")
-    # Those of an earlier set-up do not count: this shell may have sourced it.
+    # Packages of an earlier set-up do not count: this shell may have sourced them.
     case $prefix in "$ros_dir"/*) prefix= ;; esac
     [ -n "$prefix" ] || echo "$package"
   done
 }
 
-# Builds package $1 of interfaces/ and puts it into folder $2. Fails if one of the steps fails: `set -e`
-# does not hold in a condition.
+# Builds package $1 of interfaces/ and puts it into folder $2. Each step checks for failure, because `set -e`
+# does not work in a condition.
 build_interface() {
   local build=$ros_dir/build_interfaces/$1
   (
@@ -207,8 +207,8 @@ build_interface() {
   ) >>"$log" 2>&1
 }
 
-# Builds packages of interfaces/ into a prefix of their own, which replaces that of an earlier set-up.
-# `unbuilt` are those that could not be built.
+# Builds packages of interfaces/ into their own prefix, which replaces that of an earlier set-up.
+# `unbuilt` lists the packages that failed.
 build_interfaces() {
   local package
   [ $# -eq 0 ] || say "building the interface packages that this ROS lacks: $*"
@@ -266,7 +266,7 @@ ENV
     # CMake's FindPython reads VIRTUAL_ENV.
     printf "export VIRTUAL_ENV='%s'\n_robocache_front PATH '%s'\n" "$venv" "$venv/bin"
   fi
-  # Behind all others, so that the packages of a workspace win.
+  # After all others, so that the packages of a workspace win.
   if [ -d "$interfaces" ]; then
     printf "_robocache_back AMENT_PREFIX_PATH '%s'\n" "$interfaces"
     printf "_robocache_back LD_LIBRARY_PATH '%s'\n" "$interfaces/lib"
@@ -292,7 +292,7 @@ unset _robocache_value
 ENV
 }
 
-# In one step, because another process may source it at the same time.
+# In one step, because another process may source the file at the same time.
 replace_env() {
   write_env >"$ros_dir/env.sh.new"
   mv "$ros_dir/env.sh.new" "$ros_dir/env.sh"
@@ -322,7 +322,7 @@ else
   mode=wheels
   venv=$ros_dir/jazzy
 fi
-# One prefix for each ROS: the libraries of one do not load in another.
+# One prefix for each ROS: the libraries of one ROS do not load in another.
 distribution=jazzy
 [ "$mode" = wheels ] || distribution=${ROS_DISTRO:-unknown}
 interfaces=$ros_dir/interfaces.$mode.${distribution//[^a-z0-9_]/_}

@@ -4,20 +4,25 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/phases.sh
 
-# The core needs no ROS, so its tests come first.
-phase 'cargo test: the core, the benchmarks' \
-  cargo test --locked --workspace --no-default-features --features robocache/sim,robocache/replay
-# The tests run on the build that ships: with CUDA, and with kernels for every chip.
+# What needs neither ROS nor nvcc comes first, as a newcomer runs it.
+phase 'cargo test' cargo test --locked
+# The rest runs on the build that ships: with CUDA, and with kernels for every chip.
 phase 'set-up of nvcc' scripts/cuda.sh
 needed_phase 'set-up' scripts/setup.sh --tests
 needed_phase 'build' scripts/build.sh
-# With the profile and the folder of the build, so that r2r and the kernels are compiled once. If
-# there is no GPU, tests that need one are skipped and say so. The digests were compared on the CPU above;
-# benches/gpu.sh compares them on a GPU.
-phase 'cargo test: the ROS edge, the CUDA backend' scripts/with_ros.sh \
-  sh build/robocache_ros/cargo.sh test --release --lib --test backends --test rcl
+# With the profile and the folder of the build, so that r2r and the kernels are compiled once. If there is no GPU, tests
+# that need one are skipped and say so. benches/gpu.sh runs them on a GPU.
+phase 'cargo test: the node, the CUDA backend' scripts/with_ros.sh sh build/robocache_ros/cargo.sh test --release \
+  -p robocache -p robocache_rcl -p robocache_core --lib --bins --tests
+phase 'instructions of pushes and ticks' scripts/instructions.sh
 phase 'set-up of a browser' scripts/browser.sh
+# Two processes, because these tests mostly wait for one program at a time. A file's tests share what they set up, so
+# they stay together.
 phase 'pytest: the Python package' scripts/with_ros.sh \
-  env SENSOR_SIM="$PWD/install/robocache_ros/lib/robocache_ros/sensor_sim" pytest -q python/tests
-phase 'pytest: ROS processes' scripts/with_ros.sh pytest -q --durations=15 tests/ros
+  env SENSOR_SIM="$PWD/install/robocache_ros/lib/robocache_ros/sensor_sim" \
+  pytest -q --numprocesses=2 --dist=loadfile --durations=5 python/tests
+# Most of these tests wait, each in a ROS domain of its own, so two processes share them.
+phase 'pytest: ROS processes' scripts/with_ros.sh \
+  pytest -q --numprocesses=2 --dist=loadgroup --durations=10 -m 'not alone' tests/ros
+phase 'pytest: ROS processes that need both cores' scripts/with_ros.sh pytest -q --durations=10 -m alone tests/ros
 summary

@@ -13,6 +13,6 @@ if [ -z "${PYTHON:-}" ]; then
   fi
 fi
 [ -e python/robocache/_native.abi3.so ] || scripts/develop.sh
-# Nothing is fetched: models without weights, data sets from folders.
+# Nothing is downloaded: models have no weights, and data sets come from folders.
 export HF_HUB_OFFLINE=1 PYTHONPATH="$PWD/python${PYTHONPATH:+:$PYTHONPATH}"
 exec "$PYTHON" -m pytest -q "${@:-python/tests/torch}"

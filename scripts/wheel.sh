@@ -7,10 +7,12 @@
 #   scripts/wheel.sh --local   a wheel for this machine, with the compiler of this machine and what
 #                              `make build` compiled: what the tests install
 #
-# CUDA is inside if there is an nvcc (scripts/cuda.sh; ROBOCACHE_CUDA). A wheel to publish must have it.
-# JPEG is decoded by SIMD code if there is nasm.
+# The wheel has CUDA if there is an nvcc (scripts/cuda.sh). A wheel to publish must have CUDA, unless
+# ROBOCACHE_CUDA=off asks for a wheel that computes on the CPU alone. That one is built sooner. It goes to
+# dist/without-cuda/, because a wheel with CUDA has the same name. With nasm, SIMD code decodes JPEG.
+# The wheel replaces a wheel of the same name. Others stay.
 #
-# Environment: PYTHON (makes .wheel/, the environments of the tools), CARGO_TARGET_DIR.
+# Environment: ROBOCACHE_CUDA, PYTHON (makes .wheel/, the environments of the tools), CARGO_TARGET_DIR.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -27,7 +29,7 @@ case "${1:-}" in
   *) fail "expected nothing or --local, found '$1'" ;;
 esac
 
-# The wheel for this machine needs maturin alone.
+# The wheel for this machine needs only maturin.
 if [ -n "$local" ]; then
   tools=$tools/local wanted=$(grep '^maturin==' "$pins")
 else
@@ -42,35 +44,51 @@ if [ "$wanted" != "$(cat "$tools/installed.txt" 2>/dev/null)" ]; then
   echo "$wanted" >"$tools/installed.txt"
 fi
 
-features=()
-if [[ $(scripts/cuda.sh features) != *--no-default-features* ]]; then
+features=() folder=dist cuda='without CUDA'
+if [ -n "$(scripts/cuda.sh features)" ]; then
   features+=(cuda)
-elif [ -z "$local" ]; then
-  fail 'expected an nvcc, as the wheel to publish has CUDA: scripts/cuda.sh installs one. Without CUDA: scripts/wheel.sh --local'
+  cuda='with CUDA'
+elif [ -n "$local" ]; then
+  : # what this machine can build
+elif [ "${ROBOCACHE_CUDA:-auto}" = off ]; then
+  folder=dist/without-cuda
+else
+  fail 'expected an nvcc, as the wheel to publish has CUDA: scripts/cuda.sh installs one. ROBOCACHE_CUDA=off builds a wheel without'
 fi
 if command -v nasm >/dev/null; then
   features+=(nasm)
-elif [ -z "$local" ]; then
-  fail 'expected nasm, with which JPEG decodes faster: apt install nasm'
+else
+  say 'no nasm: JPEG images decode without SIMD, to the same pixels in 2.5 times the time. For SIMD: apt install nasm, and build again'
+fi
+if [ "$cuda" = 'with CUDA' ]; then
+  say 'compiling the package with CUDA: the kernels for every chip, then the Rust code. nvcc prints nothing for minutes.' \
+    'The first build takes ten minutes on two free cores. ROBOCACHE_CUDA=off is quicker, as it leaves the kernels out'
+else
+  say 'compiling the package without CUDA: the wheel computes on the CPU alone, and backend cuda is an error'
 fi
 
-arguments=(build --release --locked --out ../dist)
+# A wheel goes to its place only after it has passed the checks.
+mkdir -p "$folder"
+new=$(mktemp -d "$PWD/$folder/new.XXXXXX")
+trap 'rm -rf "$new"' EXIT
+arguments=(build --release --locked --out "$new")
 [ ${#features[@]} -eq 0 ] || arguments+=(--features "$(IFS=,; echo "${features[*]}")")
 if [ -n "$local" ]; then
   arguments+=(--compatibility linux --interpreter "$tools/bin/python")
 else
   arguments+=(--compatibility manylinux_2_28 --zig --interpreter "$tools/bin/python")
 fi
-mkdir -p dist
-rm -f dist/*.whl
-# maturin finds pyproject.toml beside the package, and its tools on PATH. VIRTUAL_ENV stays: where it changes, the
-# kernels are compiled again.
+# maturin finds pyproject.toml beside the package, and its tools on PATH. VIRTUAL_ENV stays: if it changed, cargo would
+# compile the kernels again.
 (cd python && PATH="$tools/bin:$PATH" maturin "${arguments[@]}")
-wheel=$(echo dist/*.whl)
+wheel=$(echo "$new"/*.whl)
+bytes=$(stat -c %s "$wheel")
 if [ -z "$local" ]; then
-  PATH="$tools/bin:$PATH" auditwheel show "$wheel" | tee dist/auditwheel.txt
-  grep -q 'manylinux_2_\(1[0-9]\|2[0-8]\)_' dist/auditwheel.txt || fail "$wheel: auditwheel finds no glibc up to 2.28"
-  bytes=$(stat -c %s "$wheel")
-  [ "$bytes" -le "$most_bytes" ] || fail "$wheel: expected at most $most_bytes bytes, found $bytes"
+  report=$folder/auditwheel.txt
+  PATH="$tools/bin:$PATH" auditwheel show "$wheel" | tee "$report"
+  grep -q 'manylinux_2_\(1[0-9]\|2[0-8]\)_' "$report" || fail "${wheel##*/}: auditwheel finds no glibc up to 2.28"
+  say "auditwheel's last sentence asks for nothing: the wheel is meant for glibc 2.28, of 2018, and later"
+  [ "$bytes" -le "$most_bytes" ] || fail "${wheel##*/}: expected at most $most_bytes bytes, found $bytes"
 fi
-say "$wheel: $(stat -c %s "$wheel") bytes"
+mv -f "$wheel" "$folder/"
+say "$folder/${wheel##*/}: $bytes bytes, $cuda"

@@ -1,82 +1,393 @@
-//! robocache: every sensor stream of a robot at the same instants, in one tensor per control tick.
+//! The ROS 2 edge: subscriptions, publishers, parameters, logs. It gives received messages to the
+//! [`runtime`](robocache_runtime), and publishes the runtime's tensors and reports.
 //!
-//! **Every stream is a ring of (stamp, row); fusing is resampling every ring at the target times
-//! into one packed tensor.**
+//! All of it uses [`robocache_rcl`], a safe wrapper of ROS's own C library. Its threads, beside those of the
+//! runtime:
 //!
-//! ```text
-//! message bytes --input--> sample --encoder--> row --> ring --+
-//! message bytes --input--> sample --encoder--> row --> ring --+--> tick --> packed tensor
-//! message bytes --input--> sample --encoder--> row --> ring --+
-//! ```
+//! - *spin* ([`spin`], [`intake`], [`graph`]) takes small messages from the middleware, serves
+//!   parameters and reads the graph.
+//! - *spin large* takes images and clouds.
+//! - *report* ([`report`], [`diagnostics`], [`rosout`], [`recovery`]) publishes diagnostics and logs, and
+//!   asks for a new connection if the middleware may have cut the node off.
+//! - *connect* ([`connection`]) makes that connection, and ends the one before.
+//! - *main* ([`run`]) watches signals and failures, and does nothing that could wait for the middleware.
 //!
-//! The map of the program, from the outside in:
-//!
-//! - `ros` (feature `ros`): subscriptions, publishers, parameters and diagnostics of ROS 2;
-//!   `ros::rcl` is a safe wrapper over its C library.
-//! - [`runtime`]: gives the pipeline time and threads: clock, schedule, queues, workers, health.
-//! - [`pipeline`]: `push(input, bytes, arrival)` and `tick(number, epoch)`; no ROS, no clock.
-//! - [`input`]: messages to samples, one file per message; [`cdr`]: the wire encoding; [`schema`]:
-//!   definitions of any type, and plans that read numbers by them.
-//! - [`codec`]: compressed images to pixels.
-//! - [`backend`]: where rows live, how samples become rows, and a tick's arithmetic.
-//! - [`ops`]: resample, image, depth and voxelize: arithmetic on arrays; its CPU code is the oracle.
-//! - [`ring`]: which rows a stream holds; [`align`]: which of them give the value at an instant.
-//! - [`tf`]: coordinate frames: transforms at stamps, and look-ups along their chain.
-//! - [`layout`]: where each segment is in the packed tensor.
-//! - [`time`]: [`Stamp`](time::Stamp), integer nanoseconds, epochs, and the grid of ticks.
-//! - [`dtype`]: element types and the one rounding.
-//! - [`histogram`]: distributions of latencies and delays, for diagnostics.
-//! - [`spec`]: what a configuration means; [`config`]: the YAML file, validated into that.
-//! - [`check`]: the tensor of a configuration, described for people and programs.
-//! - [`cli`]: the command line.
-//! - [`visual`]: what the policy sees, as messages for RViz and Foxglove.
-//! - `replay` (feature `replay`): recorded bags through the same pipeline and runtime.
-//! - `episodes` (feature `replay`): rows of many episodes, and windows of them for training.
-//! - `report` (feature `replay`): tables, pictures and charts as one HTML file.
-//! - `view` (feature `replay`): what tensors hold, as a report.
-//! - `sim` (feature `sim`): a synthetic robot, every signal an analytic function of time.
-//! - `random` (features `sim`, `replay`): reproducible randomness, for the robot, resampling, benchmarks and tests.
+//! With the parameter `visualize_hz`, a thread *show* ([`show`]) publishes images and grids for
+//! people.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
-pub mod align;
-pub mod backend;
-pub mod cdr;
-pub mod check;
-pub mod cli;
-pub mod codec;
-pub mod config;
-#[allow(unsafe_code)] // a driver in another language; every block says why it is sound
-pub mod device;
-pub mod dtype;
-pub mod histogram;
-pub mod input;
-pub mod layout;
-pub mod ops;
-pub mod pipeline;
-pub mod ring;
-pub mod runtime;
-pub mod schema;
-pub mod spec;
-mod sync;
-mod table;
-pub mod tf;
-pub mod time;
-pub mod visual;
+mod args;
+mod buffers;
+mod connection;
+mod console;
+mod diagnostics;
+mod error;
+mod graph;
+mod handover;
+mod info;
+mod intake;
+mod losses;
+mod output;
+mod param_services;
+mod params;
+mod profile;
+mod recovery;
+mod report;
+mod rosout;
+mod show;
+mod signals;
+mod slow_start;
+mod spin;
 
-#[cfg(feature = "replay")]
-pub mod episodes;
-#[cfg(any(feature = "sim", feature = "replay"))]
-pub mod random;
-#[cfg(feature = "replay")]
-pub mod replay;
-#[cfg(feature = "replay")]
-pub mod report;
-#[cfg(feature = "ros")]
-pub mod ros;
-#[cfg(feature = "sim")]
-pub mod sim;
-#[cfg(feature = "replay")]
-pub mod view;
-#[cfg(feature = "replay")]
-mod zarr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
+pub use console::Console;
+pub use error::NodeError;
+pub use profile::{
+    Written as WrittenProfile, ensure as ensure_profile, warning as segment_warning,
+    write as write_profile,
+};
+pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
+pub use signals::Signals;
+
+use connection::{Connection, ConnectionSpec, Connector, Parts, Reports};
+use output::Output;
+use params::{Declared, Settings};
+use report::Reporter;
+use robocache_core::backend::{self, Backend};
+use robocache_core::config::describe;
+use robocache_core::config::{self, ConfigError};
+use robocache_core::layout::Layout;
+use robocache_core::pipeline::Pipeline;
+use robocache_core::schema::Prefixes;
+use robocache_core::spec::Config;
+use robocache_core::visual::Tap;
+use robocache_data::recording::{Manifest, McapRecorder, RecordOptions};
+use robocache_rcl::{Context, Node};
+use robocache_runtime::health::{Monitor, Names};
+use robocache_runtime::{Clock, Placement, Recorder, Runtime, Threads};
+use rosout::Rosout;
+use show::Show;
+use spin::{LargeSpinner, Spinner};
+
+/// Name of the node before remapping.
+const NODE_NAME: &str = "fusion_node";
+/// How long the node may take to start or to end after it was told to end. Then the middleware hangs.
+const END: Duration = Duration::from_secs(4);
+
+/// Runs the node until a signal comes or something fails. A failure is logged before this returns, on stderr
+/// and, if the node exists, on `/rosout`.
+///
+/// The calling thread only watches signals and failures, from the first moment to the last. All that waits for
+/// the middleware is done by other threads.
+///
+/// # Errors
+/// Says why the node did not start, or why it stopped. After [`NodeError::Hangs`] the caller must end the
+/// process, because a thread does not end.
+pub async fn run(records: Records, signals: &mut Signals) -> Result<(), NodeError> {
+    let mut starting = tokio::task::spawn_blocking(|| start(records));
+    let mut running = tokio::select! {
+        started = &mut starting => started.unwrap_or_else(|_| {
+            tracing::error!("{}", NodeError::Panicked);
+            Err(NodeError::Panicked)
+        })?,
+        why = signals.next() => {
+            tracing::info!("{why}: shutting down; the node has not begun yet");
+            // It begins and ends in order if it can. Shared memory that is left unfinished would stop the
+            // next process.
+            let started = in_time(starting, signals).await?;
+            return end(started?, signals).await;
+        }
+    };
+    let outcome = tokio::select! {
+        why = signals.next() => Ok(why),
+        error = running.threads.failure() => Err(error),
+    };
+    match &outcome {
+        Ok(why) => tracing::info!("{why}: shutting down"),
+        Err(error) => tracing::error!("{error}"),
+    }
+    end(running, signals).await?;
+    outcome.map(|_| ())
+}
+
+/// Ends the node on another thread. The recording is ended also if a thread does not end; it bounds itself.
+async fn end(running: Running, signals: &mut Signals) -> Result<(), NodeError> {
+    let Running { stop, threads, recording } = running;
+    let threads = tokio::task::spawn_blocking(move || {
+        drop(stop);
+        drop(threads);
+    });
+    let ended = in_time(threads, signals).await;
+    // The node ends either way.
+    let _ = tokio::task::spawn_blocking(move || drop(recording)).await;
+    ended
+}
+
+/// Waits for work on another thread, until the next signal and at most for [`END`].
+async fn in_time<T>(
+    work: tokio::task::JoinHandle<T>,
+    signals: &mut Signals,
+) -> Result<T, NodeError> {
+    tokio::select! {
+        done = work => return done.map_err(|_| NodeError::Panicked),
+        why = signals.next() => tracing::info!("{why} again"),
+        () = tokio::time::sleep(END) => {}
+    }
+    tracing::error!("{}", NodeError::Hangs);
+    Err(NodeError::Hangs)
+}
+
+/// The running node.
+struct Running {
+    /// Dropped before `threads`, so that the threads end at once.
+    stop: Stop,
+    /// The drop joins the threads.
+    threads: Threads<NodeError>,
+    /// Dropped last: it has what the threads did.
+    recording: Recording,
+}
+
+/// Ends a recording when it is dropped. The runtime has it, too.
+struct Recording(Option<Arc<McapRecorder>>);
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|recorder| recorder.finish());
+    }
+}
+
+/// Stops the runtime when it is dropped.
+struct Stop {
+    runtime: Arc<Runtime>,
+    tap: Option<Arc<Tap>>,
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.runtime.stop();
+        self.tap.iter().for_each(|tap| tap.close());
+    }
+}
+
+fn start(records: Records) -> Result<Running, NodeError> {
+    let failed = |error: NodeError| {
+        tracing::error!("{error}");
+        error
+    };
+    let context = Context::new().map_err(|error| failed(NodeError::RosArguments(error.detail)))?;
+    // Read before the node begins, because the middleware then takes its shared memory. Errors wait
+    // for the node, so that they are also on /rosout.
+    let parameters = read_parameters(&context);
+    let config = parameters.as_ref().ok().and_then(|parameters| parameters.config.as_ref().ok());
+    let message_bytes = config.map_or(0, describe::shared_memory::message_bytes);
+    let node = create_node(&context, message_bytes).map_err(failed)?;
+    let rosout = Rosout::new(&node).map_err(failed)?;
+    let prepared = parameters.and_then(|parameters| {
+        let (settings, plan, recording) = prepare(&node, parameters, message_bytes)?;
+        Ok((Connection::of(node, &plan)?, settings, plan, recording))
+    });
+    match prepared {
+        Ok((connection, settings, plan, recording)) => {
+            let records = (rosout, records);
+            start_threads(connection, (plan, settings), records, recording).map_err(failed)
+        }
+        Err(error) => {
+            let error = failed(error);
+            rosout.flush(&records);
+            Err(error)
+        }
+    }
+}
+
+/// Makes all that needs no connection: the runtime, and the recording if there is one.
+fn prepare(
+    node: &Node,
+    parameters: Parameters,
+    message_bytes: usize,
+) -> Result<(Settings, ConnectionSpec, Recording), NodeError> {
+    let Parameters { settings, declared: parameters, unknown, config } = parameters;
+    if !unknown.is_empty() {
+        tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
+    }
+    let mut runtime = build(&settings, config?)?;
+    let inputs = &runtime.pipeline.config().inputs;
+    let topics = inputs.iter().map(|input| node.resolve_topic(&input.topic));
+    let topics = topics.collect::<robocache_rcl::Result<Vec<String>>>()?;
+    let recording = match &settings.record_to {
+        Some(folder) => Some(record(folder, node, &runtime, &topics, &parameters)?),
+        None => None,
+    };
+    runtime.recorder = recording.clone().map(|recording| recording as Arc<dyn Recorder>);
+    let (runtime, shows) = (Arc::new(runtime), settings.visualize_period.is_some());
+    let plan = ConnectionSpec { runtime, topics, parameters, shows, message_bytes };
+    Ok((settings, plan, Recording(recording)))
+}
+
+/// Gives each thread its part of the first connection, and the way by which it gets those of later ones.
+fn start_threads(
+    connection: Connection,
+    (plan, settings): (ConnectionSpec, Settings),
+    (rosout, records): (Rosout, Records),
+    recording: Recording,
+) -> Result<Running, NodeError> {
+    if let Some(warning) = profile::warning("the tensor message", plan.message_bytes) {
+        tracing::warn!("{warning}");
+    }
+    let (runtime, topics) = (Arc::clone(&plan.runtime), plan.topics.clone());
+    let Connection { small, large, output, shown, diagnostics, info } = connection;
+    let reports = Reports { rosout, diagnostics, _info: info };
+    let parts = Parts::default();
+    let Parts {
+        small: new_small,
+        large: new_large,
+        output: new_output,
+        shown: new_shown,
+        reports: new_reports,
+    } = parts.clone();
+    let (connector, connecting) = Connector::new(plan, parts);
+    let config = runtime.pipeline.config();
+    let show = settings
+        .visualize_period
+        .map(|period| Show::new(config, shown, new_shown, (period, connector.clone())));
+    let tap = show.as_ref().map(Show::tap);
+    let spinner =
+        Spinner::new(small, new_small, topics.clone(), Arc::clone(&runtime), connector.clone())?;
+    let output = Output::new(output, new_output, connector.clone(), tap.clone());
+    let mut threads = Threads::start(&runtime, output, settings.threads)?;
+    // Dropped before the threads, also if one of them does not start.
+    let stop = Stop { runtime: Arc::clone(&runtime), tap };
+    if let Some(show) = show {
+        threads.spawn("show", move || {
+            show.run();
+            Ok(())
+        })?;
+    }
+    let placement = settings.intake;
+    if !large.inputs.is_empty() {
+        // At ordinary priority: a burst of images must not take a processor from everything else.
+        let large_placement = Placement { priority: 0, ..placement.clone() };
+        let large = LargeSpinner::new(large, new_large, Arc::clone(&runtime), connector.clone());
+        threads.spawn("spin large", move || {
+            large_placement.apply("images and clouds are received");
+            large.run()
+        })?;
+    }
+    let names = Names { topics, remedy: diagnostics::remedy() };
+    let monitor = Monitor::new(Arc::clone(&runtime), names);
+    threads.spawn("spin", move || {
+        placement.apply("small messages are received");
+        spinner.run()
+    })?;
+    let monitor = (monitor, settings.diagnostics_period);
+    let reporter = Reporter::new(runtime, monitor, records, (reports, new_reports), connector);
+    threads.spawn("report", move || {
+        reporter.run();
+        Ok(())
+    })?;
+    // It ends when all others have.
+    threads.spawn("connect", move || {
+        connecting.run();
+        Ok(())
+    })?;
+    if settings.lock_memory {
+        lock_memory();
+    }
+    Ok(Running { stop, threads, recording })
+}
+
+/// Keeps the memory of the process from being swapped out, so that no thread waits for a disk. If
+/// the system does not permit it, this logs the reason.
+fn lock_memory() {
+    match robocache_runtime::lock_memory() {
+        Ok(()) => tracing::info!("the memory of the process is locked"),
+        Err(error) => tracing::warn!("the memory of the process is not locked: {error}"),
+    }
+}
+
+/// Creates the node, with shared memory for tensor messages of this size \[bytes\].
+fn create_node(context: &Context, message_bytes: usize) -> Result<Node, NodeError> {
+    let profile = profile::write(message_bytes);
+    let begun = slow_start::watch();
+    let node = Node::new(context, NODE_NAME, "")?;
+    drop(begun);
+    console::name_logger(node.logger_name());
+    if let Err(error) = &profile {
+        tracing::warn!("failed to write a profile for Fast DDS, its default is used: {error}");
+    }
+    Ok(node)
+}
+
+/// What the command line and parameter files say.
+struct Parameters {
+    settings: Settings,
+    /// The configuration that they name.
+    config: Result<Config, ConfigError>,
+    declared: Vec<Declared>,
+    /// Names that are not parameters of this node.
+    unknown: Vec<String>,
+}
+
+fn read_parameters(context: &Context) -> Result<Parameters, NodeError> {
+    let mut declared = params::declared();
+    let given = context.parameter_overrides(NODE_NAME)?;
+    let given = given.iter().map(|(name, value)| (name, value));
+    let unknown = params::override_declared(&mut declared, given)?;
+    let settings = params::settings(&declared)?;
+    let config = config::load_at_rate(&settings.config_file, settings.rate_hz);
+    Ok(Parameters { settings, config, declared, unknown })
+}
+
+/// Begins a recording in a folder of its own below `folder`.
+fn record(
+    folder: &Path,
+    node: &Node,
+    runtime: &Runtime,
+    topics: &[String],
+    parameters: &[Declared],
+) -> Result<Arc<McapRecorder>, NodeError> {
+    let config = runtime.pipeline.config();
+    let simulated = runtime.clock.is_simulated();
+    let backend = runtime.pipeline.backend_name();
+    let in_words =
+        |declared: &Declared| (declared.name.to_owned(), param_services::in_words(&declared.value));
+    let manifest = Manifest {
+        topics: topics.to_vec(),
+        parameters: parameters.iter().map(in_words).collect(),
+        ..Manifest::of(config, simulated, runtime.digest, backend)
+    };
+    let events = format!("{}/recording", node.fully_qualified_name());
+    let options = RecordOptions { events, ..RecordOptions::new(folder, manifest) };
+    let now = runtime.clock.now().map(|now| now.stamp);
+    let definitions = Prefixes::of_environment();
+    Ok(Arc::new(McapRecorder::start(options, config, &definitions, now)?))
+}
+
+/// Makes the pipeline for the configuration.
+fn build(settings: &Settings, config: Config) -> Result<Runtime, NodeError> {
+    let backend = choose_backend(settings, &config)?;
+    tracing::info!(
+        "{}: {} streams at {} Hz on the {} backend",
+        settings.config_file.display(),
+        config.streams.len(),
+        config.rate_hz,
+        backend.name(),
+    );
+    let clock = match settings.use_sim_time {
+        true => Clock::simulated(config.grid),
+        false => Clock::system(config.grid),
+    };
+    let mut runtime = Runtime::new(Pipeline::new(config, backend)?, clock);
+    runtime.digest = settings.digest;
+    Ok(runtime)
+}
+
+fn choose_backend(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>, NodeError> {
+    let device = settings.device as usize;
+    backend::create(settings.backend, device, config, &Layout::new(config))
+        .map_err(NodeError::Backend)
+}

@@ -106,7 +106,7 @@ class Stream:
         self.steps_valid += int(np.count_nonzero(self.valid))
 
     def _align(self, target):
-        """(value or None, valid, age), by the rule of src/align.rs."""
+        """(value or None, valid, age), by the rule of crates/ops/src/align.rs."""
         spec, stamps = self.spec, self.stamps
         after = bisect_right(stamps, target)
         if after == 0:

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 mod nvcc;
 
 /// The structures that the kernels share with the host, as the crate declares them.
-#[path = "../../src/device"]
+#[path = "../ops/src/device"]
 mod device {
     #[allow(dead_code)]
     pub mod shared;
@@ -37,8 +37,8 @@ const KERNELS: [&str; 13] = [
 ];
 
 /// What the module `device` above includes.
-const SHARED: &str = "src/device/shared.rs";
-const SHARED_FOLDER: &str = "src/device/shared";
+const SHARED: &str = "crates/ops/src/device/shared.rs";
+const SHARED_FOLDER: &str = "crates/ops/src/device/shared";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -74,8 +74,9 @@ fn compile(root: &Path, nvcc: &Path) -> Result<(), String> {
 fn assertions() -> String {
     use device::shared::{NUMBERS, STRUCTS};
 
-    let assert =
-        |is: String| format!("static_assert({is}, \"differs from src/device/shared.rs\");\n");
+    let assert = |is: String| {
+        format!("static_assert({is}, \"differs from crates/ops/src/device/shared.rs\");\n")
+    };
     let mut text = String::new();
     for (name, value) in NUMBERS.iter().copied().flatten() {
         text += &assert(format!("{name} == {value}u"));

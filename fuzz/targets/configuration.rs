@@ -7,9 +7,9 @@
 mod streams;
 
 use libfuzzer_sys::fuzz_target;
-use robocache::check::Report;
-use robocache::config;
-use robocache::schema::Prefixes;
+use robocache_core::config::describe::Report;
+use robocache_core::config;
+use robocache_core::schema::Prefixes;
 
 fuzz_target!(|text: &str| {
     match config::parse_with(text, "fuzz.yaml", &streams::Types) {

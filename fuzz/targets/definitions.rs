@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use robocache::schema::{Definitions, resolve};
+use robocache_core::schema::{Definitions, resolve};
 
 /// One text for the type, and one for all others.
 struct Texts<'a>([&'a str; 2]);

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use robocache::codec;
+use robocache_core::codec;
 
 const LARGEST: [usize; 2] = [64, 64];
 const FORMATS: [&str; 6] = [

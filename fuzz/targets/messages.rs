@@ -9,9 +9,9 @@ mod streams;
 use std::sync::Mutex;
 
 use libfuzzer_sys::fuzz_target;
-use robocache::pipeline::{Arrival, Pipeline, PushError, TensorMessage, TickOutcome};
-use robocache::spec::{InputId, SegmentId};
-use robocache::time::Stamp;
+use robocache_core::pipeline::{Arrival, Pipeline, PushError, TensorMessage, TickOutcome};
+use robocache_core::spec::{InputId, SegmentId};
+use robocache_ops::time::Stamp;
 
 /// What the first byte of a tick is.
 const TICK: u8 = 255;

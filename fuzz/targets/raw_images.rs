@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use robocache::codec::{PixelFormat, RawImage};
+use robocache_core::codec::{PixelFormat, RawImage};
 
 const LARGEST: [usize; 2] = [64, 64];
 

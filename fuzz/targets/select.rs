@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use robocache::cdr::Reader;
-use robocache::schema::{Definitions, Path, Plan, resolve};
+use robocache_core::cdr::Reader;
+use robocache_core::schema::{Definitions, Path, Plan, resolve};
 
 struct Texts<'a>([&'a str; 2]);
 

@@ -1,5 +1,5 @@
-// A depth image into a row of the tensor: the twin of src/ops/depth/cpu.rs. What a pixel becomes is
-// explained in src/ops/depth/spec.rs.
+// A depth image into a row of the tensor: the twin of crates/ops/src/depth/cpu.rs. What a pixel becomes is
+// explained in crates/ops/src/depth/spec.rs.
 #include "../common.cuh"
 
 namespace depth {

@@ -1,4 +1,4 @@
-// An image whose pixels are those of another at given points: the twin of src/ops/image/remap.rs, where the
+// An image whose pixels are those of another at given points: the twin of crates/ops/src/image/remap.rs, where the
 // arithmetic is explained. Before `image_lines`, it undistorts.
 #include "../common.cuh"
 

@@ -1,11 +1,12 @@
-// An image into a row of the tensor: the twin of src/ops/image/cpu.rs. What goes where is explained in
-// src/ops/image/placement.rs, the arithmetic in geometry.rs and weights.rs. There are two passes:
+// An image into a row of the tensor: the twin of crates/ops/src/image/cpu.rs. What goes where is explained in
+// crates/ops/src/image/placement.rs, the arithmetic in geometry.rs and weights.rs. There are two passes:
 //
 // 1. `image_lines` resizes every line that is needed.
 // 2. `image_row` resizes the columns of those lines, looks up the elements and pads.
 //
-// The kernels of these names are in integers, with bytes between the passes. Those of the other filters
-// (`_linear`, `_area`, `_torch`) have numbers of 32 bits there.
+// The kernels of these names are in integers, with bytes between the passes. `_vertical_first` are the same
+// in the other order: the first resizes every column that is needed, the second the lines of that. Those of
+// the other filters (`_linear`, `_area`, `_torch`) have numbers of 32 bits between the passes.
 #include "../common.cuh"
 
 namespace image {
@@ -34,8 +35,8 @@ struct Lines {
     u64 step;        // bytes from one line to the next
     const Tap* taps;
     const void* coefficients; // i32, or `Weight`
-    void* lines;     // [lines, width]: 1 or 4 bytes each, or 1 or 4 numbers
-    u32 count;       // lines
+    void* lines;     // [count, width]: 1 or 4 bytes each, or 1 or 4 numbers
+    u32 count;       // lines of the result
     u32 width;       // outputs per line
     u32 encoding;
     u32 luma;        // whether colour becomes mono
@@ -77,94 +78,103 @@ __device__ __forceinline__ u32 luma(u32 r, u32 g, u32 b) {
     return (r * 19595u + g * 38470u + b * 7471u + 0x8000u) >> 16;
 }
 
-template <int BYTES>
+// `stride` is the bytes from one input to the next.
 __device__ __forceinline__ u32 resize_colour(
-    const u8* line, const i32* coefficients, u32 count) {
+    const u8* first, u64 stride, const i32* coefficients, u32 count) {
     i32 x = HALF, y = HALF, z = HALF;
     for (u32 i = 0; i < count; ++i) {
         const i32 coefficient = coefficients[i];
-        x += line[i * BYTES] * coefficient;
-        y += line[i * BYTES + 1] * coefficient;
-        z += line[i * BYTES + 2] * coefficient;
+        const u8* pixel = first + i * stride;
+        x += pixel[0] * coefficient;
+        y += pixel[1] * coefficient;
+        z += pixel[2] * coefficient;
     }
     return to_byte(x) | to_byte(y) << 8 | to_byte(z) << 16;
 }
 
-template <int BYTES, bool BLUE_FIRST>
-__device__ __forceinline__ u32 resize_luma(const u8* line, const i32* coefficients, u32 count) {
+template <bool BLUE_FIRST>
+__device__ __forceinline__ u32 resize_luma(
+    const u8* first, u64 stride, const i32* coefficients, u32 count) {
     i32 sum = HALF;
     for (u32 i = 0; i < count; ++i) {
-        const u32 x = line[i * BYTES], y = line[i * BYTES + 1], z = line[i * BYTES + 2];
+        const u8* pixel = first + i * stride;
+        const u32 x = pixel[0], y = pixel[1], z = pixel[2];
         sum += static_cast<i32>(BLUE_FIRST ? luma(z, y, x) : luma(x, y, z)) * coefficients[i];
     }
     return to_byte(sum);
 }
 
-__device__ __forceinline__ u32 resize_mono(const u8* line, const i32* coefficients, u32 count) {
+__device__ __forceinline__ u32 resize_mono(
+    const u8* first, u64 stride, const i32* coefficients, u32 count) {
     i32 sum = HALF;
-    for (u32 i = 0; i < count; ++i) sum += line[i] * coefficients[i];
+    for (u32 i = 0; i < count; ++i) sum += first[i * stride] * coefficients[i];
     return to_byte(sum);
 }
 
-// One output of `image_lines`, and whether it is a byte: otherwise it has a byte per channel.
+// One output of the first pass, and whether it is a byte: otherwise it has a byte per channel.
 struct Output {
     u32 pixel;
     bool is_byte;
 };
 
-__device__ __forceinline__ Output resize_line(const Lines& job, u32 x, u32 y) {
-    const Tap tap = job.taps[x];
+// For pixels of BYTES bytes.
+template <bool VERTICAL_FIRST, int BYTES>
+__device__ __forceinline__ Output resize_first(const Lines& job, u32 x, u32 y) {
+    const Tap tap = job.taps[VERTICAL_FIRST ? y : x];
     const i32* coefficients = static_cast<const i32*>(job.coefficients) + tap.begin;
-    const u8* line = job.image + y * job.step;
-    if (job.encoding == MONO8) {
-        return {resize_mono(line + tap.first, coefficients, tap.count), true};
+    const u64 column = VERTICAL_FIRST ? x : tap.first;
+    const u8* first = job.image + (VERTICAL_FIRST ? tap.first : y) * job.step + column * BYTES;
+    const u64 stride = VERTICAL_FIRST ? job.step : BYTES;
+    if (BYTES == 1) return {resize_mono(first, stride, coefficients, tap.count), true};
+    if (!job.luma) return {resize_colour(first, stride, coefficients, tap.count), false};
+    if (job.encoding == RGB8 || job.encoding == RGBA8) {
+        return {resize_luma<false>(first, stride, coefficients, tap.count), true};
     }
-    if (job.encoding == RGB8 || job.encoding == BGR8) {
-        line += static_cast<u64>(tap.first) * 3;
-        if (!job.luma) return {resize_colour<3>(line, coefficients, tap.count), false};
-        if (job.encoding == RGB8) {
-            return {resize_luma<3, false>(line, coefficients, tap.count), true};
-        }
-        return {resize_luma<3, true>(line, coefficients, tap.count), true};
-    }
-    line += static_cast<u64>(tap.first) * 4;
-    if (!job.luma) return {resize_colour<4>(line, coefficients, tap.count), false};
-    if (job.encoding == RGBA8) return {resize_luma<4, false>(line, coefficients, tap.count), true};
-    return {resize_luma<4, true>(line, coefficients, tap.count), true};
+    return {resize_luma<true>(first, stride, coefficients, tap.count), true};
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    image_lines(const __grid_constant__ Lines job) {
+template <bool VERTICAL_FIRST>
+__device__ __forceinline__ void byte_lines(const Lines& job) {
     launch_later_kernels();
     wait_for_inputs(job.inputs_ready);
     const u64 i = static_cast<u64>(blockIdx.x) * THREADS + threadIdx.x;
     const u32 y = static_cast<u32>(i / job.width);
     const u32 x = static_cast<u32>(i % job.width);
     if (y >= job.count) return;
-    const Output out = resize_line(job, x, y);
-    // The `image_row` of the image before this one may still read the lines.
+    const bool three = job.encoding == RGB8 || job.encoding == BGR8;
+    const Output out = job.encoding == MONO8 ? resize_first<VERTICAL_FIRST, 1>(job, x, y)
+        : three ? resize_first<VERTICAL_FIRST, 3>(job, x, y) : resize_first<VERTICAL_FIRST, 4>(job, x, y);
+    // The second pass of the image before this one may still read the lines.
     wait_for_earlier_kernels();
     if (out.is_byte) static_cast<u8*>(job.lines)[i] = static_cast<u8>(out.pixel);
     else static_cast<u32*>(job.lines)[i] = out.pixel;
 }
 
+extern "C" __global__ void __launch_bounds__(THREADS)
+    image_lines(const __grid_constant__ Lines job) { byte_lines<false>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS)
+    image_lines_vertical_first(const __grid_constant__ Lines job) { byte_lines<true>(job); }
+
 // The resized pixel at column x and line y of the resized image: a byte per channel.
-__device__ __forceinline__ u32 resize_column(const Row& job, u32 x, u32 y) {
-    const Tap tap = job.taps[y];
+template <bool VERTICAL_FIRST>
+__device__ __forceinline__ u32 resize_second(const Row& job, u32 x, u32 y) {
+    const Tap tap = job.taps[VERTICAL_FIRST ? x : y];
     const i32* coefficients = static_cast<const i32*>(job.coefficients) + tap.begin;
-    const u64 first = static_cast<u64>(tap.first) * job.lines_width + x;
+    const u64 column = VERTICAL_FIRST ? tap.first : x;
+    const u64 first = static_cast<u64>(VERTICAL_FIRST ? y : tap.first) * job.lines_width + column;
+    const u64 stride = VERTICAL_FIRST ? 1 : job.lines_width;
     if (job.mono) {
         const u8* line = static_cast<const u8*>(job.lines) + first;
         i32 sum = HALF;
         for (u32 i = 0; i < tap.count; ++i) {
-            sum += line[static_cast<u64>(i) * job.lines_width] * coefficients[i];
+            sum += line[i * stride] * coefficients[i];
         }
         return to_byte(sum) * 0x010101u;
     }
     const u32* line = static_cast<const u32*>(job.lines) + first;
     i32 a = HALF, b = HALF, c = HALF;
     for (u32 i = 0; i < tap.count; ++i) {
-        const u32 pixel = line[static_cast<u64>(i) * job.lines_width];
+        const u32 pixel = line[i * stride];
         const i32 coefficient = coefficients[i];
         a += static_cast<i32>(pixel & 255u) * coefficient;
         b += static_cast<i32>(pixel >> 8 & 255u) * coefficient;
@@ -200,15 +210,20 @@ __device__ __forceinline__ void write_row(const Row& job, Resize resize) {
     write_pixel(job, at, pixel);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    image_row(const __grid_constant__ Row job) {
+template <bool VERTICAL_FIRST>
+__device__ __forceinline__ void byte_row(const Row& job) {
     launch_later_kernels();
     wait_for_earlier_kernels();
-    write_row(job, [&](u32 x, u32 y) { return resize_column(job, x, y); });
+    write_row(job, [&](u32 x, u32 y) { return resize_second<VERTICAL_FIRST>(job, x, y); });
 }
 
+extern "C" __global__ void __launch_bounds__(THREADS)
+    image_row(const __grid_constant__ Row job) { byte_row<false>(job); }
+extern "C" __global__ void __launch_bounds__(THREADS)
+    image_row_vertical_first(const __grid_constant__ Row job) { byte_row<true>(job); }
+
 // ---- Filters with numbers between the passes ----------------------------------------------------
-// Each has the same operations as its twin in src/ops/image/arithmetic.rs, in the same order.
+// Each has the same operations as its twin in crates/ops/src/image/arithmetic.rs, in the same order.
 
 struct Linear {
     using Number = i32;

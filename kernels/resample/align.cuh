@@ -1,4 +1,4 @@
-// From a target time to the rows that give its value: the twin of src/align.rs.
+// From a target time to the rows that give its value: the twin of crates/ops/src/align.rs.
 #pragma once
 #include "interpolate.cuh"
 

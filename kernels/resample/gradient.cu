@@ -1,4 +1,4 @@
-// The gradient of linear resampling with respect to the rows: the twin of src/ops/resample/gradient.rs.
+// The gradient of linear resampling with respect to the rows: the twin of crates/ops/src/resample/gradient.rs.
 //
 // A warp has one row and some of its columns. It looks at all targets of the row's episode, 32 at a time.
 // Only the neighbours of the row say whether a target used it. The warp adds those that did in the order

@@ -1,4 +1,4 @@
-// One step of the output from the rows that give it: the twin of src/ops/resample/cpu.rs.
+// One step of the output from the rows that give it: the twin of crates/ops/src/resample/cpu.rs.
 #pragma once
 #include "../common.cuh"
 
@@ -68,7 +68,7 @@ __device__ inline float slerp(const float (&a)[4], const float (&b)[4], float we
 
 // ---- A value from its rows ----------------------------------------------------------------------
 
-// How a value follows from rows: `Value` in src/align.rs.
+// How a value follows from rows: `Value` in crates/ops/src/align.rs.
 enum Mode : u32 { MODE_NOTHING = 0, MODE_ROW = 1, MODE_BETWEEN = 2 };
 
 // The inputs of N elements. A thread fetches all before it uses any, so that many loads are under

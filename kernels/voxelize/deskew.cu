@@ -1,5 +1,5 @@
 // Moves the points of a sweep to the reference stamp, in place, before they are voxelized. The twin of
-// src/ops/voxelize/cpu/sweep.rs, which explains the arithmetic.
+// crates/ops/src/voxelize/cpu/sweep.rs, which explains the arithmetic.
 #include "rows.cuh"
 
 namespace voxelize_deskew {

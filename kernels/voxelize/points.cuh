@@ -1,5 +1,5 @@
 // Points of a cloud: their fields as f32, and the voxel that a point is in. The twin of
-// src/ops/voxelize/cpu/block.rs. src/ops/voxelize/cpu.rs explains the arithmetic.
+// crates/ops/src/voxelize/cpu/block.rs. crates/ops/src/voxelize/cpu.rs explains the arithmetic.
 #pragma once
 #include "../common.cuh"
 

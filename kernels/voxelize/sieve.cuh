@@ -1,6 +1,6 @@
 // What only sifted clouds have: a filter of points, features that are no fields, and values whose
-// order counts. The twin of src/ops/voxelize/cpu/sieve.rs, and of the features in
-// src/ops/voxelize/cpu/block.rs. src/ops/voxelize/cpu.rs explains the arithmetic.
+// order counts. The twin of crates/ops/src/voxelize/cpu/sieve.rs, and of the features in
+// crates/ops/src/voxelize/cpu/block.rs. crates/ops/src/voxelize/cpu.rs explains the arithmetic.
 #pragma once
 #include "bins.cuh"
 

@@ -132,7 +132,7 @@ locate(const Sort& job, u32 i, Point<typename Layout::Number>& point, u32* dropp
 }
 
 // As `locate`, for a sifted cloud: all lanes of a warp call it. The first rule of
-// src/ops/voxelize/cpu.rs that drops a point is looked for only if one of them does.
+// crates/ops/src/voxelize/cpu.rs that drops a point is looked for only if one of them does.
 template <class Layout>
 __device__ __forceinline__ u32
 sift(const Sifted& all, u32 i, Point<typename Layout::Number>& point, u32* dropped) {

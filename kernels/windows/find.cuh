@@ -1,15 +1,15 @@
-// The rows around a target that an instant sees: the twin of src/ops/windows/find.rs.
+// The rows around a target that an instant sees: the twin of crates/ops/src/windows/find.rs.
 #pragma once
 #include "../resample/align.cuh"
 #include "../resample/ragged.cuh"
 
 namespace windows {
 
-// Which rows a step sees: `View` in src/ops/windows/spec.rs.
+// Which rows a step sees: `Visibility` in crates/ops/src/windows/spec.rs.
 enum View : u32 { VIEW_SERVED = 0, VIEW_STRICT = 1, VIEW_ALL = 2 };
 // What is between a row of a plan and the next.
 enum Until : u8 { UNTIL_HELD = 1, UNTIL_NOTHING = 2 };
-// When a merged row may be used: `ValidWhen` in src/spec/stream.rs.
+// When a merged row may be used: `ValidWhen` in crates/ops/src/align.rs.
 enum When : u32 { WHEN_ALL = 0, WHEN_ANY = 1, WHEN_LISTED = 2 };
 
 constexpr i64 LEAST = -NO_AGE - 1;
@@ -20,7 +20,7 @@ struct SpanRows {
     u64 end;
 };
 
-// What is made of a value: `Operator` in src/ops/operators.rs.
+// What is made of a value: `Operator` in crates/ops/src/operators/mod.rs.
 struct Operator {
     double a;
     double b;

@@ -1,4 +1,4 @@
-// Windows of episodes, the twin of src/ops/windows/cpu.rs: one launch writes all streams of all items into
+// Windows of episodes, the twin of crates/ops/src/windows/cpu.rs: one launch writes all streams of all items into
 // the packed buffer. A warp writes some steps of one stream of one item; of large rows, a part of a step.
 // Each of its threads finds the rows of one step; then all of them write the elements of these steps.
 #include "find.cuh"

@@ -3,7 +3,7 @@
     tensor = robocache.decode(message_bytes)    # the CDR bytes of robocache_ros/msg/FusedTensor
     joints = tensor.segments["joints"]          # or tensor["joints"]
     if joints.valid.all():
-        act(joints.array)                       # a view of message_bytes, shape [steps, ...]
+        act(joints.float32())                   # [steps, ...]; of f32 a view of message_bytes
 
 `robocache.decode` and `robocache.from_msg` need only NumPy. `robocache.ros` needs rclpy and the package
 `robocache_ros`.
@@ -24,12 +24,17 @@ _LAZY = {
     "Stream": "operations",
     "Voxels": "encoders",
     "WindowSampler": "sampler",
+    "check_installation": "installation",
     "encode_image": "encoders",
     "fuse": "operations",
     "fuse_multimodal": "trajectories",
+    "is_cuda_available": "installation",
+    "print_installation_info": "installation",
     "resample": "operations",
     "resample_trajectories": "trajectories",
+    "self_test": "installation",
     "voxelize": "encoders",
+    "voxelize_occupancy": "trajectories",
     "voxelize_pointcloud": "trajectories",
     "Pipeline": "pipeline",
     "PushResult": "pipeline",

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from .arrays import nanoseconds, offsets_of
+from .cache_input import nanoseconds, offsets_of
 
 #: What a stream of a configuration of windows may have, and what the compiled part calls it.
 _NANOSECONDS = {"max_age_ms": "max_age_ns", "max_gap_ms": "max_gap_ns"}
@@ -53,7 +53,8 @@ def _choice(name, config, rows, means):
     if "present" in config and "offsets_ns" not in config:
         raise ValueError(f"present of '{name}': expected offsets_ns beside it")
     if "offsets_ns" in config:
-        choice["offsets_ns"] = [int(at) for at in config["offsets_ns"]]
+        offsets_ns = integers(config["offsets_ns"], f"offsets_ns of '{name}'")
+        choice["offsets_ns"] = offsets_ns.reshape(-1).tolist()
         if "present" in config:
             choice["present"] = int(config["present"])
     elif {"history", "horizon", "lag_ms"} & set(config):
@@ -70,12 +71,15 @@ def _plain(value):
 
 
 def integers(values, name):
-    """Numbers as int64. A float does not hold an instant."""
+    """Numbers as int64. A float does not hold an instant, and int64 not every uint64."""
     if type(values) is np.ndarray and values.dtype == np.int64:
         return values
     values = np.asarray(values)
     if values.dtype.kind not in "iu" and values.size:
         raise TypeError(f"{name}: expected integers, found {values.dtype}")
+    most = np.iinfo(np.int64).max
+    if values.dtype == np.uint64 and (values > most).any():
+        raise ValueError(f"{name}: expected at most {most}, found {values.max()}")
     return values.astype(np.int64)
 
 

@@ -16,7 +16,7 @@ REPLAY_OPTIONS = {
     "--episodes": {"metavar": "FILE.csv", "help": "a list of episodes: start, end, bag, task"},
     "--episodes-by": {"metavar": "TOPIC[:PATH]", "help": "episodes by a number of a topic"},
     "--remap": {"action": "append", "metavar": "FROM:=TO", "help": "a topic's name in the bags"},
-    "--time": {"choices": ("auto", "receive", "clock"), "help": "which clock the ticks are on"},
+    "--time": {"metavar": "SOURCE", "help": "auto, receive, clock, header or header:/TOPIC"},
     "--backend": {"choices": ("auto", "cpu", "cuda"), "help": "where to compute"},
     "--device": {"metavar": "N,N... or all", "help": "numbers of the GPUs"},
     "--jobs": {"metavar": "N", "help": "episodes at once"},
@@ -68,20 +68,35 @@ def replay(bags, config, out, *options):
 
     Raises RuntimeError if the command did not come to its end.
     """
-    arguments = [str(bag) for bag in bags]
-    arguments += ["--config", str(config), "--out", str(out), *options, "--json"]
     package = str(Path(__file__).parents[1])
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    words = _arguments(bags, config, out, options)
     run = subprocess.run(
-        [sys.executable, "-m", "robocache", "replay", *arguments],
+        [sys.executable, "-m", "robocache._command", str(os.getpid()), *words[1:], "--json"],
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},
-        preexec_fn=_end_with(os.getpid()),
         check=False,
     )
     if run.returncode not in (0, 1) or not run.stdout.strip():
         raise RuntimeError(f"robocache replay: ended with the exit code {run.returncode}")
     return run.returncode, json.loads(run.stdout)
+
+
+def made_of(bags, config, out, *options):
+    """What the results of `replay` with these arguments would be made of: for each episode its name, and a text that
+    differs if the result may differ. Nothing is replayed.
+
+    Raises ValueError if an argument does not fit, or the bags or the configuration cannot be read.
+    """
+    from . import _native
+
+    return _native.made_of(_arguments(bags, config, out, options))
+
+
+def _arguments(bags, config, out, options):
+    """The words of the command `robocache replay`."""
+    places = ["--config", str(config), "--out", str(out)]
+    return ["robocache", "replay", *map(str, bags), *places, *options]
 
 
 def failures(outcomes):
@@ -96,15 +111,18 @@ def failures(outcomes):
 
 
 def _end_with(parent):
-    """What a child runs so that the kernel ends it with its parent. A run that was killed would
-    otherwise hold its folder for as long as it likes."""
+    """Asks the kernel to end this process with its parent. A run that was killed would otherwise hold its folder for as
+    long as it likes."""
     if not sys.platform.startswith("linux"):
-        return None
-    libc = ctypes.CDLL(None)
+        return
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        sys.exit(1)
 
-    def ask():
-        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            os._exit(1)
 
-    return ask
+if __name__ == "__main__":
+    # The new process asks for itself: between fork and exec, code could wait for a lock that a missing thread holds.
+    _end_with(int(sys.argv.pop(1)))
+    from ._cli import main
+
+    sys.exit(main())

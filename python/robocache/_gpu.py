@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _arrays, _native
+from . import _interop, _native
+from ._dtypes import ARRAY_NAMES
 
 
 def number_of(device: Any) -> int:
@@ -119,13 +120,13 @@ class Gpu:
             _native.synchronize(self.number)
         return buffer
 
-    def _items(self, array: Any, name: str) -> _arrays.Array:
+    def _items(self, array: Any, name: str) -> _interop.Array:
         """Numbers of items in memory of this GPU."""
         if not is_on_gpu(array):
             raise ValueError(
                 f"{name}: expected an array on cuda:{self.number} as the instants are, found one on the host"
             )
-        found = _arrays.instants(array, name)
+        found = _interop.instants(array, name)
         if found.device != self.number:
             raise ValueError(
                 f"{name}: expected an array on cuda:{self.number}, found one on cuda:{found.device}"
@@ -134,15 +135,15 @@ class Gpu:
 
     def _checked(self, out: Any, size: int) -> tuple[int, int]:
         """The address of an output, and its length in bytes."""
-        if not _arrays.is_torch(out) and not isinstance(out, _native.DeviceArray):
+        if not _interop.is_torch(out) and not isinstance(out, _native.DeviceArray):
             raise TypeError(
                 f"out: expected a torch.Tensor or nothing, found {type(out).__module__}.{type(out).__name__}"
             )
-        found = _arrays.Array(out, "out")
+        found = _interop.Array(out, "out")
         expected = (
             f"out: expected a contiguous uint8 array of {size} bytes or more on cuda:{self.number}"
         )
-        contiguous = not _arrays.is_torch(out) or (out.is_contiguous() and not out.is_neg())
+        contiguous = not _interop.is_torch(out) or (out.is_contiguous() and not out.is_neg())
         if found.device != self.number or found.dtype != "uint8" or not contiguous:
             raise ValueError(f"{expected}, found {found.dtype} on device {found.device}")
         if len(found.shape) != 1 or found.shape[0] < size or found.read_only:
@@ -156,25 +157,16 @@ def is_on_gpu(array: Any) -> bool:
     """Whether an array is in memory of a GPU."""
     if isinstance(array, np.ndarray | list | tuple):
         return False
-    if _arrays.is_torch(array):
+    if _interop.is_torch(array):
         return array.is_cuda
     # kDLCUDA and kDLCUDAManaged
     return hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] in (2, 13)
 
 
-_TORCH_NAMES = {
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "u8": "uint8",
-    "i32": "int32",
-}
-
-
 def part(buffer: Any, offset: int, size: int, dtype: str, shape: tuple[int, ...]) -> Any:
     """A view of a part of a buffer: a tensor of torch, or an array that other libraries read by DLPack."""
-    name = _TORCH_NAMES.get(dtype, dtype)
-    if _arrays.is_torch(buffer):
+    name = ARRAY_NAMES.get(dtype, dtype)
+    if _interop.is_torch(buffer):
         torch = sys.modules["torch"]
         return buffer[offset : offset + size].view(getattr(torch, name)).view(shape)
     return buffer.part(offset, list(shape), name)

@@ -145,7 +145,7 @@ def _observation(info):
         values = tensors.read(name, first, end, present_step(info))
         return values.astype(integer or np.float32, copy=False)
 
-    return Column(f"observation.{name}", integer or "float32", shape, names, read)
+    return Column(_key("observation", name), integer or "float32", shape, names, read)
 
 
 def _of_steps(tensors, info):
@@ -160,7 +160,10 @@ def _of_steps(tensors, info):
         def read(tensors, first, end, array=array, dtype=dtype):
             return tensors.read(array, first, end, present_step(info)).astype(dtype)[:, None]
 
-        # LeRobot takes a column with `image` in its name for an image.
-        key = f"{kind}.{info['name']}".replace("image", "img")
-        found.append(Column(key, dtype, (1,), None, read))
+        found.append(Column(_key(kind, info["name"]), dtype, (1,), None, read))
     return found
+
+
+def _key(kind, name):
+    """The name of a column that is no image. LeRobot takes each one with `image` in its name for an image."""
+    return f"{kind}.{name}".replace("image", "img")

@@ -7,6 +7,10 @@ from typing import Any
 def main(arguments: Sequence[str]) -> int:
     """Runs the command line; the first argument is the program's name. Returns the exit code."""
 
+def made_of(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """What the results of a command line of `robocache replay` would be made of: per episode its name, and a text that
+    differs if the result may differ. The first argument is the program's name. Raises ValueError."""
+
 def version() -> str:
     """The version of the package."""
 
@@ -222,9 +226,10 @@ class Episodes:
     def size(self, stream: str) -> tuple[int, int]:
         """Rows and bytes of a stream."""
     def statistics(
-        self, stream: str
+        self, stream: str, episodes: Sequence[int] | None = None
     ) -> list[tuple[str, int, float, float, float, float, float, float]]:
-        """Per channel: name, rows, mean, standard deviation, least, greatest, quantiles of 1 % and 99 %."""
+        """Per channel of the rows of these episodes: name, rows, mean, standard deviation, least, greatest, quantiles of 1 %
+        and 99 %."""
     def plan(self, choices: str | None = None) -> WindowPlan:
         """Prepares windows; `choices` is JSON, or None for what the node makes."""
     def on_device(

@@ -1,14 +1,15 @@
-"""The folders of the shares of a run on a cluster, and what they are made of."""
+"""The folders of the shares of a run on a cluster."""
 
 import contextlib
 import json
 import os
-import shutil
 
-from . import _native
+from . import _native, _whole
 
 #: The file in which a folder of results lists them, its journal, and the format of both that this module reads.
 _LEDGER, _JOURNAL, _LEDGER_FORMAT = "replay.json", "replay.json.journal", 1
+#: The file of a share whose dataset is complete.
+_DONE = "done.json"
 #: The stores of all episodes by their formats.
 _STORES = {"zarr": "tensors.zarr", "rows": "rows.zarr"}
 
@@ -18,34 +19,32 @@ def folder_of(out):
     return out.with_name(f"{out.name}.shares")
 
 
-def made_of(bags, config, options):
-    """A text that differs if what shares are made of differs: bags, configuration or options."""
-    files = [
-        [str(file), file.stat().st_size, file.stat().st_mtime_ns]
-        for bag in bags
-        for file in sorted(bag.rglob("*") if bag.is_dir() else [bag])
-        if file.is_file()
-    ]
-    return json.dumps([files, config.read_text(), options], default=str)
-
-
-def keep_only(folder, made_of):
-    """Removes the shares of an earlier run that were made of other things."""
-    noted = folder / "made_of.json"
-    if folder.exists() and (not noted.exists() or noted.read_text() != made_of):
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(noted, made_of)
-
-
 def number_of(folder, wanted):
     """The number of shares of the run that was interrupted, or else the one that is wanted."""
     noted = folder / "shares.json"
     folder.mkdir(parents=True, exist_ok=True)
     if noted.exists():
         return json.loads(noted.read_text())
-    _write(noted, json.dumps(wanted))
+    _whole.write(noted, json.dumps(wanted))
     return wanted
+
+
+def done(folder):
+    """What is noted of the complete dataset in a share's folder: what it is made of, its numbers of episodes and of
+    frames, and a line for each episode that failed."""
+    noted = folder / _DONE
+    note = _of_json(noted.read_text()) if noted.exists() else {}
+    return {"made_of": None, "failures": [], **note}
+
+
+def note_done(folder, note):
+    """Notes of a complete dataset what `done` returns."""
+    _whole.write(folder / _DONE, json.dumps(note))
+
+
+def forget(folder):
+    """Removes the note of `done`."""
+    (folder / _DONE).unlink(missing_ok=True)
 
 
 def lend(out, folder, format, bags, share):
@@ -151,10 +150,3 @@ def _of_json(text):
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _write(path, text):
-    """Writes a file that is there whole or not at all."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(text)
-    partial.rename(path)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from . import _layout, _native
+from ._interop import place_of
 
 # By the numbers of `_layout.CODES`.
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -45,15 +46,6 @@ def expect_no_tangent(rows: Sequence[Any]) -> None:
             raise RuntimeError(
                 "rows: expected no tangent, as there is no forward-mode gradient; use backward"
             )
-
-
-def place_of(device: torch.device) -> tuple[int, int]:
-    """Where an operation runs: a GPU and its current stream, or the host and its number of threads."""
-    if device.type == "cuda":
-        return device.index, torch._C._cuda_getCurrentRawStream(device.index)
-    if device.type == "cpu":
-        return -1, torch.get_num_threads()
-    raise ValueError(f"expected tensors on the CPU or a CUDA device, found {device}")
 
 
 def _instants(tensor: Tensor, device: torch.device, name: str) -> Tensor:

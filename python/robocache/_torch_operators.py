@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from . import _layout, _torch_kernels, encoders
+from . import _encoders, _layout, _torch_kernels
 from ._torch_kernels import CODES, DTYPES, shape_of
 
 
@@ -76,14 +76,14 @@ def _voxelize(
 ) -> tuple[Tensor, Tensor]:
     flat = points.reshape(-1, points.shape[-1])
     rows = [pose[at : at + 4] for at in (0, 4, 8)]
-    found = encoders._voxelize(
+    found = _encoders.voxelize(
         flat, origin_m, size_m, shape, channels, fields, starts, min_points, rows, dtype, None
     )
     return found.values[0] if single else found.values, torch.from_numpy(found.dropped)
 
 
 def _encode_image(images: Tensor, size: Sequence[int], encoding: str, *rest: Any) -> Tensor:
-    return encoders._encode_image(images, size, encoding or None, *rest, None)
+    return _encoders.encode_image(images, size, encoding or None, *rest, None)
 
 
 for _device in ("CPU", "CUDA"):

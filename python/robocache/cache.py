@@ -1,8 +1,8 @@
 """Episodes as rows at their own stamps, and windows of them: what training reads.
 
     cache = robocache.EpisodeCache.load("data/rows.zarr")       # of `robocache replay --format rows`
-    batch = cache.windows(episodes, instants_ns)                # what the node served at these instants
-    batch["joints"].array                                       # [windows, steps, channels]
+    batch = cache.windows(episodes, instants_ns)                # what a replay gives at these instants
+    batch["joints"].float32()                                   # [windows, steps, channels]
     batch["joints"].valid                                       # [windows, steps]
 
 docs/training.md has the rules.
@@ -18,7 +18,7 @@ import numpy as np
 from . import _native
 from ._choices import choices, integers, latencies
 from ._gpu import Gpu, is_on_gpu, number_of
-from .arrays import of_arrays, of_lerobot
+from .cache_input import of_arrays, of_lerobot
 from .tensor import NO_AGE
 from .windows import WindowPlan, Windows, WindowSegment, aligned
 
@@ -79,7 +79,7 @@ class EpisodeCache:
         """
         path = Path(path)
         saved = _is_saved(path)
-        numbers, share = _numbers(path, saved, episodes)
+        numbers, share = _numbers(episodes, lambda: _native.Episodes.count(path, saved))
         if saved:
             if streams is not None:
                 raise ValueError(
@@ -108,7 +108,7 @@ class EpisodeCache:
             ValueError: the store is of another format, damaged, or lacks a stream or an episode.
             OSError: the folder is there already, or cannot be written.
         """
-        numbers, share = _numbers(Path(store), False, episodes)
+        numbers, share = _numbers(episodes, lambda: _native.Episodes.count(store, False))
         native = _native.Episodes.convert(store, path, streams, threads, numbers)
         return cls(native, (os.fspath(Path(path).resolve()), None, None), share=share)
 
@@ -126,7 +126,8 @@ class EpisodeCache:
                 finds the rows of a stream in `device` or `pinned` (about 41 bytes per row) is always on the GPU.
             device_bytes: room on the GPU. Other streams and stamps come first, and `auto` has the rest; by default half
                 of the GPU's free memory.
-            pinned_bytes: room for `auto` in pinned memory; by default half of the available memory of the host.
+            pinned_bytes: room for `auto` in pinned memory; by default half of what the host has
+                available: the machine, or its control group if that has less, divided by `LOCAL_WORLD_SIZE` of torchrun.
 
         Raises:
             ValueError: there is no such stream or memory.
@@ -172,7 +173,8 @@ class EpisodeCache:
     @classmethod
     def from_lerobot(cls, dataset, *, max_gap_ms=None):
         """Makes a cache of the numbers of a `LeRobotDataset`: every float column of `features` is a stream with one row
-        per frame at its `timestamp`, linear between frames. Videos and images are left out.
+        per frame at its `timestamp`, linear between frames. Videos and images are left out. If an episode's frames are
+        evenly spaced, a frame's instant is exact: `frame_index / fps`.
 
         Args:
             dataset: a LeRobotDataset; its `hf_dataset` and `meta` are read.
@@ -193,22 +195,29 @@ class EpisodeCache:
         """The rows and the bytes of a stream."""
         return self._native.size(stream)
 
-    def statistics(self, streams=None):
+    def statistics(self, streams=None, *, episodes=None):
         """Normalisation statistics of vectors: by stream a dict of float64 arrays `[channels]`: `count`, `mean`, `std` (divisor: the
-        number of rows), `min`, `max`, `q01` and `q99`. They are over all rows of all episodes that no later message replaced.
+        number of rows), `min`, `max`, `q01` and `q99`. They are over all rows that no later message replaced.
 
         Args:
             streams: names; all vectors by default.
+            episodes: which episodes of the cache, as for `load`; all by default. Leave out those that only test.
 
         Raises:
-            ValueError: a stream that is named is no vector.
+            ValueError: a stream that is named is no vector; there is no such episode, or none is left.
         """
         if streams is None:
             streams = [name for name, means in self.streams.items() if means["vector"]]
         names = ("count", "mean", "std", "min", "max", "q01", "q99")
+        numbers, _ = _numbers(episodes, lambda: len(self.episodes))
+        if numbers == []:
+            raise ValueError(
+                f"episodes: expected at least one of {len(self.episodes)}, found none: record more episodes, or "
+                "leave out fewer"
+            )
         told = {}
         for stream in streams:
-            columns = list(zip(*self._native.statistics(stream), strict=True))[1:]
+            columns = list(zip(*self._native.statistics(stream, numbers), strict=True))[1:]
             told[stream] = {n: np.array(c) for n, c in zip(names, columns, strict=True)}
         return told
 
@@ -237,8 +246,8 @@ class EpisodeCache:
                 configuration), `lag_ms`, or instead of these `offsets_ns` (with `present`, the number of the step whose angles
                 stay, if angles go on from step to step); `strategy`, `max_age_ms`, `max_gap_ms`,
                 `fill`, `dtype`, `rows`, and `required`. What it does not have is as in the node's configuration.
-            rows: which rows steps see. `as_served`: those that the node had at the instant, and for targets after the instant
-                all; `strict`: never another than the node had; `all`: all that were not replaced. By default
+            rows: which rows steps see. `as_served`: those that a replay of the bag had at the instant, and for targets after
+                the instant all; `strict`: never another than the replay had; `all`: all that were not replaced. By default
                 `as_served`, `strict` for plans, and `all` for arrays without arrivals.
             epochs: `[windows]` numbers of the clock's epochs; by default the latest that had begun.
             jitter_ns: each instant is moved by up to this much, either way [ns].
@@ -270,7 +279,7 @@ class EpisodeCache:
                     f"target_ns: expected one dimension, found the shape {list(instants.shape)}"
                 )
             if epochs is not None:
-                epochs = np.ascontiguousarray(epochs, np.int64)
+                epochs = np.ascontiguousarray(integers(epochs, "epochs"))
         random = np.random.default_rng(seed) if jitter_ns or latency_ns else None
         if jitter_ns:
             instants += random.integers(-jitter_ns, jitter_ns, instants.shape, endpoint=True)
@@ -349,8 +358,9 @@ def _is_saved(path):
     return (path / "index.json").exists()
 
 
-def _numbers(path, saved, episodes):
-    """The numbers of the episodes of a path that are asked for, None for all; and the share that they are, if they are one."""
+def _numbers(episodes, count):
+    """The numbers of the episodes that are asked for, None for all; and the share that they are, if they are one. `count`
+    returns how many there are."""
     if episodes is None:
         return None, None
     if isinstance(episodes, tuple):
@@ -359,9 +369,9 @@ def _numbers(path, saved, episodes):
             raise ValueError(
                 f"episodes: expected (rank, world) with rank below world, found {episodes}"
             )
-        return list(range(_native.Episodes.count(path, saved))[rank::world]), (rank, world)
+        return list(range(count())[rank::world]), (rank, world)
     if isinstance(episodes, slice):
-        return list(range(_native.Episodes.count(path, saved))[episodes]), None
+        return list(range(count())[episodes]), None
     numbers = integers(episodes, "episodes").reshape(-1).tolist()
     if any(number < 0 for number in numbers):
         raise ValueError(f"episodes: expected numbers of 0 or more, found {min(numbers)}")

@@ -2,9 +2,11 @@
 
 dataset = WindowDataset(cache, sampler, config)
 loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=4)
-for batch in loader:
-    train(batch)
-    state = dataset.state_after(batch)      # save it; load_state_dict(state) goes on behind this batch
+for epoch in range(dataset.epoch, 10):
+    dataset.set_epoch(epoch)
+    for batch in loader:
+        train(batch)
+        state = dataset.state_after(batch)  # save it; after load_state_dict(state) this loop goes on behind this batch
 """
 
 import zlib
@@ -13,12 +15,13 @@ import torch
 
 __all__ = ["WindowDataset"]
 
-_STATE = 2
+_STATE = 3
 
 
 class WindowDataset(torch.utils.data.IterableDataset):
     """Batches of windows, one epoch per iteration. A batch is a dict: by stream `[windows, steps, row...]`, `STREAM.valid`
-    `[windows, steps]` bool, `episode` and `instant_ns` `[windows]`, `epoch` and `number`: which batch it is.
+    `[windows, steps]` bool, `episode`, `instant_ns` and `clock_epoch` `[windows]` (the last if the sampler has epochs of the
+    clock), `epoch` and `number`: which batch of the training it is.
 
     Worker w of n makes every n-th batch of its rank, so that a DataLoader gives the same batches in the same order for
     any number of workers.
@@ -27,9 +30,10 @@ class WindowDataset(torch.utils.data.IterableDataset):
         cache: an EpisodeCache. If workers are spawned, it must be loaded from a path, which each worker loads again; save it and
             load that, so that they share its memory.
         sampler: a WindowSampler.
-        device: a GPU that makes the batches, in its memory (`EpisodeCache.to`; a cache that has a device needs none). `episode` and
-            `instant_ns` stay on the host. A DataLoader must have no workers then.
-        config, options: of `EpisodeCache.windows`. A `seed` there and the batch's number make the seed of a batch.
+        device: a GPU that makes the batches, in its memory (`EpisodeCache.to`; a cache that has a device needs none). `episode`,
+            `instant_ns` and `clock_epoch` stay on the host. A DataLoader must have no workers then.
+        config, options: of `EpisodeCache.windows`. A `seed` there, the rank or the share, and the batch's number make the seed of
+            a batch.
     """
 
     def __init__(self, cache, sampler, config=None, *, device=None, **options):
@@ -38,9 +42,13 @@ class WindowDataset(torch.utils.data.IterableDataset):
             cache = cache.to(device)
         self.cache, self.sampler, self.config = cache, sampler, config
         self._seed = options.pop("seed", sampler.seed)
+        # Each share of the episodes is the work of a rank of its own.
+        self._rank = sampler.rank if cache.share is None else cache.share[0]
         self._options = options
         # The epoch, and its first batch that is made. Workers that stay alive see what is set here.
         self._place = torch.zeros(2, dtype=torch.int64).share_memory_()
+        # Whether a state was loaded and no epoch was set since.
+        self._resumes = False
 
     @property
     def epoch(self):
@@ -53,8 +61,23 @@ class WindowDataset(torch.utils.data.IterableDataset):
 
     def set_epoch(self, epoch):
         """The epoch of the next iteration, from its first batch on. Call it before each one: otherwise the same batches come
-        again."""
-        self._place.copy_(torch.tensor([int(epoch), 0]))
+        again. The first call after `load_state_dict` leaves the batch where it goes on, if the epoch is that of the state.
+
+        Raises:
+            ValueError: the state that was loaded is of a later epoch.
+        """
+        epoch = int(epoch)
+        if self._resumes and epoch < self.epoch:
+            raise ValueError(
+                f"epoch: expected {self.epoch} or more, where the loaded state goes on, found {epoch}: "
+                "begin the loop at dataset.epoch"
+            )
+        start = self._start if self._resumes and epoch == self.epoch else 0
+        self._go_to(epoch, start)
+        self._resumes = False
+
+    def _go_to(self, epoch, number):
+        self._place.copy_(torch.tensor([epoch, number]))
 
     def __len__(self):
         return len(self.sampler) - self._start
@@ -69,13 +92,21 @@ class WindowDataset(torch.utils.data.IterableDataset):
 
     def batch(self, number, threads=None):
         """A batch of the epoch."""
-        episodes, instants = self.sampler.batch(self.epoch, number)
-        seed = [self._seed, self.epoch, number, self.sampler.rank]
+        episodes, instants, epochs = self.sampler.batch(self.epoch, number)
+        seed = [self._seed, self.epoch, number, self._rank]
         windows = self.cache.windows(
-            episodes, instants, self.config, seed=seed, threads=threads, **self._options
+            episodes,
+            instants,
+            self.config,
+            epochs=epochs,
+            seed=seed,
+            threads=threads,
+            **self._options,
         )
+        clock = {} if epochs is None else {"clock_epoch": torch.from_numpy(epochs)}
         return {
             **windows.torch(),
+            **clock,
             "episode": torch.from_numpy(episodes),
             "instant_ns": torch.from_numpy(windows.instants_ns),
             "epoch": self.epoch,
@@ -109,6 +140,6 @@ class WindowDataset(torch.utils.data.IterableDataset):
         for name in ("version", "seed", "items", "batch_size", "world", "order"):
             if state.get(name) != own[name]:
                 raise ValueError(f"state: expected {name} {own[name]}, found {state.get(name)}")
-        self._place.copy_(torch.tensor([int(state["epoch"]), int(state["number"])]))
-        if self._start >= len(self.sampler):
-            self.set_epoch(self.epoch + 1)
+        epoch, number = int(state["epoch"]), int(state["number"])
+        self._go_to(*((epoch, number) if number < len(self.sampler) else (epoch + 1, 0)))
+        self._resumes = True

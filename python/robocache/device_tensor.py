@@ -2,10 +2,8 @@
 
 import numpy as np
 
+from ._dtypes import ARRAY_NAMES
 from .tensor import FusedTensor, Segment, decode
-
-#: The configuration's name of an element type to that of arrays.
-_NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "u8": "uint8", "i32": "int32"}
 
 
 class DeviceSegment(Segment):
@@ -61,7 +59,7 @@ def complete(head, length):
 
 def array_of(native, dtype, shape, offset):
     """The array of a segment."""
-    return native.device_array(list(shape), _NAMES[dtype], offset)
+    return native.device_array(list(shape), ARRAY_NAMES[dtype], offset)
 
 
 def tensor_of(native, tick, stamp_ns, frame_id, segments):

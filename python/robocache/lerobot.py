@@ -19,12 +19,15 @@ from pathlib import Path
 
 import numpy as np
 
-from . import _command
+from . import _command, _whole
 from ._episodes import BLOCK, Tensors, present_step
 from ._lerobot_columns import columns
 
 #: The format of `meta/robocache.json`.
 FORMAT = 1
+#: The options of the replay whose tensors become a dataset. Tensors that are there are of an older run, which made no
+#: dataset of them.
+_REPLAY = ("--format=zarr", "--bf16=f32", "--replace")
 #: The file of a dataset that says which episode is made of what.
 ABOUT = Path("meta/robocache.json")
 
@@ -74,12 +77,11 @@ def to_lerobot(
     _import_lerobot()
     out = Path(out)
     expect_new(out)
-    replayed = out.with_name(f"{out.name}.replayed")
+    replayed = _replayed(out)
     partial = out.with_name(f"{out.name}.partial")
     replayed.mkdir(parents=True, exist_ok=True)
     with _held(replayed):
-        replay = ["--format=zarr", "--bf16=f32", *replay_options]
-        code, outcomes = _command.replay(bags, config, replayed, *replay)
+        code, outcomes = _command.replay(bags, config, replayed, *_REPLAY, *replay_options)
         failures = _command.failures(outcomes)
         about = {"episodes": []}
         tensors = _tensors(replayed, code, outcomes)
@@ -90,10 +92,19 @@ def to_lerobot(
             writer = _writer_of(out.name, tensors, found, robot_type, codec, crf)
             about = _dataset(partial, writer, tensors, found, episodes, task or "")
         if about["episodes"]:
-            partial.rename(out)
+            _whole.complete(partial, out)
         if not failures:
             shutil.rmtree(replayed)
     return counted(_counts(about), failures)
+
+
+def made_of(bags, config, out, *, replay_options=(), **given):
+    """A text that differs if the dataset that `to_lerobot` makes with these arguments may differ. Nothing is replayed.
+
+    Raises ValueError if an argument does not fit.
+    """
+    episodes = _command.made_of(bags, config, _replayed(out), *_REPLAY, *replay_options)
+    return json.dumps([given, episodes], default=str)
 
 
 class EpisodesFailed(RuntimeError):
@@ -119,6 +130,11 @@ def counted(counts, failures):
     if failures:
         raise EpisodesFailed(failures, *counts)
     return counts
+
+
+def _replayed(out):
+    """The folder of the tensors of a dataset."""
+    return out.with_name(f"{out.name}.replayed")
 
 
 def expect_new(out):
@@ -147,7 +163,8 @@ def _tensors(replayed, code, outcomes):
     tensors = Tensors(store) if store.exists() and not waiting else None
     stored = [] if tensors is None else [of["name"] for of in tensors.about["episodes"]]
     if stored != names or (code and not failed):
-        raise RuntimeError(f"{store}: expected the episodes {names}, found {stored or 'no store'}")
+        found = f"an older one of {stored}" if stored else "none"
+        raise RuntimeError(f"{store}: expected a store of the tensors of {names}, found {found}")
     return tensors
 
 
@@ -170,7 +187,7 @@ def join(datasets, out):
     episodes = [episode for about in abouts for episode in about["episodes"]]
     about = {**abouts[0], "episodes": episodes}
     _write_about(partial, about)
-    partial.rename(out)
+    _whole.complete(partial, out)
     return _counts(about)
 
 

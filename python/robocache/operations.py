@@ -11,39 +11,14 @@ implementation serves all of them. `docs/operations.md` has the rules.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from . import _arrays, _layout, _native
-from ._arrays import Array, Results, is_torch, of_torch
+from . import _interop, _layout, _native
+from ._dispatch import torch_operations
+from ._interop import Array, Results, is_torch
+from ._streams import Resampled, Stream
 
 __all__ = ["Resampled", "Stream", "fuse", "resample"]
-
-
-class Resampled(NamedTuple):
-    """Values at the targets, and what is known of them."""
-
-    values: Any
-    """`[..., D]`, where `...` is the shape of the targets. A value that is not valid is filled."""
-    valid: Any
-    """`bool`, of the shape of the targets; of `fuse`: `[streams, ...]`. Whether a value may be used."""
-    age_ns: Any
-    """`int64`, of the same shape: target minus the stamp of the newest row used. It is negative if that
-    row is after the target, and `robocache.NO_AGE` if there is no row."""
-
-
-@dataclass
-class Stream:
-    """One stream for `fuse`. The fields are the arguments of `resample`."""
-
-    rows: Any
-    stamps: Any
-    strategy: str = "linear"
-    max_age_ns: int | None = None
-    max_gap_ns: int | None = None
-    fill: str = "zero"
-    lanes: Sequence[str] | None = None
-    row_offsets: Any = None
 
 
 def resample(
@@ -81,7 +56,7 @@ def resample(
     then of no meaning, or, with wrong offsets, not valid.
     """
     if is_torch(rows):
-        return of_torch().resample(
+        return torch_operations().resample(
             rows,
             stamps,
             targets,
@@ -116,7 +91,7 @@ def fuse(
     if not streams:
         raise ValueError("streams: expected at least one, found none")
     if is_torch(streams[0].rows):
-        return of_torch().fuse(
+        return torch_operations().fuse(
             streams, targets, dtype=dtype, target_offsets=target_offsets, out=out
         )
     return _fuse(streams, targets, dtype, target_offsets, out, single=False)
@@ -132,19 +107,20 @@ def _fuse(
     single: bool,
 ) -> Resampled:
     rows = [Array(stream.rows, "rows") for stream in streams]
-    stamps = [_arrays.instants(stream.stamps, "stamps") for stream in streams]
+    stamps = [_interop.instants(stream.stamps, "stamps") for stream in streams]
     of_rows = [
-        None if stream.row_offsets is None else _arrays.instants(stream.row_offsets, "row_offsets")
+        None if stream.row_offsets is None else _interop.instants(stream.row_offsets, "row_offsets")
         for stream in streams
     ]
     of_targets = None
     if target_offsets is not None:
-        of_targets = _arrays.instants(target_offsets, "target_offsets")
-    targets = _arrays.instants(targets, "targets")
+        of_targets = _interop.instants(target_offsets, "target_offsets")
+    targets = _interop.instants(targets, "targets")
     named = [(each, "rows") for each in rows] + [(each, "stamps") for each in stamps]
     named += [(targets, "targets"), (of_targets, "target_offsets")]
     named += [(each, "row_offsets") for each in of_rows]
-    _arrays.check_same_place(*map(list, zip(*(each for each in named if each[0]), strict=True)))
+    named = [each for each in named if each[0]]
+    _interop.check_same_place(*map(list, zip(*named, strict=True)))
     layout = _layout.layout(
         [array.shape for array in rows],
         [array.shape for array in stamps],
@@ -152,13 +128,13 @@ def _fuse(
         [None if array is None else array.shape for array in of_rows],
         None if of_targets is None else of_targets.shape,
     )
-    value_type = _arrays.value_type([array.dtype for array in rows], dtype)
+    value_type = _interop.value_type([array.dtype for array in rows], dtype)
     results = Results(rows[0])
     shape = (*layout.lead, sum(layout.dims))
     if out is None:
         values = results.empty(shape, value_type)
     else:
-        values = _arrays.checked_out(out, shape, value_type, rows[0])
+        values = _interop.checked_out(out, shape, value_type, [array for array, _ in named])
     steps = layout.lead if single else (len(streams), *layout.lead)
     valid, age_ns = results.empty(steps, "bool"), results.empty(steps, "int64")
     of_streams = [

@@ -4,7 +4,7 @@ pipeline = robocache.Pipeline("robot.yaml")
 pipeline.push("joints", message_bytes, receive_ns)
 tensor = pipeline.tick(pipeline.number_at(receive_ns))
 if tensor is not None and tensor["joints"].valid.all():
-    act(tensor["joints"].array)
+    act(tensor["joints"].float32())
 """
 
 import json
@@ -15,7 +15,7 @@ from collections import namedtuple
 import numpy as np
 
 from . import _native
-from ._arrays import unmasked
+from ._interop import unmasked
 from ._samples import as_sample
 from ._views import Views
 

@@ -34,7 +34,7 @@ class PipelineNode:
     part tick; Python's part only hands the bytes of messages over.
 
         node = rclpy.create_node("policy")
-        pipeline = PipelineNode(node, "robot.yaml", lambda tensor: act(tensor["joints"].array))
+        pipeline = PipelineNode(node, "robot.yaml", lambda tensor: act(tensor["joints"].float32()))
         rclpy.spin(node)
         pipeline.destroy()
 

@@ -10,7 +10,6 @@ machines must have the bags, the configuration and the results under the same pa
 """
 
 import argparse
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -71,28 +70,28 @@ def to_lerobot(bags, config, out, *, replay_options=(), cluster=None, **given):
     lerobot.expect_new(out)
 
     def share(number, of, folder):
-        done = folder / "done.json"
-        if not done.exists():
-            shutil.rmtree(folder / "dataset", ignore_errors=True)
-            asked = [*replay_options, f"--share={number}/{of}"]
-            try:
-                counts = lerobot.to_lerobot(
-                    bags, config, folder / "dataset", replay_options=asked, **given
-                )
-            except lerobot.EpisodesFailed as error:
-                # The next run tries them again.
-                (folder / "failed.json").write_text(json.dumps(error.failures))
-                return error.episodes
-            (folder / "failed.json").unlink(missing_ok=True)
-            done.write_text(json.dumps(counts))
-        return json.loads(done.read_text())[0]
+        asked = {**given, "replay_options": [*replay_options, f"--share={number}/{of}"]}
+        dataset = folder / "dataset"
+        made_of = lerobot.made_of(bags, config, dataset, **asked)
+        done = _shares.done(folder)
+        if done["made_of"] == made_of and not done["failures"]:
+            return done["counts"][0]
+        # No note may be beside a dataset that it does not describe.
+        _shares.forget(folder)
+        shutil.rmtree(dataset, ignore_errors=True)
+        failures = []
+        try:
+            counts = lerobot.to_lerobot(bags, config, dataset, **asked)
+        except lerobot.EpisodesFailed as error:
+            # The next run tries them again.
+            counts, failures = (error.episodes, error.frames), error.failures
+        _shares.note_done(folder, {"made_of": made_of, "counts": counts, "failures": failures})
+        return counts[0]
 
     folder = _shares.folder_of(out)
-    _shares.keep_only(folder, _shares.made_of(bags, config, [list(replay_options), given]))
     parts = run_shares(share, folder, **(cluster or {}))
     counts = lerobot.join([part / "dataset" for part in parts], out)
-    failed = [part / "failed.json" for part in parts]
-    failures = [line for file in failed if file.exists() for line in json.loads(file.read_text())]
+    failures = [line for part in parts for line in _shares.done(part)["failures"]]
     if not failures:
         shutil.rmtree(folder)
     return lerobot.counted(counts, failures)
@@ -175,6 +174,8 @@ def _parser():
     _command.add_places(replay, "the folder of the results")
     replay.add_argument("--format", choices=FORMATS, default="mcap", help="what to write")
     replay.add_argument("--bf16", choices=("uint16", "f32"), help="how Zarr has elements of bf16")
+    replaced = "replace results of another configuration or other options"
+    replay.add_argument("--replace", action="store_true", help=replaced)
     _command.add_replay_options(replay)
     dataset = commands.add_parser("to-lerobot", help="write a LeRobot dataset of bags")
     from .lerobot import add_options
@@ -201,6 +202,7 @@ def main(arguments=None):
     def run_replay():
         options = _command.replay_options(parsed)
         options += [f"--bf16={parsed.bf16}"] if parsed.bf16 else []
+        options += ["--replace"] if parsed.replace else []
         code, outcomes = replay(*where, format=parsed.format, options=options, **cluster)
         lines = _command.failures(outcomes)
         print("\n".join([*lines, f"{len(outcomes) - len(lines)} episodes in {parsed.out}"]))

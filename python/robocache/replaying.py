@@ -46,7 +46,7 @@ def replay(bags, config, *, device=0, digest=False, threads=None, **options):
 
         for episode in robocache.replay("bags/", "robot.yaml"):
             for tensor in episode:
-                use(tensor["joints"].array)
+                use(tensor["joints"].float32())
             print(episode.summary["ticks"])
 
     The tensors are bit for bit those of `robocache replay`.
@@ -64,7 +64,7 @@ def replay(bags, config, *, device=0, digest=False, threads=None, **options):
         start, end: the first and the last instant [s], from the start of each bag or since 1970.
         rate_hz: the rate of the ticks, in place of the configuration's.
         remap: strings FROM:=TO, or a dict: topics that have other names in the bags.
-        time: "auto", "receive" or "clock": which clock the ticks are on.
+        time: "auto", "receive", "clock", "header" or "header:/TOPIC": which clock the ticks are on.
         backend: where to compute, as of `Pipeline`.
 
     Raises ValueError if an argument is wrong or there is no bag, TypeError if there is no such option,
@@ -139,6 +139,7 @@ def replay_to(
     digest=True,
     bf16="uint16",
     jobs=None,
+    replace=False,
     progress=None,
     **options,
 ):
@@ -153,6 +154,7 @@ def replay_to(
         digest: whether tensors get the node's digest.
         bf16: "uint16" or "f32": how elements of bf16 are stored in Zarr.
         jobs: episodes at once; None for as many as there are cores.
+        replace: whether results of another configuration or other options are replaced. If not, they are an error.
         progress: is called with the name of an episode and the part of it that is done, 0 to 1.
         options: those of `replay`: `episodes`, `episodes_by`, `start`, `end`, `rate_hz`, `remap`, `time`, `backend`.
 
@@ -175,6 +177,7 @@ def replay_to(
         [device_number(device) for device in devices],
         bool(digest),
         min(jobs, len(found)),
+        bool(replace),
         progress,
     )
     if no_store is not None:

@@ -1,12 +1,15 @@
 """Which windows a batch has: an order that is a pure function of (seed, epoch), in any process.
 
     sampler = WindowSampler.of(cache, period_ns=10_000_000, batch_size=64, seed=1)
-    episodes, instants_ns = sampler.batch(epoch=0, number=17)     # no batch before it is needed
+    episodes, instants_ns, epochs = sampler.batch(epoch=0, number=17)     # no batch before it is needed
+    windows = cache.windows(episodes, instants_ns, epochs=epochs)
 
 The order is a keyed permutation of all items, so that the state of a run is an epoch and a number.
 """
 
 import numpy as np
+
+from ._choices import integers
 
 __all__ = ["WindowSampler"]
 
@@ -17,18 +20,22 @@ _MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class WindowSampler:
-    """Batches of (episode, instant). An item is an instant of an episode: `first_ns`, and every `period_ns` up to `last_ns`.
+    """Batches of (episode, instant, clock's epoch). An item is an instant of a range: its first, and every `period_ns` up to
+    its last. A range is an episode, or an epoch of the clock in it: a simulator that began again has several.
 
-    Without weights, each item comes once in an epoch. With weights, an epoch has as many items, and each is drawn by
-    itself: the episode by its weight, then one of its items.
+    Without weights, each item comes once in an epoch of the training. With weights, such an epoch has as many items, and each
+    is drawn by itself: the episode by its weight, then one of its items.
 
-    Rank r of `world` has every `world`-th batch, from batch r on. So ranks never share an item, and together they have all.
+    Rank r of `world` has every `world`-th batch, from batch r on. Without weights, no two ranks have the same item, and
+    together they have all that `drop_last` does not leave out.
 
     Args:
-        ranges: `[episodes, 2]`: the first and the last instant of each [ns]. An episode whose last is before its first has
-            no item.
+        ranges: `[ranges, 2]`: the first and the last instant of each [ns]. A range whose last is before its first has no
+            item.
         period_ns: from one instant to the next [ns].
         batch_size: items of a batch.
+        episodes: per range the number of its episode, which does not decrease; by default range n is episode n.
+        epochs: per range the number of the clock's epoch; None if batches need not tell it.
         seed: of the order.
         weights: per episode, not negative; None for the same chance of every item.
         rank, world: this process among all.
@@ -37,6 +44,9 @@ class WindowSampler:
         batches: how many batches an epoch of this rank has, at most as many as there are; None for all. If ranks hold
             different episodes, all give the least of their lengths here, because DDP needs equally many.
         shuffle: if False, items are in their order. Not with weights.
+
+    Raises:
+        ValueError: this rank would have no batch; or an argument is not what it must be.
     """
 
     def __init__(
@@ -45,6 +55,8 @@ class WindowSampler:
         *,
         period_ns,
         batch_size,
+        episodes=None,
+        epochs=None,
         seed=0,
         weights=None,
         rank=0,
@@ -53,7 +65,7 @@ class WindowSampler:
         shuffle=True,
         batches=None,
     ):
-        ranges = np.asarray(ranges, np.int64).reshape(-1, 2)
+        ranges = integers(ranges, "ranges").reshape(-1, 2)
         if period_ns < 1 or batch_size < 1:
             raise ValueError(
                 f"expected a period and a batch of at least 1, found {period_ns} and {batch_size}"
@@ -63,68 +75,99 @@ class WindowSampler:
         if weights is not None and not shuffle:
             raise ValueError("weights: expected None without shuffle")
         self.first_ns, self.period_ns = ranges[:, 0].copy(), int(period_ns)
-        counts = np.maximum(0, (ranges[:, 1] - ranges[:, 0]) // self.period_ns + 1)
-        self._ends = np.cumsum(counts)
-        self.items = int(self._ends[-1]) if len(counts) else 0
+        self._counts = np.maximum(0, (ranges[:, 1] - ranges[:, 0]) // self.period_ns + 1)
+        self._ends = np.cumsum(self._counts)
+        self._episodes = np.arange(len(ranges))
+        if episodes is not None:
+            self._episodes = self._of_ranges(episodes, "episodes")
+        if (self._episodes < 0).any() or (np.diff(self._episodes) < 0).any():
+            raise ValueError("episodes: expected numbers that do not decrease, found others")
+        self._epochs = None if epochs is None else self._of_ranges(epochs, "epochs")
+        self.items = int(self._counts.sum())
         if not self.items:
             raise ValueError("ranges: expected an instant or more, found none")
         self.batch_size, self.seed = int(batch_size), int(seed)
         self.rank, self.world = int(rank), int(world)
         self.drop_last, self.shuffle = bool(drop_last), bool(shuffle)
-        self._counts, self._chances = counts, None
-        # The newest block of batches: what it is, its episodes and its instants.
+        # The newest block of batches: what it is, its episodes, its instants and its epochs.
         self._held = None
         self._batches = None
+        if not len(self):
+            raise ValueError(self._why_empty())
         if batches is not None:
             if not 1 <= batches <= len(self):
                 raise ValueError(f"batches: expected 1 to {len(self)}, found {batches}")
             self._batches = int(batches)
-        if weights is not None:
-            weights = np.asarray(weights, np.float64)
-            if (
-                weights.shape != counts.shape
-                or not np.isfinite(weights).all()
-                or (weights < 0).any()
-            ):
-                raise ValueError(f"weights: expected {len(counts)} numbers that are not negative")
-            weights = np.where(counts > 0, weights, 0)
-            if not weights.sum() > 0:
-                raise ValueError("weights: expected more than 0 for an episode with instants")
-            self._chances = np.cumsum(weights) / weights.sum()
-            # Rounding must not leave a chance behind the last episode that has one.
-            self._chances[np.flatnonzero(weights)[-1] :] = 1.0
+        self._chances = None if weights is None else self._chances_of(weights)
+
+    def _of_ranges(self, values, name):
+        """A number for each range."""
+        values = integers(values, name).reshape(-1)
+        if len(values) != len(self._counts):
+            raise ValueError(f"{name}: expected {len(self._counts)} numbers, found {len(values)}")
+        return values.copy()
+
+    def _why_empty(self):
+        """What an error says of a rank without a batch."""
+        if self.drop_last:
+            expected = f"{self.batch_size * self.world} items or more for a batch of each rank"
+            return f"batch_size: expected {expected}, found {self.items}: give a smaller one, or drop_last=False"
+        expected = f"more than {self.batch_size * self.rank} items for a batch of rank {self.rank}"
+        return f"batch_size: expected {expected}, found {self.items}: give a smaller one, or fewer ranks"
+
+    def _chances_of(self, weights):
+        """The chance of each episode, and of all before it."""
+        of_ranges, count = self._episodes, self._episodes[-1] + 1
+        weights = np.asarray(weights, np.float64)
+        if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any():
+            raise ValueError(f"weights: expected {count} numbers that are not negative")
+        weights = np.where(np.bincount(of_ranges, self._counts, count) > 0, weights, 0)
+        if not weights.sum() > 0:
+            raise ValueError("weights: expected more than 0 for an episode with instants")
+        chances = np.cumsum(weights) / weights.sum()
+        # Rounding must not leave a chance behind the last episode that has one.
+        chances[np.flatnonzero(weights)[-1] :] = 1.0
+        return chances
 
     @classmethod
     def of(cls, cache, *, period_ns, margin_ns=(0, 0), grid=True, **options):
-        """A sampler over the instants of a cache, each episode's latest epoch of the clock. If the cache was loaded with
+        """A sampler over the instants of a cache, of all epochs of the clock in each episode. If the cache was loaded with
         `episodes=(rank, world)`, all its items are this rank's, in an order of its own; `rank` and `world` are not given.
 
         Args:
             cache: an EpisodeCache.
             period_ns: from one instant to the next [ns].
-            margin_ns: how long after the first row an episode's instants begin, and how long before the last row they end
+            margin_ns: how long after the first row an epoch's instants begin, and how long before the last row they end
                 [ns]: as long as histories and horizons are.
             grid: whether instants are at multiples of the period, as ticks are.
-            options: those of the class.
+            options: those of the class, but for `episodes` and `epochs`.
         """
         if cache.share is not None:
             if "rank" in options or "world" in options:
                 raise ValueError("rank: expected none for a cache that is a share already")
             rank, world = cache.share
             options["seed"] = options.get("seed", 0) * world + rank
-        spans = np.array(
-            [episode["spans"][-1][1:] for episode in cache.episodes], np.int64
-        ).reshape(-1, 2)
-        ranges = spans + np.array([margin_ns[0], -margin_ns[1]], np.int64)
-        empty = (spans == 0).all(axis=1) | (ranges[:, 1] < ranges[:, 0])
+        spans = [
+            (number, *span) for number, each in enumerate(cache.episodes) for span in each["spans"]
+        ]
+        episodes, epochs, begins, ends = np.array(spans, np.int64).reshape(-1, 4).T
+        ranges = np.stack([begins + margin_ns[0], ends - margin_ns[1]], axis=1)
+        # An epoch without rows is from 0 to 0.
+        empty = (begins == 0) & (ends == 0) | (ranges[:, 1] < ranges[:, 0])
+        if empty.all():
+            longest = (ends - begins).max(initial=0)
+            raise ValueError(
+                f"margin_ns: expected an epoch of {sum(margin_ns)} ns or more, found {longest} ns at most "
+                f"in {len(cache.episodes)} episodes"
+            )
         if grid:
             ranges[:, 0] = -(-ranges[:, 0] // period_ns) * period_ns
         ranges[empty | (ranges[:, 1] < ranges[:, 0])] = [period_ns, 0]
-        return cls(ranges, period_ns=period_ns, **options)
+        return cls(ranges, period_ns=period_ns, episodes=episodes, epochs=epochs, **options)
 
     def described(self):
         """All that the order of batches follows from, but for the rank: two samplers with the same text have the same order."""
-        numbers = [self.first_ns, self._counts, self._chances]
+        numbers = [self.first_ns, self._counts, self._episodes, self._epochs, self._chances]
         texts = ["" if each is None else each.tobytes().hex() for each in numbers]
         return f"{self.period_ns} {self.batch_size} {self.seed} {self.world} {self.drop_last} {self.shuffle} {self._batches} {texts}"
 
@@ -139,7 +182,11 @@ class WindowSampler:
         return whole + (rest > self.rank * self.batch_size)
 
     def batch(self, epoch, number):
-        """The items of a batch of this rank: `(episodes, instants_ns)`, int64.
+        """The items of a batch of this rank: `(episodes, instants_ns, epochs)`, int64: what `EpisodeCache.windows` takes.
+
+        Args:
+            epoch: that of the training. `epochs` of the result are those of the clock; None if the sampler has none.
+            number: of the batch.
 
         Raises:
             IndexError: there is no batch of this number.
@@ -153,7 +200,7 @@ class WindowSampler:
             held = asked, *self._block(epoch, block * per_block, per_block)
             self._held = held  # at once: another thread may read it
         begin, end = within * self.batch_size, (within + 1) * self.batch_size
-        return held[1][begin:end].copy(), held[2][begin:end].copy()
+        return tuple(None if each is None else each[begin:end].copy() for each in held[1:])
 
     def _block(self, epoch, first, count):
         """The items of `count` batches of this rank from `first` on, of those that there are."""
@@ -166,7 +213,7 @@ class WindowSampler:
         return self.at(epoch, positions[positions < self.items])
 
     def at(self, epoch, positions):
-        """The items at positions of an epoch's order, whatever the rank: `(episodes, instants_ns)`."""
+        """The items at positions of an epoch's order, whatever the rank: `(episodes, instants_ns, epochs)`."""
         positions = np.asarray(positions, np.uint64)
         keys = _keys(self.seed, epoch)
         if self._chances is not None:
@@ -174,13 +221,24 @@ class WindowSampler:
             # 53 bits are exact in a float.
             share = (draw >> np.uint64(11)).astype(np.float64) * 2.0**-53
             episodes = np.searchsorted(self._chances, share, side="right")
-            within = _mix(draw ^ keys[1]) % self._counts[episodes].astype(np.uint64)
+            begins, ends = (
+                np.concatenate([[0], self._ends])[np.searchsorted(self._episodes, episodes, side)]
+                for side in ("left", "right")
+            )
+            items = begins + (_mix(draw ^ keys[1]) % (ends - begins).astype(np.uint64)).astype(
+                np.int64
+            )
         else:
             items = _permuted(positions, self.items, keys) if self.shuffle else positions
-            episodes = np.searchsorted(self._ends, items.astype(np.int64), side="right")
-            within = items.astype(np.int64) - (self._ends - self._counts)[episodes]
-        instants = self.first_ns[episodes] + within.astype(np.int64) * self.period_ns
-        return episodes.astype(np.int64), instants
+            items = items.astype(np.int64)
+        ranges = np.searchsorted(self._ends, items, side="right")
+        within = items - (self._ends - self._counts)[ranges]
+        instants = self.first_ns[ranges] + within * self.period_ns
+        return (
+            self._episodes[ranges],
+            instants,
+            None if self._epochs is None else self._epochs[ranges],
+        )
 
 
 def _mix(x):

@@ -30,7 +30,8 @@ class Segment:
         name: the stream's name in the configuration.
         dtype: "f32", "f16", "bf16", "u8" or "i32".
         shape: the first dimension is the history step, oldest first.
-        array: a view of the message, of `shape`; for bf16 its bits as uint16 (see `float32`).
+        array: a view of the message, of `shape`. For bf16 these are no numbers but their bits as
+            uint16, because NumPy has no bfloat16: `float32` and `torch` give numbers for every type.
         valid: bool per step; if it is False, the value is a fill value, so do not act on it.
         target_ns: int64 per step, its target time on the node's clock.
         age_ns: int64 per step, target time minus the stamp of the newest row used; negative if that
@@ -122,9 +123,10 @@ class Segment:
         return self.array.__dlpack_device__()
 
     def __repr__(self):
-        return (
-            f"Segment({self.name!r}, {self.dtype}{list(self.shape)}, valid={self.valid.tolist()})"
-        )
+        bits = self.dtype == "bf16" and isinstance(self.array, np.ndarray)
+        note = ", array: bits as uint16" if bits else ""
+        valid = self.valid.tolist()
+        return f"Segment({self.name!r}, {self.dtype}{list(self.shape)}, valid={valid}{note})"
 
 
 class FusedTensor:

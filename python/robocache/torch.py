@@ -16,8 +16,9 @@ from torch.autograd import forward_ad
 
 from . import _layout, _torch_kernels
 from . import _torch_operators as _torch_operators  # registers them
-from ._torch_kernels import CODES, expect_no_tangent, place_of
-from .operations import Resampled, Stream
+from ._interop import place_of
+from ._streams import Resampled, Stream
+from ._torch_kernels import CODES, expect_no_tangent
 
 __all__ = ["fuse", "is_plain", "place_of", "resample"]
 

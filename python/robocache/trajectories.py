@@ -1,6 +1,7 @@
 """Functions with the signatures of the RoboCache for torch that came before, so that its users change one import.
 
-They call `robocache.resample` and `voxelize`. `docs/operations.md` says what differs.
+They call `robocache.resample` and `voxelize`, on the device of their tensors. If `backend` is "cuda", this must be a GPU, or they
+raise RuntimeError; None and "pytorch" allow any device. The results are the same bits. `docs/operations.md` says what differs.
 """
 
 from __future__ import annotations
@@ -8,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from . import _native
 from .encoders import voxelize
 from .operations import resample
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["fuse_multimodal", "resample_trajectories", "voxelize_pointcloud"]
+__all__ = [
+    "fuse_multimodal",
+    "resample_trajectories",
+    "voxelize_occupancy",
+    "voxelize_pointcloud",
+    "why_no_cuda",
+]
 
 _NANOSECONDS = 1_000_000_000
 
@@ -24,6 +32,7 @@ def resample_trajectories(
     source_times: Tensor,
     target_times: Tensor,
     device: Any = None,
+    backend: str | None = None,
 ) -> Tensor:
     """Interpolates `source_data` `[B, S, D]` at `target_times` `[B, T]`, linearly, to `[B, T, D]`.
 
@@ -33,6 +42,7 @@ def resample_trajectories(
     if device is not None:
         moved = (each.to(device) for each in (source_data, source_times, target_times))
         source_data, source_times, target_times = moved
+    _expect_backend(backend, source_data)
     return _held(source_data, source_times, _stamps(target_times))
 
 
@@ -44,8 +54,10 @@ def fuse_multimodal(
     stream3_data: Tensor,
     stream3_times: Tensor,
     target_times: Tensor,
+    backend: str | None = None,
 ) -> Tensor:
     """Interpolates three streams as `resample_trajectories` does, to `[B, T, D1 + D2 + D3]`."""
+    _expect_backend(backend, stream1_data)
     targets = _stamps(target_times)
     parts = [
         _held(stream1_data, stream1_times, targets),
@@ -62,9 +74,11 @@ def voxelize_pointcloud(
     voxel_size: float = 0.1,
     grid_size: Sequence[int] = (128, 128, 128),
     mode: str = "occupancy",
+    backend: str | None = None,
 ) -> Tensor:
     """Sorts `points` `[N, 3]` into a grid `[X, Y, Z]` of int32 counts ("count") or zeros and ones ("occupancy"),
     or, with `features` `[N, F]`, `[X, Y, Z, F]` of float32, their "mean" or "max" per voxel."""
+    _expect_backend(backend, points)
     grid = {"origin_m": tuple(grid_min), "size_m": voxel_size, "shape": tuple(grid_size)}
     if mode in ("count", "occupancy"):
         values = voxelize(points.float(), channels=(mode,), **grid).values
@@ -81,6 +95,50 @@ def voxelize_pointcloud(
         **grid,
     ).values
     return values.permute(3, 2, 1, 0).contiguous()
+
+
+def voxelize_occupancy(
+    points: Tensor,
+    grid_size: Sequence[int] | Tensor,
+    voxel_size: float,
+    origin: Sequence[float] | Tensor,
+    backend: str | None = None,
+) -> Tensor:
+    """Sorts clouds `points` `[B, N, 3]` into grids `[B, X, Y, Z]` of float32 zeros and ones. `grid_size` is X, Y and Z, `origin` the
+    lower corner, `voxel_size` the edge of a voxel; all lengths have one unit."""
+    _expect_backend(backend, points)
+    if points.ndim != 3 or points.shape[-1] != 3:
+        raise ValueError(f"points: expected the shape [B, N, 3], found {list(points.shape)}")
+    values = voxelize(
+        points.float(),
+        origin_m=tuple(map(float, origin)),
+        size_m=float(voxel_size),
+        shape=tuple(map(int, grid_size)),
+    ).values
+    return values[:, 0].permute(0, 3, 2, 1).contiguous()
+
+
+def why_no_cuda() -> str | None:
+    """Why nothing is computed on a GPU here; None if it can be."""
+    if _native.cuda_version() is None:
+        return "this package is built without CUDA"
+    try:
+        _native.synchronize(0)
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
+def _expect_backend(backend: str | None, tensor: Tensor) -> None:
+    """Raises RuntimeError for an unknown backend, or if it is "cuda" and the tensor cannot be computed on a GPU."""
+    if backend not in (None, "cuda", "pytorch"):
+        raise RuntimeError(f"backend: expected 'cuda', 'pytorch' or None, found {backend!r}")
+    # A tensor on a GPU shows that there is one. To ask for it would wait for its work.
+    if backend != "cuda" or (tensor.is_cuda and _native.cuda_version() is not None):
+        return
+    if reason := why_no_cuda():
+        raise RuntimeError(f"backend: expected a GPU for 'cuda', found none: {reason}")
+    raise RuntimeError(f"backend: expected tensors on a GPU for 'cuda', found {tensor.device}")
 
 
 def _torch() -> Any:

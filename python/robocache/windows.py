@@ -5,8 +5,8 @@ import sys
 
 import numpy as np
 
-from ._arrays import is_torch
 from ._gpu import part
+from ._interop import is_torch
 
 _DTYPES = {
     "f32": np.dtype("<f4"),
@@ -127,7 +127,8 @@ class WindowSegment:
 
     @property
     def array(self):
-        """`[windows, steps, row...]`: the values; for bf16 their bits as uint16 (see `float32`). If the cache has a device:
+        """`[windows, steps, row...]`: the values as they are in the buffer. For bf16 these are no numbers but their bits as
+        uint16, because NumPy has no bfloat16: `float32` and `torch` give numbers for every type. If the cache has a device:
         a tensor of torch (bf16 as torch.bfloat16), or, if torch was not imported, an array for DLPack; so are the others."""
         return self._view("values", _DTYPES[self.dtype], self._stream.row_shape)
 
@@ -175,11 +176,11 @@ class WindowSegment:
         return self._view("coordinates", np.int32, self._stream.coordinates_shape or ())
 
     def float32(self):
-        """The values as float32."""
+        """The values as float32: for f32 the view itself, else a converted copy."""
         if not isinstance(self._windows.buffer, np.ndarray):
             return self.torch().float()
         if self.dtype != "bf16":
-            return self.array.astype(np.float32)
+            return self.array.astype(np.float32, copy=False)
         return (self.array.astype(np.uint32) << 16).view(np.float32)
 
     def torch(self):
@@ -193,7 +194,9 @@ class WindowSegment:
 
     def __repr__(self):
         shape = (len(self._windows), len(self._stream.offsets_ns), *self._stream.row_shape)
-        return f"WindowSegment({self.name}: {self.dtype} {list(shape)})"
+        bits = self.dtype == "bf16" and isinstance(self._windows.buffer, np.ndarray)
+        note = ", array: bits as uint16" if bits else ""
+        return f"WindowSegment({self.name}: {self.dtype} {list(shape)}{note})"
 
 
 def _version_of(instants):

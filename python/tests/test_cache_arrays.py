@@ -10,6 +10,7 @@ pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
 import robocache
+from robocache import arrays, cache
 
 
 def test_rows_that_are_not_finite_are_refused():
@@ -139,6 +140,8 @@ def test_statistics_are_those_of_numpy():
     assert told["state"]["count"].tolist() == [900] * 3
     with pytest.raises(ValueError, match="expected a vector"):
         cache.statistics(["picture"])
+    with pytest.raises(ValueError, match="episodes: expected at least one of 2, found none"):
+        cache.statistics(episodes=slice(None, -2))
 
 
 @pytest.mark.parametrize(
@@ -206,3 +209,74 @@ def test_the_elements_of_a_quaternion_are_next_to_each_other():
         robocache.EpisodeCache.from_arrays({"pose": {**stream, "lanes": lanes}}, [4])
     lanes = ["linear", *["quaternion"] * 4]
     robocache.EpisodeCache.from_arrays({"pose": {**stream, "lanes": lanes}}, [4])
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "changed"),
+    [
+        (TypeError, "epochs: expected integers, found float64", {"epochs": [0.9]}),
+        (ValueError, "target_ns: expected at most 9223372036854775807, found 18446744073709551615",
+         {"target_ns": np.array([2**64 - 1], np.uint64)}),
+        (ValueError, "episodes: expected at most .*, found 18446744073709551615",
+         {"episodes": np.array([2**64 - 1], np.uint64)}),
+        (ValueError, "epochs: expected at most .*, found 18446744073709551615",
+         {"epochs": np.array([2**64 - 1], np.uint64)}),
+        (TypeError, "offsets_ns of 'state': expected integers", {"config": {"state": {"offsets_ns": [-0.5]}}}),
+    ],
+)  # fmt: skip
+def test_numbers_that_int64_does_not_hold_are_told(error, message, changed):
+    state = {"rows": np.zeros((9, 1), np.float32), "stamp_ns": np.arange(9) * 10 * MS}
+    cache = robocache.EpisodeCache.from_arrays({"state": state}, [9])
+    asked = {"episodes": [0], "target_ns": [50 * MS]}
+    assert cache.windows(**asked, epochs=np.zeros(1, np.uint64))["state"].valid.all()
+    with pytest.raises(error, match=message):
+        cache.windows(**{**asked, **changed})
+
+
+def test_bf16_says_that_its_array_has_bits():
+    rows = np.full((9, 1), 0.279, np.float32)
+    state = {"rows": rows, "stamp_ns": np.arange(9) * 10 * MS}
+    cache = robocache.EpisodeCache.from_arrays({"state": state}, [9])
+    halved = cache.windows([0], [50 * MS], {"state": {"dtype": "bf16"}})["state"]
+    assert halved.array.tolist() == [[[16015]]] and "array: bits as uint16" in repr(halved)
+    assert halved.float32().dtype == np.float32 and abs(halved.float32()[0, 0, 0] - 0.279) < 1e-3
+    whole = cache.windows([0], [50 * MS])["state"]
+    assert "bits" not in repr(whole)
+    # Of f32 it is the view itself.
+    assert np.shares_memory(whole.float32(), whole.array)
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    assert (halved.array.view(ml_dtypes.bfloat16).astype(np.float32) == halved.float32()).all()
+
+
+@pytest.mark.parametrize(("value", "text"), [(100_020.0, "1.0002e5"), (-65_520.0, "-6.552e4")])
+def test_a_type_that_does_not_hold_all_rows_is_refused(value, text):
+    rows = np.full((5, 2), 65_519.0, np.float32)
+    rows[3, 1] = value
+    stamps = np.arange(5) * 10 * MS
+    stream = {"rows": rows, "stamp_ns": stamps, "strategy": "hold"}
+    cache = robocache.EpisodeCache.from_arrays({"x": stream}, [5])
+    match = f"dtype of 'x': expected one that holds all values, found f16 for {text} of row 3"
+    with pytest.raises(ValueError, match=match):
+        cache.windows([0], [30 * MS], {"x": {"dtype": "f16"}})
+    found = cache.windows([0], [30 * MS], {"x": {"dtype": "bf16"}})
+    assert np.isfinite(found["x"].float32()).all()
+    rows[3, 1] = 65_519.0
+    cache = robocache.EpisodeCache.from_arrays({"x": stream}, [5])
+    found = cache.windows([0], [30 * MS], {"x": {"dtype": "f16"}})
+    assert (found["x"].array == 65_504).all() and found["x"].valid.all()
+
+
+def test_a_channel_of_no_group_is_refused(monkeypatch):
+    of_arrays = arrays.of_arrays
+
+    def wider(name, stream, lengths):
+        means, columns = of_arrays(name, stream, lengths)
+        means["row_shape"] = [3]
+        means["vector"]["channels"].append({"name": "2", "lane": "linear"})
+        return means, columns
+
+    monkeypatch.setattr(cache, "of_arrays", wider)
+    stream = {"rows": np.ones((4, 2), np.float32), "stamp_ns": np.arange(4) * 10 * MS}
+    with pytest.raises(ValueError, match="'x': expected groups that write each element once"):
+        found = robocache.EpisodeCache.from_arrays({"x": stream}, [4])
+        found.windows([0], [10 * MS])

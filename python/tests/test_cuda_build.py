@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY
 
-WITHOUT = "--no-default-features --features ros,sim,replay"
+#: What the script prints for a build with CUDA, and for one without.
+WITH, WITHOUT = "cuda", ""
 #: The tools that the scripts run.
 TOOLS = "bash sh cat cmp cp dirname env grep mktemp rm sed sort tail".split()
 #: Places where the script finds an nvcc in any environment.
@@ -119,7 +120,7 @@ def test_make_build_installs_an_nvcc_if_there_is_a_gpu(machine):
     assert machine.cuda("prepare").returncode == 0
     found = machine.cuda("find").stdout.strip()
     assert found.startswith(f"{machine.root}/.cuda/lib/") and found.endswith("/nvcc")
-    assert machine.cuda("features").stdout == ""
+    assert machine.cuda("features").stdout.strip() == WITH
     # The second time it installs nothing.
     machine.program("python3", "exit 1")
     assert machine.cuda("prepare").returncode == 0
@@ -155,7 +156,7 @@ def test_an_install_of_older_pins_serves_until_the_new_pins_replace_it(machine):
     assert machine.cuda("get").returncode == 0
     pins = machine.root / "scripts/requirements-cuda.txt"
     pins.write_text(pins.read_text() + "another==1\n")
-    assert machine.cuda("features").stdout == ""
+    assert machine.cuda("features").stdout.strip() == WITH
     assert machine.cuda("get").returncode == 0
     assert (machine.root / ".cuda/installed.txt").read_text() == pins.read_text()
 
@@ -201,7 +202,7 @@ def test_a_driver_new_enough_or_unknown_gets_the_pins(machine, heading):
     machine.driver("13.1", heading)
     assert machine.cuda("prepare").returncode == 0
     asked = machine.cuda("features")
-    assert (asked.returncode, asked.stdout, asked.stderr) == (0, "", "")
+    assert (asked.returncode, asked.stdout.strip(), asked.stderr) == (0, WITH, "")
     assert (machine.root / ".cuda").exists()
 
 
@@ -230,7 +231,7 @@ def test_without_nvidia_smi_the_drivers_library_gives_the_version(machine, versi
     assert machine.cuda("prepare").returncode == 0
     assert (machine.root / ".cuda").exists() == installs
     asked = machine.cuda("features")
-    assert (asked.stdout.strip() == "") == installs
+    assert (asked.stdout.strip() == WITH) == installs
     assert ("an nvcc of CUDA 12 in NVCC" in asked.stderr) != installs
 
 
@@ -244,7 +245,7 @@ def test_on_and_get_install_for_an_old_driver_and_warn(machine):
         assert "driver is for CUDA 12" in got.stderr and "(580 or later)" in got.stderr
         shutil.rmtree(machine.root / ".cuda")
     on = {"ROBOCACHE_CUDA": "on", "NVCC": str(wheel)}
-    assert machine.cuda("features", **on).stdout == ""
+    assert machine.cuda("features", **on).stdout.strip() == WITH
     found = machine.cuda("find", **on)
     assert found.stdout.strip() == str(wheel)
     assert f"CUDA 12, {wheel} for CUDA 13: what it builds computes on the CPU" in found.stderr
@@ -262,7 +263,7 @@ def test_an_nvcc_that_fits_the_driver_has_priority_over_a_newer_one(machine):
         assert (found.stdout.strip(), found.stderr) == (str(nvcc), "")
     machine.driver("12.8")
     asked = machine.cuda("features", CUDA_HOME=str(machine.bin / "toolkit"))
-    assert (asked.stdout, asked.stderr) == ("", "")
+    assert (asked.stdout.strip(), asked.stderr) == (WITH, "")
 
 
 @pytest.mark.parametrize("nvcc", [True, False])
@@ -278,9 +279,21 @@ def test_every_cargo_command_of_the_ros_build_has_the_same_features(machine, com
     script.write_text(text)
     asked = machine.run("sh", script, command, "--release", "--", "-D")
     assert asked.returncode == 0, asked.stderr
-    features = [] if nvcc else WITHOUT.split()
     manifest = ["--manifest-path", f"{machine.root}/Cargo.toml"]
-    wanted = [command, "--locked", *manifest, *features, "--release", "--", "-D"]
+    packages = (
+        "-p robocache -p robocache_tools -p robocache_python".split() if command == "build" else []
+    )
+    wanted = [
+        command,
+        "--locked",
+        *manifest,
+        "--features",
+        WITH if nvcc else WITHOUT,
+        *packages,
+        "--release",
+        "--",
+        "-D",
+    ]
     assert asked.stdout.splitlines() == wanted
     # A wrong value stops it before cargo starts.
     assert machine.run("sh", script, command, ROBOCACHE_CUDA="yes").stdout == ""
@@ -305,7 +318,9 @@ def test_the_build_error_says_the_one_command_and_how_to_build_without(machine, 
     built = machine.run(build_script, CARGO_FEATURE_CUDA="1", **folders)
     errors = [line for line in built.stdout.splitlines() if line.startswith("cargo::error=")]
     assert len(errors) == 3 and "no nvcc of CUDA 12.0 or later" in errors[0]
-    assert errors[1].endswith("scripts/cuda.sh") and errors[2].endswith(f"cargo build {WITHOUT}")
+    assert errors[1].endswith("scripts/cuda.sh") and errors[2].endswith(
+        "ROBOCACHE_CUDA=off make build"
+    )
 
     neither = machine.run(build_script, **folders)
     assert neither.returncode == 0 and "cargo::error=" not in neither.stdout

@@ -55,6 +55,7 @@ def test_values_flags_and_ages_in_both_byte_orders(order):
     assert wrench.age_ns.tolist() == [-5]
     assert camera.array.dtype == np.uint16 and camera.shape == (1, 2, 2)
     np.testing.assert_array_equal(camera.float32(), [[[1, -2], [0, 3.140625]]])
+    assert "array: bits as uint16" in repr(camera) and "bits" not in repr(joints)
     assert wrench.float32().dtype == camera.float32().dtype == np.float32
     assert tensor["camera"] is camera
 

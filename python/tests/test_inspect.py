@@ -166,7 +166,7 @@ def test_damage_malformed_messages_and_strange_trees_are_told(tmp_path):
     assert len(found) == 1 and found[0]["messages"] == 10
 
 
-def starter(bag, folder):
+def starter(bag, folder, options=()):
     """Writes a configuration for a bag, checks it and replays the bag with it. Returns the text and the summary."""
     config = folder / "robot.yaml"
     inspect(bag, options=("--write-config", config))
@@ -175,6 +175,7 @@ def starter(bag, folder):
     done = subprocess.run(map(str, command), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     command = [program, "replay", bag, "--config", config, "--out", folder / "out", "--json"]
+    command += options
     done = subprocess.run(map(str, command), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     ((outcome, summary),) = json.loads(done.stdout)[0].items()
@@ -265,3 +266,58 @@ def test_the_report_is_one_page_without_a_network_or_a_script(tmp_path):
     both = inspect(bag, other, options=("--html", tmp_path / "report.html"))
     assert both.count("topic  ") == 2 and f"{bag}: Topics" in (tmp_path / "report.html").read_text()
     inspect(bag, options=("--html", tmp_path / "no" / "folder.html"), expect=1)
+
+
+def test_a_simulators_bag_without_a_clock_is_told_and_its_configuration_says_how_to_replay_it(
+    tmp_path,
+):
+    messages = []
+    for k in range(600):
+        ns = 10 * MS * (k % 400) + MS
+        received = T0 + 20 * MS * k
+        messages.append(("/w", received, wrench(ns, k, 2, 3)))
+        if k % 3 == 0:
+            # 30 ms behind on the simulator's clock.
+            messages.append(("/slow", received + 60 * MS, wrench(ns, k, 2, 3)))
+    messages = sorted(messages, key=lambda entry: entry[1])
+    bag = write_bag(tmp_path / "bag", messages)
+    (found,) = inspect(bag)
+    assert found["lacks_clock"] and found["clock"] is None
+    (note,) = [note for note in found["notes"] if "--time header" in note]
+    assert "no /clock" in note and not any("receive" in note for note in found["notes"])
+    assert 15 * MS < topic(found, "/slow")["delay"]["p50_ns"] < 40 * MS
+    assert topic(found, "/w")["delay"]["p50_ns"] == 0
+    text, summary = starter(bag, tmp_path, options=["--time", "header"])
+    assert "--time header" in text and "timeline: receive" not in text
+    assert summary["clock_jumps"] == 1 and "\nlag_ms: 50\n" in text, text
+    assert min(stream["valid_share"] for stream in summary["streams"].values()) > 0.9
+
+    # With /clock, nothing of that.
+    clocks = [("/clock", at, clock(m.header.stamp.nanosec)) for name, at, m in messages[:99]]
+    (found,) = inspect(write_bag(tmp_path / "clock", clocks + messages[:99]))
+    assert not found["lacks_clock"] and not any("--time" in note for note in found["notes"])
+    # One topic with the recorder's time: then the others are of another clock.
+    messages += [("/wall", at, wrench(at, 1, 2, 3)) for _, at, _ in messages]
+    (found,) = inspect(write_bag(tmp_path / "mixed", sorted(messages, key=lambda m: m[1])))
+    assert not found["lacks_clock"]
+    assert any("timeline: receive" in note for note in notes(found, "/w"))
+
+
+def test_events_of_the_nodes_own_recording_have_no_rate_and_no_gaps(tmp_path):
+    from mcap.writer import Writer
+
+    path = tmp_path / "recording.mcap"
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.start("ros2", "a test")
+        kind = "robocache_ros/msg/RecordingEvent"
+        channel = writer.register_channel("/e", "cdr", writer.register_schema(kind, "ros2msg", b""))
+        for k in range(400):
+            # A burst of four events for each tick.
+            at = T0 + 10 * MS * (k // 4) + 5000 * (k % 4)
+            writer.add_message(channel, at, b"\x00\x01\x00\x00" + bytes(60), at)
+        writer.finish()
+    (found,) = inspect(path)
+    one = topic(found, "/e")
+    assert one["messages"] == 400 and one["received"]["rate_hz"] is None
+    assert one["received"]["gaps"] == 0 and notes(found, "/e") == []

@@ -3,6 +3,7 @@
 import hashlib
 import multiprocessing
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -337,6 +338,30 @@ def test_the_output_has_memory_of_its_own():
         robocache.resample(values, stamps, stamps, out=values)
 
 
+@pytest.mark.parametrize("which", ["rows", "stamps", "targets", "row_offsets", "target_offsets"])
+def test_the_output_meets_no_array_of_any_stream(which):
+    buffer = np.zeros(4096, np.uint8)
+    arrays = {
+        "rows": np.arange(8, dtype=np.float32).reshape(8, 1),
+        "stamps": np.arange(8, dtype=np.int64) * 10,
+        "targets": np.arange(8, dtype=np.int64) * 10,
+        "row_offsets": np.array([0, 8], np.int64),
+        "target_offsets": np.array([0, 8], np.int64),
+    }
+    own = arrays[which]
+    shared = buffer[: own.nbytes].view(own.dtype).reshape(own.shape)
+    shared[:] = own
+    out = buffer[:64].view(np.float32).reshape(8, 2)
+    second = {**arrays, which: shared}
+    streams = [
+        robocache.Stream(each["rows"], each["stamps"], row_offsets=each["row_offsets"])
+        for each in (arrays, second)
+    ]
+    targets, offsets = second["targets"], second["target_offsets"]
+    with pytest.raises(ValueError, match="out: expected memory that no input has"):
+        robocache.fuse(streams, targets, target_offsets=offsets, out=out)
+
+
 def test_rows_of_too_many_elements_are_an_exception():
     nothing = np.empty((1, 0), np.int64)
     with pytest.raises(ValueError, match="expected fewer than 2\\^31"):
@@ -378,3 +403,19 @@ def test_an_array_with_a_mask_is_refused():
 def test_memory_that_is_not_there_is_an_exception(shape):
     with pytest.raises((MemoryError, ValueError)):
         _native.empty(-1, shape, "float32")
+
+
+def test_the_examples_of_the_page_print_what_it_says(capsys):
+    page = Path(__file__).parents[2] / "docs" / "operations.md"
+    examples = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    names = {}
+    for example in examples:
+        exec(example, names)
+        printed = re.findall(r"^print\(.*\)  # (.*?)(?::.*)?$", example, re.MULTILINE)
+        assert "".join(capsys.readouterr().out.split()) == "".join("".join(printed).split())
+    called = {name for name in robocache.__all__ if f"robocache.{name}(" in "".join(examples)}
+    assert called >= {"resample", "fuse", "voxelize", "encode_image"}
+    # What the page says of the example without a greatest age.
+    rows, stamps, targets = (names[name] for name in ("rows", "stamps", "targets"))
+    unlimited = robocache.resample(rows, stamps, targets, max_gap_ns=50_000_000)
+    assert unlimited.valid.all() and (unlimited.values[0, 2] == rows[0, -1]).all()

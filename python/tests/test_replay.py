@@ -142,6 +142,24 @@ def test_episodes_do_not_depend_on_each_other_or_on_their_number_at_once(config,
         assert (one / f"{k:02}.mcap").read_bytes() == (many / f"{k:02}.mcap").read_bytes()
 
 
+def test_a_result_does_not_depend_on_the_folder_of_the_configuration(config, bag, tmp_path):
+    other = tmp_path / "elsewhere" / config.name
+    other.parent.mkdir()
+    shutil.copy(config, other)
+    replay(config, tmp_path / "out", bag)
+    ((outcome, _),) = replay(other, tmp_path / "out", bag)
+    assert outcome == "kept", "it is the same configuration"
+    replay(other, tmp_path / "again", bag)
+    again = (tmp_path / "again/robot.mcap").read_bytes()
+    assert again == (tmp_path / "out/robot.mcap").read_bytes()
+    (info,) = read_ros2_messages(str(tmp_path / "out/robot.mcap"), topics=["/fused_tensor/info"])
+    assert info.ros_msg.config_file == config.name
+    # An error names the whole path.
+    other.write_text("rate_hz: never\n")
+    ((_, failure),) = replay(other, tmp_path / "wrong", bag, expect=1)
+    assert f"{other}:1" in failure["error"]
+
+
 def test_a_bad_episode_does_not_stop_the_others_and_results_are_kept(config, bag, tmp_path):
     bad = tmp_path / "bad.mcap"
     bad.write_bytes(b"no bag at all" * 10)
@@ -154,9 +172,17 @@ def test_a_bad_episode_does_not_stop_the_others_and_results_are_kept(config, bag
     ((outcome, _),) = replay(config, tmp_path / "out", bag)
     after = (tmp_path / "out/robot.mcap").stat()
     assert outcome == "kept" and after.st_ino == before.st_ino
-    # Another configuration makes it again.
-    config.write_text(CONFIG.replace("max_age_ms: 50", "max_age_ms: 40"))
+    # Another configuration, or another option, makes it again only if that is asked for.
+    other = config.with_name("other.yaml")
+    other.write_text(CONFIG.replace("max_age_ms: 50", "max_age_ms: 40"))
+    for given, options in ((other, []), (config, ["--rate-hz", "50"])):
+        ((_, failure),) = replay(given, tmp_path / "out", bag, expect=1, options=options)
+        assert "robot.mcap: expected a result of this configuration" in failure["error"]
+        assert "--replace" in failure["error"]
+    assert (tmp_path / "out/robot.mcap").stat().st_ino == after.st_ino
     ((outcome, _),) = replay(config, tmp_path / "out", bag)
+    assert outcome == "kept"
+    ((outcome, _),) = replay(other, tmp_path / "out", bag, options=["--replace"])
     assert outcome == "done"
 
 

@@ -1,13 +1,19 @@
 """`robocache replay` reads bags of several writers, and damaged ones."""
 
+import json
+import shutil
 import sqlite3
+import subprocess
 
 import numpy as np
-from bags import MS, T0, serialized, write_bag
+import pytest
+from bags import MS, T0, serialized, transforms, wrench, write_bag
+from configs import configuration, counts
+from configuration import program
 from mcap.reader import make_reader
 from mcap.writer import CompressionType
 from mcap.writer import Writer as McapWriter
-from replays import raw, replay, tensors
+from replays import files, raw, replay, tensors
 from wrench_robot import (  # noqa: F401
     PERIOD,
     bag_fixture,
@@ -35,17 +41,76 @@ def write_mcap(path, messages, schemas=True, **options):
 
 def test_bags_without_messages_and_topics_without_messages(config, tmp_path):
     wrenches = [entry for entry in robot(50) if entry[0] == "/wrench"]
+    kind = "geometry_msgs/msg/WrenchStamped"
+    empty = write_bag(tmp_path / "empty", [], topics=[("/wrench", kind)])
+    ((_, failure),) = replay(config, tmp_path / "out", empty, expect=1)
+    assert "expected a row of a stream, found none" in failure["error"]
+    assert f"wrench (0 messages); the bag has /wrench ({kind})" in failure["error"]
     bags = [
-        write_bag(tmp_path / "empty", [], topics=[("/wrench", "geometry_msgs/msg/WrenchStamped")]),
         write_bag(tmp_path / "one", wrenches[:1]),
         write_bag(tmp_path / "half", wrenches, topics=[("/camera", "sensor_msgs/msg/Image")]),
         write_bag(tmp_path / "less", wrenches),
     ]
     summaries = [summary for _, summary in replay(config, tmp_path / "out", *bags)]
-    assert [summary["ticks"] for summary in summaries[:2]] == [0, 0]
-    for summary in summaries[2:]:
+    assert summaries[0]["ticks"] == 0
+    for summary in summaries[1:]:
         assert summary["ticks"] > 10 and summary["streams"]["camera"]["valid_share"] == 0
-    assert [summary["missing"] for summary in summaries[2:]] == [[], ["/camera"]]
+    assert [summary["missing"] for summary in summaries[1:]] == [[], ["/camera"]]
+
+
+@pytest.mark.parametrize("form", ["mcap", "zarr", "rows"])
+def test_a_configuration_that_fits_nothing_replaces_nothing(config, tmp_path, form):
+    options = ["--format", form]
+    bag = write_bag(tmp_path / "robot", robot(50))
+    replay(config, tmp_path / "out", bag, options=options)
+    before = files(tmp_path / "out")
+    cloud = counts("cloud", "topic: /lidar", "f32", more="    t_base_sensor: tf\n")
+    # Neither topics that the bag lacks, although it has the frames, nor messages that are all dropped.
+    frames = ("/tf_static", T0, transforms((T0, "base_link", "lidar", 0.5)))
+    dropped = [("/wrench", T0 + k * MS, wrench(0, 1, 2, 3)) for k in range(50)]
+    for messages, text, found, reads in (
+        ([frames, *robot(50)], configuration(cloud), "a topic of a stream", "/lidar (sensor_msgs"),
+        (dropped, None, "a row of a stream", "wrench wrench (50 messages, 50 zero_stamp)"),
+    ):
+        shutil.rmtree(bag)
+        write_bag(bag, messages)
+        wrong = tmp_path / "wrong.yaml"
+        wrong.write_text(text or config.read_text())
+        ((outcome, failure),) = replay(
+            wrong, tmp_path / "out", bag, options=[*options, "--replace"], expect=1
+        )
+        assert outcome == "failed" and f"expected {found}, found none" in failure["error"]
+        assert reads in failure["error"] and "the bag has /" in failure["error"]
+        assert files(tmp_path / "out") == before
+
+
+def test_check_compares_the_topics_and_types_with_a_bag(config, tmp_path):
+    def check(text, *bags, expect=0, options=()):
+        config.write_text(text)
+        command = [program(), "check", config, "--bag", *bags, *options]
+        done = subprocess.run(map(str, command), capture_output=True, text=True, timeout=60)
+        assert done.returncode == expect, (done.stdout, done.stderr)
+        return done.stderr if expect or "--json" not in options else json.loads(done.stdout)
+
+    text, bag = config.read_text(), write_bag(tmp_path / "robot", robot(50))
+    assert check(text, bag) == ""
+    (warning,) = check(text.replace("/camera", "/eye"), bag, options=["--json"])["warnings"]
+    assert warning.startswith("/eye: not in the bag, which has /camera (sensor_msgs/msg/Image)")
+    said = check(
+        text.replace("/camera", "/eye").replace("topic: wrench", "topic: arm"), bag, expect=1
+    )
+    assert (
+        "expected a topic of a stream, found none" in said
+        and "/eye (sensor_msgs/msg/Image)" in said
+    )
+    wrong = text.replace("WrenchStamped", "TwistStamped").replace(
+        "topic: /camera", "topic: /wrench"
+    )
+    said = check(wrong, bag, expect=1)
+    for stream, kind in (("wrench", "TwistStamped"), ("camera", "Image")):
+        assert f"stream '{stream}': expected messages of " in said and kind in said
+    moved = text.replace("/camera", "/eye")
+    assert check(moved, bag, options=["--remap", "/eye:=/camera"]) == ""
 
 
 def test_topics_and_types_that_do_not_fit_are_errors_and_a_remap_helps(config, bag, tmp_path):

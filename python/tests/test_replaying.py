@@ -73,7 +73,10 @@ def test_replay_takes_the_arguments_of_the_command(bag):
     other = robocache.replay(bag[0], CONFIG, remap={"wrench": "/nothing"})[0]
     assert list(other) and other.missing == ["/nothing"]
     for arguments, error in (
-        ({"time": "noon"}, "time: expected auto, receive or clock, found 'noon'"),
+        (
+            {"time": "noon"},
+            "time: expected auto, receive, clock, header or header:/TOPIC, found 'noon'",
+        ),
         ({"backend": "tpu"}, "backend: expected auto, cpu or cuda, found 'tpu'"),
         ({"remap": ["a"]}, "expected FROM:=TO, found 'a'"),
         ({"start": "soon"}, "start: expected seconds"),

@@ -2,8 +2,11 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -22,11 +25,11 @@ path, rank, world = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 cache = robocache.EpisodeCache.load(path, episodes=(rank, world))
 sampler = robocache.WindowSampler.of(cache, period_ns=7_000_000, batch_size=5, seed=3, drop_last=False)
 items = [sampler.batch(0, number) for number in range(len(sampler))]
-windows = cache.windows(*items[0], rows="strict")
+windows = cache.windows(*items[0][:2], epochs=items[0][2], rows="strict")
 print(json.dumps({
     "names": [about["name"] for about in cache.episodes],
     "rows": {name: cache.size(name)[0] for name in cache.streams},
-    "items": [[int(e) * world + rank, int(at)] for batch in items for e, at in zip(*batch)],
+    "items": [[int(e) * world + rank, int(at), int(of)] for batch in items for e, at, of in zip(*batch)],
     "first": {f"{name} {part}": own.hex() for (name, part), own in parts(windows).items()},
 }))
 """
@@ -51,14 +54,13 @@ def test_two_processes_load_their_shares(stores, cache):  # noqa: F811 (fixtures
         rows = [own["rows"][name] for own in found]
         assert sum(rows) == cache.size(name)[0] and all(rows), name
     sampler = robocache.WindowSampler.of(cache, period_ns=7 * MS, batch_size=1)
-    every = sorted(
-        (int(e[0]), int(at[0])) for e, at in (sampler.batch(0, n) for n in range(len(sampler)))
-    )
+    batches = [sampler.batch(0, number) for number in range(len(sampler))]
+    every = sorted(tuple(int(each[0]) for each in batch) for batch in batches)
     items = [tuple(item) for own in found for item in own["items"]]
     assert sorted(items) == every
     for own in found:
-        episodes, instants = np.array(own["items"][:5]).T
-        whole = parts(cache.windows(episodes, instants, rows="strict"))
+        episodes, instants, epochs = np.array(own["items"][:5]).T
+        whole = parts(cache.windows(episodes, instants, epochs=epochs, rows="strict"))
         assert {f"{name} {part}": value.hex() for (name, part), value in whole.items()} == own[
             "first"
         ]
@@ -125,6 +127,79 @@ def test_a_share_is_sampled_as_it_is(stores):  # noqa: F811
         fewer.batch(0, 3)
     with pytest.raises(ValueError, match="batches: expected 1 to"):
         robocache.WindowSampler.of(share, batches=len(sampler) + 1, **options)
+
+
+def test_one_load_never_has_rows_of_two_stores(stores, tmp_path):  # noqa: F811
+    """A replay that is done puts a new store in the place of the old one, while another program reads that."""
+    store, new = tmp_path / "rows.zarr", tmp_path / "rows.zarr.partial"
+    shutil.copytree(stores / "rows.zarr", store)
+    shutil.copytree(stores / "rows.zarr", new)
+    # Who reads this file waits until somebody writes it.
+    (gate,) = (store / "streams/arm/0/rows").glob("zarr.json")
+    text = gate.read_text()
+    gate.unlink()
+    os.mkfifo(gate)
+
+    def replace():
+        with gate.open("w") as file:  # it opens when the load is here
+            store.rename(tmp_path / "rows.zarr.old")
+            new.rename(store)
+            file.write(text)
+
+    replay = threading.Thread(target=replace)
+    replay.start()
+    try:
+        with pytest.raises(ValueError, match=r"rows.zarr: expected one store, found that a replay"):
+            robocache.EpisodeCache.load(store)
+    finally:
+        replay.join()
+    assert robocache.EpisodeCache.load(store).episodes
+
+
+def test_the_time_to_open_a_folder_grows_with_its_episodes_and_not_their_square(tmp_path):
+    seconds = {}
+    for count in (2_500, 40_000):
+        state = {"rows": np.zeros((count, 1), np.float32), "stamp_ns": np.zeros(count, np.int64)}
+        saved = tmp_path / f"{count}"
+        robocache.EpisodeCache.from_arrays({"state": state}, [1] * count).save(saved)
+        options = [{}, {"episodes": slice(0, None, 2)}]
+        for at, option in enumerate(options):
+            took = []
+            for _ in range(3):
+                begun = time.process_time()
+                robocache.EpisodeCache.load(saved, **option)
+                took.append(time.process_time() - begun)
+            seconds[at, count] = min(took)
+    for at in range(2):
+        # 16 times as many: about 16 times as long, or 256 times.
+        assert seconds[at, 40_000] < 40 * seconds[at, 2_500], seconds
+
+
+def test_statistics_are_of_the_episodes_that_are_named(tmp_path):
+    lengths = [30, 1, 0, 50]
+    rows = np.random.default_rng(3).normal(size=(81, 2)).astype(np.float32)
+    stamps = np.concatenate([np.arange(length) for length in lengths]) * MS
+    state = {"rows": rows, "stamp_ns": stamps}
+    made = robocache.EpisodeCache.from_arrays({"state": state}, lengths)
+    made.save(tmp_path / "saved")
+    for cache in (made, robocache.EpisodeCache.load(tmp_path / "saved")):  # noqa: F402
+        for episodes, expected in (
+            (slice(None, -1), rows[:31]),
+            ([0, 3], np.concatenate([rows[:30], rows[31:]])),
+            (np.array([1]), rows[30:31]),
+            ((1, 2), rows[[30, *range(31, 81)]]),
+            (None, rows),
+        ):
+            told = cache.statistics(episodes=episodes)["state"]
+            assert told["count"].tolist() == [len(expected)] * 2
+            np.testing.assert_allclose(told["mean"], expected.mean(axis=0, dtype="f8"), atol=1e-9)
+            np.testing.assert_allclose(told["std"], expected.std(axis=0, dtype="f8"), atol=1e-9)
+            assert (told["max"] == expected.max(axis=0)).all()
+        with pytest.raises(ValueError, match="episodes: expected numbers from 0 to 3, found 4"):
+            cache.statistics(episodes=[4])
+    # Of those that were loaded, by their numbers in the cache.
+    part = robocache.EpisodeCache.load(tmp_path / "saved", episodes=[1, 3])
+    assert part.statistics(episodes=[1])["state"]["count"].tolist() == [50, 50]
 
 
 def test_the_step_whose_angles_stay_is_named(cache):  # noqa: F811

@@ -52,12 +52,18 @@ def test_bytes_depend_neither_on_jobs_nor_on_interruptions(config, bags, tmp_pat
     assert files(broken / store) == expected
     assert {p.name for p in broken.iterdir()} == {store, "replay.json"}
 
-    # Another configuration makes all again.
+    # Another configuration makes all again, if that is asked for.
     config.write_text(CONFIG.replace("max_age_ms: 50", "max_age_ms: 40"))
-    outcomes = replay(config, one, *bags, options=options)
+    said = replay(config, one, *bags, options=options, expect=1)
+    assert f"{store}: expected a result of this configuration" in said and "--replace" in said
+    assert (one / store / "zarr.json").stat().st_ino == inode
+    outcomes = replay(config, one, *bags, options=[*options, "--replace"])
     assert [outcome for outcome, _ in outcomes] == ["done"] * 3
     text = zarr.open_group(one / store, mode="r").attrs["robocache"]["configuration"]
     assert "max_age_ms: 40" in text
+    # Another type of its elements is another result too.
+    said = replay(config, one, *bags, options=[*options, "--bf16=f32"], expect=1)
+    assert "--replace" in said
 
 
 def test_a_store_never_replaces_what_this_run_does_not_have(config, bags, tmp_path):

@@ -132,6 +132,25 @@ def test_rows_of_the_bag_are_beside_the_tensors(results, kind):
     assert len(differences) == 1 and differences[0] < 1, differences
 
 
+def test_files_of_statistics_are_beside_the_configuration_that_is_named(results, tmp_path):
+    robot = tmp_path / "robot"
+    (robot / "meta").mkdir(parents=True)
+    statistics = {"wrench": {"mean": [1.0] * 6, "std": [2.0] * 6}}
+    (robot / "meta/stats.json").write_text(json.dumps(statistics))
+    config = robot / "config.yaml"
+    normalize = "normalize: {mode: mean_std, stats: meta/stats.json, key: wrench}"
+    config.write_text(
+        CONFIG.replace("  camera:\n", f"    operators: [{{{normalize}}}]\n  camera:\n", 1)
+    )
+    out = tmp_path / "out"
+    robocache("replay", results / "one", "--config", config, "--out", out)
+    said = report(out / "one.mcap", "--bag", results / "one", expect=1)
+    assert "meta/stats.json" in said
+    html = report(out / "one.mcap", "--bag", results / "one", "--config", config)
+    _, lines, dots, differences = raw_and_aligned(html)
+    assert lines and dots and max(differences) < 1
+
+
 def test_the_rows_of_another_bag_are_not_those_of_the_tensors(results, tmp_path):
     # The same topics and stamps, other values.
     moved = [(topic, at, message) for topic, at, message in messages(0) if topic != "/wrench"] + [
@@ -220,10 +239,76 @@ def test_the_report_of_a_store_is_beside_it(results, tmp_path, kind):
     assert page.exists()
 
 
-def test_of_a_large_store_a_part_is_read(results):
-    html = report(results / "zarr" / "tensors.zarr", "--episode", "one", "--read-mib", 1)
+def steps_of(path):
+    """The widths of the lines of a path of SVG, from point to point."""
+    widths, at = [], None
+    for kind, x in re.findall(r"([ML])(-?[\d.]+)", path):
+        if kind == "L":
+            widths.append(float(x) - at)
+        at = float(x)
+    return widths
+
+
+def curves(html):
+    """The lines of the section of curves."""
+    (section,) = re.findall(r"<h2[^>]*>Curves</h2>(.*?)<h2", html, re.DOTALL)
+    return re.findall(r'<path class="line[^>]+>', section)
+
+
+def test_a_line_joins_neighbours_alone(results):
+    # A part is read: one stretch, and some ticks along the whole.
+    html = report(results / "mcap" / "one.mcap", "--read-mib", 3)
     looked = int(re.search(r"(\d+) of 199 tensors were looked at", html).group(1))
-    assert 5 <= looked <= 30
+    assert 20 <= looked <= 90
+    # A chart has 1000 columns, for 198 intervals.
+    widths = [width for line in curves(html) for width in steps_of(line)]
+    assert widths and max(widths) < 1.5 * 1000 / 198
+    # Those that were not looked at are not missing.
+    (timeline,) = re.findall(r"no tensor</li>.*?<div class=rl>ticks</div>(.*?)</svg>", html)
+    assert 'class="quiet"' not in timeline
+
+
+def test_the_vectors_of_a_store_are_read_in_full(results):
+    whole = report(results / "zarr", "--episode", "one")
+    part = report(results / "zarr", "--episode", "one", "--read-mib", 1)
+    assert "All 199 tensors were looked at" in part and part == whole
+
+
+@pytest.mark.parametrize("kind", ["mcap", "zarr", "rows"])
+def test_pictures_are_evenly_spread(results, kind):
+    html = report(results / kind, "--episode", "one", "--pictures", 5)
+    (section,) = re.findall(r"<h2[^>]*>Cameras</h2>(.*?)<h2", html, re.DOTALL)
+    captions = re.findall(r"<figcaption>\+([\d.]+) s([^<]*)<", section)
+    times = [float(time) for time, _ in captions]
+    distances = np.diff(times)
+    assert len(times) == 5 and np.ptp(distances) < 0.08, times
+    assert 0.1 < times[0] < 0.3 and "not valid" not in captions[0][1]
+
+
+def test_one_number_has_one_value(results):
+    # The sensors begin before the part that is read.
+    html = report(results / "mcap" / "one.mcap", "--read-mib", 3)
+    (headline,) = re.findall(r"<b>([^<]+)</b><span>valid steps of the worst segment</span>", html)
+    head, *segments = cells(html, "Validity and ages")
+    assert head[:2] == ["segment", "valid steps"]
+    shares = {name: share for name, share, *_ in segments}
+    _, *streams = cells(html, "All ticks of the episode")
+    assert shares == {stream[0]: stream[-1] for stream in streams}
+    assert headline == min(shares.values(), key=lambda share: float(share.split()[0]))
+
+
+def test_a_gap_in_the_rows_is_a_gap_of_the_line(results, tmp_path):
+    config = results / "config.yaml"
+    kept = [entry for entry in messages(0) if not 500 * MS < entry[1] - T0 < 1300 * MS]
+    bag = write_bag(tmp_path / "gap", sorted(kept, key=lambda entry: entry[1]))
+    for kind in ("mcap", "rows"):
+        out = tmp_path / kind
+        robocache("replay", bag, "--config", config, "--out", out, "--format", kind)
+    widths = [width for line in curves(report(tmp_path / "rows")) for width in steps_of(line)]
+    assert max(widths) < 1.5 * 1000 / 199
+    _, lines, *_ = raw_and_aligned(report(tmp_path / "mcap", "--bag", bag))
+    widths = [width for line in lines[:3] for width in steps_of(line)]
+    assert widths and max(widths) < 1.5 * 1000 / 199
 
 
 def test_rows_are_shown_at_their_own_stamps(results):

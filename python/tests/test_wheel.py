@@ -34,8 +34,9 @@ def wheel():
     command = [REPOSITORY / "scripts" / "wheel.sh", "--local"]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
     assert run.returncode == 0, run.stderr
-    (built,) = (REPOSITORY / "dist").glob("*.whl")
-    return built
+    # The last line says where it is.
+    (built,) = re.findall(r"^wheel: (\S+\.whl): \d+ bytes", run.stderr, re.MULTILINE)
+    return REPOSITORY / built
 
 
 @pytest.fixture(scope="session")

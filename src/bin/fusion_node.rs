@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use robocache::ros::{self, Console, Invocation, NodeError, RosArgs, Signals};
+use robocache::{Console, Invocation, NodeError, RosArgs, Signals};
 use tracing_appender::non_blocking::NonBlockingBuilder;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -18,12 +18,12 @@ fn main() -> ExitCode {
         std::env::args_os().skip(1).map(OsString::into_string).collect();
     let invocation = arguments
         .map_err(|arg| format!("expected UTF-8, found {:?}", arg.to_string_lossy()))
-        .and_then(ros::parse_args);
+        .and_then(robocache::parse_args);
     match invocation {
-        Ok(Invocation::Help) => say(ros::HELP),
+        Ok(Invocation::Help) => say(robocache::HELP),
         Ok(Invocation::Version) => say(&format!("fusion_node {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Invocation::Run(args)) => {
-            ros::ensure_profile();
+            robocache::ensure_profile();
             return run(&args);
         }
         Err(message) => {
@@ -51,8 +51,12 @@ fn run(args: &RosArgs) -> ExitCode {
         .finish(std::io::stderr());
     let lost = writer.error_counter();
     let stderr = tracing_subscriber::fmt::layer().event_format(console).with_writer(writer);
-    let (rosout, records) = ros::rosout_layer();
-    tracing_subscriber::registry().with(ros::log_filter(args)).with(stderr).with(rosout).init();
+    let (rosout, records) = robocache::rosout_layer();
+    tracing_subscriber::registry()
+        .with(robocache::log_filter(args))
+        .with(stderr)
+        .with(rosout)
+        .init();
     let outcome = run_until_signal(records);
     if lost.dropped_lines() > 0 {
         // Not written directly: the end must not wait for the reader of stderr either.
@@ -61,7 +65,7 @@ fn run(args: &RosArgs) -> ExitCode {
     drop(flush);
     match outcome {
         Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(NodeError::Hangs)) => ros::rcl::leave(1),
+        Ok(Err(NodeError::Hangs)) => robocache_rcl::leave(1),
         // The error has been logged.
         Ok(Err(_)) => ExitCode::FAILURE,
         Err(error) => {
@@ -73,11 +77,11 @@ fn run(args: &RosArgs) -> ExitCode {
 
 /// Runs the node until a signal. The outer error is that of tokio or a signal handler, the inner
 /// one that of the node.
-fn run_until_signal(records: ros::Records) -> std::io::Result<Result<(), NodeError>> {
+fn run_until_signal(records: robocache::Records) -> std::io::Result<Result<(), NodeError>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
         let mut signals = Signals::new()?;
-        Ok(ros::run(records, &mut signals).await)
+        Ok(robocache::run(records, &mut signals).await)
     });
     // If the middleware hangs, a thread waits for it without an end.
     runtime.shutdown_background();

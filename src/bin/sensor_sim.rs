@@ -1,13 +1,12 @@
-//! `sensor_sim`: the synthetic robot of [`robocache::sim`] as a ROS 2 node.
+//! `sensor_sim`: the synthetic robot of [`robocache_sim`] as a ROS 2 node.
 
 use clap::Parser;
-use robocache::ros::rcl::{Context, Node, Publisher, Qos};
-use robocache::ros::{self, rcl};
-use robocache::sim::{
+use robocache_ops::time::{NANOS_PER_S, Stamp};
+use robocache_rcl::{Context, Node, Publisher, Qos};
+use robocache_sim::{
     Event, Pace, Reliability, Report, Robot, Schedule, SimOptions, Stream, Truth, drive,
     without_ros_arguments,
 };
-use robocache::time::{NANOS_PER_S, Stamp};
 use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
@@ -57,7 +56,7 @@ fn main() -> ExitCode {
         say(&truth_at(&truth, &cli.truth_at));
         return ExitCode::SUCCESS;
     }
-    ros::ensure_profile();
+    robocache::ensure_profile();
     match run(cli.options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -113,18 +112,18 @@ fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
 fn create_node(options: &SimOptions) -> Result<Node, Box<dyn Error>> {
     let context = Context::new()?;
     let largest = options.large_bytes();
-    let profile = ros::write_profile(largest);
+    let profile = robocache::write_profile(largest);
     let node = Node::new(&context, "sensor_sim", "")?;
     if let Err(error) = &profile {
         eprintln!("sensor_sim: failed to write a profile for Fast DDS: {error}");
     }
-    if let Some(warning) = ros::segment_warning("the robot's images and clouds", largest) {
+    if let Some(warning) = robocache::segment_warning("the robot's images and clouds", largest) {
         eprintln!("sensor_sim: {warning}");
     }
     Ok(node)
 }
 
-fn create_publishers(node: &Node, options: &SimOptions) -> rcl::Result<Publishers> {
+fn create_publishers(node: &Node, options: &SimOptions) -> robocache_rcl::Result<Publishers> {
     let streams = Stream::ALL.into_iter().filter(|stream| options.grid(*stream).is_some());
     let publisher = |stream: Stream| {
         // A subscriber of /clock may ask for reliable delivery.
@@ -238,7 +237,7 @@ impl Signals {
         &mut self,
         publishers: &[(Stream, Publisher)],
         wanted: usize,
-    ) -> rcl::Result<bool> {
+    ) -> robocache_rcl::Result<bool> {
         if wanted == 0 {
             return Ok(true);
         }
@@ -279,12 +278,16 @@ impl Signals {
     }
 }
 
-fn fewest_subscribers(publishers: &[(Stream, Publisher)]) -> rcl::Result<usize> {
+fn fewest_subscribers(publishers: &[(Stream, Publisher)]) -> robocache_rcl::Result<usize> {
     let counts = publishers.iter().map(|(_, p)| p.subscription_count());
     counts.reduce(|a, b| Ok(a?.min(b?))).unwrap_or(Ok(usize::MAX))
 }
 
-fn publish(publishers: &[(Stream, Publisher)], event: &Event, message: &[u8]) -> rcl::Result<()> {
+fn publish(
+    publishers: &[(Stream, Publisher)],
+    event: &Event,
+    message: &[u8],
+) -> robocache_rcl::Result<()> {
     let of_stream = publishers.iter().find(|(stream, _)| *stream == event.stream);
     of_stream.map_or(Ok(()), |(_, publisher)| publisher.publish(message))
 }

@@ -44,7 +44,7 @@ def to_pillow(data, encoding, width, height, step, color):
 
 
 def resize(image, fit, width, height, pad_value):
-    """The fitted image, by the rules of src/ops/image/placement.rs."""
+    """The fitted image, by the rules of crates/ops/src/image/placement.rs."""
     w, h = image.size
     wider = w * height >= h * width
     if fit == "stretch":

@@ -24,6 +24,15 @@ import processes  # noqa: E402
 
 domain_id = private_domain.domain_id
 
+#: Time-out for what is immediate on an idle machine [s]. Who waits goes on as soon as it happens.
+PATIENCE = 60.0
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "alone: measures real time or loads both cores, so no other test runs beside it"
+    )
+
 
 @pytest.fixture(scope="session")
 def install():
@@ -42,8 +51,7 @@ class Process:
         self.name = Path(command[0]).name
         self.log = log
         self.expected_code = expected_code
-        #: Time from the signal of `stop` to the end [s].
-        self.stop_s = None
+        self.is_stopped = False
         with open(log, "wb") as file:
             self._popen = processes.popen(
                 [str(part) for part in command],
@@ -65,11 +73,8 @@ class Process:
         """Whether it still runs."""
         return self._popen.poll() is None
 
-    def wait_for(self, text, timeout=20.0):
-        """Waits until the output contains the text, and returns the output.
-
-        The node sums up its losses every 10 s, so a line about them may be that late.
-        """
+    def wait_for(self, text, timeout=PATIENCE):
+        """Waits until the output contains the text, and returns the output."""
         deadline = time.monotonic() + timeout
         while True:
             running, output = self.running, self.output  # in this order: the last output counts
@@ -81,7 +86,7 @@ class Process:
             )
             time.sleep(0.02)
 
-    def wait(self, timeout=10.0):
+    def wait(self, timeout=PATIENCE):
         """Waits for the end of a process that ends by itself, and returns its exit code."""
         try:
             return self._popen.wait(timeout)
@@ -89,13 +94,12 @@ class Process:
             self._kill()
             pytest.fail(f"{self.name} did not end within {timeout} s:\n{self.output}")
 
-    def stop(self, signum=signal.SIGINT, timeout=5.0):
+    def stop(self, signum=signal.SIGINT, timeout=PATIENCE):
         """Ends it by the signal, or by force after the timeout. Checks the exit code."""
-        started = time.monotonic()
         if self.running:
             self._popen.send_signal(signum)
         code = self.wait(timeout)
-        self.stop_s = time.monotonic() - started
+        self.is_stopped = True
         assert self.expected_code is None or code == self.expected_code, (
             f"{self.name}: expected exit code {self.expected_code}, found {code}:\n{self.output}"
         )
@@ -128,7 +132,7 @@ def start(install, tmp_path, domain_id):
 
     failures = []
     for process in reversed(started):
-        if process.stop_s is None:  # else the test has stopped it
+        if not process.is_stopped:
             try:
                 process.stop()
             except (AssertionError, pytest.fail.Exception) as failure:
@@ -145,7 +149,7 @@ class Ros:
         self.executor = SingleThreadedExecutor(context=context)
         self.executor.add_node(self.node)
 
-    def spin_until(self, predicate, timeout=10.0):
+    def spin_until(self, predicate, timeout=PATIENCE):
         """Handles messages until the predicate holds. False if it does not in time [s]."""
         deadline = time.monotonic() + timeout
         while not predicate():

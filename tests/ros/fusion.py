@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import yaml
 from builtin_interfaces.msg import Time
+from conftest import PATIENCE
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -21,8 +22,6 @@ MS = 1_000_000
 T0 = 1_795_000_000_000 * MS
 #: Age of a step for which there is no row.
 NO_AGE = 2**63 - 1
-#: Time-out for events that are immediate on an idle machine [s].
-PATIENCE = 20.0
 
 
 def type_of(name):

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from domains import DOMAINS, FIRST_DOMAIN, domain_is_free, free_domain
+from domains import DOMAINS, FIRST_DOMAIN, claimed, domain_is_free, free_domain
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image
 
@@ -41,7 +41,7 @@ def test_every_large_image_arrives_with_our_profile(ros, start):
         qos_profile_sensor_data,
     )
     camera = start(sys.executable, "-c", CAMERA)
-    ros.spin_until(lambda: not camera.running, timeout=20)
+    ros.spin_until(lambda: not camera.running)
     ros.spin_for(0.2)
     assert camera.wait() == 0
     assert seen == list(range(IMAGES))
@@ -51,6 +51,13 @@ def test_a_domain_in_use_is_not_taken(ros, domain_id):
     assert not domain_is_free(domain_id)
     assert domain_id not in {free_domain() for _ in range(DOMAINS)}
     assert FIRST_DOMAIN <= domain_id < FIRST_DOMAIN + DOMAINS
+
+
+def test_a_domain_is_claimed_before_its_ports_are_open():
+    domain = free_domain()
+    assert domain_is_free(domain) and claimed(domain) is None
+    free_domain()
+    assert claimed(domain) is not None
 
 
 def test_a_wrong_exit_code_fails(start):
@@ -68,4 +75,4 @@ def test_a_process_that_ignores_the_signal_is_ended(start):
     with pytest.raises(pytest.fail.Exception, match="did not end within 0.3 s"):
         process.stop(timeout=0.3)
     assert not process.running
-    process.stop_s = 0.3
+    process.is_stopped = True

@@ -19,6 +19,7 @@ import pytest
 import recordings
 from fusion import (
     MS,
+    PATIENCE,
     RELIABLE,
     nanoseconds,
     segments,
@@ -35,6 +36,7 @@ from sensor_msgs.msg import CameraInfo, Imu, PointCloud2
 from test_frames import LATCHED, transform
 from tf2_msgs.msg import TFMessage
 
+pytestmark = pytest.mark.alone
 BACKEND = os.environ.get("ROBOCACHE_BACKEND", "auto")
 RECORDED_S = int(os.environ.get("ROBOCACHE_RECORDED_S", "6"))
 RATE_HZ = 50
@@ -274,9 +276,9 @@ def record(ros, start, folder, config, options):
     given = {"config_file": config_file, "backend": BACKEND, "record_to": runs}
     given = [word for name, value in given.items() for word in ("-p", f"{name}:={value}")]
     node = start("fusion_node", "--ros-args", *given)
-    assert ros.spin_until(lambda: recorder.tensors, 20), node.output
+    assert ros.spin_until(lambda: recorder.tensors), node.output
     robot = start("sensor_sim", *options, "--duration", RECORDED_S)
-    assert ros.spin_until(lambda: not robot.running, 30 + RECORDED_S), robot.output
+    assert ros.spin_until(lambda: not robot.running, PATIENCE + RECORDED_S), robot.output
     # For queued messages, and for the ticks whose targets the lag puts before the last messages.
     ros.spin_for(0.5)
     assert robot.wait() == 0
@@ -437,7 +439,7 @@ def assert_equal(config, messages, live, replayed):
     assert firsts.keys() == {topic for topic, _ in inputs_of(config)}
     from_tick = (max(firsts.values()) + WARM_UP_NS) * RATE_HZ // 10**9
     compared = sorted(tick for tick in live if tick > from_tick)
-    assert len(compared) > 0.5 * (RECORDED_S - 1) * RATE_HZ, "the recorder kept up"
+    assert len(compared) > 0.2 * (RECORDED_S - 1) * RATE_HZ, "the recorder kept up"
     different = [tick for tick in compared if replayed[tick] != live[tick]]
     for tick in different[:3]:
         print(describe_difference(live[tick], replayed[tick]))

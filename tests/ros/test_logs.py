@@ -58,7 +58,7 @@ def test_logs_reach_rosout(ros, start, logs, config_file):
     assert ros.spin_until(seen, PATIENCE), (logs, node.output)
     assert seen()[0][:2] == (20, "fusion_node")
     node.stop()
-    assert ros.spin_until(lambda: any("SIGINT" in text for _, _, text in logs), 2), logs
+    assert ros.spin_until(lambda: any("SIGINT" in text for _, _, text in logs)), logs
 
 
 def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_path):
@@ -158,7 +158,7 @@ def test_a_stopped_reader_of_the_logs_delays_nothing(ros, install, config_file):
 
         assert ros.spin_until(ticking, PATIENCE), "the node goes on ticking"
         node.send_signal(signal.SIGINT)
-        assert node.wait(5) == 0
+        assert node.wait(PATIENCE) == 0
     finally:
         node.kill()
         node.communicate()

@@ -146,5 +146,5 @@ def test_the_robot_sizes_its_segment_by_its_images(start):
     )
     robot.wait_for("sensor_sim: seed")
     assert 2 * (2 * 12 * MIB) < segment_of(robot.pid) < 72 * MIB
-    assert robot.wait(20) == 0
+    assert robot.wait() == 0
     assert "shared-memory segment" not in robot.output

@@ -54,7 +54,7 @@ class Sender:
         publisher.publish(wrench(ns, self.sent, 0, 0))
         self.sent += 1
 
-    def send_until(self, fusion, publishers, predicate, what, timeout=15.0):
+    def send_until(self, fusion, publishers, predicate, what):
         """Sends with all publishers at 200 Hz until the predicate holds."""
 
         def sent():
@@ -63,7 +63,7 @@ class Sender:
             self.ros.spin_for(0.005)
             return predicate()
 
-        fusion.until(sent, what, timeout)
+        fusion.until(sent, what)
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=words)
@@ -91,7 +91,7 @@ def test_nothing_is_lost_or_doubled_when_publishers_come_and_go(ros, start, tmp_
     """A reliable publisher goes on while others come and go, with which the request changes."""
     fusion = start_node(ros, start, tmp_path, timeline=timeline)
     sender, first = Sender(ros), publisher(ros, RELIABLE_LATCHED)
-    ros.spin_until(lambda: first.get_subscription_count() > 0, 10)
+    assert ros.spin_until(lambda: first.get_subscription_count() > 0)
     sender.send_until(
         fusion, [first], lambda: asks(fusion) == words(RELIABLE_LATCHED), "both policies"
     )
@@ -111,7 +111,7 @@ def test_nothing_is_lost_or_doubled_when_publishers_come_and_go(ros, start, tmp_
     sender.send_until(fusion, [first], Every(50), "the end")
     fusion.until(lambda: heard(fusion) == sender.sent, f"{sender.sent} heard or counted as lost")
     lost = fusion.value("w", "lost") + fusion.value("w", "queue_full")
-    assert lost <= 0.02 * sender.sent, "most of what best effort loses is lost by the middleware"
+    assert lost <= 0.1 * sender.sent, "most of what best effort loses is lost by the middleware"
     assert fusion.value("w", "rows") == fusion.value("w", "received")
     assert fusion.value("w", "replaced") == fusion.value("w", "dropped") == 0
     assert fusion.value("w", "adapted") >= 7

@@ -4,13 +4,17 @@
 stream that is late and a disk that is full.
 """
 
+import os
+import re
 import signal
 import subprocess
+import sys
 
 import configuration
 import pytest
 import recordings
-from fusion import MS, T0, WRENCH, start_fusion, wrench, write_config
+from conftest import REPOSITORY
+from fusion import MS, PATIENCE, T0, WRENCH, start_fusion, wrench, write_config
 from rosbags.highlevel import AnyReader
 from test_live_equals_replay import RECORDED_S
 
@@ -117,6 +121,7 @@ def test_a_folder_that_cannot_be_used_is_an_error_at_the_start(start, tmp_path):
     assert f"record_to: {tmp_path / 'file'}: File exists" in node.output
 
 
+@pytest.mark.alone
 def test_a_stream_that_is_delayed_beyond_its_lag_is_named_with_the_lag_that_would_do(
     ros, start, tmp_path
 ):
@@ -126,7 +131,7 @@ def test_a_stream_that_is_delayed_beyond_its_lag_is_named_with_the_lag_that_woul
     node = start("fusion_node", "--ros-args", *given)
     late = ["--skew-stream", "camera_front", "--skew-ms", -60]
     robot = start("sensor_sim", *ROBOT, *late, "--duration", RECORDED_S)
-    assert ros.spin_until(lambda: not robot.running, 30 + RECORDED_S), robot.output
+    assert ros.spin_until(lambda: not robot.running, PATIENCE + RECORDED_S), robot.output
     assert robot.wait() == 0
     node.stop()
     recording = recordings.folder_of(tmp_path / "runs")
@@ -165,7 +170,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_node(ros, start, tmp_path, s
     robot = start("sensor_sim", *ROBOT, "--duration", 4)
     fusion.until(lambda: "No space left" in fusion.process.output, "the end of the recording")
     seen = len(fusion.tensors)
-    fusion.until(lambda: not robot.running, "the end of the robot", timeout=40)
+    fusion.until(lambda: not robot.running, "the end of the robot")
     assert robot.wait() == 0
     assert len(fusion.tensors) > seen + 50, "ticks go on"
     fusion.until(lambda: "recording" in fusion.status, "the diagnostics tell of the recording")
@@ -179,3 +184,33 @@ def test_a_full_disk_ends_the_recording_and_not_the_node(ros, start, tmp_path, s
     assert report["different"] == [] and not report["complete"] and report["equal"] > 0
     found = [topic for _, topic, _, _ in recordings.messages_of(recording)]
     assert len(found) > 20 and CAMERA["topic"] in found
+
+
+def test_one_command_records_the_simulated_robot(tmp_path):
+    # No `ros2` program is there, and a part of the topics is enough here.
+    config = write_config(tmp_path, {"rate_hz": 100, "lag_ms": 20, "streams": {"joints": JOINTS}})
+    path = ":".join(
+        part for part in os.environ["PATH"].split(":") if not os.path.exists(f"{part}/ros2")
+    )
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / "demo" / "record.py", "--seconds", "3", "--config", config]
+        + ["--output", tmp_path / "recordings"],
+        capture_output=True, text=True, timeout=120, env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    first, made, following = done.stdout.splitlines()
+    assert first.endswith("about 0.2 GB (80 MB/s)")
+    (run,) = (tmp_path / "recordings").iterdir()
+    assert made.startswith(f"{run}: ")
+    # What is said to come next works as printed.
+    command = re.fullmatch(r"next: robocache (replay .*)", following).group(1).split()
+    replayed = subprocess.run(
+        [configuration.program(), *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert replayed.returncode == 0, replayed.stderr
+    assert (tmp_path / "data" / "rows.zarr").is_dir()
+    assert int(re.search(r"joints: (\d+) rows", replayed.stderr + replayed.stdout).group(1)) > 500

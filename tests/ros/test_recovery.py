@@ -4,6 +4,7 @@ Fast DDS may cut a process off from its publishers after it was stopped for more
 replace the shared-memory port through which the process receives. docs/deploy.md describes it.
 """
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -51,9 +52,18 @@ def start_robot(fusion, start):
 
 
 def locked(pid):
-    """The names of the shared memory that a process owns. Fast DDS locks a file beside each."""
-    files = (os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink())
-    return {found[1] for file in files if (found := re.search(r"/(fast\w+)_el", file))}
+    """The names of the shared memory that a process owns. Fast DDS locks a file beside each.
+
+    It opens the files of other processes for a moment, but does not lock them.
+    """
+    names = set()
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        # The process may close a file while this looks at it.
+        with contextlib.suppress(OSError):
+            found = re.search(r"/(fast\w+)_el", os.readlink(fd))
+            if found and "lock:" in Path(f"/proc/{pid}/fdinfo/{fd.name}").read_text():
+                names.add(found[1])
+    return names
 
 
 def unlink_ports(pid):
@@ -71,8 +81,8 @@ def unlink_ports(pid):
 
 def segments_of(pid):
     """The sizes of a process's own segments."""
-    names = (name for name in locked(pid) if "_port" not in name)
-    return [(SHARED_MEMORY / name).stat().st_size for name in names]
+    files = [SHARED_MEMORY / name for name in locked(pid) if "_port" not in name]
+    return [file.stat().st_size for file in files if file.exists()]
 
 
 def cut_off(ros, fusion, start):
@@ -89,10 +99,10 @@ def cut_off(ros, fusion, start):
     return robot
 
 
-def receives_again(ros, fusion, within):
-    """Whether joints come within this time [s]."""
+def receives_again(ros, fusion):
+    """Whether joints come."""
     received = fusion.value("joints", "received")
-    return ros.spin_until(lambda: fusion.value("joints", "received") > received + 100, within)
+    return ros.spin_until(lambda: fusion.value("joints", "received") > received + 100)
 
 
 def nodes_of(ros, name="fusion_node"):
@@ -100,13 +110,15 @@ def nodes_of(ros, name="fusion_node"):
     return [known for known, _ in ros.node.get_node_names_and_namespaces()].count(name)
 
 
+@pytest.mark.alone
 def test_a_node_that_is_cut_off_connects_again_after_a_stop(ros, start, tmp_path):
     fusion = start_node(ros, start, tmp_path)
     robot = cut_off(ros, fusion, start)
     # Too short for Fast DDS to notice, so that only the removed names matter.
     stop_for(ros, fusion, 1.0)
-    assert receives_again(ros, fusion, 12), fusion.process.output
-    assert fusion.value("joints", "resubscribed") in (1, 2)
+    assert receives_again(ros, fusion), fusion.process.output
+    # A slow machine needs more than one attempt.
+    assert 1 <= fusion.value("joints", "resubscribed") <= 4
     output = fusion.process.wait_for("the process stood still for ")
     assert output.count("the process stood still for ") == 1
     assert "[ERROR]" not in output and "XML" not in output
@@ -116,17 +128,17 @@ def test_a_node_that_is_cut_off_connects_again_after_a_stop(ros, start, tmp_path
         return [size for size in segments_of(fusion.process.pid) if size > 16 << 20]
 
     # The old connection ends, with all that belonged to it.
-    assert ros.spin_until(lambda: len(of_the_profile()) == 1, 20), (of_the_profile(), output)
-    assert ros.spin_until(lambda: nodes_of(ros) == 1, 10)
+    assert ros.spin_until(lambda: len(of_the_profile()) == 1), (of_the_profile(), output)
+    assert ros.spin_until(lambda: nodes_of(ros) == 1)
 
     # A later client finds services and what is latched.
     client = ros.node.create_client(ListParameters, "/fusion_node/list_parameters")
-    assert ros.spin_until(client.service_is_ready, 10)
+    assert ros.spin_until(client.service_is_ready)
     answer = client.call_async(ListParameters.Request())
-    assert ros.spin_until(answer.done, 10), "the parameter services are heard"
+    assert ros.spin_until(answer.done), "the parameter services are heard"
     infos = []
     ros.node.create_subscription(FusedTensorInfo, "fused_tensor/info", infos.append, LATCHED)
-    assert ros.spin_until(lambda: infos, 10), "the info is sent to a later subscriber"
+    assert ros.spin_until(lambda: infos), "the info is sent to a later subscriber"
     tensors = len(fusion.ticks)
     fusion.until(lambda: len(fusion.ticks) > tensors + 50, "the tensors go on")
     assert robot.running
@@ -139,7 +151,10 @@ def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path):
     for _ in range(6):
         # Longer than two checks of Fast DDS.
         stop_for(ros, fusion, 3.0)
-        assert receives_again(ros, fusion, 12), fusion.process.output
+        assert receives_again(ros, fusion), fusion.process.output
+    # A loss at the very end leaves no gap, so the last connection must be an established one.
+    received = fusion.value("joints", "received")
+    fusion.until(lambda: fusion.value("joints", "received") > received + 2000, "joints go on")
     await_losses_counted(fusion, robot)
 
 

@@ -1,7 +1,7 @@
 """What the policy sees, published for RViz and Foxglove."""
 
 import numpy as np
-from fusion import MS, T0, nanoseconds, segments, stamped, start_fusion, streams
+from fusion import MS, PATIENCE, T0, nanoseconds, segments, stamped, start_fusion, streams
 from sensor_msgs.msg import Image
 from test_clouds import CLOUD, cloud_message
 from visualization_msgs.msg import Marker, MarkerArray
@@ -60,7 +60,7 @@ def served_until_seen(fusion, messages, first_ns):
     while len(messages) == before:
         assert ns < first_ns + 40 * MS, "no view"
         fusion.tick(ns)
-        fusion.ros.spin_until(lambda: len(messages) > before, 0.3)
+        fusion.ros.spin_until(lambda: len(messages) > before, PATIENCE / 10)
         ns += fusion.period_ns
     seen = messages[-1]
     tick = fusion.tick_of(nanoseconds(stamp_of(seen)))

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use robocache::align::{AlignRule, Fill, Strategy, Value, align};
-use robocache::device::Device;
-use robocache::dtype::DType;
-use robocache::ops::resample::batch::fuse;
-use robocache::ops::resample::cuda::{DeviceBatch, Resampler};
-use robocache::ops::resample::{BatchInput, BatchOutput, BatchSpec, BatchStream, Division, Lane};
-use robocache::random::Random;
-use robocache::time::Stamp;
+use robocache_ops::align::{AlignRule, Fill, Strategy, Value, align};
+use robocache_ops::device::Device;
+use robocache_ops::dtype::DType;
+use robocache_ops::random::Random;
+use robocache_ops::resample::batch::fuse;
+use robocache_ops::resample::cuda::{DeviceBatch, Resampler};
+use robocache_ops::resample::{BatchInput, BatchOutput, BatchSpec, BatchStream, Division, Lane};
+use robocache_ops::time::Stamp;
 
 use crate::timer::Timer;
 use crate::{BenchError, Case, Options, Report};

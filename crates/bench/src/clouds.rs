@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use robocache::device::Device;
-use robocache::dtype::DType;
-use robocache::ops::voxelize::cpu::Voxelizer;
-use robocache::ops::voxelize::{
+use robocache_ops::device::Device;
+use robocache_ops::dtype::DType;
+use robocache_ops::random::Random;
+use robocache_ops::voxelize::cpu::Voxelizer;
+use robocache_ops::voxelize::{
     Action, FieldAt, FieldType, Filter, Form, Grid, IDENTITY, PointDrops, PointsView, Reduction,
     Shape, ShapeFrame, VoxelSpec, extra_fields,
 };
-use robocache::random::Random;
 
 use crate::timer::{CLOUD_LAUNCHES, Timer};
 use crate::{BenchError, Case, Options, Report};

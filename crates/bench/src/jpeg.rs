@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Parser;
-use robocache::backend::cpu::CpuBackend;
-use robocache::cdr::Writer;
-use robocache::codec;
-use robocache::config;
-use robocache::layout::Layout;
-use robocache::pipeline::{Arrival, Pipeline};
-use robocache::spec::InputId;
-use robocache::time::Stamp;
+use robocache_core::backend::cpu::CpuBackend;
+use robocache_core::cdr::Writer;
+use robocache_core::codec;
+use robocache_core::config;
+use robocache_core::layout::Layout;
+use robocache_core::pipeline::{Arrival, Pipeline};
+use robocache_core::spec::InputId;
+use robocache_ops::time::Stamp;
 
 /// The row of most policies, normalised as for ImageNet.
 const CONFIG: &str = "

@@ -15,10 +15,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use robocache::backend::{BackendError, Choice};
-use robocache::device::DeviceError;
-use robocache::pipeline::SpecError;
-use robocache::runtime::RuntimeError;
+use robocache_core::backend::{BackendError, Choice};
+use robocache_core::pipeline::SpecError;
+use robocache_ops::device::DeviceError;
+use robocache_runtime::RuntimeError;
 use serde::Serialize;
 
 use soak::SoakReport;
@@ -293,7 +293,7 @@ fn run(options: &Options) -> Result<Report, BenchError> {
     }
     #[cfg(feature = "cuda")]
     if options.backend != Choice::Cpu {
-        match robocache::device::Device::open(options.device) {
+        match robocache_ops::device::Device::open(options.device) {
             Ok(device) => kernels(&device, options, &mut report)?,
             Err(error) if options.backend == Choice::Cuda => {
                 return Err(error.into());
@@ -316,7 +316,7 @@ fn run(options: &Options) -> Result<Report, BenchError> {
 /// The kernels by themselves.
 #[cfg(feature = "cuda")]
 fn kernels(
-    device: &std::sync::Arc<robocache::device::Device>,
+    device: &std::sync::Arc<robocache_ops::device::Device>,
     options: &Options,
     report: &mut Report,
 ) -> Result<(), BenchError> {

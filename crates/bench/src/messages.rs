@@ -1,9 +1,11 @@
 //! What the reference robot publishes, with random content.
 
-use robocache::cdr::messages::{Image, Imu, JointState, PointCloud2, PointField, WrenchStamped};
-use robocache::ops::image::Encoding;
-use robocache::random::Random;
-use robocache::time::{NANOS_PER_MS, Stamp};
+use robocache_core::cdr::messages::{
+    Image, Imu, JointState, PointCloud2, PointField, WrenchStamped,
+};
+use robocache_ops::image::Encoding;
+use robocache_ops::random::Random;
+use robocache_ops::time::{NANOS_PER_MS, Stamp};
 
 use crate::BenchError;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use robocache::backend::cpu::CpuBackend;
-use robocache::backend::{Backend, create};
-use robocache::config;
-use robocache::layout::Layout;
-use robocache::pipeline::{Arrival, Pipeline};
-use robocache::spec::{Config, InputId};
+use robocache_core::backend::cpu::CpuBackend;
+use robocache_core::backend::{Backend, create};
+use robocache_core::config;
+use robocache_core::layout::Layout;
+use robocache_core::pipeline::{Arrival, Pipeline};
+use robocache_core::spec::{Config, InputId};
 
 use crate::{BenchError, Options, Report};
 

@@ -12,16 +12,17 @@ use std::time::Instant;
 use clap::{Parser, Subcommand, ValueEnum};
 use mcap::records::MessageHeader;
 use mcap::{WriteOptions, Writer};
-use robocache::backend::{self, Choice};
-use robocache::config;
-use robocache::layout::Layout;
-use robocache::pipeline::{LeftRow, Pipeline, RowSink, TensorMessage};
-use robocache::replay::bag::Bag;
-use robocache::replay::output::{Output, OutputError};
-use robocache::replay::{Episode, Playing, Progress, TimeSource, Wiring, run};
-use robocache::runtime::Tick;
-use robocache::sim::{Robot, SimOptions};
-use robocache::time::Stamp;
+use robocache_core::backend::{self, Choice};
+use robocache_core::config;
+use robocache_core::layout::Layout;
+use robocache_core::pipeline::{LeftRow, Pipeline, RowSink, TensorMessage};
+use robocache_data::bag::Bag;
+use robocache_data::file::OutputError;
+use robocache_data::output::Output;
+use robocache_data::replay::{Episode, Playing, Progress, TimeSource, Wiring, run};
+use robocache_ops::time::Stamp;
+use robocache_runtime::Tick;
+use robocache_sim::{Robot, SimOptions};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -173,7 +174,7 @@ fn time(
 ) -> Result<(), Error> {
     let bag = Bag::open(path)?;
     let config = config::parse(&std::fs::read_to_string(config)?, &config.display().to_string())?;
-    let wiring = Wiring::new(&bag, &config, &[], TimeSource::Auto)?;
+    let wiring = Wiring::new(&bag, &config, &[], &TimeSource::Auto)?;
     let (mut output, counted) =
         (Memory { ticks: what == What::Ticks, ..Memory::default() }, Counted::default());
     let started = Instant::now();

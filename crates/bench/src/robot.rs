@@ -3,10 +3,10 @@
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
 
-use robocache::layout::Layout;
-use robocache::ops::image::Encoding;
-use robocache::pipeline::TickOutcome;
-use robocache::time::{Epoch, NANOS_PER_MS, Stamp};
+use robocache_core::layout::Layout;
+use robocache_core::pipeline::TickOutcome;
+use robocache_ops::image::Encoding;
+use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
 
 use crate::messages::{
     CAMERA_MS, CAMERAS, LIDAR, LIDAR_MS, ROBOT, cloud, image, noise, points, vectors,
@@ -138,7 +138,7 @@ const ENCODE_OF_A_SPARSE_CLOUD: &str = "the same cloud sparse, from pinned memor
 /// Upload and encoding after the bytes are in pinned memory.
 #[cfg(feature = "cuda")]
 fn encodes(options: &Options, report: &mut Report) -> Result<(), BenchError> {
-    use robocache::device::Device;
+    use robocache_ops::device::Device;
 
     use crate::timer::Timer;
 
@@ -159,9 +159,9 @@ fn encodes(options: &Options, report: &mut Report) -> Result<(), BenchError> {
 
 #[cfg(feature = "cuda")]
 fn encode_of_an_image(timer: &crate::timer::Timer, options: &Options) -> Result<Case, BenchError> {
-    use robocache::dtype::DType;
-    use robocache::ops::image::cpu::ImageEncoder;
-    use robocache::ops::image::{ImageSpec, ImageView, Resize};
+    use robocache_ops::dtype::DType;
+    use robocache_ops::image::cpu::ImageEncoder;
+    use robocache_ops::image::{ImageSpec, ImageView, Resize};
 
     let spec = ImageSpec::new(vec![Resize::to(224, 224)]);
     let data = &noise(VGA_BYTES, 8);
@@ -186,10 +186,10 @@ fn encode_of_a_cloud(
     options: &Options,
     name: &str,
 ) -> Result<Case, BenchError> {
-    use robocache::backend::BackendError;
-    use robocache::dtype::DType;
-    use robocache::ops::voxelize::cpu::Voxelizer;
-    use robocache::ops::voxelize::{
+    use robocache_core::backend::BackendError;
+    use robocache_ops::dtype::DType;
+    use robocache_ops::voxelize::cpu::Voxelizer;
+    use robocache_ops::voxelize::{
         FieldAt, FieldType, Grid, IDENTITY, PointsView, Reduction, Sweep, VoxelSpec,
     };
 
@@ -231,11 +231,11 @@ fn encode_of_a_cloud(
 
 /// The poses of a sensor that turns and drives during a sweep, as tf gives them.
 #[cfg(feature = "cuda")]
-fn turning_knots() -> Vec<robocache::ops::voxelize::Knot> {
+fn turning_knots() -> Vec<robocache_ops::voxelize::Knot> {
     let knot = |i: usize| {
         let (sin, cos) = (0.002 * i as f32).sin_cos();
         let translation = [0.01 * i as f32, 0.0, 0.0, 0.0];
-        robocache::ops::voxelize::Knot { rotation: [0.0, 0.0, sin, cos], translation }
+        robocache_ops::voxelize::Knot { rotation: [0.0, 0.0, sin, cos], translation }
     };
     (0..56).map(knot).collect()
 }

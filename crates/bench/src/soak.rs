@@ -1,7 +1,7 @@
 //! Ticks at 1 kHz with all streams live: how punctual they are, whether memory stays as it is and
 //! whether the bits are right all along.
 //!
-//! The [`runtime`](robocache::runtime) is the node's, so that what is late here would be late there. The
+//! The [`runtime`](robocache_runtime) is the node's, so that what is late here would be late there. The
 //! simulated robot feeds it ([`feed`]), and a publisher and observer notes how it works ([`tick`]).
 //! Beside them:
 //!
@@ -37,11 +37,11 @@ use self::timeline::{START_MS, Timeline};
 use crate::messages::ROBOT;
 use crate::pair::Pair;
 use crate::{BenchError, Options, Report};
-use robocache::pipeline::DropReason;
-use robocache::pipeline::Pipeline;
-use robocache::runtime::{Placement, Runtime, RuntimeError, ThreadOptions, Threads};
-use robocache::sim::{Robot, Schedule, Stream};
-use robocache::time::{Epoch, NANOS_PER_MS, Stamp};
+use robocache_core::pipeline::Pipeline;
+use robocache_core::rejected::DropReason;
+use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
+use robocache_runtime::{Placement, Runtime, RuntimeError, ThreadOptions, Threads};
+use robocache_sim::{Robot, Schedule, Stream};
 
 /// Priority of the thread that ticks: the node's default.
 const TICK_PRIORITY: u8 = 20;

@@ -8,14 +8,14 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use robocache::backend::BackendError;
-use robocache::device::{Device, DeviceBuffer, Event, Inputs, Kernel, Launch, Stream};
-use robocache::dtype::DType;
-use robocache::ops::image::cuda::ImageEncoder;
-use robocache::ops::image::{ImageSpec, ImageView};
-use robocache::ops::resample::cuda::{DeviceBatch, Resampler};
-use robocache::ops::voxelize::cuda::{DevicePoints, Voxelizer, bytes_of_points};
-use robocache::ops::voxelize::{PointsView, VoxelSpec};
+use robocache_core::backend::BackendError;
+use robocache_ops::device::{Device, DeviceBuffer, Event, Inputs, Kernel, Launch, Stream};
+use robocache_ops::dtype::DType;
+use robocache_ops::image::cuda::ImageEncoder;
+use robocache_ops::image::{ImageSpec, ImageView};
+use robocache_ops::resample::cuda::{DeviceBatch, Resampler};
+use robocache_ops::voxelize::cuda::{DevicePoints, Voxelizer, bytes_of_points};
+use robocache_ops::voxelize::{PointsView, VoxelSpec};
 
 /// The kernels to compare with.
 static BASELINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/baseline.fatbin"));

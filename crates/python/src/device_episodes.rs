@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use robocache::episodes::device::{DevicePlanned, DeviceRequest, EpisodesOnDevice, RowMemory};
-use robocache::episodes::{Choice, Request};
-use robocache::ops::windows::cuda::DeviceItems;
+use robocache_data::episodes::device::{DevicePlanned, DeviceRequest, EpisodesOnDevice, RowMemory};
+use robocache_data::episodes::{Choice, WindowBatch};
+use robocache_ops::windows::cuda::DeviceItems;
 
 use crate::episodes::{Episodes, WindowPlan, raised, threads};
 use crate::freeing::Unlocked;
@@ -22,7 +22,7 @@ pub struct DeviceWindowPlan(Unlocked<Arc<DevicePlanned>>);
 /// Takes the rows of episodes to where a GPU reaches them.
 pub fn on_device(
     py: Python<'_>,
-    episodes: &robocache::episodes::Episodes,
+    episodes: &robocache_data::episodes::Episodes,
     number: i32,
     memory: &[String],
     device_bytes: Option<usize>,
@@ -30,7 +30,7 @@ pub fn on_device(
 ) -> PyResult<DeviceEpisodes> {
     let of_streams = memory.iter().map(|name| RowMemory::of_name(name));
     let of_streams = of_streams.collect::<Result<Vec<_>, _>>().map_err(raised)?;
-    let room = robocache::episodes::device::Room { of_streams, device_bytes, pinned_bytes };
+    let room = robocache_data::episodes::device::Room { of_streams, device_bytes, pinned_bytes };
     let made = py.detach(|| EpisodesOnDevice::new(episodes, &device(number)?, &room));
     Ok(DeviceEpisodes(Unlocked::new(Arc::new(made.map_err(raised)?))))
 }
@@ -87,7 +87,7 @@ impl DeviceWindowPlan {
         let (episodes, instants) = (numbers(episodes), numbers(instants_ns));
         let epochs = epochs.map(numbers);
         let latency = latency_ns.map(numbers).unwrap_or_default();
-        let request = DeviceRequest::Host(Request {
+        let request = DeviceRequest::Host(WindowBatch {
             episodes: &episodes,
             instants_ns: &instants,
             epochs: epochs.as_deref(),

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use robocache::episodes::{
+use robocache_data::episodes::{
     self, Bytes, Choice, Column, Described, EpisodeError, Planned, RawEpisodes, RawRing, RawStream,
-    Reading, Request,
+    Reading, WindowBatch,
 };
-use robocache::ops::windows::PartKind;
+use robocache_ops::windows::PartKind;
 
 use crate::dlpack::{Array, Element};
 use crate::freeing::Unlocked;
@@ -21,7 +21,7 @@ type Statistics = (String, u64, f64, f64, f64, f64, f64, f64);
 /// A stream: name, element type, shape of a step, shape of its coordinates, offsets of the targets.
 type StreamOfPlan = (String, &'static str, Vec<usize>, Option<Vec<usize>>, Vec<i64>);
 /// A part of the buffer: number of the stream, what it holds, first byte.
-type Part = (usize, &'static str, usize);
+type BufferPart = (usize, &'static str, usize);
 
 /// Rows of many episodes.
 #[pyclass(frozen, module = "robocache._native")]
@@ -53,7 +53,7 @@ pub(crate) fn raised(error: EpisodeError) -> PyErr {
 }
 
 pub(crate) fn threads(threads: Option<usize>) -> usize {
-    threads.filter(|threads| *threads > 0).unwrap_or_else(robocache::ops::parallel::cores)
+    threads.filter(|threads| *threads > 0).unwrap_or_else(robocache_ops::parallel::cores)
 }
 
 impl Episodes {
@@ -171,10 +171,16 @@ impl Episodes {
         ))
     }
 
-    /// The statistics of each channel of a vector.
-    fn statistics(&self, py: Python<'_>, stream: &str) -> PyResult<Vec<Statistics>> {
-        let (_, stream) = self.0.stream(stream).map_err(raised)?;
-        let all = py.detach(|| episodes::statistics(stream)).map_err(raised)?;
+    /// The statistics of each channel of a vector, over all episodes or those of these numbers.
+    #[pyo3(signature = (stream, episodes=None))]
+    fn statistics(
+        &self,
+        py: Python<'_>,
+        stream: &str,
+        episodes: Option<Vec<usize>>,
+    ) -> PyResult<Vec<Statistics>> {
+        let found = py.detach(|| episodes::statistics(&self.0, stream, episodes.as_deref()));
+        let all = found.map_err(raised)?;
         let told = all.into_iter().map(|channel| {
             let episodes::ChannelStatistics { name, count, mean, std, min, max, quantiles } =
                 channel;
@@ -256,7 +262,7 @@ impl WindowPlan {
 impl WindowPlan {
     /// The streams: name, element type, shape of a step, shape of its coordinates, offsets of the targets.
     fn streams(&self) -> Vec<StreamOfPlan> {
-        let of = |(number, stream): (usize, &robocache::ops::windows::WindowStream)| {
+        let of = |(number, stream): (usize, &robocache_ops::windows::WindowStream)| {
             let means = &self.episodes.streams[number].means;
             let (row, places) = (means.row_shape.clone(), means.coordinates_shape.clone());
             (stream.name.clone(), stream.dtype.name(), row, places, stream.offsets_ns.clone())
@@ -265,7 +271,7 @@ impl WindowPlan {
     }
 
     /// Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte.
-    fn layout(&self, windows: usize) -> PyResult<(usize, Vec<Part>)> {
+    fn layout(&self, windows: usize) -> PyResult<(usize, Vec<BufferPart>)> {
         let layout = self.planned.layout(windows).map_err(raised)?;
         let name = |kind| match kind {
             PartKind::Values => "values",
@@ -299,7 +305,7 @@ impl WindowPlan {
         let mut out = Array::read(out, "out", -1)?;
         let epochs = epochs.as_ref().map(|epochs| epochs.i64s("epochs")).transpose()?;
         let late = late.as_ref().map(|late| late.i64s("latency_ns")).transpose()?;
-        let request = Request {
+        let request = WindowBatch {
             episodes: numbers.i64s("episodes")?,
             instants_ns: instants.i64s("target_ns")?,
             epochs,

@@ -76,7 +76,7 @@ impl<T: Send + 'static> Drop for Elsewhere<T> {
         let thread = THREAD.get_or_init(|| {
             let (sender, receiver) = channel::<Box<dyn Any + Send>>();
             let body = move || {
-                robocache::device::own_thread();
+                robocache_ops::device::own_thread();
                 receiver.iter().for_each(drop);
             };
             std::thread::Builder::new().name("free".into()).spawn(body).ok().map(|_| sender)

@@ -10,9 +10,9 @@ mod device_episodes;
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
 mod dlpack;
 mod episodes;
-#[allow(unsafe_code)] // streams of other libraries; the block says why it is sound
-mod frame;
 mod freeing;
+#[allow(unsafe_code)] // streams of other libraries; the block says why it is sound
+mod held_tensor;
 mod live;
 mod operations;
 mod pipeline;
@@ -28,7 +28,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{cuda_version, main, version};
+    use super::{cuda_version, made_of, main, version};
     #[cfg(feature = "cuda")]
     #[pymodule_export]
     use crate::device_episodes::{DeviceEpisodes, DeviceWindowPlan};
@@ -56,7 +56,14 @@ mod _native {
 /// Runs the command line of `robocache`; the first argument is the program's name. Returns the exit code.
 #[pyfunction]
 fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    py.detach(|| robocache::cli::run(arguments))
+    py.detach(|| robocache_tools::cli::run(arguments))
+}
+
+/// What the results of a command line of `robocache replay` would be made of: per episode its name, and a text.
+#[pyfunction]
+fn made_of(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Vec<(String, String)>> {
+    py.detach(|| robocache_tools::cli::made_of(arguments).map_err(|error| error.to_string()))
+        .map_err(pipeline::wrong)
 }
 
 /// The version of the package.
@@ -68,5 +75,5 @@ fn version() -> &'static str {
 /// The version of CUDA that the kernels were compiled with, or `None` if there are none.
 #[pyfunction]
 fn cuda_version() -> Option<&'static str> {
-    robocache::device::cuda_version()
+    robocache_ops::device::cuda_version()
 }

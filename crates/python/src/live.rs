@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use robocache::pipeline::TensorMessage;
-use robocache::runtime::health::{Monitor, Names, remedy};
-use robocache::runtime::{
-    Clock, Placement, Publisher, PublisherSeen, Refused, Request, Runtime, RuntimeError,
+use robocache_core::pipeline::TensorMessage;
+use robocache_core::spec::InputId;
+use robocache_ops::time::Stamp;
+use robocache_runtime::health::{Monitor, Names, remedy};
+use robocache_runtime::{
+    Clock, OfferedQos, Placement, Publisher, PublisherSeen, Refused, Runtime, RuntimeError,
     ThreadOptions, Threads, Transit, decode_clock,
 };
-use robocache::spec::InputId;
-use robocache::time::Stamp;
 
-use crate::frame::Messages;
 use crate::freeing::{Unlocked, without_lock};
+use crate::held_tensor::Messages;
 use crate::pipeline::{Process, Target, failed, inputs_json, parse, stats_json};
 use crate::tensor::TensorBytes;
 
@@ -255,10 +255,10 @@ impl LivePipeline {
         self.process.check("a PipelineNode")?;
         let id = self.input(input)?;
         let seen = seen.into_iter().map(|(node, ros_type, reliable, transient_local)| {
-            PublisherSeen { node, ros_type, offers: Request { reliable, transient_local } }
+            PublisherSeen { node, ros_type, offers: OfferedQos { reliable, transient_local } }
         });
         let (seen, state) = (seen.collect::<Vec<_>>(), self.runtime.input(id));
-        let request = Request::of(self.runtime.input_spec(id), &seen);
+        let request = OfferedQos::of(self.runtime.input_spec(id), &seen);
         *state.publishers.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
         state.wants.set(request);
         state.asks.set(request);

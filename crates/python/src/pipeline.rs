@@ -6,21 +6,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use robocache::backend::{self, Choice};
-use robocache::config;
-use robocache::input::{Header, StampError};
-use robocache::layout::Layout;
-use robocache::pipeline::{ArraySample, Arrival, Pipeline as Core, TensorMessage, TickOutcome};
-use robocache::replay::{InputSummary, StreamSummary};
-use robocache::runtime::{Given, Runtime};
-use robocache::schema::Prefixes;
-use robocache::spec::{Config, EncoderSpec, InputId, Selection};
-use robocache::time::{Epoch, Stamp};
+use robocache_core::backend::{self, Choice};
+use robocache_core::config;
+use robocache_core::layout::Layout;
+use robocache_core::pipeline::{
+    ArraySample, Arrival, Pipeline as Core, TensorMessage, TickOutcome,
+};
+use robocache_core::sample::{Header, StampError};
+use robocache_core::schema::Prefixes;
+use robocache_core::spec::{Config, EncoderSpec, InputId, Selection};
+use robocache_data::replay::{InputSummary, StreamSummary};
+use robocache_ops::time::{Epoch, Stamp};
+use robocache_runtime::{Given, Runtime};
 use serde_json::json;
 
 use crate::dlpack::{Array, Element};
-use crate::frame::Messages;
 use crate::freeing::Unlocked;
+use crate::held_tensor::Messages;
 use crate::tensor::TensorBytes;
 
 /// An exception of an error that no argument is to blame for.
@@ -183,7 +185,7 @@ pub fn inputs_json(core: &Core) -> String {
 /// What kind of array an input takes.
 fn takes(selection: &Selection) -> &'static str {
     match selection {
-        Selection::Fields(_) | Selection::Joints { .. } | Selection::Plan(_) => "vector",
+        Selection::Fields(_) | Selection::Joints { .. } | Selection::Numbers(_) => "vector",
         Selection::Image { .. } => "image",
         Selection::Depth { .. } => "depth",
         Selection::Points { .. } => "points",
@@ -414,7 +416,7 @@ impl Pipeline {
 
     fn info(&self) -> PyResult<Vec<u8>> {
         let core = self.core()?;
-        Ok(core.info(&robocache::pipeline::Publication {
+        Ok(core.info(&robocache_core::pipeline::Publication {
             stamp: Stamp::ZERO,
             topics: &[],
             digest: self.digest,

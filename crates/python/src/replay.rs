@@ -9,19 +9,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use robocache::backend::{self, Choice};
-use robocache::config;
-use robocache::device::HostBuffer;
-use robocache::layout::Layout;
-use robocache::pipeline::{Pipeline, TensorMessage};
-use robocache::replay::bag::Bag;
-use robocache::replay::output::{Output, OutputError};
-use robocache::replay::{
+use robocache_core::backend::{self, Choice};
+use robocache_core::layout::Layout;
+use robocache_core::pipeline::{Pipeline, TensorMessage};
+use robocache_data::bag::Bag;
+use robocache_data::file::OutputError;
+use robocache_data::output::Output;
+use robocache_data::replay::{
     self, BagDefinitions, Division, Episode, Moment, Parts, Playing, Progress, Remap, ReplayError,
     Summary, TimeSource, Wiring,
 };
-use robocache::runtime::Tick;
-use robocache::time::Stamp;
+use robocache_ops::device::HostBuffer;
+use robocache_ops::time::Stamp;
+use robocache_runtime::Tick;
 
 use crate::freeing::without_lock;
 use crate::pipeline::{Process, choice, failed, wrong};
@@ -93,7 +93,7 @@ pub fn find_episodes(
 /// How an episode is replayed.
 struct Settings {
     text: String,
-    file: String,
+    file: PathBuf,
     rate_hz: Option<f64>,
     remaps: Vec<Remap>,
     time: TimeSource,
@@ -149,12 +149,14 @@ fn play(
     let bag = Bag::open(&episode.bag)?;
     let definitions = BagDefinitions::new(&bag)?;
     let Settings { text, file, rate_hz, remaps, time, backend, device, playing } = settings;
-    let config = config::parse_at_rate(text, file, *rate_hz, &definitions)?;
-    let wiring = Wiring::new(&bag, &config, remaps, *time)?;
+    let config = definitions.configuration(text, file, *rate_hz)?;
+    let wiring = Wiring::new(&bag, &config, remaps, time)?;
     let backend = backend::create(*backend, *device, &config, &Layout::new(&config))?;
     let pipeline = Pipeline::new(config, backend)?;
     let progress = UntilStopped(Arc::clone(&output.stop));
-    replay::run(&bag, episode, &wiring, pipeline, &mut output, *playing, &progress)
+    let summary = replay::run(&bag, episode, &wiring, pipeline, &mut output, *playing, &progress)?;
+    summary.check_rows(&bag)?;
+    Ok(summary)
 }
 
 /// The replay of one episode. It ends when this is dropped.
@@ -197,7 +199,7 @@ impl ReplayRun {
     fn new(
         episode: &ReplayEpisode,
         text: String,
-        file: String,
+        file: PathBuf,
         rate_hz: Option<f64>,
         remaps: Vec<String>,
         time: &str,
@@ -295,10 +297,5 @@ impl Drop for ReplayRun {
 
 /// Which clock the ticks are on, by its name.
 pub fn source_of_time(name: &str) -> PyResult<TimeSource> {
-    match name {
-        "auto" => Ok(TimeSource::Auto),
-        "receive" => Ok(TimeSource::Receive),
-        "clock" => Ok(TimeSource::Clock),
-        _ => Err(wrong(format!("time: expected auto, receive or clock, found '{name}'"))),
-    }
+    name.parse().map_err(|error| wrong(format!("time: {error}")))
 }

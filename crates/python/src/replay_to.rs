@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use robocache::replay::batch::{self, Options, Outcome, Results, Watch};
-use robocache::replay::output::Bf16;
-use robocache::replay::{Episode, Format, ReplayError};
-use robocache::time::Stamp;
+use robocache_data::output::Bf16;
+use robocache_data::replay::batch::{self, BatchProgress, EpisodeOutcome, Options, Results};
+use robocache_data::replay::{Episode, Format, ReplayError};
+use robocache_ops::time::Stamp;
 
 use crate::pipeline::{choice, failed, wrong};
 use crate::replay::{ReplayEpisode, source_of_time};
@@ -20,17 +20,17 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How far the episodes are: by name, the part of it that is done.
 #[derive(Default)]
-struct Shares(Mutex<State>);
+struct Shares(Mutex<SharesState>);
 
 #[derive(Default)]
-struct State {
+struct SharesState {
     spans: BTreeMap<String, (Stamp, Stamp)>,
     /// What changed since the progress was told.
     news: BTreeMap<String, f64>,
 }
 
 impl Shares {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SharesState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -45,7 +45,7 @@ impl Shares {
     }
 }
 
-impl Watch for Shares {
+impl BatchProgress for Shares {
     fn begins(&self, episode: &Episode, first: Stamp, last: Stamp) {
         let mut state = self.lock();
         state.spans.insert(episode.name.clone(), (first, last));
@@ -59,14 +59,14 @@ impl Watch for Shares {
         state.news.insert(episode.name.clone(), share.min(1.0));
     }
 
-    fn ends(&self, episode: &Episode, _outcome: &Outcome) {
+    fn ends(&self, episode: &Episode, _outcome: &EpisodeOutcome) {
         self.lock().news.insert(episode.name.clone(), 1.0);
     }
 }
 
 /// Replays episodes into files. Returns what became of each, as JSON, and why there is no store.
 #[pyfunction]
-#[pyo3(signature = (episodes, config, out, format, bf16, rate_hz, remaps, time, backend, devices, digest, jobs, progress))]
+#[pyo3(signature = (episodes, config, out, format, bf16, rate_hz, remaps, time, backend, devices, digest, jobs, replace, progress))]
 #[allow(clippy::too_many_arguments)] // Python has them by their names
 pub fn replay_to(
     py: Python<'_>,
@@ -82,6 +82,7 @@ pub fn replay_to(
     devices: Vec<usize>,
     digest: bool,
     jobs: usize,
+    replace: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Option<String>)> {
     let remaps: Result<_, _> = remaps.iter().map(|remap| remap.parse()).collect();
@@ -111,6 +112,7 @@ pub fn replay_to(
             _ => return Err(wrong(format!("bf16: expected uint16 or f32, found '{bf16}'"))),
         },
         parts_only: false,
+        replace,
         take: Vec::new(),
     };
     let episodes: Vec<Episode> = episodes.iter().map(|episode| episode.episode().clone()).collect();

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use robocache::device::HostBuffer;
-use robocache::pipeline::TensorMessage;
+use robocache_core::pipeline::TensorMessage;
+use robocache_ops::device::HostBuffer;
 
-use crate::dlpack::{DeviceArray, Element, Place};
-use crate::frame::{Frame, Messages};
+use crate::dlpack::{DeviceArray, Element, MemoryPlace};
+use crate::held_tensor::{HeldTensor, Messages};
 use crate::pipeline::failed;
 
 /// Memory that nobody uses and that is kept for the next tensors.
@@ -68,7 +68,7 @@ impl Copied {
 
 /// Where the bytes are, and the pool that gets the memory back.
 enum Memory {
-    Message(Arc<Frame>),
+    Message(Arc<HeldTensor>),
     Copied(Copied, Arc<Pool<HostBuffer>>),
 }
 
@@ -83,7 +83,7 @@ pub struct TensorBytes {
 impl TensorBytes {
     /// The bytes of a message that came from there, or is new.
     pub fn of_message(message: TensorMessage, messages: &Arc<Messages>) -> Self {
-        TensorBytes { memory: Some(Memory::Message(Arc::new(Frame::new(message, messages)))) }
+        TensorBytes { memory: Some(Memory::Message(Arc::new(HeldTensor::new(message, messages)))) }
     }
 
     /// The bytes of a copy in memory of this pool.
@@ -102,7 +102,7 @@ impl TensorBytes {
     }
 
     /// The message, if its data is on a GPU, with the number of that and the bytes of the data.
-    fn on_device(&self) -> Option<(&Arc<Frame>, i32, usize)> {
+    fn on_device(&self) -> Option<(&Arc<HeldTensor>, i32, usize)> {
         let Some(Memory::Message(frame)) = &self.memory else { return None };
         let data = frame.message().on_device()?;
         Some((frame, i32::try_from(data.ordinal()).ok()?, data.len()))
@@ -142,8 +142,8 @@ impl TensorBytes {
         if bytes.and_then(|bytes| bytes.checked_add(offset)).is_none_or(|end| end > len) {
             return Err(crate::pipeline::wrong(format!("expected a part of {len} bytes")));
         }
-        let memory: Arc<dyn crate::dlpack::Memory> = Arc::<Frame>::clone(frame);
-        Ok(DeviceArray::new(memory, Place::Cuda(device), element, shape, offset))
+        let memory: Arc<dyn crate::dlpack::Memory> = Arc::<HeldTensor>::clone(frame);
+        Ok(DeviceArray::new(memory, MemoryPlace::Cuda(device), element, shape, offset))
     }
 
     /// A copy of the whole message, wherever its data is.

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -14,10 +15,31 @@ from bags import T0
 ray = pytest.importorskip("ray")
 import robots  # noqa: E402
 
+import robocache  # noqa: E402
 import robocache.ray as cluster  # noqa: E402 (Ray comes first)
+from robocache import lerobot  # noqa: E402
+from robocache.lerobot import ABOUT  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
 BAGS = 5
+#: A file of statistics and a message type of the environment belong to what it means.
+DEPENDENT = """
+rate_hz: 20
+lag_ms: 20
+streams:
+  joints:
+    type: sensor_msgs/msg/JointState
+    topic: /joints
+    joints: [a, b]
+    max_age_ms: 40
+    operators:
+      - normalize: {mode: mean_std, stats: stats.json, key: joints}
+  level:
+    type: own_msgs/msg/Level
+    topic: /level
+    select: [value]
+    max_age_ms: 40
+"""
 
 
 @pytest.fixture(scope="module")
@@ -161,11 +183,12 @@ def test_what_is_there_is_not_made_again(two_workers, robot, tmp_path, monkeypat
     assert made == ["robot2"]
     fresh = robots.replay(bags, config, tmp_path / "fresh", "--format", form)
     assert digests(out) == digests(fresh)
-    # Another configuration makes all again.
+    # Another configuration makes all again, if that is asked for.
     made.clear()
     other = tmp_path / "other.yaml"
     other.write_text(robots.CONFIG.replace("max_age_ms: 40", "max_age_ms: 30"))
-    assert cluster.replay(bags, other, out, format=form, shares=3)[0] == 0 and len(made) == 4
+    again = cluster.replay(bags, other, out, format=form, options=["--replace"], shares=3)
+    assert again[0] == 0 and len(made) == 4
     fresh = robots.replay(bags, other, tmp_path / "again", "--format", form)
     assert digests(out) == digests(fresh)
     assert not (tmp_path / "out.shares").exists()
@@ -185,6 +208,78 @@ def test_a_dataset_lacks_an_episode_that_fails(two_workers, robot, tmp_path):
     counts = to_lerobot([bags[0], bags[2]], config, alone, images=True)
     assert (failed.value.episodes, failed.value.frames) == counts
     assert_same_dataset(out, alone)
+
+
+def test_a_finished_share_is_used_again_if_it_is_made_of_the_same(two_workers, robot, tmp_path):
+    pytest.importorskip("lerobot")
+    from robocache.lerobot import EpisodesFailed, to_lerobot
+
+    (folder,), config = robot
+    wrong, listed = tmp_path / "wrong.mcap", tmp_path / "episodes.csv"
+    wrong.write_bytes(b"no bag")
+    bags, out = [folder / "robot2", wrong], tmp_path / "out" / "dataset"
+    given = {"images": True, "replay_options": [f"--episodes={listed}"]}
+
+    def run():
+        shutil.rmtree(out, ignore_errors=True)
+        return cluster.to_lerobot(bags, config, out, cluster={"shares": 2}, **given)
+
+    def made():
+        return (out.with_name("dataset.shares") / "00001/dataset/meta/info.json").stat().st_ino
+
+    def listed_as(task):
+        listed.write_text(f"bag,start,end,task\nrobot2,0,0.8,{task}\nwrong,0,0.8,{task}\n")
+        with pytest.raises(EpisodesFailed, match="wrong"):
+            run()
+        tasks = [each["task"] for each in json.loads((out / ABOUT).read_text())["episodes"]]
+        assert tasks == [task]
+        return made()
+
+    first = listed_as("open")
+    other = listed_as("close")
+    # The list of episodes is another one; the next one is the same.
+    assert other != first and listed_as("close") == other
+    # A bag that is repaired makes its own share again, and no other one.
+    join, joined = lerobot.join, []
+    (file,) = (folder / "robot4").glob("*.mcap")
+    shutil.copyfile(file, wrong)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lerobot, "join", lambda *given: joined.append(made()) or join(*given))
+        counts = run()
+    assert joined == [other] and not out.with_name("dataset.shares").exists()
+    assert counts == to_lerobot(bags, config, tmp_path / "alone", **given) and counts[0] == 2
+
+
+def test_a_share_is_made_of_all_that_its_dataset_depends_on(robot, tmp_path, monkeypatch):
+    bags, _ = robot
+    config, statistics = tmp_path / "robot.yaml", tmp_path / "stats.json"
+    definition = tmp_path / "share/own_msgs/msg/Level.msg"
+    definition.parent.mkdir(parents=True)
+    definition.write_text("float64 value\n")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
+    config.write_text(DEPENDENT)
+    statistics.write_text(json.dumps({"joints": {"mean": [1.0, 2.0], "std": [1.0, 1.0]}}))
+
+    def made_of(options=(), **given):
+        return lerobot.made_of(bags, config, tmp_path / "out", replay_options=options, **given)
+
+    def differs(change):
+        before = made_of()
+        change()
+        return made_of() != before
+
+    assert not differs(lambda: None)
+    assert differs(lambda: statistics.write_text(statistics.read_text().replace("2.0", "3.0")))
+    assert differs(lambda: definition.write_text("float64 other\nfloat64 value\n"))
+    assert differs(lambda: config.write_text(DEPENDENT + "# a comment\n"))
+    assert differs(lambda: os.utime(next((bags[0] / "robot2").glob("*.mcap"))))
+    assert made_of(task="tidy up") != made_of() != made_of(["--rate-hz=30"])
+    assert made_of(["--jobs=1"]) == made_of()
+    shares = [made_of([f"--share={number}/{BAGS}"]) for number in range(1, BAGS + 1)]
+    assert len(set(shares)) == BAGS
+    assert f"robocache {robocache.__version__}; " in made_of()
+    with pytest.raises(ValueError, match="--rate-hz"):
+        made_of(["--rate-hz=often"])
 
 
 def test_what_does_not_fit_is_an_error(robot, tmp_path):
@@ -233,8 +328,6 @@ def test_tasks_of_shares_are_numbered_as_those_of_one_process(two_workers, robot
 def assert_same_dataset(out, alone):
     """Compares columns, statistics and episodes with those of one process. Returns its dataset."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
-
-    from robocache.lerobot import ABOUT
 
     merged, single = (
         LeRobotDataset("local/dataset", root=root, video_backend="pyav") for root in (out, alone)

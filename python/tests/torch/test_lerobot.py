@@ -4,9 +4,11 @@ What is expected is read from the MCAP files of `robocache replay`.
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ import robots  # noqa: E402 (LeRobot comes first)
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
 
 from robocache import _command  # noqa: E402
-from robocache.lerobot import EpisodesFailed, _tensors, main, to_lerobot  # noqa: E402
+from robocache.lerobot import EpisodesFailed, _tensors, join, main, to_lerobot  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -190,6 +192,58 @@ def test_invalid_ticks_are_left_out(robot, tmp_path):
     assert ticks == [tensor.tick for tensor in valid]
 
 
+def test_streams_that_are_no_images_may_be_called_so(robot, tmp_path):
+    folder, _ = robot
+    config, out = tmp_path / "robot.yaml", tmp_path / "dataset"
+    text = robots.CONFIG.replace("  grid:\n", "  image_grid:\n")
+    text = text.replace("  cells:\n", "  cells_of_image:\n")
+    text = text.replace("  joints:\n", "  image_joints:\n")
+    config.write_text(text)
+    bags = [folder / "bags" / "pick"]
+    played = robots.tensors(robots.replay(bags, config, tmp_path / "mcap") / "pick.mcap")
+    counts = to_lerobot(bags, config, out, images=True, state=[])
+    assert counts == (1, len(played))
+    # A cluster joins datasets, which LeRobot checks again.
+    assert join([out], tmp_path / "joined") == counts
+    columns = {
+        "img_grid": "image_grid",
+        "img_joints": "image_joints",
+        "cells_of_img": "cells_of_image",
+        "cells_of_img.coordinates": "cells_of_image.coordinates",
+    }
+    for at in (0, len(played) - 1):
+        item = load(out)[at]
+        for column, stream in columns.items():
+            values = present(played[at], stream)[0]
+            assert np.array_equal(item[f"observation.{column}"], values)
+        assert bool(item["valid.img_grid"]) == played[at]["image_grid"].valid[-1]
+
+
+def test_a_dataset_is_on_the_disk_before_it_has_its_name(robot, tmp_path, monkeypatch):
+    folder, _ = robot
+    synced, fsync = set(), os.fsync
+    alone, joined = tmp_path / "alone", tmp_path / "joined"
+
+    def recorded(file):
+        fsync(file)
+        path = Path(os.readlink(f"/proc/self/fd/{file}"))
+        is_named = alone.exists(), joined.exists()
+        synced.add((path.stat().st_ino, is_named))
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    bags = [folder / "bags" / "pick"]
+    to_lerobot(bags, folder / "robot.yaml", alone, images=True)
+    join([alone], joined)
+    for dataset, before, after in (
+        (alone, (False, False), (True, False)),
+        (joined, (True, False), (True, True)),
+    ):
+        paths = [dataset, *dataset.rglob("*")]
+        assert len(paths) > 5
+        assert not [path for path in paths if (path.stat().st_ino, before) not in synced]
+        assert (tmp_path.stat().st_ino, after) in synced
+
+
 def test_an_interrupted_run_leaves_no_dataset(robot, tmp_path, monkeypatch):
     folder, _ = robot
     arguments = [[folder / "bags"], folder / "robot.yaml", tmp_path / "dataset"]
@@ -229,6 +283,18 @@ def test_what_does_not_fit_is_an_error(robot, tmp_path, change, options, expecte
     with pytest.raises(ValueError, match=f"(?s){expected}"):
         to_lerobot([folder / "bags" / "pick"], config, tmp_path / "dataset", **options)
     assert not (tmp_path / "dataset").exists()
+
+
+def test_a_configuration_that_is_corrected_makes_the_tensors_again(robot, tmp_path):
+    folder, _ = robot
+    config, out = tmp_path / "robot.yaml", tmp_path / "dataset"
+    bags = [folder / "bags" / "pick"]
+    config.write_text(robots.CONFIG.replace("    dtype: u8\n", ""))
+    with pytest.raises(ValueError, match="expected dtype u8"):
+        to_lerobot(bags, config, out)
+    config.write_text(robots.CONFIG)
+    assert to_lerobot(bags, config, out, images=True)[0] == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset", "robot.yaml"]
 
 
 def test_an_episode_that_fails_is_left_out_and_told(robot, tmp_path, capfd, monkeypatch):

@@ -1,5 +1,10 @@
 """`robocache.data`: batches of windows for PyTorch, in the same order for any workers."""
 
+import re
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -12,6 +17,7 @@ from robocache.data import WindowDataset
 from robocache.sampler import WindowSampler
 
 MS = 1_000_000
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -95,6 +101,90 @@ def test_a_run_goes_on_where_its_state_was_saved(cache, workers):
         dataset(cache, seed=1).load_state_dict(state)
 
 
+class Interrupted(Exception):
+    """A training that ends early."""
+
+
+def documented_loop(cache, state, batches):
+    """Runs the loop of docs/training.md, and stops it after some batches. Returns these batches and the newest state."""
+    page = (REPOSITORY / "docs" / "training.md").read_text()
+    (code,) = re.findall(r"```python\n([^`]*state_after[^`]*)```", page)
+    trained = []
+
+    def train(batch):
+        if len(trained) == batches:
+            raise Interrupted
+        trained.append((batch["epoch"], batch["number"], batch["instant_ns"].tolist()))
+
+    options = {"period_ns": 7 * MS, "batch_size": 32, "seed": 2}
+    names = {"cache": cache, "sampler": WindowSampler.of(cache, **options), "torch": torch}
+    names |= {"config": {"state": {}}, "train": train, "state": state}
+    try:
+        exec(compile(code, "docs/training.md", "exec"), names)
+    except Interrupted:
+        pass
+    return trained, names["state"]
+
+
+def test_the_documented_loop_goes_on_where_it_was(cache):
+    whole, _ = documented_loop(cache, None, None)
+    per_epoch = len(whole) // 10
+    assert [(epoch, number) for epoch, number, _ in whole] == [
+        (epoch, number) for epoch in range(10) for number in range(per_epoch)
+    ]
+    # In an epoch, at its end, and with nothing left.
+    for ended in (2 * per_epoch + 3, 4 * per_epoch, len(whole)):
+        first, state = documented_loop(cache, None, ended)
+        rest, _ = documented_loop(cache, state, None)
+        assert first + rest == whole, ended
+
+
+def test_a_loop_that_would_undo_a_state_is_told(cache):
+    data = dataset(cache)
+    data.load_state_dict({**data.state_dict(), "epoch": 3, "number": 2})
+    with pytest.raises(ValueError, match="epoch: expected 3 or more, .* found 0: begin the loop"):
+        data.set_epoch(0)
+    data.set_epoch(3)
+    assert loaded(data, 0)[0]["number"] == 2
+    # The next time, the whole epoch.
+    data.set_epoch(3)
+    assert loaded(data, 0)[0]["number"] == 0
+    data.set_epoch(0)
+    assert data.epoch == 0
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_each_share_draws_its_own_jitter(cache, tmp_path, seed):
+    def moved(share):
+        own = robocache.EpisodeCache.load(tmp_path / "cache", episodes=share)
+        sampler = WindowSampler.of(own, period_ns=7 * MS, batch_size=16)
+        options = {} if seed is None else {"seed": seed}
+        data = WindowDataset(own, sampler, {"state": {}}, jitter_ns=2 * MS, **options)
+        return data.batch(0)["instant_ns"].numpy() - sampler.batch(0, 0)[1]
+
+    jitters = [moved((rank, 3)) for rank in range(3)]
+    assert all((one != other).any() for one, other in zip(jitters, jitters[1:], strict=False))
+    assert (moved((1, 3)) == jitters[1]).all()
+
+
+def test_windows_are_of_the_epoch_of_the_clock_that_was_drawn():
+    import random_episodes
+
+    several = 0
+    for number in range(20):
+        cache = random_episodes.episodes(number)
+        options = {"period_ns": 7 * MS, "batch_size": 64, "drop_last": False}
+        batch = WindowDataset(cache, WindowSampler.of(cache, **options)).batch(0)
+        episodes, instants = batch["episode"].numpy(), batch["instant_ns"].numpy()
+        expected = cache.windows(episodes, instants, epochs=batch["clock_epoch"].numpy()).torch()
+        others = cache.windows(episodes, instants).torch()
+        for name, value in expected.items():
+            found = batch[name].contiguous().view(torch.uint8)
+            assert torch.equal(found, value.contiguous().view(torch.uint8)), name
+            several += not torch.equal(found, others[name].contiguous().view(torch.uint8))
+    assert several
+
+
 def test_ranks_share_the_batches(cache):
     alone = loaded(dataset(cache), 0)
     ranks = [loaded(dataset(cache, rank=rank, world=2), 2) for rank in (0, 1)]
@@ -145,6 +235,49 @@ def test_a_lerobot_dataset_gives_its_frames(tmp_path):
             assert windows[name].valid[at].all()
     beyond = cache.windows([0], [29 * 50 * MS], config)["action"]
     assert beyond.valid.tolist() == [[True, False]]
+
+
+def lerobot_like(datasets, seconds, fps):
+    """What `from_lerobot` reads of a LeRobotDataset; `seconds` has the timestamps of each episode."""
+    lengths = list(map(len, seconds))
+    columns = {
+        "observation.state": np.arange(sum(lengths), dtype=np.float32)[:, None] % 101,
+        "timestamp": np.concatenate(seconds).astype(np.float32),
+        "frame_index": np.concatenate(list(map(np.arange, lengths))),
+        "episode_index": np.repeat(np.arange(len(lengths)), lengths),
+    }
+    features = {name: {"dtype": str(own.dtype)} for name, own in columns.items()}
+    table = datasets.Dataset.from_dict({name: own.tolist() for name, own in columns.items()})
+    meta = SimpleNamespace(fps=fps, features=features)
+    return SimpleNamespace(hf_dataset=table, meta=meta), columns["observation.state"]
+
+
+@pytest.mark.parametrize("fps", [3, 29.97])
+def test_frames_of_a_long_lerobot_episode_are_at_their_exact_instants(fps):
+    datasets = pytest.importorskip("datasets")
+    length = int(4500 * fps)  # beyond 2,048 s and 4,096 s float32 is off by 0.12 ms and 0.24 ms
+    seconds = [np.arange(length) / fps, np.arange(30) / fps]
+    dataset, states = lerobot_like(datasets, seconds, fps)
+    cache = robocache.EpisodeCache.from_lerobot(dataset)
+    frames = np.array([7, int(2100 * fps) + 1, length - 2])
+    exact = [round(Fraction(int(frame) * 10**9) / Fraction(str(fps))) for frame in frames]
+    windows = cache.windows([0, 0, 0], exact)["observation.state"]
+    assert windows.valid.all()
+    assert windows.array[:, 0, 0].tolist() == states[frames, 0].tolist()
+    # The last frame of an episode ends its span.
+    last = round(Fraction((length - 1) * 10**9) / Fraction(str(fps)))
+    assert cache.episodes[0]["spans"] == [(0, 0, last)]
+
+
+def test_an_episode_of_uneven_timestamps_keeps_its_seconds():
+    datasets = pytest.importorskip("datasets")
+    uneven = np.arange(30) / 3 + np.where(np.arange(30) == 20, 0.01, 0)
+    dataset, states = lerobot_like(datasets, [np.arange(8000) / 3, uneven], 3)
+    cache = robocache.EpisodeCache.from_lerobot(dataset)
+    instants = [round(7499 * 10**9 / 3), round(float(np.float32(uneven[20])) * 1e9)]
+    windows = cache.windows([0, 1], instants)["observation.state"]
+    assert windows.valid.all()
+    assert windows.array[:, 0, 0].tolist() == states[[7499, 8020], 0].tolist()
 
 
 def test_targets_of_instants_that_were_written_are_refused(cache):

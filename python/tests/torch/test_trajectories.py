@@ -33,10 +33,17 @@ def stream(device, rows, dim, seed, dtype=torch.float32):
 
 def test_signatures_are_those_of_before():
     expected = {
-        "resample_trajectories": ["source_data", "source_times", "target_times", "device"],
+        "resample_trajectories": [
+            "source_data",
+            "source_times",
+            "target_times",
+            "device",
+            "backend",
+        ],
         "fuse_multimodal": [
             *(f"stream{at}_{what}" for at in (1, 2, 3) for what in ("data", "times")),
             "target_times",
+            "backend",
         ],
         "voxelize_pointcloud": [
             "points",
@@ -45,6 +52,7 @@ def test_signatures_are_those_of_before():
             "voxel_size",
             "grid_size",
             "mode",
+            "backend",
         ],
     }
     for name, parameters in expected.items():

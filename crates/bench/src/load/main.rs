@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use robocache::cdr::CdrError;
-use robocache::ros::rcl::{Context, Node, RclError};
+use robocache_core::cdr::CdrError;
+use robocache_rcl::{Context, Node, RclError};
 
 /// Loads a node: a robot with many large sensors, or a policy that watches the tensors.
 #[derive(Parser)]

@@ -11,10 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use robocache::cdr::messages::{CompressedImage, Image, JointState, PointCloud2, PointField};
-use robocache::random::Random;
-use robocache::ros::rcl::{Node, Publisher, Qos};
-use robocache::time::Stamp;
+use robocache_core::cdr::messages::{CompressedImage, Image, JointState, PointCloud2, PointField};
+use robocache_ops::random::Random;
+use robocache_ops::time::Stamp;
+use robocache_rcl::{Node, Publisher, Qos};
 use serde::Serialize;
 
 use super::{LoadError, node};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use robocache::cdr::{CdrError, Reader};
-use robocache::ros::rcl::{Qos, SerializedMessage, Subscription, WaitSet, Waitable};
+use robocache_core::cdr::{CdrError, Reader};
+use robocache_rcl::{Qos, SerializedMessage, Subscription, WaitSet, Waitable};
 use serde::Serialize;
 
 use super::{LoadError, node};
@@ -220,14 +220,4 @@ fn status(reader: &mut Reader<'_>) -> Result<(String, Values), CdrError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_of_the_sorted_values() {
-        let ms = |n: i64| n * 1_000_000;
-        let of = quantiles((1..=101).rev().map(ms).collect());
-        assert_eq!((of.count, of.p50_ms, of.p99_ms, of.max_ms), (101, 51.0, 100.0, 101.0));
-        assert_eq!(quantiles(vec![]).count, 0);
-    }
-}
+mod tests;

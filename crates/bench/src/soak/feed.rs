@@ -7,12 +7,12 @@ use super::note::{Note, Pool, Settled, Shared, tell};
 use super::timeline::Timeline;
 use crate::BenchError;
 use crate::messages::{POINT_STEP, cloud, image, noise, points};
-use robocache::ops::image::Encoding;
-use robocache::random::Random;
-use robocache::runtime::{Runtime, Transit};
-use robocache::sim::{Event, Report, Robot, Schedule, SimOptions, Stream, drive, drive_messages};
-use robocache::spec::{Config, InputId};
-use robocache::time::Stamp;
+use robocache_core::spec::{Config, InputId};
+use robocache_ops::image::Encoding;
+use robocache_ops::random::Random;
+use robocache_ops::time::Stamp;
+use robocache_runtime::{Runtime, Transit};
+use robocache_sim::{Event, Report, Robot, Schedule, SimOptions, Stream, drive, drive_messages};
 
 /// The usual size of an image, the smallest and the largest.
 const USUAL: [u32; 2] = [640, 480];

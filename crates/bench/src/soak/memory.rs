@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::timeline::{Span, Timeline, What};
 use crate::{BenchError, Options, Report};
-use robocache::backend::BackendError;
+use robocache_core::backend::BackendError;
 
 /// Between two looks at the free memory, which cost a call of the driver each.
 const LOOK: Duration = Duration::from_secs(10);
@@ -75,7 +75,7 @@ fn resident_bytes() -> Option<usize> {
 /// The GPU of the subject, if it is on one.
 pub struct Gpu {
     #[cfg(feature = "cuda")]
-    device: Option<std::sync::Arc<robocache::device::Device>>,
+    device: Option<std::sync::Arc<robocache_ops::device::Device>>,
 }
 
 #[cfg_attr(
@@ -93,7 +93,7 @@ impl Gpu {
         if !report.backend.contains("cuda") {
             return Ok(Gpu { device: None });
         }
-        let device = robocache::device::Device::open(options.device)?;
+        let device = robocache_ops::device::Device::open(options.device)?;
         device.name().clone_into(&mut report.device);
         Ok(Gpu { device: Some(device) })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
 
-use robocache::spec::InputId;
+use robocache_core::spec::InputId;
 
 /// Something that happened. Notes come in the order in which it did.
 pub enum Note {

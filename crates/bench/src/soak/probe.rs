@@ -4,7 +4,7 @@
 //! of the probe: over a run their numbers are to be compared.
 
 use super::timeline::{PERIOD_NS, Span, Timeline, What, short, touched};
-use robocache::runtime::Placement;
+use robocache_runtime::Placement;
 
 /// How punctual a bare thread was.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::BenchError;
-use robocache::runtime::Clock;
-use robocache::sim::Pace;
-use robocache::time::{NANOS_PER_MS, Stamp};
+use robocache_ops::time::{NANOS_PER_MS, Stamp};
+use robocache_runtime::Clock;
+use robocache_sim::Pace;
 
 /// Between two ticks \[ns\].
 pub const PERIOD_NS: u64 = NANOS_PER_MS as u64;

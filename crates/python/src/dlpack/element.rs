@@ -7,7 +7,7 @@ use super::abi::{DlDataType, DlDevice};
 
 /// Where memory is, as DLPack numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MemoryPlace {
     /// Memory of the host.
     Host,
     /// Memory of the host that a GPU reaches.
@@ -22,12 +22,12 @@ const ON_CUDA: i32 = 2;
 const ON_CUDA_HOST: i32 = 3;
 const ON_CUDA_MANAGED: i32 = 13;
 
-impl Place {
+impl MemoryPlace {
     pub(super) fn of(DlDevice { device_type, device_id }: DlDevice) -> PyResult<Self> {
         match device_type {
-            ON_CPU => Ok(Place::Host),
-            ON_CUDA_HOST => Ok(Place::Pinned),
-            ON_CUDA | ON_CUDA_MANAGED => Ok(Place::Cuda(device_id)),
+            ON_CPU => Ok(MemoryPlace::Host),
+            ON_CUDA_HOST => Ok(MemoryPlace::Pinned),
+            ON_CUDA | ON_CUDA_MANAGED => Ok(MemoryPlace::Cuda(device_id)),
             _ => Err(PyValueError::new_err(format!(
                 "expected an array on the CPU or a CUDA device, found DLPack device type {device_type}"
             ))),
@@ -36,9 +36,9 @@ impl Place {
 
     pub(super) fn device(self) -> DlDevice {
         match self {
-            Place::Host => DlDevice { device_type: ON_CPU, device_id: 0 },
-            Place::Pinned => DlDevice { device_type: ON_CUDA_HOST, device_id: 0 },
-            Place::Cuda(device_id) => DlDevice { device_type: ON_CUDA, device_id },
+            MemoryPlace::Host => DlDevice { device_type: ON_CPU, device_id: 0 },
+            MemoryPlace::Pinned => DlDevice { device_type: ON_CUDA_HOST, device_id: 0 },
+            MemoryPlace::Cuda(device_id) => DlDevice { device_type: ON_CUDA, device_id },
         }
     }
 }

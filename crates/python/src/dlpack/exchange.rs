@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyType};
 
 use super::abi::{DlDataType, DlDevice, DlTensor, VERSION, Version};
-use super::{Element, Place};
+use super::{Element, MemoryPlace};
 
 const NAME: &CStr = c"dlpack_exchange_api";
 /// `kDLCUDA`
@@ -48,7 +48,7 @@ pub struct Tensor {
     /// The address of the first element.
     pub data: usize,
     /// Where that is.
-    pub place: Place,
+    pub place: MemoryPlace,
     /// The type of the elements.
     pub element: Element,
     /// Whether the elements follow each other.
@@ -120,7 +120,7 @@ impl Exchange {
         }
         Some(Tensor {
             data: tensor.data as usize + tensor.byte_offset as usize,
-            place: Place::of(tensor.device).ok()?,
+            place: MemoryPlace::of(tensor.device).ok()?,
             element: Element::of(tensor.dtype).ok()?,
             contiguous,
             dims,

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::abi::{self, DlDataType, DlDevice, DlTensor, Exported, VERSION};
-use super::{Element, Place, contiguous};
+use super::{Element, MemoryPlace, contiguous};
 
 /// The handle of the default stream of a device, and the one that means another stream in each thread.
 const DEFAULT_STREAM: u64 = 1;
@@ -38,7 +38,7 @@ pub trait Memory: Send + Sync {
 #[pyclass(frozen, module = "robocache._native")]
 pub struct DeviceArray {
     memory: Arc<dyn Memory>,
-    place: Place,
+    place: MemoryPlace,
     element: Element,
     shape: Vec<usize>,
     /// First byte in the memory.
@@ -49,7 +49,7 @@ impl DeviceArray {
     /// An array of contiguous elements that begin `offset` bytes into the memory. What is on a GPU must be complete.
     pub fn new(
         memory: Arc<dyn Memory>,
-        place: Place,
+        place: MemoryPlace,
         element: Element,
         shape: Vec<usize>,
         offset: usize,
@@ -118,7 +118,7 @@ impl DeviceArray {
                 "expected a consumer that takes the array where it is, without a copy",
             ));
         }
-        if let Place::Cuda(_) = self.place {
+        if let MemoryPlace::Cuda(_) = self.place {
             match stream {
                 // The consumer orders its use itself: it keeps the array until that is done.
                 Some(-1) => {}

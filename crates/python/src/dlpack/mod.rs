@@ -10,7 +10,7 @@ mod exchange;
 mod export;
 mod read;
 
-pub use self::element::{Element, Place};
+pub use self::element::{Element, MemoryPlace};
 pub use self::exchange::{Exchange, Tensor};
 pub use self::export::{DeviceArray, Memory};
 pub use self::read::Array;

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use super::abi::{DLTENSOR, DLTENSOR_VERSIONED, DlDevice, Managed, READ_ONLY, VERSION, Versioned};
-use super::{Element, Place, contiguous};
+use super::{Element, MemoryPlace, contiguous};
 
 /// An array of another library. It lives as long as this does.
 pub struct Array {
@@ -14,7 +14,7 @@ pub struct Array {
     /// The address of the first element.
     pub data: usize,
     /// Where that is.
-    pub place: Place,
+    pub place: MemoryPlace,
     /// The type of the elements.
     pub element: Element,
     /// The sizes, the slowest first.
@@ -97,7 +97,7 @@ impl Array {
             }
         };
         let owner = object.clone().unbind();
-        let place = Place::Host;
+        let place = MemoryPlace::Host;
         Ok(Array { _owner: owner, data, place, element, shape, strides, read_only })
     }
 
@@ -105,9 +105,9 @@ impl Array {
         let py = object.py();
         let (device_type, device_id): (i32, i32) =
             object.call_method0("__dlpack_device__")?.extract()?;
-        let place = Place::of(DlDevice { device_type, device_id })?;
+        let place = MemoryPlace::of(DlDevice { device_type, device_id })?;
         let arguments = PyDict::new(py);
-        if matches!(place, Place::Cuda(_)) {
+        if matches!(place, MemoryPlace::Cuda(_)) {
             arguments.set_item("stream", stream)?;
         }
         arguments.set_item("max_version", PyTuple::new(py, [1, 0])?)?;
@@ -254,7 +254,7 @@ impl Array {
     }
 
     fn check_host(&self, name: &str) -> PyResult<()> {
-        if let Place::Cuda(device) = self.place {
+        if let MemoryPlace::Cuda(device) = self.place {
             return Err(PyValueError::new_err(format!(
                 "{name}: expected an array on the host, found one on cuda:{device}"
             )));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use robocache::device::HostBuffer;
+use robocache_ops::device::HostBuffer;
 
 use super::gpu;
 use crate::dlpack::{self, Array, DeviceArray, Element, Memory};
@@ -53,8 +53,8 @@ impl View {
     #[getter]
     fn device(&self) -> i32 {
         match self.0.place {
-            dlpack::Place::Host | dlpack::Place::Pinned => -1,
-            dlpack::Place::Cuda(device) => device,
+            dlpack::MemoryPlace::Host | dlpack::MemoryPlace::Pinned => -1,
+            dlpack::MemoryPlace::Cuda(device) => device,
         }
     }
 
@@ -90,9 +90,9 @@ pub fn empty(py: Python<'_>, device: i32, shape: Vec<usize>, dtype: &str) -> PyR
             let buffer = py
                 .detach(|| HostBuffer::try_new(bytes.max(1)))
                 .ok_or_else(|| PyMemoryError::new_err(format!("no memory for {bytes} bytes")))?;
-            (Arc::new(Host(buffer)), dlpack::Place::Host)
+            (Arc::new(Host(buffer)), dlpack::MemoryPlace::Host)
         }
-        Ok(_) => (py.detach(|| gpu::memory(device, bytes))?, dlpack::Place::Cuda(device)),
+        Ok(_) => (py.detach(|| gpu::memory(device, bytes))?, dlpack::MemoryPlace::Cuda(device)),
     };
     Ok(DeviceArray::new(memory, place, element, shape, 0))
 }

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
-use robocache::dtype::DType;
-use robocache::ops::resample::{BatchSpec, Division};
+use robocache_ops::dtype::DType;
+use robocache_ops::resample::{BatchSpec, Division};
 
 use super::gpu::{self, Ready};
 use super::kept::Kept;
 use super::resample::{Batch, fuse_on_host, spec_of};
 use super::rule::Rule;
-use crate::dlpack::{Element, Exchange, Place, Tensor};
+use crate::dlpack::{Element, Exchange, MemoryPlace, Tensor};
 
 /// Kinds of batches whose preparation is kept.
 const MOST: usize = 256;
@@ -212,9 +212,9 @@ impl Direct {
             _ => return Ok(None),
         };
         let device = match of_targets.place {
-            Place::Host => -1,
-            Place::Cuda(device) => device,
-            Place::Pinned => return Ok(None),
+            MemoryPlace::Host => -1,
+            MemoryPlace::Cuda(device) => device,
+            MemoryPlace::Pinned => return Ok(None),
         };
         if streams.len() > MOST_STREAMS {
             return Ok(None);
@@ -356,8 +356,8 @@ impl Direct {
         device: i32,
     ) -> PyResult<Option<(Outputs<'py>, (usize, usize, usize))>> {
         let (empty, place) = match device {
-            -1 => (self.empty[0].bind(py), Place::Host),
-            device => (self.empty[1].bind(py), Place::Cuda(device)),
+            -1 => (self.empty[0].bind(py), MemoryPlace::Host),
+            device => (self.empty[1].bind(py), MemoryPlace::Cuda(device)),
         };
         let make = |at: usize| empty.call1(prepared.outputs[at].bind(py));
         let outputs = (make(0)?, make(1)?, make(2)?);

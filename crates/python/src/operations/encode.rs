@@ -1,16 +1,16 @@
 //! Clouds and images to rows.
 
 use pyo3::prelude::*;
-use robocache::dtype::DType;
-use robocache::ops::image::batch::Images;
-use robocache::ops::image::{
+use robocache_ops::dtype::DType;
+use robocache_ops::image::batch::Images;
+use robocache_ops::image::{
     Color, Crop, Encoding, Filter, Fit, ImageLayout, ImageSpec, MAX_RESIZES, MAX_SIDE, Resize,
 };
-use robocache::ops::voxelize::batch::Clouds;
-use robocache::ops::voxelize::{
+use robocache_ops::voxelize::batch::Clouds;
+use robocache_ops::voxelize::{
     Feature, FieldAt, FieldType, Grid, PointDrops, Reduction, VoxelSpec, extra_fields,
 };
-use robocache::ops::{image, voxelize};
+use robocache_ops::{image, voxelize};
 
 use super::resample::threads;
 use super::{Place, dtype, gpu, wrong};

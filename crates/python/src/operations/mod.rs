@@ -24,7 +24,7 @@ pub use rule::Rule;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use robocache::dtype::DType;
+use robocache_ops::dtype::DType;
 
 /// The element type of a number that Python's side uses: those of the kernels.
 fn dtype(code: u32) -> PyResult<DType> {

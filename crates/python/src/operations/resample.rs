@@ -1,9 +1,9 @@
 //! Resampling and fusing, and the gradient.
 
 use pyo3::prelude::*;
-use robocache::dtype::DType;
-use robocache::ops::parallel;
-use robocache::ops::resample::{
+use robocache_ops::dtype::DType;
+use robocache_ops::parallel;
+use robocache_ops::resample::{
     BatchInput, BatchOutputMut, BatchSpec, BatchStream, Division, batch, gradient as gradients,
 };
 

@@ -1,8 +1,8 @@
 //! How values follow from the rows of a stream, as Python's side has it for many calls.
 
 use pyo3::prelude::*;
-use robocache::align::{AlignRule, Fill, Strategy};
-use robocache::ops::resample::Lane;
+use robocache_ops::align::{AlignRule, Fill, Strategy};
+use robocache_ops::resample::Lane;
 
 use super::wrong;
 

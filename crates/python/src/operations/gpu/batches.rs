@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use robocache::device::{DeviceError, Inputs};
-use robocache::dtype::DType;
-use robocache::ops::resample::cuda::{BatchPointers, Gradient, GradientPointers, Resampler};
-use robocache::ops::resample::{BatchSpec, Division};
+use robocache_ops::device::{DeviceError, Inputs};
+use robocache_ops::dtype::DType;
+use robocache_ops::resample::cuda::{BatchPointers, Gradient, GradientPointers, Resampler};
+use robocache_ops::resample::{BatchSpec, Division};
 
 use super::devices::{Gpu, failed, locked, stream_of};
 use crate::operations::resample::Batch;

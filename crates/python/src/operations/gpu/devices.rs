@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use robocache::device::{Device, DeviceBuffer, DeviceError, Stream};
-use robocache::ops::resample::cuda::{Resampler, lanes_of};
-use robocache::ops::resample::{BatchStream, Lane};
+use robocache_ops::device::{Device, DeviceBuffer, DeviceError, Stream};
+use robocache_ops::resample::cuda::{Resampler, lanes_of};
+use robocache_ops::resample::{BatchStream, Lane};
 
 use super::batches::Key;
 use super::encoders::{Images, Voxelizers};

@@ -4,13 +4,13 @@ use std::sync::Mutex;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use robocache::device::{DeviceError, Inputs, Stream};
-use robocache::dtype::DType;
-use robocache::ops::image::Encoding;
-use robocache::ops::image::cuda::{DeviceImage, ImageEncoder};
-use robocache::ops::voxelize::batch::Clouds;
-use robocache::ops::voxelize::cuda::{DevicePoints, EncodeError, Voxelizer};
-use robocache::ops::voxelize::{PointDrops, VoxelSpec};
+use robocache_ops::device::{DeviceError, Inputs, Stream};
+use robocache_ops::dtype::DType;
+use robocache_ops::image::Encoding;
+use robocache_ops::image::cuda::{DeviceImage, ImageEncoder};
+use robocache_ops::voxelize::batch::Clouds;
+use robocache_ops::voxelize::cuda::{DevicePoints, EncodeError, Voxelizer};
+use robocache_ops::voxelize::{PointDrops, VoxelSpec};
 
 use super::devices::{Gpu, failed, locked, stream_of};
 use crate::operations::{ImageRule, Place, VoxelRule, wrong};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use robocache::ops::image::Encoding;
-use robocache::ops::resample::BatchSpec;
-use robocache::ops::voxelize::PointDrops;
-use robocache::ops::voxelize::batch::Clouds;
+use robocache_ops::image::Encoding;
+use robocache_ops::resample::BatchSpec;
+use robocache_ops::voxelize::PointDrops;
+use robocache_ops::voxelize::batch::Clouds;
 
 use crate::dlpack::Memory;
 use crate::operations::resample::Batch;

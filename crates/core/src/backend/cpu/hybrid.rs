@@ -1,0 +1,220 @@
+//! A core or the GPU for each message of one ring: [`super::choice`] says which, and this does it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::choice::{self, CALL_LIMIT_NS, Chooser, Decision};
+use super::gpu_thread::{Doing, Done, Gpu, GpuEncoder, GpuThread};
+use crate::backend::{BackendError, Encodes, Processor};
+use crate::sample::Sample;
+use robocache_ops::device::HostBuffer;
+use robocache_ops::sync::lock;
+use robocache_ops::voxelize::PointDrops;
+
+/// Where a sample goes.
+pub trait Target {
+    /// Encodes the sample into the slot on the calling thread. `None` if `overtaken` became true
+    /// before it was done.
+    fn encode(&self, overtaken: Option<&AtomicBool>) -> Result<Option<PointDrops>, BackendError>;
+
+    /// Exchanges the slot's memory for that of a row.
+    fn take(&self, row: &mut HostBuffer);
+}
+
+/// Both processors of a ring.
+pub struct HybridEncoder {
+    gpu: Arc<Gpu>,
+    pub(super) thread: GpuThread,
+    chooser: Mutex<Chooser>,
+    start: Instant,
+    by_cpu: AtomicU64,
+    by_gpu: AtomicU64,
+    takeovers: AtomicU64,
+}
+
+impl HybridEncoder {
+    /// Starts the ring's thread.
+    ///
+    /// # Errors
+    /// Those of [`GpuThread::start`].
+    pub fn new(gpu: &Arc<Gpu>, encoder: Box<dyn GpuEncoder>) -> Result<Self, BackendError> {
+        Ok(HybridEncoder {
+            gpu: Arc::clone(gpu),
+            thread: GpuThread::start(gpu, encoder)?,
+            chooser: Mutex::default(),
+            start: Instant::now(),
+            by_cpu: AtomicU64::new(0),
+            by_gpu: AtomicU64::new(0),
+            takeovers: AtomicU64::new(0),
+        })
+    }
+
+    /// Asks the thread to end, without waiting for it.
+    pub fn close(&self) {
+        self.thread.close();
+    }
+
+    /// Encodes a sample on the processor that has lately finished sooner.
+    ///
+    /// # Errors
+    /// Those of [`Target::encode`]. A failure of the GPU is none.
+    pub fn encode(
+        &self,
+        sample: &Sample<'_>,
+        target: &impl Target,
+    ) -> Result<PointDrops, BackendError> {
+        let now = Instant::now();
+        match self.plan(now) {
+            Decision::Core => self.core(target),
+            // If the thread did not take the sample, a row of it is that of an earlier sample.
+            Decision::Both if self.thread.hand_over(sample, now) => self.core_or_shadow(target),
+            Decision::Both => self.core(target),
+            Decision::Gpu { patience_ns } => {
+                self.on_gpu((sample, now), Duration::from_nanos(patience_ns), target)
+            }
+            Decision::Leave => {
+                let seconds = CALL_LIMIT_NS / 1_000_000_000;
+                self.gpu.leave(|| format!("it did not encode a message within {seconds} s"));
+                self.core(target)
+            }
+        }
+    }
+
+    /// Encodes a sample on a processor of the caller's choice. If that is the GPU and it cannot take
+    /// the sample or fails, a core encodes.
+    ///
+    /// # Errors
+    /// As for [`HybridEncoder::encode`].
+    pub fn encode_on(
+        &self,
+        processor: Processor,
+        sample: &Sample<'_>,
+        target: &impl Target,
+    ) -> Result<PointDrops, BackendError> {
+        if processor == Processor::Cpu {
+            return self.core(target);
+        }
+        let now = Instant::now();
+        let until = now + Duration::from_nanos(CALL_LIMIT_NS);
+        // What [`HybridEncoder::encode`] left to the thread.
+        if let Some(earlier) = self.thread.wait(until) {
+            self.thread.give_back(earlier.encoder);
+        }
+        self.on_gpu((sample, now), Duration::from_nanos(CALL_LIMIT_NS), target)
+    }
+
+    /// How the ring's samples were encoded.
+    pub fn encodes(&self) -> Encodes {
+        let chooser = lock(&self.chooser);
+        let in_use = if self.gpu.left().is_some() { Processor::Cpu } else { chooser.in_use() };
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Encodes {
+            in_use,
+            cpu_ns: chooser.latency_ns(Processor::Cpu),
+            gpu_ns: chooser.latency_ns(Processor::Gpu),
+            by_cpu: read(&self.by_cpu),
+            by_gpu: read(&self.by_gpu),
+            takeovers: read(&self.takeovers),
+        }
+    }
+
+    /// Makes the GPU the processor in use, as if a core took this long. For tests, whose machine may
+    /// be busy with anything.
+    #[cfg(test)]
+    pub fn prefer_gpu_to(&self, core: Duration) {
+        let mut chooser = lock(&self.chooser);
+        let core_ns = core.as_nanos() as u64;
+        for (processor, took_ns) in [(Processor::Cpu, core_ns), (Processor::Gpu, 1_000)] {
+            (0..5).for_each(|_| chooser.took(processor, took_ns, 0));
+        }
+    }
+
+    fn plan(&self, now: Instant) -> Decision {
+        if self.gpu.left().is_some() {
+            return Decision::Core;
+        }
+        let (took, doing) = self.thread.poll();
+        if let Some(took) = took {
+            self.took(Processor::Gpu, took);
+        }
+        let gpu = match doing {
+            Doing::Nothing => choice::Gpu::Idle,
+            Doing::Encoding(since) => choice::Gpu::Busy { since_ns: self.ns(since) },
+            Doing::Gone => return Decision::Core,
+        };
+        lock(&self.chooser).plan(self.ns(now), gpu)
+    }
+
+    /// Hands a sample to the GPU; a core takes it over if the row is not there after `patience`. That
+    /// begins after the copy to the GPU's staging memory, which this thread makes.
+    fn on_gpu(
+        &self,
+        (sample, since): (&Sample<'_>, Instant),
+        patience: Duration,
+        target: &impl Target,
+    ) -> Result<PointDrops, BackendError> {
+        if !self.thread.hand_over(sample, since) {
+            return self.core(target);
+        }
+        if let Some(done) = self.thread.wait(Instant::now() + patience) {
+            return self.accept(done, target);
+        }
+        self.takeovers.fetch_add(1, Ordering::Relaxed);
+        self.core_or_shadow(target)
+    }
+
+    /// A core encodes alone.
+    fn core(&self, target: &impl Target) -> Result<PointDrops, BackendError> {
+        let began = Instant::now();
+        let drops = target.encode(None)?.unwrap_or_default();
+        self.encoded_by_core(began);
+        Ok(drops)
+    }
+
+    /// A core encodes, unless the thread has the row first. What is not used is discarded with the
+    /// next sample: nobody waits for it.
+    fn core_or_shadow(&self, target: &impl Target) -> Result<PointDrops, BackendError> {
+        let began = Instant::now();
+        if let Some(drops) = target.encode(Some(self.thread.ready()))? {
+            self.encoded_by_core(began);
+            return Ok(drops);
+        }
+        match self.thread.wait(Instant::now()) {
+            Some(done) => self.accept(done, target),
+            None => self.core(target),
+        }
+    }
+
+    /// Takes the row of the GPU.
+    fn accept(&self, done: Done, target: &impl Target) -> Result<PointDrops, BackendError> {
+        let Done { mut encoder, drops, took } = done;
+        self.took(Processor::Gpu, took);
+        if drops.is_ok() {
+            let Some(row) = encoder.row() else {
+                self.gpu.leave(|| "it may still write a row that it says is done".to_owned());
+                // Its memory stays, as after any failure.
+                std::mem::forget(encoder);
+                return self.core(target);
+            };
+            target.take(row);
+            self.by_gpu.fetch_add(1, Ordering::Relaxed);
+        }
+        self.thread.give_back(encoder);
+        Ok(drops?)
+    }
+
+    fn encoded_by_core(&self, began: Instant) {
+        self.took(Processor::Cpu, began.elapsed());
+        self.by_cpu.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn took(&self, processor: Processor, took: Duration) {
+        let (took_ns, now_ns) = (took.as_nanos() as u64, self.ns(Instant::now()));
+        lock(&self.chooser).took(processor, took_ns, now_ns);
+    }
+
+    fn ns(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.start).as_nanos() as u64
+    }
+}

@@ -1,0 +1,22 @@
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use super::*;
+
+#[test]
+fn a_tick_reads_a_row_that_a_plan_is_blending() {
+    let text = "rate_hz: 100\nstreams: {w: {type: geometry_msgs/WrenchStamped, topic: /w, \
+                max_age_ms: 50}}";
+    let config = crate::config::parse(text, "test.yaml").unwrap();
+    let rows = Arc::new(FloatRows::new(config.streams.first().unwrap(), &[Lane::Linear], None));
+    rows.store(0, &[7.0]);
+    let (sender, receiver) = channel();
+    let other = Arc::clone(&rows);
+    rows.with(Value::Row(0), &mut [0.0], |_| {
+        std::thread::spawn(move || {
+            other.serve(Value::Row(0), &mut [0.0], |row| sender.send(row[0]).unwrap());
+        });
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(5)), Ok(7.0));
+    });
+}

@@ -1,0 +1,237 @@
+//! Where rows live and tensors are computed.
+//!
+//! A backend owns the memory of all rows. Each ring has a slot more than rows: a sample is encoded
+//! into the spare slot while the ring still reads the others. A backend knows nothing of
+//! subscriptions, clocks or messages. The [`Pipeline`](crate::pipeline::Pipeline) tells it which
+//! slot to fill and which slots to read.
+
+pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+mod float_rows;
+mod select;
+mod vector;
+
+use float_rows::FloatRows;
+pub use select::{Choice, create, create_for_device, devices};
+pub use vector::VectorEncoder;
+
+use crate::rejected::Rejected;
+use crate::sample::Sample;
+use crate::spec::RingId;
+#[cfg(any(feature = "cuda", test))]
+use crate::spec::{Bounds, EncoderSpec, StreamSpec};
+use robocache_ops::align::{Slot, Value};
+use robocache_ops::device::{DeviceError, DeviceOutput, HostBuffer, Output, OutputMut};
+use robocache_ops::voxelize::{PointDrops, VoxelizeError};
+
+/// The error for a sample of another kind than its ring takes. The pipeline rules this out when it
+/// is made.
+fn wrong_kind(backend: &'static str) -> BackendError {
+    let detail = "the sample is not of the kind that the ring's encoder takes".into();
+    BackendError::Failed { backend, operation: "encode a sample", detail }
+}
+
+/// Says from which rows of one ring the value of one step comes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepJob {
+    /// The ring.
+    pub ring: RingId,
+    /// Step of the ring's segment.
+    pub step: usize,
+    /// The slots to read, and the weight.
+    pub value: Value<Slot>,
+    /// Whether the output already holds this value, because an earlier tick wrote it into the same
+    /// memory. If so, the backend may skip the step.
+    pub unchanged: bool,
+}
+
+/// Errors of a backend. All but `Sample` are fatal: the node stops, so that it never publishes a
+/// tensor that was not computed.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// The sample cannot become a row. The pipeline drops and counts it, and the backend goes on.
+    #[error(transparent)]
+    Sample(#[from] Rejected),
+    /// The backend cannot be used on this machine.
+    #[error("backend {backend}: {detail}")]
+    Unavailable {
+        /// Name of the backend.
+        backend: &'static str,
+        /// Why not.
+        detail: String,
+    },
+    /// An operation of the backend failed while it was running.
+    #[error("backend {backend}: failed to {operation}: {detail}")]
+    Failed {
+        /// Name of the backend.
+        backend: &'static str,
+        /// What the backend was doing.
+        operation: &'static str,
+        /// What went wrong.
+        detail: String,
+    },
+}
+
+#[cfg(any(feature = "cuda", test))]
+impl BackendError {
+    /// The error of reserving the memory of a stream: it names the keys that say how much.
+    fn reserving_for(self, spec: &StreamSpec) -> Self {
+        let BackendError::Failed { backend, operation, detail } = self else { return self };
+        let (key, Bounds { max_width_px, max_height_px, max_points, .. }) =
+            (format!("streams.{}", spec.name), spec.bounds);
+        let sizes = match &spec.encoder {
+            EncoderSpec::Vector(_) => String::new(),
+            EncoderSpec::Image(_) | EncoderSpec::Depth(_) => format!(
+                ", {key}.image.max_width_px ({max_width_px}) and {key}.image.max_height_px \
+                 ({max_height_px})"
+            ),
+            EncoderSpec::Voxels(_) => format!(" and {key}.cloud.max_points ({max_points})"),
+        };
+        let rows = spec.ring_rows;
+        let detail =
+            format!("{detail}; how much is needed follows from {key}.ring_rows ({rows}){sizes}");
+        BackendError::Failed { backend, operation, detail }
+    }
+}
+
+impl From<VoxelizeError> for BackendError {
+    fn from(error: VoxelizeError) -> Self {
+        BackendError::Sample(error.into())
+    }
+}
+
+impl From<DeviceError> for BackendError {
+    fn from(error: DeviceError) -> Self {
+        let backend = "cuda";
+        match error {
+            DeviceError::Unavailable { detail } => BackendError::Unavailable { backend, detail },
+            DeviceError::Failed { operation, detail } => {
+                BackendError::Failed { backend, operation, detail }
+            }
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl From<robocache_ops::voxelize::cuda::EncodeError> for BackendError {
+    fn from(error: robocache_ops::voxelize::cuda::EncodeError) -> Self {
+        use robocache_ops::voxelize::cuda::EncodeError;
+        match error {
+            EncodeError::Cloud(error) => error.into(),
+            EncodeError::Device(error) => error.into(),
+        }
+    }
+}
+
+/// What encodes a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processor {
+    /// The calling thread.
+    Cpu,
+    /// The GPU.
+    Gpu,
+}
+
+/// How the samples of a ring were encoded, where either processor may encode them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encodes {
+    /// The processor that has lately finished sooner, and encodes the next sample.
+    pub in_use: Processor,
+    /// Usual time of a core, from hand-over to the row \[ns\]; `None` as long as it is not known.
+    pub cpu_ns: Option<u64>,
+    /// The same of the GPU.
+    pub gpu_ns: Option<u64>,
+    /// Rows that a core encoded.
+    pub by_cpu: u64,
+    /// Rows that the GPU encoded.
+    pub by_gpu: u64,
+    /// Samples that a core took over, because the GPU took too long or failed.
+    pub takeovers: u64,
+}
+
+/// What a backend has of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GpuUse {
+    /// None.
+    None,
+    /// One that it uses.
+    InUse,
+    /// One that it left, for good.
+    Left {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Computes rows and tensors.
+///
+/// Methods take `&self`: several threads encode samples while another thread fuses. The caller must
+/// not encode into a slot while a call of [`Backend::fuse`] may read it.
+pub trait Backend: Send + Sync {
+    /// The name in logs: `cpu`, `cpu+cuda` (rows on the host, images and clouds encoded on a GPU)
+    /// or `cuda`.
+    fn name(&self) -> &'static str;
+
+    /// Whether it uses a GPU, or why it no longer does.
+    fn gpu(&self) -> GpuUse {
+        GpuUse::None
+    }
+
+    /// How the samples of a ring were encoded; `None` unless either processor may encode them.
+    fn encodes(&self, _ring: RingId) -> Option<Encodes> {
+        None
+    }
+
+    /// Reserves `len` zeroed bytes for an output. [`Backend::fuse`] takes any memory, but is
+    /// fastest with this memory.
+    fn output_memory(&self, len: usize) -> Result<Output, BackendError> {
+        Ok(Output::Host(HostBuffer::new(len)))
+    }
+
+    /// Reserves memory of the device for `len` bytes of data of an output, zero at first, if that is where this backend
+    /// leaves them. Then [`Backend::output_memory`] is for the rest of the output.
+    fn data_on_device(&self, _len: usize) -> Result<Option<DeviceOutput>, BackendError> {
+        Ok(None)
+    }
+
+    /// Encodes a sample into the spare slot of a ring. If it fails, the slot's content is
+    /// unspecified and the slot stays spare. After a panic the caller must not encode into this
+    /// ring again, because the encoder's state may be half changed.
+    ///
+    /// Returns the counts of dropped points of a cloud; zeros for other samples.
+    fn encode(
+        &self,
+        ring: RingId,
+        slot: Slot,
+        sample: Sample<'_>,
+    ) -> Result<PointDrops, BackendError>;
+
+    /// Writes the value that rows of a ring give into a spare slot of it: where a plan is cut. Only
+    /// for vectors that are interpolated.
+    ///
+    /// # Errors
+    /// [`BackendError::Failed`] for another ring.
+    fn blend(&self, _ring: RingId, _value: Value<Slot>, _slot: Slot) -> Result<(), BackendError> {
+        Err(wrong_kind(self.name()))
+    }
+
+    /// Appends a row to `row`, as the backend keeps it: `f32` if a vector's rows are interpolated or go through
+    /// operators ([`VectorSpec::keeps_f32`](robocache_ops::operators::VectorSpec::keeps_f32)), otherwise elements of the stream's type. A sparse row is as
+    /// [`SparseRow`](robocache_ops::voxelize::SparseRow) says. The caller must not encode into the slot meanwhile.
+    ///
+    /// # Errors
+    /// [`BackendError::Failed`] if the memory cannot be read.
+    fn read_row(&self, _ring: RingId, _slot: Slot, _row: &mut Vec<u8>) -> Result<(), BackendError> {
+        Err(wrong_kind(self.name()))
+    }
+
+    /// Writes every step's value into `out`, at the offsets of the layout. A step without a row is
+    /// set to zero. If a job says `unchanged`, `out` already holds that step from an earlier call. If
+    /// operators make the steps of a ring depend on each other, there is a job for each, and none is
+    /// unchanged.
+    fn fuse(&self, jobs: &[StepJob], out: OutputMut<'_>) -> Result<(), BackendError>;
+}
+
+#[cfg(test)]
+mod tests;

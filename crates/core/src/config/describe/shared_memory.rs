@@ -1,0 +1,144 @@
+//! The shared memory that Fast DDS needs for a configuration: a segment in each publishing process.
+//!
+//! A segment of less than two of a process's messages loses most best-effort messages and makes
+//! reliable ones late (measured: docs/deploy.md).
+
+use std::fmt::{self, Display};
+
+use serde::Serialize;
+
+use super::text::bytes;
+use crate::layout::Layout;
+use crate::pipeline::TensorMessage;
+use crate::spec::{Config, InputId, InputSpec, Selection};
+use robocache_ops::device::{HostBuffer, Output};
+
+/// Fast DDS's default segment \[bytes\].
+pub const DEFAULT_SEGMENT: usize = 512 << 10;
+/// The node's smallest segment \[bytes\]. Messages that a slow subscriber has not read stay in it.
+const SMALLEST: usize = 16 << 20;
+/// The node's segments are multiples of this \[bytes\].
+const GRAIN: usize = 4 << 20;
+
+/// What Fast DDS needs for a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SharedMemory {
+    /// The serialized tensor message \[bytes\].
+    pub message_bytes: usize,
+    /// The segment that the node gives itself \[bytes\].
+    pub node_segment_bytes: usize,
+    /// One row per input, in their order.
+    pub inputs: Vec<InputMemory>,
+}
+
+/// What the publisher of an input needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InputMemory {
+    /// The input's name.
+    pub name: String,
+    /// Its topic, before remapping.
+    pub topic: String,
+    /// The largest message that the node takes \[bytes\], by `max_width_px` and `max_height_px`;
+    /// `None` if the configuration does not limit it.
+    pub largest_message_bytes: Option<usize>,
+    /// The segment that this topic needs in its publisher's process \[bytes\]; `None` if the message
+    /// is not limited. The topics of one process add up.
+    pub publisher_segment_bytes: Option<usize>,
+}
+
+/// Returns the least segment for these messages \[bytes\]: their sum, twice.
+pub const fn least_segment(message_bytes: usize) -> usize {
+    message_bytes.saturating_mul(2)
+}
+
+/// Returns the segment that a process gives itself for messages of these bytes in all.
+pub const fn segment_bytes(message_bytes: usize) -> usize {
+    let least = least_segment(message_bytes);
+    let rounded = least.saturating_add(GRAIN - 1) / GRAIN * GRAIN;
+    if rounded < SMALLEST { SMALLEST } else { rounded }
+}
+
+/// Returns the size of the serialized tensor message \[bytes\].
+pub fn message_bytes(config: &Config) -> usize {
+    let reserve = |len| Output::Host(HostBuffer::new(len));
+    TensorMessage::new(&Layout::new(config), &config.base_frame, 0, None, reserve).message().len()
+}
+
+impl SharedMemory {
+    pub(super) fn new(config: &Config) -> SharedMemory {
+        let message_bytes = message_bytes(config);
+        SharedMemory {
+            message_bytes,
+            node_segment_bytes: segment_bytes(message_bytes),
+            inputs: config.input_ids().map(|id| InputMemory::new(config, id)).collect(),
+        }
+    }
+}
+
+impl Display for SharedMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let segment = bytes(self.node_segment_bytes as f64);
+        let message = self.message_bytes;
+        writeln!(f, "message     {message} bytes; the node's shared memory (Fast DDS): {segment}")?;
+        writeln!(f)?;
+        let head = ["input", "topic", "largest message", "shared memory of its publisher"];
+        let rows = self.inputs.iter().map(InputMemory::row);
+        let rows: Vec<_> = [head.map(String::from)].into_iter().chain(rows).collect();
+        crate::table::write(f, &rows)
+    }
+}
+
+impl InputMemory {
+    fn new(config: &Config, id: InputId) -> InputMemory {
+        let input = config.input(id);
+        let largest_message_bytes = largest_message(config, input);
+        let segment = |bytes| least_segment(bytes).max(DEFAULT_SEGMENT);
+        InputMemory {
+            name: input.name.clone(),
+            topic: input.topic.clone(),
+            largest_message_bytes,
+            publisher_segment_bytes: largest_message_bytes.map(segment),
+        }
+    }
+
+    /// A row of the table.
+    fn row(&self) -> [String; 4] {
+        let size = |count: Option<usize>, unknown: &str| match count {
+            Some(count) => format!("at most {}", bytes(count as f64)),
+            None => unknown.to_owned(),
+        };
+        [
+            self.name.clone(),
+            self.topic.clone(),
+            size(self.largest_message_bytes, "not limited"),
+            size(self.publisher_segment_bytes, "two of its messages"),
+        ]
+    }
+}
+
+/// Returns the largest message that the node takes \[bytes\]; `None` for a cloud, whose points may
+/// have any size.
+fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
+    /// More than any vector's message has: a header, names, numbers and covariances.
+    const VECTOR: usize = 64 << 10;
+    /// More than an image has before its pixels.
+    const HEAD: usize = 1 << 10;
+    /// Bytes of a pixel of rgba8 or 32FC1, the largest.
+    const PIXEL: usize = 4;
+    match &input.selection {
+        Selection::Fields(_)
+        | Selection::Joints { .. }
+        | Selection::Trajectory { .. }
+        | Selection::Numbers(_)
+        | Selection::Transforms { .. }
+        | Selection::CameraInfo { .. } => Some(VECTOR),
+        Selection::Image { .. } | Selection::Depth { .. } => {
+            let [width, height] = config.stream(input.stream?).bounds.image_px();
+            Some(HEAD + PIXEL * width * height)
+        }
+        Selection::Points { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

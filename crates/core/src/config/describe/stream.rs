@@ -1,0 +1,222 @@
+//! A stream and its inputs, in the JSON report.
+
+use serde::Serialize;
+
+use crate::spec::{
+    Config, Durability, EncoderSpec, InputSpec, Reliability, Selection, StreamId, Timeline,
+};
+use robocache_ops::align::{Fill, Strategy};
+use robocache_ops::align::{MergeSpec, ValidWhen};
+use robocache_ops::dtype::DType;
+
+/// One stream, with all defaults, so that a program needs no defaults of its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StreamReport {
+    /// Name of the stream and its segment.
+    pub name: String,
+    /// `kind`: vector, image, depth or voxels; and `encoder`: the settings of that kind.
+    #[serde(flatten)]
+    pub encoder: EncoderSpec,
+    /// The fields of the message, in the order of the row; empty if the stream is no vector.
+    pub fields: Vec<String>,
+    /// The joints, in the order of the row; empty if messages have none. A row has the first field
+    /// of all joints, then the next field.
+    pub joints: Vec<String>,
+    /// How a value at a target time follows from the rows around it.
+    pub strategy: Strategy,
+    /// Distance of the present target from its tick \[ns\].
+    pub lag_ns: i64,
+    /// Number of target times: those of the history and of the horizon, which share the present one.
+    pub steps: usize,
+    /// Distance of neighbouring target times of the history \[ns\].
+    pub step_ns: i64,
+    /// Number of target times from the present one on.
+    pub horizon_steps: usize,
+    /// Distance of neighbouring target times of the horizon \[ns\].
+    pub horizon_step_ns: i64,
+    /// How far ahead of the clock a row may be when it arrives \[ns\].
+    pub max_ahead_ns: i64,
+    /// Greatest distance between a target and a row used alone \[ns\].
+    pub max_age_ns: i64,
+    /// Greatest distance between the two rows of an interpolation \[ns\].
+    pub max_gap_ns: i64,
+    /// What an invalid step holds.
+    pub fill: Fill,
+    /// Whether a tick is held back while any step of this stream is invalid.
+    pub required: bool,
+    /// Element type of the segment.
+    pub dtype: DType,
+    /// Rows that each of its rings holds.
+    pub ring_rows: usize,
+    /// Width of the largest image that is taken \[px\]; only if the stream has images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_width_px: Option<usize>,
+    /// Height of the largest image that is taken \[px\]; only if the stream has images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_height_px: Option<usize>,
+    /// Points of the largest cloud that is taken; only if the stream has clouds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_points: Option<usize>,
+    /// The most memory of the clouds that merged rows are made of \[bytes\].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_bytes: Option<usize>,
+    /// The topics whose clouds a row must hold for a step to be valid; `any`: one of them suffices. Only
+    /// if clouds of the inputs are merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_when: Option<NeededReport>,
+    /// The inputs of the stream.
+    pub inputs: Vec<InputReport>,
+    /// The input of the camera whose images are undistorted; only if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub camera_info: Option<InputReport>,
+}
+
+/// Which inputs must have a cloud in a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum NeededReport {
+    /// `any`.
+    Word(&'static str),
+    /// Those of these topics.
+    Topics(Vec<String>),
+}
+
+impl NeededReport {
+    fn new<'a>(merge: &MergeSpec, topics: impl Iterator<Item = &'a str>) -> Self {
+        let needed = match merge.valid_when {
+            ValidWhen::Any => return NeededReport::Word("any"),
+            ValidWhen::All => u32::MAX,
+            ValidWhen::Listed(needed) => needed,
+        };
+        let topics = topics.enumerate().filter(|(at, _)| needed & 1 << at != 0);
+        NeededReport::Topics(topics.map(|(_, topic)| topic.to_owned()).collect())
+    }
+}
+
+/// One input of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InputReport {
+    /// The stream's name. If the stream has several inputs, the input's number follows.
+    pub name: String,
+    /// Topic, before remapping.
+    pub topic: String,
+    /// ROS type of the messages.
+    #[serde(rename = "type")]
+    pub ros_type: String,
+    /// Whether the subscription asks for reliable delivery.
+    pub reliability: Reliability,
+    /// Whether the subscription asks for messages of the time before it.
+    pub durability: Durability,
+    /// Number of messages that the subscription's queue holds.
+    pub depth: usize,
+    /// Which stamp of a message counts.
+    pub timeline: Timeline,
+    /// Offset that is added to every stamp on arrival \[ns\].
+    pub stamp_offset_ns: i64,
+    /// The `header.frame_id` that messages must have; `None`: any.
+    pub frame_id: Option<String>,
+    /// Takes a point of the sensor's frame to the base frame, `[R | t]` row by row \[m\]; only if the
+    /// messages are points, and the configuration has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub t_base_sensor: Option<[[f64; 4]; 3]>,
+    /// The frame that samples are taken to by the tree of frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_frame: Option<String>,
+    /// Greatest age of a cloud in a merged row, at its stamp and at a target \[ns\].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_age_ns: Option<i64>,
+    /// Rate at which messages are expected to arrive \[Hz\].
+    pub expected_rate_hz: Option<f64>,
+}
+
+impl StreamReport {
+    pub(super) fn new(config: &Config, id: StreamId) -> StreamReport {
+        let spec = config.stream(id);
+        let inputs = || config.inputs_of(id).map(|input| config.input(input));
+        // Inputs that select take numbers of their own, whose names may begin with the topic. All others
+        // take the same fields and joints.
+        let (fields, joints) = match (inputs().next().map(|input| &input.selection), &spec.encoder)
+        {
+            (Some(Selection::Numbers(_)), EncoderSpec::Vector(vector)) => {
+                let names = vector.channels.iter().map(|channel| channel.name.clone());
+                (names.collect(), Vec::new())
+            }
+            (Some(selection), _) => names(selection),
+            (None, _) => Default::default(),
+        };
+        let images = matches!(spec.encoder, EncoderSpec::Image(_) | EncoderSpec::Depth(_));
+        let clouds = matches!(spec.encoder, EncoderSpec::Voxels(_));
+        StreamReport {
+            name: spec.name.clone(),
+            encoder: spec.encoder.clone(),
+            fields,
+            joints,
+            strategy: spec.rule.strategy,
+            lag_ns: spec.lag_ns,
+            steps: spec.steps(),
+            step_ns: spec.history_step_ns,
+            horizon_steps: spec.horizon_steps,
+            horizon_step_ns: spec.horizon_step_ns,
+            max_ahead_ns: spec.max_ahead_ns,
+            max_age_ns: spec.rule.max_age_ns,
+            max_gap_ns: spec.rule.max_gap_ns,
+            fill: spec.rule.fill,
+            required: spec.required,
+            dtype: spec.dtype,
+            ring_rows: spec.ring_rows,
+            max_width_px: images.then_some(spec.bounds.max_width_px),
+            max_height_px: images.then_some(spec.bounds.max_height_px),
+            max_points: clouds.then_some(spec.bounds.max_points),
+            kept_bytes: spec.kept_bytes(),
+            valid_when: spec
+                .merge
+                .as_ref()
+                .map(|merge| NeededReport::new(merge, inputs().map(|input| input.topic.as_str()))),
+            inputs: inputs()
+                .enumerate()
+                .map(|(at, input)| {
+                    let merge = spec.merge.as_ref();
+                    InputReport::new(input, merge.map(|merge| merge.max_age_ns[at]))
+                })
+                .collect(),
+            camera_info: config.camera_of(id).map(|camera| InputReport::new(camera, None)),
+        }
+    }
+}
+
+/// Returns the fields and the joints that an input takes, if it does not select.
+fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
+    match selection {
+        Selection::Fields(fields) => (fields.clone(), Vec::new()),
+        Selection::Joints { fields, groups } | Selection::Trajectory { fields, groups, .. } => {
+            (fields.clone(), groups.concat())
+        }
+        Selection::Numbers(_)
+        | Selection::Image { .. }
+        | Selection::Depth { .. }
+        | Selection::Points { .. }
+        | Selection::Transforms { .. }
+        | Selection::CameraInfo { .. } => (Vec::new(), Vec::new()),
+    }
+}
+
+impl InputReport {
+    fn new(input: &InputSpec, max_age_ns: Option<i64>) -> InputReport {
+        let points = matches!(input.selection, Selection::Points { .. });
+        InputReport {
+            name: input.name.clone(),
+            topic: input.topic.clone(),
+            ros_type: input.ros_type.clone(),
+            reliability: input.qos.reliability,
+            durability: input.qos.durability,
+            depth: input.qos.depth,
+            timeline: input.timeline,
+            stamp_offset_ns: input.stamp_offset_ns,
+            frame_id: input.frame_id.clone(),
+            t_base_sensor: (points && input.in_frame.is_none()).then_some(input.t_base_sensor),
+            in_frame: input.in_frame.as_ref().map(|in_frame| in_frame.frame.clone()),
+            max_age_ns,
+            expected_rate_hz: input.expected_rate_hz,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The report of `robocache check` as tables for people.
+
+use std::fmt::{self, Display};
+
+use super::{Report, SegmentReport};
+use crate::layout::{Holds, Segment};
+use crate::spec::{Config, EncoderSpec, Selection, StreamSpec};
+use robocache_ops::dtype::DType;
+use robocache_ops::image::ImageSpec;
+use robocache_ops::time::NANOS_PER_MS;
+use robocache_ops::voxelize::Reduction;
+
+/// Columns of a terminal that lists fit in. Names of the user's choice may need more.
+const COLUMNS: usize = 120;
+
+/// What a row of a segment holds, in words.
+pub(super) fn contents(config: &Config, segment: &Segment) -> String {
+    let spec = config.stream(segment.stream);
+    if segment.holds == Holds::Coordinates {
+        return "z, y, x of each voxel".to_owned();
+    }
+    match &spec.encoder {
+        EncoderSpec::Vector(vector) if vector.outputs.is_empty() => {
+            let mut inputs = config.inputs_of(segment.stream).map(|id| config.input(id));
+            let joints = inputs.next().and_then(|input| joints(&input.selection));
+            joints.unwrap_or_else(|| vector.names().join(", "))
+        }
+        EncoderSpec::Vector(vector) => vector.names().join(", "),
+        EncoderSpec::Image(image) => values(image, spec),
+        EncoderSpec::Depth(depth) => format!(
+            "distances from {} to {} m; {} where there is none",
+            depth.min_m, depth.max_m, depth.fill_m
+        ),
+        EncoderSpec::Voxels(voxels) => {
+            voxels.channels.iter().map(Reduction::label).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// The joints in the order of the row: those of the first field, then those of the next.
+fn joints(selection: &Selection) -> Option<String> {
+    let (Selection::Joints { fields, groups } | Selection::Trajectory { fields, groups, .. }) =
+        selection
+    else {
+        return None;
+    };
+    let (first, others) = fields.split_first()?;
+    let others = others.iter().map(|field| format!("; {field} of the same"));
+    Some(format!("{first} of {}", groups.concat().join(", ")) + &others.collect::<String>())
+}
+
+/// The channels of an image, and from where to where their values go.
+fn values(image: &ImageSpec, spec: &StreamSpec) -> String {
+    let names = image.color.names();
+    let range = |at: usize| match spec.dtype {
+        DType::U8 => "from 0 to 255".to_owned(),
+        _ => {
+            let value = |byte: f32| (byte - image.mean[at]) / image.std[at];
+            format!("from {} to {}", rounded(value(0.0)), rounded(value(1.0)))
+        }
+    };
+    let ranges: Vec<String> = (0..names.len()).map(range).collect();
+    match ranges.iter().all(|range| *range == ranges[0]) {
+        true => format!("{} {}", names.join(", "), ranges[0]),
+        false => {
+            let each = names.iter().zip(&ranges).map(|(name, range)| format!("{name} {range}"));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// A number with at most three decimals.
+fn rounded(value: f32) -> f64 {
+    (f64::from(value) * 1e3).round() / 1e3
+}
+
+impl SegmentReport {
+    /// Returns the target times in words, for the table.
+    fn targets(&self) -> String {
+        let ahead = self.targets_ns.len() - self.horizon_steps.min(self.targets_ns.len());
+        // The present target is of the history, and the horizon is what lies after it.
+        match self.targets_ns.split_at((ahead + 1).min(self.targets_ns.len())) {
+            (history, []) => series(history),
+            ([present], horizon) => series(&[&[*present], horizon].concat()),
+            (history, horizon) => format!("{}; {}", series(history), series(horizon)),
+        }
+    }
+}
+
+/// Returns one word, or if the inputs differ, that of each input.
+fn by_input<T: AsRef<str>>(words: &[T]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_first() {
+        Some((first, rest)) if rest.iter().all(|word| word == first) => (*first).to_owned(),
+        _ => words.join(" "),
+    }
+}
+
+/// Returns target times at equal distances in words.
+fn series(targets_ns: &[i64]) -> String {
+    let ms = |ns: i64| ns as f64 / NANOS_PER_MS as f64;
+    let at = |ns: i64| match ns {
+        1.. => format!("tick + {} ms", ms(ns)),
+        _ => format!("tick - {} ms", ms(-ns)),
+    };
+    match targets_ns {
+        [first, second, .., last] => {
+            format!("{} to {}, {} ms apart", at(*first), at(*last), ms(second - first))
+        }
+        [first, last] => format!("{} and {}", at(*first), at(*last)),
+        [only] => at(*only),
+        [] => String::new(),
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layout = |segment: &SegmentReport| {
+            let dims: Vec<_> = segment.shape.iter().map(usize::to_string).collect();
+            [
+                segment.name.clone(),
+                format!("[{}]", dims.join(", ")),
+                segment.dtype.into(),
+                segment.byte_len.to_string(),
+                segment.byte_offset.to_string(),
+                segment.strategy.into(),
+                segment.targets(),
+            ]
+        };
+        table(
+            f,
+            ["segment", "shape", "dtype", "bytes", "offset", "strategy", "target times"],
+            self.segments.iter().map(layout),
+        )?;
+        writeln!(f)?;
+        let source = |segment: &SegmentReport| {
+            [
+                segment.name.clone(),
+                by_input(&segment.types),
+                segment.topics.join(" "),
+                by_input(&segment.timelines),
+                format!("{} ({})", segment.ring_rows, bytes(segment.ring_bytes as f64)),
+            ]
+        };
+        table(
+            f,
+            ["segment", "type", "topic", "timeline", "ring rows"],
+            self.segments.iter().map(source),
+        )?;
+        writeln!(f)?;
+        self.contents(f)?;
+        writeln!(f)?;
+        self.sums(f)?;
+        self.shared_memory.fmt(f)
+    }
+}
+
+impl Report {
+    /// What the rows hold, with as many lines as that needs.
+    fn contents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.segments.iter().map(|segment| segment.name.as_str());
+        let width = names.chain(["segment"]).map(|name| name.chars().count()).max().unwrap_or(0);
+        let mut row = |name: &str, contents: &str| {
+            for (at, line) in
+                wrapped(contents, COLUMNS.saturating_sub(width + 2)).iter().enumerate()
+            {
+                let name = if at == 0 { name } else { "" };
+                writeln!(f, "{name:<width$}  {line}")?;
+            }
+            Ok(())
+        };
+        row("segment", "contents, in the order of a row")?;
+        self.segments.iter().try_for_each(|segment| row(&segment.name, &segment.contents))
+    }
+
+    /// Rates and memory, a line each.
+    fn sums(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "output      {} in {}", self.output_topic, self.base_frame)?;
+        writeln!(f, "ticks       {} Hz, every {} ns", self.rate_hz, self.period_ns)?;
+        writeln!(
+            f,
+            "tensor      {} bytes per tick, {:.1} MB/s",
+            self.bytes_per_tick,
+            self.bytes_per_second / 1e6
+        )?;
+        for stream in &self.streams {
+            if let Some(camera) = &stream.camera_info {
+                writeln!(f, "undistort   {} by {}", stream.name, camera.topic)?;
+            }
+        }
+        writeln!(f, "rings       {} in memory", bytes(self.ring_bytes as f64))?;
+        for stream in &self.streams {
+            if let Some(kept) = stream.kept_bytes {
+                let most = bytes(kept as f64);
+                writeln!(f, "clouds      at most {most} in memory, kept for {}", stream.name)?;
+            }
+        }
+        let [gpu, pinned] = [self.gpu_bytes, self.pinned_bytes].map(|count| bytes(count as f64));
+        writeln!(f, "messages    {gpu} on a GPU that encodes, {pinned} in pinned memory")
+    }
+}
+
+/// Writes a table below its head.
+fn table<const N: usize>(
+    f: &mut fmt::Formatter<'_>,
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> fmt::Result {
+    let rows: Vec<_> = [head.map(String::from)].into_iter().chain(rows).collect();
+    crate::table::write(f, &rows)
+}
+
+/// Breaks a text into lines of at most `columns` characters. A longer word has a line of its own.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let open = lines.len() - 1;
+        let line = &mut lines[open];
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= columns {
+            *line = format!("{line} {word}");
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+/// Bytes in words.
+pub(super) fn bytes(count: f64) -> String {
+    match count {
+        _ if count >= 1e9 => format!("{:.1} GB", count / 1e9),
+        _ if count >= 1e6 => format!("{:.1} MB", count / 1e6),
+        _ => format!("{:.1} kB", count / 1e3),
+    }
+}

@@ -1,0 +1,248 @@
+//! How images become rows.
+
+use super::check::{Check, Range};
+use super::depth::depth;
+use super::raw::{RawImage, RawImageCrop, RawResize, RawResizes};
+use super::words::one_of;
+use crate::codec::PixelFormat;
+use crate::spec::{Bounds, EncoderSpec, Selection};
+use robocache_ops::dtype::DType;
+use robocache_ops::image::{self, ImageSpec, MAX_RESIZES, Resize};
+
+const MAX_SIDE: usize = 8192;
+const F32: Range = Range::from(f32::MIN as f64, f32::MAX as f64);
+const POSITIVE_F32: Range = Range::above(0.0, f32::MAX as f64);
+
+/// Validates the key `image` of the stream of a type of messages at `key`: what an image becomes, and how
+/// large it may be.
+pub(super) fn image(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: Option<RawImage>,
+    (message, dtype): (&str, DType),
+) -> Option<(EncoderSpec, Selection, Bounds)> {
+    let dtype_key = format!("{key}.dtype");
+    let key = format!("{key}.image");
+    let raw = check.required(&key, raw, "a mapping with the key `resize` or `preset`")?;
+    if check.is_unread(&format!("{key}.preset")) {
+        // What the preset would have set need not be missed, too.
+        for missing in ["resize", "resize.width", "resize.height"] {
+            check.set_unread(format!("{key}.{missing}"));
+        }
+    }
+    let bounds = bounds(check, &key, &raw);
+    if let Some(raw_depth) = &raw.depth {
+        let spec = depth(check, &key, (&raw, raw_depth), dtype)?;
+        let bounds = bounds?;
+        let selection = Selection::Depth { largest_px: bounds.image_px() };
+        return Some((EncoderSpec::Depth(spec), selection, bounds));
+    }
+    let at = format!("{key}.encoding_8uc");
+    let is_file = message == "sensor_msgs/msg/CompressedImage";
+    if is_file && raw.encoding_8uc.is_some() && !check.is_inherited(&at) {
+        let expected = format!(
+            "no such key on a {message} stream: its file says what its channels are, and files of \
+             8UC1, 8UC3 or 8UC4 are dropped, because their encoder may have swapped red and blue"
+        );
+        check.fail(&at, expected);
+    }
+    let encoding_8uc = raw.encoding_8uc.as_deref().map(|name| encoding_8uc(check, &at, name));
+    let crop = raw.crop.as_ref().map(|raw| crop(check, &format!("{key}.crop"), raw, bounds));
+    let resizes = resizes(check, &format!("{key}.resize"), raw.resize.as_ref());
+    let color = raw.color.unwrap_or_default();
+    let normalisation = Normalisation { range: raw.range, mean: raw.mean, std: raw.std };
+    let normalisation = normalisation.validate(check, &key, color.channels(), (&dtype_key, dtype));
+    let pad_value = check.integer(&format!("{key}.pad_value"), raw.pad_value.unwrap_or(0), 0, 255);
+    let [mean, std] = normalisation?;
+    let spec = ImageSpec {
+        undistort: raw.undistort.is_some(),
+        crop: match crop {
+            Some(crop) => Some(crop?),
+            None => None,
+        },
+        resizes: resizes?,
+        layout: raw.layout.unwrap_or_default(),
+        color,
+        mean,
+        std,
+        pad_value: pad_value? as u8,
+    };
+    // A name that is given must be known.
+    let encoding_8uc = match encoding_8uc {
+        Some(known) => Some(known?),
+        None => None,
+    };
+    let bounds = bounds?;
+    let largest_px = bounds.image_px();
+    let selection = Selection::Image { largest_px, encoding_8uc };
+    let fits = dtype == DType::U8 || fits_dtype(check, &key, &spec, dtype);
+    fits.then_some((EncoderSpec::Image(spec), selection, bounds))
+}
+
+/// The part of the image that is used. It must be inside of the largest image.
+fn crop(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: &RawImageCrop,
+    bounds: Option<Bounds>,
+) -> Option<image::Crop> {
+    let mut number = |name: &str, value: Option<i64>, low: usize| {
+        let key = format!("{key}.{name}");
+        let px = check.required(&key, value, "the part of the image in pixels")?;
+        check.integer(&key, px, low, image::MAX_SIDE)
+    };
+    let (x, y) = (number("x", raw.x, 0), number("y", raw.y, 0));
+    let (width, height) = (number("width", raw.width, 1), number("height", raw.height, 1));
+    let crop = image::Crop { x: x?, y: y?, width: width?, height: height? };
+    let Bounds { max_width_px, max_height_px, .. } = bounds?;
+    if crop.x + crop.width > max_width_px || crop.y + crop.height > max_height_px {
+        let expected = format!(
+            "a part of an image of at most {max_width_px}x{max_height_px} px (max_width_px and \
+             max_height_px)"
+        );
+        check.fail(key, expected);
+        return None;
+    }
+    Some(crop)
+}
+
+/// The resizes, at least one.
+pub(super) fn resizes(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: Option<&RawResizes>,
+) -> Option<Vec<Resize>> {
+    let expected = "a mapping with the keys `width` and `height`, or a list of such mappings";
+    match check.required(key, raw, expected)? {
+        RawResizes::One(raw) => resize(check, key, raw).map(|resize| vec![resize]),
+        RawResizes::Several(all) if all.is_empty() || all.len() > MAX_RESIZES => {
+            check.fail(key, format!("from 1 to {MAX_RESIZES} resizes"));
+            None
+        }
+        RawResizes::Several(all) => {
+            let read = all.iter().enumerate();
+            let read = read.map(|(at, raw)| resize(check, &format!("{key}[{at}]"), raw));
+            // All are checked before it stops at one that is wrong.
+            read.collect::<Vec<_>>().into_iter().collect()
+        }
+    }
+}
+
+fn resize(check: &mut Check<'_>, key: &str, raw: &RawResize) -> Option<Resize> {
+    let mut side = |name: &str, value: Option<i64>| {
+        let key = format!("{key}.{name}");
+        let px = check.required(&key, value, "the size of the row in pixels")?;
+        check.integer(&key, px, 1, MAX_SIDE)
+    };
+    let (width, height) = (side("width", raw.width), side("height", raw.height));
+    let fraction = raw.crop_fraction.unwrap_or(1.0);
+    let fraction = check.number(&format!("{key}.crop_fraction"), fraction, Range::above(0.0, 1.0));
+    let (filter, fit) = (raw.filter.unwrap_or_default(), raw.fit.unwrap_or_default());
+    Some(Resize { width: width?, height: height?, filter, fit, crop_fraction: fraction? })
+}
+
+/// The keys that say which value a byte has.
+struct Normalisation {
+    range: Option<Vec<f64>>,
+    mean: Option<Vec<f64>>,
+    std: Option<Vec<f64>>,
+}
+
+impl Normalisation {
+    /// Mean and standard deviation per channel.
+    fn validate(
+        self,
+        check: &mut Check<'_>,
+        key: &str,
+        channels: usize,
+        (dtype_key, dtype): (&str, DType),
+    ) -> Option<[[f32; 3]; 2]> {
+        let Normalisation { range, mean, std } = self;
+        let named = [("range", range.is_some()), ("mean", mean.is_some()), ("std", std.is_some())];
+        if dtype == DType::U8 {
+            for (name, _) in named.iter().filter(|(_, given)| *given) {
+                let expected = "no such key if dtype is u8: the row holds the bytes, which the \
+                                policy normalises itself";
+                check.fail(&format!("{key}.{name}"), expected);
+                if let Some(preset) = check.preset_of(dtype_key) {
+                    check.hint(format!("the preset {preset} sets dtype"));
+                }
+            }
+        } else if range.is_some() && (mean.is_some() || std.is_some()) {
+            check.fail(&format!("{key}.range"), "no such key beside `mean` and `std`");
+            return None;
+        }
+        if let Some(range) = range {
+            return match range.as_slice() {
+                [0.0, 1.0] => Some([[0.0; 3], [1.0; 3]]),
+                [-1.0, 1.0] => Some([[0.5; 3]; 2]),
+                _ => {
+                    let expected = "[0, 1] or [-1, 1], the values of black and white (others: with \
+                                    `mean` and `std`)";
+                    check.fail(&format!("{key}.range"), expected);
+                    None
+                }
+            };
+        }
+        let mean = per_channel(check, &format!("{key}.mean"), mean, channels, 0.0, F32);
+        let std = per_channel(check, &format!("{key}.std"), std, channels, 1.0, POSITIVE_F32);
+        Some([mean?, std?])
+    }
+}
+
+/// What the pixels of `8UC1`, `8UC3` or `8UC4` are, by a name.
+fn encoding_8uc(check: &mut Check<'_>, key: &str, name: &str) -> Option<PixelFormat> {
+    let untyped = || PixelFormat::all().filter(|format| format.untyped_name().is_some());
+    let found = untyped().find(|format| format.name() == name);
+    if found.is_none() {
+        let names: Vec<_> = untyped().map(PixelFormat::name).collect();
+        check.fail(key, one_of(&names));
+    }
+    found
+}
+
+/// The largest image that is taken.
+fn bounds(check: &mut Check<'_>, key: &str, raw: &RawImage) -> Option<Bounds> {
+    let default = Bounds::default();
+    let mut side = |name: &str, value: Option<i64>, default: usize| {
+        check.integer(&format!("{key}.{name}"), value.unwrap_or(default as i64), 1, image::MAX_SIDE)
+    };
+    let max_width_px = side("max_width_px", raw.max_width_px, default.max_width_px);
+    let max_height_px = side("max_height_px", raw.max_height_px, default.max_height_px);
+    Some(Bounds { max_width_px: max_width_px?, max_height_px: max_height_px?, ..default })
+}
+
+/// One number per channel. If there is one channel, its number is in all three places.
+fn per_channel(
+    check: &mut Check<'_>,
+    key: &str,
+    values: Option<Vec<f64>>,
+    channels: usize,
+    default: f32,
+    range: Range,
+) -> Option<[f32; 3]> {
+    let Some(values) = values else { return Some([default; 3]) };
+    match channels {
+        1 => check.numbers::<1>(key, &values, range).map(|[value]| [value as f32; 3]),
+        _ => check.numbers::<3>(key, &values, range).map(|values| values.map(|v| v as f32)),
+    }
+}
+
+/// Checks that `dtype` holds the values of black and white, and so of every byte between them.
+fn fits_dtype(check: &mut Check<'_>, key: &str, spec: &ImageSpec, dtype: DType) -> bool {
+    for channel in 0..spec.color.channels() {
+        let (mean, std) = (spec.mean[channel], spec.std[channel]);
+        for byte in [0.0f32, 255.0] {
+            let value = (byte / 255.0 - mean) / std;
+            if !dtype.holds(value) {
+                let name = dtype.name();
+                let expected =
+                    format!("`mean` and `std` whose result (byte/255 - mean)/std fits {name}");
+                let found = format!("{value:e} for the byte {byte} of channel {channel}");
+                check.fail_found(key, expected, found);
+                return false;
+            }
+        }
+    }
+    true
+}

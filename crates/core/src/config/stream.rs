@@ -1,0 +1,503 @@
+//! One stream: the keys that all types have, and which combinations are possible.
+
+use super::check::{Check, Range};
+use super::input::{self, Input, InputDefaults, Keys, Taken};
+use super::message::{Type, message_type, of_joints, owners, selects};
+use super::operators::{Names, operators};
+use super::raw::{RawSteps, RawStream};
+use super::select::{Selected, SelectedInput, select};
+use super::undistort::{CameraTopic, undistort};
+use super::words::one_of;
+use super::{cloud, frames, image, vector};
+use crate::input::Content;
+use crate::pipeline::MAX_AHEAD_NS;
+use crate::spec::{Bounds, EncoderSpec, InFrame, Selection, StreamSpec, Timeline};
+use robocache_ops::align::{AlignRule, Strategy};
+use robocache_ops::dtype::DType;
+use robocache_ops::resample::Lane;
+use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S};
+use robocache_ops::voxelize::extra_fields;
+
+/// The rows of a stream take less memory than this \[bytes\], at 4 bytes per element.
+const MAX_RING_BYTES: usize = 1 << 32;
+/// How far ahead of the clock the points of plans may be, unless the file says so \[ns\].
+const PLAN_AHEAD_NS: i64 = 60 * NANOS_PER_S;
+/// Rows of a ring of plans beside those of the longest plan.
+const PLAN_SPARE_ROWS: usize = 2;
+/// Most rows of a ring, however small they are.
+const MAX_RING_ROWS: usize = 1 << 20;
+
+/// What a stream takes from the top level of the file.
+pub(super) struct Defaults {
+    pub dtype: DType,
+    pub lag_ns: i64,
+    pub timeline: Timeline,
+    pub period_ns: i64,
+    pub base_frame: String,
+}
+
+/// A stream and what feeds it.
+pub(super) struct StreamAndInputs {
+    pub stream: StreamSpec,
+    pub inputs: Vec<Input>,
+    /// The camera whose images are undistorted.
+    pub camera: Option<CameraTopic>,
+}
+
+/// Validates one stream.
+pub(super) fn stream(
+    check: &mut Check<'_>,
+    name: String,
+    mut raw: RawStream,
+    defaults: &Defaults,
+) -> Option<StreamAndInputs> {
+    let key = format!("streams.{name}");
+    let at = |rest: &str| format!("{key}.{rest}");
+    let selects = selects(check, &name, &key);
+    let name = stream_name(check, &key, name);
+    let message = message_type(check, &key, &raw, selects);
+    let content = message.as_ref().map(|message| message.content);
+    let large = content.is_some_and(|content| !content.is_vector());
+    let angular = raw.angular.is_some();
+    let selected = message
+        .as_ref()
+        .filter(|message| matches!(message.content, Content::Selected))
+        .and_then(|_| select(check, &key, &mut raw));
+    // If a plan could not be made, nothing is said about what follows from it.
+    let turns = match (content, &selected) {
+        (Some(Content::Selected), None) | (None, _) => None,
+        (_, Some(Selected { row, .. })) => {
+            Some(row.channels.iter().any(|channel| channel.lane == Lane::Quaternion))
+        }
+        (Some(_), None) if check.is_unread(&at("fields")) => None,
+        (Some(content), None) => Some(vector::has_orientation(content, raw.fields.as_deref())),
+    };
+    let of_inputs = selected.as_ref().map(|selected| &selected.inputs[..]).unwrap_or_default();
+    let labels = selected.as_ref().map(|selected| selected.labels.clone()).unwrap_or_default();
+    for input in of_inputs.iter().filter(|input| input.plan.has_part_of_quaternion()) {
+        if raw.strategy.is_none_or(Strategy::interpolates) {
+            let expected = "x, y, z, w of each quaternion in this order (or the whole quaternion), or \
+                            strategy hold or nearest: parts of a quaternion cannot be interpolated";
+            check.fail(&input.key, expected);
+        }
+    }
+    let in_frames =
+        message.as_ref().map(|message| in_frames(check, &key, &mut raw, message, of_inputs));
+    let strategy =
+        content.zip(turns).and_then(|known| strategy(check, &key, raw.strategy, known, angular));
+    let merges = raw.inputs.is_some() && matches!(content, Some(Content::Points));
+    let inputs = input::inputs(
+        check,
+        &key,
+        &mut raw,
+        InputDefaults {
+            ros_type: message.as_ref().map(|message| message.name.as_str()),
+            content,
+            timeline: defaults.timeline,
+            selected: of_inputs,
+        },
+    );
+    let plans = matches!(content, Some(Content::Trajectory));
+    let times = times(check, &key, &raw, strategy, plans, defaults);
+    let rows = raw.ring_rows.unwrap_or(if large { 16 } else { 1024 });
+    let rows = check.integer(&at("ring_rows"), rows, 1, MAX_RING_ROWS);
+    let dtype = raw.dtype.unwrap_or(defaults.dtype);
+    let message = message?;
+    let camera = undistort(check, &at("image"), raw.image.as_ref());
+    let valid_when = raw.valid_when.take();
+    if valid_when.is_some() && !merges {
+        let expected = "no such key unless `inputs` lists clouds";
+        check.fail(&at("valid_when"), expected);
+    }
+    let keys = inputs.as_deref().unwrap_or_default();
+    let (made_of, row) = ((&message, selected), (dtype, rows));
+    let encoder = encoder(check, &key, &mut raw, made_of, keys, row, &defaults.base_frame);
+    let times = times?;
+    let (merge, max_age_ns) = match (merges, &inputs) {
+        (true, Some(inputs)) => input::merge(check, &key, valid_when, inputs, times.max_age_ns)?,
+        _ => (None, times.max_age_ns),
+    };
+    let (mut encoder, selections, bounds) = encoder?;
+    if let EncoderSpec::Vector(vector) = &mut encoder {
+        let raw = raw.operators.take();
+        let names = Names::of(&selections, &labels);
+        operators(check, &at("operators"), raw, strategy, (names, vector))?;
+    }
+    dtype_fits(check, &at("dtype"), raw.dtype.is_some(), &encoder, dtype)?;
+    let stream = StreamSpec {
+        name: name?,
+        encoder,
+        rule: AlignRule {
+            strategy: strategy?,
+            max_age_ns,
+            max_gap_ns: times.max_gap_ns,
+            fill: raw.fill.unwrap_or_default(),
+        },
+        lag_ns: times.lag_ns,
+        history_steps: times.history_steps,
+        history_step_ns: times.history_step_ns,
+        horizon_steps: times.horizon_steps,
+        horizon_step_ns: times.horizon_step_ns,
+        max_ahead_ns: times.max_ahead_ns,
+        plans,
+        required: raw.required.unwrap_or(false),
+        dtype,
+        ring_rows: rows?,
+        bounds,
+        merge,
+    };
+    let taken = Taken { selections, in_frames: in_frames?, base_frame: &defaults.base_frame };
+    let inputs = Input::all(inputs?, &stream.name, &taken);
+    horizon_fits(check, &key, &stream, &inputs)?;
+    let given = raw.ring_rows.is_some();
+    ring_fits(check, &at("ring_rows"), given, &stream, &inputs, defaults.period_ns)
+        .then_some(StreamAndInputs { stream, inputs, camera })
+}
+
+fn stream_name(check: &mut Check<'_>, key: &str, name: String) -> Option<String> {
+    let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(rest) {
+        return Some(name);
+    }
+    let expected = "a stream name of lower-case letters, digits and _, a letter first";
+    check.fail_found(key, expected, format!("`{name}`"));
+    None
+}
+
+/// The frames that the inputs of the stream at `key` ask for: of each input that selects, or one for all.
+fn in_frames(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: &mut RawStream,
+    message: &Type,
+    selected: &[SelectedInput],
+) -> Vec<Option<InFrame>> {
+    let of_stream = raw.in_frame.take();
+    if !matches!(message.content, Content::Selected) {
+        let (of, fields) = ((message.name.as_str(), message.content), raw.fields.as_deref());
+        return vec![frames::in_frame(check, key, of_stream, of, fields)];
+    }
+    let listed = raw.inputs.as_deref().unwrap_or_default();
+    let of_input = |(at, input): (usize, &SelectedInput)| {
+        let own = listed.get(at).and_then(|listed| listed.in_frame.clone());
+        let key = match own.is_some() {
+            true => format!("{key}.inputs[{at}].in_frame"),
+            false => format!("{key}.in_frame"),
+        };
+        frames::in_frame_selected(check, &key, own.or_else(|| of_stream.clone()), input)
+    };
+    selected.iter().enumerate().map(of_input).collect()
+}
+
+/// Validates the keys of the stream's type: how a sample becomes a row, and what its inputs take
+/// from a message (each of them, or one for all). The keys of other types are errors.
+fn encoder(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: &mut RawStream,
+    (message, selected): (&Type, Option<Selected>),
+    inputs: &[Keys],
+    (dtype, rows): (DType, Option<usize>),
+    base_frame: &str,
+) -> Option<(EncoderSpec, Vec<Selection>, Bounds)> {
+    use Content::{Image, Joints, Points};
+    let content = message.content;
+    let (joints, selects) = (content.has_joints(), matches!(content, Content::Selected));
+    let fields = content.is_vector() && !selects;
+    for (name, present, fits, owner) in [
+        (
+            "fields",
+            raw.fields.is_some(),
+            fields,
+            "types that become a vector, without `select`".into(),
+        ),
+        ("joints", raw.joints.is_some(), joints, of_joints()),
+        ("groups", raw.groups.is_some(), joints, of_joints()),
+        ("angular", raw.angular.is_some(), joints || selects, of_joints()),
+        (
+            "operators",
+            raw.operators.is_some(),
+            content.is_vector(),
+            "types that become a vector".into(),
+        ),
+        ("stamp", raw.stamp.is_some(), selects, "types with `select`".into()),
+        ("image", raw.image.is_some(), matches!(content, Image), owners(Image)),
+        ("cloud", raw.cloud.is_some(), matches!(content, Points), owners(Points)),
+    ] {
+        if present && !fits {
+            let own = &message.name;
+            let expected = format!("no such key on a {own} stream (it is for {owner})");
+            check.fail(&format!("{key}.{name}"), expected);
+        }
+    }
+    match content {
+        Content::Fields(members) => {
+            let (spec, selection) =
+                vector::fields(check, key, &message.name, members, raw.fields.take())?;
+            Some((EncoderSpec::Vector(spec), vec![selection], Bounds::default()))
+        }
+        Joints => {
+            let (spec, selection) = vector::joints(check, key, &message.name, raw, None)?;
+            Some((EncoderSpec::Vector(spec), vec![selection], Bounds::default()))
+        }
+        Content::Trajectory => {
+            // Beside a plan there is room for where it cuts the plan before, and for a row before that.
+            let rows = Some(rows.map_or(1, |rows| rows.saturating_sub(PLAN_SPARE_ROWS).max(1)));
+            let (spec, selection) = vector::joints(check, key, &message.name, raw, rows)?;
+            Some((EncoderSpec::Vector(spec), vec![selection], Bounds::default()))
+        }
+        Content::Selected => {
+            let Selected { row, inputs, .. } = selected?;
+            let selections = inputs.into_iter().map(|input| Selection::Numbers(input.plan));
+            Some((EncoderSpec::Vector(row), selections.collect(), Bounds::default()))
+        }
+        Image => {
+            let image = raw.image.take();
+            let (spec, selection, bounds) =
+                image::image(check, key, image, (&message.name, dtype))?;
+            Some((spec, vec![selection], bounds))
+        }
+        Points => {
+            let (spec, bounds) =
+                cloud::cloud(check, key, raw.cloud.take(), inputs.len(), base_frame)?;
+            let extra: Vec<_> = extra_fields(&spec).map(str::to_owned).collect();
+            for Keys { ros_type, .. } in inputs {
+                cloud::fields_exist(check, &format!("{key}.cloud.channels"), ros_type, &extra)?;
+            }
+            let swept = inputs.iter().any(|input| input.deskew.is_some());
+            let bounds = Bounds { swept, ..bounds };
+            let selection = Selection::Points { extra, time: None, most: bounds.max_points };
+            Some((EncoderSpec::Voxels(spec), vec![selection], bounds))
+        }
+    }
+}
+
+/// Checks that rows can have this element type. `given` says whether the stream gives it.
+fn dtype_fits(
+    check: &mut Check<'_>,
+    key: &str,
+    given: bool,
+    encoder: &EncoderSpec,
+    dtype: DType,
+) -> Option<()> {
+    if encoder.dtypes().contains(&dtype) {
+        return Some(());
+    }
+    let rows = match encoder {
+        EncoderSpec::Vector(_) => "vectors",
+        EncoderSpec::Image(_) => "images",
+        EncoderSpec::Depth(_) => "depth images",
+        EncoderSpec::Voxels(_) => "voxel grids",
+    };
+    let names: Vec<_> = encoder.dtypes().iter().map(|dtype| dtype.name()).collect();
+    let expected = format!("{}, the types of {rows}", one_of(&names));
+    match given {
+        true => check.fail(key, expected),
+        false => check.fail_found(key, expected, format!("{} of output.dtype", dtype.name())),
+    }
+    None
+}
+
+fn strategy(
+    check: &mut Check<'_>,
+    key: &str,
+    given: Option<Strategy>,
+    (content, turns): (Content, bool),
+    angular: bool,
+) -> Option<Strategy> {
+    let default = match (content.is_vector(), turns) {
+        (true, true) => Strategy::Slerp,
+        (true, false) => Strategy::Linear,
+        (false, _) => Strategy::Hold,
+    };
+    let strategy = given.unwrap_or(default);
+    let expected = match strategy {
+        _ if strategy.interpolates() && !content.is_vector() => {
+            "hold or nearest: rows of images and clouds cannot be interpolated"
+        }
+        Strategy::Linear if turns => {
+            "slerp, hold or nearest: an orientation is not a straight line, use slerp"
+        }
+        Strategy::Slerp if !turns => "linear, hold or nearest: slerp needs the field orientation",
+        _ => {
+            let angles = content.has_joints() || matches!(content, Content::Selected);
+            if angles && angular && !strategy.interpolates() {
+                let expected = "no such key unless the strategy is linear";
+                check.fail(&format!("{key}.angular"), expected);
+            }
+            return Some(strategy);
+        }
+    };
+    check.fail(&format!("{key}.strategy"), expected);
+    None
+}
+
+/// The times of a stream.
+struct Times {
+    lag_ns: i64,
+    history_steps: usize,
+    history_step_ns: i64,
+    horizon_steps: usize,
+    horizon_step_ns: i64,
+    max_ahead_ns: i64,
+    max_age_ns: i64,
+    max_gap_ns: i64,
+}
+
+fn times(
+    check: &mut Check<'_>,
+    key: &str,
+    raw: &RawStream,
+    strategy: Option<Strategy>,
+    plans: bool,
+    defaults: &Defaults,
+) -> Option<Times> {
+    let at = |rest: &str| format!("{key}.{rest}");
+    let lag_ns = match raw.lag_ms {
+        Some(ms) => check.nanos(&at("lag_ms"), ms, Range::NON_NEGATIVE_MS),
+        None => Some(defaults.lag_ns),
+    };
+    let history = steps(check, &at("history"), raw.history.as_ref());
+    let horizon = steps(check, &at("horizon"), raw.horizon.as_ref());
+    let max_age_ns = check
+        .required(&at("max_age_ms"), raw.max_age_ms, "the age up to which a value is valid")
+        .and_then(|ms| check.nanos(&at("max_age_ms"), ms, Range::POSITIVE_MS));
+    let interpolates = strategy.is_none_or(Strategy::interpolates);
+    let max_gap_ns = match raw.max_gap_ms {
+        None => max_age_ns.map(|age| 2 * age),
+        // It is for those streams of `defaults` that interpolate.
+        Some(_) if !interpolates && check.is_inherited(&at("max_gap_ms")) => {
+            max_age_ns.map(|age| 2 * age)
+        }
+        Some(_) if !interpolates => {
+            let expected = "no such key unless the strategy is linear or slerp";
+            check.fail(&at("max_gap_ms"), expected);
+            None
+        }
+        Some(ms) => check.nanos(&at("max_gap_ms"), ms, Range::POSITIVE_MS),
+    };
+    let (history_steps, history_step_ns) = history?;
+    let (horizon_steps, horizon_step_ns) = horizon?;
+    let ahead_ns = (horizon_steps as i64 - 1) * horizon_step_ns - lag_ns?;
+    let max_ahead_ns = match raw.max_ahead_ms {
+        Some(ms) => check.nanos(&at("max_ahead_ms"), ms, Range::POSITIVE_MS),
+        None if plans => Some(PLAN_AHEAD_NS.max(ahead_ns)),
+        None if horizon_steps > 1 => Some(MAX_AHEAD_NS + ahead_ns.max(0)),
+        None => Some(MAX_AHEAD_NS),
+    };
+    if raw.max_ahead_ms.is_some() && max_ahead_ns.is_some_and(|most| most < ahead_ns) {
+        let least_ms = ahead_ns as f64 / NANOS_PER_MS as f64;
+        let expected = format!("at least {least_ms} ms, as far ahead as the horizon's last target");
+        check.fail(&at("max_ahead_ms"), expected);
+    }
+    Some(Times {
+        lag_ns: lag_ns?,
+        history_steps,
+        history_step_ns,
+        horizon_steps,
+        horizon_step_ns,
+        max_ahead_ns: max_ahead_ns?,
+        max_age_ns: max_age_ns?,
+        max_gap_ns: max_gap_ns?,
+    })
+}
+
+/// Number of steps of a history or a horizon, and nanoseconds between them.
+fn steps(check: &mut Check<'_>, key: &str, raw: Option<&RawSteps>) -> Option<(usize, i64)> {
+    let Some(raw) = raw else { return Some((1, 0)) };
+    let steps = check.integer(&format!("{key}.steps"), raw.steps.unwrap_or(1), 1, 1024);
+    let key = format!("{key}.step_ms");
+    let step_ns = match raw.step_ms {
+        Some(ms) => check.nanos(&key, ms, Range::POSITIVE_MS),
+        None if steps.is_some_and(|steps| steps > 1) => {
+            check.fail(&key, "the time between steps, since there is more than one");
+            None
+        }
+        None => Some(0),
+    };
+    Some((steps?, step_ns?))
+}
+
+/// Checks that rows can be ahead of the clock, if there is a horizon.
+fn horizon_fits(
+    check: &mut Check<'_>,
+    key: &str,
+    spec: &StreamSpec,
+    inputs: &[Input],
+) -> Option<()> {
+    if spec.horizon_steps > 1 && !spec.plans && inputs.iter().all(Input::is_by_arrival) {
+        let expected = "no such key under timeline: receive: no row is ahead of its arrival";
+        check.fail(&format!("{key}.horizon"), expected);
+        return None;
+    }
+    Some(())
+}
+
+/// Checks that the ring can serve the stream. `given` says whether the file gives its size.
+fn ring_fits(
+    check: &mut Check<'_>,
+    key: &str,
+    given: bool,
+    spec: &StreamSpec,
+    inputs: &[Input],
+    period_ns: i64,
+) -> bool {
+    let Some(expected) = ring_violation(spec, inputs, period_ns) else { return true };
+    match given {
+        true => check.fail(key, expected),
+        false => check.fail_found(key, expected, format!("the default of {}", spec.ring_rows)),
+    }
+    false
+}
+
+/// What is expected if the size of the ring is wrong. It must have the rows that interpolation and
+/// the oldest target need, and fit in memory.
+fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option<String> {
+    // The backend has one slot more than the ring has rows: it encodes the next message there.
+    // A ring of plans has room for a whole plan beside its rows.
+    let slots = (MAX_RING_BYTES - 1) / (4 * spec.encoder.elements());
+    let fitting = if spec.plans { slots / 2 } else { slots }.saturating_sub(1);
+    if fitting == 0 {
+        return Some("smaller rows: two of them must fit in 4 GiB".into());
+    }
+    if spec.ring_rows > fitting {
+        return Some(format!("at most {fitting} rows (less than 4 GiB)"));
+    }
+    if let Some(kept) = spec.kept_bytes().filter(|kept| *kept >= MAX_RING_BYTES) {
+        let (rows, most) = (spec.ring_rows, spec.bounds.max_points);
+        return Some(format!(
+            "fewer rows, or a smaller max_points: all clouds of {rows} rows and {most} points take \
+             less than 4 GiB, not {:.1} GiB",
+            kept as f64 / (1u64 << 30) as f64
+        ));
+    }
+    if spec.plans && spec.ring_rows <= PLAN_SPARE_ROWS {
+        return Some("at least 3 rows: a plan has up to ring_rows - 2 points".into());
+    }
+    if spec.strategy().interpolates() && spec.ring_rows < 2 {
+        return Some("at least 2 rows, to interpolate between".into());
+    }
+    // How many points a plan has is not known.
+    if spec.plans {
+        return None;
+    }
+    // What is selected has a ring for each input. Otherwise, each may fill the same group.
+    let rates = inputs.iter().filter_map(Input::expected_rate_hz);
+    let hz = match inputs.iter().all(Input::has_own_ring) {
+        true => rates.fold(0.0, f64::max),
+        false => rates.sum(),
+    };
+    if hz == 0.0 {
+        return None;
+    }
+    let ahead_ns = spec.target_offset_ns(spec.steps() - 1).max(0);
+    let reach_ns = ahead_ns - spec.target_offset_ns(0);
+    // A tick may be served up to one period late; two rows bracket its oldest target.
+    let span_s = (reach_ns + period_ns) as f64 / NANOS_PER_S as f64;
+    let needed = (span_s * hz).ceil() as usize + 2;
+    (spec.ring_rows < needed).then(|| {
+        let reach_ms = reach_ns as f64 / NANOS_PER_MS as f64;
+        let over = if ahead_ns > 0 { "lag, history and horizon" } else { "lag and history" };
+        format!("at least {needed} rows, to reach back over {over} ({reach_ms} ms) at {hz} Hz")
+    })
+}

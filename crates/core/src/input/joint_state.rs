@@ -1,0 +1,71 @@
+//! `sensor_msgs/msg/JointState`.
+//!
+//! Joints are found by name, whatever their order in the message. Several publishers may share a
+//! topic, for example an arm and a gripper. A message fills every group that it holds completely.
+
+use super::joints::{JointOrders, Places, check_values};
+use super::{Content, Input, MessageType, Sink, header};
+use crate::cdr::Reader;
+use crate::rejected::Rejected;
+use crate::sample::{Header, Sample};
+use crate::spec::Selection;
+
+/// The fields of a joint, as the message has them.
+pub const JOINT_FIELDS: [&str; 3] = ["position", "velocity", "effort"];
+
+/// See [the message](self).
+pub(super) const TYPE: MessageType = MessageType {
+    name: "sensor_msgs/msg/JointState",
+    content: Content::Joints,
+    open: |selection| match selection {
+        Selection::Joints { fields, groups } => {
+            let place = |name: &String| JOINT_FIELDS.iter().position(|field| field == name);
+            let fields = fields.iter().map(place).collect::<Option<Vec<_>>>()?;
+            Some(Box::new(JointStateInput {
+                fields,
+                groups: groups.clone(),
+                orders: JointOrders::default(),
+                row: Vec::new(),
+            }))
+        }
+        _ => None,
+    },
+};
+
+struct JointStateInput {
+    /// Positions in [`JOINT_FIELDS`].
+    fields: Vec<usize>,
+    groups: Vec<Vec<String>>,
+    orders: JointOrders,
+    /// The sample of the group at hand.
+    row: Vec<f64>,
+}
+
+impl Input for JointStateInput {
+    fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
+        let mut reader = Reader::new(message)?;
+        let header: Header<'_> = header(&mut reader)?;
+        let order = self.orders.resolve(&mut reader, &self.groups)?;
+        let named = order.names.len();
+        let values = [reader.f64_sequence()?, reader.f64_sequence()?, reader.f64_sequence()?];
+        for field in &self.fields {
+            check_values(values[*field], named, || JOINT_FIELDS[*field].to_owned())?;
+        }
+        for (part, places) in order.places.iter().enumerate() {
+            match places {
+                Places::Absent => {}
+                Places::Incomplete => sink.incomplete(part),
+                Places::At(places) => {
+                    self.row.clear();
+                    for field in &self.fields {
+                        // The lengths have been checked: every place has a value.
+                        let value = |at: &usize| values[*field].get(*at).unwrap_or(f64::NAN);
+                        self.row.extend(places.iter().map(value));
+                    }
+                    sink.sample(part, &header, Sample::Vector(&self.row));
+                }
+            }
+        }
+        Ok(())
+    }
+}

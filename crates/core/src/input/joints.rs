@@ -1,0 +1,170 @@
+//! The joints of a message, which are found by name.
+
+use std::collections::HashMap;
+
+use crate::cdr::{F64Sequence, Reader};
+use crate::rejected::names_found;
+use crate::rejected::{DropReason, Rejected};
+
+/// Checks that a field has a value for each joint. `name` says what the field is called.
+pub(super) fn check_values(
+    values: F64Sequence<'_>,
+    named: usize,
+    name: impl FnOnce() -> String,
+) -> Result<(), Rejected> {
+    let reason = match values.len() {
+        found if found == named => return Ok(()),
+        0 => DropReason::MissingField,
+        _ => DropReason::Malformed,
+    };
+    let found = if values.is_empty() { "none".to_owned() } else { values.len().to_string() };
+    let name = name();
+    let detail = format!("{name}: expected a value for each of {named} joints, found {found}");
+    Err(Rejected::new(reason, detail))
+}
+
+/// Most joints of a message, and of a configuration.
+pub const MAX_JOINTS: usize = 4096;
+/// Publishers on one topic whose order of joints is kept.
+const MOST_ORDERS: usize = 4;
+
+/// The orders of joints in the messages of a topic. A publisher keeps its order, so the names of a
+/// message are only compared with those of messages before it.
+#[derive(Default)]
+pub(super) struct JointOrders {
+    orders: Vec<JointOrder>,
+    /// The order that the next new one replaces.
+    oldest: usize,
+}
+
+/// Where the joints of the groups are in the messages of a publisher.
+pub(super) struct JointOrder {
+    pub names: Vec<Vec<u8>>,
+    /// Per group.
+    pub places: Vec<Places>,
+}
+
+/// Where the joints of one group are in a message.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Places {
+    /// It has none of them.
+    Absent,
+    /// It has some of them.
+    Incomplete,
+    /// It has all of them, at these places.
+    At(Vec<usize>),
+}
+
+impl JointOrders {
+    /// Reads the names of a message, which must fill a group.
+    pub fn resolve(
+        &mut self,
+        reader: &mut Reader<'_>,
+        groups: &[Vec<String>],
+    ) -> Result<&JointOrder, Rejected> {
+        let order = self.read(reader, groups)?;
+        match order.places.iter().any(|places| matches!(places, Places::At(_))) {
+            true => Ok(order),
+            false => Err(order.missing(groups)),
+        }
+    }
+
+    /// Reads the names of a message.
+    pub fn read(
+        &mut self,
+        reader: &mut Reader<'_>,
+        groups: &[Vec<String>],
+    ) -> Result<&JointOrder, Rejected> {
+        let known = self.orders.iter().position(|order| {
+            let mut ahead = reader.clone();
+            let same = order.is_next(&mut ahead);
+            if same {
+                *reader = ahead;
+            }
+            same
+        });
+        let at = match known {
+            Some(at) => at,
+            None => self.keep(JointOrder::read(reader, groups)?),
+        };
+        Ok(&self.orders[at])
+    }
+
+    fn keep(&mut self, order: JointOrder) -> usize {
+        if self.orders.len() < MOST_ORDERS {
+            self.orders.push(order);
+            return self.orders.len() - 1;
+        }
+        let at = self.oldest;
+        self.orders[at] = order;
+        self.oldest = (at + 1) % MOST_ORDERS;
+        at
+    }
+}
+
+impl JointOrder {
+    /// Reads names; whether they are these.
+    fn is_next(&self, reader: &mut Reader<'_>) -> bool {
+        let is = |reader: &mut Reader<'_>, name: &Vec<u8>| matches!(reader.string_bytes(), Ok(found) if found == name.as_slice());
+        matches!(reader.u32(), Ok(count) if count as usize == self.names.len())
+            && self.names.iter().all(|name| is(reader, name))
+    }
+
+    /// Reads names and finds the joints of each group among them.
+    fn read(reader: &mut Reader<'_>, groups: &[Vec<String>]) -> Result<Self, Rejected> {
+        let count = reader.u32()? as usize;
+        // Before memory is taken: a name takes four bytes in a message, and many times that here.
+        if count > MAX_JOINTS {
+            let detail = format!("name: expected at most {MAX_JOINTS} joints, found {count}");
+            return Err(Rejected::new(DropReason::Malformed, detail));
+        }
+        let mut names = Vec::with_capacity(count);
+        for _ in 0..count {
+            names.push(reader.string_bytes()?.to_vec());
+        }
+        // Where each name is; `None` if it is there repeatedly.
+        let mut places = HashMap::with_capacity(names.len());
+        for (at, name) in names.iter().enumerate() {
+            places.entry(name.as_slice()).and_modify(|at| *at = None).or_insert(Some(at));
+        }
+        let places: Result<Vec<_>, _> = groups.iter().map(|group| find(group, &places)).collect();
+        Ok(JointOrder { places: places?, names })
+    }
+
+    /// The error for a message that fills no group: what it lacks.
+    pub fn missing(&self, groups: &[Vec<String>]) -> Rejected {
+        let has = |joint: &&String| self.names.iter().any(|name| name == joint.as_bytes());
+        let expected = match groups {
+            [joints] => {
+                let lacking = joints.iter().find(|joint| !has(joint));
+                format!("joint {}", lacking.map_or("", String::as_str))
+            }
+            _ => {
+                let lists: Vec<_> = groups.iter().map(|joints| joints.join(", ")).collect();
+                format!("all joints of a group ({})", lists.join("; "))
+            }
+        };
+        let found = names_found(self.names.iter().map(Vec::as_slice));
+        let detail = format!("name: expected {expected}, found {found}");
+        Rejected::new(DropReason::MissingField, detail)
+    }
+}
+
+fn find(group: &[String], places: &HashMap<&[u8], Option<usize>>) -> Result<Places, Rejected> {
+    let mut found = Vec::with_capacity(group.len());
+    for joint in group {
+        match places.get(joint.as_bytes()) {
+            None => {}
+            Some(Some(at)) => found.push(*at),
+            Some(None) => {
+                let detail = format!("name: expected joint {joint} once, found it repeatedly");
+                return Err(Rejected::new(DropReason::Malformed, detail));
+            }
+        }
+    }
+    Ok(match found.len() {
+        0 => Places::Absent,
+        some if some < group.len() => Places::Incomplete,
+        _ => Places::At(found),
+    })
+}

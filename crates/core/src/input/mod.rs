@@ -1,0 +1,183 @@
+//! Serialized messages to samples: one file per message, registered in [`TYPES`]. Messages of any
+//! other type are read by the plan of a `select` (`selected`).
+//!
+//! Live subscriptions and bags both give a message's CDR bytes, so the same input reads both.
+//! Samples borrow from those bytes and have been checked against them: an encoder can index a
+//! sample without more checks. An input knows nothing of rows: the [`Sink`] decides which ring
+//! takes a sample.
+
+pub mod camera_info;
+mod compressed_image;
+pub(crate) mod depth_image;
+mod fields;
+pub mod image;
+mod imu;
+mod joint_state;
+mod joint_trajectory;
+mod joints;
+pub mod laser_scan;
+mod magnetic_field;
+mod odometry;
+pub mod point_cloud2;
+mod pose_stamped;
+mod pose_with_covariance_stamped;
+mod selected;
+mod transforms;
+mod twist_stamped;
+mod wrench_stamped;
+
+pub use camera_info::CAMERA_INFO;
+pub use compressed_image::is_compressed_picture;
+pub use fields::{Field, Member};
+pub use joint_state::JOINT_FIELDS;
+pub use joint_trajectory::POINT_FIELDS;
+pub use joints::MAX_JOINTS;
+pub use transforms::{IMU, ODOMETRY, TF_MESSAGE};
+
+use crate::cdr::Reader;
+use crate::rejected::{DropReason, Rejected};
+pub use crate::sample::{Header, Sample, StampError, StampedTransform, Trajectory};
+use crate::spec::{InputSpec, Selection};
+use robocache_ops::image::camera::Camera;
+use robocache_ops::time::Stamp;
+
+/// All types of messages. A new one is a file in this folder and a line here.
+pub static TYPES: &[&MessageType] = &[
+    &joint_state::TYPE,
+    &joint_trajectory::TYPE,
+    &imu::TYPE,
+    &magnetic_field::TYPE,
+    &wrench_stamped::TYPE,
+    &pose_stamped::TYPE,
+    &pose_with_covariance_stamped::TYPE,
+    &twist_stamped::TYPE,
+    &odometry::TYPE,
+    &image::TYPE,
+    &compressed_image::TYPE,
+    &point_cloud2::TYPE,
+    &laser_scan::TYPE,
+];
+
+/// A type of messages.
+#[derive(Debug)]
+pub struct MessageType {
+    /// Its name, as `package/msg/Type`.
+    pub name: &'static str,
+    /// What its messages hold.
+    pub content: Content,
+    /// Makes an input for a selection. `None` if the selection is of another content.
+    open: fn(&Selection) -> Option<Box<dyn Input>>,
+}
+
+/// What the messages of a type hold. It decides which keys of a configuration apply, and which
+/// encoder takes the samples.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// Fields of fixed size, for a vector; see [`Selection::Fields`].
+    Fields(&'static [Member]),
+    /// Joints by their names, for a vector; see [`Selection::Joints`].
+    Joints,
+    /// Plans of joints by their names, for a vector; see [`Selection::Trajectory`].
+    Trajectory,
+    /// Numbers that the configuration selects, for a vector; see [`Selection::Numbers`].
+    Selected,
+    /// An image, of light or of depth.
+    Image,
+    /// Points, for voxels.
+    Points,
+}
+
+impl Content {
+    /// Whether it becomes a vector.
+    pub fn is_vector(self) -> bool {
+        !matches!(self, Content::Image | Content::Points)
+    }
+
+    /// Whether joints are chosen by their names.
+    pub fn has_joints(self) -> bool {
+        matches!(self, Content::Joints | Content::Trajectory)
+    }
+}
+
+impl MessageType {
+    /// The type of this name, if it is known.
+    pub fn find(name: &str) -> Option<&'static MessageType> {
+        TYPES.iter().copied().find(|known| known.name == name)
+    }
+}
+
+/// Reads the messages of one subscription. It reuses its memory from message to message.
+pub trait Input: Send {
+    /// Reads a serialized message and hands what it selects to `sink`: a sample, several, or none.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the message cannot be read. The sink has then received nothing.
+    fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected>;
+}
+
+/// Takes the samples of a message.
+pub trait Sink {
+    /// Takes the sample of part `part` of the input's selection. The sink records the result: a
+    /// row, a drop or an error.
+    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>);
+
+    /// Takes a plan: it replaces what lies after its start in all of its parts, or nothing.
+    fn trajectory(&mut self, header: &Header<'_>, trajectory: &Trajectory<'_>);
+
+    /// Notes that the message holds some joints of group `part` and lacks others.
+    fn incomplete(&mut self, part: usize);
+
+    /// Takes a transform between two frames. Only inputs of transforms give them.
+    fn transform(&mut self, _transform: &StampedTransform<'_>) {}
+
+    /// Takes the angular velocity of the header's frame in \[rad/s\], about its own axes. Its numbers have
+    /// not been checked. Only inputs of gyros give it.
+    fn turn(&mut self, _header: &Header<'_>, _rate: [f64; 3]) {}
+
+    /// Takes a camera, whose frame is that of the header. Only inputs of `CameraInfo` give them.
+    fn camera(&mut self, _header: &Header<'_>, _camera: Camera) {}
+}
+
+/// Makes the input of a specification.
+///
+/// # Errors
+/// If the type is unknown, or the selection is not of the type's content. [`crate::config`] makes
+/// no such specification.
+pub fn open(spec: &InputSpec) -> Result<Box<dyn Input>, String> {
+    let InputSpec { name, ros_type, selection, .. } = spec;
+    if let Selection::Numbers(plan) = selection {
+        return Ok(selected::open(plan));
+    }
+    let unfit =
+        || format!("input '{name}': expected a selection from {ros_type}, found {selection:?}");
+    if let Selection::Transforms { fixed } = selection {
+        return transforms::open(ros_type, *fixed).ok_or_else(unfit);
+    }
+    if let Selection::CameraInfo { .. } = selection {
+        return camera_info::open(ros_type).ok_or_else(unfit);
+    }
+    let known = MessageType::find(ros_type)
+        .ok_or_else(|| format!("input '{name}': expected a known type, found {ros_type}"))?;
+    (known.open)(selection).ok_or_else(unfit)
+}
+
+/// Reads the `std_msgs/Header` in front of a message.
+///
+/// # Errors
+/// `Malformed` if the message ends early or `frame_id` is not UTF-8.
+pub fn header<'a>(reader: &mut Reader<'a>) -> Result<Header<'a>, Rejected> {
+    let (sec, nanosec) = (reader.i32()?, reader.u32()?);
+    let stamp = match Stamp::from_sec_nanosec(sec, nanosec) {
+        Some(Stamp::ZERO) => Err(StampError::Zero),
+        Some(stamp) => Ok(stamp),
+        None => Err(StampError::Nanosec(nanosec)),
+    };
+    let frame_id = std::str::from_utf8(reader.string_bytes()?).map_err(|error| {
+        let detail = format!("header.frame_id: expected UTF-8, found {error}");
+        Rejected::new(DropReason::Malformed, detail)
+    })?;
+    Ok(Header { stamp, frame_id, child_frame_id: "" })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! Messages of any type: the numbers that a [`FieldReader`] selects.
+
+use std::sync::Arc;
+
+use super::{Input, Sink, header};
+use crate::cdr::Reader;
+use crate::rejected::Rejected;
+use crate::sample::{Header, Sample, StampError};
+use crate::schema::{FieldReader, StampSource};
+use robocache_ops::time::Stamp;
+
+/// Makes an input that reads by a plan.
+pub(super) fn open(plan: &Arc<FieldReader>) -> Box<dyn Input> {
+    Box::new(SelectedInput { plan: Arc::clone(plan), values: Vec::new() })
+}
+
+struct SelectedInput {
+    plan: Arc<FieldReader>,
+    /// The row, and the stamp after it if the plan reads one.
+    values: Vec<f64>,
+}
+
+impl Input for SelectedInput {
+    fn read(&mut self, message: &[u8], sink: &mut dyn Sink) -> Result<(), Rejected> {
+        let mut reader = Reader::new(message)?;
+        let mut header = match self.plan.has_header() {
+            true => header(&mut reader.clone())?,
+            // Its stamp is not used: the configuration gives such inputs the time of arrival.
+            false => Header { stamp: Err(StampError::Zero), frame_id: "", child_frame_id: "" },
+        };
+        self.plan.read(&mut reader, &mut self.values)?;
+        let row = match (self.plan.stamp(), self.values.as_slice()) {
+            (StampSource::Member, [row @ .., sec, nanosec]) => {
+                // Both came from 32-bit integers, which an f64 holds exactly.
+                header.stamp = match Stamp::from_sec_nanosec(*sec as i32, *nanosec as u32) {
+                    Some(Stamp::ZERO) => Err(StampError::Zero),
+                    Some(stamp) => Ok(stamp),
+                    None => Err(StampError::Nanosec(*nanosec as u32)),
+                };
+                row
+            }
+            (_, row) => row,
+        };
+        sink.sample(0, &header, Sample::Vector(row));
+        Ok(())
+    }
+}

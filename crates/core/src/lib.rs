@@ -1,0 +1,48 @@
+//! Messages to tensors.
+//!
+//! **Every stream is a ring of (stamp, row); fusing is resampling every ring at the target times
+//! into one packed tensor.**
+//!
+//! ```text
+//! message bytes --input--> sample --encoder--> row --> ring --+
+//! message bytes --input--> sample --encoder--> row --> ring --+--> tick --> packed tensor
+//! message bytes --input--> sample --encoder--> row --> ring --+
+//! ```
+//!
+//! It knows no thread, no clock, no bag and no ROS, and only [`config`] knows YAML. From the bottom up:
+//!
+//! - [`rejected`]: why a message is not taken. [`sample`]: what an input gives to an encoder.
+//! - [`cdr`]: the wire encoding. [`schema`]: definitions of any type, and readers made by them.
+//! - [`codec`]: compressed images to pixels. [`tf`]: coordinate frames at stamps.
+//! - [`ring`]: which rows a stream holds. [`spec`]: what a configuration means.
+//! - [`input`]: messages to samples, one file per message.
+//! - [`layout`]: where each segment is in the packed tensor.
+//! - [`backend`]: where rows live, how samples become rows, and a tick's arithmetic.
+//! - [`pipeline`]: `push(input, bytes, arrival)` and `tick(number, epoch)`.
+//! - [`visual`]: what the policy sees, as messages for RViz and Foxglove.
+//! - [`histogram`]: distributions of latencies and delays. [`table`]: columns of text.
+//! - [`config`]: the YAML file, validated into a [`spec`], and the description of its tensor.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+pub mod backend;
+pub mod cdr;
+pub mod codec;
+pub mod config;
+pub mod histogram;
+pub mod input;
+pub mod layout;
+pub mod pipeline;
+pub mod rejected;
+pub mod ring;
+pub mod sample;
+pub mod schema;
+pub mod spec;
+pub mod table;
+pub mod tf;
+pub mod visual;
+
+#[cfg(test)]
+#[path = "../../ops/src/sync/preempted.rs"]
+#[allow(dead_code)] // the workspace shares it: another crate uses the rest
+mod preempted;

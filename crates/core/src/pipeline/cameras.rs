@@ -1,0 +1,262 @@
+//! The cameras of images that are undistorted, and the tables that do it.
+//!
+//! A camera is latched: neither a jump of the clock nor time makes it forget. The encode worker of an image
+//! makes the table, because that takes tens of milliseconds, and again only when the numbers of the camera
+//! have changed. An image that waited for its worker has the camera that was known when the image arrived, so
+//! the order of arrival decides, live and in a replay.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use super::Arrival;
+use crate::rejected::{DropReason, Rejected};
+use crate::sample::Header;
+use crate::spec::{Config, EncoderSpec, InputId, Selection, StreamId};
+use crate::tf::MAX_NAME;
+use crate::tf::shown;
+use robocache_ops::image::camera::Camera;
+use robocache_ops::image::{ImageSpec, ImageView, Remap};
+use robocache_ops::sync::lock;
+use robocache_ops::time::Stamp;
+
+/// Most cameras of an input that are kept. A camera whose numbers change with each image has fewer images in
+/// the queue of the encode workers.
+const KEPT: usize = 16;
+
+/// The cameras of a configuration.
+pub(super) struct Cameras {
+    /// By input: its cameras, if the input gives them. A change is one push or pop, so a panic leaves them
+    /// whole.
+    known: Vec<Option<Mutex<History>>>,
+    /// By stream: what undistorts its images, if anything does.
+    streams: Vec<Option<Undistortion>>,
+}
+
+/// The cameras of an input, in the order of arrival. Two in succession differ.
+#[derive(Default)]
+struct History {
+    known: VecDeque<(Instant, Arc<Known>)>,
+    /// Whether older ones made room.
+    forgot: bool,
+}
+
+/// The number of an epoch, and an instant of it: `None` is before the clock was read. A later one is greater.
+type Instant = (u64, Option<Stamp>);
+
+fn instant(arrival: Arrival) -> Instant {
+    (arrival.epoch.number(), arrival.stamp)
+}
+
+struct Known {
+    /// Without the slash that ROS 1 put in front.
+    frame_id: String,
+    camera: Camera,
+}
+
+impl History {
+    fn insert(&mut self, frame_id: &str, camera: Camera, arrival: Arrival) {
+        let mut since = instant(arrival);
+        if let Some((last, known)) = self.known.back() {
+            // Drivers say the same with every image: tables are made for what is new.
+            if known.camera == camera && known.frame_id == frame_id {
+                return;
+            }
+            // One by one, whatever small steps the clock makes.
+            since = since.max(*last);
+        }
+        if self.known.len() == KEPT {
+            self.known.pop_front();
+            self.forgot = true;
+        }
+        self.known.push_back((since, Arc::new(Known { frame_id: frame_id.to_owned(), camera })));
+    }
+
+    /// The newest that arrived no later than an image; the newest of all if it is not known when that was.
+    fn of(&self, arrival: Arrival) -> Option<Arc<Known>> {
+        let at = instant(arrival);
+        let counts = |since: Instant| arrival.stamp.is_none() || since <= at;
+        let found = self.known.iter().rev().find(|(since, _)| counts(*since));
+        found.map(|(_, known)| Arc::clone(known))
+    }
+}
+
+struct Undistortion {
+    /// The input of its camera.
+    input: InputId,
+    made: Mutex<Option<UndistortTable>>,
+}
+
+/// A table and what it was made of. It is set as a whole, so a panic leaves it whole.
+struct UndistortTable {
+    of: Arc<Known>,
+    /// `None` if images stay as they are.
+    table: Option<Arc<Remap>>,
+}
+
+impl Cameras {
+    /// No cameras yet.
+    ///
+    /// # Errors
+    /// If a stream of images that are undistorted has not exactly one input of cameras, or another stream
+    /// has one.
+    pub fn new(config: &Config) -> Result<Self, String> {
+        let mut cameras = Cameras {
+            known: Vec::with_capacity(config.inputs.len()),
+            streams: config.streams.iter().map(|_| None).collect(),
+        };
+        for input in config.input_ids() {
+            let Selection::CameraInfo { streams } = &config.input(input).selection else {
+                cameras.known.push(None);
+                continue;
+            };
+            cameras.known.push(Some(Mutex::default()));
+            for stream in streams {
+                let place = cameras.streams.get_mut(stream.index());
+                let place = place.ok_or("a camera is for a stream that there is not")?;
+                let twice = place.replace(Undistortion { input, made: Mutex::default() });
+                if twice.is_some() {
+                    let name = &config.stream(*stream).name;
+                    return Err(format!("stream '{name}': expected one camera, found two"));
+                }
+            }
+        }
+        for (spec, camera) in config.streams.iter().zip(&cameras.streams) {
+            let undistorts = matches!(&spec.encoder, EncoderSpec::Image(image) if image.undistort);
+            if undistorts != camera.is_some() {
+                let name = &spec.name;
+                return Err(format!(
+                    "stream '{name}': expected a camera if and only if its images are undistorted"
+                ));
+            }
+        }
+        Ok(cameras)
+    }
+
+    /// Takes a camera of an input, and the header of its message.
+    ///
+    /// # Errors
+    /// [`DropReason::OutOfRange`] if the name of its frame is longer than any frame's.
+    pub fn insert(
+        &self,
+        input: InputId,
+        header: &Header<'_>,
+        camera: Camera,
+        arrival: Arrival,
+    ) -> Result<(), Rejected> {
+        let Some(Some(known)) = self.known.get(input.index()) else { return Ok(()) };
+        let frame_id = bare(header.frame_id);
+        if frame_id.len() > MAX_NAME {
+            let found = frame_id.len();
+            let detail =
+                format!("header.frame_id: expected at most {MAX_NAME} bytes, found {found}");
+            return Err(Rejected::new(DropReason::OutOfRange, detail));
+        }
+        lock(known).insert(frame_id, camera, arrival);
+        Ok(())
+    }
+
+    /// The table for an image of a stream; `None` if it stays as it is. The image has the part that the
+    /// stream crops.
+    ///
+    /// # Errors
+    /// [`DropReason::NoCameraInfo`] before the first camera, [`DropReason::Late`] if the camera is no longer
+    /// known, [`DropReason::WrongFrame`] if the camera is another one, [`DropReason::WrongSize`] if it is for
+    /// images of another size.
+    pub fn table(
+        &self,
+        config: &Config,
+        stream: StreamId,
+        (header, arrival): (&Header<'_>, Arrival),
+        view: &ImageView<'_>,
+    ) -> Result<Option<Arc<Remap>>, Rejected> {
+        let Some(undistortion) = &self.streams[stream.index()] else { return Ok(None) };
+        let (spec, topic) = (config.stream(stream), &config.input(undistortion.input).topic);
+        let named = |Rejected { reason, detail }: Rejected| {
+            Rejected::new(reason, format!("streams.{}.image.undistort: {detail}", spec.name))
+        };
+        let known = self.of(undistortion.input, topic, arrival).map_err(named)?;
+        check_frame(&known.frame_id, header, topic).map_err(named)?;
+        check_size(&known.camera, view, topic).map_err(named)?;
+        let EncoderSpec::Image(image) = &spec.encoder else { return Ok(None) };
+        Ok(table_of(&mut lock(&undistortion.made), known, image))
+    }
+
+    /// The camera of an input for an image.
+    fn of(&self, input: InputId, topic: &str, arrival: Arrival) -> Result<Arc<Known>, Rejected> {
+        let history = self.known[input.index()].as_ref().map(lock);
+        let (found, forgot) =
+            history.map_or((None, false), |history| (history.of(arrival), history.forgot));
+        found.ok_or_else(|| match forgot {
+            true => {
+                let detail = format!(
+                    "the CameraInfo on {topic} changed {KEPT} times while the image waited for an \
+                     encode worker, so its own is no longer known"
+                );
+                Rejected::new(DropReason::Late, detail)
+            }
+            false => {
+                let detail = format!(
+                    "expected a CameraInfo on {topic} before the image, found none; start what \
+                     publishes it (usually the driver of the camera), or set camera_info to its topic"
+                );
+                Rejected::new(DropReason::NoCameraInfo, detail)
+            }
+        })
+    }
+}
+
+/// The name of a frame without the slash that ROS 1 put in front.
+fn bare(frame_id: &str) -> &str {
+    frame_id.strip_prefix('/').unwrap_or(frame_id)
+}
+
+/// Checks that an image is of the camera of `expected`. A frame without a name may be any.
+fn check_frame(expected: &str, header: &Header<'_>, topic: &str) -> Result<(), Rejected> {
+    let found = bare(header.frame_id);
+    if expected == found || expected.is_empty() || found.is_empty() {
+        return Ok(());
+    }
+    let found = shown(found);
+    let detail = format!(
+        "header.frame_id: expected {expected:?}, as the CameraInfo on {topic} says, found {found:?}; is \
+         it the topic of this camera?"
+    );
+    Err(Rejected::new(DropReason::WrongFrame, detail))
+}
+
+/// Checks that an image has the size that its camera says.
+fn check_size(camera: &Camera, view: &ImageView<'_>, topic: &str) -> Result<(), Rejected> {
+    let ([width, height], [w, h]) = (camera.size, [view.width, view.height]);
+    if [width, height] == [w, h] {
+        return Ok(());
+    }
+    let detail = format!(
+        "expected an image of {width}x{height} px, as the CameraInfo on {topic} says (with its binning and \
+         region of interest), found {w}x{h} px"
+    );
+    Err(Rejected::new(DropReason::WrongSize, detail))
+}
+
+/// The table of a camera: that which is there, or a new one.
+fn table_of(
+    made: &mut Option<UndistortTable>,
+    known: Arc<Known>,
+    image: &ImageSpec,
+) -> Option<Arc<Remap>> {
+    match made {
+        // By the numbers: messages that change back, or that only name another frame, make no table.
+        Some(made) if made.of.camera == known.camera => made.table.clone(),
+        _ => {
+            // The memory of the old one first.
+            *made = None;
+            let [width, height] = known.camera.size;
+            let part = image.part(width, height)?;
+            let table = known.camera.remap(&part).map(Arc::new);
+            *made = Some(UndistortTable { of: known, table: table.clone() });
+            table
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

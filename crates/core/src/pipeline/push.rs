@@ -1,0 +1,617 @@
+//! From the bytes of a message to rows in their rings.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::frames::{Frames, NoTransform};
+use super::merge::Merged;
+use super::sweep::Motion;
+use super::{AwaitedTransforms, Pipeline, Rings, StreamStats};
+use crate::backend::BackendError;
+use crate::input::{Input, Sink};
+use crate::rejected::{DropReason, Rejected};
+use crate::ring::{Inserted, Lease};
+use crate::sample::{Header, Sample, StampError, StampedTransform, Trajectory};
+use crate::spec::{
+    Bounds, EncoderSpec, InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline,
+};
+use crate::tf::shown;
+use robocache_ops::depth::DepthView;
+use robocache_ops::image::camera::Camera;
+use robocache_ops::image::{ImageView, Remap};
+use robocache_ops::time::{Epoch, NANOS_PER_S, Stamp};
+use robocache_ops::voxelize::PointsView;
+
+/// A header's stamp may be at most this far ahead of the node's clock \[ns\], unless its stream looks
+/// ahead. Synchronised clocks differ by less. A row further ahead would be the newest of its ring
+/// until the clock reaches it.
+pub const MAX_AHEAD_NS: i64 = NANOS_PER_S;
+
+/// When a message arrived, and which stamps it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When the node took the message, on its clock; `None` if there is no clock yet. A header's stamp may
+    /// not be far ahead of it. A delay ends with it, because a lag must cover the wait in the middleware's
+    /// queue. Ticks see from then on what the message becomes.
+    pub stamp: Option<Stamp>,
+    /// The row's instant under `timeline: receive`: when the middleware received the message, on the node's
+    /// clock. `None` if that is `stamp`. A recording keeps it, because a replay does not know it otherwise.
+    pub received: Option<Stamp>,
+    /// The clock's epoch in which the message was published.
+    pub epoch: Epoch,
+    /// A header's stamp may be at most this far ahead of `stamp` \[ns\]. If it is less than
+    /// [`MAX_AHEAD_NS`], a message further ahead may have been stamped before the clock jumped back.
+    pub max_ahead_ns: i64,
+    /// Whether a header's stamp of zero is an instant. Otherwise it means "not set".
+    pub zero_is_an_instant: bool,
+    /// From when on ticks see what the message becomes, on the node's clock; `None` if that is `stamp`. It
+    /// differs if the message waited for a transform, or if a simulator's clock took a large step. It is only
+    /// kept with rows ([`Pipeline::keep_rows`]).
+    pub seen_from: Option<Stamp>,
+}
+
+impl Default for Arrival {
+    /// The arrival of a message before a clock is read.
+    fn default() -> Self {
+        Arrival {
+            stamp: None,
+            received: None,
+            epoch: Epoch::default(),
+            max_ahead_ns: MAX_AHEAD_NS,
+            zero_is_an_instant: false,
+            seen_from: None,
+        }
+    }
+}
+
+/// What an accepted message became.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// Number of rows: several if it fills several groups or is a plan, none if its input feeds no
+    /// ring or if it stops a plan.
+    pub rows: u32,
+    /// Number of transforms.
+    pub transforms: u32,
+    /// Instant of the rows, offset included; `None` if there are none, or if they are those of a plan.
+    pub stamp: Option<Stamp>,
+    /// Why a part of the message was not taken: the first rejection. `None` if all were taken.
+    pub part: Option<Rejected>,
+    /// Which changes of the rings it made: the number of the first and that of the last. `None` if it changed
+    /// none. [`TensorMessage::changes`](super::TensorMessage::changes) tells which of them a tick saw.
+    pub changes: Option<(u64, u64)>,
+}
+
+/// Why a message was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// It was dropped, and counted.
+    #[error(transparent)]
+    Dropped(#[from] Rejected),
+    /// A transform that it needs may still come. It is not counted: push it again later.
+    #[error("a transform that the message needs has not come yet")]
+    Waits(Box<AwaitedTransforms>),
+    /// The backend failed; nothing more can be computed.
+    #[error(transparent)]
+    Backend(BackendError),
+}
+
+/// The rows of a sample.
+struct NewRows {
+    /// How many: several if it is a cloud that is merged with others.
+    rows: u32,
+    /// The instant of the sample.
+    stamp: Stamp,
+    /// Why a merged row of them could not be encoded.
+    failed: Option<Rejected>,
+}
+
+/// Why a sample became no row.
+enum NoRow {
+    Waits(Box<AwaitedTransforms>),
+    Failed(BackendError),
+}
+
+impl<E: Into<BackendError>> From<E> for NoRow {
+    fn from(error: E) -> Self {
+        NoRow::Failed(error.into())
+    }
+}
+
+impl From<NoTransform> for NoRow {
+    fn from(error: NoTransform) -> Self {
+        match error {
+            NoTransform::Waits(need) => NoRow::Waits(need),
+            NoTransform::Never(rejected) => NoRow::Failed(rejected.into()),
+        }
+    }
+}
+
+impl Pipeline {
+    /// Takes in a serialized message of an input.
+    ///
+    /// # Errors
+    /// [`PushError::Dropped`] if nothing of it could be taken, [`PushError::Waits`] if it needs a
+    /// transform that may still come, [`PushError::Backend`] if the backend failed.
+    pub fn push(
+        &self,
+        input: InputId,
+        message: &[u8],
+        arrival: Arrival,
+    ) -> Result<Accepted, PushError> {
+        self.push_by(input, arrival, |reader, sink| reader.read(message, sink))
+    }
+
+    /// Takes in what `read` hands to the sink. It is given the input's reader.
+    pub(super) fn push_by(
+        &self,
+        input: InputId,
+        arrival: Arrival,
+        read: impl FnOnce(&mut dyn Input, &mut dyn Sink) -> Result<(), Rejected>,
+    ) -> Result<Accepted, PushError> {
+        let state = &self.inputs[input.index()];
+        let spec = self.config.input(input);
+        let place = state.place;
+        let outcome = PushTally::default();
+        let changes = Cell::new(None);
+        let mut rows = PushSink { pipeline: self, input, spec, place, arrival, changes, outcome };
+        let read = match state.input.lock() {
+            Ok(mut input) => read(input.as_mut(), &mut rows),
+            Err(_) => return Err(PushError::Backend(self.panicked(&spec.name))),
+        };
+        let changes = rows.changes.get();
+        let PushTally { mut accepted, dropped, failure, incomplete, delay_ns, waits } =
+            rows.outcome;
+        if let Some(need) = waits {
+            return Err(PushError::Waits(need));
+        }
+        state.stats.received.add(1);
+        if let Some(failure) = failure {
+            return Err(PushError::Backend(failure));
+        }
+        state.stats.groups_incomplete.add(incomplete);
+        let rejected = read.err().or(dropped.first);
+        // A message of another epoch, or of another frame, says nothing about the sensor's delay.
+        let timed = |r: &Rejected| matches!(r.reason, DropReason::Ahead | DropReason::Late);
+        let taken = accepted.rows + accepted.transforms;
+        if taken > 0 || rejected.as_ref().is_some_and(timed) {
+            delay_ns.into_iter().for_each(|delay_ns| state.stats.delay.record(delay_ns));
+        }
+        match rejected {
+            Some(rejected) if taken == 0 => {
+                state.stats.drop(rejected.reason);
+                Err(PushError::Dropped(rejected))
+            }
+            part => {
+                for reason in DropReason::ALL {
+                    state.stats.drop_parts(reason, dropped.counts[reason as usize]);
+                }
+                state.stats.accepted.add(1);
+                (accepted.part, accepted.changes) = (part, changes);
+                Ok(accepted)
+            }
+        }
+    }
+
+    /// Counts a message that was lost before it could be pushed.
+    pub fn drop_unseen(&self, input: InputId, reason: DropReason) {
+        let stats = &self.inputs[input.index()].stats;
+        stats.received.add(1);
+        stats.drop(reason);
+    }
+}
+
+/// Makes rows of the samples of one message.
+pub(super) struct PushSink<'a> {
+    pub(super) pipeline: &'a Pipeline,
+    input: InputId,
+    pub(super) spec: &'a InputSpec,
+    /// Position of the input among those of its stream.
+    pub(super) place: u8,
+    pub(super) arrival: Arrival,
+    /// See [`Accepted::changes`].
+    changes: Cell<Option<(u64, u64)>>,
+    outcome: PushTally,
+}
+
+/// What became of a message.
+#[derive(Default)]
+struct PushTally {
+    accepted: Accepted,
+    dropped: Drops,
+    failure: Option<BackendError>,
+    incomplete: u64,
+    /// Arrival minus stamp \[ns\], if the stamp is the sensor's and there is a clock.
+    delay_ns: Option<i64>,
+    /// What the message waits for. Only a message of one sample can, so nothing of it is taken.
+    waits: Option<Box<AwaitedTransforms>>,
+}
+
+/// Parts that were not taken.
+#[derive(Default)]
+struct Drops {
+    /// By [`DropReason`].
+    counts: [u64; DropReason::ALL.len()],
+    first: Option<Rejected>,
+}
+
+impl Sink for PushSink<'_> {
+    fn sample(&mut self, part: usize, header: &Header<'_>, mut sample: Sample<'_>) {
+        if let Sample::Points(view) = &mut sample {
+            view.t_base_sensor = self.spec.t_base_sensor;
+        }
+        let Some(ring) = self.spec.feeds.get(part) else { return };
+        self.outcome.delay_ns = self.outcome.delay_ns.or_else(|| self.delay_ns(header));
+        match self.row(*ring, header, sample) {
+            Ok(NewRows { rows: made, stamp, failed }) => {
+                let Accepted { rows, stamp: newest, .. } = &mut self.outcome.accepted;
+                *rows += made;
+                *newest = (*newest).max(Some(stamp));
+                failed.into_iter().for_each(|rejected| self.drop_part(rejected));
+            }
+            Err(NoRow::Waits(need)) => self.outcome.waits = Some(need),
+            Err(NoRow::Failed(BackendError::Sample(rejected))) => self.drop_part(rejected),
+            Err(NoRow::Failed(failure)) => {
+                self.outcome.failure.get_or_insert(failure);
+            }
+        }
+    }
+
+    fn trajectory(&mut self, header: &Header<'_>, trajectory: &Trajectory<'_>) {
+        if self.spec.feeds.is_empty() {
+            return;
+        }
+        match self.plan(header, trajectory) {
+            Ok(rows) => self.outcome.accepted.rows += rows,
+            Err(BackendError::Sample(rejected)) => self.drop_part(rejected),
+            Err(failure) => {
+                self.outcome.failure.get_or_insert(failure);
+            }
+        }
+    }
+
+    fn transform(&mut self, transform: &StampedTransform<'_>) {
+        let offset_ns = self.spec.stamp_offset_ns;
+        let arrival = self.arrival;
+        self.put_into_tree(transform.fixed, |frames| frames.insert(transform, offset_ns, arrival));
+    }
+
+    fn turn(&mut self, header: &Header<'_>, rate: [f64; 3]) {
+        let (spec, arrival) = (self.spec, self.arrival);
+        self.put_into_tree(false, |frames| frames.turn(&spec.topic, (header, rate), arrival));
+    }
+
+    fn camera(&mut self, header: &Header<'_>, camera: Camera) {
+        let inserted = self.pipeline.cameras.insert(self.input, header, camera, self.arrival);
+        inserted.unwrap_or_else(|rejected| self.drop_part(rejected));
+    }
+
+    fn incomplete(&mut self, _part: usize) {
+        self.outcome.incomplete += 1;
+    }
+}
+
+impl PushSink<'_> {
+    /// Counts a change of the rings that the message makes. The caller makes it under the same lock.
+    pub(super) fn change(&self, rings: &mut Rings) {
+        rings.changes += 1;
+        let first = self.changes.get().map_or(rings.changes, |(first, _)| first);
+        self.changes.set(Some((first, rings.changes)));
+    }
+
+    /// Puts a transform into the tree of frames.
+    fn put_into_tree(&mut self, fixed: bool, put: impl FnOnce(&Frames) -> Result<Stamp, Rejected>) {
+        let Some(frames) = &self.pipeline.frames else { return };
+        // The rings' epoch first: a message from before the jump is refused, not looked up in vain.
+        self.pipeline.lock_rings().begin(self.arrival.epoch, &self.pipeline.clock_jumps);
+        match put(frames) {
+            Ok(stamp) => {
+                self.outcome.accepted.transforms += 1;
+                let delay_ns = self.arrival.stamp.map(|arrival| arrival.since(stamp));
+                let delay_ns = delay_ns.filter(|_| !fixed);
+                self.outcome.delay_ns = self.outcome.delay_ns.or(delay_ns);
+            }
+            Err(rejected) => self.drop_part(rejected),
+        }
+    }
+
+    fn drop_part(&mut self, rejected: Rejected) {
+        let Drops { counts, first } = &mut self.outcome.dropped;
+        counts[rejected.reason as usize] += 1;
+        first.get_or_insert(rejected);
+    }
+
+    /// Encodes a sample and puts it into its ring.
+    fn row(&self, ring: RingId, header: &Header<'_>, sample: Sample<'_>) -> Result<NewRows, NoRow> {
+        // First, because an old message says nothing of this epoch's time.
+        self.enter(&mut self.pipeline.lock_rings())?;
+        check_frame(self.spec, header)?;
+        let stream = self.pipeline.layout.ring(ring).stream;
+        check_size(self.pipeline.config.stream(stream), &sample)?;
+        check_crop(self.pipeline.config.stream(stream), &sample)?;
+        let stamp = self.stamp_of(header, self.pipeline.config.stream(stream))?;
+        let table = self.table(stream, header, &sample)?;
+        let sample = match (sample, &table) {
+            (Sample::Image(view), Some(_)) => {
+                Sample::Image(ImageView { remap: table.as_ref(), ..view })
+            }
+            (sample, _) => sample,
+        };
+        let (mut moved, motion) = (Vec::new(), self.motion(header, stamp)?);
+        let sample = self.in_frame(header, stamp, sample, &mut moved)?;
+        let t_shapes = self.place_shapes(stream, stamp, &sample)?;
+        let sample = match sample {
+            Sample::Points(view) => Sample::Points(PointsView { t_shapes: &t_shapes, ..view }),
+            other => other,
+        };
+        let sample = with_motion(sample, motion.as_ref())?;
+        if let (Sample::Points(view), Some(_)) =
+            (&sample, &self.pipeline.streams[stream.index()].merge)
+        {
+            let Merged { rows, failed } = self.merge((stream, ring), stamp, view)?;
+            return Ok(NewRows { rows, stamp, failed });
+        }
+        let name = || &self.pipeline.config.stream(stream).name;
+        let encoding = self.pipeline.encoding[ring.index()].lock();
+        let _encoding = encoding.map_err(|_| self.pipeline.panicked(name()))?;
+        let mut lease = self.lease(ring)?;
+        let slot = lease.slot();
+        let drops = match self.pipeline.backend.encode(ring, slot, sample) {
+            Ok(drops) => drops,
+            Err(error) => {
+                self.pipeline.lock_rings().ring(ring).give_back(lease);
+                return Err(error.into());
+            }
+        };
+        lease.note_in_use(drops.voxels_in_use);
+        let stats = self.pipeline.stats(stream);
+        self.commit(ring, stamp, lease, stats)?;
+        stats.rows.add(1);
+        stats.add_points(&drops);
+        Ok(NewRows { rows: 1, stamp, failed: None })
+    }
+
+    /// What undistorts an image; `None` if nothing does.
+    fn table(
+        &self,
+        stream: StreamId,
+        header: &Header<'_>,
+        sample: &Sample<'_>,
+    ) -> Result<Option<Arc<Remap>>, Rejected> {
+        let Pipeline { cameras, config, .. } = self.pipeline;
+        match sample {
+            Sample::Image(view) => cameras.table(config, stream, (header, self.arrival), view),
+            Sample::Vector(_) | Sample::Depth(_) | Sample::Points(_) => Ok(None),
+        }
+    }
+
+    /// How the sensor of a cloud moved while it measured the points; `None` if that does not matter.
+    fn motion(&self, header: &Header<'_>, stamp: Stamp) -> Result<Option<Motion>, NoTransform> {
+        let (Some(spec), Some(frames)) = (&self.spec.deskew, &self.pipeline.frames) else {
+            return Ok(None);
+        };
+        let base_frame = &self.pipeline.config.base_frame;
+        let message = (header, stamp, self.arrival);
+        Motion::find(frames, (self.spec, spec), base_frame, message).map(Some)
+    }
+
+    /// Takes a sample to the frame that it is wanted in. `moved` is memory for the numbers of a vector.
+    fn in_frame<'a>(
+        &self,
+        header: &Header<'_>,
+        stamp: Stamp,
+        sample: Sample<'a>,
+        moved: &'a mut Vec<f64>,
+    ) -> Result<Sample<'a>, NoTransform> {
+        let (Some(spec), Some(frames)) = (&self.spec.in_frame, &self.pipeline.frames) else {
+            return Ok(sample);
+        };
+        let arrival = self.arrival;
+        match sample {
+            Sample::Vector(values) => {
+                moved.extend_from_slice(values);
+                frames.take_to(spec, arrival, header, stamp, moved)?;
+                Ok(Sample::Vector(moved))
+            }
+            Sample::Points(mut view) => {
+                let found = frames.lookup(arrival, &spec.frame, header.frame_id, stamp)?;
+                view.t_base_sensor = found.matrix();
+                Ok(Sample::Points(view))
+            }
+            Sample::Image(_) | Sample::Depth(_) => Ok(sample),
+        }
+    }
+
+    /// From when on ticks see what the message becomes. Before there is a clock, there is no tick.
+    pub(super) fn seen_from(&self) -> Stamp {
+        self.arrival.seen_from.or(self.arrival.stamp).unwrap_or(Stamp::MIN)
+    }
+
+    /// Begins the message's epoch if it is later than that of the rows; refuses the message if it is
+    /// earlier.
+    pub(super) fn enter(&self, rings: &mut Rings) -> Result<(), Rejected> {
+        rings.begin(self.arrival.epoch, &self.pipeline.clock_jumps);
+        match self.arrival.epoch.is_before(rings.epoch) {
+            true => Err(cleared()),
+            false => Ok(()),
+        }
+    }
+
+    /// A slot to encode into, which no tick reads. If the message is of a later epoch than the rows,
+    /// that epoch begins.
+    pub(super) fn lease(&self, ring: RingId) -> Result<Lease, Rejected> {
+        let mut rings = self.pipeline.lock_rings();
+        self.enter(&mut rings)?;
+        let mut lease = rings.ring(ring).lease().ok_or_else(|| late("no spare row"))?;
+        lease.note_received(self.seen_from());
+        if rings.read_by_tick.contains(&(ring, lease.slot())) {
+            // Its row left the ring after the tick under way had chosen it. Later ticks do not.
+            drop(rings);
+            drop(self.pipeline.ticker.lock());
+        }
+        Ok(lease)
+    }
+
+    fn commit(
+        &self,
+        ring: RingId,
+        stamp: Stamp,
+        lease: Lease,
+        stats: &StreamStats,
+    ) -> Result<(), Rejected> {
+        let (inserted, leaving) = {
+            let mut rings = self.pipeline.lock_rings();
+            let inserted = rings.ring(ring).insert(stamp, self.place, lease);
+            self.change(&mut rings);
+            if inserted == Inserted::Newest {
+                rings.delays[ring.index()] = self.arrival.stamp.map(|at| at.since(stamp));
+            }
+            (inserted, rings.leaving(ring))
+        };
+        self.pipeline.hand_over(leaving);
+        match inserted {
+            Inserted::Newest => {}
+            Inserted::Reordered => stats.reordered.add(1),
+            Inserted::Replaced => stats.replaced.add(1),
+            Inserted::Late => {
+                return Err(late(&format!("stamp {stamp} is older than everything in the ring")));
+            }
+            Inserted::Cleared => return Err(cleared()),
+        }
+        Ok(())
+    }
+
+    pub(super) fn stamp_of(
+        &self,
+        header: &Header<'_>,
+        stream: &StreamSpec,
+    ) -> Result<Stamp, Rejected> {
+        let offset_ns = self.spec.stamp_offset_ns;
+        if self.spec.timeline == Timeline::Receive {
+            let stamp = self.arrival.received.or(self.arrival.stamp).ok_or_else(|| {
+                let detail = "expected the time of arrival, found no clock yet";
+                Rejected::new(DropReason::ZeroStamp, detail)
+            })?;
+            return Ok(stamp.offset(offset_ns));
+        }
+        let stamp = match header.stamp {
+            Err(StampError::Zero) if self.arrival.zero_is_an_instant => Stamp::ZERO,
+            stamp => stamp?,
+        };
+        let stamp = stamp.offset(offset_ns);
+        match self.arrival.stamp {
+            Some(now) => check_ahead(stamp, now, self.arrival.max_ahead_ns, stream.max_ahead_ns)
+                .map(|()| stamp),
+            None => Ok(stamp),
+        }
+    }
+
+    fn delay_ns(&self, header: &Header<'_>) -> Option<i64> {
+        if self.spec.timeline == Timeline::Receive {
+            return None;
+        }
+        let stamp = header.stamp.as_ref().ok()?.offset(self.spec.stamp_offset_ns);
+        self.arrival.stamp.map(|arrival| arrival.since(stamp))
+    }
+}
+
+/// Checks that a stamp is at most `most_ns` ahead of the clock. `known_ns` is how far a message of
+/// this epoch may be ahead for certain: if that is less than [`MAX_AHEAD_NS`], one further ahead may be from before
+/// the clock jumped back.
+pub(super) fn check_ahead(
+    stamp: Stamp,
+    now: Stamp,
+    known_ns: i64,
+    most_ns: i64,
+) -> Result<(), Rejected> {
+    let ahead = stamp.since(now);
+    let in_doubt = known_ns < MAX_AHEAD_NS;
+    let max_ahead_ns = if in_doubt { known_ns } else { known_ns.max(most_ns) };
+    if ahead <= max_ahead_ns {
+        return Ok(());
+    }
+    if in_doubt && ahead <= most_ns {
+        return Err(cleared());
+    }
+    let seconds = |ns: i64| ns as f64 / NANOS_PER_S as f64;
+    let detail = format!(
+        "header.stamp: expected at most {} s ahead of the node's clock ({now}), found {stamp}, \
+         {:.3} s ahead; do sensor and node use the same clock?",
+        seconds(max_ahead_ns.max(most_ns)),
+        seconds(ahead),
+    );
+    Err(Rejected::new(DropReason::Ahead, detail))
+}
+
+/// A cloud with the motion of its sensor.
+fn with_motion<'a>(sample: Sample<'a>, motion: Option<&'a Motion>) -> Result<Sample<'a>, Rejected> {
+    match (sample, motion) {
+        (Sample::Points(mut view), Some(motion)) => {
+            let sweep = view.sweep.ok_or_else(super::sweep::without_times)?;
+            view.sweep = Some(motion.sweep(sweep));
+            Ok(Sample::Points(view))
+        }
+        (sample, _) => Ok(sample),
+    }
+}
+
+pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), Rejected> {
+    match &spec.frame_id {
+        Some(expected) if expected != header.frame_id => {
+            let found = shown(header.frame_id);
+            let detail = format!("header.frame_id: expected {expected:?}, found {found:?}");
+            Err(Rejected::new(DropReason::WrongFrame, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that an image has the part that the stream crops.
+fn check_crop(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
+    let (EncoderSpec::Image(image), Sample::Image(view)) = (&spec.encoder, sample) else {
+        return Ok(());
+    };
+    let (Some(crop), None) = (image.crop, image.part(view.width, view.height)) else {
+        return Ok(());
+    };
+    let (width, height) = (crop.x + crop.width, crop.y + crop.height);
+    let detail = format!(
+        "streams.{}.image.crop: expected an image of at least {width}x{height} px, found {}x{}",
+        spec.name, view.width, view.height
+    );
+    Err(Rejected::new(DropReason::WrongSize, detail))
+}
+
+/// Checks that a sample is within the stream's bounds, for which the backend has reserved memory.
+fn check_size(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
+    let Bounds { max_width_px, max_height_px, max_points, .. } = spec.bounds;
+    let (key, most, found, unit) = match sample {
+        Sample::Image(ImageView { width, .. }) | Sample::Depth(DepthView { width, .. })
+            if *width > max_width_px =>
+        {
+            ("image.max_width_px", max_width_px, *width as u64, "px")
+        }
+        Sample::Image(ImageView { height, .. }) | Sample::Depth(DepthView { height, .. })
+            if *height > max_height_px =>
+        {
+            ("image.max_height_px", max_height_px, *height as u64, "px")
+        }
+        Sample::Points(view) if view.points() > max_points as u64 => {
+            ("cloud.max_points", max_points, view.points(), "points")
+        }
+        Sample::Vector(_) | Sample::Image(_) | Sample::Depth(_) | Sample::Points(_) => {
+            return Ok(());
+        }
+    };
+    let detail =
+        format!("streams.{}.{key}: expected at most {most} {unit}, found {found}", spec.name);
+    Err(Rejected::new(DropReason::TooLarge, detail))
+}
+
+pub(super) fn cleared() -> Rejected {
+    let detail = "the message is from before the clock jumped back, or before its first reading";
+    Rejected::new(DropReason::Cleared, detail)
+}
+
+pub(super) fn late(detail: &str) -> Rejected {
+    Rejected::new(DropReason::Late, detail)
+}

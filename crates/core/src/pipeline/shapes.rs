@@ -1,0 +1,57 @@
+//! Where the shapes of a filter are when a cloud was measured.
+
+use super::frames::{Ask, NoTransform};
+use super::push::PushSink;
+use crate::sample::Sample;
+use crate::spec::{EncoderSpec, StreamId};
+use robocache_ops::time::Stamp;
+use robocache_ops::voxelize::Filter;
+
+/// A frame of the tree, and what takes a point of the base frame to it.
+type Placed<'a> = (&'a str, [[f64; 4]; 3]);
+
+impl PushSink<'_> {
+    /// Where the shapes of a stream's filter are for the sensor of a cloud, at the stamp of the cloud.
+    pub(super) fn place_shapes(
+        &self,
+        stream: StreamId,
+        stamp: Stamp,
+        sample: &Sample<'_>,
+    ) -> Result<Vec<[[f64; 4]; 3]>, NoTransform> {
+        let (Sample::Points(view), EncoderSpec::Voxels(voxels)) =
+            (sample, &self.pipeline.config.stream(stream).encoder)
+        else {
+            return Ok(Vec::new());
+        };
+        let filter = &voxels.filter;
+        let t_frames_base = self.frames_of_shapes(stream, stamp, filter)?;
+        let t_frame_base = |name: &str| {
+            let found = t_frames_base.iter().find(|(known, _)| *known == name);
+            found.map(|(_, t_frame_base)| *t_frame_base)
+        };
+        Ok(filter.place(&view.t_base_sensor, t_frame_base))
+    }
+
+    /// The frames that shapes are attached to: each takes a point of the base frame to the frame.
+    fn frames_of_shapes<'a>(
+        &self,
+        stream: StreamId,
+        stamp: Stamp,
+        filter: &'a Filter,
+    ) -> Result<Vec<Placed<'a>>, NoTransform> {
+        let attached: Vec<(usize, &str)> = filter.frames().collect();
+        let (Some(frames), false) = (&self.pipeline.frames, attached.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let config = &self.pipeline.config;
+        let ask = |(_, name): &(usize, &str)| Ask::new(name, &config.base_frame, stamp);
+        let asks: Vec<Ask> = attached.iter().map(ask).collect();
+        let found = frames.of_all(self.arrival, &asks).map_err(|missing| {
+            let (shape, name) = attached[missing.at];
+            let (stream, key) = (&config.stream(stream).name, filter.key(shape));
+            missing.why.of(&format!("streams.{stream}.cloud.{key} (frame {name:?})"))
+        })?;
+        let names = attached.iter().map(|(_, name)| *name);
+        Ok(names.zip(found.iter().map(crate::tf::Transform::matrix)).collect())
+    }
+}

@@ -1,0 +1,87 @@
+//! What an input gives to an encoder, and what else it reads from a message.
+
+use robocache_ops::depth::DepthView;
+use robocache_ops::image::ImageView;
+use robocache_ops::time::Stamp;
+use robocache_ops::voxelize::PointsView;
+
+use crate::rejected::{DropReason, Rejected};
+
+/// A transform between two frames, as a message has it. Its numbers have not been checked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StampedTransform<'a> {
+    /// When it was so, and the parent frame.
+    pub header: Header<'a>,
+    /// The child frame.
+    pub child: &'a str,
+    /// Origin of the child in the parent \[m\].
+    pub translation: [f64; 3],
+    /// Orientation of the child in the parent: x, y, z, w.
+    pub rotation: [f64; 4],
+    /// Whether it is so at all stamps.
+    pub fixed: bool,
+}
+
+/// The points of a plan. Without a point, the plan is to stop.
+#[derive(Clone, Copy, Debug)]
+pub struct Trajectory<'a> {
+    /// When each point is, after the plan's start \[ns\]: strictly increasing, none negative.
+    pub times_ns: &'a [i64],
+    /// The parts of the input's selection that it is for, in ascending order; at least one.
+    pub parts: &'a [TrajectoryPart],
+}
+
+/// The points of a plan for one part of the input's selection.
+#[derive(Clone, Debug)]
+pub struct TrajectoryPart {
+    /// The part.
+    pub part: usize,
+    /// `[points, numbers]`: the row of each point.
+    pub values: Vec<f64>,
+}
+
+/// What a message holds, for an encoder.
+#[derive(Clone, Copy, Debug)]
+pub enum Sample<'a> {
+    /// Numbers as the message has them. They may be NaN or infinite.
+    Vector(&'a [f64]),
+    /// An image in one of the raw encodings.
+    Image(ImageView<'a>),
+    /// A depth image.
+    Depth(DepthView<'a>),
+    /// A point cloud.
+    Points(PointsView<'a>),
+}
+
+/// The `std_msgs/Header` of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// When the sensor measured, or why that is not known. A bad stamp does not make the header an
+    /// error, because `timeline: receive` does not use it.
+    pub stamp: Result<Stamp, StampError>,
+    /// Frame of the data.
+    pub frame_id: &'a str,
+    /// Frame of the rest of the data, in a message with a `child_frame_id`; otherwise empty.
+    pub child_frame_id: &'a str,
+}
+
+/// Why a header's stamp cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StampError {
+    /// "Not set".
+    #[error("header.stamp: expected the time of measurement, found zero")]
+    Zero,
+    /// The nanosecond part is a second or more.
+    #[error("header.stamp.nanosec: expected under 1000000000, found {0}")]
+    Nanosec(u32),
+}
+
+impl From<StampError> for Rejected {
+    fn from(error: StampError) -> Self {
+        let reason = match error {
+            StampError::Zero => DropReason::ZeroStamp,
+            StampError::Nanosec(_) => DropReason::BadStamp,
+        };
+        Rejected::new(reason, error.to_string())
+    }
+}

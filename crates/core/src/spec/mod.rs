@@ -1,0 +1,124 @@
+//! A validated configuration: every number is in its final unit, every combination is possible.
+//! [`crate::config`] makes it from a file.
+
+mod frames;
+mod ids;
+mod stream;
+
+use std::fmt::{self, Debug};
+
+pub use frames::{DeskewSpec, InFrame, TfSpec, still_frame};
+pub use ids::{InputId, RingId, SegmentId, StreamId};
+pub use stream::{
+    Bounds, Durability, EncoderSpec, InputSpec, MAX_INPUTS, Qos, Reliability, Selection, StreamSpec,
+};
+
+use robocache_ops::time::TickGrid;
+
+/// The whole of a validated configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Rate of the ticks \[Hz\], as written.
+    pub rate_hz: f64,
+    /// The instants of the ticks.
+    pub grid: TickGrid,
+    /// Frame of the fused tensor and of all voxel grids.
+    pub base_frame: String,
+    /// Topic of the fused tensor.
+    pub output_topic: String,
+    /// The tree of frames; `None` if nothing asks for it.
+    pub tf: Option<TfSpec>,
+    /// The inputs, those of the first stream first. Those of no stream are last:
+    /// `/tf`, `/tf_static`, odometry, gyros, cameras.
+    pub inputs: Vec<InputSpec>,
+    /// The streams, in the order in which their segments are packed.
+    pub streams: Vec<StreamSpec>,
+    /// Where this comes from.
+    pub source: Source,
+}
+
+/// The file of a configuration, for those who receive its tensors. All sources are equal: two
+/// configurations that mean the same are, however they are written.
+#[derive(Clone, Default)]
+pub struct Source {
+    /// The file's name, as it was given.
+    pub file: String,
+    /// The file's text.
+    pub text: String,
+    /// What it says without any effect, one sentence each.
+    pub without_effect: Vec<String>,
+    /// The files of statistics that it names, each with its text as it was read.
+    pub statistics: Vec<(String, String)>,
+}
+
+impl PartialEq for Source {
+    fn eq(&self, _: &Source) -> bool {
+        true
+    }
+}
+
+impl Debug for Source {
+    /// Without the text, which the rest of the configuration says.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// An input.
+    ///
+    /// # Panics
+    /// If the id is of another configuration. The other look-ups panic, too.
+    pub fn input(&self, id: InputId) -> &InputSpec {
+        &self.inputs[id.index()]
+    }
+
+    /// A stream.
+    pub fn stream(&self, id: StreamId) -> &StreamSpec {
+        &self.streams[id.index()]
+    }
+
+    /// All inputs.
+    pub fn input_ids(&self) -> impl Iterator<Item = InputId> + use<> {
+        (0..self.inputs.len()).map(InputId::new)
+    }
+
+    /// All streams.
+    pub fn stream_ids(&self) -> impl Iterator<Item = StreamId> + use<> {
+        (0..self.streams.len()).map(StreamId::new)
+    }
+
+    /// The input of the camera whose images a stream undistorts.
+    pub fn camera_of(&self, stream: StreamId) -> Option<&InputSpec> {
+        self.inputs.iter().find(|input| match &input.selection {
+            Selection::CameraInfo { streams } => streams.contains(&stream),
+            _ => false,
+        })
+    }
+
+    /// The inputs of a stream.
+    pub fn inputs_of(&self, stream: StreamId) -> impl Iterator<Item = InputId> + '_ {
+        self.input_ids().filter(move |id| self.input(*id).stream == Some(stream))
+    }
+}
+
+/// Which stamp of a message places it in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Timeline {
+    /// `header.stamp`: when the sensor measured.
+    #[default]
+    Header,
+    /// The node's clock on arrival.
+    Receive,
+}
+
+impl Timeline {
+    /// The name in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Timeline::Header => "header",
+            Timeline::Receive => "receive",
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! Streams, and the inputs that feed them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{DeskewSpec, InFrame, RingId, StreamId, Timeline};
+use crate::codec::PixelFormat;
+use crate::schema::{FieldReader, StampSource};
+use robocache_ops::align::{AlignRule, MergeSpec, Strategy};
+use robocache_ops::depth::DepthSpec;
+use robocache_ops::dtype::DType;
+use robocache_ops::image::ImageSpec;
+use robocache_ops::operators::{Operator, OutputChannel, VectorSpec};
+use robocache_ops::voxelize::{COORDINATES_OF_VOXEL, VoxelSpec};
+
+/// Most inputs of a stream: the message has a bit for each.
+pub const MAX_INPUTS: usize = 32;
+
+/// One input: a topic, the type of its messages and what it takes from them.
+///
+/// An input knows nothing of rows. It takes samples from a message, one per part of its selection.
+/// Each part has its own ring.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputSpec {
+    /// The stream's name; with several inputs, followed by the input's number.
+    pub name: String,
+    /// The stream that it feeds; `None` if its messages become no rows.
+    pub stream: Option<StreamId>,
+    /// Topic, before remapping.
+    pub topic: String,
+    /// Type of the messages, as `package/msg/Type`.
+    pub ros_type: String,
+    /// What it takes from a message.
+    pub selection: Selection,
+    /// The ring of each part.
+    pub feeds: Vec<RingId>,
+    /// Reliability and depth of the subscription.
+    pub qos: Qos,
+    /// `header.frame_id` that messages must carry; any if `None`.
+    pub frame_id: Option<String>,
+    /// Takes a point of the sensor's frame to the base frame, `[R | t]` row by row \[m\]. Only clouds are
+    /// moved.
+    pub t_base_sensor: [[f64; 4]; 3],
+    /// The frame that samples are taken to by the tree of frames; `None` if they stay as they are.
+    pub in_frame: Option<InFrame>,
+    /// How the points of a cloud are moved to its stamp; `None` if they are all of one instant.
+    pub deskew: Option<DeskewSpec>,
+    /// Which stamp of a message counts.
+    pub timeline: Timeline,
+    /// Added to every stamp on arrival \[ns\].
+    pub stamp_offset_ns: i64,
+    /// Rate at which messages should arrive \[Hz\]. Diagnostics compare the actual rate with it. At
+    /// load it serves to check that the ring reaches back far enough.
+    pub expected_rate_hz: Option<f64>,
+}
+
+impl InputSpec {
+    /// Whether its messages become rows at the stamps of their headers. A plan does not: it begins when its stamp
+    /// says, which may be later than it is sent.
+    pub fn has_stamps_of_header(&self) -> bool {
+        let by_header = match &self.selection {
+            Selection::Numbers(plan) => plan.stamp() == StampSource::Header,
+            Selection::Trajectory { .. }
+            | Selection::Transforms { .. }
+            | Selection::CameraInfo { .. } => false,
+            Selection::Fields(_)
+            | Selection::Joints { .. }
+            | Selection::Image { .. }
+            | Selection::Depth { .. }
+            | Selection::Points { .. } => true,
+        };
+        by_header && self.timeline == Timeline::Header
+    }
+
+    /// Whether messages are images or clouds, which take milliseconds to encode.
+    pub fn is_large(&self) -> bool {
+        match self.selection {
+            Selection::Fields(_)
+            | Selection::Joints { .. }
+            | Selection::Trajectory { .. }
+            | Selection::Numbers(_)
+            | Selection::Transforms { .. }
+            | Selection::CameraInfo { .. } => false,
+            Selection::Image { .. } | Selection::Depth { .. } | Selection::Points { .. } => true,
+        }
+    }
+
+    /// Whether its messages need the tree of frames. `streams` are all streams.
+    pub fn asks_for_frames(&self, streams: &[StreamSpec]) -> bool {
+        let encoder = self.stream.and_then(|stream| streams.get(stream.index()));
+        let shapes = match encoder.map(|stream| &stream.encoder) {
+            Some(EncoderSpec::Voxels(voxels)) => voxels.filter.frames().next().is_some(),
+            _ => false,
+        };
+        shapes || self.in_frame.is_some() || self.deskew.is_some()
+    }
+}
+
+/// What an input takes from a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// The fields of these names, one after the other, as one vector.
+    Fields(Vec<String>),
+    /// Joints by their names. Each group is one part, a vector: the first field of all its joints,
+    /// then the next field.
+    Joints {
+        /// `position`, `velocity` or `effort`, in order.
+        fields: Vec<String>,
+        /// The joints of each group, in order.
+        groups: Vec<Vec<String>>,
+    },
+    /// The points of a trajectory, each with joints by their names. Parts are as in `Joints`.
+    Trajectory {
+        /// `positions`, `velocities`, `accelerations` or `effort`, in order.
+        fields: Vec<String>,
+        /// The joints of each group, in order.
+        groups: Vec<Vec<String>>,
+        /// Most points of a message.
+        max_points: usize,
+    },
+    /// What the plan selects from a message of any type, as one vector.
+    Numbers(Arc<FieldReader>),
+    /// The image, if it is not larger than this.
+    Image {
+        /// Width and height \[px\].
+        largest_px: [usize; 2],
+        /// What the encoding `8UC1`, `8UC3` or `8UC4` means; nothing if `None`.
+        encoding_8uc: Option<PixelFormat>,
+    },
+    /// The depth image, if it is not larger than this.
+    Depth {
+        /// Width and height \[px\].
+        largest_px: [usize; 2],
+    },
+    /// The points: `x`, `y`, `z` and the fields of these names.
+    Points {
+        /// In order, without repeats.
+        extra: Vec<String>,
+        /// Points of the largest cloud.
+        most: usize,
+        /// The field with the time of a point, for a deskew.
+        time: Option<String>,
+    },
+    /// Transforms between frames, which become no rows.
+    Transforms {
+        /// Whether they are so at all stamps, and latched.
+        fixed: bool,
+    },
+    /// A camera, whose images are undistorted. It becomes no row.
+    CameraInfo {
+        /// The streams of its images.
+        streams: Vec<StreamId>,
+    },
+}
+
+impl Selection {
+    /// Number of parts: of samples that a message gives at most at one instant.
+    pub fn parts(&self) -> usize {
+        match self {
+            Selection::Joints { groups, .. } | Selection::Trajectory { groups, .. } => groups.len(),
+            Selection::Fields(_)
+            | Selection::Numbers(_)
+            | Selection::Image { .. }
+            | Selection::Depth { .. }
+            | Selection::Points { .. }
+            | Selection::Transforms { .. }
+            | Selection::CameraInfo { .. } => 1,
+        }
+    }
+
+    /// Whether a message is a plan: it replaces what lies after its start.
+    pub fn is_trajectory(&self) -> bool {
+        matches!(self, Selection::Trajectory { .. })
+    }
+}
+
+/// Quality of service of a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Qos {
+    /// Whether lost messages are sent again.
+    pub reliability: Reliability,
+    /// Whether messages of the time before the subscription come too.
+    pub durability: Durability,
+    /// Messages that the middleware keeps (`keep_last`).
+    pub depth: usize,
+}
+
+/// Whether lost messages are sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reliability {
+    /// `reliable` if all publishers offer it, otherwise `best_effort`.
+    #[default]
+    Auto,
+    /// They are not. Every publisher fits.
+    BestEffort,
+    /// They are. A publisher that offers best effort does not fit.
+    Reliable,
+}
+
+/// Whether messages of the time before the subscription come too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// `transient_local` if all publishers offer it, otherwise `volatile`.
+    #[default]
+    Auto,
+    /// They do not. Every publisher fits.
+    Volatile,
+    /// They do. A publisher that keeps none does not fit.
+    TransientLocal,
+}
+
+/// One stream: how samples become rows, and rows a segment of the tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamSpec {
+    /// Name of the segment; unique in the configuration.
+    pub name: String,
+    /// How a sample becomes a row.
+    pub encoder: EncoderSpec,
+    /// How a value follows from rows, and when it is valid.
+    pub rule: AlignRule,
+    /// The present target is this long before its tick \[ns\].
+    pub lag_ns: i64,
+    /// Number of target times up to the present one, at least 1.
+    pub history_steps: usize,
+    /// Distance of neighbouring target times of the history \[ns\].
+    pub history_step_ns: i64,
+    /// Number of target times from the present one on, at least 1.
+    pub horizon_steps: usize,
+    /// Distance of neighbouring target times of the horizon \[ns\].
+    pub horizon_step_ns: i64,
+    /// A row may be at most this far ahead of the node's clock when it arrives \[ns\].
+    pub max_ahead_ns: i64,
+    /// Whether rows are the points of plans: a newer message replaces what lies after its start.
+    pub plans: bool,
+    /// Whether a tick is held back while any step of this stream is invalid.
+    pub required: bool,
+    /// Element type of the segment.
+    pub dtype: DType,
+    /// Rows that each of its rings holds.
+    pub ring_rows: usize,
+    /// The largest image or cloud that it takes.
+    pub bounds: Bounds,
+    /// How clouds of several inputs become one row; `None` if each cloud is a row of its own.
+    pub merge: Option<MergeSpec>,
+}
+
+/// The largest image or cloud that a stream takes. The backend reserves memory for it at the start.
+/// The pipeline drops what is larger. For a vector the bounds say nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Width of an image \[px\].
+    pub max_width_px: usize,
+    /// Height of an image \[px\].
+    pub max_height_px: usize,
+    /// Points of a cloud.
+    pub max_points: usize,
+    /// Whether clouds have a sweep.
+    pub swept: bool,
+}
+
+impl Bounds {
+    /// Width and height of the largest image \[px\].
+    pub const fn image_px(self) -> [usize; 2] {
+        [self.max_width_px, self.max_height_px]
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { max_width_px: 3840, max_height_px: 2160, max_points: 1 << 20, swept: false }
+    }
+}
+
+impl StreamSpec {
+    /// How a value at a target time follows from the rows around it.
+    pub fn strategy(&self) -> Strategy {
+        self.rule.strategy
+    }
+
+    /// Number of target times. History and horizon share the present one.
+    pub const fn steps(&self) -> usize {
+        self.history_steps + self.horizon_steps - 1
+    }
+
+    /// The step whose target is the present one, `lag_ns` before the tick.
+    pub const fn present_step(&self) -> usize {
+        self.history_steps - 1
+    }
+
+    /// The target of a step minus its tick \[ns\]. Step 0 is the oldest. The present one is at
+    /// `-lag_ns`, and the last one `(horizon_steps - 1) * horizon_step_ns` after that.
+    pub fn target_offset_ns(&self, step: usize) -> i64 {
+        let present = self.present_step();
+        let from_present = match step.checked_sub(present) {
+            Some(ahead) => (ahead as i64).saturating_mul(self.horizon_step_ns),
+            None => -((present - step) as i64).saturating_mul(self.history_step_ns),
+        };
+        from_present.saturating_sub(self.lag_ns)
+    }
+
+    /// Whether rows ahead of the clock are expected.
+    pub const fn looks_ahead(&self) -> bool {
+        self.plans || self.horizon_steps > 1
+    }
+
+    /// The stream as a backend encodes it. If clouds of several inputs become one row, their points have
+    /// been condensed, and a row has those of all inputs.
+    pub fn of_rows(&self) -> Cow<'_, StreamSpec> {
+        match (&self.encoder, &self.merge) {
+            (EncoderSpec::Voxels(voxels), Some(merge)) => {
+                let max_points = self.bounds.max_points.saturating_mul(merge.max_age_ns.len());
+                Cow::Owned(StreamSpec {
+                    encoder: EncoderSpec::Voxels(voxels.of_condensed()),
+                    bounds: Bounds { max_points, swept: false, ..self.bounds },
+                    ..self.clone()
+                })
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+
+    /// The most memory of the clouds that merged rows are made of \[bytes\]: those of each row and each
+    /// input, one that is just arriving, and those of all inputs once more, joined. `None` if rows are
+    /// not merged.
+    pub fn kept_bytes(&self) -> Option<usize> {
+        let (EncoderSpec::Voxels(voxels), Some(merge)) = (&self.encoder, &self.merge) else {
+            return None;
+        };
+        let point = 4 * (3 + voxels.features().count());
+        let kept = merge.max_age_ns.len().saturating_mul(self.ring_rows.saturating_add(1));
+        let clouds = kept.saturating_add(1);
+        Some(clouds.saturating_mul(point * self.bounds.max_points))
+    }
+
+    /// Slots of each of its rings. One is spare for the next row. The points of a plan are encoded
+    /// beside all rows that they replace, with one more where they cut the plan before.
+    pub const fn ring_slots(&self) -> usize {
+        if self.plans { 2 * self.ring_rows + 2 } else { self.ring_rows + 1 }
+    }
+}
+
+/// How a sample becomes a row. An encoder takes every sample of its kind, whatever the message.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(tag = "kind", content = "encoder", rename_all = "snake_case")]
+pub enum EncoderSpec {
+    /// Numbers: a row is `[channels]`.
+    Vector(VectorSpec),
+    /// An image: a row is `[channels, height, width]` or `[height, width, channels]`.
+    Image(ImageSpec),
+    /// A depth image: a row is `[1, height, width]`.
+    Depth(DepthSpec),
+    /// Points: a row is `[channels, z, y, x]`; if it is sparse, `[max_voxels, channels]`.
+    Voxels(VoxelSpec),
+}
+
+impl EncoderSpec {
+    /// Shape of one row, row-major.
+    pub fn row_shape(&self) -> Vec<usize> {
+        match self {
+            EncoderSpec::Vector(spec) => vec![spec.len()],
+            EncoderSpec::Image(spec) => spec.row_shape().to_vec(),
+            EncoderSpec::Depth(spec) => vec![1, spec.height, spec.width],
+            EncoderSpec::Voxels(spec) => match (spec.max_voxels, spec.grid.shape) {
+                (Some(most), _) => vec![most, spec.channels.len()],
+                (None, [x, y, z]) => vec![spec.channels.len(), z, y, x],
+            },
+        }
+    }
+
+    /// Shape of the coordinates of a row, a second segment, if the encoder lists voxels.
+    pub fn coordinates_shape(&self) -> Option<Vec<usize>> {
+        match self {
+            EncoderSpec::Voxels(spec) => Some(vec![spec.max_voxels?, COORDINATES_OF_VOXEL]),
+            _ => None,
+        }
+    }
+
+    /// Elements of one row, with those of its coordinates.
+    pub fn elements(&self) -> usize {
+        self.row_len() + self.coordinates_shape().map_or(0, |shape| shape.iter().product())
+    }
+
+    /// Elements of one row.
+    pub fn row_len(&self) -> usize {
+        self.row_shape().iter().product()
+    }
+
+    /// The kind's name: `vector`, `image`, `depth` or `voxels`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            EncoderSpec::Vector(_) => "vector",
+            EncoderSpec::Image(_) => "image",
+            EncoderSpec::Depth(_) => "depth",
+            EncoderSpec::Voxels(_) => "voxels",
+        }
+    }
+
+    /// The element types that its rows can have.
+    pub const fn dtypes(&self) -> &'static [DType] {
+        match self {
+            EncoderSpec::Image(_) => &[DType::F32, DType::F16, DType::Bf16, DType::U8],
+            EncoderSpec::Vector(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => {
+                &[DType::F32, DType::F16, DType::Bf16]
+            }
+        }
+    }
+
+    /// Whether a step depends on the values of other steps.
+    pub fn unwraps(&self) -> bool {
+        let unwraps = |output: &OutputChannel| output.operators.contains(&Operator::Unwrap);
+        matches!(self, EncoderSpec::Vector(spec) if spec.outputs.iter().any(unwraps))
+    }
+
+    /// Rings of the stream: one per group of a vector, otherwise one.
+    pub fn rings(&self) -> usize {
+        match self {
+            EncoderSpec::Vector(spec) => spec.groups.len(),
+            EncoderSpec::Image(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => 1,
+        }
+    }
+}

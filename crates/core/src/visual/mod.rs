@@ -1,0 +1,116 @@
+//! What the policy sees, as messages for people: images and voxel grids for RViz and Foxglove.
+//!
+//! The bytes of a tensor message in, the bytes of an image or of markers out; no I/O. The newest
+//! history step of each segment is shown. If it is invalid, that is drawn in red.
+//!
+//! [`shown`] reads from a stream's specification how its segment is shown. A new encoder, a new
+//! normalisation or another layout is added there.
+
+mod color;
+mod grid;
+mod picture;
+mod tap;
+mod tensor;
+
+pub use color::ColorMap;
+pub use grid::GridView;
+pub use picture::Picture;
+pub use tap::Tap;
+pub use tensor::{SegmentRead, SegmentSeen, TensorRead, TensorSeen};
+
+use half::{bf16, f16};
+
+use crate::spec::{Config, EncoderSpec, StreamSpec};
+use robocache_ops::dtype::DType;
+
+/// How the segment of a stream is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// As `sensor_msgs/msg/Image`.
+    Picture(Picture),
+    /// As `visualization_msgs/msg/MarkerArray`.
+    Grid(GridView),
+}
+
+/// Says how the segment of a stream is shown; `None` if it holds nothing that can be seen.
+///
+/// # Errors
+/// What it holds could be seen, but this does not show it; in words.
+pub fn shown(spec: &StreamSpec) -> Result<Option<Shown>, String> {
+    match &spec.encoder {
+        EncoderSpec::Vector(_) => Ok(None),
+        EncoderSpec::Image(image) => Picture::new(image, spec.dtype).map(Shown::Picture).map(Some),
+        EncoderSpec::Depth(depth) => Ok(Some(Shown::Picture(Picture::of_depth(depth, spec.dtype)))),
+        EncoderSpec::Voxels(voxels) if voxels.max_voxels.is_some() => {
+            Err("a sparse grid".to_owned())
+        }
+        EncoderSpec::Voxels(voxels) => GridView::new(voxels, spec.dtype).map(Shown::Grid).map(Some),
+    }
+}
+
+/// A segment that is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// The stream, and its segment in the tensor.
+    pub name: String,
+    shown: Shown,
+    base_frame: String,
+}
+
+impl View {
+    /// The views of a configuration's streams, and the streams that cannot be shown, with the reason.
+    pub fn all(config: &Config) -> (Vec<View>, Vec<(String, String)>) {
+        let (mut views, mut hidden) = (Vec::new(), Vec::new());
+        for spec in &config.streams {
+            let (name, base_frame) = (spec.name.clone(), config.base_frame.clone());
+            match shown(spec) {
+                Ok(Some(shown)) => views.push(View { name, shown, base_frame }),
+                Ok(None) => {}
+                Err(reason) => hidden.push((name, reason)),
+            }
+        }
+        (views, hidden)
+    }
+
+    /// The type of its messages.
+    pub fn ros_type(&self) -> &'static str {
+        match self.shown {
+            Shown::Picture(_) => "sensor_msgs/msg/Image",
+            Shown::Grid(_) => "visualization_msgs/msg/MarkerArray",
+        }
+    }
+
+    /// The message of the newest step, in the memory of `buffer`; `None` if the tensor has no such
+    /// segment. The stamp is the step's target time, and the frame is the base frame.
+    pub fn message(&self, tensor: &TensorSeen<'_>, buffer: Vec<u8>) -> Option<Vec<u8>> {
+        let segment = tensor.segment(&self.name)?;
+        match &self.shown {
+            Shown::Picture(picture) => picture.message(segment, &self.base_frame, buffer),
+            Shown::Grid(grid) => grid.message(segment, (&self.name, &self.base_frame), buffer),
+        }
+    }
+}
+
+/// The elements of a segment as `f32`.
+pub fn elements(dtype: DType, bytes: &[u8]) -> Vec<f32> {
+    fn read<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+        bytes.as_chunks::<N>().0.iter().map(|chunk| value(*chunk)).collect()
+    }
+    match dtype {
+        DType::F32 => read(bytes, f32::from_le_bytes),
+        DType::F16 => read(bytes, |bytes| f16::from_le_bytes(bytes).to_f32()),
+        DType::Bf16 => read(bytes, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+        DType::U8 => read(bytes, |[byte]| f32::from(byte)),
+        DType::I32 => read(bytes, |bytes| i32::from_le_bytes(bytes) as f32),
+    }
+}
+
+/// A value as a segment of this type holds it.
+fn rounded(dtype: DType, value: f32) -> f32 {
+    let mut bytes = vec![0; dtype.size()];
+    dtype.store(&[value], &mut bytes);
+    elements(dtype, &bytes)[0]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+use super::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[test]
+fn only_a_message_that_is_wanted_is_copied() {
+    let tap = Arc::new(Tap::default());
+    tap.offer(b"before");
+    assert!(lock(&tap.state).copy.is_none());
+    let await_reader = || {
+        while !tap.wanted.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+    };
+    let reader = Arc::clone(&tap);
+    let thread = std::thread::spawn(move || reader.next(Vec::with_capacity(100)).unwrap());
+    await_reader();
+    tap.offer(b"one");
+    tap.offer(b"two");
+    let first = thread.join().unwrap();
+    assert_eq!(first, b"one");
+    let place = first.as_ptr().addr();
+    let reader = Arc::clone(&tap);
+    let thread = std::thread::spawn(move || reader.next(first).unwrap());
+    await_reader();
+    tap.offer(b"three");
+    let second = thread.join().unwrap();
+    assert_eq!((second.as_slice(), second.as_ptr().addr()), (&b"three"[..], place));
+}
+
+#[test]
+fn a_closed_tap_ends_every_wait() {
+    let tap = Arc::new(Tap::default());
+    assert!(tap.wait_until(Instant::now() + Duration::from_millis(5)));
+    let reader = Arc::clone(&tap);
+    let late = Instant::now() + Duration::from_secs(600);
+    let thread = std::thread::spawn(move || (reader.wait_until(late), reader.next(Vec::new())));
+    tap.close();
+    assert_eq!(thread.join().unwrap(), (false, None));
+}

@@ -1,0 +1,137 @@
+//! Every backend gives the bits of the CPU backend: the same test bodies run on each.
+//!
+//! The oracle is a CPU backend that computes every step again into fresh memory. The backend under
+//! test keeps its output from tick to tick and passes over what has not changed, as a node does: on
+//! the CPU that is what the test is about. The other kinds run where a GPU is: rows on the device,
+//! and rows on the host that either processor encodes. For each message the test chooses at random a
+//! processor, or leaves the choice to the backend.
+//!
+//! `ROBOCACHE_TEST_CASES` sets the cases per operation, for runs under slow checkers.
+
+mod batches;
+mod chains;
+mod cloud_cells;
+mod cloud_paths;
+mod clouds;
+mod copies;
+mod crowds;
+mod dense_clouds;
+mod depth;
+#[cfg(feature = "cuda")]
+mod device_rows;
+mod images;
+#[cfg(feature = "cuda")]
+mod load;
+mod merged_clouds;
+mod random;
+mod sifted_clouds;
+mod simple_batch;
+mod sub_bins;
+mod subject;
+mod vectors;
+
+use subject::{Kind, cases};
+
+fn on_the_gpu(module: &str, test: &str, check: fn(&Kind, usize)) {
+    if let Some(kind) = Kind::of(module, test) {
+        check(&kind, cases());
+    }
+}
+
+/// A test of every kind of backend.
+macro_rules! on_every_backend {
+    ($($name:ident => $body:path;)*) => {
+        mod cpu {
+            $(#[test]
+            fn $name() {
+                $body(&super::Kind::Cpu, super::cases());
+            })*
+        }
+        mod cuda {
+            $(#[test]
+            fn $name() {
+                super::on_the_gpu("cuda", stringify!($name), $body);
+            })*
+        }
+        /// With work divided as for a small GPU.
+        mod cuda_small {
+            $(#[test]
+            fn $name() {
+                super::on_the_gpu("cuda_small", stringify!($name), $body);
+            })*
+        }
+        /// Rows on the host, each encoded by the one processor or the other.
+        mod auto {
+            $(#[test]
+            fn $name() {
+                super::on_the_gpu("auto", stringify!($name), $body);
+            })*
+        }
+    };
+}
+
+on_every_backend! {
+    vectors => super::vectors::check;
+    grouped_vectors => super::vectors::check_groups;
+    vectors_with_operators => super::vectors::check_operators;
+    images => super::images::check;
+    depth_images => super::depth::check;
+    image_sizes => super::images::check_sizes;
+    undistorted_images => super::images::check_undistorted;
+    clouds => super::clouds::check;
+    cloud_paths => super::cloud_paths::check;
+    cloud_refusals => super::cloud_paths::check_refusals;
+    dense_clouds => super::dense_clouds::check;
+    crowds => super::crowds::check;
+    sifted_clouds => super::sifted_clouds::check;
+    sifted_clouds_at_edges => super::sifted_clouds::check_edges;
+    sub_bins => super::sub_bins::check;
+    packed_counts => super::sub_bins::check_packed_counts;
+    copies => super::copies::check;
+    cloud_cells => super::cloud_cells::check;
+    merged_clouds => super::merged_clouds::check;
+    batches => super::batches::check;
+    gradients => super::batches::check_gradients;
+    queued_batches => super::batches::check_queued;
+    chains => super::chains::check;
+}
+
+/// Rows on the host, while other work keeps the GPU busy.
+#[cfg(feature = "cuda")]
+#[test]
+fn auto_under_load() {
+    if let Some(kind) = Kind::of("auto", "auto_under_load") {
+        load::check(kind.device().expect("a GPU"));
+    }
+}
+
+/// Rows on the device that something else has written.
+#[cfg(feature = "cuda")]
+#[test]
+fn rows_on_the_device_are_forgotten() {
+    for module in ["cuda", "cuda_small"] {
+        on_the_gpu(module, "rows_on_the_device_are_forgotten", device_rows::check_forgotten);
+    }
+}
+
+/// Filters whose shapes move from launch to launch.
+#[cfg(feature = "cuda")]
+#[test]
+fn shapes_move_between_launches() {
+    for module in ["cuda", "cuda_small"] {
+        on_the_gpu(module, "shapes_move_between_launches", device_rows::check_moving_shapes);
+    }
+}
+
+/// A row that another processor has written, on the CPU.
+#[test]
+fn a_row_of_unknown_content_is_cleared() {
+    clouds::check_forgotten_rows();
+}
+
+/// The kernels multiply by a reciprocal instead of dividing. This checks the same method on the
+/// CPU.
+#[test]
+fn quotients_from_the_reciprocal_are_those_of_a_division() {
+    cloud_cells::check_quotients(cases());
+}

@@ -1,0 +1,281 @@
+//! What is under test: a backend, beside the oracle.
+
+#[cfg(feature = "cuda")]
+use std::cell::RefCell;
+
+use robocache_core::backend::cpu::CpuBackend;
+use robocache_core::backend::{Backend, BackendError, StepJob};
+use robocache_core::layout::Layout;
+use robocache_core::sample::Sample;
+use robocache_core::spec::{Bounds, Config, EncoderSpec, RingId, Source, StreamSpec};
+use robocache_ops::align::{AlignRule, Fill, Strategy, Value};
+use robocache_ops::device::{HostBuffer, Output};
+use robocache_ops::dtype::DType;
+use robocache_ops::packing::ALIGNMENT;
+use robocache_ops::time::TickGrid;
+use robocache_ops::voxelize::PointDrops;
+
+/// Cases per operation.
+pub fn cases() -> usize {
+    let set = std::env::var("ROBOCACHE_TEST_CASES").ok();
+    set.map_or(2000, |text| text.parse().expect("ROBOCACHE_TEST_CASES: a number"))
+}
+
+/// A kind of backend to test.
+pub enum Kind {
+    Cpu,
+    /// Rows on the device.
+    #[cfg(feature = "cuda")]
+    Cuda(std::sync::Arc<robocache_ops::device::Device>),
+    /// Rows on the host, encoded by either processor.
+    #[cfg(feature = "cuda")]
+    Auto(std::sync::Arc<robocache_ops::device::Device>),
+}
+
+impl Kind {
+    /// The kind of a test module, where there is a GPU. Says so if there is none.
+    pub fn of(module: &str, test: &str) -> Option<Kind> {
+        #[cfg(feature = "cuda")]
+        let skipped = {
+            use robocache_ops::device::{Device, Limits};
+            // As few multiprocessors as embedded chips have, and the shared memory of Turing: a small
+            // GPU gets other kernels and launches. The machine code is that of this GPU.
+            let least = Limits { multiprocessors: 8, shared_bytes: 65_536, overlap: false };
+            let limits = if module == "cuda_small" { least } else { Limits::NONE };
+            match Device::open_within(0, limits) {
+                Ok(device) if module == "auto" => return Some(Kind::Auto(device)),
+                Ok(device) => return Some(Kind::Cuda(device)),
+                Err(reason) => reason.to_string(),
+            }
+        };
+        #[cfg(not(feature = "cuda"))]
+        let skipped = "built without the feature `cuda`";
+        // Past the capture of the test harness, which would swallow it.
+        let line = format!("{module}::{test} was skipped: {skipped}\n");
+        std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).ok();
+        None
+    }
+
+    /// The GPU of this kind, if it has one.
+    #[cfg(feature = "cuda")]
+    pub fn device(&self) -> Option<&std::sync::Arc<robocache_ops::device::Device>> {
+        match self {
+            Kind::Cpu => None,
+            Kind::Cuda(device) | Kind::Auto(device) => Some(device),
+        }
+    }
+
+    fn subject(&self, config: &Config, layout: &Layout) -> Subject {
+        match self {
+            Kind::Cpu => Subject::Any(Box::new(CpuBackend::new(config, layout).unwrap())),
+            #[cfg(feature = "cuda")]
+            Kind::Cuda(device) => {
+                let backend =
+                    robocache_core::backend::cuda::CudaBackend::new(device, config, layout);
+                Subject::Any(Box::new(backend.unwrap()))
+            }
+            #[cfg(feature = "cuda")]
+            Kind::Auto(device) => {
+                let backend = CpuBackend::with_gpu(device, config, layout).unwrap();
+                let random = RefCell::new(crate::backends::random::Random::new(90_000));
+                Subject::Alternating { backend: Box::new(backend), random }
+            }
+        }
+    }
+}
+
+/// The backend under test.
+enum Subject {
+    Any(Box<dyn Backend>),
+    /// Each message goes to a processor at random, or to that of the backend's choice.
+    #[cfg(feature = "cuda")]
+    Alternating {
+        backend: Box<CpuBackend>,
+        random: RefCell<crate::backends::random::Random>,
+    },
+}
+
+impl Subject {
+    fn backend(&self) -> &dyn Backend {
+        match self {
+            Subject::Any(backend) => &**backend,
+            #[cfg(feature = "cuda")]
+            Subject::Alternating { backend, .. } => &**backend,
+        }
+    }
+
+    fn encode(
+        &self,
+        ring: RingId,
+        slot: usize,
+        sample: Sample<'_>,
+    ) -> Result<PointDrops, BackendError> {
+        match self {
+            Subject::Any(backend) => backend.encode(ring, slot, sample),
+            #[cfg(feature = "cuda")]
+            Subject::Alternating { backend, random } => {
+                use robocache_core::backend::Processor;
+                let choices = [Some(Processor::Cpu), Some(Processor::Gpu), None];
+                let encoded = match random.borrow_mut().choose(&choices) {
+                    Some(processor) => backend.encode_on(processor, ring, slot, sample),
+                    None => backend.encode(ring, slot, sample),
+                };
+                assert_eq!(backend.gpu(), robocache_core::backend::GpuUse::InUse);
+                encoded
+            }
+        }
+    }
+}
+
+/// Enough for most samples here. A pair reserves memory for them, so more would take time.
+pub const BOUNDS: Bounds =
+    Bounds { max_width_px: 700, max_height_px: 700, max_points: 3000, swept: true };
+
+/// A stream with everything that these tests do not vary.
+pub fn stream(
+    name: &str,
+    encoder: EncoderSpec,
+    strategy: Strategy,
+    dtype: DType,
+    steps: usize,
+    ring_rows: usize,
+) -> StreamSpec {
+    let (max_age_ns, max_gap_ns) = (50_000_000, 100_000_000);
+    StreamSpec {
+        name: name.into(),
+        encoder,
+        rule: AlignRule { strategy, max_age_ns, max_gap_ns, fill: Fill::Zero },
+        lag_ns: 0,
+        history_steps: steps,
+        history_step_ns: 10_000_000,
+        horizon_steps: 1,
+        horizon_step_ns: 0,
+        max_ahead_ns: robocache_core::pipeline::MAX_AHEAD_NS,
+        plans: false,
+        required: false,
+        dtype,
+        ring_rows,
+        bounds: BOUNDS,
+        merge: None,
+    }
+}
+
+/// A configuration of these streams, without inputs.
+pub fn config(streams: Vec<StreamSpec>) -> Config {
+    Config {
+        rate_hz: 100.0,
+        grid: TickGrid::from_rate_hz(100.0).unwrap(),
+        base_frame: "base_link".into(),
+        output_topic: "fused_tensor".into(),
+        tf: None,
+        inputs: vec![],
+        streams,
+        source: Source::default(),
+    }
+}
+
+/// The oracle and a backend under test, of the same streams.
+pub struct Pair {
+    layout: Layout,
+    oracle: CpuBackend,
+    subject: Subject,
+    /// The subject's output, kept from tick to tick.
+    output: Output,
+    last: Vec<StepJob>,
+}
+
+impl Pair {
+    pub fn new(kind: &Kind, streams: Vec<StreamSpec>, own_output: bool) -> Self {
+        let config = config(streams);
+        let layout = Layout::new(&config);
+        let subject = kind.subject(&config, &layout);
+        // Poisoned, so that what is never written shows; or memory that the backend must copy to.
+        let mut output = match own_output {
+            true => subject.backend().output_memory(layout.byte_len()).unwrap(),
+            false => Output::Host(HostBuffer::new(layout.byte_len())),
+        };
+        assert_eq!(output.as_ptr() as usize % ALIGNMENT, 0, "an output that is not aligned");
+        output.fill(0xAB);
+        let oracle = CpuBackend::new(&config, &layout).unwrap();
+        Pair { layout, oracle, subject, output, last: Vec::new() }
+    }
+
+    /// Where everything is.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Encodes on both; the outcomes must be the same. Errors are compared by their reason.
+    pub fn encode(
+        &self,
+        ring: usize,
+        slot: usize,
+        sample: Sample<'_>,
+        case: &str,
+    ) -> Option<PointDrops> {
+        let ring = RingId::new(ring);
+        let reason = |error| match error {
+            BackendError::Sample(dropped) => dropped.reason,
+            fatal => panic!("{case}: {fatal}"),
+        };
+        let expected = self.oracle.encode(ring, slot, sample).map_err(reason);
+        let found = self.subject.encode(ring, slot, sample).map_err(reason);
+        assert_eq!(found, expected, "{case}");
+        found.ok()
+    }
+
+    /// A tick on both; the outputs must be the same.
+    pub fn fuse(&mut self, jobs: &[StepJob], changed: impl Fn(&StepJob) -> bool, case: &str) {
+        let mut expected = vec![0xCD; self.layout.byte_len()];
+        let fresh: Vec<_> = jobs.iter().map(|j| StepJob { unchanged: false, ..*j }).collect();
+        self.oracle.fuse(&fresh, expected.as_mut_slice().into()).unwrap();
+        let known = |job: &StepJob| {
+            !changed(job)
+                && !matches!(job.value, Value::Between { .. })
+                && self.last.iter().any(|last| {
+                    (last.ring, last.step, last.value) == (job.ring, job.step, job.value)
+                })
+        };
+        let jobs: Vec<_> = jobs.iter().map(|j| StepJob { unchanged: known(j), ..*j }).collect();
+        let fused = self.subject.backend().fuse(&jobs, self.output.all_mut());
+        fused.unwrap_or_else(|e| panic!("{case}: {e}"));
+        for (at, segment) in self.layout.segments().iter().enumerate() {
+            for step in 0..segment.steps {
+                let range = segment.step_range(step);
+                let (found, expected) = (&self.output[range.clone()], &expected[range]);
+                if found != expected {
+                    let byte = found.iter().zip(expected).position(|(f, e)| f != e).unwrap();
+                    let size = segment.dtype.size();
+                    let start = byte / size * size;
+                    panic!(
+                        "{case}: stream {at} {:?} step {step}, element {}: expected bytes {:?}, found {:?}",
+                        segment.dtype,
+                        byte / size,
+                        &expected[start..start + size],
+                        &found[start..start + size]
+                    );
+                }
+            }
+        }
+        self.last = jobs;
+    }
+
+    /// Reads one slot of the first ring, by itself and through a tick, and compares it.
+    pub fn compare_slot(&mut self, slot: usize, case: &str) {
+        let (ring, value) = (RingId::new(0), Value::Row(slot));
+        let read = |backend: &dyn Backend| {
+            let mut row = Vec::new();
+            backend.read_row(ring, slot, &mut row).unwrap_or_else(|e| panic!("{case}: {e}"));
+            row
+        };
+        let (found, expected) = (read(self.subject.backend()), read(&self.oracle));
+        let differ = || found.iter().zip(&expected).position(|(found, expected)| found != expected);
+        assert!(found == expected, "{case}: the row differs from byte {:?} on", differ());
+        self.fuse(&[StepJob { ring, step: 0, value, unchanged: false }], |_| true, case);
+    }
+
+    /// The subject's output.
+    pub fn output(&self) -> &[u8] {
+        &self.output
+    }
+}

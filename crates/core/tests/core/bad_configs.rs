@@ -1,0 +1,40 @@
+//! Every file in `tests/configs/bad` gives exactly the errors that its first lines announce, each
+//! as `# expect: FILE:LINE: KEY: expected ..., found ...`.
+
+use std::path::{Path, PathBuf};
+
+use robocache_core::config;
+use robocache_core::schema::Prefixes;
+
+fn bad_files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/configs/bad");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn each_bad_configuration_gives_exactly_its_errors() {
+    let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/definitions");
+    let definitions = Prefixes::new(vec![definitions]);
+    let mut wrong = Vec::new();
+    for path in bad_files() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let expected: Vec<_> =
+            text.lines().map_while(|line| line.strip_prefix("# expect: ")).collect();
+        assert!(!expected.is_empty(), "{name} announces no error");
+        match config::parse_with(&text, name, &definitions) {
+            Ok(_) => wrong.push(format!("{name} is accepted")),
+            Err(error) if error.to_string() == expected.join("\n") => {}
+            Err(error) => wrong.push(format!("{error}\n  instead of\n{}", expected.join("\n"))),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn there_are_enough_of_them() {
+    assert!(bad_files().len() >= 80, "{}", bad_files().len());
+}

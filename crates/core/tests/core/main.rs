@@ -1,0 +1,15 @@
+//! Tests of robocache_core from outside, in one program.
+
+mod backends;
+mod bad_configs;
+mod common;
+mod deskew;
+mod determinism;
+mod digests;
+mod filter_golden;
+mod image_golden;
+mod pipeline;
+mod ring_align;
+mod truth;
+mod undistort_golden;
+mod voxelize;

@@ -1,0 +1,138 @@
+//! A whole part of an MCAP file at once: its records without a copy of their contents.
+
+use std::borrow::Cow;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+
+use bytes::Bytes;
+use mcap::records::{ChunkHeader, MessageHeader, Record, op};
+
+use super::super::memory::Memory;
+use super::index::{McapPart, RECORD_HEADER};
+use super::{Broken, MOST_BYTES};
+
+/// Bytes of a record before its content.
+const HEADER: usize = RECORD_HEADER as usize;
+/// A message may keep records in memory that are this many times as large.
+const MOST_TIMES: usize = 4;
+/// Smaller messages keep none \[bytes\].
+const LARGE: usize = 1 << 16;
+/// Bytes of a chunk's header, without the name of its compression.
+const CHUNK_HEADER: usize = 40;
+
+/// Reads a part. Returns the records in it, one after the other, if all of it is as it must be: its kind, its
+/// lengths, its compression, and its checksum if it has one. `None` says that something is not, or that this
+/// function does not know it; [`super::records`] tells what.
+///
+/// # Errors
+/// The operating system cannot read it.
+pub(super) fn whole(
+    file: &fs::File,
+    part: &McapPart,
+    memory: &Memory,
+) -> Result<Option<Bytes>, Broken> {
+    let Some(length) = usize::try_from(part.length).ok().filter(|length| *length <= MOST_BYTES)
+    else {
+        return Ok(None);
+    };
+    let mut buffer = memory.buffer(length);
+    match file.read_exact_at(buffer.bytes_mut(), part.offset) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(Broken::Unreadable(error)),
+    }
+    let part = buffer.share();
+    let Some((kind, body)) = split_first(&part).filter(|(_, body)| body.len() == length - HEADER)
+    else {
+        return Ok(None);
+    };
+    Ok(match kind {
+        op::MESSAGE => Some(part.clone()),
+        op::CHUNK => records_of_chunk(&part, body, memory),
+        _ => None,
+    })
+}
+
+/// The kind and the content of the first record of some, if it is there as a whole.
+fn split_first(records: &[u8]) -> Option<(u8, &[u8])> {
+    let (header, rest) = records.split_at_checked(HEADER)?;
+    let length = usize::try_from(super::index::u64_at(header, 1)).ok()?;
+    Some((header[0], rest.get(..length)?))
+}
+
+/// The records of a chunk, decompressed.
+fn records_of_chunk(part: &Bytes, body: &[u8], memory: &Memory) -> Option<Bytes> {
+    let Ok(Record::Chunk { header, data }) = mcap::parse_record(op::CHUNK, body) else {
+        return None;
+    };
+    if data.len() + CHUNK_HEADER + header.compression.len() != body.len() {
+        return None;
+    }
+    let size = usize::try_from(header.uncompressed_size).ok().filter(|size| *size <= MOST_BYTES)?;
+    let records = match header.compression.as_str() {
+        // `data` is borrowed from the part.
+        "" => part.slice_ref(&data),
+        _ => decompressed(&header, &data, size, memory)?,
+    };
+    let is_right =
+        header.uncompressed_crc == 0 || crc32fast::hash(&records) == header.uncompressed_crc;
+    (records.len() == size && is_right).then_some(records)
+}
+
+/// Decompresses a chunk of this size; `None` if it is damaged, or compressed in another way.
+fn decompressed(header: &ChunkHeader, data: &[u8], size: usize, memory: &Memory) -> Option<Bytes> {
+    let mut buffer = memory.buffer(size);
+    let found = match header.compression.as_str() {
+        "zstd" => zstd::bulk::decompress_to_buffer(data, buffer.bytes_mut()).ok()?,
+        "lz4" => {
+            let mut decoder = lz4::Decoder::new(data).ok()?;
+            decoder.read_exact(buffer.bytes_mut()).ok()?;
+            // There must be no more.
+            let more = decoder.read(&mut [0]).ok()?;
+            size + more
+        }
+        _ => return None,
+    };
+    (found == size).then(|| buffer.share())
+}
+
+/// Hands the messages among some records to `take`: header and body.
+///
+/// # Errors
+/// A record is not as it must be. The messages before it have been taken.
+pub(super) fn each_message(
+    records: &Bytes,
+    mut take: impl FnMut(MessageHeader, &[u8]),
+) -> Result<(), Broken> {
+    let mut rest = &records[..];
+    while !rest.is_empty() {
+        let Some((kind, body)) = split_first(rest) else {
+            return Err(Broken::damaged(
+                "expected a whole record, found one that goes past the end",
+            ));
+        };
+        if kind == op::MESSAGE {
+            match mcap::parse_record(kind, body).map_err(Broken::damaged)? {
+                // The body is borrowed from the records.
+                Record::Message { header, data: Cow::Borrowed(data) } => take(header, data),
+                _ => return Err(Broken::damaged("expected a message, found another record")),
+            }
+        }
+        rest = &rest[HEADER + body.len()..];
+    }
+    Ok(())
+}
+
+/// A message among some records as bytes of its own, and how many bytes these keep in memory. A large one is a slice
+/// of the records. A small one is copied: one that waits long must not keep a chunk in memory.
+pub(super) fn share(records: &Bytes, message: &[u8], memory: &Memory) -> (Bytes, usize) {
+    match message.len() {
+        len if len < LARGE => (Bytes::copy_from_slice(message), len),
+        len if len >= records.len() / MOST_TIMES => (records.slice_ref(message), records.len()),
+        len => (memory.copy(message), len),
+    }
+}
+
+#[cfg(test)]
+mod tests;

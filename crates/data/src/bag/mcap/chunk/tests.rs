@@ -1,0 +1,82 @@
+use mcap::{Compression, WriteOptions};
+use tempfile::TempDir;
+
+use super::super::super::tests::write_messages;
+use super::super::{Index, records};
+use super::*;
+
+/// Header and body of each message of a part; `None` if it cannot be read.
+type Found = Option<Vec<(MessageHeader, Vec<u8>)>>;
+
+/// What both ways of reading find.
+fn both(file: &fs::File, part: &McapPart) -> [Found; 2] {
+    let memory = Memory::default();
+    let whole = whole(file, part, &memory).unwrap().map(|whole| {
+        let mut found = Vec::new();
+        each_message(&whole, |header, data| found.push((header, data.to_vec()))).unwrap();
+        found
+    });
+    let mut found = Vec::new();
+    let told = records(file, part.offset, part.length, |record| {
+        if let Record::Message { header, data } = record {
+            found.push((header, data.into_owned()));
+        }
+    });
+    [whole, told.is_ok().then_some(found)]
+}
+
+#[test]
+fn a_chunk_is_read_at_once_whatever_its_compression() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.mcap");
+    // The last is cut and flipped below.
+    for (compression, chunks) in [
+        (Some(Compression::Zstd), true),
+        (Some(Compression::Lz4), true),
+        (None, false),
+        (None, true),
+    ] {
+        let options = WriteOptions::new().compression(compression).use_chunks(chunks);
+        write_messages(&path, options, [10, 100_000, 20, 0].map(|size| vec![7; size]));
+        let file = fs::File::open(&path).unwrap();
+        let index = Index::read(&file, &path, &mut |what| panic!("{what}")).unwrap();
+        assert_eq!(index.parts.len(), if chunks { 1 } else { 4 });
+        for part in &index.parts {
+            let [at_once, one_by_one] = both(&file, part);
+            assert_eq!(at_once, one_by_one);
+            assert_eq!(at_once.unwrap().len(), if chunks { 4 } else { 1 });
+        }
+    }
+    let bytes = fs::read(&path).unwrap();
+    let index = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        let file = fs::File::open(&path).unwrap();
+        let index = Index::read(&file, &path, &mut |_| ()).unwrap();
+        (file, index)
+    };
+    let (_, whole) = index(&bytes);
+    let part = &whole.parts[0];
+    for at in (0..part.length).step_by(97).chain(0..100) {
+        let mut damaged = bytes.clone();
+        damaged[(part.offset + at) as usize] ^= 1;
+        let (file, _) = index(&damaged);
+        let [at_once, one_by_one] = both(&file, part);
+        assert!(at_once.is_none() || at_once == one_by_one, "{at}");
+    }
+    let (file, _) = index(&bytes[..bytes.len() / 2]);
+    assert_eq!(both(&file, part)[0], None);
+}
+
+#[test]
+fn a_large_message_is_a_part_of_its_chunk() {
+    let (memory, records) = (Memory::default(), Bytes::from(vec![1; 1_000_000]));
+    for (len, is_slice) in [(100, false), (LARGE - 1, false), (249_999, false), (250_000, true)] {
+        let (bytes, held) = share(&records, &records[100..][..len], &memory);
+        assert_eq!(bytes, records[100..][..len]);
+        assert_eq!(bytes.as_ptr() == records[100..].as_ptr(), is_slice, "{len}");
+        assert_eq!(held, if is_slice { 1_000_000 } else { len });
+    }
+    // A message outside of chunks is nearly all of its record.
+    let (bytes, held) = share(&records, &records[31..], &memory);
+    assert_eq!((bytes.len(), held), (999_969, 1_000_000));
+}

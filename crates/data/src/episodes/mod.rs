@@ -1,0 +1,255 @@
+//! Episodes as rows at their own stamps, and windows of them: what training reads.
+//!
+//! 1. [`Episodes`] come from a store of `robocache replay --format rows` ([`Episodes::of_store`]), from arrays
+//!    ([`Episodes::new`]), or from a folder where they were saved ([`Episodes::open`]).
+//! 2. [`Episodes::plan`] prepares what depends on the configuration alone.
+//! 3. [`Planned::windows`] writes the windows of a batch.
+//!
+//! If an episode lacks a stream, the stream has no rows there. Every step of its windows is invalid there, and
+//! filled as a step without any row is. If the caller requires the stream, it is an error.
+
+#[cfg(any(feature = "cuda", test))]
+mod available;
+mod build;
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code)] // launches; every block says why it is sound
+pub mod device;
+mod finite;
+mod mapped;
+mod means;
+mod memory;
+mod plan;
+mod saved;
+mod statistics;
+mod store;
+
+use std::path::PathBuf;
+
+pub use build::{Described, RawEpisodes, RawRing, RawStream};
+pub use means::RowMeaning;
+pub use memory::{Bytes, Column, Owned};
+pub use plan::{Choice, Planned, WindowBatch};
+pub use statistics::{ChannelStatistics, statistics};
+pub use store::Reading;
+
+use robocache_ops::windows::{RingRows, SpanRows, WindowError};
+
+/// Why episodes cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum EpisodeError {
+    /// What is there is not what it must be.
+    #[error("{what}: expected {expected}, found {found}")]
+    Mismatch {
+        /// What it is.
+        what: String,
+        /// What it must be.
+        expected: String,
+        /// What it is instead.
+        found: String,
+    },
+    /// A store is damaged or cannot be read.
+    #[error("{0}")]
+    Store(String),
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A GPU failed.
+    #[error("{0}")]
+    Device(String),
+    /// Windows cannot be made.
+    #[error(transparent)]
+    Windows(#[from] WindowError),
+}
+
+impl EpisodeError {
+    /// The error of a part that is not what it must be.
+    pub fn of(what: impl Into<String>, expected: impl ToString, found: impl ToString) -> Self {
+        let (expected, found) = (expected.to_string(), found.to_string());
+        EpisodeError::Mismatch { what: what.into(), expected, found }
+    }
+}
+
+/// What is known of an episode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// What the robot was told to do.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// The bag that it was made of.
+    #[serde(default)]
+    pub bag: Option<String>,
+}
+
+/// An epoch of the clock in an episode. Rows of different epochs never meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+pub struct Span {
+    /// The number of the episode.
+    pub episode: u32,
+    /// The number of the epoch.
+    pub epoch: i64,
+    /// When the first of its rows came \[ns\].
+    pub begin_ns: i64,
+    /// When the last of its rows came \[ns\].
+    pub end_ns: i64,
+}
+
+/// Rows of many episodes. A clone shares the columns.
+#[derive(Clone)]
+pub struct Episodes {
+    /// The text of the configuration; empty if there is none.
+    pub configuration: String,
+    /// The episodes, in their order.
+    pub episodes: Vec<About>,
+    /// The epochs: by episode, then by number. Each episode has at least one.
+    pub spans: Vec<Span>,
+    /// The streams, in the order of their names.
+    pub streams: Vec<Stream>,
+}
+
+/// The rows of a stream.
+#[derive(Clone)]
+pub struct Stream {
+    /// What they mean.
+    pub means: RowMeaning,
+    /// Its rings: one per group of a vector, otherwise one.
+    pub rings: Vec<Ring>,
+}
+
+/// The rows of a ring, of all episodes. The columns are as in docs/stores.md.
+#[derive(Clone)]
+pub struct Ring {
+    /// The encoded rows.
+    pub rows: Column,
+    /// The instant of each row \[ns\].
+    pub stamp_ns: Column,
+    /// From when on ticks saw the row \[ns\].
+    pub received_ns: Column,
+    /// Until when ticks saw the row \[ns\].
+    pub left_ns: Column,
+    /// Whether a later message replaced the row.
+    pub replaced: Column,
+    /// Of plans: what is between a row and the next.
+    pub until_next: Option<Column>,
+    /// Of merged clouds: until when the cloud of each input may be used \[ns\].
+    pub until_ns: Option<Column>,
+    /// Of sparse grids: voxels in use.
+    pub count: Option<Column>,
+    /// Of sparse grids: where the voxels are.
+    pub coordinates: Option<Column>,
+    /// The rows of each span.
+    pub spans: Vec<SpanRows>,
+    received_from: Vec<i64>,
+    left_until: Vec<i64>,
+}
+
+impl Ring {
+    /// How many rows it has.
+    pub fn len(&self) -> usize {
+        self.stamp_ns.bytes().len() / size_of::<i64>()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rows for windows.
+    pub(crate) fn view(&self) -> Result<RingRows<'_>, EpisodeError> {
+        let until_ns = self.until_ns.as_ref().map(|column| memory::numbers(column, "until_ns"));
+        let count = self.count.as_ref().map(|column| memory::numbers(column, "count"));
+        Ok(RingRows {
+            rows: self.rows.bytes(),
+            stamp_ns: memory::numbers(&self.stamp_ns, "stamp_ns")?,
+            received_ns: memory::numbers(&self.received_ns, "received_ns")?,
+            left_ns: memory::numbers(&self.left_ns, "left_ns")?,
+            replaced: self.replaced.bytes(),
+            received_from: &self.received_from,
+            left_until: &self.left_until,
+            until_next: self.until_next.as_ref().map_or(&[], |column| column.bytes()),
+            until_ns: until_ns.transpose()?.unwrap_or_default(),
+            count: count.transpose()?.unwrap_or_default(),
+            coordinates: self.coordinates.as_ref().map_or(&[], |column| column.bytes()),
+            spans: &self.spans,
+        })
+    }
+
+    /// Bytes of all columns.
+    pub fn byte_len(&self) -> usize {
+        let columns = self.columns();
+        columns.iter().map(|(_, column)| column.bytes().len()).sum()
+    }
+
+    /// The columns that it has, by their names.
+    pub(crate) fn columns(&self) -> Vec<(&'static str, &Column)> {
+        let always = [
+            ("rows", &self.rows),
+            ("stamp_ns", &self.stamp_ns),
+            ("received_ns", &self.received_ns),
+            ("left_ns", &self.left_ns),
+            ("replaced", &self.replaced),
+        ];
+        let some = [
+            ("until_next", &self.until_next),
+            ("until_ns", &self.until_ns),
+            ("count", &self.count),
+            ("coordinates", &self.coordinates),
+        ];
+        let some = some.into_iter().filter_map(|(name, column)| Some((name, column.as_ref()?)));
+        always.into_iter().chain(some).collect()
+    }
+}
+
+impl Episodes {
+    /// A stream.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn stream(&self, name: &str) -> Result<(usize, &Stream), EpisodeError> {
+        let found = self.streams.iter().enumerate().find(|(_, stream)| stream.means.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> =
+                self.streams.iter().map(|stream| stream.means.name.as_str()).collect();
+            EpisodeError::of("stream", format!("one of {}", names.join(", ")), name)
+        })
+    }
+
+    /// The span of an episode at an instant: the latest epoch that had begun, or else the first. If the clock jumped
+    /// back, an instant may be in several; then the caller names the `epoch`.
+    ///
+    /// # Errors
+    /// There is no such episode or epoch.
+    pub fn span_at(
+        &self,
+        episode: i64,
+        instant_ns: i64,
+        epoch: Option<i64>,
+    ) -> Result<u32, EpisodeError> {
+        let number = u32::try_from(episode).ok().filter(|e| (*e as usize) < self.episodes.len());
+        let number = number.ok_or_else(|| {
+            let expected = format!("a number from 0 to {}", self.episodes.len().saturating_sub(1));
+            EpisodeError::of("episode", expected, episode)
+        })?;
+        let first = self.spans.partition_point(|span| span.episode < number);
+        let mine = self.spans[first..].iter().take_while(|span| span.episode == number);
+        let found = match epoch {
+            Some(epoch) => mine.clone().position(|span| span.epoch == epoch),
+            None => {
+                // After a jump back, a later epoch may begin at an earlier instant.
+                let begun = |(_, span): &(usize, &Span)| span.begin_ns <= instant_ns;
+                Some(mine.clone().enumerate().filter(begun).last().map_or(0, |(at, _)| at))
+            }
+        };
+        found.map(|at| (first + at) as u32).ok_or_else(|| {
+            let known: Vec<String> = mine.map(|span| span.epoch.to_string()).collect();
+            let expected = format!("one of {}", known.join(", "));
+            EpisodeError::of(format!("epoch of episode {episode}"), expected, epoch.unwrap_or(0))
+        })
+    }
+}

@@ -1,0 +1,258 @@
+//! Windows of episodes: what is asked for, prepared once, and a batch of it.
+
+use std::sync::{Arc, Mutex};
+
+use super::{EpisodeError, Episodes, finite};
+use robocache_ops::align::{Fill, Strategy};
+use robocache_ops::dtype::DType;
+use robocache_ops::operators::Operator;
+use robocache_ops::sync::lock;
+use robocache_ops::windows::{Items, Visibility, WindowLayout, WindowPlan, WindowStream, cpu};
+
+/// What is asked of one stream. What is `None` stays as in the node's configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// The stream's name.
+    pub stream: String,
+    /// Targets minus the instant of an item \[ns\], one per step.
+    pub offsets_ns: Option<Vec<i64>>,
+    /// The step whose angles stay as they are, if angles go on from step to step.
+    pub present: Option<usize>,
+    /// How a value follows from rows.
+    pub strategy: Option<Strategy>,
+    /// Greatest distance between a target and a row used alone \[ns\].
+    pub max_age_ns: Option<i64>,
+    /// Greatest distance between the two rows of an interpolation \[ns\].
+    pub max_gap_ns: Option<i64>,
+    /// What an invalid step holds.
+    pub fill: Option<Fill>,
+    /// Element type of the output.
+    pub dtype: Option<DType>,
+    /// Which rows are seen.
+    pub view: Option<Visibility>,
+    /// Whether an item of an episode without any row of the stream is an error.
+    #[serde(default)]
+    pub required: bool,
+}
+
+impl Choice {
+    /// Reads a list of choices: JSON, with the names of the fields here.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn list(text: &str) -> Result<Vec<Self>, EpisodeError> {
+        serde_json::from_str(text).map_err(|error| {
+            EpisodeError::of("windows of streams", "what a stream may have", error)
+        })
+    }
+}
+
+/// A batch that is asked for, one entry per window.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WindowBatch<'a> {
+    /// The numbers of the episodes.
+    pub episodes: &'a [i64],
+    /// The instants \[ns\].
+    pub instants_ns: &'a [i64],
+    /// The numbers of the clock's epochs. If `None`, see [`Episodes::span_at`].
+    pub epochs: Option<&'a [i64]>,
+    /// `[streams, windows]`: how much earlier than at the instant each stream is taken \[ns\]. Empty for 0.
+    pub latency_ns: &'a [i64],
+}
+
+/// Windows, prepared.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    plan: WindowPlan,
+    /// Per stream of the plan: its number among those of the episodes, and whether it is required.
+    streams: Vec<(usize, bool)>,
+    /// The layout that was asked for last: batches are mostly of one size. Clones share it.
+    layout: Arc<Mutex<Option<Arc<WindowLayout>>>>,
+}
+
+impl Episodes {
+    /// Prepares windows of the streams that are chosen; of all of them, as the node makes them, if `choices` is
+    /// `None`.
+    ///
+    /// # Errors
+    /// There is no such stream, or its rows do not suffice for what is asked.
+    pub fn plan(&self, choices: Option<&[Choice]>) -> Result<Planned, EpisodeError> {
+        let of = |stream: &super::Stream| Choice {
+            stream: stream.means.name.clone(),
+            ..Choice::default()
+        };
+        let all: Vec<Choice>;
+        let choices = match choices {
+            Some(choices) => choices,
+            None => {
+                all = self.streams.iter().map(of).collect();
+                &all
+            }
+        };
+        let mut streams = Vec::with_capacity(choices.len());
+        let mut windows = Vec::with_capacity(choices.len());
+        for choice in choices {
+            let (number, stream) = self.stream(&choice.stream)?;
+            streams.push((number, choice.required));
+            windows.push(choice.applied(stream)?);
+        }
+        Ok(Planned { plan: WindowPlan::new(windows)?, streams, layout: Arc::default() })
+    }
+}
+
+impl Choice {
+    /// The windows of a stream with what this says instead.
+    fn applied(&self, stream: &super::Stream) -> Result<WindowStream, EpisodeError> {
+        let mut means = stream.means.clone();
+        let what = |key: &str| format!("{key} of '{}'", means.name);
+        let strategy = self.strategy.unwrap_or(means.strategy);
+        let changes = strategy.interpolates() != means.strategy.interpolates();
+        let operators = means.vector.as_ref().is_some_and(|vector| !vector.outputs.is_empty());
+        if changes && operators {
+            let expected =
+                "one that interpolates as the configuration's does, as there are operators";
+            return Err(EpisodeError::of(what("strategy"), expected, strategy.name()));
+        }
+        if changes && strategy.interpolates() && self.max_gap_ns.is_none() {
+            let expected = "a greatest gap, as the configuration has none";
+            return Err(EpisodeError::of(what("max_gap_ns"), expected, "nothing"));
+        }
+        for (key, value) in [("max_age_ns", self.max_age_ns), ("max_gap_ns", self.max_gap_ns)] {
+            if let Some(value) = value.filter(|value| *value < 0) {
+                return Err(EpisodeError::of(what(key), "at least 0", value));
+            }
+        }
+        if let Some(offsets) = &self.offsets_ns {
+            if offsets.is_empty() {
+                return Err(EpisodeError::of(what("offsets_ns"), "a step or more", "none"));
+            }
+            let unwraps = |operators: &[Operator]| operators.contains(&Operator::Unwrap);
+            let depends = means.vector.as_ref().is_some_and(|vector| {
+                vector.outputs.iter().any(|output| unwraps(&output.operators))
+            });
+            means.present = match self.present {
+                Some(present) if present < offsets.len() => present,
+                Some(present) => {
+                    let expected = format!("a step of {}", offsets.len());
+                    return Err(EpisodeError::of(what("present"), expected, present));
+                }
+                None if depends => {
+                    let expected = "the number of the step whose angles stay, as others follow it";
+                    return Err(EpisodeError::of(what("present"), expected, "nothing"));
+                }
+                None => 0,
+            };
+            means.target_offsets_ns.clone_from(offsets);
+        }
+        means.strategy = strategy;
+        means.max_age_ns = self.max_age_ns.unwrap_or(means.max_age_ns);
+        means.max_gap_ns = self.max_gap_ns.unwrap_or(means.max_gap_ns);
+        means.fill = self.fill.unwrap_or(means.fill);
+        means.dtype = self.dtype.unwrap_or(means.dtype);
+        let mut windows = means.windows(stream.rings.len())?;
+        windows.view = self.view.unwrap_or(windows.view);
+        if windows.dtype != stream.means.dtype {
+            finite::check_held(stream, &windows)?;
+        }
+        Ok(windows)
+    }
+}
+
+impl Planned {
+    /// The streams, in the order of the buffer.
+    pub fn streams(&self) -> &[WindowStream] {
+        self.plan.streams()
+    }
+
+    /// The plan itself.
+    #[cfg(feature = "cuda")]
+    pub(super) fn plan(&self) -> &WindowPlan {
+        &self.plan
+    }
+
+    /// The names of the streams that are required.
+    #[cfg(feature = "cuda")]
+    pub(super) fn required(&self) -> impl Iterator<Item = &str> {
+        let streams = self.streams.iter().zip(self.plan.streams());
+        streams.filter(|((_, required), _)| *required).map(|(_, stream)| stream.name.as_str())
+    }
+
+    /// The numbers of its streams among those of the episodes.
+    pub fn numbers(&self) -> impl Iterator<Item = usize> {
+        self.streams.iter().map(|(number, _)| *number)
+    }
+
+    /// Where the parts of so many windows are.
+    ///
+    /// # Errors
+    /// They are too many.
+    pub fn layout(&self, windows: usize) -> Result<Arc<WindowLayout>, EpisodeError> {
+        let last = lock(&self.layout).clone();
+        if let Some(known) = last.filter(|known| known.windows == windows) {
+            return Ok(known);
+        }
+        let made = Arc::new(self.plan.layout(windows)?);
+        *lock(&self.layout) = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Writes the windows of a batch into `out`, which has the bytes of the layout.
+    ///
+    /// # Errors
+    /// There is no such episode, a stream that is required has no row there, or sizes contradict each other.
+    pub fn windows(
+        &self,
+        episodes: &Episodes,
+        request: WindowBatch<'_>,
+        out: &mut [u8],
+        threads: usize,
+    ) -> Result<(), EpisodeError> {
+        let WindowBatch { instants_ns: instants, latency_ns, .. } = request;
+        let spans = self.spans(episodes, request)?;
+        let rows = self.streams.iter().map(|(number, _)| {
+            episodes.streams[*number].rings.iter().map(super::Ring::view).collect()
+        });
+        let rows = rows.collect::<Result<Vec<Vec<_>>, _>>()?;
+        let items = Items { spans: &spans, instants, latency_ns };
+        let layout = self.layout(instants.len())?;
+        Ok(cpu::windows(&self.plan, &layout, &rows, items, out, threads)?)
+    }
+
+    /// The span of each item.
+    pub(super) fn spans(
+        &self,
+        episodes: &Episodes,
+        request: WindowBatch<'_>,
+    ) -> Result<Vec<u32>, EpisodeError> {
+        let WindowBatch { episodes: numbers, instants_ns, epochs, .. } = request;
+        let windows = instants_ns.len();
+        if numbers.len() != windows {
+            return Err(EpisodeError::of(
+                "episodes",
+                format!("{windows}, one per instant"),
+                numbers.len(),
+            ));
+        }
+        if let Some(found) = epochs.map(<[i64]>::len).filter(|found| *found != windows) {
+            return Err(EpisodeError::of("epochs", format!("{windows}, one per instant"), found));
+        }
+        let span = |at: usize| {
+            let epoch = epochs.map(|epochs| epochs[at]);
+            episodes.span_at(numbers[at], instants_ns[at], epoch)
+        };
+        let spans = (0..windows).map(span).collect::<Result<Vec<u32>, _>>()?;
+        for (number, _) in self.streams.iter().filter(|(_, required)| *required) {
+            let stream = &episodes.streams[*number];
+            let lacks = |span: &&u32| {
+                stream.rings.iter().any(|ring| ring.spans[**span as usize].range().is_empty())
+            };
+            if let Some(span) = spans.iter().find(lacks) {
+                let episode = &episodes.episodes[episodes.spans[*span as usize].episode as usize];
+                let what = format!("rows of '{}' in episode '{}'", stream.means.name, episode.name);
+                return Err(EpisodeError::of(what, "some, as they are required", "none"));
+            }
+        }
+        Ok(spans)
+    }
+}

@@ -1,0 +1,286 @@
+//! Reads the stores of `robocache replay --format rows`.
+
+use std::fs::{self, File, Metadata};
+use std::io::Write;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::mapped::Mapped;
+use super::{
+    About, Column, EpisodeError, Episodes, Owned, RawEpisodes, RawRing, RawStream, RowMeaning,
+};
+use crate::store::read::{self, Array};
+
+/// What is read of a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading<'a> {
+    /// The names of the streams; all of them if `None`.
+    pub streams: Option<&'a [String]>,
+    /// The numbers of the episodes, increasing; all of them if `None`.
+    pub episodes: Option<&'a [usize]>,
+    /// How many threads read at once.
+    pub threads: usize,
+}
+
+/// A column that was written to a file: stream, ring, name of the column, file, and its checksum.
+pub(super) type Written = (String, usize, &'static str, String, u32);
+
+/// Bytes that are read at once of a column that goes to a file.
+const BLOCK: usize = 1 << 26;
+
+impl Episodes {
+    /// How many episodes a store has.
+    ///
+    /// # Errors
+    /// It is no such store.
+    pub fn count_of_store(store: &Path) -> Result<usize, EpisodeError> {
+        let wrong = |error: String| EpisodeError::Store(format!("{}: {error}", store.display()));
+        let about = read::about(store, "rows").map_err(wrong)?;
+        let list = about["episodes"].as_array();
+        list.map(Vec::len).ok_or_else(|| wrong("a store without a list of episodes".to_owned()))
+    }
+
+    /// Reads a store. Only the rows of the episodes that are asked for are read.
+    ///
+    /// # Errors
+    /// It is no such store, of another format, or damaged; a stream or an episode that is asked for is not there; or
+    /// another store took its place meanwhile.
+    pub fn of_store(store: &Path, reading: Reading<'_>) -> Result<Self, EpisodeError> {
+        Ok(Self::read_store(store, reading, None)?.0)
+    }
+
+    /// The same. If there is a folder, rows and coordinates go to files of it, block by block, and are mapped.
+    pub(super) fn read_store(
+        store: &Path,
+        reading: Reading<'_>,
+        folder: Option<&Path>,
+    ) -> Result<(Self, Vec<Written>), EpisodeError> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            EpisodeError::Store(format!("{}: {error}", store.display()))
+        };
+        // While it is open, no other folder has its number.
+        let held = File::open(store).map_err(|error| wrong(&error))?;
+        let read = Self::read_files(store, reading, folder);
+        let number = |about: std::io::Result<Metadata>| about.ok().map(|it| (it.dev(), it.ino()));
+        if number(held.metadata()) != number(fs::metadata(store)) {
+            // What was read may be of both, and so may an error.
+            return Err(wrong(
+                &"expected one store, found that a replay replaced it; load it again",
+            ));
+        }
+        read
+    }
+
+    fn read_files(
+        store: &Path,
+        reading: Reading<'_>,
+        folder: Option<&Path>,
+    ) -> Result<(Self, Vec<Written>), EpisodeError> {
+        let wrong = |error: String| EpisodeError::Store(format!("{}: {error}", store.display()));
+        let mut about = read::about(store, "rows").map_err(wrong)?;
+        let all: Vec<About> = serde_json::from_value(about["episodes"].take())
+            .map_err(|error| wrong(format!("a store without a list of episodes: {error}")))?;
+        let numbers = chosen(reading.episodes, all.len())?;
+        let known = read::members(&store.join("streams")).map_err(wrong)?;
+        let names = match reading.streams {
+            None => known,
+            Some(names) => {
+                if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+                    return Err(EpisodeError::of(
+                        "stream",
+                        format!("one of {}", known.join(", ")),
+                        name,
+                    ));
+                }
+                names.to_vec()
+            }
+        };
+        let mut written = Vec::new();
+        let mut streams = Vec::with_capacity(names.len());
+        for (number, name) in names.iter().enumerate() {
+            let mut stream = StreamReader {
+                name,
+                number,
+                episodes: all.len(),
+                numbers: &numbers,
+                threads: reading.threads.max(1),
+                folder,
+                written: &mut written,
+            };
+            let read = stream.read(&store.join("streams").join(name));
+            streams.push(read.map_err(EpisodeError::Store)?);
+        }
+        let configuration = about["configuration"].as_str().unwrap_or_default().to_owned();
+        let episodes = numbers.iter().map(|number| all[*number].clone()).collect();
+        let made = Episodes::new(RawEpisodes { configuration, episodes, streams })?;
+        Ok((made, written))
+    }
+}
+
+/// The numbers of episodes that are asked for, of so many.
+pub(super) fn chosen(asked: Option<&[usize]>, count: usize) -> Result<Vec<usize>, EpisodeError> {
+    let Some(asked) = asked else { return Ok((0..count).collect()) };
+    let mut pairs = asked.iter().zip(asked.iter().skip(1));
+    if let Some((before, number)) = pairs.find(|(before, number)| before >= number) {
+        let found = format!("{number} after {before}");
+        return Err(EpisodeError::of("episodes", "numbers that increase", found));
+    }
+    if let Some(number) = asked.last().filter(|number| **number >= count) {
+        let expected = format!("numbers from 0 to {}", count.saturating_sub(1));
+        return Err(EpisodeError::of("episodes", expected, number));
+    }
+    Ok(asked.to_vec())
+}
+
+/// Reads a stream.
+struct StreamReader<'a> {
+    name: &'a str,
+    number: usize,
+    /// Of the store, and the numbers of those that are read.
+    episodes: usize,
+    numbers: &'a [usize],
+    threads: usize,
+    folder: Option<&'a Path>,
+    written: &'a mut Vec<Written>,
+}
+
+impl StreamReader<'_> {
+    fn read(&mut self, folder: &Path) -> Result<RawStream, String> {
+        let wrong = |error: String| format!("{}: {error}", folder.display());
+        let mut groups: Vec<usize> = Vec::new();
+        for group in read::members(folder)? {
+            groups.push(group.parse().map_err(|_| wrong(format!("a group named {group}")))?);
+        }
+        // By number: 10 is after 9.
+        groups.sort_unstable();
+        let (mut abouts, mut stored, mut rings) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut plans, mut coordinates_shape) = (false, None);
+        for (at, group) in groups.into_iter().enumerate() {
+            let folder = folder.join(group.to_string());
+            let rows = Array::of(&folder.join("rows"))?;
+            stored.push(rows.dtype().ok_or_else(|| rows.wrong("elements that no row has"))?);
+            abouts.push(rows.attributes["ring"].clone());
+            let places = folder.join("coordinates");
+            if places.exists() {
+                coordinates_shape = Array::of(&places)?.shape.get(1..).map(<[usize]>::to_vec);
+            }
+            let ring = self.ring(&folder, at, &rows)?;
+            plans |= ring.until_next.is_some();
+            rings.push(ring);
+        }
+        let means =
+            RowMeaning::of_store(&abouts, &stored, plans, coordinates_shape).map_err(wrong)?;
+        Ok(RawStream { means, rings })
+    }
+
+    fn ring(&mut self, folder: &Path, number: usize, rows: &Array) -> Result<RawRing, String> {
+        let (ranges, ends) = self.ranges(&Array::open(&folder.join("episode_ends"), 8)?, rows)?;
+        let threads = self.threads;
+        let all = |name: &str| read(&Array::of(&folder.join(name))?, &ranges, threads);
+        let some = |name: &str| -> Result<Option<Column>, String> {
+            folder.join(name).exists().then(|| all(name)).transpose()
+        };
+        let places = folder.join("coordinates");
+        let coordinates = match places.exists() {
+            true => Some(self.large(&Array::of(&places)?, &ranges, number, "coordinates")?),
+            false => None,
+        };
+        Ok(RawRing {
+            rows: self.large(rows, &ranges, number, "rows")?,
+            stamp_ns: all("stamp_ns")?,
+            received_ns: all("received_ns")?,
+            left_ns: all("left_ns")?,
+            replaced: all("replaced")?,
+            epoch: Some(all("epoch")?),
+            until_next: some("until_next")?,
+            until_ns: some("until_ns")?,
+            count: some("count")?,
+            coordinates,
+            ends,
+        })
+    }
+
+    /// The rows of each episode that is read, and where they end when they follow each other.
+    fn ranges(&self, ends: &Array, rows: &Array) -> Result<(Vec<Range<u64>>, Vec<u64>), String> {
+        let all = std::iter::once(0..ends.rows()).collect::<Vec<_>>();
+        let column = read(ends, &all, self.threads)?;
+        let known = column.bytes().as_chunks::<8>().0.iter().map(|end| u64::from_le_bytes(*end));
+        let known: Vec<u64> = known.collect();
+        let count = known.len() == self.episodes;
+        if !count || !known.is_sorted() || known.last().copied().unwrap_or(0) != rows.rows() {
+            let (episodes, rows) = (self.episodes, rows.rows());
+            return Err(ends.wrong(&format!("expected {episodes} ends up to {rows}")));
+        }
+        let begin = |episode: usize| episode.checked_sub(1).map_or(0, |before| known[before]);
+        let ranges = self.numbers.iter().map(|episode| begin(*episode)..known[*episode]);
+        let ranges: Vec<Range<u64>> = ranges.collect();
+        let mut end = 0;
+        let ends = ranges.iter().map(|range| {
+            end += range.end - range.start;
+            end
+        });
+        let ends = ends.collect();
+        Ok((ranges, ends))
+    }
+
+    /// A column that may be larger than memory.
+    fn large(
+        &mut self,
+        array: &Array,
+        ranges: &[Range<u64>],
+        ring: usize,
+        name: &'static str,
+    ) -> Result<Column, String> {
+        let Some(folder) = self.folder else { return read(array, ranges, self.threads) };
+        let file_name = format!("{}.{ring}.{name}", self.number);
+        let path = folder.join(&file_name);
+        let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
+        let mut file = File::create(&path).map_err(wrong)?;
+        let each = (BLOCK / array.row_bytes.max(1)).max(1) as u64;
+        let mut crc32c = 0;
+        for block in blocks(ranges, each) {
+            let column = read(array, &block, self.threads)?;
+            crc32c = crc32c::crc32c_append(crc32c, column.bytes());
+            file.write_all(column.bytes()).map_err(wrong)?;
+        }
+        file.sync_all().map_err(wrong)?;
+        self.written.push((self.name.to_owned(), ring, name, file_name, crc32c));
+        Ok(Arc::new(Mapped::open(&path).map_err(wrong)?))
+    }
+}
+
+/// The same ranges in blocks of at most so many rows.
+fn blocks(ranges: &[Range<u64>], each: u64) -> Vec<Vec<Range<u64>>> {
+    let (mut blocks, mut room): (Vec<Vec<Range<u64>>>, u64) = (Vec::new(), 0);
+    for range in ranges {
+        let mut at = range.start;
+        while at < range.end {
+            if room == 0 {
+                blocks.push(Vec::new());
+                room = each;
+            }
+            let end = range.end.min(at + room);
+            room -= end - at;
+            if let Some(block) = blocks.last_mut() {
+                block.push(at..end);
+            }
+            at = end;
+        }
+    }
+    blocks
+}
+
+/// The rows of ranges of an array, one range after the other.
+fn read(array: &Array, ranges: &[Range<u64>], threads: usize) -> Result<Column, String> {
+    let rows: u64 = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+    let len = usize::try_from(rows).ok().and_then(|rows| rows.checked_mul(array.row_bytes));
+    let owned = len.and_then(Owned::of_len);
+    let mut owned = owned.ok_or_else(|| array.wrong("more bytes than there is memory"))?;
+    array.read_ranges(ranges, owned.bytes_mut(), threads)?;
+    Ok(Arc::new(owned))
+}
+
+#[cfg(test)]
+mod tests;

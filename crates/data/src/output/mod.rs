@@ -1,0 +1,67 @@
+//! Where tensors and rows go.
+
+mod mcap;
+mod rows;
+mod tensors;
+
+pub use mcap::{Info, McapOutput, fused_tensor_definition, fused_tensor_info_definition};
+pub(super) use mcap::{io, qos};
+pub use rows::RowOutput;
+pub use tensors::TensorOutput;
+
+use crate::file::OutputError;
+use robocache_core::layout::Holds;
+use robocache_core::pipeline::TensorMessage;
+use robocache_core::spec::EncoderSpec;
+use robocache_ops::image::ImageLayout;
+use robocache_runtime::Tick;
+
+/// Takes the tensors of an episode, in the order of their ticks, or the rows that they would be made of.
+pub trait Output {
+    /// Whether it takes tensors. If not, it gets its rows from the pipeline
+    /// ([`Pipeline::keep_rows`](robocache_core::pipeline::Pipeline::keep_rows)), and no tick is fused.
+    fn takes_ticks(&self) -> bool {
+        true
+    }
+
+    /// Takes a tensor.
+    ///
+    /// # Errors
+    /// It cannot be written, for example because the disk is full.
+    fn tick(&mut self, tick: Tick, message: &TensorMessage) -> Result<(), OutputError>;
+
+    /// Tells what went wrong since the last call.
+    ///
+    /// # Errors
+    /// A row could not be written.
+    fn check(&mut self) -> Result<(), OutputError> {
+        Ok(())
+    }
+}
+
+/// What is said of an episode's ticks: how many came before each that does not follow the one before.
+pub const BREAKS: &str = "breaks";
+
+/// How elements of bf16 are stored where readers do not know the type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bf16 {
+    /// Their bits, as `uint16`.
+    #[default]
+    Uint16,
+    /// As the same number in `float32`.
+    F32,
+}
+
+/// The names of a row's dimensions.
+fn row_dimensions(encoder: &EncoderSpec, holds: Holds) -> &'static [&'static str] {
+    match (encoder, holds) {
+        (EncoderSpec::Voxels(_), Holds::Coordinates) => &["voxel", "axis"],
+        (EncoderSpec::Voxels(_), Holds::Features) => &["voxel", "channel"],
+        (EncoderSpec::Voxels(_), Holds::Rows) => &["channel", "z", "y", "x"],
+        (EncoderSpec::Image(image), _) if image.layout == ImageLayout::Hwc => {
+            &["y", "x", "channel"]
+        }
+        (EncoderSpec::Image(_) | EncoderSpec::Depth(_), _) => &["channel", "y", "x"],
+        (EncoderSpec::Vector(_), _) => &["channel"],
+    }
+}

@@ -1,0 +1,295 @@
+//! The columns of rows at their own stamps: a row of the store is a row of a ring.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use serde_json::{Value, json};
+
+use super::{Bf16, Output, row_dimensions};
+use crate::file::OutputError;
+use crate::store::{Column, Element, PartWriter, Table, WriterLimits};
+use robocache_core::layout::{Holds, RingPlace};
+use robocache_core::pipeline::{LeftRow, Pipeline, RowSink, TensorMessage};
+use robocache_core::ring::UntilNext;
+use robocache_core::spec::EncoderSpec;
+use robocache_ops::align::{MergeSpec, ValidWhen};
+use robocache_ops::dtype::DType;
+use robocache_ops::sync::lock;
+use robocache_ops::time::Stamp;
+use robocache_ops::voxelize::SparseRow;
+use robocache_runtime::Tick;
+
+/// The rows of an episode, as columns.
+pub struct RowOutput(Arc<SharedRows>);
+
+/// What the output shares with the sink of the pipeline's rows.
+struct SharedRows {
+    /// `None` at the end.
+    writer: RwLock<Option<PartWriter>>,
+    rings: Vec<RingColumns>,
+    bf16: Bf16,
+    /// The first error.
+    error: Mutex<Option<OutputError>>,
+    failed: AtomicBool,
+}
+
+/// The columns of a ring, whose table has the number of the ring.
+struct RingColumns {
+    dtype: DType,
+    values: usize,
+    /// Where the numbers of a row go.
+    numbers: Vec<(usize, RowColumn)>,
+    sparse: Option<(usize, SparseRow)>,
+    /// A value, before it is written.
+    scratch: Mutex<Vec<u8>>,
+}
+
+/// What a row has beside its values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RowColumn {
+    Stamp,
+    Input,
+    Epoch,
+    Received,
+    Left,
+    Replaced,
+    UntilNext,
+    Count,
+    Until,
+}
+
+impl RowColumn {
+    const fn column(self) -> (&'static str, Element) {
+        match self {
+            RowColumn::Stamp => ("stamp_ns", Element::Int64),
+            RowColumn::Input => ("input", Element::Uint8),
+            RowColumn::Epoch => ("epoch", Element::Int64),
+            RowColumn::Received => ("received_ns", Element::Int64),
+            RowColumn::Left => ("left_ns", Element::Int64),
+            RowColumn::Replaced => ("replaced", Element::Bool),
+            RowColumn::UntilNext => ("until_next", Element::Uint8),
+            RowColumn::Count => ("count", Element::Uint32),
+            RowColumn::Until => ("until_ns", Element::Int64),
+        }
+    }
+
+    fn put(self, row: &LeftRow<'_>, out: &mut Vec<u8>) {
+        match self {
+            RowColumn::Stamp => out.extend(row.entry.stamp.nanos().to_le_bytes()),
+            RowColumn::Input => out.push(row.entry.input),
+            RowColumn::Epoch => out.extend((row.epoch.number() as i64).to_le_bytes()),
+            RowColumn::Received => out.extend(row.entry.received.nanos().to_le_bytes()),
+            RowColumn::Left => out.extend(row.left.nanos().to_le_bytes()),
+            RowColumn::Replaced => out.push(u8::from(row.replaced)),
+            RowColumn::UntilNext => out.push(match row.entry.until_next {
+                UntilNext::Strategy => 0,
+                UntilNext::Held => 1,
+                UntilNext::Nothing => 2,
+            }),
+            RowColumn::Count => out.extend(row.entry.in_use.to_le_bytes()),
+            RowColumn::Until => {
+                let ns = |until: &Option<Stamp>| until.map_or(i64::MIN, Stamp::nanos);
+                out.extend(row.until.iter().flat_map(|until| ns(until).to_le_bytes()));
+            }
+        }
+    }
+}
+
+impl RowOutput {
+    /// Creates the part of an episode, and takes the rows of this pipeline from now on.
+    ///
+    /// # Errors
+    /// The part cannot be written.
+    pub fn create(
+        path: &Path,
+        pipeline: &mut Pipeline,
+        bf16: Bf16,
+        means: WriterLimits,
+    ) -> Result<Self, OutputError> {
+        let places = pipeline.layout().rings().iter();
+        let (rings, tables) = places.map(|place| ring_columns(place, pipeline, bf16)).unzip();
+        let writer = RwLock::new(Some(PartWriter::create(path, tables, means)?));
+        let (error, failed) = (Mutex::default(), AtomicBool::new(false));
+        let state = Arc::new(SharedRows { writer, rings, bf16, error, failed });
+        pipeline.keep_rows(Box::new(Sink(Arc::clone(&state))));
+        Ok(RowOutput(state))
+    }
+
+    /// Ends the part. `about` is what the store says of the episode.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn complete(self, about: Value) -> Result<(), OutputError> {
+        let mut writer = self.0.writer.write().unwrap_or_else(PoisonError::into_inner);
+        match (lock(&self.0.error).take(), writer.take()) {
+            (Some(error), _) => Err(error),
+            (None, Some(writer)) => writer.complete(about),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// The columns of a ring.
+fn ring_columns(place: &RingPlace, pipeline: &Pipeline, bf16: Bf16) -> (RingColumns, Table) {
+    let mut columns = Vec::new();
+    let config = pipeline.config();
+    let spec = config.stream(place.stream);
+    let folder = format!("streams/{}/{}", spec.name, place.group);
+    let sparse = match &spec.encoder {
+        EncoderSpec::Voxels(voxels) => SparseRow::new(voxels, spec.dtype),
+        _ => None,
+    };
+    let (dtype, row) = match &spec.encoder {
+        EncoderSpec::Vector(vector) => {
+            let floats = vector.keeps_f32(place.group, spec.strategy());
+            (if floats { DType::F32 } else { spec.dtype }, vec![place.row_len])
+        }
+        encoder => (spec.dtype, encoder.row_shape()),
+    };
+    let holds = if sparse.is_some() { Holds::Features } else { Holds::Rows };
+    let named = |holds, shape: Vec<usize>| -> Vec<(String, usize)> {
+        let names = row_dimensions(&spec.encoder, holds);
+        names.iter().map(|name| (*name).to_owned()).zip(shape).collect()
+    };
+    let values = columns.len();
+    let element = bf16.element(dtype);
+    let column = Column::new(format!("{folder}/rows"), element, "row", &named(holds, row));
+    columns.push(bf16.told(dtype, column.with("ring", about(place, pipeline, dtype))));
+    let merged = spec.merge.as_ref().map(|merge| merge.max_age_ns.len());
+    let numbers = [
+        Some(RowColumn::Stamp),
+        Some(RowColumn::Input),
+        Some(RowColumn::Epoch),
+        Some(RowColumn::Received),
+        Some(RowColumn::Left),
+        Some(RowColumn::Replaced),
+        spec.plans.then_some(RowColumn::UntilNext),
+        sparse.map(|_| RowColumn::Count),
+        merged.map(|_| RowColumn::Until),
+    ];
+    let mut places = Vec::new();
+    for number in numbers.into_iter().flatten() {
+        let (name, element) = number.column();
+        let inputs = merged.filter(|_| matches!(number, RowColumn::Until));
+        let rest: Vec<_> =
+            inputs.map(|inputs| ("of_input".to_owned(), inputs)).into_iter().collect();
+        let column = Column::new(format!("{folder}/{name}"), element, "row", &rest);
+        places.push((columns.len(), number));
+        columns.push(column);
+    }
+    let sparse = sparse.zip(spec.encoder.coordinates_shape()).map(|(row, shape)| {
+        let rest = named(Holds::Coordinates, shape);
+        columns.push(Column::new(format!("{folder}/coordinates"), Element::Int32, "row", &rest));
+        (columns.len() - 1, row)
+    });
+    let at = |wanted: RowColumn| {
+        let place = places.iter().find(|(_, number)| *number == wanted);
+        place.map_or(values, |(column, _)| *column)
+    };
+    let sorted_by = Some([RowColumn::Epoch, RowColumn::Stamp, RowColumn::Received].map(at));
+    let table = Table { columns, ends: format!("{folder}/episode_ends"), sorted_by };
+    let scratch = Mutex::default();
+    (RingColumns { dtype, values, numbers: places, sparse, scratch }, table)
+}
+
+/// What the store says of a ring.
+fn about(place: &RingPlace, pipeline: &Pipeline, dtype: DType) -> Value {
+    let config = pipeline.config();
+    let spec = config.stream(place.stream);
+    let info = &pipeline.segment_infos(&[])[place.segment.index()];
+    let (channels, lanes) = match &spec.encoder {
+        EncoderSpec::Vector(vector) => {
+            let of_group = vector.groups[place.group].channels.iter();
+            let names = of_group.map(|channel| vector.channels[*channel].name.clone());
+            (names.collect(), json!(vector.lanes(place.group)))
+        }
+        _ => (info.channels.clone(), Value::Null),
+    };
+    json!({
+        "stream": spec.name,
+        "group": place.group,
+        "dtype": dtype.name(),
+        "channels": channels,
+        "lanes": lanes,
+        "vector": match &spec.encoder {
+            EncoderSpec::Vector(vector) => json!(vector),
+            _ => Value::Null,
+        },
+        "segment": info,
+        "max_age_ns_of_inputs": spec.merge.as_ref().map(|merge| &merge.max_age_ns),
+        "valid_when": spec.merge.as_ref().map(valid_when),
+    })
+}
+
+/// Which inputs a step of a merged row needs: a word, or their numbers in `until_ns`.
+fn valid_when(merge: &MergeSpec) -> Value {
+    match merge.valid_when {
+        ValidWhen::All => json!("all"),
+        ValidWhen::Any => json!("any"),
+        ValidWhen::Listed(_) => {
+            let needed = (0..merge.max_age_ns.len()).filter(|input| merge.needs(*input));
+            json!(needed.collect::<Vec<_>>())
+        }
+    }
+}
+
+/// Takes the rows of a pipeline.
+struct Sink(Arc<SharedRows>);
+
+impl RowSink for Sink {
+    fn row(&self, row: &LeftRow<'_>, bytes: &mut Vec<u8>) {
+        let SharedRows { failed, error, .. } = &*self.0;
+        if !failed.load(Ordering::Relaxed)
+            && let Err(wrong) = self.0.write(row, bytes)
+        {
+            lock(error).get_or_insert(wrong);
+            failed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl SharedRows {
+    fn write(&self, row: &LeftRow<'_>, bytes: &mut Vec<u8>) -> Result<(), OutputError> {
+        let writer = self.writer.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(writer) = &*writer else { return Ok(()) };
+        let ring = &self.rings[row.ring.index()];
+        let scratch = &mut *lock(&ring.scratch);
+        let mut out = writer.row(row.ring.index());
+        match &ring.sparse {
+            Some((column, sparse)) => {
+                let coordinates = &bytes[sparse.coordinates_at()..][..sparse.coordinates()];
+                out.put(*column, coordinates)?;
+                let features = &bytes[..sparse.features()];
+                out.put(ring.values, self.bf16.stored(ring.dtype, features, scratch))?;
+            }
+            None if self.bf16.widens(ring.dtype) => {
+                out.put(ring.values, self.bf16.stored(ring.dtype, bytes, scratch))?;
+            }
+            None => out.put_owned(ring.values, bytes)?,
+        }
+        for (column, number) in &ring.numbers {
+            scratch.clear();
+            number.put(row, scratch);
+            out.put(*column, scratch)?;
+        }
+        let LeftRow { entry, epoch, .. } = row;
+        let key = [epoch.number() as i64, entry.stamp.nanos(), entry.received.nanos()];
+        out.end_sorted(key, row.replaced);
+        Ok(())
+    }
+}
+
+impl Output for RowOutput {
+    fn takes_ticks(&self) -> bool {
+        false
+    }
+
+    fn tick(&mut self, _: Tick, _: &TensorMessage) -> Result<(), OutputError> {
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), OutputError> {
+        lock(&self.0.error).take().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,160 @@
+//! What the files of a recording are written to.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::thread::{Builder, JoinHandle};
+
+use nix::sys::statvfs::statvfs;
+
+/// What is left free on the disk for others \[bytes\], or this part of it if that is less.
+const RESERVE: u64 = 1 << 30;
+const RESERVE_SHARE: u64 = 50;
+
+/// What a file is written to.
+pub trait Disk: Write + Send {
+    /// Returns when what was written survives a loss of power.
+    ///
+    /// # Errors
+    /// That of the operating system.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+impl Disk for File {
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// The room on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// \[bytes\].
+    pub free: u64,
+    /// \[bytes\].
+    pub total: u64,
+}
+
+/// Opens the files of a recording.
+pub trait Files: Send {
+    /// Creates a file that does not exist yet.
+    ///
+    /// # Errors
+    /// That of the operating system.
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Disk>>;
+
+    /// The room on the disk of a folder; `None` if that is not known.
+    fn room(&self, _folder: &Path) -> Option<Room> {
+        None
+    }
+}
+
+/// Files of the file system.
+pub(super) struct OnDisk;
+
+impl Files for OnDisk {
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Disk>> {
+        let file: File = OpenOptions::new().write(true).create_new(true).open(path)?;
+        Ok(Box::new(file))
+    }
+
+    // The integers are of other widths on other systems.
+    #[allow(clippy::useless_conversion, clippy::unnecessary_fallible_conversions)]
+    fn room(&self, folder: &Path) -> Option<Room> {
+        let found = statvfs(folder).ok()?;
+        let unit = u64::try_from(found.fragment_size()).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(unit);
+        let free = bytes(u64::try_from(found.blocks_available()).ok()?);
+        let total = bytes(u64::try_from(found.blocks()).ok()?);
+        Some(Room { free, total }).filter(|room| room.total > 0)
+    }
+}
+
+impl Room {
+    /// An error if what is left is the reserve.
+    pub(super) fn check(self) -> io::Result<()> {
+        let reserve = RESERVE.min(self.total / RESERVE_SHARE);
+        if self.free >= reserve {
+            return Ok(());
+        }
+        let mb = |bytes: u64| bytes / 1_000_000;
+        let (free, reserve) = (mb(self.free), mb(reserve));
+        let why = format!(
+            "No space left on device: {free} MB are free, and the recording leaves {reserve} MB free"
+        );
+        Err(io::Error::new(io::ErrorKind::StorageFull, why))
+    }
+}
+
+/// A disk that writes nothing more after its first error: the end of a file must not follow a hole.
+pub(super) struct UntilError {
+    disk: Box<dyn Disk>,
+    failed: bool,
+}
+
+impl UntilError {
+    pub fn new(disk: Box<dyn Disk>) -> Self {
+        UntilError { disk, failed: false }
+    }
+
+    /// The disk, if nothing failed.
+    pub fn into_disk(self) -> Option<Box<dyn Disk>> {
+        (!self.failed).then_some(self.disk)
+    }
+
+    fn attempt<T>(
+        &mut self,
+        attempt: impl FnOnce(&mut dyn Disk) -> io::Result<T>,
+    ) -> io::Result<T> {
+        if self.failed {
+            return Err(io::Error::other("an earlier write failed"));
+        }
+        let result = attempt(&mut *self.disk);
+        let interrupted = |error: &io::Error| error.kind() == io::ErrorKind::Interrupted;
+        self.failed = result.as_ref().is_err_and(|error| !interrupted(error));
+        result
+    }
+}
+
+impl Write for UntilError {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.attempt(|disk| disk.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.attempt(|disk| disk.flush())
+    }
+}
+
+/// Finished files that the system still writes to the disk. A thread waits for each: it may take long, and the
+/// next file must not wait.
+#[derive(Default)]
+pub(super) struct Syncing(Vec<JoinHandle<io::Result<()>>>);
+
+impl Syncing {
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// The system starts no thread, or a file before could not be written.
+    pub fn add(&mut self, mut disk: Box<dyn Disk>) -> io::Result<()> {
+        let (done, others) =
+            std::mem::take(&mut self.0).into_iter().partition(JoinHandle::is_finished);
+        self.0 = others;
+        Syncing(done).wait()?;
+        let thread = Builder::new().name("record sync".into());
+        self.0.push(thread.spawn(move || disk.sync())?);
+        Ok(())
+    }
+
+    /// Waits until all files are on the disk.
+    ///
+    /// # Errors
+    /// One of them could not be written.
+    pub fn wait(self) -> io::Result<()> {
+        let panicked = |_| Err(io::Error::other("the thread that waited for the disk panicked"));
+        self.0.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
+    }
+}
+
+#[cfg(test)]
+mod tests;

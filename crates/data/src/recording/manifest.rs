@@ -1,0 +1,238 @@
+//! How a recorded node ran: a metadata record at the start of each file of its recording.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use mcap::records::{Metadata, Record, op};
+use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOptions};
+
+use robocache_core::config::{self, ConfigError};
+use robocache_core::schema::Definitions;
+use robocache_core::spec::Config;
+
+/// The name of the metadata record.
+const NAME: &str = "robocache_recording";
+/// Largest record that is read on the way to it \[bytes\].
+const MOST_BYTES: usize = 1 << 30;
+/// What begins the keys of parameters, of files of statistics, and of the names of topics.
+const PARAMETER: &str = "parameter ";
+const STATISTICS: &str = "statistics ";
+const TOPIC: &str = "topic ";
+
+/// All that influences the tensors beside the messages.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Manifest {
+    /// Of the program.
+    pub version: String,
+    /// The name of the configuration's file.
+    pub config_file: String,
+    /// Its text.
+    pub configuration: String,
+    /// The rate that replaced the configuration's \[Hz\].
+    pub rate_hz: Option<f64>,
+    /// Whether a simulator had the node's clock.
+    pub simulated: bool,
+    /// Whether the tensors have digests.
+    pub digest: bool,
+    /// Where they were computed.
+    pub backend: String,
+    /// The files of statistics, each with its text.
+    pub statistics: Vec<(String, String)>,
+    /// The full names of the topics of the inputs, by their numbers.
+    pub topics: Vec<String>,
+    /// All parameters of the node, in words.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// Why a manifest cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// There is none.
+    #[error("{}: expected a recording of fusion_node (its parameter record_to), found {found}", path.display())]
+    None {
+        /// What was opened.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// A value of it is wrong.
+    #[error("{}: {key}: expected {expected}, found '{found}'", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The value's key.
+        key: &'static str,
+        /// What should be there.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+}
+
+impl Manifest {
+    /// The manifest of a node that runs this configuration; without topics and parameters.
+    pub fn of(config: &Config, simulated: bool, digest: bool, backend: &str) -> Self {
+        let topic = |input: &robocache_core::spec::InputSpec| match input.topic.starts_with('/') {
+            true => input.topic.clone(),
+            false => format!("/{}", input.topic),
+        };
+        Manifest {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config_file: config.source.file.clone(),
+            configuration: config.source.text.clone(),
+            rate_hz: Some(config.rate_hz),
+            simulated,
+            digest,
+            backend: backend.to_owned(),
+            statistics: config.source.statistics.clone(),
+            topics: config.inputs.iter().map(topic).collect(),
+            parameters: Vec::new(),
+        }
+    }
+
+    /// As a record of MCAP.
+    pub(super) fn record(&self) -> Metadata {
+        let mut metadata = BTreeMap::from([
+            ("version".to_owned(), self.version.clone()),
+            ("config_file".to_owned(), self.config_file.clone()),
+            ("configuration".to_owned(), self.configuration.clone()),
+            ("use_sim_time".to_owned(), self.simulated.to_string()),
+            ("digest".to_owned(), self.digest.to_string()),
+            ("backend".to_owned(), self.backend.clone()),
+        ]);
+        metadata.extend(self.rate_hz.map(|rate| ("rate_hz".to_owned(), rate.to_string())));
+        let named = |what: &'static str| {
+            move |(name, text): &(String, String)| (format!("{what}{name}"), text.clone())
+        };
+        metadata.extend(self.statistics.iter().map(named(STATISTICS)));
+        metadata.extend(self.parameters.iter().map(named(PARAMETER)));
+        let topics = self.topics.iter().enumerate();
+        metadata.extend(topics.map(|(at, topic)| (format!("{TOPIC}{at}"), topic.clone())));
+        Metadata { name: NAME.to_owned(), metadata }
+    }
+
+    /// Reads the manifest of a recording: its folder, or one of its files.
+    ///
+    /// # Errors
+    /// [`ManifestError`]
+    pub fn read(recording: &Path) -> Result<Self, ManifestError> {
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ManifestError::Io { path, source }
+        };
+        let none = |found| ManifestError::None { path: recording.to_owned(), found };
+        let is_file = recording.metadata().map_err(io(recording))?.is_file();
+        let mut files = vec![recording.to_owned()];
+        if !is_file {
+            let listed = fs::read_dir(recording).map_err(io(recording))?;
+            files = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+            files.sort();
+        }
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "mcap"));
+        let file = files.first().ok_or_else(|| none("no .mcap file"))?;
+        let found = find(&mut File::open(file).map_err(io(file))?).map_err(io(file))?;
+        Self::from_record(file, found.ok_or_else(|| none("another bag"))?)
+    }
+
+    fn from_record(path: &Path, record: Metadata) -> Result<Self, ManifestError> {
+        let mut values = record.metadata;
+        let wrong = |key, expected, found: &str| ManifestError::Value {
+            path: path.to_owned(),
+            key,
+            expected,
+            found: found.to_owned(),
+        };
+        let mut text =
+            |key: &'static str| values.remove(key).ok_or_else(|| wrong(key, "a value", "nothing"));
+        let yes = |key: &'static str, text: String| {
+            text.parse::<bool>().map_err(|_| wrong(key, "true or false", &text))
+        };
+        let mut manifest = Manifest {
+            version: text("version")?,
+            config_file: text("config_file")?,
+            configuration: text("configuration")?,
+            simulated: yes("use_sim_time", text("use_sim_time")?)?,
+            digest: yes("digest", text("digest")?)?,
+            backend: text("backend")?,
+            ..Manifest::default()
+        };
+        if let Some(rate) = values.remove("rate_hz") {
+            let parsed = rate.parse().map_err(|_| wrong("rate_hz", "a number", &rate))?;
+            manifest.rate_hz = Some(parsed);
+        }
+        let mut topics = BTreeMap::new();
+        for (key, value) in values {
+            if let Some(file) = key.strip_prefix(STATISTICS) {
+                manifest.statistics.push((file.to_owned(), value));
+            } else if let Some(name) = key.strip_prefix(PARAMETER) {
+                manifest.parameters.push((name.to_owned(), value));
+            } else if let Some(Ok(input)) = key.strip_prefix(TOPIC).map(str::parse::<usize>) {
+                topics.insert(input, value);
+            }
+        }
+        manifest.topics = topics.into_values().collect();
+        Ok(manifest)
+    }
+
+    /// The configuration as the node understood it. `definitions` are those of the messages.
+    ///
+    /// # Errors
+    /// As for [`config::parse`], if this program understands it otherwise.
+    pub fn config(&self, definitions: &dyn Definitions) -> Result<Config, ConfigError> {
+        let recorded = Recorded { manifest: self, definitions };
+        config::parse_at_rate(&self.configuration, &self.config_file, self.rate_hz, &recorded)
+    }
+}
+
+/// The files of a recording in place of those of the disk.
+struct Recorded<'a> {
+    manifest: &'a Manifest,
+    definitions: &'a dyn Definitions,
+}
+
+impl Definitions for Recorded<'_> {
+    fn find(&self, name: &str) -> Result<String, String> {
+        self.definitions.find(name)
+    }
+
+    fn statistics(&self, path: &Path) -> Result<String, String> {
+        let file = path.display().to_string();
+        let known = self.manifest.statistics.iter().find(|(known, _)| *known == file);
+        known.map(|(_, text)| text.clone()).ok_or_else(|| format!("{file}: not in the recording"))
+    }
+}
+
+/// Finds the metadata record in front of the messages.
+fn find(file: &mut File) -> std::io::Result<Option<Metadata>> {
+    let options = LinearReaderOptions::default().with_record_length_limit(MOST_BYTES);
+    let mut reader = LinearReader::new_with_options(options);
+    while let Some(event) = reader.next_event() {
+        match event.map_err(std::io::Error::other)? {
+            LinearReadEvent::ReadRequest(need) => {
+                let got = file.read(reader.insert(need))?;
+                reader.notify_read(got);
+            }
+            LinearReadEvent::Record { opcode: op::MESSAGE, .. } => return Ok(None),
+            LinearReadEvent::Record { opcode, data } if opcode == op::METADATA => {
+                match mcap::parse_record(opcode, data).map_err(std::io::Error::other)? {
+                    Record::Metadata(metadata) if metadata.name == NAME => {
+                        return Ok(Some(metadata));
+                    }
+                    _ => {}
+                }
+            }
+            LinearReadEvent::Record { .. } => {}
+        }
+    }
+    Ok(None)
+}

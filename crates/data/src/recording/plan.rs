@@ -1,0 +1,88 @@
+//! What a recording has: its folder, its topics and their definitions.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::file::{FilePlan, TopicPlan, first_of, topics_of};
+use super::manifest::Manifest;
+use super::recorder::RecordError;
+use robocache_core::schema::{self, Definitions};
+use robocache_core::spec::{Config, InputId, Selection};
+use robocache_runtime::system_now;
+
+/// The topic of a simulator's clock.
+const CLOCK_TOPIC: &str = "/clock";
+const CLOCK_TYPE: &str = "rosgraph_msgs/msg/Clock";
+
+/// What the files have.
+pub(super) fn plan(
+    folder: &Path,
+    manifest: Manifest,
+    (events, split_bytes): (String, u64),
+    config: &Config,
+    definitions: &dyn Definitions,
+) -> FilePlan {
+    let (names, topic_of) = topics_of(&manifest.topics);
+    let definition = |ros_type: &str| {
+        schema::full_text(ros_type, definitions).unwrap_or_else(|error| {
+            tracing::warn!("recording: {error}; its messages are recorded without it");
+            String::new()
+        })
+    };
+    let topic = |(at, name): (usize, String)| {
+        let spec = config.input(first_of(&topic_of, at).unwrap_or(InputId::new(0)));
+        TopicPlan {
+            name,
+            ros_type: spec.ros_type.clone(),
+            definition: definition(&spec.ros_type),
+            latched: matches!(
+                spec.selection,
+                Selection::Transforms { fixed: true } | Selection::CameraInfo { .. }
+            ),
+            shared: topic_of.iter().filter(|of| **of == at).count() > 1,
+        }
+    };
+    let topics = names.into_iter().enumerate().map(topic).collect();
+    let clock = manifest.simulated.then(|| TopicPlan {
+        name: CLOCK_TOPIC.into(),
+        ros_type: CLOCK_TYPE.into(),
+        definition: definition(CLOCK_TYPE),
+        latched: false,
+        shared: false,
+    });
+    let folder = folder.to_owned();
+    FilePlan { folder, manifest, topics, topic_of, events, clock, split_bytes }
+}
+
+/// Creates a folder for this run in `folder`, named for the time (UTC). One that exists is left alone.
+pub(super) fn new_folder(folder: &Path) -> Result<PathBuf, RecordError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| RecordError { path, source }
+    };
+    fs::create_dir_all(folder).map_err(failed(folder))?;
+    let now = time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(system_now().nanos()))
+        .unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+    let name = format!(
+        "robocache_{:04}_{:02}_{:02}-{:02}_{:02}_{:02}",
+        now.year(),
+        u8::from(now.month()),
+        now.day(),
+        now.hour(),
+        now.minute(),
+        now.second()
+    );
+    for number in 1.. {
+        let own = match number {
+            1 => folder.join(&name),
+            _ => folder.join(format!("{name}-{number}")),
+        };
+        match fs::create_dir(&own) {
+            Ok(()) => return Ok(own),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(&own)(error)),
+        }
+    }
+    Err(failed(folder)(io::Error::other("no name is free")))
+}

@@ -1,0 +1,213 @@
+//! What waits for the disk, between the threads of the node and the one that writes.
+//!
+//! Threads of real-time priority tell the recorder, so nothing here waits for another thread, not even for one
+//! that was interrupted in the middle of its work. The channel is larger than what may be in it: so no sender
+//! meets a place that the receiver is about to leave. What has no room is counted in atomic numbers.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use super::event::Gap;
+use super::lost::{Lost, LostEvents};
+use robocache_core::spec::{Config, InputId};
+use robocache_ops::sync::lock;
+use robocache_ops::time::Stamp;
+use robocache_runtime::{ClockMessage, Event, ReceivedMessage, RecorderStatus, system_now};
+
+/// Most messages that wait.
+const MESSAGES: usize = 1 << 16;
+/// Most events that wait. They say what became of messages and ticks, so there is room for more of them.
+const EVENTS: usize = 1 << 17;
+/// Places of the channel that stay empty.
+const EMPTY: usize = 1 << 10;
+/// A larger message \[bytes\] is the first to be refused.
+const LARGE_BYTES: usize = 1 << 16;
+/// This part of the room is not for large messages.
+const SMALL_PART: usize = 8;
+/// This part is for messages that become no rows: if a transform is missing, no later tick can be judged.
+const FRAMES_PART: usize = 16;
+
+/// What waits for the disk.
+pub(super) enum Item {
+    Received(u64, ReceivedMessage),
+    Clock(ClockMessage),
+    Event(Event),
+}
+
+/// The end for the threads of the node, and the state that both ends share.
+pub(super) struct Queue {
+    pub folder: PathBuf,
+    sender: SyncSender<(Item, Stamp)>,
+    most_bytes: usize,
+    /// By input: whether its messages become rows.
+    has_rows: Vec<bool>,
+    /// Number of the newest message.
+    numbers: AtomicU64,
+    messages: AtomicUsize,
+    bytes: AtomicUsize,
+    events: AtomicUsize,
+    /// Whether something was lost since the writer looked.
+    has_lost: AtomicBool,
+    /// By input.
+    lost: Vec<Lost>,
+    lost_events: LostEvents,
+    lost_in_all: [AtomicU64; 2],
+    /// Messages and bytes in the recording.
+    pub written: [AtomicU64; 2],
+    pub failed: Mutex<Option<String>>,
+    /// Whether nothing more is taken.
+    pub ended: AtomicBool,
+    /// Whether the recording is complete, even if the disk may still lose it.
+    pub complete: AtomicBool,
+    pub stop: AtomicBool,
+}
+
+/// The end for the thread that writes.
+pub(super) struct Waiting(Receiver<(Item, Stamp)>);
+
+impl Queue {
+    /// Makes the queue of a recording in this folder.
+    pub fn new(folder: PathBuf, config: &Config, most_bytes: usize) -> (Self, Waiting) {
+        let (sender, receiver) = sync_channel(MESSAGES + EVENTS + EMPTY);
+        let has_rows = |id: InputId| !config.input(id).feeds.is_empty();
+        let queue = Queue {
+            folder,
+            sender,
+            most_bytes,
+            has_rows: config.input_ids().map(has_rows).collect(),
+            numbers: AtomicU64::new(0),
+            messages: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            events: AtomicUsize::new(0),
+            has_lost: AtomicBool::new(false),
+            lost: config.input_ids().map(|_| Lost::default()).collect(),
+            lost_events: LostEvents::default(),
+            lost_in_all: Default::default(),
+            written: Default::default(),
+            failed: Mutex::default(),
+            ended: AtomicBool::new(false),
+            complete: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        };
+        (queue, Waiting(receiver))
+    }
+
+    /// Queues a message. Returns its number, or 0 if there is no room.
+    pub fn receive(&self, message: ReceivedMessage) -> u64 {
+        if self.ended.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed) + 1;
+        let (input, arrival, at) = (message.input, message.arrival, message.at);
+        let bytes = (*message.bytes).as_ref().len();
+        let part = match (self.has_rows[input.index()], bytes > LARGE_BYTES) {
+            (true, true) => SMALL_PART,
+            (true, false) => FRAMES_PART,
+            (false, _) => usize::MAX,
+        };
+        let [places, room] = [MESSAGES, self.most_bytes].map(|most| most - most / part);
+        let fits = add(&self.messages, 1, places)
+            && (add(&self.bytes, bytes, room) || take(&self.messages, 1));
+        if fits {
+            match self.sender.try_send((Item::Received(number, message), at)) {
+                Ok(()) => return number,
+                // Nobody writes any more.
+                Err(TrySendError::Disconnected(_)) => return 0,
+                Err(TrySendError::Full((item, _))) => self.left(&item),
+            }
+        }
+        self.lost_in_all[0].fetch_add(1, Ordering::Relaxed);
+        self.lost[input.index()].add(number, arrival);
+        self.has_lost.store(true, Ordering::Release);
+        0
+    }
+
+    /// Queues something small, or counts it as lost.
+    pub fn tell(&self, item: Item) {
+        if self.ended.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = system_now();
+        if add(&self.events, 1, EVENTS) {
+            match self.sender.try_send((item, now)) {
+                Ok(()) | Err(TrySendError::Disconnected(_)) => return,
+                Err(TrySendError::Full((item, _))) => self.left(&item),
+            }
+        }
+        self.lost_in_all[1].fetch_add(1, Ordering::Relaxed);
+        self.lost_events.add(now);
+        self.has_lost.store(true, Ordering::Release);
+    }
+
+    /// An item is in the queue no more.
+    pub fn left(&self, item: &Item) {
+        match item {
+            Item::Received(_, message) => {
+                self.bytes.fetch_sub((*message.bytes).as_ref().len(), Ordering::Relaxed);
+                self.messages.fetch_sub(1, Ordering::Relaxed);
+            }
+            Item::Clock(_) | Item::Event(_) => {
+                self.events.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether something was lost since the last call.
+    pub fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Relaxed) && self.has_lost.swap(false, Ordering::Acquire)
+    }
+
+    /// Takes out the messages that were lost. Only the thread that writes may call it.
+    pub fn lost_messages(&self) -> impl Iterator<Item = Gap> {
+        self.lost.iter().enumerate().filter_map(|(at, lost)| lost.take(InputId::new(at)))
+    }
+
+    /// Takes out how many events were lost, and when the first was. Only the thread that writes may call it.
+    pub fn lost_events(&self) -> Option<(u64, Option<Stamp>)> {
+        self.lost_events.take()
+    }
+
+    /// Notes events that the writer left out.
+    pub fn leave_out_event(&self, at: Stamp) {
+        self.lost_in_all[1].fetch_add(1, Ordering::Relaxed);
+        self.lost_events.add(at);
+    }
+
+    /// Notes a message that the writer left out.
+    pub fn leave_out(&self, number: u64, message: &ReceivedMessage) {
+        self.lost_in_all[0].fetch_add(1, Ordering::Relaxed);
+        self.lost[message.input.index()].add(number, message.arrival);
+    }
+
+    /// How the recording goes.
+    pub fn status(&self) -> RecorderStatus {
+        let [[messages, bytes], [lost, lost_events]] = [&self.written, &self.lost_in_all]
+            .map(|counts| counts.each_ref().map(|count| count.load(Ordering::Relaxed)));
+        let (folder, failed) = (self.folder.clone(), lock(&self.failed).clone());
+        RecorderStatus { folder, messages, bytes, lost, lost_events, failed }
+    }
+}
+
+impl Waiting {
+    /// The next item; `None` if none waits.
+    pub fn next(&self) -> Option<(Item, Stamp)> {
+        self.0.try_recv().ok()
+    }
+}
+
+/// Adds to a count unless it would be more than `most`.
+fn add(count: &AtomicUsize, more: usize, most: usize) -> bool {
+    let fits = count.fetch_add(more, Ordering::Relaxed).saturating_add(more) <= most;
+    fits || take(count, more)
+}
+
+/// Takes from a count. Returns false.
+fn take(count: &AtomicUsize, less: usize) -> bool {
+    count.fetch_sub(less, Ordering::Relaxed);
+    false
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Records a node: takes what it receives and does, and hands it to a thread that writes it.
+//!
+//! The queue between them is bounded, in messages, events and bytes. The writing thread looks into it every few
+//! milliseconds: so a thread that tells something never wakes another one, and never waits.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::disk::{Files, OnDisk};
+use super::event::RecordingEvent;
+use super::file::RecordingWriter;
+use super::manifest::Manifest;
+use super::plan::{new_folder, plan};
+use super::queue::{Item, Queue};
+use super::writing::Writing;
+use robocache_core::schema::Definitions;
+use robocache_core::spec::Config;
+use robocache_ops::sync::lock;
+use robocache_ops::time::Stamp;
+use robocache_runtime::{
+    ClockMessage, Event, ReceivedMessage, Recorder, RecorderStatus, system_now,
+};
+
+/// Time between two looks at the thread.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long the end of a recording may take. The writer has time for the end of the last file.
+const END: Duration = Duration::from_secs(4);
+
+/// What a recorder needs to know.
+pub struct RecordOptions {
+    /// The folder in which each run has one of its own.
+    pub folder: PathBuf,
+    /// How the node runs.
+    pub manifest: Manifest,
+    /// The topic of the events.
+    pub events: String,
+    /// Most bytes of messages that wait for the disk.
+    pub queue_bytes: usize,
+    /// A file that is larger \[bytes\] ends, and the next one begins.
+    pub split_bytes: u64,
+    /// What opens files; `None` for those of the file system.
+    pub files: Option<Box<dyn Files>>,
+}
+
+impl RecordOptions {
+    /// The usual options.
+    pub fn new(folder: &Path, manifest: Manifest) -> Self {
+        RecordOptions {
+            folder: folder.to_owned(),
+            manifest,
+            events: "/fusion_node/recording".to_owned(),
+            queue_bytes: 256 << 20,
+            split_bytes: 4 << 30,
+            files: None,
+        }
+    }
+}
+
+/// Why a recording does not begin.
+#[derive(Debug, thiserror::Error)]
+#[error("record_to: {}: {source}", path.display())]
+pub struct RecordError {
+    /// The folder or the file.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// Records a node in MCAP. A drop ends the recording.
+pub struct McapRecorder {
+    queue: Arc<Queue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl McapRecorder {
+    /// Begins a recording of a node with this configuration, in a new folder. `now` is the node's clock.
+    ///
+    /// # Errors
+    /// The folder or the first file cannot be created, or the disk is full.
+    pub fn start(
+        options: RecordOptions,
+        config: &Config,
+        definitions: &dyn Definitions,
+        now: Option<Stamp>,
+    ) -> Result<Self, RecordError> {
+        let RecordOptions { folder, manifest, events, queue_bytes, split_bytes, files } = options;
+        let folder = new_folder(&folder)?;
+        let failed = |source| RecordError { path: folder.clone(), source };
+        let plan = plan(&folder, manifest, (events, split_bytes), config, definitions);
+        let files = files.unwrap_or_else(|| Box::new(OnDisk));
+        let writer = RecordingWriter::create(plan, files);
+        let mut writer = writer.map_err(|error| {
+            // A folder without a file is no recording.
+            let _ = std::fs::remove_dir(&folder);
+            failed(error)
+        })?;
+        writer.event(&RecordingEvent::Start { at: now }, system_now()).map_err(failed)?;
+        let (queue, waiting) = Queue::new(folder.clone(), config, queue_bytes);
+        let queue = Arc::new(queue);
+        let writing = Writing { queue: Arc::clone(&queue), waiting, writer, said: false };
+        let thread = std::thread::Builder::new().name("record".into());
+        let thread = thread.spawn(move || writing.run()).map_err(failed)?;
+        tracing::info!("recording to {}", folder.display());
+        Ok(McapRecorder { queue, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// The folder of this recording.
+    pub fn folder(&self) -> &Path {
+        &self.queue.folder
+    }
+
+    /// Writes what waits, as far as a few seconds allow, and ends the recording. If the disk does not answer,
+    /// this leaves the thread behind.
+    pub fn finish(&self) {
+        self.queue.stop.store(true, Ordering::Relaxed);
+        let Some(thread) = lock(&self.thread).take() else { return };
+        let stopped = Instant::now();
+        while !thread.is_finished() {
+            if stopped.elapsed() > END {
+                return self.leave_behind();
+            }
+            std::thread::sleep(LOOK);
+        }
+        // A panic is in the log.
+        let _ = thread.join();
+    }
+
+    /// Ends without the thread that writes.
+    fn leave_behind(&self) {
+        let Queue { folder, complete, ended, failed, .. } = &*self.queue;
+        let (folder, seconds) = (folder.display(), END.as_secs());
+        if complete.load(Ordering::Relaxed) {
+            tracing::warn!(
+                "the recording {folder} is complete, but after {seconds} s the disk has not stored all of it"
+            );
+            return;
+        }
+        ended.store(true, Ordering::Relaxed);
+        let why = format!("the disk did not answer for {seconds} s, so it has no end");
+        tracing::error!("the recording {folder}: {why}");
+        *lock(failed) = Some(why);
+    }
+}
+
+impl Recorder for McapRecorder {
+    fn received(&self, message: ReceivedMessage) -> u64 {
+        self.queue.receive(message)
+    }
+
+    fn clock_set(&self, message: ClockMessage) {
+        self.queue.tell(Item::Clock(message));
+    }
+
+    fn note(&self, event: Event) {
+        self.queue.tell(Item::Event(event));
+    }
+
+    fn status(&self) -> RecorderStatus {
+        self.queue.status()
+    }
+}
+
+impl Drop for McapRecorder {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

@@ -1,0 +1,134 @@
+//! The thread that writes a recording.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::disk::Syncing;
+use super::event::RecordingEvent;
+use super::file::RecordingWriter;
+use super::queue::{Item, Queue, Waiting};
+use robocache_ops::sync::lock;
+use robocache_ops::time::Stamp;
+use robocache_runtime::system_now;
+
+/// Time between two looks into the queue.
+const LOOK: Duration = Duration::from_millis(5);
+/// Time after which what was written is handed to the operating system.
+const FLUSH: Duration = Duration::from_millis(250);
+/// After the stop, messages are written for this long, and events for a little longer.
+const LAST_MESSAGES: Duration = Duration::from_millis(2500);
+const LAST_EVENTS: Duration = Duration::from_secs(3);
+
+/// The thread that writes.
+pub(super) struct Writing {
+    pub queue: Arc<Queue>,
+    pub waiting: Waiting,
+    pub writer: RecordingWriter,
+    /// Whether the log says that messages are missing.
+    pub said: bool,
+}
+
+impl Writing {
+    /// Writes until the stop, and ends the recording.
+    pub fn run(mut self) {
+        let _guard = EndsIfItPanics(Arc::clone(&self.queue));
+        let written = self.write_all();
+        let Writing { queue, waiting, writer, .. } = self;
+        // If no write failed, the files have an end, even if something else ended the recording.
+        let finished = writer.finish();
+        queue.complete.store(written.is_ok() && finished.is_ok(), Ordering::Relaxed);
+        queue.ended.store(true, Ordering::Relaxed);
+        // What waits still holds the buffers of messages.
+        while waiting.next().is_some() {}
+        if let Err(error) = written.and(finished.and_then(Syncing::wait)) {
+            let folder = queue.folder.display();
+            tracing::error!("the recording {folder} ended: {error}; the node goes on");
+            *lock(&queue.failed) = Some(error.to_string());
+        }
+    }
+
+    fn write_all(&mut self) -> io::Result<()> {
+        let mut flushed = Instant::now();
+        let mut stopped: Option<Instant> = None;
+        loop {
+            // First: what comes after the stop is no part of the recording.
+            if stopped.is_none() && self.queue.stop.load(Ordering::Relaxed) {
+                stopped = Some(Instant::now());
+            }
+            match self.waiting.next() {
+                Some((item, at)) => {
+                    self.write(&item, at, stopped.map_or(Duration::ZERO, |at| at.elapsed()))?;
+                    self.queue.left(&item);
+                }
+                None if stopped.is_none() => std::thread::sleep(LOOK),
+                None => {
+                    self.write_lost()?;
+                    return self.writer.event(&RecordingEvent::End, system_now());
+                }
+            }
+            if self.queue.has_lost() {
+                self.write_lost()?;
+            }
+            if flushed.elapsed() > FLUSH {
+                self.writer.flush()?;
+                flushed = Instant::now();
+            }
+        }
+    }
+
+    /// Writes an item, unless the stop is too long ago.
+    fn write(&mut self, item: &Item, at: Stamp, since_stop: Duration) -> io::Result<()> {
+        match item {
+            Item::Received(number, message) if since_stop > LAST_MESSAGES => {
+                self.queue.leave_out(*number, message);
+                return Ok(());
+            }
+            Item::Clock(_) | Item::Event(_) if since_stop > LAST_EVENTS => {
+                self.queue.leave_out_event(at);
+                return Ok(());
+            }
+            Item::Received(number, message) => self.writer.received(*number, message)?,
+            Item::Clock(message) => self.writer.clock(*message)?,
+            Item::Event(event) => {
+                return self.writer.event(&RecordingEvent::Node(event.clone()), at);
+            }
+        }
+        let [messages, bytes] = &self.queue.written;
+        messages.store(self.writer.messages, Ordering::Relaxed);
+        bytes.store(self.writer.bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes what was lost since the last look.
+    fn write_lost(&mut self) -> io::Result<()> {
+        for gap in self.queue.lost_messages() {
+            if !std::mem::replace(&mut self.said, true) {
+                let folder = self.queue.folder.display();
+                tracing::warn!(
+                    "recording: the disk is too slow, and messages are missing in {folder}"
+                );
+            }
+            self.writer.first(&RecordingEvent::Gap(gap))?;
+        }
+        match self.queue.lost_events() {
+            Some((events, from)) => {
+                self.writer.first(&RecordingEvent::GapOfEvents { events, from })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// If the thread that writes panics, the recording has ended: the disk is not to blame.
+struct EndsIfItPanics(Arc<Queue>);
+
+impl Drop for EndsIfItPanics {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.ended.store(true, Ordering::Relaxed);
+            *lock(&self.0.failed) = Some("the thread that writes it panicked".to_owned());
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! Many episodes: their results, on all cores.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::results::{Asked, Entry, Format, Ledger, Store, Stored, hold, made_of};
+use super::shares::Others;
+use super::{
+    BagDefinitions, Episode, Playing, Progress, Remap, ReplayError, Summary, TimeSource, Wiring,
+    run,
+};
+use crate::bag::Bag;
+use crate::file::{OutputError, remove};
+use crate::output::{Bf16, Info, McapOutput, Output, RowOutput, TensorOutput};
+use crate::store::{FORMAT_VERSION, Joined, Source, WriterLimits, assemble};
+use robocache_core::backend::{self, Choice};
+use robocache_core::config;
+use robocache_core::layout::Layout;
+use robocache_core::pipeline::Pipeline;
+use robocache_core::spec::Config;
+use robocache_ops::sync::lock;
+use robocache_ops::time::Stamp;
+
+/// What is replayed, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The configuration's file.
+    pub config: PathBuf,
+    /// Rate of the ticks \[Hz\]; `None` for the configuration's.
+    pub rate_hz: Option<f64>,
+    /// Topics that have other names in the bags.
+    pub remaps: Vec<Remap>,
+    /// Which clock the ticks are on.
+    pub time: TimeSource,
+    /// Where to compute.
+    pub backend: Choice,
+    /// The GPUs, which the workers share in turn.
+    pub devices: Vec<usize>,
+    /// Whether tensors are sealed with a digest.
+    pub digest: bool,
+    /// The folder of the results.
+    pub out: PathBuf,
+    /// Episodes at once.
+    pub jobs: usize,
+    /// What is written.
+    pub format: Format,
+    /// How elements of bf16 are stored in Zarr.
+    pub bf16: Bf16,
+    /// Whether the parts of a store stay parts, which another run takes and joins.
+    pub parts_only: bool,
+    /// Whether results of another configuration or other options may be replaced.
+    pub replace: bool,
+    /// Folders of other runs, whose results are taken if they are what this run would make.
+    pub take: Vec<PathBuf>,
+}
+
+/// Large rows of all episodes that wait until they are compressed \[bytes\].
+const ROWS_IN_WORK: usize = 128 << 20;
+
+impl Options {
+    /// What the output of an episode may use.
+    fn means(&self) -> WriterLimits {
+        WriterLimits { threads: self.threads(), memory: ROWS_IN_WORK / self.jobs.max(1) }
+    }
+
+    /// Threads that encode messages of an episode, and as many that compress its rows.
+    fn threads(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        cores.div_ceil(self.jobs.max(1))
+    }
+}
+
+/// What became of an episode.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EpisodeOutcome {
+    /// Its result is complete.
+    Done(Summary),
+    /// Its result is there from an earlier run.
+    Kept(Summary),
+    /// It failed, and has no result.
+    Failed {
+        /// The name that the result would have.
+        name: String,
+        /// Why.
+        error: String,
+    },
+    /// The run was stopped before its end.
+    Stopped {
+        /// The name that the result would have.
+        name: String,
+    },
+}
+
+/// Told how far the episodes are. Several threads call it.
+pub trait BatchProgress: Sync {
+    /// An episode begins; it reaches from the first to the last instant.
+    fn begins(&self, _episode: &Episode, _first: Stamp, _last: Stamp) {}
+    /// An episode is at this instant.
+    fn at(&self, _episode: &Episode, _now: Stamp) {}
+    /// The store of all episodes is being made: so many of its files are written, of so many.
+    fn joins(&self, _done: usize, _of: usize) {}
+    /// An episode has ended.
+    fn ends(&self, _episode: &Episode, _outcome: &EpisodeOutcome) {}
+}
+
+/// Nobody watches.
+impl BatchProgress for () {}
+
+/// Replays the episodes, several at once, and returns what became of each, in their order. Results are
+/// independent of each other and of [`Options::jobs`]. A result that an earlier run completed from the same
+/// bag with the same options is kept. When `stop` is set, episodes under way are given up.
+///
+/// If the format has one store for all episodes, it is made of those that are complete, in their order, unless the
+/// run was stopped or [`Options::parts_only`] is set.
+///
+/// # Errors
+/// The configuration cannot be read, or the folder of the results cannot be used.
+pub fn run_all(
+    episodes: &[Episode],
+    options: &Options,
+    watch: &dyn BatchProgress,
+    stop: &AtomicBool,
+) -> Result<Results, ReplayError> {
+    let text = config::read(&options.config)?;
+    fs::create_dir_all(&options.out).map_err(OutputError::of(&options.out))?;
+    let _held = hold(&options.out)?;
+    let mut ledger = Ledger::read(&options.out)?;
+    if let Some(store) = options.format.store() {
+        ledger.find_store(store)?;
+        let asked = episodes.iter().map(|episode| (episode.name.as_str(), bag_of(episode)));
+        ledger.check_store(store, asked)?;
+        if !options.replace {
+            ledger.check_asked(store, &Asked::new(options, &text))?;
+        }
+    }
+    let ledger = Mutex::new(ledger);
+    let others = Others::open(&options.take)?;
+    let shared = Work { options, text: &text, ledger: &ledger, others: &others, watch, stop };
+    let outcomes: Vec<Mutex<Option<EpisodeOutcome>>> =
+        episodes.iter().map(|_| Mutex::new(None)).collect();
+    let next = AtomicUsize::new(0);
+    let work = |worker: usize| {
+        let device = options.devices.get(worker % options.devices.len().max(1)).copied();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(episode) = episodes.get(at) else { return };
+            let outcome = one(episode, &shared, device.unwrap_or(0));
+            watch.ends(episode, &outcome);
+            *lock(&outcomes[at]) = Some(outcome);
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers = options.jobs.clamp(1, episodes.len().max(1));
+        for worker in 1..workers {
+            scope.spawn(move || work(worker));
+        }
+        work(0);
+    });
+    let stopped = |(outcome, episode): (Mutex<Option<EpisodeOutcome>>, &Episode)| {
+        let outcome = outcome.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        outcome.unwrap_or_else(|| EpisodeOutcome::Stopped { name: episode.name.clone() })
+    };
+    let outcomes: Vec<EpisodeOutcome> = outcomes.into_iter().zip(episodes).map(stopped).collect();
+    let store = options.format.store().filter(|_| !options.parts_only);
+    let store = store.map_or(Ok(()), |store| join(store, &outcomes, &shared));
+    // The journal has all of it. Nobody may miss what became of the episodes because this file is not shorter.
+    let _ = lock(&ledger).end_journal();
+    Ok(Results { outcomes, store })
+}
+
+/// Per episode its name, and what its result would be made of, in words. If that cannot be said, because the bag cannot
+/// be read, the words are the error.
+///
+/// # Errors
+/// The configuration cannot be read.
+pub fn made_of_all(
+    episodes: &[Episode],
+    options: &Options,
+) -> Result<Vec<(String, String)>, ReplayError> {
+    let text = config::read(&options.config)?;
+    let of = |episode: &Episode| match Opened::open(episode, options, &text) {
+        Ok(opened) => opened.made_of,
+        Err(error) => error.to_string(),
+    };
+    Ok(episodes.iter().map(|episode| (episode.name.clone(), of(episode))).collect())
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Results {
+    /// What became of each episode, in their order.
+    pub outcomes: Vec<EpisodeOutcome>,
+    /// Why there is no new store of all episodes, if the format has one.
+    pub store: Result<(), ReplayError>,
+}
+
+/// The bag of an episode, as summaries name it.
+fn bag_of(episode: &Episode) -> String {
+    episode.bag.display().to_string()
+}
+
+/// Makes the store of the episodes that are complete, unless it is there. Their parts are removed then.
+fn join(store: &str, outcomes: &[EpisodeOutcome], work: &Work<'_>) -> Result<(), ReplayError> {
+    let Work { options: Options { out, format, .. }, .. } = work;
+    if outcomes.iter().any(|outcome| matches!(outcome, EpisodeOutcome::Stopped { .. })) {
+        return Ok(());
+    }
+    let mut ledger = lock(work.ledger);
+    let (mut episodes, mut sources, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    for outcome in outcomes {
+        let (EpisodeOutcome::Done(summary) | EpisodeOutcome::Kept(summary)) = outcome else {
+            continue;
+        };
+        let result = format.result(&summary.name);
+        let Some(Entry { made_of, .. }) = ledger.entry(&result) else { continue };
+        let part = out.join(&result);
+        let older = ledger
+            .store(store)
+            .and_then(|older| older.source(&summary.name, &summary.bag, made_of));
+        sources.push(older.unwrap_or_else(|| Source::StorePart(part.clone())));
+        parts.push(part);
+        episodes.push((summary.name.clone(), summary.bag.clone(), made_of.clone()));
+    }
+    let older = ledger.store(store);
+    let is_there = older.is_some_and(|older| {
+        let same = |(source, number): (&Source, usize)| {
+            let stored = &older.episodes[number];
+            older.source(&stored.name, &stored.bag, &stored.made_of).as_ref() == Some(source)
+        };
+        older.episodes.len() == sources.len() && sources.iter().zip(0..).all(same)
+    });
+    if sources.is_empty() {
+        return Ok(());
+    }
+    if !is_there {
+        // An episode that is in the store may have failed in this run.
+        let complete = episodes.iter().map(|(name, bag, _)| (name.as_str(), bag.clone()));
+        ledger.check_store(store, complete)?;
+        let is_used = sources.iter().any(|source| matches!(source, Source::Store { .. }));
+        let tables = older.filter(|_| is_used).map_or_else(Vec::new, |older| older.tables.clone());
+        let about = about_store(work);
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let told = |done, of| work.watch.joins(done, of);
+        let joined =
+            Joined { sources: &sources, tables, about, threads, stop: work.stop, told: &told };
+        let built = assemble(&out.join(store), joined);
+        let built = built.map_err(|error| forget(error, out, &parts, &mut ledger))?;
+        let Some(built) = built else { return Ok(()) };
+        let mut stored = Vec::with_capacity(episodes.len());
+        for ((name, bag, made_of), (rows, about)) in episodes.into_iter().zip(&built.episodes) {
+            let (rows, about) = (rows.clone(), about.clone());
+            stored.push(Stored { name, bag, made_of, rows, about });
+        }
+        let (identity, tables) = (built.identity.clone(), built.tables.clone());
+        // A crash must not leave a ledger that describes another store.
+        ledger.announce_store(store, Store { identity, tables, episodes: stored })?;
+        built.complete()?;
+        ledger.complete_store(store)?;
+    }
+    for part in &parts {
+        remove(part)?;
+    }
+    // Others are of an earlier run with other bags.
+    let _ = fs::remove_dir(out.join(format!("{store}.parts")));
+    Ok(())
+}
+
+/// The error of a join. If a part is damaged, the ledger forgets it, so that the next run makes it again.
+fn forget(error: OutputError, out: &Path, parts: &[PathBuf], ledger: &mut Ledger) -> ReplayError {
+    let is_damaged = matches!(
+        error.source.kind(),
+        ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::NotFound
+    );
+    let part = parts.iter().find(|part| is_damaged && error.path.starts_with(part));
+    let Some(result) = part.and_then(|part| part.strip_prefix(out).ok()) else {
+        return error.into();
+    };
+    match ledger.remove(&result.to_string_lossy()) {
+        Ok(()) => ReplayError::Wiring(format!(
+            "{error}; give the same command again: it replays this episode again"
+        )),
+        Err(error) => error.into(),
+    }
+}
+
+/// What a store says of itself.
+fn about_store(work: &Work<'_>) -> Map<String, Value> {
+    let Work { options, text, .. } = work;
+    let kind = if options.format == Format::Rows { "rows" } else { "tensors" };
+    let about = [
+        ("kind", json!(kind)),
+        ("format_version", json!(FORMAT_VERSION)),
+        ("version", json!(env!("CARGO_PKG_VERSION"))),
+        ("configuration", json!(text)),
+        ("rate_hz", json!(options.rate_hz)),
+    ];
+    about.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
+}
+
+/// Replays one episode, unless its result is there.
+fn one(episode: &Episode, work: &Work<'_>, device: usize) -> EpisodeOutcome {
+    let name = episode.name.clone();
+    if work.stop.load(Ordering::Relaxed) {
+        return EpisodeOutcome::Stopped { name };
+    }
+    // Each log line names its episode.
+    let _span = tracing::warn_span!("episode", name).entered();
+    // What one episode leaves half changed no other one sees.
+    let outcome = catch_unwind(AssertUnwindSafe(|| replay(episode, work, device)));
+    let failed = |error: String| EpisodeOutcome::Failed { name: name.clone(), error };
+    match outcome {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(error)) => failed(error.to_string()),
+        Err(_) => failed("a failure of the program (a panic, which is above)".into()),
+    }
+}
+
+/// What an episode's result is made of.
+struct Opened {
+    bag: Bag,
+    config: Config,
+    /// All of it, in words.
+    made_of: String,
+}
+
+impl Opened {
+    fn open(episode: &Episode, options: &Options, text: &str) -> Result<Self, ReplayError> {
+        if let Some(wrong) = &episode.wrong {
+            return Err(ReplayError::Wiring(wrong.clone()));
+        }
+        let bag = Bag::open(&episode.bag)?;
+        let definitions = BagDefinitions::new(&bag)?;
+        let config = definitions.configuration(text, &options.config, options.rate_hz)?;
+        let made_of = made_of(episode, options, text, &config)?;
+        Ok(Opened { bag, config, made_of })
+    }
+}
+
+/// Returns the numbers of a result that is there; `None` if it must be made.
+///
+/// # Errors
+/// What is there must not be replaced.
+fn kept(
+    episode: &Episode,
+    work: &Work<'_>,
+    result: &str,
+    made_of: &str,
+) -> Result<Option<Summary>, ReplayError> {
+    let Work { options: Options { out, format, replace, .. }, ledger, text, .. } = work;
+    let path = out.join(result);
+    let ledger = lock(ledger);
+    let entry = ledger.entry(result);
+    let in_store = |store: &str| {
+        let store = ledger.store(store);
+        store.is_some_and(|of| of.source(&episode.name, &bag_of(episode), made_of).is_some())
+    };
+    if let Some(entry) = entry.filter(|entry| entry.made_of == made_of) {
+        // A part may be gone with the store that it was joined into.
+        let is_there = path.exists() || format.store().is_some_and(in_store);
+        return Ok(is_there.then(|| entry.summary.clone()));
+    }
+    // A part is nobody's result.
+    if !path.exists() || format.store().is_some() {
+        return Ok(None);
+    }
+    let whose = match entry {
+        Some(entry) if entry.summary.bag == bag_of(episode) => {
+            if !replace {
+                Asked::new(work.options, text).check(&path, &entry.made_of)?;
+            }
+            return Ok(None);
+        }
+        Some(entry) => format!("the result of {}", entry.summary.bag),
+        None => "no result of an earlier run".to_owned(),
+    };
+    Err(ReplayError::Wiring(format!(
+        "{}: it exists and is {whose}; name another folder with --out, or remove it",
+        path.display()
+    )))
+}
+
+/// Makes the result of an episode, unless it is there.
+fn replay(
+    episode: &Episode,
+    work: &Work<'_>,
+    device: usize,
+) -> Result<EpisodeOutcome, ReplayError> {
+    let Work { options, text, ledger, others, watch, stop } = *work;
+    let name = &episode.name;
+    let Opened { bag, config, made_of } = Opened::open(episode, options, text)?;
+    let result = options.format.result(name);
+    if let Some(summary) = kept(episode, work, &result, &made_of)? {
+        return Ok(EpisodeOutcome::Kept(summary));
+    }
+    if let Some(summary) = others.take(&result, &made_of, &options.out, &mut lock(ledger))? {
+        return Ok(EpisodeOutcome::Kept(summary));
+    }
+    let wiring = Wiring::new(&bag, &config, &options.remaps, &options.time)?;
+    let backend = backend::create(options.backend, device, &config, &Layout::new(&config))?;
+    let mut pipeline = Pipeline::new(config, backend)?;
+    let named = episode.bag.file_name().unwrap_or(episode.bag.as_os_str());
+    let named = named.to_string_lossy().into_owned();
+    let (first, last) = bag.span().unwrap_or((Stamp::ZERO, Stamp::ZERO));
+    let [start, end] = [(episode.start, first), (episode.end, last)]
+        .map(|(moment, instead)| moment.map_or(instead, |moment| moment.in_bag(first)));
+    let path = options.out.join(&result);
+    let mut about = json!({
+        "name": name, "bag": named, "task": episode.task,
+        "start_ns": start.nanos(), "end_ns": end.nanos(),
+    });
+    let mut output = match options.format {
+        Format::Mcap => {
+            let task = episode.task.as_deref();
+            let info = Info::of(&pipeline, options.digest, start, named, task);
+            Writing::Mcap(Box::new(McapOutput::create(&path, info)?))
+        }
+        Format::Zarr => {
+            let output = TensorOutput::create(&path, &pipeline, options.bf16, options.means())?;
+            Writing::Tensors(Box::new(output))
+        }
+        Format::Rows => {
+            let means = options.means();
+            Writing::Rows(RowOutput::create(&path, &mut pipeline, options.bf16, means)?)
+        }
+    };
+    watch.begins(episode, start, end);
+    let progress = Watched { episode, watch, stop };
+    let digest = options.digest && options.format == Format::Mcap;
+    let playing = Playing { digest, threads: options.threads() };
+    let summary = run(&bag, episode, &wiring, pipeline, output.as_output(), playing, &progress)?;
+    if !summary.whole {
+        return Ok(EpisodeOutcome::Stopped { name: name.clone() });
+    }
+    summary.check_rows(&bag)?;
+    about["simulated"] = json!(summary.simulated);
+    about["missing"] = json!(summary.missing);
+    // If the program ends in between, no entry describes another result than what is there.
+    lock(ledger).remove(&result)?;
+    output.complete(about)?;
+    let entry = Entry { made_of, summary: summary.clone() };
+    lock(ledger).add(result, entry)?;
+    Ok(EpisodeOutcome::Done(summary))
+}
+
+/// The output of an episode.
+enum Writing {
+    Mcap(Box<McapOutput>),
+    Tensors(Box<TensorOutput>),
+    Rows(RowOutput),
+}
+
+impl Writing {
+    fn as_output(&mut self) -> &mut dyn Output {
+        match self {
+            Writing::Mcap(output) => output.as_mut(),
+            Writing::Tensors(output) => output.as_mut(),
+            Writing::Rows(output) => output,
+        }
+    }
+
+    fn complete(self, about: Value) -> Result<(), OutputError> {
+        match self {
+            Writing::Mcap(output) => output.complete(),
+            Writing::Tensors(output) => output.complete(about),
+            Writing::Rows(output) => output.complete(about),
+        }
+    }
+}
+
+/// What the workers share.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    options: &'a Options,
+    /// The configuration's text, read once: all results are of the same one.
+    text: &'a str,
+    ledger: &'a Mutex<Ledger>,
+    others: &'a Others,
+    watch: &'a dyn BatchProgress,
+    stop: &'a AtomicBool,
+}
+
+struct Watched<'a> {
+    episode: &'a Episode,
+    watch: &'a dyn BatchProgress,
+    stop: &'a AtomicBool,
+}
+
+impl Progress for Watched<'_> {
+    fn at(&self, now: Stamp) -> bool {
+        self.watch.at(self.episode, now);
+        !self.stop.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,36 @@
+//! Recorded bags through the pipeline and the runtime of the node, without ROS.
+//!
+//! 1. [`Wiring`] says which topic feeds which input of a configuration.
+//! 2. [`run`] plays an episode, which is a bag or a part of one, through a pipeline, as fast as it goes
+//!    ([`Player`](robocache_runtime::Player)), and gives each tensor to an [`Output`](crate::output::Output).
+//! 3. [`batch`] does so with many episodes on all cores, and brings each result under its final name only
+//!    when it is complete.
+
+pub mod batch;
+mod definitions;
+mod division;
+mod episode;
+mod episode_topic;
+mod error;
+mod find;
+mod read_ahead;
+mod results;
+mod run;
+mod shares;
+pub mod stamps;
+mod summary;
+mod waits;
+mod wiring;
+
+pub use definitions::BagDefinitions;
+pub use division::{Division, Parts, episodes};
+pub use episode::{Episode, EpisodesError, Listed, Moment, read_episodes};
+pub use episode_topic::EdgeTopic;
+pub use error::ReplayError;
+pub use find::find_bags;
+pub use results::{Format, store_summaries, summaries};
+pub use run::{Playing, Progress, run};
+pub use shares::Share;
+pub use summary::{InputSummary, Skew, StreamSummary, Summary};
+pub use wiring::names;
+pub use wiring::{ClockSource, Remap, TimeSource, Wiring};

@@ -1,0 +1,56 @@
+//! Reads the messages of a bag on a thread of its own, some ahead of the one that takes them.
+
+use std::sync::mpsc::sync_channel;
+
+use crate::bag::{Messages, Problems, Recorded};
+use robocache_ops::time::Stamp;
+
+/// A batch has at most this many messages, and is sent when it has this many bytes.
+const MESSAGES: usize = 64;
+const BYTES: usize = 2 << 20;
+/// Batches that may wait.
+const BATCHES: usize = 2;
+
+/// Hands the messages up to `end` to `take` in their order, until it returns false or an error. Returns what could
+/// not be read. Nothing after `end` is looked at, whichever thread is faster.
+///
+/// # Errors
+/// That of `take`.
+pub(super) fn read_ahead<E>(
+    mut messages: Messages<'_>,
+    end: Option<Stamp>,
+    mut take: impl FnMut(Recorded) -> Result<bool, E>,
+) -> Result<Problems, E> {
+    std::thread::scope(|scope| {
+        let (sender, receiver) = sync_channel::<Vec<Recorded>>(BATCHES);
+        let reader = scope.spawn(move || {
+            let (mut batch, mut bytes) = (Vec::with_capacity(MESSAGES), 0);
+            let within = |recorded: &Recorded| end.is_none_or(|end| recorded.received <= end);
+            for recorded in messages.by_ref().take_while(within) {
+                bytes += recorded.bytes.len();
+                batch.push(recorded);
+                if batch.len() == MESSAGES || bytes >= BYTES {
+                    let full = std::mem::replace(&mut batch, Vec::with_capacity(MESSAGES));
+                    bytes = 0;
+                    if sender.send(full).is_err() {
+                        // The other side has all that it wants.
+                        break;
+                    }
+                }
+            }
+            // As before.
+            let _ = sender.send(batch);
+            messages.problems
+        });
+        let mut taken = Ok(true);
+        for recorded in receiver.iter().flatten() {
+            taken = take(recorded);
+            if !matches!(taken, Ok(true)) {
+                break;
+            }
+        }
+        drop(receiver);
+        let problems = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        taken.map(|_| problems)
+    })
+}

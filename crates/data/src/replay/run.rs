@@ -1,0 +1,265 @@
+//! Plays one episode.
+
+use std::cell::RefCell;
+
+use super::episode::Moment;
+use super::read_ahead::read_ahead;
+use super::stamps::{StampClock, stamp_in_header};
+use super::summary::{Skew, Summary};
+use super::waits::Waits;
+use super::wiring::ClockSource;
+use super::{Episode, ReplayError, Wiring};
+use crate::bag::{Bag, Problems, Recorded};
+use crate::output::Output;
+use robocache_core::pipeline::Pipeline;
+use robocache_core::spec::{InputId, Selection};
+use robocache_ops::time::{NANOS_PER_S, Stamp};
+use robocache_runtime::{Player, Received, RuntimeError, Served, decode_clock};
+
+/// Told from time to time how far an episode is.
+pub trait Progress {
+    /// The player is at `now`, on the recorder's clock. Returns whether it must go on: if not, the run ends
+    /// as if the episode ended here, and the summary says so.
+    fn at(&self, now: Stamp) -> bool;
+}
+
+/// Messages between two calls of [`Progress::at`].
+const PER_REPORT: u32 = 256;
+
+/// How an episode is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Playing {
+    /// Whether tensors are sealed.
+    pub digest: bool,
+    /// With more than one, images and clouds are encoded on as many threads. The result does not depend on that.
+    pub threads: usize,
+}
+
+/// Plays an episode of a bag through a pipeline, and gives every tensor to `output`. If it takes no ticks, it
+/// gets the rows instead. The caller finishes it.
+///
+/// # Errors
+/// If the bag can no longer be read, the backend fails, or the output cannot be written. What is damaged in
+/// a bag is left out, and in the summary.
+pub fn run(
+    bag: &Bag,
+    episode: &Episode,
+    wiring: &Wiring,
+    pipeline: Pipeline,
+    output: &mut dyn Output,
+    Playing { digest, threads }: Playing,
+    progress: &dyn Progress,
+) -> Result<Summary, ReplayError> {
+    let mut skew = Skew::default();
+    let player = Player::new(pipeline, wiring.clock.is_simulated());
+    let player = if output.takes_ticks() { player } else { player.without_ticks() };
+    let mut player = if threads > 1 { player.with_threads(threads)? } else { player };
+    let output = RefCell::new(output);
+    let mut problems = Problems::default();
+    bag.problems.iter().cloned().for_each(|problem| problems.push(problem));
+    let mut whole = true;
+    if let Some(span) = bag.span() {
+        let Range { start, end } = episode.range(span)?;
+        let mut serve = |served: Served<'_>| -> Result<(), ReplayError> {
+            if let Served::Tensor(tick, message) = served {
+                if digest {
+                    message.seal();
+                }
+                skew.note(tick.number, message);
+                output.borrow_mut().tick(tick, message)?;
+            }
+            Ok(())
+        };
+        let (waits, stamps) = (Waits::default(), StampClock::default());
+        let mut play = Play { bag, wiring, player: &mut player, waits, stamps };
+        if let Some(start) = start {
+            play.latched_before(start, &mut serve, &mut problems)?;
+        }
+        let messages = bag.messages_from(&wiring.wanted(), start.unwrap_or(Stamp::MIN))?;
+        let (mut begun, mut last) = (false, span.1);
+        let mut count = 0_u32;
+        let read = read_ahead(messages, end, |recorded| -> Result<bool, ReplayError> {
+            let now = recorded.received;
+            if !begun {
+                // A damaged index may say that the bag begins later than it does, or ends sooner.
+                play.player.start(start.unwrap_or(span.0.min(now)), &mut serve)?;
+                begun = true;
+            }
+            last = last.max(now);
+            count = count.wrapping_add(1);
+            if count.is_multiple_of(PER_REPORT) {
+                check(play.player, &output)?;
+                whole = progress.at(now);
+                if !whole {
+                    return Ok(false);
+                }
+            }
+            play.take(recorded, &mut serve)?;
+            Ok(true)
+        });
+        problems.join(read?);
+        if whole {
+            if !begun {
+                play.player.start(start.unwrap_or(span.0), &mut serve)?;
+            }
+            let last = end.map_or(last, |end| end.min(last));
+            play.player.end(last, &mut serve)?;
+            play.player.runtime().pipeline.finish_rows();
+            check(play.player, &output)?;
+            progress.at(last);
+        }
+    }
+    problems.readable()?;
+    Ok(Summary::new(episode, wiring, player.runtime(), skew, &problems, whole))
+}
+
+/// Checks that no row was lost on its way to the output.
+fn check(player: &Player, output: &RefCell<&mut dyn Output>) -> Result<(), ReplayError> {
+    match player.runtime().pipeline.rows_failed() {
+        Some(source) => {
+            let operation = "read a row".into();
+            Err(RuntimeError::Backend { operation, source }.into())
+        }
+        None => Ok(output.borrow_mut().check()?),
+    }
+}
+
+/// The first and the last instant that an episode names.
+struct Range {
+    start: Option<Stamp>,
+    end: Option<Stamp>,
+}
+
+impl Episode {
+    /// The instants of the episode in a bag from `first` to `last`.
+    ///
+    /// # Errors
+    /// No message of the bag could be in it.
+    fn range(&self, (first, last): (Stamp, Stamp)) -> Result<Range, ReplayError> {
+        let in_bag = |moment: Moment| moment.in_bag(first);
+        let [start, end] = [self.start.map(in_bag), self.end.map(in_bag)];
+        let (from, to) = (start.unwrap_or(first), end.unwrap_or(last));
+        if from > to || from > last || to < first {
+            return Err(ReplayError::Wiring(format!(
+                "{}: expected an episode within {first} to {last}, found {from} to {to}",
+                self.bag.display()
+            )));
+        }
+        // Before the first message there is nothing to tick for.
+        Ok(Range { start: start.map(|start| start.max(first)), end })
+    }
+}
+
+/// An episode on its way through a player.
+struct Play<'a> {
+    bag: &'a Bag,
+    wiring: &'a Wiring,
+    player: &'a mut Player,
+    waits: Waits,
+    stamps: StampClock,
+}
+
+impl Play<'_> {
+    /// Takes a message: as the clock, and by every input of its topic.
+    fn take(
+        &mut self,
+        recorded: Recorded,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), ReplayError>,
+    ) -> Result<(), ReplayError> {
+        let Recorded { topic, received: at, published, .. } = recorded;
+        if self.wiring.events == Some(topic) {
+            self.waits.note(at, &recorded.bytes);
+            return Ok(());
+        }
+        let received = Received { at, published, waited_ns: self.waits.of(at) };
+        if let Some(reading) = self.reading(&recorded) {
+            self.player.set_clock(reading, received, serve)?;
+        }
+        self.feed(recorded, received, serve)
+    }
+
+    /// The reading of a simulator's clock that a message is. One that is malformed sets no clock, as in a live node.
+    fn reading(&mut self, recorded: &Recorded) -> Option<Stamp> {
+        let Recorded { topic, received, bytes, .. } = recorded;
+        match &self.wiring.clock {
+            ClockSource::Clock(of) if of == topic => decode_clock(bytes).ok().flatten(),
+            ClockSource::HeaderOf(of) if of == topic => stamp_in_header(bytes),
+            ClockSource::Headers(of) if of[*topic] => {
+                self.stamps.take(*topic, stamp_in_header(bytes)?, *received)
+            }
+            _ => None,
+        }
+    }
+
+    /// Gives a message to every input of its topic.
+    fn feed(
+        &mut self,
+        Recorded { topic, bytes, .. }: Recorded,
+        received: Received,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), ReplayError>,
+    ) -> Result<(), ReplayError> {
+        let Some((last, others)) = self.wiring.feeds[topic].split_last() else { return Ok(()) };
+        for input in others {
+            self.player.receive(*input, bytes.clone(), received, serve)?;
+        }
+        self.player.receive(*last, bytes, received, serve)
+    }
+
+    /// Takes the latched messages from before an episode, as a node that starts with it receives them: all
+    /// fixed transforms, and the newest numbers of each camera.
+    fn latched_before(
+        &mut self,
+        first: Stamp,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), ReplayError>,
+        problems: &mut Problems,
+    ) -> Result<(), ReplayError> {
+        let config = self.player.runtime().pipeline.config();
+        let fixed = |id: &InputId| {
+            matches!(config.input(*id).selection, Selection::Transforms { fixed: true })
+        };
+        let camera =
+            |id: &InputId| matches!(config.input(*id).selection, Selection::CameraInfo { .. });
+        let feeds = &self.wiring.feeds;
+        let all: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(fixed)).collect();
+        let mut newest: Vec<bool> = feeds.iter().map(|ids| ids.iter().any(camera)).collect();
+        let mut latched = self.between(Stamp::MIN, first, &all, problems)?;
+        // Cameras repeat their numbers, so the newest are looked for from the end.
+        let begin = self.bag.span().map_or(first, |(begin, _)| begin);
+        let mut reach = NANOS_PER_S;
+        while newest.contains(&true) {
+            let from = first.offset(-reach);
+            for recorded in self.between(from, first, &newest, problems)?.into_iter().rev() {
+                if std::mem::take(&mut newest[recorded.topic]) {
+                    latched.push(recorded);
+                }
+            }
+            if from <= begin {
+                break;
+            }
+            reach = reach.saturating_mul(8);
+        }
+        latched.sort_by_key(|recorded| recorded.received);
+        for recorded in latched {
+            // Its stamp is no reading: it is from before.
+            self.feed(recorded, Received::at(first), serve)?;
+        }
+        Ok(())
+    }
+
+    /// The messages of some topics from an instant to another one, which is not included.
+    fn between(
+        &self,
+        from: Stamp,
+        end: Stamp,
+        wanted: &[bool],
+        problems: &mut Problems,
+    ) -> Result<Vec<Recorded>, ReplayError> {
+        if !wanted.contains(&true) {
+            return Ok(Vec::new());
+        }
+        let mut messages = self.bag.messages_from(wanted, from)?;
+        let found = messages.by_ref().take_while(|recorded| recorded.received < end).collect();
+        problems.join(std::mem::take(&mut messages.problems));
+        Ok(found)
+    }
+}

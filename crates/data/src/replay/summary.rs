@@ -1,0 +1,209 @@
+//! What an episode's replay came to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::wiring::no_row;
+use super::{Episode, ReplayError, Wiring};
+use crate::bag::{Bag, Problems};
+use robocache_core::pipeline::TensorMessage;
+use robocache_core::rejected::DropReason;
+use robocache_core::spec::SegmentId;
+use robocache_ops::align::InvalidReason;
+use robocache_runtime::Runtime;
+
+/// The numbers of an episode. Times are in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The bag.
+    pub bag: String,
+    /// The name of the result.
+    pub name: String,
+    /// What the robot did, if the list of episodes says so.
+    pub task: Option<String>,
+    /// Tensors.
+    pub ticks: u64,
+    /// Ticks without a tensor, because a required stream was not valid.
+    pub held_back: u64,
+    /// Ticks that a simulator's clock passed over.
+    pub overruns: u64,
+    /// How often the clock jumped back.
+    pub clock_jumps: u64,
+    /// How often the recorder's clock was set ahead, or the bag has a long silence: no ticks are there.
+    pub set_ahead: u64,
+    /// Whether the ticks are on a simulator's clock: that of `/clock`, or that of the stamps.
+    pub simulated: bool,
+    /// Whether the episode was played to its end.
+    pub whole: bool,
+    /// Topics of the configuration that the bag does not have.
+    pub missing: Vec<String>,
+    /// Topics whose type the bag does not say. The configuration's was believed.
+    #[serde(default)]
+    pub untyped: Vec<String>,
+    /// What could not be read: the first of them.
+    pub problems: Vec<String>,
+    /// How many more there are.
+    pub more_problems: u64,
+    /// The tick whose streams were furthest apart.
+    pub skew: Skew,
+    /// By name.
+    pub streams: BTreeMap<String, StreamSummary>,
+    /// By name.
+    pub inputs: BTreeMap<String, InputSummary>,
+}
+
+/// The largest difference between the ages of two valid streams in one tick, of their newest steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skew {
+    /// The difference \[ns\].
+    pub largest_ns: i64,
+    /// The tick; `None` if no tick had two valid streams.
+    pub tick: Option<i64>,
+}
+
+/// A stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamSummary {
+    /// Rows.
+    pub rows: u64,
+    /// Steps of all ticks.
+    pub steps: u64,
+    /// The part of the steps that is valid; `None` without steps.
+    pub valid_share: Option<f64>,
+    /// Steps that are not valid, by reason.
+    pub invalid: BTreeMap<String, u64>,
+}
+
+/// An input: the messages of a topic.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputSummary {
+    /// The topic in the configuration.
+    pub topic: String,
+    /// Messages.
+    pub received: u64,
+    /// Messages that were taken.
+    pub accepted: u64,
+    /// Messages that were not, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Parts that were not taken of messages that were, by reason.
+    pub parts_dropped: BTreeMap<String, u64>,
+    /// Messages that still waited for a transform at the end.
+    pub waiting: u64,
+}
+
+impl Skew {
+    /// Notes a tensor.
+    pub(super) fn note(&mut self, tick: i64, message: &TensorMessage) {
+        let newest =
+            (0..message.segments()).filter_map(|at| message.steps(SegmentId::new(at)).last());
+        let ages = newest.filter(|step| step.valid).map(|step| step.age_ns);
+        let (mut least, mut most, mut streams) = (i64::MAX, i64::MIN, 0);
+        for age in ages {
+            (least, most, streams) = (least.min(age), most.max(age), streams + 1);
+        }
+        if streams < 2 {
+            return;
+        }
+        if self.tick.is_none() || most - least > self.largest_ns {
+            *self = Skew { largest_ns: most - least, tick: Some(tick) };
+        }
+    }
+}
+
+impl Summary {
+    pub(super) fn new(
+        episode: &Episode,
+        wiring: &Wiring,
+        runtime: &Runtime,
+        skew: Skew,
+        problems: &Problems,
+        whole: bool,
+    ) -> Self {
+        Summary {
+            bag: episode.bag.display().to_string(),
+            name: episode.name.clone(),
+            task: episode.task.clone(),
+            ticks: runtime.ticks.published.get(),
+            held_back: runtime.ticks.held_back.get(),
+            overruns: runtime.ticks.overruns.get(),
+            clock_jumps: runtime.pipeline.clock_jumps(),
+            set_ahead: runtime.ticks.clock_set_ahead.get(),
+            simulated: wiring.clock.is_simulated(),
+            whole,
+            missing: wiring.missing.clone(),
+            untyped: wiring.untyped.clone(),
+            problems: problems.first.iter().map(ToString::to_string).collect(),
+            more_problems: problems.more,
+            skew,
+            streams: StreamSummary::all(runtime),
+            inputs: InputSummary::all(runtime),
+        }
+    }
+}
+
+impl Summary {
+    /// Checks that a result is of use: a stream has a row, unless the episode was not played to its end.
+    ///
+    /// # Errors
+    /// No stream has one. Says what became of the messages, and which topics the bag has.
+    pub fn check_rows(&self, bag: &Bag) -> Result<(), ReplayError> {
+        match self.whole && self.streams.values().all(|stream| stream.rows == 0) {
+            true => Err(no_row(bag, "a row of a stream", &self.messages())),
+            false => Ok(()),
+        }
+    }
+
+    /// What became of the messages of each input, in words.
+    fn messages(&self) -> String {
+        let of_input = |(name, input): (&String, &InputSummary)| {
+            let dropped = input.dropped.iter().map(|(reason, count)| format!(", {count} {reason}"));
+            format!("{name} ({} messages{})", input.received, dropped.collect::<String>())
+        };
+        self.inputs.iter().map(of_input).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl StreamSummary {
+    /// The numbers of all streams until now, by name.
+    pub fn all(runtime: &Runtime) -> BTreeMap<String, Self> {
+        let of = |id| {
+            let stats = runtime.stream_stats(id);
+            let (steps, valid) = (stats.steps.get(), stats.steps_valid.get());
+            let invalid = InvalidReason::ALL.iter();
+            let invalid = invalid.map(|reason| (reason.name().to_owned(), stats.invalid(*reason)));
+            let summary = StreamSummary {
+                rows: stats.rows.get(),
+                steps,
+                valid_share: (steps > 0).then(|| valid as f64 / steps as f64),
+                invalid: invalid.filter(|(_, steps)| *steps > 0).collect(),
+            };
+            (runtime.stream_spec(id).name.clone(), summary)
+        };
+        runtime.streams().map(of).collect()
+    }
+}
+
+impl InputSummary {
+    /// The numbers of all inputs until now, by name and topic.
+    pub fn all(runtime: &Runtime) -> BTreeMap<String, Self> {
+        let of = |id| {
+            let (stats, spec) = (runtime.input_stats(id), runtime.input_spec(id));
+            let by_reason = |count: &dyn Fn(DropReason) -> u64| {
+                let counts = DropReason::ALL.iter().map(|reason| (reason.name(), count(*reason)));
+                let counts = counts.filter(|(_, count)| *count > 0);
+                counts.map(|(name, count)| (name.to_owned(), count)).collect()
+            };
+            let summary = InputSummary {
+                topic: spec.topic.clone(),
+                received: stats.received.get(),
+                accepted: stats.accepted.get(),
+                dropped: by_reason(&|reason| stats.dropped(reason)),
+                parts_dropped: by_reason(&|reason| stats.parts_dropped(reason)),
+                waiting: runtime.waiting(id) as u64,
+            };
+            (format!("{} {}", spec.name, spec.topic), summary)
+        };
+        runtime.inputs().map(of).collect()
+    }
+}

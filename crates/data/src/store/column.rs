@@ -1,0 +1,149 @@
+//! What is stored: arrays that grow along their first dimension.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use robocache_ops::dtype::DType;
+
+/// How an array is divided, before it is compressed \[bytes\].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// A row of this size or more is a chunk of its own.
+    pub large_row: usize,
+    /// A chunk of smaller rows.
+    pub chunk: usize,
+    /// A shard.
+    pub shard: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Sizes { large_row: 16 << 10, chunk: 64 << 10, shard: 64 << 20 }
+    }
+}
+
+/// Chunks of a shard, at most: its index has 16 bytes for each.
+const MOST_CHUNKS: usize = 4096;
+
+/// The type of an element, by its name in Zarr. All are little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum Element {
+    Bool,
+    Uint8,
+    Uint16,
+    Int32,
+    Uint32,
+    Int64,
+    Float16,
+    Float32,
+}
+
+impl Element {
+    /// Bytes of an element.
+    pub const fn size(self) -> usize {
+        match self {
+            Element::Bool | Element::Uint8 => 1,
+            Element::Uint16 | Element::Float16 => 2,
+            Element::Int32 | Element::Uint32 | Element::Float32 => 4,
+            Element::Int64 => 8,
+        }
+    }
+
+    /// The type that has the bits of a tensor's element. Zarr's readers know no bf16: its bits are in a
+    /// `uint16`.
+    pub const fn of(dtype: DType) -> Self {
+        match dtype {
+            DType::F32 => Element::Float32,
+            DType::F16 => Element::Float16,
+            DType::Bf16 => Element::Uint16,
+            DType::U8 => Element::Uint8,
+            DType::I32 => Element::Int32,
+        }
+    }
+}
+
+/// An array that grows by a row at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its place in the store, such as `data/joints.valid`.
+    pub path: String,
+    /// The type of its elements.
+    pub element: Element,
+    /// The shape of a row; empty for a number.
+    pub row: Vec<usize>,
+    /// The names of its dimensions, that of the rows first.
+    pub dimensions: Vec<String>,
+    /// What the store says of it.
+    pub attributes: Map<String, Value>,
+    /// How it is divided.
+    pub sizes: Sizes,
+}
+
+/// Columns that grow together: all have the same rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// What they are.
+    pub columns: Vec<Column>,
+    /// The array that says where the rows of each episode end.
+    pub ends: String,
+    /// Columns of `int64` by which the rows are sorted, the most significant first. If there are none, rows stay as
+    /// they come.
+    pub sorted_by: Option<[usize; 3]>,
+}
+
+impl Column {
+    /// A column without attributes. `rest` names the dimensions of a row, with their sizes.
+    pub fn new(path: String, element: Element, along: &str, rest: &[(String, usize)]) -> Self {
+        let names = rest.iter().map(|(name, _)| name.clone());
+        Column {
+            path,
+            element,
+            row: rest.iter().map(|(_, size)| *size).collect(),
+            dimensions: std::iter::once(along.to_owned()).chain(names).collect(),
+            attributes: Map::new(),
+            sizes: Sizes::default(),
+        }
+    }
+
+    /// The same with an attribute.
+    pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
+        // What is stored here is made of names and numbers, which JSON has.
+        let value = serde_json::to_value(value).unwrap_or(Value::Null);
+        self.attributes.insert(name.to_owned(), value);
+        self
+    }
+
+    /// Bytes of a row.
+    pub fn row_bytes(&self) -> usize {
+        self.row.iter().product::<usize>() * self.element.size()
+    }
+
+    /// Whether each row is a chunk.
+    pub fn has_large_rows(&self) -> bool {
+        self.row_bytes() >= self.sizes.large_row
+    }
+
+    /// Rows of a chunk.
+    pub fn chunk_rows(&self) -> usize {
+        match self.has_large_rows() {
+            true => 1,
+            false => power_of_two_below(self.sizes.chunk / self.row_bytes().max(1)),
+        }
+    }
+
+    /// Chunks of a shard.
+    pub fn shard_chunks(&self) -> usize {
+        let chunk = self.chunk_rows() * self.row_bytes().max(1);
+        power_of_two_below(self.sizes.shard / chunk).min(MOST_CHUNKS)
+    }
+}
+
+/// The largest power of two that is not above `value`; 1 for zero.
+fn power_of_two_below(value: usize) -> usize {
+    1 << value.max(1).ilog2()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Memory of large rows on their way to the threads that compress them.
+
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use robocache_ops::sync::lock;
+
+/// Memory that serves again, and a bound for the rows in work.
+pub(super) struct Pool {
+    /// The bound \[bytes\].
+    most: usize,
+    free: Mutex<Free>,
+    /// Rows that wait or are being compressed \[bytes\].
+    in_work: Mutex<usize>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Free {
+    rows: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+/// A row, whose memory goes back to the pool.
+pub(super) struct Row {
+    bytes: Vec<u8>,
+    pool: Arc<Pool>,
+}
+
+impl Row {
+    pub fn new(bytes: Vec<u8>, pool: &Arc<Pool>) -> Self {
+        Row { bytes, pool: Arc::clone(pool) }
+    }
+}
+
+impl Deref for Row {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        let mut free = lock(&self.pool.free);
+        // What rows of other sizes leave must not add up.
+        if free.bytes + bytes.capacity() <= self.pool.most {
+            free.bytes += bytes.capacity();
+            free.rows.push(bytes);
+        }
+    }
+}
+
+impl Pool {
+    /// A pool for so many bytes in work. One row may have more.
+    pub fn new(most: usize) -> Self {
+        let (free, in_work) = (Mutex::default(), Mutex::new(0));
+        Pool { most, free, in_work, changed: Condvar::new() }
+    }
+
+    /// Empty memory for a row of this size.
+    pub fn memory(&self, len: usize) -> Vec<u8> {
+        let mut free = lock(&self.free);
+        match free.rows.iter().position(|row| row.capacity() == len) {
+            Some(at) => {
+                free.bytes -= len;
+                free.rows.swap_remove(at)
+            }
+            None => Vec::with_capacity(len),
+        }
+    }
+
+    /// Counts a row that begins its way. Waits while there are too many, unless the threads have `failed`.
+    pub fn begin(&self, len: usize, failed: impl Fn() -> bool) {
+        let mut in_work = lock(&self.in_work);
+        while *in_work > 0 && *in_work + len > self.most && !failed() {
+            in_work = self.changed.wait(in_work).unwrap_or_else(PoisonError::into_inner);
+        }
+        *in_work += len;
+    }
+
+    /// Counts a row that was compressed.
+    pub fn end(&self, len: usize) {
+        *lock(&self.in_work) -= len;
+        self.changed.notify_all();
+    }
+
+    /// Ends all waits, as the threads have failed.
+    pub fn wake(&self) {
+        // Whoever has looked whether they have failed waits by now.
+        drop(lock(&self.in_work));
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,323 @@
+//! Reads the stores that `robocache replay --format zarr` and `--format rows` write: Zarr v3, one shard along all
+//! but the first dimension, zstd, crc32c.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::FORMAT_VERSION;
+use robocache_ops::dtype::DType;
+use robocache_ops::sync::lock;
+
+/// Largest chunk \[bytes\], and most chunks of a shard.
+const MAX_CHUNK: usize = 1 << 30;
+const MAX_CHUNKS: u64 = 1 << 20;
+/// An array: rows along its first dimension.
+pub struct Array {
+    folder: PathBuf,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Rows of a chunk, and chunks of a shard.
+    chunk_rows: u64,
+    shard_chunks: u64,
+    /// Zarr's name of its elements' type.
+    pub data_type: String,
+    /// What the store says of it.
+    pub attributes: Value,
+    /// Size of a row \[bytes\].
+    pub row_bytes: usize,
+    /// The shard at hand: its number, its file, and place and length of each chunk.
+    shard: Option<(u64, File, Vec<[u64; 2]>)>,
+    /// The chunk at hand.
+    chunk: Option<(u64, Vec<u8>)>,
+}
+
+/// The parts of `zarr.json` that are read.
+#[derive(Deserialize)]
+struct Meta {
+    shape: Vec<u64>,
+    data_type: String,
+    chunk_grid: Named<Chunks>,
+    codecs: Vec<Named<Chunks>>,
+    #[serde(default)]
+    attributes: Value,
+}
+
+#[derive(Deserialize)]
+struct Named<T> {
+    name: String,
+    configuration: T,
+}
+
+#[derive(Deserialize)]
+struct Chunks {
+    chunk_shape: Vec<u64>,
+}
+
+/// What a store says of itself. It must be of this kind.
+pub fn about(store: &Path, kind: &str) -> Result<Value, String> {
+    let mut root = json(&store.join("zarr.json"))?;
+    let about = root.get_mut("attributes").and_then(|all| all.get_mut("robocache"));
+    let about = about.map(Value::take).unwrap_or_default();
+    if about["kind"] != kind || about["format_version"] != FORMAT_VERSION {
+        let (found, version) = (&about["kind"], &about["format_version"]);
+        return Err(format!(
+            "a store of kind {found}, format {version}; expected \"{kind}\", format {FORMAT_VERSION}"
+        ));
+    }
+    Ok(about)
+}
+
+/// The names of the arrays and groups of a group, in their order.
+pub fn members(group: &Path) -> Result<Vec<String>, String> {
+    let wrong = |error: std::io::Error| format!("{}: {error}", group.display());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(group).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        if entry.path().join("zarr.json").exists() {
+            names.extend(entry.file_name().to_str().map(str::to_owned));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn json(path: &Path) -> Result<Value, String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = fs::read(path).map_err(|error| wrong(&error))?;
+    serde_json::from_slice(&bytes).map_err(|error| wrong(&error))
+}
+
+impl Array {
+    /// Opens an array whose rows have so many bytes.
+    pub fn open(folder: &Path, row_bytes: usize) -> Result<Self, String> {
+        let array = Self::of(folder)?;
+        match array.row_bytes == row_bytes {
+            true => Ok(array),
+            false => {
+                Err(array
+                    .wrong(&format!("rows of {} bytes, expected {row_bytes}", array.row_bytes)))
+            }
+        }
+    }
+
+    /// Opens an array if it has the values of a segment.
+    pub fn of_segment(folder: &Path) -> Result<Option<Self>, String> {
+        let array = Self::of(folder)?;
+        Ok(array.attributes.get("segment").is_some().then_some(array))
+    }
+
+    /// Opens an array.
+    pub fn of(folder: &Path) -> Result<Self, String> {
+        let wrong = |what: &str| format!("{}: {what}", folder.display());
+        let meta = json(&folder.join("zarr.json"))?;
+        let Meta { shape, data_type, chunk_grid, codecs, attributes } =
+            serde_json::from_value(meta).map_err(|error| wrong(&error.to_string()))?;
+        let sizes =
+            |shape: Vec<u64>| shape.into_iter().map(|dim| usize::try_from(dim).ok()).collect();
+        let shape: Option<Vec<usize>> = sizes(shape);
+        let shape = shape.ok_or_else(|| wrong("a shape that is too large"))?;
+        if shape.is_empty() {
+            return Err(wrong("expected a dimension or more"));
+        }
+        let [codec] = &codecs[..] else {
+            return Err(wrong("expected one codec, sharding_indexed"));
+        };
+        let (shard, chunk) =
+            (&chunk_grid.configuration.chunk_shape, &codec.configuration.chunk_shape);
+        let whole = |parts: &[u64]| {
+            parts.get(1..) == Some(&shape.iter().skip(1).map(|d| *d as u64).collect::<Vec<_>>()[..])
+        };
+        if codec.name != "sharding_indexed" || !whole(shard) || !whole(chunk) || chunk[0] == 0 {
+            return Err(wrong("expected shards and chunks along the first dimension alone"));
+        }
+        let element = match data_type.as_str() {
+            "bool" | "uint8" => 1,
+            "uint16" | "float16" => 2,
+            "int32" | "uint32" | "float32" => 4,
+            "int64" => 8,
+            _ => return Err(wrong(&format!("elements of {data_type}"))),
+        };
+        let row_bytes =
+            shape[1..].iter().try_fold(element, |len: usize, dim| len.checked_mul(*dim));
+        let row_bytes = row_bytes.ok_or_else(|| wrong("a row that is too large"))?;
+        let chunk_bytes =
+            usize::try_from(chunk[0]).ok().and_then(|rows| rows.checked_mul(row_bytes));
+        let chunks = shard[0] / chunk[0];
+        if chunk_bytes.is_none_or(|bytes| bytes > MAX_CHUNK) || !(1..=MAX_CHUNKS).contains(&chunks)
+        {
+            return Err(wrong("chunks or shards that are too large"));
+        }
+        Ok(Array {
+            folder: folder.to_owned(),
+            shape,
+            chunk_rows: chunk[0],
+            shard_chunks: chunks,
+            data_type,
+            attributes,
+            row_bytes,
+            shard: None,
+            chunk: None,
+        })
+    }
+
+    /// An error that names it.
+    pub fn wrong(&self, what: &str) -> String {
+        format!("{}: {what}", self.folder.display())
+    }
+
+    /// How many rows it has.
+    pub fn rows(&self) -> u64 {
+        self.shape[0] as u64
+    }
+
+    /// The type of its elements, if tensors and rows have it. Zarr has no bf16: its bits are in a uint16.
+    pub fn dtype(&self) -> Option<DType> {
+        match self.data_type.as_str() {
+            "float32" => Some(DType::F32),
+            "float16" => Some(DType::F16),
+            "uint16" => Some(DType::Bf16),
+            "uint8" => Some(DType::U8),
+            "int32" => Some(DType::I32),
+            _ => None,
+        }
+    }
+
+    /// A number of an array of them.
+    pub fn number(&mut self, at: u64) -> Result<i64, String> {
+        let bytes = self.row(at)?.first_chunk().copied();
+        bytes.map(i64::from_le_bytes).ok_or_else(|| self.wrong("no numbers of 64 bits"))
+    }
+
+    /// The bytes of a row.
+    pub fn row(&mut self, at: u64) -> Result<&[u8], String> {
+        if at >= self.shape[0] as u64 {
+            return Err(self.wrong(&format!("expected row {at}, found {} rows", self.shape[0])));
+        }
+        let chunk = at / self.chunk_rows;
+        if self.chunk.as_ref().is_none_or(|(number, _)| *number != chunk) {
+            self.chunk = Some((chunk, self.read_chunk(chunk)?));
+        }
+        let start = (at % self.chunk_rows) as usize * self.row_bytes;
+        let bytes = self.chunk.as_ref().map(|(_, bytes)| bytes.as_slice()).unwrap_or_default();
+        bytes
+            .get(start..start + self.row_bytes)
+            .ok_or_else(|| self.wrong("a chunk that is too short"))
+    }
+
+    /// Opens it once more, for another thread.
+    fn again(&self) -> Self {
+        Array {
+            folder: self.folder.clone(),
+            shape: self.shape.clone(),
+            data_type: self.data_type.clone(),
+            attributes: Value::Null,
+            shard: None,
+            chunk: None,
+            ..*self
+        }
+    }
+
+    /// Reads rows into `out`, which has their size: those of the ranges, one range after the other, on so many threads.
+    pub fn read_ranges(
+        &self,
+        ranges: &[Range<u64>],
+        out: &mut [u8],
+        threads: usize,
+    ) -> Result<(), String> {
+        // By chunk: where in it a piece begins, and where it goes.
+        let mut pieces: BTreeMap<u64, Vec<(usize, &mut [u8])>> = BTreeMap::new();
+        let mut rest = out;
+        for range in ranges {
+            let mut at = range.start;
+            while at < range.end {
+                let chunk = at / self.chunk_rows;
+                let end = range.end.min((chunk + 1).saturating_mul(self.chunk_rows));
+                let bytes = (end - at) as usize * self.row_bytes;
+                if range.end > self.rows() || bytes > rest.len() {
+                    let rows = self.rows();
+                    return Err(self.wrong(&format!("rows up to {}, expected {rows}", range.end)));
+                }
+                let (piece, others) = rest.split_at_mut(bytes);
+                let begin = (at % self.chunk_rows) as usize * self.row_bytes;
+                pieces.entry(chunk).or_default().push((begin, piece));
+                (rest, at) = (others, end);
+            }
+        }
+        let work = Mutex::new(pieces.into_iter());
+        let take = || lock(&work).next();
+        let one = || -> Result<(), String> {
+            let mut array = self.again();
+            while let Some((chunk, pieces)) = take() {
+                let chunk = array.read_chunk(chunk)?;
+                for (begin, piece) in pieces {
+                    piece.copy_from_slice(&chunk[begin..begin + piece.len()]);
+                }
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(one)).collect();
+            let failed = || Err(self.wrong("a thread that reads it panicked"));
+            let rest = others.into_iter().map(|other| other.join().unwrap_or_else(|_| failed()));
+            rest.fold(one(), Result::and)
+        })
+    }
+
+    fn read_chunk(&mut self, chunk: u64) -> Result<Vec<u8>, String> {
+        let size = self.chunk_rows as usize * self.row_bytes;
+        let shard = chunk / self.shard_chunks;
+        if self.shard.as_ref().is_none_or(|(number, ..)| *number != shard) {
+            let (file, index) = self.read_index(shard)?;
+            self.shard = Some((shard, file, index));
+        }
+        let Some((_, file, index)) = &self.shard else { return Ok(Vec::new()) };
+        let [at, len] = index[(chunk % self.shard_chunks) as usize];
+        // A chunk that is not there has the fill value, which is zero.
+        if [at, len] == [u64::MAX; 2] {
+            return Ok(vec![0; size]);
+        }
+        let broken = |what: &dyn std::fmt::Display| self.wrong(&format!("chunk {chunk}: {what}"));
+        let end = file.metadata().map_err(|error| broken(&error))?.len();
+        if at.checked_add(len).is_none_or(|to| to > end) {
+            return Err(broken(&"its place is not in the file"));
+        }
+        let mut packed = vec![0; len as usize];
+        file.read_exact_at(&mut packed, at).map_err(|error| broken(&error))?;
+        let checked = packed.split_last_chunk::<4>();
+        let (packed, checksum) = checked.ok_or_else(|| broken(&"shorter than its checksum"))?;
+        if crc32c::crc32c(packed).to_le_bytes() != *checksum {
+            return Err(broken(&"its checksum is wrong"));
+        }
+        let bytes = zstd::bulk::decompress(packed, size).map_err(|error| broken(&error))?;
+        if bytes.len() == size {
+            return Ok(bytes);
+        }
+        Err(broken(&format!("{} bytes, expected {size}", bytes.len())))
+    }
+
+    /// The index at the end of a shard: place and length of each chunk, then a checksum.
+    fn read_index(&self, shard: u64) -> Result<(File, Vec<[u64; 2]>), String> {
+        let path = self.folder.join(format!("c.{shard}{}", ".0".repeat(self.shape.len() - 1)));
+        let broken = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+        let file = File::open(&path).map_err(|error| broken(&error))?;
+        let len = 16 * self.shard_chunks + 4;
+        let end = file.metadata().map_err(|error| broken(&error))?.len();
+        let at = end.checked_sub(len).ok_or_else(|| broken(&"shorter than its index"))?;
+        let mut bytes = vec![0; len as usize];
+        file.read_exact_at(&mut bytes, at).map_err(|error| broken(&error))?;
+        let (index, checksum) = bytes.split_at(bytes.len() - 4);
+        if crc32c::crc32c(index).to_le_bytes() != checksum {
+            return Err(broken(&"the checksum of its index is wrong"));
+        }
+        let words = index.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let words: Vec<u64> = words.collect();
+        Ok((file, words.as_chunks::<2>().0.to_vec()))
+    }
+}

@@ -1,0 +1,474 @@
+//! Episodes to one store of Zarr v3.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::{Map, Value, json};
+
+use super::compress::{Compress, ZSTD_LEVEL};
+use super::shard::Shard;
+use super::{Column, Element, StorePart, Table, reuse};
+use crate::file::{OutputError, PartialFolder};
+use crate::output::BREAKS;
+use robocache_ops::sync::lock;
+
+/// The file that says what a group or an array is.
+const METADATA: &str = "zarr.json";
+
+/// Where the rows of an episode are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In the folder of a part.
+    StorePart(PathBuf),
+    /// In the store that is replaced: the numbers of its first rows, and how many there are, by table. `about` is
+    /// what the store says of it.
+    Store {
+        /// By table.
+        begin: Vec<u64>,
+        /// By table.
+        rows: Vec<u64>,
+        /// What the store says of the episode.
+        about: Value,
+    },
+}
+
+/// What is joined: the episodes in their order, and what the store says of itself.
+pub struct Joined<'a> {
+    /// Where their rows are.
+    pub sources: &'a [Source],
+    /// The tables of the store that is replaced; empty if none of its rows are used.
+    pub tables: Vec<Table>,
+    /// What the store says of itself, in its attribute `robocache`. The list of the episodes is added.
+    pub about: Map<String, Value>,
+    /// Threads that join.
+    pub threads: usize,
+    /// When this is set, nothing is joined any more.
+    pub stop: &'a AtomicBool,
+    /// Told how many of the shards are written, and of how many.
+    pub told: &'a (dyn Fn(usize, usize) + Sync),
+}
+
+/// A store that has not yet its name.
+pub struct Built {
+    folder: PartialFolder,
+    /// Its tables.
+    pub tables: Vec<Table>,
+    /// Of each episode: its rows by table, and what the store says of it.
+    pub episodes: Vec<(Vec<u64>, Value)>,
+    /// Tells it from another store: see [`identity`].
+    pub identity: String,
+}
+
+impl Built {
+    /// Gives the store its name. One that has it is removed.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn complete(self) -> Result<(), OutputError> {
+        self.folder.complete()
+    }
+}
+
+/// Tells a store from another one, by what it says of itself; `None` if there is none.
+pub fn identity(store: &Path) -> Option<String> {
+    let text = fs::read(store.join(METADATA)).ok()?;
+    Some(format!("{:016x}", twox_hash::XxHash3_64::oneshot(&text)))
+}
+
+/// Joins episodes into a store, under another name. Returns `None` if the run was stopped before it was complete.
+///
+/// # Errors
+/// A part has other columns than the first, or a file cannot be read or written.
+pub fn assemble(path: &Path, joined: Joined<'_>) -> Result<Option<Built>, OutputError> {
+    let folder = PartialFolder::create(path)?;
+    let (tables, episodes) = open(path, &joined)?;
+    let join = Join { folder: folder.partial(), tables: &tables, episodes: &episodes };
+    let mut nodes = Nodes::default();
+    for (at, table) in tables.iter().enumerate() {
+        let ends = join.ends_of(at);
+        for column in &table.columns {
+            nodes.add_array(join.folder, column, join.rows(at))?;
+        }
+        let column = Column::new(table.ends.clone(), Element::Int64, "episode", &[]);
+        nodes.add_array(join.folder, &column, ends.len() as u64)?;
+        write_ends(join.folder, &column, &ends)?;
+    }
+    if !join.shards(&joined)? {
+        return Ok(None);
+    }
+    let mut about = joined.about.clone();
+    about.insert("episodes".into(), episodes.iter().map(|of| of.about().clone()).collect());
+    nodes.write_groups(join.folder, json!({"robocache": about}))?;
+    let of_episode = |episode: &Episode<'_>| {
+        let rows = (0..tables.len()).map(|table| episode.rows(table)).collect();
+        (rows, episode.about().clone())
+    };
+    let all = episodes.iter().map(of_episode).collect();
+    let identity = identity(folder.partial()).unwrap_or_default();
+    drop(episodes);
+    Ok(Some(Built { folder, tables, episodes: all, identity }))
+}
+
+/// An episode on its way into a store.
+enum Episode<'a> {
+    StorePart(StorePart),
+    Store { path: &'a Path, begin: &'a [u64], rows: &'a [u64], about: &'a Value },
+}
+
+impl Episode<'_> {
+    fn rows(&self, table: usize) -> u64 {
+        match self {
+            Episode::StorePart(part) => part.rows(table),
+            Episode::Store { rows, .. } => rows[table],
+        }
+    }
+
+    fn about(&self) -> &Value {
+        match self {
+            Episode::StorePart(part) => part.about(),
+            Episode::Store { about, .. } => about,
+        }
+    }
+
+    /// Copies rows of a column, by their numbers in the episode.
+    fn copy(
+        &self,
+        (table, column): (usize, usize),
+        of: &Column,
+        rows: Range<u64>,
+        shard: &mut Shard,
+        chunks: &mut Chunks,
+    ) -> Result<(), OutputError> {
+        match self {
+            Episode::StorePart(part) => {
+                let file = part.data()?;
+                let place = (part, &file, (table, column), rows);
+                let copied = match of.has_large_rows() {
+                    true => copy_large(place, shard),
+                    false => chunks.copy(place, shard),
+                };
+                copied.map_err(OutputError::of(part.folder()))
+            }
+            Episode::Store { path, begin, .. } => {
+                let rows = begin[table] + rows.start..begin[table] + rows.end;
+                reuse::copy(path, of, rows, shard, chunks)
+                    .map_err(OutputError::of(&path.join(&of.path)))
+            }
+        }
+    }
+}
+
+/// Opens the episodes, which must have the same tables.
+fn open<'a>(
+    path: &'a Path,
+    joined: &'a Joined<'_>,
+) -> Result<(Vec<Table>, Vec<Episode<'a>>), OutputError> {
+    let mut tables = joined.tables.clone();
+    let mut episodes = Vec::with_capacity(joined.sources.len());
+    for source in joined.sources {
+        episodes.push(match source {
+            Source::Store { begin, rows, about } => Episode::Store { path, begin, rows, about },
+            Source::StorePart(folder) => {
+                let mut part = StorePart::open(folder)?;
+                if tables.is_empty() {
+                    tables = part.tables().to_vec();
+                } else if part.tables() != tables {
+                    let what = "it has other arrays than the episodes before: their definitions of a message differ";
+                    return Err(OutputError::of(folder)(io::Error::other(what)));
+                }
+                part.forget_tables();
+                Episode::StorePart(part)
+            }
+        });
+    }
+    Ok((tables, episodes))
+}
+
+/// Episodes on their way into a store.
+struct Join<'a> {
+    folder: &'a Path,
+    tables: &'a [Table],
+    episodes: &'a [Episode<'a>],
+}
+
+impl Join<'_> {
+    /// Rows of a table, of all episodes.
+    fn rows(&self, table: usize) -> u64 {
+        self.episodes.iter().map(|episode| episode.rows(table)).sum()
+    }
+
+    /// The number of rows up to the end of each episode. An episode whose ticks do not follow each other ends where
+    /// they break, so that no window reaches over the gap.
+    fn ends_of(&self, table: usize) -> Vec<i64> {
+        let (mut ends, mut begin) = (Vec::new(), 0);
+        for episode in self.episodes {
+            let rows = episode.rows(table);
+            let breaks = episode.about().get(BREAKS).and_then(Value::as_array);
+            let breaks = breaks.into_iter().flatten().filter_map(Value::as_u64);
+            ends.extend(breaks.chain([rows]).map(|end| (begin + end) as i64));
+            begin += rows;
+        }
+        ends
+    }
+
+    /// Writes all shards, on several threads. Returns whether they are complete.
+    fn shards(&self, joined: &Joined<'_>) -> Result<bool, OutputError> {
+        let mut all = Vec::new();
+        for (table, Table { columns, .. }) in self.tables.iter().enumerate() {
+            for (column, of) in columns.iter().enumerate() {
+                let shards = self.rows(table).div_ceil(shard_rows(of));
+                all.extend((0..shards).map(|shard| (table, column, shard)));
+            }
+        }
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let failed = Mutex::new(None);
+        let stopped = || joined.stop.load(Ordering::Relaxed) || lock(&failed).is_some();
+        let work = || {
+            while let Some(shard) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if stopped() {
+                    return;
+                }
+                if let Err(error) = self.shard(*shard) {
+                    lock(&failed).get_or_insert(error);
+                }
+                (joined.told)(done.fetch_add(1, Ordering::Relaxed) + 1, all.len());
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..joined.threads.clamp(1, all.len().max(1)) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let failed = lock(&failed).take();
+        failed.map_or(Ok(done.into_inner() == all.len()), Err)
+    }
+
+    /// Writes a shard of a column.
+    fn shard(&self, (table, column, number): (usize, usize, u64)) -> Result<(), OutputError> {
+        let of = &self.tables[table].columns[column];
+        let path = path_of(self.folder, of, number);
+        let file = File::create(&path).map_err(OutputError::of(&path))?;
+        let mut shard = Shard::new(file);
+        let mut chunks = Chunks::new(of).map_err(OutputError::of(&path))?;
+        let rows = number * shard_rows(of)..(number + 1) * shard_rows(of);
+        let mut begin = 0;
+        for episode in self.episodes {
+            let all = episode.rows(table);
+            let mine = rows.start.max(begin)..rows.end.min(begin + all);
+            if mine.start < mine.end {
+                let mine = mine.start - begin..mine.end - begin;
+                episode.copy((table, column), of, mine, &mut shard, &mut chunks)?;
+            }
+            begin += all;
+        }
+        let ended = chunks.finish(&mut shard).and_then(|()| shard.end(of.shard_chunks()));
+        ended.map_err(OutputError::of(&path))
+    }
+}
+
+/// Rows of a shard.
+pub(super) fn shard_rows(column: &Column) -> u64 {
+    column.chunk_rows() as u64 * column.shard_chunks() as u64
+}
+
+/// The file of a shard: the other dimensions have one.
+pub(super) fn path_of(store: &Path, column: &Column, number: u64) -> PathBuf {
+    store.join(&column.path).join(format!("c.{number}{}", ".0".repeat(column.row.len())))
+}
+
+/// Rows of a part: the part, its file, the table and the column, and the numbers of the rows.
+type RowsOfPart<'a> = (&'a StorePart, &'a File, (usize, usize), Range<u64>);
+
+/// Copies large rows, which are chunks already. Each is checked first, as nothing looks into it.
+fn copy_large((part, file, column, rows): RowsOfPart<'_>, shard: &mut Shard) -> io::Result<()> {
+    let (mut bytes, mut checked) = (Vec::new(), None);
+    part.read(file, column, rows, |places| {
+        places.chunks_exact(16).try_for_each(|place| {
+            let number =
+                |at: usize| u64::from_le_bytes(*place[at..].first_chunk().unwrap_or(&[0; 8]));
+            let place = [number(0), number(8)];
+            if checked != Some(place) {
+                reuse::read(file, place, &mut bytes)?;
+                reuse::whole(&bytes)?;
+                checked = Some(place);
+            }
+            shard.add_from(file, place)
+        })
+    })?;
+    shard.end_source(file)
+}
+
+/// Writes the ends.
+fn write_ends(store: &Path, column: &Column, ends: &[i64]) -> Result<(), OutputError> {
+    let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
+    for (number, ends) in ends.chunks(8 * shard_rows(column) as usize).enumerate() {
+        let path = path_of(store, column, number as u64);
+        let written = File::create(&path).and_then(|file| {
+            let (mut shard, mut chunks) = (Shard::new(file), Chunks::new(column)?);
+            chunks.add(ends, &mut shard)?;
+            chunks.finish(&mut shard)?;
+            shard.end(column.shard_chunks())
+        });
+        written.map_err(OutputError::of(&path))?;
+    }
+    Ok(())
+}
+
+/// Fills chunks with small rows.
+pub(super) struct Chunks {
+    compress: Compress,
+    /// The chunk at hand, and its size when it is full.
+    chunk: Vec<u8>,
+    size: usize,
+}
+
+impl Chunks {
+    fn new(column: &Column) -> io::Result<Self> {
+        let size = column.chunk_rows() * column.row_bytes().max(1);
+        Ok(Chunks { compress: Compress::new(ZSTD_LEVEL)?, chunk: Vec::new(), size })
+    }
+
+    fn copy(
+        &mut self,
+        (part, file, column, rows): RowsOfPart<'_>,
+        shard: &mut Shard,
+    ) -> io::Result<()> {
+        part.read(file, column, rows, |bytes| self.add(bytes, shard))
+    }
+
+    pub fn add(&mut self, mut bytes: &[u8], shard: &mut Shard) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(self.size - self.chunk.len()));
+            self.chunk.extend_from_slice(now);
+            bytes = later;
+            if self.chunk.len() == self.size {
+                self.write(shard)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the last chunk. What no row fills is zero.
+    fn finish(mut self, shard: &mut Shard) -> io::Result<()> {
+        match self.chunk.is_empty() {
+            true => Ok(()),
+            false => {
+                self.chunk.resize(self.size, 0);
+                self.write(shard)
+            }
+        }
+    }
+
+    fn write(&mut self, shard: &mut Shard) -> io::Result<()> {
+        shard.add(self.compress.chunk(&self.chunk)?)?;
+        self.chunk.clear();
+        Ok(())
+    }
+}
+
+/// What is said of the arrays and groups of a store, by their paths.
+#[derive(Default)]
+struct Nodes(BTreeMap<String, Value>);
+
+impl Nodes {
+    /// Writes what is said of an array, and notes its groups.
+    fn add_array(&mut self, store: &Path, column: &Column, rows: u64) -> Result<(), OutputError> {
+        for (at, _) in column.path.match_indices('/') {
+            let group = json!({"zarr_format": 3, "node_type": "group", "attributes": {}});
+            self.0.entry(column.path[..at].to_owned()).or_insert(group);
+        }
+        let array = array(column, rows);
+        write_json(&store.join(&column.path), &array)?;
+        self.0.insert(column.path.clone(), array);
+        Ok(())
+    }
+
+    /// Writes what is said of the groups. Each repeats what is said of all that it holds, so that readers need
+    /// not look for it.
+    fn write_groups(&self, store: &Path, attributes: Value) -> Result<(), OutputError> {
+        let groups = self.0.iter().filter(|(_, node)| node["node_type"] == "group");
+        let groups = groups.map(|(path, _)| (path.as_str(), json!({})));
+        for (path, attributes) in groups.chain([("", attributes)]) {
+            let below = |name: &str| match path {
+                "" => Some(name.to_owned()),
+                path => Some(name.strip_prefix(path)?.strip_prefix('/')?.to_owned()),
+            };
+            let nodes = self.0.iter().filter_map(|(name, node)| Some((below(name)?, node.clone())));
+            let group = json!({
+                "zarr_format": 3,
+                "node_type": "group",
+                "attributes": attributes,
+                "consolidated_metadata": {
+                    "kind": "inline",
+                    "must_understand": false,
+                    "metadata": nodes.collect::<Map<_, _>>(),
+                },
+            });
+            write_json(&store.join(path), &group)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is said of an array.
+fn array(column: &Column, rows: u64) -> Value {
+    let shape = |rows: u64| -> Vec<u64> {
+        std::iter::once(rows).chain(column.row.iter().map(|size| *size as u64)).collect()
+    };
+    let chunk_rows = column.chunk_rows() as u64;
+    let bytes = match column.element.size() {
+        1 => json!({"name": "bytes"}),
+        _ => json!({"name": "bytes", "configuration": {"endian": "little"}}),
+    };
+    let zstd = json!({"name": "zstd", "configuration": {"level": ZSTD_LEVEL, "checksum": false}});
+    let fill = match column.element {
+        Element::Bool => json!(false),
+        Element::Float16 | Element::Float32 => json!(0.0),
+        _ => json!(0),
+    };
+    json!({
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape(rows),
+        "data_type": column.element,
+        "chunk_grid": {
+            "name": "regular",
+            "configuration": {"chunk_shape": shape(chunk_rows * column.shard_chunks() as u64)},
+        },
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
+        "fill_value": fill,
+        "codecs": [{
+            "name": "sharding_indexed",
+            "configuration": {
+                "chunk_shape": shape(chunk_rows),
+                "codecs": [bytes, zstd, {"name": "crc32c"}],
+                "index_codecs": [
+                    {"name": "bytes", "configuration": {"endian": "little"}},
+                    {"name": "crc32c"},
+                ],
+                "index_location": "end",
+            },
+        }],
+        "dimension_names": column.dimensions,
+        "attributes": column.attributes,
+    })
+}
+
+/// Writes the metadata of a group or an array into its folder.
+fn write_json(folder: &Path, value: &Value) -> Result<(), OutputError> {
+    let path = folder.join(METADATA);
+    let written = fs::create_dir_all(folder).and_then(|()| {
+        let mut text = serde_json::to_vec_pretty(value)?;
+        text.push(b'\n');
+        let mut file = File::create(&path)?;
+        io::Write::write_all(&mut file, &text)?;
+        file.sync_all()
+    });
+    written.map_err(OutputError::of(&path))
+}

@@ -1,0 +1,131 @@
+//! Ordinary memory of the host, in whole pages.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::slice;
+
+/// Size of a page \[bytes\]. Where pages are larger, registering fails for buffers that share one,
+/// and copies from the GPU take longer.
+const PAGE: usize = 4096;
+
+/// Memory in pages of its own, zero at first.
+///
+/// A GPU can be told of it (`register`): then the GPU copies into it directly. The memory is no
+/// less ordinary for that, and stays when the GPU goes.
+#[derive(Debug)]
+pub struct HostBuffer {
+    /// What was allocated.
+    allocation: NonNull<u8>,
+    /// The first page in it.
+    pointer: NonNull<u8>,
+    len: usize,
+    #[cfg(feature = "cuda")]
+    registration: Option<super::memory::Registration>,
+}
+
+// SAFETY: owns its memory, like a `Box<[u8]>`.
+unsafe impl Send for HostBuffer {}
+// SAFETY: shared references only read.
+unsafe impl Sync for HostBuffer {}
+
+impl HostBuffer {
+    /// Reserves `len` bytes.
+    ///
+    /// # Panics
+    /// Like a `Vec`, when there is no memory.
+    pub fn new(len: usize) -> Self {
+        Self::try_new(len).unwrap_or_else(|| match Self::layout(len) {
+            Some(layout) => handle_alloc_error(layout),
+            None => panic!("host memory: expected a size that fits the address space, found {len}"),
+        })
+    }
+
+    /// Reserves `len` bytes; `None` if there is no memory for them.
+    pub fn try_new(len: usize) -> Option<Self> {
+        let layout = Self::layout(len)?;
+        // SAFETY: the layout is not of size 0.
+        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        // SAFETY: the layout has room for a page in front.
+        let pointer = unsafe { allocation.add(allocation.align_offset(PAGE)) };
+        Some(HostBuffer {
+            allocation,
+            pointer,
+            len,
+            #[cfg(feature = "cuda")]
+            registration: None,
+        })
+    }
+
+    /// Bytes in whole pages, so that no other memory is in one of them.
+    fn page_bytes(len: usize) -> Option<usize> {
+        len.max(1).checked_next_multiple_of(PAGE)
+    }
+
+    /// Of what is allocated: a page more, as no larger alignment is asked for. So the allocator takes
+    /// large memory from the system as zeros, and a page that nobody touches takes no memory. `None`
+    /// if it does not fit the address space.
+    fn layout(len: usize) -> Option<Layout> {
+        let bytes = Self::page_bytes(len)?.checked_add(PAGE)?;
+        Layout::from_size_align(bytes, 1).ok()
+    }
+
+    /// Tells a GPU of the memory.
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`](super::DeviceError::Failed) where the driver refuses: copies are
+    /// then slower, and no less right.
+    #[cfg(feature = "cuda")]
+    pub fn register(
+        &mut self,
+        device: &std::sync::Arc<super::Device>,
+    ) -> Result<(), super::DeviceError> {
+        self.registration = None;
+        let bytes = Self::page_bytes(self.len).unwrap_or(self.len);
+        // SAFETY: whole pages of this buffer, which drops the registration before it frees them.
+        let registration =
+            unsafe { super::memory::Registration::new(device, self.pointer, bytes)? };
+        self.registration = Some(registration);
+        Ok(())
+    }
+
+    /// Lets the GPU forget the memory. Returns whether it has: one that was left
+    /// ([`Device::leave`](super::Device::leave)) never does, nor one that cannot be waited for.
+    #[cfg(feature = "cuda")]
+    pub fn unregister(&mut self) -> bool {
+        self.registration.take().is_none_or(super::memory::Registration::end)
+    }
+}
+
+impl Deref for HostBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` initialised bytes that live as long as `self`.
+        unsafe { slice::from_raw_parts(self.pointer.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for HostBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; borrowed alone through `&mut self`.
+        unsafe { slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for HostBuffer {
+    fn drop(&mut self) {
+        #[cfg(feature = "cuda")]
+        if !self.unregister() {
+            // The driver still maps the pages, and may write into them: they are never freed.
+            return;
+        }
+        if let Some(layout) = Self::layout(self.len) {
+            // SAFETY: reserved in `try_new`, with the same layout.
+            unsafe { dealloc(self.allocation.as_ptr(), layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! Operations: arithmetic on arrays, without rings, streams or ROS.
+//!
+//! Each has its specification, its CPU code and its CUDA twin in a folder of its own. The CPU code
+//! is the oracle: the twin gives the same bits.
+//!
+//! - [`time`]: [`Stamp`](time::Stamp), integer nanoseconds, epochs, and the grid of ticks.
+//! - [`dtype`]: element types and the one rounding. [`packing`]: alignment and runs of a packed tensor.
+//! - [`align`]: which rows of a stream give the value at an instant.
+//! - [`resample`], [`operators`], [`image`], [`depth`], [`voxelize`]: what becomes of numbers, pixels and points.
+//! - [`windows`]: values of many instants at once, for training.
+//! - [`device`]: the GPU, its memory, and the structures that the kernels share.
+//! - [`parallel`], [`sync`], [`random`]: threads, locks, reproducible randomness.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+pub mod align;
+pub mod depth;
+#[allow(unsafe_code)] // a driver in another language; every block says why it is sound
+pub mod device;
+pub mod dtype;
+pub mod image;
+pub mod operators;
+pub mod packing;
+pub mod parallel;
+pub mod random;
+pub mod resample;
+pub mod sync;
+pub mod time;
+pub mod voxelize;
+pub mod windows;

@@ -1,0 +1,275 @@
+//! The clock: the system's, or a simulator's through `/clock`.
+//!
+//! The clock owns the epoch. When it jumps back, a new epoch begins. Each arrival and each reading
+//! carries the epoch in which it was stamped.
+
+mod pace;
+mod recorded;
+mod sim;
+mod sleeper;
+mod steady;
+mod system;
+
+use std::time::{Duration, Instant};
+
+pub use recorded::RecordedClock;
+pub use sim::{SimClock, decode_clock};
+pub use sleeper::Sleeper;
+pub use steady::SteadyClock;
+pub use system::{SystemClock, system_now};
+
+use robocache_core::pipeline::{Arrival, MAX_AHEAD_NS};
+use robocache_ops::time::{Epoch, NANOS_PER_MS, NANOS_PER_S, Stamp, TickGrid};
+
+/// The longest sleep without a reading of the clock. A step of the system's clock is noticed within
+/// this time.
+const SLICE: Duration = Duration::from_millis(50);
+/// A step back that is shorter than a tick and than this \[ns\] is no jump.
+const TOLERANCE_NS: i64 = 100 * NANOS_PER_MS;
+/// No message is on its way for longer than this. So long after a jump back, a message may be from
+/// before it.
+const IN_FLIGHT: Duration = Duration::from_secs(5);
+/// After the system's clock jumps back, a header's stamp may be at most this far ahead \[ns\], or one
+/// period if that is longer. This holds for [`IN_FLIGHT`], or until the clock passes the instant from
+/// which it jumped. A message further ahead was stamped before the jump, and came late through the
+/// middleware.
+const MAX_AHEAD_AFTER_JUMP_NS: i64 = 10 * NANOS_PER_MS;
+/// Time between two log lines about jumps back.
+const JUMP_LOG_PERIOD: Duration = Duration::from_secs(10);
+
+/// A reading of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The instant.
+    pub stamp: Stamp,
+    /// An instant on the monotonic clock. For a clock that runs by itself, it is that of the
+    /// reading. For a simulator's clock, it is the arrival of the message that made the newest tick
+    /// due.
+    pub since: Instant,
+    /// The epoch of the instant.
+    pub epoch: Epoch,
+}
+
+/// When a message was published, and when it arrived.
+///
+/// The node compares two messages with it: was one published before the clock jumped, which the
+/// other one shows?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transit {
+    /// The publication, on the system clock of the publisher's machine \[ns\]; `None` if the
+    /// middleware does not tell.
+    pub published_ns: Option<i64>,
+    /// The arrival, on the system clock of this machine \[ns\]; `None` if the middleware does not
+    /// tell.
+    pub arrived_ns: Option<i64>,
+}
+
+impl Transit {
+    /// Nothing is known.
+    pub const UNKNOWN: Transit = Transit { published_ns: None, arrived_ns: None };
+    /// If a message seems to arrive longer than this before its publication \[ns\], the clocks of
+    /// the two machines differ.
+    const EARLY_NS: i64 = NANOS_PER_MS;
+    /// If a message seems to travel for longer than this \[ns\], the clocks of the two machines
+    /// probably differ.
+    const LATE_NS: i64 = 2 * NANOS_PER_S;
+
+    /// When the message was published, on the publisher's system clock.
+    pub(super) fn published_at(self) -> Option<Stamp> {
+        self.published_ns.map(Stamp::from_nanos)
+    }
+
+    /// Returns when the message was published, if it can be compared with other messages: the
+    /// publisher's clock agrees with that of this machine.
+    fn published(self) -> Option<i64> {
+        let (published, arrived) = (self.published_ns?, self.arrived_ns?);
+        let travelled = arrived.saturating_sub(published);
+        (-Self::EARLY_NS..=Self::LATE_NS).contains(&travelled).then_some(published)
+    }
+}
+
+/// The clock of the node: it stamps arrivals and says when ticks are due.
+#[derive(Debug)]
+pub enum Clock {
+    /// The system's clock: nanoseconds since 1970.
+    System(Box<SystemClock>),
+    /// A clock that nobody sets, for benchmarks and tests.
+    Steady(SteadyClock),
+    /// The system's clock of a recording: the caller sets it.
+    Recorded(RecordedClock),
+    /// A simulator's clock: the newest message on `/clock`.
+    Sim(Box<SimClock>),
+}
+
+impl Clock {
+    /// Makes the system's clock, for ticks on `grid`.
+    pub fn system(grid: TickGrid) -> Self {
+        Clock::System(Box::new(SystemClock::new(grid)))
+    }
+
+    /// Makes a clock that is at `stamp` at the instant `at`.
+    pub fn steady(stamp: Stamp, at: Instant) -> Self {
+        Clock::Steady(SteadyClock::new(stamp, at))
+    }
+
+    /// Makes the system's clock of a recording, which does not run yet, for ticks on `grid`.
+    pub fn recorded(grid: TickGrid) -> Self {
+        Clock::Recorded(RecordedClock::new(grid))
+    }
+
+    /// Makes a simulator's clock, which does not run yet, for ticks on `grid`.
+    pub fn simulated(grid: TickGrid) -> Self {
+        Clock::Sim(Box::new(SimClock::new(grid)))
+    }
+
+    /// Reads the clock; `None` before the first message on `/clock`, or before a recorded clock is set.
+    pub fn now(&self) -> Option<Reading> {
+        match self {
+            Clock::System(clock) => Some(clock.now()),
+            Clock::Steady(clock) => Some(clock.now()),
+            Clock::Recorded(clock) => clock.now(),
+            Clock::Sim(clock) => clock.now(),
+        }
+    }
+
+    /// Returns the arrival of a message that comes now.
+    pub fn arrival(&self, transit: Transit) -> Arrival {
+        self.arrival_at(transit, Instant::now())
+    }
+
+    /// Returns the arrival of a message that came at `at` by the monotonic clock. Only a simulator's
+    /// clock, which estimates its pace from such instants, asks for them.
+    pub fn arrival_at(&self, transit: Transit, at: Instant) -> Arrival {
+        match self {
+            Clock::System(clock) => clock.arrival(transit),
+            Clock::Steady(clock) => {
+                Arrival { stamp: Some(clock.now().stamp), ..Arrival::default() }
+            }
+            Clock::Recorded(clock) => clock.arrival(transit),
+            Clock::Sim(clock) => clock.arrival_at(transit, at),
+        }
+    }
+
+    /// Sets a simulator's clock from a message that came at `at`, as [`SimClock::set`] does. Other clocks
+    /// ignore it.
+    pub fn set(&self, stamp: Stamp, transit: Transit, at: Instant) -> Option<Epoch> {
+        match self {
+            Clock::System(_) | Clock::Steady(_) | Clock::Recorded(_) => None,
+            Clock::Sim(clock) => clock.set_at(stamp, transit, at),
+        }
+    }
+
+    /// Sets the clock of a recording, and returns its reading. Other clocks ignore it.
+    pub fn move_to(&self, stamp: Stamp) -> Option<Reading> {
+        if let Clock::Recorded(clock) = self {
+            clock.set(stamp);
+        }
+        self.now()
+    }
+
+    /// Sets the clock of a recording in an epoch that the recording tells. Other clocks ignore it.
+    pub(super) fn move_in(&self, epoch: Epoch, stamp: Stamp) {
+        if let Clock::Recorded(clock) = self {
+            clock.set_in(epoch, stamp);
+        }
+    }
+
+    /// Whether the messages of a simulator set the clock.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self, Clock::Sim(_))
+    }
+
+    /// Returns how long a simulator's clock has not moved; `None` before it runs, and for clocks
+    /// that run by themselves.
+    pub fn stalled_for(&self) -> Option<Duration> {
+        match self {
+            Clock::System(_) | Clock::Steady(_) | Clock::Recorded(_) => None,
+            Clock::Sim(clock) => clock.stalled_for(),
+        }
+    }
+
+    /// Waits until an instant may have come, at most for a short time. The caller then reads the clock
+    /// again. `next` is the newest reading and the instant; with `None`, waits for any instant. `sleeper`
+    /// is that of the calling thread.
+    pub fn wait(&self, next: Option<(Reading, Stamp)>, sleeper: &mut Sleeper) {
+        match self {
+            Clock::System(_) | Clock::Steady(_) => sleeper.wait(left(next), SLICE),
+            // It moves only when its owner sets it, and who sets it does not wait.
+            Clock::Recorded(_) => {}
+            Clock::Sim(clock) => clock.wait(next.map(|(_, until)| until)),
+        }
+    }
+}
+
+/// The time that is left of a wait on a clock that runs by itself; without end if there is no instant to
+/// wait for.
+fn left(next: Option<(Reading, Stamp)>) -> Duration {
+    next.map_or(Duration::MAX, |(Reading { stamp, since, .. }, until)| {
+        Duration::from_nanos(until.since(stamp).max(0) as u64).saturating_sub(since.elapsed())
+    })
+}
+
+/// How far a header's stamp may be ahead of the system's clock \[ns\]: see [`Arrival::max_ahead_ns`].
+///
+/// A reading and the first instant of its epoch decide it, and no other clock. So the replay of a
+/// recording, which has these instants, decides as the node did.
+fn max_ahead_ns(Reading { stamp, epoch, .. }: Reading, began: Stamp, grid: TickGrid) -> i64 {
+    let before_the_end = epoch.jumped_from().is_some_and(|from| stamp < from);
+    let in_flight = i128::from(stamp.since(began)) < IN_FLIGHT.as_nanos() as i128;
+    match before_the_end && in_flight {
+        true => grid.period_ns().clamp(MAX_AHEAD_AFTER_JUMP_NS, MAX_AHEAD_NS),
+        false => MAX_AHEAD_NS,
+    }
+}
+
+/// Whether a step of the clock is a jump back: by a tick, or by [`TOLERANCE_NS`]. After a shorter
+/// step no tick becomes due for a second time. Two publishers on `/clock`, or a clock that is
+/// corrected, make such steps.
+fn is_jump(from: Stamp, to: Stamp, grid: TickGrid) -> bool {
+    from.since(to) >= grid.period_ns().min(TOLERANCE_NS)
+}
+
+/// Logs jumps back, but not more often than every [`JUMP_LOG_PERIOD`].
+#[derive(Debug, Default)]
+struct JumpLog {
+    said: Option<Instant>,
+    /// Jumps since then.
+    unsaid: u64,
+}
+
+/// What the log says about jumps back.
+#[derive(Debug, PartialEq, Eq)]
+struct Jumped {
+    from: Stamp,
+    to: Stamp,
+    /// Jumps that were not logged.
+    unsaid: u64,
+}
+
+impl JumpLog {
+    /// Notes a jump. Returns what the caller logs, after it has released its lock.
+    fn note(&mut self, now: Instant, from: Stamp, to: Stamp) -> Option<Jumped> {
+        if self.said.is_some_and(|said| now.saturating_duration_since(said) < JUMP_LOG_PERIOD) {
+            self.unsaid += 1;
+            return None;
+        }
+        self.said = Some(now);
+        Some(Jumped { from, to, unsaid: std::mem::take(&mut self.unsaid) })
+    }
+}
+
+impl Jumped {
+    fn say(self) {
+        let Jumped { from, to, unsaid } = self;
+        let before = match unsaid {
+            0 => String::new(),
+            n => format!(" ({n} more jumps since the last line like this)"),
+        };
+        tracing::warn!(
+            "the clock jumped back from {from} to {to}: all streams start again{before}"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! The system's clock of a recording.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use super::{JumpLog, Reading, Transit, is_jump, max_ahead_ns};
+use robocache_core::pipeline::Arrival;
+use robocache_ops::sync::lock;
+use robocache_ops::time::{Epoch, Stamp, TickGrid};
+
+/// The clock of a recording: the caller sets it. When it is set back, an
+/// epoch begins, as on the machine that was recorded.
+#[derive(Debug)]
+pub struct RecordedClock {
+    grid: TickGrid,
+    state: Mutex<RecordedInstants>,
+}
+
+/// Plain values: a panic of another thread does not leave them half written.
+#[derive(Debug, Default)]
+struct RecordedInstants {
+    /// The instant; `None` before the first.
+    at: Option<Stamp>,
+    /// The latest instant of the epoch that was read.
+    newest: Option<Stamp>,
+    /// The first one.
+    began: Option<Stamp>,
+    epoch: Epoch,
+    log: JumpLog,
+}
+
+impl RecordedClock {
+    pub(super) fn new(grid: TickGrid) -> Self {
+        RecordedClock { grid, state: Mutex::default() }
+    }
+
+    /// Sets the clock.
+    pub(super) fn set(&self, stamp: Stamp) {
+        lock(&self.state).at = Some(stamp);
+    }
+
+    /// Sets the clock in an epoch that the recording tells. It goes back only when an epoch
+    /// begins, and what is of an epoch that is over leaves it alone.
+    pub(super) fn set_in(&self, epoch: Epoch, stamp: Stamp) {
+        let mut state = lock(&self.state);
+        if epoch.is_before(state.epoch) {
+            return;
+        }
+        let begins = state.epoch.is_before(epoch);
+        let stamp = state.at.filter(|_| !begins).map_or(stamp, |before| before.max(stamp));
+        if begins {
+            (state.epoch, state.began) = (epoch, Some(stamp));
+        }
+        (state.at, state.newest) = (Some(stamp), Some(stamp));
+    }
+
+    pub(super) fn now(&self) -> Option<Reading> {
+        self.read().map(|(reading, _)| reading)
+    }
+
+    /// Reads the clock, and begins an epoch if it was set back. Returns the first instant of the epoch as
+    /// well.
+    fn read(&self) -> Option<(Reading, Stamp)> {
+        let mut state = lock(&self.state);
+        let (stamp, since) = (state.at?, Instant::now());
+        let newest = state.newest.unwrap_or(stamp);
+        let mut jumped = None;
+        if is_jump(newest, stamp, self.grid) {
+            state.epoch = state.epoch.next(Some(newest));
+            (state.newest, state.began) = (Some(stamp), Some(stamp));
+            jumped = state.log.note(since, newest, stamp);
+        } else {
+            state.newest = Some(newest.max(stamp));
+        }
+        let (epoch, began) = (state.epoch, *state.began.get_or_insert(stamp));
+        drop(state);
+        if let Some(jumped) = jumped {
+            jumped.say();
+        }
+        Some((Reading { stamp, since, epoch }, began))
+    }
+
+    /// Returns the arrival of a message that comes now. What the recording says of the receive stamp is
+    /// believed: the node that made the recording has checked it.
+    pub(super) fn arrival(&self, transit: Transit) -> Arrival {
+        let Some((now, began)) = self.read() else { return Arrival::default() };
+        let received = transit.arrived_ns.map_or(now.stamp, Stamp::from_nanos).min(now.stamp);
+        Arrival {
+            stamp: Some(now.stamp),
+            received: Some(received),
+            epoch: now.epoch,
+            max_ahead_ns: max_ahead_ns(now, began, self.grid),
+            ..Arrival::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! A simulator's clock, which the messages on `/clock` set.
+
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::pace::Pace;
+use super::{IN_FLIGHT, JumpLog, Reading, SLICE, Transit, is_jump};
+use robocache_core::cdr::{CdrError, Reader};
+use robocache_core::pipeline::{Arrival, MAX_AHEAD_NS};
+use robocache_ops::sync::lock;
+use robocache_ops::time::{Epoch, Stamp, TickGrid};
+
+/// After this many steps in a row that are longer than a tick, the clock counts as coarse. A single
+/// long step may be a short delay of the simulator.
+const COARSE: u32 = 5;
+/// If the middleware does not tell when messages were published, a header's stamp may be this many
+/// steps of `/clock` ahead for [`IN_FLIGHT`] after a jump back. A sensor stamps at most one step ahead
+/// of the newest reading, and a second step may be on its way.
+const STEPS_AHEAD: i64 = 2;
+
+/// A clock that does not move between the messages on `/clock`. The spin thread sets it, and the
+/// tick thread waits for it.
+#[derive(Debug)]
+pub struct SimClock {
+    grid: TickGrid,
+    state: Mutex<SimState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct SimState {
+    now: Option<Now>,
+    /// Steps in a row that were longer than a tick; stays at [`COARSE`] when it is reached.
+    coarse: u32,
+    pace: Pace,
+    log: JumpLog,
+}
+
+/// The message that began an epoch.
+#[derive(Clone, Copy, Debug)]
+struct Began {
+    /// When it arrived.
+    at: Instant,
+    /// When it was published; `None` if that is not known.
+    published: Option<i64>,
+    /// When the last message of the epoch before was published; `None` if that is not known.
+    last_before: Option<i64>,
+    /// How far the clock jumped back \[ns\]; 0 if it did not.
+    jump_ns: i64,
+}
+
+/// A clock that runs.
+#[derive(Clone, Copy, Debug)]
+struct Now {
+    reading: Reading,
+    /// When the instant last changed.
+    moved: Instant,
+    /// The epoch before that of the reading.
+    previous: Epoch,
+    /// The message that began the epoch. It counts only for [`IN_FLIGHT`]: later no message of an
+    /// earlier epoch is on its way, and the machine's clock may have been set.
+    began: Began,
+    /// When the newest message on `/clock` was published; `None` if that is not known.
+    published: Option<i64>,
+    /// Whether the clock has read zero in this epoch.
+    has_read_zero: bool,
+    /// The newest instant of an arrival in this epoch.
+    arrival: Option<Stamp>,
+}
+
+impl SimClock {
+    /// Makes a clock that does not run yet, for ticks on `grid`.
+    pub(super) fn new(grid: TickGrid) -> Self {
+        SimClock { grid, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SimState> {
+        // The state is plain values; a panic of another thread does not leave them half written.
+        lock(&self.state)
+    }
+
+    /// Returns the newest reading; `None` before the first message.
+    pub(super) fn now(&self) -> Option<Reading> {
+        self.lock().now.map(|now| now.reading)
+    }
+
+    /// Returns how long the clock has not moved; `None` before it runs.
+    pub(super) fn stalled_for(&self) -> Option<Duration> {
+        self.lock().now.map(|now| now.moved.elapsed())
+    }
+
+    /// Sets the clock from a message and wakes the waiting threads. If this is the first message or
+    /// a jump back, an epoch begins, and this returns it. A short step back changes nothing, until
+    /// the clock passes its newest instant again.
+    pub fn set(&self, stamp: Stamp, transit: Transit) -> Option<Epoch> {
+        self.set_at(stamp, transit, Instant::now())
+    }
+
+    /// As [`SimClock::set`], from a message that arrived at `at`.
+    pub(super) fn set_at(&self, stamp: Stamp, transit: Transit, at: Instant) -> Option<Epoch> {
+        let mut state = self.lock();
+        let Some(before) = state.now else {
+            let epoch = Epoch::default().next(None);
+            state.now = Some(Now::begin(stamp, at, None, epoch, transit));
+            drop(state);
+            self.changed.notify_all();
+            tracing::info!("the simulator's clock runs, from {stamp}");
+            return Some(epoch);
+        };
+        let from = before.reading.stamp;
+        if is_jump(from, stamp, self.grid) {
+            let epoch = before.reading.epoch.next(Some(from));
+            state.now = Some(Now::begin(stamp, at, Some(before), epoch, transit));
+            let jumped = state.log.note(at, from, stamp);
+            drop(state);
+            self.changed.notify_all();
+            if let Some(jumped) = jumped {
+                jumped.say();
+            }
+            return Some(epoch);
+        }
+        let step_ns = stamp.since(from);
+        if step_ns <= 0 {
+            state.now = Some(Now {
+                has_read_zero: before.has_read_zero || stamp == Stamp::ZERO,
+                published: transit.published(),
+                ..before
+            });
+            return None;
+        }
+        state.pace.note(step_ns, at.saturating_duration_since(before.moved));
+        state.now = Some(before.advanced(stamp, at, transit, self.grid));
+        let coarse = state.is_coarse(step_ns, self.grid);
+        drop(state);
+        self.changed.notify_all();
+        if coarse {
+            warn_of_coarse_clock(step_ns, self.grid);
+        }
+        None
+    }
+
+    /// Returns the arrival of a message that comes at `at`.
+    ///
+    /// Its stamp is between two readings: interpolated at the measured pace, below the next step,
+    /// and later than that of every earlier arrival. Otherwise all messages between two readings
+    /// would have one stamp under `timeline: receive`, and would replace each other.
+    ///
+    /// For [`IN_FLIGHT`] after a jump, a message may be from before it. If the message was published
+    /// before the one that began the epoch, its epoch is the one before. A simulator may send sensors
+    /// before its first `/clock` after a jump: between the last old and the first new message on
+    /// `/clock`, only the stamp tells. So it does if publications cannot be compared, until the clock
+    /// has passed the instant that it jumped back from: a stamp far ahead is an old one. Later, and
+    /// for a message that was published after the jump, the ordinary limit holds.
+    pub(super) fn arrival_at(&self, transit: Transit, at: Instant) -> Arrival {
+        let mut state = self.lock();
+        let since = |earlier: Instant| at.saturating_duration_since(earlier);
+        let past_ns = state.now.map(|now| state.pace.past_reading_ns(since(now.moved)));
+        let step_ns = state.pace.step_ns().unwrap_or(0).max(self.grid.period_ns());
+        let (Some(past_ns), Some(now)) = (past_ns, &mut state.now) else {
+            return Arrival::default();
+        };
+        let interpolated = now.reading.stamp.offset(past_ns);
+        let stamp = now.arrival.map_or(interpolated, |last| interpolated.max(last.offset(1)));
+        now.arrival = Some(stamp);
+        let steps_ns = step_ns.saturating_mul(STEPS_AHEAD);
+        let (mut epoch, mut max_ahead_ns) = (now.reading.epoch, steps_ns.max(MAX_AHEAD_NS));
+        let before_the_end = epoch.jumped_from().is_some_and(|from| now.reading.stamp < from);
+        if since(now.began.at) < IN_FLIGHT {
+            match now.began.sent(transit, steps_ns) {
+                Some(Sent::Before) => {
+                    epoch = now.previous;
+                    // Nothing of this clock's time can be said of it.
+                    return Arrival { epoch, ..Arrival::default() };
+                }
+                Some(Sent::Between) => max_ahead_ns = steps_ns,
+                Some(Sent::After) => {}
+                None if before_the_end => max_ahead_ns = steps_ns,
+                None => {}
+            }
+        }
+        let (stamp, zero_is_an_instant) = (Some(stamp), now.has_read_zero);
+        Arrival { stamp, epoch, max_ahead_ns, zero_is_an_instant, ..Arrival::default() }
+    }
+
+    /// Waits until the clock reaches `until` or jumps back, at most for [`SLICE`].
+    pub(super) fn wait(&self, until: Option<Stamp>) {
+        let state = self.lock();
+        let epoch = state.now.map(|now| now.reading.epoch);
+        let not_yet = |state: &mut SimState| match (state.now, until) {
+            (Some(Now { reading, .. }), Some(until)) => {
+                reading.stamp < until && Some(reading.epoch) == epoch
+            }
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        drop(self.changed.wait_timeout_while(state, SLICE, not_yet));
+    }
+}
+
+/// When a message was published.
+enum Sent {
+    /// Before the jump.
+    Before,
+    /// Between the last old and the first new message on `/clock`.
+    Between,
+    /// After the jump.
+    After,
+}
+
+impl Began {
+    /// `None` if the two publications cannot be compared.
+    fn sent(self, transit: Transit, steps_ns: i64) -> Option<Sent> {
+        let (first, published) = (self.published?, transit.published()?);
+        if published >= first {
+            return Some(Sent::After);
+        }
+        // After a short jump, an old stamp is not far ahead either.
+        let between = self.last_before.is_some_and(|last| published > last);
+        Some(match between && self.jump_ns > steps_ns {
+            true => Sent::Between,
+            false => Sent::Before,
+        })
+    }
+}
+
+impl Now {
+    /// The first reading of an epoch, by a message that arrived at `at`.
+    fn begin(
+        stamp: Stamp,
+        at: Instant,
+        before: Option<Now>,
+        epoch: Epoch,
+        transit: Transit,
+    ) -> Self {
+        let published = transit.published();
+        let began = Began {
+            at,
+            published,
+            last_before: before.and_then(|before| before.published),
+            jump_ns: before.map_or(0, |before| before.reading.stamp.since(stamp)),
+        };
+        Now {
+            reading: Reading { stamp, since: at, epoch },
+            moved: at,
+            previous: before.map_or(Epoch::default(), |before| before.reading.epoch),
+            began,
+            published,
+            has_read_zero: stamp == Stamp::ZERO,
+            arrival: None,
+        }
+    }
+
+    /// The next reading of the epoch, by a message that arrived at `at`.
+    fn advanced(self, stamp: Stamp, at: Instant, transit: Transit, grid: TickGrid) -> Self {
+        let before = self.reading;
+        let same_tick = grid.tick_at(stamp) == grid.tick_at(before.stamp);
+        let since = if same_tick { before.since } else { at };
+        let has_read_zero = self.has_read_zero || stamp == Stamp::ZERO;
+        let reading = Reading { stamp, since, epoch: before.epoch };
+        Now { reading, moved: at, has_read_zero, published: transit.published(), ..self }
+    }
+}
+
+impl SimState {
+    /// Notes a step ahead. Returns true once, when [`COARSE`] steps in a row were longer than a
+    /// tick.
+    fn is_coarse(&mut self, step_ns: i64, grid: TickGrid) -> bool {
+        if self.coarse >= COARSE {
+            return false;
+        }
+        self.coarse = if step_ns > grid.period_ns() { self.coarse + 1 } else { 0 };
+        self.coarse == COARSE
+    }
+}
+
+fn warn_of_coarse_clock(step_ns: i64, grid: TickGrid) {
+    tracing::warn!(
+        "the simulator's clock is too coarse for the rate of the ticks: it advances by {} ms at a time, but the \
+         period of the ticks is {} ms; only the newest tick of each step is served",
+        step_ns as f64 / 1e6,
+        grid.period_ns() as f64 / 1e6,
+    );
+}
+
+/// Returns the instant in a serialized `rosgraph_msgs/msg/Clock`; `None` if its nanosecond part is
+/// a second or more.
+pub fn decode_clock(message: &[u8]) -> Result<Option<Stamp>, CdrError> {
+    let mut reader = Reader::new(message)?;
+    let (sec, nanosec) = (reader.i32()?, reader.u32()?);
+    Ok(Stamp::from_sec_nanosec(sec, nanosec))
+}
+
+#[cfg(test)]
+mod tests;

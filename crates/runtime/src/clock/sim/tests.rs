@@ -1,0 +1,251 @@
+//! Tests of a simulator's clock.
+
+use super::super::{Clock, Sleeper};
+use super::*;
+use robocache_core::cdr::Writer;
+use robocache_ops::time::NANOS_PER_MS;
+use std::sync::Arc;
+
+fn sim_clock() -> SimClock {
+    SimClock::new(TickGrid::new(10).unwrap())
+}
+
+fn at(nanos: i64) -> Stamp {
+    Stamp::from_nanos(nanos)
+}
+
+/// Published at this instant, and arrived at once.
+fn published(ns: i64) -> Transit {
+    Transit { published_ns: Some(ns), arrived_ns: Some(ns) }
+}
+
+fn set(clock: &SimClock, nanos: i64) -> Option<Epoch> {
+    clock.set(at(nanos), Transit::UNKNOWN)
+}
+
+#[test]
+fn a_tick_is_due_since_the_first_message_at_or_after_it() {
+    let clock = sim_clock();
+    let since = |nanos| {
+        std::thread::sleep(Duration::from_millis(2));
+        set(&clock, nanos);
+        clock.now().unwrap().since
+    };
+    let first = since(12);
+    assert_eq!((since(15), since(19)), (first, first));
+    let second = since(20);
+    assert!(second > first);
+    assert_eq!(since(20), second);
+    assert!(since(9) > second, "a jump back starts again");
+}
+
+#[test]
+fn a_clock_whose_messages_repeat_an_instant_does_not_move() {
+    let clock = sim_clock();
+    assert_eq!(clock.stalled_for(), None);
+    let pause = Duration::from_millis(20);
+    set(&clock, 5);
+    std::thread::sleep(pause);
+    set(&clock, 5);
+    assert!(clock.stalled_for().unwrap() >= pause);
+    set(&clock, 6);
+    assert!(clock.stalled_for().unwrap() < pause);
+    assert_eq!(Clock::system(TickGrid::new(10).unwrap()).stalled_for(), None);
+}
+
+#[test]
+fn an_epoch_begins_with_the_first_reading_and_with_a_jump_back() {
+    let clock = sim_clock();
+    let first = Epoch::default().next(None);
+    assert_eq!(set(&clock, 5), Some(first));
+    assert_eq!([set(&clock, 5), set(&clock, 19)], [None; 2]);
+    assert_eq!(clock.now().map(|r| (r.stamp, r.epoch)), Some((at(19), first)));
+    let second = first.next(Some(at(19)));
+    assert_eq!(set(&clock, 9), Some(second));
+    assert_eq!(clock.now().map(|r| (r.stamp, r.epoch)), Some((at(9), second)));
+    let arrival = clock.arrival_at(Transit::UNKNOWN, Instant::now());
+    assert_eq!((arrival.stamp, arrival.epoch), (Some(at(9)), second));
+}
+
+#[test]
+fn a_step_back_that_is_shorter_than_a_tick_changes_nothing() {
+    let clock = sim_clock();
+    let first = set(&clock, 25).unwrap();
+    for (step, newest) in [(24, 25), (16, 25), (25, 25), (26, 26)] {
+        assert_eq!(set(&clock, step), None);
+        assert_eq!(clock.now().map(|r| (r.stamp, r.epoch)), Some((at(newest), first)));
+    }
+    assert!(set(&clock, 16).is_some());
+}
+
+#[test]
+fn a_message_belongs_to_the_epoch_in_which_it_was_published() {
+    let clock = sim_clock();
+    let first = clock.set(at(990), published(90)).unwrap();
+    clock.set(at(1000), published(199));
+    let second = clock.set(at(500), published(200)).unwrap();
+    let epoch = |transit| clock.arrival_at(transit, Instant::now()).epoch;
+    assert_eq!([epoch(published(199)), epoch(published(150))], [first; 2]);
+    assert_eq!([epoch(published(200)), epoch(published(201))], [second; 2]);
+    // All of them may be stamped far ahead of a slow clock.
+    assert_eq!(clock.arrival_at(published(201), Instant::now()).max_ahead_ns, MAX_AHEAD_NS);
+    // This publisher's clock is not that of the machine that publishes /clock.
+    let elsewhere = Transit { published_ns: Some(5), arrived_ns: Some(10_000_000_000) };
+    assert_eq!((epoch(elsewhere), epoch(Transit::UNKNOWN)), (second, second));
+    // An old message says nothing of this epoch's time.
+    assert_eq!(
+        clock.arrival_at(published(150), Instant::now()),
+        Arrival { epoch: first, ..Arrival::default() }
+    );
+    // After a while the machine's clock may have been set back: nothing old is on its way.
+    let later = Instant::now() + IN_FLIGHT;
+    assert_eq!(clock.arrival_at(published(150), later).epoch, second);
+}
+
+#[test]
+fn a_message_before_the_first_clock_of_an_epoch_is_told_by_its_stamp() {
+    let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap());
+    let set = |ms: i64, ns| clock.set(at(ms * NANOS_PER_MS), published(ns));
+    let steps = (0..5).map(|k| set(60_000 + 25 * k, 100 + k)).collect::<Vec<_>>();
+    let first = steps[0].unwrap();
+    let second = set(500, 200).unwrap();
+    // The last old message on /clock was published at 104.
+    assert_eq!(clock.arrival_at(published(104), Instant::now()).epoch, first);
+    let between = clock.arrival_at(published(105), Instant::now());
+    assert_eq!((between.epoch, between.max_ahead_ns), (second, 50 * NANOS_PER_MS));
+    assert_eq!(clock.arrival_at(published(200), Instant::now()).max_ahead_ns, MAX_AHEAD_NS);
+    // After a jump of two steps or less, a stamp tells nothing.
+    let third = set(460, 300).unwrap();
+    assert_eq!(clock.arrival_at(published(250), Instant::now()).epoch, second);
+    assert_eq!(clock.arrival_at(published(300), Instant::now()).epoch, third);
+}
+
+/// A clock with steps of 25 ms that jumped back from 1100 ms to 500 ms, and the instant of the jump.
+fn jumped_back(transit: impl Fn(i64) -> Transit) -> (SimClock, Instant) {
+    let clock = SimClock::new(TickGrid::new(NANOS_PER_MS).unwrap());
+    let jump = Instant::now();
+    let set = |ms: i64| clock.set_at(at(ms * NANOS_PER_MS), transit(ms), jump);
+    (0..5).for_each(|k| assert_eq!(set(1000 + 25 * k).is_some(), k == 0));
+    assert!(set(500).is_some());
+    (clock, jump)
+}
+
+#[test]
+fn without_publications_a_stamp_may_be_two_steps_ahead_until_the_old_end() {
+    let (clock, jump) = jumped_back(published);
+    let max_ahead_ms = |transit| clock.arrival_at(transit, jump).max_ahead_ns / NANOS_PER_MS;
+    let set = |ms: i64| clock.set_at(at(ms * NANOS_PER_MS), published(ms), jump);
+    assert_eq!(max_ahead_ms(Transit::UNKNOWN), 50);
+    assert_eq!(max_ahead_ms(published(500)), 1000);
+    set(1099);
+    assert_eq!(max_ahead_ms(Transit::UNKNOWN), 50);
+    set(1100);
+    assert_eq!(max_ahead_ms(Transit::UNKNOWN), 1000, "by now a sensor may be ahead again");
+}
+
+#[test]
+fn the_doubt_after_a_jump_ends_when_no_old_message_is_on_its_way() {
+    let publications: [fn(i64) -> Transit; 2] = [published, |_| Transit::UNKNOWN];
+    for publication in publications {
+        let (clock, jump) = jumped_back(publication);
+        let max_ahead_ms = |transit, after: Duration| {
+            clock.arrival_at(transit, jump + after).max_ahead_ns / NANOS_PER_MS
+        };
+        let just_before = IN_FLIGHT.saturating_sub(Duration::from_nanos(1));
+        assert_eq!(max_ahead_ms(Transit::UNKNOWN, just_before), 50);
+        // The clock is still far before the instant that it jumped back from.
+        assert_eq!(max_ahead_ms(Transit::UNKNOWN, IN_FLIGHT), 1000);
+        assert_eq!(max_ahead_ms(publication(501), IN_FLIGHT), 1000);
+        assert_eq!(max_ahead_ms(publication(501), 20 * IN_FLIGHT), 1000);
+    }
+}
+
+#[test]
+fn zero_is_an_instant_of_an_epoch_whose_clock_has_read_zero() {
+    let clock = sim_clock();
+    let zero = || clock.arrival_at(Transit::UNKNOWN, Instant::now()).zero_is_an_instant;
+    let after = |nanos| {
+        set(&clock, nanos);
+        zero()
+    };
+    assert!(!zero());
+    assert_eq!([after(5), after(100), after(0), after(50)], [false, false, true, true]);
+    assert_eq!([after(20), after(-10), after(0)], [false, false, true]);
+}
+
+#[test]
+fn arrivals_between_two_readings_have_different_instants_below_the_next_step() {
+    let step = 20 * NANOS_PER_MS;
+    let paced = || {
+        let clock = sim_clock();
+        let mut stamps = Vec::new();
+        for k in 1..=6 {
+            set(&clock, k * step);
+            for _ in 0..4 {
+                stamps.push(clock.arrival_at(Transit::UNKNOWN, Instant::now()).stamp.unwrap());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        assert!(stamps.is_sorted_by(|a, b| a < b), "{stamps:?}");
+        (1..).zip(stamps.chunks(4)).all(|(k, four)| {
+            let limit = at((k + 1) * step);
+            let below = four.iter().all(|stamp| (at(k * step)..limit).contains(stamp));
+            // With a pace, a millisecond later is not just the next nanosecond.
+            below && (k >= 4) == (four[1].since(four[0]) > 1000)
+        })
+    };
+    // A busy machine may sleep past the next step, where only the next nanoseconds are left, and the last of
+    // them is that of the step.
+    assert!((0..50).any(|_| paced()), "no pace in 50 runs");
+}
+
+#[test]
+fn messages_have_no_arrival_stamp_before_a_simulators_clock_runs() {
+    assert_eq!(sim_clock().arrival_at(published(5), Instant::now()), Arrival::default());
+}
+
+#[test]
+fn a_clock_with_steps_longer_than_a_tick_is_reported_as_coarse_once() {
+    let (mut state, grid) = (SimState::default(), TickGrid::new(10).unwrap());
+    let mut steps = |steps: &[i64]| -> Vec<bool> {
+        steps.iter().map(|step_ns| state.is_coarse(*step_ns, grid)).collect()
+    };
+    assert_eq!(steps(&[11, 11, 11, 11, 10]), [false; 5]);
+    assert_eq!(steps(&[11, 11, 11, 11, 11]), [false, false, false, false, true]);
+    assert_eq!(steps(&[11; 20]), [false; 20]);
+}
+
+/// Whether a waiting thread wakes early when the clock is set.
+fn wakes(set: i64, waited_for: i64) -> bool {
+    let clock = Arc::new(Clock::Sim(Box::new(sim_clock())));
+    clock.set(Stamp::from_nanos(15), Transit::UNKNOWN, Instant::now());
+    let waiter = Arc::clone(&clock);
+    let thread = std::thread::spawn(move || {
+        let started = Instant::now();
+        let mut sleeper = Sleeper::of_this_thread(Duration::from_millis(10));
+        let now = waiter.now().unwrap();
+        waiter.wait(Some((now, Stamp::from_nanos(waited_for))), &mut sleeper);
+        started.elapsed()
+    });
+    std::thread::sleep(Duration::from_millis(5));
+    clock.set(Stamp::from_nanos(set), Transit::UNKNOWN, Instant::now());
+    thread.join().unwrap() < SLICE
+}
+
+#[test]
+fn a_waiter_wakes_when_the_clock_reaches_its_instant_or_jumps_back() {
+    for (set, waited_for) in [(20, 20), (3, 20)] {
+        // On a busy machine the thread may begin to wait after the clock is set.
+        assert!((0..20).any(|_| wakes(set, waited_for)));
+    }
+}
+
+#[test]
+fn a_clock_message_has_seconds_and_nanoseconds() {
+    let mut writer = Writer::new();
+    writer.i32(7);
+    writer.u32(500_000_000);
+    let bytes = writer.finish();
+    assert_eq!(decode_clock(&bytes), Ok(Some(Stamp::from_nanos(7_500_000_000))));
+    assert!(decode_clock(&bytes[..8]).is_err());
+}

@@ -1,0 +1,307 @@
+//! Once per diagnostics period, reads the counters, makes a report and logs what is new.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::assess::{self, InputWindow, Level, SimClockSeen, TickWindow, Trouble};
+use super::node_time::RateMeter;
+use super::notices::Notices;
+use super::publishers;
+use super::report::{self, InputPart, Report, Status, StreamPart, milliseconds};
+use super::totals::{InputTotals, StreamTotals, TickTotals};
+use crate::Runtime;
+use robocache_core::backend::GpuUse;
+use robocache_core::histogram::{Quantiles, WindowReader};
+use robocache_core::spec::{InputId, StreamId};
+use robocache_ops::sync::lock;
+
+/// An input is reported as lossy after this many lossy windows in a row. A single one may be a
+/// start or a short delay.
+const LOSSY_WINDOWS: u32 = 3;
+/// Messages that waited while the process stood still come within this time.
+const BACKLOG: Duration = Duration::from_secs(2);
+/// The tick thread counts as stuck only if it serves nothing for longer than this.
+const HICCUP: Duration = Duration::from_millis(500);
+
+/// Texts from the middleware, for reports.
+pub struct Names {
+    /// Full topic names, by [`InputId`].
+    pub topics: Vec<String>,
+    /// A sentence that says what to do if the middleware loses large messages.
+    pub remedy: String,
+}
+
+/// The last reading at which the tick thread had served another tick.
+#[derive(Clone, Copy)]
+struct Progress {
+    /// Ticks published, held back or refused.
+    served: u64,
+    /// The newest tick due.
+    tick: i64,
+    at: Instant,
+}
+
+/// Watches the counters.
+pub struct Monitor {
+    pub(super) runtime: Arc<Runtime>,
+    names: Names,
+    started: Instant,
+    latency: WindowReader,
+    fused: WindowReader,
+    woken: WindowReader,
+    /// The rate at which tensors are published.
+    published: RateMeter,
+    /// Counters of the ticks at the end of the last window.
+    ticks: TickTotals,
+    /// Counters of the inputs at the end of the last window, by [`InputId`].
+    inputs: Vec<InputTotals>,
+    /// What reads the inputs' rates and delays, by [`InputId`].
+    readers: Vec<InputReaders>,
+    /// The last window of each input, by [`InputId`].
+    pub(super) windows: Vec<InputWindow>,
+    /// Counters of the streams at the end of the last window, by [`StreamId`].
+    pub(super) streams: Vec<StreamTotals>,
+    /// Lossy windows in a row, by [`InputId`].
+    lossy: Vec<u32>,
+    /// Windows in a row in which a group had no row, by [`StreamId`].
+    pub(super) absent: Vec<u32>,
+    pub(super) notices: Notices,
+    progress: Option<Progress>,
+    /// The end of a standstill of the process, and how long that was, until its backlog is reported.
+    pub(super) stood_still: Option<(Instant, Duration)>,
+}
+
+/// Reads an input's rate and delays in windows.
+#[derive(Default)]
+struct InputReaders {
+    rate: RateMeter,
+    delay: WindowReader,
+    ready: WindowReader,
+}
+
+impl Monitor {
+    /// Starts the first window.
+    pub fn new(runtime: Arc<Runtime>, names: Names) -> Self {
+        let now = Instant::now();
+        let (inputs, streams) = (runtime.inputs().count(), runtime.streams().count());
+        Monitor {
+            runtime,
+            names,
+            started: now,
+            latency: WindowReader::default(),
+            fused: WindowReader::default(),
+            woken: WindowReader::default(),
+            published: RateMeter::default(),
+            ticks: TickTotals::default(),
+            inputs: vec![InputTotals::default(); inputs],
+            readers: (0..inputs).map(|_| InputReaders::default()).collect(),
+            windows: vec![InputWindow::default(); inputs],
+            streams: vec![StreamTotals::default(); streams],
+            lossy: vec![0; inputs],
+            absent: vec![0; streams],
+            notices: Notices::new(now, inputs, streams),
+            progress: None,
+            stood_still: None,
+        }
+    }
+
+    /// Notes that the process stood still for this long, until now. The windows with the standstill and its
+    /// backlog say nothing about the sensors: their rates, their delays and the lag that would do.
+    pub fn stood_still(&mut self, time: Duration) {
+        self.stood_still = Some((Instant::now(), time));
+    }
+
+    /// If this window has a part of a standstill, says that in place of all that the window shows.
+    fn excuse(&mut self, now: Instant, parts: &mut [Status]) {
+        let Some((ended, time)) = self.stood_still else { return };
+        if now.duration_since(ended) >= BACKLOG {
+            self.stood_still = None;
+        }
+        let seconds = time.as_secs_f64();
+        for part in parts {
+            part.level = Level::Warn;
+            part.message = format!("the node's process stood still for {seconds:.1} s");
+        }
+        let at = now.duration_since(self.started);
+        for InputReaders { delay, ready, .. } in &mut self.readers {
+            delay.restart(at);
+            ready.restart(at);
+        }
+    }
+
+    /// Ends a window: logs what is new and returns the report.
+    pub fn report(&mut self) -> Report {
+        let runtime = Arc::clone(&self.runtime);
+        let now = Instant::now();
+        let mut parts = vec![self.tick_status(now)];
+        for stream in runtime.streams() {
+            self.stream_statuses(stream, now, &mut parts);
+        }
+        for input in runtime.inputs_of(None) {
+            self.windows[input.index()] = self.input_window(input);
+            parts.push(self.input_status(input, None));
+        }
+        self.excuse(now, &mut parts);
+        parts.extend(
+            runtime.recorder.as_ref().map(|recorder| report::recording(&recorder.status())),
+        );
+        if let Some(tree) = runtime.pipeline.tree() {
+            self.notices.frames(&tree.forgotten);
+        }
+        self.notices.losses(now, &runtime.pipeline.config().inputs, &self.inputs);
+        Report { stamp: runtime.clock.now().map(|now| now.stamp), parts }
+    }
+
+    fn tick_status(&mut self, now: Instant) -> Status {
+        let totals = TickTotals::read(&self.runtime);
+        let (ticks, since) = (&self.runtime.ticks, now.duration_since(self.started));
+        let latency = self.latency.read(ticks.latency.histogram(), since);
+        let fused = self.fused.read(ticks.fused.histogram(), since).total;
+        let woken = self.woken.read(ticks.woken.histogram(), since).total;
+        let window = self.tick_window(now, totals, latency.window);
+        self.ticks = totals;
+        self.notices.clock(now, window.sim_clock);
+        self.notices.clock_publishers(now, publishers::several(&window.clock_publishers));
+        let (mut level, mut message) = assess::assess_ticks(&window);
+        if let GpuUse::Left { reason } = self.runtime.pipeline.gpu() {
+            level = level.max(Level::Warn);
+            message = format!("{message}; the GPU was left: {reason}");
+        }
+        let values = report::tick_values(&self.runtime, &window, &totals, latency, [fused, woken]);
+        Status { part: "tick".to_owned(), level, message, values }
+    }
+
+    fn tick_window(&mut self, now: Instant, totals: TickTotals, latency: Quantiles) -> TickWindow {
+        let before = self.ticks;
+        let published = totals.published - before.published;
+        let by = self.runtime.ticks.held_back_by.load(Ordering::Relaxed);
+        let clock = &self.runtime.clock;
+        let stalled_for = || clock.stalled_for().map_or(SimClockSeen::Never, SimClockSeen::Stands);
+        let sim_clock = clock.is_simulated().then(stalled_for);
+        let clock_publishers = lock(&self.runtime.clock_publishers).clone();
+        let rate = self.published.read(self.runtime.node_time.now(), totals.published);
+        TickWindow {
+            sim_clock,
+            clock_publishers,
+            rate_hz: rate.hz,
+            published,
+            held_back: totals.held_back - before.held_back,
+            held_back_by: self.runtime.stream_spec(StreamId::new(by)).name.clone(),
+            overruns: totals.overruns - before.overruns,
+            clock_jumps: totals.clock_jumps - before.clock_jumps,
+            unsent: totals.unsent - before.unsent,
+            publish_failed: totals.publish_failed - before.publish_failed,
+            unserved: self.unserved(now, totals),
+            p99_ms: milliseconds(latency.p99_ns),
+        }
+    }
+
+    /// Returns how many ticks became due since the last window in which one was served.
+    fn unserved(&mut self, now: Instant, totals: TickTotals) -> i64 {
+        let Some(reading) = self.runtime.clock.now() else { return 0 };
+        let tick = self.runtime.pipeline.config().grid.tick_at(reading.stamp);
+        let served = totals.served();
+        let new = Progress { served, tick, at: now };
+        let old = *self.progress.get_or_insert(new);
+        if served != old.served || tick < old.tick {
+            self.progress = Some(new);
+            return 0;
+        }
+        match now.duration_since(old.at) > HICCUP {
+            true => tick - old.tick,
+            false => 0,
+        }
+    }
+
+    /// Returns the status of an input, whose window has ended. If it is the only input of its stream, `alone` is the
+    /// stream, and the status is that of both.
+    pub(super) fn input_status(&mut self, input: InputId, alone: Option<&StreamPart>) -> Status {
+        let runtime = Arc::clone(&self.runtime);
+        let spec = runtime.input_spec(input);
+        let stream = spec.stream.map(|stream| runtime.stream_spec(stream));
+        let valid_share = alone.and_then(|stream| stream.valid_share);
+        let seen = lock(&runtime.input(input).publishers).clone();
+        let refused = seen.as_deref().and_then(|seen| publishers::refused(spec, seen));
+        let window = self.windows[input.index()].clone();
+        let window = InputWindow { refused, valid_share, ..window };
+        let required = stream.is_some_and(|stream| stream.required);
+        let (level, mut message) = assess::assess(spec, required, &window);
+        let trouble = assess::trouble(spec, &window);
+        let trouble = self.lasting_trouble(input, trouble, window.rate.fresh);
+        let topic = &self.names.topics[input.index()];
+        let why = trouble.map(|trouble| {
+            let what = (trouble, window.ever);
+            publishers::explain(what, spec, (topic, &self.names.remedy), seen.as_deref())
+        });
+        let seen = seen.unwrap_or_default();
+        if self.notices.may_name(Instant::now(), input, &seen) {
+            self.notices.refused((input, &spec.name, topic), window.refused.as_deref());
+            let said = window.refused.is_some() && publishers::all_refused(spec, &seen);
+            let untold = why.clone().filter(|_| !said);
+            self.notices.trouble((input, &spec.name, topic), &message, untold);
+        }
+        if let Some(why) = why {
+            message = format!("{message}; {why}");
+        }
+        let name = stream.map_or(&spec.name, |stream| &stream.name);
+        let part = if alone.is_some() { name.clone() } else { format!("{name} {topic}") };
+        let totals = &self.inputs[input.index()];
+        let shown = InputPart { id: input, topic, window: &window, totals };
+        Status { part, level, message, values: report::values(&runtime, alone, Some(&shown)) }
+    }
+
+    /// Returns the trouble, but not if the input was lossy for only one or two windows. If the
+    /// window is not `fresh`, too little of the node's time has passed to judge it.
+    fn lasting_trouble(
+        &mut self,
+        input: InputId,
+        trouble: Option<Trouble>,
+        fresh: bool,
+    ) -> Option<Trouble> {
+        let lossy = &mut self.lossy[input.index()];
+        match trouble {
+            Some(Trouble::Lossy) => *lossy += u32::from(fresh),
+            _ => *lossy = 0,
+        }
+        trouble.filter(|trouble| *trouble != Trouble::Lossy || *lossy >= LOSSY_WINDOWS)
+    }
+
+    /// Ends an input's window.
+    pub(super) fn input_window(&mut self, input: InputId) -> InputWindow {
+        let (now, since_start) = (self.runtime.node_time.now(), self.started.elapsed());
+        let InputReaders { rate, delay, ready } = &mut self.readers[input.index()];
+        let state = self.runtime.input(input);
+        let delay = delay.read(&self.runtime.input_stats(input).delay, since_start);
+        let ready = ready.read(&state.ready, since_start);
+        let arrivals = lock(&state.arrivals);
+        let after = InputTotals::read(&self.runtime, input, &arrivals);
+        let before = std::mem::replace(&mut self.inputs[input.index()], after);
+        let (ever, silence) = arrivals.silence(now);
+        let received = after.received - before.received;
+        let lost = after.lost_since(&before);
+        let exact_share = |lost: u64| lost as f64 / (lost + received).max(1) as f64;
+        InputWindow {
+            ever,
+            heard: after.received,
+            silence,
+            starting: since_start < assess::FIRST_MESSAGE,
+            received,
+            rate: rate.read(now, after.received),
+            delay,
+            ready,
+            dropped: after.drops_since(&before),
+            parts_dropped: after.parts_dropped_since(&before),
+            groups_incomplete: after.groups_incomplete - before.groups_incomplete,
+            queue_full: after.queue_full - before.queue_full,
+            lost: lost.unwrap_or(0),
+            missing: after.missing_since(&before),
+            take_failed: after.take_failed - before.take_failed,
+            refused: None,
+            valid_share: None,
+            missing_share: lost.map(exact_share).or_else(|| arrivals.missing_share()),
+            usual: arrivals.usual_interval(),
+            pause: arrivals.usual_pause(),
+        }
+    }
+}

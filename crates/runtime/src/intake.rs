@@ -1,0 +1,401 @@
+//! Takes received messages into the pipeline, and handles jumps of the clock.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::clock::system_now;
+use super::health::Arrivals;
+use super::queue::Message;
+use super::{
+    ClockMessage, Event, MessageOutcome, Origin, PublisherId, Reading, Runtime, RuntimeError,
+    Transit,
+};
+use robocache_core::pipeline::{Accepted, Arrival, AwaitedTransforms, PushError};
+use robocache_core::rejected::{DropReason, Rejected};
+use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
+use robocache_ops::sync::lock;
+use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
+
+/// How much longer a message waits if only the clock says that its wait is over \[ns\]. A transform that
+/// arrived in time may be on its way from its receiving thread to the tree.
+const GRACE_NS: i64 = 50 * NANOS_PER_MS;
+
+/// What became of a message that was given to the pipeline.
+pub(super) enum Pushed {
+    /// It was taken.
+    Taken(Accepted),
+    /// It was dropped, and counted.
+    Dropped(Rejected),
+    /// It needs a transform that may still come.
+    Waits(Box<AwaitedTransforms>),
+}
+
+/// A message on its way into the pipeline.
+#[derive(Clone, Copy)]
+pub(super) struct MessageOrigin {
+    pub input: InputId,
+    pub publisher: Option<PublisherId>,
+    /// Its number in a recording; 0 if it is in none.
+    pub number: u64,
+}
+
+impl MessageOrigin {
+    /// A message that was kept.
+    pub fn of(message: &Message) -> Self {
+        let Message { input, publisher, number, .. } = *message;
+        MessageOrigin { input, publisher, number }
+    }
+}
+
+impl From<InputId> for MessageOrigin {
+    /// A message of which nothing else is known.
+    fn from(input: InputId) -> Self {
+        MessageOrigin { input, publisher: None, number: 0 }
+    }
+}
+
+impl Runtime {
+    /// Returns the arrival of a message that an input takes now. The caller asks for each message once, in
+    /// the order of taking.
+    pub fn arrival(&self, input: InputId, transit: Transit) -> Arrival {
+        self.arrival_at(input, transit, Instant::now())
+    }
+
+    /// As [`Runtime::arrival`], of a message that came at `at` by the monotonic clock.
+    pub(super) fn arrival_at(&self, input: InputId, transit: Transit, at: Instant) -> Arrival {
+        let arrival = self.clock.arrival_at(transit, at);
+        if self.input_spec(input).timeline == Timeline::Header {
+            return Arrival { received: None, ..arrival };
+        }
+        let next = |received| self.input(input).next_received(arrival.epoch, received);
+        Arrival { received: arrival.received.map(next), ..arrival }
+    }
+
+    /// Takes a received message whose publisher is not known; see [`Runtime::receive_from`].
+    ///
+    /// # Errors
+    /// The backend failed.
+    pub fn receive(
+        &self,
+        input: InputId,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        arrival: Arrival,
+    ) -> Result<(), RuntimeError> {
+        self.receive_from(Origin::default(), input, bytes, arrival)
+    }
+
+    /// Takes a received message of this origin. A small one goes straight to the pipeline. A
+    /// large one goes to the encode worker, because it takes milliseconds and the calling thread
+    /// must not wait for it.
+    ///
+    /// # Errors
+    /// The backend failed.
+    pub fn receive_from(
+        &self,
+        origin: Origin,
+        input: InputId,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        arrival: Arrival,
+    ) -> Result<(), RuntimeError> {
+        let Origin { publisher, published } = origin;
+        self.meet(arrival.epoch);
+        match &self.recorder {
+            None => self.take((publisher, 0), input, bytes, arrival),
+            Some(recorder) => {
+                let bytes = Arc::new(bytes);
+                let (number, bytes) =
+                    self.record(recorder.as_ref(), (input, published), bytes, arrival);
+                self.take((publisher, number), input, bytes, arrival)
+            }
+        }
+    }
+
+    /// Takes a message, which has this number in a recording.
+    fn take(
+        &self,
+        (publisher, number): (Option<PublisherId>, u64),
+        input: InputId,
+        bytes: impl AsRef<[u8]> + Send + 'static,
+        arrival: Arrival,
+    ) -> Result<(), RuntimeError> {
+        let spec = self.input_spec(input);
+        let pushing = MessageOrigin { input, publisher, number };
+        if matches!(spec.selection, Selection::Transforms { .. }) {
+            return self.receive_transforms(pushing, bytes.as_ref(), arrival).map(drop);
+        }
+        if !self.is_queued(input) {
+            return match self.push(pushing, bytes.as_ref(), arrival)? {
+                Pushed::Taken(_) | Pushed::Dropped(_) => Ok(()),
+                Pushed::Waits(need) => {
+                    let bytes = Box::new(bytes);
+                    let message = Message { input, publisher, number, bytes, arrival };
+                    self.wait(message, *need)
+                }
+            };
+        }
+        let message = Message { input, publisher, number, bytes: Box::new(bytes), arrival };
+        if let Some(overwritten) = self.queue.put(message) {
+            self.lose(&overwritten);
+        }
+        Ok(())
+    }
+
+    /// Whether messages of an input go to the encode workers.
+    fn is_queued(&self, input: InputId) -> bool {
+        self.has_workers && self.input_spec(input).is_large()
+    }
+
+    /// Counts a message that was dropped from the full queue.
+    fn lose(&self, message: &Message) {
+        let Message { input, publisher, arrival, .. } = *message;
+        self.pipeline.drop_unseen(input, DropReason::Overload);
+        self.note((input, publisher), |arrivals, now| {
+            arrivals.note_dropped(now, arrival.epoch, DropReason::Overload);
+        });
+        let detail = "the encoder could not keep up, so the oldest message was dropped";
+        self.explain(input, "message", &Rejected::new(DropReason::Overload, detail));
+        self.record_outcome(message.number, input, MessageOutcome::Dropped(DropReason::Overload));
+        self.observer.overwritten(message);
+    }
+
+    /// Notes a message among the arrivals of its input.
+    fn note(
+        &self,
+        (input, publisher): (InputId, Option<PublisherId>),
+        note: impl FnOnce(&mut Arrivals, Duration),
+    ) {
+        let mut arrivals = lock(&self.input(input).arrivals);
+        arrivals.next_is_from(publisher);
+        note(&mut arrivals, self.node_time.now());
+    }
+
+    /// Takes transforms, and the messages that waited for them.
+    pub(super) fn receive_transforms(
+        &self,
+        from: MessageOrigin,
+        bytes: &[u8],
+        arrival: Arrival,
+    ) -> Result<Pushed, RuntimeError> {
+        // A wait that ended before this arrival is over, whether or not a worker has noticed.
+        if let (Some(waiting), Some(now)) = (&self.waiting, arrival.stamp) {
+            let expired = lock(waiting).expired(arrival.epoch, now);
+            self.drop_all(expired);
+        }
+        let pushed = self.push(from, bytes, arrival)?;
+        self.push_settled(arrival.seen_from)?;
+        Ok(pushed)
+    }
+
+    /// Keeps a message until its transform comes, or until it has waited for too long.
+    pub(super) fn wait(
+        &self,
+        message: Message,
+        need: AwaitedTransforms,
+    ) -> Result<(), RuntimeError> {
+        let Some(waiting) = &self.waiting else { return Ok(()) };
+        let seen_from = message.arrival.seen_from;
+        let crowded_out = lock(waiting).put(message, need);
+        self.drop_all(crowded_out);
+        // The transform may have come since the push looked for it.
+        self.push_settled(seen_from)
+    }
+
+    /// Pushes the messages whose wait has an end, in the order of arrival. If ticks see them from another instant
+    /// on than from their arrival, it is `seen_from`.
+    fn push_settled(&self, seen_from: Option<Stamp>) -> Result<(), RuntimeError> {
+        let Some(waiting) = &self.waiting else { return Ok(()) };
+        loop {
+            let settled = lock(waiting).settled(&self.pipeline);
+            if settled.is_empty() {
+                return Ok(());
+            }
+            let is_queued = |message: &Message| self.is_queued(message.input);
+            let (queued, direct): (Vec<_>, Vec<_>) = settled.into_iter().partition(is_queued);
+            if !queued.is_empty() {
+                self.queue.put_back(queued);
+            }
+            for mut message in direct {
+                message.arrival.seen_from = seen_from.or(message.arrival.seen_from);
+                let bytes = (*message.bytes).as_ref();
+                let pushed = self.push(MessageOrigin::of(&message), bytes, message.arrival)?;
+                if let Pushed::Waits(need) = pushed {
+                    // It needs another one, too.
+                    let crowded_out = lock(waiting).put(message, *need);
+                    self.drop_all(crowded_out);
+                }
+            }
+        }
+    }
+
+    /// Drops the messages that have waited for too long by this reading of the clock. An encode worker
+    /// calls it now and then; the tick thread does not, because this formats text and frees memory.
+    /// The arrival of a transform ends a wait exactly, and so does the look-up: see
+    /// [`Waiting::expired`](super::waiting::Waiting::expired).
+    pub(super) fn give_up(&self, now: Reading) {
+        if let Some(waiting) = &self.waiting {
+            let expired = lock(waiting).expired(now.epoch, now.stamp.offset(-GRACE_NS));
+            self.drop_all(expired);
+        }
+    }
+
+    /// Whether messages may wait for a transform.
+    pub(super) fn may_wait(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Returns how many messages of an input wait for a transform.
+    pub fn waiting(&self, input: InputId) -> usize {
+        self.waiting.as_ref().map_or(0, |waiting| lock(waiting).of(input))
+    }
+
+    fn drop_all(&self, dropped: Vec<(Message, Rejected)>) {
+        for (Message { input, publisher, number, arrival, .. }, rejected) in dropped {
+            self.record_outcome(number, input, MessageOutcome::Dropped(rejected.reason));
+            self.pipeline.drop_unseen(input, rejected.reason);
+            self.note((input, publisher), |arrivals, now| {
+                arrivals.note_dropped(now, arrival.epoch, rejected.reason);
+            });
+            self.explain(input, "message", &rejected);
+        }
+    }
+
+    /// Gives a message of an input and a publisher to the pipeline.
+    pub(super) fn push(
+        &self,
+        pushing: MessageOrigin,
+        bytes: &[u8],
+        arrival: Arrival,
+    ) -> Result<Pushed, RuntimeError> {
+        let pushed = self.pipeline.push(pushing.input, bytes, arrival);
+        self.note_pushed(pushing, arrival, pushed)
+    }
+
+    /// Counts what became of a message or a sample, and explains the first drop.
+    pub(super) fn note_pushed(
+        &self,
+        MessageOrigin { input, publisher, number }: MessageOrigin,
+        arrival: Arrival,
+        pushed: Result<Accepted, PushError>,
+    ) -> Result<Pushed, RuntimeError> {
+        let from = (input, publisher);
+        if let (1.., Some(outcome)) = (number, outcome_of(&pushed)) {
+            self.record_outcome(number, input, outcome);
+        }
+        match pushed {
+            Ok(accepted) => {
+                let stamp = accepted.stamp;
+                self.note(from, |arrivals, now| match stamp {
+                    Some(stamp) => arrivals.note(now, arrival.epoch, stamp),
+                    None => arrivals.note_without_stamp(now),
+                });
+                self.note_ready(input, stamp, arrival.epoch);
+                if let Some(rejected) = &accepted.part {
+                    self.explain(input, "a part of a message", rejected);
+                }
+                Ok(Pushed::Taken(accepted))
+            }
+            Err(PushError::Waits(need)) => Ok(Pushed::Waits(need)),
+            Err(PushError::Dropped(rejected)) => {
+                self.note(from, |arrivals, now| {
+                    arrivals.note_dropped(now, arrival.epoch, rejected.reason);
+                });
+                self.explain(input, "message", &rejected);
+                Ok(Pushed::Dropped(rejected))
+            }
+            Err(PushError::Backend(source)) => {
+                let name = &self.input_spec(input).name;
+                let operation = format!("encode a message of stream '{name}'");
+                Err(RuntimeError::Backend { operation, source })
+            }
+        }
+    }
+
+    /// Notes when the row of a large message was in its ring: a row of this stamp and epoch now is.
+    fn note_ready(&self, input: InputId, stamp: Option<Stamp>, epoch: Epoch) {
+        let spec = self.input_spec(input);
+        if !spec.is_large() || spec.timeline == Timeline::Receive {
+            return;
+        }
+        let now = self.clock.now().filter(|now| now.epoch == epoch);
+        if let (Some(stamp), Some(now)) = (stamp, now) {
+            self.input(input).ready.record(now.stamp.since(stamp));
+        }
+    }
+
+    /// Logs the first drop of each input and reason; `what` was dropped. The monitor sums up the
+    /// others.
+    fn explain(&self, input: InputId, what: &str, Rejected { reason, detail }: &Rejected) {
+        let reason = *reason;
+        let explained = &self.input(input).explained[reason as usize];
+        if !explained.swap(true, Ordering::Relaxed) {
+            let InputSpec { name, topic, .. } = self.input_spec(input);
+            tracing::warn!(
+                "stream '{name}' ({topic}): {what} dropped, {}: {detail}",
+                reason.name()
+            );
+        }
+    }
+
+    /// Sets a simulator's clock from a message. If it jumps back, or if this is its first reading,
+    /// this clears all earlier messages before it returns.
+    pub fn set_clock(&self, stamp: Stamp, transit: Transit) {
+        self.set_clock_at(stamp, transit, Instant::now());
+    }
+
+    /// As [`Runtime::set_clock`], from a message that came at `at` by the monotonic clock.
+    pub(super) fn set_clock_at(&self, stamp: Stamp, transit: Transit, at: Instant) {
+        let began = self.clock.set(stamp, transit, at);
+        if let Some(recorder) = &self.recorder {
+            let (at, published) = (system_now(), transit.published_at());
+            recorder.clock_set(ClockMessage { stamp, at, published });
+        }
+        if let Some(now) = self.clock.now() {
+            self.node_time.set(now.epoch, now.stamp);
+        }
+        if let Some(epoch) = began {
+            self.begin(epoch);
+        }
+    }
+
+    /// Begins the epoch of a message or of a reading of the clock, unless it has begun.
+    pub(super) fn meet(&self, epoch: Epoch) {
+        if self.epoch.load(Ordering::Relaxed) < epoch.number() {
+            self.begin(epoch);
+        }
+    }
+
+    /// Begins an epoch of the clock: clears all messages of earlier epochs. Any thread may call it,
+    /// in any order and more than once. The tick thread does not: a tick of a later epoch begins it
+    /// for the rings alone.
+    pub fn begin(&self, epoch: Epoch) {
+        let before = self.epoch.fetch_max(epoch.number(), Ordering::Relaxed);
+        self.pipeline.begin(epoch);
+        let waiting = self.waiting.as_ref().map(|waiting| lock(waiting).before(epoch));
+        for message in
+            self.queue.remove_before(epoch).into_iter().chain(waiting.into_iter().flatten())
+        {
+            self.pipeline.drop_unseen(message.input, DropReason::Cleared);
+            let outcome = MessageOutcome::Dropped(DropReason::Cleared);
+            self.record_outcome(message.number, message.input, outcome);
+        }
+        if let (Some(recorder), true) = (&self.recorder, before < epoch.number()) {
+            recorder.note(Event::Epoch(epoch));
+        }
+        let now = self.node_time.now();
+        self.inputs.iter().for_each(|input| lock(&input.arrivals).begin(now, epoch));
+    }
+}
+
+/// What a recorder is told of a push; `None` if the backend failed.
+fn outcome_of(pushed: &Result<Accepted, PushError>) -> Option<MessageOutcome> {
+    Some(match pushed {
+        Ok(accepted) => MessageOutcome::from(accepted),
+        Err(PushError::Dropped(rejected)) => MessageOutcome::Dropped(rejected.reason),
+        Err(PushError::Waits(_)) => MessageOutcome::Waits,
+        Err(PushError::Backend(_)) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

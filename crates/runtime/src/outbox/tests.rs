@@ -1,0 +1,74 @@
+use super::*;
+use crate::preempted;
+use robocache_core::backend::cpu::CpuBackend;
+use robocache_core::layout::Layout;
+use robocache_core::pipeline::Pipeline;
+use robocache_ops::time::{Epoch, Stamp};
+use std::sync::Arc;
+use std::time::Instant;
+
+fn outbox() -> Outbox {
+    let config = "rate_hz: 100\nstreams: {w: {type: geometry_msgs/WrenchStamped, topic: /w, \
+                  max_age_ms: 50}}";
+    let config = robocache_core::config::parse(config, "test.yaml").unwrap();
+    let backend = Arc::new(CpuBackend::new(&config, &Layout::new(&config)).unwrap());
+    let pipeline = Pipeline::new(config, backend).unwrap();
+    Outbox::new(|| pipeline.new_message())
+}
+
+fn put(outbox: &Outbox, tick: i64) -> bool {
+    let message = outbox.free().unwrap();
+    let due = Reading { stamp: Stamp::ZERO, since: Instant::now(), epoch: Epoch::default() };
+    let overwritten = outbox.put(Finished { message, tick, due });
+    let message = overwritten.map(|overwritten| outbox.give_back(overwritten.message));
+    message.is_some()
+}
+
+#[test]
+fn the_newest_tensor_waits_and_those_that_it_overwrites_are_told() {
+    let outbox = outbox();
+    assert_eq!([put(&outbox, 1), put(&outbox, 2), put(&outbox, 3)], [false, true, true]);
+    let taken = outbox.take().unwrap();
+    assert_eq!(taken.tick, 3);
+    // While it is being published, ticks go on.
+    assert_eq!([put(&outbox, 4), put(&outbox, 5)], [false, true]);
+    outbox.give_back(taken.message);
+    assert_eq!(outbox.take().unwrap().tick, 5);
+}
+
+#[test]
+fn a_reader_that_waits_is_woken_by_a_tensor_and_by_the_end() {
+    let outbox = Arc::new(outbox());
+    let reader = Arc::clone(&outbox);
+    let read = move || std::iter::from_fn(|| reader.take()).map(|taken| taken.tick).collect();
+    let thread = std::thread::spawn(read);
+    for tick in 1..=3 {
+        // The reader waits, for the first one or again.
+        while outbox.state.lock().reader.is_none() {
+            std::thread::yield_now();
+        }
+        // What wakes it for no reason changes nothing.
+        thread.thread().unpark();
+        let due = Reading { stamp: Stamp::ZERO, since: Instant::now(), epoch: Epoch::default() };
+        let message = outbox.free().unwrap();
+        assert!(outbox.put(Finished { message, tick, due }).is_none());
+    }
+    while !outbox.is_empty() {
+        std::thread::yield_now();
+    }
+    outbox.close();
+    let taken: Vec<i64> = thread.join().unwrap();
+    assert_eq!(taken, [1, 2, 3]);
+}
+
+#[test]
+fn a_preempted_thread_that_looks_into_the_outbox_delays_no_tick() {
+    let outbox = outbox();
+    preempted::check(
+        || assert!(!put(&outbox, 1)),
+        |act| {
+            let _state = outbox.state.lock();
+            act();
+        },
+    );
+}

@@ -1,0 +1,376 @@
+//! Runs recorded messages through a runtime, without threads and without waiting.
+//!
+//! The player does what a live node does with the same messages, at the same instants:
+//!
+//! - Without `/clock`, the node's clock is that of the recorder. Ticks are at the multiples of their period,
+//!   from the first instant to the last. A tick sees every message that was received before it or at its
+//!   instant. A live node may see less, if a message came so shortly before the tick that it was not yet a
+//!   row. A lag prevents that (`docs/replay.md`).
+//! - With `/clock`, its messages set the clock, and each serves the newest tick that it makes due.
+//!
+//! The result depends on the messages alone, also if threads encode ([`Player::with_threads`]).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::clock::{Clock, Reading, Transit};
+use super::encode_threads::EncodeThreads;
+use super::queue::Message;
+use super::schedule::{Schedule, Step};
+use super::{Recorder, Runtime, RuntimeError, ticker};
+use robocache_core::pipeline::{Arrival, Pipeline, TensorMessage, TickOutcome};
+use robocache_core::spec::InputId;
+use robocache_ops::time::{Epoch, NANOS_PER_S, Stamp};
+
+/// When a recorded message was received and published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The arrival, on the recorder's system clock.
+    pub at: Stamp,
+    /// The publication, on the publisher's system clock; `None` if the recording does not tell.
+    pub published: Option<Stamp>,
+    /// How long the message had waited for the recorder before that \[ns\]; 0 if the recording does not
+    /// tell. Under `timeline: receive` its row is so much earlier, and ticks see it from its arrival on.
+    pub waited_ns: i64,
+}
+
+impl Received {
+    /// A message whose publication is not known.
+    pub fn at(at: Stamp) -> Self {
+        Received { at, published: None, waited_ns: 0 }
+    }
+
+    fn transit(self) -> Transit {
+        Transit {
+            published_ns: self.published.map(Stamp::nanos),
+            arrived_ns: Some(self.at.offset(-self.waited_ns).nanos()),
+        }
+    }
+}
+
+/// What became of a tick.
+#[derive(Debug)]
+pub enum Served<'a> {
+    /// Its tensor, which the receiver may seal.
+    Tensor(Tick, &'a mut TensorMessage),
+    /// A required stream was not valid.
+    HeldBack(Tick),
+}
+
+/// A tick of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tick {
+    /// Its number.
+    pub number: i64,
+    /// The epoch of the clock.
+    pub epoch: Epoch,
+    /// When it was due, on the recorder's clock.
+    pub at: Stamp,
+    /// How many changes of the rings it saw.
+    pub changes: u64,
+}
+
+/// Runs recorded messages through a pipeline, as the [module](self) says.
+pub struct Player {
+    /// The threads that encode; `None` if there are none.
+    crew: Option<EncodeThreads>,
+    runtime: Arc<Runtime>,
+    message: TensorMessage,
+    progress: Progress,
+    /// The receive stamp of the first message, and the instant that stands for it on the monotonic clock.
+    start: Option<(Stamp, Instant)>,
+    /// Whether tensors are made.
+    ticks: bool,
+    /// The epoch of the newest message.
+    epoch: Epoch,
+}
+
+/// After a longer time without a message \[ns\], the recorder's clock counts as set ahead: there are no
+/// ticks in between. One wrong stamp would otherwise give ticks for years.
+const MAX_SILENCE_NS: i64 = 600 * NANOS_PER_S;
+
+/// The next tick.
+#[derive(Clone, Copy)]
+enum Progress {
+    /// The recorder's clock: the epoch, and the next tick in it. `None` before the first message.
+    Recorded(Option<(Epoch, i64)>),
+    /// A simulator's clock.
+    Simulated(Schedule),
+}
+
+impl Player {
+    /// A player for a pipeline. `simulated`: whether messages on `/clock` set its clock.
+    pub fn new(pipeline: Pipeline, simulated: bool) -> Self {
+        let grid = pipeline.config().grid;
+        let (clock, progress) = match simulated {
+            true => (Clock::simulated(grid), Progress::Simulated(Schedule::new(grid, false))),
+            false => (Clock::recorded(grid), Progress::Recorded(None)),
+        };
+        let message = pipeline.new_message();
+        let runtime = Runtime { has_workers: false, ..Runtime::new(pipeline, clock) };
+        Player {
+            crew: None,
+            runtime: Arc::new(runtime),
+            message,
+            progress,
+            start: None,
+            ticks: true,
+            epoch: Epoch::default(),
+        }
+    }
+
+    /// The same without tensors: for those who want the rows alone.
+    pub fn without_ticks(self) -> Self {
+        Player { ticks: false, ..self }
+    }
+
+    /// The same with a recorder of what the player does; before any threads.
+    pub fn with_recorder(mut self, recorder: Arc<dyn Recorder>) -> Self {
+        if let Some(runtime) = Arc::get_mut(&mut self.runtime) {
+            runtime.recorder = Some(recorder);
+        }
+        self
+    }
+
+    /// The same with at most this many threads that encode images and clouds.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub fn with_threads(self, threads: usize) -> Result<Self, RuntimeError> {
+        Ok(Player { crew: EncodeThreads::start(&self.runtime, threads)?, ..self })
+    }
+
+    /// Waits until all messages so far are rows.
+    ///
+    /// # Errors
+    /// The backend failed.
+    pub fn settle(&self) -> Result<(), RuntimeError> {
+        self.crew.as_ref().map_or(Ok(()), EncodeThreads::wait)
+    }
+
+    /// The runtime, for its counters.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Starts the ticks at this instant, if the clock is the recorder's. Without this they start with the
+    /// first message.
+    ///
+    /// # Errors
+    /// As for [`Player::receive`].
+    pub fn start<E: From<RuntimeError>>(
+        &mut self,
+        first: Stamp,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.serve_before(first, serve)
+    }
+
+    /// Takes the next message of an input. Messages come in the order in which they were received. First
+    /// serves the ticks before it; `serve` may end the run with an error.
+    ///
+    /// # Errors
+    /// That of `serve`, or the backend failed.
+    pub fn receive<E: From<RuntimeError>>(
+        &mut self,
+        input: InputId,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        received: Received,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.serve_before(received.at, serve)?;
+        let at = self.instant_of(received.at);
+        let arrival = self.runtime.arrival_at(input, received.transit(), at);
+        let arrival = Arrival { seen_from: Some(self.seen_from(arrival)), ..arrival };
+        if arrival.epoch != self.epoch {
+            self.settle()?;
+            self.epoch = arrival.epoch;
+        }
+        match &self.crew {
+            Some(crew) if crew.takes(input) => {
+                let bytes = Box::new(bytes);
+                Ok(crew.put(Message { input, publisher: None, number: 0, bytes, arrival })?)
+            }
+            _ => Ok(self.runtime.receive(input, bytes, arrival)?),
+        }
+    }
+
+    /// From when on ticks see what a message becomes: its arrival, but after the newest tick that was served and
+    /// not after the next one. They differ where a simulator's clock takes large steps, or the recorder's was set
+    /// back a little.
+    fn seen_from(&self, arrival: Arrival) -> Stamp {
+        let next = match self.progress {
+            Progress::Recorded(progress) => progress,
+            Progress::Simulated(schedule) => schedule.next(),
+        };
+        // No tick sees it: there is no clock yet.
+        let Some((epoch, next)) = next else { return Stamp::MAX };
+        let grid = self.runtime.pipeline.config().grid;
+        let by = grid.stamp_of(next);
+        match arrival.stamp {
+            Some(stamp) if epoch == arrival.epoch => {
+                stamp.max(grid.stamp_of(next.saturating_sub(1)).offset(1)).min(by)
+            }
+            // Rows of an epoch that is over are refused. A fixed transform of it counts, and messages of this
+            // epoch may have waited for it.
+            _ => by,
+        }
+    }
+
+    /// Takes the next message of an input, with the arrival that a live node used and the instant `at` of the
+    /// recorder's clock. Serves no tick: the caller asks for them with [`Player::serve_recorded`].
+    ///
+    /// # Errors
+    /// The backend failed.
+    pub fn receive_as(
+        &mut self,
+        input: InputId,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        at: Stamp,
+        arrival: Arrival,
+    ) -> Result<(), RuntimeError> {
+        if !self.runtime.clock.is_simulated() {
+            self.enter(arrival.epoch, at);
+        }
+        self.runtime.receive(input, bytes, arrival)
+    }
+
+    /// Serves a tick that a live node served, if the clock is the recorder's.
+    ///
+    /// # Errors
+    /// As for [`Player::receive`].
+    pub fn serve_recorded<E: From<RuntimeError>>(
+        &mut self,
+        (epoch, number): (Epoch, i64),
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let stamp = self.runtime.pipeline.config().grid.stamp_of(number);
+        self.enter(epoch, stamp);
+        match self.runtime.clock.now() {
+            Some(now) if !self.runtime.clock.is_simulated() => {
+                self.serve(number, Reading { stamp, epoch, ..now }, stamp, serve)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves the recorder's clock to an instant of an epoch, as a live node told them: so the numbers of
+    /// epochs do not depend on which messages show a step of the clock.
+    fn enter(&mut self, epoch: Epoch, stamp: Stamp) {
+        self.runtime.clock.move_in(epoch, stamp);
+        if self.epoch.is_before(epoch) {
+            self.epoch = epoch;
+            self.runtime.begin(epoch);
+        }
+    }
+
+    /// Sets a simulator's clock from a message on `/clock`, and serves the tick that it makes due.
+    ///
+    /// # Errors
+    /// As for [`Player::receive`].
+    pub fn set_clock<E: From<RuntimeError>>(
+        &mut self,
+        stamp: Stamp,
+        received: Received,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.settle()?;
+        let at = self.instant_of(received.at);
+        self.runtime.set_clock_at(stamp, received.transit(), at);
+        let (Some(now), Progress::Simulated(schedule)) =
+            (self.runtime.clock.now(), &mut self.progress)
+        else {
+            return Ok(());
+        };
+        // The first look at a clock only says where the ticks begin.
+        let step = match schedule.advance(now) {
+            Step::Wait(until) if until <= now.stamp => schedule.advance(now),
+            step => step,
+        };
+        let Step::Serve { tick, missed } = step else { return Ok(()) };
+        self.runtime.ticks.overruns.add(missed);
+        self.serve(tick, now, received.at, serve)
+    }
+
+    /// Serves the ticks up to this instant, which is included, if the clock is the recorder's. A
+    /// simulator's clock is left where its last message set it.
+    ///
+    /// # Errors
+    /// As for [`Player::receive`].
+    pub fn end<E: From<RuntimeError>>(
+        &mut self,
+        last: Stamp,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.serve_before(last.offset(1), serve)?;
+        Ok(self.settle()?)
+    }
+
+    /// Serves the ticks from where the clock is to this instant, which is not included, and moves the
+    /// recorder's clock there.
+    fn serve_before<E: From<RuntimeError>>(
+        &mut self,
+        end: Stamp,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Progress::Recorded(progress) = self.progress else { return Ok(()) };
+        let grid = self.runtime.pipeline.config().grid;
+        // The last tick before the end. One exactly at the end comes after the message.
+        let last = grid.tick_at(end.offset(-1));
+        let before = self.runtime.clock.now().map(|now| now.stamp);
+        let set_ahead = before.is_some_and(|before| end.since(before) > MAX_SILENCE_NS);
+        if set_ahead {
+            self.runtime.ticks.clock_set_ahead.add(1);
+        } else if let Some((_, next)) = progress {
+            for tick in next..=last {
+                let Some(due) = self.runtime.clock.move_to(grid.stamp_of(tick)) else { break };
+                self.serve(tick, due, due.stamp, serve)?;
+            }
+        }
+        let Some(now) = self.runtime.clock.move_to(end) else { return Ok(()) };
+        let next = last.saturating_add(1);
+        self.progress = Progress::Recorded(Some(match progress {
+            Some((epoch, before)) if !epoch.is_before(now.epoch) => (epoch, next.max(before)),
+            Some(_) => {
+                self.settle()?;
+                self.runtime.begin(now.epoch);
+                (now.epoch, next)
+            }
+            None => (now.epoch, next),
+        }));
+        Ok(())
+    }
+
+    fn serve<E: From<RuntimeError>>(
+        &mut self,
+        number: i64,
+        due: Reading,
+        at: Stamp,
+        serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.runtime.give_up(due);
+        if !self.ticks {
+            return Ok(());
+        }
+        self.settle()?;
+        let outcome = ticker::fuse(&self.runtime, number, due, &mut self.message)?;
+        let tick = Tick { number, epoch: due.epoch, at, changes: self.message.changes() };
+        match outcome {
+            TickOutcome::Ready => {
+                self.runtime.ticks.published.add(1);
+                serve(Served::Tensor(tick, &mut self.message))
+            }
+            TickOutcome::HeldBack { .. } => serve(Served::HeldBack(tick)),
+            TickOutcome::Past => Ok(()),
+        }
+    }
+
+    /// The instant that stands for a receive stamp on the monotonic clock.
+    fn instant_of(&mut self, received: Stamp) -> Instant {
+        let (first, instant) = *self.start.get_or_insert_with(|| (received, Instant::now()));
+        instant + Duration::from_nanos(received.since(first).max(0) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests;

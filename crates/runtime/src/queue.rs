@@ -1,0 +1,206 @@
+//! The queue between the receiving threads and the encode workers: the newest messages of every
+//! large input.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::PublisherId;
+use robocache_core::pipeline::Arrival;
+use robocache_core::spec::{Config, InputId};
+use robocache_ops::sync::lock;
+use robocache_ops::time::Epoch;
+
+/// A serialized message on its way to an encode worker.
+pub struct Message {
+    /// The input that received it.
+    pub input: InputId,
+    /// Who published it; `None` if that is not known.
+    pub publisher: Option<PublisherId>,
+    /// Its number in a recording; 0 if it is in none.
+    pub number: u64,
+    /// Its CDR bytes, in whatever memory they arrived.
+    pub bytes: Box<dyn AsRef<[u8]> + Send>,
+    /// When it arrived.
+    pub arrival: Arrival,
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let len = (*self.bytes).as_ref().len();
+        write!(f, "{len} bytes of {:?}, {:?}", self.input, self.arrival)
+    }
+}
+
+/// A bounded queue for each input. Messages leave in the order of arrival, but those of a lane one at
+/// a time: while a worker has one, the others wait. So the messages of a stream are encoded in their
+/// order, and a slow stream occupies one worker.
+///
+/// If an input's queue is full, its oldest message is dropped: a policy wants the newest, and one
+/// slow input must not delay the others or take more memory.
+#[derive(Debug)]
+pub struct Queue {
+    state: Mutex<QueueState>,
+    /// A message came, or a lane became free.
+    changed: Condvar,
+    per_input: usize,
+    /// The lane of each input.
+    lanes: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct QueueState {
+    /// All messages in the order of arrival. They are few, so a scan is cheaper than several
+    /// queues.
+    messages: VecDeque<Message>,
+    /// Messages that were put back; they leave first.
+    put_back: VecDeque<Message>,
+    /// By lane: whether a worker has a message of it.
+    busy: Vec<bool>,
+    closed: bool,
+}
+
+/// Returns the lane of each input of a configuration: that of its stream, or one of its own.
+pub fn lanes(config: &Config) -> Vec<usize> {
+    let lane = |id: InputId| match config.input(id).stream {
+        Some(stream) => stream.index(),
+        None => config.streams.len() + id.index(),
+    };
+    config.input_ids().map(lane).collect()
+}
+
+/// What [`Queue::take_until`] has found.
+pub enum Next<'a> {
+    /// A message.
+    Message(Taken<'a>),
+    /// No message came in time.
+    Nothing,
+    /// The queue is closed.
+    Closed,
+}
+
+/// A message that a worker has. A drop frees its lane.
+pub struct Taken<'a> {
+    /// The message.
+    pub message: Message,
+    queue: &'a Queue,
+}
+
+impl Taken<'_> {
+    /// Gives the message up, and frees its lane.
+    pub fn into_message(mut self) -> Message {
+        let bytes = std::mem::replace(&mut self.message.bytes, Box::new([]));
+        let Message { input, publisher, number, arrival, .. } = self.message;
+        Message { input, publisher, number, bytes, arrival }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let lane = self.queue.lanes[self.message.input.index()];
+        self.queue.lock().busy[lane] = false;
+        self.queue.changed.notify_one();
+    }
+}
+
+impl Queue {
+    /// Makes a queue of at most `per_input` messages for each input. `lanes` has the lane of each
+    /// input.
+    pub fn new(per_input: usize, lanes: Vec<usize>) -> Self {
+        let busy = vec![false; lanes.iter().max().map_or(0, |last| last + 1)];
+        let (messages, put_back) = (VecDeque::new(), VecDeque::new());
+        let state = QueueState { messages, put_back, busy, closed: false };
+        Queue { state: Mutex::new(state), changed: Condvar::new(), per_input, lanes }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        // Every change is one push or pop, so a panic of another thread leaves no half change.
+        lock(&self.state)
+    }
+
+    /// Adds a message. If the input's queue was full, returns its oldest message.
+    pub fn put(&self, message: Message) -> Option<Message> {
+        let mut state = self.lock();
+        let input = message.input;
+        let held = state.messages.iter().filter(|m| m.input == input).count();
+        let oldest = state.messages.iter().position(|m| m.input == input);
+        let overwritten = match oldest {
+            Some(oldest) if held >= self.per_input => state.messages.remove(oldest),
+            _ => None,
+        };
+        state.messages.push_back(message);
+        drop(state);
+        self.changed.notify_one();
+        overwritten
+    }
+
+    /// Adds messages that were taken before, in front of all others. They do not count as waiting for
+    /// a worker: neither they nor others are dropped for want of room.
+    pub fn put_back(&self, messages: Vec<Message>) {
+        let mut state = self.lock();
+        messages.into_iter().rev().for_each(|message| state.put_back.push_front(message));
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits for a message of a free lane and takes the oldest; `None` if the queue is closed.
+    pub fn take(&self) -> Option<Taken<'_>> {
+        match self.take_until(None) {
+            Next::Message(taken) => Some(taken),
+            Next::Nothing | Next::Closed => None,
+        }
+    }
+
+    /// The same. If no message comes, it waits until `end`, or without end.
+    pub fn take_until(&self, end: Option<Instant>) -> Next<'_> {
+        let mut state = self.lock();
+        while !state.closed {
+            let QueueState { messages, put_back, busy, .. } = &mut *state;
+            let lane = |message: &Message| self.lanes[message.input.index()];
+            let next = |messages: &mut VecDeque<Message>| {
+                let at = messages.iter().position(|message| !busy[lane(message)]);
+                at.and_then(|at| messages.remove(at))
+            };
+            if let Some(message) = next(put_back).or_else(|| next(messages)) {
+                busy[lane(&message)] = true;
+                return Next::Message(Taken { message, queue: self });
+            }
+            let Some(end) = end else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Next::Nothing;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        Next::Closed
+    }
+
+    /// Removes the messages of epochs before `epoch` and returns them.
+    pub fn remove_before(&self, epoch: Epoch) -> Vec<Message> {
+        let mut state = self.lock();
+        let QueueState { messages, put_back, .. } = &mut *state;
+        let is_past = |message: &Message| message.arrival.epoch.is_before(epoch);
+        let mut removed = Vec::new();
+        for messages in [put_back, messages] {
+            let (past, left): (VecDeque<_>, _) =
+                std::mem::take(messages).into_iter().partition(is_past);
+            *messages = left;
+            removed.extend(past);
+        }
+        removed
+    }
+
+    /// Closes the queue: [`Queue::take`] returns at once, now and later.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

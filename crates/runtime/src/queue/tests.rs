@@ -1,0 +1,77 @@
+use super::*;
+
+fn message(input: usize, byte: u8) -> Message {
+    let (input, arrival) = (InputId::new(input), Arrival::default());
+    Message { input, publisher: None, number: 0, bytes: Box::new([byte]), arrival }
+}
+
+/// The input and the byte of a message.
+fn content(message: &Message) -> (usize, u8) {
+    (message.input.index(), (*message.bytes).as_ref()[0])
+}
+
+#[test]
+fn overload_drops_the_oldest_message_of_the_input_that_is_too_fast() {
+    let queue = Queue::new(2, vec![0, 1]);
+    let put = |input, byte| queue.put(message(input, byte)).as_ref().map(content);
+    assert_eq!(put(0, 1), None);
+    assert_eq!(put(1, 2), None);
+    assert_eq!(put(0, 3), None);
+    assert_eq!(put(0, 4), Some((0, 1)));
+    let left = [(); 3].map(|()| content(&queue.take().unwrap().message).1);
+    assert_eq!(left, [2, 3, 4]);
+}
+
+#[test]
+fn messages_that_were_put_back_leave_first_and_are_not_dropped_for_newer_ones() {
+    let queue = Queue::new(1, vec![0]);
+    queue.put_back(vec![message(0, 1), message(0, 2)]);
+    assert!(queue.put(message(0, 3)).is_none());
+    assert_eq!(queue.put(message(0, 4)).as_ref().map(content), Some((0, 3)));
+    let left = [(); 3].map(|()| content(&queue.take().unwrap().message).1);
+    assert_eq!(left, [1, 2, 4]);
+    queue.put_back(vec![message(0, 5)]);
+    assert_eq!(queue.remove_before(Epoch::default().next(None)).len(), 1);
+}
+
+#[test]
+fn while_a_worker_has_a_message_of_a_lane_the_others_of_it_wait() {
+    // Inputs 0 and 2 are of one stream.
+    let queue = Queue::new(4, vec![0, 1, 0]);
+    for (input, byte) in [(0, 1), (2, 2), (0, 3), (1, 4)] {
+        assert!(queue.put(message(input, byte)).is_none());
+    }
+    let take = || queue.take().unwrap();
+    let slow = take();
+    let other = take();
+    assert_eq!((content(&slow.message), content(&other.message)), ((0, 1), (1, 4)));
+    drop(other);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(take);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!waiting.is_finished());
+        drop(slow);
+        assert_eq!(content(&waiting.join().unwrap().message), (2, 2));
+    });
+    assert_eq!(content(&take().message), (0, 3));
+}
+
+#[test]
+fn messages_of_earlier_epochs_are_removed() {
+    let queue = Queue::new(2, vec![0]);
+    let epoch = Epoch::default().next(None);
+    queue.put(message(0, 1));
+    queue.put(Message { arrival: Arrival { epoch, ..Arrival::default() }, ..message(0, 2) });
+    let past: Vec<_> = queue.remove_before(epoch).iter().map(content).collect();
+    assert_eq!(past, [(0, 1)]);
+    assert_eq!(content(&queue.take().unwrap().message), (0, 2));
+}
+
+#[test]
+fn a_closed_queue_wakes_its_reader() {
+    let queue = std::sync::Arc::new(Queue::new(1, vec![]));
+    let reader = std::sync::Arc::clone(&queue);
+    let thread = std::thread::spawn(move || reader.take().is_none());
+    queue.close();
+    assert!(thread.join().unwrap());
+}

@@ -1,0 +1,201 @@
+//! What a recorder of a node is told: every message with its arrival, and what became of messages and ticks.
+//!
+//! The runtime works on several threads, so the order in which a recorder is told says little. The numbers do:
+//! [`MessageOutcome::Taken`] has the changes of the rings that a message made, and [`TickRecord::changes`] says how
+//! many of them a tick saw.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Runtime;
+use robocache_core::pipeline::{Accepted, Arrival};
+use robocache_core::rejected::DropReason;
+use robocache_core::spec::{InputId, StreamId};
+use robocache_ops::time::{Epoch, Stamp};
+
+/// The bytes of a message, which the recorder and the pipeline share.
+pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// Takes what a node receives and does. All threads call it, also the tick thread: no method may wait.
+pub trait Recorder: Send + Sync {
+    /// Takes a message before it is pushed. Returns its number, by which [`Event::MessageOutcome`] names it, or 0 if the
+    /// recorder has no room for it. Then nothing more is told of it.
+    fn received(&self, message: ReceivedMessage) -> u64;
+
+    /// Takes a message of a simulator's clock.
+    fn clock_set(&self, message: ClockMessage);
+
+    /// Takes an event.
+    fn note(&self, event: Event);
+
+    /// Says how the recording goes.
+    fn status(&self) -> RecorderStatus;
+}
+
+/// A message as an input received it.
+pub struct ReceivedMessage {
+    /// The input.
+    pub input: InputId,
+    /// Its CDR bytes.
+    pub bytes: SharedBytes,
+    /// The arrival that the pipeline uses.
+    pub arrival: Arrival,
+    /// When it was received. This is the arrival, unless a simulator has the node's clock: then it is the
+    /// system's time.
+    pub at: Stamp,
+    /// When it was published, on the publisher's system clock, if the middleware tells.
+    pub published: Option<Stamp>,
+}
+
+/// A message on `/clock`, as it was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockMessage {
+    /// The instant that it has.
+    pub stamp: Stamp,
+    /// When it was received, on the system's clock.
+    pub at: Stamp,
+    /// As for [`ReceivedMessage::published`].
+    pub published: Option<Stamp>,
+}
+
+/// Something that the node did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An epoch of the node's clock began.
+    Epoch(Epoch),
+    /// What became of a message. One that waits for a transform has a second outcome.
+    MessageOutcome {
+        /// The number of the message.
+        number: u64,
+        /// Its input.
+        input: InputId,
+        /// What became of it.
+        outcome: MessageOutcome,
+        /// When, on the node's clock; `None` before it runs.
+        at: Option<Stamp>,
+    },
+    /// What became of a tick.
+    Tick(TickRecord),
+    /// Ticks that were due and not served.
+    Overruns {
+        /// The tick that was served after them.
+        before: i64,
+        /// How many they are.
+        ticks: u64,
+    },
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageOutcome {
+    /// It was taken.
+    Taken {
+        /// The stamp of its newest row, offset included; `None` if it became no row, or is a plan.
+        stamp: Option<Stamp>,
+        /// The first and the last change of the rings that it made.
+        changes: Option<(u64, u64)>,
+    },
+    /// It was dropped.
+    Dropped(DropReason),
+    /// It waits for a transform.
+    Waits,
+}
+
+impl From<&Accepted> for MessageOutcome {
+    fn from(accepted: &Accepted) -> Self {
+        MessageOutcome::Taken { stamp: accepted.stamp, changes: accepted.changes }
+    }
+}
+
+/// A tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickRecord {
+    /// Its number.
+    pub tick: i64,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// How many changes of the rings it saw.
+    pub changes: u64,
+    /// What became of it.
+    pub fate: TickFate,
+}
+
+/// What became of a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TickFate {
+    /// Its tensor was given to the publisher.
+    Published {
+        /// The tensor's digest; `None` if tensors are not sealed.
+        digest: Option<u64>,
+    },
+    /// A required stream was not valid.
+    HeldBack(StreamId),
+    /// A newer tensor took its place before it was published.
+    Unsent,
+}
+
+/// How a recording goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecorderStatus {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Messages in it.
+    pub messages: u64,
+    /// Bytes in it.
+    pub bytes: u64,
+    /// Messages for which there was no room.
+    pub lost: u64,
+    /// Events for which there was no room.
+    pub lost_events: u64,
+    /// Why it ended before the node did.
+    pub failed: Option<String>,
+}
+
+impl fmt::Debug for ReceivedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let len = (*self.bytes).as_ref().len();
+        write!(f, "{len} bytes of {:?}, {:?}", self.input, self.arrival)
+    }
+}
+
+/// Shared bytes as those of a message on its way.
+pub(super) struct SharedMessage(pub SharedBytes);
+
+impl AsRef<[u8]> for SharedMessage {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl Runtime {
+    /// Tells the recorder what became of a message, if there is one and the message is in the recording.
+    pub(super) fn record_outcome(&self, number: u64, input: InputId, outcome: MessageOutcome) {
+        let Some(recorder) = self.recorder.as_ref().filter(|_| number != 0) else { return };
+        let at = self.clock.now().map(|now| now.stamp);
+        recorder.note(Event::MessageOutcome { number, input, outcome, at });
+    }
+
+    /// Tells the recorder what became of a tick.
+    pub(super) fn record_tick(&self, tick: i64, epoch: Epoch, changes: u64, fate: TickFate) {
+        if let Some(recorder) = &self.recorder {
+            recorder.note(Event::Tick(TickRecord { tick, epoch, changes, fate }));
+        }
+    }
+
+    /// Gives a message to the recorder. Returns its number, and its bytes for the pipeline.
+    pub(super) fn record(
+        &self,
+        recorder: &dyn Recorder,
+        (input, published): (InputId, Option<Stamp>),
+        bytes: SharedBytes,
+        arrival: Arrival,
+    ) -> (u64, SharedMessage) {
+        let shared = SharedMessage(Arc::clone(&bytes));
+        let at = match arrival.stamp {
+            Some(stamp) if !self.clock.is_simulated() => stamp,
+            _ => super::clock::system_now(),
+        };
+        (recorder.received(ReceivedMessage { input, bytes, arrival, at, published }), shared)
+    }
+}

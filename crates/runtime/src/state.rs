@@ -1,0 +1,152 @@
+//! State of ticks, inputs and streams beyond the pipeline's counters.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::health::{Arrivals, Latency};
+use super::offered_qos::{OfferedQos, PublisherSeen, SharedRequest};
+use robocache_core::histogram::Histogram;
+use robocache_core::pipeline::Counter;
+use robocache_core::rejected::DropReason;
+use robocache_core::spec::InputSpec;
+use robocache_ops::align::NO_AGE;
+use robocache_ops::sync::lock;
+use robocache_ops::time::{Epoch, Stamp};
+
+/// Counters of the ticks.
+#[derive(Debug, Default)]
+pub struct TickStats {
+    /// Tensors published.
+    pub published: Counter,
+    /// Ticks without a tensor because a required stream was invalid.
+    pub held_back: Counter,
+    /// The stream that held back the newest of them.
+    pub held_back_by: AtomicUsize,
+    /// Ticks that were due and not served.
+    pub overruns: Counter,
+    /// How often the system's clock was set ahead. The pipeline counts jumps back.
+    pub clock_set_ahead: Counter,
+    /// Tensors that a newer one replaced before the publishing thread sent them.
+    pub unsent: Counter,
+    /// Tensors that the middleware refused.
+    pub publish_failed: Counter,
+    /// The newest tick served.
+    pub newest: AtomicI64,
+    /// Time from a tick's instant until its publication returns. A simulator's clock does not move
+    /// in between. There the time begins at the arrival of the `/clock` message that made the tick
+    /// due.
+    pub latency: Latency,
+    /// The same until the tensor is finished, before it waits for the publishing thread.
+    pub fused: Latency,
+    /// The same until the tick thread runs, for the ticks that it waited for: how late the system wakes it.
+    pub woken: Latency,
+    /// Real-time priority in effect for the tick thread, 0 for ordinary.
+    pub priority: AtomicU8,
+}
+
+/// Identifies a publisher in the whole network: the middleware's own number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublisherId(pub [u8; 16]);
+
+/// Where a message comes from, and when it was published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Its publisher; `None` if that is not known.
+    pub publisher: Option<PublisherId>,
+    /// When it was published, on the publisher's system clock; `None` if the middleware does not tell.
+    pub published: Option<Stamp>,
+}
+
+/// State of one input outside the pipeline.
+#[derive(Debug)]
+pub struct InputState {
+    /// The recent arrivals.
+    pub arrivals: Mutex<Arrivals>,
+    /// From the stamp of an image or a cloud until its row is in the ring, on the node's clock
+    /// \[ns\]. Empty under `timeline: receive`.
+    pub ready: Histogram,
+    /// Messages that the middleware's full queue dropped; it drops the oldest first.
+    pub queue_full: Counter,
+    /// Messages that were lost between the publisher and that queue. It counts only if
+    /// [`tells_lost`](InputState::tells_lost) is set. [`Arrivals::missing`] guesses them from the
+    /// stamps, together with messages that were never sent.
+    pub lost: Counter,
+    /// Whether the middleware tells which messages were lost: messages have numbers, or it has told of one.
+    pub tells_lost: AtomicBool,
+    /// How often the middleware failed to give a message that waited.
+    pub take_failed: Counter,
+    /// How often the input was subscribed to again through a new connection, after the process stood still.
+    pub resubscribed: Counter,
+    /// How often the input was subscribed to again, because its publishers offer another quality of
+    /// service than before.
+    pub adapted: Counter,
+    /// Messages that a publisher sent once more to a new subscription.
+    pub repeated: Counter,
+    /// What the subscription asks for.
+    pub asks: SharedRequest,
+    /// What it must ask for, by the last reading of the graph.
+    pub wants: SharedRequest,
+    /// Publishers that the middleware did not connect, because their quality of service does not
+    /// fit. It counts all since the subscription began.
+    pub incompatible: AtomicU64,
+    /// Publishers at the last reading of the graph; `None` before the first.
+    pub publishers: Mutex<Option<Vec<PublisherSeen>>>,
+    /// The epoch and the receive stamp of the newest message; `None` before the first. The receiving thread
+    /// alone uses it.
+    received: Mutex<Option<(Epoch, Stamp)>>,
+    /// Whether a drop has been logged in detail, by drop reason.
+    pub(super) explained: [AtomicBool; DropReason::ALL.len()],
+}
+
+impl InputState {
+    /// The state of an input that begins with the node's time.
+    pub(super) fn new(spec: &InputSpec) -> Self {
+        let request = OfferedQos::at_first(spec);
+        InputState {
+            arrivals: Mutex::new(Arrivals::new(Duration::ZERO)),
+            ready: Histogram::default(),
+            queue_full: Counter::default(),
+            lost: Counter::default(),
+            tells_lost: AtomicBool::new(false),
+            take_failed: Counter::default(),
+            resubscribed: Counter::default(),
+            adapted: Counter::default(),
+            repeated: Counter::default(),
+            asks: SharedRequest::new(request),
+            wants: SharedRequest::new(request),
+            incompatible: AtomicU64::new(0),
+            publishers: Mutex::new(None),
+            received: Mutex::new(None),
+            explained: std::array::from_fn(|_| AtomicBool::new(false)),
+        }
+    }
+
+    /// The receive stamp of a message of this epoch, but later than that of every message of the input
+    /// before it. Otherwise two messages of one receive stamp would replace each other.
+    pub(super) fn next_received(&self, epoch: Epoch, received: Stamp) -> Stamp {
+        let mut newest = lock(&self.received);
+        let before = newest.filter(|(of, _)| *of == epoch);
+        let received = before.map_or(received, |(_, before)| received.max(before.offset(1)));
+        *newest = Some((epoch, received));
+        received
+    }
+
+    /// Returns how many messages were lost on the way; `None` if the middleware does not tell.
+    pub fn lost_on_the_way(&self) -> Option<u64> {
+        self.tells_lost.load(Ordering::Relaxed).then(|| self.lost.get())
+    }
+}
+
+/// State of one stream outside the pipeline.
+#[derive(Debug)]
+pub struct StreamState {
+    /// Age of the newest step of the last tick \[ns\].
+    pub age_ns: AtomicI64,
+}
+
+impl Default for StreamState {
+    fn default() -> Self {
+        StreamState { age_ns: AtomicI64::new(NO_AGE) }
+    }
+}

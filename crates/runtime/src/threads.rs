@@ -1,0 +1,148 @@
+//! Starts, watches and ends the threads.
+
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::{Placement, Publisher, Runtime, RuntimeError, publishing, ticker, workers};
+
+/// How the runtime's own threads run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadOptions {
+    /// The tick thread. The publishing thread has the next lower real-time priority.
+    pub tick: Placement,
+    /// The processors of the publishing thread; empty for all. If neither this thread nor the tick thread has
+    /// any, and both have real-time priority, it runs where the tick thread does.
+    pub publish_cpus: Vec<usize>,
+    /// The encode workers.
+    pub encode: Placement,
+    /// Number of the encode workers; `None`: as many as the configuration can use and the machine
+    /// has processors for.
+    pub encode_threads: Option<usize>,
+}
+
+/// The names of the encode workers' threads; further ones have the last name.
+const ENCODE: [&str; 8] =
+    ["encode", "encode 1", "encode 2", "encode 3", "encode 4", "encode 5", "encode 6", "encode 7"];
+
+/// The running threads. A drop ends and joins them. `E` is the error of a thread.
+pub struct Threads<E> {
+    runtime: Arc<Runtime>,
+    handles: Vec<JoinHandle<()>>,
+    failures: UnboundedSender<E>,
+    failed: UnboundedReceiver<E>,
+}
+
+impl<E: From<RuntimeError> + Send + 'static> Threads<E> {
+    /// Starts the runtime's own threads.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Thread`]
+    pub fn start(
+        runtime: &Arc<Runtime>,
+        publisher: impl Publisher + 'static,
+        options: ThreadOptions,
+    ) -> Result<Self, E> {
+        let (failures, failed) = unbounded_channel();
+        let mut threads =
+            Threads { runtime: Arc::clone(runtime), handles: vec![], failures, failed };
+        let ThreadOptions { tick, publish_cpus, encode, encode_threads } = options;
+        // Below the tick thread, so that a tick never waits for a publication. A priority of 1 has
+        // none below.
+        let priority = tick.priority.saturating_sub(1).max(tick.priority.min(1));
+        let follows = tick.cpus.is_empty() && publish_cpus.is_empty();
+        let publish = Placement { priority, cpus: publish_cpus };
+        let ticking = Arc::clone(runtime);
+        threads.spawn("tick", move || {
+            let priority = tick.apply("ticks run");
+            ticker::run(&ticking, priority).map_err(E::from)
+        })?;
+        let publishing = Arc::clone(runtime);
+        threads.spawn("publish", move || {
+            let priority = publish.apply("tensors are published");
+            if follows {
+                publishing.companion.follow();
+            }
+            publishing::run(&publishing, &publisher, priority);
+            Ok(())
+        })?;
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let usual = workers::usual_count(runtime.pipeline.config(), cores);
+        for k in 0..encode_threads.unwrap_or(usual).max(1) {
+            let (encoding, encode) = (Arc::clone(runtime), encode.clone());
+            threads.spawn(ENCODE[k.min(ENCODE.len() - 1)], move || {
+                encode.apply("images and clouds are encoded");
+                workers::run(&encoding, k == 0).map_err(E::from)
+            })?;
+        }
+        Ok(threads)
+    }
+
+    /// Starts a thread, which must end when [`Runtime::stopping`] is true. Its error or panic is a
+    /// failure. Threads are joined in the order in which they started.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Thread`]
+    pub fn spawn(
+        &mut self,
+        name: &'static str,
+        body: impl FnOnce() -> Result<(), E> + Send + 'static,
+    ) -> Result<(), E> {
+        let failures = self.failures.clone();
+        let guarded = move || {
+            robocache_ops::device::own_thread();
+            let outcome = catch_unwind(AssertUnwindSafe(body));
+            if let Err(error) = outcome.unwrap_or_else(|_| Err(RuntimeError::Panicked(name).into()))
+            {
+                // The receiver is dropped only when the threads are already ending.
+                let _ = failures.send(error);
+            }
+        };
+        let handle = std::thread::Builder::new().name(name.to_owned()).spawn(guarded);
+        self.handles.push(handle.map_err(|source| RuntimeError::Thread { name, source })?);
+        Ok(())
+    }
+
+    /// Waits for a thread to fail. The others go on until they are stopped. The caller may cancel
+    /// the wait.
+    pub async fn failure(&mut self) -> E {
+        match self.failed.recv().await {
+            Some(error) => error,
+            // This never happens, because `failures` is a sender of the same channel.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns the failure of a thread, if one has failed.
+    pub fn failed(&mut self) -> Option<E> {
+        self.failed.try_recv().ok()
+    }
+
+    /// Ends and joins the threads.
+    ///
+    /// # Errors
+    /// The first failure that the caller has not taken yet.
+    pub fn stop(mut self) -> Result<(), E> {
+        self.join();
+        self.failed().map_or(Ok(()), Err)
+    }
+}
+
+impl<E> Threads<E> {
+    fn join(&mut self) {
+        self.runtime.stop();
+        for handle in self.handles.drain(..) {
+            // A panic was caught inside the thread and has been reported.
+            let _ = handle.join();
+        }
+    }
+}
+
+impl<E> Drop for Threads<E> {
+    fn drop(&mut self) {
+        self.join();
+    }
+}

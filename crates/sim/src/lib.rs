@@ -1,0 +1,34 @@
+//! A reproducible synthetic robot for demos, tests and benchmarks.
+//!
+//! Every signal is an analytic function of time: [`Truth`], and the moving scenes of [`Robot`]. So
+//! the truth at any instant is known, and with it what a fused tensor must hold. A [`Schedule`]
+//! says when each message is sampled, stamped and sent. It adds the faults of the [`SimOptions`]:
+//! jitter, drops, reordering, a skewed clock, a jump back in time. [`Robot::message`] makes an
+//! [`Event`]'s CDR bytes, and [`drive()`] sends them in real time.
+//!
+//! Nominal samples are at whole multiples of the stream's period on the robot's clock. Contents and
+//! faults follow from the seed, the stream and the number of the sample alone. So two runs have the
+//! same messages at the instants that both cover.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod camera;
+mod drive;
+mod lidar;
+mod motion;
+mod options;
+mod robot;
+mod schedule;
+mod stream;
+mod truth;
+mod wave;
+
+pub use camera::{Shape, View};
+pub use drive::{Counts, Pace, Report, drive, drive_messages};
+pub use lidar::{Boxed, Scene};
+pub use options::{JitterShape, OptionError, Reliability, SimOptions, without_ros_arguments};
+pub use robot::Robot;
+pub use schedule::{Event, Faults, Schedule};
+pub use stream::Stream;
+pub use truth::{Curvature, GRAVITY, Inertial, JOINT_NAMES, JOINTS, Joints, Pose, Truth, Twist};
+pub use wave::Wave;

@@ -1,0 +1,330 @@
+//! How fast the content of a topic changes.
+
+use super::CalibrateError;
+use super::by_arrival;
+use robocache_core::input::{self, Input, Sink};
+use robocache_core::sample::{Header, Sample, Trajectory};
+use robocache_core::spec::{InputSpec, Selection};
+use robocache_data::bag::{Bag, Sorted};
+use robocache_data::replay::Progress;
+use robocache_ops::image::{Encoding, ImageView};
+use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S, Stamp};
+
+/// Vectors are compared over at least this time: a shorter one shows the noise of encoders \[ns\].
+const BASE_NS: i64 = 10 * NANOS_PER_MS;
+/// Between messages that are further apart nothing is known \[ns\].
+const GAP_NS: i64 = NANOS_PER_S / 2;
+/// Cells of an image that is compared, along its longer side.
+const IMAGE_CELLS: usize = 64;
+/// What a turn counts beside a distance: the speed at this distance from the axis \[m\].
+const ARM_M: f64 = 0.5;
+
+/// A stretch of time and how fast the content changed in it, in any unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Piece {
+    pub from: Stamp,
+    pub to: Stamp,
+    pub speed: f64,
+}
+
+/// The motion of a topic.
+#[derive(Debug, Default)]
+pub(super) struct Motion {
+    /// In the order of time.
+    pub pieces: Vec<Piece>,
+    /// What was compared.
+    pub what: &'static str,
+    topic: String,
+    messages: u64,
+    rejected: u64,
+    first: Option<String>,
+}
+
+impl Motion {
+    /// Why there is too little of it.
+    pub fn problem(&self) -> Option<String> {
+        let why = self.first.as_deref().unwrap_or("its stamps are not set");
+        match self {
+            Motion { messages: 0, topic, .. } => Some(format!("{topic} has no messages")),
+            Motion { messages, rejected, topic, .. } if 2 * rejected > *messages => {
+                Some(format!("{rejected} of {messages} messages of {topic} cannot be used: {why}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What of a sample is compared.
+#[derive(Clone, Debug)]
+enum Measure {
+    /// Numbers that are speeds, in groups of these lengths with these weights.
+    Speeds(Vec<(usize, f64)>),
+    /// Numbers whose change is the speed; a quaternion has four and two signs.
+    Places(Vec<MotionPart>),
+    /// Joints, or any numbers.
+    Numbers,
+    /// Images.
+    Pixels,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum MotionPart {
+    Numbers(usize),
+    Quaternion,
+}
+
+/// Reads the motions of two inputs in one pass.
+pub(super) fn read(
+    bag: &Bag,
+    inputs: &[InputSpec; 2],
+    progress: &dyn Progress,
+) -> Result<[Motion; 2], CalibrateError> {
+    let [mut one, mut other] = [Reader::new(&inputs[0])?, Reader::new(&inputs[1])?];
+    let topics = inputs.each_ref().map(|input| bag.topic(&input.topic));
+    let wanted: Vec<bool> = (0..bag.topics.len()).map(|at| topics.contains(&Some(at))).collect();
+    let mut count = 0_u64;
+    for message in bag.messages_sorted(&wanted, Sorted::AsWritten)? {
+        count += 1;
+        if count.is_multiple_of(256) && !progress.at(message.received) {
+            break;
+        }
+        for (reader, topic) in [&mut one, &mut other].into_iter().zip(topics) {
+            if topic == Some(message.topic) {
+                reader.take(&message.bytes, message.received);
+            }
+        }
+    }
+    Ok([one.finish(), other.finish()])
+}
+
+pub(super) struct Reader {
+    input: Box<dyn Input>,
+    probe: Probe,
+}
+
+impl Reader {
+    pub(super) fn new(spec: &InputSpec) -> Result<Reader, CalibrateError> {
+        let wrong = |why: String| CalibrateError::Stream { name: spec.topic.clone(), why };
+        let (selection, measure, what) = measure(spec).map_err(wrong)?;
+        let input = input::open(&InputSpec { selection, ..spec.clone() }).map_err(wrong)?;
+        let probe = Probe {
+            measure,
+            by_arrival: by_arrival(spec),
+            offset_ns: spec.stamp_offset_ns,
+            received: Stamp::ZERO,
+            last: None,
+            image: None,
+            motion: Motion { what, topic: spec.topic.clone(), ..Motion::default() },
+        };
+        Ok(Reader { input, probe })
+    }
+
+    pub(super) fn take(&mut self, message: &[u8], received: Stamp) {
+        self.probe.motion.messages += 1;
+        self.probe.received = received;
+        if let Err(why) = self.input.read(message, &mut self.probe) {
+            self.probe.motion.rejected += 1;
+            self.probe.motion.first.get_or_insert_with(|| why.to_string());
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Motion {
+        // A recorder's clock that was set back mixes two spans of time.
+        self.probe.motion.pieces.sort_by_key(|piece| piece.from);
+        self.probe.motion
+    }
+}
+
+/// What of an input is compared, and what that is called.
+fn measure(spec: &InputSpec) -> Result<(Selection, Measure, &'static str), String> {
+    let is = |name: &str| spec.ros_type == name;
+    let fields =
+        |names: &[&str]| Selection::Fields(names.iter().map(|name| (*name).into()).collect());
+    Ok(match &spec.selection {
+        Selection::Fields(_) if is("sensor_msgs/msg/Imu") => {
+            (fields(&["angular_velocity"]), Measure::Speeds(vec![(3, 1.0)]), "angular velocity")
+        }
+        Selection::Fields(_)
+            if is("geometry_msgs/msg/TwistStamped") || is("nav_msgs/msg/Odometry") =>
+        {
+            let speeds = vec![(3, 1.0), (3, ARM_M)];
+            (fields(&["linear", "angular"]), Measure::Speeds(speeds), "twist")
+        }
+        Selection::Fields(names) => {
+            let part = |name: &String| match name.as_str() {
+                "orientation" => MotionPart::Quaternion,
+                _ => MotionPart::Numbers(3),
+            };
+            let parts = names.iter().map(part).collect();
+            (spec.selection.clone(), Measure::Places(parts), "speed of change")
+        }
+        Selection::Joints { fields, groups } => {
+            let of = |name: &str| Selection::Joints {
+                fields: vec![name.into()],
+                groups: groups.clone(),
+            };
+            let count = groups.first().map_or(0, Vec::len);
+            match fields.iter().any(|field| field == "position") {
+                true => (of("position"), Measure::Numbers, "speed of the joints"),
+                false => {
+                    (of("velocity"), Measure::Speeds(vec![(count, 1.0)]), "speed of the joints")
+                }
+            }
+        }
+        Selection::Numbers(_) => (spec.selection.clone(), Measure::Numbers, "speed of change"),
+        Selection::Image { .. } => (spec.selection.clone(), Measure::Pixels, "change of the image"),
+        _ => {
+            return Err(format!(
+                "expected joints, numbers or images, found {}: how fast clouds, depth and plans change is not read",
+                spec.ros_type
+            ));
+        }
+    })
+}
+
+struct Probe {
+    measure: Measure,
+    by_arrival: bool,
+    /// What the configuration adds to the stamps.
+    offset_ns: i64,
+    received: Stamp,
+    last: Option<(Stamp, Vec<f64>)>,
+    /// The sizes of the last image.
+    image: Option<[usize; 2]>,
+    motion: Motion,
+}
+
+impl Sink for Probe {
+    fn sample(&mut self, part: usize, header: &Header<'_>, sample: Sample<'_>) {
+        // Of several groups, the first one.
+        if part > 0 {
+            return;
+        }
+        let stamp = if self.by_arrival { Ok(self.received) } else { header.stamp };
+        let stamp = match stamp {
+            Ok(stamp) => stamp.offset(self.offset_ns),
+            Err(why) => return self.reject(why.to_string()),
+        };
+        let values = match sample {
+            Sample::Vector(values) if values.iter().all(|value| value.is_finite()) => {
+                values.to_vec()
+            }
+            Sample::Vector(_) => return self.reject("a number is NaN or infinite".into()),
+            Sample::Image(view) => {
+                let size = Some([view.width, view.height]);
+                if self.image.is_some_and(|known| Some(known) != size) {
+                    self.last = None;
+                }
+                self.image = size;
+                gray(&view)
+            }
+            Sample::Depth(_) | Sample::Points(_) => return,
+        };
+        self.take(stamp, values);
+    }
+
+    fn trajectory(&mut self, _: &Header<'_>, _: &Trajectory<'_>) {}
+
+    fn incomplete(&mut self, _: usize) {}
+}
+
+impl Probe {
+    fn reject(&mut self, why: String) {
+        self.motion.rejected += 1;
+        self.motion.first.get_or_insert(why);
+    }
+
+    fn take(&mut self, stamp: Stamp, values: Vec<f64>) {
+        let Some((from, before)) = &self.last else {
+            self.last = Some((stamp, values));
+            return;
+        };
+        let length = stamp.since(*from);
+        let is_image = matches!(self.measure, Measure::Pixels);
+        if before.len() != values.len() || !(0..=GAP_NS).contains(&length) {
+            self.last = Some((stamp, values));
+            return;
+        }
+        if length == 0 || (!is_image && length < BASE_NS) {
+            return;
+        }
+        let seconds = length as f64 / NANOS_PER_S as f64;
+        let speed = match &self.measure {
+            // The mean of both ends: what happens between them is between their stamps.
+            Measure::Speeds(groups) => f64::midpoint(speed(before, groups), speed(&values, groups)),
+            Measure::Places(parts) => way(before, &values, parts) / seconds,
+            Measure::Numbers => distance(before, &values, 1.0) / seconds,
+            Measure::Pixels => change(before, &values) / seconds,
+        };
+        self.motion.pieces.push(Piece { from: *from, to: stamp, speed });
+        self.last = Some((stamp, values));
+    }
+}
+
+fn norm(values: &[f64]) -> f64 {
+    values.iter().map(|value| value * value).sum::<f64>().sqrt()
+}
+
+fn speed(values: &[f64], groups: &[(usize, f64)]) -> f64 {
+    let mut rest = values;
+    let mut sum = 0.0;
+    for (count, weight) in groups {
+        let (group, others) = rest.split_at((*count).min(rest.len()));
+        sum += weight * norm(group);
+        rest = others;
+    }
+    sum
+}
+
+/// The distance of two vectors; the second counts `sign` times.
+fn distance(a: &[f64], b: &[f64], sign: f64) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - sign * b).powi(2)).sum::<f64>().sqrt()
+}
+
+fn way(a: &[f64], b: &[f64], parts: &[MotionPart]) -> f64 {
+    let (mut at, mut sum) = (0, 0.0);
+    for part in parts {
+        let count = match part {
+            MotionPart::Numbers(count) => *count,
+            MotionPart::Quaternion => 4,
+        };
+        let range = at..(at + count).min(a.len());
+        let (a, b) = (&a[range.clone()], &b[range]);
+        sum += match part {
+            MotionPart::Numbers(_) => distance(a, b, 1.0),
+            // Both signs are the same turn, whose angle is about twice the distance.
+            MotionPart::Quaternion => 2.0 * ARM_M * distance(a, b, 1.0).min(distance(a, b, -1.0)),
+        };
+        at += count;
+    }
+    sum
+}
+
+/// The mean difference of two images. A change of all pixels alike is the exposure, not a motion.
+fn change(a: &[f64], b: &[f64]) -> f64 {
+    let count = a.len().max(1) as f64;
+    let mean = a.iter().zip(b).map(|(a, b)| b - a).sum::<f64>() / count;
+    a.iter().zip(b).map(|(a, b)| (b - a - mean).abs()).sum::<f64>() / count
+}
+
+/// A small gray image: the mean of each cell of at least one pixel.
+fn gray(view: &ImageView<'_>) -> Vec<f64> {
+    let pixel = view.encoding.bytes_per_pixel();
+    let edge = view.width.max(view.height).div_ceil(IMAGE_CELLS).max(1);
+    let columns = view.width.div_ceil(edge);
+    let mut cells = vec![0_u64; columns * view.height.div_ceil(edge)];
+    let mut counts = vec![0_u64; cells.len()];
+    for (y, line) in view.data.chunks(view.step).take(view.height).enumerate() {
+        for (x, pixel) in line.chunks_exact(pixel).take(view.width).enumerate() {
+            let at = y / edge * columns + x / edge;
+            let light = match view.encoding {
+                Encoding::Mono8 => 4 * u64::from(pixel[0]),
+                // Green counts twice; red and blue as much, whichever comes first.
+                _ => u64::from(pixel[0]) + 2 * u64::from(pixel[1]) + u64::from(pixel[2]),
+            };
+            cells[at] += light;
+            counts[at] += 4;
+        }
+    }
+    cells.iter().zip(&counts).map(|(sum, count)| *sum as f64 / (*count).max(1) as f64).collect()
+}

@@ -1,0 +1,118 @@
+//! The command line of robocache, for its executable and for the Python package's.
+
+mod calibrate;
+mod check;
+mod inspect;
+mod replay;
+mod verify;
+mod view;
+
+use std::ffi::OsString;
+use std::io::{ErrorKind, Write};
+
+use clap::{Parser, Subcommand};
+
+/// The exit code of a command that did what it was asked.
+const SUCCESS: u8 = 0;
+/// The exit code of one that did not.
+const FAILURE: u8 = 1;
+
+/// What the Python package adds.
+const IN_PYTHON: &str = "\
+In the Python package, which a sourced workspace has, or pip install 'dist/WHEEL.whl[lerobot,ray]' after `make wheel`:
+  python -m robocache to-lerobot  Replay bags and write a LeRobot dataset
+  python -m robocache.ray         Run replay and to-lerobot on a Ray cluster";
+
+/// What ends a command.
+type Error = Box<dyn std::error::Error>;
+
+/// Resamples every sensor stream of a robot at the same instants, into one tensor per control tick.
+#[derive(Parser)]
+#[command(name = "robocache", version, propagate_version = true, arg_required_else_help = true, after_help = IN_PYTHON)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Calibrate(calibrate::CalibrateArgs),
+    Check(check::CheckArgs),
+    Inspect(inspect::InspectArgs),
+    Replay(Box<replay::ReplayArgs>),
+    /// Said to be in the Python package, which takes it before this command line
+    #[command(name = "to-lerobot", hide = true, disable_help_flag = true)]
+    ToLerobot {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _given: Vec<OsString>,
+    },
+    Verify(verify::VerifyArgs),
+    View(view::ViewArgs),
+}
+
+/// Runs a command line. Its first argument is the name of the program. Returns the exit code: 0 if the
+/// command did what it was asked, 2 if the command line is wrong, otherwise what the command's help says.
+///
+/// A command may write to stdout and stderr, listen for interrupts, and set the program's log, so a program
+/// runs one at most.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let command = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli.command,
+        // Help is one too. If nobody reads it, there is nothing to do.
+        Err(error) => {
+            let _ = error.print();
+            return error.exit_code() as u8;
+        }
+    };
+    let result = match command {
+        Command::Calibrate(args) => calibrate::run(&args),
+        Command::Check(args) => check::run(&args).map(|()| SUCCESS),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::ToLerobot { .. } => {
+            Err(format!("to-lerobot: expected the Python package\n{IN_PYTHON}").into())
+        }
+        Command::Verify(args) => verify::run(&args),
+        Command::View(args) => view::run(&args).map(|()| SUCCESS),
+    };
+    match result {
+        Ok(code) => code,
+        // A reader such as `head` has seen enough.
+        Err(error) if is_broken_pipe(&*error) => SUCCESS,
+        Err(error) => {
+            say(&error.to_string());
+            FAILURE
+        }
+    }
+}
+
+/// What the results of a command line of `replay` would be made of: per episode its name, and a text that differs if the
+/// result may differ. The text is the one by which `replay` decides whether it keeps a result.
+///
+/// # Errors
+/// The command line is wrong or of another command; the bags or the configuration cannot be read.
+pub fn made_of(
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<Vec<(String, String)>, Box<dyn std::error::Error>> {
+    match Cli::try_parse_from(arguments)?.command {
+        Command::Replay(args) => replay::made_of(&args),
+        _ => Err("expected the command replay, found another one".into()),
+    }
+}
+
+/// Whether nobody reads the output any more.
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+/// Writes warnings to stderr.
+fn log_warnings() {
+    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).without_time();
+    log.with_target(false).with_ansi(false).with_writer(std::io::stderr).init();
+}
+
+/// Writes a line to stderr, if anybody reads it.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

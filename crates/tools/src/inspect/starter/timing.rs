@@ -1,0 +1,124 @@
+//! What the stamps and delays of a topic mean for the keys of a stream.
+
+use crate::inspect::TopicReport;
+use crate::inspect::notes::OTHER_CLOCK_NS;
+use crate::inspect::sketch::Distribution;
+use robocache_core::spec::Timeline;
+use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S};
+
+/// A stamp that is further ahead of the node's clock is not taken \[ns\].
+const MOST_AHEAD_NS: i64 = 900 * NANOS_PER_MS;
+/// Values are interpolated between messages that are usually at most this far apart \[ns\].
+const INTERPOLATED_NS: i64 = 50 * NANOS_PER_MS;
+
+/// The timing of a topic.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timing {
+    pub timeline: Timeline,
+    /// Why the timeline is that of the arrivals.
+    pub why: Option<&'static str>,
+    /// The usual interval \[ns\].
+    pub usual_ns: i64,
+    /// An interval that most are not longer than \[ns\], and how many that are \[%\].
+    pub long_ns: i64,
+    pub long_share: u8,
+    /// A delay that 99.9 % are not longer than; 0 by the arrivals \[ns\].
+    pub delay_ns: i64,
+    /// The usual delay \[ns\].
+    pub usual_delay_ns: Option<i64>,
+}
+
+impl Timing {
+    /// The timing of a topic; `None` if it has no two messages at different times.
+    pub fn new(topic: &TopicReport) -> Option<Timing> {
+        let why = by_arrival(topic);
+        let timeline = if why.is_some() { Timeline::Receive } else { Timeline::Header };
+        let found = match timeline {
+            Timeline::Header => topic.stamped.as_ref()?,
+            Timeline::Receive => &topic.received,
+        };
+        let (intervals, gaps) = (found.intervals?, found.gaps);
+        let delay = topic.delay.filter(|_| timeline == Timeline::Header);
+        let (long_ns, long_share) = long(intervals, gaps);
+        Some(Timing {
+            timeline,
+            why,
+            usual_ns: intervals.p50_ns.max(1),
+            long_ns,
+            long_share,
+            delay_ns: delay.map_or(0, |delay| delay.p999_ns.max(0)),
+            usual_delay_ns: delay.map(|delay| delay.p50_ns),
+        })
+    }
+
+    /// The usual rate, to three digits \[Hz\].
+    pub fn rate_hz(&self) -> f64 {
+        let rate = NANOS_PER_S as f64 / self.usual_ns as f64;
+        let decimals = (2 - rate.log10().floor() as i32).clamp(0, 9) as usize;
+        // The nearest number that has so many digits.
+        format!("{rate:.decimals$}").parse().unwrap_or(rate)
+    }
+
+    /// Whether a vector is better held than interpolated: the lag would be long.
+    pub fn is_slow(&self) -> bool {
+        self.usual_ns > INTERPOLATED_NS
+    }
+
+    /// The age up to which a value counts: two and a half intervals, more if they scatter \[ns\].
+    pub fn max_age_ns(&self) -> i64 {
+        rounded_up((self.usual_ns / 2).saturating_mul(5).max(self.long_ns.saturating_mul(3) / 2))
+    }
+
+    /// The lag that would do \[ns\].
+    pub fn lag_ns(&self, interpolated: bool) -> i64 {
+        let distance = if interpolated { self.long_ns } else { 0 };
+        rounded_up(self.delay_ns.saturating_add(distance))
+    }
+}
+
+/// A long interval, and how many are not longer \[%\]. A few gaps must not tell how old a value may be: in a short
+/// recording one of them is more than 1 %.
+fn long(intervals: Distribution, gaps: u64) -> (i64, u8) {
+    match gaps > 0 && 20 * gaps <= intervals.count {
+        true => (intervals.p95_ns.max(intervals.p50_ns), 95),
+        false => (intervals.p99_ns.max(intervals.p50_ns), 99),
+    }
+}
+
+/// Why the header's stamps of a topic cannot be used.
+fn by_arrival(topic: &TopicReport) -> Option<&'static str> {
+    let stamps = topic.stamps;
+    if stamps.headers == 0 {
+        return Some("its messages have no header");
+    }
+    if 50 * (stamps.zero + stamps.bad) > stamps.headers {
+        return Some("stamps are not set");
+    }
+    let delay = topic.delay?;
+    if delay.p50_ns.saturating_abs() > OTHER_CLOCK_NS {
+        return Some("its stamps are of another clock");
+    }
+    (delay.p1_ns < -MOST_AHEAD_NS)
+        .then_some("its stamps are ahead of the arrival by a second and more")
+}
+
+/// The next round number of milliseconds \[ns\].
+fn rounded_up(nanos: i64) -> i64 {
+    let step = match nanos / NANOS_PER_MS {
+        ..20 => 1,
+        20..100 => 5,
+        100..1000 => 10,
+        _ => 100,
+    };
+    let step = step * NANOS_PER_MS;
+    nanos.saturating_add(step - 1) / step * step
+}
+
+/// Nanoseconds in milliseconds, as a configuration writes them.
+pub(super) fn milliseconds(nanos: i64) -> String {
+    let micros = (nanos as f64 / 1e3).round();
+    format!("{}", micros / 1e3)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,17 @@
+//! The command line `robocache`, and what its commands do with recorded data.
+//!
+//! - [`cli`]: the commands and their options.
+//! - [`inspect`]: what a bag has, and what is wrong with it.
+//! - [`calibrate`]: the constant latency of a stream against another.
+//! - [`verify`]: a recording of the node, replayed and compared tick by tick.
+//! - [`view`]: what tensors hold, as a report.
+//! - [`report`]: tables, pictures and charts as one HTML file.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+pub mod calibrate;
+pub mod cli;
+pub mod inspect;
+pub mod report;
+pub mod verify;
+pub mod view;

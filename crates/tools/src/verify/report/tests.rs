@@ -1,0 +1,11 @@
+use super::*;
+
+#[test]
+fn ticks_without_a_tensor_alone_prove_nothing() {
+    let report = |equal, held_back| Report { equal, held_back, ..Report::default() };
+    assert!(report(3, 2).is_equal());
+    assert!(!report(3, 3).is_equal());
+    assert!(!report(0, 0).is_equal());
+    let most = |unverifiable| Report { unverifiable, ..report(10, 4) };
+    assert!(most(6).is_equal() && !most(7).is_equal());
+}

@@ -1,0 +1,299 @@
+//! Reports about tensors: what the policy sees, as pictures, curves and numbers.
+//!
+//! 1. [`source`] finds the episodes of an output and reads a bounded part of each.
+//! 2. [`Track`] notes of each tensor its validity, ages and vectors. Then it keeps a few whole tensors for pictures.
+//! 3. The sections of the [`Page`] are made of that.
+
+mod info;
+mod live;
+mod parts;
+mod pictures;
+mod published;
+mod raw;
+mod recording;
+pub mod rerun;
+mod rows;
+pub mod source;
+mod store;
+mod track;
+mod written;
+
+use std::path::Path;
+
+pub use info::{Info, SegmentInfo};
+pub use parts::percent;
+pub use published::Against;
+pub use source::{Episode, Looked, ViewError};
+pub use track::{Break, Kept, Segment, Step, StepState, Track};
+
+use crate::report::{Page, Section, Table, number, significant};
+use robocache_data::replay::Summary;
+
+/// What of an output is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Episodes to show, by name; if empty, the first ones.
+    pub episodes: Vec<String>,
+    /// Most episodes that are shown. All are listed.
+    pub most_episodes: usize,
+    /// Pictures of each image segment.
+    pub pictures: usize,
+    /// Bytes of tensors that are gone through, of all episodes together. Of a store, these are the bytes of vectors,
+    /// validity and ages.
+    pub budget: u64,
+    /// The bag that the tensors were made of: its vectors are drawn beside theirs.
+    pub against: Option<Against>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            episodes: Vec::new(),
+            most_episodes: 3,
+            pictures: 4,
+            budget: 64 << 30,
+            against: None,
+        }
+    }
+}
+
+impl Options {
+    /// Checks that no bag is to be compared with what has no tensors.
+    fn without_bag(&self, path: &Path, why: &'static str) -> Result<(), ViewError> {
+        match self.against {
+            None => Ok(()),
+            Some(_) => Err(ViewError::NotCompared { path: path.to_owned(), why }),
+        }
+    }
+}
+
+/// Makes the report of an output of `robocache replay`, of a bag with tensors, of a recording of the node, or of a
+/// JSON file with what a program beside a live node has measured, or with a report that it has put together.
+///
+/// # Errors
+/// There are no tensors, an episode has no such name, or a file cannot be read.
+pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
+    if path.extension().is_some_and(|end| end == "json") {
+        options.without_bag(path, "this is what another program has written")?;
+        let bytes = live::read(path)?;
+        return match written::is_one(&bytes) {
+            true => written::page(path, &bytes),
+            false => live::page(path, &bytes),
+        };
+    }
+    if let Some(manifest) = recording::manifest(path) {
+        options.without_bag(
+            path,
+            "this is a recording of the node: replay it, and view its tensors",
+        )?;
+        return recording::page(path, &manifest);
+    }
+    if let Some(store) = source::store_of_rows(path) {
+        options.without_bag(path, "a store of rows has the rows of its bags already")?;
+        return rows::page(&store, options);
+    }
+    let episodes = source::episodes(path)?;
+    let chosen = choose(&episodes, options, path)?;
+    let compared = match &options.against {
+        Some(against) => against.compares(&chosen, &source::siblings(path, &episodes))?,
+        None => Vec::new(),
+    };
+    let mut page = Page::new("robocache view");
+    page.about(&path.display().to_string());
+    let mut sections = Vec::new();
+    let budget = options.budget / chosen.len().max(1) as u64;
+    let mut tiles = Vec::new();
+    for episode in &chosen {
+        let (track, looked) = episode.read(budget, options.pictures)?;
+        if tiles.is_empty() {
+            tiles = tiles_of(episode, &track, episodes.len(), &looked);
+        }
+        sections.push(about(episode, &track, &looked));
+        if let Some(against) = options
+            .against
+            .as_ref()
+            .filter(|_| compared.iter().any(|compared| compared.name == episode.name))
+        {
+            sections.push(published::compared(&track, against)?);
+        }
+        sections.extend(of_tensors(&track));
+    }
+    tiles.iter().for_each(|(value, what)| {
+        page.tile(value, what);
+    });
+    if episodes.len() > 1 {
+        page.add(list(&episodes, &chosen));
+    }
+    let prefix = |title: &str, at: usize| format!("{}: {title}", chosen[at].name);
+    let mut at = 0;
+    for section in sections {
+        // The first section of an episode has its name.
+        at += usize::from(section.title().is_empty());
+        let title = match (section.title(), chosen.len()) {
+            ("", _) => format!("Episode {}", chosen[at - 1].name),
+            (title, 1) => title.to_owned(),
+            (title, _) => prefix(title, at - 1),
+        };
+        page.add(section.titled(&title));
+    }
+    Ok(page)
+}
+
+/// The sections about tensors, without those that would be empty.
+pub fn of_tensors(track: &Track) -> Vec<Section> {
+    let mut sections = of_rows(std::slice::from_ref(track));
+    if !track.ticks.is_empty() {
+        sections.extend([parts::validity(track), parts::layout(track)]);
+    }
+    sections
+}
+
+/// Pictures, grids and curves, without sections that would be empty.
+fn of_rows(tracks: &[Track]) -> Vec<Section> {
+    let parts = [pictures::cameras(tracks), pictures::grids(tracks), parts::curves(tracks)];
+    parts.into_iter().filter(|section| !section.is_empty()).collect()
+}
+
+/// The episodes that are shown.
+fn choose<'a>(
+    episodes: &'a [Episode],
+    options: &Options,
+    path: &Path,
+) -> Result<Vec<&'a Episode>, ViewError> {
+    if options.episodes.is_empty() {
+        return Ok(episodes.iter().take(options.most_episodes.max(1)).collect());
+    }
+    let named = |name: &String| {
+        let found = episodes.iter().find(|episode| episode.name == *name);
+        found.ok_or_else(|| ViewError::Episode {
+            path: path.to_owned(),
+            found: name.clone(),
+            expected: episodes
+                .iter()
+                .map(|episode| episode.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+    };
+    options.episodes.iter().map(named).collect()
+}
+
+/// The headline: numbers of the first episode that is shown.
+fn tiles_of(
+    episode: &Episode,
+    track: &Track,
+    episodes: usize,
+    looked: &Looked,
+) -> Vec<(String, String)> {
+    let mut tiles = Vec::new();
+    let mut of = String::new();
+    if episodes > 1 {
+        tiles.push((episodes.to_string(), "episodes".to_owned()));
+        of = format!(" of {}", episode.name);
+    }
+    let ticks = looked.ticks.map_or("?".to_owned(), |ticks| ticks.to_string());
+    tiles.push((ticks, format!("tensors{of}, {} looked at", track.ticks.len())));
+    if let Some(info) = &track.info {
+        tiles.push((format!("{} Hz", significant(info.rate_hz, 4)), "rate of the ticks".into()));
+    }
+    let size = track.tensor_bytes as f64;
+    tiles.push((format!("{} MB", significant(size / 1e6, 3)), "per tick".into()));
+    let shares = parts::shown(track).filter_map(|segment| track.valid_share(segment));
+    if let Some(worst) = shares.reduce(f64::min) {
+        tiles.push((percent(worst), format!("valid steps of the worst segment{of}")));
+    }
+    tiles
+}
+
+/// The first section of an episode: where it is from, and what of it is shown. It has no title yet.
+fn about(episode: &Episode, track: &Track, looked: &Looked) -> Section {
+    let mut section = Section::new("");
+    section.text(&looked.text(track));
+    if track.info.is_none() && !track.ticks.is_empty() {
+        section.text(
+            "There is no FusedTensorInfo beside these tensors. So it is not known what they mean: images and \
+             grids are not drawn.",
+        );
+    }
+    if let Some(summary) = &episode.summary {
+        summarise(summary, &mut section);
+    }
+    if !looked.problems.is_empty() {
+        section.heading("What could not be read", "").list(&looked.problems);
+    }
+    section
+}
+
+/// What `robocache replay` says of the whole episode.
+fn summarise(summary: &Summary, section: &mut Section) {
+    let mut facts = vec![format!("From {}", summary.bag)];
+    facts.extend(summary.task.as_ref().map(|task| format!("Task: {task}")));
+    facts.push(format!(
+        "{} ticks, {} held back, {} passed over by the clock",
+        summary.ticks, summary.held_back, summary.overruns
+    ));
+    if let Some(tick) = summary.skew.tick {
+        let skew = number(summary.skew.largest_ns as f64 / 1e6, 3);
+        facts.push(format!("Largest skew between two streams: {skew} ms, at tick {tick}"));
+    }
+    facts.extend(summary.missing.iter().map(|topic| format!("{topic} is not in the bag")));
+    facts.extend(summary.problems.iter().cloned());
+    section.list(&facts);
+    let mut table =
+        Table::new(&["stream", "why steps are not valid", "rows", "steps", "valid"]).texts(2);
+    for (name, stream) in &summary.streams {
+        let reasons = stream.invalid.iter().map(|(reason, steps)| format!("{reason} {steps}"));
+        let share = stream.valid_share.map_or("\u{2013}".to_owned(), percent);
+        let reasons = reasons.collect::<Vec<_>>().join(", ");
+        let (rows, steps) = (stream.rows.to_string(), stream.steps.to_string());
+        table.row(&[name.clone(), reasons, rows, steps, share]);
+    }
+    section.heading("All ticks of the episode", "").table(&table);
+    let mut drops = Table::new(&["input", "reason", "dropped", "received"]).texts(2);
+    for (name, input) in &summary.inputs {
+        for (reason, count) in &input.dropped {
+            let (count, all) = (count.to_string(), input.received.to_string());
+            drops.row(&[name.as_str(), reason, &count, &all]);
+        }
+    }
+    if !drops.is_empty() {
+        section.heading("Messages that were dropped", "").table(&drops);
+    }
+}
+
+/// All episodes.
+fn list(episodes: &[Episode], chosen: &[&Episode]) -> Section {
+    let mut section = Section::new("Episodes");
+    let mut table = Table::new(&[
+        "episode",
+        "task",
+        "shown below",
+        "ticks",
+        "held back",
+        "worst stream",
+        "skew",
+    ]);
+    table = table.texts(3);
+    for episode in episodes {
+        let shown = chosen.iter().any(|shown| shown.name == episode.name);
+        let shown = if shown { "yes" } else { "" }.to_owned();
+        let Some(summary) = &episode.summary else {
+            let ticks = episode.tensors().map_or(String::new(), |ticks| ticks.to_string());
+            table.row(&[episode.name.clone(), String::new(), shown, ticks]);
+            continue;
+        };
+        let worst = summary.streams.iter().filter_map(|(name, s)| Some((s.valid_share?, name)));
+        let worst = worst.min_by(|a, b| a.0.total_cmp(&b.0));
+        table.row(&[
+            episode.name.clone(),
+            summary.task.clone().unwrap_or_default(),
+            shown,
+            summary.ticks.to_string(),
+            summary.held_back.to_string(),
+            worst.map_or(String::new(), |(share, name)| format!("{name} {}", percent(share))),
+            format!("{} ms", number(summary.skew.largest_ns as f64 / 1e6, 3)),
+        ]);
+    }
+    section.table(&table);
+    section
+}

@@ -1,0 +1,215 @@
+//! A Rerun recording of what was kept, by the rerun-sdk of an installed Python.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Serialize;
+
+use super::pictures::{Shown, Voxels, shown};
+use super::track::{Segment, StepState, Track};
+use super::{Episode, Options, ViewError, choose, source};
+use robocache_ops::time::Stamp;
+
+/// The script that writes the recording.
+const SCRIPT: &str = include_str!("../../../../python/robocache/rerun_file.py");
+/// Pictures and grids of each stream, about.
+const PICTURES: usize = 150;
+
+/// What the script reads: `scene.json`.
+#[derive(Serialize)]
+struct Scene {
+    application: &'static str,
+    recording: String,
+    entities: Vec<Entity>,
+}
+
+/// Something over time. Files are raw arrays, little-endian.
+#[derive(Serialize)]
+struct Entity {
+    path: String,
+    kind: &'static str,
+    times_ns: Vec<i64>,
+    /// Of scalars: their file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    /// Of others: a file per instant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    items: Vec<String>,
+    width: usize,
+    height: usize,
+    size_m: f64,
+}
+
+/// Writes a Rerun recording of the episodes that [`super::page`] shows. Its timeline is `time`: the targets.
+///
+/// # Errors
+/// As [`super::page`]; or there is no `python3` with rerun-sdk.
+pub fn write(path: &Path, options: &Options, out: &Path) -> Result<(), ViewError> {
+    let episodes = source::episodes(path)?;
+    let chosen = choose(&episodes, options, path)?;
+    let folder =
+        tempfile::tempdir().map_err(|source| io(Path::new("a temporary folder"), source))?;
+    let mut scene = Files { folder: folder.path(), count: 0, entities: Vec::new() };
+    let budget = options.budget / chosen.len().max(1) as u64;
+    for episode in &chosen {
+        let (track, _) = episode.read(budget, PICTURES)?;
+        scene.add(episode, &track).map_err(|source| io(folder.path(), source))?;
+    }
+    let names: Vec<_> = chosen.iter().map(|episode| episode.name.as_str()).collect();
+    let json =
+        Scene { application: "robocache", recording: names.join(","), entities: scene.entities };
+    let json = serde_json::to_vec(&json).unwrap_or_default();
+    fs::write(folder.path().join("scene.json"), json)
+        .map_err(|source| io(folder.path(), source))?;
+    run(folder.path(), out)
+}
+
+fn io(path: &Path, source: std::io::Error) -> ViewError {
+    ViewError::Io { path: path.to_owned(), source }
+}
+
+/// Runs the script with the Python that is found first.
+fn run(folder: &Path, out: &Path) -> Result<(), ViewError> {
+    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let mut command = Command::new(&python);
+    command.arg("-c").arg(SCRIPT).arg(folder).arg(out).stdin(Stdio::null());
+    let done = command.output().map_err(|error| {
+        ViewError::Rerun(format!("--rerun needs Python with rerun-sdk: {python}: {error}"))
+    })?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(ViewError::Rerun(String::from_utf8_lossy(&done.stderr).trim().to_owned()))
+}
+
+/// The files of a scene.
+struct Files<'a> {
+    folder: &'a Path,
+    count: usize,
+    entities: Vec<Entity>,
+}
+
+impl Files<'_> {
+    fn file(&mut self, bytes: &[u8]) -> std::io::Result<String> {
+        let name = format!("{}.bin", self.count);
+        self.count += 1;
+        fs::write(self.folder.join(&name), bytes)?;
+        Ok(name)
+    }
+
+    /// Adds an episode: curves, ages, validity, and pictures.
+    fn add(&mut self, episode: &Episode, track: &Track) -> std::io::Result<()> {
+        for segment in &track.segments {
+            let path = format!("{}/{}", part(&episode.name), part(&segment.name));
+            self.curves(&path, segment, track)?;
+            self.pictures(&path, segment, track)?;
+        }
+        Ok(())
+    }
+
+    fn curves(&mut self, path: &str, segment: &Segment, track: &Track) -> std::io::Result<()> {
+        let info = track.info.as_ref().and_then(|info| info.segment(&segment.name));
+        for channel in 0..segment.curves {
+            let name = info.and_then(|info| info.channels.get(channel).cloned());
+            let name = name.unwrap_or_else(|| format!("channel {channel}"));
+            let values = segment.rows.iter().skip(channel).step_by(segment.curves);
+            let values = values.map(|value| f64::from(*value));
+            self.scalars(&format!("{path}/{}", part(&name)), &segment.target, values)?;
+        }
+        let stamps: Vec<Stamp> = track.ticks.iter().map(|(_, stamp)| *stamp).collect();
+        let valid = segment.state.iter();
+        let ages = segment.age_ns.iter().zip(valid.clone()).map(|(age, state)| match state {
+            StepState::Valid => *age as f64 / 1e6,
+            _ => f64::NAN,
+        });
+        self.scalars(&format!("{path}/age_ms"), &stamps, ages)?;
+        let valid = valid.map(|state| f64::from(u8::from(*state == StepState::Valid)));
+        self.scalars(&format!("{path}/valid"), &stamps, valid)
+    }
+
+    /// Values over time, without those that are not finite.
+    fn scalars(
+        &mut self,
+        path: &str,
+        stamps: &[Stamp],
+        values: impl Iterator<Item = f64>,
+    ) -> std::io::Result<()> {
+        let finite = stamps.iter().zip(values).filter(|(_, value)| value.is_finite());
+        let (times_ns, values): (Vec<i64>, Vec<f64>) =
+            finite.map(|(stamp, value)| (stamp.nanos(), value)).unzip();
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let file = Some(self.file(&bytes)?);
+        let entity = Entity { times_ns, file, ..Entity::new(path, "scalars") };
+        self.entities.push(entity);
+        Ok(())
+    }
+
+    /// The pictures or grids of a segment that are valid.
+    fn pictures(&mut self, path: &str, segment: &Segment, track: &Track) -> std::io::Result<()> {
+        let Some(info) = &track.info else { return Ok(()) };
+        let mut entity: Option<Entity> = None;
+        for kept in &track.kept {
+            let Some(step) = kept.steps.get(&segment.name).filter(|step| step.valid) else {
+                continue;
+            };
+            let Some(shown) = shown(segment, info, kept) else { return Ok(()) };
+            let of = |kind| Entity::new(path, kind);
+            let (like, bytes) = match shown {
+                Shown::Image { size: [width, height], rgb } => {
+                    (Entity { width, height, ..of("image") }, rgb)
+                }
+                Shown::Depth { size: [width, height], distances } => {
+                    (Entity { width, height, ..of("depth") }, bytes_of(distances.into_iter()))
+                }
+                Shown::Grid(grid) => {
+                    (Entity { size_m: grid.size_m, ..of("voxels") }, voxels(&grid))
+                }
+            };
+            let file = self.file(&bytes)?;
+            let entity = entity.get_or_insert(like);
+            entity.times_ns.push(step.target.nanos());
+            entity.items.push(file);
+        }
+        self.entities.extend(entity);
+        Ok(())
+    }
+}
+
+/// The centre of each voxel \[m\] and its first value.
+fn voxels(grid: &Voxels) -> Vec<u8> {
+    let row = |(place, values): &([usize; 3], Vec<f32>)| -> [f32; 4] {
+        let center = |axis: usize| grid.origin_m[axis] + grid.size_m * (place[axis] as f64 + 0.5);
+        let value = values.first().copied().unwrap_or(0.0);
+        [center(0) as f32, center(1) as f32, center(2) as f32, value]
+    };
+    bytes_of(grid.voxels.iter().flat_map(row))
+}
+
+fn bytes_of(values: impl Iterator<Item = f32>) -> Vec<u8> {
+    values.flat_map(f32::to_le_bytes).collect()
+}
+
+impl Entity {
+    fn new(path: &str, kind: &'static str) -> Self {
+        Entity {
+            path: path.to_owned(),
+            kind,
+            times_ns: Vec::new(),
+            file: None,
+            items: Vec::new(),
+            width: 0,
+            height: 0,
+            size_m: 0.0,
+        }
+    }
+}
+
+/// A name as a part of an entity's path: Rerun escapes what is no letter, digit or one of `_-.` by `\`.
+fn part(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    name.chars().flat_map(|c| (!plain(c)).then_some('\\').into_iter().chain([c])).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+"""Files and folders that get their names when they are complete and on the disk."""
+
+import os
+
+
+def write(path, text):
+    """Writes a file that is there whole or not at all."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text)
+    complete(partial, path)
+
+
+def complete(partial, path):
+    """Syncs a file, or a folder with all that is in it, to the disk, and gives it its name."""
+    if partial.is_dir():
+        for folder, _, files in os.walk(partial):
+            for name in files:
+                _sync(os.path.join(folder, name))
+            _sync(folder)
+    else:
+        _sync(partial)
+    partial.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path):
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,29 @@
+"""Files that are there whole or not at all."""
+
+import os
+
+import pytest
+
+from robocache import _whole
+
+
+def test_a_file_is_replaced_when_the_new_one_is_on_the_disk(tmp_path, monkeypatch):
+    path = tmp_path / "done.json"
+    path.write_text("older")
+    fsync, synced = os.fsync, []
+
+    def recorded(file):
+        fsync(file)
+        synced.append((os.fstat(file).st_ino, path.read_text()))
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    _whole.write(path, "newer")
+    assert synced == [(path.stat().st_ino, "older"), (tmp_path.stat().st_ino, "newer")]
+
+    def full(file):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        _whole.write(path, "newest")
+    assert path.read_text() == "newer"

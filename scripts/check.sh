@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# What to run before each commit, in under three minutes once it has run: formats, Clippy and the tests of the changed
+# crates. It needs neither ROS nor nvcc, so it leaves out the node (src/), crates/rcl and the CUDA twins: `make lint` and
+# `make test` check those. Changed is what differs from BASE (default: origin/main, or main), committed or not.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/phases.sh
+
+base=${BASE:-$(git rev-parse -q --verify origin/main || git rev-parse -q --verify main || git rev-parse HEAD)}
+changed=$({ git diff --name-only "$(git merge-base "$base" HEAD)"; git ls-files --others --exclude-standard; } | sort -u)
+
+phase 'cargo fmt' cargo fmt --all --check
+phase 'clippy' cargo clippy --locked --all-targets -- -D warnings
+packages=()
+for crate in bench core data ops runtime sim tools; do
+  ! grep -q "^crates/$crate/" <<<"$changed" || packages+=(-p "robocache_$crate")
+done
+# Golden files, configurations and messages are read by tests of these.
+! grep -qE '^(tests/(golden|configs|definitions)|config|msg)/' <<<"$changed" || packages+=(-p robocache_core -p robocache_tools)
+if [ ${#packages[@]} -gt 0 ]; then
+  phase "cargo test ${packages[*]}" cargo test --locked -q "${packages[@]}"
+fi
+if [ -e .ros/env.sh ]; then
+  phase 'ruff' scripts/with_ros.sh sh -c 'ruff check -q . && ruff format -q --check .'
+fi
+! grep -qE '^(src|crates/(rcl|python|kernels)|kernels|python)/' <<<"$changed" ||
+  echo 'changed beyond these crates: `make lint` and `make test` check the node, the kernels and the Python package'
+summary

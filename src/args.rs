@@ -1,0 +1,116 @@
+//! The command line: plain arguments, and the ROS arguments between `--ros-args` and `--`.
+
+use tracing_subscriber::EnvFilter;
+
+/// Text of `fusion_node --help`.
+pub const HELP: &str = "\
+fusion_node: every sensor stream at the same instants, in one tensor per control tick
+
+Usage: fusion_node --ros-args -p config_file:=PATH [-p NAME:=VALUE]... [ROS ARGUMENTS]
+       ros2 run robocache_ros fusion_node --ros-args -p config_file:=PATH
+
+Parameters (-p NAME:=VALUE, or --params-file FILE.yaml); read at start, read-only afterwards:
+  config_file           string  required     the streams and the tensor, a YAML file; see
+                                             config/robocache.yaml and `robocache check FILE`
+  backend               string  auto         where tensors are computed: auto, cpu or cuda
+  device                int     0            number of the GPU for the cuda backend
+  use_sim_time          bool    false        tick by /clock instead of the system's clock
+  rate_hz               double  0.0 [Hz]     rate of the ticks; 0: as the configuration says
+  realtime_priority     int     20           of the tick thread (SCHED_FIFO, 1 to 99), if the
+                                             system permits it; 0: ordinary priority
+  intake_priority       int     0            the same of the thread that receives small messages
+  encode_threads        int     0            threads that encode images and clouds; 0: by streams
+                                             and processors
+  tick_cpus, publish_cpus, intake_cpus, encode_cpus
+                        int[]   []           processors of these threads; empty: all
+  lock_memory           bool    false        keep the memory from being swapped out (mlockall)
+  diagnostics_period_s  double  1.0 [s]      time between two messages on /diagnostics
+  digest                bool    true         whether each tensor has a digest (XXH3) of all of it
+  visualize_hz          double  0.0 [Hz]     rate at which images and grids are published for RViz
+                                             and Foxglove, on <output topic>/view/<stream>; 0: never
+  record_to             string  empty        folder in which each run records what it receives, for
+                                             `robocache replay` and `verify`; empty: none
+If a parameter has another name, the node ignores it and logs a warning. If the name is almost one
+of these, the node exits with code 1.
+
+ROS arguments (after --ros-args), as for every node:
+  -r FROM:=TO           remap a topic, or the node with __node:=NAME and __ns:=/NAMESPACE
+  --log-level LEVEL     debug, info (default), warn or error; RUST_LOG=FILTER is finer
+
+Subscribes to the topics of the configuration, and to /clock with use_sim_time.
+Publishes robocache_ros/msg/FusedTensor on the configuration's output topic (reliable, volatile,
+keep_last 1), and once what it means, robocache_ros/msg/FusedTensorInfo, on <output topic>/info
+(reliable, transient local, keep_last 1). Publishes diagnostic_msgs/msg/DiagnosticArray on
+/diagnostics and logs on /rosout.
+
+The publisher of large messages needs a shared-memory segment of at least twice their size. This node
+sizes its own by its tensor, unless a profile is set. Start the drivers of cameras and lidars with
+FASTRTPS_DEFAULT_PROFILES_FILE=config/fastdds.xml. With Fast DDS's default segment, most images and
+clouds are lost on the way. `robocache check FILE` prints the sizes.
+
+Options:
+  -h, --help            this text
+  -V, --version         the version
+
+Exits with code 0 after SIGINT or SIGTERM, 1 after an error, 2 if the command line is wrong.
+";
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Invocation {
+    /// Print [`HELP`].
+    Help,
+    /// Print the version.
+    Version,
+    /// Run the node.
+    Run(RosArgs),
+}
+
+/// The ROS arguments that this program reads itself; rcl gets all of them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RosArgs {
+    /// Level of the last `--log-level` that names no logger.
+    pub log_level: Option<String>,
+}
+
+/// Reads the arguments after the program's name. An error says what was expected.
+pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation, String> {
+    let mut ros_args = RosArgs::default();
+    let mut in_ros = false;
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        match (in_ros, arg.as_str()) {
+            (false, "--ros-args") => in_ros = true,
+            (false, "-h" | "--help") => return Ok(Invocation::Help),
+            (false, "-V" | "--version") => return Ok(Invocation::Version),
+            (false, other) => {
+                return Err(format!(
+                    "expected --ros-args, --help or --version, found '{other}' (parameters are \
+                     given as --ros-args -p NAME:=VALUE)"
+                ));
+            }
+            (true, "--") => in_ros = false,
+            (true, "--log-level") => {
+                // NAME:=LEVEL sets the level of another logger.
+                let level = args.next().filter(|level| !level.contains(":="));
+                ros_args.log_level = level.or(ros_args.log_level);
+            }
+            (true, _) => {}
+        }
+    }
+    Ok(Invocation::Run(ros_args))
+}
+
+/// Returns the log filter: `RUST_LOG`, else `--log-level`, else `info`.
+pub fn log_filter(args: &RosArgs) -> EnvFilter {
+    let level = match args.log_level.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        Some("debug") => "debug",
+        Some("warn") => "warn",
+        Some("error" | "fatal") => "error",
+        _ => "info",
+    };
+    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! Publishes the monitor's reports on `/diagnostics`.
+
+use r2r::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
+use r2r::std_msgs::msg::Header;
+
+use super::error::NodeError;
+use super::profile;
+use robocache_ops::time::Stamp;
+use robocache_rcl::{self, MessagePublisher, Node, Qos};
+use robocache_runtime::health::{self, Report, Status};
+
+/// Publishes reports.
+pub struct Diagnostics {
+    /// The node's fully qualified name.
+    node: String,
+    publisher: MessagePublisher<DiagnosticArray>,
+}
+
+impl Diagnostics {
+    /// Advertises `/diagnostics`.
+    pub fn new(node: &Node) -> Result<Self, NodeError> {
+        let publisher = node.advertise_message("/diagnostics", Qos::reliable(10))?;
+        Ok(Diagnostics { node: node.fully_qualified_name(), publisher })
+    }
+
+    /// Publishes a report.
+    pub fn publish(&self, report: Report) {
+        let header = Header {
+            stamp: time_message(report.stamp.unwrap_or(Stamp::ZERO)),
+            ..Default::default()
+        };
+        let status = report.parts.into_iter().map(|part| status_message(&self.node, part));
+        let message = DiagnosticArray { header, status: status.collect() };
+        if let Err(error) = self.publisher.publish(&message) {
+            tracing::debug!("failed to publish diagnostics: {error}");
+        }
+    }
+}
+
+fn status_message(node: &str, status: Status) -> DiagnosticStatus {
+    let values = status.values.into_iter().map(|(key, value)| KeyValue { key, value });
+    DiagnosticStatus {
+        level: status.level as u8,
+        name: format!("{node}: {}", status.part),
+        message: status.message,
+        hardware_id: "robocache".to_owned(),
+        values: values.collect(),
+    }
+}
+
+fn time_message(stamp: Stamp) -> r2r::builtin_interfaces::msg::Time {
+    let (sec, nanosec) = stamp.to_sec_nanosec();
+    r2r::builtin_interfaces::msg::Time { sec, nanosec }
+}
+
+/// Says what to do if large messages do not arrive.
+pub fn remedy() -> String {
+    health::remedy(&robocache_rcl::middleware(), &profile::hint())
+}
+
+#[cfg(test)]
+mod tests;

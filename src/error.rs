@@ -1,0 +1,58 @@
+//! Errors that end the node.
+
+use robocache_core::backend::BackendError;
+use robocache_core::config::ConfigError;
+use robocache_core::pipeline::SpecError;
+use robocache_data::recording::RecordError;
+use robocache_rcl::RclError;
+use robocache_runtime::RuntimeError;
+
+/// Why the node did not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// An operation of rcl failed.
+    #[error(transparent)]
+    Ros(#[from] RclError),
+    /// The ROS arguments cannot be read.
+    #[error("ROS arguments: {0}")]
+    RosArguments(String),
+    /// A parameter with an unknown name that is almost a known one.
+    #[error("parameter {name}: no such name, did you mean {near}?")]
+    UnknownParameter {
+        /// The unknown name.
+        name: String,
+        /// The known name.
+        near: &'static str,
+    },
+    /// A parameter of the wrong type or with an unusable value.
+    #[error("parameter {name}: expected {expected}, found {found}")]
+    Parameter {
+        /// The parameter's name.
+        name: &'static str,
+        /// Which values it may have.
+        expected: String,
+        /// Which value it has.
+        found: String,
+    },
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The program cannot do what the configuration asks for.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The backend did not start.
+    #[error("start the backend: {0}")]
+    Backend(#[source] BackendError),
+    /// The recording does not begin.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The middleware, or a driver, does not return. The threads that wait for it do not end.
+    #[error("the middleware hangs, or a driver: the process ends without it")]
+    Hangs,
+    /// The thread that starts or ends the node panicked.
+    #[error("the thread that starts and ends the node panicked")]
+    Panicked,
+    /// A thread failed.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+}

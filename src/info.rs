@@ -1,0 +1,37 @@
+//! Publishes what the tensors mean, beside their topic.
+
+use robocache_core::pipeline::Publication;
+use robocache_ops::time::Stamp;
+use robocache_rcl::{self, Node, Publisher, Qos};
+use robocache_runtime::Runtime;
+
+/// Message type of what the output means.
+const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
+
+/// The publisher of `<output>/info`. It keeps the message for later subscribers. A later subscriber asks
+/// for the message, and a node that is cut off does not hear that.
+pub struct Info {
+    _publisher: Publisher,
+}
+
+impl Info {
+    /// Publishes the message. `output` is the full name of the tensors' topic, `topics` are those of the
+    /// inputs.
+    pub fn new(
+        node: &Node,
+        output: &str,
+        topics: &[String],
+        runtime: &Runtime,
+    ) -> robocache_rcl::Result<Self> {
+        let qos = Qos { transient_local: true, ..Qos::reliable(1) };
+        let publisher = node.advertise(&format!("{output}/info"), FUSED_TENSOR_INFO, qos)?;
+        let publication = Publication {
+            stamp: runtime.clock.now().map_or(Stamp::ZERO, |now| now.stamp),
+            topics,
+            digest: runtime.digest,
+            backend: runtime.pipeline.backend_name(),
+        };
+        publisher.publish(&runtime.pipeline.info(&publication))?;
+        Ok(Info { _publisher: publisher })
+    }
+}

@@ -1,0 +1,452 @@
+//! The subscriptions: takes every waiting message, hands it to the runtime, and counts the lost
+//! messages.
+
+use super::buffers::Buffers;
+use super::connection::Connector;
+use super::error::NodeError;
+use super::handover::Handover;
+use super::losses::Losses;
+use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
+use robocache_ops::time::Stamp;
+use robocache_rcl::{
+    self, EventStatuses, MessageInfo, Node, Qos, Ready, SerializedMessage, Subscription, Waitable,
+};
+use robocache_runtime::{OfferedQos, Origin, PublisherId, Runtime, Transit, decode_clock};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// The topic of a simulator's clock, before remapping.
+pub const CLOCK_TOPIC: &str = "/clock";
+/// Queue depth of `/clock`: a tenth of a second at 1 kHz.
+const CLOCK_DEPTH: usize = 100;
+/// If the middleware fails this often in a row to give a message of one subscription, the node
+/// ends.
+const FAILURES: u32 = 10;
+/// The clock's new subscription takes over when it has found as many publishers as the one before, but after
+/// this time at the latest.
+const CLOCK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Some of the subscriptions, which one thread takes messages from.
+///
+/// The runtime handles a small message at once, and a large one goes to the encode workers. Still,
+/// an image takes a millisecond to copy. So one thread takes the small messages and the clock, and
+/// another one the images and clouds.
+pub struct Intake {
+    clock: Option<Clock>,
+    inputs: Vec<Input>,
+    /// Inputs that may have a message, during a drain.
+    ready: Vec<usize>,
+    /// Ends what is replaced.
+    connector: Connector,
+}
+
+/// The subscription to the clock of a simulator.
+struct Clock {
+    subscription: Subscription,
+    /// The one of a new connection, and when it was made.
+    next: Option<(Subscription, Instant)>,
+    takes: Takes,
+}
+
+/// The subscription of one input.
+struct Input {
+    id: InputId,
+    depth: usize,
+    subscription: Subscription,
+    handover: Handover,
+    buffers: Buffers,
+    takes: Takes,
+    losses: Losses,
+}
+
+/// A subscription of an input, and what it asks for.
+pub struct Subscribed {
+    pub subscription: Subscription,
+    pub asks: OfferedQos,
+}
+
+impl Intake {
+    /// Takes the messages of these subscriptions: those of the large inputs or those of the others, and the
+    /// clock's.
+    pub fn new(
+        runtime: &Runtime,
+        large: bool,
+        (clock, subscriptions): (Option<Subscription>, Vec<Subscribed>),
+        connector: Connector,
+    ) -> Self {
+        let ids = runtime.inputs().filter(|id| runtime.input_spec(*id).is_large() == large);
+        let ids: Vec<InputId> = ids.collect();
+        let largest = ids.iter().map(|id| largest_buffer(runtime, runtime.input_spec(*id))).max();
+        let buffers = Buffers::new(largest.unwrap_or(0), ids.len());
+        let inputs = ids.into_iter().zip(subscriptions);
+        let inputs = inputs.map(|(id, subscribed)| Input::new(id, runtime, subscribed, &buffers));
+        let clock =
+            clock.map(|subscription| Clock { subscription, next: None, takes: Takes::default() });
+        Intake { clock, inputs: inputs.collect(), ready: Vec::new(), connector }
+    }
+
+    /// Returns the subscriptions for a wait: the clock, if it is simulated, then the inputs. Last
+    /// come the subscriptions that a newer one of their input replaces.
+    pub fn waitables(&self) -> impl Iterator<Item = Waitable<'_>> {
+        let clock = self.clock.iter().map(|clock| Waitable::from(&clock.subscription));
+        let inputs = self.inputs.iter().map(|input| Waitable::from(&input.subscription));
+        let before = self.inputs.iter().filter_map(|input| input.handover.before());
+        clock.chain(inputs).chain(before.map(Waitable::from))
+    }
+
+    /// Takes the waiting messages: in turns one of each subscription, so that none waits for all of
+    /// another, but from each at most as many as its queue holds. Messages that come meanwhile are
+    /// left for the next call. `first` is the place of the first subscription in the wait.
+    pub fn drain(
+        &mut self,
+        runtime: &Runtime,
+        ready: Ready<'_>,
+        first: usize,
+    ) -> Result<(), NodeError> {
+        let inputs = first + usize::from(self.clock.is_some());
+        self.ready.clear();
+        let is_ready =
+            |k: &usize| ready.is(inputs + k) || self.inputs[*k].handover.before().is_some();
+        self.ready.extend((0..self.inputs.len()).filter(is_ready));
+        for round in 0.. {
+            if let Some(clock) = self.clock.as_mut().filter(|_| round > 0 || ready.is(first)) {
+                clock.drain(runtime)?;
+            }
+            let mut at = 0;
+            while let Some(k) = self.ready.get(at) {
+                let input = &mut self.inputs[*k];
+                if round < input.depth && input.take(runtime)? {
+                    at += 1;
+                } else {
+                    self.ready.remove(at);
+                }
+            }
+            if self.ready.is_empty() {
+                break;
+            }
+        }
+        let now = Instant::now();
+        for (k, input) in self.inputs.iter_mut().enumerate() {
+            // Its queue is empty now.
+            if let Some(before) = input.end_overlap(now) {
+                self.connector.end(before);
+            }
+            input.count_losses(runtime, ready.has_events(inputs + k));
+        }
+        Ok(())
+    }
+
+    /// Subscribes again to an input whose publishers offer another quality of service than before. The
+    /// caller calls this several times per second.
+    pub fn adapt(&mut self, runtime: &Runtime) {
+        let now = Instant::now();
+        // One in a call: the middleware takes a while to make a subscription.
+        let _ = self.inputs.iter_mut().any(|input| input.adapt(runtime, now, &self.connector));
+        if let Some(clock) = &mut self.clock
+            && let Some(before) = clock.follow(runtime, now)
+        {
+            self.connector.end(before);
+        }
+    }
+
+    /// Takes the subscriptions of a new connection.
+    pub fn move_to(
+        &mut self,
+        runtime: &Runtime,
+        (clock, subscriptions): (Option<Subscription>, Vec<Subscribed>),
+    ) {
+        let now = Instant::now();
+        for (input, subscribed) in self.inputs.iter_mut().zip(subscriptions) {
+            input.replace(runtime, subscribed, now, &self.connector);
+            runtime.input(input.id).resubscribed.add(1);
+        }
+        if let (Some(clock), Some(next)) = (&mut self.clock, clock)
+            && let Some((unused, _)) = clock.next.replace((next, now))
+        {
+            self.connector.end(unused);
+        }
+    }
+}
+
+impl Input {
+    fn new(id: InputId, runtime: &Runtime, subscribed: Subscribed, buffers: &Buffers) -> Self {
+        let spec = runtime.input_spec(id);
+        let Subscribed { subscription, asks } = subscribed;
+        runtime.input(id).asks.set(asks);
+        Input {
+            id,
+            depth: spec.qos.depth,
+            subscription,
+            handover: Handover::default(),
+            buffers: buffers.clone(),
+            takes: Takes::default(),
+            losses: Losses::new(spec.timeline == Timeline::Header),
+        }
+    }
+
+    /// Subscribes again if the publishers offer another quality of service than the subscription
+    /// asks for. Returns whether it has tried to.
+    fn adapt(&mut self, runtime: &Runtime, now: Instant, connector: &Connector) -> bool {
+        let (spec, state) = (runtime.input_spec(self.id), runtime.input(self.id));
+        let (asks, wants) = (state.asks.get(), state.wants.get());
+        if !self.handover.is_due(asks != wants, now) {
+            return false;
+        }
+        match subscribe(&self.subscription.node(), spec, wants) {
+            Ok(subscription) => {
+                self.replace(runtime, Subscribed { subscription, asks: wants }, now, connector);
+                state.adapted.add(1);
+                tracing::info!(
+                    "{}: subscribed again with {wants} instead of {asks}, because its publishers \
+                     have changed",
+                    name_of(spec)
+                );
+            }
+            Err(error) => {
+                if self.handover.failed(now) {
+                    tracing::warn!("{}: not subscribed with {wants}: {error}", name_of(spec));
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes the messages of another subscription from now on, and for a while also those of this one.
+    fn replace(
+        &mut self,
+        runtime: &Runtime,
+        Subscribed { subscription, asks }: Subscribed,
+        now: Instant,
+        connector: &Connector,
+    ) {
+        let state = runtime.input(self.id);
+        self.count_losses(runtime, true);
+        let mut before = std::mem::replace(&mut self.subscription, subscription);
+        // Nobody reads them, and an event that nobody takes ends every wait.
+        before.end_events();
+        self.handover.begin(before, now).into_iter().for_each(|unused| connector.end(unused));
+        self.losses.overlap();
+        state.asks.set(asks);
+        state.incompatible.store(0, Ordering::Relaxed);
+    }
+
+    /// Takes a message and hands its buffer to the runtime without a copy. Returns `false` if no
+    /// message waits, or if the middleware failed to give it.
+    fn take(&mut self, runtime: &Runtime) -> Result<bool, NodeError> {
+        let mut message = self.buffers.take();
+        let state = runtime.input(self.id);
+        let before = self.handover.before().map(|before| before.take(&mut message));
+        let from_before = matches!(before, Some(Ok(Some(_))));
+        let taken = match before {
+            Some(taken) if from_before => taken,
+            _ => self.subscription.take(&mut message),
+        };
+        if taken.is_err() {
+            state.take_failed.add(1);
+        }
+        let Some(info) = self.takes.note(taken)? else {
+            self.buffers.give_back(message);
+            return Ok(false);
+        };
+        if !self.losses.note(&info, from_before, Instant::now()) {
+            // While two subscriptions overlap, that is no news.
+            state.repeated.add(u64::from(!self.losses.overlaps()));
+            self.buffers.give_back(message);
+            return Ok(true);
+        }
+        if self.losses.tells() {
+            state.tells_lost.store(true, Ordering::Relaxed);
+        }
+        let publisher = Some(PublisherId(info.publisher.0));
+        let published = info.source_ns.map(Stamp::from_nanos);
+        let arrival = runtime.arrival(self.id, transit(&info));
+        let origin = Origin { publisher, published };
+        runtime.receive_from(origin, self.id, self.buffers.lend(message), arrival)?;
+        Ok(true)
+    }
+
+    /// Returns the subscription before when only the new one is needed.
+    fn end_overlap(&mut self, now: Instant) -> Option<Subscription> {
+        let publishers = |subscription: &Subscription| subscription.publisher_count().unwrap_or(0);
+        let new = &self.subscription;
+        let before = self.handover.over(now, |before| publishers(new) >= publishers(before))?;
+        let told = new.events().take().unwrap_or_default();
+        self.losses.overlap_ended(told.lost.map(|lost| lost.total), now);
+        Some(before)
+    }
+
+    /// Counts the lost messages, if there was a gap or an event. If the events cannot be taken, the
+    /// input goes on without them.
+    fn count_losses(&mut self, runtime: &Runtime, has_events: bool) {
+        if !has_events && !self.losses.is_pending() {
+            return;
+        }
+        let told = self.subscription.events().take().unwrap_or_else(|error| {
+            let topic = self.subscription.topic();
+            tracing::warn!(
+                "{topic}: {error}; from now on the events of this subscription are not read"
+            );
+            self.subscription.end_events();
+            EventStatuses::default()
+        });
+        if let Some(incompatible) = told.incompatible {
+            runtime.input(self.id).incompatible.store(incompatible.total, Ordering::Relaxed);
+        }
+        if self.losses.overlaps() {
+            return;
+        }
+        let lost = self.losses.explain(told.lost.map(|lost| lost.total), Instant::now());
+        let state = runtime.input(self.id);
+        state.tells_lost.fetch_or(self.losses.tells(), Ordering::Relaxed);
+        state.lost.add(lost.on_the_way);
+        state.queue_full.add(lost.overwritten);
+    }
+}
+
+/// Returns the largest buffer that an input keeps \[bytes\]: one of the largest message that the
+/// node takes, with usual points.
+fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
+    const SMALL: usize = 1 << 20;
+    const PIXEL: usize = 4;
+    const POINT: usize = 64;
+    let bounds = spec.stream.map(|stream| runtime.stream_spec(stream).bounds);
+    let large = bounds.map(|bounds| match spec.selection {
+        Selection::Image { .. } | Selection::Depth { .. } => {
+            PIXEL * bounds.max_width_px * bounds.max_height_px
+        }
+        Selection::Points { .. } => POINT * bounds.max_points,
+        Selection::Fields(_)
+        | Selection::Joints { .. }
+        | Selection::Trajectory { .. }
+        | Selection::Numbers(_)
+        | Selection::Transforms { .. }
+        | Selection::CameraInfo { .. } => 0,
+    });
+    SMALL + large.unwrap_or(0)
+}
+
+/// When a message was published, and when it arrived.
+fn transit(info: &MessageInfo) -> Transit {
+    Transit { published_ns: info.source_ns, arrived_ns: info.received_ns }
+}
+
+/// Subscribes to the topic of an input.
+///
+/// # Errors
+/// The middleware refuses.
+pub fn subscribe(
+    node: &Node,
+    spec: &InputSpec,
+    request: OfferedQos,
+) -> robocache_rcl::Result<Subscription> {
+    let OfferedQos { reliable, transient_local } = request;
+    let qos = Qos { reliable, transient_local, ..Qos::best_effort(spec.qos.depth) };
+    // The middleware copies an image of 6 MB for a millisecond before it is complete. Six cameras
+    // made joints 1.6 ms older on one thread.
+    match spec.is_large() {
+        true => node.subscribe_apart(&spec.topic, &spec.ros_type, qos),
+        false => node.subscribe(&spec.topic, &spec.ros_type, qos),
+    }
+}
+
+/// The name of an input in the log.
+fn name_of(spec: &InputSpec) -> String {
+    format!("stream '{}' ({})", spec.name, spec.topic)
+}
+
+/// Subscribes to the clock of a simulator.
+///
+/// # Errors
+/// The middleware refuses.
+pub fn subscribe_to_clock(node: &Node) -> robocache_rcl::Result<Subscription> {
+    let qos = Qos::best_effort(CLOCK_DEPTH);
+    let mut subscription = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
+    // Nobody reads them, and an event that nobody takes ends every wait.
+    subscription.end_events();
+    Ok(subscription)
+}
+
+impl Clock {
+    /// Goes over to the subscription of a new connection when it is connected. Returns the one before.
+    ///
+    /// Two at once would set the clock back: the same instants come from both, and the second queue is
+    /// emptied after the first.
+    fn follow(&mut self, runtime: &Runtime, now: Instant) -> Option<Subscription> {
+        let publishers = |subscription: &Subscription| subscription.publisher_count().unwrap_or(0);
+        let found = publishers(&self.subscription);
+        let is_ready = |(next, made): &mut (Subscription, Instant)| {
+            publishers(next) >= found || now >= *made + CLOCK_PATIENCE
+        };
+        let (next, _) = self.next.take_if(is_ready)?;
+        // Most of these instants came from the one before, too. The newest counts if it is ahead.
+        let (mut message, mut newest) = (SerializedMessage::default(), None);
+        while let Ok(Some(info)) = next.take(&mut message) {
+            newest = Some((decode_clock(&message), transit(&info)));
+        }
+        if let Some((Ok(Some(stamp)), transit)) = newest
+            && runtime.clock.now().is_none_or(|now| stamp > now.stamp)
+        {
+            runtime.set_clock(stamp, transit);
+        }
+        Some(std::mem::replace(&mut self.subscription, next))
+    }
+
+    /// Sets the clock from each waiting message.
+    fn drain(&mut self, runtime: &Runtime) -> robocache_rcl::Result<()> {
+        let mut message = SerializedMessage::default();
+        for _ in 0..CLOCK_DEPTH {
+            let taken = self.subscription.take(&mut message);
+            let Some(info) = self.takes.note(taken)? else { break };
+            set_clock(runtime, &message, transit(&info));
+        }
+        Ok(())
+    }
+}
+
+/// Watches the takes of one subscription: a failure is logged once, and only repeated failures end
+/// the node.
+#[derive(Default)]
+struct Takes {
+    /// Failures since the last take that succeeded.
+    in_a_row: u32,
+    logged: bool,
+}
+
+impl Takes {
+    /// Notes the outcome of a take, and returns what was taken. A failure counts as nothing taken.
+    ///
+    /// # Errors
+    /// This was the last of [`FAILURES`] failures in a row.
+    fn note<T>(
+        &mut self,
+        taken: robocache_rcl::Result<Option<T>>,
+    ) -> robocache_rcl::Result<Option<T>> {
+        let error = match taken {
+            Ok(taken) => {
+                self.in_a_row = 0;
+                return Ok(taken);
+            }
+            Err(error) => error,
+        };
+        self.in_a_row += 1;
+        if self.in_a_row == FAILURES {
+            return Err(error);
+        }
+        if !self.logged {
+            self.logged = true;
+            tracing::warn!("{error}; the node ends if this happens {FAILURES} times in a row");
+        }
+        Ok(None)
+    }
+}
+
+/// Sets the clock from one message on `/clock`.
+fn set_clock(runtime: &Runtime, message: &[u8], transit: Transit) {
+    match decode_clock(message) {
+        Ok(Some(stamp)) => runtime.set_clock(stamp, transit),
+        _ => tracing::warn!("ignored a malformed message on /clock"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

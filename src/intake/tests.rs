@@ -1,0 +1,22 @@
+use super::*;
+use robocache_rcl::RclError;
+
+fn failure() -> robocache_rcl::Result<Option<u8>> {
+    Err(RclError { operation: "take a message of /a".into(), detail: "out of memory".into() })
+}
+
+#[test]
+fn only_repeated_failures_of_a_take_end_the_node() {
+    let mut takes = Takes::default();
+    for _ in 0..3 {
+        for _ in 1..FAILURES {
+            assert_eq!(takes.note(failure()), Ok(None));
+        }
+        assert_eq!(takes.note(Ok(Some(7))), Ok(Some(7)), "a success ends the row");
+    }
+    for _ in 1..FAILURES {
+        assert_eq!(takes.note(failure()), Ok(None));
+    }
+    let error = takes.note(failure()).unwrap_err().to_string();
+    assert_eq!(error, "take a message of /a: out of memory");
+}

@@ -1,0 +1,313 @@
+//! Counts the messages that were published and never taken, from the middleware's own numbers.
+
+use std::time::{Duration, Instant};
+
+use robocache_rcl::{Gid, MessageInfo};
+
+/// How many publishers are remembered; if there are more, the one heard longest ago is forgotten.
+const PUBLISHERS: usize = 1024;
+/// How long a gap waits at least for the event that explains it. After a process stood still, the
+/// event of a reliable subscription comes milliseconds after the message behind the gap.
+const SETTLE: Duration = Duration::from_millis(300);
+/// A message without a number may come once more for this long after the input was subscribed to again.
+const REPEATS: Duration = Duration::from_secs(1);
+
+/// Splits the lost messages of a subscription by where they were lost.
+///
+/// Each publisher numbers its messages, so a gap says exactly how many are missing. The
+/// middleware's event says how many of them were lost on the way. It does not count the messages
+/// that the subscription's own full queue overwrote
+/// ([`MessagesLost`](robocache_rcl::MessagesLost)): those are the gaps minus the event's count.
+///
+/// With one publisher the split is exact. With several, the split can be wrong when a new publisher
+/// loses messages before its first one arrives. Such a loss may hide as many overwritten messages
+/// of another publisher, or the reverse.
+///
+/// If the input is subscribed to again, each publisher's numbers go on. Messages between the last
+/// one before and the first one after that are lost on the way. A new subscription may get messages
+/// once more, because the publisher keeps them for it, or because the old one still listens
+/// ([`Losses::overlap`]). The numbers tell: each message is new once.
+#[derive(Debug, Default)]
+pub struct Losses {
+    publishers: Vec<Publisher>,
+    /// Messages so far.
+    messages: u64,
+    /// Whether messages of the time before a publisher's first one are taken as well.
+    takes_history: bool,
+    /// Whether an old and a new subscription are listened to.
+    overlaps: bool,
+    /// Missing messages that have not been explained yet.
+    gaps: u64,
+    /// The same, for at least [`SETTLE`].
+    settling: u64,
+    /// When `settling` count as overwritten, and `gaps` follow them; `None` if there are neither.
+    settle_at: Option<Instant>,
+    /// Missing messages between two subscriptions.
+    between: u64,
+    /// Messages that the event of this subscription has counted so far.
+    counted: u64,
+    /// Messages that an event has counted and whose gap has not been seen yet.
+    unseen: u64,
+    /// Whether a new publisher was heard since the last explanation. Its earlier losses left no
+    /// gap.
+    newcomer: bool,
+    /// More than 0 if messages have had numbers, or an event has told of a loss; see [`Losses::tells`].
+    evidence: u64,
+    /// When the newest overlap of two subscriptions ended; `None` if none did.
+    overlapped_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Publisher {
+    gid: Gid,
+    /// The first number that came.
+    first: u64,
+    /// Its newest number.
+    newest: u64,
+    /// Which of its last numbers came: bit `k` is `newest - k`.
+    seen: u128,
+    /// The newest number below `first` that came.
+    history: u64,
+    /// When its newest message was published, if its messages have no numbers \[ns\].
+    newest_ns: Option<i64>,
+    /// Whether nothing new has come from it since the input was subscribed to again.
+    away: bool,
+    /// Whether its newest message came from the subscription before. Only if its messages have no numbers.
+    by_before: bool,
+    /// Its last message, as a number of [`Losses::messages`].
+    heard: u64,
+}
+
+/// Where a number stands among those that came from a publisher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NumberPlace {
+    /// Behind the newest one; so many are missing between them.
+    Ahead(u64),
+    /// Among the last ones, and it was missing.
+    OutOfOrder,
+    /// Before the first one.
+    History,
+    /// It came before, or is so old that it counts as such.
+    Repeated,
+}
+
+impl Publisher {
+    fn new(info: &MessageInfo, number: u64, away: bool, heard: u64) -> Self {
+        let (gid, newest_ns) = (info.publisher, info.source_ns);
+        Publisher {
+            gid,
+            first: number,
+            newest: number,
+            seen: 1,
+            history: 0,
+            newest_ns,
+            away,
+            by_before: false,
+            heard,
+        }
+    }
+
+    fn place(&self, number: u64) -> NumberPlace {
+        let Some(back) = self.newest.checked_sub(number) else {
+            return NumberPlace::Ahead(number - self.newest - 1);
+        };
+        if number < self.first {
+            return if number > self.history {
+                NumberPlace::History
+            } else {
+                NumberPlace::Repeated
+            };
+        }
+        match 1u128.checked_shl(u32::try_from(back).unwrap_or(u32::MAX)) {
+            Some(bit) if self.seen & bit == 0 => NumberPlace::OutOfOrder,
+            _ => NumberPlace::Repeated,
+        }
+    }
+
+    /// Notes a number that is not repeated.
+    fn note(&mut self, number: u64, place: NumberPlace) {
+        match place {
+            NumberPlace::Ahead(missing) => {
+                let shift = u32::try_from(missing + 1).unwrap_or(u32::MAX);
+                self.seen = self.seen.checked_shl(shift).unwrap_or(0) | 1;
+                self.newest = number;
+            }
+            NumberPlace::OutOfOrder => self.seen |= 1 << (self.newest - number),
+            NumberPlace::History => self.history = number,
+            NumberPlace::Repeated => {}
+        }
+    }
+}
+
+/// Messages lost since the last explanation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Between the publisher and the subscription's queue.
+    pub on_the_way: u64,
+    /// In the subscription's queue, which drops the oldest message when it is full.
+    pub overwritten: u64,
+}
+
+impl Losses {
+    /// Begins without a publisher. `takes_history`: whether messages are new that a publisher sent
+    /// before the first one that came. If their time is the arrival, they are not: they would be
+    /// old values with a new time.
+    pub fn new(takes_history: bool) -> Self {
+        Losses { takes_history, ..Losses::default() }
+    }
+
+    /// Notes a message that was taken from the input's subscription, or from the one before while
+    /// they overlap. Returns whether it is new; else it has been taken before.
+    pub fn note(&mut self, info: &MessageInfo, from_before: bool, now: Instant) -> bool {
+        self.messages += 1;
+        self.evidence = self.evidence.max(u64::from(info.publication_sequence.is_some()));
+        let known = self.publishers.iter().position(|known| known.gid == info.publisher);
+        let Some(known) = known else {
+            self.welcome(info, from_before);
+            return true;
+        };
+        self.publishers[known].heard = self.messages;
+        let Some(number) = info.publication_sequence else {
+            return self.note_without_number(known, info, from_before, now);
+        };
+        let publisher = &mut self.publishers[known];
+        let place = publisher.place(number);
+        publisher.note(number, place);
+        let between = self.overlaps || publisher.away;
+        // In an overlap, also a message that the old one has given shows that the new one hears it.
+        let heard = !from_before && (self.overlaps || matches!(place, NumberPlace::Ahead(_)));
+        publisher.away &= !heard;
+        match place {
+            NumberPlace::Ahead(missing) if between => self.between += missing,
+            NumberPlace::Ahead(missing) => self.gaps += missing,
+            // It was counted as missing.
+            NumberPlace::OutOfOrder if self.between > 0 => self.between -= 1,
+            NumberPlace::OutOfOrder if self.gaps > 0 => self.gaps -= 1,
+            NumberPlace::OutOfOrder => self.settling = self.settling.saturating_sub(1),
+            NumberPlace::History => return self.takes_history,
+            NumberPlace::Repeated => return false,
+        }
+        true
+    }
+
+    /// Remembers a new publisher by its first message. In an overlap, the other subscription may give that
+    /// message once more.
+    fn welcome(&mut self, info: &MessageInfo, from_before: bool) {
+        if self.publishers.len() == PUBLISHERS {
+            let all = self.publishers.iter().enumerate();
+            if let Some((longest_ago, _)) = all.min_by_key(|(_, publisher)| publisher.heard) {
+                self.publishers.swap_remove(longest_ago);
+            }
+        }
+        let numbered = info.publication_sequence.is_some();
+        self.newcomer |= numbered;
+        let number = info.publication_sequence.unwrap_or(0);
+        // With numbers, a message of the new subscription shows that it hears the publisher.
+        let away = self.overlaps && (from_before || !numbered);
+        let publisher = Publisher::new(info, number, away, self.messages);
+        self.publishers.push(Publisher { by_before: from_before, ..publisher });
+    }
+
+    /// Without numbers, the time of publication tells which messages come once more: those that are no newer than
+    /// one that the other subscription has given. From the same subscription they come in their order, so there a
+    /// clock was set back. In doubt a message is refused, while the subscriptions overlap and for [`REPEATS`] after.
+    fn note_without_number(
+        &mut self,
+        known: usize,
+        info: &MessageInfo,
+        before: bool,
+        now: Instant,
+    ) -> bool {
+        let since = self.overlapped_until.map(|at| now.saturating_duration_since(at));
+        let may_repeat = self.overlaps || since.is_some_and(|since| since < REPEATS);
+        let publisher = &mut self.publishers[known];
+        let newer = info.source_ns > publisher.newest_ns || info.source_ns.is_none();
+        if publisher.away && may_repeat && !newer && publisher.by_before != before {
+            return false;
+        }
+        publisher.away &= may_repeat;
+        (publisher.newest_ns, publisher.by_before) = (info.source_ns, before);
+        true
+    }
+
+    /// Notes that from now on messages come from a new subscription, and also from the one before.
+    /// What comes from neither is lost on the way.
+    pub fn overlap(&mut self) {
+        for publisher in &mut self.publishers {
+            (publisher.away, publisher.by_before) = (true, true);
+        }
+        self.overlaps = true;
+    }
+
+    /// Notes that the subscription before has ended. The new one has counted so many lost messages.
+    pub fn overlap_ended(&mut self, counted: Option<u64>, now: Instant) {
+        self.overlaps = false;
+        self.overlapped_until = Some(now);
+        self.evidence = self.evidence.max(counted.unwrap_or(0));
+        self.counted = counted.unwrap_or(0);
+    }
+
+    /// Whether an old and a new subscription are listened to.
+    pub fn overlaps(&self) -> bool {
+        self.overlaps
+    }
+
+    /// Whether the counts are worth more than a guess: messages have had numbers, or the event has told of
+    /// a loss. A middleware may offer the event and never raise it.
+    pub fn tells(&self) -> bool {
+        self.evidence > 0
+    }
+
+    /// Whether [`explain`](Losses::explain) must be called: there are gaps, or a new publisher,
+    /// whose losses until now must not explain its later gaps.
+    pub fn is_pending(&self) -> bool {
+        !self.overlaps && (self.newcomer || self.has_gaps())
+    }
+
+    fn has_gaps(&self) -> bool {
+        self.gaps + self.settling + self.between > 0
+    }
+
+    /// Explains the gaps with the event's total. A gap that no event explains counts as overwritten
+    /// in a later call. Without the event, all count as lost on the way. While subscriptions overlap,
+    /// the caller waits.
+    pub fn explain(&mut self, counted: Option<u64>, now: Instant) -> Lost {
+        let between = std::mem::take(&mut self.between);
+        let Some(total) = counted else {
+            let gaps = std::mem::take(&mut self.gaps) + std::mem::take(&mut self.settling);
+            return Lost { on_the_way: gaps + between, overwritten: 0 };
+        };
+        self.evidence = self.evidence.max(total);
+        let new = total.saturating_sub(self.counted);
+        self.counted = total;
+        self.unseen += new;
+        // The event of the new subscription counts the last messages of this gap as well.
+        let twice = between.min(self.unseen);
+        self.unseen -= twice;
+        for gaps in [&mut self.settling, &mut self.gaps] {
+            let explained = (*gaps).min(self.unseen);
+            *gaps -= explained;
+            self.unseen -= explained;
+        }
+        if std::mem::take(&mut self.newcomer) {
+            self.unseen = 0;
+        }
+        Lost { on_the_way: new + between - twice, overwritten: self.settle(now) }
+    }
+
+    /// Returns how many gaps have waited long enough.
+    fn settle(&mut self, now: Instant) -> u64 {
+        if self.gaps + self.settling == 0 {
+            self.settle_at = None;
+            return 0;
+        }
+        if now < *self.settle_at.get_or_insert(now + SETTLE) {
+            return 0;
+        }
+        self.settle_at = Some(now + SETTLE);
+        std::mem::replace(&mut self.settling, std::mem::take(&mut self.gaps))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! Publishes the logs on `/rosout`: a tracing layer fills a queue, and a publisher empties it.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use r2r::builtin_interfaces::msg::Time;
+use r2r::rcl_interfaces::msg::Log;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+use super::console::Text;
+use super::error::NodeError;
+use robocache_rcl::{MessagePublisher, Node, Qos};
+
+/// Depth of the queue. If it is full, a record is only on stderr, which has its own thread and
+/// queue. So logging never blocks a thread that has a deadline.
+const QUEUE: usize = 256;
+
+/// How long the node waits at its end until the subscribers have the last records.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// Queues every event that passes the filter.
+pub struct RosoutLayer {
+    queue: SyncSender<Log>,
+}
+
+/// The receiving end of the queue.
+pub type Records = Receiver<Log>;
+
+/// Makes the layer and its queue.
+pub fn layer() -> (RosoutLayer, Records) {
+    let (queue, records) = sync_channel(QUEUE);
+    (RosoutLayer { queue }, records)
+}
+
+impl<S: Subscriber> Layer<S> for RosoutLayer {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let meta = event.metadata();
+        // A log about a failed publication must not cause another publication.
+        if meta.target().starts_with("robocache_rcl") {
+            return;
+        }
+        let mut text = Text::default();
+        event.record(&mut text);
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let log = Log {
+            stamp: Time {
+                sec: i32::try_from(since_1970.as_secs()).unwrap_or(i32::MAX),
+                nanosec: since_1970.subsec_nanos(),
+            },
+            level: severity(*meta.level()),
+            // A text of ROS cannot hold a NUL.
+            msg: text.message.replace('\0', "\u{fffd}"),
+            file: meta.file().unwrap_or_default().to_owned(),
+            function: meta.target().to_owned(),
+            line: meta.line().unwrap_or_default(),
+            ..Default::default()
+        };
+        // If the queue is full, the record is only on stderr.
+        drop(self.queue.try_send(log));
+    }
+}
+
+/// Returns the constant of `rcl_interfaces/msg/Log`.
+fn severity(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 40,
+        Level::WARN => 30,
+        Level::INFO => 20,
+        Level::DEBUG | Level::TRACE => 10,
+    }
+}
+
+/// Publishes the records that the layer has queued.
+pub struct Rosout {
+    publisher: MessagePublisher<Log>,
+    logger: String,
+}
+
+impl Rosout {
+    /// Advertises `/rosout` with rcl's quality of service, but with a shorter queue.
+    pub fn new(node: &Node) -> Result<Self, NodeError> {
+        let lifespan = Some(Duration::from_secs(10));
+        let qos = Qos { transient_local: true, lifespan, ..Qos::reliable(100) };
+        let publisher = node.advertise_message("/rosout", qos)?;
+        Ok(Rosout { publisher, logger: node.logger_name() })
+    }
+
+    /// Publishes one record.
+    pub fn publish(&self, mut log: Log) {
+        log.name.clone_from(&self.logger);
+        // The record is on stderr. A log about this failure would come back here.
+        let _ = self.publisher.publish(&log);
+    }
+
+    /// Publishes the queued records and waits until the subscribers have them, at most for
+    /// `LAST_WORDS`. Records that are undelivered when the publisher ends are lost.
+    pub fn flush(&self, records: &Records) {
+        while let Ok(log) = records.try_recv() {
+            self.publish(log);
+        }
+        // The node ends either way.
+        let _ = self.publisher.publisher().wait_for_acknowledgements(LAST_WORDS);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Publishes what the policy sees, for people: see [`visual`](robocache_core::visual).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::connection::{Connector, Handed};
+use robocache_core::spec::Config;
+use robocache_core::visual::{Tap, TensorSeen, View};
+use robocache_rcl::{Node, Publisher, Qos};
+
+/// Views, with their publishers.
+pub type Shown = Vec<(View, Publisher)>;
+
+/// Advertises `<output>/view/<stream>` for each stream that can be shown. `output` is the full
+/// name of the tensor's topic.
+pub fn advertise(node: &Node, config: &Config, output: &str) -> Shown {
+    let advertise = |view: View| {
+        let topic = format!("{output}/view/{}", view.name);
+        // RViz and Foxglove ask for reliable delivery at first.
+        match node.advertise(&topic, view.ros_type(), Qos::reliable(1)) {
+            Ok(publisher) => Some((view, publisher)),
+            Err(error) => {
+                tracing::warn!("stream '{}' is not shown: {error}", view.name);
+                None
+            }
+        }
+    };
+    View::all(config).0.into_iter().filter_map(advertise).collect()
+}
+
+/// Publishes images and grids at a low rate, on a thread of its own. While nobody subscribes, it
+/// asks for no tensor.
+pub struct Show {
+    tap: Arc<Tap>,
+    period: Duration,
+    views: Shown,
+    /// Those of new connections.
+    parts: Handed<Shown>,
+    connector: Connector,
+    failed: bool,
+}
+
+impl Show {
+    /// Shows these views of a configuration, and those that `parts` has from then on.
+    pub fn new(
+        config: &Config,
+        views: Shown,
+        parts: Handed<Shown>,
+        (period, connector): (Duration, Connector),
+    ) -> Self {
+        for (name, reason) in View::all(config).1 {
+            tracing::warn!("stream '{name}' is not shown: {reason}");
+        }
+        if views.is_empty() {
+            tracing::warn!("visualize_hz: no stream of images or clouds can be shown");
+        }
+        Show { tap: Arc::default(), period, views, parts, connector, failed: false }
+    }
+
+    /// Where the publishing thread leaves tensors.
+    pub fn tap(&self) -> Arc<Tap> {
+        Arc::clone(&self.tap)
+    }
+
+    /// Shows tensors until the tap is closed.
+    pub fn run(mut self) {
+        let mut due = Instant::now();
+        let (mut tensor, mut buffer) = (Vec::new(), Vec::new());
+        while self.tap.wait_until(due) {
+            due = (due + self.period).max(Instant::now());
+            if let Some(views) = self.parts.take() {
+                self.connector.end(std::mem::replace(&mut self.views, views));
+            }
+            if !self.views.iter().any(|(_, publisher)| is_seen(publisher)) {
+                continue;
+            }
+            let Some(next) = self.tap.next(tensor) else { break };
+            tensor = next;
+            buffer = self.show(&tensor, buffer);
+        }
+    }
+
+    /// Publishes the views that somebody subscribes to. Returns the buffer for the next ones.
+    fn show(&mut self, message: &[u8], mut buffer: Vec<u8>) -> Vec<u8> {
+        let seen = match TensorSeen::read(message) {
+            Ok(seen) => seen,
+            Err(error) => {
+                self.fail(&format!("the tensor: {error}"));
+                return buffer;
+            }
+        };
+        let mut failure = None;
+        for (view, publisher) in self.views.iter().filter(|(_, publisher)| is_seen(publisher)) {
+            let Some(shown) = view.message(&seen, std::mem::take(&mut buffer)) else {
+                failure = Some(format!("stream '{}': its segment has another size", view.name));
+                continue;
+            };
+            if let Err(error) = publisher.publish(&shown) {
+                failure = Some(error.to_string());
+            }
+            buffer = shown;
+        }
+        if let Some(failure) = failure {
+            self.fail(&failure);
+        }
+        buffer
+    }
+
+    /// Logs the first failure.
+    fn fail(&mut self, what: &str) {
+        if !self.failed {
+            tracing::warn!("not shown: {what}");
+        }
+        self.failed = true;
+    }
+}
+
+/// Whether somebody subscribes.
+fn is_seen(publisher: &Publisher) -> bool {
+    publisher.subscription_count().is_ok_and(|count| count > 0)
+}
