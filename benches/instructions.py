@@ -4,8 +4,9 @@
     benches/instructions.py PROGRAM            compare with benches/instructions.json; exit code 1 if one is 3 % up
     benches/instructions.py PROGRAM --write    write the table
 
-PROGRAM is the example `push_and_tick` of a release build. It needs valgrind, whose counts do not depend on the load of the
-machine. They do depend on the compiler: if the table was made with another rustc, a difference is told and no failure.
+PROGRAM is the example `push_and_tick` of a release build. It needs valgrind, whose counts do not depend on the load of
+the machine. They do depend on the compiler: if another rustc made the table, a difference is printed but is not a
+failure.
 """
 
 import argparse

@@ -4,8 +4,8 @@
 // compiled without fused multiply-add (-fmad=false) and with IEEE division. All expressions keep
 // the order of their twins.
 //
-// Structures that the host fills are declared twice: here, and in crates/ops/src/device/shared.rs. crates/kernels/build.rs
-// compares the two when it compiles the kernels.
+// Structures that the host fills are declared twice: here, and in crates/ops/src/device/shared.rs.
+// crates/kernels/build.rs compares the two when it compiles the kernels.
 #pragma once
 
 using u8 = unsigned char;

@@ -4,7 +4,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/phases.sh
 
-# What needs neither ROS nor nvcc comes first, as a newcomer runs it.
+# Tests that need neither ROS nor nvcc come first, as a newcomer runs them.
 phase 'cargo test' cargo test --locked
 # The rest runs on the build that ships: with CUDA, and with kernels for every chip.
 phase 'set-up of nvcc' scripts/cuda.sh

@@ -93,8 +93,8 @@ def test_a_stopped_node_counts_its_losses_and_recovers(ros, start, tmp_path, pub
     received = fusion.value("joints", "received")
     fusion.until(lambda: unheard(fusion) > before, "the gap is counted")
     fusion.process.wait_for("dropped or missing messages: joints: ")
-    # Only one message of the diagnostics has the words, and a busy machine may lose that one: a unit test of
-    # runtime::health reads them. The middleware tells each loss, so the guess by the stamps is not told as well.
+    # Only one message of the diagnostics has the words, and a busy machine may lose it. So a unit test of
+    # runtime::health reads them. The middleware reports each loss, so the node does not add its guess by the stamps.
     assert "missing by their stamps' period" not in fusion.process.output
     assert not joints_said(fusion, "missing by their")
     fusion.await_value("joints", "dropped", 0)  # all messages that came were taken

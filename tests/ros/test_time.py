@@ -282,7 +282,7 @@ def test_a_looping_bag_loses_nothing(ros, start, tmp_path):
     loops, ages = 3, []
     for loop in range(loops):
         first = len(fusion.ticks)
-        for step in range(0, 800, 5):  # shorter than a stamp may be ahead of the clock
+        for step in range(0, 800, 5):  # less than a stamp may be ahead of the clock
             if step % 25 == 0:
                 fusion.set_clock(T0 + step * MS)
             fusion.send("/wrench", wrench(T0 + step * MS, loop, 0, 0))
