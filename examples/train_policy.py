@@ -83,7 +83,7 @@ class Policy(nn.Module):
 
 
 def windows(cache, items, device):
-    """What a replay gives at the instants, and where the joints went after them."""
+    """The values of a replay at the instants, and the positions of the joints after them."""
     episodes, instants, epochs = items
     seen = cache.windows(episodes, instants, epochs=epochs).torch()
     action = {

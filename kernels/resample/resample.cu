@@ -274,7 +274,7 @@ struct Tile {
     u32 targets;
     u32 first_pack;
     u32 packs;
-    bool report; // whether it tells which targets have values
+    bool report; // whether it writes validity and ages
 };
 
 // Streams the rows of a tile. `rows` are those of the episode, `out` is the row of the tile's first

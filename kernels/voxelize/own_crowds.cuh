@@ -35,7 +35,7 @@ __device__ __forceinline__ Crowded& crowded_of(Shared& shared) {
     return *reinterpret_cast<Crowded*>(&shared.list[LISTED - CROWDED_ENTRIES]);
 }
 
-// What the counts get for a crowd, instead of its points. So its voxel counts as one with several points.
+// A crowd adds this to the counts, instead of its points. So its voxel counts as one with several points.
 constexpr u32 CROWD_COUNT = 2;
 
 // The number of points of a voxel whose count is `count`.

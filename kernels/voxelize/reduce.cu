@@ -244,7 +244,7 @@ __device__ __forceinline__ void enter_all(
     if (t >= voxel_blocks) return;
     const u32 first = shared.entries + before;
     entries.firsts[t] = first;
-    // What holds nothing, and held nothing, is zero there.
+    // The masks of all other voxel blocks are zero already.
     const bool held = (shared.occupied_before[t / 32] >> t % 32 & 1) != 0;
     if (mask != 0 || held) put_mask(all.list, voxel_at(all.reduce, t) / VOXEL_BLOCK, mask, first);
 }

@@ -142,9 +142,8 @@ __device__ __forceinline__ u32 voxel_at(const Reduce& job, u32 voxel_block) {
 
 // ---- Reductions ---------------------------------------------------------------------------------
 
-// The mean as f32 of the quotient in double. A division by a power of two is exact as a
-// multiplication. Up to 2^51 an addition makes a double of an integer, which is faster than the
-// conversion.
+// The mean: the quotient in double, as f32. A division by a power of two is exact as a multiplication.
+// Up to 2^51 an addition turns an integer into a double, which is faster than the conversion.
 __device__ __forceinline__ float mean(i64 sum, u32 count) {
     const double total = count <= 2048
                              ? __longlong_as_double(sum + __double_as_longlong(ROUNDER)) - ROUNDER
@@ -156,12 +155,12 @@ __device__ __forceinline__ float mean(i64 sum, u32 count) {
     return static_cast<float>(total / (static_cast<double>(count) * ONE));
 }
 
-// The value of the point whose number, with 1 added, has these bits.
+// The value of the point with this number. Numbers count from 1 here.
 __device__ __forceinline__ float last_value(const Last& last, u32 place, u32 number) {
     return last.values[place * last.stride + (number - 1)];
 }
 
-// What accumulators have of `count` points. `place` is that of the channel.
+// The value of a voxel with `count` points, from its accumulator. `place` is that of the channel.
 __device__ __forceinline__ float
 of_several(const Plain& job, u32 kind, u32 place, u64 all, u32 count) {
     return kind == CHANNEL_MEAN    ? mean(static_cast<i64>(all), count)

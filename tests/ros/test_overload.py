@@ -46,7 +46,7 @@ def test_nothing_is_lost_at_1_khz(ros, start, tmp_path):
     fusion.await_value("joints", "rows", sent)
     for key in ("dropped", "queue_full", "lost", "reordered", "replaced"):
         assert fusion.value("joints", key) == 0, key
-    # What the robot skips before the node knows the period, or at the end, leaves no gap between two known stamps.
+    # If the robot skips messages before the node knows the period, or at the end, no gap shows between two stamps.
     assert 0 <= fusion.value("joints", "missing") <= report["skipped"]
     assert len(fusion.tensors) > 100
     permitted = "ticks run at real-time priority 20" in fusion.process.output
