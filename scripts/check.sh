@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # What to run before each commit, in under three minutes once it has run: formats, Clippy and the tests of the changed
 # crates. It needs neither ROS nor nvcc, so it leaves out the node (src/), crates/rcl and the CUDA twins: `make lint` and
-# `make test` check those. Changed is what differs from BASE (default: origin/main, or main), committed or not.
+# `make test` check those. Changed is what differs from BASE, committed or not. By default BASE is origin/main, otherwise
+# main, or on main itself the commit before.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/phases.sh
 
 base=${BASE:-$(git rev-parse -q --verify origin/main || git rev-parse -q --verify main || git rev-parse HEAD)}
+[ "$base" != "$(git rev-parse HEAD)" ] || [ -n "${BASE:-}" ] || base=$(git rev-parse -q --verify HEAD~1 || echo HEAD)
 changed=$({ git diff --name-only "$(git merge-base "$base" HEAD)"; git ls-files --others --exclude-standard; } | sort -u)
 
 phase 'cargo fmt' cargo fmt --all --check
+phase 'what crates import' python3 scripts/layers.py
 phase 'clippy' cargo clippy --locked --all-targets -- -D warnings
 packages=()
 for crate in bench core data ops runtime sim tools; do
