@@ -5,8 +5,7 @@
     benches/instructions.py PROGRAM --write    write the table
 
 PROGRAM is the example `push_and_tick` of a release build. It needs valgrind, whose counts do not depend on the load of
-the machine. They do depend on the compiler: if another rustc made the table, a difference is printed but is not a
-failure.
+the machine. They do depend on the compiler: make the table again with a new one.
 """
 
 import argparse
@@ -84,10 +83,7 @@ def compare(kept, found):
     if not grown:
         return 0
     if kept["rustc"] != found["rustc"]:
-        print(
-            f"more than {TOLERANCE:.0%} up, with {found['rustc']}; the table is of {kept['rustc']}: not a failure"
-        )
-        return 0
+        print(f"the table is of {kept['rustc']}, and this is {found['rustc']}: that alone may be why")
     print(f"expected at most {TOLERANCE:.0%} more instructions, found more in: {', '.join(grown)}")
     print(
         f"If that was meant, {TABLE.relative_to(REPOSITORY)} becomes:\n{json.dumps(found, indent=2)}"

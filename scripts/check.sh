@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Run this before each commit: it checks formats, runs Clippy, and tests the changed crates. After its first run it
 # takes under three minutes. It needs neither ROS nor nvcc, so it leaves out the node (src/), crates/rcl and the CUDA
-# twins: `make lint` and `make test` check those. A crate is changed if it differs from BASE (default: origin/main, or
-# main), committed or not.
+# twins: `make lint` and `make test` check those. A crate is changed if it differs from BASE, committed or not. By
+# default BASE is origin/main, otherwise main, or on main itself the commit before.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/phases.sh
 
 base=${BASE:-$(git rev-parse -q --verify origin/main || git rev-parse -q --verify main || git rev-parse HEAD)}
+[ "$base" != "$(git rev-parse HEAD)" ] || [ -n "${BASE:-}" ] || base=$(git rev-parse -q --verify HEAD~1 || echo HEAD)
 changed=$({ git diff --name-only "$(git merge-base "$base" HEAD)"; git ls-files --others --exclude-standard; } | sort -u)
 
 phase 'cargo fmt' cargo fmt --all --check
+phase 'what crates import' python3 scripts/layers.py
 phase 'clippy' cargo clippy --locked --all-targets -- -D warnings
 packages=()
 for crate in bench core data ops runtime sim tools; do

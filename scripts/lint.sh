@@ -14,6 +14,7 @@ shell_syntax() {
 
 phase 'shell syntax' shell_syntax
 phase 'cargo fmt' cargo fmt --all --check
+phase 'what crates import' python3 scripts/layers.py
 needed_phase 'set-up' scripts/setup.sh --tests
 phase 'ruff check' scripts/with_ros.sh ruff check .
 phase 'ruff format' scripts/with_ros.sh ruff format --check .

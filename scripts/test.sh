@@ -14,7 +14,8 @@ needed_phase 'build' scripts/build.sh
 # that need one are skipped and say so. benches/gpu.sh runs them on a GPU.
 phase 'cargo test: the node, the CUDA backend' scripts/with_ros.sh sh build/robocache_ros/cargo.sh test --release \
   -p robocache -p robocache_rcl -p robocache_core --lib --bins --tests
-phase 'instructions of pushes and ticks' scripts/instructions.sh
+# In the environment of the build: with another one, cargo would compile the kernels again.
+phase 'instructions of pushes and ticks' scripts/with_ros.sh scripts/instructions.sh
 phase 'set-up of a browser' scripts/browser.sh
 # Two processes, because these tests mostly wait for one program at a time. A file's tests share what they set up, so
 # they stay together.

@@ -66,18 +66,23 @@ def test_parameter_services_answer_while_images_come(ros, start, tmp_path):
     rates = ["--camera-front-hz", 60, "--joints-hz", 0]
     for other in ("camera-wrist", "lidar", "wrench", "imu"):
         rates += [f"--{other}-hz", 0]
-    start("sensor_sim", *rates, "--wait-subscribers", 1)
-    fusion.until(lambda: fusion.value("front", "received") > 30, "images")
     client = AsyncParameterClient(ros.node, "fusion_node")
     fusion.until(client.services_are_ready, "the services")
-    waits = []
-    for _ in range(20):
-        asked = time.monotonic()
-        answer = client.get_parameters(["digest"])
-        fusion.until(answer.done, "the answer")
-        assert answer.result().values[0].bool_value
-        waits.append(time.monotonic() - asked)
-    assert sorted(waits)[10] < 1.0, waits
+
+    def median_wait():
+        waits = []
+        for _ in range(21):
+            asked = time.monotonic()
+            answer = client.get_parameters(["digest"])
+            fusion.until(answer.done, "the answer")
+            assert answer.result().values[0].bool_value
+            waits.append(time.monotonic() - asked)
+        return sorted(waits)[10]
+
+    alone = median_wait()
+    start("sensor_sim", *rates, "--wait-subscribers", 1)
+    fusion.until(lambda: fusion.value("front", "received") > 30, "images")
+    assert median_wait() < 10 * alone + 0.1
 
 
 @pytest.mark.parametrize("publisher_depth", [10, 2000])

@@ -144,6 +144,7 @@ def test_a_node_that_is_cut_off_connects_again_after_a_stop(ros, start, tmp_path
     assert robot.running
 
 
+@pytest.mark.alone
 def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path):
     """Real stops seldom cut the node off. Either way it receives again, and all is counted."""
     fusion = start_node(ros, start, tmp_path)
@@ -158,6 +159,7 @@ def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path):
     await_losses_counted(fusion, robot)
 
 
+@pytest.mark.alone
 def test_an_auto_input_asks_for_the_same_after_a_stop(ros, start, tmp_path):
     """A new connection knows no publisher at first. The node must not ask for less then."""
     joints = {**JOINTS, "qos": {}}
