@@ -228,7 +228,7 @@ run_python() {
     return $failed
 }
 
-# Logs go into one archive, so that at most eight files remain, also if the script is stopped early. Logs of
+# Logs go into one archive, so that at most eight files remain, even if the script is stopped early. Logs of
 # earlier steps stay in it.
 archive() (
     cd "$out"

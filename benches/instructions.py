@@ -83,7 +83,9 @@ def compare(kept, found):
     if not grown:
         return 0
     if kept["rustc"] != found["rustc"]:
-        print(f"the table is of {kept['rustc']}, and this is {found['rustc']}: that alone may be why")
+        print(
+            f"the table is of {kept['rustc']}, and this is {found['rustc']}: that alone may be why"
+        )
     print(f"expected at most {TOLERANCE:.0%} more instructions, found more in: {', '.join(grown)}")
     print(
         f"If that was meant, {TABLE.relative_to(REPOSITORY)} becomes:\n{json.dumps(found, indent=2)}"

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Checks what the crates import against docs/architecture.md: `scripts/layers.py`.
 
-- A crate uses the crates that the graph of docs/architecture.md draws for it, and all of those. Tests may use more: what
-  the sentence below the graph names.
-- Inside of a crate, no modules of one folder use each other in a circle. At the top of a crate every module counts,
-  whether it is a folder or a file; deeper down folders do.
-- In `core`, only `config` may be above everything: nothing else there uses it.
+- A crate uses exactly the crates that the graph of docs/architecture.md draws for it. Tests may also use the crates
+  that the sentence below the graph names.
+- Inside a crate, no modules of one folder use each other in a circle. At the top of a crate every module counts,
+  whether it is a folder or a file. Deeper down only folders count.
+- In `core`, no other module may use `config`.
 
-It reads the sources as text, without comments, strings and tests. Exit code 1 if something is wrong; it prints what.
+It reads the sources as text, without comments, strings and tests. It prints what is wrong; then the exit code is 1.
 """
 
 import re
@@ -62,7 +62,7 @@ def sources(crate):
 
 
 def drawn(root):
-    """The graph of docs/architecture.md: for each crate the crates that it uses. The second one is what tests add."""
+    """The graph of docs/architecture.md: for each crate the crates that it uses, and those that its tests also use."""
     page = (root / "docs/architecture.md").read_text()
     section = page[page.index(HEADING) :]
     block = re.search(r"```text\n(.*?)```\n(.*?)\n#", section, re.DOTALL)
@@ -79,7 +79,7 @@ def drawn(root):
 
 
 def wrong_crates(root):
-    """Uses of crates that are not drawn, and those that are drawn and not there, a line each."""
+    """Uses of crates that the graph lacks, and uses in the graph that the sources lack, a line each."""
     graph, more = drawn(root)
     folders, lines = crates(root), []
     if set(graph) != set(folders):
@@ -110,7 +110,7 @@ def wrong_crates(root):
 
 
 def module_of(path, source):
-    """The module of a file as the names from the root of its crate on."""
+    """The module of a file: its names from the root of its crate on."""
     parts = list(path.relative_to(source).with_suffix("").parts)
     if parts[0] == "bin":
         return None
@@ -120,7 +120,7 @@ def module_of(path, source):
 
 
 def trees(text):
-    """The paths of all `use` items, and those that begin with crate, self or super elsewhere: (is reexported, names)."""
+    """Yields (is reexported, names, alias) of all `use` items, and of other paths from crate, self or super on."""
 
     def expand(prefix, tree):
         tree = tree.strip()
@@ -164,7 +164,7 @@ def absolute(names, module):
 
 
 def uses(crate):
-    """All (module, path that it uses, file) of a crate. Names that a module gives on are those of where they come from."""
+    """All (module, path that it uses, file) of a crate. A reexported name counts as the name that it stands for."""
     source = crate / "src"
     texts = {
         path: text for path, text in sources(crate).items() if module_of(path, source) is not None
@@ -230,7 +230,7 @@ def is_folder(path):
 
 
 def circle(edges):
-    """The uses of one circle of a graph, a line each; nothing if there is none."""
+    """The uses of one circle of a graph, a line each; empty without a circle."""
     done, way = set(), []
 
     def visit(node):
@@ -255,7 +255,7 @@ def circle(edges):
 
 
 def wrong(root):
-    """All that is wrong in a workspace, a line each."""
+    """The faults of a workspace, a line each."""
     lines = wrong_crates(root)
     for name, folder in crates(root).items():
         lines += wrong_modules(name, folder, root)

@@ -144,7 +144,7 @@ def stop_for(ros, fusion, seconds):
     os.kill(fusion.process.pid, signal.SIGSTOP)
     try:
         ros.spin_for(seconds / 2)  # what the node had published
-        # A sleep ends in time, also if the machine is busy.
+        # A sleep ends in time, even if the machine is busy.
         time.sleep(max(0, stopped_at + seconds - time.monotonic()))
         return len(fusion.ticks)
     finally:

@@ -87,7 +87,7 @@ def test_two_publishers_of_one_stream_show_in_its_inputs(ros, start, tmp_path):
     # Only the arm: the steps need both groups.
     fusion.send("/arm", arm(T0 - 20 * MS, [1, 2], [3, 4]))
     got = fusion.tick(T0)["joints"]
-    # The bits say which input is valid, also if the step is not.
+    # The bits say which input is valid, even if the step is not.
     assert (got.valid, got.inputs_valid, got.count) == ([False] * 2, [0b01] * 2, [6, 6])
     assert got.target_ns == [T0 - 15 * MS, T0 - 5 * MS]
     # From the gripper's first message on, both are used.
