@@ -294,7 +294,7 @@ impl Pipeline {
         let rings = self.lock_rings();
         let of = |ring: RingId| {
             let ring = &rings.rings[ring.index()];
-            let oldest = (0..ring.len()).map(|row| ring.entry(row).serial).min();
+            let oldest = ring.entries().map(|row| row.serial).min();
             Turnover { epoch: ring.epoch(), full: ring.is_full(), oldest, newest: ring.serial() }
         };
         self.layout.rings_of(stream).map(of).collect()
