@@ -17,7 +17,8 @@ use std::collections::VecDeque;
 use left_out::LeftOut;
 
 use super::Pipeline;
-use super::push::{PushSink, cleared, late};
+use super::arrival::{cleared, late};
+use super::push::PushSink;
 use crate::backend::BackendError;
 use crate::rejected::Rejected;
 use crate::ring::Inserted;

@@ -6,6 +6,7 @@
 //! tick waits for a preempted holder of a lock, the holder inherits its priority ([`PiMutex`]).
 
 mod arrays;
+mod arrival;
 mod cameras;
 mod frames;
 mod info;
@@ -24,9 +25,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub use arrays::ArraySample;
+pub use arrival::{Arrival, MAX_AHEAD_NS};
 pub use frames::{AwaitedTransforms, Tree};
 pub use info::{Publication, SegmentInfo};
-pub use push::{Accepted, Arrival, MAX_AHEAD_NS, PushError};
+pub use push::{Accepted, PushError};
 pub use rows::{LeftRow, RowSink};
 pub use spacings::Spacings;
 pub use stats::{Counter, InputStats, StreamStats};

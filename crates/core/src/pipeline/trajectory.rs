@@ -6,7 +6,8 @@
 use std::sync::MutexGuard;
 
 use super::Rings;
-use super::push::{PushSink, check_ahead, check_frame, cleared, late};
+use super::arrival::{check_ahead, cleared, late};
+use super::push::{PushSink, check_frame};
 use crate::backend::BackendError;
 use crate::rejected::{DropReason, Rejected};
 use crate::ring::{Entry, Lease, Ring, UntilNext};
