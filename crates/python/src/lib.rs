@@ -10,12 +10,14 @@ mod device_episodes;
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
 mod dlpack;
 mod episodes;
+mod errors;
 mod freeing;
 #[allow(unsafe_code)] // streams of other libraries; the block says why it is sound
 mod held_tensor;
 mod live;
 mod operations;
 mod pipeline;
+mod process;
 mod replay;
 mod replay_to;
 mod tensor;
@@ -63,7 +65,7 @@ fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 #[pyfunction]
 fn made_of(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Vec<(String, String)>> {
     py.detach(|| robocache_tools::cli::made_of(arguments).map_err(|error| error.to_string()))
-        .map_err(pipeline::wrong)
+        .map_err(errors::wrong)
 }
 
 /// The version of the package.
