@@ -55,7 +55,7 @@ use std::time::Instant;
 pub use clock::{Clock, Reading, Transit, decode_clock, system_now};
 pub use direct::Given;
 pub use error::RuntimeError;
-pub use offered_qos::{OfferedQos, PublisherSeen, SharedRequest, is_adapted};
+pub use offered_qos::{OfferedQos, PublisherId, PublisherSeen, SharedRequest, is_adapted};
 pub use player::{Player, Received, Served, Tick};
 pub use ports::{DueTick, Observer, Publisher, Refused};
 pub use priority::{LockMemoryError, Placement, lock_memory};
@@ -65,7 +65,7 @@ pub use recorder::{
     TickFate, TickRecord,
 };
 pub use standstill::{Standstills, Witness};
-pub use state::{InputState, Origin, PublisherId, StreamState, TickStats};
+pub use state::{InputState, Origin, StreamState, TickStats};
 pub use threads::{ThreadOptions, Threads};
 use waiting::Waiting;
 

@@ -1,9 +1,13 @@
-//! Which quality of service an input asks for, as its publishers offer it.
+//! The publishers of an input, and which quality of service it asks for, as they offer it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use robocache_core::spec::{Durability, InputSpec, Qos, Reliability};
+
+/// Identifies a publisher in the whole network: the middleware's own number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublisherId(pub [u8; 16]);
 
 /// A publisher of an input's topic, as the graph shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

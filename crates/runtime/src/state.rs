@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize,
 use std::time::Duration;
 
 use super::health::{Arrivals, Latency};
-use super::offered_qos::{OfferedQos, PublisherSeen, SharedRequest};
+use super::offered_qos::{OfferedQos, PublisherId, PublisherSeen, SharedRequest};
 use robocache_core::histogram::Histogram;
 use robocache_core::pipeline::Counter;
 use robocache_core::rejected::DropReason;
@@ -44,10 +44,6 @@ pub struct TickStats {
     /// Real-time priority in effect for the tick thread, 0 for ordinary.
     pub priority: AtomicU8,
 }
-
-/// Identifies a publisher in the whole network: the middleware's own number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublisherId(pub [u8; 16]);
 
 /// Where a message comes from, and when it was published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
