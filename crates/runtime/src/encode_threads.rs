@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use super::intake::MessageOrigin;
 use super::queue::{self, Message, Queue};
 use super::{Runtime, RuntimeError};
+use robocache_core::pipeline::NotTaken;
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
 
@@ -141,7 +142,7 @@ impl Shared {
             // None of these inputs can wait for a transform.
             let bytes = (*message.bytes).as_ref();
             let pushed = self.runtime.push(MessageOrigin::of(message), bytes, message.arrival);
-            if let Err(error) = pushed {
+            if let Err(NotTaken::Failed(error)) = pushed {
                 lock(&self.state).error.get_or_insert(error);
             }
             // The lane must be free before the player goes on.

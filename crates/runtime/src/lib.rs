@@ -53,7 +53,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 pub use clock::{Clock, Reading, Transit, decode_clock, system_now};
-pub use direct::Given;
 pub use error::RuntimeError;
 pub use offered_qos::{OfferedQos, PublisherSeen, SharedRequest, is_adapted};
 pub use player::{Player, Received, Served, Tick};

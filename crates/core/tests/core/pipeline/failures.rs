@@ -31,7 +31,7 @@ fn if_a_message_makes_the_backend_panic_its_input_takes_no_other() {
     assert!(catch_unwind(AssertUnwindSafe(|| push_ms(&pipeline, 10))).is_err());
     let message = joint_state(Stamp::from_nanos(20 * MS), &["a"], &[1.0]);
     let error = pipeline.push(FIRST, &message, Arrival::default()).unwrap_err();
-    assert!(matches!(error, PushError::Backend(_)));
+    assert!(matches!(error, NotTaken::Failed(_)));
     let words = "an earlier message of 'joints' made it panic";
     assert!(error.to_string().ends_with(words), "{error}");
     let mut frame = pipeline.new_message();

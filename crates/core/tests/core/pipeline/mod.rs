@@ -22,7 +22,7 @@ use crate::common::{joint_state, pipeline, values};
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::backend::{Backend, BackendError, StepJob};
 use robocache_core::layout::Layout;
-use robocache_core::pipeline::{Arrival, Pipeline, PushError, TensorMessage, TickOutcome};
+use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TensorMessage, TickOutcome};
 use robocache_core::rejected::DropReason;
 use robocache_core::sample::Sample;
 use robocache_core::spec::{Config, EncoderSpec, InputId, RingId, SegmentId, Selection, StreamId};
@@ -48,7 +48,7 @@ fn push_ms(pipeline: &Pipeline, ms: i64) -> Result<Stamp, DropReason> {
     let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[10.0 * ms as f64]);
     match pipeline.push(FIRST, &message, Arrival::default()) {
         Ok(accepted) => Ok(accepted.stamp.unwrap()),
-        Err(PushError::Dropped(error)) => Err(error.reason),
+        Err(NotTaken::Dropped(error)) => Err(error.reason),
         Err(error) => panic!("{error}"),
     }
 }
@@ -220,7 +220,7 @@ fn a_stamp_far_ahead_of_the_clock_is_dropped() {
     };
     assert_eq!(push(6_100).unwrap(), 6_000);
     let error = push(6_101).unwrap_err();
-    assert!(matches!(&error, PushError::Dropped(e) if e.reason == DropReason::Ahead), "{error}");
+    assert!(matches!(&error, NotTaken::Dropped(e) if e.reason == DropReason::Ahead), "{error}");
     assert!(error.to_string().contains("found 6.001000000, 1.001 s ahead"), "{error}");
 }
 
@@ -270,7 +270,7 @@ fn an_epoch_that_begins_clears_the_rings() {
     // A tick and a message of an earlier epoch are refused.
     assert_eq!(pipeline.tick(5, third, &mut frame).unwrap(), TickOutcome::Past);
     let error = push(55, 9.0, third).unwrap_err();
-    assert!(matches!(&error, PushError::Dropped(e) if e.reason == DropReason::Cleared), "{error}");
+    assert!(matches!(&error, NotTaken::Dropped(e) if e.reason == DropReason::Cleared), "{error}");
     assert_eq!(pipeline.clock_jumps(), 2);
 }
 
@@ -298,7 +298,7 @@ fn the_arrival_says_how_far_ahead_a_stamp_may_be_and_whether_it_may_be_zero() {
         let max_ahead_ns = max_ahead_ms * MS;
         let arrival = Arrival { stamp, max_ahead_ns, zero_is_an_instant: true, ..at(Stamp::ZERO) };
         pipeline.push(FIRST, &message, arrival).map_err(|error| match error {
-            PushError::Dropped(rejected) => rejected.reason,
+            NotTaken::Dropped(rejected) => rejected.reason,
             error => panic!("{error}"),
         })
     };

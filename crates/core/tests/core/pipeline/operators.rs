@@ -35,7 +35,7 @@ fn push(pipeline: &Pipeline, ms: i64, values: &[f64]) -> Result<(), DropReason> 
     let message = joint_state(Stamp::from_nanos(ms * MS), &["a", "b"], values);
     match pipeline.push(FIRST, &message, Arrival::default()) {
         Ok(_) => Ok(()),
-        Err(PushError::Dropped(error)) => Err(error.reason),
+        Err(NotTaken::Dropped(error)) => Err(error.reason),
         Err(error) => panic!("{error}"),
     }
 }

@@ -35,7 +35,7 @@ fn push_at(pipeline: &Pipeline, ms: i64, message: &[u8]) -> Result<u32, DropReas
             assert_eq!(accepted.stamp, None);
             Ok(accepted.rows)
         }
-        Err(PushError::Dropped(error)) => Err(error.reason),
+        Err(NotTaken::Dropped(error)) => Err(error.reason),
         Err(error) => panic!("{error}"),
     }
 }
@@ -88,7 +88,7 @@ fn a_stamp_of_zero_means_now() {
     assert_eq!(push_at(&pipeline, 100, &plan(0, &[(0, 1.0), (50, 6.0)])), Ok(2));
     assert_eq!(ticked(&pipeline, 10).0, [1.0, 3.5, 6.0, 0.0]);
     let unclocked = pipeline.push(FIRST, &plan(0, &[(0, 1.0)]), Arrival::default());
-    let Err(PushError::Dropped(rejected)) = unclocked else { panic!("there is no clock") };
+    let Err(NotTaken::Dropped(rejected)) = unclocked else { panic!("there is no clock") };
     assert_eq!(rejected.reason, DropReason::ZeroStamp);
     // Also where a simulator's clock has read zero, so that zero is an instant.
     let arrival = Arrival { zero_is_an_instant: true, ..at(Stamp::from_nanos(110 * MS)) };
@@ -220,7 +220,7 @@ fn a_jump_of_the_clock_forgets_plans_and_refuses_those_that_may_be_from_before_i
     let epoch = Epoch::default().next(Some(Stamp::from_nanos(100 * MS)));
     let arrival = |max_ahead_ns| Arrival { epoch, max_ahead_ns, ..at(Stamp::from_nanos(10 * MS)) };
     let old = pipeline.push(FIRST, &plan(100, &[(0, 1.0)]), arrival(20 * MS));
-    let Err(PushError::Dropped(rejected)) = old else { panic!("it may be from before the jump") };
+    let Err(NotTaken::Dropped(rejected)) = old else { panic!("it may be from before the jump") };
     assert_eq!(rejected.reason, DropReason::Cleared);
     // A plan of the new epoch may reach ahead of what the clock can tell.
     pipeline.push(FIRST, &plan(10, &[(0, 2.0), (100, 2.0)]), arrival(20 * MS)).unwrap();
