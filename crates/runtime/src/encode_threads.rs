@@ -80,15 +80,16 @@ impl EncodeThreads {
             state: Mutex::default(),
             done: Condvar::new(),
         });
-        let mut crew = EncodeThreads { shared, threads: Vec::new(), most: WAITING * count, takes };
+        let mut started =
+            EncodeThreads { shared, threads: Vec::new(), most: WAITING * count, takes };
         for _ in 0..count {
-            let shared = Arc::clone(&crew.shared);
+            let shared = Arc::clone(&started.shared);
             let thread = std::thread::Builder::new().name("encode".into());
             let thread = thread.spawn(move || shared.work());
             let failed = |source| RuntimeError::Thread { name: "encode", source };
-            crew.threads.push(thread.map_err(failed)?);
+            started.threads.push(thread.map_err(failed)?);
         }
-        Ok(Some(crew))
+        Ok(Some(started))
     }
 
     /// Whether messages of an input go to the threads.

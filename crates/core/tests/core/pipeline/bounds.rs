@@ -101,9 +101,9 @@ fn a_larger_image_or_cloud_is_dropped_and_the_key_is_named() {
     assert_eq!(pipeline.input_stats(LIDAR).dropped(DropReason::TooLarge), 2);
     assert_eq!(DropReason::TooLarge.name(), "too_large");
     // What was there before is still served.
-    let mut frame = pipeline.new_message();
-    assert_eq!(served(&pipeline, &mut frame, 10).1, [state(true, 0)]);
-    assert_eq!(values(&pipeline, &frame, SegmentId::new(1))[0], 100.0);
+    let mut message = pipeline.new_message();
+    assert_eq!(served(&pipeline, &mut message, 10).1, [state(true, 0)]);
+    assert_eq!(values(&pipeline, &message, SegmentId::new(1))[0], 100.0);
 }
 
 #[test]
