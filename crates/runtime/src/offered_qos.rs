@@ -1,13 +1,9 @@
-//! The publishers of an input, and which quality of service it asks for, as they offer it.
+//! Which quality of service an input asks for, as its publishers offer it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use robocache_core::spec::{Durability, InputSpec, Qos, Reliability};
-
-/// Identifies a publisher in the whole network: the middleware's own number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublisherId(pub [u8; 16]);
 
 /// A publisher of an input's topic, as the graph shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,12 +85,12 @@ impl fmt::Display for OfferedQos {
 
 /// A [`OfferedQos`] that several threads read and write.
 #[derive(Debug)]
-pub struct SharedRequest(AtomicU8);
+pub struct SharedQos(AtomicU8);
 
-impl SharedRequest {
+impl SharedQos {
     /// Begins with this request.
     pub fn new(request: OfferedQos) -> Self {
-        SharedRequest(AtomicU8::new(Self::bits(request)))
+        SharedQos(AtomicU8::new(Self::bits(request)))
     }
 
     /// The newest request.

@@ -398,7 +398,8 @@ fn without_a_gpu_nothing_is_measured() {
     let subject = Subject::new(Mode::Encode);
     assert_eq!((subject.oracle.gpu(), subject.oracle.encodes(CAMERA)), (GpuUse::None, None));
     let data = vec![1; 3 * SIZE[0] * SIZE[1]];
-    let forced = subject.oracle.encode_on(Processor::Gpu, CAMERA, Slot::new(0), Sample::Image(view(&data)));
+    let forced =
+        subject.oracle.encode_on(Processor::Gpu, CAMERA, Slot::new(0), Sample::Image(view(&data)));
     assert!(matches!(forced, Err(BackendError::Unavailable { .. })));
 }
 
