@@ -201,7 +201,7 @@ impl Target for PlacedSample<'_> {
         if let Encoder::Rows(cpu) = &mut *lock(&self.memory.encoder) {
             cpu.forget(self.slot);
         }
-        std::mem::swap(&mut *lock(&slots[self.slot]), row);
+        std::mem::swap(&mut *lock(&slots[self.slot.index()]), row);
     }
 }
 
@@ -277,10 +277,11 @@ impl RingMemory {
                 rows.store(slot, encoder.encode(values)?);
             }
             (Rows::Stored(slots), Encoder::Vector(encoder), Sample::Vector(values)) => {
-                self.segment.dtype.store(encoder.encode(values)?, &mut lock(&slots[slot]));
+                self.segment.dtype.store(encoder.encode(values)?, &mut lock(&slots[slot.index()]));
             }
             (Rows::Pages(slots), Encoder::Rows(encoder), sample) => {
-                let encoded = encoder.encode(sample, slot, &mut lock(&slots[slot]), overtaken);
+                let encoded =
+                    encoder.encode(sample, slot, &mut lock(&slots[slot.index()]), overtaken);
                 return encoded.map_err(encode_error(NAME));
             }
             _ => return Err(wrong_kind(NAME)),
@@ -303,7 +304,7 @@ impl RingMemory {
             match job.value {
                 Value::Nothing => part.fill(0),
                 Value::Row(slot) | Value::Between { a: slot, .. } => {
-                    part.copy_from_slice(&lock(&slots[slot])[row_at..][..part.len()]);
+                    part.copy_from_slice(&lock(&slots[slot.index()])[row_at..][..part.len()]);
                 }
             }
         }
@@ -377,10 +378,10 @@ impl RingMemory {
             // `hold` and `nearest` never ask for `Between`; the earlier row is what `hold` would
             // give.
             (Value::Row(slot) | Value::Between { a: slot, .. }, Rows::Stored(slots)) => {
-                out.copy_from_slice(&lock(&slots[slot]));
+                out.copy_from_slice(&lock(&slots[slot.index()]));
             }
             (Value::Row(slot) | Value::Between { a: slot, .. }, Rows::Pages(slots)) => {
-                out.copy_from_slice(&lock(&slots[slot]));
+                out.copy_from_slice(&lock(&slots[slot.index()]));
             }
         }
     }
@@ -429,8 +430,8 @@ impl Backend for CpuBackend {
     fn read_row(&self, ring: RingId, slot: Slot, row: &mut Vec<u8>) -> Result<(), BackendError> {
         match &self.rings[ring.index()].rows {
             Rows::Floats(rows) => rows.read(slot, row),
-            Rows::Stored(slots) => row.extend_from_slice(&lock(&slots[slot])),
-            Rows::Pages(slots) => row.extend_from_slice(&lock(&slots[slot])),
+            Rows::Stored(slots) => row.extend_from_slice(&lock(&slots[slot.index()])),
+            Rows::Pages(slots) => row.extend_from_slice(&lock(&slots[slot.index()])),
         }
         Ok(())
     }

@@ -189,7 +189,7 @@ impl CudaEncoder for cuda::Voxelizer {
     }
 
     fn start(&mut self, row: RowPlace<'_>, stream: &Stream) -> Result<(), EncodeError> {
-        Ok(self.start(0, row, stream)?)
+        Ok(self.start(Slot::new(0), row, stream)?)
     }
 
     fn finish(&mut self) -> Result<PointDrops, EncodeError> {

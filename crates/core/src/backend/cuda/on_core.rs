@@ -6,6 +6,7 @@ use super::NAME;
 use crate::backend::{BackendError, encode_error};
 use crate::encoder::CpuEncoder;
 use crate::sample::Sample;
+use robocache_ops::align::Slot;
 use robocache_ops::device::{Device, DeviceBuffer, Stream, Upload};
 use robocache_ops::voxelize::PointDrops;
 
@@ -34,7 +35,8 @@ impl OnCore {
         stream: &Stream,
     ) -> Result<PointDrops, BackendError> {
         let row = self.upload.row()?;
-        let encoded = self.encoder.encode(sample, 0, row, None).map_err(encode_error(NAME))?;
+        let encoded =
+            self.encoder.encode(sample, Slot::new(0), row, None).map_err(encode_error(NAME))?;
         self.upload.send(rows, at, stream)?;
         Ok(encoded.unwrap_or_default())
     }
