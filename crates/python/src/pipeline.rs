@@ -14,7 +14,7 @@ use robocache_core::pipeline::{
 };
 use robocache_core::sample::{Header, StampError};
 use robocache_core::schema::Prefixes;
-use robocache_core::spec::{Config, EncoderSpec, InputId, Selection};
+use robocache_core::spec::{Config, InputId, Selection};
 use robocache_data::replay::{InputSummary, StreamSummary};
 use robocache_ops::time::{Epoch, Stamp};
 use robocache_runtime::{Runtime, RuntimeError};
@@ -129,13 +129,11 @@ pub fn inputs_json(core: &Core) -> String {
     let config = core.config();
     let input = |id: InputId| {
         let spec = config.input(id);
-        let channels: Vec<&str> = match spec.stream.map(|stream| &config.stream(stream).encoder) {
-            Some(EncoderSpec::Vector(vector)) => {
-                let name = |channel: usize| vector.channels[channel].name.as_str();
-                core.channels_of(id).into_iter().map(name).collect()
-            }
-            _ => Vec::new(),
-        };
+        let vector = spec.stream.and_then(|stream| config.stream(stream).encoder.as_vector());
+        let channels = vector.map_or(Vec::new(), |vector| {
+            let name = |channel: usize| vector.channels[channel].name.as_str();
+            core.channels_of(id).into_iter().map(name).collect()
+        });
         let stream = spec.stream.map(|stream| config.stream(stream).name.clone());
         json!({
             "name": spec.name, "stream": stream, "topic": spec.topic, "ros_type": spec.ros_type,

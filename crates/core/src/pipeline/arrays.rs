@@ -9,7 +9,7 @@ use crate::input::image::{self, Fields};
 use crate::input::{Sink, depth_image};
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::{Header, Sample};
-use crate::spec::{EncoderSpec, InputId, RingId, Selection, StreamId};
+use crate::spec::{InputId, RingId, Selection, StreamId};
 use robocache_ops::voxelize::{COORDINATES, FieldAt, FieldType, IDENTITY, PointsView, Sweep};
 
 /// An array of a program.
@@ -49,7 +49,7 @@ impl Pipeline {
 
     /// The channels of a ring of a vector.
     fn group(&self, stream: StreamId, ring: RingId) -> &[usize] {
-        let EncoderSpec::Vector(vector) = &self.config.stream(stream).encoder else { return &[] };
+        let Some(vector) = self.config.stream(stream).encoder.as_vector() else { return &[] };
         vector.groups.get(self.layout.ring(ring).group).map_or(&[], |group| &group.channels)
     }
 

@@ -3,12 +3,8 @@
 use super::Pipeline;
 use crate::cdr::Writer;
 use crate::layout::{Holds, Segment};
-use crate::spec::{EncoderSpec, InputId};
-use robocache_ops::dtype::DType;
-use robocache_ops::image::ImageSpec;
-use robocache_ops::operators::OutputChannel;
+use crate::spec::InputId;
 use robocache_ops::time::Stamp;
-use robocache_ops::voxelize::Reduction;
 
 /// What a pipeline does not know of its publication.
 #[derive(Clone, Copy, Debug)]
@@ -57,26 +53,7 @@ impl Pipeline {
             None => config.input(*id).topic.clone(),
         };
         let interpolates = spec.strategy().interpolates();
-        let [mean, std] = match &spec.encoder {
-            EncoderSpec::Image(image) => normalisation(image, segment),
-            EncoderSpec::Vector(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => [&[][..]; 2],
-        };
-        let (origin_m, size_m) = match &spec.encoder {
-            EncoderSpec::Voxels(voxels) => (&voxels.grid.origin_m[..], voxels.grid.size_m),
-            EncoderSpec::Vector(_) | EncoderSpec::Image(_) | EncoderSpec::Depth(_) => {
-                (&[][..], 0.0)
-            }
-        };
-        let outputs: &[OutputChannel] = match &spec.encoder {
-            EncoderSpec::Vector(vector) => &vector.outputs,
-            _ => &[],
-        };
-        let (layout, filters) = match &spec.encoder {
-            EncoderSpec::Image(image) => (image.layout.name(), image.resizes.as_slice()),
-            EncoderSpec::Vector(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => {
-                ("", &[][..])
-            }
-        };
+        let meaning = spec.encoder.meaning(segment.dtype);
         SegmentInfo {
             name: segment.name.clone(),
             encoder: match segment.holds {
@@ -88,7 +65,7 @@ impl Pipeline {
             shape: segment.shape.clone(),
             channels: match segment.holds {
                 Holds::Coordinates => ["z", "y", "x"].map(str::to_owned).to_vec(),
-                Holds::Rows | Holds::Features => channels(&spec.encoder),
+                Holds::Rows | Holds::Features => spec.encoder.channels(),
             },
             topics: inputs.iter().map(topic).collect(),
             ros_types: inputs.iter().map(|id| config.input(*id).ros_type.clone()).collect(),
@@ -100,14 +77,14 @@ impl Pipeline {
             max_age_ns: spec.rule.max_age_ns,
             max_gap_ns: if interpolates { spec.rule.max_gap_ns } else { 0 },
             fill: spec.rule.fill.name(),
-            mean: mean.to_vec(),
-            std: std.to_vec(),
-            origin_m: origin_m.to_vec(),
-            size_m,
-            units: outputs.iter().map(|output| output.unit.to_owned()).collect(),
-            operators: outputs.iter().map(operators).collect(),
-            layout,
-            filters: filters.iter().map(|resize| resize.filter.name()).collect(),
+            mean: meaning.mean,
+            std: meaning.std,
+            origin_m: meaning.origin_m,
+            size_m: meaning.size_m,
+            units: meaning.units,
+            operators: meaning.operators,
+            layout: meaning.layout,
+            filters: meaning.filters,
         }
     }
 }
@@ -171,30 +148,4 @@ impl SegmentInfo {
         writer.string(self.layout);
         writer.string_sequence(self.filters.iter().copied());
     }
-}
-
-/// The operators of a channel as JSON.
-fn operators(output: &OutputChannel) -> String {
-    serde_json::to_string(&output.operators).unwrap_or_default()
-}
-
-/// The name of each entry along the first dimension of a row.
-fn channels(encoder: &EncoderSpec) -> Vec<String> {
-    match encoder {
-        EncoderSpec::Vector(vector) => vector.names().into_iter().map(str::to_owned).collect(),
-        EncoderSpec::Image(image) => {
-            image.color.names().iter().copied().map(str::to_owned).collect()
-        }
-        EncoderSpec::Depth(_) => vec!["depth".to_owned()],
-        EncoderSpec::Voxels(voxels) => voxels.channels.iter().map(Reduction::label).collect(),
-    }
-}
-
-/// Mean and standard deviation of each channel; empty if the rows hold bytes.
-fn normalisation<'a>(image: &'a ImageSpec, segment: &Segment) -> [&'a [f32]; 2] {
-    let channels = match segment.dtype {
-        DType::U8 => 0,
-        _ => image.color.channels(),
-    };
-    [&image.mean[..channels], &image.std[..channels]]
 }

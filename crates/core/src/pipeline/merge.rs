@@ -23,7 +23,7 @@ use crate::backend::BackendError;
 use crate::rejected::Rejected;
 use crate::ring::Inserted;
 use crate::sample::Sample;
-use crate::spec::{EncoderSpec, RingId, StreamId, StreamSpec};
+use crate::spec::{RingId, StreamId, StreamSpec};
 use robocache_ops::align::Position;
 use robocache_ops::sync::lock;
 use robocache_ops::time::{Epoch, Stamp};
@@ -79,10 +79,8 @@ struct MergedRow {
 impl Merge {
     /// That of a stream; `None` if it merges no clouds.
     pub fn of(spec: &StreamSpec) -> Option<Self> {
-        let (EncoderSpec::Voxels(voxels), Some(merge)) = (&spec.encoder, &spec.merge) else {
-            return None;
-        };
-        let condenser = Condenser::new(voxels);
+        let merge = spec.merge.as_ref()?;
+        let condenser = spec.encoder.condenser()?;
         let field = |at| FieldAt { offset: 4 * at, kind: FieldType::Float32 };
         let inputs = merge.max_age_ns.len();
         let cloud_bytes = condenser.point_bytes().saturating_mul(spec.bounds.max_points);

@@ -41,9 +41,7 @@ use crate::backend::{Backend, BackendError, Encodes, GpuUse};
 use crate::input::{self, Input};
 use crate::layout::{Layout, RingPlace};
 use crate::ring::Ring;
-use crate::spec::{
-    Config, EncoderSpec, InputId, InputSpec, MAX_INPUTS, RingId, Selection, StreamId, StreamSpec,
-};
+use crate::spec::{Config, InputId, InputSpec, MAX_INPUTS, RingId, StreamId, StreamSpec};
 use cameras::Cameras;
 use frames::Frames;
 use merge::Merge;
@@ -276,7 +274,7 @@ impl Pipeline {
     /// The groups of a stream, by the names of their channels, whose ring is empty while the ring
     /// of another group is not. Until each has a row, no step of the stream is valid.
     pub fn groups_without_rows(&self, stream: StreamId) -> Vec<Vec<&str>> {
-        let EncoderSpec::Vector(vector) = &self.config.stream(stream).encoder else {
+        let Some(vector) = self.config.stream(stream).encoder.as_vector() else {
             return Vec::new();
         };
         // Its memory is reserved first, because a tick waits for the lock.
@@ -379,28 +377,8 @@ fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(),
             ));
         };
         let stream = config.stream(place.stream);
-        let fits = match (&spec.selection, &stream.encoder) {
-            (
-                Selection::Fields(_) | Selection::Joints { .. } | Selection::Numbers(_),
-                EncoderSpec::Vector(_),
-            ) => !stream.plans,
-            (Selection::Trajectory { .. }, EncoderSpec::Vector(_)) => stream.plans,
-            (Selection::Image { .. }, EncoderSpec::Image(_)) => true,
-            (Selection::Depth { .. }, EncoderSpec::Depth(_)) => true,
-            (Selection::Points { .. }, EncoderSpec::Voxels(_)) => true,
-            (
-                Selection::Fields(_)
-                | Selection::Joints { .. }
-                | Selection::Trajectory { .. }
-                | Selection::Numbers(_)
-                | Selection::Image { .. }
-                | Selection::Depth { .. }
-                | Selection::Points { .. }
-                | Selection::Transforms { .. }
-                | Selection::CameraInfo { .. },
-                _,
-            ) => false,
-        };
+        let fits = spec.selection.gives() == Some(stream.encoder.takes())
+            && spec.selection.is_trajectory() == stream.plans;
         if !fits {
             return Err(format!(
                 "input '{}' ({}): stream '{}' has an encoder that does not take its samples",

@@ -14,11 +14,8 @@ use crate::input::{Input, Sink};
 use crate::rejected::{DropReason, Rejected};
 use crate::ring::{Inserted, Lease};
 use crate::sample::{Header, Sample, StampError, StampedTransform, Trajectory};
-use crate::spec::{
-    Bounds, EncoderSpec, InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline,
-};
+use crate::spec::{InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline};
 use crate::tf::shown;
-use robocache_ops::depth::DepthView;
 use robocache_ops::image::camera::Camera;
 use robocache_ops::image::{ImageView, Remap};
 use robocache_ops::time::Stamp;
@@ -259,8 +256,7 @@ impl PushSink<'_> {
         self.enter(&mut self.pipeline.lock_rings())?;
         check_frame(self.spec, header)?;
         let stream = self.pipeline.layout.ring(ring).stream;
-        check_size(self.pipeline.config.stream(stream), &sample)?;
-        check_crop(self.pipeline.config.stream(stream), &sample)?;
+        check_sample(self.pipeline.config.stream(stream), &sample)?;
         let stamp = self.stamp_of(header, self.pipeline.config.stream(stream))?;
         let table = self.table(stream, header, &sample)?;
         let sample = match (sample, &table) {
@@ -470,44 +466,9 @@ pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), R
     }
 }
 
-/// Checks that an image has the part that the stream crops.
-fn check_crop(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
-    let (EncoderSpec::Image(image), Sample::Image(view)) = (&spec.encoder, sample) else {
-        return Ok(());
-    };
-    let (Some(crop), None) = (image.crop, image.part(view.width, view.height)) else {
-        return Ok(());
-    };
-    let (width, height) = (crop.x + crop.width, crop.y + crop.height);
-    let detail = format!(
-        "streams.{}.image.crop: expected an image of at least {width}x{height} px, found {}x{}",
-        spec.name, view.width, view.height
-    );
-    Err(Rejected::new(DropReason::WrongSize, detail))
-}
-
-/// Checks that a sample is within the stream's bounds, for which the backend has reserved memory.
-fn check_size(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
-    let Bounds { max_width_px, max_height_px, max_points, .. } = spec.bounds;
-    let (key, most, found, unit) = match sample {
-        Sample::Image(ImageView { width, .. }) | Sample::Depth(DepthView { width, .. })
-            if *width > max_width_px =>
-        {
-            ("image.max_width_px", max_width_px, *width as u64, "px")
-        }
-        Sample::Image(ImageView { height, .. }) | Sample::Depth(DepthView { height, .. })
-            if *height > max_height_px =>
-        {
-            ("image.max_height_px", max_height_px, *height as u64, "px")
-        }
-        Sample::Points(view) if view.points() > max_points as u64 => {
-            ("cloud.max_points", max_points, view.points(), "points")
-        }
-        Sample::Vector(_) | Sample::Image(_) | Sample::Depth(_) | Sample::Points(_) => {
-            return Ok(());
-        }
-    };
-    let detail =
-        format!("streams.{}.{key}: expected at most {most} {unit}, found {found}", spec.name);
-    Err(Rejected::new(DropReason::TooLarge, detail))
+/// Checks that a sample can become a row of the stream, for which the backend has reserved memory.
+fn check_sample(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
+    spec.encoder.check(sample, spec.bounds).map_err(|Rejected { reason, detail }| {
+        Rejected::new(reason, format!("streams.{}.{detail}", spec.name))
+    })
 }

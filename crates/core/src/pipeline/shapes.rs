@@ -4,7 +4,7 @@ use super::frames::Ask;
 use super::not_taken::NotTaken;
 use super::push::PushSink;
 use crate::sample::Sample;
-use crate::spec::{EncoderSpec, StreamId};
+use crate::spec::StreamId;
 use robocache_ops::time::Stamp;
 use robocache_ops::voxelize::Filter;
 
@@ -19,12 +19,11 @@ impl PushSink<'_> {
         stamp: Stamp,
         sample: &Sample<'_>,
     ) -> Result<Vec<[[f64; 4]; 3]>, NotTaken> {
-        let (Sample::Points(view), EncoderSpec::Voxels(voxels)) =
-            (sample, &self.pipeline.config.stream(stream).encoder)
+        let (Sample::Points(view), Some(filter)) =
+            (sample, self.pipeline.config.stream(stream).encoder.filter())
         else {
             return Ok(Vec::new());
         };
-        let filter = &voxels.filter;
         let t_frames_base = self.frames_of_shapes(stream, stamp, filter)?;
         let t_frame_base = |name: &str| {
             let found = t_frames_base.iter().find(|(known, _)| *known == name);

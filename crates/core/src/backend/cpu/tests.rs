@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::gpu_thread::Doing;
 use super::*;
+use crate::encoder::EncoderSpec;
 use crate::rejected::{DropReason, Rejected};
+use robocache_ops::image::cpu::ImageEncoder;
 use robocache_ops::image::{Encoding, ImageView};
 use robocache_ops::voxelize::{FieldAt, FieldType, IDENTITY, PointsView};
 
@@ -133,16 +135,18 @@ impl Subject {
             assert!(!abandoned.abandoned.swap(true, Ordering::SeqCst), "abandoned twice");
         });
         let released = Arc::new(Mutex::new(released));
-        let encoder = |spec: &StreamSpec| -> Result<Box<dyn GpuEncoder>, BackendError> {
-            let EncoderSpec::Image(image) = &spec.encoder else { return Ok(Box::new(Unused)) };
-            Ok(Box::new(Mock {
+        let encoder = |spec: &StreamSpec| -> Result<Option<Box<dyn GpuEncoder>>, BackendError> {
+            let EncoderSpec::Image(image) = &spec.encoder else {
+                return Ok(Some(Box::new(Unused)));
+            };
+            Ok(Some(Box::new(Mock {
                 control: Arc::clone(&control),
                 encoder: ImageEncoder::new(image, spec.dtype),
                 staged: Vec::new(),
                 row: HostBuffer::new(spec.encoder.row_len() * spec.dtype.size()),
                 released: Arc::clone(&released),
                 hangs: false,
-            }))
+            })))
         };
         let subject = CpuBackend::with_encoders(&config, &layout, gpu, encoder).unwrap();
         let oracle = CpuBackend::new(&config, &layout).unwrap();

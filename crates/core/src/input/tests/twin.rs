@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::super::*;
-use crate::backend::VectorEncoder;
 use crate::cdr::Writer;
 use crate::config;
+use crate::encoder::EncoderSpec;
+use crate::encoder::VectorEncoder;
 use crate::schema::Prefixes;
-use crate::spec::EncoderSpec;
 use robocache_ops::random::Random;
 
 /// A typed reader, what to select for the same row, and how many numbers its messages have.

@@ -1,7 +1,7 @@
 //! Clouds: grids, channels, field layouts, and points at the places where rules meet.
 
+use robocache_core::encoder::EncoderSpec;
 use robocache_core::sample::Sample;
-use robocache_core::spec::EncoderSpec;
 use robocache_ops::align::{Slot, Strategy};
 use robocache_ops::voxelize::cpu::Voxelizer;
 use robocache_ops::voxelize::{

@@ -2,8 +2,9 @@
 //! copies as many bytes at once as length and place allow.
 
 use robocache_core::backend::StepJob;
+use robocache_core::encoder::EncoderSpec;
 use robocache_core::sample::Sample;
-use robocache_core::spec::{EncoderSpec, RingId, StreamSpec};
+use robocache_core::spec::{RingId, StreamSpec};
 use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Encoding, Fit, ImageSpec, ImageView, Resize};

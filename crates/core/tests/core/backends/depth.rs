@@ -1,8 +1,9 @@
 //! Depth images: elements, byte orders, sizes, padded lines, fits, limits, element types.
 
 use robocache_core::backend::StepJob;
+use robocache_core::encoder::EncoderSpec;
 use robocache_core::sample::Sample;
-use robocache_core::spec::{EncoderSpec, RingId};
+use robocache_core::spec::RingId;
 use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::depth::{DepthElement, DepthSpec, DepthView};
 use robocache_ops::dtype::DType;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use robocache_core::backend::StepJob;
+use robocache_core::encoder::EncoderSpec;
 use robocache_core::sample::Sample;
-use robocache_core::spec::{EncoderSpec, RingId};
+use robocache_core::spec::RingId;
 use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::image::camera::{Camera, Lens};
 use robocache_ops::image::{

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::backend::{Backend, GpuUse, StepJob};
+use robocache_core::encoder::EncoderSpec;
 use robocache_core::layout::Layout;
 use robocache_core::sample::Sample;
-use robocache_core::spec::{Config, EncoderSpec, RingId};
+use robocache_core::spec::{Config, RingId};
 use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::device::{Device, DeviceBuffer, Stream};
 use robocache_ops::dtype::DType;

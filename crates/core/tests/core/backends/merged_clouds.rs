@@ -1,8 +1,8 @@
 //! Rows with clouds of several inputs: condensed points, which every backend encodes to the same bits. A
 //! row of one cloud has the bits of the cloud itself.
 
+use robocache_core::encoder::EncoderSpec;
 use robocache_core::sample::Sample;
-use robocache_core::spec::EncoderSpec;
 use robocache_ops::align::{MergeSpec, Slot, Strategy, ValidWhen};
 use robocache_ops::dtype::DType;
 use robocache_ops::voxelize::cpu::{Condenser, Voxelizer};

@@ -5,9 +5,11 @@ use std::cell::RefCell;
 
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::backend::{Backend, BackendError, StepJob};
+use robocache_core::encoder::EncoderSpec;
 use robocache_core::layout::Layout;
+use robocache_core::sample::Bounds;
 use robocache_core::sample::Sample;
-use robocache_core::spec::{Bounds, Config, EncoderSpec, RingId, Source, StreamSpec};
+use robocache_core::spec::{Config, RingId, Source, StreamSpec};
 use robocache_ops::align::{AlignRule, Fill, Slot, Strategy, Value};
 use robocache_ops::device::{HostBuffer, Output};
 use robocache_ops::dtype::DType;

@@ -2,10 +2,11 @@
 //! of channels whose places in the row are scattered.
 
 use robocache_core::backend::StepJob;
+use robocache_core::encoder::EncoderSpec;
 use robocache_core::layout::RingPlace;
 use robocache_core::ring::Ring;
 use robocache_core::sample::Sample;
-use robocache_core::spec::{EncoderSpec, RingId, StreamSpec};
+use robocache_core::spec::{RingId, StreamSpec};
 use robocache_ops::align::{AlignRule, Fill, Position, Strategy, Value};
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::{Channel, Group, VectorSpec};
