@@ -17,6 +17,7 @@
 //! - [`ring`]: which rows a stream holds. [`spec`]: what a configuration means.
 //! - [`input`]: messages to samples, one file per message.
 //! - [`layout`]: where each segment is in the packed tensor.
+//! - [`message`]: how a tensor message is laid out, written, read and described.
 //! - [`backend`]: where rows live, how samples become rows, and a tick's arithmetic.
 //! - [`pipeline`]: `push(input, bytes, arrival)` and `tick(number, epoch)`.
 //! - [`visual`]: what the policy sees, as messages for RViz and Foxglove.
@@ -32,6 +33,7 @@ pub mod config;
 pub mod histogram;
 pub mod input;
 pub mod layout;
+pub mod message;
 pub mod pipeline;
 pub mod rejected;
 pub mod ring;

@@ -14,6 +14,7 @@ mod freeing;
 #[allow(unsafe_code)] // streams of other libraries; the block says why it is sound
 mod held_tensor;
 mod live;
+mod message;
 mod operations;
 mod pipeline;
 mod replay;
@@ -38,6 +39,8 @@ mod _native {
     use crate::episodes::{Episodes, WindowPlan};
     #[pymodule_export]
     use crate::live::LivePipeline;
+    #[pymodule_export]
+    use crate::message::read_message;
     #[pymodule_export]
     use crate::operations::{
         Direct, ImageRule, Rule, View, VoxelRule, empty, encode_images, fuse, gradient,

@@ -9,9 +9,8 @@ use pyo3::pybacked::PyBackedBytes;
 use robocache_core::backend::{self, Choice};
 use robocache_core::config;
 use robocache_core::layout::Layout;
-use robocache_core::pipeline::{
-    ArraySample, Arrival, Pipeline as Core, TensorMessage, TickOutcome,
-};
+use robocache_core::message::TensorMessage;
+use robocache_core::pipeline::{ArraySample, Arrival, Pipeline as Core, TickOutcome};
 use robocache_core::sample::{Header, StampError};
 use robocache_core::schema::Prefixes;
 use robocache_core::spec::{Config, EncoderSpec, InputId, Selection};
@@ -416,7 +415,7 @@ impl Pipeline {
 
     fn info(&self) -> PyResult<Vec<u8>> {
         let core = self.core()?;
-        Ok(core.info(&robocache_core::pipeline::Publication {
+        Ok(core.info(&robocache_core::message::Publication {
             stamp: Stamp::ZERO,
             topics: &[],
             digest: self.digest,

@@ -11,7 +11,7 @@ pub use tensors::TensorOutput;
 
 use crate::file::OutputError;
 use robocache_core::layout::Holds;
-use robocache_core::pipeline::TensorMessage;
+use robocache_core::message::TensorMessage;
 use robocache_core::spec::EncoderSpec;
 use robocache_ops::image::ImageLayout;
 use robocache_runtime::Tick;

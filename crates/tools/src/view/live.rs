@@ -7,12 +7,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::info::Info;
 use super::raw::{self, Compared};
 use super::source::ViewError;
 use super::track::Track;
 use super::{parts, pictures};
 use crate::report::{Histogram, Page, Section, Table, number, significant};
+use robocache_core::message::TensorInfo;
 use robocache_ops::time::Stamp;
 
 /// Most bytes of a file of measurements.
@@ -103,7 +103,7 @@ pub fn page(path: &Path, bytes: &[u8]) -> Result<Page, ViewError> {
         STANDARD.decode(text).map_err(|error| wrong(format!("{key}: expected base64: {error}")))
     };
     let info = match &read.info {
-        Some(text) => Some(Info::read(&decode("info", text)?).map_err(|error| {
+        Some(text) => Some(TensorInfo::read(&decode("info", text)?).map_err(|error| {
             wrong(format!("info: expected a robocache_ros/msg/FusedTensorInfo: {error}"))
         })?),
         None => None,
