@@ -195,6 +195,7 @@ class Episodes:
         streams: Sequence[str] | None = None,
         threads: int | None = None,
         episodes: Sequence[int] | None = None,
+        of: int | None = None,
     ) -> Episodes:
         """Reads a store of `robocache replay --format rows`."""
     @staticmethod
@@ -202,6 +203,7 @@ class Episodes:
         path: str | PathLike[str],
         verify: bool = False,
         episodes: Sequence[int] | None = None,
+        of: int | None = None,
     ) -> Episodes:
         """Opens a folder that `save` or `convert` wrote."""
     @staticmethod
@@ -211,6 +213,7 @@ class Episodes:
         streams: Sequence[str] | None = None,
         threads: int | None = None,
         episodes: Sequence[int] | None = None,
+        of: int | None = None,
     ) -> Episodes:
         """Writes a store into a new folder, and opens that."""
     @staticmethod
