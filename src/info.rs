@@ -1,6 +1,6 @@
 //! Publishes what the tensors mean, beside their topic.
 
-use robocache_core::pipeline::Publication;
+use robocache_core::message::Publication;
 use robocache_ops::time::Stamp;
 use robocache_rcl::{self, Node, Publisher, Qos};
 use robocache_runtime::Runtime;

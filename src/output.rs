@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::fastdds::{Connector, Handed};
-use robocache_core::pipeline::TensorMessage;
+use robocache_core::message::TensorMessage;
 use robocache_core::visual::Tap;
 use robocache_runtime::{Publisher, Refused};
 

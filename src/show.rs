@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::fastdds::{Connector, Handed};
+use robocache_core::message::TensorRead;
 use robocache_core::spec::Config;
-use robocache_core::visual::{Tap, TensorSeen, View};
+use robocache_core::visual::{Tap, View};
 use robocache_rcl::{Node, Publisher, Qos};
 
 /// Views, with their publishers.
@@ -82,7 +83,7 @@ impl Show {
 
     /// Publishes the views that somebody subscribes to. Returns the buffer for the next ones.
     fn show(&mut self, message: &[u8], mut buffer: Vec<u8>) -> Vec<u8> {
-        let seen = match TensorSeen::read(message) {
+        let seen = match TensorRead::read(message) {
             Ok(seen) => seen,
             Err(error) => {
                 self.fail(&format!("the tensor: {error}"));

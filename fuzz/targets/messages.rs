@@ -9,7 +9,8 @@ mod streams;
 use std::sync::Mutex;
 
 use libfuzzer_sys::fuzz_target;
-use robocache_core::pipeline::{Arrival, Pipeline, NotTaken, TensorMessage, TickOutcome};
+use robocache_core::message::TensorMessage;
+use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::spec::{InputId, SegmentId};
 use robocache_ops::time::Stamp;
 

@@ -301,6 +301,17 @@ class WindowPlan:
     ) -> None:
         """Writes the windows of a batch into `out`, uint8 in the layout of so many windows; the others are int64."""
 
+# Stamp [ns], tick and digest of a message.
+_Head = tuple[int, int, int]
+# Of a segment [bytes]: name, dtype, shape, and where its elements are and what is said of its steps: valid, target_ns,
+# age_ns, count and inputs_valid.
+_SegmentPlaces = tuple[str, str, list[int], int, tuple[int, int, int, int, int]]
+# Of a message [bytes]: base frame, whether its numbers are big-endian, begin and length of its data, segments.
+_Places = tuple[str, bool, tuple[int, int], list[_SegmentPlaces]]
+
+def read_message(message: Any) -> tuple[_Head, _Places]:
+    """Finds and checks the parts of a `robocache_ros/msg/FusedTensor`: `bytes`, or an array of uint8. Raises ValueError."""
+
 class TensorBytes:
     """The bytes of a `robocache_ros/msg/FusedTensor`, in memory that is used again after its last view.
 
@@ -310,6 +321,9 @@ class TensorBytes:
     def __len__(self) -> int: ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
+    def head(self) -> _Head: ...
+    def places(self) -> _Places:
+        """Where its parts are. If the data is on a GPU, its places are those that it has in `complete`."""
     @property
     def device_len(self) -> int | None:
         """The bytes of the data on a GPU; None if the data is on the host."""

@@ -17,14 +17,13 @@ class Reader:
     def __init__(self, message):
         self._message = memoryview(message).cast("B")
         if len(self._message) < ENCAPSULATION_LEN:
-            raise ValueError(
-                f"expected at least {ENCAPSULATION_LEN} bytes of CDR, found {len(self._message)}"
-            )
+            found = len(self._message)
+            raise ValueError(f"expected {ENCAPSULATION_LEN} more bytes at byte 0, found {found}")
         # RTPS 2.5, 10.5: the second byte is 0 for big-endian and 1 for little-endian PLAIN_CDR.
         if self._message[0] != 0 or self._message[1] not in (0, 1):
             raise ValueError(
-                "expected the encapsulation 0000 or 0001 (PLAIN_CDR), "
-                f"found {self._message[:2].hex()}"
+                "expected a PLAIN_CDR message (0x0000 or 0x0001), "
+                f"found encapsulation 0x{self._message[:2].hex()}"
             )
         self._order = "<" if self._message[1] else ">"
         self._position = ENCAPSULATION_LEN
@@ -36,6 +35,11 @@ class Reader:
     def position(self):
         """Where the next value begins, without its alignment [bytes]."""
         return self._position
+
+    @property
+    def big_endian(self):
+        """Whether the numbers of this message have their most significant byte first."""
+        return self._order == ">"
 
     def _align(self, size):
         self._position += -(self._position - ENCAPSULATION_LEN) % size
@@ -73,11 +77,13 @@ class Reader:
     def string(self):
         """A string without its terminating zero."""
         at = self._position
-        raw = bytes(self._take(self.u32()))
+        raw = bytes(self._take(self.u32())).removesuffix(b"\0")
         try:
-            return raw.removesuffix(b"\0").decode()
+            return raw.decode()
         except UnicodeDecodeError:
-            raise ValueError(f"expected UTF-8 in the string at byte {at}, found {raw!r}") from None
+            raise ValueError(
+                f"expected UTF-8 in the string at byte {at}, found {raw.hex()}"
+            ) from None
 
     def bytes(self):
         """A sequence of uint8 as a view."""

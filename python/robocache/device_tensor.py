@@ -1,7 +1,5 @@
 """Fused tensors in memory of a GPU: what `Pipeline(output="cuda")` gives."""
 
-import numpy as np
-
 from ._dtypes import ARRAY_NAMES
 from .tensor import FusedTensor, Segment, decode
 
@@ -47,14 +45,6 @@ class DeviceTensor(FusedTensor):
     def on_host(self):
         """A copy of it as a `FusedTensor` on the host."""
         return decode(self._native.complete())
-
-
-def complete(head, length):
-    """A message of these bytes, which come before its data, and of zeros."""
-    message = np.zeros(len(head) + length, np.uint8)
-    message[: len(head)] = head
-    message[len(head) - 4 : len(head)] = np.array([length], "<u4").view(np.uint8)
-    return message
 
 
 def array_of(native, dtype, shape, offset):

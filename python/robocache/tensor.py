@@ -1,26 +1,37 @@
 """`FusedTensor` and its segments, from a message's bytes or from a deserialized message."""
 
-import math
+import functools
 
 import numpy as np
 
-from .cdr import Reader
+from ._message import SEGMENT_ALIGN, check_distinct, check_segment, stamp_ns
+
+__all__ = [
+    "NO_AGE",
+    "SEGMENT_ALIGN",
+    "FusedTensor",
+    "Segment",
+    "decode",
+    "digest_of",
+    "from_msg",
+]
 
 #: `age_ns` of a step that used no row.
 NO_AGE = np.iinfo(np.int64).max
 
-#: Every segment starts at a multiple of this inside `FusedTensor.data` [bytes].
-SEGMENT_ALIGN = 64
-
-# DLPack's (type code, bits) to the configuration's name and the NumPy type of the view. The data is
-# little-endian, also in a big-endian message. NumPy has no bfloat16.
+# The configuration's names of element types to the NumPy types of views. The data is little-endian, also in a
+# big-endian message. NumPy has no bfloat16.
 _DTYPES = {
-    (2, 32): ("f32", np.dtype("<f4")),
-    (2, 16): ("f16", np.dtype("<f2")),
-    (4, 16): ("bf16", np.dtype("<u2")),
-    (1, 8): ("u8", np.dtype("u1")),
-    (0, 32): ("i32", np.dtype("<i4")),
+    "f32": np.dtype("<f4"),
+    "f16": np.dtype("<f2"),
+    "bf16": np.dtype("<u2"),
+    "u8": np.dtype("u1"),
+    "i32": np.dtype("<i4"),
 }
+_BOOL, _BYTE = np.dtype(bool), np.dtype("u1")
+# What is said of steps, in both byte orders of messages.
+_LITTLE = np.dtype("<i8"), np.dtype("<u4")
+_BIG = np.dtype(">i8"), np.dtype(">u4")
 
 
 class Segment:
@@ -176,39 +187,69 @@ def decode(message):
 
     Raises ValueError if the bytes are no such message. It says what was expected and found.
     """
-    reader = Reader(message)
-    stamp_ns = _stamp_ns(reader.i32(), reader.u32())
-    frame_id = reader.string()
-    tick = reader.u64()
-    digest = reader.u64()
-    heads = [_read_head(reader) for _ in range(reader.u32())]
-    data = np.frombuffer(reader.bytes(), dtype=np.uint8)
-    segments = _segments(heads, data)
-    return FusedTensor(tick, stamp_ns, frame_id, segments, data, digest, message)
+    whole = message if isinstance(message, bytes) else np.frombuffer(message, np.uint8)
+    (stamp, tick, digest), places = _read_message()(whole)
+    frame_id, big_endian, (data_at, data_len), found = places
+    segments = {}
+    for name, dtype, shape, at, steps_at in found:
+        array = array_at(whole, dtype, shape, at)
+        valid, *numbers = steps_of(whole, shape[0], steps_at, _BIG if big_endian else _LITTLE)
+        if big_endian:
+            numbers = [values.astype(values.dtype.newbyteorder("=")) for values in numbers]
+        # Any byte but 0 is true, as in C.
+        segments[name] = Segment(name, dtype, array, valid.view(_BYTE) != 0, *numbers)
+    data = np.ndarray(data_len, _BYTE, whole, data_at)
+    return FusedTensor(tick, stamp, frame_id, segments, data, digest, message)
+
+
+@functools.cache
+def _read_message():
+    """What finds the parts of a message. It is loaded with the first message: to import this module is quick."""
+    try:
+        from ._native import read_message
+    except ImportError:
+        from ._message import read_message
+    return read_message
+
+
+def array_at(message, dtype, shape, at):
+    """The elements of a segment, as a view of a message."""
+    return np.ndarray(shape, _DTYPES[dtype], message, at)
+
+
+def steps_of(message, count, places, numbers=_LITTLE):
+    """What a message says of each step: valid, target_ns, age_ns, count and inputs_valid, as views."""
+    valid_at, target_at, age_at, count_at, inputs_at = places
+    nanos, entries = numbers
+    return (
+        np.ndarray(count, _BOOL, message, valid_at),
+        np.ndarray(count, nanos, message, target_at),
+        np.ndarray(count, nanos, message, age_at),
+        np.ndarray(count, entries, message, count_at),
+        np.ndarray(count, entries, message, inputs_at),
+    )
 
 
 def from_msg(msg):
     """Converts a deserialized `robocache_ros.msg.FusedTensor`. The arrays share its memory."""
-    heads = [
-        (
-            segment.name,
-            (segment.dtype_code, segment.dtype_bits, segment.dtype_lanes),
-            np.asarray(segment.shape, dtype=np.int64),
-            segment.byte_offset,
-            {
-                "valid": np.asarray(segment.valid, dtype=bool),
-                "target_ns": np.asarray(segment.target_ns, dtype=np.int64),
-                "age_ns": np.asarray(segment.age_ns, dtype=np.int64),
-                "count": np.asarray(segment.count, dtype=np.uint32),
-                "inputs_valid": np.asarray(segment.inputs_valid, dtype=np.uint32),
-            },
-        )
-        for segment in msg.segments
-    ]
     data = np.frombuffer(msg.data, dtype=np.uint8)
-    stamp_ns = _stamp_ns(msg.header.stamp.sec, msg.header.stamp.nanosec)
-    segments = _segments(heads, data)
-    return FusedTensor(msg.tick, stamp_ns, msg.header.frame_id, segments, data, msg.digest)
+    stamp = stamp_ns(msg.header.stamp.sec, msg.header.stamp.nanosec)
+    segments = {}
+    for segment in msg.segments:
+        name, offset = segment.name, segment.byte_offset
+        kind = segment.dtype_code, segment.dtype_bits, segment.dtype_lanes
+        steps = {
+            "valid": np.asarray(segment.valid, dtype=bool),
+            "target_ns": np.asarray(segment.target_ns, dtype=np.int64),
+            "age_ns": np.asarray(segment.age_ns, dtype=np.int64),
+            "count": np.asarray(segment.count, dtype=np.uint32),
+            "inputs_valid": np.asarray(segment.inputs_valid, dtype=np.uint32),
+        }
+        shape = np.asarray(segment.shape, dtype=np.int64)
+        dtype, shape = check_segment(name, kind, shape, offset, steps, len(data))
+        check_distinct(name, segments)
+        segments[name] = Segment(name, dtype, array_at(data, dtype, shape, offset), **steps)
+    return FusedTensor(msg.tick, stamp, msg.header.frame_id, segments, data, msg.digest)
 
 
 def digest_of(tensor):
@@ -231,70 +272,3 @@ def digest_of(tensor):
         hasher.update(segment.inputs_valid.astype("<u4").tobytes())
     hasher.update(tensor.data)
     return hasher.intdigest()
-
-
-def _stamp_ns(sec, nanosec):
-    if nanosec >= 1_000_000_000:
-        raise ValueError(f"expected a nanosecond part below 1000000000, found {nanosec}")
-    return sec * 1_000_000_000 + nanosec
-
-
-def _read_head(reader):
-    """Reads a `TensorSegment` without the values. Python evaluates the parts in wire order."""
-    return (
-        reader.string(),
-        (reader.u8(), reader.u8(), reader.u16()),
-        reader.i64s(),
-        reader.u64(),
-        {
-            "valid": reader.bools(),
-            "target_ns": reader.i64s(),
-            "age_ns": reader.i64s(),
-            "count": reader.u32s(),
-            "inputs_valid": reader.u32s(),
-        },
-    )
-
-
-def _segments(heads, data):
-    segments = {}
-    for head in heads:
-        segment = _segment(*head, data)
-        if segment.name in segments:
-            raise ValueError(f"expected distinct segment names, found {segment.name!r} twice")
-        segments[segment.name] = segment
-    return segments
-
-
-def _segment(name, dtype, shape, offset, steps, data):
-    """A checked view of `data`. `steps` has an array per field, with an entry per step."""
-    code, bits, lanes = dtype
-    if (code, bits) not in _DTYPES or lanes != 1:
-        raise ValueError(
-            f"segment {name!r}: expected DLPack type {', '.join(map(str, _DTYPES))} with 1 lane, "
-            f"found ({code}, {bits}) with {lanes}"
-        )
-    dtype_name, dtype_np = _DTYPES[code, bits]
-    shape = tuple(shape.tolist())
-    if not shape or min(shape) < 0:
-        raise ValueError(f"segment {name!r}: expected a shape of sizes >= 0, found {list(shape)}")
-    for field, values in steps.items():
-        if len(values) != shape[0]:
-            raise ValueError(
-                f"segment {name!r}: expected {shape[0]} steps in {field}, found {len(values)}"
-            )
-    entries = shape[1] if len(shape) > 1 else 1
-    if np.any(steps["count"] > entries):
-        raise ValueError(
-            f"segment {name!r}: expected at most {entries} entries in count, "
-            f"found {steps['count'].max()}"
-        )
-    count = math.prod(shape)  # Python's integers do not overflow
-    end = offset + count * dtype_np.itemsize
-    if end > len(data) or offset % SEGMENT_ALIGN:
-        raise ValueError(
-            f"segment {name!r}: expected bytes {offset}..{end} to start at a multiple of "
-            f"{SEGMENT_ALIGN} and to lie inside the data, found {len(data)} bytes of data"
-        )
-    array = data[offset:end].view(dtype_np).reshape(shape)
-    return Segment(name, dtype_name, array, **steps)

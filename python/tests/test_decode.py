@@ -1,10 +1,14 @@
 """Decodes messages to views: values, byte orders, and all kinds of wrong messages."""
 
+import sys
+
 import numpy as np
 import pytest
 from cdr_writer import fused_tensor, segment
 
 import robocache
+import robocache.tensor as tensor_module
+from robocache import _message
 
 F32, F16, BF16 = (2, 32), (2, 16), (4, 16)
 
@@ -187,46 +191,46 @@ def test_a_flipped_byte_gives_a_value_or_an_error():
     assert min(outcomes.values()) > 100, outcomes
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"dtype_code": 1}, r"'joints': expected DLPack type .* found \(1, 32\) with 1"),
-        ({"dtype_code": 0, "dtype_bits": 8}, r"\(1, 8\), \(0, 32\) with 1 lane, found \(0, 8\)"),
-        ({"dtype_bits": 64}, r"found \(2, 64\) with 1"),
-        ({"dtype_lanes": 4}, r"found \(2, 32\) with 4"),
-        ({"shape": []}, r"expected a shape of sizes >= 0, found \[\]"),
-        ({"shape": [2, -3]}, r"expected a shape of sizes >= 0, found \[2, -3\]"),
-        (
-            {"shape": [2, 1 << 62], "count": [0, 0]},
-            r"expected bytes 0..\d+ .* found 264 bytes of data",
-        ),
-        ({"shape": [3, 3]}, r"expected 3 steps in valid, found 2"),
-        ({"valid": [True]}, r"expected 2 steps in valid, found 1"),
-        ({"target_ns": []}, r"expected 2 steps in target_ns, found 0"),
-        ({"age_ns": [1, 2, 3]}, r"expected 2 steps in age_ns, found 3"),
-        ({"count": [1]}, r"expected 2 steps in count, found 1"),
-        ({"inputs_valid": [1, 1, 1]}, r"expected 2 steps in inputs_valid, found 3"),
-        ({"count": [3, 4]}, r"expected at most 3 entries in count, found 4"),
-        ({"byte_offset": 4}, r"expected bytes 4..28 to start at a multiple of 64"),
-        ({"byte_offset": 256}, r"expected bytes 256..280 .* found 264 bytes of data"),
-        ({"byte_offset": (1 << 64) - 64}, r"found 264 bytes of data"),
-        ({"name": "wrench"}, r"expected distinct segment names, found 'wrench' twice"),
-    ],
-)
+IMPOSSIBLE = [
+    ({"dtype_code": 1}, r"'joints': expected DLPack type .* found \(1, 32\) with 1"),
+    ({"dtype_code": 0, "dtype_bits": 8}, r"\(1, 8\), \(0, 32\) with 1 lane, found \(0, 8\)"),
+    ({"dtype_bits": 64}, r"found \(2, 64\) with 1"),
+    ({"dtype_lanes": 4}, r"found \(2, 32\) with 4"),
+    ({"shape": []}, r"expected a shape of sizes >= 0, found \[\]"),
+    ({"shape": [2, -3]}, r"expected a shape of sizes >= 0, found \[2, -3\]"),
+    (
+        {"shape": [2, 1 << 62], "count": [0, 0]},
+        r"expected f32\[2, \d+\] at byte 0 to lie inside the data, found 264 bytes of data",
+    ),
+    ({"shape": [3, 3]}, r"expected 3 steps in valid, found 2"),
+    ({"valid": [True]}, r"expected 2 steps in valid, found 1"),
+    ({"target_ns": []}, r"expected 2 steps in target_ns, found 0"),
+    ({"age_ns": [1, 2, 3]}, r"expected 2 steps in age_ns, found 3"),
+    ({"count": [1]}, r"expected 2 steps in count, found 1"),
+    ({"inputs_valid": [1, 1, 1]}, r"expected 2 steps in inputs_valid, found 3"),
+    ({"count": [3, 4]}, r"expected at most 3 entries in count, found 4"),
+    ({"byte_offset": 4}, r"expected an offset that is a multiple of 64, found 4"),
+    ({"byte_offset": 256}, r"expected f32\[2, 3\] at byte 256 .* found 264 bytes of data"),
+    ({"byte_offset": (1 << 64) - 64}, r"found 264 bytes of data"),
+    ({"name": "wrench"}, r"expected distinct segment names, found 'wrench' twice"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), IMPOSSIBLE)
 def test_impossible_segments_are_errors_that_say_why(changes, message):
     with pytest.raises(ValueError, match=message):
         robocache.decode(example(**changes))
 
 
 def test_impossible_headers_are_errors_that_say_why():
-    with pytest.raises(ValueError, match="expected at least 4 bytes of CDR, found 0"):
+    with pytest.raises(ValueError, match="expected 4 more bytes at byte 0, found 0"):
         robocache.decode(b"")
-    with pytest.raises(ValueError, match="PLAIN_CDR.*found 0003"):
+    with pytest.raises(ValueError, match="PLAIN_CDR.*found encapsulation 0x0003"):
         robocache.decode(b"\0\3" + example()[2:])
     with pytest.raises(ValueError, match="below 1000000000, found 1000000000"):
         robocache.decode(fused_tensor([], b"", stamp=(0, 1_000_000_000)))
     broken = example().replace(b"base\0", b"b\xffse\0")
-    with pytest.raises(ValueError, match="expected UTF-8 in the string at byte 12"):
+    with pytest.raises(ValueError, match="expected UTF-8 in the string at byte 12, found 62ff7365"):
         robocache.decode(broken)
 
 
@@ -235,3 +239,46 @@ def test_empty_tensors_and_empty_segments_are_fine():
     empty = segment("none", F32, (0, 3), 64, [], [])
     tensor = robocache.decode(fused_tensor([empty], bytes(64)))
     assert tensor["none"].array.shape == (0, 3)
+
+
+def outcome(read, message):
+    """What a reader finds in a message, or the error."""
+    try:
+        head, (frame_id, big_endian, data, segments) = read(message)
+    except ValueError as error:
+        return str(error)
+    return head, frame_id, big_endian, data, [tuple(segment) for segment in segments]
+
+
+def test_without_the_compiled_part_results_and_errors_are_the_same():
+    native = pytest.importorskip("robocache._native", reason="there is no compiled part")
+    good = [example("<"), example(">"), fused_tensor([], b"")]
+    bad = [example(order, **changes) for changes, _ in IMPOSSIBLE for order in "<>"]
+    bad += [good[0][:length] for length in range(len(good[0]))]
+    bad += [b"\0\3" + good[0][2:], good[0].replace(b"base\0", b"b\xffse\0")]
+    bad += [good[0].replace(b"wrench\0", b"wr\xffnch\0"), fused_tensor([], b"", stamp=(0, 10**9))]
+    flipped = []
+    for message in good[:2]:
+        for at in range(len(message)):
+            for flip in (0x01, 0x80, 0xFF):
+                flipped.append(bytearray(message))
+                flipped[-1][at] ^= flip
+    for message in [*good, *bad, *map(bytes, flipped)]:
+        expected = outcome(_message.read_message, message)
+        assert outcome(native.read_message, message) == expected
+        assert outcome(native.read_message, np.frombuffer(message, np.uint8)) == expected
+
+
+def test_messages_are_decoded_without_the_compiled_part(monkeypatch):
+    compiled = robocache.decode(example())
+    monkeypatch.setitem(sys.modules, "robocache._native", None)
+    monkeypatch.delattr(robocache, "_native", raising=False)
+    tensor_module._read_message.cache_clear()
+    try:
+        tensor = robocache.decode(example())
+        assert tensor_module._read_message() is _message.read_message
+    finally:
+        tensor_module._read_message.cache_clear()
+    assert repr(tensor) == repr(compiled)
+    for name, part in tensor.segments.items():
+        np.testing.assert_array_equal(part.array, compiled[name].array)

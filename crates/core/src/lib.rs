@@ -18,6 +18,7 @@
 //! - [`ring`]: which rows a stream holds. [`spec`]: what a configuration means.
 //! - [`input`]: messages to samples, one file per message.
 //! - [`layout`]: where each segment is in the packed tensor.
+//! - [`message`]: how a tensor message is laid out, written, read and described.
 //! - [`backend`]: where rows live, how samples become rows, and a tick's arithmetic.
 //! - [`pipeline`]: `push(input, bytes, arrival)` and `tick(number, epoch)`.
 //! - [`visual`]: what the policy sees, as messages for RViz and Foxglove.
@@ -34,6 +35,7 @@ pub mod encoder;
 pub mod histogram;
 pub mod input;
 pub mod layout;
+pub mod message;
 pub mod pipeline;
 pub mod rejected;
 pub mod ring;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
-use robocache_core::pipeline::TensorMessage;
+use robocache_core::message::TensorMessage;
 use robocache_ops::device::DeviceOutput;
 
 use crate::dlpack::Memory;

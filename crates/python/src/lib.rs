@@ -23,6 +23,7 @@ mod freeing;
 #[allow(unsafe_code)] // streams of other libraries; the block says why it is sound
 mod held_tensor;
 mod live;
+mod message;
 mod operations;
 mod pipeline;
 mod process;
@@ -48,6 +49,8 @@ mod _native {
     use crate::episodes::{Episodes, WindowPlan};
     #[pymodule_export]
     use crate::live::LivePipeline;
+    #[pymodule_export]
+    use crate::message::read_message;
     #[pymodule_export]
     use crate::operations::{
         Direct, ImageRule, Rule, View, VoxelRule, empty, encode_images, fuse, gradient,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use robocache_core::pipeline::TensorMessage;
+use robocache_core::message::TensorMessage;
 use robocache_core::spec::InputId;
 use robocache_ops::time::Stamp;
 use robocache_runtime::health::{Monitor, Names, remedy};

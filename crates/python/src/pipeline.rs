@@ -9,8 +9,9 @@ use pyo3::pybacked::PyBackedBytes;
 use robocache_core::backend::{self, Choice};
 use robocache_core::config;
 use robocache_core::layout::Layout;
+use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{
-    Accepted, ArraySample, Arrival, NotTaken, Pipeline as Core, TensorMessage, TickOutcome,
+    Accepted, ArraySample, Arrival, NotTaken, Pipeline as Core, TickOutcome,
 };
 use robocache_core::sample::{Header, StampError};
 use robocache_core::schema::Prefixes;
@@ -381,7 +382,7 @@ impl Pipeline {
 
     fn info(&self) -> PyResult<Vec<u8>> {
         let core = self.core()?;
-        Ok(core.info(&robocache_core::pipeline::Publication {
+        Ok(core.info(&robocache_core::message::Publication {
             stamp: Stamp::ZERO,
             topics: &[],
             digest: self.digest,

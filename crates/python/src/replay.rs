@@ -11,7 +11,8 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use robocache_core::backend::{self, Choice};
 use robocache_core::layout::Layout;
-use robocache_core::pipeline::{Pipeline, TensorMessage};
+use robocache_core::message::TensorMessage;
+use robocache_core::pipeline::Pipeline;
 use robocache_data::bag::Bag;
 use robocache_data::file::OutputError;
 use robocache_data::output::Output;
@@ -120,7 +121,7 @@ struct Channel {
 
 impl Output for Channel {
     fn tick(&mut self, _tick: Tick, message: &TensorMessage) -> Result<(), OutputError> {
-        let tensor = Event::Tensor(Copied::of(message.message(), &self.pool));
+        let tensor = Event::Tensor(Copied::of(message, &self.pool));
         match self.sender.send(tensor) {
             Ok(()) if !self.stop.load(Ordering::Relaxed) => Ok(()),
             _ => {

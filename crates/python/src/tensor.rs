@@ -4,17 +4,17 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use robocache_core::pipeline::TensorMessage;
+use robocache_core::message::{Envelope, TensorMessage};
 use robocache_ops::device::HostBuffer;
+use robocache_ops::packing::ALIGNMENT;
 
 use crate::dlpack::{DeviceArray, Element, MemoryPlace};
 use crate::errors::{failed, wrong};
 use crate::held_tensor::{HeldTensor, Messages};
+use crate::message::{self, Head, PlacesFound};
 
 /// Memory that nobody uses and that is kept for the next tensors.
 const SPARE: usize = 8;
-/// The packed tensor in a message is aligned to this \[bytes\].
-const ALIGNMENT: usize = 64;
 
 /// Memory for tensors. Python's views keep a tensor's memory out of it.
 pub struct Pool<T>(Mutex<Vec<T>>);
@@ -47,17 +47,20 @@ pub struct Copied {
     buffer: HostBuffer,
     start: usize,
     len: usize,
+    envelope: Arc<Envelope>,
 }
 
 impl Copied {
     /// Copies a message into memory of the pool.
-    pub fn of(message: &[u8], pool: &Pool<HostBuffer>) -> Self {
+    pub fn of(message: &TensorMessage, pool: &Pool<HostBuffer>) -> Self {
+        let envelope = Arc::clone(message.envelope());
+        let message = message.message();
         let start = message.as_ptr() as usize % ALIGNMENT;
         let len = message.len();
         let spare = pool.take().filter(|spare| spare.len() >= start + len);
         let mut buffer = spare.unwrap_or_else(|| HostBuffer::new(start + len));
         buffer[start..start + len].copy_from_slice(message);
-        Copied { buffer, start, len }
+        Copied { buffer, start, len, envelope }
     }
 
     /// Gives the memory back.
@@ -101,6 +104,14 @@ impl TensorBytes {
         }
     }
 
+    fn envelope(&self) -> PyResult<&Envelope> {
+        match &self.memory {
+            Some(Memory::Message(held)) => Ok(held.message().envelope()),
+            Some(Memory::Copied(copied, _)) => Ok(&copied.envelope),
+            None => Err(failed("expected a message, found one that is dropped")),
+        }
+    }
+
     /// The message, if its data is on a GPU, with the number of that and the bytes of the data.
     fn on_device(&self) -> Option<(&Arc<HeldTensor>, i32, usize)> {
         let Some(Memory::Message(frame)) = &self.memory else { return None };
@@ -113,6 +124,15 @@ impl TensorBytes {
 impl TensorBytes {
     fn __len__(&self) -> usize {
         self.bytes().len()
+    }
+
+    fn head(&self) -> PyResult<Head> {
+        Ok(message::head(self.envelope()?.places(), self.bytes()))
+    }
+
+    /// Where its parts are. If the data is on a GPU, its places are those that it has in `complete`.
+    fn places(&self) -> PyResult<PlacesFound> {
+        Ok(message::found(self.envelope()?.places()))
     }
 
     /// What NumPy reads: the bytes, read-only.

@@ -5,9 +5,8 @@ use std::time::Instant;
 use super::intake::MessageOrigin;
 use super::queue::Message;
 use super::{Clock, Reading, Runtime, RuntimeError, ticker};
-use robocache_core::pipeline::{
-    Accepted, ArraySample, Arrival, NotTaken, Pipeline, TensorMessage, TickOutcome,
-};
+use robocache_core::message::TensorMessage;
+use robocache_core::pipeline::{Accepted, ArraySample, Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::rejected::{DropReason, Rejected};
 use robocache_core::sample::Header;
 use robocache_core::spec::{InputId, Selection};

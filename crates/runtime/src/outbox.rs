@@ -3,7 +3,7 @@
 use std::thread::Thread;
 
 use super::Reading;
-use robocache_core::pipeline::TensorMessage;
+use robocache_core::message::TensorMessage;
 use robocache_ops::sync::PiMutex;
 
 /// Messages that go around: one is fused, one waits, one is published.

@@ -18,7 +18,8 @@ use super::encode_threads::EncodeThreads;
 use super::queue::Message;
 use super::schedule::{Schedule, Step};
 use super::{Recorder, Runtime, RuntimeError, ticker};
-use robocache_core::pipeline::{Arrival, Pipeline, TensorMessage, TickOutcome};
+use robocache_core::message::TensorMessage;
+use robocache_core::pipeline::{Arrival, Pipeline, TickOutcome};
 use robocache_core::spec::InputId;
 use robocache_ops::time::{Epoch, NANOS_PER_S, Stamp};
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::queue::Message;
-use robocache_core::pipeline::TensorMessage;
+use robocache_core::message::TensorMessage;
 use robocache_ops::time::Stamp;
 
 /// Publishes the tensors. The publishing thread owns it.

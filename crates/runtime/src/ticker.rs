@@ -8,7 +8,8 @@ use super::outbox::Finished;
 use super::priority::Urgency;
 use super::schedule::{Schedule, Step};
 use super::{DueTick, Event, Runtime, RuntimeError, TickFate, Witness};
-use robocache_core::pipeline::{TensorMessage, TickOutcome};
+use robocache_core::message::TensorMessage;
+use robocache_core::pipeline::TickOutcome;
 
 /// What the log calls the work of this thread.
 const WORK: &str = "of a tick";

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use robocache_core::cdr::CdrError;
+use robocache_core::message::MessageError;
 use robocache_rcl::{Context, Node, RclError};
 
 /// Loads a node: a robot with many large sensors, or a policy that watches the tensors.
@@ -38,7 +38,7 @@ enum LoadError {
     Ros(#[from] RclError),
     /// A message that the node published is not what its type says.
     #[error("a message of {topic}: {source}")]
-    Message { topic: String, source: CdrError },
+    Message { topic: String, source: MessageError },
     /// Nobody subscribed.
     #[error("no subscription to {topic} in {patience:?}")]
     Alone { topic: String, patience: Duration },

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use robocache_core::cdr::{CdrError, Reader};
+use robocache_core::message::{MessageError, SegmentRead, TensorRead};
 use robocache_rcl::{Qos, SerializedMessage, Subscription, WaitSet, Waitable};
 use serde::Serialize;
 
@@ -49,22 +50,6 @@ struct Seen {
     diagnostics: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// A tensor's head.
-#[derive(Debug, Default)]
-struct Head {
-    stamp_ns: i64,
-    tick: u64,
-    segments: Vec<Segment>,
-}
-
-#[derive(Debug)]
-struct Segment {
-    name: String,
-    valid: Vec<u8>,
-    /// Tick minus the stamp of the newest row used, by step \[ns\].
-    age_ns: Vec<i64>,
-}
-
 /// Watches for the given time, and prints what was seen.
 pub fn run(options: &Options) -> Result<(), LoadError> {
     let node = node("robocache_watch")?;
@@ -85,8 +70,8 @@ pub fn run(options: &Options) -> Result<(), LoadError> {
             if notes.tensors == 0 {
                 end = Instant::now() + Duration::from_secs_f64(options.seconds);
             }
-            let head = head(&message).map_err(|source| error(&tensors, source))?;
-            notes.note(&head);
+            let tensor = TensorRead::read(&message).map_err(|source| error(&tensors, source))?;
+            notes.note(&tensor);
         }
         while reports.take(&mut message)?.is_some() {
             notes
@@ -98,8 +83,8 @@ pub fn run(options: &Options) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn error(subscription: &Subscription, source: CdrError) -> LoadError {
-    LoadError::Message { topic: subscription.topic(), source }
+fn error(subscription: &Subscription, source: impl Into<MessageError>) -> LoadError {
+    LoadError::Message { topic: subscription.topic(), source: source.into() }
 }
 
 #[derive(Default)]
@@ -115,18 +100,22 @@ struct Notes {
 }
 
 impl Notes {
-    fn note(&mut self, head: &Head) {
+    fn note(&mut self, tensor: &TensorRead<'_>) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.tensors += 1;
-        self.missed += self.last.map_or(0, |last| head.tick.saturating_sub(last + 1));
-        self.last = Some(head.tick);
-        self.latency_ns.push(now.as_nanos() as i64 - head.stamp_ns);
-        for Segment { name, valid, age_ns } in &head.segments {
+        self.missed += self.last.map_or(0, |last| tensor.tick.saturating_sub(last + 1));
+        self.last = Some(tensor.tick);
+        self.latency_ns.push(now.as_nanos() as i64 - tensor.stamp.nanos());
+        for SegmentRead { name, valid, targets, ages_ns, .. } in &tensor.segments {
             let steps = self.steps.entry(name.clone()).or_default();
             steps.0 += valid.iter().filter(|valid| **valid != 0).count() as u64;
             steps.1 += valid.len() as u64;
-            if let (Some(1), Some(age)) = (valid.last(), age_ns.last()) {
-                self.age_ns.entry(name.clone()).or_default().push(*age);
+            if let (Some(1), Some(target), Some(age_ns)) =
+                (valid.last(), targets.last(), ages_ns.last())
+            {
+                // The tick minus the stamp of the newest row used.
+                let age_ns = age_ns.saturating_add(tensor.stamp.since(*target));
+                self.age_ns.entry(name.clone()).or_default().push(age_ns);
             }
         }
     }
@@ -151,47 +140,8 @@ fn quantiles(mut nanos: Vec<i64>) -> Quantiles {
     Quantiles { count: nanos.len(), p50_ms: at(0.5), p99_ms: at(0.99), max_ms: at(1.0) }
 }
 
-/// Reads a `robocache_ros/msg/FusedTensor` up to its data.
-fn head(message: &[u8]) -> Result<Head, CdrError> {
-    let mut reader = Reader::new(message)?;
-    let (sec, nanosec) = (reader.i32()?, reader.u32()?);
-    reader.string_bytes()?;
-    let stamp_ns = i64::from(sec) * 1_000_000_000 + i64::from(nanosec);
-    let tick = reader.u64()?;
-    reader.u64()?; // the digest
-    let count = reader.u32()?;
-    let segments = (0..count).map(|_| segment(&mut reader, stamp_ns)).collect::<Result<_, _>>()?;
-    Ok(Head { stamp_ns, tick, segments })
-}
-
-/// Reads a `robocache_ros/msg/TensorSegment`.
-fn segment(reader: &mut Reader<'_>, stamp_ns: i64) -> Result<Segment, CdrError> {
-    let name = text(reader)?;
-    reader.u8()?;
-    reader.u8()?;
-    reader.u16()?;
-    numbers(reader, Reader::i64)?; // the shape
-    reader.u64()?; // the offset
-    let valid = reader.bytes()?.to_vec();
-    let targets = numbers(reader, Reader::i64)?;
-    let ages = numbers(reader, Reader::i64)?;
-    numbers(reader, Reader::u32)?; // the counts
-    numbers(reader, Reader::u32)?; // the inputs
-    let age = |(target, age): (i64, i64)| age.saturating_add(stamp_ns - target);
-    let age_ns = targets.into_iter().zip(ages).map(age).collect();
-    Ok(Segment { name, valid, age_ns })
-}
-
 fn text(reader: &mut Reader<'_>) -> Result<String, CdrError> {
     Ok(String::from_utf8_lossy(reader.string_bytes()?).into_owned())
-}
-
-fn numbers<'a, T>(
-    reader: &mut Reader<'a>,
-    number: impl Fn(&mut Reader<'a>) -> Result<T, CdrError>,
-) -> Result<Vec<T>, CdrError> {
-    let count = reader.u32()?;
-    (0..count).map(|_| number(reader)).collect()
 }
 
 type Values = BTreeMap<String, String>;

@@ -8,7 +8,7 @@ use super::check::EVERY;
 use super::lock;
 use super::note::{Note, Pool, Settled, tell};
 use super::timeline::{PERIOD_NS, START_MS, Span, Timeline, What, short, touched};
-use robocache_core::pipeline::TensorMessage;
+use robocache_core::message::TensorMessage;
 use robocache_core::spec::InputId;
 use robocache_ops::time::Stamp;
 use robocache_runtime::{DueTick, Message, Observer, Publisher, Refused};

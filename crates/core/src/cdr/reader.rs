@@ -1,5 +1,7 @@
 //! Reading CDR without copying.
 
+use std::ops::Range;
+
 use super::ENCAPSULATION_LEN;
 
 /// The bytes are not a serialized message.
@@ -59,6 +61,11 @@ impl<'a> Reader<'a> {
             }
             found => Err(CdrError::Encapsulation { found }),
         }
+    }
+
+    /// Where the next value begins, without its alignment: bytes from the start of the message.
+    pub fn position(&self) -> usize {
+        self.position
     }
 
     /// Bytes that are left.
@@ -134,20 +141,33 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
+    /// Where the elements of a sequence of numbers of `size` bytes are in the message. Reads past them.
+    pub fn sequence(&mut self, size: usize) -> Result<Range<usize>, CdrError> {
+        let len = self.u32()? as usize;
+        // No padding follows the length of an empty sequence.
+        if len > 0 {
+            self.align(size);
+        }
+        let len = self.take(len.saturating_mul(size))?.len();
+        Ok(self.position - len..self.position)
+    }
+
+    /// A sequence of `int64`.
+    pub fn i64_sequence(&mut self) -> Result<Vec<i64>, CdrError> {
+        let bytes = &self.message[self.sequence(8)?];
+        let number = if self.big_endian { i64::from_be_bytes } else { i64::from_le_bytes };
+        Ok(bytes.as_chunks().0.iter().map(|bytes| number(*bytes)).collect())
+    }
+
     /// A sequence of `float64`, as the cursor over its elements.
     pub fn f64_sequence(&mut self) -> Result<F64Sequence<'a>, CdrError> {
-        let len = self.u32()? as usize;
-        if len > 0 {
-            self.align(8);
-        }
-        let bytes = self.take(len.saturating_mul(8))?;
+        let bytes = &self.message[self.sequence(8)?];
         Ok(F64Sequence { bytes, big_endian: self.big_endian })
     }
 
     /// A sequence of `float32`, as the cursor over its elements.
     pub fn f32_sequence(&mut self) -> Result<F32Sequence<'a>, CdrError> {
-        let len = self.u32()? as usize;
-        let bytes = self.take(len.saturating_mul(4))?;
+        let bytes = &self.message[self.sequence(4)?];
         Ok(F32Sequence { bytes, big_endian: self.big_endian })
     }
 

@@ -9,7 +9,6 @@ mod arrays;
 mod arrival;
 mod cameras;
 mod frames;
-mod info;
 mod merge;
 mod not_taken;
 mod push;
@@ -18,7 +17,6 @@ mod shapes;
 mod spacings;
 mod stats;
 mod sweep;
-mod tensor_message;
 mod tick;
 mod trajectory;
 
@@ -28,18 +26,17 @@ use std::sync::{Arc, Mutex};
 pub use arrays::ArraySample;
 pub use arrival::{Arrival, MAX_AHEAD_NS};
 pub use frames::{AwaitedTransforms, Tree};
-pub use info::{Publication, SegmentInfo};
 pub use not_taken::NotTaken;
 pub use push::Accepted;
 pub use rows::{LeftRow, RowSink};
 pub use spacings::Spacings;
 pub use stats::{Counter, InputStats, StreamStats};
-pub use tensor_message::{StepState, TensorMessage};
 pub use tick::TickOutcome;
 
 use crate::backend::{Backend, BackendError, Encodes, GpuUse};
 use crate::input::{self, Input};
 use crate::layout::{Layout, RingPlace};
+use crate::message::{Envelope, Publication, SegmentInfo, TensorInfo, TensorMessage};
 use crate::ring::Ring;
 use crate::spec::{Config, InputId, InputSpec, MAX_INPUTS, RingId, StreamId, StreamSpec};
 use cameras::Cameras;
@@ -80,6 +77,8 @@ pub struct Pipeline {
     id: u64,
     config: Config,
     layout: Layout,
+    /// Of its messages.
+    envelope: Arc<Envelope>,
     backend: Arc<dyn Backend>,
     inputs: Vec<PipelineInput>,
     streams: Vec<PipelineStream>,
@@ -181,6 +180,7 @@ impl Pipeline {
             inputs: inputs?,
             frames: config.tf.as_ref().map(|tf| Frames::new(tf, &config.inputs)),
             cameras: Cameras::new(&config).map_err(SpecError)?,
+            envelope: Arc::new(Envelope::fused_tensor(&layout, &config.base_frame)),
             config,
             layout,
             backend,
@@ -263,12 +263,22 @@ impl Pipeline {
             tracing::error!("an output on the host, as the device has no memory for it: {error}");
             None
         });
-        TensorMessage::new(&self.layout, &self.config.base_frame, self.id, device, |len| {
+        TensorMessage::new(&self.layout, &self.envelope, self.id, device, |len| {
             self.backend.output_memory(len).unwrap_or_else(|error| {
                 tracing::warn!("an output in ordinary memory, which makes ticks slower: {error}");
                 Output::Host(HostBuffer::new(len))
             })
         })
+    }
+
+    /// What the tensors mean, as a serialized `robocache_ros/msg/FusedTensorInfo`.
+    pub fn info(&self, publication: &Publication<'_>) -> Vec<u8> {
+        TensorInfo::new(&self.config, &self.layout, publication).to_cdr()
+    }
+
+    /// What the segments mean, in their order. `topics` is as in [`Publication`].
+    pub fn segment_infos(&self, topics: &[String]) -> Vec<SegmentInfo> {
+        SegmentInfo::all(&self.config, &self.layout, topics)
     }
 
     /// The groups of a stream, by the names of their channels, whose ring is empty while the ring

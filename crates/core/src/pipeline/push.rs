@@ -34,7 +34,7 @@ pub struct Accepted {
     /// Why a part of the message was not taken: the first rejection. `None` if all were taken.
     pub part: Option<Rejected>,
     /// Which changes of the rings it made: the number of the first and that of the last. `None` if it changed
-    /// none. [`TensorMessage::changes`](super::TensorMessage::changes) tells which of them a tick saw.
+    /// none. [`TensorMessage::changes`](crate::message::TensorMessage::changes) tells which of them a tick saw.
     pub changes: Option<(u64, u64)>,
 }
 

@@ -1,8 +1,9 @@
 //! A tick: every stream resampled at its target times, into one message.
 
-use super::{Pipeline, Rings, StepState, TensorMessage};
+use super::{Pipeline, Rings};
 use crate::backend::{BackendError, StepJob};
 use crate::layout::{Holds, Layout};
+use crate::message::{StepState, TensorMessage};
 use crate::spec::{RingId, StreamId, StreamSpec};
 use robocache_ops::align::{InvalidReason, Position, Seen, Strategy, Value};
 use robocache_ops::time::{Epoch, Stamp};

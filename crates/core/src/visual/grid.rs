@@ -1,9 +1,9 @@
 //! A voxel grid as cubes: `visualization_msgs/msg/MarkerArray`.
 
-use super::SegmentSeen;
 use super::color::ColorMap;
 use crate::cdr::Writer;
 use crate::encoder::Cubes;
+use crate::message::StepRead;
 use robocache_ops::dtype::DType;
 use robocache_ops::time::Stamp;
 use robocache_ops::voxelize::Grid;
@@ -43,30 +43,30 @@ impl GridView {
     }
 
     /// The message: a marker with a cube per voxel in use, and one with the edges of the grid.
-    /// `None` if the segment has another size.
+    /// `None` if the step has another size.
     pub(super) fn message(
         &self,
-        segment: &SegmentSeen<'_>,
+        step: &StepRead<'_>,
         (name, frame_id): (&str, &str),
         buffer: Vec<u8>,
     ) -> Option<Vec<u8>> {
-        let cubes = self.cubes(segment)?;
+        let cubes = self.cubes(step)?;
         let mut writer = Writer::reusing(buffer);
         writer.u32(2);
-        let marker = Marker { stamp: segment.target, frame_id, name };
+        let marker = Marker { stamp: step.target, frame_id, name };
         let size = f64::from(self.grid.size_m);
-        let colors = colors(&cubes, segment.valid);
+        let colors = colors(&cubes, step.valid);
         let centers: Vec<_> = cubes.iter().map(|cube| cube.center_m).collect();
         marker.write(&mut writer, (0, CUBE_LIST), [size; 3], (&centers, &colors));
         let edges = self.edges();
-        let color = if segment.valid { GREY } else { RED };
+        let color = if step.valid { GREY } else { RED };
         marker.write(&mut writer, (1, LINE_LIST), [size / 4.0, 0.0, 0.0], (&edges, &[color; 24]));
         Some(writer.finish())
     }
 
     /// The voxels that are in use, lowest first. In each, a channel is not zero.
-    fn cubes(&self, segment: &SegmentSeen<'_>) -> Option<Vec<Cube>> {
-        let values = super::elements(self.dtype, segment.bytes);
+    fn cubes(&self, step: &StepRead<'_>) -> Option<Vec<Cube>> {
+        let values = super::elements(self.dtype, step.bytes);
         let [nx, ny, nz] = self.grid.shape;
         let volume = nx * ny * nz;
         if values.len() != volume * self.channels {

@@ -9,17 +9,16 @@ mod color;
 mod grid;
 mod picture;
 mod tap;
-mod tensor;
 
 pub use color::ColorMap;
 pub use grid::GridView;
 pub use picture::Picture;
 pub use tap::Tap;
-pub use tensor::{SegmentRead, SegmentSeen, TensorRead, TensorSeen};
 
 use half::{bf16, f16};
 
 use crate::encoder::Drawn;
+use crate::message::TensorRead;
 use crate::spec::{Config, StreamSpec};
 use robocache_ops::dtype::DType;
 
@@ -85,11 +84,11 @@ impl View {
 
     /// The message of the newest step, in the memory of `buffer`; `None` if the tensor has no such
     /// segment. The stamp is the step's target time, and the frame is the base frame.
-    pub fn message(&self, tensor: &TensorSeen<'_>, buffer: Vec<u8>) -> Option<Vec<u8>> {
-        let segment = tensor.segment(&self.name)?;
+    pub fn message(&self, tensor: &TensorRead<'_>, buffer: Vec<u8>) -> Option<Vec<u8>> {
+        let step = tensor.segment(&self.name)?.newest()?;
         match &self.shown {
-            Shown::Picture(picture) => picture.message(segment, &self.base_frame, buffer),
-            Shown::Grid(grid) => grid.message(segment, (&self.name, &self.base_frame), buffer),
+            Shown::Picture(picture) => picture.message(&step, &self.base_frame, buffer),
+            Shown::Grid(grid) => grid.message(&step, (&self.name, &self.base_frame), buffer),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A segment of images or depth as `sensor_msgs/msg/Image`.
 
-use super::SegmentSeen;
 use super::color::ColorMap;
 use crate::cdr::messages::Image;
+use crate::message::StepRead;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Color, ImageLayout};
 
@@ -82,16 +82,16 @@ impl Picture {
         Picture { width, height, dtype, pixel: Pixel::Distance { fill_m } }
     }
 
-    /// The message, `rgb8`; `None` if the segment has another size.
+    /// The message, `rgb8`; `None` if the step has another size.
     pub(super) fn message(
         &self,
-        segment: &SegmentSeen<'_>,
+        step: &StepRead<'_>,
         frame_id: &str,
         buffer: Vec<u8>,
     ) -> Option<Vec<u8>> {
-        let pixels = self.pixels(segment)?;
+        let pixels = self.pixels(step)?;
         let image = Image {
-            stamp: segment.target,
+            stamp: step.target,
             frame_id,
             height: self.height as u32,
             width: self.width as u32,
@@ -102,8 +102,8 @@ impl Picture {
     }
 
     /// Red, green and blue of each pixel, line by line.
-    pub fn pixels(&self, segment: &SegmentSeen<'_>) -> Option<Vec<u8>> {
-        let values = super::elements(self.dtype, segment.bytes);
+    pub fn pixels(&self, step: &StepRead<'_>) -> Option<Vec<u8>> {
+        let values = super::elements(self.dtype, step.bytes);
         let size = self.width * self.height;
         let mut pixels = match &self.pixel {
             Pixel::Bytes(bytes) if values.len() == size * bytes.channels => {
@@ -115,17 +115,17 @@ impl Picture {
             }
             Pixel::Bytes(_) | Pixel::Distance { .. } => return None,
         };
-        if !segment.valid {
+        if !step.valid {
             self.cross_out(&mut pixels);
         }
         Some(pixels)
     }
 
     /// The nearest and the farthest distance of a segment of depth \[m\]; `None` if it has none.
-    pub fn reach(&self, segment: &SegmentSeen<'_>) -> Option<[f32; 2]> {
+    pub fn reach(&self, step: &StepRead<'_>) -> Option<[f32; 2]> {
         let Pixel::Distance { fill_m } = self.pixel else { return None };
         let fill_m = super::rounded(self.dtype, fill_m);
-        let values = super::elements(self.dtype, segment.bytes).into_iter();
+        let values = super::elements(self.dtype, step.bytes).into_iter();
         let there = values.filter(|value| is_distance(*value, fill_m));
         there.fold(None, |reach, value| match reach {
             None => Some([value; 2]),

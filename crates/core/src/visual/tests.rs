@@ -6,7 +6,8 @@ use super::*;
 use crate::backend::cpu::CpuBackend;
 use crate::cdr::{CdrError, Reader, messages};
 use crate::layout::Layout;
-use crate::pipeline::{Arrival, Pipeline, TensorMessage};
+use crate::message::TensorMessage;
+use crate::pipeline::{Arrival, Pipeline};
 use robocache_ops::time::{Epoch, Stamp};
 
 const MS: i64 = 1_000_000;
@@ -83,7 +84,7 @@ fn read_image(message: &[u8]) -> Result<Seen, CdrError> {
 fn seen(pipeline: &Pipeline, tensor: &TensorMessage) -> Seen {
     let (views, hidden) = View::all(pipeline.config());
     assert_eq!((views.len(), hidden.len()), (1, 0));
-    let tensor = TensorSeen::read(tensor.message()).unwrap();
+    let tensor = TensorRead::read(tensor.message()).unwrap();
     read_image(&views[0].message(&tensor, Vec::new()).unwrap()).unwrap()
 }
 
@@ -192,7 +193,7 @@ fn the_cubes_of_a_grid_are_its_voxels_in_use() {
     push(&pipeline, 10 * MS, &cloud.to_cdr(Vec::new(), |data| data.extend_from_slice(&bytes)));
     let message = |ns| {
         let tensor = tick(&pipeline, ns);
-        views[0].message(&TensorSeen::read(tensor.message()).unwrap(), vec![7; 9]).unwrap()
+        views[0].message(&TensorRead::read(tensor.message()).unwrap(), vec![7; 9]).unwrap()
     };
     let [cubes, edges] = read_markers(&message(10 * MS)).unwrap();
     assert_eq!((cubes.id, cubes.kind, cubes.ns), (0, 6, 10 * MS));
@@ -270,11 +271,11 @@ fn vectors_are_not_shown_and_a_broken_message_is_an_error() {
     );
     assert_eq!(View::all(pipeline.config()), (Vec::new(), Vec::new()));
     let message = tick(&pipeline, 20 * MS);
-    let whole = TensorSeen::read(message.message()).unwrap();
-    let segment = whole.segment("w").unwrap();
-    assert_eq!((segment.valid, segment.bytes.len()), (false, 24));
+    let whole = TensorRead::read(message.message()).unwrap();
+    let step = whole.segment("w").unwrap().newest().unwrap();
+    assert_eq!((step.valid, step.bytes.len()), (false, 24));
     assert!(whole.segment("v").is_none());
     for length in 0..message.message().len() {
-        assert!(TensorSeen::read(&message.message()[..length]).is_err(), "{length}");
+        assert!(TensorRead::read(&message.message()[..length]).is_err(), "{length}");
     }
 }

@@ -195,13 +195,11 @@ fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream]) -> String {
                 TickOutcome::Ready
             );
             for (at, into) in digests.iter_mut().enumerate() {
-                let segment = &pipeline.layout().segments()[at];
                 for step in message.steps(SegmentId::new(at)) {
                     digest(into, &[u8::from(step.valid)]);
                     digest(into, &step.age_ns.to_le_bytes());
                 }
-                let place = segment.byte_offset..segment.byte_offset + segment.byte_len;
-                digest(into, &message.data()[place]);
+                digest(into, message.segment_data(SegmentId::new(at)));
             }
             tick += 1;
         }

@@ -10,7 +10,8 @@ use mcap::{Compression, McapError, WriteOptions, Writer};
 
 use super::Output;
 use crate::file::{OutputError, Partial};
-use robocache_core::pipeline::{Pipeline, Publication, TensorMessage};
+use robocache_core::message::{Publication, TensorMessage};
+use robocache_core::pipeline::Pipeline;
 use robocache_ops::time::Stamp;
 use robocache_runtime::Tick;
 

@@ -12,7 +12,7 @@ pub use tensors::TensorOutput;
 use crate::file::OutputError;
 use robocache_core::encoder::EncoderSpec;
 use robocache_core::layout::Holds;
-use robocache_core::pipeline::TensorMessage;
+use robocache_core::message::TensorMessage;
 use robocache_runtime::Tick;
 
 /// Takes the tensors of an episode, in the order of their ticks, or the rows that they would be made of.

@@ -8,7 +8,8 @@ use super::{Bf16, Output, row_dimensions};
 use crate::file::OutputError;
 use crate::store::{BREAKS, Column, Element, PartWriter, Table, WriterLimits};
 use robocache_core::layout::{Holds, Segment};
-use robocache_core::pipeline::{Pipeline, StepState, TensorMessage};
+use robocache_core::message::{StepState, TensorMessage};
+use robocache_core::pipeline::Pipeline;
 use robocache_core::spec::SegmentId;
 use robocache_ops::dtype::DType;
 use robocache_runtime::Tick;
@@ -156,7 +157,7 @@ impl Output for TensorOutput {
             row.put(column, &number.to_le_bytes())?;
         }
         for SegmentColumns { id, segment, values, steps } in segments {
-            let data = &message.data()[segment.byte_offset..][..segment.byte_len];
+            let data = message.segment_data(*id);
             row.put(*values, bf16.stored(segment.dtype, data, scratch))?;
             for (column, known) in steps {
                 scratch.clear();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::wiring::no_row;
 use super::{Episode, ReplayError, Wiring};
 use crate::bag::{Bag, Problems};
-use robocache_core::pipeline::TensorMessage;
+use robocache_core::message::TensorMessage;
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::SegmentId;
 use robocache_ops::align::InvalidReason;

@@ -5,7 +5,8 @@ use crate::{Clock, Reading, Runtime, workers};
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::cdr::Writer;
 use robocache_core::layout::Layout;
-use robocache_core::pipeline::{Arrival, Pipeline, TensorMessage, TickOutcome};
+use robocache_core::message::TensorMessage;
+use robocache_core::pipeline::{Arrival, Pipeline, TickOutcome};
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, SegmentId};
 use robocache_ops::time::{Epoch, Stamp};
@@ -121,8 +122,7 @@ impl Rig {
     fn values(&self, at_ms: i64, stream: usize) -> Option<Vec<f32>> {
         let message = self.tick(at_ms);
         let id = SegmentId::new(stream);
-        let segment = self.runtime.pipeline.layout().segment(id);
-        let bytes = &message.data()[segment.byte_offset..][..segment.byte_len];
+        let bytes = message.segment_data(id);
         let values = bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
         message.steps(id)[0].valid.then_some(values)
     }

@@ -4,7 +4,6 @@
 //! 2. [`Track`] notes of each tensor its validity, ages and vectors. Then it keeps a few whole tensors for pictures.
 //! 3. The sections of the [`Page`] are made of that.
 
-mod info;
 mod parts;
 mod pictures;
 mod published;
@@ -19,7 +18,6 @@ mod written;
 
 use std::path::Path;
 
-pub use info::{Info, SegmentInfo};
 pub use parts::percent;
 pub use published::Against;
 pub use source::{Episode, Looked, ViewError};

@@ -1,9 +1,9 @@
 //! The sections of a report about tensors.
 
-use super::info::{Info, SegmentInfo};
 use super::pictures::dims;
 use super::track::{Break, Segment, StepValidity, Track};
 use crate::report::{Histogram, Plot, Section, Table, Timeline, Tone, number, significant};
+use robocache_core::message::{SegmentInfo, TensorInfo};
 use robocache_ops::align::NO_AGE;
 use robocache_ops::time::Stamp;
 
@@ -280,7 +280,7 @@ pub fn layout(track: &Track) -> Section {
         ]);
     }
     section.table(&table);
-    if let Some(Info { config, config_file, version, .. }) = &track.info {
+    if let Some(TensorInfo { config, config_file, version, .. }) = &track.info {
         section.details(&format!("Configuration: {config_file} (robocache {version})"), config);
     }
     section

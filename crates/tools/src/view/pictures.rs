@@ -1,12 +1,12 @@
 //! Pictures of images and depth, and grids from above and from the side.
 
-use super::info::{Info, SegmentInfo};
 use super::parts::describe;
 use super::track::{Kept, Segment, Step, Track};
 use crate::report::{Figure, HeatMap, Picture, Section, number};
 use robocache_core::config;
 use robocache_core::encoder::Drawn;
-use robocache_core::visual::{self, SegmentSeen};
+use robocache_core::message::{SegmentInfo, StepRead, TensorInfo};
+use robocache_core::visual;
 use robocache_ops::align::NO_AGE;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Color, ImageLayout};
@@ -56,7 +56,7 @@ pub fn cameras(tracks: &[Track]) -> Section {
         section.heading(&segment.name, &remark);
         let picture = |kept: &Kept| {
             let step = kept.steps.get(&segment.name)?;
-            let seen = seen(&segment.name, step);
+            let seen = seen(step);
             let [width, height] = size(segment, of)?;
             let picture = Picture::of(width, height, &view.pixels(&seen)?)?;
             let reach = view.reach(&seen).map(|[near, far]| {
@@ -70,9 +70,9 @@ pub fn cameras(tracks: &[Track]) -> Section {
     section
 }
 
-fn seen<'a>(name: &'a str, step: &'a Step) -> SegmentSeen<'a> {
+fn seen(step: &Step) -> StepRead<'_> {
     let Step { valid, target, count, bytes, .. } = step;
-    SegmentSeen { name: name.as_bytes(), valid: *valid, target: *target, count: *count, bytes }
+    StepRead { valid: *valid, target: *target, count: *count, bytes }
 }
 
 /// Width and height of a segment's pictures.
@@ -86,7 +86,7 @@ fn size(segment: &Segment, info: &SegmentInfo) -> Option<[usize; 2]> {
 }
 
 /// How a segment of images or depth is shown; `None` if it is neither, or cannot be shown.
-fn view(segment: &Segment, info: &SegmentInfo, all: &Info) -> Option<visual::Picture> {
+fn view(segment: &Segment, info: &SegmentInfo, all: &TensorInfo) -> Option<visual::Picture> {
     let dtype = *DType::ALL.iter().find(|dtype| dtype.name() == segment.dtype)?;
     let size = size(segment, info)?;
     match info.encoder.as_str() {
@@ -108,7 +108,7 @@ fn view(segment: &Segment, info: &SegmentInfo, all: &Info) -> Option<visual::Pic
 }
 
 /// The value of pixels without a distance, as the configuration says; by default 0.
-fn fill_m(name: &str, info: &Info) -> f32 {
+fn fill_m(name: &str, info: &TensorInfo) -> f32 {
     let config = config::parse(&info.config, &info.config_file).ok();
     let stream = config.as_ref().and_then(|config| config.streams.iter().find(|s| s.name == name));
     match stream.map(|stream| stream.encoder.drawn()) {
@@ -176,12 +176,12 @@ pub enum Shown {
 }
 
 /// What a segment shows in a tensor that was kept; `None` if it is no image, depth or grid.
-pub fn shown(segment: &Segment, info: &Info, kept: &Kept) -> Option<Shown> {
+pub fn shown(segment: &Segment, info: &TensorInfo, kept: &Kept) -> Option<Shown> {
     let of = info.segment(&segment.name)?;
     let step = kept.steps.get(&segment.name)?;
     match of.encoder.as_str() {
         "image" => {
-            let rgb = view(segment, of, info)?.pixels(&seen(&segment.name, step))?;
+            let rgb = view(segment, of, info)?.pixels(&seen(step))?;
             Some(Shown::Image { size: size(segment, of)?, rgb })
         }
         "depth" => {
@@ -203,7 +203,7 @@ pub fn shown(segment: &Segment, info: &Info, kept: &Kept) -> Option<Shown> {
 }
 
 /// The coordinates of a sparse grid, which have a segment of their own.
-fn coordinates<'a>(info: &Info, of: &SegmentInfo, kept: &'a Kept) -> Option<&'a Step> {
+fn coordinates<'a>(info: &TensorInfo, of: &SegmentInfo, kept: &'a Kept) -> Option<&'a Step> {
     let name = format!("{}.coordinates", of.name);
     let is_there = info.segment(&name).is_some_and(|info| info.encoder == "voxel_coordinates");
     if is_there { kept.steps.get(&name) } else { None }

@@ -7,7 +7,6 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::info::SegmentInfo;
 use super::parts::{channel_names, groups};
 use super::raw::{self, Compared, MAX_CURVES};
 use super::source::{self, ViewError};
@@ -16,7 +15,8 @@ use crate::report::Section;
 use robocache_core::backend::{self, Choice};
 use robocache_core::config;
 use robocache_core::layout::Layout;
-use robocache_core::pipeline::{LeftRow, Pipeline, RowSink, TensorMessage};
+use robocache_core::message::{SegmentInfo, TensorMessage};
+use robocache_core::pipeline::{LeftRow, Pipeline, RowSink};
 use robocache_core::spec::{Config, Selection};
 use robocache_core::visual::elements;
 use robocache_data::bag::Bag;

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
-use super::info::{Info, SegmentInfo};
 use super::source::{ViewError, which};
 use super::store;
 use super::track::{MAX_TICKS, Track};
 use super::{Options, of_rows};
 use crate::inspect::{GAP_FACTOR, Intervals, Series};
 use crate::report::{Page, Section, Table, Timeline, Tone, counted, number, significant};
-use robocache_core::visual::{SegmentRead, TensorRead};
+use robocache_core::message::{SegmentInfo, SegmentRead, TensorInfo, TensorRead};
 use robocache_data::store::read::{self, Array};
 use robocache_ops::dtype::DType;
 use robocache_ops::time::Stamp;
@@ -24,7 +23,7 @@ struct RowStore {
     /// Names of the episodes.
     episodes: Vec<String>,
     rings: Vec<Ring>,
-    info: Info,
+    info: TensorInfo,
 }
 
 /// The rows of a ring.
@@ -83,11 +82,11 @@ impl RowStore {
     fn open(path: &Path) -> Result<Self, String> {
         let root = read::about(path, store::ROWS)?;
         let text = |key: &str| root[key].as_str().unwrap_or_default().to_owned();
-        let mut info = Info {
+        let mut info = TensorInfo {
             version: text("version"),
             config: text("configuration"),
             config_file: "the configuration of the store".to_owned(),
-            ..Info::default()
+            ..TensorInfo::default()
         };
         let episodes = store::listed(&root)?.into_iter().map(|about| about.name).collect();
         let mut rings = Vec::new();
@@ -256,7 +255,7 @@ impl Ring {
         info.channels = channels;
         info.name.clone_from(&name);
         dtype.name().clone_into(&mut info.dtype);
-        info.shape = std::iter::once(1).chain(rows.shape[1..].iter().map(|d| *d as i64)).collect();
+        info.shape = std::iter::once(1).chain(rows.shape[1..].iter().copied()).collect();
         (info.target_offsets_ns, info.lag_ns) = (vec![0], 0);
         let beside = |what: &str, bytes: usize| -> Result<Option<Array>, String> {
             let path = folder.join(what);
@@ -269,9 +268,7 @@ impl Ring {
                 name: format!("{name}.coordinates"),
                 encoder: "voxel_coordinates".into(),
                 dtype: "i32".into(),
-                shape: std::iter::once(1)
-                    .chain(places.shape[1..].iter().map(|d| *d as i64))
-                    .collect(),
+                shape: std::iter::once(1).chain(places.shape[1..].iter().copied()).collect(),
                 ..info.clone()
             });
         }
@@ -387,11 +384,11 @@ impl Ring {
         if let Some(coordinates) = &mut self.coordinates {
             let shape = coordinates.shape.clone();
             let bytes = if whole { coordinates.row(row)? } else { &[] };
-            segments.push(of(places.as_bytes(), DType::I32, &shape, bytes, count));
+            segments.push(of(places, DType::I32, &shape, bytes, count));
         }
         let shape = self.rows.shape.clone();
         let bytes = if whole { self.rows.row(row)? } else { &[] };
-        segments.push(of(self.name.as_bytes(), self.dtype, &shape, bytes, count));
+        segments.push(of(self.name.clone(), self.dtype, &shape, bytes, count));
         take(&TensorRead { stamp, tick: row, segments, len });
         Ok(())
     }

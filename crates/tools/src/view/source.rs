@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::info::Info;
 use super::store::{self, Store};
 use super::track::{MAX_TICKS, Track};
+use robocache_core::message::TensorInfo;
 use robocache_data::bag::{Bag, BagError, Problems};
 use robocache_data::replay::{ReplayError, Summary, store_summaries, summaries};
 use robocache_ops::time::Stamp;
@@ -259,7 +259,7 @@ impl Episode {
         let info = bag.topic(&name).filter(|at| is_info(&&*bag.topics[*at].ros_type));
         let info = match info.or_else(|| of_type(FUSED_TENSOR_INFO)) {
             Some(info) => {
-                first(&bag, info, &mut problems)?.and_then(|bytes| Info::read(&bytes).ok())
+                first(&bag, info, &mut problems)?.and_then(|bytes| TensorInfo::read(&bytes).ok())
             }
             None => None,
         };

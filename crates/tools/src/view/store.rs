@@ -5,9 +5,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::info::{Info, SegmentInfo};
 use super::track::Track;
-use robocache_core::visual::{SegmentRead, TensorRead};
+use robocache_core::message::{SegmentInfo, SegmentRead, TensorInfo, TensorRead};
 use robocache_data::store::read::{Array, about, members};
 use robocache_ops::dtype::DType;
 use robocache_ops::time::Stamp;
@@ -67,7 +66,7 @@ pub(super) fn episodes(store: &Path) -> Result<Vec<Stored>, String> {
 /// The tensors of a store.
 pub(super) struct Store {
     /// What they mean. There is no text of the base frame in a store.
-    pub info: Info,
+    pub info: TensorInfo,
     tick: Array,
     stamp: Array,
     segments: Vec<Segment>,
@@ -93,11 +92,11 @@ impl Store {
     pub fn open(store: &Path) -> Result<Self, String> {
         let about = about(store, TENSORS)?;
         let data = store.join("data");
-        let mut info = Info {
+        let mut info = TensorInfo {
             version: about["version"].as_str().unwrap_or_default().to_owned(),
             config: about["configuration"].as_str().unwrap_or_default().to_owned(),
             config_file: "the configuration of the store".to_owned(),
-            ..Info::default()
+            ..TensorInfo::default()
         };
         let mut segments = Vec::new();
         let (mut bytes, mut noted_bytes) = (0, 0);
@@ -113,7 +112,7 @@ impl Store {
                 serde_json::from_value(values.attributes["segment"].clone())
                     .map_err(|error| format!("{name}: what it means cannot be read: {error}"))?;
             dtype.name().clone_into(&mut means.dtype);
-            means.shape = values.shape[1..].iter().map(|dim| *dim as i64).collect();
+            means.shape = values.shape[1..].to_vec();
             // The coordinates of a sparse grid have the steps of its features.
             let of = match means.encoder.as_str() {
                 "voxel_coordinates" => name.strip_suffix(".coordinates").unwrap_or(&name),
@@ -197,7 +196,7 @@ impl Store {
         let mut segments = Vec::new();
         for (segment, (targets, ages_ns, counts)) in self.segments.iter_mut().zip(rows) {
             segments.push(SegmentRead {
-                name: segment.name.as_bytes(),
+                name: segment.name.clone(),
                 dtype: segment.dtype,
                 shape: segment.values.shape[1..].to_vec(),
                 byte_offset: 0,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::info::{Info, SegmentInfo};
-use robocache_core::visual::{self, SegmentRead, TensorRead};
+use robocache_core::message::{SegmentInfo, SegmentRead, TensorInfo, TensorRead};
+use robocache_core::visual;
 use robocache_ops::align::NO_AGE;
 use robocache_ops::time::Stamp;
 
@@ -18,7 +18,7 @@ const MAX_KEPT_BYTES: usize = 512 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Track {
     /// What the tensors mean; without it nothing but validity and ages can be shown.
-    pub info: Option<Info>,
+    pub info: Option<TensorInfo>,
     /// Number and instant of each tensor that was looked at, in their order.
     pub ticks: Vec<(u64, Stamp)>,
     /// In the order of the first tensor.
@@ -136,13 +136,13 @@ pub struct Step {
 
 impl Track {
     /// Nothing yet.
-    pub fn new(info: Option<Info>) -> Self {
+    pub fn new(info: Option<TensorInfo>) -> Self {
         Track { info, packed: true, ..Track::default() }
     }
 
     /// Nothing yet, of the rows of a ring in place of tensors. Times are from `origin`. Rows that are further apart
     /// than `gap_ns` have a gap between them.
-    pub fn of_rows(info: Info, origin: Stamp, gap_ns: i64) -> Self {
+    pub fn of_rows(info: TensorInfo, origin: Stamp, gap_ns: i64) -> Self {
         Track { packed: false, rows_from: Some(origin), gap_ns, ..Track::new(Some(info)) }
     }
 
@@ -175,7 +175,7 @@ impl Track {
         }
         if self.ticks.is_empty() {
             let info = self.info.as_ref();
-            let of = |segment| Segment::new(segment, info.and_then(|info| info.of(segment)));
+            let of = |segment| Segment::new(segment, info.and_then(|info| meaning(info, segment)));
             self.segments = tensor.segments.iter().map(of).collect();
             self.tensor_bytes = tensor.len;
         }
@@ -192,7 +192,7 @@ impl Track {
         }
         self.ticks.push((tensor.tick, tensor.stamp));
         for segment in &mut self.segments {
-            let read = tensor.segments.iter().find(|read| read.name == segment.name.as_bytes());
+            let read = tensor.segment(&segment.name);
             let info = self.info.as_ref().and_then(|info| info.segment(&segment.name));
             segment.note(read, info);
         }
@@ -238,7 +238,7 @@ impl Track {
     pub(super) fn keep_read(&mut self, at: usize, tensor: &TensorRead<'_>) {
         let mut steps = BTreeMap::new();
         for segment in &self.segments {
-            let read = tensor.segments.iter().find(|read| read.name == segment.name.as_bytes());
+            let read = tensor.segment(&segment.name);
             let Some((read, seen)) =
                 read.and_then(|read| Some((read, read.step(segment.present)?)))
             else {
@@ -286,15 +286,11 @@ impl Track {
     }
 }
 
-impl Info {
-    /// What this segment means, if it has the shape that is said.
-    fn of(&self, segment: &SegmentRead<'_>) -> Option<&SegmentInfo> {
-        let name = String::from_utf8_lossy(segment.name);
-        let info = self.segment(&name)?;
-        let same = info.shape.iter().map(|dim| usize::try_from(*dim).ok());
-        let same = same.eq(segment.shape.iter().map(|dim| Some(*dim)));
-        (same && info.dtype == segment.dtype.name()).then_some(info)
-    }
+/// What a segment means, if it has the shape and the type that are said.
+fn meaning<'a>(info: &'a TensorInfo, segment: &SegmentRead<'_>) -> Option<&'a SegmentInfo> {
+    let is_it =
+        |info: &&SegmentInfo| info.shape == segment.shape && info.dtype == segment.dtype.name();
+    info.segment(&segment.name).filter(is_it)
 }
 
 impl Segment {
@@ -304,7 +300,7 @@ impl Segment {
         let curves = if is_vector && read.shape.len() == 2 { row.min(MAX_CURVES) } else { 0 };
         let last = read.valid.len().saturating_sub(1);
         Segment {
-            name: String::from_utf8_lossy(read.name).into_owned(),
+            name: read.name.clone(),
             shape: read.shape.clone(),
             dtype: read.dtype.name(),
             place: (read.byte_offset, read.shape.iter().product::<usize>() * read.dtype.size()),

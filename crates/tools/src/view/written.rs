@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::info::Info;
+use robocache_core::message::TensorInfo;
 use super::raw::{self, Compared};
 use super::source::ViewError;
 use super::track::Track;
@@ -160,7 +160,7 @@ impl Written {
         };
         let read = |text: &String| {
             let expected = "info: expected a robocache_ros/msg/FusedTensorInfo";
-            Info::read(&decode("info", text)?).map_err(|error| format!("{expected}: {error}"))
+            TensorInfo::read(&decode("info", text)?).map_err(|error| format!("{expected}: {error}"))
         };
         let mut track = Track::new(self.info.as_ref().map(read).transpose()?);
         for text in &self.tensors {

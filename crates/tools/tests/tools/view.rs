@@ -6,11 +6,12 @@ use std::sync::Arc;
 use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::cdr::messages;
 use robocache_core::layout::Layout;
-use robocache_core::pipeline::{Arrival, Pipeline, Publication, TensorMessage};
+use robocache_core::message::{Publication, TensorInfo, TensorMessage};
+use robocache_core::pipeline::{Arrival, Pipeline};
 use robocache_data::output::{Info as FileInfo, McapOutput, Output};
 use robocache_ops::time::{Epoch, Stamp};
 use robocache_runtime::Tick;
-use robocache_tools::view::{Info, Looked, Options, StepValidity, Track, of_tensors, page, source};
+use robocache_tools::view::{Looked, Options, StepValidity, Track, of_tensors, page, source};
 
 const MS: i64 = 1_000_000;
 /// An instant like that of a real clock.
@@ -119,7 +120,7 @@ fn read(path: &Path, budget: u64) -> (Track, Looked) {
 #[test]
 fn what_tensors_mean_is_read_as_it_was_written() {
     let bytes = info(&pipeline());
-    let info = Info::read(&bytes).unwrap();
+    let info = TensorInfo::read(&bytes).unwrap();
     assert_eq!((info.base_frame.as_str(), info.period_ns), ("base", 10 * MS));
     assert_eq!(info.config_file, "<i>test.yaml");
     let names: Vec<_> = info.segments.iter().map(|segment| segment.name.as_str()).collect();
@@ -133,7 +134,7 @@ fn what_tensors_mean_is_read_as_it_was_written() {
     assert_eq!((camera.layout.as_str(), &camera.mean[..]), ("chw", &[0.5; 3][..]));
     assert_eq!((points.size_m, &points.origin_m[..]), (0.5, &[0.0; 3][..]));
     for length in 0..bytes.len() {
-        assert!(Info::read(&bytes[..length]).is_err(), "{length}");
+        assert!(TensorInfo::read(&bytes[..length]).is_err(), "{length}");
     }
 }
 
@@ -215,7 +216,7 @@ fn broken_tensors_are_counted_and_never_a_panic() {
     push(&pipeline, Stamp::from_nanos(T0));
     let (_, message) = tick(&pipeline, Stamp::from_nanos(T0));
     let bytes = message.message();
-    let mut track = Track::new(Info::read(&info(&pipeline)).ok());
+    let mut track = Track::new(TensorInfo::read(&info(&pipeline)).ok());
     assert_eq!(track.note(&bytes[..bytes.len() / 2]), None);
     assert_eq!((track.malformed, track.ticks.len()), (1, 0));
     // One byte of each place in turn is another: lengths, shapes, offsets, flags, data.
@@ -224,7 +225,7 @@ fn broken_tensors_are_counted_and_never_a_panic() {
         changed[at] = changed[at].wrapping_add(0x81);
         track.note(&changed);
         if at % 97 == 0 {
-            let mut alone = Track::new(Info::read(&info(&pipeline)).ok());
+            let mut alone = Track::new(TensorInfo::read(&info(&pipeline)).ok());
             if let Some(at) = alone.note(&changed) {
                 alone.keep(at, &changed);
             }

@@ -9,9 +9,8 @@ use serde::Serialize;
 
 use super::text::bytes;
 use crate::layout::Layout;
-use crate::pipeline::TensorMessage;
+use crate::message::Envelope;
 use crate::spec::{Config, InputId, InputSpec, Selection};
-use robocache_ops::device::{HostBuffer, Output};
 
 /// Fast DDS's default segment \[bytes\].
 pub const DEFAULT_SEGMENT: usize = 512 << 10;
@@ -60,8 +59,7 @@ pub const fn segment_bytes(message_bytes: usize) -> usize {
 
 /// Returns the size of the serialized tensor message \[bytes\].
 pub fn message_bytes(config: &Config) -> usize {
-    let reserve = |len| Output::Host(HostBuffer::new(len));
-    TensorMessage::new(&Layout::new(config), &config.base_frame, 0, None, reserve).message().len()
+    Envelope::fused_tensor(&Layout::new(config), &config.base_frame).byte_len()
 }
 
 impl SharedMemory {

@@ -25,11 +25,10 @@ fn a_cube_is_where_its_voxel_is_and_the_edges_are_around_all() {
     let mut values = [0.0f32; 24];
     values[2 + 3 * (1 + 2 * 3)] = 1.0;
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let name = &b"g"[..];
-    let segment = SegmentSeen { name, valid: true, target: Stamp::ZERO, count: 1, bytes: &bytes };
-    let cubes = view.cubes(&segment).unwrap();
+    let step = StepRead { valid: true, target: Stamp::ZERO, count: 1, bytes: &bytes };
+    let cubes = view.cubes(&step).unwrap();
     assert_eq!(cubes, [Cube { center_m: [0.25, 2.75, 2.25], value: 2.25 }]);
-    assert!(view.cubes(&SegmentSeen { bytes: &bytes[4..], ..segment }).is_none());
+    assert!(view.cubes(&StepRead { bytes: &bytes[4..], ..step }).is_none());
     let edges = view.edges();
     assert_eq!(edges.len(), 24);
     for axis in 0..3 {

@@ -10,7 +10,8 @@ use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::cdr::Writer;
 use robocache_core::config;
 use robocache_core::layout::Layout;
-use robocache_core::pipeline::{Pipeline, TensorMessage};
+use robocache_core::message::TensorMessage;
+use robocache_core::pipeline::Pipeline;
 use robocache_core::spec::SegmentId;
 use robocache_ops::dtype::DType;
 use robocache_ops::time::Stamp;
@@ -54,10 +55,9 @@ pub fn trajectory(stamp: Stamp, names: &[&str], points: &[(i64, Vec<f64>)]) -> V
 
 /// The values of a segment, all history steps, whatever their type.
 pub fn values(pipeline: &Pipeline, message: &TensorMessage, segment: SegmentId) -> Vec<f32> {
-    let segment = pipeline.layout().segment(segment);
-    let bytes = &message.data()[segment.byte_offset..segment.byte_offset + segment.byte_len];
+    let bytes = message.segment_data(segment);
     let halves = || bytes.as_chunks::<2>().0.iter().map(|b| u16::from_le_bytes(*b));
-    match segment.dtype {
+    match pipeline.layout().segment(segment).dtype {
         DType::F32 => bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
         DType::F16 => halves().map(|bits| f16::from_bits(bits).to_f32()).collect(),
         DType::Bf16 => halves().map(|bits| bf16::from_bits(bits).to_f32()).collect(),

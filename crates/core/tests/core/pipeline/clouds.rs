@@ -177,7 +177,7 @@ fn steps(pipeline: &Pipeline, message: &mut TensorMessage, tick_ms: i64) -> Vec<
     assert_eq!(outcome, TickOutcome::Ready);
     let all = values(pipeline, message, SEGMENT);
     let len = all.len() / 6;
-    let step = |(at, state): (usize, &robocache_core::pipeline::StepState)| Step {
+    let step = |(at, state): (usize, &robocache_core::message::StepState)| Step {
         values: all[len * at..][..len].to_vec(),
         valid: state.valid,
         age_ns: state.age_ns,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use robocache_core::cdr::{Reader, Writer};
-use robocache_core::pipeline::{Publication, StepState};
+use robocache_core::message::{Publication, StepState};
 use robocache_ops::align::NO_AGE;
 use twox_hash::XxHash3_64;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use robocache_core::cdr::Writer;
 use robocache_core::config::{self, ConfigError};
-use robocache_core::pipeline::StepState;
+use robocache_core::message::StepState;
 use robocache_core::schema::Prefixes;
 
 use super::*;

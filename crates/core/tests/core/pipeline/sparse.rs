@@ -1,7 +1,8 @@
 //! A sparse grid: two segments, and the number of voxels in use.
 
 use robocache_core::cdr::messages::{PointCloud2, PointField};
-use robocache_core::pipeline::{StepState, StreamStats, TensorMessage};
+use robocache_core::message::{StepState, TensorMessage};
+use robocache_core::pipeline::StreamStats;
 
 use super::*;
 

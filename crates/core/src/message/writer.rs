@@ -1,0 +1,197 @@
+//! Memory of one message, which ticks write.
+//!
+//! Names, shapes, dtypes and offsets never change, so every part keeps its place. A tick overwrites
+//! the stamp, the tick number and what is said of each step. The
+//! backend writes the tensor into the message's own `data`. So a tick allocates nothing, and
+//! nothing is copied on the way to the middleware.
+//!
+//! Whoever sends the message may seal it first: [`TensorMessage::seal`] writes a digest of all of
+//! it. That reads the whole tensor, so it is no part of a tick.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use twox_hash::xxhash3_64::{RawHasher, SecretBuffer};
+
+use super::{Envelope, Places, SegmentPlaces, StepState};
+use crate::layout::{Layout, Segment};
+use crate::spec::{RingId, SegmentId};
+use robocache_ops::device::{DeviceError, DeviceOutput, Output, OutputMut};
+use robocache_ops::time::Stamp;
+
+/// Memory for one output: the serialized message, of which each tick overwrites the parts that change.
+#[derive(Debug)]
+pub struct TensorMessage {
+    memory: Output,
+    /// The data, if it is on a device. Then `memory` ends before it.
+    device: Option<DeviceOutput>,
+    /// Where the message starts in `memory`: so that its data is aligned as the memory is.
+    start: usize,
+    envelope: Arc<Envelope>,
+    steps: Vec<Vec<StepState>>,
+    /// Per ring and step: the serial of the row that was copied to the ring's part of the step. It
+    /// is 0 if that part is zeros, `None` if it is interpolated or not known.
+    rows: Vec<Vec<Option<u64>>>,
+    /// The id of the pipeline of these rows: in another pipeline a serial means another row.
+    pipeline: u64,
+    /// The instant of the tick.
+    stamp: Stamp,
+    /// See [`TensorMessage::changes`].
+    changes: u64,
+}
+
+impl TensorMessage {
+    /// A message with all steps invalid and all values zero. `envelope` is one of the layout. `reserve`
+    /// returns zeroed memory of the number of bytes that it is given. `device` is the data, if it is on a
+    /// device.
+    pub(crate) fn new(
+        layout: &Layout,
+        envelope: &Arc<Envelope>,
+        pipeline: u64,
+        device: Option<DeviceOutput>,
+        reserve: impl FnOnce(usize) -> Output,
+    ) -> Self {
+        let len = match device {
+            Some(_) => envelope.byte_len_without_data(),
+            None => envelope.byte_len(),
+        };
+        let start = envelope.lead();
+        let mut memory = reserve(start + len);
+        envelope.begin(&mut memory[start..]);
+        let never = |segment: &Segment| vec![StepState::NEVER; segment.steps];
+        let steps = layout.segments().iter().map(never).collect();
+        let steps_of = |segment| layout.segment(segment).steps;
+        let rows = layout.rings().iter().map(|ring| vec![None; steps_of(ring.segment)]).collect();
+        let (envelope, stamp) = (Arc::clone(envelope), Stamp::ZERO);
+        TensorMessage { memory, device, start, envelope, steps, rows, pipeline, stamp, changes: 0 }
+    }
+
+    /// Where its parts are. If the data is on a device, the places of the data are those of
+    /// [`TensorMessage::complete`].
+    pub fn envelope(&self) -> &Arc<Envelope> {
+        &self.envelope
+    }
+
+    fn places(&self) -> &Places {
+        self.envelope.places()
+    }
+
+    /// The serialized message, ready to be published or decoded. If the data is on a device, the message has none.
+    pub fn message(&self) -> &[u8] {
+        &self.memory[self.start..]
+    }
+
+    /// The packed tensor inside the message; nothing if it is on a device.
+    pub fn data(&self) -> &[u8] {
+        &self.message()[self.places().data.start..]
+    }
+
+    /// The elements of a segment; nothing if they are on a device.
+    pub fn segment_data(&self, segment: SegmentId) -> &[u8] {
+        let range = self.places().segments[segment.index()].data.clone();
+        self.message().get(range).unwrap_or_default()
+    }
+
+    /// The packed tensor, for the backend to write.
+    pub(crate) fn data_mut(&mut self) -> OutputMut<'_> {
+        if let Some(output) = &mut self.device {
+            return OutputMut::Device(output);
+        }
+        let (at, end) = (self.start + self.envelope.places().data.start, self.memory.len());
+        self.memory.part_mut(at..end)
+    }
+
+    /// The packed tensor, if it is on a device.
+    pub fn on_device(&self) -> Option<&DeviceOutput> {
+        self.device.as_ref()
+    }
+
+    /// A copy of the message with its data, wherever that is.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn complete(&self) -> Result<Vec<u8>, DeviceError> {
+        let mut message = self.message().to_vec();
+        if let Some(output) = &self.device {
+            self.envelope.set_data_len(&mut message, output.len());
+            message.resize(self.envelope.byte_len(), 0);
+            output.download(&mut message[self.places().data.clone()])?;
+        }
+        Ok(message)
+    }
+
+    /// The instant of its tick.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// How many changes of the rings its tick saw. The changes are numbered from 1, so that these are those up to
+    /// this number ([`Accepted::changes`](crate::pipeline::Accepted::changes)).
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Number of segments.
+    pub fn segments(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// What the message says of every history step of a segment.
+    pub fn steps(&self, segment: SegmentId) -> &[StepState] {
+        &self.steps[segment.index()]
+    }
+
+    /// Writes the message's digest. It is the XXH3 hash (64 bits, seed 0) of `valid`, `target_ns`,
+    /// `age_ns`, `count` and `inputs_valid` of each segment, and then of `data`: their bytes as
+    /// they are in the message, without lengths and padding. Allocates nothing. The next tick
+    /// clears the digest. Does nothing if the data is on a device.
+    pub fn seal(&mut self) {
+        if self.device.is_some() {
+            return;
+        }
+        let mut hasher = RawHasher::new(SecretBuffer::default());
+        let message = self.message();
+        for range in self.places().segments.iter().flat_map(SegmentPlaces::step_ranges) {
+            hasher.write(&message[range]);
+        }
+        hasher.write(self.data());
+        let digest = hasher.finish();
+        self.envelope.places().put_digest(&mut self.memory[self.start..], digest);
+    }
+
+    /// The digest, if the message is sealed.
+    pub fn digest(&self) -> Option<u64> {
+        Some(self.places().digest(self.message())).filter(|digest| *digest != 0)
+    }
+
+    pub(crate) fn set_tick(&mut self, tick: i64, stamp: Stamp, changes: u64) {
+        (self.stamp, self.changes) = (stamp, changes);
+        self.envelope.places().put_tick(&mut self.memory[self.start..], tick, stamp);
+    }
+
+    pub(crate) fn set_step(&mut self, segment: SegmentId, step: usize, state: StepState) {
+        self.steps[segment.index()][step] = state;
+        let places = &self.envelope.places().segments[segment.index()];
+        places.put_step(&mut self.memory[self.start..], step, state);
+    }
+
+    /// Becomes a `fresh` message, unless it is a message of `pipeline` already.
+    pub(crate) fn belong_to(&mut self, pipeline: u64, fresh: impl FnOnce() -> TensorMessage) {
+        if self.pipeline != pipeline {
+            *self = fresh();
+        }
+    }
+
+    /// Notes which row is about to be copied to a ring's part of a step. Returns whether that part
+    /// is a copy of it already.
+    pub(crate) fn replace_row(&mut self, ring: RingId, step: usize, row: Option<u64>) -> bool {
+        let before = std::mem::replace(&mut self.rows[ring.index()][step], row);
+        row.is_some() && before == row
+    }
+
+    /// Forgets which rows the data is made of, because no fuse followed the notes, or somebody else may have written
+    /// there: the next tick makes all of it.
+    pub fn forget_rows(&mut self) {
+        self.rows.iter_mut().flatten().for_each(|row| *row = None);
+    }
+}

@@ -1,0 +1,44 @@
+//! Where the parts of a tensor message are: what Python's views are made from.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use robocache_core::message::{Places, SegmentPlaces};
+
+use crate::dlpack::Array;
+use crate::pipeline::wrong;
+
+/// Stamp \[ns\], tick and digest.
+pub type Head = (i64, u64, u64);
+/// The base frame, whether numbers are big-endian, begin and length of the data, the segments.
+pub type PlacesFound = (String, bool, (usize, usize), Vec<SegmentFound>);
+/// Name, type, shape, and where its elements and its steps are.
+type SegmentFound = (String, &'static str, Vec<usize>, usize, (usize, usize, usize, usize, usize));
+
+/// Finds and checks the parts of a message: `bytes`, or an array of uint8.
+#[pyfunction]
+pub fn read_message(message: &Bound<'_, PyAny>) -> PyResult<(Head, PlacesFound)> {
+    let read = |bytes: &[u8]| {
+        let places = Places::read(bytes).map_err(wrong)?;
+        Ok((head(&places, bytes), found(&places)))
+    };
+    match message.cast::<PyBytes>() {
+        Ok(bytes) => read(bytes.as_bytes()),
+        Err(_) => read(Array::read(message, "message", -1)?.bytes("message")?),
+    }
+}
+
+/// The head of a message.
+pub fn head(places: &Places, message: &[u8]) -> Head {
+    (places.stamp(message).nanos(), places.tick(message), places.digest(message))
+}
+
+/// Places, for Python.
+pub fn found(places: &Places) -> PlacesFound {
+    let segment = |segment: &SegmentPlaces| {
+        let SegmentPlaces { name, dtype, shape, data, steps_at } = segment;
+        (name.clone(), dtype.name(), shape.clone(), data.start, (*steps_at).into())
+    };
+    let segments = places.segments.iter().map(segment).collect();
+    let data = (places.data.start, places.data.len());
+    (places.frame_id.clone(), places.big_endian, data, segments)
+}
