@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::spec::{Config, EncoderSpec, RingId, SegmentId, StreamId, StreamSpec};
+use crate::spec::{Config, RingId, SegmentId, StreamId, StreamSpec};
 use robocache_ops::dtype::DType;
 use robocache_ops::packing::{ALIGNMENT, Run};
 
@@ -135,12 +135,9 @@ impl Layout {
                 end = (coordinates.byte_offset + coordinates.byte_len).next_multiple_of(ALIGNMENT);
             }
             for group in 0..spec.encoder.rings() {
-                let runs = runs(&spec.encoder, group, segment.step_len);
+                let runs = spec.encoder.runs(group);
                 let part_len = runs.iter().map(|run| run.len).sum();
-                let row_len = match &spec.encoder {
-                    EncoderSpec::Vector(vector) => vector.groups[group].channels.len(),
-                    _ => part_len,
-                };
+                let row_len = spec.encoder.ring_row_len(group);
                 let segment = SegmentId::new(segments.len());
                 let coordinates = coordinates.is_some().then(|| SegmentId::new(first_segment + 1));
                 rings.push(RingPlace {
@@ -197,21 +194,6 @@ impl Layout {
     pub fn byte_len(&self) -> usize {
         self.byte_len
     }
-}
-
-/// Where the elements of a group's part go.
-pub fn runs(encoder: &EncoderSpec, group: usize, step_len: usize) -> Vec<Run> {
-    let EncoderSpec::Vector(spec) = encoder else {
-        return vec![Run { row_at: 0, step_at: 0, len: step_len }];
-    };
-    let mut runs: Vec<Run> = Vec::new();
-    for (row_at, step_at) in spec.places(group).into_iter().enumerate() {
-        match runs.last_mut() {
-            Some(run) if run.step_at + run.len == step_at => run.len += 1,
-            _ => runs.push(Run { row_at, step_at, len: 1 }),
-        }
-    }
-    runs
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@
 //! - [`rejected`]: why a message is not taken. [`sample`]: what an input gives to an encoder.
 //! - [`cdr`]: the wire encoding. [`schema`]: definitions of any type, and readers made by them.
 //! - [`codec`]: compressed images to pixels. [`tf`]: coordinate frames at stamps.
+//! - [`encoder`]: how samples become rows, one type per encoder.
 //! - [`ring`]: which rows a stream holds. [`spec`]: what a configuration means.
 //! - [`input`]: messages to samples, one file per message.
 //! - [`layout`]: where each segment is in the packed tensor.
@@ -30,6 +31,7 @@ pub mod backend;
 pub mod cdr;
 pub mod codec;
 pub mod config;
+pub mod encoder;
 pub mod histogram;
 pub mod input;
 pub mod layout;

@@ -64,7 +64,7 @@ pub enum DropReason {
     NonFinite,
     /// A value that the row's element type cannot hold.
     OutOfRange,
-    /// An image or a cloud larger than the stream's [`Bounds`](crate::spec::Bounds).
+    /// An image or a cloud larger than the stream's [`Bounds`](crate::sample::Bounds).
     TooLarge,
     /// An image without the part that its stream crops, or of another size than its `CameraInfo` says.
     WrongSize,

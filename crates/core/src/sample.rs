@@ -53,6 +53,46 @@ pub enum Sample<'a> {
     Points(PointsView<'a>),
 }
 
+/// What kind of sample an encoder takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleKind {
+    /// [`Sample::Vector`].
+    Vector,
+    /// [`Sample::Image`].
+    Image,
+    /// [`Sample::Depth`].
+    Depth,
+    /// [`Sample::Points`].
+    Points,
+}
+
+/// The largest image or cloud that a stream takes. The backend reserves memory for it at the start.
+/// The pipeline drops what is larger. For a vector the bounds say nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Width of an image \[px\].
+    pub max_width_px: usize,
+    /// Height of an image \[px\].
+    pub max_height_px: usize,
+    /// Points of a cloud.
+    pub max_points: usize,
+    /// Whether clouds have a sweep.
+    pub swept: bool,
+}
+
+impl Bounds {
+    /// Width and height of the largest image \[px\].
+    pub const fn image_px(self) -> [usize; 2] {
+        [self.max_width_px, self.max_height_px]
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { max_width_px: 3840, max_height_px: 2160, max_points: 1 << 20, swept: false }
+    }
+}
+
 /// The `std_msgs/Header` of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {

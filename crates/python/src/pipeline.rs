@@ -3,36 +3,30 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use robocache_core::backend::{self, Choice};
 use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
-use robocache_core::pipeline::{ArraySample, Arrival, Pipeline as Core, TickOutcome};
+use robocache_core::pipeline::{
+    Accepted, ArraySample, Arrival, NotTaken, Pipeline as Core, TickOutcome,
+};
 use robocache_core::sample::{Header, StampError};
 use robocache_core::schema::Prefixes;
-use robocache_core::spec::{Config, EncoderSpec, InputId, Selection};
+use robocache_core::spec::{Config, InputId, Selection};
 use robocache_data::replay::{InputSummary, StreamSummary};
 use robocache_ops::time::{Epoch, Stamp};
-use robocache_runtime::{Given, Runtime};
+use robocache_runtime::{Runtime, RuntimeError};
 use serde_json::json;
 
 use crate::dlpack::{Array, Element};
+use crate::errors::{failed, wrong};
 use crate::freeing::Unlocked;
 use crate::held_tensor::Messages;
+use crate::process::Process;
 use crate::tensor::TensorBytes;
-
-/// An exception of an error that no argument is to blame for.
-pub fn failed(error: impl std::fmt::Display) -> PyErr {
-    PyRuntimeError::new_err(error.to_string())
-}
-
-/// An exception of a wrong argument.
-pub fn wrong(error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
 
 /// The configuration of a text. Definitions of messages come from the ROS that is sourced.
 pub fn parse(text: &str, file: &str) -> PyResult<Config> {
@@ -94,33 +88,6 @@ impl Target {
     }
 }
 
-/// The process that made an object. A forked process has its memory and none of its threads and locks.
-#[derive(Clone, Copy)]
-pub struct Process(u32);
-
-impl Process {
-    /// This one.
-    pub fn this() -> Self {
-        Process(std::process::id())
-    }
-
-    /// Whether this is still the process.
-    pub fn is_this(self) -> bool {
-        self.0 == std::process::id()
-    }
-
-    /// Checks that this is still the process.
-    pub fn check(self, what: &str) -> PyResult<()> {
-        match self.is_this() {
-            true => Ok(()),
-            false => Err(failed(format!(
-                "expected {what} of this process, found one of the process that forked it: make it after the fork, \
-                 or start workers by 'spawn'"
-            ))),
-        }
-    }
-}
-
 /// The names of a configuration's inputs.
 pub struct Names(HashMap<String, Vec<InputId>>);
 
@@ -163,13 +130,11 @@ pub fn inputs_json(core: &Core) -> String {
     let config = core.config();
     let input = |id: InputId| {
         let spec = config.input(id);
-        let channels: Vec<&str> = match spec.stream.map(|stream| &config.stream(stream).encoder) {
-            Some(EncoderSpec::Vector(vector)) => {
-                let name = |channel: usize| vector.channels[channel].name.as_str();
-                core.channels_of(id).into_iter().map(name).collect()
-            }
-            _ => Vec::new(),
-        };
+        let vector = spec.stream.and_then(|stream| config.stream(stream).encoder.as_vector());
+        let channels = vector.map_or(Vec::new(), |vector| {
+            let name = |channel: usize| vector.channels[channel].name.as_str();
+            core.channels_of(id).into_iter().map(name).collect()
+        });
         let stream = spec.stream.map(|stream| config.stream(stream).name.clone());
         json!({
             "name": spec.name, "stream": stream, "topic": spec.topic, "ros_type": spec.ros_type,
@@ -220,18 +185,21 @@ pub fn stats_json(runtime: &Runtime) -> String {
 /// What became of a message: (whether it was taken, rows, reason, detail).
 type Result3 = (bool, u32, Option<&'static str>, Option<String>);
 
-fn told(given: Given) -> Result3 {
-    match given {
-        Given::Taken(taken) => {
+fn told(given: Result<Accepted, NotTaken<RuntimeError>>) -> PyResult<Result3> {
+    Ok(match given {
+        Ok(taken) => {
             let reason = taken.part.as_ref().map(|part| part.reason.name());
             (true, taken.rows + taken.transforms, reason, taken.part.map(|part| part.detail))
         }
-        Given::Dropped(rejected) => (false, 0, Some(rejected.reason.name()), Some(rejected.detail)),
-        Given::Waits => {
+        Err(NotTaken::Dropped(rejected)) => {
+            (false, 0, Some(rejected.reason.name()), Some(rejected.detail))
+        }
+        Err(NotTaken::Waits(_)) => {
             let detail = "it waits for a transform that may still come";
             (false, 0, Some("waits"), Some(detail.to_owned()))
         }
-    }
+        Err(NotTaken::Failed(error)) => return Err(failed(error)),
+    })
 }
 
 /// The numbers of an array of `float64`; none of another one.
@@ -308,8 +276,8 @@ impl Pipeline {
         let arrival = self.arrival(receive_ns);
         let inputs = self.names.find(input)?;
         py.detach(|| {
-            let give = |id: &InputId| self.runtime.give(*id, &message, arrival).map(told);
-            inputs.iter().map(give).collect::<Result<_, _>>().map_err(failed)
+            let give = |id: &InputId| told(self.runtime.give(*id, &message, arrival));
+            inputs.iter().map(give).collect()
         })
     }
 
@@ -350,8 +318,7 @@ impl Pipeline {
             (None, None) => ArraySample::Vector(&vector),
         };
         let arrival = self.arrival(receive_ns);
-        let given = py.detach(|| self.runtime.give_sample(id, &header, &sample, arrival));
-        given.map(told).map_err(failed)
+        told(py.detach(|| self.runtime.give_sample(id, &header, &sample, arrival)))
     }
 
     /// The tensor of a tick; the name of the stream that holds it back, if one does.

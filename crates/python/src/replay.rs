@@ -24,8 +24,10 @@ use robocache_ops::device::HostBuffer;
 use robocache_ops::time::Stamp;
 use robocache_runtime::Tick;
 
+use crate::errors::{failed, wrong};
 use crate::freeing::without_lock;
-use crate::pipeline::{Process, choice, failed, wrong};
+use crate::pipeline::choice;
+use crate::process::Process;
 use crate::tensor::{Copied, Pool, TensorBytes};
 
 /// Tensors that wait for Python. A few, so that both sides work at the same time.

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use robocache_data::output::Bf16;
-use robocache_data::replay::batch::{self, BatchProgress, EpisodeOutcome, Options, Results};
-use robocache_data::replay::{Episode, Format, ReplayError};
+use robocache_data::replay::batch::{self, BatchProgress, EpisodeOutcome, Results};
+use robocache_data::replay::{Episode, Format, Options, ReplayError};
 use robocache_ops::time::Stamp;
 
-use crate::pipeline::{choice, failed, wrong};
+use crate::errors::{failed, wrong};
+use crate::pipeline::choice;
 use crate::replay::{ReplayEpisode, source_of_time};
 
 /// Time between two looks for an interrupt, and between two calls of the progress.

@@ -1,39 +1,24 @@
 //! A node: its names, its parameter overrides, and its view of the graph.
 
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use r2r::{WrappedServiceTypeSupport, WrappedTypesupport};
 use r2r_rcl::*;
 
-use super::context::ContextInner;
 use super::error::{c_string, check, ignore, text};
+use super::node_inner::NodeInner;
 use super::subscription::Flow;
 use super::type_support::TypeSupport;
 use super::{
     Context, Gid, MessagePublisher, Publisher, Qos, Raw, Result, Service, Subscription, Waitable,
 };
-use crate::lock;
 
 /// A node. It ends with the last of its entities.
 #[derive(Clone)]
 pub struct Node {
     inner: Arc<NodeInner>,
 }
-
-pub(super) struct NodeInner {
-    raw: Raw<rcl_node_t>,
-    /// Held while an entity begins or ends and while names or the graph are read. It guards no Rust
-    /// data.
-    changing: Mutex<()>,
-    context: Arc<ContextInner>,
-}
-
-// SAFETY: every call that changes the node holds `changing`; the others only read data that does
-// not change after the start.
-unsafe impl Send for NodeInner {}
-// SAFETY: as above.
-unsafe impl Sync for NodeInner {}
 
 /// The names that the graph gives to a node that it does not know yet, and to a program without ROS.
 const NOT_NAMED: [&str; 2] = ["_NODE_NAME_UNKNOWN_", "_CREATED_BY_BARE_DDS_APP_"];
@@ -73,10 +58,6 @@ impl Node {
         };
         let (changing, context) = (Mutex::new(()), Arc::clone(&context.inner));
         Ok(Node { inner: Arc::new(NodeInner { raw, changing, context }) })
-    }
-
-    pub(super) fn of_inner(inner: Arc<NodeInner>) -> Self {
-        Node { inner }
     }
 
     /// The context of the node.
@@ -168,26 +149,13 @@ impl Node {
         (!guard.is_null()).then(|| Waitable::of_guard(guard))
     }
 
-    /// Counts the publishers of a topic. `topic` is the full name.
-    pub fn count_publishers(&self, topic: &str) -> Result<usize> {
-        self.count(rcl_count_publishers, topic)
-    }
-
     /// Counts the subscriptions of a topic. `topic` is the full name.
     pub fn count_subscriptions(&self, topic: &str) -> Result<usize> {
-        self.count(rcl_count_subscribers, topic)
-    }
-
-    fn count(
-        &self,
-        counted_by: unsafe extern "C" fn(*const rcl_node_t, *const c_char, *mut usize) -> rcl_ret_t,
-        topic: &str,
-    ) -> Result<usize> {
         let (c_topic, mut count) = (c_string("the topic", topic)?, 0);
         let _changing = self.inner.lock();
-        // SAFETY: `counted_by` is one of rcl's two functions above; the node is initialised.
-        let ret = unsafe { counted_by(self.inner.get(), c_topic.as_ptr(), &mut count) };
-        check(ret, || format!("count who uses {topic}")).map(|()| count)
+        // SAFETY: the node is initialised; the name lives during the call.
+        let ret = unsafe { rcl_count_subscribers(self.inner.get(), c_topic.as_ptr(), &mut count) };
+        check(ret, || format!("count the subscriptions of {topic}")).map(|()| count)
     }
 
     /// Subscribes to a topic of any installed type, such as `sensor_msgs/msg/Image`.
@@ -223,25 +191,10 @@ impl Node {
     }
 }
 
-impl NodeInner {
-    pub(super) fn get(&self) -> *mut rcl_node_t {
-        self.raw.get()
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
-        lock(&self.changing)
-    }
-
-    fn name_by(&self, getter: unsafe extern "C" fn(*const rcl_node_t) -> *const c_char) -> String {
-        // SAFETY: the node is initialised; the getter's text lives as long as the node.
-        unsafe { text(getter(self.get())) }
-    }
-}
-
-impl Drop for NodeInner {
-    fn drop(&mut self) {
-        // SAFETY: the node is initialised. Its entities own it, so each of them has ended.
-        ignore(unsafe { rcl_node_fini(self.raw.get()) });
+impl Subscription {
+    /// The node that it belongs to.
+    pub fn node(&self) -> Node {
+        Node { inner: Arc::clone(self.node_inner()) }
     }
 }
 

@@ -22,21 +22,18 @@ use std::sync::{Arc, Mutex};
 pub use self::gpu_thread::{Gpu, GpuEncoder};
 use self::hybrid::{HybridEncoder, Target};
 use super::{
-    Backend, BackendError, Encodes, FloatRows, GpuUse, Processor, StepJob, VectorEncoder,
-    wrong_kind,
+    Backend, BackendError, Encodes, FloatRows, GpuUse, Processor, StepJob, encode_error, wrong_kind,
 };
+use crate::encoder::{CpuCode, CpuEncoder, EncoderSetup, VectorEncoder};
 use crate::layout::{Layout, RingPlace, Segment};
 use crate::sample::Sample;
-use crate::spec::{Config, EncoderSpec, RingId, StreamSpec};
+use crate::spec::{Config, RingId, StreamSpec};
 use robocache_ops::align::Slot;
 use robocache_ops::align::Value;
-use robocache_ops::depth::cpu::DepthEncoder;
 use robocache_ops::device::{HostBuffer, OutputMut};
 use robocache_ops::dtype::DType;
-use robocache_ops::image::cpu::ImageEncoder;
 use robocache_ops::packing::Run;
 use robocache_ops::sync::lock;
-use robocache_ops::voxelize::cpu::Voxelizer;
 use robocache_ops::voxelize::{PointDrops, SparseRow};
 
 /// The backend's name in logs and errors, without a GPU and with one.
@@ -77,9 +74,7 @@ struct RingMemory {
 /// Encodes on the calling thread.
 enum Encoder {
     Vector(VectorEncoder),
-    Image(Box<ImageEncoder>),
-    Depth(DepthEncoder),
-    Voxels(Box<Voxelizer>),
+    Rows(Box<dyn CpuEncoder>),
 }
 
 /// Rows that are interpolated stay `f32`; the others are rounded once, when they are encoded, and
@@ -118,9 +113,9 @@ impl CpuBackend {
         layout: &Layout,
     ) -> Result<Self, BackendError> {
         let left = Arc::clone(device);
-        let encoder = |spec: &StreamSpec| -> Result<Box<dyn GpuEncoder>, BackendError> {
-            let encoder = gpu::CudaEncoder::new(device, &spec.of_rows());
-            Ok(Box::new(encoder.map_err(|error| error.reserving_for(spec))?))
+        let encoder = |spec: &StreamSpec| {
+            let encoder = gpu::encoder(device, &spec.of_rows());
+            encoder.map_err(|error| error.reserving_for(spec))
         };
         let mut backend =
             CpuBackend::with_encoders(config, layout, Gpu::new(move || left.leave()), encoder)?;
@@ -131,7 +126,7 @@ impl CpuBackend {
     }
 
     /// The same with encoders that `encoder` makes for the streams of images and clouds: those of a
-    /// GPU, or of whatever stands in for one.
+    /// GPU, or of whatever stands in for one. If it makes none, cores encode.
     ///
     /// # Errors
     /// Those of `encoder`; [`BackendError::Failed`] if the system starts no thread.
@@ -139,14 +134,15 @@ impl CpuBackend {
         config: &Config,
         layout: &Layout,
         gpu: Gpu,
-        encoder: impl Fn(&StreamSpec) -> Result<Box<dyn GpuEncoder>, BackendError>,
+        encoder: impl Fn(&StreamSpec) -> Result<Option<Box<dyn GpuEncoder>>, BackendError>,
     ) -> Result<Self, BackendError> {
         let mut backend = CpuBackend::new(config, layout)?;
         let gpu = Arc::new(gpu);
         for ring in &mut backend.rings {
             let spec = config.stream(ring.place.stream);
-            if let Rows::Pages(_) = ring.rows {
-                let encoder = encoder(spec)?;
+            if let Rows::Pages(_) = ring.rows
+                && let Some(encoder) = encoder(spec)?
+            {
                 ring.either = Some(HybridEncoder::new(&gpu, encoder)?);
             }
         }
@@ -202,11 +198,10 @@ impl Target for PlacedSample<'_> {
 
     fn take(&self, row: &mut HostBuffer) {
         let Rows::Pages(slots) = &self.memory.rows else { return };
-        if let Encoder::Voxels(cpu) = &mut *lock(&self.memory.encoder) {
-            // The row is not what the CPU's voxelizer left.
+        if let Encoder::Rows(cpu) = &mut *lock(&self.memory.encoder) {
             cpu.forget(self.slot);
         }
-        std::mem::swap(&mut *lock(&slots[self.slot]), row);
+        std::mem::swap(&mut *lock(&slots[self.slot.index()]), row);
     }
 }
 
@@ -216,44 +211,32 @@ impl RingMemory {
         place: RingPlace,
         (segment, coordinates): (Segment, Option<Segment>),
     ) -> Self {
-        let sparse = match &spec.encoder {
-            EncoderSpec::Voxels(voxels) => SparseRow::new(voxels, spec.dtype),
-            _ => None,
-        };
+        let StreamSpec { dtype, bounds, .. } = *spec;
         let slots = spec.ring_slots();
-        let len = place.row_len;
-        let bytes = sparse.map_or(len * spec.dtype.size(), |row| row.bytes());
-        let pages =
-            || Rows::Pages((0..slots).map(|_| Mutex::new(HostBuffer::new(bytes))).collect());
-        let (encoder, rows) = match &spec.encoder {
-            EncoderSpec::Vector(vector) => {
+        let (encoder, rows) = match spec.encoder.cpu(EncoderSetup { dtype, slots, bounds }) {
+            CpuCode::Floats(vector) => {
                 let stages = vector.stages(place.group, spec.strategy());
                 let floats = vector.keeps_f32(place.group, spec.strategy());
                 let output = stages.output.clone();
-                let encoder = VectorEncoder::new(vector, place.group, spec.dtype);
+                let encoder = VectorEncoder::new(vector, place.group, dtype);
                 let encoder = encoder.with(stages, spec.steps());
+                let stored = || Mutex::new(vec![0; place.row_len * dtype.size()]);
                 let rows = match floats {
                     true => Rows::Floats(FloatRows::new(spec, &vector.lanes(place.group), output)),
-                    false => Rows::Stored((0..slots).map(|_| Mutex::new(vec![0; bytes])).collect()),
+                    false => Rows::Stored((0..slots).map(|_| stored()).collect()),
                 };
                 (Encoder::Vector(encoder), rows)
             }
-            EncoderSpec::Image(image) => {
-                (Encoder::Image(Box::new(ImageEncoder::new(image, spec.dtype))), pages())
-            }
-            EncoderSpec::Depth(depth) => {
-                (Encoder::Depth(DepthEncoder::new(depth, spec.dtype)), pages())
-            }
-            EncoderSpec::Voxels(voxels) => {
-                let mut cpu = Voxelizer::new(voxels, spec.dtype, slots);
-                cpu.reserve(spec.bounds.max_points);
-                (Encoder::Voxels(Box::new(cpu)), pages())
+            CpuCode::Rows(encoder) => {
+                let bytes = spec.encoder.row_bytes(dtype);
+                let page = || Mutex::new(HostBuffer::new(bytes));
+                (Encoder::Rows(encoder), Rows::Pages((0..slots).map(|_| page()).collect()))
             }
         };
         RingMemory {
             place,
             segment,
-            coordinates: coordinates.zip(sparse),
+            coordinates: coordinates.zip(spec.encoder.sparse_row(dtype)),
             encoder: Mutex::new(encoder),
             rows,
             either: None,
@@ -294,19 +277,12 @@ impl RingMemory {
                 rows.store(slot, encoder.encode(values)?);
             }
             (Rows::Stored(slots), Encoder::Vector(encoder), Sample::Vector(values)) => {
-                self.segment.dtype.store(encoder.encode(values)?, &mut lock(&slots[slot]));
+                self.segment.dtype.store(encoder.encode(values)?, &mut lock(&slots[slot.index()]));
             }
-            (Rows::Pages(slots), Encoder::Image(encoder), Sample::Image(view)) => {
-                let done = encoder.encode_unless(overtaken, view, &mut lock(&slots[slot]));
-                return Ok(done.then(PointDrops::default));
-            }
-            (Rows::Pages(slots), Encoder::Depth(encoder), Sample::Depth(view)) => {
-                let done = encoder.encode_unless(overtaken, view, &mut lock(&slots[slot]));
-                return Ok(done.then(PointDrops::default));
-            }
-            (Rows::Pages(slots), Encoder::Voxels(encoder), Sample::Points(view)) => {
-                let row = &mut lock(&slots[slot]);
-                return Ok(encoder.encode_unless(overtaken, view, slot, row)?);
+            (Rows::Pages(slots), Encoder::Rows(encoder), sample) => {
+                let encoded =
+                    encoder.encode(sample, slot, &mut lock(&slots[slot.index()]), overtaken);
+                return encoded.map_err(encode_error(NAME));
             }
             _ => return Err(wrong_kind(NAME)),
         }
@@ -328,7 +304,7 @@ impl RingMemory {
             match job.value {
                 Value::Nothing => part.fill(0),
                 Value::Row(slot) | Value::Between { a: slot, .. } => {
-                    part.copy_from_slice(&lock(&slots[slot])[row_at..][..part.len()]);
+                    part.copy_from_slice(&lock(&slots[slot.index()])[row_at..][..part.len()]);
                 }
             }
         }
@@ -402,10 +378,10 @@ impl RingMemory {
             // `hold` and `nearest` never ask for `Between`; the earlier row is what `hold` would
             // give.
             (Value::Row(slot) | Value::Between { a: slot, .. }, Rows::Stored(slots)) => {
-                out.copy_from_slice(&lock(&slots[slot]));
+                out.copy_from_slice(&lock(&slots[slot.index()]));
             }
             (Value::Row(slot) | Value::Between { a: slot, .. }, Rows::Pages(slots)) => {
-                out.copy_from_slice(&lock(&slots[slot]));
+                out.copy_from_slice(&lock(&slots[slot.index()]));
             }
         }
     }
@@ -454,8 +430,8 @@ impl Backend for CpuBackend {
     fn read_row(&self, ring: RingId, slot: Slot, row: &mut Vec<u8>) -> Result<(), BackendError> {
         match &self.rings[ring.index()].rows {
             Rows::Floats(rows) => rows.read(slot, row),
-            Rows::Stored(slots) => row.extend_from_slice(&lock(&slots[slot])),
-            Rows::Pages(slots) => row.extend_from_slice(&lock(&slots[slot])),
+            Rows::Stored(slots) => row.extend_from_slice(&lock(&slots[slot.index()])),
+            Rows::Pages(slots) => row.extend_from_slice(&lock(&slots[slot.index()])),
         }
         Ok(())
     }

@@ -23,25 +23,24 @@ use std::sync::{Arc, Mutex};
 
 use self::on_core::OnCore;
 use super::{
-    Backend, BackendError, FloatRows, GpuUse, Processor, StepJob, VectorEncoder, wrong_kind,
+    Backend, BackendError, FloatRows, GpuUse, Processor, StepJob, encode_error, wrong_kind,
 };
+use crate::encoder::{CpuCode, CudaEncoder, EncoderSetup, VectorEncoder};
 use crate::layout::{Layout, RingPlace, Segment};
 use crate::sample::Sample;
-use crate::spec::{Config, EncoderSpec, RingId, StreamSpec};
+use crate::spec::{Config, RingId, StreamSpec};
 use robocache_ops::align::Slot;
 use robocache_ops::align::Value;
-use robocache_ops::depth::cuda::DepthEncoder;
 use robocache_ops::device::{
     Device, DeviceOutput, Event, HostBuffer, Output, OutputMut, PinnedBuffer, Stream,
 };
 use robocache_ops::dtype::DType;
-use robocache_ops::image::cuda::ImageEncoder;
+use robocache_ops::operators::VectorSpec;
 use robocache_ops::packing::Run;
 use robocache_ops::resample::Lane;
 use robocache_ops::resample::cuda::fuse::{Fuser, Rows, StepPlace};
 use robocache_ops::sync::lock;
-use robocache_ops::voxelize::cuda::Voxelizer;
-use robocache_ops::voxelize::{PointDrops, SparseRow};
+use robocache_ops::voxelize::PointDrops;
 
 /// The backend's name in logs and errors.
 const NAME: &str = "cuda";
@@ -73,19 +72,11 @@ enum Encoder {
         host: FloatRows,
         scratch: Mutex<Vec<f32>>,
     },
-    Image {
-        encoder: Box<Mutex<ImageEncoder>>,
+    /// Images or clouds. Without `slots`, encodes are waited for.
+    OnDevice {
+        encoder: Mutex<Box<dyn CudaEncoder>>,
         stream: Stream,
         slots: Vec<SlotState>,
-    },
-    Depth {
-        encoder: Box<Mutex<DepthEncoder>>,
-        stream: Stream,
-        slots: Vec<SlotState>,
-    },
-    Voxels {
-        encoder: Box<Mutex<Voxelizer>>,
-        stream: Stream,
     },
     /// Images or clouds that a core encodes.
     OnCore {
@@ -164,10 +155,7 @@ impl RingMemory {
         (segment, coordinates): (Segment, Option<Segment>),
     ) -> Result<Self, BackendError> {
         let slots = spec.ring_slots();
-        let sparse_row = match &spec.encoder {
-            EncoderSpec::Voxels(voxels) => SparseRow::new(voxels, spec.dtype),
-            _ => None,
-        };
+        let sparse_row = spec.encoder.sparse_row(spec.dtype);
         let sparse = sparse_row.zip(coordinates).map(|(row, coordinates)| {
             let run = |row_at, len| Run { row_at, step_at: 0, len };
             let (features, at) = (run(0, row.features()), row.coordinates_at());
@@ -179,62 +167,26 @@ impl RingMemory {
             None => (place.row_len, spec.dtype),
         };
         let on_device = || Rows::on_device(device, len, dtype, slots);
-        if processor == Processor::Cpu
-            && let Some(encoder) = OnCore::new(device, spec, len * dtype.size())?
-        {
-            let slots = (0..slots).map(|_| SlotState::new(device)).collect::<Result<_, _>>()?;
-            let (encoder, stream) = (Mutex::new(encoder), Stream::new(device, true)?);
-            let (rows, encoder) = (on_device()?, Encoder::OnCore { encoder, stream, slots });
-            return Ok(RingMemory { place, segment, sparse, rows, encoder });
-        }
-        let (encoder, rows) = match &spec.encoder {
-            EncoderSpec::Vector(vector) => {
-                // As on the CPU: interpolated rows stay f32, the others are rounded when they are
-                // encoded.
-                let interpolates = spec.strategy().interpolates();
-                let stages = vector.stages(place.group, spec.strategy());
-                let output = stages.output.clone();
-                let encoder = VectorEncoder::new(vector, place.group, spec.dtype);
-                let encoder = encoder.with(stages, spec.steps());
-                let encoder = Mutex::new(encoder);
-                let lanes = vector.lanes(place.group);
-                if (spec.plans && interpolates) || output.is_some() {
-                    let copied = vec![Lane::Linear; place.part_len];
-                    let rows = Rows::pinned(device, &copied, DType::F32, spec.steps())?;
-                    let host = FloatRows::new(spec, &lanes, output);
-                    let scratch = Mutex::new(vec![0.0; place.row_len]);
-                    let encoder = Encoder::OnHost { encoder, host, scratch };
-                    return Ok(RingMemory { place, segment, sparse, rows, encoder });
+        let states = || (0..slots).map(|_| SlotState::new(device)).collect::<Result<_, _>>();
+        let setup = EncoderSetup { dtype: spec.dtype, slots, bounds: spec.bounds };
+        let twin = match processor {
+            Processor::Gpu => spec.encoder.cuda(device, setup)?,
+            Processor::Cpu => None,
+        };
+        let (encoder, rows) = match twin {
+            Some(encoder) => {
+                let slots = if encoder.waits() { Vec::new() } else { states()? };
+                let (encoder, stream) = (Mutex::new(encoder), Stream::new(device, true)?);
+                (Encoder::OnDevice { encoder, stream, slots }, on_device()?)
+            }
+            None => match spec.encoder.cpu(EncoderSetup { slots: 1, ..setup }) {
+                CpuCode::Floats(vector) => of_vector(device, spec, vector, &place)?,
+                CpuCode::Rows(encoder) => {
+                    let encoder = OnCore::new(device, encoder, len * dtype.size())?;
+                    let (encoder, stream) = (Mutex::new(encoder), Stream::new(device, true)?);
+                    (Encoder::OnCore { encoder, stream, slots: states()? }, on_device()?)
                 }
-                let dtype = if interpolates { DType::F32 } else { spec.dtype };
-                (Encoder::Vector(encoder), Rows::pinned(device, &lanes, dtype, slots)?)
-            }
-            EncoderSpec::Image(image) => {
-                let largest = spec.bounds.image_px();
-                let encoder = ImageEncoder::new(device, image, spec.dtype, largest)?;
-                let encoder = Box::new(Mutex::new(encoder));
-                let slots = (0..slots).map(|_| SlotState::new(device)).collect::<Result<_, _>>()?;
-                let stream = Stream::new(device, true)?;
-                (Encoder::Image { encoder, stream, slots }, on_device()?)
-            }
-            EncoderSpec::Depth(depth) => {
-                let largest = spec.bounds.image_px();
-                let encoder = DepthEncoder::new(device, depth, spec.dtype, largest)?;
-                let encoder = Box::new(Mutex::new(encoder));
-                let slots = (0..slots).map(|_| SlotState::new(device)).collect::<Result<_, _>>()?;
-                let stream = Stream::new(device, true)?;
-                (Encoder::Depth { encoder, stream, slots }, on_device()?)
-            }
-            EncoderSpec::Voxels(voxels) => {
-                let most = spec.bounds.max_points;
-                let encoder = Voxelizer::new(device, voxels, spec.dtype, slots, most)?;
-                let encoder = match spec.bounds.swept {
-                    true => encoder.with_sweeps(device, most)?,
-                    false => encoder,
-                };
-                let (encoder, stream) = (Box::new(Mutex::new(encoder)), Stream::new(device, true)?);
-                (Encoder::Voxels { encoder, stream }, on_device()?)
-            }
+            },
         };
         Ok(RingMemory { place, segment, sparse, rows, encoder })
     }
@@ -250,22 +202,15 @@ impl RingMemory {
                 host.store(slot, lock(encoder).encode(values)?);
                 Ok(PointDrops::default())
             }
-            (Encoder::Image { encoder, stream, slots }, Sample::Image(view), Some(row)) => {
-                lock(encoder).encode(&view, row, stream)?;
-                slots[slot].mark(stream)?;
-                Ok(PointDrops::default())
-            }
-            (Encoder::Depth { encoder, stream, slots }, Sample::Depth(view), Some(row)) => {
-                lock(encoder).encode(&view, row, stream)?;
-                slots[slot].mark(stream)?;
-                Ok(PointDrops::default())
-            }
-            (Encoder::Voxels { encoder, stream, .. }, Sample::Points(view), Some(row)) => {
-                Ok(lock(encoder).encode(&view, slot, row, stream)?)
+            (Encoder::OnDevice { encoder, stream, slots }, sample, Some(row)) => {
+                let encoded = lock(encoder).encode(&sample, slot, row, stream);
+                let drops = encoded.map_err(encode_error(NAME))?;
+                slots.get(slot.index()).map_or(Ok(()), |state| state.mark(stream))?;
+                Ok(drops)
             }
             (Encoder::OnCore { encoder, stream, slots }, sample, Some(row)) => {
                 let drops = lock(encoder).encode(&sample, row, stream)?;
-                slots[slot].mark(stream)?;
+                slots[slot.index()].mark(stream)?;
                 Ok(drops)
             }
             _ => Err(wrong_kind(NAME)),
@@ -273,15 +218,15 @@ impl RingMemory {
     }
 
     /// The value of a job among `rows`. If the host has the rows, it writes the step there first.
-    fn value_of(&self, job: &StepJob) -> Value<usize> {
+    fn value_of(&self, job: &StepJob) -> Value<Slot> {
         match (&self.encoder, job.value) {
             (Encoder::OnHost { .. }, Value::Nothing) => Value::Nothing,
             (Encoder::OnHost { host, scratch, .. }, value) => {
                 if !host.unwraps() {
-                    let store = |row: &[f32]| self.rows.store(job.step, row);
+                    let store = |row: &[f32]| self.rows.store(Slot::new(job.step), row);
                     host.serve(value, &mut lock(scratch), store);
                 }
-                Value::Row(job.step)
+                Value::Row(Slot::new(job.step))
             }
             (_, value) => value,
         }
@@ -297,7 +242,7 @@ impl RingMemory {
         let of_ring = jobs.iter().filter(|job| job.ring == first.ring);
         let of_ring = of_ring.map(|job| (job.step, job.value));
         host.window(of_ring, &mut lock(scratch), |step, row| {
-            row.into_iter().for_each(|row| self.rows.store(step, row));
+            row.into_iter().for_each(|row| self.rows.store(Slot::new(step), row));
         });
     }
 
@@ -323,19 +268,42 @@ impl RingMemory {
     /// The rows of a value that may still be under way.
     fn pending(&self, value: Value<Slot>) -> impl Iterator<Item = &SlotState> {
         let slots: &[SlotState] = match &self.encoder {
-            Encoder::Image { slots, .. }
-            | Encoder::Depth { slots, .. }
-            | Encoder::OnCore { slots, .. } => slots,
-            Encoder::Vector(_) | Encoder::OnHost { .. } | Encoder::Voxels { .. } => &[],
+            Encoder::OnDevice { slots, .. } | Encoder::OnCore { slots, .. } => slots,
+            Encoder::Vector(_) | Encoder::OnHost { .. } => &[],
         };
         let read = match value {
             Value::Nothing => [None, None],
             Value::Row(slot) => [Some(slot), None],
             Value::Between { a, b, .. } => [Some(a), Some(b)],
         };
-        let states = read.into_iter().flatten().filter_map(|slot| slots.get(slot));
+        let states = read.into_iter().flatten().filter_map(|slot| slots.get(slot.index()));
         states.filter(|state| state.pending.load(Ordering::Acquire))
     }
+}
+
+/// The rows of a group of a vector. As on the CPU, interpolated rows stay f32, and the others are rounded when they
+/// are encoded.
+fn of_vector(
+    device: &Arc<Device>,
+    spec: &StreamSpec,
+    vector: &VectorSpec,
+    place: &RingPlace,
+) -> Result<(Encoder, Rows), BackendError> {
+    let interpolates = spec.strategy().interpolates();
+    let stages = vector.stages(place.group, spec.strategy());
+    let output = stages.output.clone();
+    let encoder = VectorEncoder::new(vector, place.group, spec.dtype);
+    let encoder = Mutex::new(encoder.with(stages, spec.steps()));
+    let lanes = vector.lanes(place.group);
+    if (spec.plans && interpolates) || output.is_some() {
+        let copied = vec![Lane::Linear; place.part_len];
+        let rows = Rows::pinned(device, &copied, DType::F32, spec.steps())?;
+        let host = FloatRows::new(spec, &lanes, output);
+        let scratch = Mutex::new(vec![0.0; place.row_len]);
+        return Ok((Encoder::OnHost { encoder, host, scratch }, rows));
+    }
+    let dtype = if interpolates { DType::F32 } else { spec.dtype };
+    Ok((Encoder::Vector(encoder), Rows::pinned(device, &lanes, dtype, spec.ring_slots())?))
 }
 
 impl SlotState {
@@ -397,10 +365,9 @@ impl Backend for CudaBackend {
             Encoder::Vector(_) => memory.rows.read(slot, row),
             Encoder::OnHost { host, .. } => host.read(slot, row),
             // Encodes of the ring are on its stream: the copy comes after them.
-            Encoder::Image { stream, .. }
-            | Encoder::Depth { stream, .. }
-            | Encoder::OnCore { stream, .. }
-            | Encoder::Voxels { stream, .. } => memory.rows.download(slot, row, stream)?,
+            Encoder::OnDevice { stream, .. } | Encoder::OnCore { stream, .. } => {
+                memory.rows.download(slot, row, stream)?;
+            }
         }
         Ok(())
     }

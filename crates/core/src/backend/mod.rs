@@ -10,20 +10,19 @@ pub mod cpu;
 pub mod cuda;
 mod float_rows;
 mod select;
-mod vector;
 
 use float_rows::FloatRows;
 pub use select::{Choice, create, create_for_device, devices};
-pub use vector::VectorEncoder;
 
+use crate::encoder::EncodeError;
 use crate::rejected::Rejected;
 use crate::sample::Sample;
 use crate::spec::RingId;
 #[cfg(any(feature = "cuda", test))]
-use crate::spec::{Bounds, EncoderSpec, StreamSpec};
+use crate::spec::StreamSpec;
 use robocache_ops::align::{Slot, Value};
 use robocache_ops::device::{DeviceError, DeviceOutput, HostBuffer, Output, OutputMut};
-use robocache_ops::voxelize::{PointDrops, VoxelizeError};
+use robocache_ops::voxelize::PointDrops;
 
 /// The error for a sample of another kind than its ring takes. The pipeline rules this out when it
 /// is made.
@@ -78,26 +77,27 @@ impl BackendError {
     /// The error of reserving the memory of a stream: it names the keys that say how much.
     fn reserving_for(self, spec: &StreamSpec) -> Self {
         let BackendError::Failed { backend, operation, detail } = self else { return self };
-        let (key, Bounds { max_width_px, max_height_px, max_points, .. }) =
-            (format!("streams.{}", spec.name), spec.bounds);
-        let sizes = match &spec.encoder {
-            EncoderSpec::Vector(_) => String::new(),
-            EncoderSpec::Image(_) | EncoderSpec::Depth(_) => format!(
-                ", {key}.image.max_width_px ({max_width_px}) and {key}.image.max_height_px \
-                 ({max_height_px})"
-            ),
-            EncoderSpec::Voxels(_) => format!(" and {key}.cloud.max_points ({max_points})"),
+        let limits = spec.encoder.limits(spec.bounds);
+        let keys: Vec<String> = std::iter::once(("ring_rows", spec.ring_rows))
+            .chain(limits)
+            .map(|(key, value)| format!("streams.{}.{key} ({value})", spec.name))
+            .collect();
+        let keys = match keys.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{} and {last}", others.join(", ")),
+            None => String::new(),
         };
-        let rows = spec.ring_rows;
-        let detail =
-            format!("{detail}; how much is needed follows from {key}.ring_rows ({rows}){sizes}");
+        let detail = format!("{detail}; how much is needed follows from {keys}");
         BackendError::Failed { backend, operation, detail }
     }
 }
 
-impl From<VoxelizeError> for BackendError {
-    fn from(error: VoxelizeError) -> Self {
-        BackendError::Sample(error.into())
+/// Says that an encoder of `backend` failed.
+fn encode_error(backend: &'static str) -> impl Fn(EncodeError) -> BackendError {
+    move |error| match error {
+        EncodeError::Sample(rejected) => rejected.into(),
+        EncodeError::Device(error) => error.into(),
+        EncodeError::WrongKind => wrong_kind(backend),
     }
 }
 
@@ -109,17 +109,6 @@ impl From<DeviceError> for BackendError {
             DeviceError::Failed { operation, detail } => {
                 BackendError::Failed { backend, operation, detail }
             }
-        }
-    }
-}
-
-#[cfg(feature = "cuda")]
-impl From<robocache_ops::voxelize::cuda::EncodeError> for BackendError {
-    fn from(error: robocache_ops::voxelize::cuda::EncodeError) -> Self {
-        use robocache_ops::voxelize::cuda::EncodeError;
-        match error {
-            EncodeError::Cloud(error) => error.into(),
-            EncodeError::Device(error) => error.into(),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::check::{Check, Range, is_printable};
 use super::filter::filter;
 use super::raw::{GridOutput, RawChannel, RawCloud, RawFeature, Reduce};
 use crate::input::laser_scan;
-use crate::spec::Bounds;
+use crate::sample::Bounds;
 use robocache_ops::voxelize::{
     COORDINATES_OF_VOXEL, Feature, Grid, MAX_POINTS, PLACES_PER_VOXEL, Reduction, VoxelSpec,
 };

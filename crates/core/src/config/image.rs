@@ -5,7 +5,9 @@ use super::depth::depth;
 use super::raw::{RawImage, RawImageCrop, RawResize, RawResizes};
 use super::words::one_of;
 use crate::codec::PixelFormat;
-use crate::spec::{Bounds, EncoderSpec, Selection};
+use crate::encoder::EncoderSpec;
+use crate::sample::Bounds;
+use crate::spec::Selection;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{self, ImageSpec, MAX_RESIZES, Resize};
 

@@ -9,9 +9,11 @@ use super::select::{Selected, SelectedInput, select};
 use super::undistort::{CameraTopic, undistort};
 use super::words::one_of;
 use super::{cloud, frames, image, vector};
+use crate::encoder::EncoderSpec;
 use crate::input::Content;
 use crate::pipeline::MAX_AHEAD_NS;
-use crate::spec::{Bounds, EncoderSpec, InFrame, Selection, StreamSpec, Timeline};
+use crate::sample::Bounds;
+use crate::spec::{InFrame, Selection, StreamSpec, Timeline};
 use robocache_ops::align::{AlignRule, Strategy};
 use robocache_ops::dtype::DType;
 use robocache_ops::resample::Lane;
@@ -283,12 +285,7 @@ fn dtype_fits(
     if encoder.dtypes().contains(&dtype) {
         return Some(());
     }
-    let rows = match encoder {
-        EncoderSpec::Vector(_) => "vectors",
-        EncoderSpec::Image(_) => "images",
-        EncoderSpec::Depth(_) => "depth images",
-        EncoderSpec::Voxels(_) => "voxel grids",
-    };
+    let rows = encoder.plural();
     let names: Vec<_> = encoder.dtypes().iter().map(|dtype| dtype.name()).collect();
     let expected = format!("{}, the types of {rows}", one_of(&names));
     match given {

@@ -4,8 +4,9 @@ mod hostile;
 mod sharing;
 
 use super::*;
+use crate::encoder::EncoderSpec;
 use crate::layout::Layout;
-use crate::spec::{Durability, EncoderSpec, Qos, Reliability, RingId, Selection, Timeline};
+use crate::spec::{Durability, Qos, Reliability, RingId, Selection, Timeline};
 use robocache_ops::align::{Fill, Strategy};
 use robocache_ops::align::{MergeSpec, ValidWhen};
 use robocache_ops::depth::DepthSpec;

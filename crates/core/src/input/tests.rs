@@ -3,10 +3,10 @@
 mod twin;
 
 use super::*;
-use crate::backend::VectorEncoder;
 use crate::cdr::Writer;
 use crate::config;
-use crate::spec::EncoderSpec;
+use crate::encoder::EncoderSpec;
+use crate::encoder::VectorEncoder;
 
 /// An input of a configured stream, and the encoders of the groups that it feeds.
 struct Subject {

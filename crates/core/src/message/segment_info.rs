@@ -4,11 +4,7 @@ use super::MessageError;
 use super::info::{list, string};
 use crate::cdr::{Reader, Writer};
 use crate::layout::{Holds, Layout, Segment};
-use crate::spec::{Config, EncoderSpec, InputId};
-use robocache_ops::dtype::DType;
-use robocache_ops::image::ImageSpec;
-use robocache_ops::operators::OutputChannel;
-use robocache_ops::voxelize::Reduction;
+use crate::spec::{Config, InputId};
 
 impl SegmentInfo {
     /// What the segments of a configuration mean, in their order. `topics` is as in [`Publication`](super::Publication).
@@ -25,26 +21,7 @@ impl SegmentInfo {
             None => config.input(*id).topic.clone(),
         };
         let interpolates = spec.strategy().interpolates();
-        let [mean, std] = match &spec.encoder {
-            EncoderSpec::Image(image) => normalisation(image, segment),
-            EncoderSpec::Vector(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => [&[][..]; 2],
-        };
-        let (origin_m, size_m) = match &spec.encoder {
-            EncoderSpec::Voxels(voxels) => (&voxels.grid.origin_m[..], voxels.grid.size_m),
-            EncoderSpec::Vector(_) | EncoderSpec::Image(_) | EncoderSpec::Depth(_) => {
-                (&[][..], 0.0)
-            }
-        };
-        let outputs: &[OutputChannel] = match &spec.encoder {
-            EncoderSpec::Vector(vector) => &vector.outputs,
-            _ => &[],
-        };
-        let (layout, filters) = match &spec.encoder {
-            EncoderSpec::Image(image) => (image.layout.name(), image.resizes.as_slice()),
-            EncoderSpec::Vector(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => {
-                ("", &[][..])
-            }
-        };
+        let meaning = spec.encoder.meaning(segment.dtype);
         SegmentInfo {
             name: segment.name.clone(),
             encoder: match segment.holds {
@@ -57,7 +34,7 @@ impl SegmentInfo {
             shape: segment.shape.clone(),
             channels: match segment.holds {
                 Holds::Coordinates => ["z", "y", "x"].map(str::to_owned).to_vec(),
-                Holds::Rows | Holds::Features => channels(&spec.encoder),
+                Holds::Rows | Holds::Features => spec.encoder.channels(),
             },
             topics: inputs.iter().map(topic).collect(),
             ros_types: inputs.iter().map(|id| config.input(*id).ros_type.clone()).collect(),
@@ -72,14 +49,14 @@ impl SegmentInfo {
             max_age_ns: spec.rule.max_age_ns,
             max_gap_ns: if interpolates { spec.rule.max_gap_ns } else { 0 },
             fill: spec.rule.fill.name().to_owned(),
-            mean: mean.to_vec(),
-            std: std.to_vec(),
-            origin_m: origin_m.to_vec(),
-            size_m,
-            units: outputs.iter().map(|output| output.unit.to_owned()).collect(),
-            operators: outputs.iter().map(operators).collect(),
-            layout: layout.to_owned(),
-            filters: filters.iter().map(|resize| resize.filter.name().to_owned()).collect(),
+            mean: meaning.mean,
+            std: meaning.std,
+            origin_m: meaning.origin_m,
+            size_m: meaning.size_m,
+            units: meaning.units,
+            operators: meaning.operators,
+            layout: meaning.layout.to_owned(),
+            filters: meaning.filters.into_iter().map(str::to_owned).collect(),
         }
     }
 
@@ -191,30 +168,4 @@ impl SegmentInfo {
             filters: list(reader, string)?,
         })
     }
-}
-
-/// The operators of a channel as JSON.
-fn operators(output: &OutputChannel) -> String {
-    serde_json::to_string(&output.operators).unwrap_or_default()
-}
-
-/// The name of each entry along the first dimension of a row.
-fn channels(encoder: &EncoderSpec) -> Vec<String> {
-    match encoder {
-        EncoderSpec::Vector(vector) => vector.names().into_iter().map(str::to_owned).collect(),
-        EncoderSpec::Image(image) => {
-            image.color.names().iter().copied().map(str::to_owned).collect()
-        }
-        EncoderSpec::Depth(_) => vec!["depth".to_owned()],
-        EncoderSpec::Voxels(voxels) => voxels.channels.iter().map(Reduction::label).collect(),
-    }
-}
-
-/// Mean and standard deviation of each channel; empty if the rows hold bytes.
-fn normalisation<'a>(image: &'a ImageSpec, segment: &Segment) -> [&'a [f32]; 2] {
-    let channels = match segment.dtype {
-        DType::U8 => 0,
-        _ => image.color.channels(),
-    };
-    [&image.mean[..channels], &image.std[..channels]]
 }

@@ -3,13 +3,13 @@
 //! They are a second source of samples beside messages, not messages that are written to be read again. From the
 //! sample on, all is the same: stamps, frames, sizes, finite numbers, the encoder and the ring.
 
-use super::{Accepted, Arrival, Pipeline, PushError};
+use super::{Accepted, Arrival, NotTaken, Pipeline};
 use crate::codec::RawImage;
 use crate::input::image::{self, Fields};
 use crate::input::{Sink, depth_image};
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::{Header, Sample};
-use crate::spec::{EncoderSpec, InputId, RingId, Selection, StreamId};
+use crate::spec::{InputId, RingId, Selection, StreamId};
 use robocache_ops::voxelize::{COORDINATES, FieldAt, FieldType, IDENTITY, PointsView, Sweep};
 
 /// An array of a program.
@@ -49,7 +49,7 @@ impl Pipeline {
 
     /// The channels of a ring of a vector.
     fn group(&self, stream: StreamId, ring: RingId) -> &[usize] {
-        let EncoderSpec::Vector(vector) = &self.config.stream(stream).encoder else { return &[] };
+        let Some(vector) = self.config.stream(stream).encoder.as_vector() else { return &[] };
         vector.groups.get(self.layout.ring(ring).group).map_or(&[], |group| &group.channels)
     }
 
@@ -64,7 +64,7 @@ impl Pipeline {
         header: &Header<'_>,
         sample: &ArraySample<'_>,
         arrival: Arrival,
-    ) -> Result<Accepted, PushError> {
+    ) -> Result<Accepted, NotTaken> {
         let selection = &self.config.input(input).selection;
         self.push_by(input, arrival, |_, sink| match (selection, *sample) {
             (

@@ -8,14 +8,15 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use super::Arrival;
+use super::arrival::Arrival;
+use crate::encoder::EncoderSpec;
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::Header;
-use crate::spec::{Config, EncoderSpec, InputId, Selection, StreamId};
+use crate::spec::{Config, InputId, Selection, StreamId};
 use crate::tf::MAX_NAME;
 use crate::tf::shown;
 use robocache_ops::image::camera::Camera;
-use robocache_ops::image::{ImageSpec, ImageView, Remap};
+use robocache_ops::image::{ImageView, Remap};
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 
@@ -121,8 +122,7 @@ impl Cameras {
             }
         }
         for (spec, camera) in config.streams.iter().zip(&cameras.streams) {
-            let undistorts = matches!(&spec.encoder, EncoderSpec::Image(image) if image.undistort);
-            if undistorts != camera.is_some() {
+            if spec.encoder.undistorts() != camera.is_some() {
                 let name = &spec.name;
                 return Err(format!(
                     "stream '{name}': expected a camera if and only if its images are undistorted"
@@ -177,8 +177,7 @@ impl Cameras {
         let known = self.of(undistortion.input, topic, arrival).map_err(named)?;
         check_frame(&known.frame_id, header, topic).map_err(named)?;
         check_size(&known.camera, view, topic).map_err(named)?;
-        let EncoderSpec::Image(image) = &spec.encoder else { return Ok(None) };
-        Ok(table_of(&mut lock(&undistortion.made), known, image))
+        Ok(table_of(&mut lock(&undistortion.made), known, &spec.encoder))
     }
 
     /// The camera of an input for an image.
@@ -241,7 +240,7 @@ fn check_size(camera: &Camera, view: &ImageView<'_>, topic: &str) -> Result<(), 
 fn table_of(
     made: &mut Option<UndistortTable>,
     known: Arc<Known>,
-    image: &ImageSpec,
+    encoder: &EncoderSpec,
 ) -> Option<Arc<Remap>> {
     match made {
         // By the numbers: messages that change back, or that only name another frame, make no table.
@@ -249,9 +248,7 @@ fn table_of(
         _ => {
             // The memory of the old one first.
             *made = None;
-            let [width, height] = known.camera.size;
-            let part = image.part(width, height)?;
-            let table = known.camera.remap(&part).map(Arc::new);
+            let table = encoder.remap(&known.camera).map(Arc::new);
             *made = Some(UndistortTable { of: known, table: table.clone() });
             table
         }

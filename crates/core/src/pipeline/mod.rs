@@ -6,9 +6,11 @@
 //! tick waits for a preempted holder of a lock, the holder inherits its priority ([`PiMutex`]).
 
 mod arrays;
+mod arrival;
 mod cameras;
 mod frames;
 mod merge;
+mod not_taken;
 mod push;
 mod rows;
 mod shapes;
@@ -22,8 +24,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub use arrays::ArraySample;
+pub use arrival::{Arrival, MAX_AHEAD_NS};
 pub use frames::{AwaitedTransforms, Tree};
-pub use push::{Accepted, Arrival, MAX_AHEAD_NS, PushError};
+pub use not_taken::NotTaken;
+pub use push::Accepted;
 pub use rows::{LeftRow, RowSink};
 pub use spacings::Spacings;
 pub use stats::{Counter, InputStats, StreamStats};
@@ -34,9 +38,7 @@ use crate::input::{self, Input};
 use crate::layout::{Layout, RingPlace};
 use crate::message::{Envelope, Publication, SegmentInfo, TensorInfo, TensorMessage};
 use crate::ring::Ring;
-use crate::spec::{
-    Config, EncoderSpec, InputId, InputSpec, MAX_INPUTS, RingId, Selection, StreamId, StreamSpec,
-};
+use crate::spec::{Config, InputId, InputSpec, MAX_INPUTS, RingId, StreamId, StreamSpec};
 use cameras::Cameras;
 use frames::Frames;
 use merge::Merge;
@@ -78,8 +80,8 @@ pub struct Pipeline {
     /// Of its messages.
     envelope: Arc<Envelope>,
     backend: Arc<dyn Backend>,
-    inputs: Vec<InputState>,
-    streams: Vec<StreamState>,
+    inputs: Vec<PipelineInput>,
+    streams: Vec<PipelineStream>,
     rings: PiMutex<Rings>,
     /// The tree of frames, if something asks for it.
     frames: Option<Frames>,
@@ -92,7 +94,7 @@ pub struct Pipeline {
     clock_jumps: Counter,
 }
 
-struct InputState {
+struct PipelineInput {
     /// Position of the input among those of its stream: its bit in a step's `inputs_valid`.
     place: u8,
     /// Locked while a message is read and encoded, so that the messages of an input enter their
@@ -102,7 +104,7 @@ struct InputState {
 }
 
 #[derive(Default)]
-struct StreamState {
+struct PipelineStream {
     stats: StreamStats,
     held_back: Counter,
     /// Whether a step depends on the other steps, so that it may change when its row does not.
@@ -156,7 +158,7 @@ impl Pipeline {
         let layout = Layout::new(&config);
         check_dtypes(&config).map_err(SpecError)?;
         let inputs: Result<Vec<_>, _> =
-            config.input_ids().map(|id| InputState::new(id, &config, &layout)).collect();
+            config.input_ids().map(|id| PipelineInput::new(id, &config, &layout)).collect();
         let spec = |place: &RingPlace| config.stream(place.stream);
         let steps = layout.rings().iter().map(|place| spec(place).steps()).sum::<usize>();
         let ring = |spec: &StreamSpec| {
@@ -167,10 +169,10 @@ impl Pipeline {
             }
         };
         let rings: Vec<_> = layout.rings().iter().map(|place| ring(spec(place))).collect();
-        let state = |spec: &StreamSpec| StreamState {
+        let state = |spec: &StreamSpec| PipelineStream {
             unwraps: spec.encoder.unwraps(),
             merge: Merge::of(spec).map(Mutex::new),
-            ..StreamState::default()
+            ..PipelineStream::default()
         };
         let streams = config.streams.iter().map(state).collect();
         Ok(Pipeline {
@@ -282,7 +284,7 @@ impl Pipeline {
     /// The groups of a stream, by the names of their channels, whose ring is empty while the ring
     /// of another group is not. Until each has a row, no step of the stream is valid.
     pub fn groups_without_rows(&self, stream: StreamId) -> Vec<Vec<&str>> {
-        let EncoderSpec::Vector(vector) = &self.config.stream(stream).encoder else {
+        let Some(vector) = self.config.stream(stream).encoder.as_vector() else {
             return Vec::new();
         };
         // Its memory is reserved first, because a tick waits for the lock.
@@ -304,7 +306,7 @@ impl Pipeline {
         let rings = self.lock_rings();
         let of = |ring: RingId| {
             let ring = &rings.rings[ring.index()];
-            let oldest = (0..ring.len()).map(|row| ring.entry(row).serial).min();
+            let oldest = ring.entries().map(|row| row.serial).min();
             Turnover { epoch: ring.epoch(), full: ring.is_full(), oldest, newest: ring.serial() }
         };
         self.layout.rings_of(stream).map(of).collect()
@@ -334,7 +336,7 @@ impl Pipeline {
     }
 }
 
-impl InputState {
+impl PipelineInput {
     fn new(id: InputId, config: &Config, layout: &Layout) -> Result<Self, SpecError> {
         let spec = config.input(id);
         check_feeds(spec, config, layout).map_err(SpecError)?;
@@ -348,7 +350,11 @@ impl InputState {
         }
         let input = Mutex::new(input::open(spec).map_err(SpecError)?);
         // An input of no stream feeds no ring, so its place does not count.
-        Ok(InputState { place: place.min(MAX_INPUTS) as u8, input, stats: InputStats::default() })
+        Ok(PipelineInput {
+            place: place.min(MAX_INPUTS) as u8,
+            input,
+            stats: InputStats::default(),
+        })
     }
 }
 
@@ -381,28 +387,8 @@ fn check_feeds(spec: &InputSpec, config: &Config, layout: &Layout) -> Result<(),
             ));
         };
         let stream = config.stream(place.stream);
-        let fits = match (&spec.selection, &stream.encoder) {
-            (
-                Selection::Fields(_) | Selection::Joints { .. } | Selection::Numbers(_),
-                EncoderSpec::Vector(_),
-            ) => !stream.plans,
-            (Selection::Trajectory { .. }, EncoderSpec::Vector(_)) => stream.plans,
-            (Selection::Image { .. }, EncoderSpec::Image(_)) => true,
-            (Selection::Depth { .. }, EncoderSpec::Depth(_)) => true,
-            (Selection::Points { .. }, EncoderSpec::Voxels(_)) => true,
-            (
-                Selection::Fields(_)
-                | Selection::Joints { .. }
-                | Selection::Trajectory { .. }
-                | Selection::Numbers(_)
-                | Selection::Image { .. }
-                | Selection::Depth { .. }
-                | Selection::Points { .. }
-                | Selection::Transforms { .. }
-                | Selection::CameraInfo { .. },
-                _,
-            ) => false,
-        };
+        let fits = spec.selection.gives() == Some(stream.encoder.takes())
+            && spec.selection.is_trajectory() == stream.plans;
         if !fits {
             return Err(format!(
                 "input '{}' ({}): stream '{}' has an encoder that does not take its samples",

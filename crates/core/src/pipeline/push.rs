@@ -3,8 +3,10 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::frames::{Frames, NoTransform};
+use super::arrival::{Arrival, check_ahead, cleared, late};
+use super::frames::Frames;
 use super::merge::Merged;
+use super::not_taken::NotTaken;
 use super::sweep::Motion;
 use super::{AwaitedTransforms, Pipeline, Rings, StreamStats};
 use crate::backend::BackendError;
@@ -12,57 +14,12 @@ use crate::input::{Input, Sink};
 use crate::rejected::{DropReason, Rejected};
 use crate::ring::{Inserted, Lease};
 use crate::sample::{Header, Sample, StampError, StampedTransform, Trajectory};
-use crate::spec::{
-    Bounds, EncoderSpec, InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline,
-};
+use crate::spec::{InputId, InputSpec, RingId, StreamId, StreamSpec, Timeline};
 use crate::tf::shown;
-use robocache_ops::depth::DepthView;
 use robocache_ops::image::camera::Camera;
 use robocache_ops::image::{ImageView, Remap};
-use robocache_ops::time::{Epoch, NANOS_PER_S, Stamp};
+use robocache_ops::time::Stamp;
 use robocache_ops::voxelize::PointsView;
-
-/// A header's stamp may be at most this far ahead of the node's clock \[ns\], unless its stream looks
-/// ahead. Synchronised clocks differ by less. A row further ahead would be the newest of its ring
-/// until the clock reaches it.
-pub const MAX_AHEAD_NS: i64 = NANOS_PER_S;
-
-/// When a message arrived, and which stamps it may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// When the node took the message, on its clock; `None` if there is no clock yet. A header's stamp may
-    /// not be far ahead of it. A delay ends with it, because a lag must cover the wait in the middleware's
-    /// queue. Ticks see from then on what the message becomes.
-    pub stamp: Option<Stamp>,
-    /// The row's instant under `timeline: receive`: when the middleware received the message, on the node's
-    /// clock. `None` if that is `stamp`. A recording keeps it, because a replay does not know it otherwise.
-    pub received: Option<Stamp>,
-    /// The clock's epoch in which the message was published.
-    pub epoch: Epoch,
-    /// A header's stamp may be at most this far ahead of `stamp` \[ns\]. If it is less than
-    /// [`MAX_AHEAD_NS`], a message further ahead may have been stamped before the clock jumped back.
-    pub max_ahead_ns: i64,
-    /// Whether a header's stamp of zero is an instant. Otherwise it means "not set".
-    pub zero_is_an_instant: bool,
-    /// From when on ticks see what the message becomes, on the node's clock; `None` if that is `stamp`. It
-    /// differs if the message waited for a transform, or if a simulator's clock took a large step. It is only
-    /// kept with rows ([`Pipeline::keep_rows`]).
-    pub seen_from: Option<Stamp>,
-}
-
-impl Default for Arrival {
-    /// The arrival of a message before a clock is read.
-    fn default() -> Self {
-        Arrival {
-            stamp: None,
-            received: None,
-            epoch: Epoch::default(),
-            max_ahead_ns: MAX_AHEAD_NS,
-            zero_is_an_instant: false,
-            seen_from: None,
-        }
-    }
-}
 
 /// What an accepted message became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,20 +38,6 @@ pub struct Accepted {
     pub changes: Option<(u64, u64)>,
 }
 
-/// Why a message was not taken.
-#[derive(Debug, thiserror::Error)]
-pub enum PushError {
-    /// It was dropped, and counted.
-    #[error(transparent)]
-    Dropped(#[from] Rejected),
-    /// A transform that it needs may still come. It is not counted: push it again later.
-    #[error("a transform that the message needs has not come yet")]
-    Waits(Box<AwaitedTransforms>),
-    /// The backend failed; nothing more can be computed.
-    #[error(transparent)]
-    Backend(BackendError),
-}
-
 /// The rows of a sample.
 struct NewRows {
     /// How many: several if it is a cloud that is merged with others.
@@ -105,39 +48,18 @@ struct NewRows {
     failed: Option<Rejected>,
 }
 
-/// Why a sample became no row.
-enum NoRow {
-    Waits(Box<AwaitedTransforms>),
-    Failed(BackendError),
-}
-
-impl<E: Into<BackendError>> From<E> for NoRow {
-    fn from(error: E) -> Self {
-        NoRow::Failed(error.into())
-    }
-}
-
-impl From<NoTransform> for NoRow {
-    fn from(error: NoTransform) -> Self {
-        match error {
-            NoTransform::Waits(need) => NoRow::Waits(need),
-            NoTransform::Never(rejected) => NoRow::Failed(rejected.into()),
-        }
-    }
-}
-
 impl Pipeline {
     /// Takes in a serialized message of an input.
     ///
     /// # Errors
-    /// [`PushError::Dropped`] if nothing of it could be taken, [`PushError::Waits`] if it needs a
-    /// transform that may still come, [`PushError::Backend`] if the backend failed.
+    /// [`NotTaken::Dropped`] if nothing of it could be taken, [`NotTaken::Waits`] if it needs a
+    /// transform that may still come, [`NotTaken::Failed`] if the backend failed.
     pub fn push(
         &self,
         input: InputId,
         message: &[u8],
         arrival: Arrival,
-    ) -> Result<Accepted, PushError> {
+    ) -> Result<Accepted, NotTaken> {
         self.push_by(input, arrival, |reader, sink| reader.read(message, sink))
     }
 
@@ -147,7 +69,7 @@ impl Pipeline {
         input: InputId,
         arrival: Arrival,
         read: impl FnOnce(&mut dyn Input, &mut dyn Sink) -> Result<(), Rejected>,
-    ) -> Result<Accepted, PushError> {
+    ) -> Result<Accepted, NotTaken> {
         let state = &self.inputs[input.index()];
         let spec = self.config.input(input);
         let place = state.place;
@@ -156,17 +78,17 @@ impl Pipeline {
         let mut rows = PushSink { pipeline: self, input, spec, place, arrival, changes, outcome };
         let read = match state.input.lock() {
             Ok(mut input) => read(input.as_mut(), &mut rows),
-            Err(_) => return Err(PushError::Backend(self.panicked(&spec.name))),
+            Err(_) => return Err(NotTaken::Failed(self.panicked(&spec.name))),
         };
         let changes = rows.changes.get();
         let PushTally { mut accepted, dropped, failure, incomplete, delay_ns, waits } =
             rows.outcome;
         if let Some(need) = waits {
-            return Err(PushError::Waits(need));
+            return Err(NotTaken::Waits(need));
         }
         state.stats.received.add(1);
         if let Some(failure) = failure {
-            return Err(PushError::Backend(failure));
+            return Err(NotTaken::Failed(failure));
         }
         state.stats.groups_incomplete.add(incomplete);
         let rejected = read.err().or(dropped.first);
@@ -179,7 +101,7 @@ impl Pipeline {
         match rejected {
             Some(rejected) if taken == 0 => {
                 state.stats.drop(rejected.reason);
-                Err(PushError::Dropped(rejected))
+                Err(NotTaken::Dropped(rejected))
             }
             part => {
                 for reason in DropReason::ALL {
@@ -248,11 +170,7 @@ impl Sink for PushSink<'_> {
                 *newest = (*newest).max(Some(stamp));
                 failed.into_iter().for_each(|rejected| self.drop_part(rejected));
             }
-            Err(NoRow::Waits(need)) => self.outcome.waits = Some(need),
-            Err(NoRow::Failed(BackendError::Sample(rejected))) => self.drop_part(rejected),
-            Err(NoRow::Failed(failure)) => {
-                self.outcome.failure.get_or_insert(failure);
-            }
+            Err(why) => self.note_not_taken(why),
         }
     }
 
@@ -262,10 +180,7 @@ impl Sink for PushSink<'_> {
         }
         match self.plan(header, trajectory) {
             Ok(rows) => self.outcome.accepted.rows += rows,
-            Err(BackendError::Sample(rejected)) => self.drop_part(rejected),
-            Err(failure) => {
-                self.outcome.failure.get_or_insert(failure);
-            }
+            Err(error) => self.note_not_taken(error.into()),
         }
     }
 
@@ -314,6 +229,16 @@ impl PushSink<'_> {
         }
     }
 
+    fn note_not_taken(&mut self, why: NotTaken) {
+        match why {
+            NotTaken::Waits(need) => self.outcome.waits = Some(need),
+            NotTaken::Dropped(rejected) => self.drop_part(rejected),
+            NotTaken::Failed(failure) => {
+                self.outcome.failure.get_or_insert(failure);
+            }
+        }
+    }
+
     fn drop_part(&mut self, rejected: Rejected) {
         let Drops { counts, first } = &mut self.outcome.dropped;
         counts[rejected.reason as usize] += 1;
@@ -321,13 +246,17 @@ impl PushSink<'_> {
     }
 
     /// Encodes a sample and puts it into its ring.
-    fn row(&self, ring: RingId, header: &Header<'_>, sample: Sample<'_>) -> Result<NewRows, NoRow> {
+    fn row(
+        &self,
+        ring: RingId,
+        header: &Header<'_>,
+        sample: Sample<'_>,
+    ) -> Result<NewRows, NotTaken> {
         // First, because an old message says nothing of this epoch's time.
         self.enter(&mut self.pipeline.lock_rings())?;
         check_frame(self.spec, header)?;
         let stream = self.pipeline.layout.ring(ring).stream;
-        check_size(self.pipeline.config.stream(stream), &sample)?;
-        check_crop(self.pipeline.config.stream(stream), &sample)?;
+        check_sample(self.pipeline.config.stream(stream), &sample)?;
         let stamp = self.stamp_of(header, self.pipeline.config.stream(stream))?;
         let table = self.table(stream, header, &sample)?;
         let sample = match (sample, &table) {
@@ -385,7 +314,7 @@ impl PushSink<'_> {
     }
 
     /// How the sensor of a cloud moved while it measured the points; `None` if that does not matter.
-    fn motion(&self, header: &Header<'_>, stamp: Stamp) -> Result<Option<Motion>, NoTransform> {
+    fn motion(&self, header: &Header<'_>, stamp: Stamp) -> Result<Option<Motion>, NotTaken> {
         let (Some(spec), Some(frames)) = (&self.spec.deskew, &self.pipeline.frames) else {
             return Ok(None);
         };
@@ -401,7 +330,7 @@ impl PushSink<'_> {
         stamp: Stamp,
         sample: Sample<'a>,
         moved: &'a mut Vec<f64>,
-    ) -> Result<Sample<'a>, NoTransform> {
+    ) -> Result<Sample<'a>, NotTaken> {
         let (Some(spec), Some(frames)) = (&self.spec.in_frame, &self.pipeline.frames) else {
             return Ok(sample);
         };
@@ -514,34 +443,6 @@ impl PushSink<'_> {
     }
 }
 
-/// Checks that a stamp is at most `most_ns` ahead of the clock. `known_ns` is how far a message of
-/// this epoch may be ahead for certain: if that is less than [`MAX_AHEAD_NS`], one further ahead may be from before
-/// the clock jumped back.
-pub(super) fn check_ahead(
-    stamp: Stamp,
-    now: Stamp,
-    known_ns: i64,
-    most_ns: i64,
-) -> Result<(), Rejected> {
-    let ahead = stamp.since(now);
-    let in_doubt = known_ns < MAX_AHEAD_NS;
-    let max_ahead_ns = if in_doubt { known_ns } else { known_ns.max(most_ns) };
-    if ahead <= max_ahead_ns {
-        return Ok(());
-    }
-    if in_doubt && ahead <= most_ns {
-        return Err(cleared());
-    }
-    let seconds = |ns: i64| ns as f64 / NANOS_PER_S as f64;
-    let detail = format!(
-        "header.stamp: expected at most {} s ahead of the node's clock ({now}), found {stamp}, \
-         {:.3} s ahead; do sensor and node use the same clock?",
-        seconds(max_ahead_ns.max(most_ns)),
-        seconds(ahead),
-    );
-    Err(Rejected::new(DropReason::Ahead, detail))
-}
-
 /// A cloud with the motion of its sensor.
 fn with_motion<'a>(sample: Sample<'a>, motion: Option<&'a Motion>) -> Result<Sample<'a>, Rejected> {
     match (sample, motion) {
@@ -565,53 +466,9 @@ pub(super) fn check_frame(spec: &InputSpec, header: &Header<'_>) -> Result<(), R
     }
 }
 
-/// Checks that an image has the part that the stream crops.
-fn check_crop(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
-    let (EncoderSpec::Image(image), Sample::Image(view)) = (&spec.encoder, sample) else {
-        return Ok(());
-    };
-    let (Some(crop), None) = (image.crop, image.part(view.width, view.height)) else {
-        return Ok(());
-    };
-    let (width, height) = (crop.x + crop.width, crop.y + crop.height);
-    let detail = format!(
-        "streams.{}.image.crop: expected an image of at least {width}x{height} px, found {}x{}",
-        spec.name, view.width, view.height
-    );
-    Err(Rejected::new(DropReason::WrongSize, detail))
-}
-
-/// Checks that a sample is within the stream's bounds, for which the backend has reserved memory.
-fn check_size(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
-    let Bounds { max_width_px, max_height_px, max_points, .. } = spec.bounds;
-    let (key, most, found, unit) = match sample {
-        Sample::Image(ImageView { width, .. }) | Sample::Depth(DepthView { width, .. })
-            if *width > max_width_px =>
-        {
-            ("image.max_width_px", max_width_px, *width as u64, "px")
-        }
-        Sample::Image(ImageView { height, .. }) | Sample::Depth(DepthView { height, .. })
-            if *height > max_height_px =>
-        {
-            ("image.max_height_px", max_height_px, *height as u64, "px")
-        }
-        Sample::Points(view) if view.points() > max_points as u64 => {
-            ("cloud.max_points", max_points, view.points(), "points")
-        }
-        Sample::Vector(_) | Sample::Image(_) | Sample::Depth(_) | Sample::Points(_) => {
-            return Ok(());
-        }
-    };
-    let detail =
-        format!("streams.{}.{key}: expected at most {most} {unit}, found {found}", spec.name);
-    Err(Rejected::new(DropReason::TooLarge, detail))
-}
-
-pub(super) fn cleared() -> Rejected {
-    let detail = "the message is from before the clock jumped back, or before its first reading";
-    Rejected::new(DropReason::Cleared, detail)
-}
-
-pub(super) fn late(detail: &str) -> Rejected {
-    Rejected::new(DropReason::Late, detail)
+/// Checks that a sample can become a row of the stream, for which the backend has reserved memory.
+fn check_sample(spec: &StreamSpec, sample: &Sample<'_>) -> Result<(), Rejected> {
+    spec.encoder.check(sample, spec.bounds).map_err(|Rejected { reason, detail }| {
+        Rejected::new(reason, format!("streams.{}.{detail}", spec.name))
+    })
 }

@@ -1,9 +1,10 @@
 //! Where the shapes of a filter are when a cloud was measured.
 
-use super::frames::{Ask, NoTransform};
+use super::frames::Ask;
+use super::not_taken::NotTaken;
 use super::push::PushSink;
 use crate::sample::Sample;
-use crate::spec::{EncoderSpec, StreamId};
+use crate::spec::StreamId;
 use robocache_ops::time::Stamp;
 use robocache_ops::voxelize::Filter;
 
@@ -17,13 +18,12 @@ impl PushSink<'_> {
         stream: StreamId,
         stamp: Stamp,
         sample: &Sample<'_>,
-    ) -> Result<Vec<[[f64; 4]; 3]>, NoTransform> {
-        let (Sample::Points(view), EncoderSpec::Voxels(voxels)) =
-            (sample, &self.pipeline.config.stream(stream).encoder)
+    ) -> Result<Vec<[[f64; 4]; 3]>, NotTaken> {
+        let (Sample::Points(view), Some(filter)) =
+            (sample, self.pipeline.config.stream(stream).encoder.filter())
         else {
             return Ok(Vec::new());
         };
-        let filter = &voxels.filter;
         let t_frames_base = self.frames_of_shapes(stream, stamp, filter)?;
         let t_frame_base = |name: &str| {
             let found = t_frames_base.iter().find(|(known, _)| *known == name);
@@ -38,7 +38,7 @@ impl PushSink<'_> {
         stream: StreamId,
         stamp: Stamp,
         filter: &'a Filter,
-    ) -> Result<Vec<Placed<'a>>, NoTransform> {
+    ) -> Result<Vec<Placed<'a>>, NotTaken> {
         let attached: Vec<(usize, &str)> = filter.frames().collect();
         let (Some(frames), false) = (&self.pipeline.frames, attached.is_empty()) else {
             return Ok(Vec::new());

@@ -9,9 +9,7 @@ use std::fmt::{self, Debug};
 
 pub use frames::{DeskewSpec, InFrame, TfSpec, still_frame};
 pub use ids::{InputId, RingId, SegmentId, StreamId};
-pub use stream::{
-    Bounds, Durability, EncoderSpec, InputSpec, MAX_INPUTS, Qos, Reliability, Selection, StreamSpec,
-};
+pub use stream::{Durability, InputSpec, MAX_INPUTS, Qos, Reliability, Selection, StreamSpec};
 
 use robocache_ops::time::TickGrid;
 

@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use super::{DeskewSpec, InFrame, RingId, StreamId, Timeline};
 use crate::codec::PixelFormat;
+use crate::encoder::EncoderSpec;
+use crate::sample::{Bounds, SampleKind};
 use crate::schema::{FieldReader, StampSource};
 use robocache_ops::align::{AlignRule, MergeSpec, Strategy};
-use robocache_ops::depth::DepthSpec;
 use robocache_ops::dtype::DType;
-use robocache_ops::image::ImageSpec;
-use robocache_ops::operators::{Operator, OutputChannel, VectorSpec};
-use robocache_ops::voxelize::{COORDINATES_OF_VOXEL, VoxelSpec};
 
 /// Most inputs of a stream: the message has a bit for each.
 pub const MAX_INPUTS: usize = 32;
@@ -87,11 +85,9 @@ impl InputSpec {
 
     /// Whether its messages need the tree of frames. `streams` are all streams.
     pub fn asks_for_frames(&self, streams: &[StreamSpec]) -> bool {
-        let encoder = self.stream.and_then(|stream| streams.get(stream.index()));
-        let shapes = match encoder.map(|stream| &stream.encoder) {
-            Some(EncoderSpec::Voxels(voxels)) => voxels.filter.frames().next().is_some(),
-            _ => false,
-        };
+        let stream = self.stream.and_then(|stream| streams.get(stream.index()));
+        let filter = stream.and_then(|stream| stream.encoder.filter());
+        let shapes = filter.is_some_and(|filter| filter.frames().next().is_some());
         shapes || self.in_frame.is_some() || self.deskew.is_some()
     }
 }
@@ -165,6 +161,20 @@ impl Selection {
             | Selection::Points { .. }
             | Selection::Transforms { .. }
             | Selection::CameraInfo { .. } => 1,
+        }
+    }
+
+    /// The samples that it takes; `None` if messages become no rows.
+    pub fn gives(&self) -> Option<SampleKind> {
+        match self {
+            Selection::Fields(_)
+            | Selection::Joints { .. }
+            | Selection::Trajectory { .. }
+            | Selection::Numbers(_) => Some(SampleKind::Vector),
+            Selection::Image { .. } => Some(SampleKind::Image),
+            Selection::Depth { .. } => Some(SampleKind::Depth),
+            Selection::Points { .. } => Some(SampleKind::Points),
+            Selection::Transforms { .. } | Selection::CameraInfo { .. } => None,
         }
     }
 
@@ -246,33 +256,6 @@ pub struct StreamSpec {
     pub merge: Option<MergeSpec>,
 }
 
-/// The largest image or cloud that a stream takes. The backend reserves memory for it at the start.
-/// The pipeline drops what is larger. For a vector the bounds say nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Width of an image \[px\].
-    pub max_width_px: usize,
-    /// Height of an image \[px\].
-    pub max_height_px: usize,
-    /// Points of a cloud.
-    pub max_points: usize,
-    /// Whether clouds have a sweep.
-    pub swept: bool,
-}
-
-impl Bounds {
-    /// Width and height of the largest image \[px\].
-    pub const fn image_px(self) -> [usize; 2] {
-        [self.max_width_px, self.max_height_px]
-    }
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Bounds { max_width_px: 3840, max_height_px: 2160, max_points: 1 << 20, swept: false }
-    }
-}
-
 impl StreamSpec {
     /// How a value at a target time follows from the rows around it.
     pub fn strategy(&self) -> Strategy {
@@ -308,27 +291,19 @@ impl StreamSpec {
     /// The stream as a backend encodes it. If clouds of several inputs become one row, their points have
     /// been condensed, and a row has those of all inputs.
     pub fn of_rows(&self) -> Cow<'_, StreamSpec> {
-        match (&self.encoder, &self.merge) {
-            (EncoderSpec::Voxels(voxels), Some(merge)) => {
-                let max_points = self.bounds.max_points.saturating_mul(merge.max_age_ns.len());
-                Cow::Owned(StreamSpec {
-                    encoder: EncoderSpec::Voxels(voxels.of_condensed()),
-                    bounds: Bounds { max_points, swept: false, ..self.bounds },
-                    ..self.clone()
-                })
-            }
-            _ => Cow::Borrowed(self),
-        }
+        let Some(merge) = &self.merge else { return Cow::Borrowed(self) };
+        let Some(encoder) = self.encoder.of_condensed() else { return Cow::Borrowed(self) };
+        let max_points = self.bounds.max_points.saturating_mul(merge.max_age_ns.len());
+        let bounds = Bounds { max_points, swept: false, ..self.bounds };
+        Cow::Owned(StreamSpec { encoder, bounds, ..self.clone() })
     }
 
     /// The most memory of the clouds that merged rows are made of \[bytes\]: those of each row and each
     /// input, one that is just arriving, and those of all inputs once more, joined. `None` if rows are
     /// not merged.
     pub fn kept_bytes(&self) -> Option<usize> {
-        let (EncoderSpec::Voxels(voxels), Some(merge)) = (&self.encoder, &self.merge) else {
-            return None;
-        };
-        let point = 4 * (3 + voxels.features().count());
+        let merge = self.merge.as_ref()?;
+        let point = self.encoder.condenser()?.point_bytes();
         let kept = merge.max_age_ns.len().saturating_mul(self.ring_rows.saturating_add(1));
         let clouds = kept.saturating_add(1);
         Some(clouds.saturating_mul(point * self.bounds.max_points))
@@ -338,86 +313,5 @@ impl StreamSpec {
     /// beside all rows that they replace, with one more where they cut the plan before.
     pub const fn ring_slots(&self) -> usize {
         if self.plans { 2 * self.ring_rows + 2 } else { self.ring_rows + 1 }
-    }
-}
-
-/// How a sample becomes a row. An encoder takes every sample of its kind, whatever the message.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-#[serde(tag = "kind", content = "encoder", rename_all = "snake_case")]
-pub enum EncoderSpec {
-    /// Numbers: a row is `[channels]`.
-    Vector(VectorSpec),
-    /// An image: a row is `[channels, height, width]` or `[height, width, channels]`.
-    Image(ImageSpec),
-    /// A depth image: a row is `[1, height, width]`.
-    Depth(DepthSpec),
-    /// Points: a row is `[channels, z, y, x]`; if it is sparse, `[max_voxels, channels]`.
-    Voxels(VoxelSpec),
-}
-
-impl EncoderSpec {
-    /// Shape of one row, row-major.
-    pub fn row_shape(&self) -> Vec<usize> {
-        match self {
-            EncoderSpec::Vector(spec) => vec![spec.len()],
-            EncoderSpec::Image(spec) => spec.row_shape().to_vec(),
-            EncoderSpec::Depth(spec) => vec![1, spec.height, spec.width],
-            EncoderSpec::Voxels(spec) => match (spec.max_voxels, spec.grid.shape) {
-                (Some(most), _) => vec![most, spec.channels.len()],
-                (None, [x, y, z]) => vec![spec.channels.len(), z, y, x],
-            },
-        }
-    }
-
-    /// Shape of the coordinates of a row, a second segment, if the encoder lists voxels.
-    pub fn coordinates_shape(&self) -> Option<Vec<usize>> {
-        match self {
-            EncoderSpec::Voxels(spec) => Some(vec![spec.max_voxels?, COORDINATES_OF_VOXEL]),
-            _ => None,
-        }
-    }
-
-    /// Elements of one row, with those of its coordinates.
-    pub fn elements(&self) -> usize {
-        self.row_len() + self.coordinates_shape().map_or(0, |shape| shape.iter().product())
-    }
-
-    /// Elements of one row.
-    pub fn row_len(&self) -> usize {
-        self.row_shape().iter().product()
-    }
-
-    /// The kind's name: `vector`, `image`, `depth` or `voxels`.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            EncoderSpec::Vector(_) => "vector",
-            EncoderSpec::Image(_) => "image",
-            EncoderSpec::Depth(_) => "depth",
-            EncoderSpec::Voxels(_) => "voxels",
-        }
-    }
-
-    /// The element types that its rows can have.
-    pub const fn dtypes(&self) -> &'static [DType] {
-        match self {
-            EncoderSpec::Image(_) => &[DType::F32, DType::F16, DType::Bf16, DType::U8],
-            EncoderSpec::Vector(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => {
-                &[DType::F32, DType::F16, DType::Bf16]
-            }
-        }
-    }
-
-    /// Whether a step depends on the values of other steps.
-    pub fn unwraps(&self) -> bool {
-        let unwraps = |output: &OutputChannel| output.operators.contains(&Operator::Unwrap);
-        matches!(self, EncoderSpec::Vector(spec) if spec.outputs.iter().any(unwraps))
-    }
-
-    /// Rings of the stream: one per group of a vector, otherwise one.
-    pub fn rings(&self) -> usize {
-        match self {
-            EncoderSpec::Vector(spec) => spec.groups.len(),
-            EncoderSpec::Image(_) | EncoderSpec::Depth(_) | EncoderSpec::Voxels(_) => 1,
-        }
     }
 }

@@ -2,10 +2,11 @@
 
 use super::color::ColorMap;
 use crate::cdr::Writer;
+use crate::encoder::Cubes;
 use crate::message::StepRead;
 use robocache_ops::dtype::DType;
 use robocache_ops::time::Stamp;
-use robocache_ops::voxelize::{Grid, Reduction, VoxelSpec};
+use robocache_ops::voxelize::Grid;
 
 /// Most cubes in a message: more are too slow to draw.
 const MAX_CUBES: usize = 100_000;
@@ -35,18 +36,10 @@ struct Cube {
 }
 
 impl GridView {
-    /// How rows of this specification are shown. The colour says the first channel that is a value
-    /// of the points, or else the count, or else the height.
-    ///
-    /// # Errors
-    /// Why they cannot be shown.
-    pub fn new(spec: &VoxelSpec, dtype: DType) -> Result<Self, String> {
-        let is_value =
-            |channel: &Reduction| !matches!(channel, Reduction::Count | Reduction::Occupancy);
-        let first = |wanted: &dyn Fn(&Reduction) -> bool| spec.channels.iter().position(wanted);
-        let count = || first(&|channel| *channel == Reduction::Count);
-        let colored_by = first(&is_value).or_else(count);
-        Ok(GridView { grid: spec.grid, channels: spec.channels.len(), colored_by, dtype })
+    /// How rows of these cells are shown.
+    pub fn new(cubes: Cubes, dtype: DType) -> Self {
+        let Cubes { grid, channels, colored_by } = cubes;
+        GridView { grid, channels, colored_by, dtype }
     }
 
     /// The message: a marker with a cube per voxel in use, and one with the edges of the grid.

@@ -3,8 +3,7 @@
 //! The bytes of a tensor message in, the bytes of an image or of markers out; no I/O. The newest
 //! history step of each segment is shown. If it is invalid, that is drawn in red.
 //!
-//! [`shown`] reads from a stream's specification how its segment is shown. A new encoder, a new
-//! normalisation or another layout is added there.
+//! The encoder of a stream says how its rows are drawn ([`Drawn`]). [`shown`] makes the drawing.
 
 mod color;
 mod grid;
@@ -18,8 +17,9 @@ pub use tap::Tap;
 
 use half::{bf16, f16};
 
+use crate::encoder::Drawn;
 use crate::message::TensorRead;
-use crate::spec::{Config, EncoderSpec, StreamSpec};
+use crate::spec::{Config, StreamSpec};
 use robocache_ops::dtype::DType;
 
 /// How the segment of a stream is shown.
@@ -36,14 +36,17 @@ pub enum Shown {
 /// # Errors
 /// What it holds could be seen, but this does not show it; in words.
 pub fn shown(spec: &StreamSpec) -> Result<Option<Shown>, String> {
-    match &spec.encoder {
-        EncoderSpec::Vector(_) => Ok(None),
-        EncoderSpec::Image(image) => Picture::new(image, spec.dtype).map(Shown::Picture).map(Some),
-        EncoderSpec::Depth(depth) => Ok(Some(Shown::Picture(Picture::of_depth(depth, spec.dtype)))),
-        EncoderSpec::Voxels(voxels) if voxels.max_voxels.is_some() => {
-            Err("a sparse grid".to_owned())
+    match spec.encoder.drawn() {
+        Drawn::Nothing => Ok(None),
+        Drawn::Hidden(what) => Err(what.to_owned()),
+        Drawn::Colors { color, layout, size, normalisation } => {
+            let picture = Picture::of_color(color, layout, size, spec.dtype, normalisation)?;
+            Ok(Some(Shown::Picture(picture)))
         }
-        EncoderSpec::Voxels(voxels) => GridView::new(voxels, spec.dtype).map(Shown::Grid).map(Some),
+        Drawn::Distances { size, fill_m } => {
+            Ok(Some(Shown::Picture(Picture::of_distances(size, spec.dtype, fill_m))))
+        }
+        Drawn::Cubes(cubes) => Ok(Some(Shown::Grid(GridView::new(cubes, spec.dtype)))),
     }
 }
 

@@ -3,9 +3,8 @@
 use super::color::ColorMap;
 use crate::cdr::messages::Image;
 use crate::message::StepRead;
-use robocache_ops::depth::DepthSpec;
 use robocache_ops::dtype::DType;
-use robocache_ops::image::{Color, ImageLayout, ImageSpec, Resize};
+use robocache_ops::image::{Color, ImageLayout};
 
 /// The colour of what is drawn over an invalid image.
 const RED: [u8; 3] = [255, 0, 0];
@@ -44,15 +43,6 @@ struct Bytes {
 }
 
 impl Picture {
-    /// How rows of this specification are shown.
-    ///
-    /// # Errors
-    /// Why they cannot be shown.
-    pub fn new(spec: &ImageSpec, dtype: DType) -> Result<Self, String> {
-        let Resize { width, height, .. } = *spec.last();
-        Self::of_color(spec.color, spec.layout, [width, height], dtype, [spec.mean, spec.std])
-    }
-
     /// How rows of this colour and layout are shown. `normalisation`: mean and standard deviation of each
     /// channel, without effect on bytes.
     ///
@@ -88,11 +78,6 @@ impl Picture {
     }
 
     /// How rows of depth are shown: near is dark, far is bright, and black has no distance.
-    pub fn of_depth(spec: &DepthSpec, dtype: DType) -> Self {
-        Self::of_distances([spec.width, spec.height], dtype, spec.fill_m)
-    }
-
-    /// As [`Picture::of_depth`], for rows of which only this is known.
     pub fn of_distances([width, height]: [usize; 2], dtype: DType, fill_m: f32) -> Self {
         Picture { width, height, dtype, pixel: Pixel::Distance { fill_m } }
     }

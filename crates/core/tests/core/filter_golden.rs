@@ -3,7 +3,7 @@
 
 use crate::common::golden::{crc32, noise};
 use proptest::prelude::*;
-use robocache_core::spec::EncoderSpec;
+use robocache_core::encoder::EncoderSpec;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::cpu::ImageEncoder;
 use robocache_ops::image::{

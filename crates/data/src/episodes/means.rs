@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::EpisodeError;
-use robocache_core::spec::EncoderSpec;
+use robocache_core::encoder::Encoder;
 use robocache_ops::align::{AlignRule, Fill, Strategy};
 use robocache_ops::align::{MergeSpec, ValidWhen};
 use robocache_ops::dtype::DType;
@@ -232,13 +232,12 @@ impl RowMeaning {
             let runs = vec![Run { row_at: 0, step_at: 0, len: row_len }];
             return WindowRing { dtype, row_len, lanes: Vec::new(), stage: None, runs };
         };
-        let encoder = EncoderSpec::Vector(vector.clone());
         WindowRing {
             dtype,
             row_len,
             lanes: vector.lanes(ring),
             stage: vector.stages(ring, self.strategy).output,
-            runs: robocache_core::layout::runs(&encoder, ring, vector.len()),
+            runs: vector.runs(ring),
         }
     }
 

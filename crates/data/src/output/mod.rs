@@ -10,10 +10,9 @@ pub use rows::RowOutput;
 pub use tensors::TensorOutput;
 
 use crate::file::OutputError;
+use robocache_core::encoder::EncoderSpec;
 use robocache_core::layout::Holds;
 use robocache_core::message::TensorMessage;
-use robocache_core::spec::EncoderSpec;
-use robocache_ops::image::ImageLayout;
 use robocache_runtime::Tick;
 
 /// Takes the tensors of an episode, in the order of their ticks, or the rows that they would be made of.
@@ -39,9 +38,6 @@ pub trait Output {
     }
 }
 
-/// What is said of an episode's ticks: how many came before each that does not follow the one before.
-pub const BREAKS: &str = "breaks";
-
 /// How elements of bf16 are stored where readers do not know the type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bf16 {
@@ -54,14 +50,8 @@ pub enum Bf16 {
 
 /// The names of a row's dimensions.
 fn row_dimensions(encoder: &EncoderSpec, holds: Holds) -> &'static [&'static str] {
-    match (encoder, holds) {
-        (EncoderSpec::Voxels(_), Holds::Coordinates) => &["voxel", "axis"],
-        (EncoderSpec::Voxels(_), Holds::Features) => &["voxel", "channel"],
-        (EncoderSpec::Voxels(_), Holds::Rows) => &["channel", "z", "y", "x"],
-        (EncoderSpec::Image(image), _) if image.layout == ImageLayout::Hwc => {
-            &["y", "x", "channel"]
-        }
-        (EncoderSpec::Image(_) | EncoderSpec::Depth(_), _) => &["channel", "y", "x"],
-        (EncoderSpec::Vector(_), _) => &["channel"],
+    match holds {
+        Holds::Coordinates => &["voxel", "axis"],
+        Holds::Features | Holds::Rows => encoder.axes(),
     }
 }

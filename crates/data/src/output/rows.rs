@@ -13,7 +13,6 @@ use robocache_core::layout::{Holds, RingPlace};
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::{LeftRow, Pipeline, RowSink};
 use robocache_core::ring::UntilNext;
-use robocache_core::spec::EncoderSpec;
 use robocache_ops::align::{MergeSpec, ValidWhen};
 use robocache_ops::dtype::DType;
 use robocache_ops::sync::lock;
@@ -106,11 +105,11 @@ impl RowOutput {
         path: &Path,
         pipeline: &mut Pipeline,
         bf16: Bf16,
-        means: WriterLimits,
+        limits: WriterLimits,
     ) -> Result<Self, OutputError> {
         let places = pipeline.layout().rings().iter();
         let (rings, tables) = places.map(|place| ring_columns(place, pipeline, bf16)).unzip();
-        let writer = RwLock::new(Some(PartWriter::create(path, tables, means)?));
+        let writer = RwLock::new(Some(PartWriter::create(path, tables, limits)?));
         let (error, failed) = (Mutex::default(), AtomicBool::new(false));
         let state = Arc::new(SharedRows { writer, rings, bf16, error, failed });
         pipeline.keep_rows(Box::new(Sink(Arc::clone(&state))));
@@ -137,16 +136,13 @@ fn ring_columns(place: &RingPlace, pipeline: &Pipeline, bf16: Bf16) -> (RingColu
     let config = pipeline.config();
     let spec = config.stream(place.stream);
     let folder = format!("streams/{}/{}", spec.name, place.group);
-    let sparse = match &spec.encoder {
-        EncoderSpec::Voxels(voxels) => SparseRow::new(voxels, spec.dtype),
-        _ => None,
-    };
-    let (dtype, row) = match &spec.encoder {
-        EncoderSpec::Vector(vector) => {
+    let sparse = spec.encoder.sparse_row(spec.dtype);
+    let (dtype, row) = match spec.encoder.as_vector() {
+        Some(vector) => {
             let floats = vector.keeps_f32(place.group, spec.strategy());
             (if floats { DType::F32 } else { spec.dtype }, vec![place.row_len])
         }
-        encoder => (spec.dtype, encoder.row_shape()),
+        None => (spec.dtype, spec.encoder.row_shape()),
     };
     let holds = if sparse.is_some() { Holds::Features } else { Holds::Rows };
     let named = |holds, shape: Vec<usize>| -> Vec<(String, usize)> {
@@ -199,13 +195,13 @@ fn about(place: &RingPlace, pipeline: &Pipeline, dtype: DType) -> Value {
     let config = pipeline.config();
     let spec = config.stream(place.stream);
     let info = &pipeline.segment_infos(&[])[place.segment.index()];
-    let (channels, lanes) = match &spec.encoder {
-        EncoderSpec::Vector(vector) => {
+    let (channels, lanes) = match spec.encoder.as_vector() {
+        Some(vector) => {
             let of_group = vector.groups[place.group].channels.iter();
             let names = of_group.map(|channel| vector.channels[*channel].name.clone());
             (names.collect(), json!(vector.lanes(place.group)))
         }
-        _ => (info.channels.clone(), Value::Null),
+        None => (info.channels.clone(), Value::Null),
     };
     json!({
         "stream": spec.name,
@@ -213,10 +209,7 @@ fn about(place: &RingPlace, pipeline: &Pipeline, dtype: DType) -> Value {
         "dtype": dtype.name(),
         "channels": channels,
         "lanes": lanes,
-        "vector": match &spec.encoder {
-            EncoderSpec::Vector(vector) => json!(vector),
-            _ => Value::Null,
-        },
+        "vector": spec.encoder.as_vector(),
         "segment": info,
         "max_age_ns_of_inputs": spec.merge.as_ref().map(|merge| &merge.max_age_ns),
         "valid_when": spec.merge.as_ref().map(valid_when),

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{BREAKS, Bf16, Output, row_dimensions};
+use super::{Bf16, Output, row_dimensions};
 use crate::file::OutputError;
-use crate::store::{Column, Element, PartWriter, Table, WriterLimits};
+use crate::store::{BREAKS, Column, Element, PartWriter, Table, WriterLimits};
 use robocache_core::layout::{Holds, Segment};
 use robocache_core::message::{StepState, TensorMessage};
 use robocache_core::pipeline::Pipeline;
@@ -81,7 +81,7 @@ impl TensorOutput {
         path: &Path,
         pipeline: &Pipeline,
         bf16: Bf16,
-        means: WriterLimits,
+        limits: WriterLimits,
     ) -> Result<Self, OutputError> {
         let mut columns: Vec<Column> = TICK_COLUMNS
             .iter()
@@ -126,7 +126,7 @@ impl TensorOutput {
             segments.push(SegmentColumns { id, segment, values, steps: of_steps });
         }
         let table = Table { columns, ends: "meta/episode_ends".into(), sorted_by: None };
-        let writer = PartWriter::create(path, vec![table], means)?;
+        let writer = PartWriter::create(path, vec![table], limits)?;
         let (scratch, breaks) = (Vec::new(), Vec::new());
         Ok(TensorOutput { writer, segments, scratch, bf16, newest: None, ticks: 0, breaks })
     }

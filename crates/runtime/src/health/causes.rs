@@ -9,7 +9,7 @@ use super::lag::round_up_ms;
 use robocache_core::histogram::Quantiles;
 use robocache_core::pipeline::Spacings;
 use robocache_core::rejected::DropReason;
-use robocache_core::spec::{EncoderSpec, StreamSpec};
+use robocache_core::spec::StreamSpec;
 use robocache_ops::align::{CLOCKS_APART_NS, InvalidReason, Strategy};
 use robocache_ops::operators::Channel;
 use robocache_ops::resample::Lane;
@@ -196,8 +196,8 @@ impl Evidence<'_> {
     /// The strategy of a slow stream that makes nothing wait. Angles cannot have it.
     fn hold(&self) -> Option<&'static str> {
         let turns = |channel: &Channel| channel.lane == Lane::Angular;
-        match &self.spec.encoder {
-            EncoderSpec::Vector(vector) if vector.channels.iter().any(turns) => None,
+        match self.spec.encoder.as_vector() {
+            Some(vector) if vector.channels.iter().any(turns) => None,
             // It takes no such key, and the file may have one.
             _ if self.spec.strategy().interpolates() => Some("hold (without max_gap_ms)"),
             _ => Some("hold"),

@@ -11,10 +11,10 @@ use clap::{Args, ValueEnum};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use robocache_core::backend::{self, Choice};
 use robocache_data::output::Bf16;
-use robocache_data::replay::batch::{self, BatchProgress, EpisodeOutcome, Options, Results};
+use robocache_data::replay::batch::{self, BatchProgress, EpisodeOutcome, Results};
 use robocache_data::replay::{
-    self, Division, EdgeTopic, Episode, Format, Moment, Parts, Remap, Share, Summary, TimeSource,
-    read_episodes,
+    self, Division, EdgeTopic, Episode, Format, Moment, Options, Parts, Remap, Share, Summary,
+    TimeSource, read_episodes,
 };
 use robocache_ops::time::Stamp;
 

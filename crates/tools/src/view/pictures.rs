@@ -4,8 +4,8 @@ use super::parts::describe;
 use super::track::{Kept, Segment, Step, Track};
 use crate::report::{Figure, HeatMap, Picture, Section, number};
 use robocache_core::config;
+use robocache_core::encoder::Drawn;
 use robocache_core::message::{SegmentInfo, StepRead, TensorInfo};
-use robocache_core::spec::EncoderSpec;
 use robocache_core::visual;
 use robocache_ops::align::NO_AGE;
 use robocache_ops::dtype::DType;
@@ -111,8 +111,8 @@ fn view(segment: &Segment, info: &SegmentInfo, all: &TensorInfo) -> Option<visua
 fn fill_m(name: &str, info: &TensorInfo) -> f32 {
     let config = config::parse(&info.config, &info.config_file).ok();
     let stream = config.as_ref().and_then(|config| config.streams.iter().find(|s| s.name == name));
-    match stream.map(|stream| &stream.encoder) {
-        Some(EncoderSpec::Depth(depth)) => depth.fill_m,
+    match stream.map(|stream| stream.encoder.drawn()) {
+        Some(Drawn::Distances { fill_m, .. }) => fill_m,
         _ => 0.0,
     }
 }

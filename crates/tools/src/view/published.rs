@@ -17,7 +17,7 @@ use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::message::{SegmentInfo, TensorMessage};
 use robocache_core::pipeline::{LeftRow, Pipeline, RowSink};
-use robocache_core::spec::{Config, EncoderSpec, Selection};
+use robocache_core::spec::{Config, Selection};
 use robocache_core::visual::elements;
 use robocache_data::bag::Bag;
 use robocache_data::file::OutputError;
@@ -163,7 +163,7 @@ fn of_vectors(mut wiring: Wiring, config: &Config) -> Wiring {
         feeds.retain(|id| {
             let input = config.input(*id);
             match input.stream {
-                Some(stream) => matches!(config.stream(stream).encoder, EncoderSpec::Vector(_)),
+                Some(stream) => config.stream(stream).encoder.as_vector().is_some(),
                 None => matches!(input.selection, Selection::Transforms { .. }),
             }
         });
@@ -252,7 +252,7 @@ impl Rings {
         let layout = Layout::new(config);
         let rings = layout.rings().iter().map(|place| {
             let spec = config.stream(place.stream);
-            let EncoderSpec::Vector(vector) = &spec.encoder else { return None };
+            let vector = spec.encoder.as_vector()?;
             let from = start.offset(-spec.lag_ns);
             let strategy = spec.strategy();
             let output = vector.stages(place.group, strategy).output;

@@ -11,11 +11,11 @@ pub use stream::{InputReport, StreamReport};
 
 use crate::layout::{Holds, Layout, Segment};
 use crate::schema::Prefixes;
-use crate::spec::{Config, EncoderSpec, InputId, InputSpec, StreamId, StreamSpec};
+use crate::spec::{Config, InputId, InputSpec, StreamId};
 use robocache_ops::align::MergeSpec;
 use robocache_ops::align::Strategy;
 use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S};
-use robocache_ops::{depth, image, voxelize};
+use robocache_ops::voxelize;
 
 /// The packages of `interfaces/`: `scripts/setup.sh` builds them if the ROS lacks them.
 const BUILT_BY_SETUP: [&str; 2] = ["control_msgs", "tf2_msgs"];
@@ -156,44 +156,6 @@ fn missing_packages(config: &Config, installed: &Prefixes) -> Vec<String> {
     missing.iter().map(warning).collect()
 }
 
-/// Returns the memory that a GPU and the host reserve for the largest message of a stream.
-fn largest_message(spec: &StreamSpec) -> (usize, usize) {
-    let spec = spec.of_rows();
-    match &spec.encoder {
-        EncoderSpec::Vector(_) => (0, 0),
-        EncoderSpec::Image(image) => {
-            let largest = spec.bounds.image_px();
-            let upload = image::memory::upload_bytes(image, largest);
-            let between = image::memory::between_bytes(image);
-            let remap = image::memory::remap_bytes(image, largest);
-            (upload + image::memory::lines_bytes(image, largest) + between + remap, upload)
-        }
-        EncoderSpec::Depth(row) => {
-            let upload = depth::memory::upload_bytes(row, spec.bounds.image_px());
-            (upload, upload)
-        }
-        EncoderSpec::Voxels(voxels) => {
-            let points = spec.bounds.max_points;
-            let columns = 3 + voxelize::extra_fields(voxels).count();
-            let sweep = if spec.bounds.swept { voxelize::memory::sweep_bytes(points) } else { 0 };
-            let shapes = voxelize::memory::shape_bytes(voxels.filter.shapes.len());
-            let upload = voxelize::memory::upload_bytes(columns, points) + sweep + shapes;
-            // Points are sorted only for channels that have values, or if more is asked for.
-            let valued = voxels.channels.iter().any(|channel| channel.feature().is_some());
-            let (channels, volume) = (voxels.channels.len(), voxels.grid.volume());
-            let mut sorted = 0;
-            if valued || voxels.is_sifted() {
-                sorted += voxelize::memory::SortedBytes::most(points, channels, volume).total();
-                sorted += voxelize::memory::last_bytes(points, voxels.last_channels());
-            }
-            if let Some(row) = voxelize::SparseRow::new(voxels, spec.dtype) {
-                sorted += voxelize::memory::ListBytes::total(points, volume, row.feature_bytes);
-            }
-            (upload + sorted, upload)
-        }
-    }
-}
-
 /// Returns a warning if the lag of a stream is shorter than one interval of its messages, and the
 /// strategy uses the message after a target. At the newest target that message has not come yet.
 fn short_lag(config: &Config, id: StreamId) -> Option<String> {
@@ -323,9 +285,12 @@ impl SegmentReport {
         let timelines = inputs.iter().map(|input| config.input(*input).timeline.name()).collect();
         let types = inputs.iter().map(|input| config.input(*input).ros_type.clone()).collect();
         // Both segments of a sparse stream are of one message.
-        let (gpu_bytes, pinned_bytes) = match segment.holds {
-            Holds::Rows | Holds::Features => largest_message(spec),
-            Holds::Coordinates => (0, 0),
+        let [gpu_bytes, pinned_bytes] = match segment.holds {
+            Holds::Rows | Holds::Features => {
+                let rows = spec.of_rows();
+                rows.encoder.message_bytes(rows.dtype, rows.bounds)
+            }
+            Holds::Coordinates => [0, 0],
         };
         SegmentReport {
             name: segment.name.clone(),

@@ -1,10 +1,9 @@
 //! A stream and its inputs, in the JSON report.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::spec::{
-    Config, Durability, EncoderSpec, InputSpec, Reliability, Selection, StreamId, Timeline,
-};
+use crate::encoder::EncoderSpec;
+use crate::spec::{Config, Durability, InputSpec, Reliability, Selection, StreamId, Timeline};
 use robocache_ops::align::{Fill, Strategy};
 use robocache_ops::align::{MergeSpec, ValidWhen};
 use robocache_ops::dtype::DType;
@@ -48,15 +47,9 @@ pub struct StreamReport {
     pub dtype: DType,
     /// Rows that each of its rings holds.
     pub ring_rows: usize,
-    /// Width of the largest image that is taken \[px\]; only if the stream has images.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_width_px: Option<usize>,
-    /// Height of the largest image that is taken \[px\]; only if the stream has images.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_height_px: Option<usize>,
-    /// Points of the largest cloud that is taken; only if the stream has clouds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_points: Option<usize>,
+    /// The largest image or cloud that is taken.
+    #[serde(flatten)]
+    pub limits: LimitsReport,
     /// The most memory of the clouds that merged rows are made of \[bytes\].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_bytes: Option<usize>,
@@ -69,6 +62,17 @@ pub struct StreamReport {
     /// The input of the camera whose images are undistorted; only if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub camera_info: Option<InputReport>,
+}
+
+/// The keys that bound a message, and their values. A report has the last word of each key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitsReport(Vec<(&'static str, usize)>);
+
+impl Serialize for LimitsReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let word = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
+        serializer.collect_map(self.0.iter().map(|(key, value)| (word(key), value)))
+    }
 }
 
 /// Which inputs must have a cloud in a row.
@@ -135,17 +139,15 @@ impl StreamReport {
         let inputs = || config.inputs_of(id).map(|input| config.input(input));
         // Inputs that select take numbers of their own, whose names may begin with the topic. All others
         // take the same fields and joints.
-        let (fields, joints) = match (inputs().next().map(|input| &input.selection), &spec.encoder)
-        {
-            (Some(Selection::Numbers(_)), EncoderSpec::Vector(vector)) => {
+        let selection = inputs().next().map(|input| &input.selection);
+        let (fields, joints) = match (selection, spec.encoder.as_vector()) {
+            (Some(Selection::Numbers(_)), Some(vector)) => {
                 let names = vector.channels.iter().map(|channel| channel.name.clone());
                 (names.collect(), Vec::new())
             }
             (Some(selection), _) => names(selection),
             (None, _) => Default::default(),
         };
-        let images = matches!(spec.encoder, EncoderSpec::Image(_) | EncoderSpec::Depth(_));
-        let clouds = matches!(spec.encoder, EncoderSpec::Voxels(_));
         StreamReport {
             name: spec.name.clone(),
             encoder: spec.encoder.clone(),
@@ -164,9 +166,7 @@ impl StreamReport {
             required: spec.required,
             dtype: spec.dtype,
             ring_rows: spec.ring_rows,
-            max_width_px: images.then_some(spec.bounds.max_width_px),
-            max_height_px: images.then_some(spec.bounds.max_height_px),
-            max_points: clouds.then_some(spec.bounds.max_points),
+            limits: LimitsReport(spec.encoder.limits(spec.bounds)),
             kept_bytes: spec.kept_bytes(),
             valid_when: spec
                 .merge

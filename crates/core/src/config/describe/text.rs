@@ -4,11 +4,8 @@ use std::fmt::{self, Display};
 
 use super::{Report, SegmentReport};
 use crate::layout::{Holds, Segment};
-use crate::spec::{Config, EncoderSpec, Selection, StreamSpec};
-use robocache_ops::dtype::DType;
-use robocache_ops::image::ImageSpec;
+use crate::spec::{Config, Selection};
 use robocache_ops::time::NANOS_PER_MS;
-use robocache_ops::voxelize::Reduction;
 
 /// Columns of a terminal that lists fit in. Names of the user's choice may need more.
 const COLUMNS: usize = 120;
@@ -19,22 +16,10 @@ pub(super) fn contents(config: &Config, segment: &Segment) -> String {
     if segment.holds == Holds::Coordinates {
         return "z, y, x of each voxel".to_owned();
     }
-    match &spec.encoder {
-        EncoderSpec::Vector(vector) if vector.outputs.is_empty() => {
-            let mut inputs = config.inputs_of(segment.stream).map(|id| config.input(id));
-            let joints = inputs.next().and_then(|input| joints(&input.selection));
-            joints.unwrap_or_else(|| vector.names().join(", "))
-        }
-        EncoderSpec::Vector(vector) => vector.names().join(", "),
-        EncoderSpec::Image(image) => values(image, spec),
-        EncoderSpec::Depth(depth) => format!(
-            "distances from {} to {} m; {} where there is none",
-            depth.min_m, depth.max_m, depth.fill_m
-        ),
-        EncoderSpec::Voxels(voxels) => {
-            voxels.channels.iter().map(Reduction::label).collect::<Vec<_>>().join(", ")
-        }
-    }
+    let plain = spec.encoder.as_vector().is_some_and(|vector| vector.outputs.is_empty());
+    let mut inputs = config.inputs_of(segment.stream).map(|id| config.input(id));
+    let joints = inputs.next().filter(|_| plain).and_then(|input| joints(&input.selection));
+    joints.unwrap_or_else(|| spec.encoder.contents(spec.dtype))
 }
 
 /// The joints in the order of the row: those of the first field, then those of the next.
@@ -47,31 +32,6 @@ fn joints(selection: &Selection) -> Option<String> {
     let (first, others) = fields.split_first()?;
     let others = others.iter().map(|field| format!("; {field} of the same"));
     Some(format!("{first} of {}", groups.concat().join(", ")) + &others.collect::<String>())
-}
-
-/// The channels of an image, and from where to where their values go.
-fn values(image: &ImageSpec, spec: &StreamSpec) -> String {
-    let names = image.color.names();
-    let range = |at: usize| match spec.dtype {
-        DType::U8 => "from 0 to 255".to_owned(),
-        _ => {
-            let value = |byte: f32| (byte - image.mean[at]) / image.std[at];
-            format!("from {} to {}", rounded(value(0.0)), rounded(value(1.0)))
-        }
-    };
-    let ranges: Vec<String> = (0..names.len()).map(range).collect();
-    match ranges.iter().all(|range| *range == ranges[0]) {
-        true => format!("{} {}", names.join(", "), ranges[0]),
-        false => {
-            let each = names.iter().zip(&ranges).map(|(name, range)| format!("{name} {range}"));
-            each.collect::<Vec<_>>().join(", ")
-        }
-    }
-}
-
-/// A number with at most three decimals.
-fn rounded(value: f32) -> f64 {
-    (f64::from(value) * 1e3).round() / 1e3
 }
 
 impl SegmentReport {

@@ -1,6 +1,7 @@
 use super::super::parse;
 use super::*;
-use crate::spec::{Config, EncoderSpec};
+use crate::encoder::EncoderSpec;
+use crate::spec::Config;
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Filter, Fit, ImageLayout, ImageSpec, Resize};
 

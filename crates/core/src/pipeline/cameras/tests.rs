@@ -14,7 +14,7 @@ streams:
     image: {resize: {width: 4, height: 4}, undistort: {camera_info: /info}}
 ";
     let config = config::parse(config, "test.yaml").unwrap();
-    let EncoderSpec::Image(image) = &config.streams[0].encoder else { panic!() };
+    let encoder = &config.streams[0].encoder;
     let known = |frame: &str, focal: f64| {
         let camera = Camera {
             size: [4, 4],
@@ -27,7 +27,7 @@ streams:
         Arc::new(Known { frame_id: frame.to_owned(), camera })
     };
     let mut made = None;
-    let mut table = |frame, focal| table_of(&mut made, known(frame, focal), image).unwrap();
+    let mut table = |frame, focal| table_of(&mut made, known(frame, focal), encoder).unwrap();
     let first = table("a", 4.0);
     assert!(Arc::ptr_eq(&first, &table("a", 4.0)));
     assert!(Arc::ptr_eq(&first, &table("b", 4.0)));

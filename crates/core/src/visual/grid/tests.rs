@@ -1,8 +1,13 @@
 use super::*;
+use crate::encoder::{Drawn, Encoder};
+use robocache_ops::voxelize::{Reduction, VoxelSpec};
 
 fn view(channels: Vec<Reduction>) -> GridView {
     let grid = Grid { origin_m: [-1.0, 2.0, 0.5], size_m: 0.5, shape: [3, 2, 4] };
-    GridView::new(&VoxelSpec::new(grid, channels), DType::F32).unwrap()
+    match VoxelSpec::new(grid, channels).drawn() {
+        Drawn::Cubes(cubes) => GridView::new(cubes, DType::F32),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub use on_the_gpu::check;
 mod on_the_gpu {
     use std::sync::Arc;
 
-    use robocache_ops::align::{AlignRule, Fill, Strategy};
+    use robocache_ops::align::{AlignRule, Fill, Slot, Strategy};
     use robocache_ops::device::{Device, DeviceBuffer, Inputs, Stream, bytes_of};
     use robocache_ops::dtype::DType;
     use robocache_ops::image::cuda::{DeviceImage, ImageEncoder};
@@ -209,13 +209,13 @@ mod on_the_gpu {
             let view = PointsView { fields: &fields[..if of_value { 4 } else { 3 }], ..view };
             let mut cpu = robocache_ops::voxelize::cpu::Voxelizer::new(&spec, DType::F32, 1);
             let mut expected = vec![0; cpu.row_bytes()];
-            let drops = cpu.encode(&view, 0, &mut expected).unwrap();
+            let drops = cpu.encode(&view, Slot::new(0), &mut expected).unwrap();
             let mut gpu = Voxelizer::new(device, &spec, DType::F32, 1, chain.steps).unwrap();
             let row = DeviceBuffer::new(device, gpu.row_bytes()).unwrap();
             gpu.set_fields(view.fields, stream).unwrap();
             // The row's content is of no meaning to the voxelizer once it is told so.
             row.fill(0xAB).unwrap();
-            gpu.forget(0, stream).unwrap();
+            gpu.forget(Slot::new(0), stream).unwrap();
             let points = DevicePoints::of(&view, chain.first.address());
             for _ in 0..QUEUED {
                 // Zeros, so that a point that is read too early shows.
@@ -223,7 +223,7 @@ mod on_the_gpu {
                 chain.resample(stream);
                 // SAFETY: the points and the row are of these sizes, and wait for the device.
                 unsafe {
-                    let to = (0, row.address());
+                    let to = (Slot::new(0), row.address());
                     gpu.launch(&points, to, Inputs::MayBeInFlight, stream).unwrap();
                 }
             }

@@ -2,8 +2,8 @@
 //! meet none of the sizes that work is shared in, layouts that take turns on one encoder, and values
 //! that an element type cannot hold.
 
+use robocache_core::encoder::EncoderSpec;
 use robocache_core::sample::Sample;
-use robocache_core::spec::EncoderSpec;
 use robocache_ops::align::Strategy;
 use robocache_ops::dtype::DType;
 use robocache_ops::voxelize::{Grid, IDENTITY, Reduction, VoxelSpec, extra_fields};

@@ -1,0 +1,203 @@
+//! Images, resized and normalised.
+
+use std::sync::atomic::AtomicBool;
+
+#[cfg(feature = "cuda")]
+use super::CudaEncoder;
+use super::{
+    CpuCode, CpuEncoder, Drawn, EncodeError, Encoder, EncoderSetup, Meaning, check_image,
+    image_limits,
+};
+use crate::rejected::{DropReason, Rejected};
+use crate::sample::{Bounds, Sample, SampleKind};
+use robocache_ops::align::Slot;
+use robocache_ops::dtype::DType;
+use robocache_ops::image::camera::Camera;
+use robocache_ops::image::cpu::ImageEncoder;
+use robocache_ops::image::{ImageLayout, ImageSpec, Remap, Resize, memory};
+use robocache_ops::voxelize::PointDrops;
+#[cfg(feature = "cuda")]
+use {
+    super::RowPlace,
+    robocache_ops::device::{Device, DeviceError, Stream},
+    robocache_ops::image::cuda,
+    std::sync::Arc,
+};
+
+impl Encoder for ImageSpec {
+    fn kind(&self) -> &'static str {
+        "image"
+    }
+
+    fn plural(&self) -> &'static str {
+        "images"
+    }
+
+    fn takes(&self) -> SampleKind {
+        SampleKind::Image
+    }
+
+    fn dtypes(&self) -> &'static [DType] {
+        &[DType::F32, DType::F16, DType::Bf16, DType::U8]
+    }
+
+    fn row_shape(&self) -> Vec<usize> {
+        ImageSpec::row_shape(self).to_vec()
+    }
+
+    fn axes(&self) -> &'static [&'static str] {
+        match self.layout {
+            ImageLayout::Chw => &["channel", "y", "x"],
+            ImageLayout::Hwc => &["y", "x", "channel"],
+        }
+    }
+
+    fn channels(&self) -> Vec<String> {
+        self.color.names().iter().copied().map(str::to_owned).collect()
+    }
+
+    /// The channels, and from where to where their values go.
+    fn contents(&self, dtype: DType) -> String {
+        let names = self.color.names();
+        let range = |at: usize| match dtype {
+            DType::U8 => "from 0 to 255".to_owned(),
+            _ => {
+                let value = |byte: f32| (byte - self.mean[at]) / self.std[at];
+                format!("from {} to {}", rounded(value(0.0)), rounded(value(1.0)))
+            }
+        };
+        let ranges: Vec<String> = (0..names.len()).map(range).collect();
+        match ranges.iter().all(|range| *range == ranges[0]) {
+            true => format!("{} {}", names.join(", "), ranges[0]),
+            false => {
+                let each = names.iter().zip(&ranges).map(|(name, range)| format!("{name} {range}"));
+                each.collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// Rows of bytes are not normalised.
+    fn meaning(&self, dtype: DType) -> Meaning {
+        let channels = match dtype {
+            DType::U8 => 0,
+            _ => self.color.channels(),
+        };
+        Meaning {
+            mean: self.mean[..channels].to_vec(),
+            std: self.std[..channels].to_vec(),
+            layout: self.layout.name(),
+            filters: self.resizes.iter().map(|resize| resize.filter.name()).collect(),
+            ..Meaning::default()
+        }
+    }
+
+    fn drawn(&self) -> Drawn {
+        let Resize { width, height, .. } = *self.last();
+        Drawn::Colors {
+            color: self.color,
+            layout: self.layout,
+            size: [width, height],
+            normalisation: [self.mean, self.std],
+        }
+    }
+
+    fn limits(&self, bounds: Bounds) -> Vec<(&'static str, usize)> {
+        image_limits(bounds)
+    }
+
+    fn check(&self, sample: &Sample<'_>, bounds: Bounds) -> Result<(), Rejected> {
+        let Sample::Image(view) = sample else { return Ok(()) };
+        check_image(view.width, view.height, bounds)?;
+        let (Some(crop), None) = (self.crop, self.part(view.width, view.height)) else {
+            return Ok(());
+        };
+        let (width, height) = (crop.x + crop.width, crop.y + crop.height);
+        let detail = format!(
+            "image.crop: expected an image of at least {width}x{height} px, found {}x{}",
+            view.width, view.height
+        );
+        Err(Rejected::new(DropReason::WrongSize, detail))
+    }
+
+    fn message_bytes(&self, _: DType, bounds: Bounds) -> [usize; 2] {
+        let largest = bounds.image_px();
+        let upload = memory::upload_bytes(self, largest);
+        let between = memory::between_bytes(self);
+        let remap = memory::remap_bytes(self, largest);
+        [upload + memory::lines_bytes(self, largest) + between + remap, upload]
+    }
+
+    fn cpu(&self, setup: EncoderSetup) -> CpuCode<'_> {
+        CpuCode::Rows(Box::new(ImageEncoder::new(self, setup.dtype)))
+    }
+
+    #[cfg(feature = "cuda")]
+    fn cuda(
+        &self,
+        device: &Arc<Device>,
+        setup: EncoderSetup,
+    ) -> Result<Option<Box<dyn CudaEncoder>>, DeviceError> {
+        let largest = setup.bounds.image_px();
+        Ok(Some(Box::new(cuda::ImageEncoder::new(device, self, setup.dtype, largest)?)))
+    }
+
+    fn undistorts(&self) -> bool {
+        self.undistort
+    }
+
+    fn remap(&self, camera: &Camera) -> Option<Remap> {
+        let [width, height] = camera.size;
+        camera.remap(&self.part(width, height)?)
+    }
+}
+
+/// A number with at most three decimals.
+fn rounded(value: f32) -> f64 {
+    (f64::from(value) * 1e3).round() / 1e3
+}
+
+impl CpuEncoder for ImageEncoder {
+    fn encode(
+        &mut self,
+        sample: &Sample<'_>,
+        _: Slot,
+        row: &mut [u8],
+        overtaken: Option<&AtomicBool>,
+    ) -> Result<Option<PointDrops>, EncodeError> {
+        let Sample::Image(view) = sample else { return Err(EncodeError::WrongKind) };
+        Ok(self.encode_unless(overtaken, view, row).then(PointDrops::default))
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl CudaEncoder for cuda::ImageEncoder {
+    fn encode(
+        &mut self,
+        sample: &Sample<'_>,
+        _: Slot,
+        row: RowPlace<'_>,
+        stream: &Stream,
+    ) -> Result<PointDrops, EncodeError> {
+        let Sample::Image(view) = sample else { return Err(EncodeError::WrongKind) };
+        self.encode(view, row, stream)?;
+        Ok(PointDrops::default())
+    }
+
+    fn stage(&mut self, sample: &Sample<'_>) -> Result<(), EncodeError> {
+        let Sample::Image(view) = sample else { return Err(EncodeError::WrongKind) };
+        Ok(self.restage(view)?)
+    }
+
+    fn start(&mut self, row: RowPlace<'_>, stream: &Stream) -> Result<(), EncodeError> {
+        Ok(self.start(row, stream)?)
+    }
+
+    fn finish(&mut self) -> Result<PointDrops, EncodeError> {
+        self.settled();
+        Ok(PointDrops::default())
+    }
+
+    fn operation(&self) -> &'static str {
+        "encode an image"
+    }
+}
