@@ -5,7 +5,7 @@ use pyo3::types::PyBytes;
 use robocache_core::message::{Places, SegmentPlaces};
 
 use crate::dlpack::Array;
-use crate::pipeline::wrong;
+use crate::errors::wrong;
 
 /// Stamp \[ns\], tick and digest.
 pub type Head = (i64, u64, u64);

@@ -6,12 +6,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use robocache_core::message::TensorInfo;
 use super::raw::{self, Compared};
 use super::source::ViewError;
 use super::track::Track;
 use super::{parts, pictures};
 use crate::report::{Histogram, Page, Plot, Section, Table};
+use robocache_core::message::TensorInfo;
 use robocache_ops::time::Stamp;
 
 /// Most bytes of a file.
