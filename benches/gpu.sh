@@ -5,18 +5,23 @@
 #                                default: all, `versus` only with $OLD_PROGRAMS
 #   benches/gpu.sh --build       build the programs into build/gpu, for a machine without cargo
 #
-# Results go to $OUT (default bench/gpu). $OLD_PROGRAMS: a folder with the benchmark of an earlier
-# commit, `robocache_bench` or the `robocache` that had it as a subcommand; `versus` runs that and
-# this one in turns, $ROUNDS times each (default 3), and compares. Seconds of ticks at 1 kHz: $SOAK_S
-# with images and clouds of the usual sizes (default 60), $SOAK_RANDOM_S of random ones (default
-# 600); 0 for none. $SANITIZE_CASES: cases per operation under compute-sanitizer (default 100).
-# $COUNTERS_S: limit for the counters of a case in seconds (default 90). `beside`: ticks
-# beside a process that trains on the GPU, $BESIDE_S seconds per run (default 60, six runs), and ticks
-# while the driver fails, $BESIDE_FAULT_S seconds per run (default 24, two runs). `replay`: the files of a
-# replay on every backend, and a recording of $REPLAY_S seconds (default 60, 4.6 GB) 16 times at once. `python`: the
-# Python package's tests on tensors, windows and pipelines of the GPU, and what they cost; it needs torch, and the compiled
-# part linked by `scripts/develop.sh --release --features cuda`. $TRAIN_STORE: the store that
-# `benches/train_step.py --make` made; with it, the cost of data in a training step, on one GPU and on all.
+# Results go to $OUT (default bench/gpu). The steps and their variables:
+#
+#   versus    compares with the benchmark of an earlier commit, in turns, $ROUNDS times each (default 3).
+#             $OLD_PROGRAMS: a folder with its `robocache_bench`, or with the `robocache` that had it as a
+#             subcommand
+#   sanitize  compute-sanitizer; $SANITIZE_CASES: cases per operation (default 100)
+#   counters  $COUNTERS_S: limit for the counters of a case in seconds (default 90)
+#   soak      ticks at 1 kHz: $SOAK_S seconds with images and clouds of the usual sizes (default 60), and
+#             $SOAK_RANDOM_S seconds with random sizes (default 600); 0 for none
+#   beside    ticks beside a process that trains on the GPU, $BESIDE_S seconds per run (default 60, six
+#             runs), and while the driver fails, $BESIDE_FAULT_S seconds per run (default 24, two runs)
+#   replay    the files of a replay on every backend, and a recording of $REPLAY_S seconds (default 60,
+#             4.6 GB) 16 times at once
+#   python    the Python package's tests on tensors, windows and pipelines of the GPU, and their cost. It
+#             needs torch, and the compiled part linked by `scripts/develop.sh --release --features cuda`.
+#             If $TRAIN_STORE names the store of `benches/train_step.py --make`, also the cost of data in a
+#             training step, on one GPU and on all
 set -euo pipefail
 cd "$(dirname "$0")/.."
 programs=build/gpu
@@ -165,8 +170,8 @@ run_counters() {
     return $failed
 }
 
-# Four launches of the case $1 into the file $2. A graph of 200 calls at least is replayed six times
-# without overlap, before anything else: its warm-up is skipped.
+# Four launches of the case $1 into the file $2. The program first replays a graph of at least 200 calls
+# six times without overlap. This warm-up is skipped.
 count() {
     timeout -k 10 "${COUNTERS_S:-90}" ncu --clock-control none --cache-control none \
         --graph-profiling node --kernel-name 'regex:^resample|^voxelize' --launch-skip 1000 \
@@ -175,8 +180,8 @@ count() {
 }
 
 # Fails if memory grows, bits differ, a long tick causes overruns, or the encoder cannot keep up. It does not
-# fail for overruns of late wake-ups: beside them it prints those of a thread that only sleeps
-# (`--no-overruns` would fail for them too).
+# fail for overruns after late wake-ups. Beside them it prints those of a thread that only sleeps. (With
+# `--no-overruns` it would fail for them too.)
 run_soak() {
     local failed=0
     rm -f "$out/soak.txt"
@@ -223,7 +228,7 @@ run_python() {
     return $failed
 }
 
-# Logs go into one archive, so that at most eight files remain, also if the script is stopped early. Logs of
+# Logs go into one archive, so that at most eight files remain, even if the script is stopped early. Logs of
 # earlier steps stay in it.
 archive() (
     cd "$out"

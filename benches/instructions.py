@@ -4,8 +4,8 @@
     benches/instructions.py PROGRAM            compare with benches/instructions.json; exit code 1 if one is 3 % up
     benches/instructions.py PROGRAM --write    write the table
 
-PROGRAM is the example `push_and_tick` of a release build. It needs valgrind, whose counts do not depend on the load of the
-machine. They do depend on the compiler: if the table was made with another rustc, a difference is told and no failure.
+PROGRAM is the example `push_and_tick` of a release build. It needs valgrind, whose counts do not depend on the load of
+the machine. They do depend on the compiler: make the table again with a new one.
 """
 
 import argparse
@@ -84,9 +84,8 @@ def compare(kept, found):
         return 0
     if kept["rustc"] != found["rustc"]:
         print(
-            f"more than {TOLERANCE:.0%} up, with {found['rustc']}; the table is of {kept['rustc']}: not a failure"
+            f"the table is of {kept['rustc']}, and this is {found['rustc']}: that alone may be why"
         )
-        return 0
     print(f"expected at most {TOLERANCE:.0%} more instructions, found more in: {', '.join(grown)}")
     print(
         f"If that was meant, {TABLE.relative_to(REPOSITORY)} becomes:\n{json.dumps(found, indent=2)}"

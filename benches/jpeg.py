@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A JPEG photograph to a normalised row of 224x224 on one core: robocache beside OpenCV and Pillow.
 
-    cargo build --release -p robocache_bench --bin robocache_jpeg --no-default-features --features nasm
+    cargo build --release -p robocache_bench --bin robocache_jpeg  --features nasm
     pip install opencv-python-headless pillow numpy
     python3 benches/jpeg.py PHOTO [PHOTO ...]
 

@@ -70,7 +70,7 @@ def wrench(stamp_ns, values):
 
 
 class Training(threading.Thread):
-    """Trains until it is told to end."""
+    """Trains until `end` is set."""
 
     def __init__(self):
         super().__init__(daemon=True)

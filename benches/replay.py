@@ -4,8 +4,8 @@
     replay.py --out FOLDER --copies 16      the same recording 16 times at once
 
 Needs `robocache` and `robocache_recording` (ROBOCACHE and ROBOCACHE_RECORDING name them), and for the script rosbags,
-NumPy, Pillow and zarr. The recording is read from the page cache: it is read once before. Every figure is the median of
-the runs, which alternate. Seconds of processor time are those of all threads.
+NumPy, Pillow and zarr. The recording is read once before, so that it is in the page cache. Every figure is the median
+of the runs, which alternate. Seconds of processor time are those of all threads.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Trains a transformer on the GPU until it is ended: a load that a policy's GPU may have.
+"""Trains a transformer on the GPU until the process is ended. A policy's GPU may have such a load.
 
 Prints `training` when the first steps are done, and then once a second how many steps are done. The
 steps are launched well ahead of the GPU, so that it never waits for this process.

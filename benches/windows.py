@@ -2,14 +2,14 @@
 
     python benches/windows.py [--lerobot] [--gpu] [--seconds 5] [--batch 64] [--threads N]
 
-A robot of 14 joints and a wrench at 500 Hz and an IMU at 200 Hz; windows of 16 steps back and 50 ahead at 20 ms
-(joints), 16 back (wrench) and the present (IMU). LeRobot holds one row per frame, so it gets the joints and the wrench
-at 50 Hz, and the same steps as `delta_timestamps`. It needs lerobot (with `--lerobot`) and a release build of the
-compiled part.
+The robot has 14 joints and a wrench at 500 Hz, and an IMU at 200 Hz. Steps are 20 ms apart. A window has 16 steps back
+and 50 ahead for the joints, 16 back for the wrench, and the present one for the IMU. LeRobot holds one row per frame,
+so it gets the joints and the wrench at 50 Hz, and the same steps as `delta_timestamps`. The benchmark needs a release
+build of the compiled part. With `--lerobot` it also needs lerobot.
 
 With `--gpu` (it needs PyTorch) the same windows come from memory of the GPU. Calls follow one another, and all of the
 host's time is included. Then windows also have one picture of each of two cameras of 224x224 RGB at 30 Hz, from memory
-of the GPU and from pinned memory. The rate from pinned memory is shown beside that of a plain copy of as many bytes.
+of the GPU and from pinned memory. Beside the rate from pinned memory is that of a plain copy of the same size.
 """
 
 import argparse

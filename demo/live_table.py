@@ -10,7 +10,7 @@ NO_AGE_MS = 1e9  # ages above this mean "no row", see TensorSegment.msg
 
 
 def cell(values, key, spec, scale=1.0, unit=""):
-    """A value as text; a dash if there is none."""
+    """A value as text, or a dash without a value."""
     value = number(values, key)
     if value is None or not math.isfinite(value) or abs(value) > NO_AGE_MS:
         return "-"

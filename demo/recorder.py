@@ -60,7 +60,7 @@ class Recorder:
         for name, segment in tensor.segments.items():
             steps = (tensor.stamp_ns, int(segment.valid.sum()), len(segment.valid))
             self.valid.setdefault(name, []).append(steps)
-            newest = segment.array[-1]
+            newest = segment.float32()[-1]
             if newest.size <= SMALL and segment.valid[-1]:
                 entry = (tensor.stamp_ns, newest.copy(), int(segment.age_ns[-1]))
                 self.newest.setdefault(name, []).append(entry)

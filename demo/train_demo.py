@@ -149,7 +149,7 @@ def report(path, about, compared, served, problems):
     for joint in range(SHOWN):
         seconds = (compared["instants"] + ahead - begin) / 1e9
         live = served["action"][compared["known"], -1, joint]
-        values = np.where(truth.valid[:, 0], truth.array[:, 0, joint], np.nan)
+        values = np.where(truth.valid[:, 0], truth.float32()[:, 0, joint], np.nan)
         points = [
             [float(t), None if np.isnan(v) else float(v)]
             for t, v in zip(seconds, values, strict=True)

@@ -35,7 +35,7 @@ class Policy(Node):
         # measurement [ms]. It contains the lag.
         self.max_age_ns = int(self.declare_parameter("max_age_ms", 100.0).value * 1e6)
         self.stiffness = self.declare_parameter("stiffness", 0.5).value
-        # The names of the channels of each input; None before the node has told them.
+        # The names of the channels of each input; None before the node has published them.
         self.channels = None
         # The place of the joint positions in a row of the first input. With config/robocache.yaml, a
         # row has 14 positions and then 14 velocities, which are not commanded.

@@ -23,16 +23,16 @@ from torch.nn.parallel import DistributedDataParallel
 
 import robocache
 
-#: What is predicted: the first channels of a stream, at these times after the instant [ns].
+#: The prediction: the first channels of a stream, at these times after the instant [ns].
 ACTION, ACTION_CHANNELS = "joints", 7
 ACTION_NS = [20_000_000 * step for step in range(1, 17)]
 
 
 class Policy(nn.Module):
-    """Vectors and images of one instant to the actions of the next steps.
+    """Maps the vectors and images of one instant to the actions of the next steps.
 
     Args:
-        streams: by name, what `EpisodeCache.streams` says of those that the policy sees.
+        streams: by name, the entries of `EpisodeCache.streams` for the streams that the policy sees.
         statistics: by name of a vector, `mean` and `std` of its channels.
     """
 
@@ -83,7 +83,7 @@ class Policy(nn.Module):
 
 
 def windows(cache, items, device):
-    """What a replay gives at the instants, and where the joints went after them."""
+    """The values of a replay at the instants, and the positions of the joints after them."""
     episodes, instants, epochs = items
     seen = cache.windows(episodes, instants, epochs=epochs).torch()
     action = {
@@ -117,7 +117,7 @@ def arguments():
     parser.add_argument("store", help="rows.zarr of `robocache replay --format rows`")
     parser.add_argument("--out", required=True, help="file of the trained policy")
     parser.add_argument("--seconds", type=float, default=60, help="time to train [s]")
-    parser.add_argument("--steps", type=int, help="steps to train, in place of a time")
+    parser.add_argument("--steps", type=int, help="number of steps to train, instead of a time")
     parser.add_argument("--batch", type=int, default=64, help="windows of a step and process")
     parser.add_argument("--period-ms", type=float, default=20, help="from an instant to the next")
     parser.add_argument(
@@ -137,7 +137,7 @@ def open_cache(store, device, rank, world):
 
 
 def samplers(cache, held_out, options, world):
-    """The order of training, and that of the episodes that only test, None if there is none."""
+    """The order of training, and that of the test episodes (None without test episodes)."""
     count = len(cache.episodes)
     back = max(-min(means["target_offsets_ns"]) for means in cache.streams.values())
     period_ns = int(options.period_ms * 1e6)
@@ -210,7 +210,7 @@ def main():
     if count < 1:
         raise SystemExit(f"expected an episode or more for each of the {world} processes")
     held_out = min(options.held_out, count - 1)
-    # Test episodes have no part in the normalisation. Under DDP all processes have the statistics of the first
+    # Test episodes do not count for the normalisation. Under DDP all processes have the statistics of the first
     # one's share: it broadcasts buffers.
     statistics = cache.statistics(episodes=slice(0, count - held_out))
     policy = Policy(cache.streams, statistics).to(device)

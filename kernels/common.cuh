@@ -4,8 +4,8 @@
 // compiled without fused multiply-add (-fmad=false) and with IEEE division. All expressions keep
 // the order of their twins.
 //
-// Structures that the host fills are declared twice: here, and in crates/ops/src/device/shared.rs. crates/kernels/build.rs
-// compares the two when it compiles the kernels.
+// Structures that the host fills are declared twice: here, and in crates/ops/src/device/shared.rs.
+// crates/kernels/build.rs compares the two when it compiles the kernels.
 #pragma once
 
 using u8 = unsigned char;
@@ -21,13 +21,13 @@ constexpr u32 ALL_LANES = 0xFFFFFFFFu;
 
 // ---- From one launch to the next ----------------------------------------------------------------
 
-// Waits until everything that is before this kernel on its stream is done and visible.
+// Waits until all earlier work on this kernel's stream is done and visible.
 //
 // Launches of a stream may overlap ("programmatic dependent launch", from Hopper on): a kernel
-// starts while the one before it ends. Before this call a kernel may only do what does not depend
-// on earlier kernels. So every kernel calls it before it writes memory, and before it reads what an
-// earlier kernel may write. Because every kernel calls it, "everything before" includes the kernels
-// before the last.
+// starts while the one before it ends. Before this call a kernel may only do work that does not
+// depend on earlier kernels. So every kernel calls it before it writes memory, and before it reads
+// what an earlier kernel may write. Because every kernel calls it, "all earlier work" includes more
+// than the last kernel.
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -41,8 +41,8 @@ __device__ __forceinline__ void launch_later_kernels() {
 #endif
 }
 
-// Waits before the first read of inputs, unless the host says that they are ready: then no kernel
-// that may still run writes them (`Inputs` in crates/ops/src/device/mod.rs).
+// Waits before the first read of inputs, unless the host says that they are ready. Inputs are ready if
+// no kernel that may still run writes them (`Inputs` in crates/ops/src/device/mod.rs).
 __device__ __forceinline__ void wait_for_inputs(u32 inputs_ready) {
     if (!inputs_ready) wait_for_earlier_kernels();
 }
@@ -87,7 +87,7 @@ __device__ __forceinline__ void from_float(float value, F32& out) {
 __device__ __forceinline__ void from_float(float value, F16& out) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(value));
 }
-// To nearest, ties to even. A NaN stays one; the addition could carry it over to a zero.
+// To nearest, ties to even. A NaN stays a NaN, because the addition could make it a zero.
 __device__ __forceinline__ void from_float(float value, Bf16& out) {
 #if __CUDA_ARCH__ >= 800
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out.bits) : "f"(value));
@@ -104,7 +104,7 @@ __device__ __forceinline__ void from_float(float value, U8& out) {
 }
 
 // The least magnitude that an element type rounds to infinity: half way between its greatest value
-// and the next one that it would have. An f32 has none.
+// and the next one, if it had a next one. An f32 has no such magnitude.
 template <class T>
 constexpr float BEYOND = 0.0f;
 template <>
@@ -117,7 +117,7 @@ constexpr bool SAME = false;
 template <class A>
 constexpr bool SAME<A, A> = true;
 
-// N elements that one access loads or stores, of 16 bytes at most.
+// N elements that one access loads or stores: at most 16 bytes.
 template <class T, int N>
 struct alignas(N * sizeof(T) > 16 ? 16 : N * sizeof(T)) Pack {
     T at[N];

@@ -13,7 +13,7 @@ from launch.launch_description_sources import PythonLaunchDescriptionSource
 
 
 def generate_launch_description():
-    """The node with other defaults. They come first: the included file declares the same arguments again."""
+    """The node with other defaults. These come first, because the included file declares the same arguments again."""
     share = get_package_share_directory("robocache_ros")
     node = os.path.join(share, "launch", "robocache.launch.py")
     return LaunchDescription(

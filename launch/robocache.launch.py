@@ -13,12 +13,12 @@ from launch_ros.actions import Node
 
 SHARE = get_package_share_directory("robocache_ros")
 PROFILE = os.path.join(SHARE, "config", "fastdds.xml")
-#: Name the file of a profile. Fast DDS 2 reads the first, Fast DDS 3 the second.
+#: These variables name the file of a profile. Fast DDS 2 reads the first, Fast DDS 3 the second.
 PROFILE_VARIABLES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
 #: Files that Fast DDS reads by itself, if they are in the working folder.
 LOCAL_PROFILES = ("DEFAULT_FASTRTPS_PROFILES.xml", "DEFAULT_FASTDDS_PROFILES.xml")
 
-#: The configuration that is used if the user names neither a configuration nor a parameter file.
+#: The configuration if the user names neither a configuration nor a parameter file.
 CONFIGURATION = os.path.join(SHARE, "config", "robocache.yaml")
 
 #: Arguments that are parameters of the node: type and description. An empty argument is not passed on,
@@ -112,8 +112,8 @@ def is_ours(path):
 def user_has_chosen(environment, exists=os.path.exists, is_ours=is_ours):
     """Whether the user has chosen a profile for Fast DDS, or another middleware.
 
-    The node has the same rule (src/fastdds/); docs/deploy.md says it in words. An
-    empty variable counts as not set. robocache's own profile is no choice.
+    The node has the same rule (src/fastdds/); docs/deploy.md explains it. An empty variable counts
+    as not set. robocache's own profile does not count as a choice.
     """
     middleware = environment.get("RMW_IMPLEMENTATION") or "rmw_fastrtps"
     named = [environment.get(name) for name in PROFILE_VARIABLES]
@@ -126,8 +126,9 @@ def user_has_chosen(environment, exists=os.path.exists, is_ours=is_ours):
 
 def generate_launch_description():
     """The arguments, the middleware's profile, the node."""
-    # The profile applies to all that is launched after it, because a camera driver needs the larger
-    # shared memory too. The node sizes its own segment, because this file is no choice of the user.
+    # The profile applies to everything that is launched after it, because a camera driver needs the
+    # larger shared memory too. The node sets the size of its own segment, because the user did not
+    # choose this file.
     names = () if user_has_chosen(os.environ) else PROFILE_VARIABLES
     arguments = ARGUMENTS | {
         name: ("", f"{description}; empty: the default of the node or of params_file")

@@ -21,7 +21,7 @@ COMMANDS_FD, ANSWERS_FD = 3, 4
 
 
 def find():
-    """The path of a browser: that in BROWSER_FOR_TESTS, else one of the usual names; None if none."""
+    """The path of a browser: that in BROWSER_FOR_TESTS, else that of a usual name, else None."""
     return os.environ.get("BROWSER_FOR_TESTS") or next(filter(None, map(shutil.which, NAMES)), None)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Provides a browser for python/tests/test_browser.py: if there is none, and this is root, it installs Debian's
-# Chromium. If that is not possible, it says why, and those tests are skipped. ROBOCACHE_BROWSER=off leaves the
-# browser out. The exit code is always 0.
+# Provides a browser for python/tests/test_browser.py. If the machine has no browser and the user is root, it installs
+# Debian's Chromium. If that is not possible, it says why, and those tests are skipped. With ROBOCACHE_BROWSER=off it
+# provides none. The exit code is always 0.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -16,8 +16,8 @@ if [ -n "$found" ]; then
   exit 0
 fi
 [ "${ROBOCACHE_BROWSER:-}" != off ] || skipped 'ROBOCACHE_BROWSER=off'
-[ "$(id -u)" = 0 ] || skipped 'there is none, and only root may install one (apt install chromium)'
-command -v apt-get >/dev/null || skipped 'there is none, and no apt-get'
+[ "$(id -u)" = 0 ] || skipped 'found none, and only root may install one (apt install chromium)'
+command -v apt-get >/dev/null || skipped 'found none, and no apt-get to install one'
 install=(timeout 120 apt-get -qq -y --no-install-recommends install chromium)
 log=$(mktemp)
 export DEBIAN_FRONTEND=noninteractive

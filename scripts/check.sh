@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# What to run before each commit, in under three minutes once it has run: formats, Clippy and the tests of the changed
-# crates. It needs neither ROS nor nvcc, so it leaves out the node (src/), crates/rcl and the CUDA twins: `make lint` and
-# `make test` check those. Changed is what differs from BASE (default: origin/main, or main), committed or not.
+# Run this before each commit: it checks formats, runs Clippy, and tests the changed crates. After its first run it
+# takes under three minutes. It needs neither ROS nor nvcc, so it leaves out the node (src/), crates/rcl and the CUDA
+# twins: `make lint` and `make test` check those. A crate is changed if it differs from BASE, committed or not. By
+# default BASE is origin/main, otherwise main, or on main itself the commit before.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/phases.sh
 
 base=${BASE:-$(git rev-parse -q --verify origin/main || git rev-parse -q --verify main || git rev-parse HEAD)}
+[ "$base" != "$(git rev-parse HEAD)" ] || [ -n "${BASE:-}" ] || base=$(git rev-parse -q --verify HEAD~1 || echo HEAD)
 changed=$({ git diff --name-only "$(git merge-base "$base" HEAD)"; git ls-files --others --exclude-standard; } | sort -u)
 
 phase 'cargo fmt' cargo fmt --all --check
+phase 'what crates import' python3 scripts/layers.py
 phase 'clippy' cargo clippy --locked --all-targets -- -D warnings
 packages=()
 for crate in bench core data ops runtime sim tools; do
   ! grep -q "^crates/$crate/" <<<"$changed" || packages+=(-p "robocache_$crate")
 done
-# Golden files, configurations and messages are read by tests of these.
+# Tests of these crates read golden files, configurations and messages.
 ! grep -qE '^(tests/(golden|configs|definitions)|config|msg)/' <<<"$changed" || packages+=(-p robocache_core -p robocache_tools)
 if [ ${#packages[@]} -gt 0 ]; then
   phase "cargo test ${packages[*]}" cargo test --locked -q "${packages[@]}"

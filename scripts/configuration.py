@@ -142,6 +142,6 @@ def program():
         return str(max(built, key=lambda path: path.stat().st_mtime))  # the newest
     looked = "\n  ".join(map(str, ["PATH", INSTALLED, *BUILT]))
     raise ConfigurationError(
-        "no executable robocache: run `make build`, or `cargo build --no-default-features`, or name "
+        "no executable robocache: run `make build`, or `cargo build`, or name "
         f"one in ROBOCACHE; looked in\n  {looked}"
     )

@@ -3,7 +3,7 @@
 #
 #   scripts/cuda.sh [get]      find an nvcc on this machine, else install the pinned one from PyPI
 #                              into .cuda/ of the repository, without root (make lint, test)
-#   scripts/cuda.sh find       print the nvcc to use, or say what to do if there is none (crates/kernels/build.rs)
+#   scripts/cuda.sh find       print the nvcc to use, or say how to get one (crates/kernels/build.rs)
 #   scripts/cuda.sh prepare    `get` if there is a GPU, or if ROBOCACHE_CUDA=on (make build)
 #   scripts/cuda.sh features   print `cuda`, the feature of cargo. If no nvcc fits the driver, print nothing, and one
 #                              line says so on stderr. Installs nothing (colcon build)

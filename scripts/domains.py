@@ -47,7 +47,7 @@ def claimed(domain):
 def free_domain():
     """A domain that this process has not used lately and that no process uses now.
 
-    It is this process's until the next call, also before anything opens its ports. Each process starts at another
+    It belongs to this process until the next call, even if no program opens its ports. Each process starts at another
     domain (by its id) and steps through all of them: the step and the number of domains have no common factor.
     """
     global _claim

@@ -14,11 +14,12 @@ shell_syntax() {
 
 phase 'shell syntax' shell_syntax
 phase 'cargo fmt' cargo fmt --all --check
+phase 'what crates import' python3 scripts/layers.py
 needed_phase 'set-up' scripts/setup.sh --tests
 phase 'ruff check' scripts/with_ros.sh ruff check .
 phase 'ruff format' scripts/with_ros.sh ruff format --check .
-# One Clippy for everything, with every feature. It needs the messages for the node, and an nvcc for the CUDA twins, so
-# the build comes first: both use its profile and folder, so that build scripts run once.
+# One Clippy for everything, with every feature. It needs the messages for the node, and an nvcc for the CUDA twins. So
+# the build comes first. Clippy uses its profile and folder, so that build scripts run once.
 phase 'set-up of nvcc' scripts/cuda.sh
 needed_phase 'build' scripts/build.sh
 phase 'clippy' scripts/with_ros.sh sh build/robocache_ros/cargo.sh clippy --release --workspace --all-targets \

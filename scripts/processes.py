@@ -3,7 +3,9 @@
 The demo and the benchmark use it.
 """
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -50,13 +52,10 @@ def popen(command, **options):
     Python child would then ignore the SIGINT that ends it. All children of tests, demo and
     benchmark start here.
     """
-    # Other threads of this process do not exist in the child. The code there only calls sigaction.
-    return subprocess.Popen(command, preexec_fn=_default_signals, **options)
-
-
-def _default_signals():
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(command[0]))
+    # `env` of the coreutils does it after the fork: Python code there could wait for a lock of another thread.
+    return subprocess.Popen(["env", "--default-signal=INT,QUIT", *command], **options)
 
 
 class Process:

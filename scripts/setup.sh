@@ -21,7 +21,7 @@ test_requirements=$repo/scripts/requirements-test.txt
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "error: $*"; exit 1; }
 
-# Prints the prefix of the sourced ROS that holds package $1; nothing if there is none.
+# Prints the prefix of the sourced ROS that holds package $1, or nothing.
 prefix_of() {
   local prefix
   local -a prefixes
@@ -34,7 +34,7 @@ prefix_of() {
   done
 }
 
-# Sets `python` to an interpreter with venv; empty if there is none. If a ROS is sourced, it must
+# Sets `python` to an interpreter with venv, or to nothing. If a ROS is sourced, it must
 # import the ROS's rclpy, and `rclpy_folder` is set to the folder of rclpy. Otherwise there must be
 # ROS wheels for its version.
 find_python() {

@@ -4,7 +4,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/phases.sh
 
-# What needs neither ROS nor nvcc comes first, as a newcomer runs it.
+# Tests that need neither ROS nor nvcc come first, as a newcomer runs them.
 phase 'cargo test' cargo test --locked
 # The rest runs on the build that ships: with CUDA, and with kernels for every chip.
 phase 'set-up of nvcc' scripts/cuda.sh
@@ -14,7 +14,8 @@ needed_phase 'build' scripts/build.sh
 # that need one are skipped and say so. benches/gpu.sh runs them on a GPU.
 phase 'cargo test: the node, the CUDA backend' scripts/with_ros.sh sh build/robocache_ros/cargo.sh test --release \
   -p robocache -p robocache_rcl -p robocache_core --lib --bins --tests
-phase 'instructions of pushes and ticks' scripts/instructions.sh
+# In the environment of the build: with another one, cargo would compile the kernels again.
+phase 'instructions of pushes and ticks' scripts/with_ros.sh scripts/instructions.sh
 phase 'set-up of a browser' scripts/browser.sh
 # Two processes, because these tests mostly wait for one program at a time. A file's tests share what they set up, so
 # they stay together.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests that need torch, LeRobot and Ray: `scripts/test_torch.sh [PYTEST-ARGUMENT...]`, with the
-# interpreter PYTHON, or else with one in .torch, which the first run fills from PyPI (8 GB).
+# Runs the tests that need torch, LeRobot and Ray: `scripts/test_torch.sh [PYTEST-ARGUMENT...]`. It uses the
+# interpreter PYTHON. Otherwise it uses one in .torch, which the first run fills from PyPI (8 GB).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

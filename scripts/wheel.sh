@@ -48,10 +48,10 @@ features=() folder=dist cuda='without CUDA'
 if [ -n "$(scripts/cuda.sh features)" ]; then
   features+=(cuda)
   cuda='with CUDA'
-elif [ -n "$local" ]; then
-  : # what this machine can build
 elif [ "${ROBOCACHE_CUDA:-auto}" = off ]; then
   folder=dist/without-cuda
+elif [ -n "$local" ]; then
+  : # what this machine can build
 else
   fail 'expected an nvcc, as the wheel to publish has CUDA: scripts/cuda.sh installs one. ROBOCACHE_CUDA=off builds a wheel without'
 fi

@@ -39,7 +39,7 @@ STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.r
 
 
 def median(rows, at):
-    """The median of a column; none if no launch has a number there."""
+    """The median of a column; None if no launch has a number in it."""
     values = []
     for row in rows:
         try:

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use robocache_core::cdr::Reader;
-use robocache_core::schema::{Definitions, Path, Plan, resolve};
+use robocache_core::schema::{Definitions, FieldReader, Path, resolve};
 
 struct Texts<'a>([&'a str; 2]);
 
@@ -30,11 +30,11 @@ fn run(input: &[u8]) -> Option<()> {
     let paths: Vec<_> = paths.lines().take(16).map(Path::parse).collect::<Result<_, _>>().ok()?;
     let stamp = Path::parse("stamp").ok()?;
     for stamp in [None, Some(&stamp)] {
-        let Ok(plan) = Plan::new(&root, &paths, stamp) else { continue };
+        let Ok(reader_of_fields) = FieldReader::new(&root, &paths, stamp) else { continue };
         let mut values = Vec::new();
         if let Ok(mut reader) = Reader::new(message) {
-            let _ = plan.read(&mut reader, &mut values);
-            assert!(values.len() <= plan.channels().len() + 2);
+            let _ = reader_of_fields.read(&mut reader, &mut values);
+            assert!(values.len() <= reader_of_fields.channels().len() + 2);
         }
     }
     Some(())

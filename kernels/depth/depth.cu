@@ -1,5 +1,5 @@
-// A depth image into a row of the tensor: the twin of crates/ops/src/depth/cpu.rs. What a pixel becomes is
-// explained in crates/ops/src/depth/spec.rs.
+// A depth image into a row of the tensor: the twin of crates/ops/src/depth/cpu.rs. crates/ops/src/depth/spec.rs
+// explains the value of a pixel.
 #include "../common.cuh"
 
 namespace depth {
@@ -47,8 +47,8 @@ __device__ __forceinline__ float metres(const Row& job, u64 pixel) {
     return __uint_as_float(raw);
 }
 
-// Distances below the normal numbers must not become zero, as a kernel compiled with other flags
-// would do: so the limits are compared as they are, and the kernels are compiled without -ftz.
+// Distances below the normal numbers must not become zero. So the limits are compared as they are, and
+// the kernels are compiled without -ftz.
 __device__ __forceinline__ float value_at(const Row& job, u32 x, u32 y) {
     const float fill = __uint_as_float(job.fill_m);
     if (x < job.left || x >= job.right || y < job.top || y >= job.bottom) return fill;

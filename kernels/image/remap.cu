@@ -29,7 +29,7 @@ __device__ __forceinline__ u32 byte_at(const Remap& job, i32 x, i32 y, u32 chann
 extern "C" __global__ void __launch_bounds__(THREADS)
     image_remap(const __grid_constant__ Remap job) {
     launch_later_kernels();
-    // The image comes from a copy, and the kernels of the image before this one may still read `out`.
+    // A copy writes the image, and the kernels of the previous image may still read `out`.
     wait_for_earlier_kernels();
     const u32 i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= job.count) return;

@@ -1,12 +1,12 @@
-// An image into a row of the tensor: the twin of crates/ops/src/image/cpu.rs. What goes where is explained in
-// crates/ops/src/image/placement.rs, the arithmetic in geometry.rs and weights.rs. There are two passes:
+// An image into a row of the tensor: the twin of crates/ops/src/image/cpu.rs. crates/ops/src/image/placement.rs
+// explains which pixel goes where, and geometry.rs and weights.rs the arithmetic. There are two passes:
 //
 // 1. `image_lines` resizes every line that is needed.
 // 2. `image_row` resizes the columns of those lines, looks up the elements and pads.
 //
-// The kernels of these names are in integers, with bytes between the passes. `_vertical_first` are the same
-// in the other order: the first resizes every column that is needed, the second the lines of that. Those of
-// the other filters (`_linear`, `_area`, `_torch`) have numbers of 32 bits between the passes.
+// The kernels with these names compute in integers, with bytes between the passes. `_vertical_first` has the
+// other order: the first pass resizes every column that is needed, the second one resizes the lines of the
+// result. Kernels of other filters (`_linear`, `_area`, `_torch`) have numbers of 32 bits between the passes.
 #include "../common.cuh"
 
 namespace image {
@@ -24,7 +24,7 @@ struct Tap {
     u32 count;
 };
 
-// One input of an output, where there are numbers between the passes.
+// One input of an output, if there are numbers between the passes.
 struct Weight {
     u32 input;
     u32 value; // i32 or f32
@@ -64,8 +64,8 @@ struct Row {
     u32 swap;          // whether red and blue change places
     u32 pad_value;
     u32 element_size;  // 1, 2 or 4
-    float scale;       // of a sum of `_area`, and whether a tie is rounded up
-    u32 half_up;
+    float scale;       // of a sum of `_area`
+    u32 half_up;       // whether a tie is rounded up
 };
 
 // Coefficients are not negative, but their sum may round above 2^22.

@@ -37,8 +37,8 @@ __device__ __forceinline__ i64 magnitude(i64 value) {
 }
 
 // The rows for `target`, without the weight. The first `after` of `len` rows are at or before it.
-// `stamp_held` is the stamp of row `after - 1`, `stamp_next` that of row `after`, where there are such
-// rows.
+// `stamp_held` is the stamp of row `after - 1` and `stamp_next` that of row `after`, if these rows
+// exist.
 __device__ inline Aligned align_rows(
     const AlignRule& rule, i64 stamp_held, i64 stamp_next, u32 len, u32 after, i64 target) {
     Aligned out = {0, 0, 0.0f, MODE_NOTHING, false, NO_AGE, 0, 1};
@@ -80,7 +80,8 @@ __device__ inline Aligned align_rows(
     return out;
 }
 
-// The weight of row b, if it is between two rows. The division takes long, so it is apart.
+// The weight of row b, if the target is between two rows. It is a separate function, because the
+// division takes long.
 __device__ __forceinline__ float weight_of(const Aligned& rows) {
     return static_cast<float>(
         static_cast<double>(rows.held_age_ns) / static_cast<double>(rows.gap_ns));

@@ -14,7 +14,7 @@ enum Conversion : u32 {
     BITS_8 = 4,
 };
 
-// A part of one step, small enough for a warp. It has 64 bytes, so that one transaction fetches it.
+// A part of one step, small enough for a warp. It has 64 bytes, so that one transaction loads it.
 struct alignas(64) Piece {
     const void* a;
     const void* b;

@@ -1,15 +1,15 @@
 // The gradient of linear resampling with respect to the rows: the twin of crates/ops/src/resample/gradient.rs.
 //
 // A warp has one row and some of its columns. It looks at all targets of the row's episode, 32 at a time.
-// Only the neighbours of the row say whether a target used it. The warp adds those that did in the order
-// of the targets. So no two warps add to the same number.
+// The neighbours of the row decide whether a target used it. The warp adds the gradients of these targets,
+// in their order. So no two warps add to the same number.
 #include "align.cuh"
 #include "ragged.cuh"
 
 namespace gradient {
 
 constexpr u32 THREADS = 256;
-// Columns of a thread, and so of a warp 32 times as many.
+// Columns of a thread. A warp has 32 times this number.
 constexpr int COLUMNS = 4;
 
 struct Gradient {

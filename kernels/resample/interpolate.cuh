@@ -71,8 +71,8 @@ __device__ inline float slerp(const float (&a)[4], const float (&b)[4], float we
 // How a value follows from rows: `Value` in crates/ops/src/align.rs.
 enum Mode : u32 { MODE_NOTHING = 0, MODE_ROW = 1, MODE_BETWEEN = 2 };
 
-// The inputs of N elements. A thread fetches all before it uses any, so that many loads are under
-// way.
+// The inputs of N elements. A thread loads all of them before it uses the first, so that many loads
+// are under way.
 template <class In, int N>
 struct Fetched {
     Pack<In, N> a;

@@ -26,7 +26,7 @@ struct Span {
     u32 end;
 };
 
-// The elements that the offsets give to an episode. What lies outside of `all` elements is left out, so
+// The elements that the offsets give to an episode. Elements beyond the number `all` are left out, so
 // that wrong offsets lead to no wrong access.
 __device__ __forceinline__ Span span(const i64* offsets, u32 episode, u32 each, u32 all) {
     if (offsets == nullptr) return {episode * each, (episode + 1) * each};
@@ -35,8 +35,8 @@ __device__ __forceinline__ Span span(const i64* offsets, u32 episode, u32 each, 
     return {static_cast<u32>(first), static_cast<u32>(end)};
 }
 
-// The episode of an element, given [B + 1] offsets, or `each` elements per episode. `NONE` if wrong
-// offsets leave it in no episode.
+// The episode of an element, given [B + 1] offsets, or `each` elements per episode. If offsets are wrong
+// and no episode has the element, it is `NONE`.
 __device__ __forceinline__ u32 episode_of(const i64* offsets, u32 episodes, u32 each, u32 element) {
     if (offsets == nullptr) return element / each;
     const u32 begun = count_until(offsets, episodes + 1, element);

@@ -1,8 +1,8 @@
 // Resamples whole episodes at once, as training reads them: streams [B, S, D] with stamps [B, S]
 // become [B, T, sum of D] at targets [B, T]. Streams follow each other along the last dimension.
 //
-// A thread block takes consecutive targets of one episode and stream, its tile. First it finds the
-// brackets of all of them: so each target is searched for once, not once per element.
+// A thread block takes consecutive targets of one episode and stream: its tile. First it finds the
+// brackets of all these targets. So it searches once per target, not once per element.
 //
 // 1. It guesses where the targets are among the stamps, as if both advanced evenly. It fetches the
 //    stamps around that place into shared memory, in one round of independent loads.
@@ -19,7 +19,7 @@
 namespace resample {
 
 constexpr u32 THREADS = 256;
-// Stamps in shared memory, and the number of them up to which the search saves its first step.
+// The most stamps in shared memory, and the most stamps for which the search saves its first step.
 constexpr u32 WINDOW = 1023;
 constexpr u32 SMALL_WINDOW = 511;
 // Packs that a thread has under way at once.
@@ -54,8 +54,8 @@ struct Stream {
     u32 packs;         // accesses per row: D / pack
     u32 tile_targets;  // targets of one tile
     u32 tile_packs;    // accesses per row of one tile
-    u32 step_targets;  // THREADS / tile_packs and THREADS % tile_packs:
-    u32 step_packs;    // how far a thread's next pack is
+    u32 step_targets;  // from a thread's pack to its next one: THREADS / tile_packs targets
+    u32 step_packs;    // and THREADS % tile_packs packs
     u32 window;        // stamps that a block fetches
     float rows_per_target; // S / T
     u32 reserved;
@@ -76,18 +76,18 @@ struct Batch {
     u32 row;            // elements of a row of the output
     u32 streams;
     u32 inputs_ready;   // whether no kernel that may still run writes rows, stamps or targets
-    // Side by side, as each read of a parameter that is not near the last one waits for memory.
-    u32 first_block[STREAMS_PER_LAUNCH]; // of each stream, NONE if there is no such stream
+    // Side by side, because a read of a parameter waits for memory unless it is near the last one.
+    u32 first_block[STREAMS_PER_LAUNCH]; // of each stream, NONE for a missing stream
     Stream of[STREAMS_PER_LAUNCH];
 };
 
 struct Bracket {
-    u32 a;    // if it is between two rows, b is the next one
+    u32 a;    // if the target is between two rows, b is the row after a
     u32 mode;
 };
 
-// Where stamp `i` is in shared memory. A search reads every eighth stamp at once, or every 64th: with a
-// gap behind each eight they are in different banks.
+// Where stamp `i` is in shared memory. A search reads every eighth stamp at once, or every 64th. With a
+// gap after each eight stamps, these are in different banks.
 __device__ __forceinline__ constexpr u32 place_of(u32 i) {
     return i + i / 8;
 }
@@ -100,8 +100,8 @@ struct Shared {
 
 constexpr i64 LATEST = 0x7FFFFFFFFFFFFFFFll;
 
-// Fetches `count` stamps, every `stride`-th, and fills the rest up to `size` with the latest stamp
-// there is.
+// Loads `count` stamps, every `stride`-th, and fills the rest up to `size` with the latest possible
+// stamp.
 __device__ __forceinline__ void fetch_stamps(
     Shared& shared, const i64* stamps, u32 count, u32 stride, u32 size) {
     i64 own[(WINDOW + 1) / THREADS];
@@ -116,7 +116,7 @@ __device__ __forceinline__ void fetch_stamps(
     }
 }
 
-// One step of a search: how far it goes in steps of STRIDE. `low` is a multiple of eight of them.
+// One step of a search: how far it goes in steps of STRIDE. `low` is a multiple of 8 * STRIDE.
 template <u32 STRIDE>
 __device__ __forceinline__ u32 step(const i64* stamps, u32 low, i64 target) {
     const i64* first = stamps + place_of(low);
@@ -156,7 +156,7 @@ __device__ __forceinline__ u32 search_all(
 
 struct Found {
     u32 after;
-    i64 held; // stamps of the rows before and after the target, where there are such
+    i64 held; // stamps of the rows before and after the target, if they exist
     i64 next;
 };
 
@@ -200,15 +200,15 @@ __device__ __forceinline__ Found find(
     return found;
 }
 
-// The report of a target, and its weight, which may not be computed yet.
+// The report of a target, and its weight, which may be computed later.
 struct Pending {
     Aligned row;
     u64 at; // among the targets of all streams
     bool mine;
 };
 
-// The thread that has found the rows of a target tells the others which they are, counted from
-// `first_row`, and with WEIGHT also the weight.
+// The thread that has found the rows of a target gives them to the other threads, counted from
+// `first_row`. With WEIGHT it also gives the weight.
 template <bool WEIGHT>
 __device__ __forceinline__ void share(const Pending& pending, u32 first_row, Shared& shared) {
     if (pending.mine) {
@@ -237,8 +237,8 @@ __device__ __forceinline__ Pending find_brackets(
     return pending;
 }
 
-// Finds the brackets of the `count` targets that start with number `first` of all. Rows count from the
-// first of all.
+// Finds the brackets of the `count` targets that start with number `first` of all targets. Rows are
+// counted from the first row of all episodes.
 __device__ __forceinline__ Pending find_ragged_brackets(
     const Batch& batch, const Stream& stream, u32 stream_at, u32 first, u32 count, Shared& shared) {
     const u32 at = first + threadIdx.x;
@@ -259,7 +259,7 @@ __device__ __forceinline__ Pending find_ragged_brackets(
     return pending;
 }
 
-// Writes the report of a target. From here on the block writes what kernels before it may still
+// Writes the report of a target. From here on the block writes memory that earlier kernels may still
 // read.
 __device__ __forceinline__ void tell(const Batch& batch, const Pending& pending, bool report) {
     wait_for_earlier_kernels();
@@ -274,7 +274,7 @@ struct Tile {
     u32 targets;
     u32 first_pack;
     u32 packs;
-    bool report; // whether it tells which targets have values
+    bool report; // whether it writes validity and ages
 };
 
 // Streams the rows of a tile. `rows` are those of the episode, `out` is the row of the tile's first
@@ -432,8 +432,8 @@ RESAMPLE(resample_bf16, Bf16, Bf16, false, 0)
 RESAMPLE(resample_ragged_f32, F32, F32, true, 0)
 RESAMPLE(resample_ragged_f16, F16, F16, true, 0)
 RESAMPLE(resample_ragged_bf16, Bf16, Bf16, true, 0)
-// For streams that are all of one type, with so many elements per access, and without lanes. These
-// kernels are shorter, and wait less.
+// For streams that all have one type, PACK elements per access, and no lanes. These kernels are
+// shorter, and wait less.
 RESAMPLE(resample_4_f32_f32, F32, F32, false, 4)
 RESAMPLE(resample_4_f32_f16, F32, F16, false, 4)
 RESAMPLE(resample_8_f32_f16, F32, F16, false, 8)

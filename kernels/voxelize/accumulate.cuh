@@ -1,9 +1,9 @@
-// What channels accumulate of the points of a voxel: sums in fixed point, or extremes. The order of points
-// does not change it, so the sort may do a part of it, and the reduction the rest.
+// What channels accumulate from the points of a voxel: sums in fixed point, or extremes. The order of points
+// does not matter, so the sort may accumulate some points, and the reduction the rest.
 #pragma once
 #include "bins.cuh"
 
-// Whether a channel adds up values, or takes the greatest of what it makes of them.
+// Whether a channel adds up values. Otherwise it takes the greatest of the numbers that it makes of them.
 template <bool SIFTED>
 __device__ __forceinline__ bool adds(u32 kind) {
     return kind == CHANNEL_MEAN || (SIFTED && kind == CHANNEL_SUM);
@@ -13,8 +13,8 @@ __device__ __forceinline__ bool takes_greatest(u32 kind) {
     return kind == CHANNEL_MAX || (SIFTED && (kind == CHANNEL_MIN || kind == CHANNEL_LAST));
 }
 
-// What a channel accumulates of the points of a voxel: their sum in fixed point, or the greatest of
-// their ordered bits. For a minimum these are upside down; for the last point they are its number.
+// What a channel starts with for one point: its value in fixed point, or its ordered bits. For a
+// minimum the bits are inverted. For the last point they are the number of the point.
 template <bool SIFTED>
 __device__ __forceinline__ u64 start_with(u32 kind, float value) {
     if constexpr (SIFTED) {
@@ -31,7 +31,7 @@ __device__ __forceinline__ u64 together(u32 kind, u64 a, u64 b) {
     return adds<SIFTED>(kind) ? a + b : max(a, b);
 }
 
-// Puts together what the lanes of a warp have. All lanes call it.
+// Combines the values of the lanes of a warp. All lanes call it.
 template <bool SIFTED>
 __device__ __forceinline__ u64 together_in_warp(u32 kind, u64 all) {
 #pragma unroll
@@ -41,8 +41,8 @@ __device__ __forceinline__ u64 together_in_warp(u32 kind, u64 all) {
     return all;
 }
 
-// Adds to a sum in two halves. Whoever makes the lower half overflow adds the carry to the upper
-// one.
+// Adds to a sum in two halves. A thread that makes the lower half overflow adds the carry to the upper
+// half.
 __device__ __forceinline__ void add_sum(u32* lower, u32* upper, u64 value) {
     const u32 low = static_cast<u32>(value);
     const u32 before = atomicAdd(lower, low);

@@ -37,22 +37,22 @@ __device__ __forceinline__ u32 unhash_block(const Bins& bins, u32 number) {
 // Channels whose values of a point are one access: a channel pack.
 constexpr u32 CHANNEL_PACK = 4;
 
-// Points of one voxel in one tile, so many that the sort adds them up itself: a crowd.
+// A crowd: many points of one voxel in one tile. The sort adds them up.
 struct Crowd {
     u32 voxel; // the lower bits of its number, those within a bin
     u32 points;
 };
-// Crowds of a tile, at most, and points of a crowd, at least.
+// The greatest number of crowds in a tile, and the least number of points in a crowd.
 constexpr u32 MOST_CROWDS = 15;
 constexpr u32 LEAST_CROWD = 32;
 
 // A sorted cloud: the points of each tile, in the order of their bins.
 struct Sorted {
     u32* voxels;    // [tiles, tile_points]: the lower bits of voxels' numbers, those within a bin
-    float4* values; // [channel packs, tiles, tile_points]: what a voxel with this point alone has
+    float4* values; // [channel packs, tiles, tile_points]: the value of a voxel with this point alone
     u32* segments;  // [tiles, bins]: `segment_of`
     Crowd* crowds;  // [tiles, MOST_CROWDS]
-    u64* crowd_values; // [channels, tiles, MOST_CROWDS]: what a channel accumulates of the crowd
+    u64* crowd_values; // [channels, tiles, MOST_CROWDS]: what a channel accumulates from the crowd
     u32 tiles;
     u32 tile_points;
 };

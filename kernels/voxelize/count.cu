@@ -1,5 +1,5 @@
-// Adds the points of a cloud to the counts of the grid, and notes which bins it touches. README.md
-// tells what for.
+// Adds the points of a cloud to the counts of the grid, and notes which bins it touches.
+// README.md explains why.
 #include "counts.cuh"
 
 namespace voxelize_count {
@@ -17,7 +17,7 @@ struct Count {
     u32 reserved;
 };
 
-// The coordinates of point i. If there is no such point, they are those of the last one.
+// The coordinates of point i. Beyond the last point, they are those of the last point.
 template <class Layout>
 __device__ __forceinline__ Coordinates<typename Layout::Number> load(const Count& job, u32 i) {
     return coordinates<Layout>(job.cloud, Layout::at(job.cloud, min(i, job.cloud.count - 1)));
@@ -39,8 +39,8 @@ take(const Count& job, u32 i, const Coordinates<Number>& point, u32* touched, u3
 }
 
 // Counts the points of a warp. Atomics on one address queue, so if two neighbours share a voxel,
-// the warp adds the points of each voxel at once. Such clouds exist: some drivers place rays that
-// returned nothing at the sensor. To look for peers always would cost more than it saves.
+// the warp adds the points of each voxel at once. Such clouds exist: some drivers place rays
+// without a return at the sensor. A search for peers in every warp would cost more than it saves.
 __device__ __forceinline__ void add_count(const Counted& all, u32 voxel, u32 lane) {
     const u32 before = __shfl_up_sync(ALL_LANES, voxel, 1);
     u32 points = 1;
@@ -74,7 +74,7 @@ __device__ __forceinline__ void count(const Count& job) {
         for (int k = 0; k < UNROLL; ++k) {
             if (base + k * stride < job.cloud.count) points[k] = load<Layout>(job, base + k * stride + lane);
         }
-        // From here on it writes what the kernel before this one may still read.
+        // From here on it writes memory that the kernel before this one may still read.
         if (waits) wait_for_earlier_kernels();
         waits = false;
 #pragma unroll

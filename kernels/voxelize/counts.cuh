@@ -1,4 +1,4 @@
-// Counts of points, where a cloud is only counted: what `voxelize_count` and
+// Counts of points, for a cloud that is only counted: what `voxelize_count` and
 // `voxelize_write_counts` share.
 #pragma once
 #include "rows.cuh"

@@ -1,5 +1,5 @@
-// Crowds: if a tile has many points of one voxel, the sort puts them behind the other points of their
-// segment, and adds them up. For `voxelize_reduce` they are one. README.md tells what for.
+// Crowds: if a tile has many points of one voxel, the sort puts them after the other points of their
+// segment, and adds them up. For `voxelize_reduce` they are one point. README.md explains why.
 #pragma once
 #include "accumulate.cuh"
 
@@ -8,10 +8,10 @@ namespace voxelize_sort {
 // The bins of a tile with many points. In each of them one voxel may be a crowd.
 template <u32 WARPS>
 struct Crowds {
-    u32 count; // of such bins; from MOST_CROWDS on they are left as they are
+    u32 count; // of such bins; bins from number MOST_CROWDS on get no crowd
     u32 bins[MOST_CROWDS];
     u32 starts[MOST_CROWDS]; // of their segments
-    u32 points[MOST_CROWDS]; // all that they have
+    u32 points[MOST_CROWDS]; // of these segments
     u32 samples[MOST_CROWDS][3]; // the voxels of three points
     u32 voxels[MOST_CROWDS]; // the voxel that may be a crowd
     u32 members[MOST_CROWDS]; // its points
@@ -19,7 +19,8 @@ struct Crowds {
     u64 sums[WARPS][CHANNEL_PACK];
 };
 
-// Points from which on a bin of a tile is looked at: many times what it has if points are spread evenly.
+// If a bin of a tile has at least this number of points, it may have a crowd. The number is many times that of evenly
+// spread points.
 __device__ __forceinline__ u32 least_crowded(const Bins& bins, u32 tile_points) {
     return min(max(4 * tile_points / bins.bin_count, 2 * LEAST_CROWD), tile_points / 4);
 }
@@ -36,9 +37,9 @@ __device__ __noinline__ u32 note_bin(Crowds<WARPS>& crowds, u32 bin, u32 start, 
     return at + 1;
 }
 
-// Chooses a voxel in each bin that was noted, that of most of three points, and gives the points of
-// the bin new places: those of the voxel are the last ones. `starts` has the number of the bin above
-// POINTS_SHIFT; it is taken from the places, because the start is added to them later.
+// Chooses a voxel in each noted bin: that of most of three sampled points. It gives the points of the bin
+// new places. The points of the voxel get the last ones. `starts` has the number of the bin above
+// POINTS_SHIFT. This is subtracted from the places, because the start is added later.
 template <u32 WARPS, u32 PER>
 __device__ __forceinline__ void part_crowds(
     const Bins& bins, const u32* starts, const u32 (&numbers)[PER], u32 (&places)[PER],
@@ -77,7 +78,7 @@ __device__ __forceinline__ void part_crowds(
 }
 
 // Adds up the crowds for the channel pack that starts at channel `from`, whose values are staged. For the
-// first one it also tells who they are. All threads call it.
+// first pack it also writes the crowds themselves. All threads call it.
 template <bool SIFTED, u32 WARPS>
 __device__ __noinline__ void add_crowds(
     const Bins& bins, const Channels& channels, const Sorted& to, const float4* values, u32 from,

@@ -56,7 +56,7 @@ __device__ __forceinline__ bool aligned(const Deskew& job) {
 template <class Number>
 __device__ __forceinline__ void deskew(const Deskew& job) {
     launch_later_kernels();
-    // The copy of the points and of the knots is before it on the stream, and it writes the points.
+    // The copies of the points and the knots come earlier on the stream, and this kernel writes the points.
     wait_for_earlier_kernels();
     const u32 i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= job.count) return;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void deskew(const Deskew& job) {
     const bool simple = aligned<Number>(job);
     Number p[3];
     if (!(u >= 0.0 && u <= last)) {
-        // Its x becomes NaN, so it is also counted as not finite. The host takes it out there.
+        // Its x becomes NaN, so it is also counted as not finite. The host subtracts it from that count.
         atomicAdd(&job.counters->dropped[DROP_NOT_SWEPT], 1u);
         write_bytes(point + job.offsets[0], static_cast<Number>(__uint_as_float(0x7FC00000u)),
                     job.big_endian);

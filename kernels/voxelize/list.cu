@@ -1,5 +1,5 @@
-// Writes the occupied voxels of a cloud as a sparse row, in the order of the grid; or, for a dense row,
-// only tells the host what became of the points. README.md tells what for.
+// Writes the occupied voxels of a cloud as a sparse row, in the order of the grid. For a dense row, it
+// only reports the outcome of the points to the host. README.md explains why.
 #include "bins.cuh"
 #include "list.cuh"
 
@@ -54,7 +54,7 @@ __device__ __forceinline__ void put_voxel(const List& job, u32 to, u32 entry, u3
     at[2] = static_cast<i32>(voxel % job.row);
 }
 
-// Which bit of a mask is its set bit number `rank`, from 0. The mask has so many.
+// The place of the set bit number `rank` of a mask, from 0. The mask must have more than `rank` set bits.
 __device__ __forceinline__ u32 bit_of(u32 mask, u32 rank) {
     u32 bit = 0;
 #pragma unroll
@@ -69,8 +69,8 @@ __device__ __forceinline__ u32 bit_of(u32 mask, u32 rank) {
     return bit;
 }
 
-// Writes the voxels of this thread block's tile, before which there are `before`. In each round it
-// takes up to THREADS voxel blocks; then each thread takes a voxel, because those of a wall are all in
+// Writes the voxels of this thread block's tile. `before` voxels come before the tile. In each round it
+// takes up to THREADS voxel blocks. Then each thread takes a voxel, because the voxels of a wall are in
 // few voxel blocks.
 template <class Element>
 __device__ __forceinline__ void write_tile(const List& job, u32 before) {
@@ -82,7 +82,7 @@ __device__ __forceinline__ void write_tile(const List& job, u32 before) {
         const bool is_there = at + threadIdx.x < tile_blocks;
         const u32 voxel_block = first + at + threadIdx.x;
         const u32 mask = is_there ? job.from.masks[voxel_block] : 0;
-        // No thread still reads what the last round had in shared memory.
+        // No thread may still read the shared memory of the last round.
         __syncthreads();
         u32 total;
         starts[threadIdx.x] = sum_before<WARPS>(static_cast<u32>(__popc(mask)), warp_sums, total);
@@ -105,7 +105,7 @@ __device__ __forceinline__ void write_tile(const List& job, u32 before) {
     }
 }
 
-// Zeros the voxels that the row held before, and holds no more.
+// Zeros the voxels that the row held before and no longer holds.
 template <class Element>
 __device__ __forceinline__ void clear_voxels(const List& job, u32 kept) {
     const u32 held = min(*job.from.before, job.max_voxels);

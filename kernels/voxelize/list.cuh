@@ -1,9 +1,9 @@
-// The occupied voxels of a cloud on their way into a sparse row: `voxelize_reduce_sifted` puts them down
+// The occupied voxels of a cloud on their way into a sparse row: `voxelize_reduce_sifted` lists them
 // sub-bin by sub-bin, and `voxelize_list` puts them into the order of the grid.
 #pragma once
 #include "rows.cuh"
 
-// What the one leaves to the other. Voxel blocks are those of the grid, in its order.
+// What the first kernel leaves to the second. Voxel blocks are those of the grid, in its order.
 struct Listing {
     u32* masks;     // [tiles of voxel blocks]: a bit for each occupied voxel
     u32* firsts;    // the same: where the first one's features are [voxels]
@@ -21,7 +21,7 @@ __device__ __forceinline__ u32* total_of(const Listing& list, u32 phase, u32 til
     return &list.totals[phase * list.tiles + tile];
 }
 
-// Puts down which voxels of a voxel block are occupied. `first`: where their features are.
+// Notes which voxels of a voxel block are occupied. `first`: where their features are.
 __device__ __forceinline__ void
 put_mask(const Listing& list, u32 voxel_block, u32 mask, u32 first) {
     list.masks[voxel_block] = mask;
@@ -36,7 +36,7 @@ __device__ __forceinline__ u32 entry_of(u32 mask, u32 first, u32 lane) {
     return first + static_cast<u32>(__popc(mask & ((1u << lane) - 1)));
 }
 
-// Puts down the feature of a voxel.
+// Stores the feature of a voxel.
 template <class Out>
 __device__ __forceinline__ void
 put_feature(const Listing& list, u32 entry, u32 channel, Out element) {

@@ -1,6 +1,6 @@
 // `voxelize_reduce` for a sub-bin whose points overflow the counts or the lists of the usual way.
-// It takes any number of points: it goes through all points of the sub-bin once for each part of it
-// that has some, with accumulators for every voxel of the part.
+// It takes any number of points. It reads all points of the sub-bin once for each part of the sub-bin
+// that has points, with accumulators for every voxel of the part.
 #pragma once
 #include "own_crowds.cuh"
 
@@ -14,7 +14,7 @@ struct Part {
     u32* upper; // of sums
 };
 
-// Adds what channel c of the group has of points of a voxel.
+// Adds the value of channel c of the group to that of a voxel.
 template <class Job>
 __device__ __forceinline__ void
 accumulate(const Part& part, u32 kind, u32 c, u32 voxel, u64 value) {
@@ -65,13 +65,13 @@ add_crowds(const Reduce& job, const Part& part, u32 start, u32 from, u32 group) 
 constexpr u32 BATCH = 4;
 
 // Calls `use(voxels in the sub-bin, places)` for the points of the sub-bin, BATCH at a time, with
-// whole warps. The voxel is NONE where there is no point of the sub-bin.
+// whole warps. The voxel is NONE for a point of another sub-bin, and beyond the last point.
 template <class Use>
 __device__ __forceinline__ void for_all_points(const Reduce& job, Shared& shared, Use use) {
     const u32 lane = threadIdx.x % WARP;
 #pragma unroll 1
     for (u32 first = 0; first < job.from.tiles; first += TILES) {
-        // No thread still reads the last list.
+        // No thread may still read the last list.
         __syncthreads();
         const u32 segment = segment_in(job, first + threadIdx.x);
         const u32 count = list_segments(job, first, segment, shared).points;
@@ -173,8 +173,7 @@ __device__ __noinline__ void reduce_overflow(const Job& all, Shared& shared, u16
     const u32 lane = threadIdx.x % WARP;
     const u32 voxels = 1u << job.bins.sub_bin_shift;
     Part part;
-    // 4 + 8 bytes per channel of the group and voxel: so much memory do counts and staged elements
-    // leave.
+    // Counts and staged elements leave this memory: 4 + 8 bytes per channel of the group, for each voxel.
     part.voxels = max(voxels / 4, 512u);
     part.counts = reinterpret_cast<u32*>(memory);
     part.lower = part.counts + part.voxels;

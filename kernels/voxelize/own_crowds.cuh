@@ -5,7 +5,7 @@
 
 namespace voxelize_reduce {
 
-// The crowd of a tile in this sub-bin. The voxel is NONE if there is none.
+// The crowd of a tile in this sub-bin. Without a crowd, the voxel is NONE.
 struct OwnCrowd {
     u32 voxel; // in the sub-bin
     u32 points;
@@ -23,8 +23,8 @@ __device__ __forceinline__ u64 crowd_value(const Reduce& job, u32 channel, u32 p
     return job.from.crowd_values[channel * all + place];
 }
 
-// The crowded voxels of the sub-bin, and the points of their crowds, which 16 bits may not hold. It is at
-// the end of the list, so with crowds that is so much shorter.
+// The crowded voxels of the sub-bin, and the points of their crowds, for which 16 bits may be too few. It
+// takes the end of the list, so with crowds the list is shorter.
 struct Crowded {
     static constexpr u32 MOST = 16;
     u32 voxels[MOST]; // 1 added
@@ -35,10 +35,10 @@ __device__ __forceinline__ Crowded& crowded_of(Shared& shared) {
     return *reinterpret_cast<Crowded*>(&shared.list[LISTED - CROWDED_ENTRIES]);
 }
 
-// What the counts have of a crowd instead of its points. So its voxel is one with several points.
+// A crowd adds this to the counts, instead of its points. So its voxel counts as one with several points.
 constexpr u32 CROWD_COUNT = 2;
 
-// The points of a voxel, of which the counts have `count`.
+// The number of points of a voxel whose count is `count`.
 __device__ __forceinline__ u32 all_points(bool crowded, Shared& shared, u32 voxel, u32 count) {
     if (!crowded) return count;
     const Crowded& all = crowded_of(shared);
@@ -49,8 +49,8 @@ __device__ __forceinline__ u32 all_points(bool crowded, Shared& shared, u32 voxe
     return points;
 }
 
-// Counts the points of crowds. Whoever finds less than two points in a voxel, and leaves more, lists it.
-// If there are too many crowded voxels, it makes the list overflow.
+// Counts the points of crowds. The thread that raises a voxel from less than two points to more lists it.
+// If there are too many crowded voxels, the list overflows.
 template <class Out, u32 VOXELS>
 __device__ __noinline__ void count_crowds(const Reduce& job, SubBin<Out, VOXELS>& sub_bin) {
     const OwnCrowd crowd = find_crowd(job, threadIdx.x);
@@ -73,7 +73,7 @@ __device__ __noinline__ void count_crowds(const Reduce& job, SubBin<Out, VOXELS>
     if (at < LISTED - CROWDED_ENTRIES) sub_bin.shared.list[at].voxel = crowd.voxel;
 }
 
-// Adds what crowds have to the accumulators, which are those of the voxels from number `first` on.
+// Adds the values of crowds to the accumulators. These belong to the voxels from number `first` on.
 template <class Job, class Out, u32 VOXELS>
 __device__ __noinline__ void
 place_crowds(const Job& all, SubBin<Out, VOXELS>& sub_bin, u32 from, u32 first) {

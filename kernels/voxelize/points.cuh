@@ -137,8 +137,8 @@ struct AnyPoints {
     }
 };
 
-// The same, with coordinates that a float does not hold. GPUs of most workstations compute few doubles
-// at a time, so only such clouds take this way.
+// The same, for coordinates that a float cannot hold. GPUs of most workstations compute few doubles
+// at a time, so only such clouds use this layout.
 struct WidePoints : AnyPoints {
     using Number = double;
     static __device__ __forceinline__ double

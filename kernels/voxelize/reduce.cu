@@ -1,4 +1,4 @@
-// Reduces a sorted cloud, sub-bin by sub-bin, and writes it into a row. README.md tells what for.
+// Reduces a sorted cloud, sub-bin by sub-bin, and writes it into a row. README.md explains why.
 //
 // Most voxels hold one point or none. A thread block counts the points of its sub-bin per voxel. It
 // stages the values of lone points as elements, adds those of voxels with several points to
@@ -8,8 +8,8 @@
 
 namespace voxelize_reduce {
 
-// The points of this thread in a chunk of the bin's points: their voxels in the sub-bin, NONE where
-// there is no point of it, and their values for a channel group.
+// The points of this thread in a chunk of the bin's points: their voxels in the sub-bin, and their
+// values for a channel group. The voxel is NONE for a point of another sub-bin.
 template <class Out>
 struct Points {
     u32 voxels[POINTS_PER_THREAD];
@@ -72,7 +72,7 @@ __device__ __forceinline__ void count_points(
     }
 }
 
-// Empties a voxel with too few points, which are `points`. It must have points.
+// Empties a voxel with too few points. `points` is their number, at least 1.
 __device__ __forceinline__ bool
 is_emptied(const Plain& job, u32 points, u16& count, Shared& shared) {
     return false;
@@ -85,8 +85,8 @@ is_emptied(const Sifted& job, u32 points, u16& count, Shared& shared) {
     return true;
 }
 
-// Notes in the list how many points its voxels have, and in the counts where in the list the voxels
-// are. Zeros the accumulators that they will need.
+// Notes in the list the number of points of each voxel, and in the counts the place of each voxel in the
+// list. Zeros the accumulators that these voxels will need.
 template <class Job, class Out, u32 VOXELS>
 __device__ __forceinline__ void
 number_several(const Job& all, SubBin<Out, VOXELS>& sub_bin, bool crowded) {
@@ -109,8 +109,8 @@ number_several(const Job& all, SubBin<Out, VOXELS>& sub_bin, bool crowded) {
     for (u32 i = threadIdx.x; i < needed; i += THREADS) sub_bin.lower[i] = sub_bin.upper[i] = 0;
 }
 
-// Stages the values of a voxel with one point. It also stages channels that are not there, which
-// are not written.
+// Stages the values of a voxel with one point. It also stages missing channels, which are not
+// written.
 template <class Out, u32 VOXELS>
 __device__ __forceinline__ void put_elements(
     const Reduce& job, SubBin<Out, VOXELS>& sub_bin, u32 from, u32 voxel,
@@ -128,8 +128,8 @@ __device__ __forceinline__ void put_elements(
     for (u32 c = 0; c < GROUP<Out>; ++c) from_float(values.at[c], sub_bin.staged[c][voxel]);
 }
 
-// Stages the values of lone points, if `lone`. Adds those of listed voxels to the accumulators,
-// which are those of the voxels from number `first` on. MEANS: all channels are means.
+// Stages the values of lone points, if `lone`. Adds those of listed voxels to the accumulators. These
+// belong to the voxels from number `first` on. MEANS: all channels are means.
 template <bool MEANS, class Job, class Out, u32 VOXELS>
 __device__ __forceinline__ void place_points(
     const Job& all, SubBin<Out, VOXELS>& sub_bin, u32 from, const Points<Out>& points, u32 first,
@@ -169,7 +169,7 @@ __device__ __forceinline__ void place_points(
     }
 }
 
-// Stages what the accumulators have of listed voxels from number `first` on, and zeros them.
+// Stages the accumulators of the listed voxels from number `first` on, and zeros them.
 template <class Job, class Out, u32 VOXELS>
 __device__ __forceinline__ void put_several(
     const Job& all, SubBin<Out, VOXELS>& sub_bin, u32 from, u32 first, bool crowded) {
@@ -244,7 +244,7 @@ __device__ __forceinline__ void enter_all(
     if (t >= voxel_blocks) return;
     const u32 first = shared.entries + before;
     entries.firsts[t] = first;
-    // What holds nothing, and held nothing, is zero there.
+    // The masks of all other voxel blocks are zero already.
     const bool held = (shared.occupied_before[t / 32] >> t % 32 & 1) != 0;
     if (mask != 0 || held) put_mask(all.list, voxel_at(all.reduce, t) / VOXEL_BLOCK, mask, first);
 }
@@ -295,14 +295,14 @@ __device__ __forceinline__ void add_too_few(const Sifted& job, const Shared& sha
 template <class Out, u32 VOXELS, class Job>
 __device__ __forceinline__ void reduce(const Job& all) {
     const Reduce& job = all.reduce;
-    // What the host reserves for it.
+    // The host reserves this much shared memory.
     static_assert(sizeof(SubBin<Out, VOXELS>) <= VOXEL_BYTES * VOXELS + REDUCE_BYTES);
     extern __shared__ uint4 memory[];
     SubBin<Out, VOXELS>& sub_bin = *reinterpret_cast<SubBin<Out, VOXELS>*>(memory);
     Shared& shared = sub_bin.shared;
     const u32 t = threadIdx.x;
     if (!SIFTS<Job> && blockIdx.x == gridDim.x - 1) {
-        // This thread block has no sub-bin: to report would make any other one finish later.
+        // This thread block has no sub-bin. Any other one would finish later if it had to report.
         wait_for_earlier_kernels();
         if (t == 0) report_dropped(job.report, job.counters);
         return;

@@ -106,7 +106,7 @@ enum ChannelKind : u32 {
 struct Channel {
     u32 kind;
     u32 column;  // of its values, or NONE
-    float limit; // the greatest magnitude that these may have
+    float limit; // the greatest magnitude of these values
     u32 place;   // if the kind is CHANNEL_LAST: number among those of this kind
 };
 
@@ -124,7 +124,7 @@ __device__ __forceinline__ Channel channel_at(const Channels& channels, u32 c) {
     return c < INLINE_CHANNELS ? channels.first[c] : channels.more[c - INLINE_CHANNELS];
 }
 
-// Tells the host of a value that the element type cannot hold. One access writes both words, so
+// Reports to the host a value that the element type cannot hold. One access writes both words, so
 // that the host reads the channel and the value of the same voxel.
 __device__ __noinline__ void report_beyond(Report* report, u32 channel, float value) {
     *reinterpret_cast<volatile u64*>(&report->beyond) =

@@ -1,5 +1,5 @@
-// What only sifted clouds have: a filter of points, features that are no fields, and values whose
-// order counts. The twin of crates/ops/src/voxelize/cpu/sieve.rs, and of the features in
+// Only sifted clouds have these: a filter of points, computed features, and values whose order
+// counts. The twin of crates/ops/src/voxelize/cpu/sieve.rs, and of the features in
 // crates/ops/src/voxelize/cpu/block.rs. crates/ops/src/voxelize/cpu.rs explains the arithmetic.
 #pragma once
 #include "bins.cuh"
@@ -99,7 +99,7 @@ __device__ __forceinline__ void drop_in_warp(u32* dropped, u32 reason) {
 
 // ---- Features -----------------------------------------------------------------------------------
 
-// In place of a column: what is computed. The offsets are three, one for each axis.
+// Names of computed features, instead of a column. There are three offsets, one for each axis.
 constexpr u32 COLUMN_RANGE = 0xFFFFFF00u;
 constexpr u32 COLUMN_OFFSET = 0xFFFFFF01u;
 
@@ -114,7 +114,7 @@ __device__ __forceinline__ double square_root(double value) {
     return __dsqrt_rn(value);
 }
 
-// A point, everywhere that features take it from.
+// A point in all frames that features need.
 template <class Number>
 struct Placed {
     Coordinates<Number> own;     // in the cloud
@@ -132,8 +132,8 @@ find_place(const Cloud& cloud, const Grid& grid, const Coordinates<Number>& own)
     return placed;
 }
 
-// What is no field: a coordinate in the base frame, the distance from the sensor, or the coordinate
-// from the centre of the voxel. The last one is any number for a point outside of the grid.
+// A computed feature: a coordinate in the base frame, the distance from the sensor, or the coordinate
+// from the centre of the voxel. For a point outside of the grid, the last one has no meaning.
 template <class Number>
 __device__ __forceinline__ float
 feature(const Grid& grid, const Placed<Number>& point, u32 column) {
@@ -150,7 +150,7 @@ feature(const Grid& grid, const Placed<Number>& point, u32 column) {
     return d - (floorf(d / grid.size) + 0.5f) * grid.size;
 }
 
-// Whatever a channel takes of point i.
+// The value of point i that a channel takes.
 template <class Layout>
 __device__ __noinline__ float
 value_of(const Cloud& cloud, const Grid& grid, u32 i, u32 column) {

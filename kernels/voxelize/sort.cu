@@ -1,4 +1,4 @@
-// Sorts the points of a cloud by bins, tile by tile. README.md tells what for.
+// Sorts the points of a cloud by bins, tile by tile. README.md explains why.
 #include "crowd.cuh"
 #include "sieve.cuh"
 
@@ -9,7 +9,7 @@ constexpr u32 WARPS = THREADS / WARP;
 
 // Where the values of the first channels come from.
 struct Sources {
-    u32 keys[CHANNEL_PACK]; // of the fields, as the layout of the points names columns
+    u32 keys[CHANNEL_PACK]; // of the fields: names of columns in the layout of the points
     u32 fields;      // a bit for each channel that takes one
     u32 coordinates; // for each that takes a coordinate
     u32 means;       // and for each that is a mean
@@ -54,7 +54,7 @@ struct Point {
 
 template <class Layout>
 __device__ __forceinline__ Point<typename Layout::Number> load(const Sort& job, u32 i) {
-    // If there is no such point, it loads the last one, and nobody looks at it.
+    // Beyond the last point, it loads the last one. No thread uses that copy.
     const auto bytes = Layout::at(job.cloud, min(i, job.cloud.count - 1));
     Point<typename Layout::Number> point;
     point.place = coordinates<Layout>(job.cloud, bytes);
@@ -66,7 +66,7 @@ __device__ __forceinline__ Point<typename Layout::Number> load(const Sort& job, 
     return point;
 }
 
-// Whether all that was read of a point is finite.
+// Whether all fields and coordinates of a point are finite.
 template <class Layout>
 __device__ __noinline__ bool all_finite(const Sort& job, u32 i) {
     const auto bytes = Layout::at(job.cloud, i);
@@ -78,8 +78,8 @@ __device__ __noinline__ bool all_finite(const Sort& job, u32 i) {
     return all;
 }
 
-// A value as `voxelize_reduce` takes it: what a voxel has that holds no other point. For a channel
-// without a field it is 1, both as an occupancy and as a count.
+// A value as `voxelize_reduce` takes it: that of a voxel with this point alone. For a channel without a
+// field it is 1, both as an occupancy and as a count.
 __device__ __forceinline__ float of_one(bool is_mean, float value) {
     return is_mean ? mean_of_one(value) : value + 0.0f;
 }
@@ -131,8 +131,8 @@ locate(const Sort& job, u32 i, Point<typename Layout::Number>& point, u32* dropp
     return NONE;
 }
 
-// As `locate`, for a sifted cloud: all lanes of a warp call it. The first rule of
-// crates/ops/src/voxelize/cpu.rs that drops a point is looked for only if one of them does.
+// Like `locate`, for a sifted cloud. All lanes of a warp call it. If a rule drops the point, the function
+// searches for the first such rule, in the order of crates/ops/src/voxelize/cpu.rs.
 template <class Layout>
 __device__ __forceinline__ u32
 sift(const Sifted& all, u32 i, Point<typename Layout::Number>& point, u32* dropped) {
@@ -204,9 +204,9 @@ __device__ __forceinline__ float4 load_pack(const Sort& job, u32 i, u32 first) {
     return make_float4(values[0], values[1], values[2], values[3]);
 }
 
-// Turns `starts` from the number of points in each bin into where the bin's points start in the
-// tile, and writes the segments. Notes those with many points, also above the starts. Returns how many
-// points there are.
+// `starts` has the number of points in each bin. Afterwards it has the place in the tile where the points
+// of the bin start. Writes the segments. Notes those with many points, also in the bits above the starts.
+// Returns the number of points.
 __device__ __forceinline__ u32
 start_segments(const Sort& job, u32* starts, u32* warp_sums, Crowds<WARPS>& crowds) {
     const u32 many = least_crowded(job.bins, job.to.tile_points);
@@ -260,7 +260,7 @@ __device__ __forceinline__ void sort(const Job& all, const Sort& job) {
         else number[p] = locate<Layout>(job, i, points[p], dropped);
         place[p] = number[p] == NONE ? 0 : atomicAdd(&starts[number[p] >> job.bins.bin_shift], 1u);
     }
-    // From here on it writes what the kernel before this one may still read.
+    // From here on it writes memory that the kernel before this one may still read.
     wait_for_earlier_kernels();
     __syncthreads();
     const u32 total = start_segments(job, starts, warp_sums, crowds);

@@ -1,5 +1,5 @@
-// A sub-bin of a sorted cloud: its points, and what channels make of them. The two ways of
-// `voxelize_reduce`, reduce.cu and overflow.cuh, share this.
+// A sub-bin of a sorted cloud: its points, and the values that channels make of them. reduce.cu and
+// overflow.cuh, the two ways of `voxelize_reduce`, share this file.
 #pragma once
 #include "accumulate.cuh"
 #include "list.cuh"
@@ -12,7 +12,7 @@ constexpr u32 WARPS = THREADS / WARP;
 // Points that a thread holds at once, and those that the thread block does.
 constexpr u32 POINTS_PER_THREAD = 5;
 constexpr u32 CHUNK = POINTS_PER_THREAD * THREADS;
-// Most points of a bin for which counts of 16 bits do.
+// The greatest number of points of a bin that counts of 16 bits can hold.
 constexpr u32 MOST_POINTS = 0xFFFF;
 // Voxels with several points that the list holds, and accumulators for their channels.
 constexpr u32 LISTED = 2048;
@@ -34,11 +34,11 @@ struct Reduce {
     Counters* counters;
     Report* report; // pinned host memory
     u32 volume;
-    u32 all_means; // whether there is one channel pack, and all of it means
+    u32 all_means; // whether there is one channel pack, and all its channels are means
 };
 
-// What the reduction of a sifted cloud has more. Kernels for others have `Plain` in its place, and no
-// code for it.
+// The additional parameters for a sifted cloud. Kernels for other clouds have `Plain` instead, and no
+// code for these parameters.
 struct Sifted {
     Reduce reduce;
     Last last;
@@ -142,9 +142,8 @@ __device__ __forceinline__ u32 voxel_at(const Reduce& job, u32 voxel_block) {
 
 // ---- Reductions ---------------------------------------------------------------------------------
 
-// The mean as f32 of the quotient in double. A division by a power of two is exact as a
-// multiplication. Up to 2^51 an addition makes a double of an integer, which is faster than the
-// conversion.
+// The mean: the quotient in double, as f32. A division by a power of two is exact as a multiplication.
+// Up to 2^51 an addition turns an integer into a double, which is faster than the conversion.
 __device__ __forceinline__ float mean(i64 sum, u32 count) {
     const double total = count <= 2048
                              ? __longlong_as_double(sum + __double_as_longlong(ROUNDER)) - ROUNDER
@@ -156,12 +155,12 @@ __device__ __forceinline__ float mean(i64 sum, u32 count) {
     return static_cast<float>(total / (static_cast<double>(count) * ONE));
 }
 
-// The value of the point whose number, with 1 added, has these bits.
+// The value of the point with this number. Numbers count from 1 here.
 __device__ __forceinline__ float last_value(const Last& last, u32 place, u32 number) {
     return last.values[place * last.stride + (number - 1)];
 }
 
-// What accumulators have of `count` points. `place` is that of the channel.
+// The value of a voxel with `count` points, from its accumulator. `place` is that of the channel.
 __device__ __forceinline__ float
 of_several(const Plain& job, u32 kind, u32 place, u64 all, u32 count) {
     return kind == CHANNEL_MEAN    ? mean(static_cast<i64>(all), count)
@@ -203,14 +202,14 @@ of_one(const Sifted& job, u32 from, const u32 (&kinds)[GROUP<Out>], const Values
 
 // ---- Points of a sub-bin ------------------------------------------------------------------------
 
-// The segment of the sub-bin's bin in a tile; without points, if there is no such tile.
+// The segment of the sub-bin's bin in a tile. Beyond the last tile, it has no points.
 __device__ __forceinline__ u32 segment_in(const Reduce& job, u32 tile) {
     const u32 bin = blockIdx.x >> (job.bins.bin_shift - job.bins.sub_bin_shift);
     const u64 at = static_cast<u64>(tile) * job.bins.bin_count + bin;
     return tile < job.from.tiles ? job.from.segments[at] : 0;
 }
 
-// What listed segments have: their points without those of crowds, and how many have a crowd.
+// What listed segments have: their points without those of crowds, and the number of segments with a crowd.
 struct Listed {
     u32 points;
     u32 crowds;
@@ -259,7 +258,7 @@ __device__ __forceinline__ const Values<Out>* values_of(const Reduce& job, u32 f
         reinterpret_cast<const float*>(pack) + from % CHANNEL_PACK);
 }
 
-// The values of two points for a channel group are CHANNEL_PACK floats apart: so many `Values`.
+// The distance between the values of two points for a channel group, in `Values`: CHANNEL_PACK floats.
 template <class Out>
 constexpr u32 APART = CHANNEL_PACK / GROUP<Out>;
 
@@ -284,7 +283,7 @@ __device__ __forceinline__ void store_occupied(const Reduce& job, const Shared& 
     }
 }
 
-// The kinds of the channels of a group. A channel that is not there gets a kind without values.
+// The kinds of the channels of a group. A missing channel gets a kind without values.
 template <class Out>
 __device__ __forceinline__ void kinds_of(const Reduce& job, u32 from, u32 (&kinds)[GROUP<Out>]) {
 #pragma unroll

@@ -1,5 +1,5 @@
-// Writes the counts into a row, and zeros them for the next cloud. It looks at the bins that the
-// cloud touched, and at what the row still holds. README.md tells what for.
+// Writes the counts into a row, and zeros them for the next cloud. It visits the bins that the cloud
+// touched, and the voxel blocks that the row still holds. README.md explains why.
 #include "counts.cuh"
 
 namespace voxelize_write_counts {

@@ -7,7 +7,7 @@ namespace windows {
 
 // Which rows a step sees: `Visibility` in crates/ops/src/windows/spec.rs.
 enum View : u32 { VIEW_SERVED = 0, VIEW_STRICT = 1, VIEW_ALL = 2 };
-// What is between a row of a plan and the next.
+// The value between a row of a plan and the next row.
 enum Until : u8 { UNTIL_HELD = 1, UNTIL_NOTHING = 2 };
 // When a merged row may be used: `ValidWhen` in crates/ops/src/align.rs.
 enum When : u32 { WHEN_ALL = 0, WHEN_ANY = 1, WHEN_LISTED = 2 };
@@ -20,7 +20,7 @@ struct SpanRows {
     u64 end;
 };
 
-// What is made of a value: `Operator` in crates/ops/src/operators/mod.rs.
+// An operator on a value: `Operator` in crates/ops/src/operators/mod.rs.
 struct Operator {
     double a;
     double b;
@@ -35,7 +35,7 @@ struct Element {
     u32 rotation; // 0: the element `at`; otherwise 1 + 3 * row + column of the rotation of the quaternion at `at`
     u32 first_operator;
     u32 operators;
-    u32 unwraps; // whether its angle goes on from step to step
+    u32 unwraps; // whether its angle has no jumps from step to step
     u32 reserved;
 };
 
@@ -92,7 +92,8 @@ __device__ __forceinline__ i64 later(i64 a, i64 b) {
     return !overflow ? sum : a < 0 ? LEAST : NO_AGE;
 }
 
-// Whether a merged row can be used at a target. A cloud that is too old cannot be taken out of it.
+// Whether a merged row can be used at a target. If one of its clouds is too old, it cannot: no cloud
+// can be taken out of a row.
 __device__ inline bool suffices(const Stream& stream, const i64* until_ns, i64 target) {
     u32 has = 0;
     u32 count = 0;
@@ -141,7 +142,7 @@ __device__ inline Aligned find(
         const i64 instant = place.instant;
         const i64* received = ring.received_ns + place.begin;
         const i64* left = ring.left_ns + place.begin;
-        // Behind these bounds no row is seen.
+        // No row beyond these bounds is seen.
         const i64* received_from = ring.received_from + place.begin;
         const i64* left_until = ring.left_until + place.begin;
         for (u32 row = after; row-- != 0 && left_until[row] > instant;) {

@@ -1,6 +1,6 @@
 // Windows of episodes, the twin of crates/ops/src/windows/cpu.rs: one launch writes all streams of all items into
-// the packed buffer. A warp writes some steps of one stream of one item; of large rows, a part of a step.
-// Each of its threads finds the rows of one step; then all of them write the elements of these steps.
+// the packed buffer. A warp writes some steps of one stream of one item, or, if rows are large, a part of a step.
+// Each thread of the warp finds the rows of one step. Then all of them write the elements of these steps.
 #include "find.cuh"
 
 namespace windows {
@@ -84,7 +84,7 @@ __device__ __forceinline__ Parts parts_of(const Stream& stream, u64 windows, u8*
     return parts;
 }
 
-// The number of an item's span; `NONE` if there is no such episode or epoch.
+// The number of an item's span; `NONE` for an unknown episode or epoch.
 __device__ inline u32 span_of(const Windows& job, u32 item, i64 instant) {
     if (job.instants == nullptr) return static_cast<u32>(number(job, job.windows + item));
     const i64 episode = job.episodes[item];
@@ -103,7 +103,7 @@ __device__ inline u32 span_of(const Windows& job, u32 item, i64 instant) {
 
 // ---- Elements -----------------------------------------------------------------------------------
 
-// Copies `count` units of rows to steps that follow each other; zeros where there is no row.
+// Copies `count` units of rows to steps that follow each other. A step without a row gets zeros.
 template <class Unit>
 __device__ __forceinline__ void copy_units(
     const Found* found, u32 steps, const Unit* rows, Unit* out, u32 row_units, u32 first, u32 count) {
@@ -183,7 +183,7 @@ __device__ inline float element_of(const Ring& ring, const u8* rows, u64 at) {
     }
 }
 
-// Stores a float as the type of the stream; zeros if there is none.
+// Stores a float as the type of the stream, or zeros if `some` is false.
 __device__ inline void store(const Stream& stream, u8* out, u64 at, bool some, float value) {
     const auto put = [&](auto result) {
         using Out = decltype(result);
@@ -235,7 +235,7 @@ __device__ inline double rotation_entry(double x, double y, double z, double w, 
     }
 }
 
-// What an element's operators make of its value.
+// The value of an element after its operators.
 __device__ inline double operated(const Ring& ring, const Element& element, double value) {
     for (u32 i = 0; i < element.operators; ++i) {
         const Operator& operation = ring.operators[element.first_operator + i];
@@ -383,7 +383,7 @@ __device__ __noinline__ void write_unwrapped(
     }
 }
 
-// What a task writes of a stream.
+// The part of a stream that a task writes.
 struct Task {
     u32 first; // step
     u32 steps;

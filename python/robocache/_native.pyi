@@ -201,6 +201,7 @@ class Episodes:
         streams: Sequence[str] | None = None,
         threads: int | None = None,
         episodes: Sequence[int] | None = None,
+        of: int | None = None,
     ) -> Episodes:
         """Reads a store of `robocache replay --format rows`."""
     @staticmethod
@@ -208,6 +209,7 @@ class Episodes:
         path: str | PathLike[str],
         verify: bool = False,
         episodes: Sequence[int] | None = None,
+        of: int | None = None,
     ) -> Episodes:
         """Opens a folder that `save` or `convert` wrote."""
     @staticmethod
@@ -217,6 +219,7 @@ class Episodes:
         streams: Sequence[str] | None = None,
         threads: int | None = None,
         episodes: Sequence[int] | None = None,
+        of: int | None = None,
     ) -> Episodes:
         """Writes a store into a new folder, and opens that."""
     @staticmethod

@@ -1,5 +1,6 @@
 """Files and folders that get their names when they are complete and on the disk."""
 
+import errno
 import os
 
 
@@ -27,5 +28,9 @@ def _sync(path):
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
+    except OSError as error:
+        # Some file systems, such as those of FUSE, cannot sync a folder.
+        if not (os.path.isdir(path) and error.errno in (errno.EINVAL, errno.ENOTSUP)):
+            raise
     finally:
         os.close(file)

@@ -79,15 +79,15 @@ class EpisodeCache:
         """
         path = Path(path)
         saved = _is_saved(path)
-        numbers, share = _numbers(episodes, lambda: _native.Episodes.count(path, saved))
+        numbers, share, of = _numbers(episodes, lambda: _native.Episodes.count(path, saved))
         if saved:
             if streams is not None:
                 raise ValueError(
                     "streams: expected None for a saved cache, whose rows stay on disk"
                 )
-            native = _native.Episodes.open(path, verify, numbers)
+            native = _native.Episodes.open(path, verify, numbers, of)
         else:
-            native = _native.Episodes.of_store(path, streams, threads, numbers)
+            native = _native.Episodes.of_store(path, streams, threads, numbers, of)
         cache = cls(native, (os.fspath(path.resolve()), streams, episodes), share=share)
         if device is None and room:
             raise TypeError(f"device: expected one for {', '.join(room)}, found None")
@@ -108,8 +108,8 @@ class EpisodeCache:
             ValueError: the store is of another format, damaged, or lacks a stream or an episode.
             OSError: the folder is there already, or cannot be written.
         """
-        numbers, share = _numbers(episodes, lambda: _native.Episodes.count(store, False))
-        native = _native.Episodes.convert(store, path, streams, threads, numbers)
+        numbers, share, of = _numbers(episodes, lambda: _native.Episodes.count(store, False))
+        native = _native.Episodes.convert(store, path, streams, threads, numbers, of)
         return cls(native, (os.fspath(Path(path).resolve()), None, None), share=share)
 
     def to(self, device, *, memory="auto", device_bytes=None, pinned_bytes=None):
@@ -209,7 +209,7 @@ class EpisodeCache:
         if streams is None:
             streams = [name for name, means in self.streams.items() if means["vector"]]
         names = ("count", "mean", "std", "min", "max", "q01", "q99")
-        numbers, _ = _numbers(episodes, lambda: len(self.episodes))
+        numbers, _, _ = _numbers(episodes, lambda: len(self.episodes))
         if numbers == []:
             raise ValueError(
                 f"episodes: expected at least one of {len(self.episodes)}, found none: record more episodes, or "
@@ -359,20 +359,22 @@ def _is_saved(path):
 
 
 def _numbers(episodes, count):
-    """The numbers of the episodes that are asked for, None for all; and the share that they are, if they are one. `count`
-    returns how many there are."""
+    """The numbers of the episodes that are asked for, None for all; the share that they are, if they are one; and how many
+    episodes they were chosen of, if `count` was asked."""
     if episodes is None:
-        return None, None
+        return None, None, None
     if isinstance(episodes, tuple):
         rank, world = episodes if len(episodes) == 2 else (0, 0)
         if not 0 <= rank < world:
             raise ValueError(
                 f"episodes: expected (rank, world) with rank below world, found {episodes}"
             )
-        return list(range(count())[rank::world]), (rank, world)
+        of = count()
+        return list(range(of)[rank::world]), (rank, world), of
     if isinstance(episodes, slice):
-        return list(range(count())[episodes]), None
+        of = count()
+        return list(range(of)[episodes]), None, of
     numbers = integers(episodes, "episodes").reshape(-1).tolist()
     if any(number < 0 for number in numbers):
         raise ValueError(f"episodes: expected numbers of 0 or more, found {min(numbers)}")
-    return numbers, None
+    return numbers, None, None

@@ -3,7 +3,7 @@
     from robocache.lerobot import to_lerobot
     to_lerobot(["recordings/"], "robot.yaml", "dataset/", action=["command"])
 
-It needs `pip install robocache[lerobot]`. docs/lerobot.md explains the columns.
+It needs LeRobot: `pip install 'dist/WHEEL.whl[lerobot]'`, with the wheel of `make wheel`. docs/lerobot.md explains the columns.
 """
 
 import argparse
@@ -226,7 +226,7 @@ def _import_lerobot():
         import zarr  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            f"expected LeRobot and zarr: pip install 'robocache[lerobot]' ({error})"
+            f"expected LeRobot and zarr: pip install 'dist/WHEEL.whl[lerobot]', with the wheel of `make wheel` ({error})"
         ) from error
 
 

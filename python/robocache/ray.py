@@ -6,7 +6,7 @@
 The bags are divided into shares, one Ray task each. If a task fails or its worker ends, it runs
 again and goes on with what it had. At the end this process makes one result of all shares. All
 machines must have the bags, the configuration and the results under the same paths. It needs
-`pip install robocache[ray]`. docs/cluster.md has more.
+`pip install 'dist/WHEEL.whl[ray]'`. docs/cluster.md has more.
 """
 
 import argparse
@@ -117,7 +117,9 @@ def run_shares(share, folder, *, shares=None, cpus=1, retries=3, address=None, t
     try:
         import ray
     except ImportError as error:
-        raise ImportError(f"expected Ray: pip install 'robocache[ray]' ({error})") from error
+        raise ImportError(
+            f"expected Ray: pip install 'dist/WHEEL.whl[ray]', with the wheel of `make wheel` ({error})"
+        ) from error
     is_new = not ray.is_initialized()
     if is_new:
         ray.init(address=address)

@@ -152,8 +152,8 @@ class WindowSampler:
         ]
         episodes, epochs, begins, ends = np.array(spans, np.int64).reshape(-1, 4).T
         ranges = np.stack([begins + margin_ns[0], ends - margin_ns[1]], axis=1)
-        # An epoch without rows is from 0 to 0.
-        empty = (begins == 0) & (ends == 0) | (ranges[:, 1] < ranges[:, 0])
+        # An epoch without rows ends before it begins, also if a margin is negative.
+        empty = (ends < begins) | (ranges[:, 1] < ranges[:, 0])
         if empty.all():
             longest = (ends - begins).max(initial=0)
             raise ValueError(

@@ -176,11 +176,11 @@ class WindowSegment:
         return self._view("coordinates", np.int32, self._stream.coordinates_shape or ())
 
     def float32(self):
-        """The values as float32: for f32 the view itself, else a converted copy."""
+        """A copy of the values as float32. `array` of f32 is a view of them."""
         if not isinstance(self._windows.buffer, np.ndarray):
             return self.torch().float()
         if self.dtype != "bf16":
-            return self.array.astype(np.float32, copy=False)
+            return self.array.astype(np.float32)
         return (self.array.astype(np.uint32) << 16).view(np.float32)
 
     def torch(self):

@@ -4,13 +4,14 @@ import pickle
 
 import numpy as np
 import pytest
-from bags import MS
+from bags import MS, T0, wrench, write_bag
+from replays import replay
 
 pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
 import robocache
-from robocache import arrays, cache
+from robocache import cache, cache_input
 
 
 def test_rows_that_are_not_finite_are_refused():
@@ -242,8 +243,8 @@ def test_bf16_says_that_its_array_has_bits():
     assert halved.float32().dtype == np.float32 and abs(halved.float32()[0, 0, 0] - 0.279) < 1e-3
     whole = cache.windows([0], [50 * MS])["state"]
     assert "bits" not in repr(whole)
-    # Of f32 it is the view itself.
-    assert np.shares_memory(whole.float32(), whole.array)
+    # A copy: what is done to it changes no batch.
+    assert not np.shares_memory(whole.float32(), whole.array)
     ml_dtypes = pytest.importorskip("ml_dtypes")
     assert (halved.array.view(ml_dtypes.bfloat16).astype(np.float32) == halved.float32()).all()
 
@@ -260,14 +261,55 @@ def test_a_type_that_does_not_hold_all_rows_is_refused(value, text):
         cache.windows([0], [30 * MS], {"x": {"dtype": "f16"}})
     found = cache.windows([0], [30 * MS], {"x": {"dtype": "bf16"}})
     assert np.isfinite(found["x"].float32()).all()
+    # A grid is read for bf16, too.
+    grid = {**stream, "rows": rows.reshape(5, 1, 2).copy()}
+    grid["rows"][2, 0, 0] = 3.4e38
+    grids = robocache.EpisodeCache.from_arrays({"x": grid}, [5])
+    with pytest.raises(
+        ValueError, match="expected one that holds all values, found bf16 for 3.4e38"
+    ):
+        grids.windows([0], [30 * MS], {"x": {"dtype": "bf16"}})
     rows[3, 1] = 65_519.0
     cache = robocache.EpisodeCache.from_arrays({"x": stream}, [5])
     found = cache.windows([0], [30 * MS], {"x": {"dtype": "f16"}})
     assert (found["x"].array == 65_504).all() and found["x"].valid.all()
 
 
+def test_operators_may_leave_a_type(tmp_path):
+    """What counts is the value of a step, after the operators: 65,504 is the largest of f16."""
+    stamps = [T0 + at * 10 * MS for at in range(9)]
+    messages = [(ns, "/wrench", wrench(ns, at, 0, 0)) for at, ns in enumerate(stamps)]
+    bag = write_bag(tmp_path / "bag", messages)
+    asked = {"x": {"dtype": "f16"}}
+    for scale, said in ((8_000, None), (9_000, "f16 for 7.2e4 of row 8 in group 0")):
+        folder = tmp_path / str(scale)
+        folder.mkdir()
+        config = folder / "config.yaml"
+        config.write_text(f"""
+rate_hz: 100
+streams:
+  x:
+    type: geometry_msgs/WrenchStamped
+    topic: /wrench
+    fields: [force]
+    max_age_ms: 50
+    dtype: f32
+    operators: [{{scale: {scale}}}]
+""")
+        replay(config, folder, bag, options=["--format", "rows"])
+        loaded = robocache.EpisodeCache.load(folder / "rows.zarr")
+        if said:
+            with pytest.raises(
+                ValueError, match=f"expected one that holds all values, found {said}"
+            ):
+                loaded.windows([0], [stamps[5]], asked)
+        else:
+            found = loaded.windows([0], [stamps[5]], asked)["x"]
+            assert found.valid.all() and found.float32()[0, 0, 0] == 5 * scale
+
+
 def test_a_channel_of_no_group_is_refused(monkeypatch):
-    of_arrays = arrays.of_arrays
+    of_arrays = cache_input.of_arrays
 
     def wider(name, stream, lengths):
         means, columns = of_arrays(name, stream, lengths)

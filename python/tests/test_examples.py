@@ -9,6 +9,10 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 SCRIPTS = sorted((REPOSITORY / "examples").glob("*.py"))
+#: Programs that users read, too. One makes the digest of bits.
+DEMOS = [
+    path for path in sorted((REPOSITORY / "demo").glob("*.py")) if path.name != "train_demo.py"
+]
 PACKAGE = sorted((REPOSITORY / "python" / "robocache").glob("*.py"))
 #: `.array` of a segment, which holds bits if it is bf16; not `np.array` of a list.
 RAW = re.compile(r"(?<!\bnp)\.array\b")
@@ -19,7 +23,7 @@ def examples(path):
     text = path.read_text()
     if path.suffix == ".md":
         return re.findall(r"```python\n(.*?)```", text, re.S)
-    if path in SCRIPTS:
+    if path in [*SCRIPTS, *DEMOS]:
         return [text]
     # What is indented in a docstring.
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
@@ -28,7 +32,7 @@ def examples(path):
     return [line for line in lines if line.startswith("    ")]
 
 
-@pytest.mark.parametrize("path", [*PAGES, *SCRIPTS, *PACKAGE], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*PAGES, *SCRIPTS, *DEMOS, *PACKAGE], ids=lambda path: path.name)
 def test_no_example_reads_bits_as_if_they_were_numbers(path):
     assert [code for code in examples(path) if RAW.search(code)] == []
 

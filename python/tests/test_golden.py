@@ -21,7 +21,7 @@ def message():
 
 
 def test_every_field_is_read(message):
-    """The expectations are those of tests/pipeline/message.rs."""
+    """The expectations are those of crates/core/tests/core/pipeline/message.rs."""
     tensor = robocache.decode(message)
     assert tensor.stamp_ns == START_NS + 100 * MS == tensor.tick * 10 * MS
     assert tensor.frame_id == "base" and list(tensor.segments) == [

@@ -44,7 +44,7 @@ def test_an_executable_needs_only_the_message_packages_that_its_code_names(name)
 def test_the_filter_lists_what_the_code_names():
     text = (REPOSITORY / ".cargo" / "config.toml").read_text()
     listed = set(re.search(r'IDL_PACKAGE_FILTER = "(.*)"', text)[1].split(";"))
-    sources = [*REPOSITORY.glob("src/**/*.rs"), *REPOSITORY.glob("tests/rcl/*.rs")]
+    sources = [*REPOSITORY.glob("src/**/*.rs"), *REPOSITORY.glob("crates/rcl/**/*.rs")]
     named = {
         package
         for source in sources

@@ -45,7 +45,7 @@ def test_without_lerobot(tmp_path):
     options = ["--config", tmp_path / "c.yaml", "--out", tmp_path / "out"]
     run = python("-c", script, "lerobot", "to-lerobot", tmp_path, *options)
     assert run.returncode == 1
-    assert "pip install 'robocache[lerobot]'" in run.stderr and "Traceback" not in run.stderr
+    assert "pip install 'dist/WHEEL.whl[lerobot]'" in run.stderr and "Traceback" not in run.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -55,7 +55,7 @@ def test_without_ray(tmp_path):
     options = ["--config", tmp_path / "c.yaml", "--out", tmp_path / "out"]
     run = python("-c", script, "ray", "replay", tmp_path / "bags", *options)
     assert run.returncode == 1
-    assert "pip install 'robocache[ray]'" in run.stderr and "Traceback" not in run.stderr
+    assert "pip install 'dist/WHEEL.whl[ray]'" in run.stderr and "Traceback" not in run.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bags"]
 
 

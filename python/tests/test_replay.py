@@ -15,7 +15,7 @@ from bags import MS, T0, clock, made, wrench, write_bag
 from mcap.reader import make_reader
 from mcap_ros2.reader import read_ros2_messages
 from PIL import Image as Picture
-from replays import raw, replay, stamp_of, tensors
+from replays import files, raw, replay, stamp_of, tensors
 from wrench_robot import (  # noqa: F401
     CONFIG,
     LAG,
@@ -154,6 +154,13 @@ def test_a_result_does_not_depend_on_the_folder_of_the_configuration(config, bag
     assert again == (tmp_path / "out/robot.mcap").read_bytes()
     (info,) = read_ros2_messages(str(tmp_path / "out/robot.mcap"), topics=["/fused_tensor/info"])
     assert info.ros_msg.config_file == config.name
+    for kind in ("rows", "zarr"):
+        results = []
+        for number, path in enumerate((config, other)):
+            out = tmp_path / f"{kind} {number}"
+            replay(path, out, bag, options=["--format", kind])
+            results.append(files(out))
+        assert results[0] == results[1] and results[0]
     # An error names the whole path.
     other.write_text("rate_hz: never\n")
     ((_, failure),) = replay(other, tmp_path / "wrong", bag, expect=1)

@@ -159,7 +159,8 @@ def test_signals_end_it_and_leave_no_shared_memory(how):
     before = set(os.listdir("/dev/shm"))
     with Run() as run:
         time.sleep(1.5)
-        mine = set(os.listdir("/dev/shm")) - before
+        # Fast DDS shares the ports from 7000 on among all domains.
+        mine = {name for name in set(os.listdir("/dev/shm")) - before if "_port7" not in name}
         code, counts = run.end(how)
     assert code == 0 and counts["joints"]["sent"] > 0
     left = {name for name in mine & set(os.listdir("/dev/shm")) if name.startswith("fastrtps_")}

@@ -1,4 +1,4 @@
-"""`robocache view` of stores and as Rerun recordings. tests/view.rs has what it shows of MCAP files."""
+"""`robocache view` of stores and as Rerun recordings. crates/tools/tests/tools/view.rs has what it shows of MCAP files."""
 
 import json
 import os

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-#: The filters of Pillow up to 12 and from 13 on, and that of the installed one.
+#: The filters of Pillow 11.3 to 12.1 (12.2 and 12.3 unless an image is more than 100 times as high as wide) and of 13, and that of the installed one.
 PILLOWS = ["pil_bilinear", "pil13_bilinear"]
 PILLOW = PILLOWS[int(Image.__version__.split(".")[0]) >= 13]
 FILTERS = [
@@ -55,7 +55,7 @@ def noise(length):
 
 
 def scene(width, height):
-    """Slopes and edges, in integers: tests/filter_golden.rs makes the same."""
+    """Slopes and edges, in integers: crates/core/tests/core/filter_golden.rs makes the same."""
     y, x, c = np.meshgrid(np.arange(height), np.arange(width), np.arange(3), indexing="ij")
     slope = (x * (3 + c) + y * (5 - c)) // 4 % 256
     edge = ((x // 37 + y // 23 + c) % 3 == 0) * 96

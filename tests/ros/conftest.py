@@ -24,7 +24,7 @@ import processes  # noqa: E402
 
 domain_id = private_domain.domain_id
 
-#: Time-out for what is immediate on an idle machine [s]. Who waits goes on as soon as it happens.
+#: Time-out for events that are immediate on an idle machine [s]. A wait ends as soon as its event comes.
 PATIENCE = 60.0
 
 
@@ -114,8 +114,8 @@ class Process:
 def start(install, tmp_path, domain_id):
     """`start(executable, *arguments, expected_code=0, env=None) -> Process`.
 
-    The executable is a name in the package or a path. At the test's end SIGINT stops all that still
-    run, the latest first. They must end with the expected code (None: any).
+    The executable is a name in the package or a path. At the test's end SIGINT stops all
+    processes that still run, the latest first. They must end with the expected code (None: any).
     """
     started = []
 
@@ -164,7 +164,7 @@ class Ros:
         self.spin_until(lambda: False, seconds)
 
     def close(self):
-        """Ends the node and the context. Else their shared memory outlives the test."""
+        """Ends the node and the context. Otherwise their shared memory outlives the test."""
         self.executor.shutdown()
         self.node.destroy_node()
         rclpy.shutdown(context=self.context)

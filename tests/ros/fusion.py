@@ -20,7 +20,7 @@ from rosgraph_msgs.msg import Clock
 MS = 1_000_000
 #: An instant like that of a real clock, and a multiple of every period in the tests [ns].
 T0 = 1_795_000_000_000 * MS
-#: Age of a step for which there is no row.
+#: Age of a step without a row.
 NO_AGE = 2**63 - 1
 
 

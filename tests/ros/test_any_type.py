@@ -121,7 +121,7 @@ def test_numbers_of_any_message_arrive_value_by_value(ros, start, tmp_path):
     for name in ("commands", "grip"):
         assert 0 <= got[name].age_ns[0] <= 10 * MS, name
 
-    # What a message lacks is a drop that says so.
+    # If a message lacks a number, it is dropped, and the log names the number.
     fusion.send("/commands", Float64MultiArray(data=[1.0, 2.0]))
     fusion.send("/elbow", stamped(JointState, T0 + 11 * MS, name=["wrist"], position=[1.0]))
     fusion.send("/marker", stamped(PoseArray, T0 + 11 * MS, poses=[pose(1.0, 1.0)]))
@@ -133,7 +133,7 @@ def test_numbers_of_any_message_arrive_value_by_value(ros, start, tmp_path):
 
 
 def test_two_topics_of_two_types_are_one_row(ros, start, tmp_path):
-    """Each input is resampled by itself; the numbers of the first are in front."""
+    """Each input is resampled by itself. The numbers of the first input come first."""
     inputs = [
         {
             "topic": "/tool",
@@ -154,7 +154,7 @@ def test_two_topics_of_two_types_are_one_row(ros, start, tmp_path):
     got = fusion.tick(T0 + 20 * MS)["hand"]
     assert (got.valid, got.inputs_valid) == ([True], [0b11]), fusion.status
     np.testing.assert_array_equal(got.array, f32([[1.5, -1.5, 0.25]]))
-    # A message that one of them cannot read is its own drop.
+    # If an input cannot read a message, that input alone counts a drop.
     fusion.send("/grip", Float64MultiArray(data=[9.0]))
     fusion.await_value("hand /grip", "dropped.missing_field", 1)
     assert fusion.value("hand /tool", "dropped") == 0

@@ -1,4 +1,4 @@
-"""Compressed images through a real node: the same tensor as of the pixels that Pillow decodes."""
+"""Compressed images through a real node: the tensor equals that of the pixels that Pillow decodes."""
 
 import io
 
@@ -53,7 +53,7 @@ def test_the_tensor_is_that_of_the_pixels_that_pillow_decodes(ros, start, tmp_pa
         np.testing.assert_array_equal(got[name].array, got["raw"].array, err_msg=name)
     assert np.ptp(got["raw"].array) > 0.5
 
-    # What cannot be decoded is a counted drop, and the last image stays.
+    # An image that cannot be decoded is dropped and counted, and the last image stays.
     cut = compressed(picture(), "JPEG", "jpeg", T0 + 11 * MS)
     cut.data = cut.data[: len(cut.data) // 2]
     fusion.send("/jpeg", cut)

@@ -94,7 +94,7 @@ def test_a_tick_that_fails_is_not_published(ros, start, faults):
 #: When the GPU fails under `auto` [s after the start]: the node has used it by then.
 FAULT_S = 8
 WHEN = f"{FAULT_S}s"
-#: A GPU that hangs is left after so long [s].
+#: The node stops using a GPU that hangs for this time [s].
 HANG_S = 5
 
 LEFT = {
@@ -121,7 +121,7 @@ def test_auto_leaves_a_gpu_that_fails_and_loses_no_tick_and_no_message(ros, star
     node = start("fusion_node", *arguments("auto"), env=faults(*fault))
     node.wait_for("on the cpu+cuda backend", PATIENCE)
     start("sensor_sim", "--wait-subscribers", 1)
-    # A core that is faster uses the GPU only now and then.
+    # If a core is faster, the GPU gets a message only now and then.
     patience = 3 * PATIENCE + HANG_S
     assert ros.spin_until(lambda: "the GPU was left" in node.output, patience), node.output
     before = len(tensors)
@@ -131,7 +131,7 @@ def test_auto_leaves_a_gpu_that_fails_and_loses_no_tick_and_no_message(ros, star
     (line,) = [line for line in node.output.splitlines() if "the GPU was left" in line]
     assert "WARN" in line and expected in line
     assert "ERROR" not in node.output and "panicked" not in node.output
-    # The ticks of both sides of the failure, without the start.
+    # The ticks before and after the failure, without the start.
     ticks = [tensor.tick for tensor in tensors[-600:]]
     assert ticks == list(range(ticks[0], ticks[0] + len(ticks))), node.output
     assert status["tick"].level == DiagnosticStatus.WARN
@@ -143,12 +143,12 @@ def test_auto_leaves_a_gpu_that_fails_and_loses_no_tick_and_no_message(ros, star
         # The numbers are read one after the other, while messages come.
         encoded = int(numbers["encoded_by_cpu"]) + int(numbers["encoded_by_gpu"])
         assert abs(encoded - int(numbers["rows"])) <= 1
-    # A GPU that hangs does not keep the node from its end.
+    # A GPU that hangs does not stop the node from ending.
     node.stop()
 
 
 def subscribe_status(ros):
-    """The newest status of each part of the node, which fills."""
+    """A dict that fills with the newest status of each part of the node."""
     status = {}
 
     def note(message):

@@ -32,7 +32,7 @@ def nearest(pixels):
 
 
 def row(metres):
-    """What becomes of distances in float32."""
+    """The row's elements for distances in float32."""
     metres = nearest(metres)
     with np.errstate(invalid="ignore"):
         valid = np.isfinite(metres) & (metres > 0) & (metres >= MIN_M) & (metres <= MAX_M)
@@ -101,7 +101,7 @@ def rvl(numbers):
     return struct.pack(f"<II{len(words)}I", width, height, *words)
 
 
-#: In front of the file: inverse depth, and its two parameters.
+#: The header before the file: inverse depth, and its two parameters.
 A, B = 1234.5, -3.25
 HEADER = struct.pack("<iff", 0, A, B)
 
@@ -136,7 +136,7 @@ def test_raw_depth_is_in_metres_and_bad_images_are_dropped(fusion):
         np.testing.assert_array_equal(got.array[0], expected, f"{encoding} {big_endian}")
         now += 10 * MS
 
-    # The malformed twins are counted drops, and the last image stays.
+    # The malformed twins are dropped and counted, and the last image stays.
     cut = image(now, millimetres(1), "16UC1")
     cut.data = cut.data[:-1]
     narrow = image(now, metres, "32FC1")

@@ -119,7 +119,7 @@ IMU_SHIFT, IMU_TURN = np.array([-0.1, 0.2, 0.3]), Rotation.from_euler("xyz", [0.
 def imu(ns, rate):
     message = stamped(Imu, ns)
     message.header.frame_id = "imu"
-    message.orientation_covariance[0] = -1.0  # as a gyro alone says it
+    message.orientation_covariance[0] = -1.0  # a gyro alone has no orientation
     velocity = message.angular_velocity
     velocity.x, velocity.y, velocity.z = map(float, rate)
     return message
@@ -167,7 +167,7 @@ def test_a_gyro_alone_turns_points_about_the_imu(ros, start, tmp_path):
     found = got.array[0][:, z, y, x].T
     np.testing.assert_allclose(found, truth, atol=1e-3)
 
-    # Bad messages of the gyro are counted drops.
+    # Bad messages of the gyro are dropped and counted.
     part = "deskew.gyro[0] /imu"
     gyro.publish(imu(T0 + 125 * MS, [0.0, float("inf"), 0.0]))
     fusion.await_value(part, "dropped.non_finite", 1)

@@ -32,6 +32,7 @@ rclpy.shutdown()
 """
 
 
+@pytest.mark.alone
 def test_every_large_image_arrives_with_our_profile(ros, start):
     seen = []
     ros.node.create_subscription(

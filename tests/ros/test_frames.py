@@ -179,7 +179,7 @@ def test_a_looped_clock_refuses_no_transform_that_is_stamped_ahead(ros, start, t
     fusion = start_fusion(ros, start, tmp_path, config).warm_up()
     tree = Tree(fusion)
     for _ in range(2):
-        # What comes before the first reading of a pass belongs to the pass before.
+        # A message before the first reading of a pass belongs to the pass before.
         fusion.advance(T0)
         tree.move(transform(T0, "map", "odom", [1, 0, 0]))
         for step in range(0, 7000, 25):

@@ -144,14 +144,15 @@ OTHERS = [
     ("nav_msgs/msg/Odometry", "/odom"),
     ("tf2_msgs/msg/TFMessage", "/tf"),
 ]
-#: Why messages around a stop may be dropped: of the time before; stamped zero before the clock has
-#: read it; a cloud before the first transform. A busy machine drops images and clouds, too.
+#: Why messages around a stop may be dropped: they are from before the stop; they are stamped zero
+#: before the clock has read zero; a cloud comes before the first transform. A busy machine drops
+#: images and clouds, too.
 ALLOWED = ("cleared", "late", "zero_stamp", "no_transform", "overload")
 CHECKS = {"rgb": check_rgb, "depth": check_depth, "point_cloud": check_cloud}
 
 
 def check_large(plays, sent):
-    """Every valid image and grid is that of the message of its stamp, in its play."""
+    """Every valid image and grid equals the message with its stamp, in its play."""
     checked = dict.fromkeys(CHECKS, 0)
     for number, tensors in enumerate(plays):
         for tensor in tensors[::5]:
@@ -221,8 +222,8 @@ def test_values_are_true_through_stops_and_plays(ros, start, tmp_path, speed, pl
         _, _, found = fusion.status[stream]
         assert (found["lost"], found["queue_full"]) == ("0", "0"), (stream, robot.output)
         keys = [key for key in found if key.startswith("dropped.") and found[key] != "0"]
-        # What is on its way when the simulation stops is of the time before (cleared). What is
-        # published an instant before the clock's first reading counts as of that time, too.
+        # Messages that are on their way when the simulation stops are from before the stop (cleared).
+        # So are messages that are published just before the clock's first reading.
         reasons = {f"dropped.{reason}" for reason in ALLOWED}
         assert set(keys) <= reasons, (stream, keys)
         few = sum(int(found[key]) for key in keys if key != "dropped.overload")

@@ -195,8 +195,8 @@ BENT_ROBOT = """
     --send-jitter-ms 25 --stamp-jitter-ms 2 --drop-share 0.05
     --wait-subscribers 1 --depth 200 --seed 13
 """.split()
-#: The rear lidar sees what the other one does, a little earlier. It sends so many clouds, is silent for as many, and
-#: so on.
+#: The rear lidar sees the same as the other one, a little earlier. It sends this number of clouds, is then silent for
+#: the same number, and so on.
 REAR_CLOUDS, REAR_EARLIER_NS = 10, 37 * MS
 ROBOT = """
     --camera-front-hz 15 --camera-wrist-hz 15 --image-width 96 --image-height 64
@@ -284,8 +284,8 @@ def record(ros, start, folder, config, options):
     assert robot.wait() == 0
     node.stop()
     losses = [line for line in node.output.splitlines() if "message dropped" in line]
-    # Before the first transform and after the last one there is none. The first and the last messages may
-    # have been measured there. The replay must drop them as well.
+    # The first messages may be older than the first transform, and the last ones newer than the last
+    # transform. The replay must drop them as well.
     ends = ("as the oldest", "as the newest")
     assert all(any(end in line for end in ends) for line in losses), losses
     assert "queue was full" not in node.output
@@ -365,7 +365,7 @@ def test_live_output_of_merged_clouds_and_undistorted_images_is_its_replay(ros, 
     turn = Rotation.from_euler("xyz", [0.1, -0.2, 2.0])
     latched = ros.node.create_publisher(TFMessage, "/tf_static", LATCHED)
     latched.publish(TFMessage(transforms=[transform(1, "base_link", "imu", [0, 0.3, 0], turn)]))
-    # As a driver that says it with every image.
+    # Like a driver that sends a CameraInfo with every image.
     cameras = ros.node.create_publisher(CameraInfo, CAMERA_INFO, LATCHED)
     cameras.publish(camera_info())
     ros.node.create_timer(1 / 15, lambda: cameras.publish(camera_info()))
@@ -406,7 +406,7 @@ def test_live_output_of_merged_clouds_and_undistorted_images_is_its_replay(ros, 
     missing = replay_of(lambda topic, data: None if data is gone[3] else data)
     assert 1 <= missing < len(compared) / 2
 
-    # ... a gyro that stands still, and another lens.
+    # ... a gyro that reads zero, and another lens.
     def still(topic, data):
         if topic != "/imu/data":
             return data

@@ -95,7 +95,7 @@ def test_silence_is_explained_once_by_the_publishers_seen(ros, start, logs, tmp_
     ros.spin_until(lambda: publish_now(ros, fine), 1.5)
     assert [text for _, _, text in logs[said:] if "no message in" in text] == []
     assert not silence(logs, "/fine")
-    # A profile that cannot match is told at once; that nothing comes then is no news.
+    # A profile that cannot match is reported at once. So the later silence is not reported again.
     refused = [text for _, _, text in logs if "stream 'lossy'" in text]
     assert len(refused) == 1 and not silence(logs, "/lossy")
     assert f"nothing comes from {me} (best_effort, volatile)" in refused[0]

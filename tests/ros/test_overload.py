@@ -46,7 +46,7 @@ def test_nothing_is_lost_at_1_khz(ros, start, tmp_path):
     fusion.await_value("joints", "rows", sent)
     for key in ("dropped", "queue_full", "lost", "reordered", "replaced"):
         assert fusion.value("joints", key) == 0, key
-    # What the robot skips before the node knows the period, or at the end, leaves no gap between two known stamps.
+    # If the robot skips messages before the node knows the period, or at the end, no gap shows between two stamps.
     assert 0 <= fusion.value("joints", "missing") <= report["skipped"]
     assert len(fusion.tensors) > 100
     permitted = "ticks run at real-time priority 20" in fusion.process.output
@@ -66,18 +66,23 @@ def test_parameter_services_answer_while_images_come(ros, start, tmp_path):
     rates = ["--camera-front-hz", 60, "--joints-hz", 0]
     for other in ("camera-wrist", "lidar", "wrench", "imu"):
         rates += [f"--{other}-hz", 0]
-    start("sensor_sim", *rates, "--wait-subscribers", 1)
-    fusion.until(lambda: fusion.value("front", "received") > 30, "images")
     client = AsyncParameterClient(ros.node, "fusion_node")
     fusion.until(client.services_are_ready, "the services")
-    waits = []
-    for _ in range(20):
-        asked = time.monotonic()
-        answer = client.get_parameters(["digest"])
-        fusion.until(answer.done, "the answer")
-        assert answer.result().values[0].bool_value
-        waits.append(time.monotonic() - asked)
-    assert sorted(waits)[10] < 1.0, waits
+
+    def median_wait():
+        waits = []
+        for _ in range(21):
+            asked = time.monotonic()
+            answer = client.get_parameters(["digest"])
+            fusion.until(answer.done, "the answer")
+            assert answer.result().values[0].bool_value
+            waits.append(time.monotonic() - asked)
+        return sorted(waits)[10]
+
+    alone = median_wait()
+    start("sensor_sim", *rates, "--wait-subscribers", 1)
+    fusion.until(lambda: fusion.value("front", "received") > 30, "images")
+    assert median_wait() < 10 * alone + 0.1
 
 
 @pytest.mark.parametrize("publisher_depth", [10, 2000])
@@ -93,8 +98,8 @@ def test_a_stopped_node_counts_its_losses_and_recovers(ros, start, tmp_path, pub
     received = fusion.value("joints", "received")
     fusion.until(lambda: unheard(fusion) > before, "the gap is counted")
     fusion.process.wait_for("dropped or missing messages: joints: ")
-    # Only one message of the diagnostics has the words, and a busy machine may lose that one: a unit test of
-    # runtime::health reads them. The middleware tells each loss, so the guess by the stamps is not told as well.
+    # Only one message of the diagnostics has the words, and a busy machine may lose it. So a unit test of
+    # runtime::health reads them. The middleware reports each loss, so the node does not add its guess by the stamps.
     assert "missing by their stamps' period" not in fusion.process.output
     assert not joints_said(fusion, "missing by their")
     fusion.await_value("joints", "dropped", 0)  # all messages that came were taken
@@ -139,7 +144,7 @@ def stop_for(ros, fusion, seconds):
     os.kill(fusion.process.pid, signal.SIGSTOP)
     try:
         ros.spin_for(seconds / 2)  # what the node had published
-        # A sleep ends in time, also if the machine is busy.
+        # A sleep ends in time, even if the machine is busy.
         time.sleep(max(0, stopped_at + seconds - time.monotonic()))
         return len(fusion.ticks)
     finally:

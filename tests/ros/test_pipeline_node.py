@@ -111,7 +111,7 @@ def test_it_needs_no_other_process(ros, make):
         return any(tensor["wrench"].valid.all() for tensor in ours.tensors.values())
 
     assert ros.spin_until(valid, PATIENCE), pipeline.stats()
-    # What is `auto` asks for what the publishers offer.
+    # A QoS of `auto` asks for what the publishers offer.
     assert ros.spin_until(lambda: pipeline._subscriptions[0][0] == (True, False), PATIENCE)
     assert ros.spin_until(valid, PATIENCE)
     assert pipeline.layout[0]["name"] == "wrench" and pipeline.period_ns == 20 * MS
@@ -179,7 +179,7 @@ def running():
 
 
 def left_behind(node):
-    """What a pipeline could leave behind."""
+    """The resources that a pipeline could leave behind."""
     made = (node.subscriptions, node.publishers, node.timers)
     return running(), [len(list(entities)) for entities in made]
 

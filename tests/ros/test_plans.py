@@ -58,14 +58,14 @@ def test_plans_are_served_ahead_replaced_and_stopped(ros, start, tmp_path):
     np.testing.assert_allclose(got.array[:, 0], f32([9, 10, 7.5, 0, 0, 0]), rtol=1e-6)
     assert got.valid == [True] * 6
 
-    # A stop now: what was planned is over, and its last value is held up to max_age_ms.
+    # A stop at once: the plan ends, and its last value is held up to max_age_ms.
     fusion.advance(T0 + 110 * MS)
     fusion.send("/plan", JointTrajectory())
     got = fusion.tick(T0 + 140 * MS)["plan"]
     assert got.valid == [True, True, False, False, False, False]
     assert 0 <= got.age_ns[1] <= 30 * MS
 
-    # The malformed twins are counted drops.
+    # The malformed twins are dropped and counted.
     half = plan(T0 + 140 * MS, [0, 100], [1, 2])
     half.points[1].velocities = []
     fusion.send("/plan", half)
@@ -84,6 +84,6 @@ def test_plans_are_served_ahead_replaced_and_stopped(ros, start, tmp_path):
     got = fusion.tick(T0 + 200 * MS)["plan"]
     assert got.valid[1:] == [True] * 5
     np.testing.assert_array_equal(got.array[1:, 0], f32([5] * 5))
-    # No plan for a while is no fault, and nothing says that a clock or a lag is wrong.
+    # A pause between plans is no fault, so no report blames a clock or a lag.
     said = " ".join(words for part, words in fusion.said if part == "plan")
     assert "clock" not in said and "lag_ms" not in said and "no message in" not in said

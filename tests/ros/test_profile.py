@@ -29,7 +29,7 @@ UNSET = {"FASTRTPS_DEFAULT_PROFILES_FILE": "", "FASTDDS_DEFAULT_PROFILES_FILE": 
 
 
 def segment_of(pid):
-    """The largest segment that Fast DDS has made in the process [bytes]; 0 if there is none."""
+    """The largest segment that Fast DDS has made in the process [bytes], or 0."""
     files = [os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()]
     marked = [re.fullmatch(r"(/dev/shm/fast(?!.*_port).*)_el", name) for name in files]
     return max((os.stat(match[1]).st_size for match in marked if match), default=0)
@@ -44,7 +44,7 @@ def started(start, *arguments, **environment):
 
 
 def settled(ros, node):
-    """Waits until the node has said all that it says at its start."""
+    """Waits until the node has written all lines of its start."""
     assert ros.spin_until(lambda: "fusion_node" in ros.node.get_node_names(), PATIENCE)
     ros.spin_for(0.5)
     return node.output

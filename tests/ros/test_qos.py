@@ -88,7 +88,7 @@ def test_the_subscription_asks_for_what_the_publisher_offers(ros, start, tmp_pat
 
 @pytest.mark.parametrize("timeline", ["header", "receive"])
 def test_nothing_is_lost_or_doubled_when_publishers_come_and_go(ros, start, tmp_path, timeline):
-    """A reliable publisher goes on while others come and go, with which the request changes."""
+    """A reliable publisher goes on while others come and go. The request changes with the others."""
     fusion = start_node(ros, start, tmp_path, timeline=timeline)
     sender, first = Sender(ros), publisher(ros, RELIABLE_LATCHED)
     assert ros.spin_until(lambda: first.get_subscription_count() > 0)
@@ -118,7 +118,7 @@ def test_nothing_is_lost_or_doubled_when_publishers_come_and_go(ros, start, tmp_
 
 
 class Every:
-    """A predicate that holds after so many calls."""
+    """A predicate that holds after this number of calls."""
 
     def __init__(self, calls):
         self.left = calls

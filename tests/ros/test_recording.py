@@ -101,7 +101,7 @@ def test_a_recording_with_a_reset_of_the_clock_is_equal_and_a_bag_for_every_tool
 def test_a_recording_of_a_node_that_was_killed_is_read_to_its_end(ros, start, tmp_path):
     fusion = recorded(ros, start, tmp_path, expected_code=-signal.SIGKILL)
     run(fusion, T0, 30)
-    # What was written is handed to the system every quarter of a second.
+    # The node hands written data to the system every quarter of a second.
     ros.spin_for(0.5)
     fusion.process.stop(signal.SIGKILL)
     recording = recordings.folder_of(tmp_path / "runs")
@@ -172,7 +172,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_node(ros, start, tmp_path, s
     seen = len(fusion.tensors)
     fusion.until(lambda: not robot.running, "the end of the robot")
     assert robot.wait() == 0
-    assert len(fusion.tensors) > seen + 50, "ticks go on"
+    fusion.until(lambda: len(fusion.tensors) > seen + 50, "ticks that go on")
     fusion.until(lambda: "recording" in fusion.status, "the diagnostics tell of the recording")
     level, message, values = fusion.status["recording"]
     assert int.from_bytes(level, "little") == 1
@@ -187,7 +187,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_node(ros, start, tmp_path, s
 
 
 def test_one_command_records_the_simulated_robot(tmp_path):
-    # No `ros2` program is there, and a part of the topics is enough here.
+    # The `ros2` program is missing, and some of the topics suffice here.
     config = write_config(tmp_path, {"rate_hz": 100, "lag_ms": 20, "streams": {"joints": JOINTS}})
     path = ":".join(
         part for part in os.environ["PATH"].split(":") if not os.path.exists(f"{part}/ros2")
@@ -202,7 +202,7 @@ def test_one_command_records_the_simulated_robot(tmp_path):
     assert first.endswith("about 0.2 GB (80 MB/s)")
     (run,) = (tmp_path / "recordings").iterdir()
     assert made.startswith(f"{run}: ")
-    # What is said to come next works as printed.
+    # The next command works as it is printed.
     command = re.fullmatch(r"next: robocache (replay .*)", following).group(1).split()
     replayed = subprocess.run(
         [configuration.program(), *command],

@@ -131,7 +131,7 @@ def test_a_node_that_is_cut_off_connects_again_after_a_stop(ros, start, tmp_path
     assert ros.spin_until(lambda: len(of_the_profile()) == 1), (of_the_profile(), output)
     assert ros.spin_until(lambda: nodes_of(ros) == 1)
 
-    # A later client finds services and what is latched.
+    # A later client finds the services and the latched messages.
     client = ros.node.create_client(ListParameters, "/fusion_node/list_parameters")
     assert ros.spin_until(client.service_is_ready)
     answer = client.call_async(ListParameters.Request())
@@ -144,6 +144,7 @@ def test_a_node_that_is_cut_off_connects_again_after_a_stop(ros, start, tmp_path
     assert robot.running
 
 
+@pytest.mark.alone
 def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path):
     """Real stops seldom cut the node off. Either way it receives again, and all is counted."""
     fusion = start_node(ros, start, tmp_path)
@@ -158,8 +159,9 @@ def test_messages_of_the_silence_are_counted_as_lost(ros, start, tmp_path):
     await_losses_counted(fusion, robot)
 
 
+@pytest.mark.alone
 def test_an_auto_input_asks_for_the_same_after_a_stop(ros, start, tmp_path):
-    """A new connection knows no publisher at first. That is no reason to ask for less."""
+    """A new connection knows no publisher at first. The node must not ask for less then."""
     joints = {**JOINTS, "qos": {}}
     fusion = start_fusion(ros, start, tmp_path, {"streams": {"joints": joints}}, sim_time=False)
     robot = start("sensor_sim", *ROBOT)
@@ -170,7 +172,7 @@ def test_an_auto_input_asks_for_the_same_after_a_stop(ros, start, tmp_path):
     for stop in range(2):
         # Longer than the silence that the node would report.
         stop_for(ros, fusion, 3.5)
-        # Each part of the connection is another one within this time.
+        # Within this time, each part of the connection is replaced.
         fusion.until(lambda: fusion.value("joints", "resubscribed") > stop, "a new connection")
         ros.spin_for(5)
     assert fusion.value("joints", "adapted") == adapted, fusion.process.output

@@ -1,4 +1,4 @@
-"""After a signal the node ends, also if the middleware hangs.
+"""After a signal the node ends, even if the middleware hangs.
 
 Fast DDS waits without an end for a file in shared memory that another process has begun and not finished.
 Here such files have the names of the ports of the test's own domain.

@@ -82,12 +82,12 @@ def await_info(ros, node, topic):
 
 
 def test_two_publishers_of_one_stream_show_in_its_inputs(ros, start, tmp_path):
-    """Bit 0 is the arm's, bit 1 the gripper's. All else is what the target times say."""
+    """Bit 0 is the arm's, bit 1 the gripper's. The target times decide everything else."""
     fusion = start_fusion(ros, start, tmp_path, CONFIG).warm_up()
     # Only the arm: the steps need both groups.
     fusion.send("/arm", arm(T0 - 20 * MS, [1, 2], [3, 4]))
     got = fusion.tick(T0)["joints"]
-    # The bits say which input is well, also where the step is not.
+    # The bits say which input is valid, even if the step is not.
     assert (got.valid, got.inputs_valid, got.count) == ([False] * 2, [0b01] * 2, [6, 6])
     assert got.target_ns == [T0 - 15 * MS, T0 - 5 * MS]
     # From the gripper's first message on, both are used.
@@ -182,7 +182,7 @@ def test_a_parameter_turns_the_digest_off(ros, start, tmp_path, given):
 
 
 def test_a_subscription_that_is_volatile_gets_no_info(ros, start, tmp_path):
-    """What the tests above show is the latch, and not a second publication."""
+    """The tests above show the latch, and not a second publication."""
     fusion = start_fusion(ros, start, tmp_path, CONFIG).warm_up()
     got = []
     ros.node.create_subscription(FusedTensorInfo, "/fused_tensor/info", got.append, BEST_EFFORT)

@@ -274,6 +274,7 @@ def test_messages_between_two_readings_of_a_slow_clock_keep_apart(ros, start, tm
     assert values == sorted(values) and len(set(values)) > 3, values
 
 
+@pytest.mark.alone
 def test_a_looping_bag_loses_nothing(ros, start, tmp_path):
     """As `ros2 bag play --clock --loop`: /clock at 40 Hz, joints at 200 Hz stamped between."""
     stream = {**WRENCH, "strategy": "nearest", "max_age_ms": 500}
@@ -282,7 +283,7 @@ def test_a_looping_bag_loses_nothing(ros, start, tmp_path):
     loops, ages = 3, []
     for loop in range(loops):
         first = len(fusion.ticks)
-        for step in range(0, 800, 5):  # shorter than a stamp may be ahead of the clock
+        for step in range(0, 800, 5):  # less than a stamp may be ahead of the clock
             if step % 25 == 0:
                 fusion.set_clock(T0 + step * MS)
             fusion.send("/wrench", wrench(T0 + step * MS, loop, 0, 0))

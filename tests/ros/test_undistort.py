@@ -116,7 +116,7 @@ def test_images_are_undistorted_by_the_camera_info_of_their_camera(ros, start, t
     np.testing.assert_array_equal(got["files"].array[0], undistorted(pixels(3), first))
     assert not np.array_equal(got["camera"].array[0], pixels(2))
 
-    # The malformed twins: each is counted, and the camera stays.
+    # The malformed twins: each is dropped and counted, and the camera stays.
     for info, reason in [
         (camera([0.1, 0.2, 0.3]), "malformed"),
         (camera([0.1] * 5, model="bent"), "unsupported"),
@@ -165,7 +165,7 @@ def test_a_camera_info_with_every_image_is_taken_from_a_volatile_publisher(ros, 
         publisher.publish(info)
         return ros.spin_until(lambda: fusion.value(CAMERA_INFO, "accepted") > 0, 0.5)
 
-    # The node subscribes again when it finds this publisher, and nothing is kept for it meanwhile.
+    # The node subscribes again when it finds this publisher. Messages that come before are not kept.
     fusion.until(heard, "the node hears the camera")
     for step in range(1, 6):
         before = fusion.value(CAMERA_INFO, "accepted")

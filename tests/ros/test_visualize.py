@@ -23,7 +23,7 @@ RED = (255, 0, 0)
 
 
 def pixels(seed):
-    """Random pixels of which none is red."""
+    """Random pixels, none of them red."""
     random = np.random.default_rng(seed)
     return random.integers(0, 255, (SIZE, SIZE, 3), np.uint8, endpoint=False)
 

@@ -66,44 +66,47 @@ impl Episodes {
 fn reading<'a>(
     streams: Option<&'a [String]>,
     episodes: Option<&'a [usize]>,
+    of: Option<usize>,
     threads: Option<usize>,
 ) -> Reading<'a> {
-    Reading { streams, episodes, threads: self::threads(threads) }
+    Reading { streams, episodes, of, threads: self::threads(threads) }
 }
 
 #[pymethods]
 impl Episodes {
-    /// Reads a store of `robocache replay --format rows`.
+    /// Reads a store of `robocache replay --format rows`. `of` is how many episodes those were chosen of.
     #[staticmethod]
-    #[pyo3(signature = (path, streams=None, threads=None, episodes=None))]
+    #[pyo3(signature = (path, streams=None, threads=None, episodes=None, of=None))]
     fn of_store(
         py: Python<'_>,
         path: PathBuf,
         streams: Option<Vec<String>>,
         threads: Option<usize>,
         episodes: Option<Vec<usize>>,
+        of: Option<usize>,
     ) -> PyResult<Self> {
-        let reading = reading(streams.as_deref(), episodes.as_deref(), threads);
+        let reading = reading(streams.as_deref(), episodes.as_deref(), of, threads);
         let read = py.detach(|| episodes::Episodes::of_store(&path, reading));
         Ok(Episodes::new(read.map_err(raised)?))
     }
 
     /// Opens a folder that `save` or `convert` wrote.
     #[staticmethod]
-    #[pyo3(signature = (path, verify=false, episodes=None))]
+    #[pyo3(signature = (path, verify=false, episodes=None, of=None))]
     fn open(
         py: Python<'_>,
         path: PathBuf,
         verify: bool,
         episodes: Option<Vec<usize>>,
+        of: Option<usize>,
     ) -> PyResult<Self> {
-        let opened = py.detach(|| episodes::Episodes::open(&path, episodes.as_deref(), verify));
+        let opened = py.detach(|| episodes::Episodes::open(&path, episodes.as_deref(), of, verify));
         Ok(Episodes::new(opened.map_err(raised)?))
     }
 
     /// Writes a store into a new folder, and opens that.
     #[staticmethod]
-    #[pyo3(signature = (store, path, streams=None, threads=None, episodes=None))]
+    #[pyo3(signature = (store, path, streams=None, threads=None, episodes=None, of=None))]
     fn convert(
         py: Python<'_>,
         store: PathBuf,
@@ -111,8 +114,9 @@ impl Episodes {
         streams: Option<Vec<String>>,
         threads: Option<usize>,
         episodes: Option<Vec<usize>>,
+        of: Option<usize>,
     ) -> PyResult<Self> {
-        let reading = reading(streams.as_deref(), episodes.as_deref(), threads);
+        let reading = reading(streams.as_deref(), episodes.as_deref(), of, threads);
         let made = py.detach(|| episodes::Episodes::convert(&store, &path, reading));
         Ok(Episodes::new(made.map_err(raised)?))
     }

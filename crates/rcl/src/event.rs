@@ -33,7 +33,7 @@ pub trait EventStatus: Sized {
 
 /// Messages that were lost between their publisher and the subscription's queue.
 ///
-/// Measured with Fast DDS 2.14; `tests/rcl` asserts it:
+/// Measured with Fast DDS 2.14; `crates/rcl/tests` asserts it:
 ///
 /// - With best effort, it counts exactly the messages that shared memory or the network dropped.
 ///   With reliable delivery, it counts exactly the messages that the publisher's own history

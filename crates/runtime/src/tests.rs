@@ -473,12 +473,14 @@ fn a_burst_that_is_taken_late_has_rows_at_its_receive_stamps() {
     };
     let received = |transit| take(transit).received.unwrap();
     // Two have one receive stamp, and another one came in between by the middleware's account.
-    let same = arrived(20 * NANOS_PER_MS);
+    let now = arrived(0).arrived_ns.unwrap();
+    let ago = |ms| Transit { published_ns: None, arrived_ns: Some(now - ms * NANOS_PER_MS) };
+    let same = ago(20);
     let first = received(same);
     assert_eq!(first.nanos(), same.arrived_ns.unwrap());
     assert_eq!(received(same), first.offset(1));
-    assert_eq!(received(arrived(25 * NANOS_PER_MS)), first.offset(2));
-    let next = arrived(5 * NANOS_PER_MS);
+    assert_eq!(received(ago(25)), first.offset(2));
+    let next = ago(5);
     assert_eq!(received(next).nanos(), next.arrived_ns.unwrap());
     // In the future, before the clock was first read, and none.
     let zero = Transit { published_ns: None, arrived_ns: Some(0) };

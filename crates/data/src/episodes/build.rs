@@ -127,7 +127,7 @@ impl Episodes {
                 let rows: Vec<SpanRows> = spans.iter().map(rows).collect();
                 rings.push(Ring::new(raw, rows)?);
             }
-            done.push(Stream { means: stream.means, rings });
+            done.push(Stream::new(stream.means, rings));
         }
         let episodes = Self::checked(configuration, episodes, spans, done)?;
         episodes.streams.iter().try_for_each(finite::check)?;
@@ -166,8 +166,8 @@ impl Episodes {
         }
         for span in &mut spans {
             if span.begin_ns > span.end_ns {
-                // No row came: the epoch has no instants.
-                (span.begin_ns, span.end_ns) = (0, 0);
+                // No row came: the epoch has no instants. One row at 0 is from 0 to 0.
+                (span.begin_ns, span.end_ns) = (0, -1);
             }
         }
         Ok(Episodes { configuration, episodes, spans, streams })

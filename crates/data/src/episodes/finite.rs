@@ -1,6 +1,7 @@
 //! Whether rows are finite: the encoders give no others, and windows expect none. And whether windows of a
 //! narrower type hold them.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use half::{bf16, f16};
@@ -9,6 +10,7 @@ use super::{EpisodeError, Stream};
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::OutputStage;
 use robocache_ops::parallel;
+use robocache_ops::sync::lock;
 use robocache_ops::windows::{WindowRing, WindowStream};
 
 /// Bytes that a thread looks at before it takes more.
@@ -39,18 +41,36 @@ pub(super) fn check(stream: &Stream) -> Result<(), EpisodeError> {
     Ok(())
 }
 
-/// Checks that the element type of windows holds what steps may get of the rows. It uses all cores, except for rows
-/// with operators. Rows were checked for the type that the configuration gives, so this is for another one.
-///
-/// bfloat16 holds all `f32` but the uppermost 0.4 %, so that images and grids are not read for it.
+/// What is known of element types, so that the rows are read once for each: type, whether steps are interpolated, and
+/// their number, as operators depend on both. With them is what is not held, in words.
+pub(super) type HeldBy = Mutex<Vec<((DType, bool, usize), Option<String>)>>;
+
+/// Checks that the element type of windows holds what steps may get of the rows. Rows were checked for the type that
+/// the configuration gives, so this is for another one. The first check of a type reads all rows.
 ///
 /// # Errors
 /// A value would be infinite.
 pub(super) fn check_held(stream: &Stream, windows: &WindowStream) -> Result<(), EpisodeError> {
+    let asked = (windows.dtype, windows.rule.strategy.interpolates(), windows.steps());
+    let mut known = lock(&stream.held);
+    let beyond = match known.iter().find(|(of, _)| *of == asked) {
+        Some((_, beyond)) => beyond.clone(),
+        None => {
+            let beyond = not_held(stream, windows);
+            known.push((asked, beyond.clone()));
+            beyond
+        }
+    };
+    let what = || format!("dtype of '{}'", windows.name);
+    beyond.map_or(Ok(()), |found| Err(EpisodeError::of(what(), "one that holds all values", found)))
+}
+
+/// A value that the windows do not hold. It uses all cores, except for rows with operators.
+fn not_held(stream: &Stream, windows: &WindowStream) -> Option<String> {
     let beyond = match windows.dtype {
         DType::F16 => BEYOND_F16,
-        DType::Bf16 if stream.means.vector.is_some() => BEYOND_BF16,
-        _ => return Ok(()),
+        DType::Bf16 => BEYOND_BF16,
+        _ => return None,
     };
     for (group, (ring, of)) in stream.rings.iter().zip(&windows.rings).enumerate() {
         let (bytes, row_bytes) = (ring.rows.bytes(), of.row_len.max(1) * of.dtype.size());
@@ -66,13 +86,11 @@ pub(super) fn check_held(stream: &Stream, windows: &WindowStream) -> Result<(), 
             }),
         };
         if let Some((row, value)) = found {
-            let what = format!("dtype of '{}'", windows.name);
-            let found =
-                format!("{} for {value:e} of row {row} in group {group}", windows.dtype.name());
-            return Err(EpisodeError::of(what, "one that holds all values", found));
+            let dtype = windows.dtype.name();
+            return Some(format!("{dtype} for {value:e} of row {row} in group {group}"));
         }
     }
-    Ok(())
+    None
 }
 
 /// What a step may get of a row by its operators that the windows do not hold.

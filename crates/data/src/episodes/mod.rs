@@ -24,6 +24,7 @@ mod statistics;
 mod store;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use build::{Described, RawEpisodes, RawRing, RawStream};
 pub use means::RowMeaning;
@@ -120,6 +121,13 @@ pub struct Stream {
     pub means: RowMeaning,
     /// Its rings: one per group of a vector, otherwise one.
     pub rings: Vec<Ring>,
+    held: Arc<finite::HeldBy>,
+}
+
+impl Stream {
+    fn new(means: RowMeaning, rings: Vec<Ring>) -> Self {
+        Stream { means, rings, held: Arc::default() }
+    }
 }
 
 /// The rows of a ring, of all episodes. The columns are as in docs/stores.md.

@@ -86,7 +86,7 @@ impl Episodes {
         let (episodes, written) = Self::read_store(store, reading, Some(part.path()))?;
         episodes.write_into(part, folder, &written)?;
         drop(episodes);
-        Self::open(folder, None, false)
+        Self::open(folder, None, None, false)
     }
 
     /// Writes the columns that were not written, and the index; then the folder gets its name.
@@ -135,8 +135,8 @@ impl Episodes {
         Ok(read_index(folder)?.episodes.len())
     }
 
-    /// Opens a folder that [`Episodes::save`] wrote: all episodes, or those of these numbers. Rows stay on disk until
-    /// they are used. If `verify` is true, the checksums of all files are checked; otherwise those of all but the rows and
+    /// Opens a folder that [`Episodes::save`] wrote: all episodes, or those of these numbers, chosen of `of`. Rows stay on
+    /// disk until they are used. If `verify` is true, the checksums of all files are checked; otherwise those of all but the rows and
     /// coordinates. Rows are finite: [`Episodes::save`] is given no others.
     ///
     /// # Errors
@@ -144,6 +144,7 @@ impl Episodes {
     pub fn open(
         folder: &Path,
         episodes: Option<&[usize]>,
+        of: Option<usize>,
         verify: bool,
     ) -> Result<Self, EpisodeError> {
         let Index { configuration, episodes: all, spans, streams, .. } = read_index(folder)?;
@@ -154,12 +155,12 @@ impl Episodes {
             let what = "epochs that are not those of the episodes";
             return Err(EpisodeError::Store(format!("{}: {what}", index.display())));
         }
-        let numbers = chosen(episodes, all.len())?;
+        let numbers = chosen(episodes, of, all.len())?;
         let mut done = Vec::with_capacity(streams.len());
         for StreamIndex { means, rings } in streams {
             let ring = |ring| open_ring(folder, ring, spans.len(), verify);
             let rings = rings.into_iter().map(ring).collect::<Result<Vec<_>, _>>()?;
-            done.push(Stream { means, rings });
+            done.push(Stream::new(means, rings));
         }
         // All of it is checked, and then what was not asked for is left out.
         let all = Self::checked(configuration, all, spans, done)?;

@@ -35,7 +35,7 @@ pub fn statistics(
     numbers: Option<&[usize]>,
 ) -> Result<Vec<ChannelStatistics>, EpisodeError> {
     let (_, stream) = episodes.stream(stream)?;
-    let numbers = chosen(numbers, episodes.episodes.len())?;
+    let numbers = chosen(numbers, None, episodes.episodes.len())?;
     let means = &stream.means;
     let Some(vector) = &means.vector else {
         let what = format!("stream '{}'", means.name);

@@ -20,6 +20,8 @@ pub struct Reading<'a> {
     pub streams: Option<&'a [String]>,
     /// The numbers of the episodes, increasing; all of them if `None`.
     pub episodes: Option<&'a [usize]>,
+    /// How many episodes the store had when these were chosen; `None` if that does not matter.
+    pub of: Option<usize>,
     /// How many threads read at once.
     pub threads: usize,
 }
@@ -82,7 +84,7 @@ impl Episodes {
         let mut about = read::about(store, "rows").map_err(wrong)?;
         let all: Vec<About> = serde_json::from_value(about["episodes"].take())
             .map_err(|error| wrong(format!("a store without a list of episodes: {error}")))?;
-        let numbers = chosen(reading.episodes, all.len())?;
+        let numbers = chosen(reading.episodes, reading.of, all.len())?;
         let known = read::members(&store.join("streams")).map_err(wrong)?;
         let names = match reading.streams {
             None => known,
@@ -120,7 +122,15 @@ impl Episodes {
 }
 
 /// The numbers of episodes that are asked for, of so many.
-pub(super) fn chosen(asked: Option<&[usize]>, count: usize) -> Result<Vec<usize>, EpisodeError> {
+pub(super) fn chosen(
+    asked: Option<&[usize]>,
+    of: Option<usize>,
+    count: usize,
+) -> Result<Vec<usize>, EpisodeError> {
+    if let Some(of) = of.filter(|of| *of != count) {
+        let expected = format!("{of}, as when they were chosen");
+        return Err(EpisodeError::of("episodes", expected, format!("{count}; load them again")));
+    }
     let Some(asked) = asked else { return Ok((0..count).collect()) };
     let mut pairs = asked.iter().zip(asked.iter().skip(1));
     if let Some((before, number)) = pairs.find(|(before, number)| before >= number) {

@@ -183,8 +183,9 @@ impl Play<'_> {
         let Recorded { topic, received, bytes, .. } = recorded;
         match &self.wiring.clock {
             ClockSource::Clock(of) if of == topic => decode_clock(bytes).ok().flatten(),
-            ClockSource::HeaderOf(of) if of == topic => stamp_in_header(bytes),
-            ClockSource::Headers(of) if of[*topic] => {
+            ClockSource::HeaderOf(of) if of != topic => None,
+            ClockSource::Headers(of) if !of[*topic] => None,
+            ClockSource::HeaderOf(_) | ClockSource::Headers(_) => {
                 self.stamps.take(*topic, stamp_in_header(bytes)?, *received)
             }
             _ => None,

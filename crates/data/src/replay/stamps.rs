@@ -10,8 +10,7 @@
 //! - Then messages from before the reset may still come. For [`IN_FLIGHT_NS`], a topic sets the clock only after its
 //!   own stamps have gone back, or if it had no message before.
 //!
-//! A single topic, which the user names, needs no such rules: each of its stamps but zero is a
-//! reading.
+//! A single topic, which the user names, has the same rules: several publishers of it may be out of order, too.
 
 use robocache_core::cdr::Reader;
 use robocache_core::input;

@@ -12,7 +12,7 @@ use thread_priority::{
 };
 
 /// How long the thread of middle priority keeps the processor, unless the urgent one is done.
-pub(crate) const BUSY: Duration = Duration::from_millis(200);
+pub(crate) const BUSY: Duration = Duration::from_millis(800);
 
 /// Returns how long `urgent` takes on a thread of priority 10. A thread of ordinary priority holds a
 /// lock meanwhile, and a thread of priority 5 keeps their processor busy. `None` if the system permits

@@ -11,6 +11,8 @@ mod view;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
+use std::os::unix::process::CommandExt;
+use std::process;
 
 use clap::{Parser, Subcommand};
 
@@ -47,11 +49,11 @@ enum Command {
     Check(check::CheckArgs),
     Inspect(inspect::InspectArgs),
     Replay(Box<ReplayArgs>),
-    /// Said to be in the Python package, which takes it before this command line
+    /// Given to the Python package, which takes it before this command line
     #[command(name = "to-lerobot", hide = true, disable_help_flag = true)]
     ToLerobot {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        _given: Vec<OsString>,
+        given: Vec<OsString>,
     },
     Verify(verify::VerifyArgs),
     View(view::ViewArgs),
@@ -76,9 +78,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Check(args) => check::run(&args).map(|()| SUCCESS),
         Command::Inspect(args) => inspect::run(&args),
         Command::Replay(args) => replay::run(&args),
-        Command::ToLerobot { .. } => {
-            Err(format!("to-lerobot: expected the Python package\n{IN_PYTHON}").into())
-        }
+        Command::ToLerobot { given } => Err(to_lerobot(&given)),
         Command::Verify(args) => verify::run(&args),
         Command::View(args) => view::run(&args).map(|()| SUCCESS),
     };
@@ -91,6 +91,22 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             FAILURE
         }
     }
+}
+
+/// Goes on as `python3 -m robocache to-lerobot`, if this Python has the package. Otherwise it returns what to do.
+fn to_lerobot(given: &[OsString]) -> Error {
+    let python = |arguments: &[&str]| {
+        let mut command = process::Command::new("python3");
+        command.args(arguments);
+        command
+    };
+    let found = python(&["-c", "import robocache"]).stderr(process::Stdio::null()).status();
+    if found.is_ok_and(|status| status.success()) {
+        let mut command = python(&["-m", "robocache", "to-lerobot"]);
+        return command.args(given).exec().into();
+    }
+    format!("to-lerobot: expected the Python package, which python3 does not have\n{IN_PYTHON}")
+        .into()
 }
 
 /// Whether nobody reads the output any more.

@@ -52,9 +52,23 @@ fn check_prints_a_table() {
 
 #[test]
 fn the_table_says_what_a_row_holds_and_fits_in_a_terminal() {
+    let fits = |output: &str| {
+        let longest = output.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest <= 120, "{longest}: {output}");
+    };
+    fits(&text(&robocache(&["check", "config/isaac_sim.yaml"]).stdout));
+    let clouds = "
+rate_hz: 100
+streams:
+  surroundings:
+    type: sensor_msgs/PointCloud2
+    max_age_ms: 50
+    inputs: [{topic: /front_lidar/points}, {topic: /rear_lidar/points}, {topic: /mast_lidar/points}]
+    cloud: {origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}]}
+";
+    fits(&text(&checked(&[], clouds).stdout));
     let output = text(&robocache(&["check", "config/robocache.yaml"]).stdout);
-    let longest = output.lines().map(|line| line.chars().count()).max().unwrap();
-    assert!(longest <= 120, "{longest}: {output}");
+    fits(&output);
     // A segment is a part of the tensor.
     assert!(!output.contains("node's segment") && !output.contains("segment at"), "{output}");
     let joints: Vec<String> = (0..14).map(|at| format!("joint_{at}")).collect();
@@ -84,6 +98,16 @@ streams:
 }
 
 #[test]
+fn the_readme_prints_what_check_prints() {
+    let readme = include_str!("../../../../README.md");
+    let block = |language: &str| {
+        let (_, rest) = readme.split_once(&format!("```{language}\n")).unwrap();
+        rest.split_once("```").unwrap().0
+    };
+    assert_eq!(text(&checked(&[], block("yaml")).stdout), block("text"));
+}
+
+#[test]
 fn a_lag_shorter_than_the_wait_for_transforms_is_told() {
     let config = |lag_ms: u32| {
         format!(
@@ -98,6 +122,33 @@ streams:
     };
     let warnings = |lag_ms| report(&config(lag_ms))["warnings"].clone();
     assert_eq!(warnings(60), serde_json::json!([]));
+    // A cloud waits, too: for the frame of a shape, and for its deskew.
+    let cloud = |keys: &str| {
+        format!(
+            "
+rate_hz: 100
+tf: {{wait_ms: 60}}
+streams:
+  lidar:
+    type: sensor_msgs/PointCloud2
+    topic: /points
+    max_age_ms: 200
+    lag_ms: 59
+    {keys}
+"
+        )
+    };
+    let grid = "origin_m: [0, 0, 0], size_m: 1, shape: [2, 2, 2], channels: [{reduce: count}]";
+    for keys in [
+        format!(
+            "cloud: {{{grid}, crop: [{{action: remove, frame: tool, min_m: [0, 0, 0], max_m: [1, 1, 1]}}]}}"
+        ),
+        format!("deskew: {{fixed_frame: odom, sensor: ouster}}\n    cloud: {{{grid}}}"),
+        format!("t_base_sensor: tf\n    cloud: {{{grid}}}"),
+    ] {
+        let found = report(&cloud(&keys))["warnings"].to_string();
+        assert!(found.contains("streams.lidar.lag_ms: expected at least tf.wait_ms"), "{found}");
+    }
     let shipped = robocache(&["check", "config/isaac_sim.yaml"]);
     assert!(!text(&shipped.stderr).contains("wait_ms"), "{}", text(&shipped.stderr));
     assert_eq!(
@@ -686,22 +737,38 @@ streams:
     let types = ["sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/LaserScan"];
     assert_eq!(report(config)["segments"][0]["types"], serde_json::json!(types));
     let table = text(&checked(&[], config).stdout);
-    assert!(table.contains(&types.join(" ")), "{table}");
+    let lines: Vec<Vec<&str>> = table.lines().map(|l| l.split_whitespace().collect()).collect();
+    assert!(lines.iter().any(|line| line.starts_with(&["cells", types[0], "/front", "header"])));
+    assert!(lines.contains(&vec![types[1], "/scan", "header"]), "{table}");
 }
 
 #[test]
-fn a_command_of_the_python_package_says_where_it_is() {
-    for more in [&[][..], &["recordings/", "--config", "robot.yaml", "--help"]] {
-        let output = robocache(&[&["to-lerobot"], more].concat());
-        assert_eq!(output.status.code(), Some(1));
-        let said = text(&output.stderr);
-        assert!(said.contains("python -m robocache to-lerobot"), "{said}");
-    }
+fn a_command_of_the_python_package_goes_on_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let with_python = |script: &str, arguments: &[&str]| {
+        let python = folder.path().join("python3");
+        std::fs::write(&python, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&python, executable).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_robocache"));
+        command.arg("to-lerobot").args(arguments);
+        command.env("PATH", format!("{}:/bin:/usr/bin", folder.path().display())).output().unwrap()
+    };
+    let given = ["recordings/", "--config", "robot.yaml", "--help"];
+    // A Python that has the package: it is asked, and then it is given all arguments.
+    let output = with_python("[ $1 = -c ] || { echo \"$*\"; exit 7; }", &given);
+    assert_eq!(text(&output.stdout).trim(), format!("-m robocache to-lerobot {}", given.join(" ")));
+    assert_eq!(output.status.code(), Some(7));
+    // One that does not.
+    let output = with_python("exit 1", &given);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("python -m robocache to-lerobot"), "{said}");
     // No registry has a package of this name.
     let help = text(&robocache(&["--help"]).stdout);
     assert!(
         help.contains("dist/WHEEL.whl[lerobot,ray]") && !help.contains("'robocache["),
         "{help}"
     );
-    assert!(!help.contains("Said to be"), "{help}");
+    assert!(!help.contains("Given to the"), "{help}");
 }

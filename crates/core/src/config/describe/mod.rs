@@ -218,7 +218,8 @@ fn short_lag(config: &Config, id: StreamId) -> Option<String> {
 /// longer comes after the tick that needed it.
 fn short_wait(config: &Config, id: StreamId) -> Option<String> {
     let (spec, tf) = (config.stream(id), config.tf.as_ref()?);
-    let waits = config.inputs_of(id).any(|input| config.input(input).in_frame.is_some());
+    let mut inputs = config.inputs_of(id);
+    let waits = inputs.any(|input| config.input(input).asks_for_frames(&config.streams));
     (waits && !spec.looks_ahead() && spec.lag_ns < tf.wait_ns).then(|| {
         let ms = |ns: i64| ns as f64 / NANOS_PER_MS as f64;
         format!(

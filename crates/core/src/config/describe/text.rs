@@ -75,6 +75,21 @@ fn rounded(value: f32) -> f64 {
 }
 
 impl SegmentReport {
+    /// Returns where its messages come from, for the table: a line per input.
+    fn sources(&self) -> impl Iterator<Item = [String; 5]> + use<'_> {
+        let inputs = self.types.iter().zip(&self.topics).zip(&self.timelines);
+        inputs.enumerate().map(|(input, ((ros_type, topic), timeline))| {
+            let first = |words: String| if input == 0 { words } else { String::new() };
+            [
+                first(self.name.clone()),
+                ros_type.clone(),
+                topic.clone(),
+                (*timeline).into(),
+                first(format!("{} ({})", self.ring_rows, bytes(self.ring_bytes as f64))),
+            ]
+        })
+    }
+
     /// Returns the target times in words, for the table.
     fn targets(&self) -> String {
         let ahead = self.targets_ns.len() - self.horizon_steps.min(self.targets_ns.len());
@@ -84,15 +99,6 @@ impl SegmentReport {
             ([present], horizon) => series(&[&[*present], horizon].concat()),
             (history, horizon) => format!("{}; {}", series(history), series(horizon)),
         }
-    }
-}
-
-/// Returns one word, or if the inputs differ, that of each input.
-fn by_input<T: AsRef<str>>(words: &[T]) -> String {
-    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-    match words.split_first() {
-        Some((first, rest)) if rest.iter().all(|word| word == first) => (*first).to_owned(),
-        _ => words.join(" "),
     }
 }
 
@@ -133,20 +139,8 @@ impl Display for Report {
             self.segments.iter().map(layout),
         )?;
         writeln!(f)?;
-        let source = |segment: &SegmentReport| {
-            [
-                segment.name.clone(),
-                by_input(&segment.types),
-                segment.topics.join(" "),
-                by_input(&segment.timelines),
-                format!("{} ({})", segment.ring_rows, bytes(segment.ring_bytes as f64)),
-            ]
-        };
-        table(
-            f,
-            ["segment", "type", "topic", "timeline", "ring rows"],
-            self.segments.iter().map(source),
-        )?;
+        let sources = self.segments.iter().flat_map(SegmentReport::sources);
+        table(f, ["segment", "type", "topic", "timeline", "ring rows"], sources)?;
         writeln!(f)?;
         self.contents(f)?;
         writeln!(f)?;

@@ -1,0 +1,97 @@
+"""`scripts/layers.py`: the crates use what docs/architecture.md draws, and no folders use each other."""
+
+import subprocess
+import sys
+
+import layers
+import pytest
+from layers import REPOSITORY
+
+PAGE = """# Architecture
+
+## The crates
+
+```text
+low   ->
+high  -> low
+robocache -> high
+```
+
+The tests of `low` also use `high`.
+
+## The end
+"""
+
+
+@pytest.fixture(name="workspace")
+def workspace_fixture(tmp_path):
+    """A workspace of three crates without fault."""
+    files = {
+        "Cargo.toml": '[workspace]\nmembers = ["crates/*"]\n[dependencies]\nrobocache_high = {}\n',
+        "docs/architecture.md": PAGE,
+        "src/lib.rs": "use robocache_high::upper;",
+        "crates/low/Cargo.toml": "[dev-dependencies]\nrobocache_high = {}\n",
+        "crates/low/src/lib.rs": "// robocache_high is not used here\npub mod base;",
+        "crates/low/src/base.rs": "#[cfg(test)]\nuse robocache_high::upper;\n",
+        "crates/low/src/base/tests.rs": "use robocache_high::upper;",
+        "crates/high/Cargo.toml": "[dependencies]\nrobocache_low = {}\n",
+        "crates/high/src/lib.rs": "pub mod lower;\npub mod upper;\npub use lower::Deep;",
+        "crates/high/src/lower/mod.rs": "use robocache_low::base;\npub struct Deep;",
+        "crates/high/src/lower/inner/mod.rs": "use super::other::part;",
+        "crates/high/src/lower/inner/part.rs": "",
+        "crates/high/src/lower/other/mod.rs": "",
+        "crates/high/src/lower/other/part.rs": "",
+        "crates/high/src/upper.rs": 'use crate::lower::{self, Deep};\nconst TEXT: &str = "crate::upper";',
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_the_crates_use_what_is_drawn_and_no_folders_use_each_other():
+    run = subprocess.run(
+        [sys.executable, REPOSITORY / "scripts" / "layers.py"], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stdout
+    # It has read the sources.
+    _, found = layers.uses(REPOSITORY / "crates" / "core")
+    assert len(found) > 500
+
+
+def test_nothing_is_wrong_in_a_workspace_without_fault(workspace):
+    assert layers.wrong(workspace) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "more", "said"),
+    [
+        ("crates/low/src/base.rs", "use robocache_high::upper;", "base.rs: low uses high, which"),
+        ("src/lib.rs", "robocache_low::base::run();", "src/lib.rs: robocache uses low, which"),
+        ("docs/architecture.md", "", "does not use"),
+        ("crates/high/src/lower/mod.rs", "use crate::upper::Up;", "lower/mod.rs: lower uses upper"),
+        ("crates/high/src/lower/mod.rs", "use super::{upper};", "lower/mod.rs: lower uses upper"),
+        ("crates/high/src/lower/mod.rs", "fn f() { crate::upper::run() }", "lower uses upper"),
+        ("crates/high/src/lower/other/part.rs", "use super::super::inner::I;", "other uses inner"),
+        ("crates/high/Cargo.toml", "robocache_robocache = {}", "high uses robocache, which"),
+    ],
+)
+def test_a_use_that_is_not_allowed_is_found(workspace, file, more, said):
+    path = workspace / file
+    text = path.read_text()
+    if file.endswith(".md"):
+        text = text.replace("low   ->", "low   -> high")
+    path.write_text(f"{text}\n{more}\n")
+    lines = layers.wrong(workspace)
+    assert any(said in line for line in lines), lines
+
+
+def test_a_use_by_a_name_that_the_crate_gives_on_is_found(workspace):
+    (workspace / "crates/high/src/lib.rs").write_text(
+        "pub mod lower;\npub mod upper;\npub use upper::Up;"
+    )
+    (workspace / "crates/high/src/lower/mod.rs").write_text(
+        "use crate::Up;\nuse robocache_low::base;"
+    )
+    assert any("lower uses upper" in line for line in layers.wrong(workspace))

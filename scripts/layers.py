@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Checks what the crates import against docs/architecture.md: `scripts/layers.py`.
+
+- A crate uses exactly the crates that the graph of docs/architecture.md draws for it. Tests may also use the crates
+  that the sentence below the graph names.
+- Inside a crate, no modules of one folder use each other in a circle. At the top of a crate every module counts,
+  whether it is a folder or a file. Deeper down only folders count.
+- In `core`, no other module may use `config`.
+
+It reads the sources as text, without comments, strings and tests. It prints what is wrong; then the exit code is 1.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+#: The heading of the graph.
+HEADING = "## The crates"
+#: The name of the package at the root, in the graph and in the sources.
+ROOT = "robocache"
+#: A module that no other module of its crate may use.
+ABOVE = {"core": {"config"}}
+#: Comments, strings and characters.
+WORDLESS = re.compile(
+    r'//[^\n]*|/\*.*?\*/|b?r(#+)".*?"\1|b?r"[^"]*"|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'',
+    re.DOTALL,
+)
+#: An item for tests alone, on a line of its own or with its block.
+FOR_TESTS = re.compile(
+    r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*"
+    r"(?:pub(?:\([^)]*\))?\s+)?(?:use\s[^;]*;|mod\s+\w+;)"
+)
+
+
+def crates(root):
+    """The folders of the crates of a workspace by their names in the graph."""
+    members = re.findall(
+        r'"([^"]+)"',
+        re.search(r"^members = \[(.*?)\]", (root / "Cargo.toml").read_text(), re.MULTILINE)[1],
+    )
+    return {path.name: path for member in members for path in sorted(root.glob(member))} | {
+        ROOT: root
+    }
+
+
+def dependencies(crate, section, folders):
+    """The crates of the workspace that a section of a Cargo.toml names. Python 3.10 has no reader of TOML."""
+    parts = re.split(r"^\[(.+)\]\n", (crate / "Cargo.toml").read_text(), flags=re.MULTILINE)
+    texts = dict(zip(parts[1::2], parts[2::2], strict=True))
+    return set(re.findall(r"^robocache_(\w+)", texts.get(section, ""), re.MULTILINE)) & set(folders)
+
+
+def sources(crate):
+    """The files of a crate that are not for tests, without comments, strings and items for tests."""
+    found = {}
+    for path in sorted((crate / "src").rglob("*.rs")):
+        parts = path.relative_to(crate / "src").parts
+        if "tests" not in parts and parts[-1] != "tests.rs":
+            found[path] = FOR_TESTS.sub("", WORDLESS.sub('""', path.read_text()))
+    return found
+
+
+def drawn(root):
+    """The graph of docs/architecture.md: for each crate the crates that it uses, and those that its tests also use."""
+    page = (root / "docs/architecture.md").read_text()
+    section = page[page.index(HEADING) :]
+    block = re.search(r"```text\n(.*?)```\n(.*?)\n#", section, re.DOTALL)
+    graph, more = {}, {}
+    for line in block[1].splitlines():
+        crate, _, uses = line.partition("->")
+        graph[crate.strip()] = set(uses.split())
+    for named, used in re.findall(
+        r"tests of (.*?) also use ([^.]*)\.", block[2].replace("\n", " ")
+    ):
+        for crate in re.findall(r"`(\w+)`", named):
+            more.setdefault(crate, set()).update(re.findall(r"`(\w+)`", used))
+    return graph, more
+
+
+def wrong_crates(root):
+    """Uses of crates that the graph lacks, and uses in the graph that the sources lack, a line each."""
+    graph, more = drawn(root)
+    folders, lines = crates(root), []
+    if set(graph) != set(folders):
+        lines.append(
+            f"docs/architecture.md: expected the crates {sorted(folders)}, found {sorted(graph)}"
+        )
+    for crate, folder in folders.items():
+        uses, may = {}, graph.get(crate, set())
+        for path, text in sources(folder).items():
+            for used in re.findall(r"\brobocache_(\w+)\b", text):
+                if used in folders and used != crate:
+                    uses.setdefault(used, path.relative_to(root))
+        for used in dependencies(folder, "dependencies", folders) - set(uses):
+            uses[used] = (folder / "Cargo.toml").relative_to(root)
+        lines += [
+            f"{uses[used]}: {crate} uses {used}, which docs/architecture.md does not draw"
+            for used in sorted(set(uses) - may)
+        ]
+        lines += [
+            f"docs/architecture.md: {crate} does not use {used}" for used in sorted(may - set(uses))
+        ]
+        tests = dependencies(folder, "dev-dependencies", folders)
+        lines += [
+            f"{crate}/Cargo.toml: tests use {used}, which docs/architecture.md does not say"
+            for used in sorted(tests - may - more.get(crate, set()) - {crate})
+        ]
+    return lines
+
+
+def module_of(path, source):
+    """The module of a file: its names from the root of its crate on."""
+    parts = list(path.relative_to(source).with_suffix("").parts)
+    if parts[0] == "bin":
+        return None
+    if parts[-1] == "mod" or (len(parts) == 1 and parts[0] in ("lib", "main")):
+        parts.pop()
+    return tuple(parts)
+
+
+def trees(text):
+    """Yields (is reexported, names, alias) of all `use` items, and of other paths from crate, self or super on."""
+
+    def expand(prefix, tree):
+        tree = tree.strip()
+        brace = tree.find("{")
+        if brace < 0:
+            name = re.split(r"\s+as\s+", tree)
+            yield (
+                prefix + [part.strip() for part in name[0].split("::")],
+                name[-1].strip().split("::")[-1],
+            )
+            return
+        head = [part.strip() for part in tree[:brace].split("::") if part.strip()]
+        depth, begin = 0, brace + 1
+        for at in range(brace, len(tree)):
+            depth += (tree[at] == "{") - (tree[at] == "}")
+            if (tree[at] == "," and depth == 1) or (tree[at] == "}" and depth == 0):
+                if tree[begin:at].strip():
+                    yield from expand(prefix + head, tree[begin:at])
+                begin = at + 1
+
+    for public, tree in re.findall(r"(?<!\w)(pub(?:\([^)]*\))?\s+)?use\s+([^;]+);", text):
+        for names, alias in expand([], tree):
+            yield bool(public), names, alias
+    without = re.sub(r"(?<!\w)use\s+[^;]+;", "", text)
+    for path in re.findall(r"\b((?:crate|super|self)(?:::\w+)+)", without):
+        yield False, path.split("::"), None
+
+
+def absolute(names, module):
+    """The path from the root of the crate on; None if it is of another crate."""
+    at = list(module)
+    if names[0] == "crate":
+        return names[1:]
+    if names[0] not in ("self", "super"):
+        return None
+    while names and names[0] in ("self", "super"):
+        if names[0] == "super":
+            at = at[:-1]
+        names = names[1:]
+    return at + names
+
+
+def uses(crate):
+    """All (module, path that it uses, file) of a crate. A reexported name counts as the name that it stands for."""
+    source = crate / "src"
+    texts = {
+        path: text for path, text in sources(crate).items() if module_of(path, source) is not None
+    }
+    known, found, given = {module_of(path, source) for path in texts}, [], {}
+    for path, text in texts.items():
+        module = module_of(path, source)
+        for public, names, alias in trees(text):
+            target = absolute(names, module)
+            if target is None and names and (*module, names[0]) in known:
+                target = [*module, *names]
+            if target is None:
+                continue
+            if public and alias and alias != "*":
+                given[(*module, alias)] = tuple(target)
+            found.append((module, tuple(target), path))
+    resolved = []
+    for module, target, path in found:
+        for _ in range(8):
+            heads = (target[:count] for count in range(len(target), 0, -1))
+            head = next((head for head in heads if head in given and head not in known), None)
+            if head is None:
+                break
+            target = given[head] + target[len(head) :]
+        resolved.append((module, target, path))
+    return known, resolved
+
+
+def wrong_modules(name, crate, root):
+    """Circles of the modules of each folder of a crate, a line each."""
+    known, found = uses(crate)
+    source, lines = crate / "src", []
+    levels = {module[:depth] for module in known for depth in range(len(module))}
+    for level in sorted(levels):
+        edges = {}
+        for module, target, path in found:
+            if len(module) <= len(level) or module[: len(level)] != level:
+                continue
+            if target[: len(level)] != level or len(target) <= len(level):
+                continue
+            of, to = module[len(level)], target[len(level)]
+            nodes = (*level, of), (*level, to)
+            if of == to or any(node not in known for node in nodes):
+                continue
+            if level and not all(is_folder(source.joinpath(*node)) for node in nodes):
+                continue
+            edges.setdefault(of, {}).setdefault(to, path.relative_to(root))
+        lines += [f"{name}: a circle: {step}" for step in circle(edges)]
+        if not level:
+            for above in ABOVE.get(name, ()):
+                lines += [
+                    f"{name}: {path} uses {above}, which is above it"
+                    for of, to in edges.items()
+                    for used, path in to.items()
+                    if used == above
+                ]
+    return lines
+
+
+def is_folder(path):
+    """Whether a module has modules below it that are not for tests."""
+    return any(found.name != "tests.rs" for found in path.glob("*.rs"))
+
+
+def circle(edges):
+    """The uses of one circle of a graph, a line each; empty without a circle."""
+    done, way = set(), []
+
+    def visit(node):
+        if node in way:
+            ring = [*way[way.index(node) :], node]
+            return [
+                f"{edges[of][to]}: {of} uses {to}" for of, to in zip(ring, ring[1:], strict=False)
+            ]
+        if node in done:
+            return []
+        way.append(node)
+        for used in sorted(edges.get(node, ())):
+            if found := visit(used):
+                return found
+        done.add(way.pop())
+        return []
+
+    for node in sorted(edges):
+        if found := visit(node):
+            return found
+    return []
+
+
+def wrong(root):
+    """The faults of a workspace, a line each."""
+    lines = wrong_crates(root)
+    for name, folder in crates(root).items():
+        lines += wrong_modules(name, folder, root)
+    return lines
+
+
+if __name__ == "__main__":
+    found = wrong(REPOSITORY)
+    print("\n".join(found) or "the crates use what docs/architecture.md draws, and no circle")
+    sys.exit(bool(found))
