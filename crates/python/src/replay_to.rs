@@ -81,16 +81,17 @@ pub fn replay_to(
     let (episodes, options) = asked(py, words)?;
     let options = Options { kept_in, ..options };
     let shares = Shares::default();
-    let results = if has_bar {
-        let bars = Bars::new(episodes.len());
-        let results = watched(py, &episodes, &options, &bars, |py| py.check_signals());
-        bars.close();
-        results?
-    } else {
-        let tell = |py: Python<'_>| shares.tell(py, progress.as_ref());
-        watched(py, &episodes, &options, &shares, tell)?
+    let bars = has_bar.then(|| Bars::new(episodes.len()));
+    let watch: &dyn BatchProgress = match &bars {
+        Some(bars) => bars,
+        None => &shares,
     };
-    let Results { outcomes, store } = results;
+    let tell = |py: Python<'_>| shares.tell(py, progress.as_ref());
+    let results = watched(py, &episodes, &options, watch, tell);
+    if let Some(bars) = &bars {
+        bars.close();
+    }
+    let Results { outcomes, store } = results?;
     let outcomes = serde_json::to_string(&outcomes).map_err(failed)?;
     Ok((outcomes, store.err().map(|error| error.to_string())))
 }
