@@ -90,7 +90,7 @@ format:
 	@scripts/with_ros.sh ruff format .
 
 clean:
-	rm -rf build install log target bench dist demo/report.html demo/measured.json demo/*.log
+	rm -rf build install log target bench dist demo/report.html demo/report.json demo/*.log
 
 distclean: clean
 	rm -rf .ros .cuda .torch .wheel

@@ -161,8 +161,8 @@ def verdict(config, recorder, window):
 
 def run_demo(arguments):
     """Runs the demo and returns its problems."""
-    import measurements
     import rclpy
+    import report
     from rclpy.executors import SingleThreadedExecutor
     from rclpy.signals import SignalHandlerOptions
     from recorder import Recorder
@@ -184,12 +184,12 @@ def run_demo(arguments):
             window = Demo(config, processes, executor, recorder).run(arguments.seconds)
         received, expected, problems = verdict(config, recorder, window)
         problems += processes.problems
-        measured = output / "measured.json"
+        seen = output / "report.json"
         counts = (received, expected)
-        measurements.write(measured, config, recorder, window, counts, problems)
+        report.write(seen, config, recorder, window, counts, problems)
         page = output / "report.html"
         print(f"\n{received} of {expected} ticks arrived")
-        problems += make_report(measured, page)
+        problems += make_report(seen, page)
     finally:
         executor.shutdown()
         node.destroy_node()
@@ -197,9 +197,9 @@ def run_demo(arguments):
     return problems
 
 
-def make_report(measured, page):
+def make_report(seen, page):
     """Lets `robocache view` make the report. Returns its problem, if there is one."""
-    command = [configuration.program(), "view", str(measured), "--out", str(page)]
+    command = [configuration.program(), "view", str(seen), "--out", str(page)]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         return [f"robocache view: exit code {done.returncode}: {done.stderr.strip()}"]

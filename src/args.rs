@@ -2,6 +2,9 @@
 
 use tracing_subscriber::EnvFilter;
 
+/// Name of the node before remapping.
+pub(super) const NODE_NAME: &str = "fusion_node";
+
 /// Text of `fusion_node --help`.
 pub const HELP: &str = "\
 fusion_node: every sensor stream at the same instants, in one tensor per control tick

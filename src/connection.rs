@@ -1,24 +1,19 @@
-//! A connection to the middleware, and what replaces it.
-//!
-//! A [`Connection`] is a node with all its subscriptions, publishers and services. Each part is used by
-//! one thread. The thread *connect* makes a new connection when the node needs one, and ends what it
-//! replaces. Both take the middleware a while. Each other thread then takes its part of the new
-//! connection, without a wait.
+//! A connection to the middleware: a node with all its subscriptions, publishers and services. Each part
+//! is used by one thread. [`fastdds`](super::fastdds) says when another connection replaces it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
+use super::args::NODE_NAME;
+use super::console;
 use super::diagnostics::Diagnostics;
 use super::error::NodeError;
+use super::fastdds::{self, Handed};
 use super::info::Info;
 use super::intake::{self, Subscribed};
 use super::param_services::ParameterServices;
 use super::params::Declared;
 use super::rosout::Rosout;
 use super::show::{self, Shown};
-use robocache_ops::sync::lock;
 use robocache_rcl::{self, Context, Node, Publisher, Qos, Subscription, WaitSet};
 use robocache_runtime::Runtime;
 
@@ -27,8 +22,6 @@ const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
 /// Tensors that the middleware keeps for a subscriber that has not taken them yet. A policy wants
 /// the newest one. With `keep_last`, a slow policy loses tensors but never blocks the tick.
 const OUTPUT_DEPTH: usize = 1;
-/// What was replaced ends this much later: what it sent last may still be on its way.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// What each connection of the node holds.
 pub struct ConnectionSpec {
@@ -109,7 +102,7 @@ impl Connection {
     /// Makes another connection, with a context and a node of its own.
     fn another(plan: &ConnectionSpec) -> Result<(Self, Rosout), NodeError> {
         let context = Context::new().map_err(|error| NodeError::RosArguments(error.detail))?;
-        let node = super::create_node(&context, plan.message_bytes)?;
+        let node = create_node(&context, plan.message_bytes)?;
         let rosout = Rosout::new(&node)?;
         Ok((Connection::of(node, plan)?, rosout))
     }
@@ -126,42 +119,17 @@ fn subscribe(node: &Node, runtime: &Runtime, large: bool) -> robocache_rcl::Resu
     Ok(Subscriptions { wait_set: WaitSet::new(&node.context())?, inputs })
 }
 
-/// Asks the thread *connect* for what takes the middleware a while. Its clones share the thread, which ends
-/// with the last of them.
-#[derive(Clone)]
-pub struct Connector {
-    orders: Sender<Order>,
-    /// Whether a connection is asked for and has not been made.
-    pending: Arc<AtomicBool>,
-}
-
-enum Order {
-    Connect,
-    /// To end what was replaced at this instant.
-    End(Box<dyn Send>, Instant),
-}
-
-impl Connector {
-    /// Makes the connector and its thread's work.
-    pub fn new(plan: ConnectionSpec, parts: Parts) -> (Self, Connecting) {
-        let (orders, taken) = channel();
-        let pending = Arc::new(AtomicBool::new(false));
-        let connecting = Connecting { plan, parts, orders: taken, pending: Arc::clone(&pending) };
-        (Connector { orders, pending }, connecting)
+/// Creates the node, with shared memory for tensor messages of this size \[bytes\].
+///
+/// # Errors
+/// The middleware does not begin.
+pub fn create_node(context: &Context, message_bytes: usize) -> Result<Node, NodeError> {
+    let (node, warning) = fastdds::begin_node(context, NODE_NAME, message_bytes)?;
+    console::name_logger(node.logger_name());
+    if let Some(warning) = warning {
+        tracing::warn!("{warning}");
     }
-
-    /// Asks for a new connection, unless one is being made.
-    pub fn connect(&self) {
-        if !self.pending.swap(true, Ordering::Relaxed) {
-            // The thread ends only with the node.
-            let _ = self.orders.send(Order::Connect);
-        }
-    }
-
-    /// Ends what was replaced, a second later and on the thread *connect*.
-    pub fn end(&self, replaced: impl Send + 'static) {
-        let _ = self.orders.send(Order::End(Box::new(replaced), Instant::now()));
-    }
+    Ok(node)
 }
 
 /// Where the threads get their parts of a new connection.
@@ -174,72 +142,18 @@ pub struct Parts {
     pub reports: Handed<Reports>,
 }
 
-/// The newest part of one thread that it has not taken yet. Its clones share it.
-pub struct Handed<T>(Arc<Mutex<Option<T>>>);
-
-impl<T> Clone for Handed<T> {
-    fn clone(&self) -> Self {
-        Handed(Arc::clone(&self.0))
-    }
-}
-
-impl<T> Default for Handed<T> {
-    fn default() -> Self {
-        Handed(Arc::default())
-    }
-}
-
-impl<T> Handed<T> {
-    /// Takes the part, if there is one. It does not wait for the thread that leaves one.
-    pub fn take(&self) -> Option<T> {
-        // A panic leaves no half change: there is one move.
-        self.0.try_lock().ok()?.take()
-    }
-
-    /// Leaves a part. Returns the one before, which nobody has taken.
-    fn leave(&self, part: T) -> Option<T> {
-        lock(&self.0).replace(part)
-    }
-}
-
-/// The work of the thread *connect*.
-pub struct Connecting {
-    plan: ConnectionSpec,
-    parts: Parts,
-    orders: Receiver<Order>,
-    pending: Arc<AtomicBool>,
-}
-
-impl Connecting {
-    /// Serves the orders until nobody can give one.
-    pub fn run(self) {
-        for order in &self.orders {
-            match order {
-                Order::Connect if self.plan.runtime.stopping() => {}
-                Order::Connect => {
-                    self.connect();
-                    self.pending.store(false, Ordering::Relaxed);
-                }
-                Order::End(replaced, at) => {
-                    if !self.plan.runtime.stopping() {
-                        std::thread::sleep((at + LINGER).saturating_duration_since(Instant::now()));
-                    }
-                    drop(replaced);
-                }
-            }
-        }
-    }
-
-    fn connect(&self) {
-        match Connection::another(&self.plan) {
+impl Parts {
+    /// Makes another connection and leaves its parts for the threads.
+    pub fn renew(&self, plan: &ConnectionSpec) {
+        match Connection::another(plan) {
             Ok((Connection { small, large, output, shown, diagnostics, info }, rosout)) => {
                 let reports = Reports { rosout, diagnostics, _info: info };
                 // A part that was not taken ends here: of two connections, only the newer one is needed.
-                drop(self.parts.small.leave(small));
-                drop(self.parts.large.leave(large));
-                drop(self.parts.output.leave(output));
-                drop(self.parts.shown.leave(shown));
-                drop(self.parts.reports.leave(reports));
+                drop(self.small.leave(small));
+                drop(self.large.leave(large));
+                drop(self.output.leave(output));
+                drop(self.shown.leave(shown));
+                drop(self.reports.leave(reports));
             }
             Err(error) => {
                 tracing::warn!("failed to make a new connection to the middleware: {error}");

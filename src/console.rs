@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::NODE_NAME;
+use super::args::NODE_NAME;
 
 /// The format without the variable.
 const FORMAT: &str = "[{severity}] [{time}] [{name}]: {message}";

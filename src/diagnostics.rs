@@ -4,10 +4,9 @@ use r2r::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
 use r2r::std_msgs::msg::Header;
 
 use super::error::NodeError;
-use super::profile;
 use robocache_ops::time::Stamp;
 use robocache_rcl::{self, MessagePublisher, Node, Qos};
-use robocache_runtime::health::{self, Report, Status};
+use robocache_runtime::health::{Report, Status};
 
 /// Publishes reports.
 pub struct Diagnostics {
@@ -51,11 +50,6 @@ fn status_message(node: &str, status: Status) -> DiagnosticStatus {
 fn time_message(stamp: Stamp) -> r2r::builtin_interfaces::msg::Time {
     let (sec, nanosec) = stamp.to_sec_nanosec();
     r2r::builtin_interfaces::msg::Time { sec, nanosec }
-}
-
-/// Says what to do if large messages do not arrive.
-pub fn remedy() -> String {
-    health::remedy(&robocache_rcl::middleware(), &profile::hint())
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! messages.
 
 use super::buffers::Buffers;
-use super::connection::Connector;
 use super::error::NodeError;
+use super::fastdds::Connector;
 use super::handover::Handover;
 use super::losses::Losses;
 use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};

@@ -7,10 +7,13 @@
 //! - *spin* ([`spin`], [`intake`], [`graph`]) takes small messages from the middleware, serves
 //!   parameters and reads the graph.
 //! - *spin large* takes images and clouds.
-//! - *report* ([`report`], [`diagnostics`], [`rosout`], [`recovery`]) publishes diagnostics and logs, and
-//!   asks for a new connection if the middleware may have cut the node off.
+//! - *report* ([`report`], [`diagnostics`], [`rosout`]) publishes diagnostics and logs, and asks for a new
+//!   connection if the middleware may have cut the node off.
 //! - *connect* ([`connection`]) makes that connection, and ends the one before.
 //! - *main* ([`run`]) watches signals and failures, and does nothing that could wait for the middleware.
+//!
+//! [`fastdds`] has what only Fast DDS needs: shared memory for large messages, and when a new connection
+//! must be made.
 //!
 //! With the parameter `visualize_hz`, a thread *show* ([`show`]) publishes images and grids for
 //! people.
@@ -23,6 +26,7 @@ mod connection;
 mod console;
 mod diagnostics;
 mod error;
+mod fastdds;
 mod graph;
 mod handover;
 mod info;
@@ -31,13 +35,10 @@ mod losses;
 mod output;
 mod param_services;
 mod params;
-mod profile;
-mod recovery;
 mod report;
 mod rosout;
 mod show;
 mod signals;
-mod slow_start;
 mod spin;
 
 use std::path::Path;
@@ -47,14 +48,13 @@ use std::time::Duration;
 pub use args::{HELP, Invocation, RosArgs, log_filter, parse as parse_args};
 pub use console::Console;
 pub use error::NodeError;
-pub use profile::{
-    Written as WrittenProfile, ensure as ensure_profile, warning as segment_warning,
-    write as write_profile,
-};
+pub use fastdds::{begin_node, ensure_profile, segment_warning};
 pub use rosout::{Records, RosoutLayer, layer as rosout_layer};
 pub use signals::Signals;
 
-use connection::{Connection, ConnectionSpec, Connector, Parts, Reports};
+use args::NODE_NAME;
+use connection::{Connection, ConnectionSpec, Parts, Reports};
+use fastdds::Connector;
 use output::Output;
 use params::{Declared, Settings};
 use report::Reporter;
@@ -74,8 +74,6 @@ use rosout::Rosout;
 use show::Show;
 use spin::{LargeSpinner, Spinner};
 
-/// Name of the node before remapping.
-const NODE_NAME: &str = "fusion_node";
 /// How long the node may take to start or to end after it was told to end. Then the middleware hangs.
 const END: Duration = Duration::from_secs(4);
 
@@ -185,7 +183,7 @@ fn start(records: Records) -> Result<Running, NodeError> {
     let parameters = read_parameters(&context);
     let config = parameters.as_ref().ok().and_then(|parameters| parameters.config.as_ref().ok());
     let message_bytes = config.map_or(0, describe::shared_memory::message_bytes);
-    let node = create_node(&context, message_bytes).map_err(failed)?;
+    let node = connection::create_node(&context, message_bytes).map_err(failed)?;
     let rosout = Rosout::new(&node).map_err(failed)?;
     let prepared = parameters.and_then(|parameters| {
         let (settings, plan, recording) = prepare(&node, parameters, message_bytes)?;
@@ -235,7 +233,7 @@ fn start_threads(
     (rosout, records): (Rosout, Records),
     recording: Recording,
 ) -> Result<Running, NodeError> {
-    if let Some(warning) = profile::warning("the tensor message", plan.message_bytes) {
+    if let Some(warning) = fastdds::segment_warning("the tensor message", plan.message_bytes) {
         tracing::warn!("{warning}");
     }
     let (runtime, topics) = (Arc::clone(&plan.runtime), plan.topics.clone());
@@ -249,7 +247,7 @@ fn start_threads(
         shown: new_shown,
         reports: new_reports,
     } = parts.clone();
-    let (connector, connecting) = Connector::new(plan, parts);
+    let (connector, connecting) = Connector::new();
     let config = runtime.pipeline.config();
     let show = settings
         .visualize_period
@@ -277,7 +275,7 @@ fn start_threads(
             large.run()
         })?;
     }
-    let names = Names { topics, remedy: diagnostics::remedy() };
+    let names = Names { topics, remedy: fastdds::remedy() };
     let monitor = Monitor::new(Arc::clone(&runtime), names);
     threads.spawn("spin", move || {
         placement.apply("small messages are received");
@@ -291,7 +289,7 @@ fn start_threads(
     })?;
     // It ends when all others have.
     threads.spawn("connect", move || {
-        connecting.run();
+        connecting.run(|| plan.runtime.stopping(), || parts.renew(&plan));
         Ok(())
     })?;
     if settings.lock_memory {
@@ -307,19 +305,6 @@ fn lock_memory() {
         Ok(()) => tracing::info!("the memory of the process is locked"),
         Err(error) => tracing::warn!("the memory of the process is not locked: {error}"),
     }
-}
-
-/// Creates the node, with shared memory for tensor messages of this size \[bytes\].
-fn create_node(context: &Context, message_bytes: usize) -> Result<Node, NodeError> {
-    let profile = profile::write(message_bytes);
-    let begun = slow_start::watch();
-    let node = Node::new(context, NODE_NAME, "")?;
-    drop(begun);
-    console::name_logger(node.logger_name());
-    if let Err(error) = &profile {
-        tracing::warn!("failed to write a profile for Fast DDS, its default is used: {error}");
-    }
-    Ok(node)
 }
 
 /// What the command line and parameter files say.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connection::{Connector, Handed};
+use super::fastdds::{Connector, Handed};
 use robocache_core::pipeline::TensorMessage;
 use robocache_core::visual::Tap;
 use robocache_runtime::{Publisher, Refused};

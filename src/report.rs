@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use super::connection::{Connector, Handed, Reports};
-use super::recovery::{Due, Recovery};
+use super::connection::Reports;
+use super::fastdds::{Connector, Due, Handed, Recovery};
 use super::rosout::Records;
 use robocache_runtime::health::Monitor;
 use robocache_runtime::{Runtime, Witness};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connection::{Connector, Handed};
+use super::fastdds::{Connector, Handed};
 use robocache_core::spec::Config;
 use robocache_core::visual::{Tap, TensorSeen, View};
 use robocache_rcl::{Node, Publisher, Qos};

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::connection::{Connector, Handed, Small, Subscriptions};
+use super::connection::{Small, Subscriptions};
 use super::error::NodeError;
+use super::fastdds::{Connector, Handed};
 use super::graph::GraphWatch;
 use super::intake::Intake;
 use super::param_services::ParameterServices;

@@ -111,27 +111,27 @@ def reports(tmp_path_factory):
 
 
 def live(path):
-    """Measurements of a live node that failed, with long names."""
+    """The report of a run that failed, with long names."""
     curve = [(T0 + at * 10 * MS, float(np.sin(at / 20))) for at in range(150)]
     aligned = [(at + 3 * MS, value, -7 * MS) for at, value in curve]
-    name = "left_arm_shoulder_lift_joint"
+    channel = {"name": "left_arm_shoulder_lift_joint", "raw": curve, "aligned": aligned}
+    compared = {"stream": "joints", "value": "position [rad]", "channels": [channel]}
+    histogram = {
+        "title": "latency histogram",
+        "x": "from the tick's instant to the subscriber's callback [ms]",
+        "y": "ticks",
+        "caption": "Latency of 180 ticks",
+        "values": [at % 37 * 0.1 + 0.3 for at in range(180)],
+        "marks": [["p50 2.10 ms", 2.1]],
+    }
     content = {
-        "robocache_measurements": 1,
+        "robocache_report": 1,
         "title": "A <title> & more",
         "about": ["About a run"],
         "problems": ["a problem with a long_word_that_has_no_place_to_break" * 3, "<b>another</b>"],
-        "rate_hz": 100.0,
-        "window_ns": [T0, T0 + 2000 * MS],
-        "ticks": [180, 200],
-        "latencies_ns": [int(at % 37 * 1e5 + 3e5) for at in range(180)],
-        "curves": [
-            {
-                "stream": "joints",
-                "name": name,
-                "value": "position [rad]",
-                "raw": curve,
-                "aligned": aligned,
-            }
+        "sections": [
+            {"title": "Raw against aligned", "blocks": [{"compared": compared}]},
+            {"title": "Latency", "blocks": [{"histogram": histogram}]},
         ],
     }
     path.write_text(json.dumps(content))

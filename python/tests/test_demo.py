@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import configuration
 import demo
-import measurements
 import numpy as np
 import policy_node
 import pytest
 import rclpy
+import report
 from conftest import REPOSITORY
 from rclpy.serialization import serialize_message
 from recorder import Recorder
@@ -102,25 +102,33 @@ def message(tick):
     return serialize_message(made)
 
 
-def test_what_was_measured_becomes_a_report(config, recorder, tmp_path):
+def test_what_was_seen_becomes_a_report(config, recorder, tmp_path):
     for tick in range(5, 60):
         recorder._on_tensor(decode(message(tick)))
     recorder._on_info(serialize_message(info(CHANNELS)))
-    recorder.diagnostics.tick = {"overruns": "3"}
+    recorder.diagnostics.tick = {"overruns": "3", "total_latency_p50_ms": "0.25"}
+    imu = {"rate_hz": "500.1", "age_ms": "1e300", "dropped": "3", "dropped.late": "3"}
+    recorder.diagnostics.streams = {"imu": imu}
     recorder.joints = {"joint_0": ([0, 300_000_000, 580_000_000], [0.0, 0.3, 0.58])}
-    measured, page = tmp_path / "measured.json", tmp_path / "report.html"
+    seen, page = tmp_path / "report.json", tmp_path / "report.html"
     counts = (55, 60)
-    measurements.write(measured, config, recorder, (0, 60 * PERIOD_NS), counts, ["<too> few"])
-    assert demo.make_report(measured, page) == []
+    report.write(seen, config, recorder, (0, 60 * PERIOD_NS), counts, ["<too> few"])
+    assert demo.make_report(seen, page) == []
     html = page.read_text()
     assert "Failed<ul><li>&lt;too&gt; few</li></ul>" in html
-    assert "<b>3</b><span>overruns</span>" in html
+    for expected in (
+        "<b>3</b><span>overruns</span>",
+        "<b>0.25 ms</b><span>tick latency p50</span>",
+        "500.1 Hz",
+        "3 late",
+    ):
+        assert expected in html
     assert "Raw against aligned" in html
     assert "Latency of 55 ticks" in html
-    measured.write_text("{}")
-    (problem,) = demo.make_report(measured, page)
+    seen.write_text("{}")
+    (problem,) = demo.make_report(seen, page)
     assert "exit code 1" in problem
-    assert "robocache_measurements" in problem
+    assert "robocache_report" in problem
 
 
 def test_the_policy_of_the_demo_commands_positions(config):

@@ -112,12 +112,9 @@ fn run(options: SimOptions) -> Result<(), Box<dyn Error>> {
 fn create_node(options: &SimOptions) -> Result<Node, Box<dyn Error>> {
     let context = Context::new()?;
     let largest = options.large_bytes();
-    let profile = robocache::write_profile(largest);
-    let node = Node::new(&context, "sensor_sim", "")?;
-    if let Err(error) = &profile {
-        eprintln!("sensor_sim: failed to write a profile for Fast DDS: {error}");
-    }
-    if let Some(warning) = robocache::segment_warning("the robot's images and clouds", largest) {
+    let (node, warning) = robocache::begin_node(&context, "sensor_sim", largest)?;
+    let lost = robocache::segment_warning("the robot's images and clouds", largest);
+    for warning in warning.iter().chain(&lost) {
         eprintln!("sensor_sim: {warning}");
     }
     Ok(node)

@@ -6,13 +6,7 @@ fn message(publisher: u16, number: Option<u64>, source_ns: Option<i64>) -> Messa
     let [low, high] = publisher.to_le_bytes();
     let mut gid = [low; 16];
     gid[0] = high;
-    MessageInfo {
-        source_ns,
-        received_ns: None,
-        publisher: Gid(gid),
-        publication_sequence: number,
-        reception_sequence: None,
-    }
+    MessageInfo { source_ns, received_ns: None, publisher: Gid(gid), publication_sequence: number }
 }
 
 /// Notes messages of one publisher with these numbers.

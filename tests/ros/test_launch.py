@@ -270,7 +270,7 @@ CASES = json.loads((REPOSITORY / "tests" / "configs" / "profile_choice.json").re
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_counts_as_the_users_choice_is_what_counts_in_the_node(share, case):
-    """The node's own test (src/profile/choice.rs) reads the same cases."""
+    """The node's own test (src/fastdds/profile/choice.rs) reads the same cases."""
     chosen = load(share / "launch" / "robocache.launch.py").user_has_chosen(
         case["environment"], exists=case["files"].__contains__, is_ours="OURS".__eq__
     )

@@ -87,9 +87,10 @@ impl Input {
                 let target = Stamp::from_nanos(*target);
                 match align(stream.rule, rows, stamp_at, target).value {
                     Value::Nothing => {}
-                    Value::Row(a) => touched[first + a] = true,
+                    Value::Row(a) => touched[first + a.index()] = true,
                     Value::Between { a, b, .. } => {
-                        (touched[first + a], touched[first + b]) = (true, true);
+                        touched[first + a.index()] = true;
+                        touched[first + b.index()] = true;
                     }
                 }
             }

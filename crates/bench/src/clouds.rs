@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use robocache_ops::align::Slot;
 use robocache_ops::device::Device;
 use robocache_ops::dtype::DType;
 use robocache_ops::random::Random;
@@ -164,7 +165,7 @@ fn row_on_the_cpu(
 ) -> Option<(Vec<u8>, PointDrops)> {
     let mut voxelizer = Voxelizer::new(spec, dtype, 1);
     let mut row = vec![0; voxelizer.row_bytes()];
-    voxelizer.encode(view, 0, &mut row).ok().map(|drops| (row, drops))
+    voxelizer.encode(view, Slot::new(0), &mut row).ok().map(|drops| (row, drops))
 }
 
 /// The points per voxel of all launches of a graph together.

@@ -1,5 +1,15 @@
-//! Times of the kernels and of whole ticks. Every output is compared with that of the CPU backend in the
-//! same run.
+//! Loads, timings and soak tests: four programs.
+//!
+//! `robocache_bench`, which begins here, times kernels and whole ticks. It compares every output with that
+//! of the CPU backend in the same run.
+//!
+//! - [`timer`]: times of kernels. [`clouds`], [`batches`]: kernels that are timed alone.
+//! - [`robot`]: whole messages and ticks of the reference robot. [`messages`]: what it publishes.
+//! - [`pair`]: a pipeline on the backend under test, beside one on the CPU.
+//! - [`soak`]: ticks at 1 kHz in the node's runtime, for hours.
+//!
+//! The other programs, each for itself: `load/` is a robot with many sensors and a policy, as ROS
+//! processes; `recording.rs` writes large bags and replays them; `jpeg.rs` times the way of a JPEG file.
 
 mod batches;
 mod clouds;

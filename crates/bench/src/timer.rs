@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use robocache_core::backend::BackendError;
+use robocache_ops::align::Slot;
 use robocache_ops::device::{Device, DeviceBuffer, Event, Inputs, Kernel, Launch, Stream};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::cuda::ImageEncoder;
@@ -189,7 +190,7 @@ impl Timer {
                     voxelizer.launch_count(&points, Inputs::Ready, on)?;
                 } else {
                     let row = rows.address() + (slot * pitch) as u64;
-                    voxelizer.launch(&points, (slot, row), Inputs::Ready, on)?;
+                    voxelizer.launch(&points, (Slot::new(slot), row), Inputs::Ready, on)?;
                 }
             }
             Ok(())
@@ -257,9 +258,9 @@ impl Timer {
             None => voxelizer,
         };
         let row = DeviceBuffer::new(device, voxelizer.row_bytes())?;
-        voxelizer.encode(view, 0, (&row, 0), &self.stream)?;
+        voxelizer.encode(view, Slot::new(0), (&row, 0), &self.stream)?;
         let times = on_the_clock(repeats, || {
-            voxelizer.start(0, (&row, 0), &self.stream)?;
+            voxelizer.start(Slot::new(0), (&row, 0), &self.stream)?;
             voxelizer.finish(&self.stream)?;
             Ok(())
         })?;

@@ -3,6 +3,7 @@
 
 use robocache_core::cdr::Writer;
 use robocache_core::input::point_cloud2;
+use robocache_ops::align::Slot;
 use robocache_ops::dtype::DType;
 use robocache_ops::time::Stamp;
 use robocache_ops::voxelize::cpu::{Condenser, Voxelizer};
@@ -61,11 +62,12 @@ fn measure(name: &str, messages: &[Vec<u8>], step: usize, shape: [usize; 3], dty
                     .expect("the message is well-formed");
             let t_base_sensor = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.8]];
             let view = PointsView { t_base_sensor, ..view };
-            report = voxelizer.encode(&view, slot, &mut rows[slot]).expect("the values fit");
+            report =
+                voxelizer.encode(&view, Slot::new(slot), &mut rows[slot]).expect("the values fit");
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
     }
-    let occupied = subjects[0].0.occupied(0);
+    let occupied = subjects[0].0.occupied(Slot::new(0));
     let [dense, sparse] = subjects.map(|(_, _, times)| {
         let mut times = times[20..].to_vec();
         times.sort_by(f64::total_cmp);
@@ -100,7 +102,7 @@ fn measure_merged(name: &str, points: &[[f32; 5]], step: usize, shape: [usize; 3
     for i in 0..220 {
         let start = Instant::now();
         let (_, view) = point_cloud2::decode(&whole, &extra, &mut scratch).expect("well-formed");
-        single.encode(&view, 0, &mut row).expect("the values fit");
+        single.encode(&view, Slot::new(0), &mut row).expect("the values fit");
         times[0].push(start.elapsed().as_secs_f64() * 1e3);
         let start = Instant::now();
         let (_, view) =
@@ -118,7 +120,7 @@ fn measure_merged(name: &str, points: &[[f32; 5]], step: usize, shape: [usize; 3
             data: &joined,
             ..view
         };
-        merged.encode(&view, 0, &mut other).expect("the values fit");
+        merged.encode(&view, Slot::new(0), &mut other).expect("the values fit");
         times[2].push(start.elapsed().as_secs_f64() * 1e3);
     }
     assert!(row == other, "one cloud and two give other rows");

@@ -5,12 +5,11 @@
 //! the row enters the ring. A row out of order goes to its place, if the ring is not full of newer
 //! rows.
 
-use std::collections::VecDeque;
+use std::collections::{VecDeque, vec_deque};
 
-use robocache_ops::align::MergeSpec;
-use robocache_ops::align::Slot;
 use robocache_ops::align::{
-    AlignRule, Alignment, InvalidReason, Seen, Value, align, align_invalid, invalid_reason,
+    AlignRule, Alignment, InvalidReason, MergeSpec, Position, Seen, Slot, Value, align,
+    align_invalid, invalid_reason,
 };
 use robocache_ops::time::{Epoch, Stamp};
 
@@ -138,7 +137,7 @@ struct Merged {
 impl Merged {
     fn of(&self, slot: Slot) -> &[Option<Stamp>] {
         let inputs = self.spec.max_age_ns.len();
-        &self.until[slot * inputs..][..inputs]
+        &self.until[slot.index() * inputs..][..inputs]
     }
 
     /// The inputs whose cloud in the row is not too old at the target: bit `i` for input `i`.
@@ -169,7 +168,7 @@ impl Ring {
         Ring {
             entries: VecDeque::with_capacity(capacity + 1),
             capacity,
-            spare: (0..slots).rev().collect(),
+            spare: (0..slots).rev().map(Slot::new).collect(),
             epoch: Epoch::default(),
             serial: 0,
             evicted: None,
@@ -241,7 +240,7 @@ impl Ring {
         lease: Lease,
     ) -> Inserted {
         if let Some(merged) = &mut self.merged {
-            let start = lease.slot * merged.spec.max_age_ns.len();
+            let start = lease.slot.index() * merged.spec.max_age_ns.len();
             merged.until[start..start + until.len()].copy_from_slice(until);
         }
         self.insert(stamp, 0, lease)
@@ -320,7 +319,7 @@ impl Ring {
     }
 
     /// The rows that give the value at a target. See [`align`].
-    pub fn align(&self, rule: AlignRule, target: Stamp) -> Alignment<usize> {
+    pub fn align(&self, rule: AlignRule, target: Stamp) -> Alignment<Position> {
         let found = self.align_stamps(rule, target);
         match self.is_merged_well(&found, target) {
             true => found,
@@ -329,7 +328,7 @@ impl Ring {
     }
 
     /// The rows at their stamps, whatever they are made of.
-    fn align_stamps(&self, rule: AlignRule, target: Stamp) -> Alignment<usize> {
+    fn align_stamps(&self, rule: AlignRule, target: Stamp) -> Alignment<Position> {
         match self.seen_from(target) {
             (len, false) => align(rule, len, |i| self.entries[i].stamp, target),
             (len, true) => align_invalid(rule, len, |i| self.entries[i].stamp, target),
@@ -337,10 +336,10 @@ impl Ring {
     }
 
     /// Whether a row that gives a value has the clouds that it needs. True if rows are not merged.
-    fn is_merged_well(&self, found: &Alignment<usize>, target: Stamp) -> bool {
+    fn is_merged_well(&self, found: &Alignment<Position>, target: Stamp) -> bool {
         match (&self.merged, found.value) {
             (Some(merged), Value::Row(at)) if found.valid => {
-                merged.is_valid(self.entries[at].slot, target)
+                merged.is_valid(self.entries[at.index()].slot, target)
             }
             _ => true,
         }
@@ -348,8 +347,8 @@ impl Ring {
 
     /// The inputs that the value at a target comes from: bit `i` for the stream's input `i`. None if
     /// the value is invalid: it is then a fill value, which no input gave.
-    pub fn inputs_of(&self, target: Stamp, found: &Alignment<usize>) -> u32 {
-        let bits = |row: usize| match (&self.merged, self.entries[row]) {
+    pub fn inputs_of(&self, target: Stamp, found: &Alignment<Position>) -> u32 {
+        let bits = |row: Position| match (&self.merged, self.entries[row.index()]) {
             (Some(merged), entry) => merged.inputs(entry.slot, target),
             (None, entry) => 1u32.checked_shl(entry.input.into()).unwrap_or(0),
         };
@@ -362,7 +361,7 @@ impl Ring {
     }
 
     /// The fill of a step that is invalid for another reason. See [`align_invalid`].
-    pub fn align_invalid(&self, rule: AlignRule, target: Stamp) -> Alignment<usize> {
+    pub fn align_invalid(&self, rule: AlignRule, target: Stamp) -> Alignment<Position> {
         align_invalid(rule, self.seen_from(target).0, |i| self.entries[i].stamp, target)
     }
 
@@ -500,11 +499,24 @@ impl Ring {
         self.entries.is_empty()
     }
 
-    /// Row `i`, oldest first.
+    /// The row at a position.
     ///
     /// # Panics
-    /// If `i` is not below [`Ring::len`].
-    pub fn entry(&self, i: usize) -> Entry {
-        self.entries[i]
+    /// If the position is not below [`Ring::len`].
+    pub fn entry(&self, at: Position) -> Entry {
+        self.entries[at.index()]
+    }
+
+    /// All rows, the oldest first.
+    pub fn entries(&self) -> vec_deque::Iter<'_, Entry> {
+        self.entries.iter()
+    }
+
+    /// The same value, with rows named by their slots.
+    ///
+    /// # Panics
+    /// If a position is not below [`Ring::len`].
+    pub fn slots_of(&self, value: Value<Position>) -> Value<Slot> {
+        value.map(|at| self.entry(at).slot)
     }
 }

@@ -1,7 +1,11 @@
 //! The CUDA kernels of `kernels/`, compiled by the build script into one fat binary.
 //!
-//! They are a crate of their own because nvcc needs minutes: the node and the Python package ask for other features
-//! of `robocache`, and share this.
+//! - `kernels/` at the top of the repository: the sources, and `nvcc.rs`, which runs the compiler.
+//! - `build.rs`: calls it if the feature `cuda` is on. Without it, this crate is empty and needs no nvcc.
+//! - [`FATBIN`]: the result. `robocache_ops::device` loads and launches it.
+//!
+//! They are a crate of their own because nvcc needs minutes: one compilation serves every build of a profile, whatever
+//! features the other crates have.
 #![cfg(feature = "cuda")]
 
 /// The kernels, for every chip that `kernels/nvcc.rs` names, and as PTX for later ones.

@@ -60,7 +60,39 @@ impl Fill {
 /// Age of a step for which there is no row at all.
 pub const NO_AGE: i64 = i64::MAX;
 
-/// Which rows give a value. `R` names a row: its position in the ring, or its slot in a backend.
+/// A row's index among the rows of a ring in the order of their stamps, the oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(usize);
+
+impl Position {
+    /// The position with this index.
+    pub const fn new(index: usize) -> Self {
+        Position(index)
+    }
+
+    /// The index.
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// A place in the memory of a ring's rows. A row keeps its slot while its position changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(usize);
+
+impl Slot {
+    /// The slot with this index.
+    pub const fn new(index: usize) -> Self {
+        Slot(index)
+    }
+
+    /// The index.
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// Which rows give a value. `R` names a row: its [`Position`] in a ring, or its [`Slot`] in a backend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<R> {
     /// No row: the step is zeros.
@@ -123,14 +155,13 @@ pub struct AlignRule {
     pub fill: Fill,
 }
 
-/// Aligns one target. `len` rows are at the strictly increasing instants `stamp_at(0..len)`; the
-/// result names rows by position.
+/// Aligns one target. `len` rows are at the strictly increasing instants `stamp_at(0..len)`.
 pub fn align(
     rule: AlignRule,
     len: usize,
     stamp_at: impl Fn(usize) -> Stamp,
     target: Stamp,
-) -> Alignment<usize> {
+) -> Alignment<Position> {
     align_after(rule, len, &stamp_at, target, first_after(len, &stamp_at, target))
 }
 
@@ -142,7 +173,7 @@ pub(crate) fn align_after(
     stamp_at: impl Fn(usize) -> Stamp,
     target: Stamp,
     after: usize,
-) -> Alignment<usize> {
+) -> Alignment<Position> {
     let found = unfilled(rule, len, &stamp_at, target, after);
     if found.valid { found } else { fill(rule, &stamp_at, target, after, found.age_ns) }
 }
@@ -153,7 +184,7 @@ pub fn align_invalid(
     len: usize,
     stamp_at: impl Fn(usize) -> Stamp,
     target: Stamp,
-) -> Alignment<usize> {
+) -> Alignment<Position> {
     let after = first_after(len, &stamp_at, target);
     let found = unfilled(rule, len, &stamp_at, target, after);
     fill(rule, &stamp_at, target, after, found.age_ns)
@@ -167,7 +198,7 @@ fn unfilled(
     stamp_at: impl Fn(usize) -> Stamp,
     target: Stamp,
     after: usize,
-) -> Alignment<usize> {
+) -> Alignment<Position> {
     let Some(held) = after.checked_sub(1) else {
         return Alignment { value: Value::Nothing, valid: false, age_ns: NO_AGE };
     };
@@ -175,7 +206,7 @@ fn unfilled(
     let alone = |row: usize| {
         let age_ns = target.since(stamp_at(row));
         let valid = age_ns.saturating_abs() <= rule.max_age_ns;
-        Alignment { value: Value::Row(row), valid, age_ns }
+        Alignment { value: Value::Row(Position(row)), valid, age_ns }
     };
     match rule.strategy {
         // An exact hit needs no neighbour, and a target after the newest row has none.
@@ -189,7 +220,7 @@ fn unfilled(
             let gap = stamp_at(after).since(stamp_at(held));
             // Both are exact in f64 up to 2^53 ns (104 days), far beyond any valid gap.
             let weight = (held_age as f64 / gap as f64) as f32;
-            let value = Value::Between { a: held, b: after, weight };
+            let value = Value::Between { a: Position(held), b: Position(after), weight };
             let age_ns = target.since(stamp_at(after));
             Alignment { value, valid: gap <= rule.max_gap_ns, age_ns }
         }
@@ -327,11 +358,11 @@ fn fill(
     target: Stamp,
     after: usize,
     age_ns: i64,
-) -> Alignment<usize> {
+) -> Alignment<Position> {
     match (rule.fill, after.checked_sub(1)) {
         (Fill::Last, Some(held)) => {
             let age_ns = target.since(stamp_at(held));
-            Alignment { value: Value::Row(held), valid: false, age_ns }
+            Alignment { value: Value::Row(Position(held)), valid: false, age_ns }
         }
         _ => Alignment { value: Value::Nothing, valid: false, age_ns },
     }
@@ -352,9 +383,6 @@ fn partition_point(len: usize, before: impl Fn(usize) -> bool) -> usize {
     }
     low
 }
-
-/// Index of a row's memory inside its ring.
-pub type Slot = usize;
 
 /// How clouds of several inputs become one row. There is a row at the stamp of each cloud. It holds the
 /// newest cloud of every input at that stamp.

@@ -5,11 +5,11 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use robocache_data::replay::Episode;
-use robocache_data::replay::batch::{self, Options};
+use robocache_data::replay::batch;
+use robocache_data::replay::{Episode, Options};
 use robocache_tools::cli::{AskedError, ReplayArgs, offered_options};
 
-use crate::pipeline::{failed, wrong};
+use crate::errors::{failed, wrong};
 
 /// Time between two looks for an interrupt.
 pub const PATIENCE: Duration = Duration::from_millis(50);

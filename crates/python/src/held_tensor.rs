@@ -10,7 +10,7 @@ use robocache_ops::device::DeviceOutput;
 
 use crate::dlpack::Memory;
 use crate::freeing::Elsewhere;
-use crate::pipeline::Process;
+use crate::process::Process;
 
 /// Messages that nobody uses and that are kept for the next tensors.
 const SPARE: usize = 16;

@@ -1,8 +1,16 @@
 //! The compiled part of the Python package `robocache`: its module `robocache._native`.
 //!
-//! Everything here is a thin edge. It turns Python's arrays and arguments into those of the crate
-//! [`robocache`], gives the interpreter's lock away while that computes, and turns errors into exceptions.
+//! Everything here is a thin edge. It turns Python's arrays and arguments into those of the crates below,
+//! gives the interpreter's lock away while they compute, and turns errors into exceptions. It knows no ROS.
 //! The package `robocache` in `python/` has what users call, with its documentation.
+//!
+//! - [`dlpack`]: arrays of other libraries, in and out, without a copy.
+//! - [`operations`]: the operations on these arrays, on the CPU and on a GPU.
+//! - [`tensor`] and [`held_tensor`]: tensors in Python's hands, and their memory, which is used again.
+//! - [`pipeline`]: a pipeline by the caller's clock. [`live`]: one in the node's runtime, on threads.
+//! - [`replay`]: recorded episodes, tick by tick. [`replay_to`]: the command `robocache replay`.
+//! - [`episodes`]: windows of rows for training. `device_episodes`: the same, made by a GPU.
+//! - [`freeing`]: drops what takes long, without the interpreter's lock.
 
 mod asked;
 #[cfg(feature = "cuda")]
@@ -11,12 +19,14 @@ mod device_episodes;
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
 mod dlpack;
 mod episodes;
+mod errors;
 mod freeing;
 #[allow(unsafe_code)] // streams of other libraries; the block says why it is sound
 mod held_tensor;
 mod live;
 mod operations;
 mod pipeline;
+mod process;
 mod replay;
 mod replay_to;
 mod tensor;

@@ -15,9 +15,11 @@ use robocache_runtime::{
     ThreadOptions, Threads, Transit, decode_clock,
 };
 
+use crate::errors::failed;
 use crate::freeing::{Unlocked, without_lock};
 use crate::held_tensor::Messages;
-use crate::pipeline::{Process, Target, failed, inputs_json, parse, stats_json};
+use crate::pipeline::{Target, inputs_json, parse, stats_json};
+use crate::process::Process;
 use crate::tensor::TensorBytes;
 
 /// The longest wait: so the instant of its end is one that the clock has.

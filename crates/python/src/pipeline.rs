@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use robocache_core::backend::{self, Choice};
@@ -21,19 +21,11 @@ use robocache_runtime::{Given, Runtime};
 use serde_json::json;
 
 use crate::dlpack::{Array, Element};
+use crate::errors::{failed, wrong};
 use crate::freeing::Unlocked;
 use crate::held_tensor::Messages;
+use crate::process::Process;
 use crate::tensor::TensorBytes;
-
-/// An exception of an error that no argument is to blame for.
-pub fn failed(error: impl std::fmt::Display) -> PyErr {
-    PyRuntimeError::new_err(error.to_string())
-}
-
-/// An exception of a wrong argument.
-pub fn wrong(error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
 
 /// The configuration of a text. Definitions of messages come from the ROS that is sourced.
 pub fn parse(text: &str, file: &str) -> PyResult<Config> {
@@ -41,7 +33,7 @@ pub fn parse(text: &str, file: &str) -> PyResult<Config> {
 }
 
 /// Where to compute, by its name.
-pub fn choice(backend: &str) -> PyResult<Choice> {
+fn choice(backend: &str) -> PyResult<Choice> {
     backend.parse().map_err(|error| wrong(format!("backend: {error}")))
 }
 
@@ -92,33 +84,6 @@ impl Target {
         let made = made.collect::<PyResult<Vec<_>>>()?;
         made.into_iter().for_each(|message| messages.put(message));
         Ok(())
-    }
-}
-
-/// The process that made an object. A forked process has its memory and none of its threads and locks.
-#[derive(Clone, Copy)]
-pub struct Process(u32);
-
-impl Process {
-    /// This one.
-    pub fn this() -> Self {
-        Process(std::process::id())
-    }
-
-    /// Whether this is still the process.
-    pub fn is_this(self) -> bool {
-        self.0 == std::process::id()
-    }
-
-    /// Checks that this is still the process.
-    pub fn check(self, what: &str) -> PyResult<()> {
-        match self.is_this() {
-            true => Ok(()),
-            false => Err(failed(format!(
-                "expected {what} of this process, found one of the process that forked it: make it after the fork, \
-                 or start workers by 'spawn'"
-            ))),
-        }
     }
 }
 

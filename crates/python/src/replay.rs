@@ -24,8 +24,9 @@ use robocache_runtime::Tick;
 use robocache_tools::cli::{EpisodeArgs, in_memory};
 
 use crate::asked::{PATIENCE, interruptible, raised};
+use crate::errors::failed;
 use crate::freeing::without_lock;
-use crate::pipeline::{Process, failed};
+use crate::process::Process;
 use crate::tensor::{Copied, Pool, TensorBytes};
 
 /// Tensors that wait for Python. A few, so that both sides work at the same time.

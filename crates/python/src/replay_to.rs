@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use robocache_data::replay::batch::{self, BatchProgress, EpisodeOutcome, Options, Results};
-use robocache_data::replay::{Episode, ReplayError};
+use robocache_data::replay::batch::{self, BatchProgress, EpisodeOutcome, Results};
+use robocache_data::replay::{Episode, Options, ReplayError};
 use robocache_ops::time::Stamp;
 use robocache_tools::cli::{Bars, log_above_bars};
 
 use crate::asked::{PATIENCE, asked, panicked};
-use crate::pipeline::failed;
+use crate::errors::failed;
 
 /// How far the episodes are: by name, the part of it that is done.
 #[derive(Default)]

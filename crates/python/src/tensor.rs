@@ -8,8 +8,8 @@ use robocache_core::pipeline::TensorMessage;
 use robocache_ops::device::HostBuffer;
 
 use crate::dlpack::{DeviceArray, Element, MemoryPlace};
+use crate::errors::{failed, wrong};
 use crate::held_tensor::{HeldTensor, Messages};
-use crate::pipeline::failed;
 
 /// Memory that nobody uses and that is kept for the next tensors.
 const SPARE: usize = 8;
@@ -140,7 +140,7 @@ impl TensorBytes {
             .ok_or_else(|| failed("expected data on a GPU, found it on the host"))?;
         let bytes = shape.iter().try_fold(element.size(), |all, size| all.checked_mul(*size));
         if bytes.and_then(|bytes| bytes.checked_add(offset)).is_none_or(|end| end > len) {
-            return Err(crate::pipeline::wrong(format!("expected a part of {len} bytes")));
+            return Err(wrong(format!("expected a part of {len} bytes")));
         }
         let memory: Arc<dyn crate::dlpack::Memory> = Arc::<HeldTensor>::clone(frame);
         Ok(DeviceArray::new(memory, MemoryPlace::Cuda(device), element, shape, offset))

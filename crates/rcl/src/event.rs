@@ -50,8 +50,6 @@ pub trait EventStatus: Sized {
 pub struct MessagesLost {
     /// Since the subscription began.
     pub total: u64,
-    /// Since the last take of the event.
-    pub change: u64,
 }
 
 impl EventStatus for MessagesLost {
@@ -60,7 +58,7 @@ impl EventStatus for MessagesLost {
         rcl_subscription_event_type_t::RCL_SUBSCRIPTION_MESSAGE_LOST;
 
     fn read(raw: &Self::Raw) -> Self {
-        MessagesLost { total: raw.total_count as u64, change: raw.total_count_change as u64 }
+        MessagesLost { total: raw.total_count as u64 }
     }
 }
 
@@ -69,10 +67,6 @@ impl EventStatus for MessagesLost {
 pub struct IncompatibleQos {
     /// How many have been found.
     pub total: u64,
-    /// Whether the newest one differs in reliability.
-    pub by_reliability: bool,
-    /// Whether the newest one differs in durability.
-    pub by_durability: bool,
 }
 
 /// `rmw_qos_incompatible_event_status_t` with the policy as a number, because the bindings' enum
@@ -80,8 +74,8 @@ pub struct IncompatibleQos {
 #[repr(C)]
 pub struct RawIncompatibleQos {
     total: i32,
-    change: i32,
-    policy: u32,
+    _change: i32,
+    _policy: u32,
 }
 
 const _: () = assert!(
@@ -95,31 +89,7 @@ impl EventStatus for IncompatibleQos {
         rcl_subscription_event_type_t::RCL_SUBSCRIPTION_REQUESTED_INCOMPATIBLE_QOS;
 
     fn read(raw: &Self::Raw) -> Self {
-        let by = |kind: rmw_qos_policy_kind_e| raw.policy == kind as u32;
-        IncompatibleQos {
-            total: raw.total.max(0) as u64,
-            by_reliability: by(rmw_qos_policy_kind_e::RMW_QOS_POLICY_RELIABILITY),
-            by_durability: by(rmw_qos_policy_kind_e::RMW_QOS_POLICY_DURABILITY),
-        }
-    }
-}
-
-/// Publishers that are connected to the subscription.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Matched {
-    /// How many are connected now.
-    pub current: u64,
-    /// How many have been connected since the start.
-    pub total: u64,
-}
-
-impl EventStatus for Matched {
-    type Raw = rmw_matched_status_t;
-    const KIND: rcl_subscription_event_type_t =
-        rcl_subscription_event_type_t::RCL_SUBSCRIPTION_MATCHED;
-
-    fn read(raw: &Self::Raw) -> Self {
-        Matched { current: raw.current_count as u64, total: raw.total_count as u64 }
+        IncompatibleQos { total: raw.total.max(0) as u64 }
     }
 }
 

@@ -38,7 +38,7 @@ mod wait_set;
 
 pub use context::Context;
 pub use error::RclError;
-pub use event::{Event, EventStatus, IncompatibleQos, Matched, MessagesLost};
+pub use event::{Event, EventStatus, IncompatibleQos, MessagesLost};
 pub use message::{Gid, MessageInfo, SerializedMessage};
 pub use node::{Node, PublisherInfo};
 pub use publisher::{MessagePublisher, Publisher};

@@ -162,7 +162,7 @@ pub struct Gid(pub [u8; RMW_GID_STORAGE_SIZE as usize]);
 ///
 /// With Fast DDS 2.14 (`rmw_fastrtps_cpp` of Jazzy) both stamps are set. `publication_sequence`
 /// starts at 1 for each publisher and rises by one with every message that it sends, whether or not
-/// anyone gets it. `reception_sequence` is not supported.
+/// anyone gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageInfo {
     /// When it was published, on the publisher's system clock \[ns\].
@@ -173,21 +173,18 @@ pub struct MessageInfo {
     pub publisher: Gid,
     /// Number of the message among those of its publisher.
     pub publication_sequence: Option<u64>,
-    /// Number of the message among those that arrived.
-    pub reception_sequence: Option<u64>,
 }
 
 impl MessageInfo {
     pub(super) fn from_raw(raw: &rmw_message_info_t) -> Self {
         // If the middleware does not know a value, it is zero or the largest number.
         let stamp = |ns: i64| (ns != 0).then_some(ns);
-        let number = |number: u64| (number != u64::MAX).then_some(number);
+        let number = raw.publication_sequence_number;
         MessageInfo {
             source_ns: stamp(raw.source_timestamp),
             received_ns: stamp(raw.received_timestamp),
             publisher: Gid(raw.publisher_gid.data),
-            publication_sequence: number(raw.publication_sequence_number),
-            reception_sequence: number(raw.reception_sequence_number),
+            publication_sequence: (number != u64::MAX).then_some(number),
         }
     }
 }

@@ -168,26 +168,13 @@ impl Node {
         (!guard.is_null()).then(|| Waitable::of_guard(guard))
     }
 
-    /// Counts the publishers of a topic. `topic` is the full name.
-    pub fn count_publishers(&self, topic: &str) -> Result<usize> {
-        self.count(rcl_count_publishers, topic)
-    }
-
     /// Counts the subscriptions of a topic. `topic` is the full name.
     pub fn count_subscriptions(&self, topic: &str) -> Result<usize> {
-        self.count(rcl_count_subscribers, topic)
-    }
-
-    fn count(
-        &self,
-        counted_by: unsafe extern "C" fn(*const rcl_node_t, *const c_char, *mut usize) -> rcl_ret_t,
-        topic: &str,
-    ) -> Result<usize> {
         let (c_topic, mut count) = (c_string("the topic", topic)?, 0);
         let _changing = self.inner.lock();
-        // SAFETY: `counted_by` is one of rcl's two functions above; the node is initialised.
-        let ret = unsafe { counted_by(self.inner.get(), c_topic.as_ptr(), &mut count) };
-        check(ret, || format!("count who uses {topic}")).map(|()| count)
+        // SAFETY: the node is initialised; the name lives during the call.
+        let ret = unsafe { rcl_count_subscribers(self.inner.get(), c_topic.as_ptr(), &mut count) };
+        check(ret, || format!("count the subscriptions of {topic}")).map(|()| count)
     }
 
     /// Subscribes to a topic of any installed type, such as `sensor_msgs/msg/Image`.

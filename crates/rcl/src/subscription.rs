@@ -5,7 +5,7 @@ use std::sync::Arc;
 use r2r_rcl::*;
 
 use super::error::{c_string, check, forget, ignore, text};
-use super::event::{Event, EventStatus, IncompatibleQos, Matched, MessagesLost};
+use super::event::{Event, EventStatus, IncompatibleQos, MessagesLost};
 use super::node::NodeInner;
 use super::type_support::TypeSupport;
 use super::{MessageInfo, Node, Qos, Raw, Result, SerializedMessage};
@@ -44,8 +44,6 @@ pub struct Events {
     pub lost: Option<Event<MessagesLost>>,
     /// A publisher's quality of service does not fit that of this subscription.
     pub incompatible: Option<Event<IncompatibleQos>>,
-    /// A publisher was connected or left.
-    pub matched: Option<Event<Matched>>,
 }
 
 /// The content of the events; `None` if the middleware does not support one, or the events have
@@ -56,8 +54,6 @@ pub struct EventStatuses {
     pub lost: Option<MessagesLost>,
     /// Publishers whose quality of service does not fit.
     pub incompatible: Option<IncompatibleQos>,
-    /// Publishers that are connected.
-    pub matched: Option<Matched>,
 }
 
 impl Events {
@@ -69,16 +65,15 @@ impl Events {
         Ok(EventStatuses {
             lost: take(self.lost.as_ref())?,
             incompatible: take(self.incompatible.as_ref())?,
-            matched: take(self.matched.as_ref())?,
         })
     }
 
     /// Pointers to rcl's events; null if an event is not supported.
-    pub(super) fn raw(&self) -> [*const rcl_event_t; 3] {
+    pub(super) fn raw(&self) -> [*const rcl_event_t; 2] {
         fn raw<S: EventStatus>(event: Option<&Event<S>>) -> *const rcl_event_t {
             event.map_or(std::ptr::null(), Event::get)
         }
-        [raw(self.lost.as_ref()), raw(self.incompatible.as_ref()), raw(self.matched.as_ref())]
+        [raw(self.lost.as_ref()), raw(self.incompatible.as_ref())]
     }
 }
 
@@ -117,7 +112,6 @@ impl Subscription {
         let events = Events {
             lost: Event::new(inner.raw.get())?,
             incompatible: Event::new(inner.raw.get())?,
-            matched: Event::new(inner.raw.get())?,
         };
         Ok(Subscription { events, inner })
     }
@@ -140,7 +134,7 @@ impl Subscription {
 
     /// Ends the events: from now on none is taken, and none ends a wait.
     pub fn end_events(&mut self) {
-        self.events = Events { lost: None, incompatible: None, matched: None };
+        self.events = Events { lost: None, incompatible: None };
     }
 
     /// Takes the oldest waiting message into `message`. If none waits, returns `None` and empties

@@ -15,7 +15,7 @@ use super::{Context, Raw, Result, Service, Subscription};
 #[derive(Clone, Copy)]
 pub struct Waitable<'a> {
     entity: Entity,
-    events: [*const rcl_event_t; 3],
+    events: [*const rcl_event_t; 2],
     /// The entity must live during the wait.
     alive: PhantomData<&'a ()>,
 }
@@ -42,7 +42,7 @@ impl Entity {
 
 impl Waitable<'_> {
     fn new(entity: Entity) -> Self {
-        Waitable { entity, events: [std::ptr::null(); 3], alive: PhantomData }
+        Waitable { entity, events: [std::ptr::null(); 2], alive: PhantomData }
     }
 
     /// A guard condition of rcl's own. The caller ensures that it lives as long as the borrow.

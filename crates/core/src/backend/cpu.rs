@@ -206,7 +206,7 @@ impl Target for PlacedSample<'_> {
             // The row is not what the CPU's voxelizer left.
             cpu.forget(self.slot);
         }
-        std::mem::swap(&mut *lock(&slots[self.slot]), row);
+        std::mem::swap(&mut *lock(&slots[self.slot.index()]), row);
     }
 }
 
@@ -294,18 +294,18 @@ impl RingMemory {
                 rows.store(slot, encoder.encode(values)?);
             }
             (Rows::Stored(slots), Encoder::Vector(encoder), Sample::Vector(values)) => {
-                self.segment.dtype.store(encoder.encode(values)?, &mut lock(&slots[slot]));
+                self.segment.dtype.store(encoder.encode(values)?, &mut lock(&slots[slot.index()]));
             }
             (Rows::Pages(slots), Encoder::Image(encoder), Sample::Image(view)) => {
-                let done = encoder.encode_unless(overtaken, view, &mut lock(&slots[slot]));
+                let done = encoder.encode_unless(overtaken, view, &mut lock(&slots[slot.index()]));
                 return Ok(done.then(PointDrops::default));
             }
             (Rows::Pages(slots), Encoder::Depth(encoder), Sample::Depth(view)) => {
-                let done = encoder.encode_unless(overtaken, view, &mut lock(&slots[slot]));
+                let done = encoder.encode_unless(overtaken, view, &mut lock(&slots[slot.index()]));
                 return Ok(done.then(PointDrops::default));
             }
             (Rows::Pages(slots), Encoder::Voxels(encoder), Sample::Points(view)) => {
-                let row = &mut lock(&slots[slot]);
+                let row = &mut lock(&slots[slot.index()]);
                 return Ok(encoder.encode_unless(overtaken, view, slot, row)?);
             }
             _ => return Err(wrong_kind(NAME)),
@@ -328,7 +328,7 @@ impl RingMemory {
             match job.value {
                 Value::Nothing => part.fill(0),
                 Value::Row(slot) | Value::Between { a: slot, .. } => {
-                    part.copy_from_slice(&lock(&slots[slot])[row_at..][..part.len()]);
+                    part.copy_from_slice(&lock(&slots[slot.index()])[row_at..][..part.len()]);
                 }
             }
         }
@@ -402,10 +402,10 @@ impl RingMemory {
             // `hold` and `nearest` never ask for `Between`; the earlier row is what `hold` would
             // give.
             (Value::Row(slot) | Value::Between { a: slot, .. }, Rows::Stored(slots)) => {
-                out.copy_from_slice(&lock(&slots[slot]));
+                out.copy_from_slice(&lock(&slots[slot.index()]));
             }
             (Value::Row(slot) | Value::Between { a: slot, .. }, Rows::Pages(slots)) => {
-                out.copy_from_slice(&lock(&slots[slot]));
+                out.copy_from_slice(&lock(&slots[slot.index()]));
             }
         }
     }
@@ -454,8 +454,8 @@ impl Backend for CpuBackend {
     fn read_row(&self, ring: RingId, slot: Slot, row: &mut Vec<u8>) -> Result<(), BackendError> {
         match &self.rings[ring.index()].rows {
             Rows::Floats(rows) => rows.read(slot, row),
-            Rows::Stored(slots) => row.extend_from_slice(&lock(&slots[slot])),
-            Rows::Pages(slots) => row.extend_from_slice(&lock(&slots[slot])),
+            Rows::Stored(slots) => row.extend_from_slice(&lock(&slots[slot.index()])),
+            Rows::Pages(slots) => row.extend_from_slice(&lock(&slots[slot.index()])),
         }
         Ok(())
     }

@@ -252,12 +252,12 @@ impl RingMemory {
             }
             (Encoder::Image { encoder, stream, slots }, Sample::Image(view), Some(row)) => {
                 lock(encoder).encode(&view, row, stream)?;
-                slots[slot].mark(stream)?;
+                slots[slot.index()].mark(stream)?;
                 Ok(PointDrops::default())
             }
             (Encoder::Depth { encoder, stream, slots }, Sample::Depth(view), Some(row)) => {
                 lock(encoder).encode(&view, row, stream)?;
-                slots[slot].mark(stream)?;
+                slots[slot.index()].mark(stream)?;
                 Ok(PointDrops::default())
             }
             (Encoder::Voxels { encoder, stream, .. }, Sample::Points(view), Some(row)) => {
@@ -265,7 +265,7 @@ impl RingMemory {
             }
             (Encoder::OnCore { encoder, stream, slots }, sample, Some(row)) => {
                 let drops = lock(encoder).encode(&sample, row, stream)?;
-                slots[slot].mark(stream)?;
+                slots[slot.index()].mark(stream)?;
                 Ok(drops)
             }
             _ => Err(wrong_kind(NAME)),
@@ -273,15 +273,15 @@ impl RingMemory {
     }
 
     /// The value of a job among `rows`. If the host has the rows, it writes the step there first.
-    fn value_of(&self, job: &StepJob) -> Value<usize> {
+    fn value_of(&self, job: &StepJob) -> Value<Slot> {
         match (&self.encoder, job.value) {
             (Encoder::OnHost { .. }, Value::Nothing) => Value::Nothing,
             (Encoder::OnHost { host, scratch, .. }, value) => {
                 if !host.unwraps() {
-                    let store = |row: &[f32]| self.rows.store(job.step, row);
+                    let store = |row: &[f32]| self.rows.store(Slot::new(job.step), row);
                     host.serve(value, &mut lock(scratch), store);
                 }
-                Value::Row(job.step)
+                Value::Row(Slot::new(job.step))
             }
             (_, value) => value,
         }
@@ -297,7 +297,7 @@ impl RingMemory {
         let of_ring = jobs.iter().filter(|job| job.ring == first.ring);
         let of_ring = of_ring.map(|job| (job.step, job.value));
         host.window(of_ring, &mut lock(scratch), |step, row| {
-            row.into_iter().for_each(|row| self.rows.store(step, row));
+            row.into_iter().for_each(|row| self.rows.store(Slot::new(step), row));
         });
     }
 
@@ -333,7 +333,7 @@ impl RingMemory {
             Value::Row(slot) => [Some(slot), None],
             Value::Between { a, b, .. } => [Some(a), Some(b)],
         };
-        let states = read.into_iter().flatten().filter_map(|slot| slots.get(slot));
+        let states = read.into_iter().flatten().filter_map(|slot| slots.get(slot.index()));
         states.filter(|state| state.pending.load(Ordering::Acquire))
     }
 }

@@ -61,12 +61,12 @@ impl FloatRows {
 
     /// Writes a row.
     pub fn store(&self, slot: Slot, row: &[f32]) {
-        write(&self.slots[slot]).copy_from_slice(row);
+        write(&self.slots[slot.index()]).copy_from_slice(row);
     }
 
     /// Appends the bytes of a row.
     pub fn read(&self, slot: Slot, row: &mut Vec<u8>) {
-        row.extend(read(&self.slots[slot]).iter().flat_map(|value| value.to_le_bytes()));
+        row.extend(read(&self.slots[slot.index()]).iter().flat_map(|value| value.to_le_bytes()));
     }
 
     /// Whether a step depends on the other steps, so that [`FloatRows::window`] serves all at once.
@@ -122,12 +122,12 @@ impl FloatRows {
 
     /// Writes the row of a value into another slot.
     pub fn blend(&self, value: Value<Slot>, slot: Slot) {
-        let out = &mut *write(&self.slots[slot]);
+        let out = &mut *write(&self.slots[slot.index()]);
         match value {
             Value::Nothing => out.fill(0.0),
-            Value::Row(a) => out.copy_from_slice(&read(&self.slots[a])),
+            Value::Row(a) => out.copy_from_slice(&read(&self.slots[a.index()])),
             Value::Between { a, b, weight } => {
-                let (a, b) = (read(&self.slots[a]), read(&self.slots[b]));
+                let (a, b) = (read(&self.slots[a.index()]), read(&self.slots[b.index()]));
                 self.interpolator.between(&a, &b, weight, out);
             }
         }
@@ -140,9 +140,9 @@ impl FloatRows {
                 values.fill(0.0);
                 take(values);
             }
-            Value::Row(slot) => take(&read(&self.slots[slot])),
+            Value::Row(slot) => take(&read(&self.slots[slot.index()])),
             Value::Between { a, b, weight } => {
-                let (a, b) = (read(&self.slots[a]), read(&self.slots[b]));
+                let (a, b) = (read(&self.slots[a.index()]), read(&self.slots[b.index()]));
                 self.interpolator.between(&a, &b, weight, values);
                 take(values);
             }

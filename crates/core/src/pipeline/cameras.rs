@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use super::Arrival;
+use super::arrival::Arrival;
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::Header;
 use crate::spec::{Config, EncoderSpec, InputId, Selection, StreamId};

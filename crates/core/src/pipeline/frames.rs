@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use super::{Arrival, Pipeline};
+use super::Pipeline;
+use super::arrival::{Arrival, MAX_AHEAD_NS, check_ahead, cleared};
 use crate::input::IMU;
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::{Header, StampError, StampedTransform};
@@ -151,7 +152,7 @@ impl Frames {
         let transform = Transform::new(translation, rotation).map_err(named)?;
         let mut buffer = self.of(arrival.epoch);
         if !fixed && arrival.epoch.is_before(buffer.epoch()) {
-            return Err(super::push::cleared());
+            return Err(cleared());
         }
         let (parent, epoch, arrival) = (header.frame_id, arrival.epoch, arrival.stamp);
         let link = Link { stamp, parent, child, transform, fixed, epoch, arrival };
@@ -184,7 +185,7 @@ impl Frames {
             return Ok(stamp);
         };
         if arrival.epoch.is_before(self.of(arrival.epoch).epoch()) {
-            return Err(super::push::cleared());
+            return Err(cleared());
         }
         let turned = lock(gyro).turn(arrival.epoch, stamp, rate);
         let turned = turned.map_err(|error| {
@@ -309,7 +310,7 @@ fn stamp_of(header: &Header<'_>, fixed: bool, arrival: Arrival) -> Result<Stamp,
     };
     match arrival.stamp {
         Some(now) if !fixed => {
-            super::push::check_ahead(stamp, now, arrival.max_ahead_ns, super::MAX_AHEAD_NS)?;
+            check_ahead(stamp, now, arrival.max_ahead_ns, MAX_AHEAD_NS)?;
         }
         _ => {}
     }

@@ -17,12 +17,14 @@ use std::collections::VecDeque;
 use left_out::LeftOut;
 
 use super::Pipeline;
-use super::push::{PushSink, cleared, late};
+use super::arrival::{cleared, late};
+use super::push::PushSink;
 use crate::backend::BackendError;
 use crate::rejected::Rejected;
 use crate::ring::Inserted;
 use crate::sample::Sample;
 use crate::spec::{EncoderSpec, RingId, StreamId, StreamSpec};
+use robocache_ops::align::Position;
 use robocache_ops::sync::lock;
 use robocache_ops::time::{Epoch, Stamp};
 use robocache_ops::voxelize::cpu::Condenser;
@@ -258,7 +260,7 @@ impl PushSink<'_> {
         let rings = self.pipeline.lock_rings();
         let rows = &rings.rings[ring.index()];
         if rows.is_full() && rings.epoch == merge.epoch {
-            merge.forget_before(rows.entry(0).stamp);
+            merge.forget_before(rows.entry(Position::new(0)).stamp);
         }
         Ok(merged)
     }
@@ -270,7 +272,7 @@ impl PushSink<'_> {
         self.enter(&mut rings)?;
         merge.begin(rings.epoch);
         let ring = rings.ring(ring);
-        Ok(ring.is_full().then(|| ring.entry(0).stamp))
+        Ok(ring.is_full().then(|| ring.entry(Position::new(0)).stamp))
     }
 
     /// Notes the stamps of the rows that hold a cloud: its own first, if that is one.
@@ -281,7 +283,7 @@ impl PushSink<'_> {
         {
             let rings = self.pipeline.lock_rings();
             let ring = &rings.rings[ring.index()];
-            let rows = (0..ring.len()).map(|row| ring.entry(row).stamp);
+            let rows = ring.entries().map(|row| row.stamp);
             let input = usize::from(self.place);
             let holds = |row: &Stamp| *row != stamp && merge.is_held(input, stamp, *row);
             stamps.extend(rows.filter(holds));

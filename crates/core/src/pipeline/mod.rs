@@ -6,6 +6,7 @@
 //! tick waits for a preempted holder of a lock, the holder inherits its priority ([`PiMutex`]).
 
 mod arrays;
+mod arrival;
 mod cameras;
 mod frames;
 mod info;
@@ -24,9 +25,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub use arrays::ArraySample;
+pub use arrival::{Arrival, MAX_AHEAD_NS};
 pub use frames::{AwaitedTransforms, Tree};
 pub use info::{Publication, SegmentInfo};
-pub use push::{Accepted, Arrival, MAX_AHEAD_NS, PushError};
+pub use push::{Accepted, PushError};
 pub use rows::{LeftRow, RowSink};
 pub use spacings::Spacings;
 pub use stats::{Counter, InputStats, StreamStats};
@@ -294,7 +296,7 @@ impl Pipeline {
         let rings = self.lock_rings();
         let of = |ring: RingId| {
             let ring = &rings.rings[ring.index()];
-            let oldest = (0..ring.len()).map(|row| ring.entry(row).serial).min();
+            let oldest = ring.entries().map(|row| row.serial).min();
             Turnover { epoch: ring.epoch(), full: ring.is_full(), oldest, newest: ring.serial() }
         };
         self.layout.rings_of(stream).map(of).collect()

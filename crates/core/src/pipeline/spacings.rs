@@ -43,12 +43,10 @@ impl Pipeline {
 
 /// Reads the newest spacings of a ring and returns how many there are.
 fn newest_spacings(ring: &Ring, spacings: &mut [i64; NEWEST]) -> usize {
-    let count = ring.len().saturating_sub(1).min(NEWEST);
-    for (k, spacing) in spacings.iter_mut().take(count).enumerate() {
-        let newer = ring.len() - 1 - k;
-        *spacing = ring.entry(newer).stamp.since(ring.entry(newer - 1).stamp);
-    }
-    count
+    let newest = ring.entries().rev();
+    let pairs = newest.clone().zip(newest.skip(1));
+    let found = spacings.iter_mut().zip(pairs);
+    found.map(|(spacing, (newer, older))| *spacing = newer.stamp.since(older.stamp)).count()
 }
 
 /// Summarises spacings; `None` if there are none.

@@ -1,6 +1,6 @@
 //! Where a sensor was while it measured the points of a cloud.
 
-use super::Arrival;
+use super::arrival::Arrival;
 use super::frames::{Ask, Frames, NoTransform};
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::Header;

@@ -3,8 +3,8 @@
 use super::{Pipeline, Rings, StepState, TensorMessage};
 use crate::backend::{BackendError, StepJob};
 use crate::layout::{Holds, Layout};
-use crate::spec::{StreamId, StreamSpec};
-use robocache_ops::align::{InvalidReason, Seen, Strategy, Value};
+use crate::spec::{RingId, StreamId, StreamSpec};
+use robocache_ops::align::{InvalidReason, Position, Seen, Strategy, Value};
 use robocache_ops::time::{Epoch, Stamp};
 
 /// What became of a tick.
@@ -21,10 +21,19 @@ pub enum TickOutcome {
     Past,
 }
 
-/// A list that every tick clears first, so that a panic leaves nothing half done.
+/// Lists that every tick clears first, so that a panic leaves nothing half done.
 #[derive(Default)]
 pub(super) struct Ticker {
+    /// What each ring of a stream gives at one target.
+    found: Vec<Found>,
     jobs: Vec<StepJob>,
+}
+
+/// Says from which rows of one ring the value of one step comes.
+#[derive(Clone, Copy)]
+struct Found {
+    ring: RingId,
+    value: Value<Position>,
 }
 
 /// A message whose notes are of this tick and whose data is of an earlier one. If the tick is held
@@ -86,7 +95,7 @@ impl Pipeline {
         message.set_tick(tick, stamp, rings.changes);
         let mut held_back = None;
         for stream in self.config.stream_ids() {
-            let all_valid = self.align_stream(stream, &rings, stamp, message, &mut ticker.jobs);
+            let all_valid = self.align_stream(stream, &rings, stamp, message, &mut ticker);
             if !all_valid && self.config.stream(stream).required {
                 self.streams[stream.index()].held_back.add(1);
                 held_back = held_back.or(Some(stream));
@@ -112,39 +121,38 @@ impl Pipeline {
         rings: &Rings,
         tick: Stamp,
         message: &mut TensorMessage,
-        jobs: &mut Vec<StepJob>,
+        Ticker { found, jobs }: &mut Ticker,
     ) -> bool {
         let spec = self.config.stream(stream);
         let (mut valid_steps, mut invalid) = (0, [0; InvalidReason::ALL.len()]);
         let mut newest_held = false;
         for step in 0..spec.steps() {
             let target = tick.offset(spec.target_offset_ns(step));
-            let first = jobs.len();
-            let state = align_step(&self.layout, (stream, spec), rings, (step, target), jobs);
+            let state = align_step(&self.layout, (stream, spec), rings, target, found);
             if !state.valid {
                 let reason = self.why_invalid((stream, spec), rings, (tick, target));
                 invalid[reason as usize] += 1;
             } else if step == spec.present_step() {
-                newest_held = is_held(spec, rings, target, &jobs[first..]);
+                newest_held = is_held(spec, rings, target, found);
             }
             for id in self.layout.segments_of(stream) {
                 let segment = self.layout.segment(id);
                 let count = match segment.holds {
                     Holds::Rows => segment.entries() as u32,
-                    Holds::Features | Holds::Coordinates => in_use(rings, &jobs[first..]),
+                    Holds::Features | Holds::Coordinates => in_use(rings, found),
                 };
                 message.set_step(id, step, StepState { count, ..state });
             }
-            for job in &mut jobs[first..] {
-                let row = match job.value {
+            for Found { ring: id, value } in found.iter().copied() {
+                let ring = &rings.rings[id.index()];
+                let row = match value {
                     _ if self.streams[stream.index()].unwraps => None,
-                    Value::Row(at) => Some(rings.rings[job.ring.index()].entry(at).serial),
+                    Value::Row(at) => Some(ring.entry(at).serial),
                     Value::Nothing => Some(0),
                     Value::Between { .. } => None,
                 };
-                job.unchanged = message.replace_row(job.ring, step, row);
-                let ring = &rings.rings[job.ring.index()];
-                job.value = job.value.map(|at| ring.entry(at).slot);
+                let unchanged = message.replace_row(id, step, row);
+                jobs.push(StepJob { ring: id, step, value: ring.slots_of(value), unchanged });
             }
             valid_steps += u64::from(state.valid);
         }
@@ -183,37 +191,37 @@ impl Pipeline {
     }
 }
 
-/// Voxels in use of the only row of a sparse step. In `jobs` rows are positions in the ring.
-fn in_use(rings: &Rings, jobs: &[StepJob]) -> u32 {
-    let of = |job: &StepJob| match job.value {
-        Value::Row(at) => rings.rings[job.ring.index()].entry(at).in_use,
+/// Voxels in use of the only row of a sparse step.
+fn in_use(rings: &Rings, found: &[Found]) -> u32 {
+    let of = |found: &Found| match found.value {
+        Value::Row(at) => rings.rings[found.ring.index()].entry(at).in_use,
         Value::Nothing | Value::Between { .. } => 0,
     };
-    jobs.first().map_or(0, of)
+    found.first().map_or(0, of)
 }
 
 /// Whether a ring gives its newest row for a later target, although the strategy asks for rows on
-/// both sides. In `jobs` rows are positions in the ring.
-fn is_held(spec: &StreamSpec, rings: &Rings, target: Stamp, jobs: &[StepJob]) -> bool {
-    let held = |job: &StepJob| {
-        let ring = &rings.rings[job.ring.index()];
-        let newest = |at: usize| at + 1 == ring.len() && ring.entry(at).stamp < target;
-        matches!(job.value, Value::Row(at) if newest(at))
+/// both sides.
+fn is_held(spec: &StreamSpec, rings: &Rings, target: Stamp, found: &[Found]) -> bool {
+    let held = |found: &Found| {
+        let ring = &rings.rings[found.ring.index()];
+        let newest = |at: Position| at.index() + 1 == ring.len() && ring.entry(at).stamp < target;
+        matches!(found.value, Value::Row(at) if newest(at))
     };
-    spec.strategy() != Strategy::Hold && jobs.iter().any(held)
+    spec.strategy() != Strategy::Hold && found.iter().any(held)
 }
 
-/// Aligns every ring of a stream at one target and adds their jobs, in which rows are positions in
-/// the ring. The step is valid if all rings are, and its age is the greatest of theirs. If one ring
-/// is invalid, the whole step is filled. The step's count is that of a segment, so it is not set.
+/// Aligns every ring of a stream at one target; `found` is what each gives. The step is valid if all
+/// rings are, and its age is the greatest of theirs. If one ring is invalid, the whole step is filled.
+/// The step's count is that of a segment, so it is not set.
 fn align_step(
     layout: &Layout,
     (stream, spec): (StreamId, &StreamSpec),
     rings: &Rings,
-    (step, target): (usize, Stamp),
-    jobs: &mut Vec<StepJob>,
+    target: Stamp,
+    found: &mut Vec<Found>,
 ) -> StepState {
-    let first = jobs.len();
+    found.clear();
     let mut state = StepState { valid: true, target, age_ns: i64::MIN, count: 0, inputs_valid: 0 };
     for id in layout.rings_of(stream) {
         let ring = &rings.rings[id.index()];
@@ -221,17 +229,16 @@ fn align_step(
         state.valid &= aligned.valid;
         state.age_ns = state.age_ns.max(aligned.age_ns);
         state.inputs_valid |= ring.inputs_of(target, &aligned);
-        jobs.push(StepJob { ring: id, step, value: aligned.value, unchanged: false });
+        found.push(Found { ring: id, value: aligned.value });
     }
-    if state.valid || jobs.len() - first == 1 {
+    if state.valid || found.len() == 1 {
         return state;
     }
     state.age_ns = i64::MIN;
-    for job in &mut jobs[first..] {
-        let ring = &rings.rings[job.ring.index()];
-        let filled = ring.align_invalid(spec.rule, target);
+    for Found { ring, value } in found {
+        let filled = rings.rings[ring.index()].align_invalid(spec.rule, target);
         state.age_ns = state.age_ns.max(filled.age_ns);
-        job.value = filled.value;
+        *value = filled.value;
     }
     state
 }

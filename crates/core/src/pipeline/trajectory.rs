@@ -6,13 +6,13 @@
 use std::sync::MutexGuard;
 
 use super::Rings;
-use super::push::{PushSink, check_ahead, check_frame, cleared, late};
+use super::arrival::{check_ahead, cleared, late};
+use super::push::{PushSink, check_frame};
 use crate::backend::BackendError;
 use crate::rejected::{DropReason, Rejected};
-use crate::ring::{Lease, Ring, UntilNext};
+use crate::ring::{Entry, Lease, Ring, UntilNext};
 use crate::sample::{Header, Sample, StampError, Trajectory};
 use crate::spec::{RingId, StreamSpec, Timeline};
-use robocache_ops::align::Slot;
 use robocache_ops::align::Value;
 use robocache_ops::time::Stamp;
 
@@ -216,11 +216,11 @@ impl PushSink<'_> {
         let jumps = times_ns.first() == Some(&0);
         let kept = if jumps { start.offset(-1) } else { start };
         let found = ring.align(spec.rule, kept);
-        let at = (0..ring.len()).rev().find(|row| ring.entry(*row).stamp <= kept);
-        let Some(last) = at.map(|row| ring.entry(row)) else {
+        let before = |(_, row): &(usize, &Entry)| row.stamp <= kept;
+        let Some((after, last)) = ring.entries().rev().enumerate().find(before) else {
             return Ok(Cut { kept, until_next: UntilNext::Strategy, input: None });
         };
-        let between = last.until_next == UntilNext::Strategy && at != Some(ring.len() - 1);
+        let between = last.until_next == UntilNext::Strategy && after > 0;
         let input = match found.value {
             Value::Between { b, .. } if found.valid => Some(ring.entry(b).input),
             // Held at its end. After a stop it goes on being held.
@@ -231,8 +231,8 @@ impl PushSink<'_> {
         };
         let input = input.filter(|_| spec.strategy().interpolates());
         if let (Some(lease), Some(_)) = (&part.cut, input) {
-            let slots: Value<Slot> = found.value.map(|row| ring.entry(row).slot);
-            self.pipeline.backend.blend(part.ring, slots, lease.slot())?;
+            let value = ring.slots_of(found.value);
+            self.pipeline.backend.blend(part.ring, value, lease.slot())?;
         }
         let until_next = match last.until_next {
             _ if last.stamp == kept => UntilNext::Strategy,

@@ -3,7 +3,7 @@
 use super::{
     Buffer, Found, FrameId, LookupError, MAX_DEPTH, Moving, Row, Transform, plain, trimmed,
 };
-use robocache_ops::align::{AlignRule, Fill, Strategy, Value, align};
+use robocache_ops::align::{AlignRule, Fill, Position, Strategy, Value, align};
 use robocache_ops::time::Stamp;
 
 /// A frame, and what takes points of the first frame of a climb to it.
@@ -149,8 +149,8 @@ impl Buffer {
         stamp: Stamp,
     ) -> Result<Row, LookupError> {
         let Moving { ring, rows, .. } = moving;
-        let stamp_at = |at: usize| ring.entry(at).stamp;
-        let row = |at: usize| rows[ring.entry(at).slot];
+        let stamp_at = |at: usize| ring.entry(Position::new(at)).stamp;
+        let row = |at: Position| rows[ring.entry(at).slot.index()];
         // With an age of 0 a row alone counts at its own stamp only.
         let (strategy, max_age_ns, fill) = (Strategy::Linear, 0, Fill::Zero);
         let rule = AlignRule { strategy, max_age_ns, max_gap_ns: i64::MAX, fill };
@@ -159,7 +159,7 @@ impl Buffer {
         match found.value {
             Value::Row(at) if found.valid => Ok(row(at)),
             Value::Between { a, b, .. } => {
-                let gap_ns = stamp_at(b).since(stamp_at(a));
+                let gap_ns = stamp_at(b.index()).since(stamp_at(a.index()));
                 if row(a).parent != row(b).parent {
                     let parent = |at| self.frames[row(at).parent as usize].name.to_string();
                     let (before, after) = (parent(a), parent(b));
@@ -168,7 +168,7 @@ impl Buffer {
                 if gap_ns > max_gap_ns {
                     return Err(LookupError::Gap { child: child(), stamp, gap_ns, max_gap_ns });
                 }
-                let weight = stamp.since(stamp_at(a)) as f64 / gap_ns as f64;
+                let weight = stamp.since(stamp_at(a.index())) as f64 / gap_ns as f64;
                 let transform = Transform::between(&row(a).transform, &row(b).transform, weight);
                 let arrival = row(a).arrival.max(row(b).arrival);
                 Ok(Row { transform, arrival, ..row(a) })

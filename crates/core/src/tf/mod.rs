@@ -344,15 +344,15 @@ impl Moving {
 
     /// The row at exactly this stamp.
     fn at(&self, stamp: Stamp) -> Option<Row> {
-        let newest = (0..self.ring.len()).rev().map(|at| self.ring.entry(at));
+        let newest = self.ring.entries().rev();
         let found = newest.take_while(|entry| entry.stamp >= stamp).last()?;
-        (found.stamp == stamp).then(|| self.rows[found.slot])
+        (found.stamp == stamp).then(|| self.rows[found.slot.index()])
     }
 
     fn insert(&mut self, stamp: Stamp, row: Row) -> Inserted {
         // The ring has one slot more than rows, and each lease ends before the next begins.
         let Some(lease) = self.ring.lease() else { return Inserted::Late };
-        let slot = lease.slot();
+        let slot = lease.slot().index();
         if slot >= self.rows.len() {
             self.rows.resize(slot + 1, row);
         }

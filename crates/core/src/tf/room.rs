@@ -30,7 +30,7 @@ impl Frame {
         let fixed = self.fixed.iter().map(|(_, _, row)| row);
         let moving =
             self.moving.as_deref().into_iter().flat_map(|Moving { ring, rows, .. }| {
-                (0..ring.len()).map(|at| &rows[ring.entry(at).slot])
+                ring.entries().map(|entry| &rows[entry.slot.index()])
             });
         fixed.chain(moving)
     }

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use robocache_core::ring::{Inserted, Ring};
-use robocache_ops::align::{AlignRule, Alignment, NO_AGE, Value, align};
+use robocache_ops::align::{AlignRule, Alignment, NO_AGE, Position, Value, align};
 use robocache_ops::align::{Fill, Strategy as Method};
 use robocache_ops::time::{Epoch, Stamp};
 
@@ -121,7 +121,7 @@ proptest! {
         let mut slots = vec![usize::MAX; capacity + 1];
         for (message, stamp) in stamps.iter().enumerate() {
             let lease = ring.lease().expect("one slot is always spare");
-            slots[lease.slot()] = message;
+            slots[lease.slot().index()] = message;
             let input = message as u8;
             let inserted = ring.insert(Stamp::from_nanos(*stamp), input, lease);
             prop_assert_eq!(inserted, reference.insert(capacity, i128::from(*stamp), message));
@@ -134,12 +134,13 @@ proptest! {
                 1 => a + (b - a) / 2, // often a tie
                 _ => a.saturating_add(offset),
             };
-            for i in 0..ring.len() {
-                let entry = ring.entry(i);
-                prop_assert_eq!(usize::from(entry.input), slots[entry.slot], "a row's own input");
+            for entry in ring.entries() {
+                let message = slots[entry.slot.index()];
+                prop_assert_eq!(usize::from(entry.input), message, "a row's own input");
             }
-            let got = align(rule, ring.len(), |i| ring.entry(i).stamp, Stamp::from_nanos(target))
-                .map(|i| slots[ring.entry(i).slot]);
+            let stamp_at = |i| ring.entry(Position::new(i)).stamp;
+            let got = align(rule, ring.len(), stamp_at, Stamp::from_nanos(target))
+                .map(|at| slots[ring.entry(at).slot.index()]);
             prop_assert_eq!(got, reference.align(rule, i128::from(target)));
         }
     }
@@ -150,7 +151,7 @@ proptest! {
         let mut epoch = Epoch::default();
         for (n, stamp) in stamps.iter().enumerate() {
             let lease = ring.lease().expect("one slot is always spare");
-            prop_assert!((0..ring.len()).all(|i| ring.entry(i).slot != lease.slot()));
+            prop_assert!(ring.entries().all(|row| row.slot != lease.slot()));
             match n % 7 {
                 3 => ring.give_back(lease),
                 5 => {
@@ -173,11 +174,11 @@ fn a_hit_is_the_row_itself_and_needs_no_bracket() {
     let rule =
         AlignRule { strategy: Method::Linear, max_age_ns: 5, max_gap_ns: 1, fill: Fill::Zero };
     let at = |target| align(rule, 3, |i| stamps[i], Stamp::from_nanos(target));
-    assert_eq!(at(20), Alignment { value: Value::Row(1), valid: true, age_ns: 0 });
+    assert_eq!(at(20), Alignment { value: Value::Row(Position::new(1)), valid: true, age_ns: 0 });
     // The bracket of 25 is wider than max_gap.
     assert_eq!(at(25), Alignment { value: Value::Nothing, valid: false, age_ns: -5 });
     // After the newest row it is held for max_age and no longer.
-    assert_eq!(at(35), Alignment { value: Value::Row(2), valid: true, age_ns: 5 });
+    assert_eq!(at(35), Alignment { value: Value::Row(Position::new(2)), valid: true, age_ns: 5 });
     assert_eq!(at(36), Alignment { value: Value::Nothing, valid: false, age_ns: 6 });
     // Before the oldest there is nothing.
     assert_eq!(at(9), Alignment { value: Value::Nothing, valid: false, age_ns: NO_AGE });
@@ -189,8 +190,8 @@ fn nearest_takes_the_earlier_row_on_a_tie() {
     let rule =
         AlignRule { strategy: Method::Nearest, max_age_ns: 5, max_gap_ns: 0, fill: Fill::Zero };
     let at = |target| align(rule, 2, |i| stamps[i], Stamp::from_nanos(target));
-    assert_eq!(at(15), Alignment { value: Value::Row(0), valid: true, age_ns: 5 });
-    assert_eq!(at(16), Alignment { value: Value::Row(1), valid: true, age_ns: -4 });
+    assert_eq!(at(15), Alignment { value: Value::Row(Position::new(0)), valid: true, age_ns: 5 });
+    assert_eq!(at(16), Alignment { value: Value::Row(Position::new(1)), valid: true, age_ns: -4 });
 }
 
 #[test]

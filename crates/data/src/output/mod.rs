@@ -39,9 +39,6 @@ pub trait Output {
     }
 }
 
-/// What is said of an episode's ticks: how many came before each that does not follow the one before.
-pub const BREAKS: &str = "breaks";
-
 /// How elements of bf16 are stored where readers do not know the type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bf16 {

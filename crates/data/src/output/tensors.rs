@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{BREAKS, Bf16, Output, row_dimensions};
+use super::{Bf16, Output, row_dimensions};
 use crate::file::OutputError;
-use crate::store::{Column, Element, PartWriter, Table, WriterLimits};
+use crate::store::{BREAKS, Column, Element, PartWriter, Table, WriterLimits};
 use robocache_core::layout::{Holds, Segment};
 use robocache_core::pipeline::{Pipeline, StepState, TensorMessage};
 use robocache_core::spec::SegmentId;

@@ -10,8 +10,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::batch::Options;
-use super::{Episode, ReplayError, Summary};
+use super::{Episode, Options, ReplayError, Summary};
 use crate::file::{OutputError, Partial, PartialFolder};
 use crate::output::Bf16;
 use crate::store::{FORMAT_VERSION, PART_FORMAT, Source, Table, identity};

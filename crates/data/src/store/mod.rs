@@ -31,3 +31,6 @@ pub use zarr::{Built, Joined, Source, assemble, identity};
 
 /// The version of the arrays of a store and their meaning. Results of another version are made again.
 pub(crate) const FORMAT_VERSION: u32 = 3;
+
+/// What is said of an episode's ticks: how many came before each that does not follow the one before.
+pub(crate) const BREAKS: &str = "breaks";

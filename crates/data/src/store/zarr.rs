@@ -12,9 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::compress::{Compress, ZSTD_LEVEL};
 use super::shard::Shard;
-use super::{Column, Element, StorePart, Table, reuse};
+use super::{BREAKS, Column, Element, StorePart, Table, reuse};
 use crate::file::{OutputError, PartialFolder};
-use crate::output::BREAKS;
 use robocache_ops::sync::lock;
 
 /// The file that says what a group or an array is.

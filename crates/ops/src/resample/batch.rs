@@ -8,7 +8,7 @@ use pulp::Arch;
 use super::Division;
 use super::rows::RowWriter;
 use super::spec::{BatchInput, BatchOutput, BatchOutputMut, BatchSpec, BatchStream, range};
-use crate::align::{AlignRule, Alignment, Value, align_after};
+use crate::align::{AlignRule, Alignment, Position, Value, align_after};
 use crate::parallel;
 use crate::time::Stamp;
 
@@ -133,10 +133,10 @@ impl Piece<'_> {
                 let step = target - self.first;
                 let place = step * spec.row_bytes() + column;
                 let out = &mut self.data[place..][..stream.lanes.len() * spec.dtype.size()];
-                let row = |i: usize| &rows[i * row_bytes..][..row_bytes];
+                let row = |at: Position| &rows[at.index() * row_bytes..][..row_bytes];
                 match aligned.value {
                     Value::Nothing => out.fill(0),
-                    Value::Row(i) => writer.copy(row(i), out),
+                    Value::Row(at) => writer.copy(row(at), out),
                     Value::Between { a, b, weight } => writer.between(row(a), row(b), weight, out),
                 }
                 if let Some((valid, age_ns)) = self.report.get_mut(at) {
@@ -170,7 +170,7 @@ pub(super) struct Cursor<'a> {
 impl Cursor<'_> {
     /// The rows that give the value at `target`.
     #[inline(always)]
-    pub(super) fn align(&mut self, rule: AlignRule, target: i64) -> Alignment<usize> {
+    pub(super) fn align(&mut self, rule: AlignRule, target: i64) -> Alignment<Position> {
         self.seek(target);
         let stamp_at = |i: usize| Stamp::from_nanos(self.stamps[i]);
         align_after(rule, self.stamps.len(), stamp_at, Stamp::from_nanos(target), self.after)

@@ -10,7 +10,7 @@ use pulp::Arch;
 use super::batch::Cursor;
 use super::rows;
 use super::spec::{BatchInput, BatchSpec, Lane, range};
-use crate::align::{Strategy, Value};
+use crate::align::{Position, Strategy, Value};
 use crate::parallel;
 
 impl BatchSpec {
@@ -100,8 +100,8 @@ impl Scratch {
             let aligned = cursor.align(stream.rule, input.targets[target]);
             let place = target * spec.row_bytes() + before * spec.dtype.size();
             let bytes = &of_output[place..][..dim * spec.dtype.size()];
-            let mut add = |row: usize, factor: f32, value: &[f32]| {
-                for (sum, value) in sums[row * dim..][..dim].iter_mut().zip(value) {
+            let mut add = |row: Position, factor: f32, value: &[f32]| {
+                for (sum, value) in sums[row.index() * dim..][..dim].iter_mut().zip(value) {
                     *sum += factor * value;
                 }
             };

@@ -2,6 +2,7 @@
 
 use super::cpu::Voxelizer;
 use super::spec::{FieldAt, PointDrops, PointsView, VoxelSpec, VoxelizeError};
+use crate::align::Slot;
 use crate::dtype::DType;
 use crate::parallel;
 
@@ -76,10 +77,10 @@ pub fn encode(
     let work = rows.chunks_mut(row_bytes.max(1)).zip(&mut outcomes).enumerate();
     let work: Vec<_> = work.map(|(at, (row, outcome))| (at, row, outcome)).collect();
     assert_eq!(work.len(), clouds.len(), "voxelize: rows of all clouds");
-    let make = || Voxelizer::new(spec, dtype, 1);
+    let (make, slot) = (|| Voxelizer::new(spec, dtype, 1), Slot::new(0));
     parallel::for_each(work, threads, make, |voxelizer, (at, row, outcome)| {
-        voxelizer.forget(0);
-        *outcome = voxelizer.encode(&clouds.view(at), 0, row);
+        voxelizer.forget(slot);
+        *outcome = voxelizer.encode(&clouds.view(at), slot, row);
     });
     outcomes.into_iter().collect()
 }

@@ -88,6 +88,7 @@ use super::spec::{
     Feature, Grid, MAX_SUMMED, PointDrops, PointsView, Precision, Reduction, VoxelSpec,
     VoxelizeError, check_view, extra_fields,
 };
+use crate::align::Slot;
 use crate::dtype::DType;
 
 /// Encodes the clouds of one stream into the rows of its slots.
@@ -182,13 +183,13 @@ impl Voxelizer {
     }
 
     /// Number of voxels that the row of `slot` holds values in.
-    pub fn occupied(&self, slot: usize) -> usize {
-        self.held[slot].voxels.len() + self.held[slot].listed
+    pub fn occupied(&self, slot: Slot) -> usize {
+        self.held[slot.index()].voxels.len() + self.held[slot.index()].listed
     }
 
     /// Notes that something else has written the row of `slot`: the next call for it clears all of it.
-    pub fn forget(&mut self, slot: usize) {
-        self.held[slot].unknown = true;
+    pub fn forget(&mut self, slot: Slot) {
+        self.held[slot.index()].unknown = true;
     }
 
     /// Writes the cloud as the row of `slot`. `row` is the slot's memory, little-endian, as the
@@ -204,7 +205,7 @@ impl Voxelizer {
     pub fn encode(
         &mut self,
         view: &PointsView<'_>,
-        slot: usize,
+        slot: Slot,
         row: &mut [u8],
     ) -> Result<PointDrops, VoxelizeError> {
         Ok(self.encode_unless(None, view, slot, row)?.unwrap_or_default())
@@ -222,11 +223,11 @@ impl Voxelizer {
         &mut self,
         overtaken: Option<&AtomicBool>,
         view: &PointsView<'_>,
-        slot: usize,
+        slot: Slot,
         row: &mut [u8],
     ) -> Result<Option<PointDrops>, VoxelizeError> {
         assert_eq!(row.len(), self.row_bytes(), "voxelize: length mismatch");
-        let held = &mut self.held[slot];
+        let held = &mut self.held[slot.index()];
         match std::mem::take(&mut held.unknown) {
             true => row.fill(0),
             false => match &self.list {
@@ -257,7 +258,7 @@ impl Voxelizer {
         match &written {
             Ok(()) if report.is_none() => {}
             // The lists change places, so that none is copied and both keep their memory.
-            Ok(()) => std::mem::swap(&mut self.held[slot].voxels, &mut self.voxels),
+            Ok(()) => std::mem::swap(&mut self.held[slot.index()].voxels, &mut self.voxels),
             Err(_) => self.writer.clear(&self.voxels, self.entry_of.len(), row),
         }
         written.map(|()| report)
@@ -351,7 +352,7 @@ impl Voxelizer {
     fn write_list(
         &mut self,
         mut report: PointDrops,
-        slot: usize,
+        slot: Slot,
         row: &mut [u8],
     ) -> Result<PointDrops, VoxelizeError> {
         let Some(list) = &mut self.list else { return Ok(report) };
@@ -363,7 +364,7 @@ impl Voxelizer {
                 return Err(VoxelizeError::Value { channel: at, dtype: self.dtype, value });
             }
         }
-        self.held[slot].listed = kept;
+        self.held[slot.index()].listed = kept;
         report.voxels_in_use = kept as u32;
         report.voxels_beyond = (self.voxels.len() - kept) as u64;
         Ok(report)

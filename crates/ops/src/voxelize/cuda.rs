@@ -23,6 +23,7 @@ use super::sparse::SparseRow;
 use super::spec::{
     FieldAt, Grid, PointDrops, PointsView, VoxelSpec, VoxelizeError, check_view, extra_fields,
 };
+use crate::align::Slot;
 use crate::device::shared::voxelize::{
     Channels, Field, INLINE_CHANNELS, NONE, Report, Shape, Tally,
 };
@@ -86,7 +87,7 @@ enum Method {
 
 /// Where a cloud goes.
 struct Target {
-    slot: usize,
+    slot: Slot,
     /// The address of the slot's row.
     row: u64,
     /// Of a [`Tally`], which starts with the counters of clouds that are not sifted.
@@ -169,7 +170,7 @@ impl Voxelizer {
     pub fn encode(
         &mut self,
         view: &PointsView<'_>,
-        slot: usize,
+        slot: Slot,
         row: (&DeviceBuffer, usize),
         stream: &Stream,
     ) -> Result<PointDrops, EncodeError> {
@@ -261,7 +262,7 @@ impl Voxelizer {
     /// When there is no such slot, the row is not inside `rows`, or no cloud was staged.
     pub fn start(
         &mut self,
-        slot: usize,
+        slot: Slot,
         (rows, at): (&DeviceBuffer, usize),
         stream: &Stream,
     ) -> Result<(), EncodeError> {
@@ -372,7 +373,7 @@ impl Voxelizer {
     pub unsafe fn launch(
         &mut self,
         points: &DevicePoints<'_>,
-        (slot, row): (usize, u64),
+        (slot, row): (Slot, u64),
         inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), EncodeError> {
@@ -390,7 +391,7 @@ impl Voxelizer {
         &mut self,
         points: &DevicePoints<'_>,
         shapes: u64,
-        (slot, row): (usize, u64),
+        (slot, row): (Slot, u64),
         inputs: Inputs,
         stream: &Stream,
     ) -> Result<(), EncodeError> {
@@ -452,7 +453,7 @@ impl Voxelizer {
     ///
     /// # Panics
     /// When there is no such slot.
-    pub fn forget(&mut self, slot: usize, stream: &Stream) -> Result<(), DeviceError> {
+    pub fn forget(&mut self, slot: Slot, stream: &Stream) -> Result<(), DeviceError> {
         let occupied = match &self.method {
             Method::Count(counting) => counting.occupied(slot),
             Method::Sort(sorting) => sorting.occupied(slot),

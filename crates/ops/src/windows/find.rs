@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Visibility;
 use crate::align::MergeSpec;
-use crate::align::{AlignRule, Alignment, Value, align, align_invalid};
+use crate::align::{AlignRule, Alignment, Position, Value, align, align_invalid};
 use crate::time::Stamp;
 
 /// What stands in `until_next` of a row of a plan, as in docs/stores.md.
@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
         &self,
         Around { held, next }: Around,
         target: i64,
-        align: impl Fn(usize, &dyn Fn(usize) -> Stamp, Stamp, bool) -> Alignment<usize>,
+        align: impl Fn(usize, &dyn Fn(usize) -> Stamp, Stamp, bool) -> Alignment<Position>,
     ) -> Alignment<usize> {
         let stamps = self.rows.stamp_ns;
         let until = match held {
@@ -164,7 +164,7 @@ impl<'a> Search<'a> {
         };
         let stamp_at = |at: usize| Stamp::from_nanos(stamps[rows[at]]);
         let nothing = until == Some(NOTHING);
-        align(len, &stamp_at, Stamp::from_nanos(target), nothing).map(|at| rows[at])
+        align(len, &stamp_at, Stamp::from_nanos(target), nothing).map(|at| rows[at.index()])
     }
 
     /// Whether a merged row can be used at a target. A cloud that is too old cannot be taken out of it.

@@ -129,7 +129,7 @@ impl Rows {
             true => align_invalid(rule, len, stamp_at, target),
             false => align(rule, len, stamp_at, target),
         };
-        found.map(|at| seen[at])
+        found.map(|at| seen[at.index()])
     }
 }
 

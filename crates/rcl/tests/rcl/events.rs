@@ -18,31 +18,14 @@ fn wait_for_event(context: &Context, subscription: &Subscription) {
 }
 
 #[test]
-fn an_event_reports_publishers_that_come_and_go() {
-    let (context, _) = ros("");
-    let node = Node::new(&context, "under_test", "").unwrap();
-    let subscription = node.subscribe("topic", TYPE, Qos::reliable(1)).unwrap();
-    let matched = subscription.events().matched.as_ref().unwrap();
-    let current = || matched.take().unwrap().unwrap().current;
-    assert_eq!(current(), 0);
-    let publisher = node.advertise("topic", TYPE, Qos::reliable(1)).unwrap();
-    wait_for_event(&context, &subscription);
-    assert_eq!(current(), 1);
-    drop(publisher);
-    wait_for_event(&context, &subscription);
-    assert_eq!(current(), 0);
-}
-
-#[test]
-fn an_event_reports_an_incompatible_publisher_and_its_policy() {
+fn an_event_reports_an_incompatible_publisher() {
     let (context, _) = ros("");
     let node = Node::new(&context, "under_test", "").unwrap();
     let subscription = node.subscribe("topic", TYPE, Qos::reliable(1)).unwrap();
     let _publisher = node.advertise("topic", TYPE, Qos::best_effort(1)).unwrap();
     let incompatible = subscription.events().incompatible.as_ref().unwrap();
     wait_for_event(&context, &subscription);
-    let status = incompatible.take().unwrap().unwrap();
-    assert_eq!((status.total, status.by_reliability, status.by_durability), (1, true, false));
+    assert_eq!(incompatible.take().unwrap().unwrap().total, 1);
 }
 
 #[test]
@@ -51,6 +34,7 @@ fn events_that_have_ended_end_no_wait_and_messages_still_come() {
     let node = Node::new(&context, "under_test", "").unwrap();
     let mut subscription = node.subscribe("topic", TYPE, Qos::reliable(1)).unwrap();
     let publisher = node.advertise("topic", TYPE, Qos::reliable(1)).unwrap();
+    let _incompatible = node.advertise("topic", TYPE, Qos::best_effort(1)).unwrap();
     wait_for_event(&context, &subscription);
     subscription.end_events();
     assert_eq!(subscription.events().take(), Ok(EventStatuses::default()));
@@ -77,7 +61,7 @@ fn overwritten_messages_leave_gaps_and_no_event() {
         let numbers: Vec<u64> = taken.iter().map(|(_, number)| *number).collect();
         assert_eq!(numbers, [36, 37, 38, 39, 40]);
         let lost = subscription.events().lost.as_ref().unwrap().take().unwrap();
-        assert_eq!(lost, Some(MessagesLost { total: 0, change: 0 }));
+        assert_eq!(lost, Some(MessagesLost { total: 0 }));
         publisher.publish(&clock(41)).unwrap();
         assert_eq!(take(&subscription, 1)[0].1, 41);
     }

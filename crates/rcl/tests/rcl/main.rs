@@ -50,8 +50,7 @@ fn connect(node: &Node, ros_type: &str, depth: usize, qos: Qos) -> (Publisher, S
 
 /// Waits until the subscription has found its publisher, which may be later than the reverse.
 fn await_publisher(subscription: &Subscription) {
-    let matched = subscription.events().matched.as_ref().unwrap();
-    until("they match", || matched.take().unwrap().unwrap().current == 1);
+    until("they match", || subscription.publisher_count().unwrap() == 1);
 }
 
 /// Takes messages until `count` have come. Returns their bytes and publication numbers.

@@ -64,7 +64,6 @@ fn a_message_has_its_publisher_its_times_and_its_number() {
         });
         let info = info.unwrap();
         assert_eq!(info.publication_sequence, Some(sequence));
-        assert_eq!(info.reception_sequence, None, "Fast DDS has none");
         let (sent, came) = (info.source_ns.unwrap(), info.received_ns.unwrap());
         assert!(start <= sent && sent <= came && came <= ns());
         let publishers = node.publishers_of("/topic").unwrap();
@@ -129,9 +128,9 @@ fn a_subscription_without_messages_ends_when_it_is_dropped() {
         assert_eq!(node.count_subscriptions("/silent").unwrap(), 0);
     }
     let publisher = node.advertise("silent", "rosgraph_msgs/msg/Clock", Qos::reliable(1)).unwrap();
-    assert_eq!(node.count_publishers("/silent").unwrap(), 1);
+    assert_eq!(node.publishers_of("/silent").unwrap().len(), 1);
     drop(publisher);
-    assert_eq!(node.count_publishers("/silent").unwrap(), 0);
+    assert_eq!(node.publishers_of("/silent").unwrap().len(), 0);
     assert_eq!(other.count_subscriptions("/silent").unwrap(), 0, "another domain");
 }
 

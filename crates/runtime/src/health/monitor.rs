@@ -54,30 +54,37 @@ pub struct Monitor {
     published: RateMeter,
     /// Counters of the ticks at the end of the last window.
     ticks: TickTotals,
-    /// Counters of the inputs at the end of the last window, by [`InputId`].
-    inputs: Vec<InputTotals>,
-    /// What reads the inputs' rates and delays, by [`InputId`].
-    readers: Vec<InputReaders>,
-    /// The last window of each input, by [`InputId`].
-    pub(super) windows: Vec<InputWindow>,
-    /// Counters of the streams at the end of the last window, by [`StreamId`].
-    pub(super) streams: Vec<StreamTotals>,
-    /// Lossy windows in a row, by [`InputId`].
-    lossy: Vec<u32>,
-    /// Windows in a row in which a group had no row, by [`StreamId`].
-    pub(super) absent: Vec<u32>,
+    /// By [`InputId`].
+    pub(super) inputs: Vec<InputSeen>,
+    /// By [`StreamId`].
+    pub(super) streams: Vec<StreamSeen>,
     pub(super) notices: Notices,
     progress: Option<Progress>,
     /// The end of a standstill of the process, and how long that was, until its backlog is reported.
     pub(super) stood_still: Option<(Instant, Duration)>,
 }
 
-/// Reads an input's rate and delays in windows.
+/// What the monitor remembers of an input.
 #[derive(Default)]
-struct InputReaders {
+pub(super) struct InputSeen {
+    /// Its counters at the end of the last window.
+    totals: InputTotals,
     rate: RateMeter,
     delay: WindowReader,
     ready: WindowReader,
+    /// The last window.
+    pub(super) window: InputWindow,
+    /// Lossy windows in a row.
+    lossy: u32,
+}
+
+/// What the monitor remembers of a stream.
+#[derive(Default)]
+pub(super) struct StreamSeen {
+    /// Its counters at the end of the last window.
+    pub(super) totals: StreamTotals,
+    /// Windows in a row in which a group had no row.
+    pub(super) absent: u32,
 }
 
 impl Monitor {
@@ -94,12 +101,8 @@ impl Monitor {
             woken: WindowReader::default(),
             published: RateMeter::default(),
             ticks: TickTotals::default(),
-            inputs: vec![InputTotals::default(); inputs],
-            readers: (0..inputs).map(|_| InputReaders::default()).collect(),
-            windows: vec![InputWindow::default(); inputs],
-            streams: vec![StreamTotals::default(); streams],
-            lossy: vec![0; inputs],
-            absent: vec![0; streams],
+            inputs: (0..inputs).map(|_| InputSeen::default()).collect(),
+            streams: (0..streams).map(|_| StreamSeen::default()).collect(),
             notices: Notices::new(now, inputs, streams),
             progress: None,
             stood_still: None,
@@ -124,9 +127,9 @@ impl Monitor {
             part.message = format!("the node's process stood still for {seconds:.1} s");
         }
         let at = now.duration_since(self.started);
-        for InputReaders { delay, ready, .. } in &mut self.readers {
-            delay.restart(at);
-            ready.restart(at);
+        for input in &mut self.inputs {
+            input.delay.restart(at);
+            input.ready.restart(at);
         }
     }
 
@@ -139,7 +142,7 @@ impl Monitor {
             self.stream_statuses(stream, now, &mut parts);
         }
         for input in runtime.inputs_of(None) {
-            self.windows[input.index()] = self.input_window(input);
+            self.end_window(input);
             parts.push(self.input_status(input, None));
         }
         self.excuse(now, &mut parts);
@@ -149,7 +152,8 @@ impl Monitor {
         if let Some(tree) = runtime.pipeline.tree() {
             self.notices.frames(&tree.forgotten);
         }
-        self.notices.losses(now, &runtime.pipeline.config().inputs, &self.inputs);
+        let totals = self.inputs.iter().map(|input| &input.totals);
+        self.notices.losses(now, runtime.pipeline.config().inputs.iter().zip(totals));
         Report { stamp: runtime.clock.now().map(|now| now.stamp), parts }
     }
 
@@ -223,7 +227,7 @@ impl Monitor {
         let valid_share = alone.and_then(|stream| stream.valid_share);
         let seen = lock(&runtime.input(input).publishers).clone();
         let refused = seen.as_deref().and_then(|seen| publishers::refused(spec, seen));
-        let window = self.windows[input.index()].clone();
+        let window = self.inputs[input.index()].window.clone();
         let window = InputWindow { refused, valid_share, ..window };
         let required = stream.is_some_and(|stream| stream.required);
         let (level, mut message) = assess::assess(spec, required, &window);
@@ -246,7 +250,7 @@ impl Monitor {
         }
         let name = stream.map_or(&spec.name, |stream| &stream.name);
         let part = if alone.is_some() { name.clone() } else { format!("{name} {topic}") };
-        let totals = &self.inputs[input.index()];
+        let totals = &self.inputs[input.index()].totals;
         let shown = InputPart { id: input, topic, window: &window, totals };
         Status { part, level, message, values: report::values(&runtime, alone, Some(&shown)) }
     }
@@ -259,7 +263,7 @@ impl Monitor {
         trouble: Option<Trouble>,
         fresh: bool,
     ) -> Option<Trouble> {
-        let lossy = &mut self.lossy[input.index()];
+        let lossy = &mut self.inputs[input.index()].lossy;
         match trouble {
             Some(Trouble::Lossy) => *lossy += u32::from(fresh),
             _ => *lossy = 0,
@@ -268,26 +272,26 @@ impl Monitor {
     }
 
     /// Ends an input's window.
-    pub(super) fn input_window(&mut self, input: InputId) -> InputWindow {
+    pub(super) fn end_window(&mut self, input: InputId) {
         let (now, since_start) = (self.runtime.node_time.now(), self.started.elapsed());
-        let InputReaders { rate, delay, ready } = &mut self.readers[input.index()];
+        let seen = &mut self.inputs[input.index()];
         let state = self.runtime.input(input);
-        let delay = delay.read(&self.runtime.input_stats(input).delay, since_start);
-        let ready = ready.read(&state.ready, since_start);
+        let delay = seen.delay.read(&self.runtime.input_stats(input).delay, since_start);
+        let ready = seen.ready.read(&state.ready, since_start);
         let arrivals = lock(&state.arrivals);
         let after = InputTotals::read(&self.runtime, input, &arrivals);
-        let before = std::mem::replace(&mut self.inputs[input.index()], after);
+        let before = std::mem::replace(&mut seen.totals, after);
         let (ever, silence) = arrivals.silence(now);
         let received = after.received - before.received;
         let lost = after.lost_since(&before);
         let exact_share = |lost: u64| lost as f64 / (lost + received).max(1) as f64;
-        InputWindow {
+        seen.window = InputWindow {
             ever,
             heard: after.received,
             silence,
             starting: since_start < assess::FIRST_MESSAGE,
             received,
-            rate: rate.read(now, after.received),
+            rate: seen.rate.read(now, after.received),
             delay,
             ready,
             dropped: after.drops_since(&before),
@@ -302,6 +306,6 @@ impl Monitor {
             missing_share: lost.map(exact_share).or_else(|| arrivals.missing_share()),
             usual: arrivals.usual_interval(),
             pause: arrivals.usual_pause(),
-        }
+        };
     }
 }

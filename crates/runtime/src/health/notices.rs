@@ -56,6 +56,19 @@ impl Causes {
     }
 }
 
+/// What has been logged about an input.
+#[derive(Clone, Debug, Default)]
+struct InputNotices {
+    /// The reason for its trouble, while it lasts.
+    trouble: Option<String>,
+    /// The publishers that are refused.
+    refused: Option<String>,
+    /// Since when it has a publisher whose node is not known.
+    nameless: Option<Instant>,
+    /// The losses that have been summed up.
+    summed_up: InputTotals,
+}
+
 /// Remembers what has been logged.
 pub struct Notices {
     started: Instant,
@@ -65,18 +78,12 @@ pub struct Notices {
     clock_publishers: Option<(String, Instant)>,
     /// By stream.
     causes: Vec<Causes>,
-    /// The reason for an input's trouble, while it lasts, by input.
-    troubles: Vec<Option<String>>,
-    /// The publishers that are refused and have been logged, by input.
-    refused: Vec<Option<String>>,
-    /// Since when an input has a publisher whose node is not known, by input.
-    nameless: Vec<Option<Instant>>,
+    /// By input.
+    inputs: Vec<InputNotices>,
     /// Whether it has been logged that frames made room for others.
     frames_forgotten: bool,
     /// When the losses may be summed up next.
     next_summary: Instant,
-    /// The losses that have been summed up, by input.
-    summed_up: Vec<InputTotals>,
 }
 
 impl Notices {
@@ -88,12 +95,9 @@ impl Notices {
             clock_stood: false,
             clock_publishers: None,
             causes: vec![Causes::default(); streams],
-            troubles: vec![None; inputs],
-            refused: vec![None; inputs],
-            nameless: vec![None; inputs],
+            inputs: vec![InputNotices::default(); inputs],
             frames_forgotten: false,
             next_summary: started,
-            summed_up: vec![InputTotals::default(); inputs],
         }
     }
 
@@ -146,7 +150,7 @@ impl Notices {
         what: &str,
         why: Option<String>,
     ) {
-        let said = &mut self.troubles[input.index()];
+        let said = &mut self.inputs[input.index()].trouble;
         if why == *said {
             return;
         }
@@ -160,7 +164,7 @@ impl Notices {
     /// Whether a line may name the publishers of an input: the nodes of all are known, or one has
     /// not become known for a while.
     pub fn may_name(&mut self, now: Instant, input: InputId, seen: &[PublisherSeen]) -> bool {
-        let since = &mut self.nameless[input.index()];
+        let since = &mut self.inputs[input.index()].nameless;
         if seen.iter().all(|publisher| publisher.node.is_some()) {
             *since = None;
             return true;
@@ -170,7 +174,7 @@ impl Notices {
 
     /// Logs once which publishers of an input are refused, and again if they change.
     pub fn refused(&mut self, (input, name, topic): (InputId, &str, &str), who: Option<&str>) {
-        let said = &mut self.refused[input.index()];
+        let said = &mut self.inputs[input.index()].refused;
         if let Some(words) = who.filter(|_| who != said.as_deref()) {
             tracing::warn!("stream '{name}' ({topic}): {words}");
             *said = Some(words.to_owned());
@@ -195,15 +199,20 @@ impl Notices {
         ))
     }
 
-    /// Logs all losses since the last such line, at most every [`SUMMARY_PERIOD`].
-    pub fn losses(&mut self, now: Instant, specs: &[InputSpec], totals: &[InputTotals]) {
+    /// Logs all losses since the last such line, at most every [`SUMMARY_PERIOD`]. `totals` are those of the
+    /// inputs, in their order.
+    pub fn losses<'a>(
+        &mut self,
+        now: Instant,
+        totals: impl Iterator<Item = (&'a InputSpec, &'a InputTotals)>,
+    ) {
         if now < self.next_summary {
             return;
         }
         let mut lines = Vec::new();
-        for ((spec, after), before) in specs.iter().zip(totals).zip(&mut self.summed_up) {
-            lines.extend(losses_of(&spec.name, before, after));
-            *before = *after;
+        for ((spec, after), input) in totals.zip(&mut self.inputs) {
+            lines.extend(losses_of(&spec.name, &input.summed_up, after));
+            input.summed_up = *after;
         }
         if !lines.is_empty() {
             tracing::warn!("dropped or missing messages: {}", lines.join(", "));

@@ -88,7 +88,7 @@ pub fn tick_values(
     [fused, woken]: [Quantiles; 2],
 ) -> Values {
     let ticks = &runtime.ticks;
-    vec![
+    let mut values = vec![
         pair("backend", runtime.pipeline.backend_name()),
         pair("gpu", gpu(runtime)),
         pair("rate_hz", runtime.pipeline.config().rate_hz),
@@ -99,21 +99,20 @@ pub fn tick_values(
         pair("clock_jumps", totals.clock_jumps),
         pair("unsent", totals.unsent),
         pair("publish_failed", totals.publish_failed),
-        pair("latency_p50_ms", milliseconds(latency.p50_ns)),
-        pair("latency_p99_ms", milliseconds(latency.p99_ns)),
-        pair("latency_max_ms", milliseconds(latency.max_ns)),
-        pair("total_latency_p50_ms", milliseconds(total.p50_ns)),
-        pair("total_latency_p99_ms", milliseconds(total.p99_ns)),
-        pair("total_latency_max_ms", milliseconds(total.max_ns)),
-        pair("fused_latency_p50_ms", milliseconds(fused.p50_ns)),
-        pair("fused_latency_p99_ms", milliseconds(fused.p99_ns)),
-        pair("fused_latency_max_ms", milliseconds(fused.max_ns)),
-        pair("woken_latency_p50_ms", milliseconds(woken.p50_ns)),
-        pair("woken_latency_p99_ms", milliseconds(woken.p99_ns)),
-        pair("woken_latency_max_ms", milliseconds(woken.max_ns)),
-        pair("realtime_priority", ticks.priority.load(Ordering::Relaxed)),
-        pair("tick", ticks.newest.load(Ordering::Relaxed)),
-    ]
+    ];
+    for (name, Quantiles { p50_ns, p99_ns, max_ns, .. }) in [
+        ("latency", latency),
+        ("total_latency", total),
+        ("fused_latency", fused),
+        ("woken_latency", woken),
+    ] {
+        let quantiles = [("p50", p50_ns), ("p99", p99_ns), ("max", max_ns)];
+        let pairs = quantiles.map(|(of, ns)| pair(&format!("{name}_{of}_ms"), milliseconds(ns)));
+        values.extend(pairs);
+    }
+    values.push(pair("realtime_priority", ticks.priority.load(Ordering::Relaxed)));
+    values.push(pair("tick", ticks.newest.load(Ordering::Relaxed)));
+    values
 }
 
 /// Returns the numbers of a stream, of an input, or of both if the stream has only this input.
@@ -145,8 +144,6 @@ pub fn values(
     }
     if let Some(input) = input {
         values.extend(delays(input.window));
-    }
-    if let Some(input) = input {
         values.push(pair("received", input.totals.received));
     }
     if let Some(stream) = stream {
@@ -162,12 +159,7 @@ pub fn values(
         for reason in DropReason::ALL {
             values.push(pair(&format!("dropped.{}", reason.name()), stats.dropped(reason)));
         }
-    }
-    if let Some(input) = input {
         values.extend(frames(runtime, input.id));
-    }
-    if let Some(input) = input {
-        let stats = runtime.input_stats(input.id);
         values.push(pair("parts_dropped", stats.parts_dropped_total()));
         // Only an input of groups has them, so a reason appears when it has occurred.
         let occurred = |reason: &DropReason| stats.parts_dropped(*reason) > 0;

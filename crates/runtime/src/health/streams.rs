@@ -36,7 +36,7 @@ impl Monitor {
         let runtime = Arc::clone(&self.runtime);
         let inputs: Vec<_> = runtime.inputs_of(Some(stream)).collect();
         for input in &inputs {
-            self.windows[input.index()] = self.input_window(*input);
+            self.end_window(*input);
         }
         let Learnt { part, absent, cause } = self.learn(&runtime, (stream, &inputs), now);
         let first = parts.len();
@@ -60,7 +60,7 @@ impl Monitor {
         now: Instant,
     ) -> Learnt {
         let after = StreamTotals::read(runtime, stream);
-        let before = std::mem::replace(&mut self.streams[stream.index()], after);
+        let before = std::mem::replace(&mut self.streams[stream.index()].totals, after);
         let spec = runtime.stream_spec(stream);
         let (spacings, steps) = (self.spacings(stream, inputs), after.steps - before.steps);
         let suggested_lag_ms = self.suggested_lag(runtime, (stream, inputs), spacings);
@@ -94,7 +94,7 @@ impl Monitor {
         let spacings = self.runtime.pipeline.spacings(stream)?;
         // Of several inputs, one fills the pauses of another.
         let pause = match inputs {
-            [input] => self.windows[input.index()].pause.unwrap_or_default(),
+            [input] => self.inputs[input.index()].window.pause.unwrap_or_default(),
             _ => Duration::ZERO,
         };
         let pause_ns = i64::try_from(pause.as_nanos()).unwrap_or(i64::MAX);
@@ -114,7 +114,7 @@ impl Monitor {
         }
         let by_header = |input: &&InputId| runtime.input_spec(**input).timeline == Timeline::Header;
         let delays = inputs.iter().filter(by_header).map(|input| {
-            let window = &self.windows[input.index()];
+            let window = &self.inputs[input.index()].window;
             // An image or a cloud can be used only when it has been encoded.
             if window.ready.recent.count > 0 { window.ready.recent } else { window.delay.recent }
         });
@@ -123,7 +123,7 @@ impl Monitor {
     }
 
     fn input_evidence(&self, runtime: &Runtime, input: InputId) -> InputEvidence {
-        let (spec, window) = (runtime.input_spec(input), &self.windows[input.index()]);
+        let (spec, window) = (runtime.input_spec(input), &self.inputs[input.index()].window);
         let in_window = window.delay.window.count > 0;
         InputEvidence {
             delay: if in_window { window.delay.window } else { window.delay.recent },
@@ -143,7 +143,7 @@ impl Monitor {
     /// Says which groups of a stream have no row while others have; logs it once if it lasts.
     fn absent_groups(&mut self, stream: StreamId) -> Option<String> {
         let groups = self.runtime.pipeline.groups_without_rows(stream);
-        let windows = &mut self.absent[stream.index()];
+        let windows = &mut self.streams[stream.index()].absent;
         *windows = if groups.is_empty() { 0 } else { *windows + 1 };
         if groups.is_empty() {
             return None;

@@ -9,9 +9,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, Parser, ValueEnum};
 use robocache_core::backend::{self, Choice};
 use robocache_data::output::Bf16;
-use robocache_data::replay::batch::Options;
 use robocache_data::replay::{
-    self, Division, EdgeTopic, Episode, Format, Moment, Parts, Remap, ReplayError, Share,
+    self, Division, EdgeTopic, Episode, Format, Moment, Options, Parts, Remap, ReplayError, Share,
     TimeSource, read_episodes,
 };
 use serde::Serialize;

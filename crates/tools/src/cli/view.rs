@@ -21,8 +21,8 @@ use super::{Error, say};
 /// Of a store of rows, the report shows each stream at its own stamps. Of a recording of the node (its parameter
 /// record_to), it shows what was received, dropped and missing, the ticks, and the delays.
 ///
-/// OUTPUT may also be a JSON file of what a program has measured beside a live node, as the demo writes it:
-/// docs/view.md has its keys. A program can also put a report of its own together, of texts, tables and curves.
+/// OUTPUT may also be a JSON file with a report that a program has put together, as the demo does: texts, tables,
+/// curves and tensors. docs/view.md has its keys.
 ///
 /// Exit code: 0 if the report was written; 1 if not; 2 if the command line is wrong.
 #[derive(Args)]

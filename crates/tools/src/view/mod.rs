@@ -5,7 +5,6 @@
 //! 3. The sections of the [`Page`] are made of that.
 
 mod info;
-mod live;
 mod parts;
 mod pictures;
 mod published;
@@ -68,18 +67,14 @@ impl Options {
 }
 
 /// Makes the report of an output of `robocache replay`, of a bag with tensors, of a recording of the node, or of a
-/// JSON file with what a program beside a live node has measured, or with a report that it has put together.
+/// JSON file with a report that another program has put together.
 ///
 /// # Errors
 /// There are no tensors, an episode has no such name, or a file cannot be read.
 pub fn page(path: &Path, options: &Options) -> Result<Page, ViewError> {
     if path.extension().is_some_and(|end| end == "json") {
         options.without_bag(path, "this is what another program has written")?;
-        let bytes = live::read(path)?;
-        return match written::is_one(&bytes) {
-            true => written::page(path, &bytes),
-            false => live::page(path, &bytes),
-        };
+        return written::page(path);
     }
     if let Some(manifest) = recording::manifest(path) {
         options.without_bag(

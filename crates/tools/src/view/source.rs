@@ -74,14 +74,6 @@ pub enum ViewError {
         /// What is there.
         found: String,
     },
-    /// A file of measurements is not of its format.
-    #[error("{}: expected measurements of a live node, which demo/measurements.py writes: {why}", path.display())]
-    Measurements {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
     /// A report of another program is not of its format.
     #[error("{}: expected a report, of which docs/view.md has the keys: {why}", path.display())]
     Written {

@@ -1,25 +1,25 @@
-//! Reports that another program has put together: titles, texts, tables and curves in a JSON file.
+//! Reports that another program has put together: titles, texts, tables, curves and tensors in a JSON file.
 
 use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use super::info::Info;
+use super::raw::{self, Compared};
 use super::source::ViewError;
-use crate::report::{Page, Plot, Section, Table};
+use super::track::Track;
+use super::{parts, pictures};
+use crate::report::{Histogram, Page, Plot, Section, Table};
+use robocache_ops::time::Stamp;
 
+/// Most bytes of a file.
+const MAX_BYTES: u64 = 256 << 20;
 /// The version of the format.
 const VERSION: u32 = 1;
 /// Diameter of a dot \[px\].
 const DOT_PX: f64 = 3.0;
-
-/// Whether a JSON file says that it is such a report.
-pub fn is_one(bytes: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Kind {
-        robocache_report: Option<serde::de::IgnoredAny>,
-    }
-    serde_json::from_slice::<Kind>(bytes).is_ok_and(|kind| kind.robocache_report.is_some())
-}
 
 /// A report, the content of a JSON file.
 #[derive(Clone, Debug, Deserialize)]
@@ -40,6 +40,13 @@ struct Written {
     /// A value and what it is.
     #[serde(default)]
     tiles: Vec<[String; 2]>,
+    /// A serialized `FusedTensorInfo`, in base64.
+    #[serde(default)]
+    info: Option<String>,
+    /// Some serialized `FusedTensor`s, in base64. Their images and grids come before the sections, and their layout
+    /// after them.
+    #[serde(default)]
+    tensors: Vec<String>,
     sections: Vec<Part>,
 }
 
@@ -60,6 +67,19 @@ enum Block {
     Table { head: Vec<String>, texts: usize, rows: Vec<Vec<String>> },
     /// Curves over one axis.
     Plot { title: String, x: String, y: String, caption: String, curves: Vec<Curve> },
+    /// How often which values are. A mark is a name and a value.
+    Histogram {
+        title: String,
+        x: String,
+        y: String,
+        caption: String,
+        values: Vec<f64>,
+        #[serde(default)]
+        marks: Vec<(String, f64)>,
+    },
+    /// Channels of a segment, as they were published and as the tensors had them. `value` is what they are, with
+    /// the unit: "position \[rad\]".
+    Compared { stream: String, value: String, channels: Vec<Channel> },
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -73,16 +93,37 @@ struct Curve {
     points: Vec<(f64, Option<f64>)>,
 }
 
-/// Makes the page of such a report. `bytes` are the content of the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Channel {
+    name: String,
+    /// Stamp \[ns\] and value of each message.
+    raw: Vec<(i64, f64)>,
+    /// Target \[ns\], value and age \[ns\] of each tensor.
+    aligned: Vec<(i64, f64, i64)>,
+}
+
+/// Makes the page of such a report.
 ///
 /// # Errors
-/// It is not of this format.
-pub fn page(path: &Path, bytes: &[u8]) -> Result<Page, ViewError> {
-    let wrong = |why: String| ViewError::Written { path: path.to_owned(), why };
-    let read: Written = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
+/// The file cannot be read, is too large, or is not of this format.
+pub fn page(path: &Path) -> Result<Page, ViewError> {
+    let io = |source| ViewError::Io { path: path.to_owned(), source };
+    let size = std::fs::metadata(path).map_err(io)?.len();
+    let made = match size > MAX_BYTES {
+        true => Err(format!("expected at most {MAX_BYTES} bytes, found {size}")),
+        false => page_of(&std::fs::read(path).map_err(io)?),
+    };
+    made.map_err(|why| ViewError::Written { path: path.to_owned(), why })
+}
+
+/// Makes the page from the content of the file, or says what is wrong with it.
+fn page_of(bytes: &[u8]) -> Result<Page, String> {
+    let read: Written = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if read.robocache_report != VERSION {
-        return Err(wrong(format!("expected version {VERSION}, found {}", read.robocache_report)));
+        return Err(format!("expected version {VERSION}, found {}", read.robocache_report));
     }
+    let track = read.track()?;
     let mut page = Page::new(&read.title);
     for line in &read.about {
         page.about(line);
@@ -95,19 +136,46 @@ pub fn page(path: &Path, bytes: &[u8]) -> Result<Page, ViewError> {
     for [value, what] in &read.tiles {
         page.tile(value, what);
     }
+    let tracks = std::slice::from_ref(&track);
+    let mut sections = vec![pictures::cameras(tracks), pictures::grids(tracks)];
     for part in &read.sections {
         let mut section = Section::new(&part.title);
         for block in &part.blocks {
-            block.write(&mut section).map_err(wrong)?;
+            block.write(&track, &mut section)?;
         }
-        page.add(section);
+        sections.push(section);
     }
+    sections.push(parts::layout(&track));
+    sections.into_iter().filter(|section| !section.is_empty()).for_each(|section| {
+        page.add(section);
+    });
     Ok(page)
+}
+
+impl Written {
+    /// Reads the tensors.
+    fn track(&self) -> Result<Track, String> {
+        let decode = |key: &str, text: &String| {
+            STANDARD.decode(text).map_err(|error| format!("{key}: expected base64: {error}"))
+        };
+        let read = |text: &String| {
+            let expected = "info: expected a robocache_ros/msg/FusedTensorInfo";
+            Info::read(&decode("info", text)?).map_err(|error| format!("{expected}: {error}"))
+        };
+        let mut track = Track::new(self.info.as_ref().map(read).transpose()?);
+        for text in &self.tensors {
+            let tensor = decode("tensors", text)?;
+            if let Some(at) = track.note(&tensor) {
+                track.keep(at, &tensor);
+            }
+        }
+        Ok(track)
+    }
 }
 
 impl Block {
     /// Adds it to a section, or says what is wrong with it.
-    fn write(&self, section: &mut Section) -> Result<(), String> {
+    fn write(&self, track: &Track, section: &mut Section) -> Result<(), String> {
         match self {
             Block::Text(text) => _ = section.text(text),
             Block::Table { head, texts, rows } => {
@@ -132,8 +200,36 @@ impl Block {
                 }
                 section.figure(&plot, caption);
             }
+            Block::Histogram { title, x, y, caption, values, marks } => {
+                let mut histogram = Histogram::of(title, x, y, values);
+                for (name, value) in marks {
+                    histogram.mark(name, *value);
+                }
+                section.figure(&histogram, caption);
+            }
+            Block::Compared { stream, value, channels } => {
+                let curves: Vec<_> = channels.iter().map(Channel::compared).collect();
+                let info = track.info.as_ref().and_then(|info| info.segment(stream));
+                let lag_ns = info.map(|info| info.lag_ns);
+                let interpolates = info.is_some_and(|info| info.max_gap_ns > 0);
+                section.heading(stream, "");
+                if !raw::write(section, &curves, value, lag_ns, interpolates) {
+                    section.text("No raw messages were recorded.");
+                }
+            }
         }
         Ok(())
+    }
+}
+
+impl Channel {
+    fn compared(&self) -> Compared {
+        let at = Stamp::from_nanos;
+        Compared {
+            name: self.name.clone(),
+            raw: self.raw.iter().map(|(stamp, value)| (at(*stamp), *value)).collect(),
+            aligned: self.aligned.iter().map(|(to, value, age)| (at(*to), *value, *age)).collect(),
+        }
     }
 }
 

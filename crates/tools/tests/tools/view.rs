@@ -235,8 +235,8 @@ fn broken_tensors_are_counted_and_never_a_panic() {
     assert!(!of_tensors(&track).is_empty());
 }
 
-/// Measurements of a live node, with a tensor in them.
-fn measurements() -> serde_json::Value {
+/// A report that a program has put together, with a tensor in it.
+fn written() -> serde_json::Value {
     use base64::Engine;
     let text = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
     let pipeline = pipeline();
@@ -244,16 +244,20 @@ fn measurements() -> serde_json::Value {
     push(&pipeline, at);
     push(&pipeline, at.offset(10 * MS));
     let (_, message) = tick(&pipeline, at.offset(10 * MS));
-    let samples: Vec<_> = (0..200).map(|k| (T0 + k * 10 * MS, 0.01 * k as f64)).collect();
-    let aligned: Vec<_> =
-        samples.iter().map(|(at, value)| (at + MS, value + 0.001, -9 * MS)).collect();
+    let raw: Vec<_> = (0..200).map(|k| (T0 + k * 10 * MS, 0.01 * k as f64)).collect();
+    let aligned: Vec<_> = raw.iter().map(|(at, value)| (at + MS, value + 0.001, -9 * MS)).collect();
+    let channels = serde_json::json!([{"name": "force.x", "raw": raw, "aligned": aligned}]);
+    let histogram = serde_json::json!({
+        "title": "latencies", "x": "latency [ms]", "y": "ticks", "caption": "Latency of 3 ticks",
+        "values": [1, 2, 3], "marks": [["p50", 2]],
+    });
     serde_json::json!({
-        "robocache_measurements": 1, "title": "<demo>", "problems": [], "rate_hz": 100.0,
-        "window_ns": [T0, T0 + 1_000 * MS], "ticks": [99, 100], "latencies_ns": [MS, 2 * MS, 3 * MS],
-        "node": {"overruns": "2", "total_latency_p50_ms": "0.25"},
-        "streams": {"w": {"rate_hz": "500.1", "dropped": "3", "dropped.late": "3"}},
+        "robocache_report": 1, "title": "<demo>", "passed": "All came.", "tiles": [["2", "overruns"]],
         "info": text(&info(&pipeline)), "tensors": [text(message.message())],
-        "curves": [{"stream": "w", "name": "force.x", "value": "force [N]", "raw": samples, "aligned": aligned}],
+        "sections": [{"title": "Curves", "blocks": [
+            {"compared": {"stream": "w", "value": "force [N]", "channels": channels}},
+            {"histogram": histogram},
+        ]}],
     })
 }
 
@@ -264,17 +268,13 @@ fn write_json(name: &str, value: &serde_json::Value) -> PathBuf {
 }
 
 #[test]
-fn measurements_of_a_live_node_become_a_report() {
-    let path = write_json("live", &measurements());
+fn a_written_report_may_have_tensors_and_curves_beside_them() {
+    let path = write_json("written", &written());
     let html = page(&path, &Options::default()).unwrap().html();
     for text in [
         "&lt;demo&gt;",
-        "Passed: 99 of 100 ticks arrived.",
-        "<b>99.0 Hz</b>",
-        "<b>0.25 ms</b><span>tick latency p50</span>",
+        "All came.",
         "<b>2</b><span>overruns</span>",
-        "500.1 Hz",
-        "3 late",
         "Latency of 3 ticks",
         "0 of 199 values were held",
         ">camera <small>",
@@ -282,21 +282,24 @@ fn measurements_of_a_live_node_become_a_report() {
         assert!(html.contains(text), "{text}");
     }
     assert_eq!(html.matches("<img ").count(), 1 + 3 * 2 * 2);
+    let order = ["Cameras", "Voxel grids", "Curves", "Layout of the tensor"]
+        .map(|title| html.find(&format!(">{title}</h2>")).unwrap_or_else(|| panic!("{title}")));
+    assert!(order.is_sorted(), "{order:?}");
 }
 
 #[test]
-fn measurements_of_another_format_are_errors() {
+fn a_written_report_of_another_format_is_an_error() {
     for (name, key, value, expected) in [
-        ("version", "robocache_measurements", 2.into(), "expected version 1, found 2"),
+        ("version", "robocache_report", 2.into(), "expected version 1, found 2"),
         ("unknown", "latency", 2.into(), "unknown field `latency`"),
-        ("type", "ticks", "99".into(), "invalid type"),
+        ("type", "tiles", "99".into(), "invalid type"),
         ("base64", "info", "%".into(), "info: expected base64"),
         ("info", "info", "AAEAAA==".into(), "info: expected a robocache_ros/msg/FusedTensorInfo"),
     ] {
-        let mut changed = measurements();
+        let mut changed = written();
         changed[key] = value;
         let error = page(&write_json(name, &changed), &Options::default()).unwrap_err().to_string();
-        assert!(error.contains("expected measurements of a live node"), "{error}");
+        assert!(error.contains("expected a report"), "{error}");
         assert!(error.contains(expected), "{error}");
     }
 }

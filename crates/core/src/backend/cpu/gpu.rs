@@ -8,6 +8,7 @@ use super::gpu_thread::GpuEncoder;
 use crate::backend::{BackendError, wrong_kind};
 use crate::sample::Sample;
 use crate::spec::{EncoderSpec, StreamSpec};
+use robocache_ops::align::Slot;
 use robocache_ops::depth::cuda::DepthEncoder;
 use robocache_ops::device::{Device, Download, HostBuffer, Stream};
 use robocache_ops::image::cuda::ImageEncoder;
@@ -106,7 +107,7 @@ impl GpuEncoder for CudaEncoder {
                 Ok(PointDrops::default())
             }
             Operation::Voxels(voxelizer) => {
-                voxelizer.start(0, (download.row(), 0), stream)?;
+                voxelizer.start(Slot::new(0), (download.row(), 0), stream)?;
                 // Also a row that must not be used: one wait for both is less than two.
                 download.copy(stream, LIMIT, "voxelize a cloud")?;
                 voxelizer.settled();

@@ -165,7 +165,7 @@ impl Subject {
         self.number += 1;
         let byte = |at: usize| (at * 31 + self.number * 17) as u8;
         let data: Vec<u8> = (0..3 * SIZE[0] * SIZE[1]).map(byte).collect();
-        let slot = self.number % 2;
+        let slot = Slot::new(self.number % 2);
         let sample = Sample::Image(view(&data));
         encode(self.backend(), slot, sample).unwrap();
         self.oracle.encode(CAMERA, slot, sample).unwrap();
@@ -224,7 +224,7 @@ fn each_row_has_the_bits_of_the_cpu_whoever_was_first() {
     let mut subject = Subject::new(Mode::Encode);
     subject.messages(60);
     let forced = |backend: &CpuBackend, slot: Slot, sample: Sample<'_>| {
-        let processor = if slot == 0 { Processor::Gpu } else { Processor::Cpu };
+        let processor = if slot.index() == 0 { Processor::Gpu } else { Processor::Cpu };
         backend.encode_on(processor, CAMERA, slot, sample)
     };
     (0..20).for_each(|_| subject.encode(forced));
@@ -346,7 +346,7 @@ fn a_sample_that_the_gpu_refuses_is_refused_and_the_gpu_stays() {
     subject.messages(1);
     subject.control.set(Mode::Refuse);
     let data = vec![1; 3 * SIZE[0] * SIZE[1]];
-    let refused = subject.backend().encode(CAMERA, 0, Sample::Image(view(&data)));
+    let refused = subject.backend().encode(CAMERA, Slot::new(0), Sample::Image(view(&data)));
     let Err(BackendError::Sample(rejected)) = refused else { panic!("{refused:?}") };
     assert_eq!(rejected.reason, DropReason::OutOfRange);
     subject.control.set(Mode::Encode);
@@ -398,7 +398,7 @@ fn without_a_gpu_nothing_is_measured() {
     let subject = Subject::new(Mode::Encode);
     assert_eq!((subject.oracle.gpu(), subject.oracle.encodes(CAMERA)), (GpuUse::None, None));
     let data = vec![1; 3 * SIZE[0] * SIZE[1]];
-    let forced = subject.oracle.encode_on(Processor::Gpu, CAMERA, 0, Sample::Image(view(&data)));
+    let forced = subject.oracle.encode_on(Processor::Gpu, CAMERA, Slot::new(0), Sample::Image(view(&data)));
     assert!(matches!(forced, Err(BackendError::Unavailable { .. })));
 }
 
@@ -428,7 +428,7 @@ fn a_core_that_is_overtaken_stops_and_its_next_row_is_right() {
     let overtaken = AtomicBool::new(true);
     for (ring, sample) in [(0, Sample::Image(view(&pixels))), (1, Sample::Points(cloud))] {
         let memory = &subject.backend().rings[ring];
-        for slot in 0..2 {
+        for slot in [0, 1].map(Slot::new) {
             let stopped = memory.encode(slot, &sample, Some(&overtaken)).unwrap();
             assert_eq!(stopped, None);
             let drops = memory.encode(slot, &sample, Some(&AtomicBool::new(false))).unwrap();
@@ -438,7 +438,7 @@ fn a_core_that_is_overtaken_stops_and_its_next_row_is_right() {
             );
             let rows = [memory, &subject.oracle.rings[ring]].map(|memory| {
                 let Rows::Pages(slots) = &memory.rows else { panic!("pages are expected") };
-                lock(&slots[slot]).to_vec()
+                lock(&slots[slot.index()]).to_vec()
             });
             assert!(rows[0] == rows[1] && rows[0].iter().any(|byte| *byte != 0));
         }

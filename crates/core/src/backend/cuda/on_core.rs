@@ -6,6 +6,7 @@ use super::NAME;
 use crate::backend::{BackendError, wrong_kind};
 use crate::sample::Sample;
 use crate::spec::{EncoderSpec, StreamSpec};
+use robocache_ops::align::Slot;
 use robocache_ops::depth::cpu::DepthEncoder;
 use robocache_ops::device::{Device, DeviceBuffer, Stream, Upload};
 use robocache_ops::image::cpu::ImageEncoder;
@@ -64,7 +65,9 @@ impl OnCore {
                 encoder.encode(view, row);
                 PointDrops::default()
             }
-            (Encoder::Voxels(encoder), Sample::Points(view)) => encoder.encode(view, 0, row)?,
+            (Encoder::Voxels(encoder), Sample::Points(view)) => {
+                encoder.encode(view, Slot::new(0), row)?
+            }
             _ => return Err(wrong_kind(NAME)),
         };
         self.upload.send(rows, at, stream)?;

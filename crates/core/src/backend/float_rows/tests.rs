@@ -10,12 +10,12 @@ fn a_tick_reads_a_row_that_a_plan_is_blending() {
                 max_age_ms: 50}}";
     let config = crate::config::parse(text, "test.yaml").unwrap();
     let rows = Arc::new(FloatRows::new(config.streams.first().unwrap(), &[Lane::Linear], None));
-    rows.store(0, &[7.0]);
+    rows.store(Slot::new(0), &[7.0]);
     let (sender, receiver) = channel();
     let other = Arc::clone(&rows);
-    rows.with(Value::Row(0), &mut [0.0], |_| {
+    rows.with(Value::Row(Slot::new(0)), &mut [0.0], |_| {
         std::thread::spawn(move || {
-            other.serve(Value::Row(0), &mut [0.0], |row| sender.send(row[0]).unwrap());
+            other.serve(Value::Row(Slot::new(0)), &mut [0.0], |row| sender.send(row[0]).unwrap());
         });
         assert_eq!(receiver.recv_timeout(Duration::from_secs(5)), Ok(7.0));
     });

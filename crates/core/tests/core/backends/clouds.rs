@@ -2,7 +2,7 @@
 
 use robocache_core::sample::Sample;
 use robocache_core::spec::EncoderSpec;
-use robocache_ops::align::Strategy;
+use robocache_ops::align::{Slot, Strategy};
 use robocache_ops::voxelize::cpu::Voxelizer;
 use robocache_ops::voxelize::{
     Action, Feature, FieldAt, FieldType, Filter, Form as Solid, Grid, IDENTITY, Knot, PointsView,
@@ -47,10 +47,10 @@ pub fn check_forgotten_rows() {
             let data = form.bytes(&points);
             if cloud % 2 == 1 {
                 row.fill(0xAB);
-                told.forget(1);
+                told.forget(Slot::new(1));
             }
-            let outcome = known.encode(&form.view(&data), 0, &mut expected);
-            assert_eq!(told.encode(&form.view(&data), 1, &mut row), outcome);
+            let outcome = known.encode(&form.view(&data), Slot::new(0), &mut expected);
+            assert_eq!(told.encode(&form.view(&data), Slot::new(1), &mut row), outcome);
             assert!(row == expected, "{number}, cloud {cloud}: {spec:?}");
         }
     }

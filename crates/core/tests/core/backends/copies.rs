@@ -4,7 +4,7 @@
 use robocache_core::backend::StepJob;
 use robocache_core::sample::Sample;
 use robocache_core::spec::{EncoderSpec, RingId, StreamSpec};
-use robocache_ops::align::{Strategy, Value};
+use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Encoding, Fit, ImageSpec, ImageView, Resize};
 use robocache_ops::voxelize::{Reduction, VoxelSpec};
@@ -50,7 +50,7 @@ fn check_sparse(
         let data = form.bytes(&points);
         pair.encode(0, slot, Sample::Points(form.view(&data)), case).expect(case);
     }
-    let values = [Value::Row(2), Value::Row(1), Value::Row(0)];
+    let values = [2, 1, 0].map(row);
     fuse(&mut pair, &values, case);
     // The last voxel of the full rows, and none behind the last of the other.
     let [features, coordinates] = pair.layout().segments() else { panic!("two segments") };
@@ -64,7 +64,7 @@ fn check_sparse(
         assert!(used.iter().any(|byte| *byte != 0), "{case}: {}", segment.name);
         assert!(rest.clone().all(|at| entry(1, at).iter().all(|byte| *byte == 0)), "{case}");
     }
-    fuse(&mut pair, &[Value::Row(1), Value::Nothing, Value::Row(0)], case);
+    fuse(&mut pair, &[row(1), Value::Nothing, row(0)], case);
 }
 
 /// Images whose rows are bytes, `3 * width * height` of them.
@@ -80,10 +80,10 @@ fn check_bytes(kind: &Kind, random: &mut Random, [width, height]: [usize; 2]) {
         let view = ImageView { encoding, width, height, step, data: &data, remap: None };
         pair.encode(0, slot, Sample::Image(view), &case).expect(&case);
     }
-    fuse(&mut pair, &[Value::Row(1), Value::Row(2), Value::Row(0)], &case);
+    fuse(&mut pair, &[1, 2, 0].map(row), &case);
     let [camera] = pair.layout().segments() else { panic!("one segment") };
     assert!((0..STEPS).all(|step| !pair.output()[camera.step_range(step)].contains(&0)), "{case}");
-    fuse(&mut pair, &[Value::Nothing, Value::Row(1), Value::Nothing], &case);
+    fuse(&mut pair, &[Value::Nothing, row(1), Value::Nothing], &case);
 }
 
 fn pair(kind: &Kind, random: &mut Random, stream: StreamSpec) -> Pair {
@@ -91,8 +91,12 @@ fn pair(kind: &Kind, random: &mut Random, stream: StreamSpec) -> Pair {
 }
 
 /// A tick that writes every step.
-fn fuse(pair: &mut Pair, values: &[Value<usize>; STEPS], case: &str) {
-    let job = |(step, value): (usize, &Value<usize>)| StepJob {
+fn row(slot: usize) -> Value<Slot> {
+    Value::Row(Slot::new(slot))
+}
+
+fn fuse(pair: &mut Pair, values: &[Value<Slot>; STEPS], case: &str) {
+    let job = |(step, value): (usize, &Value<Slot>)| StepJob {
         ring: RingId::new(0),
         step,
         value: *value,

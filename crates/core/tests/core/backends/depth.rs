@@ -3,7 +3,7 @@
 use robocache_core::backend::StepJob;
 use robocache_core::sample::Sample;
 use robocache_core::spec::{EncoderSpec, RingId};
-use robocache_ops::align::{Strategy, Value};
+use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::depth::{DepthElement, DepthSpec, DepthView};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::Fit;
@@ -30,7 +30,7 @@ pub fn check(kind: &Kind, cases: usize) {
             let size = (random.range(1, side), random.range(1, side));
             let slot = image % SLOTS;
             let case = encode(&pair, &mut random, slot, size, &case);
-            let (ring, value) = (RingId::new(0), Value::Row(slot));
+            let (ring, value) = (RingId::new(0), Value::Row(Slot::new(slot)));
             let job = |step| StepJob { ring, step, value, unchanged: false };
             let jobs: Vec<_> = (0..steps).map(job).collect();
             pair.fuse(&jobs, |_| true, &case);

@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use robocache_ops::align::Slot;
 use robocache_ops::device::{Device, DeviceBuffer, Inputs, Stream};
 use robocache_ops::dtype::DType;
 use robocache_ops::voxelize::cuda::{DevicePoints, EncodeError, Voxelizer};
@@ -42,14 +43,14 @@ impl Rows {
 
     /// Encodes a cloud of the host.
     fn encode(&mut self, view: &PointsView<'_>, slot: usize) -> PointDrops {
-        self.gpu.encode(view, slot, (&self.rows[slot], 0), &self.stream).unwrap()
+        self.gpu.encode(view, Slot::new(slot), (&self.rows[slot], 0), &self.stream).unwrap()
     }
 
     /// Puts the clouds at `address` on the stream, for these slots.
     #[allow(unsafe_code)]
     fn launch(&mut self, view: &PointsView<'_>, address: u64, slot: usize) {
         let points = DevicePoints::of(view, address);
-        let to = (slot, self.rows[slot].address());
+        let to = (Slot::new(slot), self.rows[slot].address());
         // SAFETY: the caller has the points of the view at this address. They and the row wait for the device
         // before they go, and no kernel writes the points.
         unsafe { self.gpu.launch(&points, to, Inputs::Ready, &self.stream).unwrap() };
@@ -67,7 +68,7 @@ impl Rows {
 fn expected(spec: &VoxelSpec, dtype: DType, view: &PointsView<'_>) -> (Vec<u8>, PointDrops) {
     let mut voxelizer = cpu::Voxelizer::new(spec, dtype, 1);
     let mut row = vec![0; voxelizer.row_bytes()];
-    let drops = voxelizer.encode(view, 0, &mut row).unwrap();
+    let drops = voxelizer.encode(view, Slot::new(0), &mut row).unwrap();
     (row, drops)
 }
 
@@ -105,7 +106,7 @@ pub fn check_forgotten(kind: &Kind, _: usize) {
                 for (slot, forgotten) in [(0, number % 2 == 1), (1, false)] {
                     if forgotten {
                         rows.rows[slot].fill(DIRT).unwrap();
-                        rows.gpu.forget(slot, &rows.stream).unwrap();
+                        rows.gpu.forget(Slot::new(slot), &rows.stream).unwrap();
                     }
                     assert_eq!(rows.encode(&form.view(&data), slot), drops, "{case}, slot {slot}");
                     assert!(rows.holds(slot, &expected), "{case}, slot {slot}");

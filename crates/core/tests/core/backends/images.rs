@@ -5,7 +5,7 @@ use std::sync::Arc;
 use robocache_core::backend::StepJob;
 use robocache_core::sample::Sample;
 use robocache_core::spec::{EncoderSpec, RingId};
-use robocache_ops::align::{Strategy, Value};
+use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::image::camera::{Camera, Lens};
 use robocache_ops::image::{
     Color, Crop, Encoding, Filter, Fit, ImageLayout, ImageSpec, ImageView, Remap, Resize,
@@ -208,7 +208,7 @@ fn check_image(pair: &mut Pair, random: &mut Random, slot: usize, large: bool, c
     let side = if large { 700 } else { 150 };
     let size = (random.range(1, side), random.range(1, side));
     let case = encode(pair, random, slot, size, case);
-    let (ring, value) = (RingId::new(0), Value::Row(slot));
+    let (ring, value) = (RingId::new(0), Value::Row(Slot::new(slot)));
     let job = |step| StepJob { ring, step, value, unchanged: false };
     let jobs: Vec<_> = (0..pair.layout().segments()[0].steps).map(job).collect();
     pair.fuse(&jobs, |_| true, &case);

@@ -11,7 +11,7 @@ use robocache_core::backend::{Backend, GpuUse, StepJob};
 use robocache_core::layout::Layout;
 use robocache_core::sample::Sample;
 use robocache_core::spec::{Config, EncoderSpec, RingId};
-use robocache_ops::align::{Strategy, Value};
+use robocache_ops::align::{Slot, Strategy, Value};
 use robocache_ops::device::{Device, DeviceBuffer, Stream};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Encoding, ImageSpec, ImageView, Resize};
@@ -97,13 +97,17 @@ fn rounds((subject, oracle): (&CpuBackend, &CpuBackend), layout: &Layout, case: 
         let samples = [Sample::Image(image), Sample::Points(cloud)];
         for (ring, sample) in samples.into_iter().enumerate() {
             let ring = RingId::new(ring);
-            let found = subject.encode(ring, slot, sample).unwrap();
-            assert_eq!(found, oracle.encode(ring, slot, sample).unwrap(), "{case}: points");
+            let found = subject.encode(ring, Slot::new(slot), sample).unwrap();
+            assert_eq!(
+                found,
+                oracle.encode(ring, Slot::new(slot), sample).unwrap(),
+                "{case}: points"
+            );
         }
         // All slots so far: no late copy of the GPU has reached one.
         for slot in 0..SLOTS.min(round + 1) {
             let job = |ring: usize| {
-                let (ring, value) = (RingId::new(ring), Value::Row(slot));
+                let (ring, value) = (RingId::new(ring), Value::Row(Slot::new(slot)));
                 StepJob { ring, step: 0, value, unchanged: false }
             };
             let [mut found, mut expected] = [0xAB, 0xAB].map(|byte| vec![byte; layout.byte_len()]);

@@ -3,8 +3,7 @@
 
 use robocache_core::sample::Sample;
 use robocache_core::spec::EncoderSpec;
-use robocache_ops::align::Strategy;
-use robocache_ops::align::{MergeSpec, ValidWhen};
+use robocache_ops::align::{MergeSpec, Slot, Strategy, ValidWhen};
 use robocache_ops::dtype::DType;
 use robocache_ops::voxelize::cpu::{Condenser, Voxelizer};
 use robocache_ops::voxelize::{
@@ -62,7 +61,8 @@ fn check_one(
     let encode = |spec: &VoxelSpec, view: &PointsView<'_>| {
         let mut voxelizer = Voxelizer::new(spec, dtype, 1);
         let mut row = vec![0; voxelizer.row_bytes()];
-        let drops: Result<PointDrops, VoxelizeError> = voxelizer.encode(view, 0, &mut row);
+        let drops: Result<PointDrops, VoxelizeError> =
+            voxelizer.encode(view, Slot::new(0), &mut row);
         (row, drops)
     };
     let (expected, of_cloud) = encode(spec, cloud);

@@ -1,7 +1,7 @@
 //! Batches in the simplest way: every target by itself, searched for among all rows of its episode.
 
 use half::{bf16, f16};
-use robocache_ops::align::{Value, align};
+use robocache_ops::align::{Position, Value, align};
 use robocache_ops::dtype::DType;
 use robocache_ops::resample::cpu::Interpolator;
 use robocache_ops::resample::{BatchInput, BatchOutput, BatchSpec, Division};
@@ -24,10 +24,11 @@ pub fn fuse(spec: &BatchSpec, input: &BatchInput<'_>) -> BatchOutput {
         let interpolator = Interpolator::new(&stream.lanes);
         for episode in 0..spec.episodes {
             let own = range(stream.rows, input.row_offsets[at], episode);
-            let stamps = &input.stamps[at][own.clone()];
+            let (stamps, rows) = (&input.stamps[at][own.clone()], &input.rows[at]);
             let row_bytes = dim * stream.dtype.size();
-            let row = |i: usize| {
-                floats(stream.dtype, &input.rows[at][(own.start + i) * row_bytes..][..row_bytes])
+            let row = |at: Position| {
+                let at = own.start + at.index();
+                floats(stream.dtype, &rows[at * row_bytes..][..row_bytes])
             };
             for target in range(spec.steps, input.target_offsets, episode) {
                 let instant = Stamp::from_nanos(input.targets[target]);

@@ -8,7 +8,7 @@ use robocache_core::backend::{Backend, BackendError, StepJob};
 use robocache_core::layout::Layout;
 use robocache_core::sample::Sample;
 use robocache_core::spec::{Bounds, Config, EncoderSpec, RingId, Source, StreamSpec};
-use robocache_ops::align::{AlignRule, Fill, Strategy, Value};
+use robocache_ops::align::{AlignRule, Fill, Slot, Strategy, Value};
 use robocache_ops::device::{HostBuffer, Output};
 use robocache_ops::dtype::DType;
 use robocache_ops::packing::ALIGNMENT;
@@ -107,7 +107,7 @@ impl Subject {
     fn encode(
         &self,
         ring: RingId,
-        slot: usize,
+        slot: Slot,
         sample: Sample<'_>,
     ) -> Result<PointDrops, BackendError> {
         match self {
@@ -213,7 +213,7 @@ impl Pair {
         sample: Sample<'_>,
         case: &str,
     ) -> Option<PointDrops> {
-        let ring = RingId::new(ring);
+        let (ring, slot) = (RingId::new(ring), Slot::new(slot));
         let reason = |error| match error {
             BackendError::Sample(dropped) => dropped.reason,
             fatal => panic!("{case}: {fatal}"),
@@ -262,7 +262,8 @@ impl Pair {
 
     /// Reads one slot of the first ring, by itself and through a tick, and compares it.
     pub fn compare_slot(&mut self, slot: usize, case: &str) {
-        let (ring, value) = (RingId::new(0), Value::Row(slot));
+        let (ring, slot) = (RingId::new(0), Slot::new(slot));
+        let value = Value::Row(slot);
         let read = |backend: &dyn Backend| {
             let mut row = Vec::new();
             backend.read_row(ring, slot, &mut row).unwrap_or_else(|e| panic!("{case}: {e}"));

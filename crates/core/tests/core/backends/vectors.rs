@@ -6,7 +6,7 @@ use robocache_core::layout::RingPlace;
 use robocache_core::ring::Ring;
 use robocache_core::sample::Sample;
 use robocache_core::spec::{EncoderSpec, RingId, StreamSpec};
-use robocache_ops::align::{AlignRule, Fill, Strategy, Value, align};
+use robocache_ops::align::{AlignRule, Fill, Position, Strategy, Value};
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::{Channel, Group, VectorSpec};
 use robocache_ops::operators::{Operator, OutputChannel, Source};
@@ -109,7 +109,7 @@ fn check_ticks(pair: &mut Pair, specs: &[StreamSpec], random: &mut Random, numbe
                 let row = random_row(random, spec_of(place), place.group);
                 let lease = ring.lease().expect("one slot is always spare");
                 touched.push((RingId::new(at), lease.slot()));
-                let encoded = pair.encode(at, lease.slot(), Sample::Vector(&row), &case);
+                let encoded = pair.encode(at, lease.slot().index(), Sample::Vector(&row), &case);
                 assert!(encoded.is_some(), "{case}");
                 let stamp = now.offset(random.range(0, 40_000_000) as i64 - 20_000_000);
                 ring.insert(stamp, 0, lease);
@@ -141,10 +141,10 @@ fn jobs_at(
             let mut target = now.offset(-back);
             // Exactly at a sample.
             if !ring.is_empty() && random.one_in(5) {
-                target = ring.entry(random.range(0, ring.len() - 1)).stamp;
+                target = ring.entry(Position::new(random.range(0, ring.len() - 1))).stamp;
             }
-            let aligned = align(spec.rule, ring.len(), |i| ring.entry(i).stamp, target);
-            let value = aligned.value.map(|i| ring.entry(i).slot);
+            let aligned = ring.align(spec.rule, target);
+            let value = ring.slots_of(aligned.value);
             jobs.push(StepJob { ring: RingId::new(at), step, value, unchanged: false });
         }
     }

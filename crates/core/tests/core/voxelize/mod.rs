@@ -5,6 +5,7 @@ mod support;
 use proptest::prelude::*;
 use robocache_core::input::point_cloud2;
 use robocache_core::rejected::{DropReason, Rejected};
+use robocache_ops::align::Slot;
 use robocache_ops::dtype::DType;
 use robocache_ops::voxelize::PointDrops;
 use robocache_ops::voxelize::cpu::Voxelizer;
@@ -250,7 +251,7 @@ fn each_filtered_point_is_counted_under_its_reason() {
     let (_, view) = point_cloud2::decode(&bytes, &extra(&spec), &mut scratch).unwrap();
     let mut voxelizer = Voxelizer::new(&spec, DType::F32, 1);
     let mut row = vec![0; voxelizer.row_bytes()];
-    let error = voxelizer.encode(&view, 0, &mut row).unwrap_err();
+    let error = voxelizer.encode(&view, Slot::new(0), &mut row).unwrap_err();
     assert_eq!(error.to_string(), "cloud view: expected the poses of 3 shapes, found 0");
 }
 
@@ -346,12 +347,12 @@ fn a_cloud_of_too_many_points_is_dropped_and_leaves_the_slot_clear() {
         sweep: None,
         data: &[],
     };
-    let error = Rejected::from(voxelizer.encode(&view, 0, &mut row).unwrap_err());
+    let error = Rejected::from(voxelizer.encode(&view, Slot::new(0), &mut row).unwrap_err());
     assert_eq!(error.reason, DropReason::OutOfRange);
     assert_eq!(error.detail, "points: expected at most 4194304, found 4194305");
     assert!(row.iter().all(|byte| *byte == 0));
     let other = PointsView { fields: &[], ..view };
-    let error = Rejected::from(voxelizer.encode(&other, 0, &mut row).unwrap_err());
+    let error = Rejected::from(voxelizer.encode(&other, Slot::new(0), &mut row).unwrap_err());
     assert_eq!(error.reason, DropReason::MissingField);
 }
 
@@ -464,7 +465,7 @@ proptest! {
             report.voxels_beyond = occupied.saturating_sub(most) as u64;
             prop_assert_eq!(found.unwrap(), report);
             prop_assert!(rows[slot] == expected, "rows differ");
-            prop_assert_eq!(voxelizer.occupied(slot), occupied.min(most));
+            prop_assert_eq!(voxelizer.occupied(Slot::new(slot)), occupied.min(most));
         }
     }
 
@@ -502,7 +503,7 @@ proptest! {
             prop_assert_eq!(found, expected_report);
             prop_assert!(rows[slot] == expected, "rows differ");
             let volume: usize = spec.grid.shape.iter().product();
-            prop_assert!(voxelizer.occupied(slot) <= volume.min(cloud.points.len()));
+            prop_assert!(voxelizer.occupied(Slot::new(slot)) <= volume.min(cloud.points.len()));
         }
     }
 

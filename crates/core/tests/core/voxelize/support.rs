@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use robocache_core::cdr::Writer;
 use robocache_core::input::point_cloud2;
 use robocache_core::rejected::Rejected;
+use robocache_ops::align::Slot;
 use robocache_ops::dtype::DType;
 use robocache_ops::time::Stamp;
 use robocache_ops::voxelize::PointDrops;
@@ -169,7 +170,7 @@ pub fn encode(
     let (_, view) = point_cloud2::decode(message, &extra(spec), &mut scratch)?;
     let t_shapes = spec.filter.place(&spec.t_base_sensor, |_| None);
     let view = PointsView { t_base_sensor: spec.t_base_sensor, t_shapes: &t_shapes, ..view };
-    Ok(voxelizer.encode(&view, slot, row)?)
+    Ok(voxelizer.encode(&view, Slot::new(slot), row)?)
 }
 
 /// The fields that an input selects for `spec`.

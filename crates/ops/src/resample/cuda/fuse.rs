@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex};
 
 use super::lane_codes;
-use crate::align::Value;
+use crate::align::{Slot, Value};
 use crate::device::shared::resample::fuse::{
     BITS_8, BITS_16, F32_TO_BF16, F32_TO_F16, F32_TO_F32, Piece, THREADS,
 };
@@ -101,15 +101,15 @@ impl Rows {
     }
 
     /// Where the row of a slot starts in the memory \[bytes\].
-    pub fn at(&self, slot: usize) -> usize {
-        slot * self.pitch
+    pub fn at(&self, slot: Slot) -> usize {
+        slot.index() * self.pitch
     }
 
     /// Writes the row of a slot from the host.
     ///
     /// # Panics
     /// When the rows are in device memory, or `values` are not a row.
-    pub fn store(&self, slot: usize, values: &[f32]) {
+    pub fn store(&self, slot: Slot, values: &[f32]) {
         assert_eq!(values.len(), self.len, "rows: length mismatch");
         let Memory::Pinned(buffer) = &self.memory else { panic!("rows: in device memory") };
         let start = self.at(slot);
@@ -121,7 +121,7 @@ impl Rows {
     ///
     /// # Panics
     /// When the rows are in device memory.
-    pub fn read(&self, slot: usize, row: &mut Vec<u8>) {
+    pub fn read(&self, slot: Slot, row: &mut Vec<u8>) {
         let Memory::Pinned(buffer) = &self.memory else { panic!("rows: in device memory") };
         row.extend_from_slice(&lock(buffer)[self.at(slot)..][..self.len * self.dtype.size()]);
     }
@@ -135,7 +135,7 @@ impl Rows {
     /// When the rows are in memory of the host.
     pub fn download(
         &self,
-        slot: usize,
+        slot: Slot,
         row: &mut Vec<u8>,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
@@ -147,8 +147,9 @@ impl Rows {
 
     /// # Panics
     /// When there is no such slot.
-    fn address(&self, slot: usize) -> u64 {
-        assert!(slot < self.slots, "rows: expected a slot below {}, found {slot}", self.slots);
+    fn address(&self, slot: Slot) -> u64 {
+        let (slots, found) = (self.slots, slot.index());
+        assert!(found < slots, "rows: expected a slot below {slots}, found {found}");
         self.base + self.at(slot) as u64
     }
 }
@@ -252,7 +253,7 @@ impl<'a> Tick<'a> {
     /// # Panics
     /// When the value names a slot that is not there, or the place is not inside the output or the
     /// row, or it is more than the fuser was made for.
-    pub fn add(&mut self, rows: &'a Rows, value: Value<usize>, place: StepPlace<'_>) {
+    pub fn add(&mut self, rows: &'a Rows, value: Value<Slot>, place: StepPlace<'_>) {
         let mut piece = Piece {
             lanes: rows.lanes.as_ref().map_or(0, DeviceBuffer::address),
             conversion: conversion(rows.dtype, place.dtype),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Target;
 use super::job::PointLayout;
+use crate::align::Slot;
 use crate::device::shared::common::WARP;
 use crate::device::shared::voxelize::count::{Count, THREADS as COUNT_THREADS};
 use crate::device::shared::voxelize::write_counts::{
@@ -141,7 +142,7 @@ impl Counting {
         let job = WriteCounts {
             channels,
             from: self.counted,
-            occupied: self.occupied[target.slot].address(),
+            occupied: self.occupied[target.slot.index()].address(),
             row: target.row,
             counters: target.counters,
             report: target.report,
@@ -161,8 +162,8 @@ impl Counting {
     }
 
     /// Per slot: in which voxel blocks its row holds something.
-    pub fn occupied(&self, slot: usize) -> &DeviceBuffer {
-        &self.occupied[slot]
+    pub fn occupied(&self, slot: Slot) -> &DeviceBuffer {
+        &self.occupied[slot.index()]
     }
 
     /// The number of points per voxel, for callers that count without writing.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::align::Slot;
 use crate::device::shared::voxelize::list::{List, THREADS, Tell};
 use crate::device::shared::voxelize::{
     Bins, LIMIT_GREATEST, LIMIT_LEAST, Last, Listing, SHAPE_KEEP, SHAPE_REMOVE, SHAPE_ROBOT,
@@ -98,7 +99,7 @@ impl Sifting {
     }
 
     /// Where the occupied voxels go that are for the row of `slot`. `None` if the row is dense.
-    pub fn listing(&self, slot: usize) -> Option<Listing> {
+    pub fn listing(&self, slot: Slot) -> Option<Listing> {
         match &self.output {
             Output::Dense(_) => None,
             Output::Sparse(sparse) => Some(sparse.listing_of(slot)),
@@ -138,10 +139,10 @@ impl Sifting {
     }
 
     /// Notes that the row of `slot` may hold anything. `None` if the row is dense.
-    pub fn forget(&self, slot: usize) -> Option<&DeviceBuffer> {
+    pub fn forget(&self, slot: Slot) -> Option<&DeviceBuffer> {
         match &self.output {
             Output::Dense(_) => None,
-            Output::Sparse(sparse) => Some(&sparse.held[slot]),
+            Output::Sparse(sparse) => Some(&sparse.held[slot.index()]),
         }
     }
 }
@@ -191,8 +192,8 @@ impl Sparse {
         })
     }
 
-    fn listing_of(&self, slot: usize) -> Listing {
-        Listing { held: self.held[slot].address(), ..self.listing }
+    fn listing_of(&self, slot: Slot) -> Listing {
+        Listing { held: self.held[slot.index()].address(), ..self.listing }
     }
 
     /// # Safety

@@ -6,6 +6,7 @@ use super::Target;
 use super::count::no_such_rows;
 use super::job::{PointLayout, are_one_pack_of_means};
 use super::sift::Sifting;
+use crate::align::Slot;
 use crate::device::shared::voxelize::reduce::{
     REDUCE_BYTES, Reduce, Sifted as ReduceSifted, VOXEL_BYTES,
 };
@@ -243,13 +244,13 @@ impl Sorting {
     }
 
     /// In which voxel blocks the row of a slot holds something, or the list that all slots share.
-    fn occupied_of(&self, slot: usize) -> &DeviceBuffer {
+    fn occupied_of(&self, slot: Slot) -> &DeviceBuffer {
         let is_list = self.sifting.as_ref().is_some_and(Sifting::is_list);
-        &self.occupied[if is_list { 0 } else { slot }]
+        &self.occupied[if is_list { 0 } else { slot.index() }]
     }
 
     /// What says that the row of a slot holds something.
-    pub fn occupied(&self, slot: usize) -> &DeviceBuffer {
+    pub fn occupied(&self, slot: Slot) -> &DeviceBuffer {
         let listed = self.sifting.as_ref().and_then(|sifting| sifting.forget(slot));
         listed.unwrap_or_else(|| self.occupied_of(slot))
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::align::Slot;
 use crate::dtype::DType;
 use crate::voxelize::cpu::Voxelizer;
 use crate::voxelize::{FieldType, Grid, IDENTITY, Reduction, VoxelSpec};
@@ -96,9 +97,9 @@ fn packed_points_have_the_values_of_the_message() {
         vec![Reduction::Count, of("a"), Reduction::Max("b".into())],
     );
     let [whole, fields_alone] = [view, other].map(|view| {
-        let mut voxelizer = Voxelizer::new(&spec, DType::F32, 1);
+        let (mut voxelizer, slot) = (Voxelizer::new(&spec, DType::F32, 1), Slot::new(0));
         let mut row = vec![0; voxelizer.row_bytes()];
-        (voxelizer.encode(&view, 0, &mut row).unwrap(), voxelizer.occupied(0), row)
+        (voxelizer.encode(&view, slot, &mut row).unwrap(), voxelizer.occupied(slot), row)
     });
     assert!(whole.1 > 30, "{} voxels", whole.1);
     assert!(whole == fields_alone);

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use robocache_ops::align::Slot;
 use robocache_ops::device::{DeviceError, Inputs, Stream};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::Encoding;
@@ -126,10 +127,10 @@ fn encode_cloud(
         t_shapes: &[],
     };
     let row = (out + at * row_bytes) as u64;
-    voxelizer.forget(0, stream)?;
+    voxelizer.forget(Slot::new(0), stream)?;
     // SAFETY: Python's side has checked the shapes, and keeps the arrays until the cloud is done. Nothing is on
     // another stream, because each call waits for its clouds.
-    unsafe { voxelizer.launch(&points, (0, row), Inputs::Ready, stream)? };
+    unsafe { voxelizer.launch(&points, (Slot::new(0), row), Inputs::Ready, stream)? };
     voxelizer.finish(stream)
 }
 

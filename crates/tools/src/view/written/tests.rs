@@ -1,8 +1,7 @@
 use super::*;
 
 fn made(text: &str) -> Result<String, String> {
-    let page = page(Path::new("r.json"), text.as_bytes());
-    page.map(|page| page.html()).map_err(|error| error.to_string())
+    page_of(text.as_bytes()).map(|page| page.html())
 }
 
 #[test]

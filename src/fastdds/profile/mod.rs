@@ -24,7 +24,7 @@ use choice::{Choice, Surroundings, VARIABLES};
 use robocache_core::config::describe::shared_memory::{least_segment, segment_bytes};
 
 /// robocache's profile as it is installed, for the drivers of cameras and lidars.
-const PROFILE: &str = include_str!("../../config/fastdds.xml");
+const PROFILE: &str = include_str!("../../../config/fastdds.xml");
 /// Path of that profile inside an install prefix.
 const INSTALLED: &str = "share/robocache_ros/config/fastdds.xml";
 /// What stands around the size of the segment in a profile.

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 #[test]
 fn the_rule_is_that_of_the_launch_file() {
-    let cases = include_str!("../../../tests/configs/profile_choice.json");
+    let cases = include_str!("../../../../tests/configs/profile_choice.json");
     let cases: Vec<Value> = serde_json::from_str(cases).unwrap();
     assert!(cases.len() > 8);
     for case in cases {

@@ -1,0 +1,60 @@
+//! What a replay of many episodes is asked for.
+
+use std::path::PathBuf;
+
+use super::results::Format;
+use super::{Remap, TimeSource};
+use crate::output::Bf16;
+use crate::store::WriterLimits;
+use robocache_core::backend::Choice;
+
+/// What is replayed, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The configuration's file.
+    pub config: PathBuf,
+    /// Rate of the ticks \[Hz\]; `None` for the configuration's.
+    pub rate_hz: Option<f64>,
+    /// Topics that have other names in the bags.
+    pub remaps: Vec<Remap>,
+    /// Which clock the ticks are on.
+    pub time: TimeSource,
+    /// Where to compute.
+    pub backend: Choice,
+    /// The GPUs, which the workers share in turn.
+    pub devices: Vec<usize>,
+    /// Whether tensors are sealed with a digest.
+    pub digest: bool,
+    /// The folder of the results.
+    pub out: PathBuf,
+    /// Episodes at once.
+    pub jobs: usize,
+    /// What is written.
+    pub format: Format,
+    /// How elements of bf16 are stored in Zarr.
+    pub bf16: Bf16,
+    /// Whether the parts of a store stay parts, which another run takes and joins.
+    pub parts_only: bool,
+    /// Whether results of another configuration or other options may be replaced.
+    pub replace: bool,
+    /// Folders of other runs, whose results are taken if they are what this run would make.
+    pub take: Vec<PathBuf>,
+    /// A folder of results that stay there: a complete one counts as kept.
+    pub kept_in: Option<PathBuf>,
+}
+
+/// Large rows of all episodes that wait until they are compressed \[bytes\].
+const ROWS_IN_WORK: usize = 128 << 20;
+
+impl Options {
+    /// What the output of an episode may use.
+    pub(super) fn means(&self) -> WriterLimits {
+        WriterLimits { threads: self.threads(), memory: ROWS_IN_WORK / self.jobs.max(1) }
+    }
+
+    /// Threads that encode messages of an episode, and as many that compress its rows.
+    pub(super) fn threads(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        cores.div_ceil(self.jobs.max(1))
+    }
+}

@@ -1,0 +1,108 @@
+//! The thread *connect*: makes a new connection when the node needs one, and ends what it replaces.
+//!
+//! Both take the middleware a while. Each other thread takes its part of the new connection without a
+//! wait. The node also ends here a subscription that asked for another quality of service.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use robocache_ops::sync::lock;
+
+/// What was replaced ends this much later: what it sent last may still be on its way.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Asks the thread *connect* for what takes the middleware a while. Its clones share the thread, which ends
+/// with the last of them.
+#[derive(Clone)]
+pub struct Connector {
+    orders: Sender<Order>,
+    /// Whether a connection is asked for and has not been made.
+    pending: Arc<AtomicBool>,
+}
+
+enum Order {
+    Connect,
+    /// To end what was replaced at this instant.
+    End(Box<dyn Send>, Instant),
+}
+
+impl Connector {
+    /// Makes the connector and its thread's work.
+    pub fn new() -> (Self, Connecting) {
+        let (orders, taken) = channel();
+        let pending = Arc::new(AtomicBool::new(false));
+        let connecting = Connecting { orders: taken, pending: Arc::clone(&pending) };
+        (Connector { orders, pending }, connecting)
+    }
+
+    /// Asks for a new connection, unless one is being made.
+    pub fn connect(&self) {
+        if !self.pending.swap(true, Ordering::Relaxed) {
+            // The thread ends only with the node.
+            let _ = self.orders.send(Order::Connect);
+        }
+    }
+
+    /// Ends what was replaced, a second later and on the thread *connect*.
+    pub fn end(&self, replaced: impl Send + 'static) {
+        let _ = self.orders.send(Order::End(Box::new(replaced), Instant::now()));
+    }
+}
+
+/// The newest part of one thread that it has not taken yet. Its clones share it.
+pub struct Handed<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Clone for Handed<T> {
+    fn clone(&self) -> Self {
+        Handed(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Default for Handed<T> {
+    fn default() -> Self {
+        Handed(Arc::default())
+    }
+}
+
+impl<T> Handed<T> {
+    /// Takes the part, if there is one. It does not wait for the thread that leaves one.
+    pub fn take(&self) -> Option<T> {
+        // A panic leaves no half change: there is one move.
+        self.0.try_lock().ok()?.take()
+    }
+
+    /// Leaves a part. Returns the one before, which nobody has taken.
+    pub fn leave(&self, part: T) -> Option<T> {
+        lock(&self.0).replace(part)
+    }
+}
+
+/// The work of the thread *connect*.
+pub struct Connecting {
+    orders: Receiver<Order>,
+    pending: Arc<AtomicBool>,
+}
+
+impl Connecting {
+    /// Serves the orders until nobody can give one. `connect` makes a new connection and leaves its parts.
+    /// While the node is `stopping`, none is made, and nothing lingers.
+    pub fn run(self, stopping: impl Fn() -> bool, connect: impl Fn()) {
+        for order in &self.orders {
+            match order {
+                Order::Connect if stopping() => {}
+                Order::Connect => {
+                    connect();
+                    self.pending.store(false, Ordering::Relaxed);
+                }
+                Order::End(replaced, at) => {
+                    if !stopping() {
+                        std::thread::sleep((at + LINGER).saturating_duration_since(Instant::now()));
+                    }
+                    drop(replaced);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What only Fast DDS needs, the default middleware of ROS 2. It is fenced in here.
+//!
+//! What it knows of Fast DDS:
+//!
+//! - A message that does not fit the shared memory of its publisher is lost or late. [`profile`] sizes
+//!   the shared memory of this process.
+//! - A process that is killed while it begins may leave a file in shared memory for which the next
+//!   process waits forever. [`slow_start`] warns of that.
+//! - A process that stood still may be cut off from its publishers for good. [`recovery`] decides when
+//!   a new connection must be made, and [`connector`] gives it to the threads.
+//!
+//! This folder uses nothing else of the node. With another middleware no profile is written. The
+//! recovery goes on, because a new connection does no harm.
+
+mod connector;
+mod profile;
+mod recovery;
+mod slow_start;
+
+pub use connector::{Connecting, Connector, Handed};
+pub use profile::{ensure as ensure_profile, warning as segment_warning};
+pub use recovery::{Due, Recovery};
+
+use robocache_rcl::{Context, Node};
+use robocache_runtime::health;
+
+/// Begins a node with shared memory for messages of `message_bytes` in all: those that it may publish at
+/// the same time. Also returns a warning if the shared memory has another size.
+///
+/// # Errors
+/// The middleware does not begin.
+pub fn begin_node(
+    context: &Context,
+    name: &str,
+    message_bytes: usize,
+) -> robocache_rcl::Result<(Node, Option<String>)> {
+    // Its drop removes the file, which is read when the node begins.
+    let profile = profile::write(message_bytes);
+    let begun = slow_start::watch();
+    let node = Node::new(context, name, "")?;
+    drop(begun);
+    let warning = profile.err().map(|error| {
+        format!("failed to write a profile for Fast DDS, its default is used: {error}")
+    });
+    Ok((node, warning))
+}
+
+/// Says what to do if large messages do not arrive.
+pub fn remedy() -> String {
+    health::remedy(&robocache_rcl::middleware(), &profile::hint())
+}
