@@ -1,85 +1,51 @@
-"""The command `robocache replay` in a process of its own, for what goes on with its results."""
+"""The command `robocache replay` in this process, for what goes on with its results."""
 
-import ctypes
 import json
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
-#: Options of `robocache replay` that other commands pass on, with what argparse needs.
-REPLAY_OPTIONS = {
-    "--rate-hz": {"metavar": "RATE_HZ", "help": "rate of the ticks [Hz]"},
-    "--start": {"help": "the first instant: seconds from the start of each bag, or since 1970"},
-    "--end": {"help": "the last instant, likewise"},
-    "--episodes": {"metavar": "FILE.csv", "help": "a list of episodes: start, end, bag, task"},
-    "--episodes-by": {"metavar": "TOPIC[:PATH]", "help": "episodes by a number of a topic"},
-    "--remap": {"action": "append", "metavar": "FROM:=TO", "help": "a topic's name in the bags"},
-    "--time": {"metavar": "SOURCE", "help": "auto, receive, clock, header or header:/TOPIC"},
-    "--backend": {"choices": ("auto", "cpu", "cuda"), "help": "where to compute"},
-    "--device": {"metavar": "N,N... or all", "help": "numbers of the GPUs"},
-    "--jobs": {"metavar": "N", "help": "episodes at once"},
-}
+from . import _native
 
 
-def add_places(parser, out):
-    """Adds what is read and what is written to a parser of argparse. `out` explains `--out`."""
-    parser.add_argument("bags", nargs="+", metavar="BAG", help="bags, or folders of bags")
-    parser.add_argument("--config", required=True, help="the configuration file (YAML)")
-    parser.add_argument("--out", required=True, help=out)
+def words(**options):
+    """Options as words of the command `robocache replay`, by their names: `rate_hz=30` is `--rate-hz=30`.
 
-
-def exit_code(command):
-    """The exit code of a command: a function that returns it. If it raises, stderr says what."""
-    try:
-        return command()
-    except (ValueError, RuntimeError, ImportError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-
-
-def add_replay_options(parser):
-    """Adds the options of `robocache replay` to a parser of argparse."""
-    group = parser.add_argument_group("options of robocache replay")
-    for option, details in REPLAY_OPTIONS.items():
-        group.add_argument(option, **details)
-
-
-def replay_options(parsed):
-    """The options that `add_replay_options` has parsed, as arguments of `robocache replay`."""
-    arguments = []
-    for option in REPLAY_OPTIONS:
-        value = getattr(parsed, option[2:].replace("-", "_"))
-        values = value if isinstance(value, list) else [] if value is None else [value]
-        if option == "--episodes":  # the command may run in another folder
-            values = [Path(value).resolve() for value in values]
-        arguments += [f"{option}={value}" for value in values]
-    return arguments
-
-
-def replay(bags, config, out, *options):
-    """Runs `robocache replay BAGS --config CONFIG --out OUT OPTIONS --json`.
-
-    Returns its exit code and, for each episode, what became of it (a list of dicts, as `--json`
-    prints them). Warnings and the bar go to stderr. If this process ends, the command ends too.
-
-    Raises RuntimeError if the command did not come to its end.
+    None and False are left out, True is an option without a value, and a list gives the option several times.
     """
-    package = str(Path(__file__).parents[1])
-    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-    words = _arguments(bags, config, out, options)
-    run = subprocess.run(
-        [sys.executable, "-m", "robocache._command", str(os.getpid()), *words[1:], "--json"],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path},
-        check=False,
-    )
-    if run.returncode not in (0, 1) or not run.stdout.strip():
-        raise RuntimeError(f"robocache replay: ended with the exit code {run.returncode}")
-    return run.returncode, json.loads(run.stdout)
+    found = []
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            found.append(option)
+        elif isinstance(value, (list, tuple)):
+            found += [f"{option}={each}" for each in value]
+        elif value is not None and value is not False:
+            found.append(f"{option}={value}")
+    return found
+
+
+def replay_words(bags, config, out, options=()):
+    """The words behind `robocache replay`."""
+    return [f"--config={config}", f"--out={out}", *options, "--", *map(str, bags)]
+
+
+def replay(bags, config, out, *options, kept_in=None):
+    """Runs `robocache replay BAGS --config CONFIG --out OUT OPTIONS`. Warnings and the bar go to stderr.
+
+    A complete result in the folder `kept_in` counts as kept, and stays there.
+
+    Returns the command's exit code and, for each episode, what became of it (a list of dicts, as `--json`
+    prints them).
+
+    Raises ValueError if an argument does not fit or there is no bag, and RuntimeError if nothing can be replayed. An
+    interrupt stops the run, and leaves nothing incomplete.
+    """
+    asked = replay_words(bags, config, out, options)
+    told, no_store = _native.replay_to(asked, has_bar=True, kept_in=kept_in)
+    outcomes = json.loads(told)
+    if no_store is not None:
+        print(f"no new store: {no_store}", file=sys.stderr)
+    return int(no_store is not None or bool(failures(outcomes))), outcomes
 
 
 def made_of(bags, config, out, *options):
@@ -88,15 +54,7 @@ def made_of(bags, config, out, *options):
 
     Raises ValueError if an argument does not fit, or the bags or the configuration cannot be read.
     """
-    from . import _native
-
-    return _native.made_of(_arguments(bags, config, out, options))
-
-
-def _arguments(bags, config, out, options):
-    """The words of the command `robocache replay`."""
-    places = ["--config", str(config), "--out", str(out)]
-    return ["robocache", "replay", *map(str, bags), *places, *options]
+    return _native.made_of(replay_words(bags, config, out, options))
 
 
 def failures(outcomes):
@@ -110,19 +68,58 @@ def failures(outcomes):
     return lines
 
 
-def _end_with(parent):
-    """Asks the kernel to end this process with its parent. A run that was killed would otherwise hold its folder for as
-    long as it likes."""
-    if not sys.platform.startswith("linux"):
-        return
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        sys.exit(1)
+def add_places(parser, out):
+    """Adds what is read and what is written to a parser of argparse. `out` explains `--out`."""
+    parser.add_argument("bags", nargs="+", metavar="BAG", help="bags, or folders of bags")
+    parser.add_argument("--config", required=True, help="the configuration file (YAML)")
+    parser.add_argument("--out", required=True, help=out)
 
 
-if __name__ == "__main__":
-    # The new process asks for itself: between fork and exec, code could wait for a lock that a missing thread holds.
-    _end_with(int(sys.argv.pop(1)))
-    from ._cli import main
+def add_replay_options(parser, *more):
+    """Adds options of `robocache replay` to a parser of argparse: those that all commands have, and `more` by name."""
+    group = parser.add_argument_group("options of robocache replay")
+    for option in _offered(more):
+        details = {"help": option["help"].replace("%", "%%")}
+        if option["metavar"] is None:
+            details["action"] = "store_true"
+        else:
+            details["metavar"] = option["metavar"]
+            details["choices"] = option["choices"] or None
+            details["action"] = "append" if option["repeats"] else "store"
+        group.add_argument(option["name"], **details)
 
-    sys.exit(main())
+
+def replay_options(parser, parsed, *more):
+    """The options that `add_replay_options` has added, as words. A wrong one ends the program, as argparse does."""
+    names = [option["name"][2:].replace("-", "_") for option in _offered(more)]
+    given = {name: getattr(parsed, name) for name in names}
+    if given["episodes"] is not None:  # a worker runs in another folder
+        given["episodes"] = Path(given["episodes"]).resolve()
+    options = words(**given)
+    try:
+        check(parsed.bags, parsed.config, parsed.out, options)
+    except ValueError as error:
+        parser.error(str(error))
+    return options
+
+
+def check(bags, config, out, options):
+    """Raises ValueError if an option does not fit. No file is read."""
+    _native.check_replay(replay_words(bags, config, out, options))
+
+
+def _offered(more):
+    """What `add_replay_options` adds."""
+    options = json.loads(_native.replay_options())
+    return [option for option in options if option["is_common"] or option["name"] in more]
+
+
+def exit_code(command):
+    """The exit code of a command: a function that returns it. If it raises, stderr says what."""
+    try:
+        return command()
+    except (ValueError, RuntimeError, ImportError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130

@@ -1,6 +1,4 @@
-"""One LeRobot dataset of those of shares, by LeRobot's own function."""
-
-from unittest import mock
+"""One LeRobot dataset of those of shares, by LeRobot's own functions."""
 
 import numpy as np
 
@@ -9,24 +7,42 @@ def aggregate(datasets, name, out):
     """Writes the dataset of these folders, in their order, to `out`.
 
     LeRobot 0.4 joins data files by pandas, which cannot join columns of arrays. So the rows are copied
-    here; episodes, tasks, videos and statistics are joined by LeRobot.
+    here; LeRobot's functions join episodes, videos and statistics.
     """
+    import pandas as pd
     from lerobot.datasets import aggregate
+    from lerobot.datasets.lerobot_dataset import LeRobotDatasetMetadata
 
-    names = [f"local/{dataset.name}" for dataset in datasets]
-    with mock.patch.object(aggregate, "aggregate_data", _copy_rows):
-        aggregate.aggregate_datasets(names, name, roots=datasets, aggr_root=out)
+    sources = [LeRobotDatasetMetadata(f"local/{root.name}", root=root) for root in datasets]
+    fps, robot_type, features = aggregate.validate_all_metadata(sources)
+    video_keys = sources[0].video_keys
+    joined = LeRobotDatasetMetadata.create(
+        name, fps, features, robot_type=robot_type, root=out, use_videos=bool(video_keys)
+    )
+    tasks = pd.concat([source.tasks for source in sources]).index.unique()
+    joined.tasks = pd.DataFrame({"task_index": range(len(tasks))}, index=tasks)
+    episodes_at, rows_at = {"chunk": 0, "file": 0}, {"chunk": 0, "file": 0}
+    videos_at = {
+        key: {"chunk": 0, "file": 0, "latest_duration": 0, "episode_duration": 0}
+        for key in video_keys
+    }
+    chunk_size, video_mb = (joined.info[of] for of in ("chunks_size", "video_files_size_in_mb"))
+    for source in sources:
+        aggregate.aggregate_videos(source, joined, videos_at, video_mb, chunk_size)
+        _copy_rows(source, joined, rows_at, chunk_size)
+        aggregate.aggregate_metadata(source, joined, episodes_at, rows_at, videos_at)
+        joined.info["total_episodes"] += source.total_episodes
+        joined.info["total_frames"] += source.total_frames
+    aggregate.finalize_aggregation(joined, sources)
 
 
-def _copy_rows(source, joined, place, _size, chunk_size):
+def _copy_rows(source, joined, place, chunk_size):
     """Copies the data files of a dataset, with the numbers that their rows have in the joined one.
 
     Args:
         source, joined: the metadata of the dataset, and of the joined one so far.
-        place: chunk and file of the newest data file.
+        place: chunk and file of the newest data file. It gets the new place of each file of the dataset too.
         chunk_size: the greatest number of files in a chunk.
-
-    Returns `place`, also with the new place of each file of the dataset.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -66,7 +82,6 @@ def _copy_rows(source, joined, place, _size, chunk_size):
         stats.update(moved)
     source.stats.update(aggregate_stats(of_episodes))
     place["src_to_dst"] = places
-    return place
 
 
 def _task_statistics(numbers):

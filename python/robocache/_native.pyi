@@ -7,9 +7,15 @@ from typing import Any
 def main(arguments: Sequence[str]) -> int:
     """Runs the command line; the first argument is the program's name. Returns the exit code."""
 
-def made_of(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """What the results of a command line of `robocache replay` would be made of: per episode its name, and a text that
-    differs if the result may differ. The first argument is the program's name. Raises ValueError."""
+def replay_options() -> str:
+    """The options of `robocache replay` as JSON: name, metavar, choices, repeats, help, is_common."""
+
+def check_replay(words: Sequence[str]) -> None:
+    """Checks the words behind `robocache replay`. No file is read. Raises ValueError."""
+
+def made_of(words: Sequence[str]) -> list[tuple[str, str]]:
+    """What the results of `robocache replay` with these words would be made of: per episode its name, and a text that
+    differs if the result may differ. Raises ValueError."""
 
 def version() -> str:
     """The version of the package."""
@@ -380,32 +386,20 @@ class ReplayEpisode:
     @property
     def task(self) -> str | None: ...
 
-def find_episodes(
-    bags: Sequence[str],
-    out: str,
-    start: str | None,
-    end: str | None,
-    listed: str | None,
-    by: str | None,
-) -> list[ReplayEpisode]:
-    """The episodes of bags, or of folders of bags; results in `out` are no bags."""
+class ReplaySettings:
+    """How episodes are replayed."""
+
+def find_episodes(words: Sequence[str]) -> tuple[list[ReplayEpisode], ReplaySettings]:
+    """The episodes that words as of `robocache replay` ask for, and how they are replayed."""
 
 def replay_to(
-    episodes: Sequence[ReplayEpisode],
-    config: str,
-    out: str,
-    format: str,
-    bf16: str,
-    rate_hz: float | None,
-    remaps: Sequence[str],
-    time: str,
-    backend: str,
-    devices: Sequence[int],
-    digest: bool,
-    jobs: int,
-    progress: Any,
+    words: Sequence[str],
+    progress: Any = None,
+    has_bar: bool = False,
+    kept_in: str | PathLike[str] | None = None,
 ) -> tuple[str, str | None]:
-    """What became of each episode, as JSON, and why there is no store of all."""
+    """What became of each episode that the words behind `robocache replay` ask for, as JSON, and why there is no store
+    of all. With `has_bar`, stderr has the bar and the warnings. Complete results in `kept_in` count as kept."""
 
 class ReplayRun:
     """The replay of one episode, in a thread of its own."""
@@ -413,12 +407,9 @@ class ReplayRun:
     def __new__(
         cls,
         episode: ReplayEpisode,
+        settings: ReplaySettings,
         text: str,
         file: str,
-        rate_hz: float | None,
-        remaps: Sequence[str],
-        time: str,
-        backend: str,
         device: int,
         digest: bool,
         threads: int,

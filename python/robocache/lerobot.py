@@ -169,7 +169,7 @@ def _tensors(replayed, code, outcomes):
 
 
 def join(datasets, out):
-    """Makes one dataset of those of shares, in their order, by LeRobot's own function.
+    """Makes one dataset of those of shares, in their order, by LeRobot's own functions.
 
     A dataset that does not exist has no episode. Returns the number of episodes and of frames.
     """
@@ -339,11 +339,11 @@ def add_options(parser):
     _command.add_replay_options(parser)
 
 
-def options(parsed):
+def options(parser, parsed):
     """What `add_options` has parsed, as arguments of `to_lerobot` by name."""
     names = "state action task images codec crf drop_invalid robot_type".split()
     given = {name: getattr(parsed, name) for name in names}
-    return {**given, "replay_options": _command.replay_options(parsed)}
+    return {**given, "replay_options": _command.replay_options(parser, parsed)}
 
 
 def main(arguments):
@@ -356,9 +356,10 @@ def main(arguments):
     )
     add_options(parser)
     parsed = parser.parse_args(arguments)
+    given = options(parser, parsed)
 
     def write():
-        return to_lerobot(parsed.bags, parsed.config, parsed.out, **options(parsed))
+        return to_lerobot(parsed.bags, parsed.config, parsed.out, **given)
 
     return _command.exit_code(lambda: told(parsed.out, write))
 

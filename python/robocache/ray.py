@@ -16,7 +16,8 @@ from pathlib import Path
 
 from . import _command, _shares
 
-FORMATS = ("mcap", "zarr", "rows")
+#: What `replay` takes besides the options that all commands have.
+_OPTIONS = ("--format", "--bf16", "--replace")
 #: Shares for each task that the cluster runs at once, so that none waits long for the last one.
 SHARES_PER_SLOT = 4
 
@@ -38,22 +39,23 @@ def replay(bags, config, out, *, format="mcap", options=(), **cluster):
     Raises ImportError without Ray, ValueError if an argument does not fit, and RuntimeError if a share
     failed too often.
     """
-    if format not in FORMATS:
-        raise ValueError(f"format: expected one of {', '.join(FORMATS)}, found {format!r}")
+    return _replay(bags, config, out, [f"--format={format}", *options], cluster)
+
+
+def _replay(bags, config, out, options, cluster):
+    """`replay` with all options as words."""
     bags, config, out = _paths(bags, config, out)
-    given = [f"--format={format}", *options]
+    _command.check(bags, config, out, options)
 
     def share(number, of, folder):
-        _shares.lend(out, folder, format, bags, (number, of))
         # An episode that fails here fails below too, where somebody is told.
-        asked = [*given, f"--share={number}/{of}", "--parts-only"]
-        return len(_command.replay(bags, config, folder, *asked)[1])
+        asked = [*options, f"--share={number}/{of}", "--parts-only"]
+        return len(_command.replay(bags, config, folder, *asked, kept_in=out)[1])
 
     folder = _shares.folder_of(out)
     parts = run_shares(share, folder, **cluster)
     takes = [f"--take={part}" for part in parts]
-    _shares.take_back(parts)
-    result = _command.replay(bags, config, out, *given, *takes)
+    result = _command.replay(bags, config, out, *options, *takes)
     shutil.rmtree(folder)
     return result
 
@@ -174,11 +176,7 @@ def _parser():
     commands = parser.add_subparsers(dest="command", required=True)
     replay = commands.add_parser("replay", help="replay bags, with the results of one process")
     _command.add_places(replay, "the folder of the results")
-    replay.add_argument("--format", choices=FORMATS, default="mcap", help="what to write")
-    replay.add_argument("--bf16", choices=("uint16", "f32"), help="how Zarr has elements of bf16")
-    replaced = "replace results of another configuration or other options"
-    replay.add_argument("--replace", action="store_true", help=replaced)
-    _command.add_replay_options(replay)
+    _command.add_replay_options(replay, *_OPTIONS)
     dataset = commands.add_parser("to-lerobot", help="write a LeRobot dataset of bags")
     from .lerobot import add_options
 
@@ -196,16 +194,15 @@ def _parser():
 
 def main(arguments=None):
     """The command `python -m robocache.ray`. Returns its exit code."""
-    parsed = _parser().parse_args(arguments)
+    parser = _parser()
+    parsed = parser.parse_args(arguments)
     cluster = {name: getattr(parsed, name) for name in ("shares", "cpus", "retries", "address")}
     cluster["told"] = lambda line: print(line, file=sys.stderr)
     where = (parsed.bags, parsed.config, parsed.out)
 
     def run_replay():
-        options = _command.replay_options(parsed)
-        options += [f"--bf16={parsed.bf16}"] if parsed.bf16 else []
-        options += ["--replace"] if parsed.replace else []
-        code, outcomes = replay(*where, format=parsed.format, options=options, **cluster)
+        options = _command.replay_options(parser, parsed, *_OPTIONS)
+        code, outcomes = _replay(*where, options, cluster)
         lines = _command.failures(outcomes)
         print("\n".join([*lines, f"{len(outcomes) - len(lines)} episodes in {parsed.out}"]))
         return code
@@ -213,7 +210,8 @@ def main(arguments=None):
     def run_to_lerobot():
         from .lerobot import options, told
 
-        return told(parsed.out, lambda: to_lerobot(*where, cluster=cluster, **options(parsed)))
+        given = options(parser, parsed)
+        return told(parsed.out, lambda: to_lerobot(*where, cluster=cluster, **given))
 
     commands = {"replay": run_replay, "to-lerobot": run_to_lerobot}
     return _command.exit_code(commands[parsed.command])

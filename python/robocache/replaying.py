@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 
-from . import _native
+from . import _command, _native
 from ._views import Views
 from .pipeline import config_text, device_number
 
@@ -20,25 +20,20 @@ class Options:
     end: float | str | None = None
     rate_hz: float | None = None
     remap: Iterable[str] | Mapping[str, str] = ()
-    time: str = "auto"
-    backend: str = "auto"
+    time: str | None = None
+    backend: str | None = None
 
-    def find(self, bags, out=""):
-        """The episodes of bags; results in the folder `out` are no bags."""
-        bags = [bags] if isinstance(bags, (str, os.PathLike)) else bags
-        moments = [None if at is None else _seconds(at) for at in (self.start, self.end)]
-        listed = None if self.episodes is None else os.fspath(self.episodes)
-        bags = list(map(os.fspath, bags))
-        return _native.find_episodes(bags, os.fspath(out), *moments, listed, self.episodes_by)
-
-    def settings(self):
-        """The rate, the topics, the clock and the backend, as the compiled part takes them."""
-        remap = self.remap
-        remaps = (
-            [f"{a}:={b}" for a, b in remap.items()] if isinstance(remap, Mapping) else list(remap)
-        )
-        rate_hz = None if self.rate_hz is None else float(self.rate_hz)
-        return rate_hz, remaps, self.time, self.backend
+    def words(self):
+        """The options as words of the command `robocache replay`, which has their defaults."""
+        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        given |= {name: _seconds(given[name]) for name in ("start", "end")}
+        if self.rate_hz is not None:
+            given["rate_hz"] = float(self.rate_hz)
+        if isinstance(self.remap, Mapping):
+            given["remap"] = [f"{a}:={b}" for a, b in self.remap.items()]
+        else:
+            given["remap"] = list(self.remap)
+        return _command.words(**given)
 
 
 def replay(bags, config, *, device=0, digest=False, threads=None, **options):
@@ -70,12 +65,11 @@ def replay(bags, config, *, device=0, digest=False, threads=None, **options):
     Raises ValueError if an argument is wrong or there is no bag, TypeError if there is no such option,
     RuntimeError if a bag cannot be read.
     """
-    given = Options(**options)
-    found = given.find(bags)
-    text, file = config_text(config)
+    words = Options(**options).words()
+    found, settings = _native.find_episodes([*words, "--", *_paths(bags)])
     threads = _at_least_one("threads", threads)
-    settings = (*given.settings(), device_number(device), bool(digest), threads)
-    return [Episode(native, (text, file, *settings)) for native in found]
+    given = (settings, *config_text(config), device_number(device), bool(digest), threads)
+    return [Episode(native, given) for native in found]
 
 
 class Episode:
@@ -164,29 +158,30 @@ def replay_to(
     An interrupt stops the run, leaves nothing incomplete, and raises KeyboardInterrupt. What `progress` raises
     does the same. Raises RuntimeError if the store of all episodes could not be made.
     """
-    given = Options(**options)
-    found = given.find(bags, out)
-    jobs = _at_least_one("jobs", jobs)
-    outcomes, no_store = _native.replay_to(
-        found,
-        os.fspath(config),
-        os.fspath(out),
-        format,
-        bf16,
-        *given.settings(),
-        [device_number(device) for device in devices],
-        bool(digest),
-        min(jobs, len(found)),
-        bool(replace),
-        progress,
+    words = _command.words(
+        format=format,
+        # Files of mcap have elements of bf16 as they are.
+        bf16=None if format == "mcap" else bf16,
+        device=",".join(str(device_number(device)) for device in devices) or None,
+        no_digest=not digest,
+        jobs=None if jobs is None else _at_least_one("jobs", jobs),
+        replace=bool(replace),
     )
+    words += Options(**options).words()
+    places = (_paths(bags), os.fspath(config), os.fspath(out))
+    outcomes, no_store = _native.replay_to(_command.replay_words(*places, words), progress)
     if no_store is not None:
         raise RuntimeError(f"no new store: {no_store}")
     return json.loads(outcomes)
 
 
+def _paths(bags):
+    """The paths of one bag or of several."""
+    return list(map(os.fspath, [bags] if isinstance(bags, (str, os.PathLike)) else bags))
+
+
 def _at_least_one(name, number):
-    """A number of threads or episodes; None for that of the cores."""
+    """A number of threads or episodes; None is that of the cores."""
     number = (os.cpu_count() or 1) if number is None else int(number)
     if number < 1:
         raise ValueError(f"{name}: expected at least 1, found {number}")
@@ -195,7 +190,7 @@ def _at_least_one(name, number):
 
 def _seconds(moment):
     """Seconds as text, in which no digit is lost."""
-    if isinstance(moment, str):
+    if moment is None or isinstance(moment, str):
         return moment
     if isinstance(moment, bool) or not isinstance(moment, (int, float)):
         raise TypeError(f"expected seconds, found {type(moment).__name__}")

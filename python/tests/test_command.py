@@ -1,62 +1,258 @@
-"""`robocache replay` as the process of a program that may have threads."""
+"""`robocache replay` inside a program of Python, as to-lerobot and the Ray runner call it.
 
+Signals are real ones, in a process of its own.
+"""
+
+import json
 import os
+import pty
+import re
+import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from functools import partial
 
 import pytest
+from arm_robot import CONFIG, bags_fixture, config_fixture, episodes_fixture  # noqa: F401
+from replays import files, replay
 
 pytest.importorskip(
     "robocache._native", reason="the package's compiled part is not built: scripts/develop.sh"
 )
 from robocache import _command
 
-PARENT = """
-import sys, threading, time
+PROGRAM = """
+import sys
 from robocache import _command
-threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
-_command.replay(["bag.mcap"], sys.argv[1], "out")
+bag, config, out, *options = sys.argv[1:]
+sys.exit(_command.exit_code(lambda: _command.replay([bag], config, out, *options)[0]))
 """
+FORMS = ("mcap", "zarr", "rows")
 
 
-def is_alive(process):
-    """Whether a process of this number runs."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def test_no_code_of_the_program_runs_between_fork_and_exec(tmp_path):
-    """It may wait for a lock that another thread had at the fork. Python calls these functions only if there is such code."""
-    forks = []
-    os.register_at_fork(before=lambda: forks.append("before"))
-    with pytest.raises(RuntimeError, match="robocache replay: ended with the exit code"):
-        _command.replay([tmp_path / "no.mcap"], tmp_path / "no.yaml", tmp_path / "out")
-    assert forks == []
-
-
-def test_the_command_ends_with_its_parent(tmp_path):
-    config = tmp_path / "config.yaml"
-    # Who reads it waits for a writer that never comes.
-    os.mkfifo(config)
-    (tmp_path / "bag.mcap").write_bytes(b"no bag")
+def program(*words, **options):
+    """Starts the program."""
+    # If the tests run in the background of a shell, they ignore the signal, and so would their children.
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    command = [sys.executable, "-c", PROGRAM, *map(str, words)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, config], env=environment, cwd=tmp_path)
-    try:
-        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-        deadline = time.monotonic() + 30
-        while not (found := children.read_text().split()):
-            assert parent.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        time.sleep(1)
-        assert is_alive(found[0])
-    finally:
-        parent.kill()
-        parent.wait()
-    deadline = time.monotonic() + 30
-    while is_alive(found[0]):
-        assert time.monotonic() < deadline
+    return subprocess.Popen(command, env=environment, preexec_fn=heard, **options)
+
+
+def wait_for(condition, process):
+    """Waits while a process runs."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def kinds(outcomes):
+    return [kind for outcome in outcomes for kind in outcome]
+
+
+def test_options_are_words_of_the_command():
+    given = {"rate_hz": 30.0, "remap": ["a:=b", "c:=d"], "replace": True}
+    expected = ["--rate-hz=30.0", "--remap=a:=b", "--remap=c:=d", "--replace"]
+    assert _command.words(**given, start=None, parts_only=False, take=[]) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rate-hz=often"], "--rate-hz: invalid float literal: 'often'"),
+        (["--format=csv"], "--format: expected mcap, zarr or rows, found 'csv'"),
+        (["--bf16=f32"], "--bf16: expected --format zarr or rows, found mcap, which has bf16"),
+        (["--device=0,x"], "--device: expected a number or all, found 'x'"),
+        (["--share=3/2"], "--share: expected K/N with K from 1 to N, found '3/2'"),
+        (["--start=1", "--episodes=list.csv"], "'--start <START>' cannot be used with"),
+        (["--fast"], "unexpected argument '--fast' found"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_named(tmp_path, options, message):
+    for call in (_command.replay, _command.made_of):
+        with pytest.raises(ValueError, match=re.escape(message)) as error:
+            call([tmp_path], tmp_path / "config.yaml", tmp_path / "out", *options)
+        assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_replayed_is_an_error(bags, config, tmp_path):
+    with pytest.raises(ValueError, match=r"no\.mcap"):
+        _command.replay([tmp_path / "no.mcap"], config, tmp_path / "out")
+    with pytest.raises(RuntimeError, match=r"no\.yaml: expected a readable configuration"):
+        _command.replay(bags, tmp_path / "no.yaml", tmp_path / "out")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_results_and_outcomes_are_those_of_the_command(bags, config, tmp_path, capfd, form):
+    wrong = tmp_path / "wrong.mcap"
+    wrong.write_bytes(b"no bag")
+    options = [f"--format={form}", "--backend=cpu"]
+    code, outcomes = _command.replay([*bags, wrong], config, tmp_path / "out", *options)
+    said = capfd.readouterr()
+    assert code == 1 and said.out == ""
+    expected = replay(config, tmp_path / "alone", *bags, wrong, options=options, expect=1)
+    assert outcomes == [{kind: summary} for kind, summary in expected]
+    (failure,) = _command.failures(outcomes)
+    assert failure.startswith("wrong: failed: ")
+    assert files(tmp_path / "out") == files(tmp_path / "alone")
+    code, outcomes = _command.replay(bags, config, tmp_path / "out", *options)
+    assert code == 0 and kinds(outcomes) == ["kept"] * 3
+
+
+def test_shares_are_taken_by_another_run(bags, config, tmp_path):
+    shares = [tmp_path / f"share{number}" for number in (1, 2)]
+    for number, out in enumerate(shares, start=1):
+        options = ["--format=rows", f"--share={number}/2", "--parts-only"]
+        code, outcomes = _command.replay(bags, config, out, *options)
+        assert code == 0 and len(outcomes) == number and not (out / "rows.zarr").exists()
+    takes = [f"--take={out}" for out in shares]
+    code, outcomes = _command.replay(bags, config, tmp_path / "out", "--format=rows", *takes)
+    assert code == 0 and kinds(outcomes) == ["kept"] * 3
+    replay(config, tmp_path / "alone", *bags, options=["--format=rows"])
+    name = "rows.zarr"
+    assert files(tmp_path / "out" / name) == files(tmp_path / "alone" / name)
+
+
+def broken_off(out):
+    """Leaves a complete result as a run does that was ended without a word."""
+    ledger = json.loads((out / "replay.json").read_text())
+    lines = [
+        json.dumps({"Added": {"result": result, "entry": entry}})
+        for result, entry in ledger.pop("episodes").items()
+    ]
+    (out / "replay.json.journal").write_text("\n".join([*lines, lines[0][:50]]))
+    (out / "replay.json").write_text(json.dumps({**ledger, "episodes": {}}))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_result_in_another_folder_is_not_made_again(bags, config, tmp_path, form, is_whole):
+    out, share = tmp_path / "out", tmp_path / "share"
+    options = [f"--format={form}", "--backend=cpu"]
+    given = [*options, "--parts-only"]
+    # Without a folder of results, there is none.
+    _command.replay(bags[:1], config, tmp_path / "first", *given, kept_in=out)
+    _command.replay([bags[0], bags[2]], config, out, *(options if is_whole else given))
+    if not is_whole:
+        broken_off(out)
+    before = files(out)
+    code, outcomes = _command.replay(bags, config, share, *given, kept_in=out)
+    assert code == 0 and kinds(outcomes) == ["kept", "done", "kept"]
+    assert files(out) == before
+    made = {path.relative_to(share).parts for path in share.rglob("*") if path.is_file()}
+    of_episode = {parts for parts in made if parts[0] != "replay.json"}
+    assert of_episode and all("robot1" in "/".join(parts) for parts in of_episode)
+    # The run that joins both has all.
+    code, outcomes = _command.replay(bags, config, out, *options, f"--take={share}")
+    assert code == 0 and kinds(outcomes) == ["kept"] * 3
+    # Of another configuration it is no result.
+    config.write_text(CONFIG.replace("max_age_ms: 50", "max_age_ms: 40"))
+    again = [*given, "--replace"]
+    code, outcomes = _command.replay(bags, config, tmp_path / "again", *again, kept_in=out)
+    assert code == 0 and kinds(outcomes) == ["done"] * 3
+
+
+def test_a_store_that_the_ledger_does_not_describe_has_no_result(bags, config, tmp_path):
+    out, options = tmp_path / "out", ["--format=rows", "--backend=cpu"]
+    _command.replay(bags[:1], config, out, *options)
+    about = out / "rows.zarr/zarr.json"
+    about.write_text(about.read_text() + "\n")
+    _, outcomes = _command.replay(bags[:1], config, tmp_path / "share", *options, kept_in=out)
+    assert kinds(outcomes) == ["done"]
+    ledger = out / "replay.json"
+    ledger.write_text(json.dumps({**json.loads(ledger.read_text()), "format": 2}))
+    with pytest.raises(RuntimeError, match="expected format 1, found 2: another version"):
+        _command.replay(bags[:1], config, tmp_path / "other", *options, kept_in=out)
+
+
+def test_stderr_has_the_bar_and_the_warnings_above_it(bags, config, tmp_path):
+    folder = tmp_path / "numbered"
+    folder.mkdir()
+    for number, bag in enumerate(bags):
+        (file,) = bag.glob("*.mcap")
+        # The first is missing, so they are not the parts of one bag.
+        os.link(file, folder / f"robot_{number + 1}.mcap")
+    terminal, stderr = pty.openpty()
+    process = program(folder, config, tmp_path / "out", stderr=stderr, stdout=subprocess.PIPE)
+    os.close(stderr)
+    said = b""
+    try:
+        while more := os.read(terminal, 4096):
+            said += more
+    except OSError:  # the terminal has no other end any more
+        pass
+    assert process.communicate()[0] == b"" and process.returncode == 0
+    assert b"each file is a bag of its own: expected number 0" in said
+    assert b"/3 episodes, " in said and b"times real time" in said
+
+
+def test_an_interrupt_does_not_wait_for_the_search_of_episodes(bags, config, tmp_path):
+    # Who reads it waits for a writer that never comes.
+    os.mkfifo(tmp_path / "list.csv")
+    out = tmp_path / "out"
+    process = program(bags[0], config, out, f"--episodes={tmp_path / 'list.csv'}")
+
+    def is_reading():
+        threads = f"/proc/{process.pid}/task"
+        return any(
+            open(f"{threads}/{thread}/comm").read() == "asked\n" for thread in os.listdir(threads)
+        )
+
+    wait_for(is_reading, process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130 and not out.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_a_signal_ends_leaves_what_is_complete(bags, config, tmp_path, number):
+    folder = tmp_path / "bags"
+    folder.mkdir()
+    (file,) = bags[0].glob("*.mcap")
+    # Many, so that a fast machine has not done all when the signal comes.
+    for copy in range(60):
+        os.link(file, folder / f"{copy:02}x.mcap")
+    out = tmp_path / "out"
+    process = program(folder, config, out, "--jobs=1", stderr=subprocess.PIPE, text=True)
+    wait_for((out / "00x.mcap").exists, process)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    # An interrupt ends the command by its exit code, as in a shell; the other one ends it at once.
+    expected = 130 if number == signal.SIGINT else -signal.SIGTERM
+    assert process.returncode == expected and said == ""
+    complete = len(list(out.glob("*.mcap")))
+    assert 0 < complete < 60
+    if number == signal.SIGINT:
+        assert not list(out.glob("*.partial"))
+    code, outcomes = _command.replay([folder], config, out)
+    assert code == 0 and len(outcomes) == 60
+    # The entry of a result comes after it, so a signal between them costs one result.
+    assert kinds(outcomes).count("kept") >= complete - (number == signal.SIGTERM)
+
+
+def run(*words):
+    command = [sys.executable, "-m", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("command", [["robocache", "to-lerobot"], ["robocache.ray", "replay"]])
+def test_the_options_of_other_commands_are_those_of_replay(command, tmp_path):
+    helps = [run("robocache", "replay", "--help"), run(*command, "--help")]
+    of_replay, found = (
+        set(re.findall(r"^ +(--[a-z0-9-]+)", text.stdout, re.MULTILINE)) for text in helps
+    )
+    own = {"--share", "--parts-only", "--take", "--no-digest", "--json"}
+    if command[1] == "to-lerobot":
+        own |= {"--format", "--bf16", "--replace"}
+    assert len(of_replay) > 15 and of_replay - own <= found and not own & found
+    # Their help is the same, whatever the width of the lines.
+    words = [" ".join(text.stdout.split()) for text in helps]
+    assert all("episodes share, or all" in text for text in words)
+    # A wrong one ends the command as a wrong command line does.
+    places = [tmp_path, "--config", "robot.yaml", "--out", tmp_path / "out"]
+    for wrong in (["--backend=tpu"], ["--start=1", "--episodes=list.csv"]):
+        ended = run(*command, *places, *wrong)
+        assert ended.returncode == 2 and wrong[0].split("=")[0] in ended.stderr
+    assert not list(tmp_path.iterdir())

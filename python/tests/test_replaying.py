@@ -113,7 +113,7 @@ def test_replay_to_writes_the_bytes_of_the_command(bag, written, tmp_path):
         robocache.replay_to(bag[0], config, tmp_path / "third", progress=failing)
     for arguments, error in (
         ({"format": "csv"}, "format: expected mcap, zarr or rows, found 'csv'"),
-        ({"bf16": "f64"}, "bf16: expected uint16 or f32"),
+        ({"format": "zarr", "bf16": "f64"}, "bf16: expected uint16 or f32, found 'f64'"),
         ({"jobs": 0}, "jobs: expected at least 1, found 0"),
     ):
         with pytest.raises(ValueError, match=error):

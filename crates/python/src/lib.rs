@@ -12,6 +12,7 @@
 //! - [`episodes`]: windows of rows for training. `device_episodes`: the same, made by a GPU.
 //! - [`freeing`]: drops what takes long, without the interpreter's lock.
 
+mod asked;
 #[cfg(feature = "cuda")]
 #[allow(unsafe_code)] // launches; every block says why it is sound
 mod device_episodes;
@@ -39,7 +40,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{cuda_version, made_of, main, version};
+    use super::{cuda_version, main, version};
+    #[pymodule_export]
+    use crate::asked::{check_replay, made_of, replay_options};
     #[cfg(feature = "cuda")]
     #[pymodule_export]
     use crate::device_episodes::{DeviceEpisodes, DeviceWindowPlan};
@@ -59,7 +62,7 @@ mod _native {
     #[pymodule_export]
     use crate::pipeline::Pipeline;
     #[pymodule_export]
-    use crate::replay::{ReplayEpisode, ReplayRun, find_episodes};
+    use crate::replay::{ReplayEpisode, ReplayRun, ReplaySettings, find_episodes};
     #[pymodule_export]
     use crate::replay_to::replay_to;
     #[pymodule_export]
@@ -70,13 +73,6 @@ mod _native {
 #[pyfunction]
 fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| robocache_tools::cli::run(arguments))
-}
-
-/// What the results of a command line of `robocache replay` would be made of: per episode its name, and a text.
-#[pyfunction]
-fn made_of(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Vec<(String, String)>> {
-    py.detach(|| robocache_tools::cli::made_of(arguments).map_err(|error| error.to_string()))
-        .map_err(errors::wrong)
 }
 
 /// The version of the package.

@@ -34,7 +34,7 @@ pub fn parse(text: &str, file: &str) -> PyResult<Config> {
 }
 
 /// Where to compute, by its name.
-pub fn choice(backend: &str) -> PyResult<Choice> {
+fn choice(backend: &str) -> PyResult<Choice> {
     backend.parse().map_err(|error| wrong(format!("backend: {error}")))
 }
 

@@ -1,15 +1,15 @@
 //! `robocache.replay`: recorded episodes, tick by tick, from a thread of their own.
 
+use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use pyo3::prelude::*;
-use robocache_core::backend::{self, Choice};
+use robocache_core::backend;
 use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::Pipeline;
@@ -17,34 +17,25 @@ use robocache_data::bag::Bag;
 use robocache_data::file::OutputError;
 use robocache_data::output::Output;
 use robocache_data::replay::{
-    self, BagDefinitions, Division, Episode, Moment, Parts, Playing, Progress, Remap, ReplayError,
-    Summary, TimeSource, Wiring,
+    self, BagDefinitions, Episode, Playing, Progress, ReplayError, Summary, Wiring,
 };
 use robocache_ops::device::HostBuffer;
 use robocache_ops::time::Stamp;
 use robocache_runtime::Tick;
+use robocache_tools::cli::{EpisodeArgs, in_memory};
 
-use crate::errors::{failed, wrong};
+use crate::asked::{PATIENCE, interruptible, raised};
+use crate::errors::failed;
 use crate::freeing::without_lock;
-use crate::pipeline::choice;
 use crate::process::Process;
 use crate::tensor::{Copied, Pool, TensorBytes};
 
 /// Tensors that wait for Python. A few, so that both sides work at the same time.
 const AHEAD: usize = 4;
-/// Time between two looks for an interrupt.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 /// An episode in a bag.
 #[pyclass(frozen, module = "robocache._native")]
 pub struct ReplayEpisode(Episode);
-
-impl ReplayEpisode {
-    /// The episode.
-    pub fn episode(&self) -> &Episode {
-        &self.0
-    }
-}
 
 #[pymethods]
 impl ReplayEpisode {
@@ -64,43 +55,26 @@ impl ReplayEpisode {
     }
 }
 
-/// The episodes of bags, or of folders of bags. Results in `out` are no bags.
+/// How episodes are replayed.
+#[pyclass(frozen, module = "robocache._native")]
+pub struct ReplaySettings(Arc<EpisodeArgs>);
+
+/// The episodes that the words of a replay into memory ask for, and how they are replayed.
 #[pyfunction]
-#[pyo3(signature = (bags, out, start, end, listed, by))]
 pub fn find_episodes(
     py: Python<'_>,
-    bags: Vec<PathBuf>,
-    out: PathBuf,
-    start: Option<&str>,
-    end: Option<&str>,
-    listed: Option<PathBuf>,
-    by: Option<&str>,
-) -> PyResult<Vec<ReplayEpisode>> {
-    let moment = |text: Option<&str>, name: &str| -> PyResult<Option<Moment>> {
-        text.map(str::parse).transpose().map_err(|error| wrong(format!("{name}: {error}")))
-    };
-    let division = match (listed, by) {
-        (Some(list), None) => Division::Listed(replay::read_episodes(&list).map_err(wrong)?),
-        (None, Some(topic)) => Division::Edges(topic.parse().map_err(wrong)?),
-        (None, None) => Division::Whole,
-        (Some(_), Some(_)) => return Err(wrong("expected episodes or episodes_by, found both")),
-    };
-    let parts = Parts { start: moment(start, "start")?, end: moment(end, "end")?, division };
-    py.detach(|| {
-        let bags = replay::find_bags(&bags, &out).map_err(wrong)?;
-        let episodes = replay::episodes(&bags, &parts).map_err(failed)?;
-        Ok(episodes.into_iter().map(ReplayEpisode).collect())
-    })
+    words: Vec<OsString>,
+) -> PyResult<(Vec<ReplayEpisode>, ReplaySettings)> {
+    let (episodes, args) = interruptible(py, || in_memory(words))?.map_err(raised)?;
+    let episodes = episodes.into_iter().map(ReplayEpisode).collect();
+    Ok((episodes, ReplaySettings(Arc::new(args))))
 }
 
 /// How an episode is replayed.
 struct Settings {
     text: String,
     file: PathBuf,
-    rate_hz: Option<f64>,
-    remaps: Vec<Remap>,
-    time: TimeSource,
-    backend: Choice,
+    args: Arc<EpisodeArgs>,
     device: usize,
     playing: Playing,
 }
@@ -151,9 +125,10 @@ fn play(
     }
     let bag = Bag::open(&episode.bag)?;
     let definitions = BagDefinitions::new(&bag)?;
-    let Settings { text, file, rate_hz, remaps, time, backend, device, playing } = settings;
+    let Settings { text, file, args, device, playing } = settings;
+    let EpisodeArgs { rate_hz, remap, time, backend, .. } = &**args;
     let config = definitions.configuration(text, file, *rate_hz)?;
-    let wiring = Wiring::new(&bag, &config, remaps, time)?;
+    let wiring = Wiring::new(&bag, &config, remap, time)?;
     let backend = backend::create(*backend, *device, &config, &Layout::new(&config))?;
     let pipeline = Pipeline::new(config, backend)?;
     let progress = UntilStopped(Arc::clone(&output.stop));
@@ -197,31 +172,18 @@ impl ReplayRun {
 impl ReplayRun {
     /// Starts the replay.
     #[new]
-    #[pyo3(signature = (episode, text, file, rate_hz, remaps, time, backend, device, digest, threads))]
-    #[allow(clippy::too_many_arguments)] // Python has them by their names
     fn new(
         episode: &ReplayEpisode,
+        settings: &ReplaySettings,
         text: String,
         file: PathBuf,
-        rate_hz: Option<f64>,
-        remaps: Vec<String>,
-        time: &str,
-        backend: &str,
         device: usize,
         digest: bool,
         threads: usize,
     ) -> PyResult<Self> {
-        let remaps: Result<_, _> = remaps.iter().map(|remap| remap.parse()).collect();
-        let settings = Settings {
-            text,
-            file,
-            rate_hz,
-            remaps: remaps.map_err(|error| wrong(format!("remap: {error}")))?,
-            time: source_of_time(time)?,
-            backend: choice(backend)?,
-            device,
-            playing: Playing { digest, threads },
-        };
+        let args = Arc::clone(&settings.0);
+        let playing = Playing { digest, threads };
+        let settings = Settings { text, file, args, device, playing };
         let (sender, events) = sync_channel(AHEAD);
         let (stop, pool) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let output =
@@ -296,9 +258,4 @@ impl Drop for ReplayRun {
             std::mem::forget(self.events.get_mut().ok().and_then(Option::take));
         }
     }
-}
-
-/// Which clock the ticks are on, by its name.
-pub fn source_of_time(name: &str) -> PyResult<TimeSource> {
-    name.parse().map_err(|error| wrong(format!("time: {error}")))
 }

@@ -1,23 +1,19 @@
 //! `robocache.replay_to`: the command `robocache replay` as a function.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use pyo3::prelude::*;
-use robocache_data::output::Bf16;
 use robocache_data::replay::batch::{self, BatchProgress, EpisodeOutcome, Results};
-use robocache_data::replay::{Episode, Format, Options, ReplayError};
+use robocache_data::replay::{Episode, Options, ReplayError};
 use robocache_ops::time::Stamp;
+use robocache_tools::cli::{Bars, log_above_bars};
 
-use crate::errors::{failed, wrong};
-use crate::pipeline::choice;
-use crate::replay::{ReplayEpisode, source_of_time};
-
-/// Time between two looks for an interrupt, and between two calls of the progress.
-const PATIENCE: Duration = Duration::from_millis(50);
+use crate::asked::{PATIENCE, asked, panicked};
+use crate::errors::failed;
 
 /// How far the episodes are: by name, the part of it that is done.
 #[derive(Default)]
@@ -65,78 +61,57 @@ impl BatchProgress for Shares {
     }
 }
 
-/// Replays episodes into files. Returns what became of each, as JSON, and why there is no store.
+/// Replays episodes into files: those that the words behind `robocache replay` ask for. Returns what became of each, as
+/// JSON, and why there is no store.
+///
+/// `progress` is told how far each episode is. With `has_bar`, stderr has the bar and the warnings of the command
+/// instead. `kept_in` is a folder whose complete results are not made again.
 #[pyfunction]
-#[pyo3(signature = (episodes, config, out, format, bf16, rate_hz, remaps, time, backend, devices, digest, jobs, replace, progress))]
-#[allow(clippy::too_many_arguments)] // Python has them by their names
+#[pyo3(signature = (words, progress=None, has_bar=false, kept_in=None))]
 pub fn replay_to(
     py: Python<'_>,
-    episodes: Vec<PyRef<'_, ReplayEpisode>>,
-    config: PathBuf,
-    out: PathBuf,
-    format: &str,
-    bf16: &str,
-    rate_hz: Option<f64>,
-    remaps: Vec<String>,
-    time: &str,
-    backend: &str,
-    devices: Vec<usize>,
-    digest: bool,
-    jobs: usize,
-    replace: bool,
+    words: Vec<OsString>,
     progress: Option<Py<PyAny>>,
+    has_bar: bool,
+    kept_in: Option<PathBuf>,
 ) -> PyResult<(String, Option<String>)> {
-    let remaps: Result<_, _> = remaps.iter().map(|remap| remap.parse()).collect();
-    let options = Options {
-        config,
-        rate_hz,
-        remaps: remaps.map_err(|error| wrong(format!("remap: {error}")))?,
-        time: source_of_time(time)?,
-        backend: choice(backend)?,
-        devices,
-        digest,
-        out,
-        jobs,
-        format: match format {
-            "mcap" => Format::Mcap,
-            "zarr" => Format::Zarr,
-            "rows" => Format::Rows,
-            _ => {
-                return Err(wrong(format!(
-                    "format: expected mcap, zarr or rows, found '{format}'"
-                )));
-            }
-        },
-        bf16: match bf16 {
-            "uint16" => Bf16::Uint16,
-            "f32" => Bf16::F32,
-            _ => return Err(wrong(format!("bf16: expected uint16 or f32, found '{bf16}'"))),
-        },
-        parts_only: false,
-        replace,
-        take: Vec::new(),
+    if has_bar {
+        log_above_bars();
+    }
+    let (episodes, options) = asked(py, words)?;
+    let options = Options { kept_in, ..options };
+    let shares = Shares::default();
+    let bars = has_bar.then(|| Bars::new(episodes.len()));
+    let watch: &dyn BatchProgress = match &bars {
+        Some(bars) => bars,
+        None => &shares,
     };
-    let episodes: Vec<Episode> = episodes.iter().map(|episode| episode.episode().clone()).collect();
-    let Results { outcomes, store } = watched(py, &episodes, &options, progress.as_ref())?;
+    let tell = |py: Python<'_>| shares.tell(py, progress.as_ref());
+    let results = watched(py, &episodes, &options, watch, tell);
+    if let Some(bars) = &bars {
+        bars.close();
+    }
+    let Results { outcomes, store } = results?;
     let outcomes = serde_json::to_string(&outcomes).map_err(failed)?;
     Ok((outcomes, store.err().map(|error| error.to_string())))
 }
 
-/// Runs all on a thread, and tells the progress meanwhile. An interrupt, or an error of the progress, stops the run.
+/// Runs all on a thread, and calls `tell` meanwhile. An error of `tell`, such as an interrupt, stops the run.
 fn watched(
     py: Python<'_>,
     episodes: &[Episode],
     options: &Options,
-    progress: Option<&Py<PyAny>>,
+    watch: &dyn BatchProgress,
+    tell: impl Fn(Python<'_>) -> PyResult<()> + Sync,
 ) -> PyResult<Results> {
-    let (shares, stop) = (Shares::default(), AtomicBool::new(false));
+    let stop = AtomicBool::new(false);
     let (results, told) = py.detach(|| {
         std::thread::scope(|scope| {
-            let run = scope.spawn(|| batch::run_all(episodes, options, &shares, &stop));
+            let run = scope.spawn(|| batch::run_all(episodes, options, watch, &stop));
             let mut told = Ok(());
             while told.is_ok() && !run.is_finished() {
                 std::thread::sleep(PATIENCE);
-                told = Python::attach(|py| shares.tell(py, progress));
+                told = Python::attach(&tell);
             }
             stop.store(told.is_err(), Ordering::Relaxed);
             let results: Result<Result<Results, ReplayError>, _> = run.join();
@@ -144,6 +119,6 @@ fn watched(
         })
     });
     told?;
-    shares.tell(py, progress)?;
-    results.map_err(|_| failed("a failure of the program (a panic)"))?.map_err(failed)
+    tell(py)?;
+    results.map_err(|_| panicked())?.map_err(failed)
 }

@@ -93,7 +93,10 @@ pub fn run_all(
     }
     let ledger = Mutex::new(ledger);
     let others = Others::open(&options.take)?;
-    let shared = Work { options, text: &text, ledger: &ledger, others: &others, watch, stop };
+    let kept_in = options.kept_in.as_deref().map(Ledger::read_beside).transpose()?;
+    let kept_in = kept_in.as_ref();
+    let shared =
+        Work { options, text: &text, ledger: &ledger, others: &others, kept_in, watch, stop };
     let outcomes: Vec<Mutex<Option<EpisodeOutcome>>> =
         episodes.iter().map(|_| Mutex::new(None)).collect();
     let next = AtomicUsize::new(0);
@@ -294,19 +297,19 @@ impl Opened {
     }
 }
 
-/// Returns the numbers of a result that is there; `None` if it must be made.
+/// Returns the numbers of a result that the folder of a ledger has; `None` if it must be made.
 ///
 /// # Errors
 /// What is there must not be replaced.
 fn kept(
     episode: &Episode,
     work: &Work<'_>,
+    ledger: &Ledger,
     result: &str,
     made_of: &str,
 ) -> Result<Option<Summary>, ReplayError> {
-    let Work { options: Options { out, format, replace, .. }, ledger, text, .. } = work;
-    let path = out.join(result);
-    let ledger = lock(ledger);
+    let Work { options: Options { format, replace, .. }, text, .. } = work;
+    let path = ledger.path_of(result);
     let entry = ledger.entry(result);
     let in_store = |store: &str| {
         let store = ledger.store(store);
@@ -343,14 +346,19 @@ fn replay(
     work: &Work<'_>,
     device: usize,
 ) -> Result<EpisodeOutcome, ReplayError> {
-    let Work { options, text, ledger, others, watch, stop } = *work;
+    let Work { options, text, ledger, others, kept_in, watch, stop } = *work;
     let name = &episode.name;
     let Opened { bag, config, made_of } = Opened::open(episode, options, text)?;
     let result = options.format.result(name);
-    if let Some(summary) = kept(episode, work, &result, &made_of)? {
+    if let Some(summary) = kept(episode, work, &lock(ledger), &result, &made_of)? {
         return Ok(EpisodeOutcome::Kept(summary));
     }
     if let Some(summary) = others.take(&result, &made_of, &options.out, &mut lock(ledger))? {
+        return Ok(EpisodeOutcome::Kept(summary));
+    }
+    if let Some(ledger) = kept_in
+        && let Some(summary) = kept(episode, work, ledger, &result, &made_of)?
+    {
         return Ok(EpisodeOutcome::Kept(summary));
     }
     let wiring = Wiring::new(&bag, &config, &options.remaps, &options.time)?;
@@ -433,6 +441,8 @@ struct Work<'a> {
     text: &'a str,
     ledger: &'a Mutex<Ledger>,
     others: &'a Others,
+    /// Of [`Options::kept_in`].
+    kept_in: Option<&'a Ledger>,
     watch: &'a dyn BatchProgress,
     stop: &'a AtomicBool,
 }

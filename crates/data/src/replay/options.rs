@@ -39,6 +39,8 @@ pub struct Options {
     pub replace: bool,
     /// Folders of other runs, whose results are taken if they are what this run would make.
     pub take: Vec<PathBuf>,
+    /// A folder of results that stay there: a complete one counts as kept.
+    pub kept_in: Option<PathBuf>,
 }
 
 /// Large rows of all episodes that wait until they are compressed \[bytes\].

@@ -157,6 +157,24 @@ impl Ledger {
         Ok(Ledger { out: out.to_owned(), held, journal: None })
     }
 
+    /// Reads what a folder has that another run may write into. A store counts if the ledger describes what is there.
+    ///
+    /// # Errors
+    /// As of [`read`](Self::read).
+    pub fn read_beside(out: &Path) -> Result<Self, OutputError> {
+        let mut ledger = Self::read(out)?;
+        let is_there = |name: &String, store: &mut Store| {
+            identity(&out.join(name)).as_ref() == Some(&store.identity)
+        };
+        ledger.held.stores.retain(is_there);
+        Ok(ledger)
+    }
+
+    /// Where a result is, if it is there.
+    pub fn path_of(&self, result: &str) -> PathBuf {
+        self.out.join(result)
+    }
+
     /// Finds out which of two stores is there, if the program ended while one took the place of the other.
     ///
     /// # Errors

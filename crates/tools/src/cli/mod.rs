@@ -1,9 +1,11 @@
 //! The command line of robocache, for its executable and for the Python package's.
 
+mod bars;
 mod calibrate;
 mod check;
 mod inspect;
 mod replay;
+mod replay_args;
 mod verify;
 mod view;
 
@@ -13,6 +15,11 @@ use std::os::unix::process::CommandExt;
 use std::process;
 
 use clap::{Parser, Subcommand};
+
+pub use bars::{Bars, log_above_bars};
+pub use replay_args::{
+    AskedError, EpisodeArgs, OfferedOption, ReplayArgs, in_memory, offered_options,
+};
 
 /// The exit code of a command that did what it was asked.
 const SUCCESS: u8 = 0;
@@ -41,7 +48,7 @@ enum Command {
     Calibrate(calibrate::CalibrateArgs),
     Check(check::CheckArgs),
     Inspect(inspect::InspectArgs),
-    Replay(Box<replay::ReplayArgs>),
+    Replay(Box<ReplayArgs>),
     /// Given to the Python package, which takes it before this command line
     #[command(name = "to-lerobot", hide = true, disable_help_flag = true)]
     ToLerobot {
@@ -100,20 +107,6 @@ fn to_lerobot(given: &[OsString]) -> Error {
     }
     format!("to-lerobot: expected the Python package, which python3 does not have\n{IN_PYTHON}")
         .into()
-}
-
-/// What the results of a command line of `replay` would be made of: per episode its name, and a text that differs if the
-/// result may differ. The text is the one by which `replay` decides whether it keeps a result.
-///
-/// # Errors
-/// The command line is wrong or of another command; the bags or the configuration cannot be read.
-pub fn made_of(
-    arguments: impl IntoIterator<Item = OsString>,
-) -> Result<Vec<(String, String)>, Box<dyn std::error::Error>> {
-    match Cli::try_parse_from(arguments)?.command {
-        Command::Replay(args) => replay::made_of(&args),
-        _ => Err("expected the command replay, found another one".into()),
-    }
 }
 
 /// Whether nobody reads the output any more.
