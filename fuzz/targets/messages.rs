@@ -9,7 +9,7 @@ mod streams;
 use std::sync::Mutex;
 
 use libfuzzer_sys::fuzz_target;
-use robocache_core::pipeline::{Arrival, Pipeline, PushError, TensorMessage, TickOutcome};
+use robocache_core::pipeline::{Arrival, Pipeline, NotTaken, TensorMessage, TickOutcome};
 use robocache_core::spec::{InputId, SegmentId};
 use robocache_ops::time::Stamp;
 
@@ -36,7 +36,7 @@ impl Subject {
     fn push(&self, choice: u8, at: u8, message: &[u8]) {
         let input = self.inputs[usize::from(choice) % self.inputs.len()];
         let arrival = Arrival { stamp: instant(at), ..Arrival::default() };
-        if let Err(PushError::Backend(error)) = self.pipeline.push(input, message, arrival) {
+        if let Err(NotTaken::Failed(error)) = self.pipeline.push(input, message, arrival) {
             panic!("{error}");
         }
         let stats = self.pipeline.input_stats(input);

@@ -76,7 +76,7 @@ pub fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
 /// touched on first use is there. Both pipelines are in the same state after it.
 fn warm_up(pair: &Pair, robot: &Robot, large: &Large<'_>) -> Result<(), BenchError> {
     let config = pair.subject.config();
-    let mut frame = pair.subject.new_message();
+    let mut message = pair.subject.new_message();
     let ms = |ms: i64| Stamp::from_nanos(ms * NANOS_PER_MS);
     let both = |stream: Stream, message: &[u8]| -> Result<(), BenchError> {
         feed::input_of(config, stream)
@@ -95,7 +95,7 @@ fn warm_up(pair: &Pair, robot: &Robot, large: &Large<'_>) -> Result<(), BenchErr
         while let Some(event) = events.next_if(|event| event.send_at <= ms(tick)) {
             both(event.stream, &robot.message(&event, Vec::new()))?;
         }
-        pair.subject.tick(tick, Epoch::default(), &mut frame)?;
+        pair.subject.tick(tick, Epoch::default(), &mut message)?;
     }
     Ok(())
 }

@@ -10,14 +10,14 @@ use robocache_core::backend::{self, Choice};
 use robocache_core::config;
 use robocache_core::layout::Layout;
 use robocache_core::pipeline::{
-    ArraySample, Arrival, Pipeline as Core, TensorMessage, TickOutcome,
+    Accepted, ArraySample, Arrival, NotTaken, Pipeline as Core, TensorMessage, TickOutcome,
 };
 use robocache_core::sample::{Header, StampError};
 use robocache_core::schema::Prefixes;
 use robocache_core::spec::{Config, InputId, Selection};
 use robocache_data::replay::{InputSummary, StreamSummary};
 use robocache_ops::time::{Epoch, Stamp};
-use robocache_runtime::{Given, Runtime};
+use robocache_runtime::{Runtime, RuntimeError};
 use serde_json::json;
 
 use crate::dlpack::{Array, Element};
@@ -185,18 +185,21 @@ pub fn stats_json(runtime: &Runtime) -> String {
 /// What became of a message: (whether it was taken, rows, reason, detail).
 type Result3 = (bool, u32, Option<&'static str>, Option<String>);
 
-fn told(given: Given) -> Result3 {
-    match given {
-        Given::Taken(taken) => {
+fn told(given: Result<Accepted, NotTaken<RuntimeError>>) -> PyResult<Result3> {
+    Ok(match given {
+        Ok(taken) => {
             let reason = taken.part.as_ref().map(|part| part.reason.name());
             (true, taken.rows + taken.transforms, reason, taken.part.map(|part| part.detail))
         }
-        Given::Dropped(rejected) => (false, 0, Some(rejected.reason.name()), Some(rejected.detail)),
-        Given::Waits => {
+        Err(NotTaken::Dropped(rejected)) => {
+            (false, 0, Some(rejected.reason.name()), Some(rejected.detail))
+        }
+        Err(NotTaken::Waits(_)) => {
             let detail = "it waits for a transform that may still come";
             (false, 0, Some("waits"), Some(detail.to_owned()))
         }
-    }
+        Err(NotTaken::Failed(error)) => return Err(failed(error)),
+    })
 }
 
 /// The numbers of an array of `float64`; none of another one.
@@ -273,8 +276,8 @@ impl Pipeline {
         let arrival = self.arrival(receive_ns);
         let inputs = self.names.find(input)?;
         py.detach(|| {
-            let give = |id: &InputId| self.runtime.give(*id, &message, arrival).map(told);
-            inputs.iter().map(give).collect::<Result<_, _>>().map_err(failed)
+            let give = |id: &InputId| told(self.runtime.give(*id, &message, arrival));
+            inputs.iter().map(give).collect()
         })
     }
 
@@ -315,8 +318,7 @@ impl Pipeline {
             (None, None) => ArraySample::Vector(&vector),
         };
         let arrival = self.arrival(receive_ns);
-        let given = py.detach(|| self.runtime.give_sample(id, &header, &sample, arrival));
-        given.map(told).map_err(failed)
+        told(py.detach(|| self.runtime.give_sample(id, &header, &sample, arrival)))
     }
 
     /// The tensor of a tick; the name of the stream that holds it back, if one does.

@@ -4,11 +4,10 @@ use std::ffi::{OsString, c_char, c_int};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::{Arc, Mutex};
 
-use r2r::ParameterValue;
 use r2r_rcl::*;
 
 use super::error::{c_string, check, ignore};
-use super::{Raw, Result, parameters};
+use super::{Raw, Result};
 use crate::lock;
 
 /// Number of live contexts. The process has one logging of rcl's: the first context configures it
@@ -69,16 +68,6 @@ impl Context {
         };
         drop(contexts);
         configured.map(|()| Context { inner: Arc::new(inner) })
-    }
-
-    /// Returns the parameters that the command line and parameter files give the node `name` of
-    /// the namespace `/`, in their order. Remaps of `__node` and `__ns` count. The node need not
-    /// exist yet.
-    ///
-    /// If two have the same name, the later one counts. If they also differ in type, rcl keeps both
-    /// values. Then the first of bool, integer, double and string counts, as in every ROS node.
-    pub fn parameter_overrides(&self, name: &str) -> Result<Vec<(String, ParameterValue)>> {
-        parameters::overrides(&self.inner, name)
     }
 }
 

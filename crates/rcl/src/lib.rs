@@ -29,6 +29,7 @@ mod error;
 mod event;
 mod message;
 mod node;
+mod node_inner;
 mod parameters;
 mod publisher;
 mod service;

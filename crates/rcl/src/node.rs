@@ -1,39 +1,24 @@
 //! A node: its names, its parameter overrides, and its view of the graph.
 
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use r2r::{WrappedServiceTypeSupport, WrappedTypesupport};
 use r2r_rcl::*;
 
-use super::context::ContextInner;
 use super::error::{c_string, check, ignore, text};
+use super::node_inner::NodeInner;
 use super::subscription::Flow;
 use super::type_support::TypeSupport;
 use super::{
     Context, Gid, MessagePublisher, Publisher, Qos, Raw, Result, Service, Subscription, Waitable,
 };
-use crate::lock;
 
 /// A node. It ends with the last of its entities.
 #[derive(Clone)]
 pub struct Node {
     inner: Arc<NodeInner>,
 }
-
-pub(super) struct NodeInner {
-    raw: Raw<rcl_node_t>,
-    /// Held while an entity begins or ends and while names or the graph are read. It guards no Rust
-    /// data.
-    changing: Mutex<()>,
-    context: Arc<ContextInner>,
-}
-
-// SAFETY: every call that changes the node holds `changing`; the others only read data that does
-// not change after the start.
-unsafe impl Send for NodeInner {}
-// SAFETY: as above.
-unsafe impl Sync for NodeInner {}
 
 /// The names that the graph gives to a node that it does not know yet, and to a program without ROS.
 const NOT_NAMED: [&str; 2] = ["_NODE_NAME_UNKNOWN_", "_CREATED_BY_BARE_DDS_APP_"];
@@ -73,10 +58,6 @@ impl Node {
         };
         let (changing, context) = (Mutex::new(()), Arc::clone(&context.inner));
         Ok(Node { inner: Arc::new(NodeInner { raw, changing, context }) })
-    }
-
-    pub(super) fn of_inner(inner: Arc<NodeInner>) -> Self {
-        Node { inner }
     }
 
     /// The context of the node.
@@ -210,25 +191,10 @@ impl Node {
     }
 }
 
-impl NodeInner {
-    pub(super) fn get(&self) -> *mut rcl_node_t {
-        self.raw.get()
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
-        lock(&self.changing)
-    }
-
-    fn name_by(&self, getter: unsafe extern "C" fn(*const rcl_node_t) -> *const c_char) -> String {
-        // SAFETY: the node is initialised; the getter's text lives as long as the node.
-        unsafe { text(getter(self.get())) }
-    }
-}
-
-impl Drop for NodeInner {
-    fn drop(&mut self) {
-        // SAFETY: the node is initialised. Its entities own it, so each of them has ended.
-        ignore(unsafe { rcl_node_fini(self.raw.get()) });
+impl Subscription {
+    /// The node that it belongs to.
+    pub fn node(&self) -> Node {
+        Node { inner: Arc::clone(self.node_inner()) }
     }
 }
 

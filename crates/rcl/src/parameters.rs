@@ -6,7 +6,7 @@ use r2r::ParameterValue;
 use r2r_rcl::*;
 
 use super::Result;
-use super::context::ContextInner;
+use super::context::{Context, ContextInner};
 use super::error::{c_string, check, text};
 
 /// A function of rcl that applies remaps to a node's name or namespace. r2r's bindings lack both.
@@ -35,11 +35,20 @@ unsafe extern "C" {
     ) -> rcl_ret_t;
 }
 
+impl Context {
+    /// Returns the parameters that the command line and parameter files give the node `name` of
+    /// the namespace `/`, in their order. Remaps of `__node` and `__ns` count. The node need not
+    /// exist yet.
+    ///
+    /// If two have the same name, the later one counts. If they also differ in type, rcl keeps both
+    /// values. Then the first of bool, integer, double and string counts, as in every ROS node.
+    pub fn parameter_overrides(&self, name: &str) -> Result<Vec<(String, ParameterValue)>> {
+        overrides(&self.inner, name)
+    }
+}
+
 /// Returns the overrides for the node, and those for all nodes (`/**`).
-pub(super) fn overrides(
-    context: &ContextInner,
-    name: &str,
-) -> Result<Vec<(String, ParameterValue)>> {
+fn overrides(context: &ContextInner, name: &str) -> Result<Vec<(String, ParameterValue)>> {
     let names = names(context, name)?;
     let mut params: *mut rcl_params_t = std::ptr::null_mut();
     let mut found: Vec<(String, ParameterValue)> = Vec::new();

@@ -10,7 +10,7 @@ use r2r::WrappedTypesupport;
 use r2r_rcl::*;
 
 use super::error::{c_string, check, forget, ignore, text};
-use super::node::NodeInner;
+use super::node_inner::NodeInner;
 use super::type_support::TypeSupport;
 use super::{Qos, Raw, RclError, Result};
 

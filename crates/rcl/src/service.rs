@@ -7,7 +7,7 @@ use r2r::WrappedServiceTypeSupport;
 use r2r_rcl::*;
 
 use super::error::{c_string, check, forget, ignore};
-use super::node::NodeInner;
+use super::node_inner::NodeInner;
 use super::publisher::Native;
 use super::{Raw, Result};
 

@@ -6,9 +6,9 @@ use r2r_rcl::*;
 
 use super::error::{c_string, check, forget, ignore, text};
 use super::event::{Event, EventStatus, IncompatibleQos, MessagesLost};
-use super::node::NodeInner;
+use super::node_inner::NodeInner;
 use super::type_support::TypeSupport;
-use super::{MessageInfo, Node, Qos, Raw, Result, SerializedMessage};
+use super::{MessageInfo, Qos, Raw, Result, SerializedMessage};
 
 /// Who receives the messages of a subscription inside the middleware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,9 +122,8 @@ impl Subscription {
         unsafe { text(rcl_subscription_get_topic_name(self.inner.raw.get())) }
     }
 
-    /// The node that it belongs to.
-    pub fn node(&self) -> Node {
-        Node::of_inner(Arc::clone(&self.inner.node))
+    pub(super) fn node_inner(&self) -> &Arc<NodeInner> {
+        &self.inner.node
     }
 
     /// The events of the subscription.

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use super::intake::MessageOrigin;
 use super::queue::{self, Message, Queue};
 use super::{Runtime, RuntimeError};
+use robocache_core::pipeline::NotTaken;
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;
 
@@ -79,15 +80,16 @@ impl EncodeThreads {
             state: Mutex::default(),
             done: Condvar::new(),
         });
-        let mut crew = EncodeThreads { shared, threads: Vec::new(), most: WAITING * count, takes };
+        let mut started =
+            EncodeThreads { shared, threads: Vec::new(), most: WAITING * count, takes };
         for _ in 0..count {
-            let shared = Arc::clone(&crew.shared);
+            let shared = Arc::clone(&started.shared);
             let thread = std::thread::Builder::new().name("encode".into());
             let thread = thread.spawn(move || shared.work());
             let failed = |source| RuntimeError::Thread { name: "encode", source };
-            crew.threads.push(thread.map_err(failed)?);
+            started.threads.push(thread.map_err(failed)?);
         }
-        Ok(Some(crew))
+        Ok(Some(started))
     }
 
     /// Whether messages of an input go to the threads.
@@ -141,7 +143,7 @@ impl Shared {
             // None of these inputs can wait for a transform.
             let bytes = (*message.bytes).as_ref();
             let pushed = self.runtime.push(MessageOrigin::of(message), bytes, message.arrival);
-            if let Err(error) = pushed {
+            if let Err(NotTaken::Failed(error)) = pushed {
                 lock(&self.state).error.get_or_insert(error);
             }
             // The lane must be free before the player goes on.

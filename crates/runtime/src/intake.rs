@@ -11,7 +11,7 @@ use super::{
     ClockMessage, Event, MessageOutcome, Origin, PublisherId, Reading, Runtime, RuntimeError,
     Transit,
 };
-use robocache_core::pipeline::{Accepted, Arrival, AwaitedTransforms, PushError};
+use robocache_core::pipeline::{Accepted, Arrival, AwaitedTransforms, NotTaken};
 use robocache_core::rejected::{DropReason, Rejected};
 use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
 use robocache_ops::sync::lock;
@@ -22,14 +22,7 @@ use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
 const GRACE_NS: i64 = 50 * NANOS_PER_MS;
 
 /// What became of a message that was given to the pipeline.
-pub(super) enum Pushed {
-    /// It was taken.
-    Taken(Accepted),
-    /// It was dropped, and counted.
-    Dropped(Rejected),
-    /// It needs a transform that may still come.
-    Waits(Box<AwaitedTransforms>),
-}
+pub(super) type Pushed = Result<Accepted, NotTaken<RuntimeError>>;
 
 /// A message on its way into the pipeline.
 #[derive(Clone, Copy)]
@@ -120,18 +113,22 @@ impl Runtime {
         arrival: Arrival,
     ) -> Result<(), RuntimeError> {
         let spec = self.input_spec(input);
-        let pushing = MessageOrigin { input, publisher, number };
+        let origin = MessageOrigin { input, publisher, number };
         if matches!(spec.selection, Selection::Transforms { .. }) {
-            return self.receive_transforms(pushing, bytes.as_ref(), arrival).map(drop);
+            return match self.receive_transforms(origin, bytes.as_ref(), arrival) {
+                Err(NotTaken::Failed(error)) => Err(error),
+                _ => Ok(()),
+            };
         }
         if !self.is_queued(input) {
-            return match self.push(pushing, bytes.as_ref(), arrival)? {
-                Pushed::Taken(_) | Pushed::Dropped(_) => Ok(()),
-                Pushed::Waits(need) => {
+            return match self.push(origin, bytes.as_ref(), arrival) {
+                Ok(_) | Err(NotTaken::Dropped(_)) => Ok(()),
+                Err(NotTaken::Waits(need)) => {
                     let bytes = Box::new(bytes);
                     let message = Message { input, publisher, number, bytes, arrival };
                     self.wait(message, *need)
                 }
+                Err(NotTaken::Failed(error)) => Err(error),
             };
         }
         let message = Message { input, publisher, number, bytes: Box::new(bytes), arrival };
@@ -176,15 +173,17 @@ impl Runtime {
         from: MessageOrigin,
         bytes: &[u8],
         arrival: Arrival,
-    ) -> Result<Pushed, RuntimeError> {
+    ) -> Pushed {
         // A wait that ended before this arrival is over, whether or not a worker has noticed.
         if let (Some(waiting), Some(now)) = (&self.waiting, arrival.stamp) {
             let expired = lock(waiting).expired(arrival.epoch, now);
             self.drop_all(expired);
         }
-        let pushed = self.push(from, bytes, arrival)?;
-        self.push_settled(arrival.seen_from)?;
-        Ok(pushed)
+        let pushed = self.push(from, bytes, arrival);
+        if !matches!(pushed, Err(NotTaken::Failed(_))) {
+            self.push_settled(arrival.seen_from).map_err(NotTaken::Failed)?;
+        }
+        pushed
     }
 
     /// Keeps a message until its transform comes, or until it has waited for too long.
@@ -218,11 +217,14 @@ impl Runtime {
             for mut message in direct {
                 message.arrival.seen_from = seen_from.or(message.arrival.seen_from);
                 let bytes = (*message.bytes).as_ref();
-                let pushed = self.push(MessageOrigin::of(&message), bytes, message.arrival)?;
-                if let Pushed::Waits(need) = pushed {
-                    // It needs another one, too.
-                    let crowded_out = lock(waiting).put(message, *need);
-                    self.drop_all(crowded_out);
+                match self.push(MessageOrigin::of(&message), bytes, message.arrival) {
+                    Ok(_) | Err(NotTaken::Dropped(_)) => {}
+                    Err(NotTaken::Waits(need)) => {
+                        // It needs another one, too.
+                        let crowded_out = lock(waiting).put(message, *need);
+                        self.drop_all(crowded_out);
+                    }
+                    Err(NotTaken::Failed(error)) => return Err(error),
                 }
             }
         }
@@ -261,14 +263,9 @@ impl Runtime {
     }
 
     /// Gives a message of an input and a publisher to the pipeline.
-    pub(super) fn push(
-        &self,
-        pushing: MessageOrigin,
-        bytes: &[u8],
-        arrival: Arrival,
-    ) -> Result<Pushed, RuntimeError> {
-        let pushed = self.pipeline.push(pushing.input, bytes, arrival);
-        self.note_pushed(pushing, arrival, pushed)
+    pub(super) fn push(&self, origin: MessageOrigin, bytes: &[u8], arrival: Arrival) -> Pushed {
+        let pushed = self.pipeline.push(origin.input, bytes, arrival);
+        self.note_pushed(origin, arrival, pushed)
     }
 
     /// Counts what became of a message or a sample, and explains the first drop.
@@ -276,8 +273,8 @@ impl Runtime {
         &self,
         MessageOrigin { input, publisher, number }: MessageOrigin,
         arrival: Arrival,
-        pushed: Result<Accepted, PushError>,
-    ) -> Result<Pushed, RuntimeError> {
+        pushed: Result<Accepted, NotTaken>,
+    ) -> Pushed {
         let from = (input, publisher);
         if let (1.., Some(outcome)) = (number, outcome_of(&pushed)) {
             self.record_outcome(number, input, outcome);
@@ -293,20 +290,20 @@ impl Runtime {
                 if let Some(rejected) = &accepted.part {
                     self.explain(input, "a part of a message", rejected);
                 }
-                Ok(Pushed::Taken(accepted))
+                Ok(accepted)
             }
-            Err(PushError::Waits(need)) => Ok(Pushed::Waits(need)),
-            Err(PushError::Dropped(rejected)) => {
+            Err(NotTaken::Waits(need)) => Err(NotTaken::Waits(need)),
+            Err(NotTaken::Dropped(rejected)) => {
                 self.note(from, |arrivals, now| {
                     arrivals.note_dropped(now, arrival.epoch, rejected.reason);
                 });
                 self.explain(input, "message", &rejected);
-                Ok(Pushed::Dropped(rejected))
+                Err(NotTaken::Dropped(rejected))
             }
-            Err(PushError::Backend(source)) => {
+            Err(NotTaken::Failed(source)) => {
                 let name = &self.input_spec(input).name;
                 let operation = format!("encode a message of stream '{name}'");
-                Err(RuntimeError::Backend { operation, source })
+                Err(NotTaken::Failed(RuntimeError::Backend { operation, source }))
             }
         }
     }
@@ -388,12 +385,12 @@ impl Runtime {
 }
 
 /// What a recorder is told of a push; `None` if the backend failed.
-fn outcome_of(pushed: &Result<Accepted, PushError>) -> Option<MessageOutcome> {
+fn outcome_of(pushed: &Result<Accepted, NotTaken>) -> Option<MessageOutcome> {
     Some(match pushed {
         Ok(accepted) => MessageOutcome::from(accepted),
-        Err(PushError::Dropped(rejected)) => MessageOutcome::Dropped(rejected.reason),
-        Err(PushError::Waits(_)) => MessageOutcome::Waits,
-        Err(PushError::Backend(_)) => return None,
+        Err(NotTaken::Dropped(rejected)) => MessageOutcome::Dropped(rejected.reason),
+        Err(NotTaken::Waits(_)) => MessageOutcome::Waits,
+        Err(NotTaken::Failed(_)) => return None,
     })
 }
 

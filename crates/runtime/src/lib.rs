@@ -35,6 +35,7 @@ mod outbox;
 mod player;
 mod ports;
 mod priority;
+mod publisher;
 mod publishing;
 mod queue;
 mod recorder;
@@ -53,19 +54,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 pub use clock::{Clock, Reading, Transit, decode_clock, system_now};
-pub use direct::Given;
 pub use error::RuntimeError;
-pub use offered_qos::{OfferedQos, PublisherSeen, SharedRequest, is_adapted};
+pub use offered_qos::{OfferedQos, PublisherSeen, SharedQos, is_adapted};
 pub use player::{Player, Received, Served, Tick};
 pub use ports::{DueTick, Observer, Publisher, Refused};
 pub use priority::{LockMemoryError, Placement, lock_memory};
+pub use publisher::{Origin, PublisherId};
 pub use queue::Message;
 pub use recorder::{
     ClockMessage, Event, MessageOutcome, ReceivedMessage, Recorder, RecorderStatus, SharedBytes,
     TickFate, TickRecord,
 };
 pub use standstill::{Standstills, Witness};
-pub use state::{InputState, Origin, PublisherId, StreamState, TickStats};
+pub use state::{InputState, StreamState, TickStats};
 pub use threads::{ThreadOptions, Threads};
 use waiting::Waiting;
 

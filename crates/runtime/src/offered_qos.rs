@@ -85,12 +85,12 @@ impl fmt::Display for OfferedQos {
 
 /// A [`OfferedQos`] that several threads read and write.
 #[derive(Debug)]
-pub struct SharedRequest(AtomicU8);
+pub struct SharedQos(AtomicU8);
 
-impl SharedRequest {
+impl SharedQos {
     /// Begins with this request.
     pub fn new(request: OfferedQos) -> Self {
-        SharedRequest(AtomicU8::new(Self::bits(request)))
+        SharedQos(AtomicU8::new(Self::bits(request)))
     }
 
     /// The newest request.

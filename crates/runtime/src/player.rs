@@ -73,7 +73,7 @@ pub struct Tick {
 /// Runs recorded messages through a pipeline, as the [module](self) says.
 pub struct Player {
     /// The threads that encode; `None` if there are none.
-    crew: Option<EncodeThreads>,
+    encoders: Option<EncodeThreads>,
     runtime: Arc<Runtime>,
     message: TensorMessage,
     progress: Progress,
@@ -109,7 +109,7 @@ impl Player {
         let message = pipeline.new_message();
         let runtime = Runtime { has_workers: false, ..Runtime::new(pipeline, clock) };
         Player {
-            crew: None,
+            encoders: None,
             runtime: Arc::new(runtime),
             message,
             progress,
@@ -137,7 +137,7 @@ impl Player {
     /// # Errors
     /// The system starts no thread.
     pub fn with_threads(self, threads: usize) -> Result<Self, RuntimeError> {
-        Ok(Player { crew: EncodeThreads::start(&self.runtime, threads)?, ..self })
+        Ok(Player { encoders: EncodeThreads::start(&self.runtime, threads)?, ..self })
     }
 
     /// Waits until all messages so far are rows.
@@ -145,7 +145,7 @@ impl Player {
     /// # Errors
     /// The backend failed.
     pub fn settle(&self) -> Result<(), RuntimeError> {
-        self.crew.as_ref().map_or(Ok(()), EncodeThreads::wait)
+        self.encoders.as_ref().map_or(Ok(()), EncodeThreads::wait)
     }
 
     /// The runtime, for its counters.
@@ -186,10 +186,10 @@ impl Player {
             self.settle()?;
             self.epoch = arrival.epoch;
         }
-        match &self.crew {
-            Some(crew) if crew.takes(input) => {
+        match &self.encoders {
+            Some(encoders) if encoders.takes(input) => {
                 let bytes = Box::new(bytes);
-                Ok(crew.put(Message { input, publisher: None, number: 0, bytes, arrival })?)
+                Ok(encoders.put(Message { input, publisher: None, number: 0, bytes, arrival })?)
             }
             _ => Ok(self.runtime.receive(input, bytes, arrival)?),
         }

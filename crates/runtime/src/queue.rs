@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::PublisherId;
+use super::publisher::PublisherId;
 use robocache_core::pipeline::Arrival;
 use robocache_core::spec::{Config, InputId};
 use robocache_ops::sync::lock;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize,
 use std::time::Duration;
 
 use super::health::{Arrivals, Latency};
-use super::offered_qos::{OfferedQos, PublisherSeen, SharedRequest};
+use super::offered_qos::{OfferedQos, PublisherSeen, SharedQos};
 use robocache_core::histogram::Histogram;
 use robocache_core::pipeline::Counter;
 use robocache_core::rejected::DropReason;
@@ -45,19 +45,6 @@ pub struct TickStats {
     pub priority: AtomicU8,
 }
 
-/// Identifies a publisher in the whole network: the middleware's own number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublisherId(pub [u8; 16]);
-
-/// Where a message comes from, and when it was published.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
-    /// Its publisher; `None` if that is not known.
-    pub publisher: Option<PublisherId>,
-    /// When it was published, on the publisher's system clock; `None` if the middleware does not tell.
-    pub published: Option<Stamp>,
-}
-
 /// State of one input outside the pipeline.
 #[derive(Debug)]
 pub struct InputState {
@@ -84,9 +71,9 @@ pub struct InputState {
     /// Messages that a publisher sent once more to a new subscription.
     pub repeated: Counter,
     /// What the subscription asks for.
-    pub asks: SharedRequest,
+    pub asks: SharedQos,
     /// What it must ask for, by the last reading of the graph.
-    pub wants: SharedRequest,
+    pub wants: SharedQos,
     /// Publishers that the middleware did not connect, because their quality of service does not
     /// fit. It counts all since the subscription began.
     pub incompatible: AtomicU64,
@@ -113,8 +100,8 @@ impl InputState {
             resubscribed: Counter::default(),
             adapted: Counter::default(),
             repeated: Counter::default(),
-            asks: SharedRequest::new(request),
-            wants: SharedRequest::new(request),
+            asks: SharedQos::new(request),
+            wants: SharedQos::new(request),
             incompatible: AtomicU64::new(0),
             publishers: Mutex::new(None),
             received: Mutex::new(None),

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use super::intake::{MessageOrigin, Pushed};
+use super::intake::MessageOrigin;
 use super::queue::{Next, Taken};
 use super::{Runtime, RuntimeError, queue};
+use robocache_core::pipeline::NotTaken;
 use robocache_core::spec::Config;
 
 /// Time between two looks at the messages that wait for a transform.
@@ -32,10 +33,11 @@ pub fn run(runtime: &Runtime, looks: bool) -> Result<(), RuntimeError> {
 
 fn push(runtime: &Runtime, taken: Taken<'_>) -> Result<(), RuntimeError> {
     let (since, message) = (Instant::now(), &taken.message);
-    match runtime.push(MessageOrigin::of(message), (*message.bytes).as_ref(), message.arrival)? {
-        Pushed::Taken(taken) => runtime.observer.pushed(message, taken.stamp, since),
-        Pushed::Dropped(_) => runtime.observer.pushed(message, None, since),
-        Pushed::Waits(need) => runtime.wait(taken.into_message(), *need)?,
+    match runtime.push(MessageOrigin::of(message), (*message.bytes).as_ref(), message.arrival) {
+        Ok(taken) => runtime.observer.pushed(message, taken.stamp, since),
+        Err(NotTaken::Dropped(_)) => runtime.observer.pushed(message, None, since),
+        Err(NotTaken::Waits(need)) => runtime.wait(taken.into_message(), *need)?,
+        Err(NotTaken::Failed(error)) => return Err(error),
     }
     Ok(())
 }

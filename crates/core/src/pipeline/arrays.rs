@@ -3,7 +3,7 @@
 //! They are a second source of samples beside messages, not messages that are written to be read again. From the
 //! sample on, all is the same: stamps, frames, sizes, finite numbers, the encoder and the ring.
 
-use super::{Accepted, Arrival, Pipeline, PushError};
+use super::{Accepted, Arrival, NotTaken, Pipeline};
 use crate::codec::RawImage;
 use crate::input::image::{self, Fields};
 use crate::input::{Sink, depth_image};
@@ -64,7 +64,7 @@ impl Pipeline {
         header: &Header<'_>,
         sample: &ArraySample<'_>,
         arrival: Arrival,
-    ) -> Result<Accepted, PushError> {
+    ) -> Result<Accepted, NotTaken> {
         let selection = &self.config.input(input).selection;
         self.push_by(input, arrival, |_, sink| match (selection, *sample) {
             (

@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::Pipeline;
 use super::arrival::{Arrival, MAX_AHEAD_NS, check_ahead, cleared};
+use super::not_taken::NotTaken;
 use crate::input::IMU;
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::{Header, StampError, StampedTransform};
@@ -53,6 +54,11 @@ pub struct AwaitedTransforms {
 }
 
 impl AwaitedTransforms {
+    /// The same, and says what asks.
+    pub(super) fn of(self, what: &str) -> Self {
+        AwaitedTransforms { of: format!("{what}: "), ..self }
+    }
+
     /// The drop of a message that waited for too long; `waited_ms` is the limit.
     pub fn given_up(&self, waited_ms: f64) -> Rejected {
         let detail = format!("{}waited {waited_ms} ms (tf.wait_ms): {}", self.of, self.why);
@@ -67,36 +73,13 @@ impl AwaitedTransforms {
     }
 }
 
-/// Why there is no transform for a sample.
-pub(super) enum NoTransform {
-    /// It may come.
-    Waits(Box<AwaitedTransforms>),
-    /// It will not.
-    Never(Rejected),
-}
-
-impl NoTransform {
-    /// The same, and says what asks.
-    pub fn of(self, what: &str) -> Self {
-        match self {
-            NoTransform::Waits(need) => {
-                NoTransform::Waits(Box::new(AwaitedTransforms { of: format!("{what}: "), ..*need }))
-            }
-            NoTransform::Never(rejected) => {
-                let detail = format!("{what}: {}", rejected.detail);
-                NoTransform::Never(Rejected { detail, ..rejected })
-            }
-        }
-    }
-}
-
 /// The look-up of this number, of several, failed.
 pub(super) struct Missing {
     pub at: usize,
-    pub why: NoTransform,
+    pub why: NotTaken,
 }
 
-impl From<Missing> for NoTransform {
+impl From<Missing> for NotTaken {
     fn from(missing: Missing) -> Self {
         missing.why
     }
@@ -212,15 +195,15 @@ impl Frames {
         target: &str,
         source: &str,
         stamp: Stamp,
-    ) -> Result<Transform, NoTransform> {
+    ) -> Result<Transform, NotTaken> {
         let epoch = arrival.epoch;
         let never =
-            |detail: String| NoTransform::Never(Rejected::new(DropReason::NoTransform, detail));
+            |detail: String| NotTaken::Dropped(Rejected::new(DropReason::NoTransform, detail));
         let found = self.of(epoch).find(target, source, stamp);
         let found = found.map_err(|why| match why.waiting_helps() {
             true => {
                 let ask = Ask { target: target.into(), source: source.into(), stamp };
-                NoTransform::Waits(Box::new(AwaitedTransforms {
+                NotTaken::Waits(Box::new(AwaitedTransforms {
                     asks: vec![ask],
                     epoch,
                     why,
@@ -250,7 +233,7 @@ impl Frames {
         for (at, Ask { target, source, stamp }) in asks.iter().enumerate() {
             match self.lookup(arrival, target, source, *stamp) {
                 Ok(transform) => found.push(transform),
-                Err(NoTransform::Waits(need)) => {
+                Err(NotTaken::Waits(need)) => {
                     waits.get_or_insert((at, need));
                 }
                 Err(why) => return Err(Missing { at, why }),
@@ -260,7 +243,7 @@ impl Frames {
             None => Ok(found),
             Some((at, need)) => {
                 let need = AwaitedTransforms { asks: asks.to_vec(), ..*need };
-                Err(Missing { at, why: NoTransform::Waits(Box::new(need)) })
+                Err(Missing { at, why: NotTaken::Waits(Box::new(need)) })
             }
         }
     }
@@ -273,7 +256,7 @@ impl Frames {
         header: &Header<'_>,
         stamp: Stamp,
         values: &mut [f64],
-    ) -> Result<(), NoTransform> {
+    ) -> Result<(), NotTaken> {
         let find = |source| self.lookup(arrival, &spec.frame, source, stamp);
         let of_child = |part: &FramedPart| part.of_child;
         // Both before anything is changed.

@@ -11,6 +11,7 @@ mod cameras;
 mod frames;
 mod info;
 mod merge;
+mod not_taken;
 mod push;
 mod rows;
 mod shapes;
@@ -28,7 +29,8 @@ pub use arrays::ArraySample;
 pub use arrival::{Arrival, MAX_AHEAD_NS};
 pub use frames::{AwaitedTransforms, Tree};
 pub use info::{Publication, SegmentInfo};
-pub use push::{Accepted, PushError};
+pub use not_taken::NotTaken;
+pub use push::Accepted;
 pub use rows::{LeftRow, RowSink};
 pub use spacings::Spacings;
 pub use stats::{Counter, InputStats, StreamStats};
@@ -79,8 +81,8 @@ pub struct Pipeline {
     config: Config,
     layout: Layout,
     backend: Arc<dyn Backend>,
-    inputs: Vec<InputState>,
-    streams: Vec<StreamState>,
+    inputs: Vec<PipelineInput>,
+    streams: Vec<PipelineStream>,
     rings: PiMutex<Rings>,
     /// The tree of frames, if something asks for it.
     frames: Option<Frames>,
@@ -93,7 +95,7 @@ pub struct Pipeline {
     clock_jumps: Counter,
 }
 
-struct InputState {
+struct PipelineInput {
     /// Position of the input among those of its stream: its bit in a step's `inputs_valid`.
     place: u8,
     /// Locked while a message is read and encoded, so that the messages of an input enter their
@@ -103,7 +105,7 @@ struct InputState {
 }
 
 #[derive(Default)]
-struct StreamState {
+struct PipelineStream {
     stats: StreamStats,
     held_back: Counter,
     /// Whether a step depends on the other steps, so that it may change when its row does not.
@@ -157,7 +159,7 @@ impl Pipeline {
         let layout = Layout::new(&config);
         check_dtypes(&config).map_err(SpecError)?;
         let inputs: Result<Vec<_>, _> =
-            config.input_ids().map(|id| InputState::new(id, &config, &layout)).collect();
+            config.input_ids().map(|id| PipelineInput::new(id, &config, &layout)).collect();
         let spec = |place: &RingPlace| config.stream(place.stream);
         let steps = layout.rings().iter().map(|place| spec(place).steps()).sum::<usize>();
         let ring = |spec: &StreamSpec| {
@@ -168,10 +170,10 @@ impl Pipeline {
             }
         };
         let rings: Vec<_> = layout.rings().iter().map(|place| ring(spec(place))).collect();
-        let state = |spec: &StreamSpec| StreamState {
+        let state = |spec: &StreamSpec| PipelineStream {
             unwraps: spec.encoder.unwraps(),
             merge: Merge::of(spec).map(Mutex::new),
-            ..StreamState::default()
+            ..PipelineStream::default()
         };
         let streams = config.streams.iter().map(state).collect();
         Ok(Pipeline {
@@ -324,7 +326,7 @@ impl Pipeline {
     }
 }
 
-impl InputState {
+impl PipelineInput {
     fn new(id: InputId, config: &Config, layout: &Layout) -> Result<Self, SpecError> {
         let spec = config.input(id);
         check_feeds(spec, config, layout).map_err(SpecError)?;
@@ -338,7 +340,11 @@ impl InputState {
         }
         let input = Mutex::new(input::open(spec).map_err(SpecError)?);
         // An input of no stream feeds no ring, so its place does not count.
-        Ok(InputState { place: place.min(MAX_INPUTS) as u8, input, stats: InputStats::default() })
+        Ok(PipelineInput {
+            place: place.min(MAX_INPUTS) as u8,
+            input,
+            stats: InputStats::default(),
+        })
     }
 }
 

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::arrival::{Arrival, check_ahead, cleared, late};
-use super::frames::{Frames, NoTransform};
+use super::frames::Frames;
 use super::merge::Merged;
+use super::not_taken::NotTaken;
 use super::sweep::Motion;
 use super::{AwaitedTransforms, Pipeline, Rings, StreamStats};
 use crate::backend::BackendError;
@@ -37,20 +38,6 @@ pub struct Accepted {
     pub changes: Option<(u64, u64)>,
 }
 
-/// Why a message was not taken.
-#[derive(Debug, thiserror::Error)]
-pub enum PushError {
-    /// It was dropped, and counted.
-    #[error(transparent)]
-    Dropped(#[from] Rejected),
-    /// A transform that it needs may still come. It is not counted: push it again later.
-    #[error("a transform that the message needs has not come yet")]
-    Waits(Box<AwaitedTransforms>),
-    /// The backend failed; nothing more can be computed.
-    #[error(transparent)]
-    Backend(BackendError),
-}
-
 /// The rows of a sample.
 struct NewRows {
     /// How many: several if it is a cloud that is merged with others.
@@ -61,39 +48,18 @@ struct NewRows {
     failed: Option<Rejected>,
 }
 
-/// Why a sample became no row.
-enum NoRow {
-    Waits(Box<AwaitedTransforms>),
-    Failed(BackendError),
-}
-
-impl<E: Into<BackendError>> From<E> for NoRow {
-    fn from(error: E) -> Self {
-        NoRow::Failed(error.into())
-    }
-}
-
-impl From<NoTransform> for NoRow {
-    fn from(error: NoTransform) -> Self {
-        match error {
-            NoTransform::Waits(need) => NoRow::Waits(need),
-            NoTransform::Never(rejected) => NoRow::Failed(rejected.into()),
-        }
-    }
-}
-
 impl Pipeline {
     /// Takes in a serialized message of an input.
     ///
     /// # Errors
-    /// [`PushError::Dropped`] if nothing of it could be taken, [`PushError::Waits`] if it needs a
-    /// transform that may still come, [`PushError::Backend`] if the backend failed.
+    /// [`NotTaken::Dropped`] if nothing of it could be taken, [`NotTaken::Waits`] if it needs a
+    /// transform that may still come, [`NotTaken::Failed`] if the backend failed.
     pub fn push(
         &self,
         input: InputId,
         message: &[u8],
         arrival: Arrival,
-    ) -> Result<Accepted, PushError> {
+    ) -> Result<Accepted, NotTaken> {
         self.push_by(input, arrival, |reader, sink| reader.read(message, sink))
     }
 
@@ -103,7 +69,7 @@ impl Pipeline {
         input: InputId,
         arrival: Arrival,
         read: impl FnOnce(&mut dyn Input, &mut dyn Sink) -> Result<(), Rejected>,
-    ) -> Result<Accepted, PushError> {
+    ) -> Result<Accepted, NotTaken> {
         let state = &self.inputs[input.index()];
         let spec = self.config.input(input);
         let place = state.place;
@@ -112,17 +78,17 @@ impl Pipeline {
         let mut rows = PushSink { pipeline: self, input, spec, place, arrival, changes, outcome };
         let read = match state.input.lock() {
             Ok(mut input) => read(input.as_mut(), &mut rows),
-            Err(_) => return Err(PushError::Backend(self.panicked(&spec.name))),
+            Err(_) => return Err(NotTaken::Failed(self.panicked(&spec.name))),
         };
         let changes = rows.changes.get();
         let PushTally { mut accepted, dropped, failure, incomplete, delay_ns, waits } =
             rows.outcome;
         if let Some(need) = waits {
-            return Err(PushError::Waits(need));
+            return Err(NotTaken::Waits(need));
         }
         state.stats.received.add(1);
         if let Some(failure) = failure {
-            return Err(PushError::Backend(failure));
+            return Err(NotTaken::Failed(failure));
         }
         state.stats.groups_incomplete.add(incomplete);
         let rejected = read.err().or(dropped.first);
@@ -135,7 +101,7 @@ impl Pipeline {
         match rejected {
             Some(rejected) if taken == 0 => {
                 state.stats.drop(rejected.reason);
-                Err(PushError::Dropped(rejected))
+                Err(NotTaken::Dropped(rejected))
             }
             part => {
                 for reason in DropReason::ALL {
@@ -204,11 +170,7 @@ impl Sink for PushSink<'_> {
                 *newest = (*newest).max(Some(stamp));
                 failed.into_iter().for_each(|rejected| self.drop_part(rejected));
             }
-            Err(NoRow::Waits(need)) => self.outcome.waits = Some(need),
-            Err(NoRow::Failed(BackendError::Sample(rejected))) => self.drop_part(rejected),
-            Err(NoRow::Failed(failure)) => {
-                self.outcome.failure.get_or_insert(failure);
-            }
+            Err(why) => self.note_not_taken(why),
         }
     }
 
@@ -218,10 +180,7 @@ impl Sink for PushSink<'_> {
         }
         match self.plan(header, trajectory) {
             Ok(rows) => self.outcome.accepted.rows += rows,
-            Err(BackendError::Sample(rejected)) => self.drop_part(rejected),
-            Err(failure) => {
-                self.outcome.failure.get_or_insert(failure);
-            }
+            Err(error) => self.note_not_taken(error.into()),
         }
     }
 
@@ -270,6 +229,16 @@ impl PushSink<'_> {
         }
     }
 
+    fn note_not_taken(&mut self, why: NotTaken) {
+        match why {
+            NotTaken::Waits(need) => self.outcome.waits = Some(need),
+            NotTaken::Dropped(rejected) => self.drop_part(rejected),
+            NotTaken::Failed(failure) => {
+                self.outcome.failure.get_or_insert(failure);
+            }
+        }
+    }
+
     fn drop_part(&mut self, rejected: Rejected) {
         let Drops { counts, first } = &mut self.outcome.dropped;
         counts[rejected.reason as usize] += 1;
@@ -277,7 +246,12 @@ impl PushSink<'_> {
     }
 
     /// Encodes a sample and puts it into its ring.
-    fn row(&self, ring: RingId, header: &Header<'_>, sample: Sample<'_>) -> Result<NewRows, NoRow> {
+    fn row(
+        &self,
+        ring: RingId,
+        header: &Header<'_>,
+        sample: Sample<'_>,
+    ) -> Result<NewRows, NotTaken> {
         // First, because an old message says nothing of this epoch's time.
         self.enter(&mut self.pipeline.lock_rings())?;
         check_frame(self.spec, header)?;
@@ -340,7 +314,7 @@ impl PushSink<'_> {
     }
 
     /// How the sensor of a cloud moved while it measured the points; `None` if that does not matter.
-    fn motion(&self, header: &Header<'_>, stamp: Stamp) -> Result<Option<Motion>, NoTransform> {
+    fn motion(&self, header: &Header<'_>, stamp: Stamp) -> Result<Option<Motion>, NotTaken> {
         let (Some(spec), Some(frames)) = (&self.spec.deskew, &self.pipeline.frames) else {
             return Ok(None);
         };
@@ -356,7 +330,7 @@ impl PushSink<'_> {
         stamp: Stamp,
         sample: Sample<'a>,
         moved: &'a mut Vec<f64>,
-    ) -> Result<Sample<'a>, NoTransform> {
+    ) -> Result<Sample<'a>, NotTaken> {
         let (Some(spec), Some(frames)) = (&self.spec.in_frame, &self.pipeline.frames) else {
             return Ok(sample);
         };

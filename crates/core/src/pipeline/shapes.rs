@@ -1,6 +1,7 @@
 //! Where the shapes of a filter are when a cloud was measured.
 
-use super::frames::{Ask, NoTransform};
+use super::frames::Ask;
+use super::not_taken::NotTaken;
 use super::push::PushSink;
 use crate::sample::Sample;
 use crate::spec::StreamId;
@@ -17,7 +18,7 @@ impl PushSink<'_> {
         stream: StreamId,
         stamp: Stamp,
         sample: &Sample<'_>,
-    ) -> Result<Vec<[[f64; 4]; 3]>, NoTransform> {
+    ) -> Result<Vec<[[f64; 4]; 3]>, NotTaken> {
         let (Sample::Points(view), Some(filter)) =
             (sample, self.pipeline.config.stream(stream).encoder.filter())
         else {
@@ -37,7 +38,7 @@ impl PushSink<'_> {
         stream: StreamId,
         stamp: Stamp,
         filter: &'a Filter,
-    ) -> Result<Vec<Placed<'a>>, NoTransform> {
+    ) -> Result<Vec<Placed<'a>>, NotTaken> {
         let attached: Vec<(usize, &str)> = filter.frames().collect();
         let (Some(frames), false) = (&self.pipeline.frames, attached.is_empty()) else {
             return Ok(Vec::new());

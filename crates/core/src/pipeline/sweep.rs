@@ -1,7 +1,8 @@
 //! Where a sensor was while it measured the points of a cloud.
 
 use super::arrival::Arrival;
-use super::frames::{Ask, Frames, NoTransform};
+use super::frames::{Ask, Frames};
+use super::not_taken::NotTaken;
 use crate::rejected::{DropReason, Rejected};
 use crate::sample::Header;
 use crate::spec::{DeskewSpec, InputSpec};
@@ -32,7 +33,7 @@ impl Motion {
         (input, spec): (&InputSpec, &DeskewSpec),
         base_frame: &str,
         (header, stamp, arrival): (&Header<'_>, Stamp, Arrival),
-    ) -> Result<Self, NoTransform> {
+    ) -> Result<Self, NotTaken> {
         // If the configuration says where the sensor is on the robot, the tree need only know the robot.
         let by_tree = input.in_frame.is_some();
         let moving = if by_tree { header.frame_id } else { base_frame };
@@ -67,8 +68,8 @@ impl Motion {
 }
 
 /// The header's stamp in the unit of the times. A float64 of seconds since 1970 resolves 240 ns.
-fn origin_of(header: &Header<'_>, spec: &DeskewSpec) -> Result<f64, NoTransform> {
-    let stamp = header.stamp.map_err(|error| NoTransform::Never(error.into()))?;
+fn origin_of(header: &Header<'_>, spec: &DeskewSpec) -> Result<f64, NotTaken> {
+    let stamp = header.stamp.map_err(|error| NotTaken::Dropped(error.into()))?;
     Ok(stamp.nanos() as f64 / spec.unit_ns)
 }
 

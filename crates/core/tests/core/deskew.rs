@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::common::{pipeline, values};
 use robocache_core::cdr::Writer;
-use robocache_core::pipeline::{Arrival, Pipeline, PushError, TickOutcome};
+use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TickOutcome};
 use robocache_core::rejected::DropReason;
 use robocache_core::spec::{InputId, SegmentId};
 use robocache_core::tf::Transform;
@@ -171,7 +171,7 @@ fn odometry(stamp: i64, pose: &[f64; 7]) -> Vec<u8> {
 }
 
 /// Pushes a message to the input of this name.
-fn push(pipeline: &Pipeline, input: &str, message: &[u8]) -> Result<(), PushError> {
+fn push(pipeline: &Pipeline, input: &str, message: &[u8]) -> Result<(), NotTaken> {
     let Some(at) = pipeline.config().inputs.iter().position(|spec| spec.name == input) else {
         return Ok(()); // nothing asks for a frame
     };
@@ -294,8 +294,8 @@ fn a_cloud_waits_until_the_motion_covers_its_sweep() {
     let mut waited = String::new();
     for (stamp, pose) in &golden.poses {
         let need = match push(&pipeline, "lidar", &cloud) {
-            Err(PushError::Waits(need)) => need,
-            Err(PushError::Dropped(rejected)) => panic!("{rejected}"),
+            Err(NotTaken::Waits(need)) => need,
+            Err(NotTaken::Dropped(rejected)) => panic!("{rejected}"),
             other => {
                 let _ = write!(waited, "{} ms {other:?} ", (stamp - REFERENCE) / 1_000_000);
                 break;
@@ -403,7 +403,7 @@ fn a_gyro_alone_turns_points_about_the_imu() {
     let points = turning();
     let pipeline = with_imu();
     let cloud = cloud(&points, OUSTER);
-    assert!(matches!(push(&pipeline, "lidar", &cloud), Err(PushError::Waits(_))));
+    assert!(matches!(push(&pipeline, "lidar", &cloud), Err(NotTaken::Waits(_))));
     for k in -2..=23 {
         push(&pipeline, "deskew.gyro[0]", &imu(REFERENCE + k * 5_000_000, TURN_RATE)).unwrap();
     }
@@ -424,7 +424,7 @@ fn one_absurd_message_of_a_gyro_changes_no_cloud() {
         for k in -20..=23 {
             // 2 ms after a true message, and in place of another one.
             let dropped = gyro(k * 5_000_000 + 2_000_000, [absurd, 0.0, 0.0]);
-            let Err(PushError::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
+            let Err(NotTaken::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
             assert_eq!(rejected.reason, DropReason::OutOfRange, "{}", rejected.detail);
             gyro(k * 5_000_000, TURN_RATE).unwrap();
             if k == 10 {
@@ -446,7 +446,7 @@ fn two_wrong_messages_of_a_gyro_in_a_row_turn_no_point() {
     for k in -20..=23 {
         for wrong in [1, 2] {
             let dropped = gyro(k * 5_000_000 - wrong * 1_000_000, [200.0, 0.0, 0.0]);
-            let Err(PushError::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
+            let Err(NotTaken::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
             assert_eq!(rejected.reason, DropReason::OutOfRange, "{}", rejected.detail);
         }
         gyro(k * 5_000_000, TURN_RATE).unwrap();
@@ -466,11 +466,11 @@ fn two_wrong_messages_of_a_gyro_in_a_row_turn_no_point() {
     gyro(1_105_000_000, TURN_RATE).unwrap();
     for k in 11..=23 {
         let dropped = gyro(k * 5_000_000, TURN_RATE);
-        let Err(PushError::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
+        let Err(NotTaken::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
         assert_eq!(rejected.reason, DropReason::Late, "{}", rejected.detail);
     }
     let dropped = push(&pipeline, "lidar", &cloud(&points, OUSTER));
-    let Err(PushError::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
+    let Err(NotTaken::Dropped(rejected)) = dropped else { panic!("{dropped:?}") };
     assert_eq!(rejected.reason, DropReason::NoTransform);
     let detail = &rejected.detail;
     assert!(detail.contains("\"gyro /imu\"") && detail.contains("found 1050 ms"), "{detail}");
@@ -480,7 +480,7 @@ fn two_wrong_messages_of_a_gyro_in_a_row_turn_no_point() {
 fn a_gyro_that_never_spoke_is_named() {
     let pipeline = with_imu();
     match push(&pipeline, "lidar", &cloud(&turning(), OUSTER)) {
-        Err(PushError::Waits(need)) => {
+        Err(NotTaken::Waits(need)) => {
             let detail = need.given_up(200.0).detail;
             assert!(detail.contains("two messages of the gyro /imu at most"), "{detail}");
         }
@@ -494,8 +494,8 @@ fn a_gyro_with_a_gap_or_without_an_order_says_nothing() {
     let pipeline = with_imu();
     let gyro =
         |ms: i64, rate| push(&pipeline, "deskew.gyro[0]", &imu(REFERENCE + ms * 1_000_000, rate));
-    let dropped = |result: Result<(), PushError>| match result {
-        Err(PushError::Dropped(rejected)) => (rejected.reason, rejected.detail),
+    let dropped = |result: Result<(), NotTaken>| match result {
+        Err(NotTaken::Dropped(rejected)) => (rejected.reason, rejected.detail),
         other => panic!("{other:?}"),
     };
     gyro(-20, TURN_RATE).unwrap();

@@ -27,18 +27,18 @@ fn run(fresh_frames: bool) -> Vec<Vec<u8>> {
     let start = Stamp::from_nanos(1_795_000_000_000_000_000);
     let grid = pipeline.config().grid;
     let mut tick = grid.tick_at(start) + 1;
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     let mut served = Vec::new();
     for event in Schedule::of_streams(&options, start, &streams) {
         while grid.stamp_of(tick) <= start.offset(event.due_ns) {
             if fresh_frames {
-                frame = pipeline.new_message();
+                message = pipeline.new_message();
             }
             assert_eq!(
-                pipeline.tick(tick, Epoch::default(), &mut frame).unwrap(),
+                pipeline.tick(tick, Epoch::default(), &mut message).unwrap(),
                 TickOutcome::Ready
             );
-            served.push(frame.message().to_vec());
+            served.push(message.message().to_vec());
             tick += 1;
         }
         if event.due_ns > 1_000_000_000 {
@@ -48,7 +48,7 @@ fn run(fresh_frames: bool) -> Vec<Vec<u8>> {
         let message = robot.message(&event, Vec::new());
         pipeline.push(InputId::new(stream), &message, Arrival::default()).unwrap();
     }
-    let last = |stream: usize| frame.steps(SegmentId::new(stream)).iter().all(|step| step.valid);
+    let last = |stream: usize| message.steps(SegmentId::new(stream)).iter().all(|step| step.valid);
     assert!((0..streams.len()).all(last), "all streams are valid in the end");
     served
 }

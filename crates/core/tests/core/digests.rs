@@ -183,7 +183,7 @@ fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream]) -> String {
     let robot = Robot::new(options.clone()).unwrap();
     let grid = pipeline.config().grid;
     let mut tick = grid.tick_at(START) + 1;
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     let mut digests = vec![0xcbf2_9ce4_8422_2325u64; fed_by.len()];
     let mut streams = fed_by.to_vec();
     streams.sort_by_key(|stream| stream.topic());
@@ -191,17 +191,17 @@ fn replay(case: &str, pipeline: &Pipeline, fed_by: &[Stream]) -> String {
     for event in Schedule::of_streams(&options, START, &streams) {
         while grid.stamp_of(tick) <= START.offset(event.due_ns) {
             assert_eq!(
-                pipeline.tick(tick, Epoch::default(), &mut frame).unwrap(),
+                pipeline.tick(tick, Epoch::default(), &mut message).unwrap(),
                 TickOutcome::Ready
             );
             for (at, into) in digests.iter_mut().enumerate() {
                 let segment = &pipeline.layout().segments()[at];
-                for step in frame.steps(SegmentId::new(at)) {
+                for step in message.steps(SegmentId::new(at)) {
                     digest(into, &[u8::from(step.valid)]);
                     digest(into, &step.age_ns.to_le_bytes());
                 }
                 let place = segment.byte_offset..segment.byte_offset + segment.byte_len;
-                digest(into, &frame.data()[place]);
+                digest(into, &message.data()[place]);
             }
             tick += 1;
         }

@@ -120,24 +120,25 @@ fn run(options: SimOptions, offset_ms: f64) -> Findings {
     let pipeline = pipeline(&CONFIG.replace("OFFSET", &offset_ms.to_string()));
     let robot = Robot::new(options.clone()).unwrap();
     let start = Stamp::from_nanos(1_795_000_000_000_000_000);
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     let mut found = Findings::default();
     let mut stamps: [Vec<i64>; 3] = Default::default();
-    let mut message = Vec::new();
+    let mut bytes = Vec::new();
     let grid = pipeline.config().grid;
     let mut tick = grid.tick_at(start) + 50;
     for event in Schedule::of_streams(&options, start, &STREAMS) {
         let now = start.offset(event.due_ns);
         while grid.stamp_of(tick) <= now {
             assert_eq!(
-                pipeline.tick(tick, Epoch::default(), &mut frame).unwrap(),
+                pipeline.tick(tick, Epoch::default(), &mut message).unwrap(),
                 TickOutcome::Ready
             );
             for (index, stream) in STREAMS.into_iter().enumerate() {
                 let spec = &pipeline.config().streams[index];
-                let all = values(&pipeline, &frame, SegmentId::new(index));
+                let all = values(&pipeline, &message, SegmentId::new(index));
                 let rows = all.chunks_exact(all.len() / spec.history_steps);
-                for (step, (row, state)) in rows.zip(frame.steps(SegmentId::new(index))).enumerate()
+                for (step, (row, state)) in
+                    rows.zip(message.steps(SegmentId::new(index))).enumerate()
                 {
                     let back = (spec.history_steps - 1 - step) as i64 * spec.history_step_ns;
                     let target = grid.stamp_of(tick).nanos() - 60_000_000 - back;
@@ -158,9 +159,9 @@ fn run(options: SimOptions, offset_ms: f64) -> Findings {
             break;
         }
         let index = STREAMS.iter().position(|s| *s == event.stream).unwrap();
-        message = robot.message(&event, message);
+        bytes = robot.message(&event, bytes);
         let arrival = Arrival { stamp: Some(now), ..Arrival::default() };
-        let accepted = pipeline.push(InputId::new(index), &message, arrival).unwrap();
+        let accepted = pipeline.push(InputId::new(index), &bytes, arrival).unwrap();
         stamps[index].push(accepted.stamp.unwrap().nanos());
     }
     found

@@ -104,11 +104,11 @@ impl RowOutput {
         path: &Path,
         pipeline: &mut Pipeline,
         bf16: Bf16,
-        means: WriterLimits,
+        limits: WriterLimits,
     ) -> Result<Self, OutputError> {
         let places = pipeline.layout().rings().iter();
         let (rings, tables) = places.map(|place| ring_columns(place, pipeline, bf16)).unzip();
-        let writer = RwLock::new(Some(PartWriter::create(path, tables, means)?));
+        let writer = RwLock::new(Some(PartWriter::create(path, tables, limits)?));
         let (error, failed) = (Mutex::default(), AtomicBool::new(false));
         let state = Arc::new(SharedRows { writer, rings, bf16, error, failed });
         pipeline.keep_rows(Box::new(Sink(Arc::clone(&state))));

@@ -80,7 +80,7 @@ impl TensorOutput {
         path: &Path,
         pipeline: &Pipeline,
         bf16: Bf16,
-        means: WriterLimits,
+        limits: WriterLimits,
     ) -> Result<Self, OutputError> {
         let mut columns: Vec<Column> = TICK_COLUMNS
             .iter()
@@ -125,7 +125,7 @@ impl TensorOutput {
             segments.push(SegmentColumns { id, segment, values, steps: of_steps });
         }
         let table = Table { columns, ends: "meta/episode_ends".into(), sorted_by: None };
-        let writer = PartWriter::create(path, vec![table], means)?;
+        let writer = PartWriter::create(path, vec![table], limits)?;
         let (scratch, breaks) = (Vec::new(), Vec::new());
         Ok(TensorOutput { writer, segments, scratch, bf16, newest: None, ticks: 0, breaks })
     }

@@ -373,12 +373,12 @@ fn replay(
             Writing::Mcap(Box::new(McapOutput::create(&path, info)?))
         }
         Format::Zarr => {
-            let output = TensorOutput::create(&path, &pipeline, options.bf16, options.means())?;
+            let output = TensorOutput::create(&path, &pipeline, options.bf16, options.limits())?;
             Writing::Tensors(Box::new(output))
         }
         Format::Rows => {
-            let means = options.means();
-            Writing::Rows(RowOutput::create(&path, &mut pipeline, options.bf16, means)?)
+            let limits = options.limits();
+            Writing::Rows(RowOutput::create(&path, &mut pipeline, options.bf16, limits)?)
         }
     };
     watch.begins(episode, start, end);

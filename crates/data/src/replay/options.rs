@@ -46,7 +46,7 @@ const ROWS_IN_WORK: usize = 128 << 20;
 
 impl Options {
     /// What the output of an episode may use.
-    pub(super) fn means(&self) -> WriterLimits {
+    pub(super) fn limits(&self) -> WriterLimits {
         WriterLimits { threads: self.threads(), memory: ROWS_IN_WORK / self.jobs.max(1) }
     }
 

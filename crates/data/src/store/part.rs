@@ -126,7 +126,7 @@ impl PartWriter {
     pub fn create(
         path: &Path,
         tables: Vec<Table>,
-        means: WriterLimits,
+        limits: WriterLimits,
     ) -> Result<Self, OutputError> {
         let folder = PartialFolder::create(path)?;
         let data = folder.partial().join(DATA);
@@ -138,12 +138,12 @@ impl PartWriter {
         let shared = Arc::new(Shared {
             data,
             places: tables.iter().map(large).collect(),
-            pool: Arc::new(Pool::new(means.memory)),
+            pool: Arc::new(Pool::new(limits.memory)),
             error: Mutex::default(),
             failed: AtomicBool::new(false),
             path: path.to_owned(),
         });
-        let threads = means.threads.max(1);
+        let threads = limits.threads.max(1);
         let (sender, receiver) = sync_channel(WAITING * threads);
         let receiver = Arc::new(Mutex::new(receiver));
         let mut writer = PartWriter {

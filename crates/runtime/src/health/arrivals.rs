@@ -6,7 +6,7 @@ mod gaps;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::PublisherId;
+use crate::publisher::PublisherId;
 use gaps::{Gaps, Steps};
 use robocache_core::rejected::DropReason;
 use robocache_ops::time::{Epoch, Stamp};

@@ -28,15 +28,15 @@ fn a_tick_from_before_a_jump_is_not_served_after_it() {
         Arc::new(CpuBackend::new(config, &Layout::new(config)).unwrap())
     };
     let runtime = runtime_on(config, backend);
-    let mut frame = runtime.pipeline.new_message();
+    let mut message = runtime.pipeline.new_message();
     let at = |tick: i64| runtime.pipeline.config().grid.stamp_of(tick);
     runtime.set_clock(at(500), Transit::UNKNOWN);
     let old = runtime.clock.now().unwrap();
-    assert_eq!(runtime.fuse(500, old, &mut frame).unwrap(), TickOutcome::Ready);
+    assert_eq!(runtime.fuse(500, old, &mut message).unwrap(), TickOutcome::Ready);
     // The tick thread has read the clock, then another thread sets it back.
     runtime.set_clock(at(100), Transit::UNKNOWN);
     assert!(old.epoch.is_before(runtime.clock.now().unwrap().epoch));
-    assert_eq!(runtime.fuse(501, old, &mut frame).unwrap(), TickOutcome::Past);
+    assert_eq!(runtime.fuse(501, old, &mut message).unwrap(), TickOutcome::Past);
     let mut writer = Writer::new();
     writer.header(at(100), "tool");
     writer.f64_array(&[1.0; 6]);
@@ -44,8 +44,11 @@ fn a_tick_from_before_a_jump_is_not_served_after_it() {
         .receive(InputId::new(0), writer.finish(), runtime.clock.arrival(Transit::UNKNOWN))
         .unwrap();
     let new = runtime.clock.now().unwrap();
-    assert_eq!(runtime.fuse(100, new, &mut frame).unwrap(), TickOutcome::Ready);
-    assert!(frame.steps(SegmentId::new(0))[0].valid, "the row from after the jump is still there");
+    assert_eq!(runtime.fuse(100, new, &mut message).unwrap(), TickOutcome::Ready);
+    assert!(
+        message.steps(SegmentId::new(0))[0].valid,
+        "the row from after the jump is still there"
+    );
     assert_eq!(runtime.pipeline.clock_jumps(), 1);
 }
 

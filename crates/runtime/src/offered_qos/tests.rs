@@ -61,7 +61,7 @@ fn an_offer_fits_if_it_is_not_less() {
         assert_eq!(offer(asked.0, asked.1).fits(offer(offered.0, offered.1)), expected);
     }
     for (reliable, local) in all {
-        let shared = SharedRequest::new(offer(!reliable, !local));
+        let shared = SharedQos::new(offer(!reliable, !local));
         shared.set(offer(reliable, local));
         assert_eq!(shared.get(), offer(reliable, local));
     }

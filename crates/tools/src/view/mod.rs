@@ -23,7 +23,7 @@ pub use info::{Info, SegmentInfo};
 pub use parts::percent;
 pub use published::Against;
 pub use source::{Episode, Looked, ViewError};
-pub use track::{Break, Kept, Segment, Step, StepState, Track};
+pub use track::{Break, Kept, Segment, Step, StepValidity, Track};
 
 use crate::report::{Page, Section, Table, number, significant};
 use robocache_data::replay::Summary;

@@ -2,7 +2,7 @@
 
 use super::info::{Info, SegmentInfo};
 use super::pictures::dims;
-use super::track::{Break, Segment, StepState, Track};
+use super::track::{Break, Segment, StepValidity, Track};
 use crate::report::{Histogram, Plot, Section, Table, Timeline, Tone, number, significant};
 use robocache_ops::align::NO_AGE;
 use robocache_ops::time::Stamp;
@@ -35,9 +35,9 @@ pub fn validity(track: &Track) -> Section {
     let kinds = [
         ("valid", Tone::Good),
         ("valid, but not all steps", Tone::Series(0)),
-        (StepState::NotValid.name(), Tone::Series(3)),
-        (StepState::TooOld.name(), Tone::Notice),
-        (StepState::NoRow.name(), Tone::Bad),
+        (StepValidity::NotValid.name(), Tone::Series(3)),
+        (StepValidity::TooOld.name(), Tone::Notice),
+        (StepValidity::NoRow.name(), Tone::Bad),
         ("no tensor", Tone::Quiet),
     ];
     let title = "which steps are valid, over time";
@@ -46,11 +46,11 @@ pub fn validity(track: &Track) -> Section {
     timeline.row("ticks", spans(track, origin, period_ns, |_| 0).chain(missing.iter().copied()));
     for segment in shown(track) {
         let kind = |at: usize| match segment.state[at] {
-            StepState::Valid if (segment.valid_steps[at] as usize) < segment.steps() => 1,
-            StepState::Valid => 0,
-            StepState::NotValid => 2,
-            StepState::TooOld => 3,
-            StepState::NoRow => 4,
+            StepValidity::Valid if (segment.valid_steps[at] as usize) < segment.steps() => 1,
+            StepValidity::Valid => 0,
+            StepValidity::NotValid => 2,
+            StepValidity::TooOld => 3,
+            StepValidity::NoRow => 4,
         };
         timeline.row(&segment.name, spans(track, origin, period_ns, kind));
     }
@@ -94,8 +94,8 @@ fn missing(track: &Track, period_ns: i64, origin: Stamp) -> Vec<(f64, f64, usize
 /// A row per segment: valid share, ages, reasons.
 fn numbers(track: &Track) -> Table {
     let mut head = vec!["segment", "valid steps", "age p50", "age p99", "age max"];
-    let reasons = [StepState::NotValid, StepState::TooOld, StepState::NoRow];
-    head.extend(reasons.map(StepState::name));
+    let reasons = [StepValidity::NotValid, StepValidity::TooOld, StepValidity::NoRow];
+    head.extend(reasons.map(StepValidity::name));
     let mut table = Table::new(&head);
     for segment in shown(track) {
         let ages = sorted_ages(segment);
@@ -124,7 +124,7 @@ pub fn percent(share: f64) -> String {
 /// The ages of the valid present steps \[ms\], ordered.
 fn sorted_ages(segment: &Segment) -> Vec<f64> {
     let valid = segment.age_ns.iter().zip(&segment.state);
-    let valid = valid.filter(|(age, state)| **state == StepState::Valid && **age != NO_AGE);
+    let valid = valid.filter(|(age, state)| **state == StepValidity::Valid && **age != NO_AGE);
     let mut ages: Vec<f64> = valid.map(|(age, _)| ms(*age)).collect();
     ages.sort_by(f64::total_cmp);
     ages
@@ -145,7 +145,7 @@ fn ages(track: &Track, origin: Stamp, section: &mut Section) {
         let mut plot = Plot::new(&format!("age of {name} over time"), "time [s]", "age [ms]");
         let points = segment.target.iter().zip(&segment.age_ns).zip(&segment.state);
         let points = points.map(|((target, age), state)| {
-            let age = if *state == StepState::Valid { ms(*age) } else { f64::NAN };
+            let age = if *state == StepValidity::Valid { ms(*age) } else { f64::NAN };
             (seconds(*target, origin), age)
         });
         plot.step("", track.with_gaps(points)).height(AGES_PX);

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 
 use super::pictures::{Shown, Voxels, shown};
-use super::track::{Segment, StepState, Track};
+use super::track::{Segment, StepValidity, Track};
 use super::{Episode, Options, ViewError, choose, source};
 use robocache_ops::time::Stamp;
 
@@ -120,11 +120,11 @@ impl Files<'_> {
         let stamps: Vec<Stamp> = track.ticks.iter().map(|(_, stamp)| *stamp).collect();
         let valid = segment.state.iter();
         let ages = segment.age_ns.iter().zip(valid.clone()).map(|(age, state)| match state {
-            StepState::Valid => *age as f64 / 1e6,
+            StepValidity::Valid => *age as f64 / 1e6,
             _ => f64::NAN,
         });
         self.scalars(&format!("{path}/age_ms"), &stamps, ages)?;
-        let valid = valid.map(|state| f64::from(u8::from(*state == StepState::Valid)));
+        let valid = valid.map(|state| f64::from(u8::from(*state == StepValidity::Valid)));
         self.scalars(&format!("{path}/valid"), &stamps, valid)
     }
 

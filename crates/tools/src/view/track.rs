@@ -68,7 +68,7 @@ pub struct Segment {
     /// Valid steps.
     pub valid_steps: Vec<u32>,
     /// The state of the present step.
-    pub state: Vec<StepState>,
+    pub state: Vec<StepValidity>,
     /// The age of the present step \[ns\]; [`NO_AGE`] if there is no row.
     pub age_ns: Vec<i64>,
     /// The target of the present step.
@@ -81,7 +81,7 @@ pub struct Segment {
 
 /// Why a step is not valid, as far as its age tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StepState {
+pub enum StepValidity {
     /// It is valid.
     Valid,
     /// It is not, and its age does not tell why: rows too far apart, or a part of the stream is missing.
@@ -92,18 +92,18 @@ pub enum StepState {
     NoRow,
 }
 
-impl StepState {
+impl StepValidity {
     /// All, in their order.
-    pub const ALL: [StepState; 4] =
-        [StepState::Valid, StepState::NotValid, StepState::TooOld, StepState::NoRow];
+    pub const ALL: [StepValidity; 4] =
+        [StepValidity::Valid, StepValidity::NotValid, StepValidity::TooOld, StepValidity::NoRow];
 
     /// In words.
     pub const fn name(self) -> &'static str {
         match self {
-            StepState::Valid => "valid",
-            StepState::NotValid => "a gap, or a part is missing",
-            StepState::TooOld => "too old",
-            StepState::NoRow => "no row",
+            StepValidity::Valid => "valid",
+            StepValidity::NotValid => "a gap, or a part is missing",
+            StepValidity::TooOld => "too old",
+            StepValidity::NoRow => "no row",
         }
     }
 }
@@ -324,7 +324,7 @@ impl Segment {
         let seen = same.and_then(|read| Some((read, read.step(self.present)?)));
         let Some((read, seen)) = seen else {
             self.valid_steps.push(0);
-            self.state.push(StepState::NoRow);
+            self.state.push(StepValidity::NoRow);
             self.age_ns.push(NO_AGE);
             self.target.push(Stamp::ZERO);
             self.rows.extend(std::iter::repeat_n(f32::NAN, self.curves));
@@ -334,10 +334,10 @@ impl Segment {
         let too_old = info.is_some_and(|info| age_ns > info.max_age_ns);
         self.valid_steps.push(read.valid.iter().filter(|valid| **valid != 0).count() as u32);
         self.state.push(match (seen.valid, age_ns) {
-            (true, _) => StepState::Valid,
-            (false, NO_AGE) => StepState::NoRow,
-            (false, _) if too_old => StepState::TooOld,
-            (false, _) => StepState::NotValid,
+            (true, _) => StepValidity::Valid,
+            (false, NO_AGE) => StepValidity::NoRow,
+            (false, _) if too_old => StepValidity::TooOld,
+            (false, _) => StepValidity::NotValid,
         });
         self.age_ns.push(age_ns);
         self.target.push(seen.target);

@@ -10,7 +10,7 @@ use robocache_core::pipeline::{Arrival, Pipeline, Publication, TensorMessage};
 use robocache_data::output::{Info as FileInfo, McapOutput, Output};
 use robocache_ops::time::{Epoch, Stamp};
 use robocache_runtime::Tick;
-use robocache_tools::view::{Info, Looked, Options, StepState, Track, of_tensors, page, source};
+use robocache_tools::view::{Info, Looked, Options, StepValidity, Track, of_tensors, page, source};
 
 const MS: i64 = 1_000_000;
 /// An instant like that of a real clock.
@@ -148,7 +148,7 @@ fn a_track_has_what_the_ticks_had() {
     // is (k - 21) periods, and 25 ms are allowed.
     let state = |at: usize| wrench.state[at];
     assert_eq!([0, 1, 20, 23, 24, 39].map(state), {
-        let [valid, _, too_old, no_row] = StepState::ALL;
+        let [valid, _, too_old, no_row] = StepValidity::ALL;
         [no_row, valid, valid, valid, too_old, too_old]
     });
     assert_eq!((wrench.present, wrench.valid_steps[1], wrench.valid_steps[2]), (1, 1, 2));

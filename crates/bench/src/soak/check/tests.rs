@@ -81,9 +81,9 @@ fn check_without(
             }
         }
     }
-    let mut frame = subject.new_message();
-    subject.tick(end_ms, Epoch::default(), &mut frame).unwrap();
-    let mut bytes = frame.message().to_vec();
+    let mut message = subject.new_message();
+    subject.tick(end_ms, Epoch::default(), &mut message).unwrap();
+    let mut bytes = message.message().to_vec();
     spoil(&mut bytes);
     let message = Pool::new(1, bytes.len()).copy(&bytes).unwrap();
     let mut settled = vec![end_ms * NANOS_PER_MS; 6];

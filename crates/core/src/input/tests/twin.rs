@@ -91,10 +91,10 @@ impl Sink for Rows<'_> {
 }
 
 /// The rows, or why there are none: at once, or of each.
-type Outcome = Result<Vec<(Stamp, Result<Vec<f32>, DropReason>)>, DropReason>;
+type ReadRows = Result<Vec<(Stamp, Result<Vec<f32>, DropReason>)>, DropReason>;
 
 /// Reads a message by a stream with these keys.
-fn read(keys: &str, message: &[u8]) -> Outcome {
+fn read(keys: &str, message: &[u8]) -> ReadRows {
     let yaml = format!("rate_hz: 10\nstreams:\n  s: {{topic: /s, max_age_ms: 9, {keys}}}");
     let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/definitions");
     let config = config::parse_with(&yaml, "test.yaml", &Prefixes::new(vec![definitions]));

@@ -90,7 +90,7 @@ fn a_larger_image_or_cloud_is_dropped_and_the_key_is_named() {
     ];
     for (input, message, detail) in too_large {
         match push(input, &message).unwrap_err() {
-            PushError::Dropped(rejected) => {
+            NotTaken::Dropped(rejected) => {
                 assert_eq!(rejected.reason, DropReason::TooLarge);
                 assert_eq!(rejected.detail, detail);
             }
@@ -101,9 +101,9 @@ fn a_larger_image_or_cloud_is_dropped_and_the_key_is_named() {
     assert_eq!(pipeline.input_stats(LIDAR).dropped(DropReason::TooLarge), 2);
     assert_eq!(DropReason::TooLarge.name(), "too_large");
     // What was there before is still served.
-    let mut frame = pipeline.new_message();
-    assert_eq!(served(&pipeline, &mut frame, 10).1, [state(true, 0)]);
-    assert_eq!(values(&pipeline, &frame, SegmentId::new(1))[0], 100.0);
+    let mut message = pipeline.new_message();
+    assert_eq!(served(&pipeline, &mut message, 10).1, [state(true, 0)]);
+    assert_eq!(values(&pipeline, &message, SegmentId::new(1))[0], 100.0);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn an_image_without_the_cropped_part_is_dropped() {
     push(&image(38, 23)).unwrap();
     for (width, height) in [(37, 23), (38, 22), (1, 1)] {
         match push(&image(width, height)).unwrap_err() {
-            PushError::Dropped(rejected) => {
+            NotTaken::Dropped(rejected) => {
                 assert_eq!(rejected.reason, DropReason::WrongSize);
                 let expected = format!(
                     "streams.camera.image.crop: expected an image of at least 38x23 px, found \
@@ -154,7 +154,7 @@ streams:
         (InputId::new(tf), link.finish(), DropReason::NonFinite, 2),
     ] {
         match pipeline.push(input, &message, Arrival::default()) {
-            Err(PushError::Dropped(rejected)) => {
+            Err(NotTaken::Dropped(rejected)) => {
                 assert_eq!(rejected.reason, reason);
                 assert!(rejected.detail.contains("fff"), "{rejected}");
                 assert!(rejected.detail.len() < 128 + 256 * frames, "{}", rejected.detail.len());

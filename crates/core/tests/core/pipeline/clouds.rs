@@ -195,7 +195,7 @@ fn push(pipeline: &Pipeline, given: &Given) -> Option<DropReason> {
             assert_eq!(accepted.stamp, Some(Stamp::from_nanos(given.ms * MS)));
             None
         }
-        Err(PushError::Dropped(rejected)) => Some(rejected.reason),
+        Err(NotTaken::Dropped(rejected)) => Some(rejected.reason),
         Err(error) => panic!("{error}"),
     }
 }
@@ -304,7 +304,7 @@ fn a_malformed_cloud_changes_no_row() {
         huge.truncate(bytes.len() - 1 - bytes.len() % 4);
         for bytes in [&bytes[..20], &bytes[..bytes.len() / 2], &huge[..huge.len() - 8], &[]] {
             let result = pipeline.push(InputId::new(input), bytes, Arrival::default());
-            let Err(PushError::Dropped(rejected)) = result else { panic!("{result:?}") };
+            let Err(NotTaken::Dropped(rejected)) = result else { panic!("{result:?}") };
             assert_eq!(rejected.reason, DropReason::Malformed);
         }
         let stats = pipeline.input_stats(InputId::new(input));
@@ -327,7 +327,7 @@ fn an_epoch_begins_without_clouds() {
     let step = message.steps(SEGMENT)[5];
     assert_eq!((step.valid, step.inputs_valid), (true, 4), "the clouds of before are gone");
     let error = pipeline.push(InputId::new(0), &at(0, 108).message(), Arrival::default());
-    assert!(matches!(error, Err(PushError::Dropped(r)) if r.reason == DropReason::Cleared));
+    assert!(matches!(error, Err(NotTaken::Dropped(r)) if r.reason == DropReason::Cleared));
 }
 
 /// A tick, a message of any input: whatever begins the epoch, no row holds a cloud from before, also
@@ -436,7 +436,7 @@ fn a_late_cloud_that_a_jump_overtakes_is_no_cloud_of_any_row() {
         });
         match pushed {
             Ok(accepted) => assert_eq!(accepted.rows, 2, "round {round}"),
-            Err(PushError::Dropped(rejected)) => assert_eq!(rejected.reason, DropReason::Cleared),
+            Err(NotTaken::Dropped(rejected)) => assert_eq!(rejected.reason, DropReason::Cleared),
             Err(error) => panic!("{error}"),
         }
     }

@@ -31,12 +31,12 @@ fn if_a_message_makes_the_backend_panic_its_input_takes_no_other() {
     assert!(catch_unwind(AssertUnwindSafe(|| push_ms(&pipeline, 10))).is_err());
     let message = joint_state(Stamp::from_nanos(20 * MS), &["a"], &[1.0]);
     let error = pipeline.push(FIRST, &message, Arrival::default()).unwrap_err();
-    assert!(matches!(error, PushError::Backend(_)));
+    assert!(matches!(error, NotTaken::Failed(_)));
     let words = "an earlier message of 'joints' made it panic";
     assert!(error.to_string().ends_with(words), "{error}");
-    let mut frame = pipeline.new_message();
-    assert_eq!(pipeline.tick(2, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
-    assert_eq!(states(&frame), [NEVER]);
+    let mut message = pipeline.new_message();
+    assert_eq!(pipeline.tick(2, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
+    assert_eq!(states(&message), [NEVER]);
 }
 
 #[test]
@@ -86,19 +86,20 @@ fn if_a_tick_panics_or_fails_the_next_tick_writes_its_values() {
     let (panics, fails) = (AtomicBool::new(false), AtomicBool::new(false));
     let backend = Arc::new(Failing { cpu, panics, fails });
     let pipeline = Pipeline::new(config, backend.clone()).unwrap();
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     push_value(&pipeline, 0, 100, 1.0);
     push_value(&pipeline, 1, 100, 2.0);
     backend.panics.store(true, Ordering::Relaxed);
     assert!(
-        catch_unwind(AssertUnwindSafe(|| pipeline.tick(10, Epoch::default(), &mut frame))).is_err()
+        catch_unwind(AssertUnwindSafe(|| pipeline.tick(10, Epoch::default(), &mut message)))
+            .is_err()
     );
-    assert_eq!(values(&pipeline, &frame, SegmentId::new(1)), [0.0]);
-    assert_eq!(pipeline.tick(10, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
-    assert_eq!(values(&pipeline, &frame, SegmentId::new(1)), [2.0]);
+    assert_eq!(values(&pipeline, &message, SegmentId::new(1)), [0.0]);
+    assert_eq!(pipeline.tick(10, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
+    assert_eq!(values(&pipeline, &message, SegmentId::new(1)), [2.0]);
     push_value(&pipeline, 1, 105, 3.0);
     backend.fails.store(true, Ordering::Relaxed);
-    assert!(pipeline.tick(11, Epoch::default(), &mut frame).is_err());
-    assert_eq!(pipeline.tick(11, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
-    assert_eq!(values(&pipeline, &frame, SegmentId::new(1)), [3.0]);
+    assert!(pipeline.tick(11, Epoch::default(), &mut message).is_err());
+    assert_eq!(pipeline.tick(11, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
+    assert_eq!(values(&pipeline, &message, SegmentId::new(1)), [3.0]);
 }

@@ -33,16 +33,16 @@ fn push_group(pipeline: &Pipeline, input: usize, ms: i64, value: f64) {
 #[test]
 fn groups_are_resampled_by_themselves_and_served_as_one_row() {
     let pipeline = grouped("history: {steps: 2, step_ms: 10}");
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     for ms in [80, 88, 96, 104] {
         push_group(&pipeline, 0, ms, ms as f64);
     }
-    assert_eq!(served(&pipeline, &mut frame, 10).1, [NEVER; 2]);
+    assert_eq!(served(&pipeline, &mut message, 10).1, [NEVER; 2]);
     for ms in [85, 95, 105] {
         push_group(&pipeline, 1, ms, 10.0 * ms as f64);
     }
     // Tick 10 is at 100 ms: between 96 and 104 for the arm, between 95 and 105 for the gripper.
-    let (got, steps) = served(&pipeline, &mut frame, 10);
+    let (got, steps) = served(&pipeline, &mut message, 10);
     assert_eq!(got, [90.0, -90.0, 900.0, 100.0, -100.0, 1000.0]);
     // The newest rows used are after the targets: the arm's by 6 and 4 ms, the gripper's by 5 ms.
     // The age of a step is the greater of the two.
@@ -63,16 +63,16 @@ fn a_group_without_a_row_is_named_while_another_has_one() {
 fn a_step_of_groups_is_valid_when_all_are_and_filled_as_a_whole() {
     for (fill, arm, gripper) in [("zero", 0.0, 0.0), ("last", 96.0, 70.0)] {
         let pipeline = grouped(&format!("fill: {fill}"));
-        let mut frame = pipeline.new_message();
+        let mut message = pipeline.new_message();
         push_group(&pipeline, 0, 96, 96.0);
         push_group(&pipeline, 1, 70, 70.0);
-        let (got, steps) = served(&pipeline, &mut frame, 10);
+        let (got, steps) = served(&pipeline, &mut message, 10);
         assert_eq!(got, [arm, -arm, gripper]);
         assert_eq!(steps, [state(false, 30)]);
         // The gripper is valid again. The message shows it and the arm's row, which has not
         // changed.
         push_group(&pipeline, 1, 99, 99.0);
-        let (got, steps) = served(&pipeline, &mut frame, 10);
+        let (got, steps) = served(&pipeline, &mut message, 10);
         assert_eq!((got.as_slice(), steps), (&[96.0, -96.0, 99.0][..], vec![state(true, 4)]));
     }
 }
@@ -83,8 +83,8 @@ fn a_message_of_several_groups_is_one_message_and_two_rows() {
     let both = joint_state(Stamp::from_nanos(100 * MS), &["g", "a", "b"], &[3.0, 1.0, 2.0]);
     let accepted = pipeline.push(FIRST, &both, Arrival::default()).unwrap();
     assert_eq!((accepted.rows, accepted.stamp), (2, Some(Stamp::from_nanos(100 * MS))));
-    let mut frame = pipeline.new_message();
-    assert_eq!(served(&pipeline, &mut frame, 10), (vec![1.0, 2.0, 3.0], vec![state(true, 0)]));
+    let mut message = pipeline.new_message();
+    assert_eq!(served(&pipeline, &mut message, 10), (vec![1.0, 2.0, 3.0], vec![state(true, 0)]));
     // The arm is incomplete and counted; the gripper is taken.
     let part = joint_state(Stamp::from_nanos(110 * MS), &["g", "a"], &[4.0, 9.0]);
     assert_eq!(pipeline.push(FIRST, &part, Arrival::default()).unwrap().rows, 1);
@@ -101,7 +101,7 @@ fn a_message_of_several_groups_is_one_message_and_two_rows() {
     assert_eq!((input.groups_incomplete.get(), input.parts_dropped_total()), (1, 1));
     assert_eq!(input.parts_dropped(DropReason::NonFinite), 1);
     assert_eq!(input.dropped(DropReason::MissingField), 1);
-    assert_eq!(served(&pipeline, &mut frame, 12), (vec![5.0, 6.0, 4.0], vec![state(true, 10)]));
+    assert_eq!(served(&pipeline, &mut message, 12), (vec![5.0, 6.0, 4.0], vec![state(true, 10)]));
 }
 
 #[test]

@@ -24,7 +24,7 @@ use robocache_core::backend::cpu::CpuBackend;
 use robocache_core::backend::{Backend, BackendError, StepJob};
 use robocache_core::encoder::EncoderSpec;
 use robocache_core::layout::Layout;
-use robocache_core::pipeline::{Arrival, Pipeline, PushError, TensorMessage, TickOutcome};
+use robocache_core::pipeline::{Arrival, NotTaken, Pipeline, TensorMessage, TickOutcome};
 use robocache_core::rejected::DropReason;
 use robocache_core::sample::Sample;
 use robocache_core::spec::{Config, InputId, RingId, SegmentId, Selection, StreamId};
@@ -50,15 +50,15 @@ fn push_ms(pipeline: &Pipeline, ms: i64) -> Result<Stamp, DropReason> {
     let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[10.0 * ms as f64]);
     match pipeline.push(FIRST, &message, Arrival::default()) {
         Ok(accepted) => Ok(accepted.stamp.unwrap()),
-        Err(PushError::Dropped(error)) => Err(error.reason),
+        Err(NotTaken::Dropped(error)) => Err(error.reason),
         Err(error) => panic!("{error}"),
     }
 }
 
 /// Validity and age of a step.
-type State = (bool, i64);
+type Validity = (bool, i64);
 
-fn state(valid: bool, age_ms: i64) -> State {
+fn state(valid: bool, age_ms: i64) -> Validity {
     (valid, age_ms * MS)
 }
 
@@ -71,34 +71,38 @@ fn at(stamp: Stamp) -> Arrival {
     Arrival { stamp: Some(stamp), ..Arrival::default() }
 }
 
-const NEVER: State = (false, NO_AGE);
+const NEVER: Validity = (false, NO_AGE);
 
 /// Validity and age of the first segment's steps.
-fn states(frame: &TensorMessage) -> Vec<State> {
-    frame.steps(SEGMENT).iter().map(|step| (step.valid, step.age_ns)).collect()
+fn states(message: &TensorMessage) -> Vec<Validity> {
+    message.steps(SEGMENT).iter().map(|step| (step.valid, step.age_ns)).collect()
 }
 
-fn served(pipeline: &Pipeline, frame: &mut TensorMessage, tick: i64) -> (Vec<f32>, Vec<State>) {
-    assert_eq!(pipeline.tick(tick, Epoch::default(), frame).unwrap(), TickOutcome::Ready);
+fn served(
+    pipeline: &Pipeline,
+    message: &mut TensorMessage,
+    tick: i64,
+) -> (Vec<f32>, Vec<Validity>) {
+    assert_eq!(pipeline.tick(tick, Epoch::default(), message).unwrap(), TickOutcome::Ready);
     let spec = pipeline.config().stream(STREAM);
     let newest = pipeline.config().grid.stamp_of(tick).offset(-spec.lag_ns);
-    for (back, step) in frame.steps(SEGMENT).iter().rev().enumerate() {
+    for (back, step) in message.steps(SEGMENT).iter().rev().enumerate() {
         assert_eq!(step.target, newest.offset(-(back as i64) * spec.history_step_ns));
         assert!(step.inputs_valid != 0 || !step.valid, "{step:?}");
     }
-    (values(pipeline, frame, SEGMENT), states(frame))
+    (values(pipeline, message, SEGMENT), states(message))
 }
 
 #[test]
 fn history_steps_are_at_tick_minus_lag_minus_multiples_of_the_step() {
     let extra = "max_age_ms: 50\nhistory: {steps: 3, step_ms: 5}";
     let pipeline = one_joint(extra, "lag_ms: 12");
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     for ms in [60, 70, 80, 90, 100] {
         push_ms(&pipeline, ms).unwrap();
     }
     // Tick 10 is at 100 ms: the targets are 78, 83 and 88 ms.
-    let (got, steps) = served(&pipeline, &mut frame, 10);
+    let (got, steps) = served(&pipeline, &mut message, 10);
     for (got, expected) in got.iter().zip([780.0, 830.0, 880.0]) {
         assert!((got - expected).abs() < 1e-3, "{got} is not {expected}");
     }
@@ -130,14 +134,14 @@ streams:
         assert_eq!((push(fast, ms, 100), push(slow, ms, 100)), (ms, ms));
     }
     assert_eq!((push(by_header, 80, 85), push(by_arrival, 70, 90)), (80, 90));
-    let mut frame = pipeline.new_message();
-    assert_eq!(pipeline.tick(10, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
+    let mut message = pipeline.new_message();
+    assert_eq!(pipeline.tick(10, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
     let segments = [0, 1, 2].map(SegmentId::new);
     // The message of the third stream that is stamped 70 ms arrived at 90 ms.
     let expected = [[1000.0], [700.0], [700.0]];
-    assert_eq!(segments.map(|segment| values(&pipeline, &frame, segment)), expected);
+    assert_eq!(segments.map(|segment| values(&pipeline, &message, segment)), expected);
     for segment in segments {
-        let [step] = frame.steps(segment) else { panic!("one step") };
+        let [step] = message.steps(segment) else { panic!("one step") };
         assert_eq!((step.valid, step.age_ns), (true, 0));
     }
 }
@@ -146,38 +150,38 @@ streams:
 fn a_value_is_held_to_its_age_limit_and_then_filled() {
     for (fill, after) in [("zero", 0.0), ("last", 1000.0)] {
         let pipeline = one_joint(&format!("max_age_ms: 20\nfill: {fill}"), "");
-        let mut frame = pipeline.new_message();
-        assert_eq!(served(&pipeline, &mut frame, 9), (vec![0.0], vec![NEVER]));
+        let mut message = pipeline.new_message();
+        assert_eq!(served(&pipeline, &mut message, 9), (vec![0.0], vec![NEVER]));
         push_ms(&pipeline, 100).unwrap();
-        assert_eq!(served(&pipeline, &mut frame, 10), (vec![1000.0], vec![state(true, 0)]));
-        assert_eq!(served(&pipeline, &mut frame, 12), (vec![1000.0], vec![state(true, 20)]));
-        assert_eq!(served(&pipeline, &mut frame, 13), (vec![after], vec![state(false, 30)]));
+        assert_eq!(served(&pipeline, &mut message, 10), (vec![1000.0], vec![state(true, 0)]));
+        assert_eq!(served(&pipeline, &mut message, 12), (vec![1000.0], vec![state(true, 20)]));
+        assert_eq!(served(&pipeline, &mut message, 13), (vec![after], vec![state(false, 30)]));
     }
 }
 
 #[test]
 fn a_required_stream_that_is_invalid_holds_the_tick_back() {
     let pipeline = one_joint("max_age_ms: 20\nrequired: true", "");
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     let held = TickOutcome::HeldBack { stream: STREAM };
-    assert_eq!(pipeline.tick(9, Epoch::default(), &mut frame).unwrap(), held);
+    assert_eq!(pipeline.tick(9, Epoch::default(), &mut message).unwrap(), held);
     push_ms(&pipeline, 100).unwrap();
-    assert_eq!(served(&pipeline, &mut frame, 10).0, [1000.0]);
-    assert_eq!(pipeline.tick(13, Epoch::default(), &mut frame).unwrap(), held);
+    assert_eq!(served(&pipeline, &mut message, 10).0, [1000.0]);
+    assert_eq!(pipeline.tick(13, Epoch::default(), &mut message).unwrap(), held);
     assert_eq!(pipeline.held_back(STREAM), 2);
     // After the gap there is a new row, and the message must show it.
     push_ms(&pipeline, 140).unwrap();
-    assert_eq!(served(&pipeline, &mut frame, 14).0, [1400.0]);
+    assert_eq!(served(&pipeline, &mut message, 14).0, [1400.0]);
 }
 
 #[test]
 fn late_rows_are_dropped_and_out_of_order_rows_put_in_place() {
     let pipeline = one_joint("max_age_ms: 50\nring_rows: 3\nstrategy: hold", "");
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     for ms in [100, 120, 110] {
         assert_eq!(push_ms(&pipeline, ms), Ok(Stamp::from_nanos(ms * MS)));
     }
-    assert_eq!(served(&pipeline, &mut frame, 11).0, [1100.0]);
+    assert_eq!(served(&pipeline, &mut message, 11).0, [1100.0]);
     assert_eq!(push_ms(&pipeline, 130), Ok(Stamp::from_nanos(130 * MS)));
     assert_eq!(push_ms(&pipeline, 90), Err(DropReason::Late));
     push_ms(&pipeline, 130).unwrap();
@@ -190,12 +194,12 @@ fn late_rows_are_dropped_and_out_of_order_rows_put_in_place() {
 #[test]
 fn a_replaced_row_is_served_even_if_the_message_holds_the_old_one() {
     let pipeline = one_joint("max_age_ms: 50\nstrategy: hold", "");
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     push_ms(&pipeline, 100).unwrap();
-    assert_eq!(served(&pipeline, &mut frame, 10).0, [1000.0]);
+    assert_eq!(served(&pipeline, &mut message, 10).0, [1000.0]);
     let correction = joint_state(Stamp::from_nanos(100 * MS), &["a"], &[7.0]);
     pipeline.push(FIRST, &correction, Arrival::default()).unwrap();
-    assert_eq!(served(&pipeline, &mut frame, 10).0, [7.0]);
+    assert_eq!(served(&pipeline, &mut message, 10).0, [7.0]);
 }
 
 #[test]
@@ -208,8 +212,8 @@ fn zero_stamps_are_dropped_unless_the_time_of_arrival_counts() {
     // No clock yet, no stamp.
     assert!(by_arrival.push(FIRST, &message, Arrival::default()).is_err());
     assert_eq!(by_arrival.input_stats(FIRST).dropped(DropReason::ZeroStamp), 1);
-    let mut frame = by_arrival.new_message();
-    assert_eq!(served(&by_arrival, &mut frame, 10), (vec![3.0], vec![state(true, 5)]));
+    let mut message = by_arrival.new_message();
+    assert_eq!(served(&by_arrival, &mut message, 10), (vec![3.0], vec![state(true, 5)]));
 }
 
 #[test]
@@ -222,7 +226,7 @@ fn a_stamp_far_ahead_of_the_clock_is_dropped() {
     };
     assert_eq!(push(6_100).unwrap(), 6_000);
     let error = push(6_101).unwrap_err();
-    assert!(matches!(&error, PushError::Dropped(e) if e.reason == DropReason::Ahead), "{error}");
+    assert!(matches!(&error, NotTaken::Dropped(e) if e.reason == DropReason::Ahead), "{error}");
     assert!(error.to_string().contains("found 6.001000000, 1.001 s ahead"), "{error}");
 }
 
@@ -235,44 +239,44 @@ fn a_stamp_offset_moves_a_sensor_in_time() {
 #[test]
 fn an_epoch_that_begins_clears_the_rings() {
     let pipeline = one_joint("max_age_ms: 500", "");
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     let first = Epoch::default();
     let second = first.next(None);
     let third = second.next(Some(Stamp::from_nanos(100 * MS)));
     let fourth = third.next(Some(Stamp::from_nanos(100 * MS)));
-    let steps = |frame: &mut TensorMessage, tick: i64, epoch: Epoch| {
-        assert_eq!(pipeline.tick(tick, epoch, frame).unwrap(), TickOutcome::Ready);
-        states(frame)
+    let steps = |message: &mut TensorMessage, tick: i64, epoch: Epoch| {
+        assert_eq!(pipeline.tick(tick, epoch, message).unwrap(), TickOutcome::Ready);
+        states(message)
     };
     let push = |ms: i64, value: f64, epoch: Epoch| {
         let message = joint_state(Stamp::from_nanos(ms * MS), &["a"], &[value]);
         pipeline.push(FIRST, &message, Arrival { epoch, ..Arrival::default() })
     };
     push(1000, 1.0, first).unwrap();
-    assert_eq!(steps(&mut frame, 100, first), [state(true, 0)]);
+    assert_eq!(steps(&mut message, 100, first), [state(true, 0)]);
     // A tick begins the second epoch. The first reading of a clock is no jump.
-    assert_eq!(steps(&mut frame, 10, second), [NEVER]);
+    assert_eq!(steps(&mut message, 10, second), [NEVER]);
     assert_eq!(pipeline.clock_jumps(), 0);
     push(100, 1.0, second).unwrap();
-    assert_eq!(steps(&mut frame, 10, second), [state(true, 0)]);
+    assert_eq!(steps(&mut message, 10, second), [state(true, 0)]);
     // The caller, who watches the clock, begins the third epoch. A second call does nothing.
     pipeline.begin(third);
     pipeline.begin(third);
     pipeline.begin(second);
-    assert_eq!(steps(&mut frame, 5, third), [NEVER]);
+    assert_eq!(steps(&mut message, 5, third), [NEVER]);
     assert_eq!(pipeline.clock_jumps(), 1);
     // The first row after the jump must not be mistaken for the first row before it.
     push(50, 7.0, third).unwrap();
-    assert_eq!(steps(&mut frame, 5, third), [state(true, 0)]);
-    assert_eq!(values(&pipeline, &frame, SEGMENT), [7.0]);
+    assert_eq!(steps(&mut message, 5, third), [state(true, 0)]);
+    assert_eq!(values(&pipeline, &message, SEGMENT), [7.0]);
     // A message begins the fourth epoch.
     push(50, 8.0, fourth).unwrap();
-    assert_eq!(steps(&mut frame, 5, fourth), [state(true, 0)]);
-    assert_eq!(values(&pipeline, &frame, SEGMENT), [8.0]);
+    assert_eq!(steps(&mut message, 5, fourth), [state(true, 0)]);
+    assert_eq!(values(&pipeline, &message, SEGMENT), [8.0]);
     // A tick and a message of an earlier epoch are refused.
-    assert_eq!(pipeline.tick(5, third, &mut frame).unwrap(), TickOutcome::Past);
+    assert_eq!(pipeline.tick(5, third, &mut message).unwrap(), TickOutcome::Past);
     let error = push(55, 9.0, third).unwrap_err();
-    assert!(matches!(&error, PushError::Dropped(e) if e.reason == DropReason::Cleared), "{error}");
+    assert!(matches!(&error, NotTaken::Dropped(e) if e.reason == DropReason::Cleared), "{error}");
     assert_eq!(pipeline.clock_jumps(), 2);
 }
 
@@ -300,7 +304,7 @@ fn the_arrival_says_how_far_ahead_a_stamp_may_be_and_whether_it_may_be_zero() {
         let max_ahead_ns = max_ahead_ms * MS;
         let arrival = Arrival { stamp, max_ahead_ns, zero_is_an_instant: true, ..at(Stamp::ZERO) };
         pipeline.push(FIRST, &message, arrival).map_err(|error| match error {
-            PushError::Dropped(rejected) => rejected.reason,
+            NotTaken::Dropped(rejected) => rejected.reason,
             error => panic!("{error}"),
         })
     };
@@ -373,31 +377,31 @@ fn push_value(pipeline: &Pipeline, input: usize, ms: i64, value: f64) {
 #[test]
 fn a_row_that_arrives_before_a_tick_that_is_held_back_is_shown_by_the_next() {
     let pipeline = two_streams();
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     push_value(&pipeline, 0, 100, 1.0);
     push_value(&pipeline, 1, 100, 2.0);
-    assert_eq!(pipeline.tick(10, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
+    assert_eq!(pipeline.tick(10, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
     // The required stream is missing while the other one gets a row...
     push_value(&pipeline, 1, 120, 3.0);
     assert_eq!(
-        pipeline.tick(12, Epoch::default(), &mut frame).unwrap(),
+        pipeline.tick(12, Epoch::default(), &mut message).unwrap(),
         TickOutcome::HeldBack { stream: STREAM }
     );
     // ... which the message does not hold yet.
     push_value(&pipeline, 0, 130, 1.5);
-    assert_eq!(pipeline.tick(13, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
-    assert_eq!(values(&pipeline, &frame, SegmentId::new(1)), [3.0]);
+    assert_eq!(pipeline.tick(13, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
+    assert_eq!(values(&pipeline, &message, SegmentId::new(1)), [3.0]);
 }
 
 #[test]
 fn a_message_of_another_pipeline_shows_nothing_of_it() {
     let (first, second) = (two_streams(), two_streams());
-    let mut frame = first.new_message();
+    let mut message = first.new_message();
     for (pipeline, value) in [(&first, 1.0), (&second, 2.0), (&first, 1.0)] {
         push_value(pipeline, 0, 100, value);
         push_value(pipeline, 1, 100, value);
-        assert_eq!(pipeline.tick(10, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
-        assert_eq!(values(pipeline, &frame, SegmentId::new(1)), [value as f32]);
+        assert_eq!(pipeline.tick(10, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
+        assert_eq!(values(pipeline, &message, SegmentId::new(1)), [value as f32]);
     }
 }
 
@@ -447,11 +451,11 @@ fn pushes_ticks_and_epochs_from_several_threads_serve_whole_rows_and_lose_no_cou
                 std::thread::sleep(std::time::Duration::from_micros(100));
             }
         });
-        let mut frame = pipeline.new_message();
+        let mut message = pipeline.new_message();
         for tick in 1..4000 {
             let now = *epoch.lock().unwrap();
-            pipeline.tick(tick / 4, now, &mut frame).unwrap();
-            let row = values(&pipeline, &frame, SEGMENT);
+            pipeline.tick(tick / 4, now, &mut message).unwrap();
+            let row = values(&pipeline, &message, SEGMENT);
             assert!(row.iter().all(|value| *value == row[0]), "a torn row: {row:?}");
         }
     });
@@ -464,7 +468,7 @@ fn pushes_ticks_and_epochs_from_several_threads_serve_whole_rows_and_lose_no_cou
 #[test]
 fn stamps_of_this_century_lose_nothing() {
     let pipeline = one_joint("max_age_ms: 50", "");
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     let tick = 179_500_000_012; // of 10 ms
     let base = Stamp::from_nanos(tick * 10 * MS);
     // Two samples 3 ns apart around the tick: an f64 of seconds cannot tell them apart.
@@ -472,7 +476,7 @@ fn stamps_of_this_century_lose_nothing() {
         let message = joint_state(base.offset(offset), &["a"], &[value]);
         pipeline.push(FIRST, &message, Arrival::default()).unwrap();
     }
-    let (got, steps) = served(&pipeline, &mut frame, tick);
+    let (got, steps) = served(&pipeline, &mut message, tick);
     assert_eq!(got, [2.0]);
     assert_eq!(steps, [(true, -2)]);
 }

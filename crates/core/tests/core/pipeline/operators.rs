@@ -35,16 +35,16 @@ fn push(pipeline: &Pipeline, ms: i64, values: &[f64]) -> Result<(), DropReason> 
     let message = joint_state(Stamp::from_nanos(ms * MS), &["a", "b"], values);
     match pipeline.push(FIRST, &message, Arrival::default()) {
         Ok(_) => Ok(()),
-        Err(PushError::Dropped(error)) => Err(error.reason),
+        Err(NotTaken::Dropped(error)) => Err(error.reason),
         Err(error) => panic!("{error}"),
     }
 }
 
 /// The values at tick 10, which is at 100 ms.
 fn at_100(pipeline: &Pipeline) -> Vec<f32> {
-    let mut frame = pipeline.new_message();
-    assert_eq!(pipeline.tick(10, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
-    values(pipeline, &frame, SEGMENT)
+    let mut message = pipeline.new_message();
+    assert_eq!(pipeline.tick(10, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
+    values(pipeline, &message, SEGMENT)
 }
 
 #[test]
@@ -145,11 +145,11 @@ fn angles_are_unwrapped_over_the_steps_around_the_present_one() {
         near(&got.iter().step_by(2).copied().collect::<Vec<_>>(), &expected);
         assert!(got[1..].iter().step_by(2).all(|b| *b == 0.5));
         // The same message again: a step that has not changed depends on the others.
-        let mut frame = pipeline.new_message();
-        pipeline.tick(10, Epoch::default(), &mut frame).unwrap();
+        let mut message = pipeline.new_message();
+        pipeline.tick(10, Epoch::default(), &mut message).unwrap();
         push(&pipeline, 100, &[3.1, 0.5]).unwrap();
-        pipeline.tick(10, Epoch::default(), &mut frame).unwrap();
-        let got = values(&pipeline, &frame, SEGMENT);
+        pipeline.tick(10, Epoch::default(), &mut message).unwrap();
+        let got = values(&pipeline, &message, SEGMENT);
         let expected = [2.5, 3.0, -3.0 + turn, 3.1].map(f64::to_degrees);
         near(&got.iter().step_by(2).copied().collect::<Vec<_>>(), &expected);
     }

@@ -35,16 +35,16 @@ fn push_at(pipeline: &Pipeline, ms: i64, message: &[u8]) -> Result<u32, DropReas
             assert_eq!(accepted.stamp, None);
             Ok(accepted.rows)
         }
-        Err(PushError::Dropped(error)) => Err(error.reason),
+        Err(NotTaken::Dropped(error)) => Err(error.reason),
         Err(error) => panic!("{error}"),
     }
 }
 
 /// Values and states of a tick.
-fn ticked(pipeline: &Pipeline, tick: i64) -> (Vec<f32>, Vec<State>) {
-    let mut frame = pipeline.new_message();
-    assert_eq!(pipeline.tick(tick, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
-    (values(pipeline, &frame, SEGMENT), states(&frame))
+fn ticked(pipeline: &Pipeline, tick: i64) -> (Vec<f32>, Vec<Validity>) {
+    let mut message = pipeline.new_message();
+    assert_eq!(pipeline.tick(tick, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
+    (values(pipeline, &message, SEGMENT), states(&message))
 }
 
 #[test]
@@ -55,15 +55,15 @@ fn targets_are_those_of_history_and_horizon_around_the_present() {
     let spec = pipeline.config().stream(STREAM);
     assert_eq!((spec.steps(), spec.present_step()), (6, 2));
     push_at(&pipeline, 60, &plan(60, &[(0, 600.0), (100, 1600.0)])).unwrap();
-    let mut frame = pipeline.new_message();
-    assert_eq!(pipeline.tick(10, Epoch::default(), &mut frame).unwrap(), TickOutcome::Ready);
+    let mut message = pipeline.new_message();
+    assert_eq!(pipeline.tick(10, Epoch::default(), &mut message).unwrap(), TickOutcome::Ready);
     let targets: Vec<_> =
-        frame.steps(SEGMENT).iter().map(|step| step.target.nanos() / MS).collect();
+        message.steps(SEGMENT).iter().map(|step| step.target.nanos() / MS).collect();
     assert_eq!(targets, [80, 85, 90, 110, 130, 150]);
     let expected: Vec<f32> = targets.iter().map(|ms| 10.0 * *ms as f32).collect();
-    assert_eq!(values(&pipeline, &frame, SEGMENT), expected);
+    assert_eq!(values(&pipeline, &message, SEGMENT), expected);
     // Inside the plan the row after the target counts, at 160 ms.
-    assert_eq!(states(&frame)[5], state(true, -10));
+    assert_eq!(states(&message)[5], state(true, -10));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_stamp_of_zero_means_now() {
     assert_eq!(push_at(&pipeline, 100, &plan(0, &[(0, 1.0), (50, 6.0)])), Ok(2));
     assert_eq!(ticked(&pipeline, 10).0, [1.0, 3.5, 6.0, 0.0]);
     let unclocked = pipeline.push(FIRST, &plan(0, &[(0, 1.0)]), Arrival::default());
-    let Err(PushError::Dropped(rejected)) = unclocked else { panic!("there is no clock") };
+    let Err(NotTaken::Dropped(rejected)) = unclocked else { panic!("there is no clock") };
     assert_eq!(rejected.reason, DropReason::ZeroStamp);
     // Also where a simulator's clock has read zero, so that zero is an instant.
     let arrival = Arrival { zero_is_an_instant: true, ..at(Stamp::from_nanos(110 * MS)) };
@@ -220,13 +220,13 @@ fn a_jump_of_the_clock_forgets_plans_and_refuses_those_that_may_be_from_before_i
     let epoch = Epoch::default().next(Some(Stamp::from_nanos(100 * MS)));
     let arrival = |max_ahead_ns| Arrival { epoch, max_ahead_ns, ..at(Stamp::from_nanos(10 * MS)) };
     let old = pipeline.push(FIRST, &plan(100, &[(0, 1.0)]), arrival(20 * MS));
-    let Err(PushError::Dropped(rejected)) = old else { panic!("it may be from before the jump") };
+    let Err(NotTaken::Dropped(rejected)) = old else { panic!("it may be from before the jump") };
     assert_eq!(rejected.reason, DropReason::Cleared);
     // A plan of the new epoch may reach ahead of what the clock can tell.
     pipeline.push(FIRST, &plan(10, &[(0, 2.0), (100, 2.0)]), arrival(20 * MS)).unwrap();
-    let mut frame = pipeline.new_message();
-    pipeline.tick(1, epoch, &mut frame).unwrap();
-    assert_eq!(values(&pipeline, &frame, SEGMENT), [2.0; 4]);
+    let mut message = pipeline.new_message();
+    pipeline.tick(1, epoch, &mut message).unwrap();
+    assert_eq!(values(&pipeline, &message, SEGMENT), [2.0; 4]);
     assert_eq!(push_at(&pipeline, 100, &plan(100, &[(0, 1.0)])), Err(DropReason::Cleared));
 }
 

@@ -103,7 +103,7 @@ fn each_input_drops_what_it_cannot_read_and_the_other_goes_on() {
 ");
     let [left, right] = [0, 1].map(InputId::new);
     let reason = |input, message: &[u8]| match pipeline.push(input, message, Arrival::default()) {
-        Err(PushError::Dropped(rejected)) => rejected.reason,
+        Err(NotTaken::Dropped(rejected)) => rejected.reason,
         other => panic!("{other:?}"),
     };
     assert_eq!(reason(left, &twist(100, [f64::NAN; 6])), DropReason::NonFinite);

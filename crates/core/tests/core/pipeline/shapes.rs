@@ -50,15 +50,15 @@ fn id(pipeline: &Pipeline, input: &str) -> InputId {
     InputId::new(inputs.position(|spec| spec.name == input).unwrap())
 }
 
-fn push(pipeline: &Pipeline, input: &str, at_ms: i64, message: &[u8]) -> Result<(), PushError> {
+fn push(pipeline: &Pipeline, input: &str, at_ms: i64, message: &[u8]) -> Result<(), NotTaken> {
     let stamp = Some(Stamp::from_nanos(at_ms * MS));
     let arrival = Arrival { stamp, ..Arrival::default() };
     pipeline.push(id(pipeline, input), message, arrival).map(|_| ())
 }
 
-fn waits(result: Result<(), PushError>) -> AwaitedTransforms {
+fn waits(result: Result<(), NotTaken>) -> AwaitedTransforms {
     match result {
-        Err(PushError::Waits(need)) => *need,
+        Err(NotTaken::Waits(need)) => *need,
         other => panic!("{other:?}"),
     }
 }

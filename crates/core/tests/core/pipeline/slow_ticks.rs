@@ -36,11 +36,11 @@ fn pushes_go_on_while_a_tick_waits_and_none_overwrites_a_row_that_it_reads() {
     let ((begin, begun), (go_on, wait)) = (channel(), channel());
     let backend = Waiting { cpu, begun: Mutex::new(begin), go_on: Mutex::new(wait) };
     let pipeline = Pipeline::new(config, Arc::new(backend)).unwrap();
-    let mut frame = pipeline.new_message();
+    let mut message = pipeline.new_message();
     push_ms(&pipeline, 90).unwrap();
     push_ms(&pipeline, 100).unwrap();
     thread::scope(|scope| {
-        let tick = scope.spawn(|| pipeline.tick(10, Epoch::default(), &mut frame).unwrap());
+        let tick = scope.spawn(|| pipeline.tick(10, Epoch::default(), &mut message).unwrap());
         begun.recv().unwrap();
         // The tick reads the row of 100 ms, the older of two after the first push. The second push
         // takes it out of the ring, and the third gets its slot.
@@ -63,5 +63,5 @@ fn pushes_go_on_while_a_tick_waits_and_none_overwrites_a_row_that_it_reads() {
         pushes.join().unwrap();
         assert_eq!(tick.join().unwrap(), TickOutcome::Ready);
     });
-    assert_eq!(values(&pipeline, &frame, SEGMENT), [1000.0]);
+    assert_eq!(values(&pipeline, &message, SEGMENT), [1000.0]);
 }

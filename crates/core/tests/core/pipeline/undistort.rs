@@ -72,7 +72,7 @@ fn push_at(
 ) -> Result<u32, (DropReason, String)> {
     match pipeline.push(input, message, arrival) {
         Ok(accepted) => Ok(accepted.rows),
-        Err(PushError::Dropped(rejected)) => Err((rejected.reason, rejected.detail)),
+        Err(NotTaken::Dropped(rejected)) => Err((rejected.reason, rejected.detail)),
         Err(error) => panic!("{error}"),
     }
 }
