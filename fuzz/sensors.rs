@@ -21,6 +21,7 @@ pub fn messages(pictures: &[Vec<u8>]) -> Messages {
         all.push((topic, scan()));
     }
     all.push(("/q", plan()));
+    all.push(("/gg", map()));
     for links in [[("map", "odom", 0), ("odom", "base_link", 0)], [("a", "b", -1), ("b", "a", 1)]] {
         all.push(("/tf", transforms(&links)));
         all.push(("/tf_static", transforms(&links)));
@@ -212,6 +213,21 @@ fn scan() -> Vec<u8> {
     }
     writer.f32_sequence([1.0, f32::NAN, 2.0, f32::INFINITY, 0.5].into_iter());
     writer.f32_sequence([1.0, 2.0, 3.0, 4.0, 5.0].into_iter());
+    writer.finish()
+}
+
+/// A map of 3 x 2 cells.
+fn map() -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.header(STAMP, "map");
+    writer.i32(5);
+    writer.u32(0);
+    writer.f32(0.5);
+    writer.u32(3);
+    writer.u32(2);
+    writer.f64_array(&[-1.0, -0.5, 0.0]);
+    writer.f64_array(&ORIENTATION);
+    writer.bytes(&[0, 100, 255, 50, 1, 99]);
     writer.finish()
 }
 

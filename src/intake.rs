@@ -315,6 +315,7 @@ fn largest_buffer(runtime: &Runtime, spec: &InputSpec) -> usize {
             PIXEL * bounds.max_width_px * bounds.max_height_px
         }
         Selection::Points { .. } => POINT * bounds.max_points,
+        Selection::Map { .. } => bounds.max_width_px * bounds.max_height_px,
         Selection::Fields(_)
         | Selection::Joints { .. }
         | Selection::Trajectory { .. }

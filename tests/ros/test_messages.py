@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fusion import MS, T0, f32, segments, stamped, start_fusion, streams, wrench
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped, TwistStamped
-from nav_msgs.msg import Odometry
+from nav_msgs.msg import OccupancyGrid, Odometry
 from sensor_msgs.msg import Imu, JointState, MagneticField
 
 JOINTS = {
@@ -144,6 +144,28 @@ def test_vectors_arrive_value_by_value(ros, start, tmp_path):
     fusion.send("/joints", message)
     got = fusion.tick(T0 + 20 * MS)["joints"]
     np.testing.assert_array_equal(got.array, f32([[4, 5, 6, 1, 2, 3, 7, 8, 9]]))
+
+
+def test_a_map_is_cropped_around_the_robot(ros, start, tmp_path):
+    spec = {
+        "type": "nav_msgs/msg/OccupancyGrid",
+        "occupancy": {"size_m": [2, 1.5], "resolution_m": 0.5, "occupied_min": 90},
+    }
+    fusion = start_fusion(ros, start, tmp_path, {"streams": streams(map=spec)}).warm_up()
+    # The map is in the base frame, so that no transform is needed. Its corner is a cell to the right of the robot.
+    message = stamped(OccupancyGrid, T0)
+    message.header.frame_id = "base_link"
+    message.info.resolution = 0.5
+    message.info.width, message.info.height = 2, 2
+    message.info.origin.position.y = -0.25
+    message.data = [0, 100, -1, 50]
+    fusion.send("/map", message)
+    got = fusion.tick(T0 + 10 * MS)["map"]
+    expected = [[[0.5, 0.5, 0.5, 0.5], [0.5, 0.5, 0, 1], [0.5, 0.5, 0.5, 0.5]]]
+    np.testing.assert_array_equal(got.array, f32([expected]))
+    message.data = [0, 100, -1]
+    fusion.send("/map", message)
+    fusion.await_value("map", "dropped.malformed", 1)
 
 
 @pytest.mark.parametrize("name", ["valid", "target_ns", "age_ns", "count", "inputs_valid"])

@@ -2,6 +2,7 @@
 
 use robocache_ops::depth::DepthView;
 use robocache_ops::image::ImageView;
+use robocache_ops::occupancy::MapView;
 use robocache_ops::time::Stamp;
 use robocache_ops::voxelize::PointsView;
 
@@ -51,6 +52,8 @@ pub enum Sample<'a> {
     Depth(DepthView<'a>),
     /// A point cloud.
     Points(PointsView<'a>),
+    /// A map of what is free and what is occupied.
+    Map(MapView<'a>),
 }
 
 /// What kind of sample an encoder takes.
@@ -64,15 +67,17 @@ pub enum SampleKind {
     Depth,
     /// [`Sample::Points`].
     Points,
+    /// [`Sample::Map`].
+    Map,
 }
 
-/// The largest image or cloud that a stream takes. The backend reserves memory for it at the start.
+/// The largest image, cloud or map that a stream takes. The backend reserves memory for it at the start.
 /// The pipeline drops what is larger. For a vector the bounds say nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Width of an image \[px\].
+    /// Width of an image \[px\], or of a map \[cells\].
     pub max_width_px: usize,
-    /// Height of an image \[px\].
+    /// Height of an image \[px\], or of a map \[cells\].
     pub max_height_px: usize,
     /// Points of a cloud.
     pub max_points: usize,
@@ -81,7 +86,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Width and height of the largest image \[px\].
+    /// Width and height of the largest image \[px\] or map \[cells\].
     pub const fn image_px(self) -> [usize; 2] {
         [self.max_width_px, self.max_height_px]
     }

@@ -6,7 +6,8 @@
 //! - [`time`]: [`Stamp`](time::Stamp), integer nanoseconds, epochs, and the grid of ticks.
 //! - [`dtype`]: element types and the one rounding. [`packing`]: alignment and runs of a packed tensor.
 //! - [`align`]: which rows of a stream give the value at an instant.
-//! - [`resample`], [`operators`], [`image`], [`depth`], [`voxelize`]: what becomes of numbers, pixels and points.
+//! - [`resample`], [`operators`], [`image`], [`depth`], [`voxelize`], [`occupancy`]: what becomes of numbers, pixels,
+//!   points and maps.
 //! - [`windows`]: values of many instants at once, for training.
 //! - [`device`]: the GPU, its memory, and the structures that the kernels share.
 //! - [`parallel`], [`sync`], [`random`]: threads, locks, reproducible randomness.
@@ -19,6 +20,7 @@ pub mod depth;
 pub mod device;
 pub mod dtype;
 pub mod image;
+pub mod occupancy;
 pub mod operators;
 pub mod packing;
 pub mod parallel;

@@ -154,6 +154,7 @@ fn takes(selection: &Selection) -> &'static str {
         Selection::Depth { .. } => "depth",
         Selection::Points { .. } => "points",
         Selection::Trajectory { .. }
+        | Selection::Map { .. }
         | Selection::Transforms { .. }
         | Selection::CameraInfo { .. } => "message",
     }

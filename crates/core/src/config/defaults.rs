@@ -54,20 +54,21 @@ impl Kind {
         }
     }
 
-    /// The kind of a stream with this content.
-    pub const fn of_content(content: Content) -> Kind {
+    /// The kind of a stream with this content; `None` for maps, of which a robot has one.
+    pub const fn of_content(content: Content) -> Option<Kind> {
         match content {
             Content::Fields(_) | Content::Joints | Content::Trajectory | Content::Selected => {
-                Kind::Vector
+                Some(Kind::Vector)
             }
-            Content::Image => Kind::Image,
-            Content::Points => Kind::Cloud,
+            Content::Image => Some(Kind::Image),
+            Content::Points => Some(Kind::Cloud),
+            Content::Map => None,
         }
     }
 
     /// The kind of a stream, if it names a type that is known.
     pub fn of(stream: &Node) -> Option<Kind> {
-        Some(Kind::of_content(content(stream)?))
+        Kind::of_content(content(stream)?)
     }
 
     /// The keys that `defaults` may have for this kind.
@@ -75,6 +76,7 @@ impl Kind {
         let fits = |key: &&&'static str| match **key {
             "image" => self == Kind::Image,
             "cloud" | "deskew" => self == Kind::Cloud,
+            "occupancy" => false,
             "max_gap_ms" | "in_frame" => self == Kind::Vector,
             key => !OF_EACH.contains(&key),
         };

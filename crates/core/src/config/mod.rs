@@ -25,6 +25,7 @@ mod image;
 mod input;
 mod message;
 pub mod node;
+mod occupancy;
 mod operators;
 mod presets;
 mod raw;

@@ -10,6 +10,7 @@ use crate::spec::{Durability, Reliability, Timeline};
 use robocache_ops::align::{Fill, Strategy};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::{Color, Filter, Fit, ImageLayout};
+use robocache_ops::occupancy::Between;
 
 /// Declares a mapping: its keys, and the type of each. A key's name is that of the field, unless
 /// another is given.
@@ -117,6 +118,7 @@ mapping! { RawStream {
     stamp: String,
     image: RawImage,
     cloud: RawCloud,
+    occupancy: RawOccupancy,
 } }
 
 /// The joints of a stream.
@@ -268,6 +270,20 @@ mapping! { RawCloud {
     max_points: i64,
 } }
 
+mapping! { RawOccupancy {
+    size_m: Vec<f64>,
+    resolution_m: f64,
+    frame: String,
+    free: f64,
+    occupied: f64,
+    unknown: f64,
+    free_max: i64,
+    occupied_min: i64,
+    between: Between,
+    max_width_cells: i64,
+    max_height_cells: i64,
+} }
+
 mapping! { RawCrop {
     action: CropAction,
     frame: String,
@@ -378,12 +394,12 @@ pub(super) enum CropAction {
 
 read_all_keys! {
     RawConfig RawOutput RawTf RawInput RawSteps RawQos RawImage RawUndistort RawDepth RawImageCrop RawResize
-    RawCloud RawTransform RawChannel RawOperator RawNormalize RawCrop RawSolid RawDeskew
+    RawCloud RawOccupancy RawTransform RawChannel RawOperator RawNormalize RawCrop RawSolid RawDeskew
 }
 read_words! {
     Rotation6d NormalizeMode Sensor TimeUnit TimeFrom Strategy Fill DType Timeline Filter Fit ImageLayout Color Reliability
     Durability Reduce
-    RawFeature CropAction GridOutput
+    RawFeature CropAction GridOutput Between
 }
 
 /// Which inputs must have a cloud in a row.
@@ -464,6 +480,7 @@ impl Read for RawResizes {
 fn is_of(content: Content, key: &str) -> bool {
     match key {
         "image" => matches!(content, Content::Image),
+        "occupancy" => matches!(content, Content::Map),
         "cloud" | "t_base_sensor" | "deskew" | "valid_when" => matches!(content, Content::Points),
         "max_gap_ms" | "operators" => content.is_vector(),
         "in_frame" => matches!(content, Content::Fields(_) | Content::Selected),

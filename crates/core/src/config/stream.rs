@@ -8,7 +8,7 @@ use super::raw::{RawSteps, RawStream};
 use super::select::{Selected, SelectedInput, select};
 use super::undistort::{CameraTopic, undistort};
 use super::words::one_of;
-use super::{cloud, frames, image, vector};
+use super::{cloud, frames, image, occupancy, vector};
 use crate::encoder::EncoderSpec;
 use crate::input::Content;
 use crate::pipeline::MAX_AHEAD_NS;
@@ -83,8 +83,8 @@ pub(super) fn stream(
             check.fail(&input.key, expected);
         }
     }
-    let in_frames =
-        message.as_ref().map(|message| in_frames(check, &key, &mut raw, message, of_inputs));
+    let of = message.as_ref().map(|message| (message, of_inputs));
+    let in_frames = of.map(|of| in_frames(check, &key, &mut raw, of, defaults));
     let strategy =
         content.zip(turns).and_then(|known| strategy(check, &key, raw.strategy, known, angular));
     let merges = raw.inputs.is_some() && matches!(content, Some(Content::Points));
@@ -171,10 +171,13 @@ fn in_frames(
     check: &mut Check<'_>,
     key: &str,
     raw: &mut RawStream,
-    message: &Type,
-    selected: &[SelectedInput],
+    (message, selected): (&Type, &[SelectedInput]),
+    defaults: &Defaults,
 ) -> Vec<Option<InFrame>> {
     let of_stream = raw.in_frame.take();
+    if matches!(message.content, Content::Map) && of_stream.is_none() {
+        return vec![occupancy::frame(check, key, raw.occupancy.as_ref(), &defaults.base_frame)];
+    }
     if !matches!(message.content, Content::Selected) {
         let (of, fields) = ((message.name.as_str(), message.content), raw.fields.as_deref());
         return vec![frames::in_frame(check, key, of_stream, of, fields)];
@@ -202,7 +205,7 @@ fn encoder(
     (dtype, rows): (DType, Option<usize>),
     base_frame: &str,
 ) -> Option<(EncoderSpec, Vec<Selection>, Bounds)> {
-    use Content::{Image, Joints, Points};
+    use Content::{Image, Joints, Map, Points};
     let content = message.content;
     let (joints, selects) = (content.has_joints(), matches!(content, Content::Selected));
     let fields = content.is_vector() && !selects;
@@ -225,6 +228,7 @@ fn encoder(
         ("stamp", raw.stamp.is_some(), selects, "types with `select`".into()),
         ("image", raw.image.is_some(), matches!(content, Image), owners(Image)),
         ("cloud", raw.cloud.is_some(), matches!(content, Points), owners(Points)),
+        ("occupancy", raw.occupancy.is_some(), matches!(content, Map), owners(Map)),
     ] {
         if present && !fits {
             let own = &message.name;
@@ -271,6 +275,11 @@ fn encoder(
             let selection = Selection::Points { extra, time: None, most: bounds.max_points };
             Some((EncoderSpec::Voxels(spec), vec![selection], bounds))
         }
+        Map => {
+            let (spec, bounds) = occupancy::occupancy(check, key, raw.occupancy.take(), dtype)?;
+            let selection = Selection::Map { largest_cells: bounds.image_px() };
+            Some((EncoderSpec::Occupancy(spec), vec![selection], bounds))
+        }
     }
 }
 
@@ -310,7 +319,7 @@ fn strategy(
     let strategy = given.unwrap_or(default);
     let expected = match strategy {
         _ if strategy.interpolates() && !content.is_vector() => {
-            "hold or nearest: rows of images and clouds cannot be interpolated"
+            "hold or nearest: rows of images, clouds and maps cannot be interpolated"
         }
         Strategy::Linear if turns => {
             "slerp, hold or nearest: an orientation is not a straight line, use slerp"

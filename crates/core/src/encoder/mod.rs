@@ -7,6 +7,7 @@
 mod code;
 mod depth;
 mod image;
+mod occupancy;
 mod vector;
 mod voxels;
 
@@ -25,6 +26,7 @@ use robocache_ops::device::{Device, DeviceError};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::camera::Camera;
 use robocache_ops::image::{Color, ImageLayout, ImageSpec, Remap};
+use robocache_ops::occupancy::OccupancySpec;
 use robocache_ops::operators::VectorSpec;
 use robocache_ops::packing::Run;
 use robocache_ops::voxelize::cpu::Condenser;
@@ -44,6 +46,8 @@ pub enum EncoderSpec {
     Depth(DepthSpec),
     /// Points: a row is `[channels, z, y, x]`; if it is sparse, `[max_voxels, channels]`.
     Voxels(VoxelSpec),
+    /// A map: a row is `[1, height, width]`.
+    Occupancy(OccupancySpec),
 }
 
 impl Deref for EncoderSpec {
@@ -55,6 +59,7 @@ impl Deref for EncoderSpec {
             EncoderSpec::Image(spec) => spec,
             EncoderSpec::Depth(spec) => spec,
             EncoderSpec::Voxels(spec) => spec,
+            EncoderSpec::Occupancy(spec) => spec,
         }
     }
 }

@@ -17,6 +17,7 @@ mod joint_trajectory;
 mod joints;
 pub mod laser_scan;
 mod magnetic_field;
+mod occupancy_grid;
 mod odometry;
 pub mod point_cloud2;
 mod pose_stamped;
@@ -56,6 +57,7 @@ pub static TYPES: &[&MessageType] = &[
     &compressed_image::TYPE,
     &point_cloud2::TYPE,
     &laser_scan::TYPE,
+    &occupancy_grid::TYPE,
 ];
 
 /// A type of messages.
@@ -85,12 +87,14 @@ pub enum Content {
     Image,
     /// Points, for voxels.
     Points,
+    /// A map of what is free and what is occupied.
+    Map,
 }
 
 impl Content {
     /// Whether it becomes a vector.
     pub fn is_vector(self) -> bool {
-        !matches!(self, Content::Image | Content::Points)
+        !matches!(self, Content::Image | Content::Points | Content::Map)
     }
 
     /// Whether joints are chosen by their names.

@@ -181,6 +181,7 @@ fn unfit(selection: &Selection) -> Rejected {
         Selection::Image { .. } | Selection::Depth { .. } => "an image",
         Selection::Points { .. } => "points",
         Selection::Trajectory { .. }
+        | Selection::Map { .. }
         | Selection::Transforms { .. }
         | Selection::CameraInfo { .. } => "a message",
     };

@@ -309,7 +309,7 @@ impl PushSink<'_> {
         let Pipeline { cameras, config, .. } = self.pipeline;
         match sample {
             Sample::Image(view) => cameras.table(config, stream, (header, self.arrival), view),
-            Sample::Vector(_) | Sample::Depth(_) | Sample::Points(_) => Ok(None),
+            Sample::Vector(_) | Sample::Depth(_) | Sample::Points(_) | Sample::Map(_) => Ok(None),
         }
     }
 
@@ -345,6 +345,11 @@ impl PushSink<'_> {
                 let found = frames.lookup(arrival, &spec.frame, header.frame_id, stamp)?;
                 view.t_base_sensor = found.matrix();
                 Ok(Sample::Points(view))
+            }
+            Sample::Map(mut view) => {
+                let found = frames.lookup(arrival, &spec.frame, header.frame_id, stamp)?;
+                view.t_crop_frame = found.matrix();
+                Ok(Sample::Map(view))
             }
             Sample::Image(_) | Sample::Depth(_) => Ok(sample),
         }

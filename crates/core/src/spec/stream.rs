@@ -65,12 +65,13 @@ impl InputSpec {
             | Selection::Joints { .. }
             | Selection::Image { .. }
             | Selection::Depth { .. }
-            | Selection::Points { .. } => true,
+            | Selection::Points { .. }
+            | Selection::Map { .. } => true,
         };
         by_header && self.timeline == Timeline::Header
     }
 
-    /// Whether messages are images or clouds, which take milliseconds to encode.
+    /// Whether messages are images, clouds or maps, which take milliseconds to copy or to encode.
     pub fn is_large(&self) -> bool {
         match self.selection {
             Selection::Fields(_)
@@ -79,7 +80,10 @@ impl InputSpec {
             | Selection::Numbers(_)
             | Selection::Transforms { .. }
             | Selection::CameraInfo { .. } => false,
-            Selection::Image { .. } | Selection::Depth { .. } | Selection::Points { .. } => true,
+            Selection::Image { .. }
+            | Selection::Depth { .. }
+            | Selection::Points { .. }
+            | Selection::Map { .. } => true,
         }
     }
 
@@ -137,6 +141,11 @@ pub enum Selection {
         /// The field with the time of a point, for a deskew.
         time: Option<String>,
     },
+    /// The map, if it is not larger than this.
+    Map {
+        /// Width and height \[cells\].
+        largest_cells: [usize; 2],
+    },
     /// Transforms between frames, which become no rows.
     Transforms {
         /// Whether they are so at all stamps, and latched.
@@ -159,6 +168,7 @@ impl Selection {
             | Selection::Image { .. }
             | Selection::Depth { .. }
             | Selection::Points { .. }
+            | Selection::Map { .. }
             | Selection::Transforms { .. }
             | Selection::CameraInfo { .. } => 1,
         }
@@ -174,6 +184,7 @@ impl Selection {
             Selection::Image { .. } => Some(SampleKind::Image),
             Selection::Depth { .. } => Some(SampleKind::Depth),
             Selection::Points { .. } => Some(SampleKind::Points),
+            Selection::Map { .. } => Some(SampleKind::Map),
             Selection::Transforms { .. } | Selection::CameraInfo { .. } => None,
         }
     }

@@ -134,6 +134,10 @@ fn largest_message(config: &Config, input: &InputSpec) -> Option<usize> {
             let [width, height] = config.stream(input.stream?).bounds.image_px();
             Some(HEAD + PIXEL * width * height)
         }
+        Selection::Map { .. } => {
+            let [width, height] = config.stream(input.stream?).bounds.image_px();
+            Some(HEAD + width * height)
+        }
         Selection::Points { .. } => None,
     }
 }

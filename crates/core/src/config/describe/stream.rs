@@ -195,6 +195,7 @@ fn names(selection: &Selection) -> (Vec<String>, Vec<String>) {
         | Selection::Image { .. }
         | Selection::Depth { .. }
         | Selection::Points { .. }
+        | Selection::Map { .. }
         | Selection::Transforms { .. }
         | Selection::CameraInfo { .. } => (Vec::new(), Vec::new()),
     }

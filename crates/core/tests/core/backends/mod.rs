@@ -22,6 +22,7 @@ mod device_rows;
 mod images;
 #[cfg(feature = "cuda")]
 mod load;
+mod maps;
 mod merged_clouds;
 mod random;
 mod sifted_clouds;
@@ -76,6 +77,7 @@ on_every_backend! {
     vectors_with_operators => super::vectors::check_operators;
     images => super::images::check;
     depth_images => super::depth::check;
+    maps => super::maps::check;
     image_sizes => super::images::check_sizes;
     undistorted_images => super::images::check_undistorted;
     clouds => super::clouds::check;
