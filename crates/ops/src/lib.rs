@@ -9,7 +9,7 @@
 //! - [`resample`], [`operators`], [`image`], [`depth`], [`voxelize`]: what becomes of numbers, pixels and points.
 //! - [`windows`]: values of many instants at once, for training.
 //! - [`device`]: the GPU, its memory, and the structures that the kernels share.
-//! - [`parallel`], [`sync`], [`random`]: threads, locks, reproducible randomness.
+//! - [`parallel`], [`sync`], [`pool`], [`random`]: threads, locks, memory that serves again, reproducible randomness.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -22,6 +22,7 @@ pub mod image;
 pub mod operators;
 pub mod packing;
 pub mod parallel;
+pub mod pool;
 pub mod random;
 pub mod resample;
 pub mod sync;

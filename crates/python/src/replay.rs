@@ -20,12 +20,13 @@ use robocache_data::replay::{
     Summary, TimeSource, Wiring,
 };
 use robocache_ops::device::HostBuffer;
+use robocache_ops::pool::Pool;
 use robocache_ops::time::Stamp;
 use robocache_runtime::Tick;
 
 use crate::freeing::without_lock;
 use crate::pipeline::{Process, choice, failed, wrong};
-use crate::tensor::{Copied, Pool, TensorBytes};
+use crate::tensor::{Copied, SPARE, TensorBytes};
 
 /// Tensors that wait for Python. A few, so that both sides work at the same time.
 const AHEAD: usize = 4;
@@ -220,7 +221,7 @@ impl ReplayRun {
             playing: Playing { digest, threads },
         };
         let (sender, events) = sync_channel(AHEAD);
-        let (stop, pool) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let (stop, pool) = (Arc::new(AtomicBool::new(false)), Arc::new(Pool::new(SPARE)));
         let output =
             Channel { sender: sender.clone(), pool: Arc::clone(&pool), stop: Arc::clone(&stop) };
         let episode = episode.0.clone();

@@ -2,6 +2,7 @@
 
 use super::spec::VoxelSpec;
 use crate::dtype::DType;
+use crate::packing::ALIGNMENT;
 
 /// Numbers of a voxel's coordinates: z, y, x.
 pub const COORDINATES_OF_VOXEL: usize = 3;
@@ -17,9 +18,6 @@ pub struct SparseRow {
 }
 
 impl SparseRow {
-    /// Where the coordinates start is a multiple of this \[bytes\].
-    const ALIGNMENT: usize = 64;
-
     /// The row of a specification, if it is sparse.
     pub fn new(spec: &VoxelSpec, dtype: DType) -> Option<Self> {
         let max_voxels = spec.max_voxels?;
@@ -31,9 +29,9 @@ impl SparseRow {
         self.max_voxels * self.feature_bytes
     }
 
-    /// Where the coordinates start \[bytes\].
+    /// Where the coordinates start \[bytes\]: a multiple of [`ALIGNMENT`].
     pub const fn coordinates_at(&self) -> usize {
-        self.features().next_multiple_of(Self::ALIGNMENT)
+        self.features().next_multiple_of(ALIGNMENT)
     }
 
     /// Bytes of all coordinates.
