@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use twox_hash::XxHash3_64;
 
-use super::compress::{Compress, ZSTD_LEVEL};
+use super::chunk::{Compress, ZSTD_LEVEL};
 use super::pool::{Row, RowPool};
 use super::stream::{Data, Stream, StreamReader, StreamWriter, damaged};
 use super::{Order, Table};
