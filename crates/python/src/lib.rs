@@ -27,6 +27,10 @@ use pyo3::prelude::*;
 /// What `robocache` computes, without the parts that are Python.
 #[pymodule]
 mod _native {
+    /// Segments and windows start at multiples of this many bytes.
+    #[pymodule_export]
+    const ALIGNMENT: usize = robocache_ops::packing::ALIGNMENT;
+
     #[pymodule_export]
     use super::{cuda_version, made_of, main, version};
     #[cfg(feature = "cuda")]
