@@ -3,8 +3,9 @@
 //! A fresh buffer of megabytes costs the system a page fault per 4 kB, as long as the copy of an
 //! image itself takes. So a buffer comes back when its message has been encoded or dropped.
 
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::Arc;
 
+use robocache_ops::pool::Pool;
 use robocache_rcl::SerializedMessage;
 use robocache_runtime::QUEUED_MESSAGES;
 
@@ -14,10 +15,7 @@ use robocache_runtime::QUEUED_MESSAGES;
 pub struct Buffers {
     /// Larger buffers do not come back \[bytes\]: one huge message must not keep its memory.
     most: usize,
-    /// More buffers do not come back: a recorder lends many while its disk is slow.
-    most_free: usize,
-    /// The last one to come back is the first to be used, because it is in the cache.
-    free: Arc<Mutex<Vec<Vec<u8>>>>,
+    free: Arc<Pool<Vec<u8>>>,
 }
 
 /// The bytes of a message in a buffer, which comes back when this is dropped.
@@ -33,12 +31,13 @@ impl Buffers {
 
     /// No buffers so far, for this many inputs. Those of up to `most` bytes are used again.
     pub fn new(most: usize, inputs: usize) -> Self {
-        Buffers { most, most_free: Self::PER_INPUT * inputs, free: Arc::default() }
+        // A recorder lends many while its disk is slow: not all of them come back.
+        Buffers { most, free: Arc::new(Pool::new(Self::PER_INPUT * inputs)) }
     }
 
     /// Takes a buffer for the next message. If none is free, it is new and grows with the message.
     pub fn take(&self) -> SerializedMessage {
-        self.free().and_then(|mut free| free.pop()).unwrap_or_default().into()
+        self.free.take(|_| true).unwrap_or_default().into()
     }
 
     /// Takes back a buffer whose message nobody needs.
@@ -47,23 +46,8 @@ impl Buffers {
     }
 
     fn keep(&self, bytes: Vec<u8>) {
-        if bytes.capacity() > self.most {
-            return;
-        }
-        match self.free() {
-            Some(mut free) if free.len() < self.most_free => free.push(bytes),
-            _ => {}
-        }
-    }
-
-    /// The free buffers; `None` if another thread is at them. A thread of real-time priority must not wait for that
-    /// of the recorder, which has ordinary priority.
-    fn free(&self) -> Option<MutexGuard<'_, Vec<Vec<u8>>>> {
-        match self.free.try_lock() {
-            Ok(free) => Some(free),
-            // Every change is one push or pop, so a panic of another thread leaves no half change.
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
+        if bytes.capacity() <= self.most {
+            self.free.put(bytes, 1);
         }
     }
 

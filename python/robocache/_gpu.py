@@ -82,19 +82,9 @@ class Gpu:
         if torch is not None:
             stream = torch._C._cuda_getCurrentRawStream(self.number)
         place, others = (self.number, stream), False
-        late = None if latency_ns is None else latency_ns.tobytes()
         episodes, instants, epochs = items
         if isinstance(instants, np.ndarray):
-            epochs = None if epochs is None else epochs.tobytes()
-            plan.launch(
-                place,
-                (pointer, size),
-                episodes.tobytes(),
-                instants.tobytes(),
-                epochs,
-                late,
-                threads,
-            )
+            plan.launch(place, (pointer, size), episodes, instants, epochs, latency_ns, threads)
         else:
             arrays = [
                 None if each is None else self._items(each, name)
@@ -115,7 +105,7 @@ class Gpu:
                         f"{name}: expected the shape [{count}], found {list(array.shape)}"
                     )
             pointers = tuple(0 if array is None else array.pointer for array in arrays)
-            plan.launch_items(place, (pointer, size), count, pointers, late)
+            plan.launch_items(place, (pointer, size), count, pointers, latency_ns)
         if torch is None or others:
             _native.synchronize(self.number)
         return buffer
@@ -148,8 +138,10 @@ class Gpu:
             raise ValueError(f"{expected}, found {found.dtype} on device {found.device}")
         if len(found.shape) != 1 or found.shape[0] < size or found.read_only:
             raise ValueError(f"{expected}, found the shape {list(found.shape)}")
-        if found.pointer % 64:
-            raise ValueError("out: expected an address that is a multiple of 64")
+        if found.pointer % _native.ALIGNMENT:
+            raise ValueError(
+                f"out: expected an address that is a multiple of {_native.ALIGNMENT}"
+            )
         return found.pointer, found.shape[0]
 
 

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
+#: Segments and windows start at multiples of this many bytes.
+ALIGNMENT: int
+
 def main(arguments: Sequence[str]) -> int:
     """Runs the command line; the first argument is the program's name. Returns the exit code."""
 
@@ -258,42 +261,40 @@ class DeviceEpisodes:
         """The episodes, with the rows where they are now."""
     def memory(self) -> list[str]:
         """Per stream where its rows are: `device`, `pinned` or `mapped`."""
-    def plan(self, choices: str | None = None) -> DeviceWindowPlan:
-        """Prepares windows; `choices` is JSON, or None for what the node makes."""
+    def plan(self, plan: WindowPlan) -> DeviceWindowPlan:
+        """Prepares a plan of these episodes on the GPU."""
 
 class DeviceWindowPlan:
-    """Windows on a GPU, prepared."""
+    """A plan on a GPU, and its episodes."""
 
-    def host(self, episodes: DeviceEpisodes) -> WindowPlan:
-        """The same windows on the host."""
     def launch(
         self,
         place: tuple[int, int],
         out: tuple[int, int],
-        episodes: bytes,
-        instants_ns: bytes,
-        epochs: bytes | None = None,
-        latency_ns: bytes | None = None,
+        episodes: Any,
+        instants_ns: Any,
+        epochs: Any = None,
+        latency_ns: Any = None,
         threads: int | None = None,
     ) -> None:
         """Puts the windows of a batch on a stream of the GPU. `out` is the address of memory there and its length in
-        bytes. The others are the bytes of int64 arrays."""
+        bytes. The others are arrays of int64."""
     def launch_items(
         self,
         place: tuple[int, int],
         out: tuple[int, int],
         windows: int,
         items: tuple[int, int, int],
-        latency_ns: bytes | None = None,
+        latency_ns: Any = None,
     ) -> None:
         """The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
         latest)."""
 
 class WindowPlan:
-    """Windows, prepared."""
+    """A plan of windows, and its episodes."""
 
-    def streams(self) -> list[tuple[str, str, list[int], list[int] | None, list[int]]]:
-        """Per stream: name, element type, shape of a step, shape of its coordinates, offsets of the targets [ns]."""
+    def streams(self) -> list[tuple[str, str, list[int]]]:
+        """Per stream: name, element type, offsets of the targets [ns]."""
     def layout(self, windows: int) -> tuple[int, list[tuple[int, str, int]]]:
         """Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte."""
     def run(

@@ -287,7 +287,7 @@ class EpisodeCache:
         size, parts = plan.layout(len(instants))
         if self._gpu is not None:
             items = episodes, instants, epochs
-            buffer = self._gpu.write(plan._native, size, items, late, out, threads)
+            buffer = self._gpu.write(plan._on_gpu, size, items, late, out, threads)
             return Windows(buffer, plan, parts, instants, late)
         buffer = aligned(size) if out is None else np.frombuffer(out, np.uint8)[:size]
         plan._native.run(episodes, instants, buffer, epochs, late, threads)
@@ -304,7 +304,7 @@ class EpisodeCache:
             WindowPlan.
         """
         if type(config) is WindowPlan:
-            if config._cache is not self._native:
+            if config._episodes is not self._native:
                 raise ValueError("config: expected a plan of this cache, found one of another")
             return config
         try:
@@ -322,12 +322,9 @@ class EpisodeCache:
         return plan
 
     def _planned(self, config, rows):
-        text = choices(config, rows, self.streams)
-        if self._gpu is None:
-            native = self._native.plan(text)
-            return WindowPlan(self._native, native, native)
-        native = self._gpu.native.plan(text)
-        return WindowPlan(self._native, native, native.host(self._gpu.native))
+        native = self._native.plan(choices(config, rows, self.streams))
+        on_gpu = None if self._gpu is None else self._gpu.native.plan(native)
+        return WindowPlan(self._native, self.streams, native, on_gpu)
 
     def __reduce__(self):
         if self._gpu is not None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ._gpu import part
 from ._interop import is_torch
+from ._native import ALIGNMENT
 
 _DTYPES = {
     "f32": np.dtype("<f4"),
@@ -15,15 +16,15 @@ _DTYPES = {
     "u8": np.dtype("u1"),
     "i32": np.dtype("<i4"),
 }
-_ALIGNMENT = 64
 
 
-class PlannedStream:
+class WindowStream:
     """What a plan says of a stream."""
 
-    def __init__(self, name, dtype, row_shape, coordinates_shape, offsets_ns):
+    def __init__(self, means, name, dtype, offsets_ns):
         self.name, self.dtype = name, dtype
-        self.row_shape, self.coordinates_shape = tuple(row_shape), coordinates_shape
+        self.row_shape = tuple(means["row_shape"])
+        self.coordinates_shape = means["coordinates_shape"]
         self.offsets_ns = np.array(offsets_ns, np.int64)
 
 
@@ -34,9 +35,9 @@ class WindowPlan:
         streams: a list of what it has, with `name`, `dtype`, `row_shape`, `coordinates_shape` and `offsets_ns`.
     """
 
-    def __init__(self, cache, native, host):
-        self._cache, self._native, self._host = cache, native, host
-        self.streams = [PlannedStream(*stream) for stream in host.streams()]
+    def __init__(self, episodes, meanings, native, on_gpu):
+        self._episodes, self._native, self._on_gpu = episodes, native, on_gpu
+        self.streams = [WindowStream(meanings[about[0]], *about) for about in native.streams()]
         self._numbers = {stream.name: at for at, stream in enumerate(self.streams)}
         self._layouts = {}
 
@@ -44,7 +45,7 @@ class WindowPlan:
         """Bytes of the buffer of so many windows, and by (number of the stream, part) where each part begins."""
         found = self._layouts.get(windows)
         if found is None:
-            size, parts = self._host.layout(windows)
+            size, parts = self._native.layout(windows)
             if len(self._layouts) > 64:
                 self._layouts.clear()
             found = size, {(stream, kind): offset for stream, kind, offset in parts}
@@ -219,6 +220,6 @@ def _torch_of(array, dtype):
 
 def aligned(size):
     """So many bytes, aligned as segments are."""
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]

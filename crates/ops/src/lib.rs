@@ -10,7 +10,7 @@
 //!   points and maps.
 //! - [`windows`]: values of many instants at once, for training.
 //! - [`device`]: the GPU, its memory, and the structures that the kernels share.
-//! - [`parallel`], [`sync`], [`random`]: threads, locks, reproducible randomness.
+//! - [`parallel`], [`sync`], [`pool`], [`random`]: threads, locks, memory that serves again, reproducible randomness.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -24,6 +24,7 @@ pub mod occupancy;
 pub mod operators;
 pub mod packing;
 pub mod parallel;
+pub mod pool;
 pub mod random;
 pub mod resample;
 pub mod sync;

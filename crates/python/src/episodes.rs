@@ -1,5 +1,9 @@
 //! Episodes and their windows. `robocache.EpisodeCache` uses this.
 
+#[cfg(feature = "cuda")]
+#[allow(unsafe_code)] // launches; every block says why it is sound
+pub mod device;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,10 +11,10 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use robocache_data::episodes::{
-    self, Bytes, Choice, Column, Described, EpisodeError, Planned, RawEpisodes, RawRing, RawStream,
-    Reading, WindowBatch,
+    self, Bytes, Choice, Column, Described, EpisodeError, RawEpisodes, RawRing, RawStream, Reading,
+    WindowBatch,
 };
-use robocache_ops::windows::PartKind;
+use robocache_ops::windows::{self, PartKind};
 
 use crate::dlpack::{Array, Element};
 use crate::freeing::Unlocked;
@@ -18,8 +22,6 @@ use crate::freeing::Unlocked;
 /// Statistics of a channel: name, rows, mean, standard deviation, least, greatest, quantiles of 1 % and 99 %.
 type Statistics = (String, u64, f64, f64, f64, f64, f64, f64);
 
-/// A stream: name, element type, shape of a step, shape of its coordinates, offsets of the targets.
-type StreamOfPlan = (String, &'static str, Vec<usize>, Option<Vec<usize>>, Vec<i64>);
 /// A part of the buffer: number of the stream, what it holds, first byte.
 type BufferPart = (usize, &'static str, usize);
 
@@ -27,11 +29,47 @@ type BufferPart = (usize, &'static str, usize);
 #[pyclass(frozen, module = "robocache._native")]
 pub struct Episodes(pub(crate) Unlocked<Arc<episodes::Episodes>>);
 
-/// Windows, prepared.
+/// A plan of windows, and its episodes.
 #[pyclass(frozen, module = "robocache._native")]
 pub struct WindowPlan {
     episodes: Unlocked<Arc<episodes::Episodes>>,
-    planned: Planned,
+    plan: windows::WindowPlan,
+}
+
+/// The arrays that ask for a batch, as the caller holds them.
+pub(crate) struct BatchArrays {
+    episodes: Array,
+    instants: Array,
+    epochs: Option<Array>,
+    latency: Option<Array>,
+}
+
+impl BatchArrays {
+    /// Reads arrays of int64 on the host.
+    pub(crate) fn read(
+        episodes: &Bound<'_, PyAny>,
+        instants_ns: &Bound<'_, PyAny>,
+        epochs: Option<&Bound<'_, PyAny>>,
+        latency_ns: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        Ok(BatchArrays {
+            episodes: Array::read(episodes, "episodes", -1)?,
+            instants: Array::read(instants_ns, "target_ns", -1)?,
+            epochs: epochs.map(|epochs| Array::read(epochs, "epochs", -1)).transpose()?,
+            latency: latency_ns.map(|late| Array::read(late, "latency_ns", -1)).transpose()?,
+        })
+    }
+
+    /// The batch that they ask for.
+    pub(crate) fn batch(&self) -> PyResult<WindowBatch<'_>> {
+        let latency = self.latency.as_ref().map(|late| late.i64s("latency_ns")).transpose()?;
+        Ok(WindowBatch {
+            episodes: self.episodes.i64s("episodes")?,
+            instants_ns: self.instants.i64s("target_ns")?,
+            epochs: self.epochs.as_ref().map(|epochs| epochs.i64s("epochs")).transpose()?,
+            latency_ns: latency.unwrap_or_default(),
+        })
+    }
 }
 
 /// An array of the caller as a column.
@@ -203,17 +241,17 @@ impl Episodes {
         memory: Vec<String>,
         device_bytes: Option<usize>,
         pinned_bytes: Option<usize>,
-    ) -> PyResult<crate::device_episodes::DeviceEpisodes> {
+    ) -> PyResult<device::DeviceEpisodes> {
         let (of, room) = (&self.0, (device_bytes, pinned_bytes));
-        crate::device_episodes::on_device(py, of, device, &memory, room.0, room.1)
+        device::on_device(py, of, device, &memory, room.0, room.1)
     }
 
     /// Prepares windows; `choices` is JSON, or None for what the node makes.
     #[pyo3(signature = (choices=None))]
     fn plan(&self, py: Python<'_>, choices: Option<&str>) -> PyResult<WindowPlan> {
         let choices = choices.map(Choice::list).transpose().map_err(raised)?;
-        let planned = py.detach(|| self.0.plan(choices.as_deref())).map_err(raised)?;
-        Ok(WindowPlan { episodes: Unlocked::new(Arc::clone(&self.0)), planned })
+        let plan = py.detach(|| self.0.plan(choices.as_deref())).map_err(raised)?;
+        Ok(WindowPlan { episodes: Unlocked::new(Arc::clone(&self.0)), plan })
     }
 }
 
@@ -255,28 +293,24 @@ fn raw_ring(columns: &Bound<'_, PyDict>) -> PyResult<RawRing> {
 }
 
 impl WindowPlan {
-    /// Windows of these episodes.
+    /// The plan.
     #[cfg(feature = "cuda")]
-    pub(crate) fn new(episodes: Arc<episodes::Episodes>, planned: Planned) -> Self {
-        WindowPlan { episodes: Unlocked::new(episodes), planned }
+    pub(crate) fn plan(&self) -> &windows::WindowPlan {
+        &self.plan
     }
 }
 
 #[pymethods]
 impl WindowPlan {
-    /// The streams: name, element type, shape of a step, shape of its coordinates, offsets of the targets.
-    fn streams(&self) -> Vec<StreamOfPlan> {
-        let of = |(number, stream): (usize, &robocache_ops::windows::WindowStream)| {
-            let means = &self.episodes.streams[number].means;
-            let (row, places) = (means.row_shape.clone(), means.coordinates_shape.clone());
-            (stream.name.clone(), stream.dtype.name(), row, places, stream.offsets_ns.clone())
-        };
-        self.planned.numbers().zip(self.planned.streams()).map(of).collect()
+    /// The streams: name, element type, offsets of the targets.
+    fn streams(&self) -> Vec<(String, &'static str, Vec<i64>)> {
+        let streams = self.plan.streams().iter();
+        streams.map(|of| (of.name.clone(), of.dtype.name(), of.offsets_ns.clone())).collect()
     }
 
     /// Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte.
     fn layout(&self, windows: usize) -> PyResult<(usize, Vec<BufferPart>)> {
-        let layout = self.planned.layout(windows).map_err(raised)?;
+        let layout = self.plan.layout(windows).map_err(|error| raised(error.into()))?;
         let name = |kind| match kind {
             PartKind::Values => "values",
             PartKind::Coordinates => "coordinates",
@@ -302,21 +336,11 @@ impl WindowPlan {
         latency_ns: Option<&Bound<'_, PyAny>>,
         threads: Option<usize>,
     ) -> PyResult<()> {
-        let numbers = Array::read(episodes, "episodes", -1)?;
-        let instants = Array::read(instants_ns, "target_ns", -1)?;
-        let epochs = epochs.map(|epochs| Array::read(epochs, "epochs", -1)).transpose()?;
-        let late = latency_ns.map(|late| Array::read(late, "latency_ns", -1)).transpose()?;
+        let arrays = BatchArrays::read(episodes, instants_ns, epochs, latency_ns)?;
         let mut out = Array::read(out, "out", -1)?;
-        let epochs = epochs.as_ref().map(|epochs| epochs.i64s("epochs")).transpose()?;
-        let late = late.as_ref().map(|late| late.i64s("latency_ns")).transpose()?;
-        let request = WindowBatch {
-            episodes: numbers.i64s("episodes")?,
-            instants_ns: instants.i64s("target_ns")?,
-            epochs,
-            latency_ns: late.unwrap_or_default(),
-        };
+        let batch = arrays.batch()?;
         let (bytes, threads) = (out.bytes_mut("out")?, self::threads(threads));
-        let run = || self.planned.windows(&self.episodes, request, bytes, threads);
+        let run = || self.episodes.windows(&self.plan, batch, bytes, threads);
         py.detach(run).map_err(raised)
     }
 }

@@ -9,13 +9,10 @@
 //! - [`tensor`] and [`held_tensor`]: tensors in Python's hands, and their memory, which is used again.
 //! - [`pipeline`]: a pipeline by the caller's clock. [`live`]: one in the node's runtime, on threads.
 //! - [`replay`]: recorded episodes, tick by tick. [`replay_to`]: the command `robocache replay`.
-//! - [`episodes`]: windows of rows for training. `device_episodes`: the same, made by a GPU.
+//! - [`episodes`]: windows of rows for training. `episodes::device`: the same, made by a GPU.
 //! - [`freeing`]: drops what takes long, without the interpreter's lock.
 
 mod asked;
-#[cfg(feature = "cuda")]
-#[allow(unsafe_code)] // launches; every block says why it is sound
-mod device_episodes;
 #[allow(unsafe_code)] // memory that other libraries own; every block says why it is sound
 mod dlpack;
 mod episodes;
@@ -39,15 +36,19 @@ use pyo3::prelude::*;
 /// What `robocache` computes, without the parts that are Python.
 #[pymodule]
 mod _native {
+    /// Segments and windows start at multiples of this many bytes.
+    #[pymodule_export]
+    const ALIGNMENT: usize = robocache_ops::packing::ALIGNMENT;
+
     #[pymodule_export]
     use super::{cuda_version, main, version};
     #[pymodule_export]
     use crate::asked::{check_replay, made_of, replay_options};
-    #[cfg(feature = "cuda")]
-    #[pymodule_export]
-    use crate::device_episodes::{DeviceEpisodes, DeviceWindowPlan};
     #[pymodule_export]
     use crate::dlpack::DeviceArray;
+    #[cfg(feature = "cuda")]
+    #[pymodule_export]
+    use crate::episodes::device::{DeviceEpisodes, DeviceWindowPlan};
     #[pymodule_export]
     use crate::episodes::{Episodes, WindowPlan};
     #[pymodule_export]

@@ -20,6 +20,7 @@ use robocache_data::replay::{
     self, BagDefinitions, Episode, Playing, Progress, ReplayError, Summary, Wiring,
 };
 use robocache_ops::device::HostBuffer;
+use robocache_ops::pool::Pool;
 use robocache_ops::time::Stamp;
 use robocache_runtime::Tick;
 use robocache_tools::cli::{EpisodeArgs, in_memory};
@@ -28,7 +29,7 @@ use crate::asked::{PATIENCE, interruptible, raised};
 use crate::errors::failed;
 use crate::freeing::without_lock;
 use crate::process::Process;
-use crate::tensor::{Copied, Pool, TensorBytes};
+use crate::tensor::{Copied, SPARE, TensorBytes};
 
 /// Tensors that wait for Python. A few, so that both sides work at the same time.
 const AHEAD: usize = 4;
@@ -185,7 +186,7 @@ impl ReplayRun {
         let playing = Playing { digest, threads };
         let settings = Settings { text, file, args, device, playing };
         let (sender, events) = sync_channel(AHEAD);
-        let (stop, pool) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let (stop, pool) = (Arc::new(AtomicBool::new(false)), Arc::new(Pool::new(SPARE)));
         let output =
             Channel { sender: sender.clone(), pool: Arc::clone(&pool), stop: Arc::clone(&stop) };
         let episode = episode.0.clone();

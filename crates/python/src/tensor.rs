@@ -1,46 +1,21 @@
 //! The bytes of a tensor message in memory that is used again when nobody looks at it any more.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use robocache_core::message::{Envelope, TensorMessage};
 use robocache_ops::device::HostBuffer;
 use robocache_ops::packing::ALIGNMENT;
+use robocache_ops::pool::Pool;
 
 use crate::dlpack::{DeviceArray, Element, MemoryPlace};
 use crate::errors::{failed, wrong};
 use crate::held_tensor::{HeldTensor, Messages};
 use crate::message::{self, Head, PlacesFound};
 
-/// Memory that nobody uses and that is kept for the next tensors.
-const SPARE: usize = 8;
-
-/// Memory for tensors. Python's views keep a tensor's memory out of it.
-pub struct Pool<T>(Mutex<Vec<T>>);
-
-impl<T> Default for Pool<T> {
-    fn default() -> Self {
-        Pool(Mutex::default())
-    }
-}
-
-impl<T> Pool<T> {
-    /// Takes memory out; `None` if there is none.
-    pub fn take(&self) -> Option<T> {
-        self.0.lock().ok()?.pop()
-    }
-
-    /// Puts memory back. It waits for nobody, because in a forked process a thread that is not there may have the
-    /// lock: then the memory is freed.
-    pub fn put(&self, memory: T) {
-        if let Ok(mut spare) = self.0.try_lock()
-            && spare.len() < SPARE
-        {
-            spare.push(memory);
-        }
-    }
-}
+/// Tensors whose memory is kept for the next ones. Python's views keep a tensor's memory in use.
+pub const SPARE: usize = 8;
 
 /// A copy of a message's bytes, with the same alignment.
 pub struct Copied {
@@ -57,7 +32,7 @@ impl Copied {
         let message = message.message();
         let start = message.as_ptr() as usize % ALIGNMENT;
         let len = message.len();
-        let spare = pool.take().filter(|spare| spare.len() >= start + len);
+        let spare = pool.take(|spare| spare.len() >= start + len);
         let mut buffer = spare.unwrap_or_else(|| HostBuffer::new(start + len));
         buffer[start..start + len].copy_from_slice(message);
         Copied { buffer, start, len, envelope }
@@ -65,7 +40,7 @@ impl Copied {
 
     /// Gives the memory back.
     pub fn give_back(self, pool: &Pool<HostBuffer>) {
-        pool.put(self.buffer);
+        pool.put(self.buffer, 1);
     }
 }
 

@@ -1,12 +1,11 @@
 //! Memory for the chunks of a file, used again when nobody has their messages any more. Each new megabyte from
 //! the system costs more than reading into it.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use robocache_ops::sync::lock;
+use robocache_ops::pool::Pool;
 
 /// Most bytes that are kept for later, of all buffers.
 const MOST_FREE_BYTES: usize = 32 << 20;
@@ -14,14 +13,13 @@ const MOST_FREE_BYTES: usize = 32 << 20;
 const MOST_TIMES: usize = 2;
 
 /// Buffers that are free.
-#[derive(Clone, Default)]
-pub(super) struct Memory(Arc<Mutex<Free>>);
+#[derive(Clone)]
+pub(super) struct Memory(Arc<Pool<Vec<u8>>>);
 
-#[derive(Default)]
-struct Free {
-    /// The last one is the newest: the processor's cache has it.
-    buffers: VecDeque<Vec<u8>>,
-    bytes: usize,
+impl Default for Memory {
+    fn default() -> Self {
+        Memory(Arc::new(Pool::new(MOST_FREE_BYTES)))
+    }
 }
 
 /// A buffer in use. Its bytes go back when the last slice of them is dropped.
@@ -35,7 +33,8 @@ pub(super) struct Buffer {
 impl Memory {
     /// A buffer of this many bytes. What they are is not said.
     pub fn buffer(&self, len: usize) -> Buffer {
-        let bytes = lock(&self.0).take(len).unwrap_or_else(|| {
+        let fits = |bytes: &Vec<u8>| (len..=len.saturating_mul(MOST_TIMES)).contains(&bytes.len());
+        let bytes = self.0.take(fits).unwrap_or_else(|| {
             // Chunks differ a little in length: the next one shall fit as well. The system gives these zeros only
             // where something is written, so a length that lies costs nothing.
             vec![0; len.saturating_add(len / 4)]
@@ -48,25 +47,6 @@ impl Memory {
         let mut buffer = self.buffer(bytes.len());
         buffer.bytes_mut().copy_from_slice(bytes);
         buffer.share()
-    }
-}
-
-impl Free {
-    /// Takes the newest buffer that fits.
-    fn take(&mut self, len: usize) -> Option<Vec<u8>> {
-        let fits = |bytes: &Vec<u8>| (len..=len.saturating_mul(MOST_TIMES)).contains(&bytes.len());
-        let bytes = self.buffers.iter().rposition(fits).and_then(|at| self.buffers.remove(at))?;
-        self.bytes -= bytes.len();
-        Some(bytes)
-    }
-
-    /// Keeps a buffer, and frees the oldest ones if there are too many bytes.
-    fn keep(&mut self, bytes: Vec<u8>) {
-        self.bytes += bytes.len();
-        self.buffers.push_back(bytes);
-        while self.bytes > MOST_FREE_BYTES {
-            self.bytes -= self.buffers.pop_front().map_or(0, |oldest| oldest.len());
-        }
     }
 }
 
@@ -90,7 +70,9 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        lock(&self.from.0).keep(std::mem::take(&mut self.bytes));
+        let bytes = std::mem::take(&mut self.bytes);
+        let len = bytes.len();
+        self.from.0.put(bytes, len);
     }
 }
 

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use super::memory::{Bytes, Column};
-use super::{EpisodeError, Episodes, Planned, Ring, WindowBatch, available};
+use super::{EpisodeError, Episodes, Ring, WindowBatch, available};
 use robocache_ops::device::shared::windows::SpanRows;
-use robocache_ops::device::{Device, DeviceBuffer, PinnedBuffer, PinnedTurns, Stream, bytes_of};
+use robocache_ops::device::{Device, DeviceBuffer, PinnedBuffer, Stream, bytes_of};
 use robocache_ops::parallel;
 use robocache_ops::sync::lock;
-use robocache_ops::windows::cuda::{DeviceItems, DeviceWindows, RingPointers, SpanPointers};
-use robocache_ops::windows::{Items, WindowLayout, WindowPlan, cpu};
+use robocache_ops::windows::cuda::{DeviceItems, DeviceWindowPlan, RingPointers, SpanPointers};
+use robocache_ops::windows::{Items, WindowPlan, WindowStream};
 
 /// Where the rows of a stream are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,23 +67,13 @@ pub struct EpisodesOnDevice {
     kept: Vec<Kept>,
     spans: SpanPointers,
     /// What the pointers point to.
-    buffers: Vec<Arc<DeviceBuffer>>,
+    _buffers: Vec<DeviceBuffer>,
 }
 
 struct Kept {
     memory: RowMemory,
     /// Empty if the rows are mapped.
     rings: Vec<RingPointers>,
-}
-
-/// Windows of episodes on a GPU, prepared.
-pub struct DevicePlanned {
-    episodes: Arc<EpisodesOnDevice>,
-    planned: Planned,
-    windows: DeviceWindows,
-    /// The streams that the host makes: numbers in the plan, and a plan of each alone.
-    mapped: Vec<(usize, WindowPlan)>,
-    turns: PinnedTurns,
 }
 
 /// What is asked of a batch on a GPU.
@@ -120,10 +110,7 @@ impl DeviceRequest<'_> {
 }
 
 /// Plans that a CUDA graph has: it may be replayed at any time, so their tables and rows are never freed.
-static IN_GRAPHS: Mutex<Vec<Arc<DevicePlanned>>> = Mutex::new(Vec::new());
-
-/// Windows whose batches may be under way at once before the host waits, if it makes some of their streams.
-const TURNS: usize = 3;
+static IN_GRAPHS: Mutex<Vec<Arc<DeviceWindowPlan>>> = Mutex::new(Vec::new());
 
 /// Rows in pinned memory, and how many bytes they are: no memory has less than one.
 struct Pinned(PinnedBuffer, usize);
@@ -167,7 +154,7 @@ impl EpisodesOnDevice {
         }
         let spans = spans(&episodes, device, &mut buffers)?;
         let episodes = Arc::new(episodes);
-        Ok(EpisodesOnDevice { episodes, device: device.clone(), kept, spans, buffers })
+        Ok(EpisodesOnDevice { episodes, device: device.clone(), kept, spans, _buffers: buffers })
     }
 
     /// The episodes, with the rows where they are now.
@@ -185,38 +172,18 @@ impl EpisodesOnDevice {
         self.kept.iter().map(|kept| kept.memory)
     }
 
-    /// Prepares windows on the device.
+    /// Prepares windows of a plan of these episodes on the device.
     ///
     /// # Errors
     /// The device has no memory left.
-    pub fn plan(self: &Arc<Self>, planned: Planned) -> Result<DevicePlanned, EpisodeError> {
-        let (mut rings, mut mapped) = (Vec::new(), Vec::new());
-        for (at, (number, stream)) in planned.numbers().zip(planned.streams()).enumerate() {
-            let kept = &self.kept[number];
-            if kept.memory == RowMemory::Mapped {
-                mapped.push((at, WindowPlan::new(vec![stream.clone()])?));
-                rings.push(None);
-            } else {
-                rings.push(Some(kept.rings.clone()));
-            }
-        }
-        let buffers = self.buffers.clone();
-        let plan = planned.plan();
-        let windows = DeviceWindows::new(&self.device, plan, &rings, self.spans, buffers)?;
-        let turns = PinnedTurns::new(&self.device, TURNS);
-        Ok(DevicePlanned { episodes: self.clone(), planned, windows, mapped, turns })
-    }
-}
-
-impl DevicePlanned {
-    /// The same windows on the host.
-    pub fn planned(&self) -> &Planned {
-        &self.planned
-    }
-
-    /// The device.
-    pub fn device(&self) -> &Arc<Device> {
-        &self.episodes.device
+    pub fn plan(self: &Arc<Self>, plan: &WindowPlan) -> Result<DeviceWindowPlan, EpisodeError> {
+        let rings = plan.streams().iter().map(|stream| {
+            let Kept { memory, rings } = &self.kept[stream.number];
+            (*memory != RowMemory::Mapped).then_some(rings.as_slice())
+        });
+        let rings: Vec<_> = rings.collect();
+        let rows = Arc::<Self>::clone(self);
+        Ok(DeviceWindowPlan::new(&self.device, plan, &rings, self.spans, rows)?)
     }
 
     /// Puts a batch on a stream, which writes it to `out`, an address and how many bytes there are. Nothing of the
@@ -224,119 +191,84 @@ impl DevicePlanned {
     /// threads. If the stream records a graph, the plan is kept for good: the graph may be replayed at any time.
     ///
     /// # Errors
-    /// As for [`Planned::windows`]; the output is too short; a request of the device asks for a stream that the
+    /// As for [`Episodes::windows`]; the output is too short; a request of the device asks for a stream that the
     /// host makes or that is required; a graph is recorded of numbers of the host; the device fails.
     ///
     /// # Safety
-    /// As for [`DeviceWindows::launch`].
+    /// As for [`DeviceWindowPlan::launch`], and the plan is one of these episodes.
     pub unsafe fn launch(
-        self: &Arc<Self>,
+        &self,
+        plan: &Arc<DeviceWindowPlan>,
         request: DeviceRequest<'_>,
         (out, bytes): (u64, usize),
         stream: &Stream,
         threads: usize,
     ) -> Result<(), EpisodeError> {
-        let layout = self.planned.layout(request.windows())?;
-        if bytes < layout.byte_len {
-            let expected = format!("{} bytes for {} windows", layout.byte_len, layout.windows);
-            return Err(EpisodeError::of("out", expected, bytes));
+        let (windows, of) = (request.windows(), plan.plan());
+        let len = of.layout(windows)?.byte_len;
+        if bytes < len {
+            return Err(EpisodeError::of(
+                "out",
+                format!("{len} bytes for {windows} windows"),
+                bytes,
+            ));
         }
         if stream.is_capturing()? {
-            self.keep_for_graph(request)?;
+            keep_for_graph(plan, request)?;
         }
         let spans;
         let (items, latency_ns) = match request {
             DeviceRequest::Host(request) => {
-                spans = self.planned.spans(&self.episodes.episodes, request)?;
-                let instants = request.instants_ns;
-                let (items, latency_ns) =
-                    (DeviceItems::Host { spans: &spans, instants }, request.latency_ns);
-                let own = Items { spans: &spans, instants, latency_ns };
-                if !self.mapped.is_empty() && !instants.is_empty() {
-                    self.check(own)?;
+                spans = self.episodes.spans_of(of, request)?;
+                let (instants, latency_ns) = (request.instants_ns, request.latency_ns);
+                if plan.of_host().next().is_some() && !instants.is_empty() {
+                    let rows = |stream: &WindowStream| self.episodes.rows_of(stream);
+                    let items = Items { spans: &spans, instants, latency_ns };
                     // SAFETY: the caller's promise is the same.
-                    unsafe { self.write_mapped(own, &layout, out, stream, threads)? };
+                    unsafe { plan.write_of_host(rows, items, out, stream, threads)? };
                 }
-                (items, latency_ns)
+                (DeviceItems::Host { spans: &spans, instants }, latency_ns)
             }
             DeviceRequest::Device { items, latency_ns } => {
-                self.check_device_items()?;
+                check_device_items(plan)?;
                 (items, latency_ns)
             }
         };
         // SAFETY: the caller's promise is the same.
-        unsafe { self.windows.launch(items, latency_ns, out, stream)? };
+        unsafe { plan.launch(items, latency_ns, out, stream)? };
         Ok(())
     }
+}
 
-    /// Keeps the plan for a graph that is recorded, if that may have the request.
-    fn keep_for_graph(self: &Arc<Self>, request: DeviceRequest<'_>) -> Result<(), EpisodeError> {
-        if !request.is_replayable() {
-            // The graph would have these very numbers, or read memory that later calls write.
-            let found = "arrays of the host, or latency_ns, while a CUDA graph is recorded";
-            return Err(EpisodeError::of("windows", "episodes and instants on the GPU", found));
-        }
-        let mut kept = lock(&IN_GRAPHS);
-        if !kept.iter().any(|plan| Arc::ptr_eq(plan, self)) {
-            kept.push(Arc::clone(self));
-        }
-        Ok(())
+/// Keeps the plan for a graph that is recorded, if that may have the request.
+fn keep_for_graph(
+    plan: &Arc<DeviceWindowPlan>,
+    request: DeviceRequest<'_>,
+) -> Result<(), EpisodeError> {
+    if !request.is_replayable() {
+        // The graph would have these very numbers, or read memory that later calls write.
+        let found = "arrays of the host, or latency_ns, while a CUDA graph is recorded";
+        return Err(EpisodeError::of("windows", "episodes and instants on the GPU", found));
     }
-
-    fn check(&self, items: Items<'_>) -> Result<(), EpisodeError> {
-        let expected = self.planned.streams().len() * items.instants.len();
-        let found = items.latency_ns.len();
-        match found == 0 || found == expected {
-            true => Ok(()),
-            false => Err(EpisodeError::of("latencies", expected, found)),
-        }
+    let mut kept = lock(&IN_GRAPHS);
+    if !kept.iter().any(|other| Arc::ptr_eq(other, plan)) {
+        kept.push(Arc::clone(plan));
     }
+    Ok(())
+}
 
-    /// What episodes on the device do not allow.
-    fn check_device_items(&self) -> Result<(), EpisodeError> {
-        let expected = "episodes and instants as arrays of the host";
-        if let Some((at, _)) = self.mapped.first() {
-            let name = &self.planned.streams()[*at].name;
-            let found = "arrays of a GPU, and its rows are mapped";
-            return Err(EpisodeError::of(format!("windows of '{name}'"), expected, found));
-        }
-        if let Some(name) = self.planned.required().next() {
-            let found = "arrays of a GPU, and it is required";
-            return Err(EpisodeError::of(format!("windows of '{name}'"), expected, found));
-        }
-        Ok(())
-    }
-
-    /// Makes the windows of streams whose rows are mapped, and puts their copies on the stream.
-    unsafe fn write_mapped(
-        &self,
-        items: Items<'_>,
-        layout: &WindowLayout,
-        out: u64,
-        stream: &Stream,
-        threads: usize,
-    ) -> Result<(), EpisodeError> {
-        let Items { spans, instants, latency_ns } = items;
-        let count = instants.len();
-        let numbers: Vec<usize> = self.planned.numbers().collect();
-        for (at, plan) in &self.mapped {
-            let own = plan.layout(count)?;
-            let begin = layout.parts.iter().find(|part| part.stream == *at);
-            let begin = begin.map_or(0, |part| part.byte_offset) as u64;
-            let late = latency_ns.get(at * count..(at + 1) * count).unwrap_or_default();
-            let items = Items { spans, instants, latency_ns: late };
-            let rings = &self.episodes.episodes.streams[numbers[*at]].rings;
-            let rows = rings.iter().map(Ring::view).collect::<Result<Vec<_>, _>>()?;
-            self.turns.with::<EpisodeError>(own.byte_len, stream, |memory| {
-                let bytes = &mut memory[..own.byte_len];
-                cpu::windows(plan, &own, &[rows], items, bytes, threads)?;
-                // SAFETY: `out` has the layout of all streams, and the memory is not written before its turn comes
-                // again.
-                unsafe { memory.send(own.byte_len, out + begin, stream)? };
-                Ok(())
-            })?;
-        }
-        Ok(())
+/// What episodes on the device do not allow.
+fn check_device_items(plan: &DeviceWindowPlan) -> Result<(), EpisodeError> {
+    let mapped = plan.of_host().map(|stream| (stream, "its rows are mapped"));
+    let required = plan.plan().streams().iter().filter(|stream| stream.required);
+    let required = required.map(|stream| (stream, "it is required"));
+    match mapped.chain(required).next() {
+        None => Ok(()),
+        Some((WindowStream { name, .. }, why)) => Err(EpisodeError::of(
+            format!("windows of '{name}'"),
+            "episodes and instants as arrays of the host",
+            format!("arrays of a GPU, and {why}"),
+        )),
     }
 }
 
@@ -439,7 +371,7 @@ fn pointers(
     ring: &Ring,
     memory: RowMemory,
     device: &Arc<Device>,
-    buffers: &mut Vec<Arc<DeviceBuffer>>,
+    buffers: &mut Vec<DeviceBuffer>,
 ) -> Result<RingPointers, EpisodeError> {
     if let Some(rows) = ring.spans.iter().find(|rows| rows.end - rows.begin > u32::MAX.into()) {
         let found = rows.end - rows.begin;
@@ -449,7 +381,7 @@ fn pointers(
     let mut put = |bytes: &[u8]| -> Result<u64, EpisodeError> {
         let buffer = DeviceBuffer::from_bytes(device, bytes)?;
         let address = buffer.address();
-        buffers.push(Arc::new(buffer));
+        buffers.push(buffer);
         Ok(address)
     };
     let mut some = |bytes: &[u8]| if bytes.is_empty() { Ok(0) } else { put(bytes) };
@@ -479,7 +411,7 @@ fn pointers(
 fn spans(
     episodes: &Episodes,
     device: &Arc<Device>,
-    buffers: &mut Vec<Arc<DeviceBuffer>>,
+    buffers: &mut Vec<DeviceBuffer>,
 ) -> Result<SpanPointers, EpisodeError> {
     let spans = &episodes.spans;
     let first = |episode| spans.partition_point(|span| span.episode < episode) as u32;
@@ -489,7 +421,7 @@ fn spans(
     let mut put = |bytes: &[u8]| -> Result<u64, EpisodeError> {
         let buffer = DeviceBuffer::from_bytes(device, bytes)?;
         let address = buffer.address();
-        buffers.push(Arc::new(buffer));
+        buffers.push(buffer);
         Ok(address)
     };
     Ok(SpanPointers {

@@ -154,6 +154,8 @@ impl RowMeaning {
         };
         Ok(WindowStream {
             name: self.name.clone(),
+            number: 0,
+            required: false,
             offsets_ns: self.target_offsets_ns.clone(),
             present: self.present,
             rule,

@@ -3,7 +3,7 @@
 //! 1. [`Episodes`] come from a store of `robocache replay --format rows` ([`Episodes::of_store`]), from arrays
 //!    ([`Episodes::new`]), or from a folder where they were saved ([`Episodes::open`]).
 //! 2. [`Episodes::plan`] prepares what depends on the configuration alone.
-//! 3. [`Planned::windows`] writes the windows of a batch.
+//! 3. [`Episodes::windows`] writes the windows of a batch.
 //!
 //! If an episode lacks a stream, the stream has no rows there. Every step of its windows is invalid there, and
 //! filled as a step without any row is. If the caller requires the stream, it is an error.
@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub use build::{Described, RawEpisodes, RawRing, RawStream};
 pub use means::RowMeaning;
 pub use memory::{Bytes, Column, Owned};
-pub use plan::{Choice, Planned, WindowBatch};
+pub use plan::{Choice, WindowBatch};
 pub use statistics::{ChannelStatistics, statistics};
 pub use store::Reading;
 

@@ -1,13 +1,10 @@
 //! Windows of episodes: what is asked for, prepared once, and a batch of it.
 
-use std::sync::{Arc, Mutex};
-
 use super::{EpisodeError, Episodes, finite};
 use robocache_ops::align::{Fill, Strategy};
 use robocache_ops::dtype::DType;
 use robocache_ops::operators::Operator;
-use robocache_ops::sync::lock;
-use robocache_ops::windows::{Items, Visibility, WindowLayout, WindowPlan, WindowStream, cpu};
+use robocache_ops::windows::{Items, RingRows, Visibility, WindowPlan, WindowStream, cpu};
 
 /// What is asked of one stream. What is `None` stays as in the node's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -61,23 +58,13 @@ pub struct WindowBatch<'a> {
     pub latency_ns: &'a [i64],
 }
 
-/// Windows, prepared.
-#[derive(Clone, Debug)]
-pub struct Planned {
-    plan: WindowPlan,
-    /// Per stream of the plan: its number among those of the episodes, and whether it is required.
-    streams: Vec<(usize, bool)>,
-    /// The layout that was asked for last: batches are mostly of one size. Clones share it.
-    layout: Arc<Mutex<Option<Arc<WindowLayout>>>>,
-}
-
 impl Episodes {
     /// Prepares windows of the streams that are chosen; of all of them, as the node makes them, if `choices` is
     /// `None`.
     ///
     /// # Errors
-    /// There is no such stream, or its rows do not suffice for what is asked.
-    pub fn plan(&self, choices: Option<&[Choice]>) -> Result<Planned, EpisodeError> {
+    /// A stream is unknown, or its rows do not suffice for what is asked.
+    pub fn plan(&self, choices: Option<&[Choice]>) -> Result<WindowPlan, EpisodeError> {
         let of = |stream: &super::Stream| Choice {
             stream: stream.means.name.clone(),
             ..Choice::default()
@@ -90,14 +77,73 @@ impl Episodes {
                 &all
             }
         };
-        let mut streams = Vec::with_capacity(choices.len());
-        let mut windows = Vec::with_capacity(choices.len());
-        for choice in choices {
+        let streams = choices.iter().map(|choice| {
             let (number, stream) = self.stream(&choice.stream)?;
-            streams.push((number, choice.required));
-            windows.push(choice.applied(stream)?);
+            let windows = choice.applied(stream)?;
+            Ok(WindowStream { number, required: choice.required, ..windows })
+        });
+        Ok(WindowPlan::new(streams.collect::<Result<_, EpisodeError>>()?)?)
+    }
+
+    /// Writes the windows of a batch into `out`, which has the bytes of the layout.
+    ///
+    /// # Errors
+    /// An episode is unknown, a stream that is required has no row there, or sizes contradict each other.
+    pub fn windows(
+        &self,
+        plan: &WindowPlan,
+        request: WindowBatch<'_>,
+        out: &mut [u8],
+        threads: usize,
+    ) -> Result<(), EpisodeError> {
+        let WindowBatch { instants_ns: instants, latency_ns, .. } = request;
+        let spans = self.spans_of(plan, request)?;
+        let rows = plan.streams().iter().map(|stream| self.rows_of(stream));
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        let items = Items { spans: &spans, instants, latency_ns };
+        Ok(cpu::windows(plan, &rows, items, out, threads)?)
+    }
+
+    /// The rings of a stream of a plan.
+    pub(super) fn rows_of(&self, stream: &WindowStream) -> Result<Vec<RingRows<'_>>, EpisodeError> {
+        self.streams[stream.number].rings.iter().map(super::Ring::view).collect()
+    }
+
+    /// The span of each item.
+    pub(super) fn spans_of(
+        &self,
+        plan: &WindowPlan,
+        request: WindowBatch<'_>,
+    ) -> Result<Vec<u32>, EpisodeError> {
+        let WindowBatch { episodes: numbers, instants_ns, epochs, .. } = request;
+        let windows = instants_ns.len();
+        if numbers.len() != windows {
+            return Err(EpisodeError::of(
+                "episodes",
+                format!("{windows}, one per instant"),
+                numbers.len(),
+            ));
         }
-        Ok(Planned { plan: WindowPlan::new(windows)?, streams, layout: Arc::default() })
+        if let Some(found) = epochs.map(<[i64]>::len).filter(|found| *found != windows) {
+            return Err(EpisodeError::of("epochs", format!("{windows}, one per instant"), found));
+        }
+        let span = |at: usize| {
+            let epoch = epochs.map(|epochs| epochs[at]);
+            self.span_at(numbers[at], instants_ns[at], epoch)
+        };
+        let spans = (0..windows).map(span).collect::<Result<Vec<u32>, _>>()?;
+        for WindowStream { name, number, .. } in plan.streams().iter().filter(|of| of.required) {
+            let rings = &self.streams[*number].rings;
+            let lacks = |span: &&u32| {
+                rings.iter().any(|ring| ring.spans[**span as usize].range().is_empty())
+            };
+            if let Some(span) = spans.iter().find(lacks) {
+                let episode = &self.episodes[self.spans[*span as usize].episode as usize];
+                let what = format!("rows of '{name}' in episode '{}'", episode.name);
+                return Err(EpisodeError::of(what, "some, as they are required", "none"));
+            }
+        }
+        Ok(spans)
     }
 }
 
@@ -156,103 +202,5 @@ impl Choice {
             finite::check_held(stream, &windows)?;
         }
         Ok(windows)
-    }
-}
-
-impl Planned {
-    /// The streams, in the order of the buffer.
-    pub fn streams(&self) -> &[WindowStream] {
-        self.plan.streams()
-    }
-
-    /// The plan itself.
-    #[cfg(feature = "cuda")]
-    pub(super) fn plan(&self) -> &WindowPlan {
-        &self.plan
-    }
-
-    /// The names of the streams that are required.
-    #[cfg(feature = "cuda")]
-    pub(super) fn required(&self) -> impl Iterator<Item = &str> {
-        let streams = self.streams.iter().zip(self.plan.streams());
-        streams.filter(|((_, required), _)| *required).map(|(_, stream)| stream.name.as_str())
-    }
-
-    /// The numbers of its streams among those of the episodes.
-    pub fn numbers(&self) -> impl Iterator<Item = usize> {
-        self.streams.iter().map(|(number, _)| *number)
-    }
-
-    /// Where the parts of so many windows are.
-    ///
-    /// # Errors
-    /// They are too many.
-    pub fn layout(&self, windows: usize) -> Result<Arc<WindowLayout>, EpisodeError> {
-        let last = lock(&self.layout).clone();
-        if let Some(known) = last.filter(|known| known.windows == windows) {
-            return Ok(known);
-        }
-        let made = Arc::new(self.plan.layout(windows)?);
-        *lock(&self.layout) = Some(made.clone());
-        Ok(made)
-    }
-
-    /// Writes the windows of a batch into `out`, which has the bytes of the layout.
-    ///
-    /// # Errors
-    /// There is no such episode, a stream that is required has no row there, or sizes contradict each other.
-    pub fn windows(
-        &self,
-        episodes: &Episodes,
-        request: WindowBatch<'_>,
-        out: &mut [u8],
-        threads: usize,
-    ) -> Result<(), EpisodeError> {
-        let WindowBatch { instants_ns: instants, latency_ns, .. } = request;
-        let spans = self.spans(episodes, request)?;
-        let rows = self.streams.iter().map(|(number, _)| {
-            episodes.streams[*number].rings.iter().map(super::Ring::view).collect()
-        });
-        let rows = rows.collect::<Result<Vec<Vec<_>>, _>>()?;
-        let items = Items { spans: &spans, instants, latency_ns };
-        let layout = self.layout(instants.len())?;
-        Ok(cpu::windows(&self.plan, &layout, &rows, items, out, threads)?)
-    }
-
-    /// The span of each item.
-    pub(super) fn spans(
-        &self,
-        episodes: &Episodes,
-        request: WindowBatch<'_>,
-    ) -> Result<Vec<u32>, EpisodeError> {
-        let WindowBatch { episodes: numbers, instants_ns, epochs, .. } = request;
-        let windows = instants_ns.len();
-        if numbers.len() != windows {
-            return Err(EpisodeError::of(
-                "episodes",
-                format!("{windows}, one per instant"),
-                numbers.len(),
-            ));
-        }
-        if let Some(found) = epochs.map(<[i64]>::len).filter(|found| *found != windows) {
-            return Err(EpisodeError::of("epochs", format!("{windows}, one per instant"), found));
-        }
-        let span = |at: usize| {
-            let epoch = epochs.map(|epochs| epochs[at]);
-            episodes.span_at(numbers[at], instants_ns[at], epoch)
-        };
-        let spans = (0..windows).map(span).collect::<Result<Vec<u32>, _>>()?;
-        for (number, _) in self.streams.iter().filter(|(_, required)| *required) {
-            let stream = &episodes.streams[*number];
-            let lacks = |span: &&u32| {
-                stream.rings.iter().any(|ring| ring.spans[**span as usize].range().is_empty())
-            };
-            if let Some(span) = spans.iter().find(lacks) {
-                let episode = &episodes.episodes[episodes.spans[*span as usize].episode as usize];
-                let what = format!("rows of '{}' in episode '{}'", stream.means.name, episode.name);
-                return Err(EpisodeError::of(what, "some, as they are required", "none"));
-            }
-        }
-        Ok(spans)
     }
 }

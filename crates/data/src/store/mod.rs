@@ -10,8 +10,8 @@
 //!
 //! The shards are written here rather than by the crate `zarrs`, which would encode each row again.
 
+mod chunk;
 mod column;
-mod compress;
 mod order;
 mod part;
 mod pool;

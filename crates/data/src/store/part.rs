@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use twox_hash::XxHash3_64;
 
-use super::compress::{Compress, ZSTD_LEVEL};
-use super::pool::{Pool, Row};
+use super::chunk::{Compress, ZSTD_LEVEL};
+use super::pool::{Row, RowPool};
 use super::stream::{Data, Stream, StreamReader, StreamWriter, damaged};
 use super::{Order, Table};
 use crate::file::{OutputError, PartialFolder};
@@ -101,7 +101,7 @@ struct Shared {
     data: Data,
     /// By table and column: where large rows are.
     places: Vec<Vec<Option<Mutex<Places>>>>,
-    pool: Arc<Pool>,
+    pool: Arc<RowPool>,
     /// The first error.
     error: Mutex<Option<OutputError>>,
     failed: AtomicBool,
@@ -138,7 +138,7 @@ impl PartWriter {
         let shared = Arc::new(Shared {
             data,
             places: tables.iter().map(large).collect(),
-            pool: Arc::new(Pool::new(limits.memory)),
+            pool: Arc::new(RowPool::new(limits.memory)),
             error: Mutex::default(),
             failed: AtomicBool::new(false),
             path: path.to_owned(),

@@ -3,32 +3,27 @@
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use robocache_ops::pool::Pool;
 use robocache_ops::sync::lock;
 
 /// Memory that serves again, and a bound for the rows in work.
-pub(super) struct Pool {
+pub(super) struct RowPool {
     /// The bound \[bytes\].
     most: usize,
-    free: Mutex<Free>,
+    free: Pool<Vec<u8>>,
     /// Rows that wait or are being compressed \[bytes\].
     in_work: Mutex<usize>,
     changed: Condvar,
 }
 
-#[derive(Default)]
-struct Free {
-    rows: Vec<Vec<u8>>,
-    bytes: usize,
-}
-
 /// A row, whose memory goes back to the pool.
 pub(super) struct Row {
     bytes: Vec<u8>,
-    pool: Arc<Pool>,
+    pool: Arc<RowPool>,
 }
 
 impl Row {
-    pub fn new(bytes: Vec<u8>, pool: &Arc<Pool>) -> Self {
+    pub fn new(bytes: Vec<u8>, pool: &Arc<RowPool>) -> Self {
         Row { bytes, pool: Arc::clone(pool) }
     }
 }
@@ -45,32 +40,22 @@ impl Drop for Row {
     fn drop(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        let mut free = lock(&self.pool.free);
-        // What rows of other sizes leave must not add up.
-        if free.bytes + bytes.capacity() <= self.pool.most {
-            free.bytes += bytes.capacity();
-            free.rows.push(bytes);
-        }
+        let len = bytes.capacity();
+        self.pool.free.put(bytes, len);
     }
 }
 
-impl Pool {
+impl RowPool {
     /// A pool for so many bytes in work. One row may have more.
     pub fn new(most: usize) -> Self {
-        let (free, in_work) = (Mutex::default(), Mutex::new(0));
-        Pool { most, free, in_work, changed: Condvar::new() }
+        let (free, in_work) = (Pool::new(most), Mutex::new(0));
+        RowPool { most, free, in_work, changed: Condvar::new() }
     }
 
     /// Empty memory for a row of this size.
     pub fn memory(&self, len: usize) -> Vec<u8> {
-        let mut free = lock(&self.free);
-        match free.rows.iter().position(|row| row.capacity() == len) {
-            Some(at) => {
-                free.bytes -= len;
-                free.rows.swap_remove(at)
-            }
-            None => Vec::with_capacity(len),
-        }
+        let row = self.free.take(|row| row.capacity() == len);
+        row.unwrap_or_else(|| Vec::with_capacity(len))
     }
 
     /// Counts a row that begins its way. Waits while there are too many, unless the threads have `failed`.

@@ -2,16 +2,16 @@
 //! but the first dimension, zstd, crc32c.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::FORMAT_VERSION;
+use super::shard::ShardReader;
+use super::{Element, FORMAT_VERSION, chunk};
 use robocache_ops::dtype::DType;
 use robocache_ops::sync::lock;
 
@@ -26,14 +26,14 @@ pub struct Array {
     /// Rows of a chunk, and chunks of a shard.
     chunk_rows: u64,
     shard_chunks: u64,
-    /// Zarr's name of its elements' type.
-    pub data_type: String,
+    /// The type of its elements.
+    pub element: Element,
     /// What the store says of it.
     pub attributes: Value,
     /// Size of a row \[bytes\].
     pub row_bytes: usize,
-    /// The shard at hand: its number, its file, and place and length of each chunk.
-    shard: Option<(u64, File, Vec<[u64; 2]>)>,
+    /// The shard at hand, and its number.
+    shard: Option<(u64, ShardReader)>,
     /// The chunk at hand.
     chunk: Option<(u64, Vec<u8>)>,
 }
@@ -42,7 +42,7 @@ pub struct Array {
 #[derive(Deserialize)]
 struct Meta {
     shape: Vec<u64>,
-    data_type: String,
+    data_type: Element,
     chunk_grid: Named<Chunks>,
     codecs: Vec<Named<Chunks>>,
     #[serde(default)]
@@ -137,15 +137,8 @@ impl Array {
         if codec.name != "sharding_indexed" || !whole(shard) || !whole(chunk) || chunk[0] == 0 {
             return Err(wrong("expected shards and chunks along the first dimension alone"));
         }
-        let element = match data_type.as_str() {
-            "bool" | "uint8" => 1,
-            "uint16" | "float16" => 2,
-            "int32" | "uint32" | "float32" => 4,
-            "int64" => 8,
-            _ => return Err(wrong(&format!("elements of {data_type}"))),
-        };
         let row_bytes =
-            shape[1..].iter().try_fold(element, |len: usize, dim| len.checked_mul(*dim));
+            shape[1..].iter().try_fold(data_type.size(), |len, dim| len.checked_mul(*dim));
         let row_bytes = row_bytes.ok_or_else(|| wrong("a row that is too large"))?;
         let chunk_bytes =
             usize::try_from(chunk[0]).ok().and_then(|rows| rows.checked_mul(row_bytes));
@@ -159,7 +152,7 @@ impl Array {
             shape,
             chunk_rows: chunk[0],
             shard_chunks: chunks,
-            data_type,
+            element: data_type,
             attributes,
             row_bytes,
             shard: None,
@@ -177,16 +170,9 @@ impl Array {
         self.shape[0] as u64
     }
 
-    /// The type of its elements, if tensors and rows have it. Zarr has no bf16: its bits are in a uint16.
+    /// The type of its elements, if tensors and rows have it.
     pub fn dtype(&self) -> Option<DType> {
-        match self.data_type.as_str() {
-            "float32" => Some(DType::F32),
-            "float16" => Some(DType::F16),
-            "uint16" => Some(DType::Bf16),
-            "uint8" => Some(DType::U8),
-            "int32" => Some(DType::I32),
-            _ => None,
-        }
+        DType::ALL.into_iter().find(|dtype| Element::of(*dtype) == self.element)
     }
 
     /// A number of an array of them.
@@ -216,7 +202,6 @@ impl Array {
         Array {
             folder: self.folder.clone(),
             shape: self.shape.clone(),
-            data_type: self.data_type.clone(),
             attributes: Value::Null,
             shard: None,
             chunk: None,
@@ -273,51 +258,20 @@ impl Array {
     fn read_chunk(&mut self, chunk: u64) -> Result<Vec<u8>, String> {
         let size = self.chunk_rows as usize * self.row_bytes;
         let shard = chunk / self.shard_chunks;
-        if self.shard.as_ref().is_none_or(|(number, ..)| *number != shard) {
-            let (file, index) = self.read_index(shard)?;
-            self.shard = Some((shard, file, index));
+        if self.shard.as_ref().is_none_or(|(number, _)| *number != shard) {
+            let path = self.folder.join(format!("c.{shard}{}", ".0".repeat(self.shape.len() - 1)));
+            let opened = ShardReader::open(&path, self.shard_chunks as usize);
+            let opened = opened.map_err(|error| format!("{}: {error}", path.display()))?;
+            self.shard = Some((shard, opened));
         }
-        let Some((_, file, index)) = &self.shard else { return Ok(Vec::new()) };
-        let [at, len] = index[(chunk % self.shard_chunks) as usize];
-        // A chunk that is not there has the fill value, which is zero.
-        if [at, len] == [u64::MAX; 2] {
+        let Some((_, shard)) = &self.shard else { return Ok(Vec::new()) };
+        let Some(place) = shard.place(chunk % self.shard_chunks) else {
+            // A missing chunk has the fill value, which is zero.
             return Ok(vec![0; size]);
-        }
-        let broken = |what: &dyn std::fmt::Display| self.wrong(&format!("chunk {chunk}: {what}"));
-        let end = file.metadata().map_err(|error| broken(&error))?.len();
-        if at.checked_add(len).is_none_or(|to| to > end) {
-            return Err(broken(&"its place is not in the file"));
-        }
-        let mut packed = vec![0; len as usize];
-        file.read_exact_at(&mut packed, at).map_err(|error| broken(&error))?;
-        let checked = packed.split_last_chunk::<4>();
-        let (packed, checksum) = checked.ok_or_else(|| broken(&"shorter than its checksum"))?;
-        if crc32c::crc32c(packed).to_le_bytes() != *checksum {
-            return Err(broken(&"its checksum is wrong"));
-        }
-        let bytes = zstd::bulk::decompress(packed, size).map_err(|error| broken(&error))?;
-        if bytes.len() == size {
-            return Ok(bytes);
-        }
-        Err(broken(&format!("{} bytes, expected {size}", bytes.len())))
-    }
-
-    /// The index at the end of a shard: place and length of each chunk, then a checksum.
-    fn read_index(&self, shard: u64) -> Result<(File, Vec<[u64; 2]>), String> {
-        let path = self.folder.join(format!("c.{shard}{}", ".0".repeat(self.shape.len() - 1)));
-        let broken = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
-        let file = File::open(&path).map_err(|error| broken(&error))?;
-        let len = 16 * self.shard_chunks + 4;
-        let end = file.metadata().map_err(|error| broken(&error))?.len();
-        let at = end.checked_sub(len).ok_or_else(|| broken(&"shorter than its index"))?;
-        let mut bytes = vec![0; len as usize];
-        file.read_exact_at(&mut bytes, at).map_err(|error| broken(&error))?;
-        let (index, checksum) = bytes.split_at(bytes.len() - 4);
-        if crc32c::crc32c(index).to_le_bytes() != checksum {
-            return Err(broken(&"the checksum of its index is wrong"));
-        }
-        let words = index.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-        let words: Vec<u64> = words.collect();
-        Ok((file, words.as_chunks::<2>().0.to_vec()))
+        };
+        let mut packed = Vec::new();
+        let read = chunk::read(shard.file(), place, &mut packed);
+        let bytes = read.and_then(|()| chunk::unpacked(&packed, size));
+        bytes.map_err(|error| self.wrong(&format!("chunk {chunk}: {error}")))
     }
 }

@@ -2,9 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-/// Place and length of a chunk that is not there.
-pub(super) const MISSING: [u64; 2] = [u64::MAX; 2];
+use super::chunk;
+use super::stream::damaged;
+
+/// Place and length of a missing chunk.
+const MISSING: [u64; 2] = [u64::MAX; 2];
 
 /// Writes a shard, chunk by chunk.
 pub(super) struct Shard {
@@ -92,5 +97,52 @@ impl Shard {
         index.extend_from_slice(&checksum.to_le_bytes());
         self.file.write_all(&index)?;
         self.file.sync_all()
+    }
+}
+
+/// Reads a shard, chunk by chunk.
+pub(super) struct ShardReader {
+    file: File,
+    /// Per chunk: place and length.
+    index: Vec<[u64; 2]>,
+}
+
+impl ShardReader {
+    /// Opens a shard that has room for so many chunks.
+    ///
+    /// # Errors
+    /// It cannot be read, or its index is damaged.
+    pub fn open(path: &Path, chunks: usize) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let mut bytes = vec![0; 16 * chunks + 4];
+        let at = file.metadata()?.len().checked_sub(bytes.len() as u64);
+        file.read_exact_at(&mut bytes, at.ok_or_else(|| damaged("shorter than its index"))?)?;
+        let checksum = bytes.split_off(16 * chunks);
+        if checksum != crc32c::crc32c(&bytes).to_le_bytes() {
+            return Err(damaged("the checksum of its index is wrong"));
+        }
+        let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let words: Vec<u64> = words.collect();
+        Ok(ShardReader { file, index: words.as_chunks::<2>().0.to_vec() })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Place and length of a chunk; `None` if it is missing.
+    pub fn place(&self, number: u64) -> Option<[u64; 2]> {
+        self.index.get(number as usize).copied().filter(|place| *place != MISSING)
+    }
+
+    /// Reads a chunk into `bytes` as it is stored; returns its place.
+    ///
+    /// # Errors
+    /// It is missing or cannot be read.
+    pub fn read(&self, number: u64, bytes: &mut Vec<u8>) -> io::Result<[u64; 2]> {
+        let place = self.place(number).ok_or_else(|| damaged("a chunk is missing"))?;
+        chunk::read(&self.file, place, bytes)?;
+        Ok(place)
     }
 }

@@ -167,7 +167,7 @@ impl<'a> StreamReader<'a> {
     }
 }
 
-/// The error for a part that is not as it was written.
+/// The error for a file that is not as it was written.
 pub(super) fn damaged(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the part is damaged: {what}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("damaged: {what}"))
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Map, Value, json};
 
-use super::compress::{Compress, ZSTD_LEVEL};
+use super::chunk::{self, Compress, ZSTD_LEVEL};
 use super::shard::Shard;
 use super::{BREAKS, Column, Element, StorePart, Table, reuse};
 use crate::file::{OutputError, PartialFolder};
@@ -293,8 +293,8 @@ fn copy_large((part, file, column, rows): RowsOfPart<'_>, shard: &mut Shard) -> 
                 |at: usize| u64::from_le_bytes(*place[at..].first_chunk().unwrap_or(&[0; 8]));
             let place = [number(0), number(8)];
             if checked != Some(place) {
-                reuse::read(file, place, &mut bytes)?;
-                reuse::whole(&bytes)?;
+                chunk::read(file, place, &mut bytes)?;
+                chunk::checked(&bytes)?;
                 checked = Some(place);
             }
             shard.add_from(file, place)

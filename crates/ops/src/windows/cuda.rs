@@ -2,14 +2,16 @@
 
 mod tables;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use tables::Tables;
 
-use super::spec::WindowPlan;
+use super::spec::{Items, WindowError, WindowPlan, WindowStream};
+use super::{RingRows, cpu};
 use crate::device::shared::common::WARP;
 use crate::device::shared::windows::{THREADS, WORDS, Windows as Job};
-use crate::device::{Device, DeviceBuffer, DeviceError, Kernel, Launch, PinnedTurns, Stream};
+use crate::device::{Device, DeviceError, Kernel, Launch, PinnedTurns, Stream};
 
 /// The columns of a ring on the device, each as in [`super::RingRows`]. 0 for what a ring does not have.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,14 +58,14 @@ pub struct SpanPointers {
 /// The items of a launch, one per window.
 #[derive(Clone, Copy, Debug)]
 pub enum DeviceItems<'a> {
-    /// On the host: the numbers of the spans, which there are, and the instants \[ns\].
+    /// On the host: the numbers of known spans, and the instants \[ns\].
     Host {
         /// Spans.
         spans: &'a [u32],
         /// Instants.
         instants: &'a [i64],
     },
-    /// On the device, `i64` each. Every step of an episode or epoch that there is not is invalid.
+    /// On the device, `i64` each. Every step of an unknown episode or epoch is invalid.
     Device {
         /// How many.
         windows: usize,
@@ -88,9 +90,11 @@ impl DeviceItems<'_> {
 
 /// Launches with many items that may be under way before a call waits for one of them.
 const TURNS: usize = 8;
+/// The same for batches of the streams that the host makes.
+const HOST_TURNS: usize = 3;
 
-/// Windows of one plan over rows on one device.
-pub struct DeviceWindows {
+/// A plan on a device: its tables there, and which of its streams the host makes.
+pub struct DeviceWindowPlan {
     plan: WindowPlan,
     device: Arc<Device>,
     kernel: Kernel,
@@ -98,30 +102,38 @@ pub struct DeviceWindows {
     spans: SpanPointers,
     /// For the numbers of many items.
     turns: PinnedTurns,
+    /// The streams that the host makes: numbers in the plan, and a plan of each alone.
+    of_host: Vec<(usize, WindowPlan)>,
+    host_turns: PinnedTurns,
     /// What the pointers point to.
-    _rows: Vec<Arc<DeviceBuffer>>,
+    _rows: Arc<dyn Any + Send + Sync>,
 }
 
-impl DeviceWindows {
-    /// Prepares windows. `rings` has the pointers of each stream of the plan; `None` for a stream that something
-    /// else writes. `rows` is kept as long as this.
+impl DeviceWindowPlan {
+    /// Prepares windows. `rings` has the pointers of each stream of the plan; `None` for a stream that the host
+    /// makes. `rows` owns what they point to, and is kept as long as this.
     ///
     /// # Errors
-    /// The device has no memory left, or the kernel is not there.
+    /// The device has no memory left, or the kernel is missing.
     pub fn new(
         device: &Arc<Device>,
         plan: &WindowPlan,
-        rings: &[Option<Vec<RingPointers>>],
+        rings: &[Option<&[RingPointers]>],
         spans: SpanPointers,
-        rows: Vec<Arc<DeviceBuffer>>,
+        rows: Arc<dyn Any + Send + Sync>,
     ) -> Result<Self, DeviceError> {
-        Ok(DeviceWindows {
+        let alone = |(at, stream): (usize, &WindowStream)| {
+            rings[at].is_none().then(|| (at, WindowPlan { streams: vec![stream.clone()] }))
+        };
+        Ok(DeviceWindowPlan {
             plan: plan.clone(),
             device: device.clone(),
             kernel: device.kernel("write_windows")?,
             tables: Tables::new(device, plan, rings)?,
             spans,
             turns: PinnedTurns::new(device, TURNS),
+            of_host: plan.streams().iter().enumerate().filter_map(alone).collect(),
+            host_turns: PinnedTurns::new(device, HOST_TURNS),
             _rows: rows,
         })
     }
@@ -136,7 +148,51 @@ impl DeviceWindows {
         &self.device
     }
 
-    /// Puts one launch on a stream, which writes all windows to `out`, in the layout of the plan. `latency_ns` is
+    /// The streams that the host makes.
+    pub fn of_host(&self) -> impl Iterator<Item = &WindowStream> {
+        self.of_host.iter().map(|(at, _)| &self.plan.streams()[*at])
+    }
+
+    /// Makes the windows of the streams of the host, on `threads` threads, and puts their copies to `out` on a
+    /// stream. `rows` gives the rings of a stream. Nothing of the arguments is used after the call.
+    ///
+    /// # Errors
+    /// That of `rows`; sizes contradict each other, or the device fails.
+    ///
+    /// # Safety
+    /// As for [`DeviceWindowPlan::launch`].
+    pub unsafe fn write_of_host<'r, E: From<DeviceError> + From<WindowError>>(
+        &self,
+        rows: impl Fn(&WindowStream) -> Result<Vec<RingRows<'r>>, E>,
+        items: Items<'_>,
+        out: u64,
+        stream: &Stream,
+        threads: usize,
+    ) -> Result<(), E> {
+        let count = items.instants.len();
+        let (streams, latencies) = (self.plan.streams().len(), items.latency_ns.len());
+        if ![0, streams * count].contains(&latencies) {
+            return Err(WindowError::of("latencies", streams * count, latencies).into());
+        }
+        let layout = self.plan.layout(count)?;
+        for (at, plan) in &self.of_host {
+            let begin = layout.parts.iter().find(|part| part.stream == *at);
+            let begin = begin.map_or(0, |part| part.byte_offset) as u64;
+            let late = items.latency_ns.get(at * count..(at + 1) * count).unwrap_or_default();
+            let (items, rows) = (Items { latency_ns: late, ..items }, rows(&plan.streams()[0])?);
+            let len = plan.layout(count)?.byte_len;
+            self.host_turns.with::<E>(len, stream, |memory| {
+                cpu::windows(plan, &[rows], items, &mut memory[..len], threads)?;
+                // SAFETY: `out` has the layout of all streams, and the memory is not written before its turn comes
+                // again.
+                unsafe { memory.send(len, out + begin, stream)? };
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Puts one launch on a stream, which writes the windows of the other streams to `out`, in the layout of the plan. `latency_ns` is
     /// `[streams, windows]`, or empty. Neither it nor the items are used after the call.
     ///
     /// # Errors

@@ -27,6 +27,10 @@ pub enum Visibility {
 pub struct WindowStream {
     /// Its name, for errors.
     pub name: String,
+    /// Its number among the streams of the episodes, which have its rows.
+    pub number: usize,
+    /// Whether the caller wants an error if an episode has none of its rows.
+    pub required: bool,
     /// Targets minus the instant of the item \[ns\], one per step.
     pub offsets_ns: Vec<i64>,
     /// The step whose angles stay as they are, if a step depends on the others.
@@ -103,7 +107,7 @@ pub struct Items<'a> {
 /// What depends on the configuration alone, prepared once.
 #[derive(Clone, Debug)]
 pub struct WindowPlan {
-    streams: Vec<WindowStream>,
+    pub(super) streams: Vec<WindowStream>,
 }
 
 /// What a part of the buffer holds, of one stream.
@@ -134,7 +138,7 @@ pub struct BufferPart {
     pub window_bytes: usize,
 }
 
-/// Where the parts of so many windows are.
+/// Offsets of the parts of `windows` windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowLayout {
     /// The parts, in their order in the buffer.
@@ -243,13 +247,13 @@ impl WindowPlan {
         &self.streams
     }
 
-    /// Where the parts of so many windows are.
+    /// Offsets of the parts of `windows` windows.
     ///
     /// # Errors
     /// The buffer would be larger than memory can be.
     pub fn layout(&self, windows: usize) -> Result<WindowLayout, WindowError> {
         let too_large = || WindowError::of("windows", "fewer bytes than 2^47", windows);
-        let (mut parts, mut end) = (Vec::new(), 0usize);
+        let (mut parts, mut end) = (Vec::with_capacity(3 * self.streams.len()), 0usize);
         for (stream, spec) in self.streams.iter().enumerate() {
             for (kind, window_bytes) in spec.parts() {
                 parts.push(BufferPart { stream, kind, byte_offset: end, window_bytes });

@@ -152,6 +152,8 @@ fn stream(random: &mut Random, widths: &[usize]) -> WindowStream {
     let rings = rings.collect();
     WindowStream {
         name: "stream".into(),
+        number: 0,
+        required: false,
         offsets_ns: (0..steps).map(|at| (start + at * step) * MS).collect(),
         present: 0,
         rule: AlignRule { strategy, max_age_ns: 35 * MS, max_gap_ns: 25 * MS, fill },
@@ -183,7 +185,7 @@ fn windows_are_those_of_the_plain_rule() {
         let mut out = vec![0xAA; layout.byte_len];
         let items = Items { spans: &spans, instants: &instants, latency_ns: &latency };
         let views = vec![rows.iter().map(Rows::view).collect()];
-        windows(&plan, &layout, &views, items, &mut out, 1 + case % 4).unwrap();
+        windows(&plan, &views, items, &mut out, 1 + case % 4).unwrap();
         let part = |kind| layout.parts.iter().find(|part| part.kind == kind).unwrap().byte_offset;
         let steps = spec.steps();
         for window in 0..count {
@@ -264,7 +266,7 @@ fn sizes_that_do_not_fit_are_errors() {
     let mut out = vec![0; layout.byte_len];
     let run = |rows: RingRows<'_>, spans: &[u32], out: &mut [u8]| {
         let items = Items { spans, instants: &[0], latency_ns: &[] };
-        windows(&plan, &layout, &[vec![rows]], items, out, 1).map_err(|error| error.to_string())
+        windows(&plan, &[vec![rows]], items, out, 1).map_err(|error| error.to_string())
     };
     assert_eq!(run(rows.view(), &[1], &mut out), Ok(()));
     assert_eq!(

@@ -104,8 +104,8 @@ impl Store {
             let Some(values) = Array::of_segment(&data.join(&name))? else { continue };
             let Some(dtype) = values.dtype() else {
                 return Err(format!(
-                    "{name}: elements of {}, which no tensor has",
-                    values.data_type
+                    "{name}: elements of {:?}, which no tensor has",
+                    values.element
                 ));
             };
             let mut means: SegmentInfo =

@@ -56,7 +56,7 @@ fn a_map_waits_for_its_transform_and_is_cropped_where_the_robot_was_at_its_stamp
     let pipeline = pipeline(CONFIG);
     let message = map(90, &[0, 100, -1, 50]);
     let waits = pipeline.push(MAP, &message, Arrival::default());
-    assert!(matches!(waits, Err(PushError::Waits(_))), "{waits:?}");
+    assert!(matches!(waits, Err(NotTaken::Waits(_))), "{waits:?}");
     push_robot(&pipeline, 80, 1.0);
     push_robot(&pipeline, 100, 2.0);
     pipeline.push(MAP, &message, Arrival::default()).unwrap();
@@ -79,7 +79,7 @@ fn a_map_beyond_the_bounds_is_dropped_and_a_frame_of_its_own_is_asked_for() {
     assert_eq!(row(&own, 100), [0.5, 1.0, 0.0]);
     let pipeline = pipeline(CONFIG);
     match pipeline.push(MAP, &map(90, &[0; 7]), Arrival::default()) {
-        Err(PushError::Dropped(why)) => assert_eq!(why.reason, DropReason::TooLarge),
+        Err(NotTaken::Dropped(why)) => assert_eq!(why.reason, DropReason::TooLarge),
         other => panic!("{other:?}"),
     }
 }
@@ -89,7 +89,10 @@ fn a_map_describes_itself() {
     let config = CONFIG.replace("max_width_cells: 6", "free: 10, occupied: 5");
     let pipeline = pipeline(&config);
     let info = &pipeline.segment_infos(&[])[0];
-    assert_eq!((info.encoder, &info.channels[..]), ("occupancy", &["occupancy".to_owned()][..]));
+    assert_eq!(
+        (info.encoder.as_str(), &info.channels[..]),
+        ("occupancy", &["occupancy".to_owned()][..])
+    );
     assert_eq!((&info.shape[..], &info.origin_m[..]), (&[1, 1, 1, 3][..], &[-1.5, -0.5][..]));
     let spec = pipeline.config().stream(StreamId::new(0));
     assert_eq!((spec.encoder.axes().len(), spec.encoder.row_len()), (3, 3));

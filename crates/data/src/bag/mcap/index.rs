@@ -287,12 +287,11 @@ impl Scan {
         if footer[0] != op::FOOTER || !footer.ends_with(MAGIC) {
             return None;
         }
-        let mut crc = [0; 4];
-        crc.copy_from_slice(&footer[RECORD_HEADER as usize + 16..][..4]);
-        let start = u64_at(&footer, RECORD_HEADER as usize);
-        let summed = at + RECORD_HEADER + 16;
-        let start = if start == 0 { at } else { start };
-        (start <= at).then_some(Footer { start, end: at, summed, crc: u32::from_le_bytes(crc) })
+        let body = &footer[RECORD_HEADER as usize..][..20];
+        let Ok(Record::Footer(found)) = mcap::parse_record(op::FOOTER, body) else { return None };
+        let start = if found.summary_start == 0 { at } else { found.summary_start };
+        let (summed, crc) = (at + RECORD_HEADER + 16, found.summary_crc);
+        (start <= at).then_some(Footer { start, end: at, summed, crc })
     }
 
     /// Whether the index at the end is the one that was written. Without a checksum, it is believed.

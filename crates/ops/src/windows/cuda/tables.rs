@@ -35,11 +35,11 @@ impl Tables {
     pub fn new(
         device: &Arc<Device>,
         plan: &WindowPlan,
-        rings: &[Option<Vec<RingPointers>>],
+        rings: &[Option<&[RingPointers]>],
     ) -> Result<Self, DeviceError> {
         let mut parts = Parts { device, all: Vec::new() };
         let streams = plan.streams().iter().zip(rings);
-        let streams = streams.map(|(stream, rings)| parts.stream(stream, rings.as_deref()));
+        let streams = streams.map(|(stream, rings)| parts.stream(stream, *rings));
         let streams = streams.collect::<Result<Vec<Stream>, _>>()?;
         let tasks = streams.iter().map(|stream| stream.tasks).sum();
         let table = DeviceBuffer::from_bytes(device, bytes_of(&streams))?;

@@ -10,7 +10,7 @@ use robocache_ops::resample::cuda::{Resampler, lanes_of};
 use robocache_ops::resample::{BatchStream, Lane};
 
 use super::batches::Key;
-use super::encoders::{Images, Voxelizers};
+use super::encoders::{Images, MOST, Voxelizers};
 use crate::dlpack::Memory;
 use crate::freeing::Elsewhere;
 use crate::operations::Place;
@@ -50,8 +50,8 @@ impl Gpu {
         let gpu = Arc::new(Gpu {
             device: Device::open(usize::try_from(number).unwrap_or(usize::MAX))?,
             resamplers: Mutex::new(Kept::new(MOST_RESAMPLERS)),
-            voxelizers: Voxelizers::default(),
-            images: Images::default(),
+            voxelizers: Voxelizers::new(MOST),
+            images: Images::new(MOST),
             lanes: Mutex::default(),
         });
         gpus.insert(number, gpu.clone());

@@ -1,7 +1,5 @@
 //! Clouds and images.
 
-use std::sync::Mutex;
-
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use robocache_ops::align::Slot;
@@ -9,11 +7,12 @@ use robocache_ops::device::{DeviceError, Inputs, Stream};
 use robocache_ops::dtype::DType;
 use robocache_ops::image::Encoding;
 use robocache_ops::image::cuda::{DeviceImage, ImageEncoder};
+use robocache_ops::pool::Pool;
 use robocache_ops::voxelize::batch::Clouds;
 use robocache_ops::voxelize::cuda::{DevicePoints, EncodeError, Voxelizer};
 use robocache_ops::voxelize::{PointDrops, VoxelSpec};
 
-use super::devices::{Gpu, failed, locked, stream_of};
+use super::devices::{Gpu, failed, stream_of};
 use crate::operations::{ImageRule, Place, VoxelRule, wrong};
 
 /// What a voxelizer is for: the rule's specification and element type, and the most points.
@@ -21,47 +20,27 @@ type VoxelKey = (VoxelSpec, DType, usize);
 /// What an encoder of images is for: the rule, the size of an image, and the stream.
 type ImageKey = (u64, [usize; 2], u64);
 
-pub(super) type Voxelizers = Pool<VoxelKey, Voxelizer>;
-pub(super) type Images = Pool<ImageKey, ImageEncoder>;
+/// Encoders that no call uses now.
+pub(super) type Voxelizers = Pool<(VoxelKey, Voxelizer)>;
+pub(super) type Images = Pool<(ImageKey, ImageEncoder)>;
 
 /// Encoders that are kept of each kind: they have memory of their own.
-const MOST: usize = 4;
+pub(super) const MOST: usize = 4;
 
-/// Encoders that no call uses now, the last used first.
-pub(super) struct Pool<K, V>(Mutex<Vec<(K, V)>>);
-
-impl<K, V> Default for Pool<K, V> {
-    fn default() -> Self {
-        Pool(Mutex::default())
-    }
-}
-
-impl<K: PartialEq, V> Pool<K, V> {
-    /// Takes the encoder for `key`, or makes one, and uses it. If that fails, the encoder is not used again.
-    fn with<T, E: From<DeviceError>>(
-        &self,
-        key: K,
-        make: impl FnOnce() -> Result<V, DeviceError>,
-        act: impl FnOnce(&mut V) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let free = {
-            let mut all = locked(&self.0);
-            let at = all.iter().position(|(other, _)| *other == key);
-            at.map(|at| all.remove(at).1)
-        };
-        let mut encoder = match free {
-            Some(encoder) => encoder,
-            None => make()?,
-        };
-        let result = act(&mut encoder)?;
-        let mut all = locked(&self.0);
-        all.insert(0, (key, encoder));
-        // It is freed without the lock, because that waits for the GPU.
-        let oldest = if all.len() > MOST { all.pop() } else { None };
-        drop(all);
-        drop(oldest);
-        Ok(result)
-    }
+/// Takes the encoder for `key`, or makes one, and uses it. If that fails, the encoder is not used again.
+fn with<K: PartialEq, V, T, E: From<DeviceError>>(
+    free: &Pool<(K, V)>,
+    key: K,
+    make: impl FnOnce() -> Result<V, DeviceError>,
+    act: impl FnOnce(&mut V) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut encoder = match free.take(|(other, _)| *other == key) {
+        Some((_, encoder)) => encoder,
+        None => make()?,
+    };
+    let result = act(&mut encoder)?;
+    free.put((key, encoder), 1);
+    Ok(result)
 }
 
 /// A graph would use memory of an encoder after it was freed, or beside another call.
@@ -99,7 +78,7 @@ pub fn voxelize(
         (0..clouds.len()).map(run).collect()
     };
     let key = (rule.spec.clone(), rule.dtype, most);
-    py.detach(|| gpu.voxelizers.with(key, make, all)).map_err(|error| match error {
+    py.detach(|| with(&gpu.voxelizers, key, make, all)).map_err(|error| match error {
         EncodeError::Cloud(error) => wrong(error.to_string()),
         EncodeError::Device(error) => failed(error),
     })
@@ -160,5 +139,5 @@ pub fn encode_images(
         Ok(())
     };
     let key = (rule.id, [width, height], place.1);
-    py.detach(|| gpu.images.with(key, make, all)).map_err(failed)
+    py.detach(|| with(&gpu.images, key, make, all)).map_err(failed)
 }

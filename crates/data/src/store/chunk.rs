@@ -1,7 +1,10 @@
 //! A chunk as it is stored: compressed, with a checksum behind it (Zarr's codecs `zstd` and `crc32c`).
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
+use super::stream::damaged;
 use zstd::zstd_safe::CParameter;
 
 /// The effort of zstd. More makes images hardly smaller, and takes longer.
@@ -34,5 +37,35 @@ impl Compress {
         let checksum = crc32c::crc32c(chunk);
         chunk.extend_from_slice(&checksum.to_le_bytes());
         Ok(chunk)
+    }
+}
+
+/// Reads a chunk as it is stored, at this place and of this length.
+pub(super) fn read(file: &File, [at, len]: [u64; 2], bytes: &mut Vec<u8>) -> io::Result<()> {
+    let end = file.metadata()?.len();
+    if at.checked_add(len).is_none_or(|to| to > end) {
+        return Err(damaged("the place of a chunk is not in the file"));
+    }
+    bytes.resize(len as usize, 0);
+    file.read_exact_at(bytes, at)
+}
+
+/// What a chunk has before its checksum, which must be right.
+pub(super) fn checked(chunk: &[u8]) -> io::Result<&[u8]> {
+    let right =
+        |(packed, checksum): &(&[u8], &[u8; 4])| crc32c::crc32c(packed).to_le_bytes() == **checksum;
+    let checked = chunk.split_last_chunk().filter(right);
+    checked.map(|(packed, _)| packed).ok_or_else(|| damaged("the checksum of a chunk is wrong"))
+}
+
+/// The bytes that a chunk was made of, which are so many.
+pub(super) fn unpacked(chunk: &[u8], size: usize) -> io::Result<Vec<u8>> {
+    let bytes = zstd::bulk::decompress(checked(chunk)?, size)?;
+    match bytes.len() == size {
+        true => Ok(bytes),
+        false => {
+            let what = format!("expected a chunk of {size} bytes, found {}", bytes.len());
+            Err(damaged(&what))
+        }
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use robocache_data::episodes::device::{DevicePlanned, DeviceRequest, EpisodesOnDevice, RowMemory};
-use robocache_data::episodes::{Choice, WindowBatch};
-use robocache_ops::windows::cuda::DeviceItems;
+use robocache_data::episodes::device::{DeviceRequest, EpisodesOnDevice, RowMemory};
+use robocache_ops::windows::cuda::{self, DeviceItems};
 
-use crate::episodes::{Episodes, WindowPlan, raised, threads};
+use crate::dlpack::Array;
+use crate::episodes::{BatchArrays, Episodes, WindowPlan, raised, threads};
 use crate::freeing::Unlocked;
 use crate::operations::{Place, device, stream_of};
 
@@ -15,9 +15,9 @@ use crate::operations::{Place, device, stream_of};
 #[pyclass(frozen, module = "robocache._native")]
 pub struct DeviceEpisodes(Unlocked<Arc<EpisodesOnDevice>>);
 
-/// Windows on a GPU, prepared.
+/// A plan on a GPU, and its episodes.
 #[pyclass(frozen, module = "robocache._native")]
-pub struct DeviceWindowPlan(Unlocked<Arc<DevicePlanned>>);
+pub struct DeviceWindowPlan(Unlocked<(Arc<EpisodesOnDevice>, Arc<cuda::DeviceWindowPlan>)>);
 
 /// Takes the rows of episodes to where a GPU reaches them.
 pub fn on_device(
@@ -47,30 +47,17 @@ impl DeviceEpisodes {
         self.0.memory().map(RowMemory::name).collect()
     }
 
-    /// Prepares windows; `choices` is JSON, or None for what the node makes.
-    #[pyo3(signature = (choices=None))]
-    fn plan(&self, py: Python<'_>, choices: Option<&str>) -> PyResult<DeviceWindowPlan> {
-        let choices = choices.map(Choice::list).transpose().map_err(raised)?;
-        let plan = || self.0.plan(self.0.episodes().plan(choices.as_deref())?);
-        let made = py.detach(plan).map_err(raised)?;
-        Ok(DeviceWindowPlan(Unlocked::new(Arc::new(made))))
+    /// Prepares a plan of these episodes on the GPU.
+    fn plan(&self, py: Python<'_>, plan: &WindowPlan) -> PyResult<DeviceWindowPlan> {
+        let made = py.detach(|| self.0.plan(plan.plan())).map_err(raised)?;
+        Ok(DeviceWindowPlan(Unlocked::new((Arc::clone(&self.0), Arc::new(made)))))
     }
-}
-
-/// Numbers of the bytes of an int64 array.
-fn numbers(bytes: &[u8]) -> Vec<i64> {
-    bytes.as_chunks::<8>().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
 }
 
 #[pymethods]
 impl DeviceWindowPlan {
-    /// The same windows on the host.
-    fn host(&self, episodes: &DeviceEpisodes) -> WindowPlan {
-        WindowPlan::new(Arc::clone(episodes.0.episodes()), self.0.planned().clone())
-    }
-
     /// Puts the windows of a batch on a stream of the GPU. `out` is the address of memory there and its length in bytes. The
-    /// others are the bytes of int64 arrays.
+    /// others are arrays of int64.
     #[pyo3(signature = (place, out, episodes, instants_ns, epochs=None, latency_ns=None, threads=None))]
     #[allow(clippy::too_many_arguments)] // the interpreter, where, four arrays, and how
     fn launch(
@@ -78,22 +65,14 @@ impl DeviceWindowPlan {
         py: Python<'_>,
         place: Place,
         out: (u64, usize),
-        episodes: &[u8],
-        instants_ns: &[u8],
-        epochs: Option<&[u8]>,
-        latency_ns: Option<&[u8]>,
+        episodes: &Bound<'_, PyAny>,
+        instants_ns: &Bound<'_, PyAny>,
+        epochs: Option<&Bound<'_, PyAny>>,
+        latency_ns: Option<&Bound<'_, PyAny>>,
         threads: Option<usize>,
     ) -> PyResult<()> {
-        let (episodes, instants) = (numbers(episodes), numbers(instants_ns));
-        let epochs = epochs.map(numbers);
-        let latency = latency_ns.map(numbers).unwrap_or_default();
-        let request = DeviceRequest::Host(WindowBatch {
-            episodes: &episodes,
-            instants_ns: &instants,
-            epochs: epochs.as_deref(),
-            latency_ns: &latency,
-        });
-        self.put(py, place, out, request, threads)
+        let arrays = BatchArrays::read(episodes, instants_ns, epochs, latency_ns)?;
+        self.put(py, place, out, DeviceRequest::Host(arrays.batch()?), threads)
     }
 
     /// The same for items on the GPU: how many, and the addresses of their episodes, instants and epochs (0 for the
@@ -106,12 +85,14 @@ impl DeviceWindowPlan {
         out: (u64, usize),
         windows: usize,
         items: (u64, u64, u64),
-        latency_ns: Option<&[u8]>,
+        latency_ns: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let latency = latency_ns.map(numbers).unwrap_or_default();
+        let latency = latency_ns.map(|late| Array::read(late, "latency_ns", -1)).transpose()?;
+        let latency = latency.as_ref().map(|late| late.i64s("latency_ns")).transpose()?;
+        let latency_ns = latency.unwrap_or_default();
         let (episodes, instants, epochs) = items;
         let items = DeviceItems::Device { windows, episodes, instants, epochs };
-        let request = DeviceRequest::Device { items, latency_ns: &latency };
+        let request = DeviceRequest::Device { items, latency_ns };
         self.put(py, place, out, request, None)
     }
 }
@@ -126,12 +107,13 @@ impl DeviceWindowPlan {
         count: Option<usize>,
     ) -> PyResult<()> {
         let threads = threads(count);
+        let (episodes, plan) = &*self.0;
         let put = || {
-            let stream = stream_of(self.0.device(), place);
+            let stream = stream_of(plan.device(), place);
             // SAFETY: Python's side has made the output, of the size of the layout, and has checked the shapes of
             // arrays on the device. The caller's stream orders this with the use and the release of the arrays,
             // as for any kernel of the array library. No launch there overlaps with the one before it.
-            unsafe { self.0.launch(request, out, &stream, threads) }
+            unsafe { episodes.launch(plan, request, out, &stream, threads) }
         };
         py.detach(put).map_err(raised)
     }
