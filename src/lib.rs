@@ -233,7 +233,7 @@ fn start_threads(
     (rosout, records): (Rosout, Records),
     recording: Recording,
 ) -> Result<Running, NodeError> {
-    if let Some(warning) = fastdds::segment_warning("the tensor message", plan.message_bytes) {
+    if let Some(warning) = segment_warning("the tensor message", plan.message_bytes) {
         tracing::warn!("{warning}");
     }
     let (runtime, topics) = (Arc::clone(&plan.runtime), plan.topics.clone());
