@@ -211,9 +211,9 @@ run_python() {
     local failed=0 gpus
     export PYTHONPATH="$PWD/python" HF_HUB_OFFLINE=1
     gpus=$(nvidia-smi --list-gpus | wc -l)
-    python3 -m pytest -q --noconftest -p no:cacheprovider python/tests/test_device_output.py \
-        python/tests/torch/test_torch_*.py python/tests/torch/test_cuda_cache.py \
-        python/tests/torch/test_trajectories.py python/tests/torch/test_train_policy.py 2>&1 |
+    python3 -m pytest -q --noconftest -p no:cacheprovider tests/python/test_device_output.py \
+        tests/python/torch/test_torch_*.py tests/python/torch/test_cuda_cache.py \
+        tests/python/torch/test_trajectories.py tests/python/torch/test_train_policy.py 2>&1 |
         tee "$out/test_python.txt" || failed=1
     python3 benches/windows.py --gpu >"$out/windows.json" || failed=1
     python3 benches/python_operations.py --compile --json "$out/operations.json" \

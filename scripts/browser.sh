@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Provides a browser for python/tests/test_browser.py. If the machine has no browser and the user is root, it installs
+# Provides a browser for tests/python/test_browser.py. If the machine has no browser and the user is root, it installs
 # Debian's Chromium. If that is not possible, it says why, and those tests are skipped. With ROBOCACHE_BROWSER=off it
 # provides none. The exit code is always 0.
 set -uo pipefail

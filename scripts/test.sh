@@ -21,7 +21,7 @@ phase 'set-up of a browser' scripts/browser.sh
 # they stay together.
 phase 'pytest: the Python package' scripts/with_ros.sh \
   env SENSOR_SIM="$PWD/install/robocache_ros/lib/robocache_ros/sensor_sim" \
-  pytest -q --numprocesses=2 --dist=loadfile --durations=5 python/tests
+  pytest -q --numprocesses=2 --dist=loadfile --durations=5 tests/python
 # Most of these tests wait, each in a ROS domain of its own, so two processes share them.
 phase 'pytest: ROS processes' scripts/with_ros.sh \
   pytest -q --numprocesses=2 --dist=loadgroup --durations=10 -m 'not alone' tests/ros

@@ -15,4 +15,4 @@ fi
 [ -e python/robocache/_native.abi3.so ] || scripts/develop.sh
 # Nothing is downloaded: models have no weights, and data sets come from folders.
 export HF_HUB_OFFLINE=1 PYTHONPATH="$PWD/python${PYTHONPATH:+:$PYTHONPATH}"
-exec "$PYTHON" -m pytest -q "${@:-python/tests/torch}"
+exec "$PYTHON" -m pytest -q "${@:-tests/python/torch}"

@@ -139,9 +139,7 @@ class Gpu:
         if len(found.shape) != 1 or found.shape[0] < size or found.read_only:
             raise ValueError(f"{expected}, found the shape {list(found.shape)}")
         if found.pointer % _native.ALIGNMENT:
-            raise ValueError(
-                f"out: expected an address that is a multiple of {_native.ALIGNMENT}"
-            )
+            raise ValueError(f"out: expected an address that is a multiple of {_native.ALIGNMENT}")
         return found.pointer, found.shape[0]
 
 

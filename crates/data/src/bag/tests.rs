@@ -1,4 +1,4 @@
-//! Bags that the writers of the crates make. python/tests reads those of independent writers.
+//! Bags that the writers of the crates make. tests/python reads those of independent writers.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -212,7 +212,7 @@ fn a_bytes_row_is_what_the_floats_are_made_of() {
 fn golden_text(bytes: &[u8]) -> String {
     let mut text = String::from(
         "# A whole FusedTensor, sealed, as CDR: joints of two inputs, an image of u8, an empty grid of \
-         bf16,\n# and an invalid wrench of f16 (crates/core/tests/core/pipeline/message.rs, python/tests/test_golden.py).\n",
+         bf16,\n# and an invalid wrench of f16 (crates/core/tests/core/pipeline/message.rs, tests/python/test_golden.py).\n",
     );
     for line in bytes.chunks(16) {
         line.iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "robocache"
+PACKAGE = Path(__file__).resolve().parents[2] / "python" / "robocache"
 #: The package itself, and its compiled part, which imports no module.
 ROOT, COMPILED = "__init__", "_native"
 

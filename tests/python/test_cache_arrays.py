@@ -265,9 +265,7 @@ def test_a_type_that_does_not_hold_all_rows_is_refused(value, text):
     grid = {**stream, "rows": rows.reshape(5, 1, 2).copy()}
     grid["rows"][2, 0, 0] = 3.4e38
     grids = robocache.EpisodeCache.from_arrays({"x": grid}, [5])
-    with pytest.raises(
-        ValueError, match="expected one that holds all values, found bf16 for 3.39"
-    ):
+    with pytest.raises(ValueError, match="expected one that holds all values, found bf16 for 3.39"):
         grids.windows([0], [30 * MS], {"x": {"dtype": "bf16"}})
     rows[3, 1] = 65_519.0
     cache = robocache.EpisodeCache.from_arrays({"x": stream}, [5])
