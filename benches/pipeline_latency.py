@@ -114,7 +114,7 @@ def measure(arguments, output, training):
     text, file = config_text(configuration(arguments.rate_hz))
     place = (arguments.backend, arguments.device, output)
     live = _native.LivePipeline(text, file, *place, False, False, arguments.priority, [])
-    live.watch([known["topic"] for known in json.loads(live.inputs())], "")
+    live.watch([known["topic"] for known in json.loads(live.inputs())], "", "")
     end, views, delays, valid = threading.Event(), Views(), [], 0
     feeder = threading.Thread(target=feed, args=(live, end), daemon=True)
     feeder.start()

@@ -69,7 +69,7 @@ enum Encoder {
     /// Rows of the host. The ring's `rows` are steps: the host writes each before the launch.
     OnHost {
         encoder: Mutex<VectorEncoder>,
-        host: FloatRows,
+        host: Box<FloatRows>,
         scratch: Mutex<Vec<f32>>,
     },
     /// Images or clouds. Without `slots`, encodes are waited for.
@@ -300,6 +300,7 @@ fn of_vector(
         let rows = Rows::pinned(device, &copied, DType::F32, spec.steps())?;
         let host = FloatRows::new(spec, &lanes, output);
         let scratch = Mutex::new(vec![0.0; place.row_len]);
+        let host = Box::new(host);
         return Ok((Encoder::OnHost { encoder, host, scratch }, rows));
     }
     let dtype = if interpolates { DType::F32 } else { spec.dtype };
