@@ -107,6 +107,10 @@ enum BenchError {
     /// The backend failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
+    /// An encoder failed.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Encode(#[from] robocache_core::encoder::EncodeError),
     /// The GPU failed.
     #[error("GPU: {0}")]
     Device(#[from] DeviceError),

@@ -186,7 +186,7 @@ fn encode_of_a_cloud(
     options: &Options,
     name: &str,
 ) -> Result<Case, BenchError> {
-    use robocache_core::backend::BackendError;
+    use robocache_core::encoder::EncodeError;
     use robocache_ops::align::Slot;
     use robocache_ops::dtype::DType;
     use robocache_ops::voxelize::cpu::Voxelizer;
@@ -225,7 +225,7 @@ fn encode_of_a_cloud(
     let (times, row) = timer.cloud(&spec, DType::Bf16, &view, options.repeats)?;
     let mut expected = vec![0; row.len()];
     let mut voxelizer = Voxelizer::new(&spec, DType::Bf16, 1);
-    voxelizer.encode(&view, Slot::new(0), &mut expected).map_err(BackendError::from)?;
+    voxelizer.encode(&view, Slot::new(0), &mut expected).map_err(EncodeError::from)?;
     compare(name, &row, &expected)?;
     Ok(Case::new(name, times).target(80.0))
 }

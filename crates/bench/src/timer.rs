@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use robocache_core::backend::BackendError;
+use robocache_core::encoder::EncodeError;
 use robocache_ops::align::Slot;
 use robocache_ops::device::{Device, DeviceBuffer, Event, Inputs, Kernel, Launch, Stream};
 use robocache_ops::dtype::DType;
@@ -43,7 +43,7 @@ pub struct Timer {
 
 impl Timer {
     /// For a device.
-    pub fn new(device: &Arc<Device>) -> Result<Self, BackendError> {
+    pub fn new(device: &Arc<Device>) -> Result<Self, EncodeError> {
         // SAFETY: a complete fat binary.
         unsafe { device.load(BASELINE)? };
         Ok(Timer {
@@ -61,16 +61,16 @@ impl Timer {
         &self,
         launches: usize,
         replays: usize,
-        mut launch: impl FnMut(usize, &Stream) -> Result<(), BackendError>,
-        start_over: impl FnOnce() -> Result<(), BackendError>,
-    ) -> Result<Times, BackendError> {
+        mut launch: impl FnMut(usize, &Stream) -> Result<(), EncodeError>,
+        start_over: impl FnOnce() -> Result<(), EncodeError>,
+    ) -> Result<Times, EncodeError> {
         let alone = time_on(&self.alone, launches, replays, &mut launch)?;
         start_over()?;
         Ok(Times { each: time_on(&self.stream, launches, replays, &mut launch)?, alone })
     }
 
     /// A kernel that does nothing.
-    pub fn empty(&self, launches: usize, replays: usize) -> Result<Times, BackendError> {
+    pub fn empty(&self, launches: usize, replays: usize) -> Result<Times, EncodeError> {
         let one = Launch { blocks: 1, threads: 32, shared: 0 };
         // SAFETY: the kernel has no parameters.
         let launch = |_, on: &Stream| unsafe { Ok(self.empty.launch(on, one, &mut [])?) };
@@ -85,7 +85,7 @@ impl Timer {
         [first, second]: [&[DeviceBatch]; 2],
         launches: usize,
         replays: usize,
-    ) -> Result<Times, BackendError> {
+    ) -> Result<Times, EncodeError> {
         let batches = Cell::new(first);
         let start_over = || {
             batches.set(second);
@@ -105,7 +105,7 @@ impl Timer {
         batches: &[DeviceBatch],
         launches: usize,
         replays: usize,
-    ) -> Result<Times, BackendError> {
+    ) -> Result<Times, EncodeError> {
         let (mut len, mut dim, mut steps) = (len as u32, dim as u32, steps as u32);
         let mut elements = episodes as u64 * u64::from(steps) * u64::from(dim);
         let launch = |i: usize, on: &Stream| {
@@ -134,7 +134,7 @@ impl Timer {
 
     /// Microseconds of a copy of `bytes` bytes from device memory to device memory. Not in a graph,
     /// where the driver copies more slowly.
-    pub fn copy(&self, bytes: usize, repeats: usize) -> Result<Vec<f64>, BackendError> {
+    pub fn copy(&self, bytes: usize, repeats: usize) -> Result<Vec<f64>, EncodeError> {
         let device = self.stream.device();
         let (from, to) = (DeviceBuffer::new(device, bytes)?, DeviceBuffer::new(device, bytes)?);
         let (start, end) = (Event::new(device, true)?, Event::new(device, true)?);
@@ -161,7 +161,7 @@ impl Timer {
         views: &[PointsView<'_>],
         scatter_only: bool,
         replays: usize,
-    ) -> Result<(Times, Vec<u8>), BackendError> {
+    ) -> Result<(Times, Vec<u8>), EncodeError> {
         let device = self.stream.device();
         let new = || {
             let most = views.iter().map(PointsView::points).max().unwrap_or(0) as usize;
@@ -169,7 +169,7 @@ impl Timer {
             // A launch that is recorded must not wait for them.
             voxelizer.set_fields(views[0].fields, &self.stream)?;
             voxelizer.set_shapes(views[0].t_shapes, &self.stream)?;
-            Ok::<_, BackendError>(voxelizer)
+            Ok::<_, EncodeError>(voxelizer)
         };
         let voxelizer = RefCell::new(new()?);
         let volume: usize = spec.grid.shape.iter().product();
@@ -225,7 +225,7 @@ impl Timer {
         dtype: DType,
         view: &ImageView<'_>,
         repeats: usize,
-    ) -> Result<(Vec<f64>, Vec<u8>), BackendError> {
+    ) -> Result<(Vec<f64>, Vec<u8>), EncodeError> {
         let device = self.stream.device();
         let mut encoder = ImageEncoder::new(device, spec, dtype, [view.width, view.height])?;
         let row = DeviceBuffer::new(device, encoder.row_bytes())?;
@@ -249,7 +249,7 @@ impl Timer {
         dtype: DType,
         view: &PointsView<'_>,
         repeats: usize,
-    ) -> Result<(Vec<f64>, Vec<u8>), BackendError> {
+    ) -> Result<(Vec<f64>, Vec<u8>), EncodeError> {
         let device = self.stream.device();
         let most = view.points() as usize;
         let voxelizer = Voxelizer::new(device, spec, dtype, 1, most)?;
@@ -272,7 +272,7 @@ impl Timer {
 
 /// Overwrites the data of a batch's output with bytes that no value has, so that what a launch does not
 /// write shows. Validities and ages are left: fresh ones, invalid and of age 0, are no answer either.
-fn poison(batch: &DeviceBatch) -> Result<(), BackendError> {
+fn poison(batch: &DeviceBatch) -> Result<(), EncodeError> {
     Ok(batch.data().fill(0xAB)?)
 }
 
@@ -281,8 +281,8 @@ fn time_on(
     stream: &Stream,
     launches: usize,
     replays: usize,
-    launch: &mut impl FnMut(usize, &Stream) -> Result<(), BackendError>,
-) -> Result<Vec<f64>, BackendError> {
+    launch: &mut impl FnMut(usize, &Stream) -> Result<(), EncodeError>,
+) -> Result<Vec<f64>, EncodeError> {
     let device = stream.device();
     // The driver's errors alone are its own; others come out when it is done.
     let mut outcome = Ok(());
@@ -329,8 +329,8 @@ pub const CLOUD_LAUNCHES: usize = 10 * CLOUD_SLOTS * (CLOUD_SLOTS + 1);
 /// Microseconds of each of `repeats` calls, after some that are not counted.
 fn on_the_clock(
     repeats: usize,
-    mut call: impl FnMut() -> Result<(), BackendError>,
-) -> Result<Vec<f64>, BackendError> {
+    mut call: impl FnMut() -> Result<(), EncodeError>,
+) -> Result<Vec<f64>, EncodeError> {
     let mut times = Vec::with_capacity(repeats);
     for repeat in 0..WARM_UP + repeats {
         let start = Instant::now();

@@ -293,6 +293,12 @@ fn raw_ring(columns: &Bound<'_, PyDict>) -> PyResult<RawRing> {
 }
 
 impl WindowPlan {
+    /// The episodes that it is of.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn episodes(&self) -> &Arc<episodes::Episodes> {
+        &self.episodes
+    }
+
     /// The plan.
     #[cfg(feature = "cuda")]
     pub(crate) fn plan(&self) -> &windows::WindowPlan {

@@ -75,6 +75,13 @@ pub(super) fn occupancy(
         between: raw.between.unwrap_or_default(),
     };
     let (max_width_px, max_height_px) = (max_width_px?, max_height_px?);
+    // Cells in between get a value in between.
+    if !(spec.occupied - spec.free).is_finite() {
+        let found = format!("{} and {}", spec.free, spec.occupied);
+        let expected = "values whose difference fits f32";
+        check.fail_found(&at("occupied"), expected, found);
+        return None;
+    }
     Some((spec, Bounds { max_width_px, max_height_px, ..Bounds::default() }))
 }
 

@@ -52,7 +52,7 @@ impl Encoder for DepthSpec {
         format!("distances from {min_m} to {max_m} m; {fill_m} where there is none")
     }
 
-    fn drawn(&self) -> Drawn {
+    fn drawn(&self, _: DType) -> Drawn {
         Drawn::Distances { size: [self.width, self.height], fill_m: self.fill_m }
     }
 

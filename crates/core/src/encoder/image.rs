@@ -91,7 +91,7 @@ impl Encoder for ImageSpec {
         }
     }
 
-    fn drawn(&self) -> Drawn {
+    fn drawn(&self, _: DType) -> Drawn {
         let Resize { width, height, .. } = *self.last();
         Drawn::Colors {
             color: self.color,

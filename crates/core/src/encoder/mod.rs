@@ -102,7 +102,7 @@ pub trait Encoder {
     }
 
     /// How a row is drawn for people.
-    fn drawn(&self) -> Drawn {
+    fn drawn(&self, _: DType) -> Drawn {
         Drawn::Nothing
     }
 

@@ -62,10 +62,13 @@ impl Encoder for OccupancySpec {
     }
 
     /// Free is white, and occupied is black.
-    fn drawn(&self) -> Drawn {
+    fn drawn(&self, dtype: DType) -> Drawn {
         let span = self.free - self.occupied;
         if span == 0.0 {
             return Drawn::Hidden("a map whose free and occupied cells are the same");
+        }
+        if dtype == DType::U8 {
+            return Drawn::Hidden("a map of bytes, whose values are no shades");
         }
         Drawn::Colors {
             color: Color::Mono,

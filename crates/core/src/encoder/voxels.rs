@@ -67,7 +67,7 @@ impl Encoder for VoxelSpec {
     }
 
     /// The colour says the first channel that is a value of the points, or else the count, or else the height.
-    fn drawn(&self) -> Drawn {
+    fn drawn(&self, _: DType) -> Drawn {
         if self.max_voxels.is_some() {
             return Drawn::Hidden("a sparse grid");
         }

@@ -36,7 +36,7 @@ pub enum Shown {
 /// # Errors
 /// What it holds could be seen, but this does not show it; in words.
 pub fn shown(spec: &StreamSpec) -> Result<Option<Shown>, String> {
-    match spec.encoder.drawn() {
+    match spec.encoder.drawn(spec.dtype) {
         Drawn::Nothing => Ok(None),
         Drawn::Hidden(what) => Err(what.to_owned()),
         Drawn::Colors { color, layout, size, normalisation } => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use robocache_data::episodes::device::{DeviceRequest, EpisodesOnDevice, RowMemory};
 use robocache_ops::windows::cuda::{self, DeviceItems};
@@ -49,6 +50,12 @@ impl DeviceEpisodes {
 
     /// Prepares a plan of these episodes on the GPU.
     fn plan(&self, py: Python<'_>, plan: &WindowPlan) -> PyResult<DeviceWindowPlan> {
+        // The launch reads the rows of these episodes by what the plan says of them.
+        if !Arc::ptr_eq(plan.episodes(), self.0.episodes()) {
+            return Err(PyValueError::new_err(
+                "plan: expected one of these episodes, found another's",
+            ));
+        }
         let made = py.detach(|| self.0.plan(plan.plan())).map_err(raised)?;
         Ok(DeviceWindowPlan(Unlocked::new((Arc::clone(&self.0), Arc::new(made)))))
     }

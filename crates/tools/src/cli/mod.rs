@@ -118,7 +118,9 @@ fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
 /// Writes warnings to stderr.
 fn log_warnings() {
     let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).without_time();
-    log.with_target(false).with_ansi(false).with_writer(std::io::stderr).init();
+    let log = log.with_target(false).with_ansi(false).with_writer(std::io::stderr);
+    // A program that has a log of its own keeps it.
+    let _ = log.try_init();
 }
 
 /// Writes a line to stderr, if anybody reads it.

@@ -111,7 +111,7 @@ fn view(segment: &Segment, info: &SegmentInfo, all: &TensorInfo) -> Option<visua
 fn fill_m(name: &str, info: &TensorInfo) -> f32 {
     let config = config::parse(&info.config, &info.config_file).ok();
     let stream = config.as_ref().and_then(|config| config.streams.iter().find(|s| s.name == name));
-    match stream.map(|stream| stream.encoder.drawn()) {
+    match stream.map(|stream| stream.encoder.drawn(stream.dtype)) {
         Some(Drawn::Distances { fill_m, .. }) => fill_m,
         _ => 0.0,
     }

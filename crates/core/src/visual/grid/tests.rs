@@ -4,7 +4,7 @@ use robocache_ops::voxelize::{Reduction, VoxelSpec};
 
 fn view(channels: Vec<Reduction>) -> GridView {
     let grid = Grid { origin_m: [-1.0, 2.0, 0.5], size_m: 0.5, shape: [3, 2, 4] };
-    match VoxelSpec::new(grid, channels).drawn() {
+    match VoxelSpec::new(grid, channels).drawn(DType::F32) {
         Drawn::Cubes(cubes) => GridView::new(cubes, DType::F32),
         other => panic!("{other:?}"),
     }

@@ -2,6 +2,7 @@
 
 use robocache_core::cdr::Writer;
 use robocache_core::encoder::Drawn;
+use robocache_ops::dtype::DType;
 
 use super::*;
 
@@ -96,7 +97,9 @@ fn a_map_describes_itself() {
     assert_eq!((&info.shape[..], &info.origin_m[..]), (&[1, 1, 1, 3][..], &[-1.5, -0.5][..]));
     let spec = pipeline.config().stream(StreamId::new(0));
     assert_eq!((spec.encoder.axes().len(), spec.encoder.row_len()), (3, 3));
-    let Drawn::Colors { normalisation: [mean, std], .. } = spec.encoder.drawn() else { panic!() };
+    let Drawn::Colors { normalisation: [mean, std], .. } = spec.encoder.drawn(DType::F32) else {
+        panic!()
+    };
     let drawn = |value: f32| 255.0 * (std[0] * value + mean[0]);
     assert_eq!((drawn(10.0), drawn(5.0)), (255.0, 0.0));
 }
