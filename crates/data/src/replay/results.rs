@@ -394,8 +394,8 @@ pub fn store_summaries(store: &Path) -> BTreeMap<String, Summary> {
     };
     let Ok(mut ledger) = Ledger::read(out) else { return nothing };
     let found = identity(store);
-    // If a run ended while one store took the place of another, either may be there. If they look the same, that one is
-    // unknown.
+    // If a run ended while one store took the place of another, either may be there. If they look the same, the program
+    // cannot know which one is there.
     let Held { stores, coming, .. } = &mut ledger.held;
     let mut known = [stores.remove(name), coming.remove(name)]
         .into_iter()
