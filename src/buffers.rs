@@ -40,7 +40,7 @@ impl Buffers {
         self.free.take(|_| true).unwrap_or_default().into()
     }
 
-    /// Takes back a buffer whose message nobody needs.
+    /// Takes back a buffer whose message is no longer needed.
     pub fn give_back(&self, message: SerializedMessage) {
         self.keep(message.into_bytes());
     }

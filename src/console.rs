@@ -107,7 +107,7 @@ impl Console {
     }
 }
 
-/// Splits a format into its parts. A token that is not known stays as it is.
+/// Splits a format into its parts. An unknown token stays as it is.
 fn parse(format: &str) -> Vec<FormatPart> {
     let mut parts = Vec::new();
     let text = |parts: &mut Vec<FormatPart>, more: &str| match parts.last_mut() {

@@ -79,8 +79,8 @@ impl GraphWatch {
 
     /// Reads the graph of another connection from now on. Returns the node before.
     ///
-    /// A new graph knows nobody at first. So the publishers that are known count as there until they are
-    /// found, or until [`DISCOVERY`] is over. Else the inputs would ask for less for a moment.
+    /// A new graph is empty at first. So the known publishers count as present until they are found, or until
+    /// [`DISCOVERY`] is over. Otherwise the inputs would ask for less for a moment.
     pub fn move_to(&mut self, node: Node) -> Node {
         let now = Instant::now();
         (self.changed, self.due) = (self.topics.len(), now);

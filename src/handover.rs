@@ -57,8 +57,8 @@ impl<S> Handover<S> {
             && self.paused_until.is_none_or(|until| now >= until)
     }
 
-    /// Keeps the subscription that was replaced for a while. If one is kept already, returns the one of the
-    /// two that nobody needs any more: the newer one, if it has not found its publishers yet.
+    /// Keeps the subscription that was replaced for a while. If one is kept already, returns the one of the two that is
+    /// no longer needed: the newer one, if it has not found its publishers yet.
     #[must_use = "ending a subscription takes time"]
     pub fn begin(&mut self, replaced: S, now: Instant) -> Option<S> {
         let (subscription, ended) = match self.before.take() {

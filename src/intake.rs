@@ -222,7 +222,7 @@ impl Input {
         let state = runtime.input(self.id);
         self.count_losses(runtime, true);
         let mut before = std::mem::replace(&mut self.subscription, subscription);
-        // Nobody reads them, and an event that nobody takes ends every wait.
+        // These events are not read, and an event that is not taken ends every wait.
         before.end_events();
         self.handover.begin(before, now).into_iter().for_each(|unused| connector.end(unused));
         self.losses.overlap();
@@ -362,7 +362,7 @@ fn name_of(spec: &InputSpec) -> String {
 pub fn subscribe_to_clock(node: &Node) -> robocache_rcl::Result<Subscription> {
     let qos = Qos::best_effort(CLOCK_DEPTH);
     let mut subscription = node.subscribe(CLOCK_TOPIC, "rosgraph_msgs/msg/Clock", qos)?;
-    // Nobody reads them, and an event that nobody takes ends every wait.
+    // These events are not read, and an event that is not taken ends every wait.
     subscription.end_events();
     Ok(subscription)
 }

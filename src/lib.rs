@@ -74,7 +74,7 @@ use rosout::Rosout;
 use show::Show;
 use spin::{LargeSpinner, Spinner};
 
-/// How long the node may take to start or to end after it was told to end. Then the middleware hangs.
+/// How long the node may take to start or to end after the request to end. After this time, the middleware hangs.
 const END: Duration = Duration::from_secs(4);
 
 /// Runs the node until a signal comes or something fails. A failure is logged before this returns, on stderr

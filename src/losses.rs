@@ -81,7 +81,7 @@ struct Publisher {
 /// Where a number stands among those that came from a publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NumberPlace {
-    /// Behind the newest one; so many are missing between them.
+    /// Behind the newest one; this many are missing between them.
     Ahead(u64),
     /// Among the last ones, and it was missing.
     OutOfOrder,
@@ -239,7 +239,7 @@ impl Losses {
         self.overlaps = true;
     }
 
-    /// Notes that the subscription before has ended. The new one has counted so many lost messages.
+    /// Notes that the subscription before has ended. The new one has counted `counted` lost messages.
     pub fn overlap_ended(&mut self, counted: Option<u64>, now: Instant) {
         self.overlaps = false;
         self.overlapped_until = Some(now);

@@ -29,8 +29,7 @@ pub fn advertise(node: &Node, config: &Config, output: &str) -> Shown {
     View::all(config).0.into_iter().filter_map(advertise).collect()
 }
 
-/// Publishes images and grids at a low rate, on a thread of its own. While nobody subscribes, it
-/// asks for no tensor.
+/// Publishes images and grids at a low rate, on a thread of its own. Without a subscriber, it asks for no tensor.
 pub struct Show {
     tap: Arc<Tap>,
     period: Duration,
@@ -81,7 +80,7 @@ impl Show {
         }
     }
 
-    /// Publishes the views that somebody subscribes to. Returns the buffer for the next ones.
+    /// Publishes the views that have a subscriber. Returns the buffer for the next ones.
     fn show(&mut self, message: &[u8], mut buffer: Vec<u8>) -> Vec<u8> {
         let seen = match TensorRead::read(message) {
             Ok(seen) => seen,
@@ -116,7 +115,7 @@ impl Show {
     }
 }
 
-/// Whether somebody subscribes.
+/// Whether it has a subscriber.
 fn is_seen(publisher: &Publisher) -> bool {
     publisher.subscription_count().is_ok_and(|count| count > 0)
 }

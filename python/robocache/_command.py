@@ -34,7 +34,7 @@ def replay(bags, config, out, *options, kept_in=None):
 
     A complete result in the folder `kept_in` counts as kept, and stays there.
 
-    Returns the command's exit code and, for each episode, what became of it (a list of dicts, as `--json`
+    Returns the command's exit code and, for each episode, the outcome (a list of dicts, as `--json`
     prints them).
 
     Raises ValueError if an argument does not fit or there is no bag, and RuntimeError if nothing can be replayed. An

@@ -38,7 +38,7 @@ _DIRECT = _direct()
 
 
 def expect_no_tangent(rows: Sequence[Any]) -> None:
-    """Raises RuntimeError if a forward-mode gradient is asked for: there is none."""
+    """Raises RuntimeError if the caller asks for a forward-mode gradient."""
     if forward_ad._current_level < 0:
         return
     for own in rows:

@@ -101,7 +101,7 @@ class EpisodeCache:
 
         Args:
             store: path of `rows.zarr`.
-            path: of the folder, which is not there.
+            path: of the new folder, which must not exist.
             streams, episodes, threads: of `load`.
 
         Raises:
@@ -240,7 +240,7 @@ class EpisodeCache:
         Args:
             episodes: `[windows]` numbers of episodes.
             target_ns: `[windows]` instants [ns] on the clock of the node, as a tick's. If the cache has a device, episodes and
-                instants may be int64 arrays on it. Then all steps of an episode that there is not are invalid.
+                instants may be int64 arrays on it. Then all steps of an unknown episode are invalid.
             config: a WindowPlan; or the streams and their windows, a dict by name; None: all streams, as the node's configuration has
                 them. A value may have `history` and `horizon` (`{"steps": ..., "step_ms": ...}`, as in the node's
                 configuration), `lag_ms`, or instead of these `offsets_ns` (with `present`, the number of the step whose angles

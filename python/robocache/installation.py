@@ -31,9 +31,9 @@ def is_cuda_available() -> bool:
 
 
 def check_installation() -> dict[str, Any]:
-    """What there is, as a dict. All three extensions are one here, which runs or does not: `cuda_extension_available`,
-    `multimodal_extension_available`, `voxelize_extension_available`. `pytorch_available`; `cuda_device_available` and
-    `gpu_name` (None without a GPU) are what PyTorch says."""
+    """The state of the installation, as a dict. There is one extension, so the first three entries are equal:
+    `cuda_extension_available`, `multimodal_extension_available`, `voxelize_extension_available`. The others are
+    `pytorch_available`, and what PyTorch says: `cuda_device_available` and `gpu_name` (None without a GPU)."""
     torch = _torch()
     has_device = torch is not None and torch.cuda.is_available()
     names = ("cuda", "multimodal", "voxelize")

@@ -144,7 +144,7 @@ def expect_new(out):
 
 
 def _tensors(replayed, code, outcomes):
-    """The store of the tensors of the episodes that did not fail; None if there is none of these.
+    """The store of the tensors of the episodes that did not fail; None if all failed.
 
     Raises RuntimeError if the run was stopped, or the store is an older one.
     """

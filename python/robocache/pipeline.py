@@ -23,7 +23,7 @@ _I64 = np.iinfo(np.int64)
 
 
 class PushResult(namedtuple("PushResult", ["accepted", "rows", "reason", "detail"])):
-    """What became of a message. It is true if the message was accepted.
+    """The outcome of a message. It is true if the message was accepted.
 
     Attributes:
         accepted: whether the message, or a part of it, was taken.

@@ -43,7 +43,7 @@ class PipelineNode:
     If the node has `use_sim_time`, `/clock` sets the clock; read once, here.
 
     Args:
-        node: the node of rclpy that subscribes. Somebody must spin it.
+        node: the node of rclpy that subscribes. The caller must spin it.
         config: a path, the text of a configuration, or a dict. Types that it selects numbers from come
             from the ROS that is sourced.
         on_tensor: is called with each `FusedTensor`, on a thread of its own. If it is slow, it gets the
@@ -59,7 +59,7 @@ class PipelineNode:
         error: why the threads ended, if they failed, which `destroy` raises too; None else.
 
     Raises ValueError if the configuration is wrong, RuntimeError if the backend cannot be used or the GPU has no
-    memory for tensors, ModuleNotFoundError if the package of a message is not there, also `diagnostic_msgs`. Then
+    memory for tensors, ModuleNotFoundError if the package of a message is missing, also `diagnostic_msgs`. Then
     no thread and no subscription stays.
     """
 

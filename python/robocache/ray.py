@@ -34,7 +34,7 @@ def replay(bags, config, out, *, format="mcap", options=(), **cluster):
         options: further arguments of `robocache replay`, such as `["--rate-hz=30"]`.
         cluster: what `run_shares` takes: shares, cpus, retries, address, told.
 
-    Returns the exit code of `robocache replay` and what became of each episode, as `--json` prints it.
+    Returns the exit code of `robocache replay` and the outcome of each episode, as `--json` prints it.
 
     Raises ImportError without Ray, ValueError if an argument does not fit, and RuntimeError if a share
     failed too often.
@@ -48,7 +48,7 @@ def _replay(bags, config, out, options, cluster):
     _command.check(bags, config, out, options)
 
     def share(number, of, folder):
-        # An episode that fails here fails below too, where somebody is told.
+        # An episode that fails here fails again below. There the error is reported.
         asked = [*options, f"--share={number}/{of}", "--parts-only"]
         return len(_command.replay(bags, config, folder, *asked, kept_in=out)[1])
 

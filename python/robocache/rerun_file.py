@@ -2,7 +2,7 @@
 
     python3 rerun_file.py SCENE_FOLDER FILE.rrd
 
-`scene.json` in the folder lists what there is, and names a file for each array. It needs rerun-sdk and
+`scene.json` in the folder lists the content, and names a file for each array. It needs rerun-sdk and
 NumPy, and nothing of robocache.
 """
 

@@ -42,7 +42,7 @@ class WindowPlan:
         self._layouts = {}
 
     def layout(self, windows):
-        """Bytes of the buffer of so many windows, and by (number of the stream, part) where each part begins."""
+        """Bytes of the buffer of `windows` windows. Also, by (stream number, part), each part's offset."""
         found = self._layouts.get(windows)
         if found is None:
             size, parts = self._native.layout(windows)
@@ -140,7 +140,7 @@ class WindowSegment:
 
     @property
     def age_ns(self):
-        """`[windows, steps]` int64: the target minus the stamp of the newest row used; NO_AGE if there is none."""
+        """`[windows, steps]` int64: the target minus the stamp of the newest row used, or NO_AGE."""
         return self._view("age_ns", np.int64, ())
 
     @property
@@ -219,7 +219,7 @@ def _torch_of(array, dtype):
 
 
 def aligned(size):
-    """So many bytes, aligned as segments are."""
+    """`size` bytes, aligned as segments are."""
     memory = np.empty(size + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]

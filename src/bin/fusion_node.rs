@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Writes to stdout, as long as somebody reads it: a reader such as `head` may have seen enough.
+/// Writes to stdout until the reader closes it: a reader such as `head` may have seen enough.
 fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

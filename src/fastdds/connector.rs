@@ -73,7 +73,7 @@ impl<T> Handed<T> {
         self.0.try_lock().ok()?.take()
     }
 
-    /// Leaves a part. Returns the one before, which nobody has taken.
+    /// Leaves a part. Returns the previous one, if it was not taken.
     pub fn leave(&self, part: T) -> Option<T> {
         lock(&self.0).replace(part)
     }
@@ -86,7 +86,7 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    /// Serves the orders until nobody can give one. `connect` makes a new connection and leaves its parts.
+    /// Serves the orders until all who can give one are gone. `connect` makes a new connection and leaves its parts.
     /// While the node is `stopping`, none is made, and nothing lingers.
     pub fn run(self, stopping: impl Fn() -> bool, connect: impl Fn()) {
         for order in &self.orders {

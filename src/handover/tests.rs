@@ -39,7 +39,7 @@ fn of_three_subscriptions_the_newest_and_one_that_is_connected_are_kept() {
     let start = Instant::now();
     let mut handover = Handover::default();
     assert_eq!(handover.begin(1, start), None);
-    // The second one has found nobody yet.
+    // The second one has found no publisher yet.
     assert_eq!(handover.begin(2, start + MS), Some(2));
     assert_eq!(handover.over(start + 2 * MS, |before| *before == 1), None);
     // The third one has.

@@ -22,7 +22,7 @@ def bits(values, dtype):
 
 
 def times(random, spans, capacity):
-    """The columns of rows that come late and out of order into a ring of so many, by span."""
+    """The columns of rows that come late and out of order into a ring of `capacity` rows, by span."""
     columns, ends = [], []
     for count in spans:
         stamps = (np.arange(count) - random.integers(0, 3, count)) * 10 * MS

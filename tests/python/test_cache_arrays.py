@@ -1,4 +1,4 @@
-"""`robocache.EpisodeCache` of arrays: what NumPy says of their windows, and what is told of wrong arguments."""
+"""`robocache.EpisodeCache` of arrays: what NumPy says of their windows, and the errors for wrong arguments."""
 
 import pickle
 
@@ -78,7 +78,7 @@ def test_arrays_are_resampled_as_by_numpy():
     # 12 ms after the last row is the greatest age, and a held value is the row itself.
     assert batch["picture"].valid[:, 0].tolist() == [True, True, False, True, True]
     assert (state.array[4, 1] == rows[79]).all()
-    # Rows that came with their stamps: the next one is not there yet, and the one before is held.
+    # Rows that came with their stamps: the next one is still missing, and the one before is held.
     served = cache.windows([0], [123 * MS], {"state": {}}, rows="as_served")["state"]
     assert (served.array[0, 0] == state.array[0, 0]).all()
     assert (served.array[0, 1] == rows[12]).all() and served.age_ns[0, 1] == 3 * MS

@@ -133,7 +133,7 @@ def test_a_result_in_another_folder_is_not_made_again(bags, config, tmp_path, fo
     out, share = tmp_path / "out", tmp_path / "share"
     options = [f"--format={form}", "--backend=cpu"]
     given = [*options, "--parts-only"]
-    # Without a folder of results, there is none.
+    # At first the folder `out` is missing, so no result is kept.
     _command.replay(bags[:1], config, tmp_path / "first", *given, kept_in=out)
     _command.replay([bags[0], bags[2]], config, out, *(options if is_whole else given))
     if not is_whole:

@@ -14,7 +14,7 @@ def imports(folder):
     """For each module of a package: the modules of the package that it imports, with the line of each import.
 
     An import inside a function counts. A package is imported with each module, so it may import none at its top:
-    `from .tensor import decode` in `__init__` is an edge of `__init__`, and nobody imports a name of `__init__`.
+    `from .tensor import decode` in `__init__` is an edge of `__init__`, and no module imports a name of `__init__`.
     """
     paths = {path.stem: path for path in folder.glob("*.py")}
     return {
@@ -42,7 +42,7 @@ def _imported(path, modules, package):
 
 
 def circle(graph):
-    """The imports of one circle, as lines of text; nothing if there is none."""
+    """The imports of one circle, as lines of text; empty without one."""
     done, path = set(), []
 
     def visit(module):

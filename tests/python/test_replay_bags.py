@@ -196,7 +196,7 @@ def test_a_bag_of_humble_and_mcap_without_schemas(config, bag, messages, tmp_pat
 
 
 def test_other_topics_and_the_order_of_writing_change_nothing(config, bag, messages, tmp_path):
-    """Types that nobody knows stand beside the others; log times go back and forth."""
+    """Unknown types are beside the others; log times go back and forth."""
     path = tmp_path / "mixed.mcap"
     shuffled = [messages[at] for at in np.random.default_rng(5).permutation(len(messages))]
     with path.open("wb") as file:

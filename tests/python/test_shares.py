@@ -134,7 +134,7 @@ def test_one_load_never_has_rows_of_two_stores(stores, tmp_path):  # noqa: F811
     store, new = tmp_path / "rows.zarr", tmp_path / "rows.zarr.partial"
     shutil.copytree(stores / "rows.zarr", store)
     shutil.copytree(stores / "rows.zarr", new)
-    # Who reads this file waits until somebody writes it.
+    # A reader of this file waits until a process writes it.
     (gate,) = (store / "streams/arm/0/rows").glob("zarr.json")
     text = gate.read_text()
     gate.unlink()

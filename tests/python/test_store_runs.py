@@ -98,7 +98,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_store(config, bags, tmp_path, opt
     replay(config, tmp_path / "whole", *bags, options=options)
     largest = max(len(content) for content in files(tmp_path / "whole").values())
     outcomes, said = run(config, out, *bags, options=options, preexec_fn=limit(largest - 1))
-    # The command still says what became of each episode.
+    # The command still reports the outcome of each episode.
     assert {outcome for outcome, _ in outcomes} == {"done"} and "no new store" in said
     assert "File too large" in said
     assert not list(out.glob("*.zarr")) and not list(out.glob("*.partial"))

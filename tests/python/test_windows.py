@@ -23,7 +23,7 @@ from configs import camera, configuration, counts
 from replays import replay
 from windows import Ring, segment
 
-# The lags are shorter than many delays, and the rings hardly longer than the windows.
+# The lags are shorter than many delays, and the rings are only slightly longer than the windows.
 NUMBERS = """\
   arm:
     type: sensor_msgs/JointState

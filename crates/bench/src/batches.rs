@@ -16,7 +16,7 @@ use robocache_ops::time::Stamp;
 use crate::timer::Timer;
 use crate::{BenchError, Case, Options, Report};
 
-/// B, S, T, D and what is to be reached on an H100 \[us\].
+/// B, S, T, D and the target on an H100 \[us\].
 const RESAMPLE: [([usize; 4], f64); 5] = [
     ([1, 500, 16, 32], 2.4),
     ([32, 50, 256, 128], 3.0),
@@ -28,7 +28,8 @@ const RESAMPLE: [([usize; 4], f64); 5] = [
 /// Mean distance of stamps \[ns\].
 const MEAN_GAP: i64 = 10_000_000;
 
-/// Launches in a graph, at least: so many that the start of the graph itself, some microseconds, does not count.
+/// Least number of launches in a graph. With this many, the start of the graph itself, some microseconds, does not
+/// count.
 const LAUNCHES: usize = 200;
 
 /// One input on the host.

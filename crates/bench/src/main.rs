@@ -188,7 +188,7 @@ struct Case {
     pub bytes: Option<u64>,
     /// Their time at the bandwidth of a copy, plus the time of an empty kernel \[us\].
     pub floor_us: Option<f64>,
-    /// What was to be reached, on an H100 \[us\].
+    /// The target on an H100 \[us\].
     pub target_us: Option<f64>,
 }
 

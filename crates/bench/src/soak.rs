@@ -200,7 +200,7 @@ impl Soak {
         inputs.map(|input| self.runtime.input_stats(input).dropped(reason)).sum()
     }
 
-    /// All messages are good: none may be dropped but for want of time.
+    /// All messages are good: none may be dropped, except because time was short.
     fn nothing_dropped(&self) -> Result<(), BenchError> {
         for input in self.runtime.inputs() {
             let reasons = DropReason::ALL.into_iter().filter(|r| *r != DropReason::Overload);

@@ -296,7 +296,7 @@ fn time_on(
     let mut times = Vec::with_capacity(replays);
     for replay in 0..WARM_UP + replays {
         start.record(stream)?;
-        // SAFETY: whoever calls this borrows what is recorded until it returns.
+        // SAFETY: the caller borrows what is recorded until this function returns.
         unsafe { graph.launch(stream)? };
         end.record(stream)?;
         end.synchronize("time a graph")?;
@@ -322,8 +322,8 @@ const ROW_ALIGNMENT: usize = 128;
 /// Rows that clouds go round when they are timed.
 pub const CLOUD_SLOTS: usize = 4;
 
-/// Launches in a graph of clouds: a multiple of the number of rows, and an even one, as the two halves of
-/// the touched bins take turns. So many that the start of the graph itself, some microseconds, does not count.
+/// Launches in a graph of clouds: a multiple of the number of rows, and an even one, as the two halves of the touched
+/// bins take turns. With this many, the start of the graph itself, some microseconds, does not count.
 pub const CLOUD_LAUNCHES: usize = 10 * CLOUD_SLOTS * (CLOUD_SLOTS + 1);
 
 /// Microseconds of each of `repeats` calls, after some that are not counted.

@@ -1,4 +1,4 @@
-//! Histograms of signed durations: any thread records, one reads in windows, and nobody locks.
+//! Histograms of signed durations: any thread records, one reads in windows, and no thread locks.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

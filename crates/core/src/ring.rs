@@ -91,7 +91,7 @@ impl Lease {
     }
 }
 
-/// What became of an inserted row.
+/// The outcome of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// It is the newest.

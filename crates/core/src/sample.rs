@@ -101,8 +101,8 @@ impl Default for Bounds {
 /// The `std_msgs/Header` of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// When the sensor measured, or why that is not known. A bad stamp does not make the header an
-    /// error, because `timeline: receive` does not use it.
+    /// When the sensor measured, or why that is unknown. A bad stamp does not make the header an error, because
+    /// `timeline: receive` does not use it.
     pub stamp: Result<Stamp, StampError>,
     /// Frame of the data.
     pub frame_id: &'a str,

@@ -52,7 +52,7 @@ fn undistort() {
     }
 }
 
-/// Median and least time of so many runs [ms].
+/// Median and least time of `runs` runs [ms].
 fn times(runs: usize, mut run: impl FnMut()) -> (f64, f64) {
     let mut times: Vec<f64> = (0..runs)
         .map(|_| {

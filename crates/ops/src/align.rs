@@ -43,7 +43,7 @@ pub enum Fill {
     /// Zeros.
     #[default]
     Zero,
-    /// The newest row at or before the target, however old; zeros if there is none.
+    /// The newest row at or before the target, however old. Without such a row: zeros.
     Last,
 }
 

@@ -6,11 +6,11 @@
 //! - [`time`]: [`Stamp`](time::Stamp), integer nanoseconds, epochs, and the grid of ticks.
 //! - [`dtype`]: element types and the one rounding. [`packing`]: alignment and runs of a packed tensor.
 //! - [`align`]: which rows of a stream give the value at an instant.
-//! - [`resample`], [`operators`], [`image`], [`depth`], [`voxelize`], [`occupancy`]: what becomes of numbers, pixels,
+//! - [`resample`], [`operators`], [`image`], [`depth`], [`voxelize`], [`occupancy`]: operations on numbers, pixels,
 //!   points and maps.
 //! - [`windows`]: values of many instants at once, for training.
 //! - [`device`]: the GPU, its memory, and the structures that the kernels share.
-//! - [`parallel`], [`sync`], [`pool`], [`random`]: threads, locks, memory that serves again, reproducible randomness.
+//! - [`parallel`], [`sync`], [`pool`], [`random`]: threads, locks, memory for reuse, reproducible randomness.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

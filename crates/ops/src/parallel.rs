@@ -19,8 +19,8 @@ pub fn cores() -> usize {
     }
 }
 
-/// Does `work` for every item, on at most `threads` threads, of which the caller is one. The threads
-/// end with the call. So a process that forks later loses none.
+/// Does `work` for every item, on at most `threads` threads, including the caller's. The threads end with the call. So
+/// a process that forks later loses none.
 ///
 /// Each thread has a `state` of its own.
 pub fn for_each<T: Send, S>(

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Free things, such as memory, up to a bound.
 ///
-/// Nobody waits for another thread that is at the pool, because a thread of real-time priority must not, and in a
-/// forked process that thread may be missing. Then nothing is taken, and what is put is freed.
+/// No caller waits for another thread that uses the pool. A thread of real-time priority must not wait, and in a forked
+/// process the other thread may be missing. Then nothing is taken, and what is put is freed.
 #[derive(Debug)]
 pub struct Pool<T> {
     most: usize,

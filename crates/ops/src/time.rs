@@ -76,7 +76,7 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// The epoch of this number, of which it is not known whether the clock jumped.
+    /// The epoch of this number. Whether the clock jumped is unknown.
     pub const fn numbered(number: u64) -> Epoch {
         Epoch { number, jumped_from: None }
     }

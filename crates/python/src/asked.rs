@@ -56,7 +56,7 @@ pub fn interruptible<T: Send + 'static>(
 ) -> PyResult<T> {
     let (sender, mut receiver) = sync_channel(1);
     let body = move || {
-        // After an interrupt nobody waits for it.
+        // After an interrupt, no thread waits for it.
         let _ = sender.send(work());
     };
     std::thread::Builder::new().name("asked".into()).spawn(body)?;

@@ -314,7 +314,7 @@ impl WindowPlan {
         streams.map(|of| (of.name.clone(), of.dtype.name(), of.offsets_ns.clone())).collect()
     }
 
-    /// Bytes of the buffer of so many windows, and its parts: stream, what it holds, first byte.
+    /// Bytes of the buffer of `windows` windows, and its parts: stream, what it holds, first byte.
     fn layout(&self, windows: usize) -> PyResult<(usize, Vec<BufferPart>)> {
         let layout = self.plan.layout(windows).map_err(|error| raised(error.into()))?;
         let name = |kind| match kind {
@@ -329,7 +329,7 @@ impl WindowPlan {
         Ok((layout.byte_len, parts.collect()))
     }
 
-    /// Writes the windows of a batch into `out`, bytes in the layout of so many windows.
+    /// Writes the windows of a batch into `out`, bytes in the layout of this many windows.
     #[pyo3(signature = (episodes, instants_ns, out, epochs=None, latency_ns=None, threads=None))]
     #[allow(clippy::too_many_arguments)] // the interpreter, four arrays, and how
     fn run(

@@ -12,7 +12,7 @@ use crate::dlpack::Memory;
 use crate::freeing::Elsewhere;
 use crate::process::Process;
 
-/// Messages that nobody uses and that are kept for the next tensors.
+/// At most this many unused messages are kept for the next tensors.
 const SPARE: usize = 16;
 
 /// Messages for tensors. Python's views keep a message out of it.
@@ -28,12 +28,12 @@ impl Default for Messages {
 }
 
 impl Messages {
-    /// The lock is held only while a message moves, never over a call of the driver: so nobody waits long for it.
+    /// The lock is held only while a message moves, never over a call of the driver: so no thread waits long for it.
     fn lock(&self) -> MutexGuard<'_, Vec<TensorMessage>> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes out the message that was used last, of those that nothing on a GPU reads any more; `None` if there is none.
+    /// Takes out the message that was used last, of those that nothing on a GPU reads any more, or `None`.
     pub fn take(&self) -> Option<TensorMessage> {
         let free = |message: &TensorMessage| message.on_device().is_none_or(DeviceOutput::is_free);
         let mut in_use = Vec::new();
@@ -51,8 +51,8 @@ impl Messages {
         found
     }
 
-    /// Puts a message back, or frees it if there are enough. A forked process frees it too: a thread that is not there
-    /// may have the lock.
+    /// Puts a message back, or frees it if there are enough. A forked process frees it too, because a missing thread
+    /// may hold the lock.
     pub fn put(&self, message: TensorMessage) {
         let message = match self.process.is_this() {
             true => self.put_in(message),
@@ -114,7 +114,7 @@ impl Drop for HeldTensor {
     }
 }
 
-/// The data of the message. Later ticks take it as it is, so nobody may write there.
+/// The data of the message. Later ticks take it as it is, so it must not be written.
 impl Memory for HeldTensor {
     fn is_read_only(&self) -> bool {
         true
@@ -128,8 +128,8 @@ impl Memory for HeldTensor {
     fn hand_over(&self, stream: u64) -> PyResult<()> {
         let Some(data) = self.message().on_device() else { return Ok(()) };
         self.handed_over.store(true, Ordering::Relaxed);
-        // SAFETY: DLPack's consumer names a stream of the device that it uses. That the stream stays until what is on
-        // it is done is told in the documentation of `output="cuda"`.
+        // SAFETY: DLPack's consumer names a stream of the device that it uses. The documentation of `output="cuda"`
+        // requires that the stream stays until its work is done.
         unsafe { data.read_on(stream) }.map_err(|error| PyBufferError::new_err(error.to_string()))
     }
 }

@@ -82,7 +82,7 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// The version of CUDA that the kernels were compiled with, or `None` if there are none.
+/// The version of CUDA that the kernels were compiled with, or `None` without kernels.
 #[pyfunction]
 fn cuda_version() -> Option<&'static str> {
     robocache_ops::device::cuda_version()

@@ -83,7 +83,7 @@ struct ToPython {
 impl Publisher for ToPython {
     fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
         let Latest { changed, messages, .. } = &*self.latest;
-        // If there is none, the runtime keeps its message, and ticks go on.
+        // Without a spare message, the runtime keeps its message, and ticks go on.
         let spare = self.target.message(&self.runtime.pipeline, messages);
         let spare = spare.map_err(|error| Refused(error.to_string()))?;
         let tensor = std::mem::replace(message, spare);
@@ -105,7 +105,7 @@ pub struct LivePipeline {
     runtime: Unlocked<Arc<Runtime>>,
     threads: Mutex<Option<Threads<RuntimeError>>>,
     latest: Arc<Latest>,
-    /// `None` before somebody watches.
+    /// `None` before the first call that watches.
     monitor: Mutex<Option<Monitor>>,
     process: Process,
 }
@@ -312,7 +312,7 @@ impl Drop for LivePipeline {
                 ended
             });
         } else if let Ok(threads) = self.threads.get_mut() {
-            // A forked process does not have the threads, so nobody can join them.
+            // A forked process does not have the threads, so they cannot be joined.
             std::mem::forget(threads.take());
         }
     }

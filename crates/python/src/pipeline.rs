@@ -78,7 +78,7 @@ impl Target {
         }
     }
 
-    /// Makes so many messages for later tensors.
+    /// Makes `count` messages for later tensors.
     pub fn prepare(self, core: &Core, messages: &Messages, count: usize) -> PyResult<()> {
         // All of them at once: `message` would take again what was put back.
         let made = std::iter::repeat_with(|| self.message(core, messages)).take(count);
@@ -183,7 +183,7 @@ pub fn stats_json(runtime: &Runtime) -> String {
     .to_string()
 }
 
-/// What became of a message: (whether it was taken, rows, reason, detail).
+/// The outcome of a message: (whether it was taken, rows, reason, detail).
 type Result3 = (bool, u32, Option<&'static str>, Option<String>);
 
 fn told(given: Result<Accepted, NotTaken<RuntimeError>>) -> PyResult<Result3> {

@@ -87,7 +87,7 @@ enum Event {
     Failed(String),
 }
 
-/// Sends tensors to Python, and is told whether anybody wants more.
+/// Sends tensors to Python, and learns whether the reader wants more.
 struct Channel {
     sender: SyncSender<Event>,
     pool: Arc<Pool<HostBuffer>>,
@@ -197,7 +197,7 @@ impl ReplayRun {
                 Ok(Err(error)) => Event::Failed(error.to_string()),
                 Err(_) => Event::Failed("a failure of the program (a panic)".into()),
             };
-            // Nobody may wait for it any more.
+            // The reader may be gone.
             let _ = sender.send(end);
         };
         let thread = std::thread::Builder::new().name("replay".into()).spawn(body)?;

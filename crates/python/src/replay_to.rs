@@ -22,7 +22,7 @@ struct Shares(Mutex<SharesState>);
 #[derive(Default)]
 struct SharesState {
     spans: BTreeMap<String, (Stamp, Stamp)>,
-    /// What changed since the progress was told.
+    /// What changed since the progress was last reported.
     news: BTreeMap<String, f64>,
 }
 
@@ -61,11 +61,11 @@ impl BatchProgress for Shares {
     }
 }
 
-/// Replays episodes into files: those that the words behind `robocache replay` ask for. Returns what became of each, as
+/// Replays episodes into files: those that the words behind `robocache replay` ask for. Returns the outcome of each, as
 /// JSON, and why there is no store.
 ///
-/// `progress` is told how far each episode is. With `has_bar`, stderr has the bar and the warnings of the command
-/// instead. `kept_in` is a folder whose complete results are not made again.
+/// `progress` gets how far each episode is. With `has_bar`, stderr has the bar and the warnings of the command instead.
+/// `kept_in` is a folder whose complete results are not made again.
 #[pyfunction]
 #[pyo3(signature = (words, progress=None, has_bar=false, kept_in=None))]
 pub fn replay_to(

@@ -1,4 +1,4 @@
-//! The bytes of a tensor message in memory that is used again when nobody looks at it any more.
+//! The bytes of a tensor message in memory that is used again after its last view is gone.
 
 use std::sync::Arc;
 

@@ -68,7 +68,7 @@ impl Deref for SerializedMessage {
     }
 }
 
-/// The memory of a `Vec<u8>` while rcl uses it. Null if there is none.
+/// The memory of a `Vec<u8>` while rcl uses it; otherwise null.
 struct Storage {
     start: *mut u8,
     capacity: usize,

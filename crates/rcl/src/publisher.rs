@@ -94,7 +94,7 @@ impl Publisher {
 impl Drop for Publisher {
     fn drop(&mut self) {
         let _changing = self.node.lock();
-        // SAFETY: the publisher belongs to this node and is initialised, and nobody else uses it.
+        // SAFETY: the publisher belongs to this node and is initialised, and no other code uses it.
         ignore(unsafe { rcl_publisher_fini(self.raw.get(), self.node.get()) });
     }
 }
@@ -138,7 +138,7 @@ impl<T: WrappedTypesupport> Native<T> {
     /// Copies `message`. A text with a NUL inside is an error, because C cannot hold it.
     pub fn from_message(message: &T) -> Result<Self> {
         let mut native = Native::<T>::new()?;
-        // On a NUL r2r panics. SAFETY: the message was created above and nobody else has it.
+        // On a NUL r2r panics. SAFETY: the message was created above and no other code has it.
         let copy = || message.copy_to_native(unsafe { native.0.as_mut() });
         let copied = catch_unwind(AssertUnwindSafe(copy));
         copied.map_err(|_| RclError::new("convert a message", "expected texts without NUL"))?;

@@ -10,8 +10,8 @@ use super::context::ContextInner;
 use super::error::{check, forget, ignore};
 use super::{Context, Raw, Result, Service, Subscription};
 
-/// Something to wait for. A subscription includes all of its events, because with Fast DDS an event
-/// that nobody has taken also ends a wait for messages.
+/// Something to wait for. A subscription includes all of its events, because with Fast DDS an event that was not taken
+/// also ends a wait for messages.
 #[derive(Clone, Copy)]
 pub struct Waitable<'a> {
     entity: Entity,

@@ -93,7 +93,7 @@ impl Transit {
 pub enum Clock {
     /// The system's clock: nanoseconds since 1970.
     System(Box<SystemClock>),
-    /// A clock that nobody sets, for benchmarks and tests.
+    /// A clock that is never set, for benchmarks and tests.
     Steady(SteadyClock),
     /// The system's clock of a recording: the caller sets it.
     Recorded(RecordedClock),

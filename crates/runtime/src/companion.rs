@@ -1,10 +1,9 @@
 //! Keeps the publishing thread on the processor of the tick thread.
 //!
-//! The tick thread has just written the tensor, so that processor has it in its cache. And no other processor
-//! has to be woken, which takes longer than the rest of the hand-over. The tick thread is about to sleep, and
-//! goes first if it is due again. This holds only while both have real-time priority, because at ordinary
-//! priority another thread may take the processor meanwhile; and only while a publication takes little of the
-//! period, because a long one must run beside the next tick.
+//! The tick thread has just written the tensor, so that processor has it in its cache. And no other processor has to be
+//! woken, which takes longer than the rest of the hand-over. The tick thread is about to sleep, and goes first if it is
+//! due again. Both threads must have real-time priority, because at ordinary priority another thread may take the
+//! processor. A publication must take little of the period, because a long one must run beside the next tick.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -55,7 +54,7 @@ impl Companion {
         self.state.store(if follows { FOLLOWS } else { WAITS }, Ordering::Relaxed);
     }
 
-    /// Notes that the publishing thread works. Nobody moves it meanwhile, which would take a while.
+    /// Notes that the publishing thread works. Until it is done it is not moved, because a move takes a while.
     pub fn works(&self) {
         self.state.store(WORKS, Ordering::Relaxed);
     }

@@ -19,7 +19,7 @@ impl Runtime {
         Runtime { has_workers: false, ..Runtime::new(pipeline, clock) }
     }
 
-    /// Takes a message and tells what became of it. The calling thread encodes it, also if it is large.
+    /// Takes a message and returns its outcome. The calling thread encodes it, also if it is large.
     ///
     /// # Errors
     /// [`NotTaken::Waits`] if the runtime keeps the message until a transform comes; otherwise as

@@ -1,8 +1,8 @@
 //! Threads that push large messages for a [`Player`](super::Player).
 //!
-//! The messages of a stream are pushed in their order, one at a time, and the player waits for all of them
-//! before anything that could see the difference: a tick, an epoch. So the result is that of one thread. Only
-//! streams take part that need no frames and no CameraInfo, as those depend on what was pushed before.
+//! The messages of a stream are pushed in their order, one at a time, and the player waits for all of them before a
+//! tick or an epoch. So the result equals that of one thread. Streams that need frames or a CameraInfo do not use these
+//! threads, because they depend on earlier messages.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -43,7 +43,7 @@ struct EncodeState {
     error: Option<RuntimeError>,
 }
 
-/// Counts a message as done when it is dropped, so that a panic leaves nobody waiting.
+/// Counts a message as done when it is dropped, so that after a panic no thread waits for ever.
 struct Done<'a>(&'a Shared);
 
 impl Drop for Done<'_> {
@@ -129,7 +129,7 @@ impl Drop for EncodeThreads {
     fn drop(&mut self) {
         self.shared.queue.close();
         for thread in self.threads.drain(..) {
-            // A panic was told when its message was waited for.
+            // A panic was reported when its message was waited for.
             let _ = thread.join();
         }
     }

@@ -21,7 +21,7 @@ use robocache_ops::time::{Epoch, NANOS_PER_MS, Stamp};
 /// arrived in time may be on its way from its receiving thread to the tree.
 const GRACE_NS: i64 = 50 * NANOS_PER_MS;
 
-/// What became of a message that was given to the pipeline.
+/// The outcome of a message that was given to the pipeline.
 pub(super) type Pushed = Result<Accepted, NotTaken<RuntimeError>>;
 
 /// A message on its way into the pipeline.
@@ -65,7 +65,7 @@ impl Runtime {
         Arrival { received: arrival.received.map(next), ..arrival }
     }
 
-    /// Takes a received message whose publisher is not known; see [`Runtime::receive_from`].
+    /// Takes a received message whose publisher is unknown; see [`Runtime::receive_from`].
     ///
     /// # Errors
     /// The backend failed.
@@ -268,7 +268,7 @@ impl Runtime {
         self.note_pushed(origin, arrival, pushed)
     }
 
-    /// Counts what became of a message or a sample, and explains the first drop.
+    /// Counts the outcome of a message or a sample, and explains the first drop.
     pub(super) fn note_pushed(
         &self,
         MessageOrigin { input, publisher, number }: MessageOrigin,
@@ -384,7 +384,7 @@ impl Runtime {
     }
 }
 
-/// What a recorder is told of a push; `None` if the backend failed.
+/// What a recorder gets of a push; `None` if the backend failed.
 fn outcome_of(pushed: &Result<Accepted, NotTaken>) -> Option<MessageOutcome> {
     Some(match pushed {
         Ok(accepted) => MessageOutcome::from(accepted),

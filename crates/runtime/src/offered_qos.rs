@@ -18,7 +18,7 @@ pub struct PublisherSeen {
 }
 
 impl PublisherSeen {
-    /// Its node's name, in words if it is not known.
+    /// Its node's name, in words if unknown.
     pub fn name(&self) -> &str {
         self.node.as_deref().unwrap_or("a publisher without a node")
     }
@@ -38,9 +38,9 @@ impl OfferedQos {
     /// Returns what an input asks for if these are the publishers of its topic. Publishers of
     /// another type do not count.
     ///
-    /// What the configuration says is obeyed. `auto` asks for what all publishers offer. If one
-    /// offers less, or there is none, `auto` asks for the least, which fits every publisher: so no
-    /// publisher that comes is refused.
+    /// What the configuration says is obeyed. `auto` asks for what all publishers offer. If one offers less, or the
+    /// topic has no publisher, `auto` asks for the least, which fits every publisher: so no publisher that comes is
+    /// refused.
     pub fn of(spec: &InputSpec, publishers: &[PublisherSeen]) -> OfferedQos {
         let mut fitting = publishers.iter().filter(|p| p.ros_type == spec.ros_type).peekable();
         let some = fitting.peek().is_some();

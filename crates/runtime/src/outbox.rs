@@ -34,8 +34,8 @@ struct OutboxState {
     waiting: Option<Finished>,
     /// The thread that waits for a tensor. It parks, and a wake-up takes no lock.
     reader: Option<Thread>,
-    /// Messages that nobody uses. The one that was used last is taken first, because it has most of
-    /// the values of the next tick, and is in the cache.
+    /// Unused messages. The one that was used last is taken first, because it has most of the values of the next tick,
+    /// and is in the cache.
     free: Vec<TensorMessage>,
     closed: bool,
 }
@@ -54,7 +54,7 @@ impl Outbox {
         self.state.lock().free.pop()
     }
 
-    /// Takes back a message that nobody uses any more.
+    /// Takes back a message that is no longer used.
     pub fn give_back(&self, message: TensorMessage) {
         self.state.lock().free.push(message);
     }

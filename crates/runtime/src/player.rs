@@ -36,7 +36,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// A message whose publication is not known.
+    /// A message whose time of publication is unknown.
     pub fn at(at: Stamp) -> Self {
         Received { at, published: None, waited_ns: 0 }
     }
@@ -49,7 +49,7 @@ impl Received {
     }
 }
 
-/// What became of a tick.
+/// The outcome of a tick.
 #[derive(Debug)]
 pub enum Served<'a> {
     /// Its tensor, which the receiver may seal.
@@ -73,12 +73,12 @@ pub struct Tick {
 
 /// Runs recorded messages through a pipeline, as the [module](self) says.
 pub struct Player {
-    /// The threads that encode; `None` if there are none.
+    /// The threads that encode, or `None`.
     encoders: Option<EncodeThreads>,
     runtime: Arc<Runtime>,
     message: TensorMessage,
     progress: Progress,
-    /// The receive stamp of the first message, and the instant that stands for it on the monotonic clock.
+    /// The receive stamp of the first message, and its instant on the monotonic clock.
     start: Option<(Stamp, Instant)>,
     /// Whether tensors are made.
     ticks: bool,
@@ -255,8 +255,8 @@ impl Player {
         }
     }
 
-    /// Moves the recorder's clock to an instant of an epoch, as a live node told them: so the numbers of
-    /// epochs do not depend on which messages show a step of the clock.
+    /// Moves the recorder's clock to an instant and an epoch that a live node recorded. So the numbers of epochs do not
+    /// depend on the messages that show a step of the clock.
     fn enter(&mut self, epoch: Epoch, stamp: Stamp) {
         self.runtime.clock.move_in(epoch, stamp);
         if self.epoch.is_before(epoch) {
@@ -366,7 +366,7 @@ impl Player {
         }
     }
 
-    /// The instant that stands for a receive stamp on the monotonic clock.
+    /// The instant of a receive stamp on the monotonic clock.
     fn instant_of(&mut self, received: Stamp) -> Instant {
         let (first, instant) = *self.start.get_or_insert_with(|| (received, Instant::now()));
         instant + Duration::from_nanos(received.since(first).max(0) as u64)

@@ -16,7 +16,7 @@ use robocache_ops::time::Epoch;
 pub struct Message {
     /// The input that received it.
     pub input: InputId,
-    /// Who published it; `None` if that is not known.
+    /// Who published it; `None` if unknown.
     pub publisher: Option<PublisherId>,
     /// Its number in a recording; 0 if it is in none.
     pub number: u64,
@@ -135,8 +135,8 @@ impl Queue {
         overwritten
     }
 
-    /// Adds messages that were taken before, in front of all others. They do not count as waiting for
-    /// a worker: neither they nor others are dropped for want of room.
+    /// Adds messages that were taken before, in front of all others. They do not count as waiting for a worker: neither
+    /// they nor others are dropped because the queue is full.
     pub fn put_back(&self, messages: Vec<Message>) {
         let mut state = self.lock();
         messages.into_iter().rev().for_each(|message| state.put_back.push_front(message));

@@ -1,6 +1,6 @@
-//! What a recorder of a node is told: every message with its arrival, and what became of messages and ticks.
+//! What the runtime reports to a recorder: every message with its arrival, and the outcome of each message and tick.
 //!
-//! The runtime works on several threads, so the order in which a recorder is told says little. The numbers do:
+//! Several threads report, so the order of reports means little. The numbers show the order of changes:
 //! [`MessageOutcome::Taken`] has the changes of the rings that a message made, and [`TickRecord::changes`] says how
 //! many of them a tick saw.
 
@@ -19,8 +19,8 @@ pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Takes what a node receives and does. All threads call it, also the tick thread: no method may wait.
 pub trait Recorder: Send + Sync {
-    /// Takes a message before it is pushed. Returns its number, by which [`Event::MessageOutcome`] names it, or 0 if the
-    /// recorder has no room for it. Then nothing more is told of it.
+    /// Takes a message before it is pushed. Returns its number, by which [`Event::MessageOutcome`] names it, or 0 if
+    /// the recorder has no room for it. Then the runtime reports no outcome for it.
     fn received(&self, message: ReceivedMessage) -> u64;
 
     /// Takes a message of a simulator's clock.
@@ -64,18 +64,18 @@ pub struct ClockMessage {
 pub enum Event {
     /// An epoch of the node's clock began.
     Epoch(Epoch),
-    /// What became of a message. One that waits for a transform has a second outcome.
+    /// The outcome of a message. One that waits for a transform has a second outcome.
     MessageOutcome {
         /// The number of the message.
         number: u64,
         /// Its input.
         input: InputId,
-        /// What became of it.
+        /// Its outcome.
         outcome: MessageOutcome,
         /// When, on the node's clock; `None` before it runs.
         at: Option<Stamp>,
     },
-    /// What became of a tick.
+    /// The outcome of a tick.
     Tick(TickRecord),
     /// Ticks that were due and not served.
     Overruns {
@@ -86,7 +86,7 @@ pub enum Event {
     },
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageOutcome {
     /// It was taken.
@@ -117,11 +117,11 @@ pub struct TickRecord {
     pub epoch: Epoch,
     /// How many changes of the rings it saw.
     pub changes: u64,
-    /// What became of it.
+    /// Its outcome.
     pub fate: TickFate,
 }
 
-/// What became of a tick.
+/// The outcome of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TickFate {
     /// Its tensor was given to the publisher.
@@ -169,14 +169,14 @@ impl AsRef<[u8]> for SharedMessage {
 }
 
 impl Runtime {
-    /// Tells the recorder what became of a message, if there is one and the message is in the recording.
+    /// Reports the outcome of a message to the recorder, if there is one and the message is in the recording.
     pub(super) fn record_outcome(&self, number: u64, input: InputId, outcome: MessageOutcome) {
         let Some(recorder) = self.recorder.as_ref().filter(|_| number != 0) else { return };
         let at = self.clock.now().map(|now| now.stamp);
         recorder.note(Event::MessageOutcome { number, input, outcome, at });
     }
 
-    /// Tells the recorder what became of a tick.
+    /// Reports the outcome of a tick to the recorder.
     pub(super) fn record_tick(&self, tick: i64, epoch: Epoch, changes: u64, fate: TickFate) {
         if let Some(recorder) = &self.recorder {
             recorder.note(Event::Tick(TickRecord { tick, epoch, changes, fate }));

@@ -1,9 +1,9 @@
 //! Notices that the process stood still: it was stopped, or the machine was suspended.
 //!
-//! Two threads that wake several times per second note each time that they wake. If both slept far too
-//! long from the same instant on, the process stood still. A single thread that was held up, for example by the
-//! middleware, shows nothing. The clock is that of the time since the boot, which runs in a suspend too.
-//! Nobody sets it, so that a step of the system's clock is no standstill.
+//! Two threads that wake several times per second note each time that they wake. If both slept far too long from the
+//! same instant on, the process stood still. A single thread that was held up, for example by the middleware, shows
+//! nothing. The clock is that of the time since the boot, which runs in a suspend too. No user sets that clock, so a
+//! step of the system's clock does not count as a standstill.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -35,7 +35,7 @@ streams:
 const WRENCH: InputId = InputId::new(0);
 const CAMERA: InputId = InputId::new(1);
 
-/// Stamps of the tensors that were published. While somebody holds the lock, the publication waits.
+/// Stamps of the tensors that were published. While a test holds the lock, the publication waits.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<Stamp>>>);
 

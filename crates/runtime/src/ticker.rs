@@ -96,7 +96,7 @@ fn serve(
     Ok(None)
 }
 
-/// Fuses a tick and counts what became of it.
+/// Fuses a tick and counts its outcome.
 pub(super) fn fuse(
     runtime: &Runtime,
     tick: i64,

@@ -15,8 +15,8 @@ const MAX_BYTES: usize = 64 << 20;
 
 /// Messages that wait for a transform, in the order of arrival; few of each input.
 ///
-/// What becomes of a message depends on arrivals alone, and not on when somebody looks: before a
-/// transform is looked at, [`Waiting::expired`] is asked with the transform's own arrival.
+/// The outcome of a message depends on arrivals alone, and not on when a thread looks. So before a transform is used,
+/// the caller calls [`Waiting::expired`] with the transform's arrival.
 #[derive(Debug)]
 pub struct Waiting {
     messages: VecDeque<Held>,

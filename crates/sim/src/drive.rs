@@ -16,7 +16,7 @@ const TOO_LATE_NS: i64 = 100 * NANOS_PER_MS;
 /// Longest sleep \[ns\], so that a stop takes effect in time.
 const NAP_NS: i64 = 100 * NANOS_PER_MS;
 
-/// What became of a stream's messages.
+/// The outcomes of a stream's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
     /// Sent, the late and reordered ones included.

@@ -75,7 +75,7 @@ impl Drop for Written {
 pub fn write(message_bytes: usize) -> io::Result<Written> {
     let Some(path) = own_path().filter(|_| is_fast_dds()) else { return Ok(Written(None)) };
     let segment = bounded(segment_bytes(message_bytes) as u64, free_bytes());
-    // Nobody else can put a file or a link in its place: it must be new.
+    // No other process can put a file or a link in its place: it must be new.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     let written = Written(Some(path));
     file.write_all(with_segment(segment).as_bytes())?;

@@ -228,7 +228,7 @@ def test_a_graph_replays_windows():
     graph.replay()
     expected = cache.windows([0, 1, 2], np.array([500, 600, 700]) * MS)
     assert (found["joints"].array.cpu().numpy() == expected["joints"].array).all()
-    # The graph reads the plan and the rows, also when nobody else has them any more.
+    # The graph reads the plan and the rows, also when no other code has them any more.
     for lag_ms in range(70):
         gpu.windows(numbers, instants, {"joints": {"lag_ms": lag_ms}})
     del gpu

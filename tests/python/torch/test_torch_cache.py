@@ -281,7 +281,7 @@ def test_an_episode_of_uneven_timestamps_keeps_its_seconds():
 
 
 def test_targets_of_instants_that_were_written_are_refused(cache):
-    """On a GPU the instants are the caller's tensor. The CPU shows what is told of it."""
+    """On a GPU the instants are the caller's tensor. The CPU shows the errors for it."""
     from robocache.windows import Windows
 
     instants = torch.arange(3) * 100 * MS

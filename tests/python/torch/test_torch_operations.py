@@ -54,7 +54,7 @@ def test_tensors_that_are_not_contiguous_or_aligned_are_taken(device):
 
 
 def shifted(tensor, by):
-    """The same values, so many bytes behind an aligned address."""
+    """The same values, `by` bytes behind an aligned address."""
     memory = torch.zeros(tensor.nbytes + 8, dtype=torch.uint8, device=tensor.device)
     memory[by : by + tensor.nbytes] = tensor.contiguous().view(torch.uint8).flatten()
     # Only NumPy and DLPack make such tensors.

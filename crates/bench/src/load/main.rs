@@ -39,7 +39,7 @@ enum LoadError {
     /// A message that the node published is not what its type says.
     #[error("a message of {topic}: {source}")]
     Message { topic: String, source: MessageError },
-    /// Nobody subscribed.
+    /// No node subscribed.
     #[error("no subscription to {topic} in {patience:?}")]
     Alone { topic: String, patience: Duration },
     /// The cameras' file cannot be read.

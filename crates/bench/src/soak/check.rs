@@ -113,7 +113,7 @@ impl<'a> Checker<'a> {
         Ok(self.checked)
     }
 
-    /// Lets go of what no tick after `now_ns` can show.
+    /// Forgets what no tick after `now_ns` can show.
     fn forget(&mut self, now_ns: i64) {
         let longest_ns = self.lags_ns.iter().copied().max().unwrap_or(0);
         let before = now_ns - longest_ns - SLACK_NS;

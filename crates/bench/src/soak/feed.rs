@@ -21,7 +21,7 @@ const LARGEST: [u32; 2] = [1280, 960];
 
 const MOST_POINTS: usize = 131_072;
 
-/// Pixels and points start at any of so many places, so that no message is like the one before.
+/// Number of places at which pixels and points may start, so that no message is like the one before.
 const FIRSTS: usize = 1000;
 
 /// Messages in the hands of the runtime and of the checker, which keeps some 15.
@@ -141,11 +141,11 @@ pub struct Fed {
     /// Images and clouds that were not received: there was no memory, because the workers lagged
     /// that far behind.
     pub refused: u64,
-    /// Images and clouds that the robot made too late to send them.
+    /// Images and clouds that the robot made too late, and so did not send.
     pub skipped: u64,
     /// Images and clouds that were received.
     pub large: u64,
-    /// Waits for the checker, which every message is told of: what came after them was late.
+    /// Waits for the checker, which gets every message. What came after such a wait was late.
     pub waits: u64,
 }
 

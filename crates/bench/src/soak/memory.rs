@@ -98,7 +98,7 @@ impl Gpu {
         Ok(Gpu { device: Some(device) })
     }
 
-    /// There is none.
+    /// A build without CUDA uses no memory of a GPU.
     #[cfg(not(feature = "cuda"))]
     pub fn open(_: &Options, _: &mut Report) -> Result<Self, BackendError> {
         Ok(Gpu {})

@@ -69,7 +69,7 @@ pub struct Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // Nobody waits for it once the soak is over.
+        // No thread waits for it once the soak is over.
         let _ = self.home.send(mem::take(&mut self.bytes));
     }
 }

@@ -1,7 +1,7 @@
 //! How punctual a thread is that only sleeps.
 //!
-//! A stall of one core holds up whoever sleeps there, so that not every stall of the ticks is one
-//! of the probe: over a run their numbers are to be compared.
+//! A stall of one core delays the thread that sleeps on it. So a stall of the tick thread may miss the probe. Compare
+//! their numbers over a whole run.
 
 use super::timeline::{PERIOD_NS, Span, Timeline, What, short, touched};
 use robocache_runtime::Placement;

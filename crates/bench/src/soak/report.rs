@@ -16,8 +16,8 @@ use crate::Options;
 /// Overruns that are described one by one.
 const DESCRIBED: usize = 100;
 
-/// What ended this long before a late tick is told with it \[ns\]: on a GPU, the encode that a push
-/// started may still be under way.
+/// What ended this long before a late tick is reported with it \[ns\]: on a GPU, the encode that a push started may
+/// still be under way.
 const BEFORE: u64 = PERIOD_NS / 2;
 
 /// The allocator keeps some of what threads return to it: growth of the resident memory up to this
@@ -33,7 +33,7 @@ pub struct Parts {
     pub priority: [u8; 2],
     /// Images and clouds that the workers did not get: there was no memory, or no room in the queue.
     pub refused: u64,
-    /// Those that the robot made too late to send them.
+    /// Those that the robot made too late, and so did not send.
     pub skipped: u64,
     /// Waits of messages for the checker.
     pub waits: u64,
@@ -212,7 +212,7 @@ pub struct SoakReport {
     pub refused: u64,
     /// Images and clouds that were never sent, because the machine was too busy to make them.
     pub skipped: u64,
-    /// Comparisons that were to be made.
+    /// Planned comparisons.
     pub planned: u64,
     /// Ticks that were equal to the CPU backend's, byte for byte.
     pub compared: u64,

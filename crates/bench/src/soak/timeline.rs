@@ -28,7 +28,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// A soak of so many ticks that starts soon.
+    /// A soak of `ticks` ticks that starts soon.
     pub fn new(ticks: i64) -> Self {
         // Threads need a moment to start.
         let start = Instant::now() + Duration::from_millis(100);

@@ -82,7 +82,7 @@ enum Encoder {
 enum Rows {
     Floats(FloatRows),
     Stored(Vec<Mutex<Vec<u8>>>),
-    /// As `Stored`, in pages that a GPU may be told of.
+    /// As `Stored`, in pages that may be registered with a GPU.
     Pages(Vec<Mutex<HostBuffer>>),
 }
 
@@ -125,8 +125,8 @@ impl CpuBackend {
         Ok(backend)
     }
 
-    /// The same with encoders that `encoder` makes for the streams of images and clouds: those of a
-    /// GPU, or of whatever stands in for one. If it makes none, cores encode.
+    /// The same with encoders that `encoder` makes for the streams of images and clouds: those of a GPU or of its
+    /// substitute in a test. If it makes none, cores encode.
     ///
     /// # Errors
     /// Those of `encoder`; [`BackendError::Failed`] if the system starts no thread.

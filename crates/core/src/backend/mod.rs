@@ -127,7 +127,7 @@ pub enum Processor {
 pub struct Encodes {
     /// The processor that has lately finished sooner, and encodes the next sample.
     pub in_use: Processor,
-    /// Usual time of a core, from hand-over to the row \[ns\]; `None` as long as it is not known.
+    /// Usual time of a core, from hand-over to the row \[ns\]; `None` until measured.
     pub cpu_ns: Option<u64>,
     /// The same of the GPU.
     pub gpu_ns: Option<u64>,

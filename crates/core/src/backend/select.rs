@@ -104,7 +104,7 @@ pub fn create_for_device(
     Err(without_cuda())
 }
 
-/// The numbers of all GPUs that the choice may use; 0 alone if there is none that it needs.
+/// The numbers of all GPUs that the choice may use; only 0 for the CPU, and for `auto` without a GPU.
 ///
 /// # Errors
 /// [`BackendError::Unavailable`] if the user asked for CUDA and there is no GPU.

@@ -191,7 +191,7 @@ impl F32Sequence<'_> {
         self.bytes.len() / 4
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -224,7 +224,7 @@ impl F64Sequence<'_> {
         self.bytes.len() / 8
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

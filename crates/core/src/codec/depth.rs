@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `16UC1; compressedDepth` or `... compressedDepth png` | header, PNG of 16 bits |
 //! | `16UC1; compressedDepth rvl` | header, RVL |
-//! | `32FC1; compressedDepth` and so on | the same; the numbers stand for inverse depth |
+//! | `32FC1; compressedDepth` and so on | the same; the numbers are inverse depths |
 //! | `16UC1; png compressed`, or `png` alone | PNG of 16 bits |
 //!
 //! The header has 12 bytes, little-endian: an `i32` that is 0 for inverse depth, and two `f32`, `a` and

@@ -22,7 +22,7 @@ pub(super) fn decode(
     let info = reader.info();
     let gray = matches!(info.color_type, ColorType::Grayscale | ColorType::GrayscaleAlpha);
     let found = match info.bit_depth {
-        // Gray keeps all bits, and is no picture until somebody says how to scale it.
+        // Gray keeps all bits. It is no picture until the caller says how to scale it.
         BitDepth::Sixteen if gray => (info.color_type, BitDepth::Sixteen),
         _ => reader.output_color_type(),
     };

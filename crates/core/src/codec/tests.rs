@@ -17,7 +17,7 @@ fn file(name: &str) -> Vec<u8> {
     std::fs::read(folder().join(name)).unwrap()
 }
 
-/// The size, the encoding and the pixels of a file, or why there are none.
+/// The size, the encoding and the pixels of a file, or the error.
 fn decoded(file: &[u8], largest: [usize; 2]) -> Result<([usize; 2], Encoding, Vec<u8>), Rejected> {
     let mut pixels = vec![9; 10];
     let view = decode(file, largest, &mut pixels)?;

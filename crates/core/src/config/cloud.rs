@@ -14,8 +14,8 @@ const MAX_SIDE: usize = 4096;
 /// Most elements of a row.
 const MAX_ELEMENTS: usize = 1 << 28;
 
-/// Validates the key `cloud` of the stream at `key`: what a cloud becomes, and how large it may be. A row
-/// holds clouds of so many `inputs`.
+/// Validates the key `cloud` of the stream at `key`: what a cloud becomes, and how large it may be. A row holds clouds
+/// of `inputs` inputs.
 pub(super) fn cloud(
     check: &mut Check<'_>,
     key: &str,

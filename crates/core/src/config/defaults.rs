@@ -54,7 +54,7 @@ impl Kind {
         }
     }
 
-    /// The kind of a stream with this content; `None` for maps, of which a robot has one.
+    /// The kind of a stream with this content; `None` for maps, because a robot has one map.
     pub const fn of_content(content: Content) -> Option<Kind> {
         match content {
             Content::Fields(_) | Content::Joints | Content::Trajectory | Content::Selected => {

@@ -32,7 +32,7 @@ pub(super) struct InputDefaults<'a> {
     pub content: Option<Content>,
     /// If neither the input nor its stream has a timeline.
     pub timeline: Timeline,
-    /// What each input selects. Empty if the content is another, or if it is not known.
+    /// What each input selects. Empty if the content is another or unknown.
     pub selected: &'a [SelectedInput],
 }
 

@@ -299,7 +299,7 @@ impl Reader<'_> {
     /// Whether a tag says that a scalar is text. Other tags are problems: no value here needs one.
     fn is_text(&mut self, tag: Option<&Tag>, line: usize) -> bool {
         let Some(Tag { handle, suffix }) = tag else { return false };
-        // What `!!` stands for.
+        // The full form of `!!`.
         let handle = if handle == "tag:yaml.org,2002:" { "!!" } else { handle };
         if (handle, suffix.as_str()) == ("!!", "str") {
             return true;

@@ -68,7 +68,7 @@ fn is_nothing(node: &Node) -> bool {
     matches!(&node.value, Value::Scalar { text, plain: true } if nothing.contains(&text.as_str()))
 }
 
-/// What is expected: a value at all if there is none.
+/// What is expected. If the value is missing, any value.
 fn expected_or_value<'a>(node: &Node, expected: &'a str) -> &'a str {
     if is_nothing(node) { "a value" } else { expected }
 }

@@ -154,7 +154,7 @@ fn input(check: &mut Check<'_>, written: Written) -> Option<SelectedInput> {
     });
     let plan = plan.ok()?;
     distinct(check, &key, plan.channels())?;
-    // What follows from the stamp is not known.
+    // The consequences of the stamp are unknown.
     (!stamp_unread).then(|| SelectedInput { key, ros_type, plan: Arc::new(plan) })
 }
 

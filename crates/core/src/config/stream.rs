@@ -483,7 +483,7 @@ fn ring_violation(spec: &StreamSpec, inputs: &[Input], period_ns: i64) -> Option
     if spec.strategy().interpolates() && spec.ring_rows < 2 {
         return Some("at least 2 rows, to interpolate between".into());
     }
-    // How many points a plan has is not known.
+    // The number of a plan's points is unknown.
     if spec.plans {
         return None;
     }

@@ -45,7 +45,7 @@ fn unit_is_missing(name: &str, key: &str) -> bool {
 
 /// The name that `name` is most likely a misspelling of.
 pub fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
-    // A name that is much longer than all others is none of them, and would take long to compare.
+    // A name that is much longer than all known names matches none of them, and would take long to compare.
     let longest = names.iter().map(|known| known.len()).max()?;
     if name.len() > 2 * longest {
         return None;

@@ -2,7 +2,7 @@
 //!
 //! An encoder takes every sample of its kind, whatever the message. [`Encoder`] lists what others ask of it: what it
 //! takes, what its rows are, how they are described and drawn, what memory it needs, and its code on both processors.
-//! Nobody else asks which encoder it is. Each has a file here, and a variant of [`EncoderSpec`].
+//! No other module asks which encoder it is. Each has a file here, and a variant of [`EncoderSpec`].
 
 mod code;
 mod depth;

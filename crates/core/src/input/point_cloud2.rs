@@ -197,7 +197,7 @@ impl<'a> Declared<'a> {
         Ok(FieldAt { offset, kind })
     }
 
-    /// The sweep of points whose times are in field `name`. Its motion is not known here.
+    /// The sweep of points whose times are in field `name`. Its motion is unknown here.
     fn sweep(
         &self,
         name: &str,

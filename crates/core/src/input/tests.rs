@@ -17,7 +17,7 @@ struct Subject {
 /// What a message gave.
 #[derive(Default)]
 struct Taken {
-    /// Per group: its row, or why there is none.
+    /// Per group: its row, or the error.
     rows: Vec<(usize, Result<Vec<f32>, Rejected>)>,
     incomplete: Vec<usize>,
 }

@@ -1,6 +1,6 @@
 //! One place for how a tensor message is laid out, written, read and described.
 //!
-//! Nobody else computes an offset of a message.
+//! No other module computes an offset of a message.
 //!
 //! - [`Envelope`]: what the messages of a form begin with, and the [`Places`] of their parts.
 //!   `robocache_ros/msg/FusedTensor` is a form; another one is another constructor.

@@ -139,7 +139,7 @@ impl<'a> SegmentRead<'a> {
         }
     }
 
-    /// A step; `None` if there is none of this number.
+    /// A step; `None` if the number is too large.
     pub fn step(&self, at: usize) -> Option<StepRead<'a>> {
         let len = self.bytes.len() / self.valid.len().max(1);
         Some(StepRead {

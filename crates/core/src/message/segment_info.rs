@@ -65,7 +65,7 @@ impl SegmentInfo {
         self.target_offsets_ns.iter().position(|offset| *offset == -self.lag_ns)
     }
 
-    /// The unit of a channel; `""` if it is not known.
+    /// The unit of a channel; `""` if unknown.
     pub fn unit(&self, channel: usize) -> &str {
         self.units.get(channel).map_or("", String::as_str)
     }

@@ -5,8 +5,8 @@
 //! backend writes the tensor into the message's own `data`. So a tick allocates nothing, and
 //! nothing is copied on the way to the middleware.
 //!
-//! Whoever sends the message may seal it first: [`TensorMessage::seal`] writes a digest of all of
-//! it. That reads the whole tensor, so it is no part of a tick.
+//! The sender of the message may seal it first: [`TensorMessage::seal`] writes a digest of all of it. That reads the
+//! whole tensor, so it is no part of a tick.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::spec::{RingId, SegmentId};
 use robocache_ops::device::{DeviceError, DeviceOutput, Output, OutputMut};
 use robocache_ops::time::Stamp;
 
-/// Memory for one output: the serialized message, of which each tick overwrites the parts that change.
+/// Memory for one output: the serialized message. Each tick overwrites the parts that change.
 #[derive(Debug)]
 pub struct TensorMessage {
     memory: Output,
@@ -29,8 +29,8 @@ pub struct TensorMessage {
     start: usize,
     envelope: Arc<Envelope>,
     steps: Vec<Vec<StepState>>,
-    /// Per ring and step: the serial of the row that was copied to the ring's part of the step. It
-    /// is 0 if that part is zeros, `None` if it is interpolated or not known.
+    /// Per ring and step: the serial of the row that was copied to the ring's part of the step. It is 0 if that part is
+    /// zeros, `None` if it is interpolated or unknown.
     rows: Vec<Vec<Option<u64>>>,
     /// The id of the pipeline of these rows: in another pipeline a serial means another row.
     pipeline: u64,
@@ -189,8 +189,8 @@ impl TensorMessage {
         row.is_some() && before == row
     }
 
-    /// Forgets which rows the data is made of, because no fuse followed the notes, or somebody else may have written
-    /// there: the next tick makes all of it.
+    /// Forgets which rows the data is made of, because no fuse followed the notes, or other code may have written
+    /// there. Then the next tick makes all of the data.
     pub fn forget_rows(&mut self) {
         self.rows.iter_mut().flatten().for_each(|row| *row = None);
     }

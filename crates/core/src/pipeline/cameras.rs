@@ -72,7 +72,7 @@ impl History {
         self.known.push_back((since, Arc::new(Known { frame_id: frame_id.to_owned(), camera })));
     }
 
-    /// The newest that arrived no later than an image; the newest of all if it is not known when that was.
+    /// The newest that arrived no later than an image; the newest of all if the image's arrival is unknown.
     fn of(&self, arrival: Arrival) -> Option<Arc<Known>> {
         let at = instant(arrival);
         let counts = |since: Instant| arrival.stamp.is_none() || since <= at;

@@ -1,9 +1,8 @@
 //! From clouds of several inputs to rows that hold them together.
 //!
-//! There is a row at the stamp of each cloud. It holds the newest cloud of every input at that stamp, in
-//! the order of the inputs. That follows from the clouds alone, whatever their order of arrival: a cloud
-//! that comes late makes the rows again that it belongs in, from its stamp to the next cloud of its own
-//! input.
+//! There is a row at the stamp of each cloud. It holds the newest cloud of every input at that stamp, in the order of
+//! the inputs. So the rows follow from the clouds alone, and not from their order of arrival. If a cloud comes late,
+//! the rows from its stamp to the next cloud of its input are remade.
 //!
 //! Each cloud is condensed once, on arrival ([`Condenser`]), and kept as long as a row in the ring may
 //! need it. So at most `ring_rows` clouds of an input are kept, and one that is just arriving. The memory
@@ -69,7 +68,7 @@ pub(super) struct Merged {
     pub failed: Option<Rejected>,
 }
 
-/// What became of a row.
+/// The outcome of a row.
 struct MergedRow {
     inserted: Inserted,
     drops: PointDrops,

@@ -118,7 +118,7 @@ struct PipelineStream {
 /// reads them, so that a panic leaves them whole.
 struct Rings {
     rings: Vec<Ring>,
-    /// Per ring: the newest row's arrival minus its stamp \[ns\]; `None` if it is not known.
+    /// Per ring: the newest row's arrival minus its stamp \[ns\]; `None` if unknown.
     delays: Vec<Option<i64>>,
     /// The epoch of all rows.
     epoch: Epoch,
@@ -127,7 +127,7 @@ struct Rings {
     /// The slots that the tick under way reads. The tick does not hold this lock meanwhile, because
     /// a backend may wait for a GPU.
     read_by_tick: Vec<(RingId, Slot)>,
-    /// Where rows go that have left; `None` if nobody keeps them.
+    /// Where rows go that have left; `None` if they are not kept.
     tap: Option<Arc<Tap>>,
 }
 

@@ -29,7 +29,7 @@ pub struct Accepted {
     pub rows: u32,
     /// Number of transforms.
     pub transforms: u32,
-    /// Instant of the rows, offset included; `None` if there are none, or if they are those of a plan.
+    /// Instant of the rows, offset included; `None` without rows, or for the rows of a plan.
     pub stamp: Option<Stamp>,
     /// Why a part of the message was not taken: the first rejection. `None` if all were taken.
     pub part: Option<Rejected>,
@@ -135,7 +135,7 @@ pub(super) struct PushSink<'a> {
     outcome: PushTally,
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Default)]
 struct PushTally {
     accepted: Accepted,
@@ -216,7 +216,7 @@ impl PushSink<'_> {
     /// Puts a transform into the tree of frames.
     fn put_into_tree(&mut self, fixed: bool, put: impl FnOnce(&Frames) -> Result<Stamp, Rejected>) {
         let Some(frames) = &self.pipeline.frames else { return };
-        // The rings' epoch first: a message from before the jump is refused, not looked up in vain.
+        // The rings' epoch comes first, so that a message from before the jump is refused without a look-up.
         self.pipeline.lock_rings().begin(self.arrival.epoch, &self.pipeline.clock_jumps);
         match put(frames) {
             Ok(stamp) => {

@@ -83,7 +83,7 @@ impl Leaving {
 }
 
 impl Rings {
-    /// The rows that have left a ring, if somebody keeps them. [`Pipeline::hand_over`] must follow.
+    /// The rows that have left a ring, if they are kept. [`Pipeline::hand_over`] must follow.
     pub(super) fn leaving(&mut self, id: RingId) -> Option<Leaving> {
         let tap = Arc::clone(self.tap.as_ref()?);
         let ring = &mut self.rings[id.index()];

@@ -49,7 +49,7 @@ fn newest_spacings(ring: &Ring, spacings: &mut [i64; NEWEST]) -> usize {
     found.map(|(spacing, (newer, older))| *spacing = newer.stamp.since(older.stamp)).count()
 }
 
-/// Summarises spacings; `None` if there are none.
+/// Summarises spacings; `None` if `spacings` is empty.
 fn summary(spacings: &mut [i64]) -> Option<Spacings> {
     spacings.sort_unstable();
     let usual = spacings.len() - spacings.len() / OUTLIERS;

@@ -8,7 +8,7 @@ use crate::spec::{RingId, StreamId, StreamSpec};
 use robocache_ops::align::{InvalidReason, Position, Seen, Strategy, Value};
 use robocache_ops::time::{Epoch, Stamp};
 
-/// What became of a tick.
+/// The outcome of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TickOutcome {
     /// The message holds the tensor of this tick.

@@ -79,8 +79,7 @@ impl PushSink<'_> {
         }
     }
 
-    /// Checks that a plan ends neither too far ahead nor before every target to come. To stop is
-    /// never too late.
+    /// Checks that a plan does not end too far ahead, and that a later target can use it. A stop is always accepted.
     fn check_times(
         &self,
         plan: &Trajectory<'_>,
@@ -111,7 +110,7 @@ impl PushSink<'_> {
     ) -> Result<(), BackendError> {
         let part = &plan.parts[at];
         let ring = self.spec.feeds[part.part];
-        // Parts are in ascending order, and so are the rings: nobody waits in a circle.
+        // Parts are in ascending order, and so are the rings. So no threads wait for each other.
         let encoding = self.pipeline.encoding[ring.index()].lock();
         let encoding = encoding.map_err(|_| self.pipeline.panicked(&spec.name))?;
         let mut rows = Encoded { ring, rows: Vec::new(), cut: None, encoding };
@@ -200,12 +199,12 @@ impl PushSink<'_> {
         Ok(replaced)
     }
 
-    /// Ends the plan before, so that it stays what it was until `start`, and gives nothing after it.
+    /// Cuts the old plan at `start`: it keeps its values before `start`, and has none after it.
     ///
-    /// If it has a valid value at the start, that value is written into the slot for the cut, and the
-    /// new plan goes on from there to its first point. If it has none, there is none up to the first
-    /// point. A plan whose first point is at its start needs no value there: the cut is the instant
-    /// before. Strategies that do not interpolate hold the last row that is kept.
+    /// If it has a valid value at the start, that value is written into the slot for the cut, and the new plan goes on
+    /// from there to its first point. Otherwise values from `start` to the first point are invalid. A plan whose first
+    /// point is at its start needs no value there: the cut is the instant before. Strategies that do not interpolate
+    /// hold the last row that is kept.
     fn cut(
         &self,
         ring: &Ring,

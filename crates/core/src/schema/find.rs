@@ -11,7 +11,7 @@ pub trait Definitions {
     /// Returns the text of the definition of `name` (`package/msg/Type`).
     ///
     /// # Errors
-    /// Why there is none: where it was sought, and what to do.
+    /// The definition is missing. Says where it was sought, and what to do.
     fn find(&self, name: &str) -> Result<String, String>;
 
     /// Returns the text of a file of statistics. By default it is read from the disk; a recording has its own.

@@ -5,7 +5,7 @@
 //! 2. [`resolve`] follows the types of its members, and makes one tree.
 //! 3. [`path`] reads what the user selects: `pose.position.x`, `values[3]`, `position["elbow"]`.
 //! 4. [`FieldReader::new`] finds the paths in the tree, once. [`FieldReader::read`] then walks through each message,
-//!    skips what nobody wants, and makes no look-up by name but those of keys in the message itself.
+//!    skips members that no stream selects, and makes no look-up by name but those of keys in the message itself.
 //!
 //! There is one source of definitions for a live node ([`Prefixes`]). A bag carries its own.
 
@@ -148,7 +148,7 @@ impl Display for Member {
     }
 }
 
-/// Why a type is not known.
+/// Why a type is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
     /// Its definition was not found, or cannot be read.

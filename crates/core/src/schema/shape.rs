@@ -1,4 +1,4 @@
-//! How to skip what nobody wants.
+//! How to skip members that no stream selects.
 
 use super::{Count, Kind, Member, Struct};
 use crate::cdr::{CdrError, Reader};

@@ -96,7 +96,7 @@ impl Buffer {
         }
     }
 
-    /// Goes from a frame to its parents, until `ends` or there is none.
+    /// Goes from a frame to its parents, until `ends`, or until a frame has no parent.
     fn climb(&self, from: FrameId, stamp: Stamp, ends: impl Fn(FrameId) -> bool) -> Climb {
         let mut climb = Climb { all: Vec::with_capacity(8), stopped: None };
         let found = Found { transform: Transform::IDENTITY, arrival: None };

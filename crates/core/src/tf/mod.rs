@@ -7,13 +7,13 @@
 //!
 //! What a look-up returns depends on the transforms alone, and not on the order in which they came:
 //!
-//! - Nothing extrapolates: before the oldest and after the newest transform there is none.
+//! - A look-up never extrapolates: a link has no transform before its oldest one or after its newest one.
 //! - Of two transforms of one link at one stamp, the one with the greater numbers counts.
 //! - A link that is fixed once stays fixed: its moving transforms do not count.
 //! - Of two fixed transforms of one link, that of the later epoch counts, then the later stamp.
 //!
-//! If there are too many frames, those make room that nothing has moved for a while. That depends on when
-//! transforms arrived.
+//! If there are too many frames, the buffer forgets those whose links had no new transform for a while. That depends on
+//! when transforms arrived.
 //!
 //! [`align`]: robocache_ops::align::align
 
@@ -192,8 +192,8 @@ impl Buffer {
         frame.of_gyro = true;
     }
 
-    /// Begins an epoch: forgets the moving transforms. The fixed ones stay, because they are latched:
-    /// nobody sends them again.
+    /// Begins an epoch: forgets the moving transforms. The fixed ones stay, because they are latched: no publisher
+    /// sends them again.
     pub fn begin(&mut self, epoch: Epoch) {
         (self.epoch, self.looked) = (epoch, None);
         for moving in self.frames.iter_mut().filter_map(|frame| frame.moving.as_mut()) {

@@ -14,7 +14,7 @@ const LOOK_NS: i64 = NANOS_PER_S;
 pub struct Forgotten {
     /// How many they are.
     pub count: u64,
-    /// The name of the newest of them; empty if there is none.
+    /// The name of the newest of them; empty if none was forgotten.
     pub newest: String,
 }
 

@@ -83,7 +83,7 @@ impl GridView {
         Some((0..volume).filter(in_use).map(cube).take(MAX_CUBES).collect())
     }
 
-    /// The coordinate of so many voxels from the lower corner \[m\].
+    /// The coordinate that is `voxels` voxels from the lower corner \[m\].
     fn at(&self, axis: usize, voxels: f64) -> f64 {
         self.grid.origin_m[axis] + voxels * f64::from(self.grid.size_m)
     }

@@ -161,7 +161,7 @@ impl Bytes {
     }
 }
 
-/// The colours of distances; black if there is none.
+/// The colours of distances; black for a pixel without a distance.
 fn distances(values: &[f32], fill_m: f32) -> Vec<u8> {
     let is_there = |value: &f32| is_distance(*value, fill_m);
     let map = ColorMap::of(values.iter().copied().filter(is_there));

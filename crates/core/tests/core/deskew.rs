@@ -455,8 +455,8 @@ fn two_wrong_messages_of_a_gyro_in_a_row_turn_no_point() {
     let away = farthest(&means(&pipeline, &points), &points, |point| point.truth);
     assert!(away < FROM_SCIPY_M, "{away} m");
 
-    // Two stamps of the future confirm each other. The true messages are late then, and the cloud is
-    // dropped: nobody knows who is right.
+    // Two stamps of the future confirm each other. The true messages are late then, and the cloud is dropped: the node
+    // cannot know which clock is right.
     let pipeline = with_imu();
     let gyro = |at: i64, rate| push(&pipeline, "deskew.gyro[0]", &imu(REFERENCE + at, rate));
     for k in -20..=10 {

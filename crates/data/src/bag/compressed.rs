@@ -43,8 +43,8 @@ pub(super) struct Plain {
     _copy: Option<NamedTempFile>,
 }
 
-/// Finds a file's plain form: itself, or a decompressed copy among the temporary files, which is
-/// removed at the end. A file that breaks off is read up to the break, which is told.
+/// Finds a file's plain form: itself, or a decompressed copy among the temporary files, which is removed at the end. If
+/// a file breaks off, it is read up to the break, which is reported.
 ///
 /// # Errors
 /// If the file cannot be decompressed, or its copy cannot be written.

@@ -158,7 +158,7 @@ impl Reading for Reader {
 
 /// What was found in a part.
 struct Found {
-    /// Number of messages, also of topics that nobody wants.
+    /// Number of messages, also of topics that are not read.
     messages: u64,
     /// Receive stamps of the first and the last one.
     times: [Stamp; 2],

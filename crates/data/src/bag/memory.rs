@@ -1,5 +1,5 @@
-//! Memory for the chunks of a file, used again when nobody has their messages any more. Each new megabyte from
-//! the system costs more than reading into it.
+//! Memory for the chunks of a file, used again when their messages are dropped. Each new megabyte from the system costs
+//! more than reading into it.
 
 use std::sync::Arc;
 

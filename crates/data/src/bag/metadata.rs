@@ -21,7 +21,7 @@ pub(super) struct Metadata {
     pub messages: Option<u64>,
 }
 
-/// Reads the `metadata.yaml` of a folder; `None` if there is none.
+/// Reads the `metadata.yaml` of a folder; `None` if it is missing.
 pub(super) fn read(folder: &Path) -> Result<Option<Metadata>, BagError> {
     let path = folder.join(NAME);
     if !path.exists() {

@@ -52,7 +52,7 @@ pub struct Topic {
     pub definition: Option<Definition>,
     /// Number of messages, as the bag says; `None` if it does not.
     pub messages: Option<u64>,
-    /// What its publishers offered: the YAML list that rosbag2 stores; empty if there is none.
+    /// What its publishers offered: the YAML list that rosbag2 stores, or empty.
     pub offered_qos: String,
 }
 

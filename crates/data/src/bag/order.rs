@@ -20,8 +20,8 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Notes the next message of a file, in the order of stamps. The first of a topic that was
-    /// written before one with an earlier stamp is told; so is the first that a damaged index gives too late.
+    /// Notes the next message of a file, in the order of stamps. Reports the first message of a topic that was written
+    /// before one with an earlier stamp. It also reports the first that a damaged index gives too late.
     pub fn note(
         &mut self,
         topic: usize,

@@ -107,7 +107,7 @@ fn read(bag: &Bag, topics: &[&str]) -> (Vec<(i64, u8)>, Vec<String>) {
     (found, problems)
 }
 
-/// Part of what is told of messages that were not written in the order of their stamps.
+/// Part of the report on messages that were not written in the order of their stamps.
 const DISORDER: &str = "found an earlier stamp written after";
 
 /// As [`read`], from an instant on, with all problems.

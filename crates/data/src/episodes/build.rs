@@ -6,7 +6,7 @@ use robocache_ops::windows::{SpanRows, bounds_of_times};
 
 /// Episodes before they are checked.
 pub struct RawEpisodes {
-    /// The text of the configuration; empty if there is none.
+    /// The text of the configuration; empty if unknown.
     pub configuration: String,
     /// The episodes, in their order.
     pub episodes: Vec<About>,
@@ -51,12 +51,12 @@ pub struct RawRing {
 /// What is said of episodes beside their columns.
 #[derive(serde::Deserialize, serde::Serialize)]
 pub struct Described {
-    /// The text of the configuration; empty if there is none.
+    /// The text of the configuration; empty if unknown.
     #[serde(default)]
     pub configuration: String,
     /// The episodes, in their order.
     pub episodes: Vec<About>,
-    /// The epochs; only for what is told.
+    /// The epochs; only for reports.
     #[serde(default, skip_deserializing)]
     pub spans: Vec<Span>,
     /// The streams.

@@ -35,7 +35,7 @@ impl RowMemory {
     /// The one of a name; `None` for `auto`.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// The name is unknown.
     pub fn of_name(name: &str) -> Result<Option<Self>, EpisodeError> {
         match name {
             "auto" => Ok(None),
@@ -122,11 +122,11 @@ impl Bytes for Pinned {
 }
 
 impl EpisodesOnDevice {
-    /// Takes rows to where they are to be. Columns in pinned memory replace those that were there; of rows on the
-    /// GPU, the host keeps its copy.
+    /// Copies rows to their memory. Columns in pinned memory replace the old columns. If rows go to the GPU, the host
+    /// keeps its copy.
     ///
     /// # Errors
-    /// There is not so much memory, or the device fails.
+    /// The memory does not suffice, or the device fails.
     pub fn new(
         episodes: &Episodes,
         device: &Arc<Device>,

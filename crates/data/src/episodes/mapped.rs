@@ -13,8 +13,8 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::memory::Bytes;
 
-/// A file in memory. Whoever changes or shortens the file meanwhile changes what is read; the files of a cache are
-/// written once, under another name.
+/// A file in memory. If another process changes or shortens the file, the values that are read change. The files of a
+/// cache are written once, under another name.
 pub struct Mapped {
     /// `None` if the file is empty.
     memory: Option<NonNull<c_void>>,
@@ -46,7 +46,7 @@ impl Bytes for Mapped {
     fn bytes(&self) -> &[u8] {
         match self.memory {
             None => &[],
-            // SAFETY: so many bytes are mapped there until `drop`, and nobody writes the file.
+            // SAFETY: `len` bytes are mapped there until `drop`, and no process writes the file.
             Some(memory) => unsafe {
                 std::slice::from_raw_parts(memory.cast::<u8>().as_ptr(), self.len)
             },

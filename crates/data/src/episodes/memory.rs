@@ -20,12 +20,12 @@ pub struct Owned {
 }
 
 impl Owned {
-    /// So many bytes, zero.
+    /// `len` bytes, all zero.
     pub fn new(len: usize) -> Self {
         Owned { words: vec![0; len.div_ceil(8)], len }
     }
 
-    /// The same; `None` if there is not so much memory.
+    /// The same; `None` if the memory does not suffice.
     pub fn of_len(len: usize) -> Option<Self> {
         Vec::<u64>::new().try_reserve_exact(len.div_ceil(8)).ok()?;
         Some(Owned::new(len))

@@ -38,7 +38,7 @@ use robocache_ops::windows::{RingRows, SpanRows, WindowError};
 /// Why episodes cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EpisodeError {
-    /// What is there is not what it must be.
+    /// The content is not as expected.
     #[error("{what}: expected {expected}, found {found}")]
     Mismatch {
         /// What it is.
@@ -80,7 +80,7 @@ impl EpisodeError {
 pub struct About {
     /// Its name.
     pub name: String,
-    /// What the robot was told to do.
+    /// The task that the robot was given.
     #[serde(default)]
     pub task: Option<String>,
     /// The bag that it was made of.
@@ -104,7 +104,7 @@ pub struct Span {
 /// Rows of many episodes. A clone shares the columns.
 #[derive(Clone)]
 pub struct Episodes {
-    /// The text of the configuration; empty if there is none.
+    /// The text of the configuration; empty if unknown.
     pub configuration: String,
     /// The episodes, in their order.
     pub episodes: Vec<About>,
@@ -218,7 +218,7 @@ impl Episodes {
     /// A stream.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// The name is unknown.
     pub fn stream(&self, name: &str) -> Result<(usize, &Stream), EpisodeError> {
         let found = self.streams.iter().enumerate().find(|(_, stream)| stream.means.name == name);
         found.ok_or_else(|| {

@@ -37,7 +37,7 @@ impl Choice {
     /// Reads a list of choices: JSON, with the names of the fields here.
     ///
     /// # Errors
-    /// It is none.
+    /// The text is no such list.
     pub fn list(text: &str) -> Result<Vec<Self>, EpisodeError> {
         serde_json::from_str(text).map_err(|error| {
             EpisodeError::of("windows of streams", "what a stream may have", error)

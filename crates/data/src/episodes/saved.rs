@@ -1,7 +1,7 @@
 //! Episodes on disk, one file per column, which the system maps into memory.
 //!
-//! `index.json` says what there is, with the length and the checksum of every file. A folder gets its name when all
-//! of it is written, so that what has the name is complete.
+//! `index.json` lists all files, each with its length and checksum. A folder gets its name when all of it is written.
+//! So a folder with this name is complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -212,7 +212,7 @@ fn parent_of(folder: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
-/// A folder for what is to become a new folder, beside it.
+/// A temporary folder beside `folder`. It is renamed when it is complete.
 fn part_of(folder: &Path) -> Result<tempfile::TempDir, EpisodeError> {
     let of = |path: &Path| {
         let path = path.to_owned();

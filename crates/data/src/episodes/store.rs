@@ -47,7 +47,7 @@ impl Episodes {
     /// Reads a store. Only the rows of the episodes that are asked for are read.
     ///
     /// # Errors
-    /// It is no such store, of another format, or damaged; a stream or an episode that is asked for is not there; or
+    /// It is no such store, of another format, or damaged; it lacks a stream or an episode that is asked for; or
     /// another store took its place meanwhile.
     pub fn of_store(store: &Path, reading: Reading<'_>) -> Result<Self, EpisodeError> {
         Ok(Self::read_store(store, reading, None)?.0)
@@ -121,7 +121,7 @@ impl Episodes {
     }
 }
 
-/// The numbers of episodes that are asked for, of so many.
+/// The numbers of the episodes that are asked for.
 pub(super) fn chosen(
     asked: Option<&[usize]>,
     of: Option<usize>,
@@ -261,7 +261,7 @@ impl StreamReader<'_> {
     }
 }
 
-/// The same ranges in blocks of at most so many rows.
+/// The same ranges in blocks of at most `each` rows.
 fn blocks(ranges: &[Range<u64>], each: u64) -> Vec<Vec<Range<u64>>> {
     let (mut blocks, mut room): (Vec<Vec<Range<u64>>>, u64) = (Vec::new(), 0);
     for range in ranges {

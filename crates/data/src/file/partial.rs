@@ -45,7 +45,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.done {
-            // It may be gone already. Whoever made it reports why it was not completed.
+            // It may be gone already. The caller reports why it was not completed.
             let _ = fs::remove_file(&self.partial);
         }
     }

@@ -43,7 +43,7 @@ pub trait Files: Send {
     /// That of the operating system.
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Disk>>;
 
-    /// The room on the disk of a folder; `None` if that is not known.
+    /// The room on the disk of a folder; `None` if unknown.
     fn room(&self, _folder: &Path) -> Option<Room> {
         None
     }

@@ -39,7 +39,7 @@ pub enum RecordingEvent {
     GapOfEvents {
         /// How many.
         events: u64,
-        /// When the first was told, on the system's clock.
+        /// When the first was reported, on the system's clock.
         from: Option<Stamp>,
     },
     /// The recording is complete.
@@ -149,7 +149,7 @@ impl RecordingEvent {
         }
     }
 
-    /// The epoch of the node's clock in which it was told, if that is known.
+    /// The epoch of the node's clock in which it was reported, if known.
     pub(super) fn epoch(&self) -> Option<Epoch> {
         match self {
             Self::Received { arrival, .. } => Some(arrival.epoch),

@@ -112,7 +112,7 @@ impl RecordingWriter {
         let time = self.time.of(Some(arrival.epoch), *at);
         self.write(self.plan.topics.len(), [time; 2], &event.write())?;
         if bytes_of == number {
-            // MCAP repeats the time of the log if the publication is not known.
+            // MCAP repeats the time of the log if the publication time is unknown.
             self.write(topic, [time, published.unwrap_or(time)], bytes)?;
             self.messages += 1;
         }

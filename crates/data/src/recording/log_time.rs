@@ -10,7 +10,7 @@ pub(super) struct LogTime {
     ahead_ns: i64,
     /// The newest epoch.
     epoch: Epoch,
-    /// Whether a simulator has the node's clock: then the epochs do not tell of the system's clock.
+    /// Whether a simulator has the node's clock: then the epochs do not show jumps of the system's clock.
     simulated: bool,
 }
 

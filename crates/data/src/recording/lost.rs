@@ -10,7 +10,7 @@ use robocache_ops::time::{Epoch, Stamp};
 
 /// Messages of an input that were lost since the writer took them out.
 ///
-/// There are two sides. Threads add to the active one. The writer makes the other one active, waits until nobody
+/// There are two sides. Threads add to the active one. The writer makes the other one active, waits until no thread
 /// adds to the first, and reads it.
 #[derive(Default)]
 pub(super) struct Lost {
@@ -24,7 +24,7 @@ struct Side {
     messages: AtomicU64,
     first: AtomicU64,
     last: AtomicU64,
-    /// The earliest arrival; the least number if one is not known.
+    /// The earliest arrival; the least number if one is unknown.
     from: AtomicI64,
     epochs: [AtomicU64; 2],
 }
@@ -96,7 +96,7 @@ impl Lost {
 /// Events that were lost since the writer took them out.
 pub(super) struct LostEvents {
     count: AtomicU64,
-    /// When the first was told.
+    /// When the first was reported.
     first: AtomicI64,
 }
 
@@ -107,7 +107,7 @@ impl Default for LostEvents {
 }
 
 impl LostEvents {
-    /// Adds one that was told now.
+    /// Adds one that is reported now.
     pub fn add(&self, now: Stamp) {
         self.first.fetch_min(now.nanos(), Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Release);

@@ -57,7 +57,7 @@ pub enum ManifestError {
         /// Why.
         source: std::io::Error,
     },
-    /// There is none.
+    /// The path is not a recording.
     #[error("{}: expected a recording of fusion_node (its parameter record_to), found {found}", path.display())]
     None {
         /// What was opened.

@@ -18,7 +18,7 @@ use robocache_runtime::{ClockMessage, Event, ReceivedMessage, RecorderStatus, sy
 
 /// Most messages that wait.
 const MESSAGES: usize = 1 << 16;
-/// Most events that wait. They say what became of messages and ticks, so there is room for more of them.
+/// Most events that wait. They have the outcomes of messages and ticks, so there is room for more of them.
 const EVENTS: usize = 1 << 17;
 /// Places of the channel that stay empty.
 const EMPTY: usize = 1 << 10;
@@ -113,7 +113,7 @@ impl Queue {
         if fits {
             match self.sender.try_send((Item::Received(number, message), at)) {
                 Ok(()) => return number,
-                // Nobody writes any more.
+                // The writer has ended.
                 Err(TrySendError::Disconnected(_)) => return 0,
                 Err(TrySendError::Full((item, _))) => self.left(&item),
             }

@@ -27,7 +27,7 @@ use robocache_core::spec::Config;
 use robocache_ops::sync::lock;
 use robocache_ops::time::Stamp;
 
-/// What became of an episode.
+/// The outcome of an episode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EpisodeOutcome {
@@ -55,18 +55,18 @@ pub trait BatchProgress: Sync {
     fn begins(&self, _episode: &Episode, _first: Stamp, _last: Stamp) {}
     /// An episode is at this instant.
     fn at(&self, _episode: &Episode, _now: Stamp) {}
-    /// The store of all episodes is being made: so many of its files are written, of so many.
+    /// The store of all episodes is being made: `done` of its `of` files are written.
     fn joins(&self, _done: usize, _of: usize) {}
     /// An episode has ended.
     fn ends(&self, _episode: &Episode, _outcome: &EpisodeOutcome) {}
 }
 
-/// Nobody watches.
+/// The progress is not watched.
 impl BatchProgress for () {}
 
-/// Replays the episodes, several at once, and returns what became of each, in their order. Results are
-/// independent of each other and of [`Options::jobs`]. A result that an earlier run completed from the same
-/// bag with the same options is kept. When `stop` is set, episodes under way are given up.
+/// Replays the episodes, several at once, and returns the outcome of each, in their order. Results are independent of
+/// each other and of [`Options::jobs`]. A result that an earlier run completed from the same bag with the same options
+/// is kept. When `stop` is set, episodes under way are given up.
 ///
 /// If the format has one store for all episodes, it is made of those that are complete, in their order, unless the
 /// run was stopped or [`Options::parts_only`] is set.
@@ -124,7 +124,7 @@ pub fn run_all(
     let outcomes: Vec<EpisodeOutcome> = outcomes.into_iter().zip(episodes).map(stopped).collect();
     let store = options.format.store().filter(|_| !options.parts_only);
     let store = store.map_or(Ok(()), |store| join(store, &outcomes, &shared));
-    // The journal has all of it. Nobody may miss what became of the episodes because this file is not shorter.
+    // The journal has all of it. If this file cannot be shortened, the caller still gets the outcomes.
     let _ = lock(&ledger).end_journal();
     Ok(Results { outcomes, store })
 }
@@ -149,7 +149,7 @@ pub fn made_of_all(
 /// What a run came to.
 #[derive(Debug)]
 pub struct Results {
-    /// What became of each episode, in their order.
+    /// The outcome of each episode, in their order.
     pub outcomes: Vec<EpisodeOutcome>,
     /// Why there is no new store of all episodes, if the format has one.
     pub store: Result<(), ReplayError>,
@@ -320,7 +320,7 @@ fn kept(
         let is_there = path.exists() || format.store().is_some_and(in_store);
         return Ok(is_there.then(|| entry.summary.clone()));
     }
-    // A part is nobody's result.
+    // A part is not the result of an episode.
     if !path.exists() || format.store().is_some() {
         return Ok(None);
     }

@@ -34,7 +34,7 @@ pub enum Division {
 /// The episodes of these bags, each with a name that no other has.
 ///
 /// # Errors
-/// A list names a bag that is not there, or has no episode.
+/// A list names a missing bag, or has no episode.
 pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayError> {
     if let (Division::Listed(listed), [_, _, ..]) = (&parts.division, bags)
         && listed.iter().any(|listed| listed.bag.is_none())
@@ -101,7 +101,7 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
     Ok(episodes)
 }
 
-/// Adds the episodes of a bag by the edges of a topic. If there are none, one says why.
+/// Adds the episodes of a bag by the edges of a topic. If it has no edges, one episode says why.
 fn by_edges(bag: &Path, name: &str, topic: &EdgeTopic, episodes: &mut Vec<Episode>) {
     let found = Bag::open(bag).map_err(ReplayError::from).and_then(|bag| topic.episodes(&bag));
     let bag = bag.to_owned();

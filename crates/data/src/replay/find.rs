@@ -18,7 +18,7 @@ use robocache_ops::time::{NANOS_PER_S, Stamp};
 /// A path does not exist, or there is no bag at it.
 pub fn find_bags(paths: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>, OutputError> {
     let mut bags = Vec::new();
-    // There is none yet in the first run.
+    // In the first run, this folder is missing.
     let out = out.canonicalize().ok();
     for path in paths {
         let before = bags.len();

@@ -93,7 +93,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Where an episode is in the store; `None` if it is not there, or made of something else.
+    /// Where an episode is in the store; `None` if it is missing, or made of something else.
     pub fn source(&self, name: &str, bag: &str, made_of: &str) -> Option<Source> {
         let mut begin = vec![0; self.tables.len()];
         for stored in &self.episodes {
@@ -123,7 +123,7 @@ pub(super) struct Stored {
     pub name: String,
     /// Its bag.
     pub bag: String,
-    /// Of everything that it depends on; empty if that is not known.
+    /// Of everything that it depends on; empty if unknown.
     pub made_of: String,
     /// Its rows, by table.
     pub rows: Vec<u64>,
@@ -137,7 +137,7 @@ const LEDGER: &str = "replay.json";
 const JOURNAL: &str = "replay.json.journal";
 
 impl Ledger {
-    /// Reads what there is.
+    /// Reads the present results.
     ///
     /// # Errors
     /// It cannot be read, or another version of the program wrote it.
@@ -394,8 +394,8 @@ pub fn store_summaries(store: &Path) -> BTreeMap<String, Summary> {
     };
     let Ok(mut ledger) = Ledger::read(out) else { return nothing };
     let found = identity(store);
-    // If a run ended while one store took the place of another, either may be there. If they look the same, it is
-    // not known which.
+    // If a run ended while one store took the place of another, either may be there. If they look the same, the program
+    // cannot know which one is there.
     let Held { stores, coming, .. } = &mut ledger.held;
     let mut known = [stores.remove(name), coming.remove(name)]
         .into_iter()

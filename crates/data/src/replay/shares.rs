@@ -51,7 +51,7 @@ pub(super) struct Others {
 struct Other {
     out: PathBuf,
     ledger: Ledger,
-    /// Nobody else may write there meanwhile.
+    /// No other process may write there meanwhile.
     _held: Flock<fs::File>,
 }
 
@@ -90,7 +90,7 @@ impl Others {
                 false if to.exists() => fs::remove_file(&to).map_err(OutputError::of(&to))?,
                 false => {}
             }
-            // An entry without a result is no harm; a result without an entry would be nobody's.
+            // An entry without a result is no harm; a result without an entry would belong to no run.
             ledger.add(result.to_owned(), entry.clone())?;
             let moved = to.parent().map_or(Ok(()), fs::create_dir_all);
             if let Err(error) = moved.and_then(|()| fs::rename(&from, &to)) {

@@ -146,7 +146,7 @@ impl Summary {
     /// Checks that a result is of use: a stream has a row, unless the episode was not played to its end.
     ///
     /// # Errors
-    /// No stream has one. Says what became of the messages, and which topics the bag has.
+    /// No stream has one. Says the outcomes of the messages, and which topics the bag has.
     pub fn check_rows(&self, bag: &Bag) -> Result<(), ReplayError> {
         match self.whole && self.streams.values().all(|stream| stream.rows == 0) {
             true => Err(no_row(bag, "a row of a stream", &self.messages())),
@@ -154,7 +154,7 @@ impl Summary {
         }
     }
 
-    /// What became of the messages of each input, in words.
+    /// The outcomes of the messages of each input, in words.
     fn messages(&self) -> String {
         let of_input = |(name, input): (&String, &InputSummary)| {
             let dropped = input.dropped.iter().map(|(reason, count)| format!(", {count} {reason}"));

@@ -290,7 +290,7 @@ fn expected(config: &Config, name: impl Fn(&InputSpec) -> String) -> String {
     names.join(", ")
 }
 
-/// No stream has a row: `what` is not there, of what the configuration reads.
+/// The error if no stream has a row: the bag lacks `what`, which the configuration reads.
 pub(super) fn no_row(bag: &Bag, what: &str, reads: &str) -> ReplayError {
     ReplayError::Wiring(format!(
         "{}: expected {what}, found none; the configuration reads {reads}; the bag has {}",

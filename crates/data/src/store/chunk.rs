@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use super::stream::damaged;
 use zstd::zstd_safe::CParameter;
 
-/// The effort of zstd. More makes images hardly smaller, and takes longer.
+/// The effort of zstd. More effort takes longer, and makes images almost no smaller.
 pub(super) const ZSTD_LEVEL: i32 = 1;
 /// The table of matches has 2 to this power of entries, so that it fits into the first-level cache. On rows of images
 /// that takes a tenth less time than the level's own 14, for 3 % more bytes.
@@ -58,7 +58,7 @@ pub(super) fn checked(chunk: &[u8]) -> io::Result<&[u8]> {
     checked.map(|(packed, _)| packed).ok_or_else(|| damaged("the checksum of a chunk is wrong"))
 }
 
-/// The bytes that a chunk was made of, which are so many.
+/// The `size` bytes that a chunk was made of.
 pub(super) fn unpacked(chunk: &[u8], size: usize) -> io::Result<Vec<u8>> {
     let bytes = zstd::bulk::decompress(checked(chunk)?, size)?;
     match bytes.len() == size {

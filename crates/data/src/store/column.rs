@@ -88,8 +88,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The array that says where the rows of each episode end.
     pub ends: String,
-    /// Columns of `int64` by which the rows are sorted, the most significant first. If there are none, rows stay as
-    /// they come.
+    /// Columns of `int64` by which the rows are sorted, the most significant first. Otherwise rows stay in the order in
+    /// which they come.
     pub sorted_by: Option<[usize; 3]>,
 }
 

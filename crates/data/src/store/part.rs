@@ -243,7 +243,7 @@ impl PartWriter {
 
 impl Drop for PartWriter {
     fn drop(&mut self) {
-        // Nobody must write into the folder when it is removed.
+        // No thread may write into the folder when it is removed.
         self.join();
     }
 }
@@ -367,7 +367,7 @@ impl Places {
     }
 }
 
-/// Notes that a thread panicked, so that nobody waits for it.
+/// Notes that a thread panicked, so that no thread waits for it.
 struct Panicked<'a>(&'a Shared);
 
 impl Drop for Panicked<'_> {

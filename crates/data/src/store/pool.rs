@@ -46,7 +46,7 @@ impl Drop for Row {
 }
 
 impl RowPool {
-    /// A pool for so many bytes in work. One row may have more.
+    /// A pool for at most `most` bytes in work. One row may have more.
     pub fn new(most: usize) -> Self {
         let (free, in_work) = (Pool::new(most), Mutex::new(0));
         RowPool { most, free, in_work, changed: Condvar::new() }
@@ -75,7 +75,7 @@ impl RowPool {
 
     /// Ends all waits, as the threads have failed.
     pub fn wake(&self) {
-        // Whoever has looked whether they have failed waits by now.
+        // A thread that saw no failure is waiting by now.
         drop(lock(&self.in_work));
         self.changed.notify_all();
     }

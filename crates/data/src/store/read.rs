@@ -95,7 +95,7 @@ fn json(path: &Path) -> Result<Value, String> {
 }
 
 impl Array {
-    /// Opens an array whose rows have so many bytes.
+    /// Opens an array whose rows have `row_bytes` bytes.
     pub fn open(folder: &Path, row_bytes: usize) -> Result<Self, String> {
         let array = Self::of(folder)?;
         match array.row_bytes == row_bytes {
@@ -209,7 +209,8 @@ impl Array {
         }
     }
 
-    /// Reads rows into `out`, which has their size: those of the ranges, one range after the other, on so many threads.
+    /// Reads rows into `out`, which has their size: those of the ranges, one range after the other, on `threads`
+    /// threads.
     pub fn read_ranges(
         &self,
         ranges: &[Range<u64>],

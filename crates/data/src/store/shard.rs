@@ -88,7 +88,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Writes the index of a shard that has room for so many chunks.
+    /// Writes the index of a shard that has room for `chunks` chunks.
     pub fn end(mut self, chunks: usize) -> io::Result<()> {
         self.index.resize(chunks, MISSING);
         let mut index: Vec<u8> =
@@ -108,7 +108,7 @@ pub(super) struct ShardReader {
 }
 
 impl ShardReader {
-    /// Opens a shard that has room for so many chunks.
+    /// Opens a shard that has room for `chunks` chunks.
     ///
     /// # Errors
     /// It cannot be read, or its index is damaged.

@@ -73,7 +73,7 @@ impl Built {
     }
 }
 
-/// Tells a store from another one, by what it says of itself; `None` if there is none.
+/// Tells a store from another one, by what it says of itself; `None` without a store.
 pub fn identity(store: &Path) -> Option<String> {
     let text = fs::read(store.join(METADATA)).ok()?;
     Some(format!("{:016x}", twox_hash::XxHash3_64::oneshot(&text)))

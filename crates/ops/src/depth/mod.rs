@@ -1,7 +1,7 @@
 //! Depth images: from the numbers of a depth camera to metres, `[1, height, width]`.
 //!
-//! A pixel of the row is one pixel of the image, the one whose centre is nearest. A mean over several
-//! would blend what was not measured, and would put points between two surfaces where there are none.
+//! A pixel of the row is one pixel of the image, the one whose centre is nearest. A mean over several pixels would mix
+//! in pixels without a measurement. It would also put points between two surfaces.
 
 pub mod cpu;
 #[cfg(feature = "cuda")]

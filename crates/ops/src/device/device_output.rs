@@ -20,7 +20,7 @@ struct Reader {
     stream: Stream,
     /// When it has read: made at first, so that the end of its use asks the driver for little.
     done: Event,
-    /// Whether `done` is on the stream, because nobody can put more there that reads.
+    /// Whether `done` is on the stream, because no caller can put further readers there.
     has_ended: bool,
 }
 
@@ -73,7 +73,7 @@ impl DeviceOutput {
         Ok(())
     }
 
-    /// Notes that nobody puts more on streams that reads it.
+    /// Notes that no further readers will be put on streams.
     pub fn let_go(&self) {
         lock(&self.readers).iter_mut().for_each(Reader::end);
     }

@@ -48,7 +48,7 @@ impl Download {
         let Some(host) = &mut self.host else { return Ok(()) };
         // From here on, also if the call fails: a copy may be under way.
         self.under_way = true;
-        // SAFETY: while `under_way` nobody gets the host's memory, and `drop` keeps it.
+        // SAFETY: while `under_way`, no caller gets the host's memory, and `drop` keeps it.
         unsafe { self.row.download_on(host, stream)? };
         stream.wait_for(limit, operation)?;
         self.under_way = false;
@@ -64,7 +64,7 @@ impl Download {
 
 impl Drop for Download {
     fn drop(&mut self) {
-        // After a failure nobody knows whether the copy is over: its memory stays.
+        // After a failure, the copy may still run: its memory stays.
         if self.under_way && self.row.settle().is_err() {
             std::mem::forget(self.host.take());
         }

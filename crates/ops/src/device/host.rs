@@ -11,8 +11,8 @@ const PAGE: usize = 4096;
 
 /// Memory in pages of its own, zero at first.
 ///
-/// A GPU can be told of it (`register`): then the GPU copies into it directly. The memory is no
-/// less ordinary for that, and stays when the GPU goes.
+/// It can be registered with a GPU (`register`). Then the GPU copies into it directly. It is still ordinary memory, and
+/// stays valid when the device is dropped.
 #[derive(Debug)]
 pub struct HostBuffer {
     /// What was allocated.
@@ -62,9 +62,9 @@ impl HostBuffer {
         len.max(1).checked_next_multiple_of(PAGE)
     }
 
-    /// Of what is allocated: a page more, as no larger alignment is asked for. So the allocator takes
-    /// large memory from the system as zeros, and a page that nobody touches takes no memory. `None`
-    /// if it does not fit the address space.
+    /// The layout of the allocation. It has one page more, because a larger alignment is not requested. So the
+    /// allocator takes large memory from the system as zeros, and an untouched page takes no memory. `None` if it does
+    /// not fit the address space.
     fn layout(len: usize) -> Option<Layout> {
         let bytes = Self::page_bytes(len)?.checked_add(PAGE)?;
         Layout::from_size_align(bytes, 1).ok()

@@ -25,7 +25,7 @@ fn free_after_wait(
     free: impl FnOnce() -> CUresult,
 ) -> bool {
     if device.is_left() {
-        return false; // That is told where it is left.
+        return false; // The caller of `leave` reports this.
     }
     let waited = device.synchronize();
     let bound = waited.and_then(|()| device.bind());
@@ -286,7 +286,8 @@ impl PinnedBuffer {
     /// Puts a copy of its first `len` bytes to an address of the device on a stream.
     ///
     /// # Safety
-    /// Until the copy is done, so many bytes are there that nothing else uses, and this memory is not written.
+    /// Until the copy is done, `len` bytes at the address are valid, nothing else uses them, and nothing writes this
+    /// memory.
     ///
     /// # Panics
     /// When `len` is more than its size.

@@ -2,7 +2,7 @@
 //!
 //! - `driver` (feature `cuda`): a device, streams, events, graphs and kernels, as safe types.
 //! - `memory` (feature `cuda`): memory of the device, and pinned memory of the host.
-//! - [`HostBuffer`]: ordinary memory, which a GPU may be told of.
+//! - [`HostBuffer`]: ordinary memory, which may be registered with a GPU.
 //! - [`Output`]: memory of an output, from the backend that reserves it to the publisher.
 //! - [`DeviceOutput`]: the data of an output that stays on the device.
 //! - [`shared`]: every structure that a kernel reads or writes, compared with the kernels by

@@ -1,6 +1,6 @@
 //! In a build without CUDA no output is on a device.
 
-/// The data of an output on the device. Without CUDA there is none.
+/// The data of an output on the device. A build without CUDA has no such data.
 #[derive(Debug)]
 pub enum DeviceOutput {}
 
@@ -36,7 +36,7 @@ impl DeviceOutput {
         match *self {}
     }
 
-    /// Notes that nobody puts more on streams that reads it.
+    /// Notes that no further readers will be put on streams.
     pub fn let_go(&self) {
         match *self {}
     }

@@ -8,8 +8,8 @@ use super::{DeviceBuffer, DeviceError, PinnedBuffer};
 /// Memory for messages on their way to the device. The caller copies a message to pinned memory,
 /// from where the device takes it while the caller goes on.
 ///
-/// All of it is reserved at the start. It does not grow: a message that could make the node fail for
-/// want of memory is dropped before it comes here.
+/// All of it is reserved at the start. It does not grow: a message that could exhaust the memory is dropped before it
+/// comes here.
 #[derive(Debug)]
 pub struct Staging {
     pinned: PinnedBuffer,
@@ -67,8 +67,8 @@ impl Staging {
     /// Takes the message: `parts`, one after the other. Makes no call of the driver.
     ///
     /// # Errors
-    /// [`DeviceError::Failed`] if the message is larger than the capacity, or if nobody has waited for
-    /// the last upload ([`Staging::wait`], [`Staging::settled`]).
+    /// [`DeviceError::Failed`] if the message is larger than the capacity, or if the caller has not waited for the last
+    /// upload ([`Staging::wait`], [`Staging::settled`]).
     pub fn fill<'a>(
         &mut self,
         parts: impl Iterator<Item = &'a [u8]> + Clone,
@@ -101,7 +101,7 @@ impl Staging {
     /// message.
     pub fn send(&mut self, stream: &Stream) -> Result<(), DeviceError> {
         self.sent = true;
-        // SAFETY: `place` gives nobody the pinned memory until somebody has waited for the upload.
+        // SAFETY: `place` gives no caller the pinned memory until the upload was waited for.
         unsafe { self.buffer.upload(0, &self.pinned, self.len, stream)? };
         self.taken.record(stream)
     }
@@ -134,7 +134,7 @@ impl Upload {
         at: usize,
         stream: &Stream,
     ) -> Result<(), DeviceError> {
-        // SAFETY: `row` gives nobody the memory until the copy is done.
+        // SAFETY: `row` gives no caller the memory until the copy is done.
         let sent = unsafe { target.upload(at, &self.pinned, self.pinned.len(), stream) };
         // Also after a failure: a copy may be under way.
         self.taken.record(stream)?;

@@ -34,8 +34,8 @@ impl PinnedTurns {
         PinnedTurns { device: device.clone(), most: most.max(1), turns }
     }
 
-    /// Has `act` write so many bytes, which are aligned to a page, and put what reads them on `stream`. It waits
-    /// for the operation that read the memory before, which almost always is long done.
+    /// Calls `act`, which writes `bytes` bytes (aligned to a page) and puts their reader on `stream`. First it waits
+    /// for the previous reader of this memory. That one is almost always done.
     ///
     /// # Errors
     /// What `act` returns, or the device fails.

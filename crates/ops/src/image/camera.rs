@@ -157,7 +157,7 @@ pub fn product(a: &[[f64; 3]; 3], b: &[[f64; 3]; 3]) -> [[f64; 3]; 3] {
     std::array::from_fn(|row| std::array::from_fn(|column| entry(row, column)))
 }
 
-/// The inverse; `None` if there is none, or if it is not finite.
+/// The inverse; `None` if the matrix is singular or the inverse is not finite.
 pub fn inverse(m: &[[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
     let minor = |a: usize, b: usize, c: usize, d: usize| m[a][b] * m[c][d] - m[a][d] * m[c][b];
     let adjugate = [

@@ -23,7 +23,7 @@ use super::spec::{Encoding, ImageView};
 const FRACTION_BITS: u32 = 5;
 const ONE: u32 = 1 << FRACTION_BITS;
 const MASK: i32 = (1 << FRACTION_BITS) - 1;
-/// Added to a sum of weighted bytes, and what it is shifted by then.
+/// Added to a sum of weighted bytes to round it. Then the sum is shifted right by `SHIFT`.
 const HALF: u32 = 1 << (SHIFT - 1);
 const SHIFT: u32 = 2 * FRACTION_BITS;
 /// Most columns and lines of a sensor: points have 16 bits \[px\].
@@ -216,7 +216,7 @@ struct Block {
     fractions: [u32; BLOCK],
 }
 
-/// A loop over so many numbers takes 8 vector operations of 256 bits.
+/// A loop over this many numbers takes 8 vector operations of 256 bits.
 const BLOCK: usize = 64;
 /// What is read at once: at least two neighbours of four bytes.
 const READ: usize = 8;

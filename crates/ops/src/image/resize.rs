@@ -18,8 +18,8 @@ use super::weights::Weights;
 
 /// Numbers that a tap handles at once: those of a column of a block, or a part of a line in the ring.
 const LANES: usize = 32;
-/// Columns that are packed line by line: so few that they stay in the first-level cache, and enough that most
-/// images are read from their first byte to their last, as processors expect it.
+/// The number of columns that are packed line by line. They fit into the first-level cache. Most images have fewer, and
+/// are then read from the first byte to the last, as processors expect it.
 const TILE: usize = 768;
 
 /// Resizes images of one size and number of channels; holds the buffers for it.

@@ -127,7 +127,7 @@ pub enum Fit {
     PadTopLeft,
     /// The largest centred part of the row's aspect ratio, cut out before the resize.
     CropCenter,
-    /// The whole image, so large that it covers the row; what is too much is cut off after the resize.
+    /// The whole image, resized to cover the row. The parts outside of the row are cut off after the resize.
     CoverCenter,
 }
 
@@ -191,7 +191,7 @@ impl ImageSpec {
     /// The last resize, which gives the row its size.
     ///
     /// # Panics
-    /// If there is none, which no configuration gives.
+    /// If the list is empty. No configuration gives an empty list.
     pub fn last(&self) -> &Resize {
         self.resizes.last().expect("image: expected at least one resize")
     }

@@ -64,7 +64,7 @@ fn row_0_is_at_the_least_y_and_what_is_outside_of_the_map_is_unknown() {
 
 #[test]
 fn a_robot_that_faces_y_sees_the_map_turned() {
-    // The robot stands at the centre of 2 x 2 cells, and its x is the map's y.
+    // The robot is at the centre of 2 x 2 cells, and its x is the map's y.
     let data = bytes(&[0, 100, -1, 50]);
     let t_crop_frame = [[0.0, 1.0, 0.0, -1.0], [-1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]];
     let view = MapView {

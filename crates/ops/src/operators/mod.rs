@@ -89,7 +89,7 @@ impl Source {
 pub struct OutputChannel {
     /// Its name: that of its channel, or `orientation.r01` for an entry of a rotation matrix.
     pub name: String,
-    /// Its unit: `rad`, `deg`, or nothing if it is not known.
+    /// Its unit: `rad`, `deg`, or nothing if unknown.
     #[serde(skip_deserializing)]
     pub unit: &'static str,
     /// Where it comes from.

@@ -14,7 +14,7 @@ use crate::time::Stamp;
 
 /// Bytes of output for which a further thread is worth its start.
 const THREAD_BYTES: usize = 256 << 10;
-/// Pieces per thread: so many that all end at about the same time.
+/// Pieces per thread. With this many, all threads end at about the same time.
 const PIECES: usize = 4;
 
 /// Resamples every stream of every episode, on all cores.

@@ -37,9 +37,9 @@ impl<T> PiMutex<T> {
     pub fn new(value: T) -> Self {
         let raw = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
         let mut attributes = MaybeUninit::uninit();
-        // SAFETY: the attributes are initialised before they are used, and destroyed once. The mutex
-        // is at its last place, and nobody else knows it. If the kernel has no priority inheritance,
-        // `pthread_mutex_init` changes nothing, and the mutex is an ordinary one.
+        // SAFETY: the attributes are initialised before they are used, and destroyed once. The mutex is at its last
+        // place, and no other thread knows it. If the kernel has no priority inheritance, `pthread_mutex_init` changes
+        // nothing, and the mutex is an ordinary one.
         unsafe {
             let attributes = attributes.as_mut_ptr();
             if libc::pthread_mutexattr_init(attributes) == 0 {

@@ -27,7 +27,7 @@ impl<'a> Clouds<'a> {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -45,9 +45,8 @@ pub enum EncodeError {
 
 /// Turns clouds into the rows of its slots, on one stream.
 ///
-/// A slot is a row that is written again and again: the voxelizer knows in which voxel blocks the
-/// row holds something, and clears no others. Whoever has a row of unknown content says so
-/// ([`Voxelizer::forget`]).
+/// A slot is a row that is written again and again: the voxelizer knows in which voxel blocks the row holds something,
+/// and clears no others. If the content of a row is unknown, the caller must call [`Voxelizer::forget`].
 pub struct Voxelizer {
     grid: Grid,
     dtype: DType,
@@ -162,8 +161,8 @@ impl Voxelizer {
         self.row_bytes
     }
 
-    /// Writes a cloud as the row of `slot`, which is `at` bytes from the start of `rows`, and waits
-    /// for it: whether the row may be used is known only then.
+    /// Writes a cloud as the row of `slot`, which is `at` bytes from the start of `rows`, and waits until it is done.
+    /// Only then is it known whether the row may be used.
     ///
     /// # Panics
     /// When there is no such slot, or the row is not inside `rows`.
@@ -358,8 +357,7 @@ impl Voxelizer {
     /// `row`. Fields or poses of shapes that differ from those of the last cloud make it wait.
     ///
     /// # Errors
-    /// Those of [`check_view`] and of the device. What becomes of the points, [`Voxelizer::finish`]
-    /// tells.
+    /// Those of [`check_view`] and of the device. [`Voxelizer::finish`] returns the counts of the points.
     ///
     /// # Safety
     /// Until the launch is done, the points and the row, aligned to 16 bytes, are valid on the

@@ -13,10 +13,10 @@ pub struct Filter {
     pub shapes: Vec<Shape>,
 }
 
-/// A shape, and what becomes of the points in it. Its surface is part of it.
+/// A shape, and the action for the points in it. Its surface is part of it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Shape {
-    /// What becomes of the points in it.
+    /// The action for the points in it.
     pub action: Action,
     /// Its form, in its own frame.
     pub form: Form,
@@ -26,7 +26,7 @@ pub struct Shape {
     pub t_shape_frame: [[f64; 4]; 3],
 }
 
-/// What becomes of the points in a shape.
+/// The action for the points in a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {

@@ -41,7 +41,7 @@ pub fn sweep_bytes(max_points: usize) -> usize {
     MOST_FIELD_BYTES * max_points + TABLE_ALIGNMENT + MAX_KNOTS * size_of::<Knot>()
 }
 
-/// Bytes that the upload of a cloud has more, if a filter has so many shapes.
+/// Additional bytes of a cloud's upload for a filter with `shapes` shapes.
 pub fn shape_bytes(shapes: usize) -> usize {
     if shapes == 0 { 0 } else { TABLE_ALIGNMENT + shapes * size_of::<Shape>() }
 }
@@ -98,7 +98,7 @@ impl SortedBytes {
     }
 }
 
-/// Bytes of the values of so many channels that take the last point.
+/// Bytes of the values of `channels` channels that take the last point.
 pub fn last_bytes(max_points: usize, channels: usize) -> usize {
     4 * sorted_points(max_points) * channels
 }
@@ -121,7 +121,7 @@ pub struct ListBytes {
 }
 
 impl ListBytes {
-    /// For a grid of so many voxel blocks and voxels, with features of `feature_bytes` per voxel.
+    /// For a grid with these numbers of voxel blocks and voxels, with features of `feature_bytes` per voxel.
     pub fn new(
         max_points: usize,
         (voxel_blocks, volume): (usize, usize),

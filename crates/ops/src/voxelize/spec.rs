@@ -465,7 +465,7 @@ pub enum VoxelizeError {
         /// Poses of the sweep.
         knots: usize,
     },
-    /// Sums of so many points could overflow.
+    /// There are too many points: their sums could overflow.
     #[error("points: expected at most {MAX_POINTS}, found {0}")]
     TooManyPoints(u64),
     /// A value of a voxel that the element type cannot hold.

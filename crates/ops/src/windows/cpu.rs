@@ -333,7 +333,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Writes a ring's part of a step to its places; zeros if there is none.
+/// Writes a ring's part of a step to its places; zeros if the part is missing.
 fn place(
     stream: &WindowStream,
     ring: &WindowRing,

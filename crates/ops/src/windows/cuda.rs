@@ -275,7 +275,7 @@ impl DeviceWindowPlan {
         self.turns.with(bytes, stream, |memory| {
             fill(bytemuck::cast_slice_mut(&mut memory[..bytes]));
             job.numbers = memory.address();
-            // SAFETY: as above; nobody writes the numbers again before the launch is done.
+            // SAFETY: as above; no thread writes the numbers again before the launch is done.
             unsafe { self.kernel.launch_job(stream, launch, &job) }
         })
     }

@@ -7,10 +7,10 @@ use crate::align::MergeSpec;
 use crate::align::{AlignRule, Alignment, Position, Value, align, align_invalid};
 use crate::time::Stamp;
 
-/// What stands in `until_next` of a row of a plan, as in docs/stores.md.
+/// A value of `until_next` in a row of a plan, as in docs/stores.md.
 const HELD: u8 = 1;
 const NOTHING: u8 = 2;
-/// What stands in `until_ns` if the row has no cloud of the input.
+/// The value of `until_ns` if the row has no cloud of the input.
 const NO_CLOUD: i64 = i64::MIN;
 
 /// The rows of one ring, of all episodes. All columns have an entry per row.

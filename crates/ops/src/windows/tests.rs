@@ -40,7 +40,7 @@ impl Rows {
             sent.sort_by_key(|[_, received]| *received);
             let mut ring: Vec<[i64; 4]> = Vec::new();
             for [stamp, received] in sent {
-                // What is older than a full ring comes too late for it.
+                // A full ring refuses a row that is older than all of its rows.
                 if ring.len() == capacity && ring[0][0] > stamp {
                     continue;
                 }

@@ -111,7 +111,7 @@ impl Element {
     /// The element of a name.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// The name is unknown.
     pub fn of_name(name: &str) -> PyResult<Self> {
         let found = Element::ALL.into_iter().find(|element| element.name() == name);
         found.ok_or_else(|| {

@@ -27,7 +27,7 @@ fn contiguous(shape: &[usize]) -> Vec<isize> {
 /// Values at an address that Python's side has taken from an array which lives until the call ends.
 ///
 /// # Safety
-/// So many values are there, aligned, and nobody writes them meanwhile.
+/// The memory has `count` values, aligned, and no thread writes them during the call.
 pub unsafe fn values<'a, T>(address: usize, count: usize) -> &'a [T] {
     match address == 0 || count == 0 {
         true => &[],
@@ -39,7 +39,7 @@ pub unsafe fn values<'a, T>(address: usize, count: usize) -> &'a [T] {
 /// The same, to be written.
 ///
 /// # Safety
-/// As for [`values`], and nobody reads them meanwhile.
+/// As for [`values`], and no other thread reads them during the call.
 pub unsafe fn values_mut<'a, T>(address: usize, count: usize) -> &'a mut [T] {
     match address == 0 || count == 0 {
         true => &mut [],

@@ -26,8 +26,8 @@ pub struct Array {
 }
 
 impl Array {
-    /// Reads an array. `name` is that of the argument, for errors. If the array is on a GPU, its library is told
-    /// that `stream`, the handle of a CUDA stream, uses it next: 1 for the default stream, -1 for nothing to wait for.
+    /// Reads an array. `name` is that of the argument, for errors. If the array is on a GPU, its library learns that
+    /// `stream`, the handle of a CUDA stream, uses it next: 1 for the default stream, -1 for nothing to wait for.
     ///
     /// # Errors
     /// `TypeError` if it is no array, or of elements that no operation takes; what its library raises otherwise.
@@ -124,8 +124,8 @@ impl Array {
         let versioned = capsule.is_valid_checked(Some(DLTENSOR_VERSIONED));
         let name = if versioned { DLTENSOR_VERSIONED } else { DLTENSOR };
         let managed = capsule.pointer_checked(Some(name))?.as_ptr();
-        // SAFETY: a capsule of this name holds a structure of this type, which lives as long as the capsule: as
-        // nobody renames it, its destructor frees the structure.
+        // SAFETY: a capsule of this name holds a structure of this type, which lives as long as the capsule: no code
+        // renames the capsule, so its destructor frees the structure.
         let (tensor, flags) = unsafe {
             if versioned {
                 let managed = &*managed.cast::<Versioned>();
@@ -197,7 +197,7 @@ impl Array {
         if len == 0 {
             return Ok(&[]);
         }
-        // SAFETY: the owner keeps so many bytes there. That nobody writes them meanwhile is the caller's duty, as
+        // SAFETY: the owner keeps `len` bytes there. The caller must ensure that no thread writes them meanwhile, as
         // with any array that two threads share.
         Ok(unsafe { std::slice::from_raw_parts(self.data as *const u8, len) })
     }
@@ -243,7 +243,7 @@ impl Array {
     /// Checks the type of its elements.
     ///
     /// # Errors
-    /// `TypeError` if it is none of these.
+    /// `TypeError` if the type is not one of `expected`.
     pub fn check_element(&self, name: &str, expected: &[Element]) -> PyResult<()> {
         if expected.contains(&self.element) {
             return Ok(());

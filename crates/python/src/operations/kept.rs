@@ -11,7 +11,7 @@ pub struct Kept<K, V> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Kept<K, V> {
-    /// At most so many values.
+    /// Keeps at most `most` values.
     pub fn new(most: usize) -> Self {
         Kept { all: HashMap::new(), uses: 0, most }
     }

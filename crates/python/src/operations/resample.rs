@@ -11,8 +11,8 @@ use super::rule::Rule;
 use super::{Place, dtype, gpu, wrong};
 use crate::dlpack::{values, values_mut};
 
-/// Instants: address, number of all, address of the `i64` offsets of episodes or 0. If there are none, the
-/// number is that of an episode.
+/// Instants: address, number of all, address of the `i64` offsets of episodes or 0. Without offsets, the number is that
+/// of an episode.
 pub type Instants = (usize, usize, usize);
 
 /// A stream: its rule, the address and the element type of its rows, and its stamps.

@@ -28,8 +28,8 @@ impl Pace {
         self.median(|(step_ns, _)| step_ns as f64).map(|step_ns| step_ns as i64)
     }
 
-    /// Returns how far the clock is probably past its last reading \[ns\], which is this old. The
-    /// result is less than every recent step, and 0 if the pace is not known.
+    /// Returns how far the clock is probably past its last reading \[ns\], which is this old. The result is less than
+    /// every recent step, and 0 if the pace is unknown.
     pub fn past_reading_ns(&self, age: Duration) -> i64 {
         let rate = self.median(|(step_ns, real)| step_ns as f64 / real.as_nanos().max(1) as f64);
         let known = &self.steps[..self.count.min(STEPS)];

@@ -41,9 +41,9 @@ struct SimState {
 struct Began {
     /// When it arrived.
     at: Instant,
-    /// When it was published; `None` if that is not known.
+    /// When it was published; `None` if unknown.
     published: Option<i64>,
-    /// When the last message of the epoch before was published; `None` if that is not known.
+    /// When the last message of the epoch before was published; `None` if unknown.
     last_before: Option<i64>,
     /// How far the clock jumped back \[ns\]; 0 if it did not.
     jump_ns: i64,
@@ -60,7 +60,7 @@ struct Now {
     /// The message that began the epoch. It counts only for [`IN_FLIGHT`]: later no message of an
     /// earlier epoch is on its way, and the machine's clock may have been set.
     began: Began,
-    /// When the newest message on `/clock` was published; `None` if that is not known.
+    /// When the newest message on `/clock` was published; `None` if unknown.
     published: Option<i64>,
     /// Whether the clock has read zero in this epoch.
     has_read_zero: bool,

@@ -9,8 +9,8 @@ const MOST: Duration = Duration::from_micros(500);
 const SHARE: u32 = 20;
 /// A later wake-up than usual makes the busy wait longer by this part of the difference.
 const RISE: u32 = 8;
-/// An earlier one makes it shorter by this part. So the busy wait covers most wake-ups, and a single one
-/// that is far too late costs little processor time afterwards.
+/// An earlier one makes it shorter by this part. So the busy wait covers most wake-ups, and a single very late one
+/// costs little processor time afterwards.
 const FADE: u32 = 64;
 /// The shortest sleep.
 const MOMENT: Duration = Duration::from_nanos(1);

@@ -1,4 +1,4 @@
-//! A clock that nobody sets.
+//! A clock that is never set.
 
 use std::time::{Duration, Instant};
 

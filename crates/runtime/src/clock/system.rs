@@ -3,15 +3,15 @@
 //! Threads of real-time priority read it, so a reading takes no lock, never repeats itself, and never
 //! waits for a thread that was interrupted. Three rules make that sound:
 //!
-//! - **The newest instant is loaded before the clock is read.** Whoever stored it had read the clock
-//!   before. So if the clock is behind it, the clock was set back: a thread that is interrupted
-//!   after its reading sees no jump that there was not.
+//! - **The newest instant is loaded before the clock is read.** The thread that stored it had read the clock before. So
+//!   if the clock is behind the newest instant, the clock was set back. A thread that is interrupted after its reading
+//!   sees no false jump.
 //! - **Each epoch has a [`Span`] of its own, for ever.** A thread advances only the span that it
 //!   had loaded. If it read the clock before a jump and goes on after it, it advances the old epoch, and
 //!   not the new one.
-//! - **One thread begins an epoch; the others do not wait for it.** The span is complete before its
-//!   number is published. Meanwhile the clock is at the newest instant of the old epoch for everybody
-//!   else: it stands still for a moment. So a jump begins one epoch.
+//! - **One thread begins an epoch; the others do not wait for it.** The span is complete before its number is
+//!   published. Meanwhile all other threads read the newest instant of the old epoch: the clock stops for a moment. So
+//!   a jump begins one epoch.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, TryLockError};
@@ -31,7 +31,7 @@ const MAX_WAIT_NS: i64 = 60 * NANOS_PER_S;
 pub struct SystemClock {
     grid: TickGrid,
     spans: Spans,
-    /// Whoever holds it begins an epoch. No thread waits for it.
+    /// The thread that holds this lock begins an epoch. No thread waits for the lock.
     log: Mutex<JumpLog>,
 }
 

@@ -54,7 +54,7 @@ const ALIKE: usize = 3;
 #[derive(Debug)]
 pub struct Arrivals {
     epoch: Epoch,
-    /// The publisher of the stamps; `None` if it is not known.
+    /// The publisher of the stamps; `None` if unknown.
     publisher: Option<PublisherId>,
     newest: Duration,
     seen: bool,

@@ -72,7 +72,7 @@ pub struct InputWindow {
     pub missing: u64,
     /// How often the middleware failed to give a message in this window.
     pub take_failed: u64,
-    /// Publishers from which nothing can come, in words; `None` if there are none.
+    /// Publishers from which nothing can come, in words, or `None`.
     pub refused: Option<String>,
     /// Share of its stream's steps that were valid; `None` without a step, and if the stream has
     /// other inputs too.

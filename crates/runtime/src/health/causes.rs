@@ -17,7 +17,7 @@ use robocache_ops::time::{NANOS_PER_MS, NANOS_PER_S};
 
 /// If at least this share of the newest values is held, the lag is too short for the strategy.
 const HELD: f64 = 0.5;
-/// Rows that a suggestion adds for jitter: one in so many.
+/// A suggestion adds one row in `SPARE_ROWS` for jitter.
 const SPARE_ROWS: f64 = 10.0;
 /// If the clocks differ by more than this, an offset is no remedy: the sensor counts from its start
 /// or from 1970, and the offset is another one after its next start.
@@ -55,12 +55,12 @@ pub enum CauseKind {
     CloudsMissing,
     /// An input has stopped, not long enough ago to count as silent.
     Stopped,
-    /// Messages came too late, or not at all, for a moment.
+    /// For a moment, messages came late or not at all.
     Moment,
 }
 
 impl CauseKind {
-    /// Whether somebody must do something about it, so that it is worth a line in the log.
+    /// Whether the user must do something about it, so that it is worth a line in the log.
     pub fn has_remedy(self) -> bool {
         use CauseKind::{Moment, NotCovered, NotFilled, Stopped};
         // An input that has stopped is silent soon, and that is logged.
@@ -130,7 +130,7 @@ pub struct Evidence<'a> {
     pub period_ns: i64,
     /// Steps that were invalid, by [`InvalidReason`].
     pub invalid: [u64; InvalidReason::ALL.len()],
-    /// Share of the ticks whose newest value was held for want of a newer row.
+    /// Share of the ticks whose newest value was held because no newer row had come.
     pub held_share: f64,
     /// Distances of the stream's rows.
     pub spacings: Option<Spacings>,
@@ -140,8 +140,8 @@ pub struct Evidence<'a> {
     pub inputs: Vec<InputEvidence>,
 }
 
-/// Returns the cause of most of the window's invalid steps, or of its held values. `None` if there
-/// are none, and if a silent input explains them.
+/// Returns the cause of most of the window's invalid steps, or of its held values. `None` without such steps and
+/// values, and if a silent input explains them.
 pub fn cause(evidence: &Evidence<'_>) -> Option<Cause> {
     let steps = |reason: &InvalidReason| evidence.invalid[*reason as usize];
     // Of two that are equal, the more fundamental one, which comes first.
@@ -173,7 +173,7 @@ impl Evidence<'_> {
         self.suggested_lag_ms.filter(|suggested| *suggested > self.lag_ms())
     }
 
-    /// The longest usual distance of two rows \[ns\]; 0 if it is not known.
+    /// The longest usual distance of two rows \[ns\]; 0 if unknown.
     fn distance_ns(&self) -> i64 {
         self.spacings.map_or(0, |spacings| spacings.longest_ns)
     }
@@ -337,7 +337,7 @@ impl Evidence<'_> {
         Cause { kind: CauseKind::LagShort, words }
     }
 
-    /// The newest row was in time, and the next one came too late for some ticks.
+    /// The newest row was in time, and the next one came after some ticks.
     fn too_old(&self) -> Option<Cause> {
         if self.inputs.iter().any(|input| input.silent) {
             return None;

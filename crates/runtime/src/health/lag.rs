@@ -4,13 +4,12 @@ use robocache_core::histogram::Quantiles;
 use robocache_ops::align::{CLOCKS_APART_NS, Strategy};
 use robocache_ops::time::NANOS_PER_MS;
 
-/// Returns the shortest lag \[ms\] with which a stream's values hardly ever change after their tick:
-/// the delay of 99.9 % of the messages plus, unless the strategy is `hold`, the longest usual
-/// distance between two messages.
+/// Returns the shortest lag \[ms\] at which a stream's values almost never change after their tick. It is the delay of
+/// 99.9 % of the messages. Unless the strategy is `hold`, the longest usual distance between two messages is added.
 ///
-/// It takes the quantile and not the maximum, because one pause of the machine would spoil that for
-/// ever. `delays` are those of the stream's inputs, `distance_ns` is `None` if it is not known.
-/// Returns `None` without a measurement, and if the clocks of sensor and node differ.
+/// It takes the quantile and not the maximum, because one pause of the machine would spoil that for ever. `delays` are
+/// those of the stream's inputs, `distance_ns` is `None` if unknown. Returns `None` without a measurement, and if the
+/// clocks of sensor and node differ.
 pub fn suggested_ms(
     strategy: Strategy,
     delays: impl IntoIterator<Item = Quantiles>,

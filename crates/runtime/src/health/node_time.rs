@@ -10,8 +10,8 @@ use robocache_ops::time::{Epoch, Stamp};
 /// A rate is measured over at least this long. A slow simulation may move by less between two
 /// reports.
 const SHORTEST: Duration = Duration::from_millis(500);
-/// The longest step of a simulator's clock that counts in full. If somebody seeks in a recording,
-/// the streams have not been silent for that long.
+/// The longest step of a simulator's clock that counts in full. If a user seeks in a recording, the streams have not
+/// been silent for that long.
 const LONGEST_STEP_NS: i64 = 1_000_000_000;
 
 /// The time since the start by the node's clock.

@@ -20,8 +20,8 @@ const CALM_WINDOWS: u32 = 10;
 /// Time between two log lines about the causes of one stream, or about the publishers of `/clock`.
 const REPEAT: Duration = Duration::from_secs(10);
 
-/// A publisher whose node is not known is logged after this time. Until then the graph may learn
-/// the name, and the line would be logged again.
+/// A publisher whose node is unknown is logged after this time. Until then the graph may learn the name, and the line
+/// would be logged again.
 const NAME_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What has been logged about the causes of a stream.
@@ -63,7 +63,7 @@ struct InputNotices {
     trouble: Option<String>,
     /// The publishers that are refused.
     refused: Option<String>,
-    /// Since when it has a publisher whose node is not known.
+    /// Since when it has a publisher whose node is unknown.
     nameless: Option<Instant>,
     /// The losses that have been summed up.
     summed_up: InputTotals,

@@ -43,7 +43,7 @@ pub type Values = Vec<(String, String)>;
 pub struct StreamPart {
     pub id: StreamId,
     pub valid_share: Option<f64>,
-    /// Share of the ticks whose newest value was held for want of a newer row.
+    /// Share of the ticks whose newest value was held because no newer row had come.
     pub held_share: Option<f64>,
     /// The shortest lag that would do \[ms\].
     pub suggested_lag_ms: Option<f64>,

@@ -145,7 +145,7 @@ fn a_short_ring_is_named_without_an_expected_rate_and_the_remedy_helps() {
     let rows = remedy(&short, "raise ring_rows to ");
     let fixed = Robot::with(&keys(&rows)).settled(SENSOR);
     assert_eq!((fixed.level, value(&fixed, "valid_share")), (Level::Ok, "1.0000"), "{rows} rows");
-    // Not so many rows that any number would do.
+    // The number is small: a huge one would always do.
     assert!(rows.parse::<u32>().unwrap() < 60, "{rows}");
 }
 

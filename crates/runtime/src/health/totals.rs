@@ -85,7 +85,7 @@ pub struct StreamTotals {
     pub steps: u64,
     /// Valid steps among them.
     pub steps_valid: u64,
-    /// Ticks whose newest value was held for want of a newer row.
+    /// Ticks whose newest value was held because no newer row had come.
     pub newest_held: u64,
     /// Steps that were invalid, by [`InvalidReason`].
     pub invalid: [u64; InvalidReason::ALL.len()],

@@ -184,8 +184,8 @@ fn goal(stamp: Stamp) -> Vec<u8> {
     writer.finish()
 }
 
-/// Plays 20 s of `/clock` twice, with transforms that are stamped 0.5 s ahead, as AMCL does. Returns for each
-/// pass the transforms dropped as `cleared`, the poses dropped for want of one, and how many of them were
+/// Plays 20 s of `/clock` twice, with transforms that are stamped 0.5 s ahead, as AMCL does. Returns for each pass the
+/// transforms dropped as `cleared`, the poses dropped because a transform was missing, and how many of them were
 /// dropped later than 6 s after the start of the pass.
 fn loop_with_transforms_ahead(tells_publications: bool) -> [[u64; 3]; 2] {
     const PASS_MS: i64 = 20_000;

@@ -100,7 +100,7 @@ impl Rig {
         self.runtime.receive(self.id(input), message, arrival).unwrap();
     }
 
-    /// Messages received, accepted, dropped for want of a transform, and waiting.
+    /// Messages received, accepted, dropped because a transform was missing, and waiting.
     fn counts(&self, input: &str) -> [u64; 4] {
         let stats = self.runtime.input_stats(self.id(input));
         let waiting = self.runtime.waiting(self.id(input)) as u64;
@@ -190,7 +190,7 @@ fn a_wait_ends_after_wait_ms_of_the_nodes_time() {
     assert_eq!(rig.counts("goal"), [0, 0, 0, 2]);
     rig.tick(307);
     assert_eq!(rig.counts("goal"), [1, 0, 1, 1]);
-    // The transform comes too late, and no worker has noticed yet.
+    // The transform comes after the patience, and no worker has noticed yet.
     let both = tree(&[("odom", "base", 100, 1.0, NO_TURN), ("odom", "base", 200, 2.0, NO_TURN)]);
     rig.send("tf", 267, both);
     assert_eq!(rig.counts("goal"), [2, 0, 2, 0]);

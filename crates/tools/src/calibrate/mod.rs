@@ -97,7 +97,7 @@ pub enum CalibrateError {
     /// The bag cannot be read.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// A stream that is not there, or that says nothing of motion.
+    /// A missing stream, or one that shows no motion.
     #[error("{name}: {why}")]
     Stream {
         /// As it was given.
@@ -121,7 +121,7 @@ pub enum CalibrateError {
 /// timelines and offsets count.
 ///
 /// # Errors
-/// [`CalibrateError`]: why the offset cannot be told.
+/// [`CalibrateError`]: why the offset cannot be found.
 pub fn calibrate(
     bag: &Bag,
     config: Option<&Config>,
@@ -219,7 +219,7 @@ fn configured(config: &Config, name: &str) -> Result<Option<InputSpec>, String> 
 /// Finds the offset between two motions.
 ///
 /// # Errors
-/// Why it cannot be told.
+/// Why it cannot be found.
 fn compare(pieces: [&[Piece]; 2], most_ns: i64) -> Result<Calibration, String> {
     let span = |pieces: &[Piece]| Some((pieces.first()?.from, pieces.last()?.to));
     let spans = [span(pieces[0]), span(pieces[1])];
@@ -301,7 +301,7 @@ fn search(pieces: [&[Piece]; 2], most: usize) -> Result<Roughly, String> {
     Ok(Roughly { offset_ms, height })
 }
 
-/// Finds the offset exactly, near where it is roughly; `None` if it is not there.
+/// Finds the offset exactly, near the rough one; `None` if it is not found there.
 fn refine(pair: &Pair, roughly: &Roughly) -> Option<Calibration> {
     let middle = (roughly.offset_ms / STEP_MS).round() as i64;
     let curve = Curve::new(pair, middle, NEAR);

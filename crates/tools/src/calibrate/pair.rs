@@ -12,7 +12,7 @@ use robocache_ops::time::{NANOS_PER_MS, Stamp};
 const FLOOR: f64 = 1.0;
 /// Shorter pieces are joined \[ns\].
 const SHORTEST_NS: i64 = 10 * NANOS_PER_MS;
-/// Pieces are joined until there are at most about so many.
+/// Pieces are joined until at most about this many are left.
 const MOST_STRETCHES: i64 = 200_000;
 
 /// Two motions.
@@ -252,7 +252,7 @@ impl Way {
 }
 
 impl Course {
-    /// Subtracts from each value the mean of those around it that are known. What is not known becomes 0.
+    /// Subtracts from each value the mean of the known ones around it. Unknown values become 0.
     fn without_trend(&mut self, around: &[[usize; 2]]) {
         let Course { values, known, sums } = self;
         sums.clear();

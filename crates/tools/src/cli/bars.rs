@@ -45,8 +45,7 @@ impl Drop for Line {
     }
 }
 
-/// One bar for all episodes: of them, seconds of data, speed, and the time left. There is none without a
-/// terminal.
+/// One bar for all episodes: of them, seconds of data, speed, and the time left. Without a terminal, no bar is shown.
 pub struct Bars {
     bar: ProgressBar,
     started: Instant,
@@ -67,7 +66,7 @@ struct ProgressState {
 const PERIOD: Duration = Duration::from_millis(100);
 
 impl Bars {
-    /// The bar of so many episodes.
+    /// The bar of `episodes` episodes.
     pub fn new(episodes: usize) -> Self {
         // Thousandths of an episode, as how long each is shows when it begins.
         let bar = ProgressBar::new(1000 * episodes as u64);

@@ -88,7 +88,7 @@ fn write_config(file: &Path, inspection: &Inspection, bag: &Path) -> Result<(), 
     let starter = Starter::new(inspection, &definitions)
         .map_err(|why| format!("{}: {why}", bag.display()))?;
     let at_file = |error: std::io::Error| format!("{}: {error}", file.display());
-    // A configuration that somebody has worked on is not lost.
+    // An existing configuration is not overwritten, because the user may have changed it.
     let mut written = File::create_new(file).map_err(at_file)?;
     written.write_all(starter.text.as_bytes()).map_err(at_file)?;
     written.sync_all().map_err(at_file)?;

@@ -67,7 +67,7 @@ enum Command {
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let command = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.command,
-        // Help is one too. If nobody reads it, there is nothing to do.
+        // Help is an error too. If the output is closed, there is nothing to do.
         Err(error) => {
             let _ = error.print();
             return error.exit_code() as u8;
@@ -109,7 +109,7 @@ fn to_lerobot(given: &[OsString]) -> Error {
         .into()
 }
 
-/// Whether nobody reads the output any more.
+/// Whether the reader has closed the output.
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)

@@ -25,7 +25,7 @@ pub fn run(args: &ReplayArgs) -> Result<u8, Error> {
         matches!(outcome, EpisodeOutcome::Done(_) | EpisodeOutcome::Kept(_))
     };
     match report(&outcomes, args.json) {
-        // Whether anybody reads on does not change what became of the episodes.
+        // If the reader closes the output, the outcomes of the episodes do not change.
         Err(error) if !is_broken_pipe(&*error) => Err(error),
         _ if is_stored && outcomes.iter().all(good) => Ok(SUCCESS),
         _ => Ok(FAILURE),
@@ -49,7 +49,7 @@ fn stop_on_interrupt(stop: &Arc<AtomicBool>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What became of the episodes, for people or programs.
+/// Prints the outcomes of the episodes, for people or programs.
 fn report(outcomes: &[EpisodeOutcome], json: bool) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     if json {

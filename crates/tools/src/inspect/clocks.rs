@@ -8,7 +8,7 @@ use robocache_ops::time::{NANOS_PER_S, Stamp};
 /// Receive stamps that go back further than this were stamped by a clock that was set back. Less may be the
 /// order in which threads wrote them \[ns\].
 const SET_BACK_NS: i64 = NANOS_PER_S / 2;
-/// A silence of all topics for longer than this is told \[ns\].
+/// A silence of all topics for longer than this is reported \[ns\].
 const SILENCE_NS: i64 = NANOS_PER_S;
 /// Most events that are kept.
 const MOST_EVENTS: usize = 64;
@@ -24,7 +24,7 @@ pub struct SimulatedClock {
     elapsed_ns: i64,
 }
 
-/// What is told of a simulator's clock.
+/// What inspect reports about a simulator's clock.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClockReport {
     /// The first reading \[ns\].
@@ -107,7 +107,7 @@ pub struct RecorderClock {
     pending: Option<Pending>,
 }
 
-/// A jump ahead whose cause is not known yet.
+/// A jump ahead whose cause is still unknown.
 #[derive(Clone, Debug)]
 struct Pending {
     at: Stamp,
@@ -117,7 +117,7 @@ struct Pending {
     changes: Vec<i64>,
 }
 
-/// What is told of the recorder's clock.
+/// What inspect reports about the recorder's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecorderReport {
     /// The first of the events.

@@ -9,7 +9,7 @@ use robocache_core::input::{self, CAMERA_INFO, IMU};
 use robocache_core::rejected::Rejected;
 use robocache_core::schema::{Leaf, Survey};
 
-/// Most different forms that are told apart.
+/// The most forms that are distinguished.
 const MOST_FORMS: usize = 16;
 /// Most names of joints that are kept of a message.
 const MOST_NAMES: usize = 512;
@@ -49,7 +49,7 @@ pub struct Images {
 pub struct ImageForm {
     /// The encoding, or the format of a compressed image.
     pub encoding: String,
-    /// Width \[px\]; 0 if it is not known.
+    /// Width \[px\]; 0 if unknown.
     pub width: usize,
     /// Height \[px\].
     pub height: usize,
@@ -101,7 +101,7 @@ pub struct CameraForm {
     pub frame_id: String,
 }
 
-/// What is told of a content.
+/// What inspect reports about a content.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentReport {
@@ -183,7 +183,7 @@ impl Content {
         }
     }
 
-    /// What is told of it.
+    /// What inspect reports about it.
     pub fn report(&self) -> Option<ContentReport> {
         Some(match self {
             Content::Images(images) => ContentReport::Images(images.clone()),
@@ -222,7 +222,7 @@ impl Images {
     }
 }
 
-/// A text of a message, of which the first bytes are kept.
+/// The first bytes of a text of a message.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_BYTES)]).into_owned()
 }
@@ -328,7 +328,7 @@ impl Joints {
     }
 }
 
-/// Reads names, of which the first are kept.
+/// Reads names, and keeps the first of them.
 fn names(reader: &mut Reader<'_>) -> Result<Vec<String>, Rejected> {
     let count = reader.u32()? as usize;
     let mut names = Vec::new();

@@ -41,7 +41,7 @@ pub struct LinkReport {
     pub transforms: u64,
 }
 
-/// What is told of the frames.
+/// What inspect reports about the frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FramesReport {
     /// By child.
@@ -53,7 +53,7 @@ pub struct FramesReport {
 }
 
 impl Frames {
-    /// Takes a `tf2_msgs/msg/TFMessage`; `stamp` is told each header.
+    /// Takes a `tf2_msgs/msg/TFMessage`; `header` is called with each header.
     ///
     /// # Errors
     /// The message ends early.

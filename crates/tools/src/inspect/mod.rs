@@ -123,9 +123,9 @@ enum Stamped {
     /// In each transform; whether they are fixed.
     Transforms(bool),
     Clock,
-    /// There are none.
+    /// No message has one.
     No,
-    /// There are none, and the messages come in bursts: the events of a recording of the node.
+    /// No message has one, and the messages come in bursts: the events of a recording of the node.
     Events,
 }
 

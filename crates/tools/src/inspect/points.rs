@@ -67,7 +67,7 @@ pub struct TimeField {
     pub is_absolute: bool,
 }
 
-/// What is told of clouds.
+/// What inspect reports about clouds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CloudReport {
     /// The fields of the first cloud; none for scans.
@@ -189,7 +189,7 @@ impl Clouds {
         Ok(())
     }
 
-    /// What is told of them; `None` without a cloud.
+    /// What inspect reports about them; `None` without a cloud.
     pub fn report(&self) -> Option<CloudReport> {
         let mut time = self.time.clone();
         if let Some(time) = time.as_mut().filter(|time| time.unit_s.is_none()) {

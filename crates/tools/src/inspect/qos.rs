@@ -11,7 +11,7 @@ pub struct Offer {
     pub reliability: String,
     /// `volatile`, `transient_local`, or what else the bag says.
     pub durability: String,
-    /// Messages that the middleware keeps; 0 if it is not known.
+    /// Messages that the middleware keeps; 0 if unknown.
     pub depth: u64,
 }
 

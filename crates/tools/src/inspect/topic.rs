@@ -19,7 +19,7 @@ pub const BINS: usize = 240;
 /// Shortest recording that tells a drift \[ns\].
 const DRIFT_NS: i64 = 20 * NANOS_PER_S;
 
-/// Collects what is told of a topic.
+/// Collects what inspect reports about a topic.
 #[derive(Debug)]
 pub struct Scan {
     messages: u64,
@@ -61,7 +61,7 @@ pub struct Stamps {
     pub bad: u64,
 }
 
-/// What is told of a topic. Times are in nanoseconds.
+/// What inspect reports about a topic. Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TopicReport {
     /// Its name.
@@ -80,7 +80,7 @@ pub struct TopicReport {
     pub last_ns: Option<i64>,
     /// By the receive stamps.
     pub received: Intervals,
-    /// By the stamps of the headers; `None` if there are none.
+    /// By the stamps of the headers; `None` without stamps.
     pub stamped: Option<Intervals>,
     /// The stamps of the headers.
     pub stamps: Stamps,

@@ -8,7 +8,7 @@ use super::html::escaped;
 use super::scale::{padded, range};
 use super::thin::{Point, runs};
 
-/// Most series of a plot: more cannot be told apart.
+/// Most series of a plot: a reader cannot distinguish more.
 const MAX_SERIES: usize = 2 * COLOURS;
 
 /// Lines, steps and dots over a common axis.

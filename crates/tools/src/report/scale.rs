@@ -1,6 +1,6 @@
 //! Numbers as text, and the marks of an axis.
 
-/// A number with so many decimals and a real minus sign; a dash if it is not finite.
+/// A number with `decimals` decimals and a real minus sign; a dash if it is not finite.
 pub fn number(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "\u{2013}".to_owned();
@@ -17,8 +17,8 @@ pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// A number with about so many digits, at least one: `1234.5` with three is `1234`, `0.012345` is `0.0123`.
-/// Very large and very small ones have a power of ten.
+/// A number with about `digits` digits, at least one: `1234.5` with three is `1234`, `0.012345` is `0.0123`. Very large
+/// and very small ones have a power of ten.
 pub fn significant(value: f64, digits: usize) -> String {
     let digits = digits.max(1);
     let size = value.abs();

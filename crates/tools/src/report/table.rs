@@ -25,8 +25,7 @@ impl Table {
         Table { head, texts: 1, keys: false, rows: Vec::new(), left_out: 0 }
     }
 
-    /// So many of the first columns are texts, which begin at the left; the others are numbers, which end at
-    /// the right.
+    /// The first `columns` columns are texts, which begin at the left; the others are numbers, which end at the right.
     pub fn texts(mut self, columns: usize) -> Self {
         self.texts = columns;
         self

@@ -11,7 +11,7 @@ pub(super) fn runs(points: impl IntoIterator<Item = Point>, columns: usize) -> V
     let mut column: Option<Column> = None;
     let mut gap = false;
     for (x, y) in points {
-        // A step that is not there has no place, but it is a gap.
+        // A missing step has no place, but it is a gap.
         if !y.is_finite() {
             gap = true;
             continue;

@@ -1,8 +1,8 @@
 //! Which ticks a missing message may change.
 //!
-//! A message that is missing may change the ticks from its arrival on, until every row in the rings that it
-//! could have entered was made after all of its stream's inputs that matter were heard again. Transforms and
-//! the numbers of a camera enter no ring: they may change all ticks that come.
+//! A missing message may change the ticks after its arrival. This ends when all rows in its rings were made after the
+//! next message of every input of its stream that matters. Transforms and the numbers of a camera enter no ring: they
+//! may change all ticks that come.
 
 use super::numbers::Lost;
 use super::order::PATIENCE_NS;

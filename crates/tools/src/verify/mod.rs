@@ -41,7 +41,7 @@ use robocache_runtime::{
 };
 use ticks::{Doubt, Ticks};
 
-/// What became of a message is known within this time \[ns\]; then a tick that differs is explained.
+/// The outcome of a message is known within this time \[ns\]; then a tick that differs is explained.
 const SETTLED_NS: i64 = 10 * NANOS_PER_S;
 
 /// Why a recording cannot be verified.
@@ -210,12 +210,12 @@ impl Verification {
             Event::Overruns { ticks, .. } => {
                 self.ticks.overruns = self.ticks.overruns.saturating_add(ticks);
             }
-            // All that was told after it has its number.
+            // All later events have its number.
             Event::Epoch(_) => {}
         }
     }
 
-    /// Gives the player what comes next, as long as it is known what became of it.
+    /// Gives the player what comes next, as long as its outcome is known.
     fn play(&mut self, all: bool) -> Result<(), ReplayError> {
         while let Some(next) = self.order.next(all) {
             match next {

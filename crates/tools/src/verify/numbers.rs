@@ -26,7 +26,7 @@ pub(super) struct Numbers {
     wide: Vec<Wide>,
 }
 
-/// Some of these numbers are missing, and that was told; the others belong to other inputs.
+/// Some of these numbers are missing, and a gap explains them; the others belong to other inputs.
 struct Wide {
     first: u64,
     last: u64,
@@ -110,7 +110,7 @@ impl Numbers {
         self.missing.splice(from..to, before.into_iter().chain(after));
     }
 
-    /// Takes out what is missing for so long that it will not come, and was not told.
+    /// Removes and returns the numbers that have been missing for too long and that no gap explains.
     pub fn lost(&mut self, now: Stamp) -> Option<Lost> {
         let runs = self.missing.extract_if(.., |run| now.since(run.seen) >= DISORDER_NS);
         let runs: Vec<Run> = runs.collect();
@@ -121,14 +121,14 @@ impl Numbers {
         let lost = self.too_many.take();
         match untold {
             0 => lost,
-            // Nobody knows which of them: the first may be one.
+            // It is unknown which of them: the first may be one.
             _ => join(lost, &runs)
                 .map(|all| Lost { messages: all.messages - told(&runs, untold), ..all }),
         }
     }
 }
 
-/// How many numbers of a run no gap tells of. The counts of the gaps are used up.
+/// Numbers of a run that no gap explains. It reduces the counts of the gaps.
 fn untold(gaps: &mut [Wide], run: &Run) -> u64 {
     let mut left = run.len();
     for gap in gaps {
@@ -142,7 +142,7 @@ fn untold(gaps: &mut [Wide], run: &Run) -> u64 {
     left
 }
 
-/// How many numbers of some runs gaps tell of, if they do not tell of so many.
+/// Numbers of these runs that gaps explain; `untold` are unexplained.
 fn told(runs: &[Run], untold: u64) -> u64 {
     runs.iter().map(Run::len).fold(0, u64::saturating_add).saturating_sub(untold)
 }

@@ -17,11 +17,11 @@ use robocache_data::recording::REMEMBERED;
 use robocache_ops::time::{NANOS_PER_S, Stamp, TickGrid};
 use robocache_runtime::{MessageOutcome, Received, TickRecord};
 
-/// If nothing says for this long what became of a message, the recording does not \[ns\].
+/// If the outcome of a message is missing for this long, the recording lacks it \[ns\].
 pub(super) const PATIENCE_NS: i64 = 10 * NANOS_PER_S;
 /// A thread tells the recorder of a message or a tick within this time of the log \[ns\].
 const LATE_NS: i64 = 3 * NANOS_PER_S;
-/// Nothing waits for longer than until so many others have come, or messages of so many bytes.
+/// At most this many messages, and messages of at most `MOST_BYTES` bytes, wait for an outcome.
 const MOST_WAITING: usize = 1 << 16;
 const MOST_BYTES: usize = 1 << 30;
 
@@ -31,7 +31,7 @@ pub(super) enum Step {
         stamp: Stamp,
         received: Received,
     },
-    /// A message, and what became of it, if the recording tells.
+    /// A message, and its outcome, if the recording has it.
     Message(Message, Option<MessageOutcome>),
     Tick(TickRecord),
 }

@@ -123,7 +123,7 @@ impl Report {
         self.differing == 0 && self.equal > self.held_back && !self.is_mostly_unverifiable()
     }
 
-    /// Whether so many ticks are unverifiable that the others say little.
+    /// Whether most ticks are unverifiable, so that the others say little.
     pub fn is_mostly_unverifiable(&self) -> bool {
         self.unverifiable > self.equal - self.held_back
     }

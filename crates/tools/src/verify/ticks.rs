@@ -119,7 +119,7 @@ impl Ticks {
                 self.replayed.insert(id, replayed);
             }
         }
-        // The node did not serve the oldest of so many.
+        // With this many waiting, the node did not serve the oldest.
         if self.replayed.len() > MOST_WAITING {
             self.replayed.pop_first();
         }

@@ -55,7 +55,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Checks that no bag is to be compared with what has no tensors.
+    /// Checks that no bag is given for a comparison without tensors.
     fn without_bag(&self, path: &Path, why: &'static str) -> Result<(), ViewError> {
         match self.against {
             None => Ok(()),

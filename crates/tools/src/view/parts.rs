@@ -7,7 +7,7 @@ use robocache_core::message::{SegmentInfo, TensorInfo};
 use robocache_ops::align::NO_AGE;
 use robocache_ops::time::Stamp;
 
-/// Lines of a chart of curves: more cannot be told apart.
+/// Lines of a chart of curves: a reader cannot distinguish more.
 const LINES: usize = 8;
 /// Height of a chart of curves, and of one of ages \[px\].
 const CURVES_PX: usize = 220;

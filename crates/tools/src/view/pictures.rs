@@ -164,7 +164,7 @@ pub enum Shown {
         /// \[height, width, 3\]
         rgb: Vec<u8>,
     },
-    /// Distances \[m\], 0 where there is none.
+    /// Distances \[m\], 0 without a measurement.
     Depth {
         /// Width and height \[px\].
         size: [usize; 2],

@@ -71,7 +71,7 @@ impl Against {
     /// not another episode's: it may have another name now.
     ///
     /// # Errors
-    /// The bag is not there, or it is not that of a chosen episode.
+    /// The bag is missing, or it is not that of a chosen episode.
     pub(super) fn compares<'a>(
         &self,
         chosen: &[&'a source::Episode],
@@ -107,7 +107,7 @@ impl Against {
 /// How surely an episode was made of a bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fits {
-    /// It was not, or that is not known.
+    /// It was not, or that is unknown.
     No,
     /// A bag of this name. Bags may have been moved.
     Name,

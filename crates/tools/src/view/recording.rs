@@ -1,4 +1,4 @@
-//! Pages of recordings of the node: what it received, and what became of it.
+//! Pages of recordings of the node: what it received, and the outcomes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -15,7 +15,7 @@ use robocache_data::replay::{BagDefinitions, ReplayError};
 use robocache_ops::time::Stamp;
 use robocache_runtime::{Event, MessageOutcome, TickFate, TickRecord};
 
-/// Of each input, the times of at most so many messages are kept: half an hour at 1 kHz.
+/// Of each input, the times of at most this many messages are kept: half an hour at 1 kHz.
 const MAX_TIMES: usize = 2_000_000;
 /// Most messages whose outcome is awaited.
 const MAX_OPEN: usize = 1 << 17;
@@ -45,7 +45,7 @@ pub fn page(path: &Path, manifest: &Manifest) -> Result<Page, ViewError> {
     Ok(seen.page(path, manifest))
 }
 
-/// What became of the messages of an input.
+/// The outcomes of the messages of an input.
 #[derive(Default)]
 struct InputSeen {
     name: String,
@@ -68,7 +68,7 @@ struct InputSeen {
 struct Seen {
     inputs: Vec<InputSeen>,
     streams: Vec<String>,
-    /// Arrivals of messages whose outcome is not known yet.
+    /// Arrivals of messages whose outcome is still unknown.
     open: HashMap<u64, Stamp>,
     published: u64,
     unsent: u64,

@@ -20,7 +20,7 @@ const FUSED_TENSOR_INFO: &str = "robocache_ros/msg/FusedTensorInfo";
 const TENSORS: &str = "tensors.zarr";
 const ROWS: &str = "rows.zarr";
 const STORE_META: &str = "zarr.json";
-/// If not all tensors are read, so many are looked at along the episode, beside those of one stretch.
+/// If not all tensors are read, this many are read along the episode, beside those of one stretch.
 const SPOTS: i64 = 48;
 
 /// Why there is no report.
@@ -50,7 +50,7 @@ pub enum ViewError {
         /// What it is.
         why: &'static str,
     },
-    /// The bag that is to be compared is not there.
+    /// The bag for the comparison is missing.
     #[error("--bag {}: {source}", path.display())]
     NoBag {
         /// Its path.
@@ -155,7 +155,7 @@ pub(super) fn store_of_rows(path: &Path) -> Option<PathBuf> {
 /// The episodes of an output: a file, a bag, or a folder of files, in the order of their names.
 ///
 /// # Errors
-/// There is none, or the folder cannot be read.
+/// No episode is found, or the folder cannot be read.
 pub fn episodes(path: &Path) -> Result<Vec<Episode>, ViewError> {
     let io = |source| ViewError::Io { path: path.to_owned(), source };
     let meta = fs::metadata(path).map_err(io)?;
@@ -386,7 +386,7 @@ impl Reading<'_> {
         Ok((count, true))
     }
 
-    /// Reads so many tensors from an instant on, without those that were read before. Returns how many.
+    /// Reads at most `most` tensors from an instant on, without those that were read before. Returns how many.
     fn stretch(&mut self, from: Stamp, most: u64) -> Result<u64, BagError> {
         let mut messages = self.bag.messages_from(&self.wanted, from.max(self.read_until))?;
         self.track.skip();
@@ -407,7 +407,7 @@ impl Reading<'_> {
     fn pictures(&mut self, count: usize) -> Result<(), BagError> {
         for at in self.track.spread(count) {
             let received = self.received[at];
-            // What cannot be read there was told when the tensor was noted.
+            // A failure to read there was reported when the tensor was noted.
             let mut messages = self.bag.messages_from(&self.wanted, received)?;
             // Several may have been received at one instant.
             while let Some(recorded) = messages.next().filter(|next| next.received == received)

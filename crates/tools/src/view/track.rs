@@ -48,7 +48,7 @@ pub struct Track {
 pub struct Break {
     /// Of the tick behind it, among [`Track::ticks`].
     pub at: usize,
-    /// Whether the tensors between them were not looked at. Otherwise there are none.
+    /// Whether the tensors between them were not read. Otherwise there are no tensors between them.
     pub unread: bool,
 }
 

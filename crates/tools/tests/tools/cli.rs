@@ -642,7 +642,7 @@ fn check_ends_quietly_if_its_reader_has_seen_enough() {
             .unwrap();
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     }
-    // If nobody reads the problems, the exit code still tells of them.
+    // If stderr is closed, the exit code still shows the problems.
     let (reader, writer) = UnixStream::pair().unwrap();
     drop(reader);
     let status = Command::new(env!("CARGO_BIN_EXE_robocache"))

@@ -90,7 +90,7 @@ fn tick(pipeline: &Pipeline, at: Stamp) -> (Tick, TensorMessage) {
     (Tick { number, epoch: Epoch::default(), at, changes: 0 }, message)
 }
 
-/// A result of so many ticks. The sensors are silent in the second half.
+/// A result of `ticks` ticks. The sensors are silent in the second half.
 fn result(name: &str, ticks: i64) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("view-{name}"));
     std::fs::create_dir_all(&folder).unwrap();

@@ -2,9 +2,9 @@
 //!
 //! # The policy
 //!
-//! - A processor's *latency* is the median of its last [`RECENT`] times, from hand-over to the row.
-//!   So one slow message changes nothing, and three in a row do. The times of different sizes are
-//!   not told apart: the images of a topic have one size.
+//! - A processor's *latency* is the median of its last [`RECENT`] times, from hand-over to the row. So one slow message
+//!   changes nothing, and three in a row do. It does not distinguish times by size, because the images of a topic have
+//!   one size.
 //! - The ring uses a core at first, alone until its latency is known. It changes to the GPU if the GPU's latency is at least a fifth
 //!   shorter, and back as soon as it is longer.
 //! - If the GPU takes longer for a message than a core would, a core takes the message over. So a
@@ -17,9 +17,8 @@
 //!   of both latencies, at most [`LONGEST_PROBE_NS`]. So the worse a processor is, the more rarely
 //!   it costs anything. If a processor was faster in its last probe, it is probed with the next
 //!   message. The same holds while fewer than [`FEWEST`] of its times are known.
-//! - A GPU that has had a message for [`CALL_LIMIT_NS`] hangs. The time counts as passed only if
-//!   the GPU is still not done [`GRACE_NS`] after somebody noticed: a debugger or a suspend stops
-//!   this process too.
+//! - A GPU that has had a message for [`CALL_LIMIT_NS`] hangs. The time counts as passed only if the GPU is still not
+//!   done [`GRACE_NS`] after a thread noticed: a debugger or a suspend stops this process too.
 
 use crate::backend::Processor;
 
@@ -75,7 +74,7 @@ pub struct Chooser {
     since_probe: u32,
     /// Whether the last probe was so good that the next message is one.
     again: bool,
-    /// When somebody first noticed that the GPU may hang \[ns\].
+    /// When a thread first noticed that the GPU may hang \[ns\].
     overdue_ns: Option<u64>,
 }
 
@@ -124,7 +123,7 @@ impl Chooser {
         if self.uses_gpu { Processor::Gpu } else { Processor::Cpu }
     }
 
-    /// The latency of a processor \[ns\]; `None` as long as it is not known.
+    /// The latency of a processor \[ns\]; `None` until measured.
     pub fn latency_ns(&self, processor: Processor) -> Option<u64> {
         match processor {
             Processor::Cpu => self.core.latency_ns(),

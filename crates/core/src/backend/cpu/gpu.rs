@@ -14,7 +14,7 @@ use robocache_ops::voxelize::PointDrops;
 
 /// The backend's name in errors.
 const NAME: &str = "cuda";
-/// A row that is not there after this time is a failure.
+/// If a row is not ready after this time, the GPU has failed.
 const LIMIT: Duration = Duration::from_nanos(CALL_LIMIT_NS);
 
 /// Encodes into a row on the device and copies that to memory of the host.

@@ -117,7 +117,7 @@ enum EncoderPlace {
     Gone,
 }
 
-/// What became of a sample.
+/// The outcome of a sample.
 pub struct Done {
     /// The encoder, for [`GpuThread::give_back`].
     pub encoder: Box<dyn GpuEncoder>,
@@ -169,9 +169,8 @@ impl GpuThread {
         &self.desk.ready
     }
 
-    /// Lets go of a row that nobody waits for any more. Returns how long that row took, and what the
-    /// thread does. Both at once: a row that is done a moment later still counts as under way, so
-    /// that nobody takes it for the row of the next sample.
+    /// Drops a finished row for which no worker waits. Returns the time that this row took, and what the thread does
+    /// now. Both are read under one lock. So a row that finishes later is not taken for the row of the next sample.
     pub fn poll(&self) -> (Option<Duration>, Doing) {
         let mut state = lock(&self.desk.state);
         let took = self.desk.take_done(&mut state).map(|done| {
@@ -319,8 +318,8 @@ impl Desk {
         }
     }
 
-    /// Waits for a sample; `None` when the thread must end. The encoder is dropped here, where a
-    /// call that hangs keeps nobody.
+    /// Waits for a sample; `None` when the thread must end. The encoder is dropped on this thread. If the call hangs,
+    /// no other thread waits.
     fn next(&self) -> Option<(Box<dyn GpuEncoder>, Instant)> {
         let mut state = lock(&self.state);
         loop {

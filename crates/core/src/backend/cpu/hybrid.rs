@@ -58,7 +58,7 @@ impl HybridEncoder {
     /// Encodes a sample on the processor that has lately finished sooner.
     ///
     /// # Errors
-    /// Those of [`Target::encode`]. A failure of the GPU is none.
+    /// Those of [`Target::encode`]. A failure of the GPU is no error.
     pub fn encode(
         &self,
         sample: &Sample<'_>,
@@ -146,8 +146,8 @@ impl HybridEncoder {
         lock(&self.chooser).plan(self.ns(now), gpu)
     }
 
-    /// Hands a sample to the GPU; a core takes it over if the row is not there after `patience`. That
-    /// begins after the copy to the GPU's staging memory, which this thread makes.
+    /// Hands a sample to the GPU; a core takes it over if the row is not ready after `patience`. That time begins after
+    /// the copy to the GPU's staging memory, which this thread makes.
     fn on_gpu(
         &self,
         (sample, since): (&Sample<'_>, Instant),
@@ -172,8 +172,8 @@ impl HybridEncoder {
         Ok(drops)
     }
 
-    /// A core encodes, unless the thread has the row first. What is not used is discarded with the
-    /// next sample: nobody waits for it.
+    /// A core encodes, unless the thread has the row first. A row that is not used is discarded with the next sample:
+    /// no thread waits for it.
     fn core_or_shadow(&self, target: &impl Target) -> Result<PointDrops, BackendError> {
         let began = Instant::now();
         if let Some(drops) = target.encode(Some(self.thread.ready()))? {

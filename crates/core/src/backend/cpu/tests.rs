@@ -298,7 +298,7 @@ fn a_core_takes_over_from_a_gpu_that_gets_slow() {
     subject.messages(1);
     let encodes = subject.encodes();
     assert_eq!((encodes.by_gpu, encodes.by_cpu, encodes.takeovers), (2, 1, 1));
-    // The thread still sleeps; its row is for nobody, and later rows do not wait for it.
+    // The thread still sleeps; its row is not used, and later rows do not wait for it.
     subject.messages(4);
     assert_eq!(subject.encodes().by_cpu, 5);
     assert_eq!(subject.left(), None);

@@ -48,7 +48,7 @@ pub struct Report {
     pub pinned_bytes: usize,
     /// What Fast DDS needs, in this node and in the publishers of its inputs.
     pub shared_memory: SharedMemory,
-    /// What is possible, but hardly meant; one sentence each.
+    /// Warnings: settings that are possible but probably not meant; one sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -91,8 +91,8 @@ pub struct SegmentReport {
 }
 
 impl Report {
-    /// Makes the report of `config`. `installed` are the packages of ROS; if there are none, nothing is
-    /// said about what is missing.
+    /// Makes the report of `config`. `installed` are the packages of ROS; if it is empty, missing packages are not
+    /// reported.
     pub fn new(config: &Config, installed: &Prefixes) -> Report {
         let layout = Layout::new(config);
         let segment = |segment: &Segment| SegmentReport::new(config, segment);
@@ -246,9 +246,9 @@ fn short_limit_of_clouds(config: &Config, id: StreamId, merge: &MergeSpec) -> Op
     })
 }
 
-/// Returns a warning for each `t_base_sensor` that several inputs of a stream have, as those that inherit
-/// the one of their stream: several sensors are hardly at one place. Without one, the points are taken
-/// as they are, so they may be in the base frame already.
+/// Returns a warning for each `t_base_sensor` that several inputs of a stream share, for example by inheritance.
+/// Several sensors are rarely at one pose. Without a `t_base_sensor`, the points are taken as they are, so they may be
+/// in the base frame already.
 fn one_place(config: &Config, id: StreamId) -> Vec<String> {
     let spec = config.stream(id);
     if spec.merge.is_none() {

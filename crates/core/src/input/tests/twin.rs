@@ -90,7 +90,7 @@ impl Sink for Rows<'_> {
     }
 }
 
-/// The rows, or why there are none: at once, or of each.
+/// The rows, or the errors: one for the message, or one per row.
 type ReadRows = Result<Vec<(Stamp, Result<Vec<f32>, DropReason>)>, DropReason>;
 
 /// Reads a message by a stream with these keys.

@@ -213,7 +213,7 @@ mod on_the_gpu {
             let mut gpu = Voxelizer::new(device, &spec, DType::F32, 1, chain.steps).unwrap();
             let row = DeviceBuffer::new(device, gpu.row_bytes()).unwrap();
             gpu.set_fields(view.fields, stream).unwrap();
-            // The row's content is of no meaning to the voxelizer once it is told so.
+            // After this call, the voxelizer does not use the row's content.
             row.fill(0xAB).unwrap();
             gpu.forget(Slot::new(0), stream).unwrap();
             let points = DevicePoints::of(&view, chain.first.address());

@@ -187,7 +187,7 @@ enum Pattern {
 }
 
 impl Pattern {
-    /// Where the point of this number, and of so many, is \[voxels\].
+    /// The place of a point, from its number and the number of all points \[voxels\].
     fn place(
         self,
         random: &mut Random,

@@ -33,7 +33,7 @@ pub fn check(kind: &Kind, cases: usize) {
     }
 }
 
-/// Each cloud is encoded into a row of any content, after the voxelizer was told to forget the row.
+/// Each cloud is encoded into a row of any content, after a call of `forget` for the row.
 pub fn check_forgotten_rows() {
     let mut random = Random::new(23_000);
     for number in 0..20 {

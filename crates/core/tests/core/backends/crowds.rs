@@ -52,7 +52,7 @@ fn check_case(kind: &Kind, number: usize, most: usize, random: &mut Random) {
         let points = random.range(1, most);
         let crowds: Vec<[f64; 3]> =
             (0..random.range(1, 40)).map(|_| place(random, shape)).collect();
-        // Out of 16, so many points are in crowds; of these, the first one has a half.
+        // The share of points in crowds, of 16. The first crowd has half of these.
         let share = random.range(0, 16);
         let run = random.choose(&[1, 1, 7, 900]);
         let mut crowded = false;

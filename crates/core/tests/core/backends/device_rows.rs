@@ -91,7 +91,7 @@ fn cloud(spec: &VoxelSpec, voxels: usize, first: usize) -> (Vec<u8>, Form) {
     (form.bytes(&points), form)
 }
 
-/// Each cloud is encoded into a row of any content, after the voxelizer was told to forget the row.
+/// Each cloud is encoded into a row of any content, after a call of `forget` for the row.
 pub fn check_forgotten(kind: &Kind, _: usize) {
     let device = kind.device().expect("a GPU");
     for spec in specs() {
@@ -152,7 +152,7 @@ pub fn check_moving_shapes(kind: &Kind, _: usize) {
         for (slot, (row, _)) in outcomes.iter().enumerate() {
             assert!(rows.holds(slot, row), "queued launch {slot}, {max_voxels:?}");
         }
-        // One after the other, in one slot: also what becomes of the points.
+        // One after the other, in one slot. The counts of points are compared too.
         for (number, ((row, drops), form)) in outcomes.iter().zip(&forms).enumerate() {
             rows.launch(&form.view(&data), on_device.address(), 0);
             assert_eq!(rows.gpu.finish(&rows.stream).unwrap(), *drops, "launch {number}");

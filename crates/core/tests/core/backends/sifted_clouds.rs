@@ -251,7 +251,7 @@ fn check_listed_voxels(kind: &Kind) {
     }
 }
 
-/// So many points that there are more tiles than a thread block lists at once.
+/// The cloud has more tiles than a thread block lists at once.
 fn check_tiles(kind: &Kind, (dtype, sparse): (DType, bool), points: usize) {
     let channels = vec![Reduction::Last("a".into()), Reduction::Min(Feature::Range)];
     let spec =

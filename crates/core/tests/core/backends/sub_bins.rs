@@ -107,7 +107,8 @@ fn voxel_of(number: u32, bins: &Bins) -> usize {
     (block * VOXEL_BLOCK + number % VOXEL_BLOCK) as usize
 }
 
-/// Encodes a cloud with so many points in these voxels. Its row counts those that have enough, and no others.
+/// Encodes a cloud with the given numbers of points in the given voxels. Its row counts those that have enough, and no
+/// others.
 fn check_counts(pair: &mut Pair, spec: &VoxelSpec, counts: &[(usize, usize)], name: &str) {
     let [x, y, _] = SHAPE;
     let columns = 3 + extra_fields(spec).count();

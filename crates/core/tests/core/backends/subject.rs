@@ -35,7 +35,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of a test module, where there is a GPU. Says so if there is none.
+    /// The kind of a test module. Without a GPU, prints that the test is skipped.
     pub fn of(module: &str, test: &str) -> Option<Kind> {
         #[cfg(feature = "cuda")]
         let skipped = {

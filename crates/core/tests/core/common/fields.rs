@@ -14,7 +14,7 @@ pub const KINDS: [FieldType; 8] = [
     FieldType::Float64,
 ];
 
-/// `value` as a field of `kind`: little-endian bytes, and the number that these stand for.
+/// `value` as a field of `kind`: little-endian bytes, and the number that these encode.
 pub fn typed(value: f64, kind: FieldType) -> (Vec<u8>, f64) {
     macro_rules! as_type {
         ($type:ty) => {

@@ -173,7 +173,7 @@ fn a_plan_that_is_cut_off_or_declares_too_much_is_malformed() {
     for len in 0..message.len() {
         assert_eq!(push_at(&pipeline, 100, &message[..len]), Err(DropReason::Malformed), "{len}");
     }
-    // Each word in turn declares a length that is not there, or is another number.
+    // Each word in turn declares a length beyond the message, or is another number.
     for at in (4..message.len() - 3).step_by(4) {
         for word in [u32::MAX, 1 << 31, 1 << 20] {
             let mut message = message.clone();
@@ -274,7 +274,7 @@ streams:
     push_at(&stopped, 0, &plan(500, &[(200, 5.0)])).unwrap();
     let got = [110, 210, 220, 490, 690, 700].map(|ms| at(&stopped, ms));
     assert_eq!(got, [Some(1.0), Some(1.0), None, None, None, Some(5.0)]);
-    // Between two points that are too far apart there was nothing, and there is nothing.
+    // Between two points that are too far apart there was no value. After the cut there is still none.
     let apart = node();
     push_at(&apart, 0, &plan(10, &[(0, 0.0), (1010, 1.0)])).unwrap();
     push_at(&apart, 0, &plan(500, &[(100, 5.0)])).unwrap();

@@ -65,7 +65,7 @@ fn a_row_says_when_ticks_saw_it() {
     let first = Epoch::default();
     push(10, 11, 1.0, first).unwrap();
     push(30, 31, 3.0, first).unwrap();
-    // Behind the newest: the oldest leaves. Then an equal stamp replaces, and one is too late.
+    // Behind the newest: the oldest leaves. Then a row with an equal stamp replaces one, and an older row is refused.
     push(20, 35, 2.0, first).unwrap();
     assert_eq!(sink.rows(), [(0, 10, 1.0, (11, 35, false))]);
     push(20, 40, 2.5, first).unwrap();

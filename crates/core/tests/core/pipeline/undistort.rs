@@ -148,7 +148,7 @@ fn an_image_before_the_first_camera_is_a_drop_that_says_what_to_do() {
                     none; start what publishes it (usually the driver of the camera), or set camera_info \
                     to its topic";
     assert_eq!(detail, expected);
-    // One that is refused is none.
+    // A refused CameraInfo does not count.
     let mut bad = info([0.0, 0.0]);
     bad.k[0] = 0.0;
     let (reason, _) = push(&pipeline, INFO, &bad.to_cdr(Vec::new())).unwrap_err();

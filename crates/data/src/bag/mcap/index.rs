@@ -111,7 +111,7 @@ impl Definitions {
 }
 
 impl Index {
-    /// Reads the index of a file. Damage is told, and read around where that is possible.
+    /// Reads the index of a file. Damage is reported, and skipped where that is possible.
     ///
     /// # Errors
     /// If it is not an MCAP file, or the system cannot read it.

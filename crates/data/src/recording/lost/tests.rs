@@ -15,7 +15,7 @@ fn what_was_lost_is_one_gap_until_it_is_taken() {
     let (messages, first, last, epoch) = (2, 5, 7, Epoch::numbered(1));
     assert_eq!(lost.take(input), Some(Gap { input, messages, first, last, from, epoch }));
     assert_eq!(lost.take(input), None);
-    // Of two epochs, and one whose arrival is not known.
+    // Of two epochs, and one whose arrival is unknown.
     for second in [arrival(2, Some(5)), arrival(1, None)] {
         lost.add(8, arrival(1, Some(80)));
         lost.add(9, second);

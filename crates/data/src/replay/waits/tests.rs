@@ -18,7 +18,7 @@ fn a_message_has_waited_since_its_receive_stamp_in_the_time_of_the_log() {
         at - waits.of(Stamp::from_nanos(at))
     };
     assert_eq!(of(1000, 0, [1000, 990]), 990);
-    // The recorder was told late.
+    // The recorder got the report late.
     assert_eq!(of(1020, 0, [1015, 1015]), 1015);
     // The clock was set back by 800, and the log goes on.
     assert_eq!(of(1100, 1, [300, 250]), 1050);

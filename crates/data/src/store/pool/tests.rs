@@ -10,7 +10,7 @@ fn rows_wait_for_room_and_memory_serves_again() {
         pool.end(70);
         waits.join().unwrap();
     });
-    // One that is larger than all passes alone, and nobody waits for threads that failed.
+    // A row that is larger than the pool passes alone. No thread waits for threads that failed.
     pool.begin(1000, || true);
     pool.end(1000);
     pool.end(40);

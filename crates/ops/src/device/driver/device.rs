@@ -82,7 +82,7 @@ pub(in crate::device) struct Current {
 impl Drop for Current {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            // SAFETY: it was current on this thread, or null, which is none.
+            // SAFETY: the context was current on this thread, or null (no context).
             let _ = unsafe { sys::cuCtxSetCurrent(before) };
         }
     }

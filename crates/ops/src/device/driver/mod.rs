@@ -1,8 +1,8 @@
 //! The CUDA driver in safe types: a device, streams, events, graphs and the kernels.
 //!
-//! The driver is loaded at run time. [`Device::open`] asks for it first, and says why there is
-//! none. Everything else here starts from an open device, so that the driver is there. Every object
-//! keeps its device alive, and no call uses the default stream.
+//! The driver is loaded at run time. [`Device::open`] loads it first, and says why that fails. Everything else here
+//! starts from an open device, so that the driver is there. Every object keeps its device alive, and no call uses the
+//! default stream.
 
 mod device;
 mod stream;

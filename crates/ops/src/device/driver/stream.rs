@@ -342,7 +342,7 @@ impl Event {
         Ok(Event { handle, device: device.clone() })
     }
 
-    /// Stands for everything that is on `stream` so far.
+    /// Marks everything that is on `stream` so far.
     pub fn record(&self, stream: &Stream) -> Result<(), DeviceError> {
         let _current = self.device.bind()?;
         // SAFETY: a live event and a live stream of one device.

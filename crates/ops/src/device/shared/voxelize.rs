@@ -29,7 +29,7 @@ numbers! { "":
     /// Reasons for which points are dropped: those of clouds that are not sifted, and all.
     pub const PLAIN_DROPS: u32 = 4;
     pub const DROPS: u32 = 8;
-    /// In place of a voxel or a column: there is none.
+    /// Marks a missing voxel or column.
     pub const NONE: u32 = u32::MAX;
     /// Columns whose offsets the launch parameters hold.
     pub const INLINE_COLUMNS: u32 = 8;

@@ -251,8 +251,8 @@ impl<'a> Tick<'a> {
     /// Adds a ring's part of a step.
     ///
     /// # Panics
-    /// When the value names a slot that is not there, or the place is not inside the output or the
-    /// row, or it is more than the fuser was made for.
+    /// When the value names a missing slot, the place is not inside the output or the row, or the part exceeds the
+    /// fuser's capacity.
     pub fn add(&mut self, rows: &'a Rows, value: Value<Slot>, place: StepPlace<'_>) {
         let mut piece = Piece {
             lanes: rows.lanes.as_ref().map_or(0, DeviceBuffer::address),

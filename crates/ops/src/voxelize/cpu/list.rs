@@ -144,7 +144,7 @@ fn first_beyond(dtype: DType, values: &[f32], elements: &[u8]) -> Option<usize> 
     };
     let is_infinite = |bytes: &[u8; 2]| u16::from_le_bytes(*bytes) & infinite == infinite;
     let elements = elements.as_chunks::<2>().0;
-    // Without an early end, so that it vectorises; there is hardly ever one.
+    // Without an early end, so that it vectorises. An early end would almost never come.
     let any = elements.iter().fold(false, |any, bytes| any | is_infinite(bytes));
     any.then(|| elements.iter().position(is_infinite)).flatten()
 }

@@ -128,7 +128,7 @@ impl Counting {
 
     /// Writes the counts into a row, and zeros them, just after the launch that counted.
     ///
-    /// `counts`: whether there was such a launch, as there is none without points.
+    /// `counts`: whether the counting launch ran. A cloud without points has no such launch.
     ///
     /// # Safety
     /// The row of `target` is valid on the device until the launch is done.

@@ -106,8 +106,8 @@ impl Sifting {
         }
     }
 
-    /// Ends a cloud, just after the launch that reduces it: writes the row if it is sparse, and tells the host what became of
-    /// the points.
+    /// Ends a cloud, just after the launch that reduces it: writes the row if it is sparse, and gives the host the
+    /// counts of the points.
     ///
     /// # Safety
     /// The row of `target` is valid on the device until the launch is done.

@@ -19,7 +19,7 @@ use crate::windows::{Visibility, WindowPlan, WindowRing, WindowStream};
 const STEPS: usize = 32;
 /// Bytes of a task, about.
 const TASK_BYTES: usize = 8192;
-/// What stands for an element that goes nowhere.
+/// Marks an element that goes nowhere.
 const NONE: u32 = u32::MAX;
 
 /// The tables of a plan.

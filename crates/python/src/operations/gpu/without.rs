@@ -1,4 +1,4 @@
-//! What there is in a build without CUDA.
+//! The same types in a build without CUDA.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn none<T>() -> PyResult<T> {
 pub enum Ready {}
 
 impl Ready {
-    /// There is none.
+    /// Always false: a build without CUDA has no kernels.
     pub fn is_current(&self) -> bool {
         match *self {}
     }

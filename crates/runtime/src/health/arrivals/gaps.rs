@@ -37,8 +37,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Returns how many multiples a spacing of so many periods goes on: 0 if the message came before its
-    /// time.
+    /// Returns the number of periods from one message to the next, for a spacing of `periods`. It is 0 if the message
+    /// came early.
     pub fn advance(&mut self, periods: f64) -> i64 {
         let found = periods + CARRY * self.off;
         let steps = found.round().max(0.0);

@@ -163,7 +163,7 @@ fn an_input_in_bursts_has_a_short_limit_and_has_not_stopped() {
     }
 }
 
-/// The stop of the node itself is nobody else's fault: neither a rate nor a delay of that time is.
+/// The stop of the node itself is not a fault of an input: neither a rate nor a delay of that time is reported.
 #[test]
 fn a_stop_of_the_node_is_not_blamed_on_the_sensor() {
     let mut robot = Robot::with("max_age_ms: 50, lag_ms: 20");

@@ -55,7 +55,7 @@ impl Timing {
     pub fn rate_hz(&self) -> f64 {
         let rate = NANOS_PER_S as f64 / self.usual_ns as f64;
         let decimals = (2 - rate.log10().floor() as i32).clamp(0, 9) as usize;
-        // The nearest number that has so many digits.
+        // The nearest number that has `decimals` decimals.
         format!("{rate:.decimals$}").parse().unwrap_or(rate)
     }
 

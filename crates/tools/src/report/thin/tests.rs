@@ -24,7 +24,7 @@ fn a_gap_ends_a_run() {
     let points = [(0.0, 1.0), (1.0, 1.0), (2.0, f64::NAN), (3.0, 1.0), (3.1, f64::NAN)];
     let two = [vec![(0.0, 1.0), (1.0, 1.0)], vec![(3.0, 1.0)]];
     assert_eq!(runs(points, 10), two);
-    // A missing step, whose target is not known.
+    // A missing step, whose target is unknown.
     let missing = [(0.0, 1.0), (1.0, 1.0), (-1e12, f64::NAN), (3.0, 1.0)];
     assert_eq!(runs(missing, 10), two);
 }

@@ -65,7 +65,7 @@ fn a_gap_does_not_hide_what_other_inputs_lack() {
         assert_eq!(numbers.lost(at(1)), lost);
         assert!(numbers.wide.is_empty());
     }
-    // The recorder tells of a loss before it writes what waits.
+    // The recorder reports a loss before it writes what waits.
     let mut numbers = Numbers::default();
     whole(&mut numbers, 1, at(0));
     numbers.told(&Gap { messages: 2, ..gap(3, 5) });

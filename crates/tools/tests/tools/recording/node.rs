@@ -41,7 +41,7 @@ pub const JOINTS: InputId = InputId::new(1);
 pub const CAMERA: InputId = InputId::new(2);
 pub const GREY: InputId = InputId::new(3);
 
-/// Nobody receives the tensors.
+/// Drops the tensors.
 struct Nobody;
 
 impl Publisher for Nobody {

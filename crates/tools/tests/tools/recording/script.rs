@@ -34,7 +34,7 @@ struct Script {
     recorder: McapRecorder,
 }
 
-/// A message that the recorder is yet to be told of.
+/// A message that was not yet reported to the recorder.
 struct Untold {
     message: ReceivedMessage,
     outcome: MessageOutcome,
@@ -223,13 +223,13 @@ fn a_lost_cloud_has_an_effect_until_its_lidar_is_heard_again() {
     assert!((38..60).contains(&report.unverifiable), "{report:?}");
 }
 
-/// A message of this kind that has no room in a queue of 60,000 bytes: nobody reads its end.
+/// A message of this kind that has no room in a queue of 60,000 bytes: its end is never read.
 fn without_room(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.resize(70_000, 0);
     bytes
 }
 
-/// Tells of a message, and lets the recorder write it.
+/// Reports a message, and lets the recorder write it.
 fn receive_bytes(script: &Script, input: InputId, at_ms: i64, bytes: Vec<u8>) {
     script.tell(script.take_bytes(input, 0, at_ms, bytes));
     std::thread::sleep(std::time::Duration::from_millis(1));

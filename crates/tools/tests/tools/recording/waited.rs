@@ -64,7 +64,7 @@ fn published(bag: &Bag) -> Digests {
     Digests(messages.filter_map(|recorded| digest(&recorded.bytes)).collect())
 }
 
-/// Wrenches as at 250 Hz, of which a busy process takes five at a time.
+/// Wrenches as at 250 Hz. A busy process takes five of them at a time.
 fn drive_in_bursts(node: &Node) {
     let begin = Instant::now();
     let mut waiting = Vec::new();
