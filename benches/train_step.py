@@ -26,7 +26,7 @@ MS = 1_000_000
 
 def make(folder, episodes, seconds):
     """Writes recordings of JointState with 256 joints, and replays them to `folder/rows.zarr`."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "tests"))
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "python"))
     import bags
 
     folder.mkdir(parents=True)

@@ -25,7 +25,7 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.parameter import Parameter
 
 sys.path.insert(0, str(REPOSITORY / "python"))
-sys.path.insert(0, str(REPOSITORY / "python" / "tests"))
+sys.path.insert(0, str(REPOSITORY / "tests" / "python"))
 
 from device_case import has_gpu  # noqa: E402 (the path comes first)
 

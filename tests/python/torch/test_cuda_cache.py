@@ -262,7 +262,7 @@ def test_instants_of_two_dimensions_are_an_error():
     size = len(gpu.windows([0], [500 * MS]).buffer)
     with pytest.raises(ValueError, match="out: expected"):
         native = gpu.plan()._native
-        native.launch((0, 0), (1 << 20, size), bytes(8 * 9), bytes(8 * 9))
+        native.launch((0, 0), (1 << 20, size), np.zeros(9, np.int64), np.zeros(9, np.int64))
 
 
 def test_a_pinned_cache_that_lacks_a_stream_is_saved(tmp_path):
