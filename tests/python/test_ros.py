@@ -82,7 +82,9 @@ def test_from_msg_copies_nothing_and_checks_as_decode_does():
     tensor = robocache.from_msg(msg)
     assert np.shares_memory(tensor["joints"].array, np.frombuffer(msg.data, dtype=np.uint8))
     msg.segments[1].byte_offset = 96
-    with pytest.raises(ValueError, match="'camera': expected an offset that is a multiple of 64, found 96"):
+    with pytest.raises(
+        ValueError, match="'camera': expected an offset that is a multiple of 64, found 96"
+    ):
         robocache.from_msg(msg)
 
 
