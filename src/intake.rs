@@ -386,8 +386,9 @@ impl Clock {
         }
         if let Some((Ok(Some(stamp)), transit)) = newest
             && runtime.clock.now().is_none_or(|now| stamp > now.stamp)
+            && let Some(clock) = runtime.sim_clock()
         {
-            runtime.set_clock(stamp, transit);
+            clock.set(stamp, transit);
         }
         Some(std::mem::replace(&mut self.subscription, next))
     }
@@ -398,7 +399,10 @@ impl Clock {
         for _ in 0..CLOCK_DEPTH {
             let taken = self.subscription.take(&mut message);
             let Some(info) = self.takes.note(taken)? else { break };
-            set_clock(runtime, &message, transit(&info));
+            match (decode_clock(&message), runtime.sim_clock()) {
+                (Ok(Some(stamp)), Some(clock)) => clock.set(stamp, transit(&info)),
+                _ => tracing::warn!("ignored a malformed message on /clock"),
+            }
         }
         Ok(())
     }
@@ -438,14 +442,6 @@ impl Takes {
             tracing::warn!("{error}; the node ends if this happens {FAILURES} times in a row");
         }
         Ok(None)
-    }
-}
-
-/// Sets the clock from one message on `/clock`.
-fn set_clock(runtime: &Runtime, message: &[u8], transit: Transit) {
-    match decode_clock(message) {
-        Ok(Some(stamp)) => runtime.set_clock(stamp, transit),
-        _ => tracing::warn!("ignored a malformed message on /clock"),
     }
 }
 

@@ -14,7 +14,7 @@ class Column:
     Attributes:
         key: its name.
         feature: what LeRobot needs to know of it: dtype, shape and names.
-        read: a function of (tensors, first, end). It returns the values of these ticks, of which
+        read: a function of (tensors, first, end). It returns the values of these ticks;
             LeRobot takes one at a time.
     """
 

@@ -150,7 +150,7 @@ class FusedTensor:
         segments: dict of name to `Segment`, in the order of the configuration.
         data: the packed bytes (uint8 array); all segments are views of it.
         digest: the hash that the node made of all of it, 0 if it made none (see `digest_of`).
-        message: the serialized message, of which the arrays are views, or None.
+        message: the serialized message that the arrays view, or None.
     """
 
     __slots__ = ("tick", "stamp_ns", "frame_id", "segments", "data", "digest", "message")

@@ -188,7 +188,8 @@ impl LivePipeline {
         })
     }
 
-    /// Sets a simulator's clock from a message on `/clock`. Returns whether it was one.
+    /// Sets the simulator's clock from a message on `/clock`. Returns whether it was one. Raises if the node has the
+    /// system's clock.
     fn set_clock(
         &self,
         py: Python<'_>,
@@ -197,12 +198,12 @@ impl LivePipeline {
         arrived_ns: Option<i64>,
     ) -> PyResult<bool> {
         self.process.check("a PipelineNode")?;
-        py.detach(|| match decode_clock(&message) {
-            Ok(Some(stamp)) => {
-                self.runtime.set_clock(stamp, Transit { published_ns, arrived_ns });
-                Ok(true)
-            }
-            _ => Ok(false),
+        py.detach(|| {
+            let clock = self.runtime.sim_clock();
+            let clock = clock.ok_or_else(|| PyValueError::new_err("the clock is the system's"))?;
+            let Ok(Some(stamp)) = decode_clock(&message) else { return Ok(false) };
+            clock.set(stamp, Transit { published_ns, arrived_ns });
+            Ok(true)
         })
     }
 

@@ -10,6 +10,7 @@ mod sleeper;
 mod steady;
 mod system;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use recorded::RecordedClock;
@@ -95,8 +96,8 @@ pub enum Clock {
     System(Box<SystemClock>),
     /// A clock that is never set, for benchmarks and tests.
     Steady(SteadyClock),
-    /// The system's clock of a recording: the caller sets it.
-    Recorded(RecordedClock),
+    /// The system's clock of a recording: who holds the other handle sets it.
+    Recorded(Arc<RecordedClock>),
     /// A simulator's clock: the newest message on `/clock`.
     Sim(Box<SimClock>),
 }
@@ -114,7 +115,7 @@ impl Clock {
 
     /// Makes the system's clock of a recording, which does not run yet, for ticks on `grid`.
     pub fn recorded(grid: TickGrid) -> Self {
-        Clock::Recorded(RecordedClock::new(grid))
+        Clock::Recorded(Arc::new(RecordedClock::new(grid)))
     }
 
     /// Makes a simulator's clock, which does not run yet, for ticks on `grid`.
@@ -147,30 +148,6 @@ impl Clock {
             }
             Clock::Recorded(clock) => clock.arrival(transit),
             Clock::Sim(clock) => clock.arrival_at(transit, at),
-        }
-    }
-
-    /// Sets a simulator's clock from a message that came at `at`, as [`SimClock::set`] does. Other clocks
-    /// ignore it.
-    pub fn set(&self, stamp: Stamp, transit: Transit, at: Instant) -> Option<Epoch> {
-        match self {
-            Clock::System(_) | Clock::Steady(_) | Clock::Recorded(_) => None,
-            Clock::Sim(clock) => clock.set_at(stamp, transit, at),
-        }
-    }
-
-    /// Sets the clock of a recording, and returns its reading. Other clocks ignore it.
-    pub fn move_to(&self, stamp: Stamp) -> Option<Reading> {
-        if let Clock::Recorded(clock) = self {
-            clock.set(stamp);
-        }
-        self.now()
-    }
-
-    /// Sets the clock of a recording in an epoch that the recording tells. Other clocks ignore it.
-    pub(super) fn move_in(&self, epoch: Epoch, stamp: Stamp) {
-        if let Clock::Recorded(clock) = self {
-            clock.set_in(epoch, stamp);
         }
     }
 

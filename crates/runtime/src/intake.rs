@@ -4,13 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::clock::system_now;
 use super::health::Arrivals;
 use super::queue::Message;
-use super::{
-    ClockMessage, Event, MessageOutcome, Origin, PublisherId, Reading, Runtime, RuntimeError,
-    Transit,
-};
+use super::{Event, MessageOutcome, Origin, PublisherId, Reading, Runtime, RuntimeError, Transit};
 use robocache_core::pipeline::{Accepted, Arrival, AwaitedTransforms, NotTaken};
 use robocache_core::rejected::{DropReason, Rejected};
 use robocache_core::spec::{InputId, InputSpec, Selection, Timeline};
@@ -42,7 +38,7 @@ impl MessageOrigin {
 }
 
 impl From<InputId> for MessageOrigin {
-    /// A message of which nothing else is known.
+    /// A message with a known input and nothing else.
     fn from(input: InputId) -> Self {
         MessageOrigin { input, publisher: None, number: 0 }
     }
@@ -331,27 +327,6 @@ impl Runtime {
                 "stream '{name}' ({topic}): {what} dropped, {}: {detail}",
                 reason.name()
             );
-        }
-    }
-
-    /// Sets a simulator's clock from a message. If it jumps back, or if this is its first reading,
-    /// this clears all earlier messages before it returns.
-    pub fn set_clock(&self, stamp: Stamp, transit: Transit) {
-        self.set_clock_at(stamp, transit, Instant::now());
-    }
-
-    /// As [`Runtime::set_clock`], from a message that came at `at` by the monotonic clock.
-    pub(super) fn set_clock_at(&self, stamp: Stamp, transit: Transit, at: Instant) {
-        let began = self.clock.set(stamp, transit, at);
-        if let Some(recorder) = &self.recorder {
-            let (at, published) = (system_now(), transit.published_at());
-            recorder.clock_set(ClockMessage { stamp, at, published });
-        }
-        if let Some(now) = self.clock.now() {
-            self.node_time.set(now.epoch, now.stamp);
-        }
-        if let Some(epoch) = began {
-            self.begin(epoch);
         }
     }
 

@@ -40,6 +40,7 @@ mod publishing;
 mod queue;
 mod recorder;
 mod schedule;
+mod sim_clock;
 mod standstill;
 mod state;
 #[cfg(test)]
@@ -65,6 +66,7 @@ pub use recorder::{
     ClockMessage, Event, MessageOutcome, ReceivedMessage, Recorder, RecorderStatus, SharedBytes,
     TickFate, TickRecord,
 };
+pub use sim_clock::RuntimeSimClock;
 pub use standstill::{Standstills, Witness};
 pub use state::{InputState, StreamState, TickStats};
 pub use threads::{ThreadOptions, Threads};

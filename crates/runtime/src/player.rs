@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::clock::{Clock, Reading, Transit};
+use super::clock::{Clock, Reading, RecordedClock, Transit};
 use super::encode_threads::EncodeThreads;
 use super::queue::Message;
 use super::schedule::{Schedule, Step};
@@ -90,12 +90,11 @@ pub struct Player {
 /// ticks in between. One wrong stamp would otherwise give ticks for years.
 const MAX_SILENCE_NS: i64 = 600 * NANOS_PER_S;
 
-/// The next tick.
-#[derive(Clone, Copy)]
+/// The next tick, and the clock that it is due by.
 enum Progress {
-    /// The recorder's clock: the epoch, and the next tick in it. `None` before the first message.
-    Recorded(Option<(Epoch, i64)>),
-    /// A simulator's clock.
+    /// The recorder's clock, the epoch, and the next tick in it. `None` before the first message.
+    Recorded(Arc<RecordedClock>, Option<(Epoch, i64)>),
+    /// The simulator's clock of the runtime.
     Simulated(Schedule),
 }
 
@@ -105,7 +104,10 @@ impl Player {
         let grid = pipeline.config().grid;
         let (clock, progress) = match simulated {
             true => (Clock::simulated(grid), Progress::Simulated(Schedule::new(grid, false))),
-            false => (Clock::recorded(grid), Progress::Recorded(None)),
+            false => {
+                let clock = Arc::new(RecordedClock::new(grid));
+                (Clock::Recorded(Arc::clone(&clock)), Progress::Recorded(clock, None))
+            }
         };
         let message = pipeline.new_message();
         let runtime = Runtime { has_workers: false, ..Runtime::new(pipeline, clock) };
@@ -200,8 +202,8 @@ impl Player {
     /// not after the next one. They differ where a simulator's clock takes large steps, or the recorder's was set
     /// back a little.
     fn seen_from(&self, arrival: Arrival) -> Stamp {
-        let next = match self.progress {
-            Progress::Recorded(progress) => progress,
+        let next = match &self.progress {
+            Progress::Recorded(_, next) => *next,
             Progress::Simulated(schedule) => schedule.next(),
         };
         // No tick sees it: there is no clock yet.
@@ -258,7 +260,9 @@ impl Player {
     /// Moves the recorder's clock to an instant and an epoch that a live node recorded. So the numbers of epochs do not
     /// depend on the messages that show a step of the clock.
     fn enter(&mut self, epoch: Epoch, stamp: Stamp) {
-        self.runtime.clock.move_in(epoch, stamp);
+        if let Progress::Recorded(clock, _) = &self.progress {
+            clock.set_in(epoch, stamp);
+        }
         if self.epoch.is_before(epoch) {
             self.epoch = epoch;
             self.runtime.begin(epoch);
@@ -277,12 +281,13 @@ impl Player {
     ) -> Result<(), E> {
         self.settle()?;
         let at = self.instant_of(received.at);
-        self.runtime.set_clock_at(stamp, received.transit(), at);
-        let (Some(now), Progress::Simulated(schedule)) =
-            (self.runtime.clock.now(), &mut self.progress)
+        let (Progress::Simulated(schedule), Some(clock)) =
+            (&mut self.progress, self.runtime.sim_clock())
         else {
             return Ok(());
         };
+        clock.set_at(stamp, received.transit(), at);
+        let Some(now) = self.runtime.clock.now() else { return Ok(()) };
         // The first look at a clock only says where the ticks begin.
         let step = match schedule.advance(now) {
             Step::Wait(until) if until <= now.stamp => schedule.advance(now),
@@ -314,23 +319,24 @@ impl Player {
         end: Stamp,
         serve: &mut impl FnMut(Served<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Progress::Recorded(progress) = self.progress else { return Ok(()) };
+        let Progress::Recorded(clock, progress) = &self.progress else { return Ok(()) };
+        let (clock, progress) = (Arc::clone(clock), *progress);
         let grid = self.runtime.pipeline.config().grid;
         // The last tick before the end. One exactly at the end comes after the message.
         let last = grid.tick_at(end.offset(-1));
-        let before = self.runtime.clock.now().map(|now| now.stamp);
+        let before = clock.now().map(|now| now.stamp);
         let set_ahead = before.is_some_and(|before| end.since(before) > MAX_SILENCE_NS);
         if set_ahead {
             self.runtime.ticks.clock_set_ahead.add(1);
         } else if let Some((_, next)) = progress {
             for tick in next..=last {
-                let Some(due) = self.runtime.clock.move_to(grid.stamp_of(tick)) else { break };
+                let due = clock.set(grid.stamp_of(tick));
                 self.serve(tick, due, due.stamp, serve)?;
             }
         }
-        let Some(now) = self.runtime.clock.move_to(end) else { return Ok(()) };
+        let now = clock.set(end);
         let next = last.saturating_add(1);
-        self.progress = Progress::Recorded(Some(match progress {
+        let next = match progress {
             Some((epoch, before)) if !epoch.is_before(now.epoch) => (epoch, next.max(before)),
             Some(_) => {
                 self.settle()?;
@@ -338,7 +344,8 @@ impl Player {
                 (now.epoch, next)
             }
             None => (now.epoch, next),
-        }));
+        };
+        self.progress = Progress::Recorded(clock, Some(next));
         Ok(())
     }
 

@@ -110,7 +110,7 @@ impl Running {
     /// Sets the clock to an instant at which a tick is due, and waits for the tick.
     fn tick(&self, at: Stamp) {
         let before = lock(&self.recorder.0).len();
-        self.runtime.set_clock(at, Transit::UNKNOWN);
+        self.runtime.sim_clock().unwrap().set(at, Transit::UNKNOWN);
         until("a tick", || lock(&self.recorder.0).len() > before);
     }
 
@@ -134,7 +134,7 @@ impl Running {
 #[test]
 fn the_newest_due_tick_is_served_at_its_instant() {
     let running = Running::start(Arc::new(()));
-    let clock = |at: i64| running.runtime.set_clock(ms(at), Transit::UNKNOWN);
+    let clock = |at: i64| running.runtime.sim_clock().unwrap().set(ms(at), Transit::UNKNOWN);
     clock(995);
     running.send(WRENCH, wrench(ms(995)));
     running.tick(ms(1000));
@@ -152,7 +152,7 @@ fn the_newest_due_tick_is_served_at_its_instant() {
 #[test]
 fn a_jump_back_clears_the_rings_and_ticks_go_on() {
     let running = Running::start(Arc::new(()));
-    running.runtime.set_clock(ms(59_995), Transit::UNKNOWN);
+    running.runtime.sim_clock().unwrap().set(ms(59_995), Transit::UNKNOWN);
     running.send(WRENCH, wrench(ms(59_995)));
     let before = running.runtime.clock.arrival(Transit::UNKNOWN);
     running.tick(ms(60_000));
@@ -179,11 +179,11 @@ fn a_jump_back_clears_the_rings_and_ticks_go_on() {
 fn a_publication_that_takes_long_delays_no_tick_and_the_newest_tensor_is_next() {
     let running = Running::start(Arc::new(()));
     let ticks = &running.runtime.ticks;
-    running.runtime.set_clock(ms(995), Transit::UNKNOWN);
+    running.runtime.sim_clock().unwrap().set(ms(995), Transit::UNKNOWN);
     running.tick(ms(1000));
     let slow = lock(&running.recorder.0);
     for tick in 101..=110 {
-        running.runtime.set_clock(ms(10 * tick), Transit::UNKNOWN);
+        running.runtime.sim_clock().unwrap().set(ms(10 * tick), Transit::UNKNOWN);
         until("a tick", || ticks.newest.load(Ordering::Relaxed) == tick);
         // The first tensor is with the publisher, before the second one waits for it.
         until("the publisher", || tick > 101 || running.runtime.outbox.is_empty());
@@ -202,7 +202,7 @@ fn a_driver_on_another_clock_before_the_simulator_starts_blocks_nothing() {
     for k in 0..2048 {
         running.send(WRENCH, wrench(today.offset(k * NANOS_PER_MS)));
     }
-    running.runtime.set_clock(ms(995), Transit::UNKNOWN);
+    running.runtime.sim_clock().unwrap().set(ms(995), Transit::UNKNOWN);
     running.send(WRENCH, wrench(today));
     running.send(WRENCH, wrench(ms(998)));
     running.tick(ms(1000));
@@ -252,7 +252,7 @@ fn a_slow_stream_delays_no_other_and_keeps_its_order() {
     let observer = Arc::new(Pushed(Arc::clone(&rows)));
     let running = Running::with(CAMERAS, backend, observer, Recorder::default(), options);
     let [slow, fast] = [0, 1].map(InputId::new);
-    running.runtime.set_clock(ms(100), Transit::UNKNOWN);
+    running.runtime.sim_clock().unwrap().set(ms(100), Transit::UNKNOWN);
     let gate = lock(&open);
     for stamp in [91, 92, 93] {
         running.send(slow, image(ms(stamp)));
@@ -296,7 +296,7 @@ impl Observer for Rows {
 fn a_worker_pushes_the_large_messages() {
     let rows = Arc::default();
     let running = Running::start(Arc::new(Rows(Arc::clone(&rows))));
-    running.runtime.set_clock(ms(100), Transit::UNKNOWN);
+    running.runtime.sim_clock().unwrap().set(ms(100), Transit::UNKNOWN);
     running.send(CAMERA, image(ms(95)));
     running.send(WRENCH, wrench(ms(95)));
     running.send(CAMERA, vec![1]);
@@ -339,8 +339,10 @@ fn dropped_by(clock: fn(TickGrid) -> Clock, reason: DropReason, act: fn(&Runtime
     let recorder = Recorder::default();
     let threads: Threads<RuntimeError> =
         Threads::start(&runtime, recorder, ThreadOptions::default()).unwrap();
-    runtime.set_clock(ms(995), Transit::UNKNOWN);
-    runtime.clock.move_to(ms(995));
+    match &runtime.clock {
+        Clock::Recorded(clock) => drop(clock.set(ms(995))),
+        _ => runtime.sim_clock().unwrap().set(ms(995), Transit::UNKNOWN),
+    }
     let mut pose = Writer::new();
     pose.header(ms(995), "base");
     pose.f64_array(&[0.0, 0.0, 0.0]);
@@ -361,11 +363,12 @@ fn dropped_by(clock: fn(TickGrid) -> Clock, reason: DropReason, act: fn(&Runtime
 fn the_tick_thread_frees_no_message_that_waited() {
     let given_up = dropped_by(Clock::simulated, DropReason::NoTransform, |runtime| {
         // The wait is over, and so is the time in which the transform may be on its way.
-        runtime.set_clock(ms(1200), Transit::UNKNOWN);
+        runtime.sim_clock().unwrap().set(ms(1200), Transit::UNKNOWN);
     });
     // A clock that is set back, and no message says so.
     let cleared = dropped_by(Clock::recorded, DropReason::Cleared, |runtime| {
-        runtime.clock.move_to(ms(10));
+        let Clock::Recorded(clock) = &runtime.clock else { panic!("another clock") };
+        clock.set(ms(10));
     });
     assert_eq!([given_up, cleared], ["encode", "encode"]);
 }
@@ -409,8 +412,8 @@ fn failure(drive: impl FnOnce(&Runtime)) -> String {
 #[test]
 fn a_failing_backend_ends_a_thread_with_the_error() {
     let error = failure(|runtime| {
-        runtime.set_clock(ms(1000), Transit::UNKNOWN);
-        runtime.set_clock(ms(1010), Transit::UNKNOWN);
+        runtime.sim_clock().unwrap().set(ms(1000), Transit::UNKNOWN);
+        runtime.sim_clock().unwrap().set(ms(1010), Transit::UNKNOWN);
     });
     assert!(error.starts_with("fuse tick 10"), "{error}");
     assert!(error.ends_with(": backend failing: out of memory"), "{error}");
@@ -437,7 +440,7 @@ fn the_report_names_ticks_and_streams() {
     let mut monitor = Monitor::new(Arc::clone(&running.runtime), names);
     assert_eq!(monitor.report().stamp, None);
     // No tick is due yet.
-    running.runtime.set_clock(ms(1005), Transit::UNKNOWN);
+    running.runtime.sim_clock().unwrap().set(ms(1005), Transit::UNKNOWN);
     running.send(WRENCH, wrench(ms(1005)));
     running.tick(ms(1010));
     let report = monitor.report();

@@ -68,7 +68,7 @@ struct RingMemory {
     encoder: Mutex<Encoder>,
     rows: Rows,
     /// The GPU's part, for images and clouds.
-    either: Option<HybridEncoder>,
+    hybrid: Option<HybridEncoder>,
 }
 
 /// Encodes on the calling thread.
@@ -143,7 +143,7 @@ impl CpuBackend {
             if let Rows::Pages(_) = ring.rows
                 && let Some(encoder) = encoder(spec)?
             {
-                ring.either = Some(HybridEncoder::new(&gpu, encoder)?);
+                ring.hybrid = Some(HybridEncoder::new(&gpu, encoder)?);
             }
         }
         backend.gpu = Some(gpu);
@@ -164,8 +164,8 @@ impl CpuBackend {
     ) -> Result<PointDrops, BackendError> {
         let memory = &self.rings[ring.index()];
         let place = PlacedSample { memory, slot, sample };
-        match (&memory.either, processor) {
-            (Some(either), _) => either.encode_on(processor, &sample, &place),
+        match (&memory.hybrid, processor) {
+            (Some(hybrid), _) => hybrid.encode_on(processor, &sample, &place),
             (None, Processor::Gpu) if self.gpu.is_none() => {
                 let detail = "this backend was made without a GPU".into();
                 Err(BackendError::Unavailable { backend: NAME, detail })
@@ -179,8 +179,8 @@ impl CpuBackend {
 /// would wait for a GPU that hangs.
 impl Drop for CpuBackend {
     fn drop(&mut self) {
-        self.rings.iter().filter_map(|ring| ring.either.as_ref()).for_each(HybridEncoder::close);
-        self.rings.iter_mut().for_each(|ring| ring.either = None);
+        self.rings.iter().filter_map(|ring| ring.hybrid.as_ref()).for_each(HybridEncoder::close);
+        self.rings.iter_mut().for_each(|ring| ring.hybrid = None);
     }
 }
 
@@ -239,7 +239,7 @@ impl RingMemory {
             coordinates: coordinates.zip(spec.encoder.sparse_row(dtype)),
             encoder: Mutex::new(encoder),
             rows,
-            either: None,
+            hybrid: None,
         }
     }
 
@@ -401,7 +401,7 @@ impl Backend for CpuBackend {
     }
 
     fn encodes(&self, ring: RingId) -> Option<Encodes> {
-        self.rings[ring.index()].either.as_ref().map(HybridEncoder::encodes)
+        self.rings[ring.index()].hybrid.as_ref().map(HybridEncoder::encodes)
     }
 
     fn encode(
@@ -411,8 +411,8 @@ impl Backend for CpuBackend {
         sample: Sample<'_>,
     ) -> Result<PointDrops, BackendError> {
         let memory = &self.rings[ring.index()];
-        match &memory.either {
-            Some(either) => either.encode(&sample, &PlacedSample { memory, slot, sample }),
+        match &memory.hybrid {
+            Some(hybrid) => hybrid.encode(&sample, &PlacedSample { memory, slot, sample }),
             None => memory.encode(slot, &sample, None).map(Option::unwrap_or_default),
         }
     }

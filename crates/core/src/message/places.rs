@@ -110,7 +110,7 @@ impl Places {
         number
     }
 
-    /// The numbers of a range, each as bytes of which the first is the least significant.
+    /// The numbers of a range, each as little-endian bytes.
     pub(super) fn numbers<'a, const N: usize>(
         &'a self,
         message: &'a [u8],

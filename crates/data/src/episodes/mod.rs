@@ -18,7 +18,7 @@ mod finite;
 mod mapped;
 mod means;
 mod memory;
-mod plan;
+mod request;
 mod saved;
 mod statistics;
 mod store;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub use build::{Described, RawEpisodes, RawRing, RawStream};
 pub use means::RowMeaning;
 pub use memory::{Bytes, Column, Owned};
-pub use plan::{Choice, WindowBatch};
+pub use request::{Choice, WindowBatch};
 pub use statistics::{ChannelStatistics, statistics};
 pub use store::Reading;
 

@@ -24,7 +24,7 @@ use robocache_runtime::{ClockMessage, ReceivedMessage};
 const CHUNK: u64 = 4 << 20;
 /// A topic that is recorded.
 #[derive(Clone, Debug)]
-pub(super) struct TopicPlan {
+pub(super) struct RecordedTopic {
     pub name: String,
     pub ros_type: String,
     /// The text of its type's definition.
@@ -37,24 +37,24 @@ pub(super) struct TopicPlan {
 
 /// What a recording has.
 #[derive(Clone, Debug)]
-pub(super) struct FilePlan {
+pub(super) struct RecordingContents {
     pub folder: PathBuf,
     pub manifest: Manifest,
     /// The topics of the inputs, without repetition.
-    pub topics: Vec<TopicPlan>,
+    pub topics: Vec<RecordedTopic>,
     /// By input: its topic, as a position in `topics`.
     pub topic_of: Vec<usize>,
     /// The topic of the events.
     pub events: String,
     /// The topic of a simulator's clock and its definition, if it has the node's clock.
-    pub clock: Option<TopicPlan>,
+    pub clock: Option<RecordedTopic>,
     /// A file that is larger \[bytes\] ends, and the next one begins.
     pub split_bytes: u64,
 }
 
 /// Writes the files of a recording.
 pub(super) struct RecordingWriter {
-    plan: FilePlan,
+    contents: RecordingContents,
     files: Box<dyn Files>,
     open: Open,
     /// The files before.
@@ -83,13 +83,13 @@ struct Open {
 
 impl RecordingWriter {
     /// Creates the first file.
-    pub fn create(plan: FilePlan, mut files: Box<dyn Files>) -> io::Result<Self> {
-        files.room(&plan.folder).map_or(Ok(()), Room::check)?;
-        let open = Open::create(&plan, &mut *files, 0)?;
+    pub fn create(contents: RecordingContents, mut files: Box<dyn Files>) -> io::Result<Self> {
+        files.room(&contents.folder).map_or(Ok(()), Room::check)?;
+        let open = Open::create(&contents, &mut *files, 0)?;
         let counts = vec![0; open.channels.len()];
-        let time = LogTime::new(plan.clock.is_some());
+        let time = LogTime::new(contents.clock.is_some());
         Ok(RecordingWriter {
-            plan,
+            contents,
             files,
             open,
             done: Vec::new(),
@@ -106,11 +106,11 @@ impl RecordingWriter {
     pub fn received(&mut self, number: u64, message: &ReceivedMessage) -> io::Result<()> {
         let ReceivedMessage { input, bytes, arrival, at, published } = message;
         let bytes = (**bytes).as_ref();
-        let topic = self.plan.topic_of[input.index()];
+        let topic = self.contents.topic_of[input.index()];
         let bytes_of = self.known((topic, *input), number, bytes);
         let event = RecordingEvent::Received { number, input: *input, arrival: *arrival, bytes_of };
         let time = self.time.of(Some(arrival.epoch), *at);
-        self.write(self.plan.topics.len(), [time; 2], &event.write())?;
+        self.write(self.contents.topics.len(), [time; 2], &event.write())?;
         if bytes_of == number {
             // MCAP repeats the time of the log if the publication time is unknown.
             self.write(topic, [time, published.unwrap_or(time)], bytes)?;
@@ -128,19 +128,19 @@ impl RecordingWriter {
         writer.u32(nanosec);
         let time = self.time.of(None, at);
         self.messages += 1;
-        let topic = self.plan.topics.len() + 1;
+        let topic = self.contents.topics.len() + 1;
         self.write(topic, [time, published.unwrap_or(time)], &writer.finish())
     }
 
     /// Writes an event.
     pub fn event(&mut self, event: &RecordingEvent, at: Stamp) -> io::Result<()> {
         let time = self.time.of(event.epoch(), at);
-        self.write(self.plan.topics.len(), [time; 2], &event.write())
+        self.write(self.contents.topics.len(), [time; 2], &event.write())
     }
 
     /// Writes an event that comes before all that waits.
     pub fn first(&mut self, event: &RecordingEvent) -> io::Result<()> {
-        self.write(self.plan.topics.len(), [self.time.last; 2], &event.write())
+        self.write(self.contents.topics.len(), [self.time.last; 2], &event.write())
     }
 
     /// Ends the chunk and hands all to the operating system: what is written so far can be read from now on.
@@ -149,30 +149,30 @@ impl RecordingWriter {
     /// That of the operating system, or the disk is full.
     pub fn flush(&mut self) -> io::Result<()> {
         self.open.writer.flush().map_err(output::io)?;
-        self.files.room(&self.plan.folder).map_or(Ok(()), Room::check)
+        self.files.room(&self.contents.folder).map_or(Ok(()), Room::check)
     }
 
     /// Ends the last file, and writes `metadata.yaml`. Returns the files that are not safe on the disk yet.
     pub fn finish(self) -> io::Result<Syncing> {
-        let RecordingWriter { plan, mut files, open, mut done, counts, mut syncing, .. } = self;
+        let RecordingWriter { contents, mut files, open, mut done, counts, mut syncing, .. } = self;
         done.push(open.finish(&mut syncing)?);
-        let plan = &plan;
-        let events = TopicPlan {
-            name: plan.events.clone(),
+        let contents = &contents;
+        let events = RecordedTopic {
+            name: contents.events.clone(),
             ros_type: EVENT_TYPE.into(),
             definition: String::new(),
             latched: false,
             shared: false,
         };
-        let topics = plan.topics.iter().chain([&events]).chain(&plan.clock).zip(&counts);
-        let count = |(topic, messages): (&TopicPlan, &u64)| TopicCount {
+        let topics = contents.topics.iter().chain([&events]).chain(&contents.clock).zip(&counts);
+        let count = |(topic, messages): (&RecordedTopic, &u64)| TopicCount {
             name: topic.name.clone(),
             ros_type: topic.ros_type.clone(),
             qos: output::qos(topic.latched),
             messages: *messages,
         };
         let topics: Vec<TopicCount> = topics.map(count).collect();
-        let mut file = files.create(&plan.folder.join("metadata.yaml"))?;
+        let mut file = files.create(&contents.folder.join("metadata.yaml"))?;
         file.write_all(metadata::text(&topics, &done).as_bytes())?;
         file.flush()?;
         syncing.add(file)?;
@@ -181,7 +181,7 @@ impl RecordingWriter {
 
     /// The number of the message that has these bytes: this one's, unless another input of the topic took them.
     fn known(&mut self, (topic, input): (usize, InputId), number: u64, bytes: &[u8]) -> u64 {
-        match self.plan.topics[topic].shared {
+        match self.contents.topics[topic].shared {
             true => self.recent.entry(topic).or_default().take(input, number, bytes),
             false => number,
         }
@@ -206,10 +206,10 @@ impl RecordingWriter {
 
     /// Begins the next file if this one is large.
     fn split(&mut self) -> io::Result<()> {
-        if self.open.bytes < self.plan.split_bytes {
+        if self.open.bytes < self.contents.split_bytes {
             return Ok(());
         }
-        let next = Open::create(&self.plan, &mut *self.files, self.done.len() + 1)?;
+        let next = Open::create(&self.contents, &mut *self.files, self.done.len() + 1)?;
         let before = std::mem::replace(&mut self.open, next);
         self.done.push(before.finish(&mut self.syncing)?);
         self.recent.clear();
@@ -219,10 +219,14 @@ impl RecordingWriter {
 
 impl Open {
     /// Creates the file of this number, with the manifest and all topics.
-    fn create(plan: &FilePlan, files: &mut dyn Files, number: usize) -> io::Result<Self> {
-        let stem = plan.folder.file_name().unwrap_or_default().to_string_lossy();
+    fn create(
+        contents: &RecordingContents,
+        files: &mut dyn Files,
+        number: usize,
+    ) -> io::Result<Self> {
+        let stem = contents.folder.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("{stem}_{number}.mcap");
-        let disk = UntilError::new(files.create(&plan.folder.join(&name))?);
+        let disk = UntilError::new(files.create(&contents.folder.join(&name))?);
         let options = WriteOptions::new()
             .compression(None)
             .profile("ros2")
@@ -233,7 +237,7 @@ impl Open {
         let mut writer =
             Writer::with_options(NoSeek::new(BufWriter::new(disk)), options).map_err(output::io)?;
         let mut channels = Vec::new();
-        writer.write_metadata(&plan.manifest.record()).map_err(output::io)?;
+        writer.write_metadata(&contents.manifest.record()).map_err(output::io)?;
         let mut add = |topic: &str, ros_type: &str, definition: &str, latched: bool| {
             let schema = writer.add_schema(ros_type, "ros2msg", definition.as_bytes())?;
             let qos = output::qos(latched);
@@ -242,11 +246,11 @@ impl Open {
             Ok(())
         };
         let mut all = || -> mcap::McapResult<()> {
-            for topic in &plan.topics {
+            for topic in &contents.topics {
                 add(&topic.name, &topic.ros_type, &topic.definition, topic.latched)?;
             }
-            add(&plan.events, EVENT_TYPE, EVENT_DEFINITION, false)?;
-            match &plan.clock {
+            add(&contents.events, EVENT_TYPE, EVENT_DEFINITION, false)?;
+            match &contents.clock {
                 Some(clock) => add(&clock.name, &clock.ros_type, &clock.definition, false),
                 None => Ok(()),
             }

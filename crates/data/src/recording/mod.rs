@@ -5,6 +5,7 @@
 //! 2. That thread writes files ([`file`]), with a [`RecordingEvent`] for each event.
 //! 3. [`Manifest`] says how the node ran: configuration, parameters, statistics.
 
+mod contents;
 mod copies;
 mod disk;
 mod event;
@@ -13,7 +14,6 @@ mod log_time;
 mod lost;
 mod manifest;
 mod metadata;
-mod plan;
 mod queue;
 mod recorder;
 mod writing;

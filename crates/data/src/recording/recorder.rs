@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::contents::{contents, new_folder};
 use super::disk::{Files, OnDisk};
 use super::event::RecordingEvent;
 use super::file::RecordingWriter;
 use super::manifest::Manifest;
-use super::plan::{new_folder, plan};
 use super::queue::{Item, Queue};
 use super::writing::Writing;
 use robocache_core::schema::Definitions;
@@ -90,9 +90,9 @@ impl McapRecorder {
         let RecordOptions { folder, manifest, events, queue_bytes, split_bytes, files } = options;
         let folder = new_folder(&folder)?;
         let failed = |source| RecordError { path: folder.clone(), source };
-        let plan = plan(&folder, manifest, (events, split_bytes), config, definitions);
+        let contents = contents(&folder, manifest, (events, split_bytes), config, definitions);
         let files = files.unwrap_or_else(|| Box::new(OnDisk));
-        let writer = RecordingWriter::create(plan, files);
+        let writer = RecordingWriter::create(contents, files);
         let mut writer = writer.map_err(|error| {
             // A folder without a file is no recording.
             let _ = std::fs::remove_dir(&folder);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::episode::{Listed, Moment};
 use super::find::stem;
-use super::{EdgeTopic, Episode, ReplayError};
+use super::{Episode, EpisodeTopic, ReplayError};
 use crate::bag::Bag;
 
 /// The part of each bag that counts, and its episodes.
@@ -28,7 +28,7 @@ pub enum Division {
     /// By a list.
     Listed(Vec<Listed>),
     /// By a topic of the bag.
-    Edges(EdgeTopic),
+    ByTopic(EpisodeTopic),
 }
 
 /// The episodes of these bags, each with a name that no other has.
@@ -55,8 +55,8 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
                 episodes.push(Episode { bag, name, start, end, ..Episode::default() });
                 continue;
             }
-            Division::Edges(topic) => {
-                by_edges(bag, &name, topic, &mut episodes);
+            Division::ByTopic(topic) => {
+                by_topic(bag, &name, topic, &mut episodes);
                 continue;
             }
             Division::Listed(listed) => listed,
@@ -102,7 +102,7 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
 }
 
 /// Adds the episodes of a bag by the edges of a topic. If it has no edges, one episode says why.
-fn by_edges(bag: &Path, name: &str, topic: &EdgeTopic, episodes: &mut Vec<Episode>) {
+fn by_topic(bag: &Path, name: &str, topic: &EpisodeTopic, episodes: &mut Vec<Episode>) {
     let found = Bag::open(bag).map_err(ReplayError::from).and_then(|bag| topic.episodes(&bag));
     let bag = bag.to_owned();
     match found {

@@ -12,13 +12,13 @@ use robocache_ops::time::Stamp;
 /// A number of a topic's messages. An episode begins with the message in which it is no longer zero, and
 /// ends with the one in which it is zero again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EdgeTopic {
+pub struct EpisodeTopic {
     topic: String,
     /// The number, as `select` names it.
     path: String,
 }
 
-impl FromStr for EdgeTopic {
+impl FromStr for EpisodeTopic {
     type Err = String;
 
     /// Reads `TOPIC` or `TOPIC:PATH`. Without a path it is `data`, as in `std_msgs`.
@@ -26,19 +26,19 @@ impl FromStr for EdgeTopic {
         let (topic, path) = text.split_once(':').unwrap_or((text, "data"));
         Path::parse(path).map_err(|error| error.to_string())?;
         match topic.starts_with('/') {
-            true => Ok(EdgeTopic { topic: topic.to_owned(), path: path.to_owned() }),
+            true => Ok(EpisodeTopic { topic: topic.to_owned(), path: path.to_owned() }),
             false => Err(format!("expected /TOPIC or /TOPIC:PATH, found '{text}'")),
         }
     }
 }
 
-impl fmt::Display for EdgeTopic {
+impl fmt::Display for EpisodeTopic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.topic, self.path)
     }
 }
 
-impl EdgeTopic {
+impl EpisodeTopic {
     /// The first and the last instant of each episode of a bag. One that has not ended ends with the bag.
     ///
     /// # Errors

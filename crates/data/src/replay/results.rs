@@ -268,7 +268,7 @@ impl Ledger {
                     |stored: &&Stored| !have.contains(&(stored.name.as_str(), stored.bag.clone()));
                 let lost = store.episodes.iter().find(is_lost);
                 lost.map(|Stored { name, bag, .. }| {
-                    format!("has the episode '{name}' of {bag}, of which this run has no result")
+                    format!("has the episode '{name}' of {bag}, but this run has no result of it")
                 })
             }
         };

@@ -8,6 +8,7 @@ use robocache_ops::device::HostBuffer;
 
 use super::gpu;
 use crate::dlpack::{self, Array, DeviceArray, Element, Memory};
+use crate::errors::wrong;
 
 /// Where an operation runs: the number of a GPU and the handle of one of its streams, or, with -1, the host and a
 /// number of threads (0 for as many as there are cores).
@@ -25,9 +26,7 @@ impl View {
         let array = Array::read(object, name, stream)?;
         match array.is_aligned() {
             true => Ok(View(array)),
-            false => {
-                Err(super::wrong(format!("{name}: expected elements at multiples of their size")))
-            }
+            false => Err(wrong(format!("{name}: expected elements at multiples of their size"))),
         }
     }
 
@@ -84,7 +83,7 @@ impl Memory for Host {
 pub fn empty(py: Python<'_>, device: i32, shape: Vec<usize>, dtype: &str) -> PyResult<DeviceArray> {
     let element = Element::of_name(dtype)?;
     let bytes = shape.iter().try_fold(element.size(), |all, size| all.checked_mul(*size));
-    let bytes = bytes.ok_or_else(|| super::wrong("expected fewer elements"))?;
+    let bytes = bytes.ok_or_else(|| wrong("expected fewer elements"))?;
     let (memory, place): (Arc<dyn Memory>, _) = match u32::try_from(device) {
         Err(_) => {
             let buffer = py

@@ -13,8 +13,9 @@ use robocache_ops::voxelize::{
 use robocache_ops::{image, voxelize};
 
 use super::resample::threads;
-use super::{Place, dtype, gpu, wrong};
+use super::{Place, dtype, gpu};
 use crate::dlpack::{values, values_mut};
+use crate::errors::wrong;
 
 /// How clouds become voxel grids.
 #[pyclass(frozen, module = "robocache._native")]
@@ -160,7 +161,7 @@ pub fn voxelize_clouds(
             (values::<u8>(points, count * rule.point_step), rows)
         };
         py.detach(|| voxelize::batch::encode(spec, *dtype, &clouds(data), rows, threads(place)))
-            .map_err(|error| wrong(error.to_string()))?
+            .map_err(|error| wrong(error))?
     };
     Ok(drops.into_iter().map(dropped).collect())
 }
@@ -219,7 +220,7 @@ impl ImageRule {
         }
         let finite = mean.iter().chain(&std).all(|number| number.is_finite());
         if !finite || std.iter().any(|number| *number <= 0.0) {
-            return Err(wrong("mean and std: expected finite numbers, of which std are positive"));
+            return Err(wrong("mean and std: expected finite numbers, and a positive std"));
         }
         let dtype = dtype(of_values)?;
         if dtype == DType::I32 {

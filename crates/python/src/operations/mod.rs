@@ -33,8 +33,3 @@ fn dtype(code: u32) -> PyResult<DType> {
         .find(|dtype| *dtype as u32 == code)
         .ok_or_else(|| PyValueError::new_err(format!("expected an element type, found {code}")))
 }
-
-/// An error of an argument's value.
-fn wrong(message: impl Into<String>) -> PyErr {
-    PyValueError::new_err(message.into())
-}

@@ -8,8 +8,9 @@ use robocache_ops::resample::{
 };
 
 use super::rule::Rule;
-use super::{Place, dtype, gpu, wrong};
+use super::{Place, dtype, gpu};
 use crate::dlpack::{values, values_mut};
+use crate::errors::wrong;
 
 /// Instants: address, number of all, address of the `i64` offsets of episodes or 0. Without offsets, the number is that
 /// of an episode.

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use robocache_ops::align::{AlignRule, Fill, Strategy};
 use robocache_ops::resample::Lane;
 
-use super::wrong;
+use crate::errors::wrong;
 
 /// The rule of a stream, and the lanes of its rows.
 #[pyclass(frozen, module = "robocache._native")]

@@ -1,6 +1,6 @@
 //! The system's clock of a recording.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::{JumpLog, Reading, Transit, is_jump, max_ahead_ns};
@@ -30,18 +30,22 @@ struct RecordedInstants {
 }
 
 impl RecordedClock {
-    pub(super) fn new(grid: TickGrid) -> Self {
+    /// Makes a clock that does not run yet, for ticks on `grid`.
+    pub fn new(grid: TickGrid) -> Self {
         RecordedClock { grid, state: Mutex::default() }
     }
 
-    /// Sets the clock.
-    pub(super) fn set(&self, stamp: Stamp) {
-        lock(&self.state).at = Some(stamp);
+    /// Sets the clock, and returns its reading.
+    pub fn set(&self, stamp: Stamp) -> Reading {
+        let mut state = lock(&self.state);
+        state.at = Some(stamp);
+        let (reading, _) = self.read(state, stamp);
+        reading
     }
 
     /// Sets the clock in an epoch that the recording tells. It goes back only when an epoch
     /// begins, and what is of an epoch that is over leaves it alone.
-    pub(super) fn set_in(&self, epoch: Epoch, stamp: Stamp) {
+    pub fn set_in(&self, epoch: Epoch, stamp: Stamp) {
         let mut state = lock(&self.state);
         if epoch.is_before(state.epoch) {
             return;
@@ -54,15 +58,21 @@ impl RecordedClock {
         (state.at, state.newest) = (Some(stamp), Some(stamp));
     }
 
-    pub(super) fn now(&self) -> Option<Reading> {
-        self.read().map(|(reading, _)| reading)
+    pub(crate) fn now(&self) -> Option<Reading> {
+        self.reading().map(|(reading, _)| reading)
     }
 
-    /// Reads the clock, and begins an epoch if it was set back. Returns the first instant of the epoch as
-    /// well.
-    fn read(&self) -> Option<(Reading, Stamp)> {
-        let mut state = lock(&self.state);
-        let (stamp, since) = (state.at?, Instant::now());
+    /// The reading and the first instant of its epoch; `None` before the clock is set.
+    fn reading(&self) -> Option<(Reading, Stamp)> {
+        let state = lock(&self.state);
+        let stamp = state.at?;
+        Some(self.read(state, stamp))
+    }
+
+    /// Reads the clock, which is at `stamp`, and begins an epoch if it was set back. Returns the first instant
+    /// of the epoch as well.
+    fn read(&self, mut state: MutexGuard<'_, RecordedInstants>, stamp: Stamp) -> (Reading, Stamp) {
+        let since = Instant::now();
         let newest = state.newest.unwrap_or(stamp);
         let mut jumped = None;
         if is_jump(newest, stamp, self.grid) {
@@ -77,13 +87,13 @@ impl RecordedClock {
         if let Some(jumped) = jumped {
             jumped.say();
         }
-        Some((Reading { stamp, since, epoch }, began))
+        (Reading { stamp, since, epoch }, began)
     }
 
     /// Returns the arrival of a message that comes now. What the recording says of the receive stamp is
     /// believed: the node that made the recording has checked it.
     pub(super) fn arrival(&self, transit: Transit) -> Arrival {
-        let Some((now, began)) = self.read() else { return Arrival::default() };
+        let Some((now, began)) = self.reading() else { return Arrival::default() };
         let received = transit.arrived_ns.map_or(now.stamp, Stamp::from_nanos).min(now.stamp);
         Arrival {
             stamp: Some(now.stamp),

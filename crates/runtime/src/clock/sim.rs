@@ -80,7 +80,7 @@ impl SimClock {
     }
 
     /// Returns the newest reading; `None` before the first message.
-    pub(super) fn now(&self) -> Option<Reading> {
+    pub(crate) fn now(&self) -> Option<Reading> {
         self.lock().now.map(|now| now.reading)
     }
 
@@ -97,7 +97,7 @@ impl SimClock {
     }
 
     /// As [`SimClock::set`], from a message that arrived at `at`.
-    pub(super) fn set_at(&self, stamp: Stamp, transit: Transit, at: Instant) -> Option<Epoch> {
+    pub(crate) fn set_at(&self, stamp: Stamp, transit: Transit, at: Instant) -> Option<Epoch> {
         let mut state = self.lock();
         let Some(before) = state.now else {
             let epoch = Epoch::default().next(None);

@@ -71,7 +71,7 @@ impl Robot {
 
     fn set_clock(&mut self, now: i64) {
         self.now = now;
-        self.runtime.set_clock(ms(now), Transit::UNKNOWN);
+        self.runtime.sim_clock().unwrap().set(ms(now), Transit::UNKNOWN);
         self.tick = self.runtime.pipeline.config().grid.tick_at(ms(now));
     }
 

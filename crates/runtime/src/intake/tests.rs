@@ -30,11 +30,11 @@ fn a_tick_from_before_a_jump_is_not_served_after_it() {
     let runtime = runtime_on(config, backend);
     let mut message = runtime.pipeline.new_message();
     let at = |tick: i64| runtime.pipeline.config().grid.stamp_of(tick);
-    runtime.set_clock(at(500), Transit::UNKNOWN);
+    runtime.sim_clock().unwrap().set(at(500), Transit::UNKNOWN);
     let old = runtime.clock.now().unwrap();
     assert_eq!(runtime.fuse(500, old, &mut message).unwrap(), TickOutcome::Ready);
     // The tick thread has read the clock, then another thread sets it back.
-    runtime.set_clock(at(100), Transit::UNKNOWN);
+    runtime.sim_clock().unwrap().set(at(100), Transit::UNKNOWN);
     assert!(old.epoch.is_before(runtime.clock.now().unwrap().epoch));
     assert_eq!(runtime.fuse(501, old, &mut message).unwrap(), TickOutcome::Past);
     let mut writer = Writer::new();

@@ -10,8 +10,8 @@ use clap::{ArgAction, Args, Parser, ValueEnum};
 use robocache_core::backend::{self, Choice};
 use robocache_data::output::Bf16;
 use robocache_data::replay::{
-    self, Division, EdgeTopic, Episode, Format, Moment, Options, Parts, Remap, ReplayError, Share,
-    TimeSource, read_episodes,
+    self, Division, Episode, EpisodeTopic, Format, Moment, Options, Parts, Remap, ReplayError,
+    Share, TimeSource, read_episodes,
 };
 use serde::Serialize;
 
@@ -92,7 +92,7 @@ pub struct EpisodeArgs {
     episodes: Option<PathBuf>,
     /// Episodes by a number of a topic, such as /recording or /joy:buttons[0]: one lasts while it is not zero
     #[arg(long, value_name = "TOPIC[:PATH]", conflicts_with_all = ["start", "end", "episodes"])]
-    episodes_by: Option<EdgeTopic>,
+    episodes_by: Option<EpisodeTopic>,
     /// A topic of the configuration that has another name in the bags; may be given several times
     #[arg(long, value_name = "FROM:=TO")]
     pub remap: Vec<Remap>,
@@ -292,7 +292,7 @@ impl EpisodeArgs {
         let bags = replay::find_bags(paths, out).map_err(AskedError::wrong)?;
         let division = match (&self.episodes, &self.episodes_by) {
             (Some(list), _) => Division::Listed(read_episodes(list).map_err(AskedError::wrong)?),
-            (None, Some(topic)) => Division::Edges(topic.clone()),
+            (None, Some(topic)) => Division::ByTopic(topic.clone()),
             (None, None) => Division::Whole,
         };
         let parts = Parts { start: self.start, end: self.end, division };

@@ -7,7 +7,7 @@ use robocache_core::input::{self, laser_scan, point_cloud2};
 use robocache_core::rejected::Rejected;
 use robocache_ops::voxelize::{FieldAt, FieldType};
 
-/// Clouds of which points are looked at: the first, then one in this many more each time.
+/// Which clouds are examined: the first, then one in this many more each time.
 const LOOKED: usize = 64;
 /// Most points that are looked at of a cloud.
 const PER_CLOUD: usize = 1024;

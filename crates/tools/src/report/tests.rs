@@ -4,7 +4,7 @@ use super::{Figure, HeatMap, Histogram, Page, Picture, Plot, Section, Table, Tim
 
 const NAME: &str = "<script>alert(1)</script>\"' onload=x &\u{0}";
 
-/// A page with everything that there is, each text of which is hostile.
+/// A page with every kind of block. Each text is hostile.
 fn page() -> Page {
     let mut plot = Plot::new(NAME, NAME, NAME);
     plot.line(NAME, [(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0)]).dots(NAME, 4.0, [(1.0, 1.0)]);

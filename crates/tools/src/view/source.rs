@@ -75,7 +75,7 @@ pub enum ViewError {
         found: String,
     },
     /// A report of another program is not of its format.
-    #[error("{}: expected a report, of which docs/view.md has the keys: {why}", path.display())]
+    #[error("{}: expected a report with the keys of docs/view.md: {why}", path.display())]
     Written {
         /// Which.
         path: PathBuf,

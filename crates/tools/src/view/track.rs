@@ -108,7 +108,7 @@ impl StepValidity {
     }
 }
 
-/// A tensor of which pictures are made.
+/// A tensor that is drawn.
 #[derive(Clone, Debug)]
 pub struct Kept {
     /// Its place among [`Track::ticks`].

@@ -47,12 +47,12 @@ struct Written {
     /// after them.
     #[serde(default)]
     tensors: Vec<String>,
-    sections: Vec<Part>,
+    sections: Vec<ReportSection>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Part {
+struct ReportSection {
     title: String,
     blocks: Vec<Block>,
 }

@@ -241,7 +241,7 @@ fn each_row_has_the_bits_of_the_cpu_whoever_was_first() {
 #[test]
 fn a_row_that_nobody_waited_for_is_not_taken_for_that_of_the_next_sample() {
     let subject = Subject::new(Mode::Encode);
-    let thread = &subject.backend().rings[CAMERA.index()].either.as_ref().unwrap().thread;
+    let thread = &subject.backend().rings[CAMERA.index()].hybrid.as_ref().unwrap().thread;
     let data = vec![7; 3 * SIZE[0] * SIZE[1]];
     let sample = Sample::Image(view(&data));
     assert!(thread.hand_over(&sample, Instant::now()));
@@ -282,7 +282,7 @@ fn prefer_the_gpu(subject: &Subject) {
 }
 
 fn prefer_the_gpu_to(subject: &Subject, core: Duration) {
-    let either = subject.backend().rings[CAMERA.index()].either.as_ref().unwrap();
+    let either = subject.backend().rings[CAMERA.index()].hybrid.as_ref().unwrap();
     either.prefer_gpu_to(core);
     assert_eq!(subject.encodes().in_use, Processor::Gpu);
 }

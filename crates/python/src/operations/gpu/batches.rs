@@ -8,9 +8,10 @@ use robocache_ops::dtype::DType;
 use robocache_ops::resample::cuda::{BatchPointers, Gradient, GradientPointers, Resampler};
 use robocache_ops::resample::{BatchSpec, Division};
 
-use super::devices::{Gpu, failed, locked, stream_of};
+use super::devices::{Gpu, locked, stream_of};
+use crate::errors::{failed, wrong};
+use crate::operations::Place;
 use crate::operations::resample::Batch;
-use crate::operations::{Place, wrong};
 
 /// What a resampler is for.
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use robocache_ops::device::{Device, DeviceBuffer, DeviceError, Stream};
 use robocache_ops::resample::cuda::{Resampler, lanes_of};
@@ -12,6 +11,7 @@ use robocache_ops::resample::{BatchStream, Lane};
 use super::batches::Key;
 use super::encoders::{Images, MOST, Voxelizers};
 use crate::dlpack::Memory;
+use crate::errors::failed;
 use crate::freeing::Elsewhere;
 use crate::operations::Place;
 use crate::operations::kept::Kept;
@@ -30,10 +30,6 @@ pub(super) struct Gpu {
 }
 
 static GPUS: Mutex<Option<HashMap<i32, Arc<Gpu>>>> = Mutex::new(None);
-
-pub(super) fn failed(error: DeviceError) -> PyErr {
-    PyRuntimeError::new_err(error.to_string())
-}
 
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -12,8 +12,9 @@ use robocache_ops::voxelize::batch::Clouds;
 use robocache_ops::voxelize::cuda::{DevicePoints, EncodeError, Voxelizer};
 use robocache_ops::voxelize::{PointDrops, VoxelSpec};
 
-use super::devices::{Gpu, failed, stream_of};
-use crate::operations::{ImageRule, Place, VoxelRule, wrong};
+use super::devices::{Gpu, stream_of};
+use crate::errors::{failed, wrong};
+use crate::operations::{ImageRule, Place, VoxelRule};
 
 /// What a voxelizer is for: the rule's specification and element type, and the most points.
 type VoxelKey = (VoxelSpec, DType, usize);
@@ -79,7 +80,7 @@ pub fn voxelize(
     };
     let key = (rule.spec.clone(), rule.dtype, most);
     py.detach(|| with(&gpu.voxelizers, key, make, all)).map_err(|error| match error {
-        EncodeError::Cloud(error) => wrong(error.to_string()),
+        EncodeError::Cloud(error) => wrong(error),
         EncodeError::Device(error) => failed(error),
     })
 }

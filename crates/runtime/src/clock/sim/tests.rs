@@ -1,6 +1,6 @@
 //! Tests of a simulator's clock.
 
-use super::super::{Clock, Sleeper};
+use super::super::Clock;
 use super::*;
 use robocache_core::cdr::Writer;
 use robocache_ops::time::NANOS_PER_MS;
@@ -218,18 +218,16 @@ fn a_clock_with_steps_longer_than_a_tick_is_reported_as_coarse_once() {
 
 /// Whether a waiting thread wakes early when the clock is set.
 fn wakes(set: i64, waited_for: i64) -> bool {
-    let clock = Arc::new(Clock::Sim(Box::new(sim_clock())));
-    clock.set(Stamp::from_nanos(15), Transit::UNKNOWN, Instant::now());
+    let clock = Arc::new(sim_clock());
+    clock.set(Stamp::from_nanos(15), Transit::UNKNOWN);
     let waiter = Arc::clone(&clock);
     let thread = std::thread::spawn(move || {
         let started = Instant::now();
-        let mut sleeper = Sleeper::of_this_thread(Duration::from_millis(10));
-        let now = waiter.now().unwrap();
-        waiter.wait(Some((now, Stamp::from_nanos(waited_for))), &mut sleeper);
+        waiter.wait(Some(Stamp::from_nanos(waited_for)));
         started.elapsed()
     });
     std::thread::sleep(Duration::from_millis(5));
-    clock.set(Stamp::from_nanos(set), Transit::UNKNOWN, Instant::now());
+    clock.set(Stamp::from_nanos(set), Transit::UNKNOWN);
     thread.join().unwrap() < SLICE
 }
 

@@ -137,7 +137,7 @@ fn a_simulator_that_starts_again_is_verified_in_both_epochs() {
         for epoch in 0..2 {
             for k in 0..400_u64 {
                 let now = Stamp::from_nanos(5_000_000_000 + k as i64 * 5 * NANOS_PER_MS);
-                node.runtime.set_clock(now, Transit::UNKNOWN);
+                node.runtime.sim_clock().unwrap().set(now, Transit::UNKNOWN);
                 node.receive(WRENCH, wrench(now, (k + 1000 * epoch) as f64 / 100.0));
                 node.receive(JOINTS, joints(now, &["a", "b", "g"], k as f64));
                 if k % 16 == 0 {

@@ -1,4 +1,4 @@
-//! Windows of episodes: what is asked for, prepared once, and a batch of it.
+//! Requests for windows of episodes: what is asked of a stream, prepared once, and a batch of windows.
 
 use super::{EpisodeError, Episodes, finite};
 use robocache_ops::align::{Fill, Strategy};

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::file::{FilePlan, TopicPlan, first_of, topics_of};
+use super::file::{RecordedTopic, RecordingContents, first_of, topics_of};
 use super::manifest::Manifest;
 use super::recorder::RecordError;
 use robocache_core::schema::{self, Definitions};
@@ -16,13 +16,13 @@ const CLOCK_TOPIC: &str = "/clock";
 const CLOCK_TYPE: &str = "rosgraph_msgs/msg/Clock";
 
 /// What the files have.
-pub(super) fn plan(
+pub(super) fn contents(
     folder: &Path,
     manifest: Manifest,
     (events, split_bytes): (String, u64),
     config: &Config,
     definitions: &dyn Definitions,
-) -> FilePlan {
+) -> RecordingContents {
     let (names, topic_of) = topics_of(&manifest.topics);
     let definition = |ros_type: &str| {
         schema::full_text(ros_type, definitions).unwrap_or_else(|error| {
@@ -32,7 +32,7 @@ pub(super) fn plan(
     };
     let topic = |(at, name): (usize, String)| {
         let spec = config.input(first_of(&topic_of, at).unwrap_or(InputId::new(0)));
-        TopicPlan {
+        RecordedTopic {
             name,
             ros_type: spec.ros_type.clone(),
             definition: definition(&spec.ros_type),
@@ -44,7 +44,7 @@ pub(super) fn plan(
         }
     };
     let topics = names.into_iter().enumerate().map(topic).collect();
-    let clock = manifest.simulated.then(|| TopicPlan {
+    let clock = manifest.simulated.then(|| RecordedTopic {
         name: CLOCK_TOPIC.into(),
         ros_type: CLOCK_TYPE.into(),
         definition: definition(CLOCK_TYPE),
@@ -52,7 +52,7 @@ pub(super) fn plan(
         shared: false,
     });
     let folder = folder.to_owned();
-    FilePlan { folder, manifest, topics, topic_of, events, clock, split_bytes }
+    RecordingContents { folder, manifest, topics, topic_of, events, clock, split_bytes }
 }
 
 /// Creates a folder for this run in `folder`, named for the time (UTC). One that exists is left alone.
