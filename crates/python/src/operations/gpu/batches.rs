@@ -133,7 +133,7 @@ pub fn gradient(py: Python<'_>, place: Place, batch: &Batch<'_>, of_values: usiz
             // SAFETY: as in `launch`.
             unsafe { gradient.launch(batch.spec, at, &pointers, &stream)? };
         }
-        Ok(())
+        Ok::<_, DeviceError>(())
     })
     .map_err(failed)
 }

@@ -137,7 +137,7 @@ pub fn encode_images(
             // the use and the release of the arrays; an encoder is for one stream.
             unsafe { encoder.launch(&image, row, Inputs::Ready, &stream)? };
         }
-        Ok(())
+        Ok::<_, DeviceError>(())
     };
     let key = (rule.id, [width, height], place.1);
     py.detach(|| with(&gpu.images, key, make, all)).map_err(failed)
