@@ -161,7 +161,7 @@ pub fn voxelize_clouds(
             (values::<u8>(points, count * rule.point_step), rows)
         };
         py.detach(|| voxelize::batch::encode(spec, *dtype, &clouds(data), rows, threads(place)))
-            .map_err(|error| wrong(error))?
+            .map_err(wrong)?
     };
     Ok(drops.into_iter().map(dropped).collect())
 }
