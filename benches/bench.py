@@ -1,6 +1,6 @@
 """The benchmark: compares fusion_node with the node that a user would write today.
 
-    python3 benches/bench.py [--seconds 60] [--only node,plain,peer,1khz]
+    python3 benches/bench.py [--seconds 60] [--only node,shared,plain,peer,1khz,shared-1khz]
 
 Each case runs the simulated robot, the node under test and the same policy process on this
 machine. The cases run one after the other, with the same options. The benchmark prints a table and
@@ -40,7 +40,7 @@ from processes import ProcessFailure, executable, private_environment  # noqa: E
 
 REFERENCE = REPOSITORY / "config" / "robocache.yaml"
 JOINTS_1KHZ = REPOSITORY / "config" / "joints_1khz.yaml"
-CASES = ("node", "plain", "peer", "1khz")
+CASES = ("node", "shared", "plain", "peer", "1khz", "shared-1khz")
 #: In the 1,000 Hz case the robot has only joints and a wrench.
 SIM_JOINTS_ALONE = [
     option
@@ -53,7 +53,7 @@ def parse_arguments(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="per case [s] (60)")
     parser.add_argument("--windows", type=int, default=6, help="windows per case (6)")
-    parser.add_argument("--only", default=",".join(CASES), help="cases (all four)")
+    parser.add_argument("--only", default=",".join(CASES), help="cases (all)")
     parser.add_argument(
         "--peer-executor", default="thread", choices=["single", "multi", "thread"],
         help="how the peer ticks (thread: the fastest of the three)",
@@ -71,7 +71,7 @@ def parse_arguments(argv=None):
 
 
 def make_case(name, arguments, period_s):
-    config_path = JOINTS_1KHZ if name == "1khz" else REFERENCE
+    config_path = JOINTS_1KHZ if name.endswith("1khz") else REFERENCE
     config = configuration.load(config_path)
     ros = ["--ros-args", "-p", f"config_file:={config_path}"]
     ros += ["-p", f"diagnostics_period_s:={period_s:.3f}"]
@@ -81,21 +81,30 @@ def make_case(name, arguments, period_s):
     else:
         node = [executable("fusion_node"), *ros]
         node += ["-p", "realtime_priority:=0"] if name == "plain" else []
+    # Shared memory is the whole machine's.
+    service = f"robocache_bench/{os.getpid()}/{name}"
+    if name.startswith("shared"):
+        node += ["-p", f"shared_output:={service}"]
     probe_output = Path(arguments.output).resolve() / f"{name}.npz"
     probe = [sys.executable, REPOSITORY / "benches" / "policy_probe.py", probe_output]
-    sim = [executable("sensor_sim"), *(SIM_JOINTS_ALONE if name == "1khz" else [])]
+    sim = [executable("sensor_sim"), *(SIM_JOINTS_ALONE if name.endswith("1khz") else [])]
     titles = {
         "node": f"fusion_node at {config.rate_hz:g} Hz",
+        "shared": "the same, policy by shared memory",
         "plain": "the same, ordinary priority",
         "peer": f"rclpy peer at {config.rate_hz:g} Hz",
         "1khz": f"fusion_node at {config.rate_hz:g} Hz, joints and wrench",
+        "shared-1khz": "the same, policy by shared memory",
     }
     stalls_output = probe_output.with_suffix(".stalls.json")
     stalls = [sys.executable, REPOSITORY / "benches" / "stall_probe.py", stalls_output]
+    policy = ["--topic", config.output_topic]
+    if name.startswith("shared"):
+        policy = ["--shared", service]
     commands = {
         "sim": sim,
         "node": node,
-        "policy": [*probe, "--topic", config.output_topic],
+        "policy": [*probe, *policy],
         "stalls": [*stalls, "--period-ns", str(config.period_ns)],
     }
     lags_ns = {stream.name: stream.lag_ns for stream in config.streams}
@@ -149,6 +158,20 @@ def targets(results):
         if ratio := ratios(results).get(case):
             at_least(f"CPU per tick, peer / {words}", ratio["cpu_ms_per_tick"], 7.0)
             at_least(f"tick latency p99, peer / {words}", ratio["tick_latency_p99_whole_run"], p99)
+    shared, shared_fast = results.get("shared"), results.get("shared-1khz")
+    if shared:
+        to_policy = shared["tick_to_policy_ms"]
+        at_most("shared memory: tick to policy p50 [ms]", to_policy["p50"], 0.7)
+        at_most("shared memory: tick to policy p99 [ms]", to_policy["p99"], 2.5)
+    if shared and node:
+        for key in ("p50", "p99"):
+            ratio = shared["tick_to_policy_ms"][key] / node["tick_to_policy_ms"][key]
+            at_most(f"shared memory / topic: tick to policy {key}", ratio, 0.5)
+        ratio = with_policy_ms(shared) / with_policy_ms(node)
+        at_most("shared memory / topic: CPU of node and policy per tick", ratio, 0.67)
+    if shared_fast:
+        beyond = shared_fast["tick_to_policy_ms"]["p99"] - shared_fast["tick_latency_ms"]["p99"]
+        at_most("1,000 Hz, shared memory: p99 to policy beyond the node's [ms]", beyond, 0.3)
     if fast:
         at_most("1,000 Hz: overruns", fast["overruns"], 0)
         at_most("1,000 Hz: tick latency p99, worst window [ms]", p99_ms(fast), 0.35)
@@ -190,6 +213,8 @@ def rows(results):
         name = f"tick latency {key.replace('_', ' ')} [ms]"
         table.append(row(name, lambda case, key=key: case["tick_latency_ms"][key]))
     table += [
+        row("tick to policy p50 [ms]", lambda case: case["tick_to_policy_ms"]["p50"]),
+        row("tick to policy p99 [ms]", lambda case: case["tick_to_policy_ms"]["p99"]),
         row("ticks delivered", lambda case: case["ticks_delivered"], "{}"),
         row("  of those scheduled [%]", lambda case: 100 * case["ticks_delivered_share"], "{:.1f}"),
         row("overruns", lambda case: case["overruns"], "{}"),
@@ -200,6 +225,7 @@ def rows(results):
         row("CPU of the policy [s/s]", lambda case: case["cpu_s_per_s"]["policy"], "{:.3f}"),
         row("CPU of others [s/s]", lambda case: case["cpu_s_per_s_of_others"], "{:.3f}"),
         row("CPU per tick delivered [ms]", lambda case: case["cpu_ms_per_tick"]),
+        row("  with the policy [ms]", with_policy_ms),
         row("peak memory of the node [MB]", lambda case: case["peak_memory_mb"]["node"], "{:.0f}"),
     ]
     streams = dict.fromkeys(name for case in cases for name in case["sensor_to_policy_ms"])
@@ -211,6 +237,12 @@ def rows(results):
         ]
         table.append([f"sensor to policy, {stream}, p50 / p99 [ms]", *texts])
     return table
+
+
+def with_policy_ms(case):
+    """Processor time of node and policy per tick delivered [ms]."""
+    cpu = case["cpu_s_per_s"]
+    return 1e3 * (cpu["node"] + cpu["policy"]) * case["seconds"] / max(case["ticks_delivered"], 1)
 
 
 def bare_thread(case):

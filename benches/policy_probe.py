@@ -1,6 +1,7 @@
 """The policy of the benchmark: takes every fused tensor and notes its arrival.
 
-    python3 benches/policy_probe.py OUTPUT.npz --topic fused_tensor
+    python3 benches/policy_probe.py OUTPUT.npz --topic fused_tensor    # by rclpy
+    python3 benches/policy_probe.py OUTPUT.npz --shared NAME           # by shared memory, without rclpy
 
 It runs until SIGINT. Then it writes one entry per tensor: `arrival_ns` (Unix time in the callback),
 `tick`, `stamp_ns`, and for each stream `age_ns.<name>` and `valid.<name>` of the newest step.
@@ -12,11 +13,6 @@ import threading
 import time
 
 import numpy as np
-import rclpy
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.signals import SignalHandlerOptions
-
-from robocache.ros import TensorSubscriber, keep_large_buffers
 
 
 class Notes:
@@ -45,20 +41,49 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output")
     parser.add_argument("--topic", default="fused_tensor")
+    parser.add_argument("--shared")
     arguments = parser.parse_args()
-    keep_large_buffers()
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     stop = threading.Event()
+    notes = Notes()
+    if arguments.shared:
+        by_shared_memory(arguments.shared, notes, stop)
+    else:
+        by_topic(arguments.topic, notes, stop)
+    notes.save(arguments.output)
+
+
+def end_by_signal(stop):
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+
+
+def by_shared_memory(service, notes, stop):
+    from robocache.shared import TensorReader
+
+    end_by_signal(stop)
+    with TensorReader(service) as reader:
+        while not stop.is_set():
+            tensor = reader.wait(0.2)
+            if tensor is not None:
+                notes.take(tensor)
+
+
+def by_topic(topic, notes, stop):
+    import rclpy
+    from rclpy.executors import SingleThreadedExecutor
+    from rclpy.signals import SignalHandlerOptions
+
+    from robocache.ros import TensorSubscriber, keep_large_buffers
+
+    keep_large_buffers()
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    end_by_signal(stop)
     node = rclpy.create_node("policy_probe")
-    notes = Notes()
-    TensorSubscriber(node, notes.take, topic=arguments.topic)
+    TensorSubscriber(node, notes.take, topic=topic)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     while not stop.is_set():
         executor.spin_once(timeout_sec=0.2)
-    notes.save(arguments.output)
     node.destroy_node()
     rclpy.shutdown()
 

@@ -63,25 +63,29 @@ def parse_arguments():
 
 def start_all(processes, config_path, config):
     processes.start("sensor_sim", [executable("sensor_sim")])
-    processes.start(
-        "fusion_node",
-        [executable("fusion_node"), "--ros-args", "-p", f"config_file:={config_path}"],
-    )
-    policy = [sys.executable, REPOSITORY / "examples" / "policy_node.py", "--ros-args"]
-    policy += ["-r", f"fused_tensor:={config.output_topic}"]
-    processes.start("policy", policy + policy_parameters(config))
+    # Shared memory is the whole machine's.
+    service = f"robocache_demo/{os.getpid()}"
+    parameters = {"config_file": config_path, "shared_output": service}
+    given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
+    processes.start("fusion_node", [executable("fusion_node"), "--ros-args", *given])
+    examples = REPOSITORY / "examples"
+    inputs = policy_inputs(config)
+    policy = [sys.executable, examples / "policy_node.py", "--ros-args"]
+    policy += ["-r", f"fused_tensor:={config.output_topic}", "-p", f"inputs:=[{', '.join(inputs)}]"]
+    processes.start("policy", policy)
+    policy = [sys.executable, examples / "policy_without_ros.py", service, "--inputs", *inputs]
+    return processes.start("policy_without_ros", policy)
 
 
-def policy_parameters(config):
-    """Parameters of the example policy for this configuration: its joints and another vector.
+def policy_inputs(config):
+    """The inputs of the example policies for this configuration: its joints and another vector.
 
-    If there are no joint positions to command, the policy refuses every tensor and says so.
+    If there are no joint positions to command, the policy by rclpy refuses every tensor and says so.
     """
     vectors = [stream for stream in config.streams if stream.kind == "vector"]
     vectors.sort(key=lambda stream: not stream.joints)
     first = (vectors or config.streams)[0]
-    inputs = [stream.name for stream in vectors[:2] or [first]]
-    return ["-p", f"inputs:=[{', '.join(inputs)}]"]
+    return [stream.name for stream in vectors[:2] or [first]]
 
 
 class Demo:
@@ -180,7 +184,7 @@ def run_demo(arguments):
     processes = Processes(output)
     try:
         with processes:
-            start_all(processes, arguments.config, config)
+            without_ros = start_all(processes, arguments.config, config)
             window = Demo(config, processes, executor, recorder).run(arguments.seconds)
         received, expected, problems = verdict(config, recorder, window)
         problems += processes.problems
@@ -189,6 +193,7 @@ def run_demo(arguments):
         report.write(seen, config, recorder, window, counts, problems)
         page = output / "report.html"
         print(f"\n{received} of {expected} ticks arrived")
+        print(f"policy without ROS: {without_ros.log.read_text().splitlines()[-1]}")
         problems += make_report(seen, page)
     finally:
         executor.shutdown()

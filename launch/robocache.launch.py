@@ -41,6 +41,11 @@ PARAMETERS = {
         float,
         "Rate at which images and grids are published for RViz and Foxglove [Hz]; 0: never",
     ),
+    "output_type": (str, "Message type of the tensors: fused_tensor or isaac_tensor_list"),
+    "shared_output": (
+        str,
+        "Name under which the tensors are in shared memory, for policies without ROS",
+    ),
     "record_to": (str, "Folder in which each run records what it receives (MCAP)"),
 }
 

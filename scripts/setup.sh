@@ -226,7 +226,7 @@ build_interfaces() {
       fail "could not build ${unbuilt[*]}, which the tests need (above: the end of $log)"
     say "warning: could not build ${unbuilt[*]} (above: the end of $log).
   A node whose configuration needs one of these packages will not start: tf2_msgs for frames
-  (/tf), control_msgs for the states of ros2_control. All else works. The next set-up tries again."
+  (/tf), control_msgs for the states of ros2_control, isaac_ros_tensor_list_interfaces for output_type. All else works. The next set-up tries again."
   fi
   rm -rf "$ros_dir/build_interfaces"
 }

@@ -10,10 +10,10 @@ phase 'cargo test' cargo test --locked
 phase 'set-up of nvcc' scripts/cuda.sh
 needed_phase 'set-up' scripts/setup.sh --tests
 needed_phase 'build' scripts/build.sh
-# With the profile and the folder of the build, so that r2r and the kernels are compiled once. If there is no GPU, tests
-# that need one are skipped and say so. benches/gpu.sh runs them on a GPU.
-phase 'cargo test: the node, the CUDA backend' scripts/with_ros.sh sh build/robocache_ros/cargo.sh test --release \
-  -p robocache -p robocache_rcl -p robocache_core --lib --bins --tests
+# With the profile and the folder of the build, so that r2r and the kernels are compiled once. Tests of the CUDA backend
+# need a GPU: benches/gpu.sh runs them.
+phase 'cargo test: the node' scripts/with_ros.sh sh build/robocache_ros/cargo.sh test --release \
+  -p robocache -p robocache_rcl --lib --bins --tests
 # In the environment of the build: with another one, cargo would compile the kernels again.
 phase 'instructions of pushes and ticks' scripts/with_ros.sh scripts/instructions.sh
 phase 'set-up of a browser' scripts/browser.sh

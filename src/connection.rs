@@ -11,14 +11,12 @@ use super::fastdds::{self, Handed};
 use super::info::Info;
 use super::intake::{self, Subscribed};
 use super::param_services::ParameterServices;
-use super::params::Declared;
+use super::params::{Declared, OutputType};
 use super::rosout::Rosout;
 use super::show::{self, Shown};
 use robocache_rcl::{self, Context, Node, Publisher, Qos, Subscription, WaitSet};
 use robocache_runtime::Runtime;
 
-/// Message type of the output.
-const FUSED_TENSOR: &str = "robocache_ros/msg/FusedTensor";
 /// Tensors that the middleware keeps for a subscriber that has not taken them yet. A policy wants
 /// the newest one. With `keep_last`, a slow policy loses tensors but never blocks the tick.
 const OUTPUT_DEPTH: usize = 1;
@@ -31,6 +29,8 @@ pub struct ConnectionSpec {
     pub topics: Vec<String>,
     /// The parameters of the node.
     pub parameters: Vec<Declared>,
+    /// The message type of the tensors.
+    pub output_type: OutputType,
     /// Whether images and grids are shown.
     pub shows: bool,
     /// The size of a tensor message \[bytes\].
@@ -87,7 +87,7 @@ impl Connection {
         let services = ParameterServices::new(&node, plan.parameters.clone())?;
         let diagnostics = Diagnostics::new(&node)?;
         let output = Qos::reliable(OUTPUT_DEPTH);
-        let output = node.advertise(&config.output_topic, FUSED_TENSOR, output)?;
+        let output = node.advertise(&config.output_topic, plan.output_type.ros_type(), output)?;
         let info = Info::new(&node, &output.topic(), &plan.topics, runtime)?;
         let shown =
             if plan.shows { show::advertise(&node, config, &output.topic()) } else { vec![] };

@@ -2,10 +2,12 @@
 
 use robocache_core::backend::BackendError;
 use robocache_core::config::ConfigError;
+use robocache_core::message::LacksElement;
 use robocache_core::pipeline::SpecError;
 use robocache_data::recording::RecordError;
 use robocache_rcl::RclError;
 use robocache_runtime::RuntimeError;
+use robocache_shared::SharedError;
 
 /// Why the node did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +48,12 @@ pub enum NodeError {
     /// The recording does not begin.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The message type lacks the elements of a segment.
+    #[error("output_type: {0}")]
+    OutputType(#[from] LacksElement),
+    /// The tensors cannot be shared.
+    #[error("shared_output: {0}")]
+    Shared(#[from] SharedError),
     /// The middleware, or a driver, does not return. The threads that wait for it do not end.
     #[error("the middleware hangs, or a driver: the process ends without it")]
     Hangs,

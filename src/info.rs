@@ -25,13 +25,17 @@ impl Info {
     ) -> robocache_rcl::Result<Self> {
         let qos = Qos { transient_local: true, ..Qos::reliable(1) };
         let publisher = node.advertise(&format!("{output}/info"), FUSED_TENSOR_INFO, qos)?;
-        let publication = Publication {
-            stamp: runtime.clock.now().map_or(Stamp::ZERO, |now| now.stamp),
-            topics,
-            digest: runtime.digest,
-            backend: runtime.pipeline.backend_name(),
-        };
-        publisher.publish(&runtime.pipeline.info(&publication))?;
+        publisher.publish(&message(runtime, topics))?;
         Ok(Info { _publisher: publisher })
     }
+}
+
+/// The serialized message. `topics` are the full names of the inputs' topics.
+pub fn message(runtime: &Runtime, topics: &[String]) -> Vec<u8> {
+    runtime.pipeline.info(&Publication {
+        stamp: runtime.clock.now().map_or(Stamp::ZERO, |now| now.stamp),
+        topics,
+        digest: runtime.digest,
+        backend: runtime.pipeline.backend_name(),
+    })
 }

@@ -37,6 +37,7 @@ mod param_services;
 mod params;
 mod report;
 mod rosout;
+mod shared;
 mod show;
 mod signals;
 mod spin;
@@ -55,13 +56,15 @@ pub use signals::Signals;
 use args::NODE_NAME;
 use connection::{Connection, ConnectionSpec, Parts, Reports};
 use fastdds::Connector;
-use output::Output;
+use output::{Output, Sharing};
+use params::OutputType;
 use params::{Declared, Settings};
 use report::Reporter;
 use robocache_core::backend::{self, Backend};
 use robocache_core::config::describe;
 use robocache_core::config::{self, ConfigError};
 use robocache_core::layout::Layout;
+use robocache_core::message::Envelope;
 use robocache_core::pipeline::Pipeline;
 use robocache_core::schema::Prefixes;
 use robocache_core::spec::Config;
@@ -71,6 +74,7 @@ use robocache_rcl::{Context, Node};
 use robocache_runtime::health::{Monitor, Names};
 use robocache_runtime::{Clock, Placement, Recorder, Runtime, Threads};
 use rosout::Rosout;
+use shared::Shared;
 use show::Show;
 use spin::{LargeSpinner, Spinner};
 
@@ -186,13 +190,12 @@ fn start(records: Records) -> Result<Running, NodeError> {
     let node = connection::create_node(&context, message_bytes).map_err(failed)?;
     let rosout = Rosout::new(&node).map_err(failed)?;
     let prepared = parameters.and_then(|parameters| {
-        let (settings, plan, recording) = prepare(&node, parameters, message_bytes)?;
-        Ok((Connection::of(node, &plan)?, settings, plan, recording))
+        let prepared = prepare(&node, parameters, message_bytes)?;
+        Ok((Connection::of(node, &prepared.plan)?, prepared))
     });
     match prepared {
-        Ok((connection, settings, plan, recording)) => {
-            let records = (rosout, records);
-            start_threads(connection, (plan, settings), records, recording).map_err(failed)
+        Ok((connection, prepared)) => {
+            start_threads(connection, prepared, (rosout, records)).map_err(failed)
         }
         Err(error) => {
             let error = failed(error);
@@ -202,12 +205,22 @@ fn start(records: Records) -> Result<Running, NodeError> {
     }
 }
 
-/// Makes all that needs no connection: the runtime, and the recording if there is one.
+/// All that needs no connection.
+struct Prepared {
+    settings: Settings,
+    plan: ConnectionSpec,
+    recording: Recording,
+    /// The form of the messages, if it is not that of the tensors themselves.
+    list: Option<Envelope>,
+    shared: Option<Shared>,
+}
+
+/// Makes all that needs no connection: the runtime, the recording, and the shared memory.
 fn prepare(
     node: &Node,
     parameters: Parameters,
     message_bytes: usize,
-) -> Result<(Settings, ConnectionSpec, Recording), NodeError> {
+) -> Result<Prepared, NodeError> {
     let Parameters { settings, declared: parameters, unknown, config } = parameters;
     if !unknown.is_empty() {
         tracing::warn!("not parameters of this node, ignored: {}", unknown.join(", "));
@@ -216,23 +229,40 @@ fn prepare(
     let inputs = &runtime.pipeline.config().inputs;
     let topics = inputs.iter().map(|input| node.resolve_topic(&input.topic));
     let topics = topics.collect::<robocache_rcl::Result<Vec<String>>>()?;
+    let list = list_form(&settings, &runtime)?;
+    let shared = settings.shared_output.as_ref();
+    let shared = shared.map(|service| Shared::new(service, &runtime, &topics)).transpose()?;
+    // The last that may fail: it leaves a folder.
     let recording = match &settings.record_to {
         Some(folder) => Some(record(folder, node, &runtime, &topics, &parameters)?),
         None => None,
     };
     runtime.recorder = recording.clone().map(|recording| recording as Arc<dyn Recorder>);
     let (runtime, shows) = (Arc::new(runtime), settings.visualize_period.is_some());
-    let plan = ConnectionSpec { runtime, topics, parameters, shows, message_bytes };
-    Ok((settings, plan, Recording(recording)))
+    let output_type = settings.output_type;
+    let plan = ConnectionSpec { runtime, topics, parameters, output_type, shows, message_bytes };
+    Ok(Prepared { settings, plan, recording: Recording(recording), list, shared })
+}
+
+/// The form of the messages, if it is not that of the tensors themselves.
+fn list_form(settings: &Settings, runtime: &Runtime) -> Result<Option<Envelope>, NodeError> {
+    let (layout, config) = (runtime.pipeline.layout(), runtime.pipeline.config());
+    match settings.output_type {
+        OutputType::FusedTensor => Ok(None),
+        OutputType::IsaacTensorList => {
+            Ok(Some(Envelope::isaac_tensor_list(layout, &config.base_frame)?))
+        }
+    }
 }
 
 /// Gives each thread its part of the first connection, and the way by which it gets those of later ones.
 fn start_threads(
     connection: Connection,
-    (plan, settings): (ConnectionSpec, Settings),
+    prepared: Prepared,
     (rosout, records): (Rosout, Records),
-    recording: Recording,
 ) -> Result<Running, NodeError> {
+    let Prepared { settings, plan, recording, list, shared } = prepared;
+    let (tensors, shared_info) = shared.map(|Shared { tensors, info }| (tensors, info)).unzip();
     if let Some(warning) = segment_warning("the tensor message", plan.message_bytes) {
         tracing::warn!("{warning}");
     }
@@ -255,7 +285,9 @@ fn start_threads(
     let tap = show.as_ref().map(Show::tap);
     let spinner =
         Spinner::new(small, new_small, topics.clone(), Arc::clone(&runtime), connector.clone())?;
-    let output = Output::new(output, new_output, connector.clone(), tap.clone());
+    let sharing = tensors.map(|tensors| Sharing::new(tensors, Arc::clone(&runtime)));
+    let forms = (list, sharing);
+    let output = Output::new(output, new_output, connector.clone(), tap.clone(), forms);
     let mut threads = Threads::start(&runtime, output, settings.threads)?;
     // Dropped before the threads, also if one of them does not start.
     let stop = Stop { runtime: Arc::clone(&runtime), tap };
@@ -282,7 +314,8 @@ fn start_threads(
         spinner.run()
     })?;
     let monitor = (monitor, settings.diagnostics_period);
-    let reporter = Reporter::new(runtime, monitor, records, (reports, new_reports), connector);
+    let reports = (reports, new_reports);
+    let reporter = Reporter::new(runtime, monitor, records, reports, connector, shared_info);
     threads.spawn("report", move || {
         reporter.run();
         Ok(())

@@ -1,13 +1,15 @@
 //! Publishes the tensors.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::fastdds::{Connector, Handed};
-use robocache_core::message::TensorMessage;
+use robocache_core::message::{Envelope, TensorMessage};
 use robocache_core::visual::Tap;
-use robocache_runtime::{Publisher, Refused};
+use robocache_runtime::{Publisher, Refused, Runtime};
+use robocache_shared::{SharedError, TensorPublisher};
 
 /// A new publisher takes over when it has found as many subscriptions as the one before, but after this time
 /// at the latest.
@@ -20,6 +22,51 @@ pub struct Output {
     connector: Connector,
     /// Where tensors are left for people to see; `None` if they are not shown.
     tap: Option<Arc<Tap>>,
+    /// Another form of the messages, with memory for one.
+    list: Option<(Envelope, RefCell<Vec<u8>>)>,
+    /// `None` if the tensors are not in shared memory.
+    sharing: Option<Sharing>,
+    /// Whether somebody subscribes, at the last look.
+    is_subscribed: Cell<bool>,
+}
+
+/// Sends the tensors through shared memory.
+pub struct Sharing {
+    tensors: RefCell<TensorPublisher>,
+    runtime: Arc<Runtime>,
+    has_failed: Cell<bool>,
+}
+
+impl Sharing {
+    /// Sends the tensors of a runtime.
+    pub fn new(tensors: TensorPublisher, runtime: Arc<Runtime>) -> Self {
+        Sharing { tensors: RefCell::new(tensors), runtime, has_failed: Cell::new(false) }
+    }
+
+    /// Sends a tensor, and notes how many readers it goes to.
+    fn send(&self, message: &mut TensorMessage) {
+        match self.tensors.borrow_mut().send(message) {
+            Ok(readers) => self.runtime.ticks.shared_readers.store(readers, Ordering::Relaxed),
+            Err(error) => {
+                self.note(&error);
+                self.runtime.ticks.share_failed.add(1);
+            }
+        }
+    }
+
+    /// Replaces a message that was sent by one for the next tick.
+    fn exchange(&self, message: &mut TensorMessage) {
+        // If it fails, the next tick writes memory of its own, and its tensor is copied.
+        let exchanged = self.tensors.borrow_mut().exchange(&self.runtime.pipeline, message);
+        exchanged.unwrap_or_else(|error| self.note(&error));
+    }
+
+    /// Logs the first failure.
+    fn note(&self, error: &SharedError) {
+        if !self.has_failed.replace(true) {
+            tracing::error!("{error}");
+        }
+    }
 }
 
 struct Publishers {
@@ -28,15 +75,28 @@ struct Publishers {
 }
 
 impl Output {
-    /// Publishes with `current`, and with each publisher that `parts` has from then on.
+    /// Publishes with `current`, and with each publisher that `parts` has from then on. With a `list` the messages have
+    /// that form. With `sharing` the tensors are in shared memory, too.
     pub fn new(
         current: robocache_rcl::Publisher,
         parts: Handed<robocache_rcl::Publisher>,
         connector: Connector,
         tap: Option<Arc<Tap>>,
+        (list, sharing): (Option<Envelope>, Option<Sharing>),
     ) -> Self {
         let publishers = RefCell::new(Publishers { current, next: None });
-        Output { publishers, parts, connector, tap }
+        let list = list.map(|form| (form, RefCell::default()));
+        let is_subscribed = Cell::new(true);
+        Output { publishers, parts, connector, tap, list, sharing, is_subscribed }
+    }
+
+    /// Publishes a tensor on the topic.
+    fn publish_message(&self, message: &TensorMessage) -> robocache_rcl::Result<()> {
+        let (current, bytes) = (&self.publishers.borrow().current, message.message());
+        let Some((form, memory)) = &self.list else { return current.publish(bytes) };
+        let list = &mut *memory.borrow_mut();
+        form.rewrite(message.envelope().places(), bytes, list);
+        current.publish(list)
     }
 
     /// Takes the publisher of a new connection, if there is one.
@@ -59,12 +119,23 @@ impl Output {
 }
 
 impl Publisher for Output {
-    fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
+    fn is_read(&self) -> bool {
         let publishers = &mut *self.publishers.borrow_mut();
         self.follow(publishers);
-        let message = message.message();
-        let published = publishers.current.publish(message);
-        self.tap.iter().for_each(|tap| tap.offer(message));
+        let is_subscribed = publishers.current.subscription_count().map_or(true, |count| count > 0);
+        self.is_subscribed.set(is_subscribed);
+        is_subscribed || self.tap.is_some() || self.sharing.is_some()
+    }
+
+    fn publish(&self, message: &mut TensorMessage) -> Result<(), Refused> {
+        // First: these readers wait for it, and the middleware copies.
+        self.sharing.iter().for_each(|sharing| sharing.send(message));
+        let published = match self.is_subscribed.get() {
+            true => self.publish_message(message),
+            false => Ok(()),
+        };
+        self.tap.iter().for_each(|tap| tap.offer(message.message()));
+        self.sharing.iter().for_each(|sharing| sharing.exchange(message));
         published.map_err(|error| Refused(error.to_string()))
     }
 }

@@ -41,8 +41,31 @@ pub struct Settings {
     pub digest: bool,
     /// Time between two publications of images and grids for people; `None`: never.
     pub visualize_period: Option<Duration>,
+    /// The message type of the tensors.
+    pub output_type: OutputType,
+    /// The name under which the tensors are in shared memory; `None`: they are not.
+    pub shared_output: Option<String>,
     /// The folder in which each run records what it receives; `None`: nothing is recorded.
     pub record_to: Option<PathBuf>,
+}
+
+/// The message type of the tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputType {
+    /// `robocache_ros/msg/FusedTensor`
+    FusedTensor,
+    /// `isaac_ros_tensor_list_interfaces/msg/TensorList`, of Isaac ROS 4.
+    IsaacTensorList,
+}
+
+impl OutputType {
+    /// The name of the type.
+    pub const fn ros_type(self) -> &'static str {
+        match self {
+            OutputType::FusedTensor => "robocache_ros/msg/FusedTensor",
+            OutputType::IsaacTensorList => "isaac_ros_tensor_list_interfaces/msg/TensorList",
+        }
+    }
 }
 
 /// A parameter, as the parameter services show it.
@@ -114,6 +137,16 @@ pub fn declared() -> Vec<Declared> {
             "visualize_hz",
             ParameterValue::Double(0.0),
             "Rate at which images and grids are published for RViz and Foxglove [Hz]; 0: never.",
+        ),
+        parameter(
+            "output_type",
+            text("fused_tensor"),
+            "Message type of the tensors: fused_tensor, or isaac_tensor_list for nodes of Isaac ROS 4.",
+        ),
+        parameter(
+            "shared_output",
+            text(""),
+            "Name under which the tensors are in shared memory, for policies without ROS; empty: they are not.",
         ),
         parameter(
             "record_to",
@@ -193,6 +226,8 @@ pub fn settings(declared: &[Declared]) -> Result<Settings, NodeError> {
         diagnostics_period: Duration::from_secs(1),
         digest: true,
         visualize_period: None,
+        output_type: OutputType::FusedTensor,
+        shared_output: None,
         record_to: None,
     };
     for Declared { name, value, .. } in declared {
@@ -257,6 +292,19 @@ impl Settings {
                     return Err(("a rate in Hz from 0.1 to 60, or 0", rate.to_string()));
                 }
                 self.visualize_period = (*rate > 0.0).then(|| Duration::from_secs_f64(1.0 / rate));
+            }
+            ("output_type", ParameterValue::String(name)) => {
+                self.output_type = match name.as_str() {
+                    "fused_tensor" => OutputType::FusedTensor,
+                    "isaac_tensor_list" => OutputType::IsaacTensorList,
+                    _ => {
+                        let expected = "fused_tensor or isaac_tensor_list";
+                        return Err((expected, format!("'{name}'")));
+                    }
+                };
+            }
+            ("shared_output", ParameterValue::String(name)) => {
+                self.shared_output = (!name.is_empty()).then(|| name.clone());
             }
             ("record_to", ParameterValue::String(folder)) => {
                 self.record_to = (!folder.is_empty()).then(|| folder.into());

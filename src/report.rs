@@ -7,11 +7,15 @@ use std::time::{Duration, Instant};
 use super::connection::Reports;
 use super::fastdds::{Connector, Due, Handed, Recovery};
 use super::rosout::Records;
+use super::shared::SharedInfo;
 use robocache_runtime::health::Monitor;
 use robocache_runtime::{Runtime, Witness};
 
 /// Time between two looks at the inputs, and the longest wait for a log record.
 const LOOK: Duration = Duration::from_millis(125);
+
+/// Time between two looks at the readers of shared memory.
+const FOLLOW: Duration = Duration::from_secs(1);
 
 /// The work of the thread *report*.
 pub struct Reporter {
@@ -25,6 +29,7 @@ pub struct Reporter {
     parts: Handed<Reports>,
     recovery: Recovery,
     connector: Connector,
+    shared: Option<SharedInfo>,
 }
 
 impl Reporter {
@@ -35,9 +40,10 @@ impl Reporter {
         records: Records,
         (reports, parts): (Reports, Handed<Reports>),
         connector: Connector,
+        shared: Option<SharedInfo>,
     ) -> Self {
         let recovery = Recovery::default();
-        Reporter { runtime, monitor, period, records, reports, parts, recovery, connector }
+        Reporter { runtime, monitor, period, records, reports, parts, recovery, connector, shared }
     }
 
     /// Reports until the node stops.
@@ -45,11 +51,16 @@ impl Reporter {
         let started = Instant::now();
         // The first report is one period from now.
         let (mut look, mut report) = (started, started + self.period);
+        let mut follow = started;
         while !self.runtime.stopping() {
             let now = Instant::now();
             if now >= look {
                 look = now + LOOK;
                 self.look(now);
+            }
+            if now >= follow {
+                follow = now + FOLLOW;
+                self.shared.iter_mut().for_each(SharedInfo::follow);
             }
             if now >= report {
                 // Reports that were missed are not made up for.

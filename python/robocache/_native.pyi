@@ -319,6 +319,33 @@ _Places = tuple[str, bool, tuple[int, int], list[_SegmentPlaces]]
 def read_message(message: Any) -> tuple[_Head, _Places]:
     """Finds and checks the parts of a `robocache_ros/msg/FusedTensor`: `bytes`, or an array of uint8. Raises ValueError."""
 
+class SharedReader:
+    """Reads the tensors that a node shares under a name. One thread at a time waits."""
+
+    def __new__(cls, service: str) -> SharedReader: ...
+    def wait(self, patience_s: float | None) -> SharedTensor | None:
+        """The newest tensor that was not taken yet; None if none came in time. Without patience, waits for ever."""
+    def latest(self) -> SharedTensor | None:
+        """The newest tensor that was not taken yet; None if there is none."""
+    def info(self) -> str | None:
+        """What the tensors mean, as JSON: the fields of `robocache_ros/msg/FusedTensorInfo`. None if nothing has come."""
+    @property
+    def missed(self) -> int:
+        """Tensors that came and went while nobody looked."""
+    @property
+    def copied(self) -> int:
+        """Tensors that were copied, because the caller keeps as many as a reader may."""
+    def close(self) -> None: ...
+
+class SharedTensor:
+    """The bytes of a `robocache_ros/msg/FusedTensor` in shared memory, which is kept until the last view is gone.
+
+    `numpy.asarray` makes a read-only view of them, uint8 [bytes].
+    """
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
 class TensorBytes:
     """The bytes of a `robocache_ros/msg/FusedTensor`, in memory that is used again after its last view.
 

@@ -65,10 +65,14 @@ class Segment:
         "age_ns",
         "count",
         "inputs_valid",
+        "_is_shared",
     )
 
-    def __init__(self, name, dtype, array, valid, target_ns, age_ns, count, inputs_valid):
+    def __init__(
+        self, name, dtype, array, valid, target_ns, age_ns, count, inputs_valid, is_shared=False
+    ):
         self.name = name
+        self._is_shared = is_shared
         self.dtype = dtype
         self.shape = array.shape
         self.array = array
@@ -98,11 +102,19 @@ class Segment:
         bits <<= 16  # bfloat16 is the upper half of a binary32
         return bits.view(np.float32)
 
-    def torch(self):
-        """The values as a torch.Tensor (bf16 as torch.bfloat16) that shares the message's memory.
+    def torch(self, copy=None):
+        """The values as a torch.Tensor (bf16 as torch.bfloat16).
 
-        Torch cannot mark memory as read-only: do not write to the tensor.
+        Args:
+            copy: whether the tensor has memory of its own. If not, it shares that of the message: do not write to it,
+                because torch cannot mark memory as read-only. By default, only a tensor that another process has
+                written (`robocache.shared`) is copied: a write to its memory would end this process.
         """
+        tensor = self._torch()
+        return tensor.clone() if (self._is_shared if copy is None else copy) else tensor
+
+    def _torch(self):
+        """As `torch`, in the message's memory."""
         import warnings
 
         import torch
@@ -187,6 +199,11 @@ def decode(message):
 
     Raises ValueError if the bytes are no such message. It says what was expected and found.
     """
+    return decode_views(message)
+
+
+def decode_views(message, is_shared=False):
+    """As `decode`. `is_shared`: another process has written the bytes, and this one must not."""
     whole = message if isinstance(message, bytes) else np.frombuffer(message, np.uint8)
     (stamp, tick, digest), places = _read_message()(whole)
     frame_id, big_endian, (data_at, data_len), found = places
@@ -197,7 +214,8 @@ def decode(message):
         if big_endian:
             numbers = [values.astype(values.dtype.newbyteorder("=")) for values in numbers]
         # Any byte but 0 is true, as in C.
-        segments[name] = Segment(name, dtype, array, valid.view(_BYTE) != 0, *numbers)
+        valid = valid.view(_BYTE) != 0
+        segments[name] = Segment(name, dtype, array, valid, *numbers, is_shared=is_shared)
     data = np.ndarray(data_len, _BYTE, whole, data_at)
     return FusedTensor(tick, stamp, frame_id, segments, data, digest, message)
 

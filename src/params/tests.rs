@@ -44,6 +44,8 @@ fn given_values_replace_defaults() {
         ("digest", ParameterValue::Bool(false)),
         ("visualize_hz", ParameterValue::Integer(4)),
         ("record_to", text("/data/runs")),
+        ("shared_output", text("robot/tensors")),
+        ("output_type", text("isaac_tensor_list")),
     ]);
     let given = given.unwrap();
     assert_eq!((given.rate_hz, given.use_sim_time, given.device), (Some(50.0), true, 1));
@@ -59,6 +61,12 @@ fn given_values_replace_defaults() {
     assert!(!given.digest);
     assert_eq!(given.visualize_period, Some(Duration::from_millis(250)));
     assert_eq!(defaults.visualize_period, None);
+    assert_eq!(
+        (given.shared_output.as_deref(), defaults.shared_output),
+        (Some("robot/tensors"), None)
+    );
+    let types = (given.output_type, defaults.output_type);
+    assert_eq!(types, (OutputType::IsaacTensorList, OutputType::FusedTensor));
     assert_eq!((given.record_to, defaults.record_to), (Some("/data/runs".into()), None));
 }
 

@@ -132,11 +132,11 @@ def test_what_was_seen_becomes_a_report(config, recorder, tmp_path):
 
 
 def test_the_policy_of_the_demo_commands_positions(config):
-    assert demo.policy_parameters(config) == ["-p", "inputs:=[joints, wrench]"]
+    assert demo.policy_inputs(config) == ["joints", "wrench"]
     cameras = replace(config, streams=[s for s in config.streams if s.kind == "image"])
-    assert demo.policy_parameters(cameras) == ["-p", "inputs:=[camera_front]"]
+    assert demo.policy_inputs(cameras) == ["camera_front"]
     late = replace(config, streams=config.streams[::-1])
-    assert "inputs:=[joints, imu]" in demo.policy_parameters(late)
+    assert demo.policy_inputs(late) == ["joints", "imu"]
 
 
 def info(joints):

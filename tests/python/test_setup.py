@@ -36,7 +36,8 @@ def machine(tmp_path):
     """The environment of a machine with a sourced ROS, cmake, colcon and libclang."""
     index = tmp_path / "ros" / "share" / "ament_index" / "resource_index" / "packages"
     index.mkdir(parents=True)
-    for package in ("rcl", "rosidl_default_generators", "control_msgs", "tf2_msgs"):
+    interfaces = ("control_msgs", "isaac_ros_tensor_list_interfaces", "tf2_msgs")
+    for package in ("rcl", "rosidl_default_generators", *interfaces):
         (index / package).touch()
     tools = tmp_path / "bin"
     tools.mkdir()

@@ -129,8 +129,11 @@ def elements(code, bits, data):
     return np.frombuffer(data, kinds[code, bits])
 
 
-def segments(message):
-    """The segments of a FusedTensor by name; checks what must hold for every message."""
+def segments(message, sparse=()):
+    """The segments of a FusedTensor by name; checks what must hold for every message.
+
+    The segments of streams in `sparse` need not be dense.
+    """
     data = bytes(message.data)
     found, end = {}, 0
     for part in message.segments:
@@ -146,7 +149,8 @@ def segments(message):
         array = array.reshape(part.shape)
         for valid, _, _, count, inputs in zip(*per_step):
             assert inputs != 0 or not valid, "a valid step has its inputs"
-            assert count == part.shape[1], "every segment is dense"
+            is_sparse = part.name.partition(".")[0] in sparse
+            assert count == part.shape[1] or is_sparse, "every segment is dense"
         found[part.name] = Segment(array, *map(list, per_step))
     return found
 
@@ -271,7 +275,9 @@ class Fusion:
         self.until(served, f"the tensor of tick {tick}")
         message = self.tensors[tick]
         assert nanoseconds(message.header.stamp) == ns
-        return segments(message)
+        grids = {name: spec.get("cloud", {}) for name, spec in self.config["streams"].items()}
+        sparse = [name for name, grid in grids.items() if grid.get("output") == "sparse"]
+        return segments(message, sparse)
 
 
 def start_fusion(

@@ -205,7 +205,9 @@ def test_values_are_true_through_stops_and_plays(ros, start, tmp_path, speed, pl
         ticks = [message.tick for message in messages]
         assert ticks == sorted(set(ticks))
         missed += ticks[-1] - ticks[0] + 1 - len(ticks)
-    counted = sum(fusion.value("tick", key) for key in ("overruns", "held_back", "unsent"))
+    counted = sum(
+        fusion.value("tick", key) for key in ("overruns", "held_back", "unsent", "unread")
+    )
     assert missed <= counted, "each tick is published or counted"
     seen = [[segments(message) for message in messages] for messages in plays]
     values = check_vectors(start, seen, round(play_s * SECOND))

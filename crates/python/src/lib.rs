@@ -10,6 +10,7 @@
 //! - [`pipeline`]: a pipeline by the caller's clock. [`live`]: one in the node's runtime, on threads.
 //! - [`replay`]: recorded episodes, tick by tick. [`replay_to`]: the command `robocache replay`.
 //! - [`episodes`]: windows of rows for training. `episodes::device`: the same, made by a GPU.
+//! - [`shared`]: tensors of a node in shared memory.
 //! - [`freeing`]: drops what takes long, without the interpreter's lock.
 
 mod asked;
@@ -27,6 +28,7 @@ mod pipeline;
 mod process;
 mod replay;
 mod replay_to;
+mod shared;
 mod tensor;
 
 use std::ffi::OsString;
@@ -66,6 +68,8 @@ mod _native {
     use crate::replay::{ReplayEpisode, ReplayRun, ReplaySettings, find_episodes};
     #[pymodule_export]
     use crate::replay_to::replay_to;
+    #[pymodule_export]
+    use crate::shared::{SharedReader, SharedTensor};
     #[pymodule_export]
     use crate::tensor::TensorBytes;
 }

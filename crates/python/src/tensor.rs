@@ -95,6 +95,16 @@ impl TensorBytes {
     }
 }
 
+/// What NumPy reads of bytes: where they are, and that they are read-only.
+pub fn array_interface<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyDict>> {
+    let interface = PyDict::new(py);
+    interface.set_item("version", 3)?;
+    interface.set_item("typestr", "|u1")?;
+    interface.set_item("shape", (bytes.len(),))?;
+    interface.set_item("data", (bytes.as_ptr() as usize, true))?;
+    Ok(interface)
+}
+
 #[pymethods]
 impl TensorBytes {
     fn __len__(&self) -> usize {
@@ -113,12 +123,7 @@ impl TensorBytes {
     /// What NumPy reads: the bytes, read-only.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let interface = PyDict::new(py);
-        interface.set_item("version", 3)?;
-        interface.set_item("typestr", "|u1")?;
-        interface.set_item("shape", (self.bytes().len(),))?;
-        interface.set_item("data", (self.bytes().as_ptr() as usize, true))?;
-        Ok(interface)
+        array_interface(py, self.bytes())
     }
 
     /// The bytes of the data on a GPU; None if the data is on the host.

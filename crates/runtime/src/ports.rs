@@ -8,6 +8,12 @@ use robocache_ops::time::Stamp;
 
 /// Publishes the tensors. The publishing thread owns it.
 pub trait Publisher: Send {
+    /// Whether somebody takes the tensors now. If nobody does, and nothing records, the next tensor is neither sealed nor
+    /// published.
+    fn is_read(&self) -> bool {
+        true
+    }
+
     /// Publishes a tensor. The publisher may keep it, and leave another one of the same pipeline in its place.
     ///
     /// # Errors

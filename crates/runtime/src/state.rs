@@ -19,6 +19,8 @@ use robocache_ops::time::{Epoch, Stamp};
 pub struct TickStats {
     /// Tensors published.
     pub published: Counter,
+    /// Tensors that were not published, because nobody took them.
+    pub unread: Counter,
     /// Ticks without a tensor because a required stream was invalid.
     pub held_back: Counter,
     /// The stream that held back the newest of them.
@@ -31,6 +33,10 @@ pub struct TickStats {
     pub unsent: Counter,
     /// Tensors that the middleware refused.
     pub publish_failed: Counter,
+    /// Tensors that were not sent through shared memory, because it failed.
+    pub share_failed: Counter,
+    /// Readers of shared memory that the newest tensor went to; 0 without shared memory.
+    pub shared_readers: AtomicUsize,
     /// The newest tick served.
     pub newest: AtomicI64,
     /// Time from a tick's instant until its publication returns. A simulator's clock does not move

@@ -336,6 +336,17 @@ impl Backend for CudaBackend {
         Ok(Output::Pinned(PinnedBuffer::new(&self.device, len)?))
     }
 
+    fn adopt_memory(&self, mut memory: HostBuffer) -> Output {
+        if !self.leaves_on_device
+            && let Err(error) = memory.register(&self.device)
+        {
+            tracing::debug!(
+                "an output that the GPU does not reach, which makes ticks slower: {error}"
+            );
+        }
+        Output::Host(memory)
+    }
+
     fn data_on_device(&self, len: usize) -> Result<Option<DeviceOutput>, BackendError> {
         let reserve = || DeviceOutput::new(&self.device, len);
         Ok(self.leaves_on_device.then(reserve).transpose()?)

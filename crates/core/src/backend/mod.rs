@@ -178,6 +178,11 @@ pub trait Backend: Send + Sync {
         Ok(Output::Host(HostBuffer::new(len)))
     }
 
+    /// Prepares memory of another owner for outputs, as [`Backend::output_memory`] does with its own.
+    fn adopt_memory(&self, memory: HostBuffer) -> Output {
+        Output::Host(memory)
+    }
+
     /// Reserves memory of the device for `len` bytes of data of an output, zero at first, if that is where this backend
     /// leaves them. Then [`Backend::output_memory`] is for the rest of the output.
     fn data_on_device(&self, _len: usize) -> Result<Option<DeviceOutput>, BackendError> {

@@ -45,7 +45,17 @@ impl Envelope {
             segments,
             data: data_at..data_at + layout.byte_len(),
         };
-        Envelope { head: writer.finish(), places }
+        Envelope::new(writer.finish(), places)
+    }
+
+    /// A form with these bytes in front of the data, and these places.
+    pub(super) const fn new(head: Vec<u8>, places: Places) -> Self {
+        Envelope { head, places }
+    }
+
+    /// The bytes in front of the data.
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head
     }
 
     /// Where the parts of each message are.
@@ -66,6 +76,11 @@ impl Envelope {
     /// Bytes to leave free in front of a message. Then its data is aligned as its memory is.
     pub(super) const fn lead(&self) -> usize {
         self.places.data.start.next_multiple_of(ALIGNMENT) - self.places.data.start
+    }
+
+    /// Bytes of memory for a message with its data.
+    pub(crate) const fn memory_len(&self) -> usize {
+        self.lead() + self.byte_len()
     }
 
     /// Writes the bytes that never change into a zeroed message, with or without its data.

@@ -81,6 +81,16 @@ impl TensorMessage {
         &self.memory[self.start..]
     }
 
+    /// Where its memory starts: at most [`ALIGNMENT`](robocache_ops::packing::ALIGNMENT) bytes in front of the message.
+    pub fn memory_start(&self) -> *const u8 {
+        self.memory.as_ptr()
+    }
+
+    /// Whether another owner has lent its memory ([`Pipeline::new_message_in`](crate::pipeline::Pipeline::new_message_in)).
+    pub fn is_lent(&self) -> bool {
+        self.memory.is_lent()
+    }
+
     /// The packed tensor inside the message; nothing if it is on a device.
     pub fn data(&self) -> &[u8] {
         &self.message()[self.places().data.start..]

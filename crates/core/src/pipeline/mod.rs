@@ -271,6 +271,18 @@ impl Pipeline {
         })
     }
 
+    /// As [`Pipeline::new_message`], in zeroed memory of another owner of at least [`Pipeline::message_memory_len`]
+    /// bytes. The data is on the host.
+    pub fn new_message_in(&self, memory: HostBuffer) -> TensorMessage {
+        let memory = self.backend.adopt_memory(memory);
+        TensorMessage::new(&self.layout, &self.envelope, self.id, None, |_| memory)
+    }
+
+    /// Bytes of memory of a message with its data.
+    pub fn message_memory_len(&self) -> usize {
+        self.envelope.memory_len()
+    }
+
     /// What the tensors mean, as a serialized `robocache_ros/msg/FusedTensorInfo`.
     pub fn info(&self, publication: &Publication<'_>) -> Vec<u8> {
         TensorInfo::new(&self.config, &self.layout, publication).to_cdr()

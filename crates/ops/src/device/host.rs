@@ -1,9 +1,11 @@
 //! Ordinary memory of the host, in whole pages.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::any::Any;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
+use std::sync::Arc;
 
 /// Size of a page \[bytes\]. Where pages are larger, registering fails for buffers that share one,
 /// and copies from the GPU take longer.
@@ -15,16 +17,21 @@ const PAGE: usize = 4096;
 /// stays valid when the device is dropped.
 #[derive(Debug)]
 pub struct HostBuffer {
-    /// What was allocated.
-    allocation: NonNull<u8>,
-    /// The first page in it.
+    /// What was allocated; `None` if the memory is lent.
+    allocation: Option<NonNull<u8>>,
+    /// Who has lent the memory. It stays until this is dropped.
+    lender: Option<Arc<dyn Any + Send + Sync>>,
+    /// The first page.
     pointer: NonNull<u8>,
     len: usize,
     #[cfg(feature = "cuda")]
     registration: Option<super::memory::Registration>,
+    /// Whether kernels reach the memory.
+    #[cfg(feature = "cuda")]
+    is_reachable: bool,
 }
 
-// SAFETY: owns its memory, like a `Box<[u8]>`.
+// SAFETY: has its memory alone, like a `Box<[u8]>`.
 unsafe impl Send for HostBuffer {}
 // SAFETY: shared references only read.
 unsafe impl Sync for HostBuffer {}
@@ -49,12 +56,43 @@ impl HostBuffer {
         // SAFETY: the layout has room for a page in front.
         let pointer = unsafe { allocation.add(allocation.align_offset(PAGE)) };
         Some(HostBuffer {
-            allocation,
+            allocation: Some(allocation),
+            lender: None,
             pointer,
             len,
             #[cfg(feature = "cuda")]
             registration: None,
+            #[cfg(feature = "cuda")]
+            is_reachable: false,
         })
+    }
+
+    /// A buffer in the memory of `owner`, which it keeps.
+    ///
+    /// # Safety
+    /// `pointer` is at the start of a page. From there on, `len` bytes, rounded up to whole pages, are initialised. They
+    /// stay as long as `owner`. Nothing else writes them while somebody uses the buffer, and nothing else reads them while
+    /// somebody writes it.
+    pub unsafe fn lent(
+        pointer: NonNull<u8>,
+        len: usize,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        HostBuffer {
+            allocation: None,
+            lender: Some(owner),
+            pointer,
+            len,
+            #[cfg(feature = "cuda")]
+            registration: None,
+            #[cfg(feature = "cuda")]
+            is_reachable: false,
+        }
+    }
+
+    /// Whether another owner has lent the memory ([`HostBuffer::lent`]).
+    pub fn is_lent(&self) -> bool {
+        self.lender.is_some()
     }
 
     /// Bytes in whole pages, so that no other memory is in one of them.
@@ -76,23 +114,28 @@ impl HostBuffer {
     /// [`DeviceError::Failed`](super::DeviceError::Failed) where the driver refuses: copies are
     /// then slower, and no less right.
     #[cfg(feature = "cuda")]
-    pub fn register(
-        &mut self,
-        device: &std::sync::Arc<super::Device>,
-    ) -> Result<(), super::DeviceError> {
-        self.registration = None;
+    pub fn register(&mut self, device: &Arc<super::Device>) -> Result<(), super::DeviceError> {
+        (self.registration, self.is_reachable) = (None, false);
         let bytes = Self::page_bytes(self.len).unwrap_or(self.len);
         // SAFETY: whole pages of this buffer, which drops the registration before it frees them.
         let registration =
             unsafe { super::memory::Registration::new(device, self.pointer, bytes)? };
         self.registration = Some(registration);
+        self.is_reachable = device.reaches_registered();
         Ok(())
+    }
+
+    /// Whether kernels reach the memory at its own address: it is registered, and the device can do that.
+    #[cfg(feature = "cuda")]
+    pub fn is_reachable(&self) -> bool {
+        self.is_reachable
     }
 
     /// Lets the GPU forget the memory. Returns whether it has: one that was left
     /// ([`Device::leave`](super::Device::leave)) never does, nor one that cannot be waited for.
     #[cfg(feature = "cuda")]
     pub fn unregister(&mut self) -> bool {
+        self.is_reachable = false;
         self.registration.take().is_none_or(super::memory::Registration::end)
     }
 }
@@ -118,11 +161,12 @@ impl Drop for HostBuffer {
         #[cfg(feature = "cuda")]
         if !self.unregister() {
             // The driver still maps the pages, and may write into them: they are never freed.
+            std::mem::forget(self.lender.take());
             return;
         }
-        if let Some(layout) = Self::layout(self.len) {
+        if let (Some(allocation), Some(layout)) = (self.allocation, Self::layout(self.len)) {
             // SAFETY: reserved in `try_new`, with the same layout.
-            unsafe { dealloc(self.allocation.as_ptr(), layout) };
+            unsafe { dealloc(allocation.as_ptr(), layout) };
         }
     }
 }

@@ -340,7 +340,7 @@ impl Drop for PinnedBuffer {
 
 /// A part of pinned memory, borrowed to write it.
 #[derive(Debug)]
-pub struct PinnedMut<'a>(&'a mut [u8]);
+pub struct PinnedMut<'a>(pub(super) &'a mut [u8]);
 
 impl PinnedMut<'_> {
     /// Its address, for the host and for the device.

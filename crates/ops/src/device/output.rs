@@ -35,9 +35,24 @@ impl Output {
     /// When they are not inside.
     pub fn part_mut(&mut self, range: Range<usize>) -> OutputMut<'_> {
         match self {
-            Output::Host(buffer) => OutputMut::Host(&mut buffer[range]),
+            Output::Host(buffer) => {
+                #[cfg(feature = "cuda")]
+                if buffer.is_reachable() {
+                    return OutputMut::Pinned(PinnedMut(&mut buffer[range]));
+                }
+                OutputMut::Host(&mut buffer[range])
+            }
             #[cfg(feature = "cuda")]
             Output::Pinned(buffer) => OutputMut::Pinned(buffer.part_mut(range)),
+        }
+    }
+
+    /// Whether another owner has lent the memory ([`HostBuffer::lent`]).
+    pub fn is_lent(&self) -> bool {
+        match self {
+            Output::Host(buffer) => buffer.is_lent(),
+            #[cfg(feature = "cuda")]
+            Output::Pinned(_) => false,
         }
     }
 

@@ -93,10 +93,12 @@ pub struct TickWindow {
     pub sim_clock: Option<SimClockSeen>,
     /// The nodes of all publishers of `/clock`, if a simulator's clock is in use.
     pub clock_publishers: Vec<String>,
-    /// Tensors published per second of the node's time.
+    /// Tensors published or unread per second of the node's time.
     pub rate_hz: f64,
     /// Tensors published.
     pub published: u64,
+    /// Tensors that were not published, because nobody took them.
+    pub unread: u64,
     /// Ticks that a required stream held back.
     pub held_back: u64,
     /// The stream that held back the newest of them.
@@ -113,6 +115,16 @@ pub struct TickWindow {
     pub unserved: i64,
     /// 99 % of the published ticks took at most this long \[ms\], as text.
     pub p99_ms: String,
+}
+
+impl TickWindow {
+    /// Tensors published per second of the node's time.
+    pub fn published_hz(&self) -> f64 {
+        match self.published + self.unread {
+            0 => self.rate_hz,
+            made => self.rate_hz * self.published as f64 / made as f64,
+        }
+    }
 }
 
 /// State of `/clock`.
@@ -163,9 +175,13 @@ pub fn assess_ticks(window: &TickWindow) -> (Level, String) {
         count(window.unserved as u64, "ticks due since the last one served");
     }
     words.extend(publishers::several(&window.clock_publishers));
-    let nothing =
-        window.published == 0 && window.held_back + window.unsent + window.publish_failed > 0;
+    let nothing = window.published + window.unread == 0
+        && window.held_back + window.unsent + window.publish_failed > 0;
     match (words.is_empty(), nothing || stuck) {
+        (true, _) if window.published == 0 && window.unread > 0 => (
+            Level::Ok,
+            format!("{:.1} Hz, not published: nobody takes the tensors", window.rate_hz),
+        ),
         (true, _) => {
             (Level::Ok, format!("{:.1} Hz, latency p99 {} ms", window.rate_hz, window.p99_ms))
         }

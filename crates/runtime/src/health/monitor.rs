@@ -50,8 +50,8 @@ pub struct Monitor {
     latency: WindowReader,
     fused: WindowReader,
     woken: WindowReader,
-    /// The rate at which tensors are published.
-    published: RateMeter,
+    /// The rate at which tensors are published, or would be if somebody took them.
+    made: RateMeter,
     /// Counters of the ticks at the end of the last window.
     ticks: TickTotals,
     /// By [`InputId`].
@@ -99,7 +99,7 @@ impl Monitor {
             latency: WindowReader::default(),
             fused: WindowReader::default(),
             woken: WindowReader::default(),
-            published: RateMeter::default(),
+            made: RateMeter::default(),
             ticks: TickTotals::default(),
             inputs: (0..inputs).map(|_| InputSeen::default()).collect(),
             streams: (0..streams).map(|_| StreamSeen::default()).collect(),
@@ -184,12 +184,14 @@ impl Monitor {
         let stalled_for = || clock.stalled_for().map_or(SimClockSeen::Never, SimClockSeen::Stands);
         let sim_clock = clock.is_simulated().then(stalled_for);
         let clock_publishers = lock(&self.runtime.clock_publishers).clone();
-        let rate = self.published.read(self.runtime.node_time.now(), totals.published);
+        let made = totals.published + totals.unread;
+        let rate = self.made.read(self.runtime.node_time.now(), made);
         TickWindow {
             sim_clock,
             clock_publishers,
             rate_hz: rate.hz,
             published,
+            unread: totals.unread - before.unread,
             held_back: totals.held_back - before.held_back,
             held_back_by: self.runtime.stream_spec(StreamId::new(by)).name.clone(),
             overruns: totals.overruns - before.overruns,

@@ -92,8 +92,9 @@ pub fn tick_values(
         pair("backend", runtime.pipeline.backend_name()),
         pair("gpu", gpu(runtime)),
         pair("rate_hz", runtime.pipeline.config().rate_hz),
-        pair("published_hz", format!("{:.2}", window.rate_hz)),
+        pair("published_hz", format!("{:.2}", window.published_hz())),
         pair("published", totals.published),
+        pair("unread", totals.unread),
         pair("held_back", totals.held_back),
         pair("overruns", totals.overruns),
         pair("clock_jumps", totals.clock_jumps),
@@ -110,6 +111,8 @@ pub fn tick_values(
         let pairs = quantiles.map(|(of, ns)| pair(&format!("{name}_{of}_ms"), milliseconds(ns)));
         values.extend(pairs);
     }
+    values.push(pair("share_failed", ticks.share_failed.get()));
+    values.push(pair("shared_readers", ticks.shared_readers.load(Ordering::Relaxed)));
     values.push(pair("realtime_priority", ticks.priority.load(Ordering::Relaxed)));
     values.push(pair("tick", ticks.newest.load(Ordering::Relaxed)));
     values

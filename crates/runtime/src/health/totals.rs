@@ -123,6 +123,8 @@ impl StreamTotals {
 pub struct TickTotals {
     /// Tensors published.
     pub published: u64,
+    /// Tensors that were not published, because nobody took them.
+    pub unread: u64,
     /// Ticks that a required stream held back.
     pub held_back: u64,
     /// Ticks that were due and not served.
@@ -141,6 +143,7 @@ impl TickTotals {
         let ticks = &runtime.ticks;
         TickTotals {
             published: ticks.published.get(),
+            unread: ticks.unread.get(),
             held_back: ticks.held_back.get(),
             overruns: ticks.overruns.get(),
             clock_jumps: runtime.pipeline.clock_jumps() + ticks.clock_set_ahead.get(),
@@ -149,8 +152,8 @@ impl TickTotals {
         }
     }
 
-    /// Returns the ticks that were published, held back, overwritten or refused.
+    /// Returns the ticks that were published, unread, held back, overwritten or refused.
     pub fn served(&self) -> u64 {
-        self.published + self.held_back + self.unsent + self.publish_failed
+        self.published + self.unread + self.held_back + self.unsent + self.publish_failed
     }
 }

@@ -19,8 +19,8 @@ use super::{Error, say};
 /// offset in the packed tensor, strategy, and target times relative to the tick. Then where it is from: message type,
 /// topic, the timeline of its stamps, rows and memory of its ring. Then its contents: the order of joints and
 /// channels, and the range of an image's values. Then prints the size of the tensor, its bandwidth, the memory for
-/// rings and for the largest messages, and the shared memory that Fast DDS needs: that of the node, and per input that
-/// of its publisher.
+/// rings and for the largest messages, and the shared memory: what Fast DDS needs for the node, what policies without
+/// ROS need, and per input what Fast DDS needs for its publisher.
 /// A warning is a line on stderr, and an entry of the JSON.
 ///
 /// With --bag, it is an error if a topic has another type in the bag, or if no stream has its topic there. If some topics

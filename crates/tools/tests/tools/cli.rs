@@ -202,6 +202,12 @@ fn check_says_which_shared_memory_the_configuration_requires() {
         "{table}"
     );
 
+    // 25 tensors in whole pages, each behind a page.
+    let pages = (message.next_multiple_of(64) + 64).next_multiple_of(4096);
+    let shared = memory["shared_output_bytes"].as_u64().unwrap();
+    assert!([pages, 4096 + pages].map(|chunk| 25 * chunk + 16_384).contains(&shared), "{shared}");
+    assert!(table.contains("MB of shared memory with shared_output, for 4 of them"), "{table}");
+
     let input = |name: &str| {
         let inputs = memory["inputs"].as_array().unwrap();
         inputs.iter().find(|input| input["name"] == name).unwrap()

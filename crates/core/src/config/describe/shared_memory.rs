@@ -1,4 +1,5 @@
-//! The shared memory that Fast DDS needs for a configuration: a segment in each publishing process.
+//! The shared memory for a configuration: what Fast DDS needs, a segment in each publishing process, and what the
+//! tensors take for policies without ROS.
 //!
 //! A segment of less than two of a process's messages loses most best-effort messages and makes
 //! reliable ones late (measured: docs/deploy.md).
@@ -19,13 +20,37 @@ const SMALLEST: usize = 16 << 20;
 /// The node's segments are multiples of this \[bytes\].
 const GRAIN: usize = 4 << 20;
 
-/// What Fast DDS needs for a configuration.
+/// Policies without ROS that may read the tensors at once.
+pub const READERS: usize = 4;
+/// Tensors whose memory such a policy may keep. It gets a copy of each further one.
+pub const HELD: usize = 3;
+/// Tensors that wait for such a policy: the newest counts.
+pub const WAITING: usize = 1;
+/// Tensors that a later policy gets.
+pub const HISTORY: usize = 1;
+/// Tensors that the node has in its hands: one is fused, one waits, one is published, and one is next.
+pub const LOANS: usize = 4;
+/// Alignment of a shared tensor \[bytes\]: a page, so that a GPU can be told of its memory. It is the same on every
+/// backend, because a node with another backend opens the same service again.
+pub const PAGE: usize = 4096;
+
+/// Bytes of shared memory for tensors whose messages take `len` bytes of memory.
+pub const fn shared_output_bytes(len: usize) -> usize {
+    // A policy may also hold the tensor that it copies.
+    let chunks = READERS * (WAITING + HELD + 1) + HISTORY + LOANS;
+    // Each begins with a page for what is said of it. The engine has some pages of its own.
+    chunks.saturating_mul(PAGE + len.next_multiple_of(PAGE)).saturating_add(4 * PAGE)
+}
+
+/// What shared memory a configuration needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SharedMemory {
     /// The serialized tensor message \[bytes\].
     pub message_bytes: usize,
-    /// The segment that the node gives itself \[bytes\].
+    /// The segment of Fast DDS that the node gives itself \[bytes\].
     pub node_segment_bytes: usize,
+    /// What the tensors take with the node's parameter `shared_output` \[bytes\].
+    pub shared_output_bytes: usize,
     /// One row per input, in their order.
     pub inputs: Vec<InputMemory>,
 }
@@ -59,14 +84,20 @@ pub const fn segment_bytes(message_bytes: usize) -> usize {
 
 /// Returns the size of the serialized tensor message \[bytes\].
 pub fn message_bytes(config: &Config) -> usize {
-    Envelope::fused_tensor(&Layout::new(config), &config.base_frame).byte_len()
+    envelope(config).byte_len()
+}
+
+fn envelope(config: &Config) -> Envelope {
+    Envelope::fused_tensor(&Layout::new(config), &config.base_frame)
 }
 
 impl SharedMemory {
     pub(super) fn new(config: &Config) -> SharedMemory {
-        let message_bytes = message_bytes(config);
+        let envelope = envelope(config);
+        let message_bytes = envelope.byte_len();
         SharedMemory {
             message_bytes,
+            shared_output_bytes: shared_output_bytes(envelope.memory_len()),
             node_segment_bytes: segment_bytes(message_bytes),
             inputs: config.input_ids().map(|id| InputMemory::new(config, id)).collect(),
         }
@@ -78,6 +109,11 @@ impl Display for SharedMemory {
         let segment = bytes(self.node_segment_bytes as f64);
         let message = self.message_bytes;
         writeln!(f, "message     {message} bytes; the node's shared memory (Fast DDS): {segment}")?;
+        let shared = bytes(self.shared_output_bytes as f64);
+        writeln!(
+            f,
+            "policies    {shared} of shared memory with shared_output, for {READERS} of them"
+        )?;
         writeln!(f)?;
         let head = ["input", "topic", "largest message", "shared memory of its publisher"];
         let rows = self.inputs.iter().map(InputMemory::row);

@@ -243,6 +243,12 @@ impl Device {
         Ok(free)
     }
 
+    /// Whether kernels reach registered memory of the host at its own address.
+    pub fn reaches_registered(&self) -> bool {
+        let attribute = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM;
+        self.attribute(attribute).is_ok_and(|can| can > 0)
+    }
+
     fn attribute(&self, attribute: sys::CUdevice_attribute_enum) -> Result<i32, DeviceError> {
         let mut value = 0;
         // SAFETY: `value` is a place for a number and `handle` a device.

@@ -1,0 +1,179 @@
+//! Tensors of a node in shared memory.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use robocache_core::message::TensorInfo;
+use robocache_shared::{SharedError, TensorReader, TensorSample};
+use serde_json::json;
+
+use crate::errors::failed;
+use crate::freeing::without_lock;
+use crate::process::Process;
+use crate::tensor::array_interface;
+
+/// The longest wait without a look at Python's signals.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Reads the tensors that a node shares under a name.
+#[pyclass(frozen, module = "robocache._native")]
+pub struct SharedReader {
+    /// `None` after `close`.
+    reader: OfProcess<Mutex<Option<TensorReader>>>,
+    process: Process,
+}
+
+/// A value that only the process that made it drops, and without the interpreter's lock. A forked process must not
+/// give back memory that its parent reads.
+struct OfProcess<T: Send> {
+    value: Option<T>,
+    process: Process,
+}
+
+impl<T: Send> OfProcess<T> {
+    fn new(value: T) -> Self {
+        OfProcess { value: Some(value), process: Process::this() }
+    }
+
+    fn get(&self) -> &T {
+        match &self.value {
+            Some(value) => value,
+            None => unreachable!("it is there until it is dropped"),
+        }
+    }
+}
+
+impl<T: Send> Drop for OfProcess<T> {
+    fn drop(&mut self) {
+        let value = self.value.take();
+        match self.process.is_this() {
+            true => without_lock(|| drop(value)),
+            false => std::mem::forget(value),
+        }
+    }
+}
+
+impl SharedReader {
+    /// Uses the reader without the interpreter's lock.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&mut TensorReader) -> Result<T, SharedError> + Send,
+    ) -> PyResult<T> {
+        self.process.check("a TensorReader")?;
+        py.detach(|| {
+            let mut reader = self.reader.get().lock().unwrap_or_else(PoisonError::into_inner);
+            let reader = reader.as_mut().ok_or_else(|| failed("the TensorReader is closed"))?;
+            act(reader).map_err(failed)
+        })
+    }
+}
+
+#[pymethods]
+impl SharedReader {
+    #[new]
+    fn new(py: Python<'_>, service: &str) -> PyResult<Self> {
+        let reader = py.detach(|| TensorReader::new(service)).map_err(|error| match error {
+            SharedError::Name { .. } => PyValueError::new_err(error.to_string()),
+            error => failed(error),
+        })?;
+        Ok(SharedReader {
+            reader: OfProcess::new(Mutex::new(Some(reader))),
+            process: Process::this(),
+        })
+    }
+
+    /// The newest tensor that was not taken yet; `None` if none came in time.
+    fn wait(&self, py: Python<'_>, patience_s: Option<f64>) -> PyResult<Option<SharedTensor>> {
+        let until = match patience_s {
+            Some(patience) if patience.is_nan() || patience < 0.0 => {
+                let text = format!("timeout_s: expected no negative number, found {patience}");
+                return Err(PyValueError::new_err(text));
+            }
+            // What is too long for the clock is without end.
+            Some(patience) => {
+                let patience = Duration::try_from_secs_f64(patience).unwrap_or(Duration::MAX);
+                Instant::now().checked_add(patience)
+            }
+            None => None,
+        };
+        loop {
+            let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()));
+            let taken = self.with(py, |reader| reader.wait(left.min(SLICE)))?;
+            if taken.is_some() || left.is_zero() {
+                return Ok(taken.map(SharedTensor::of));
+            }
+            // It may have ended early: a signal came.
+            py.check_signals()?;
+        }
+    }
+
+    /// The newest tensor that was not taken yet; `None` if there is none.
+    fn latest(&self, py: Python<'_>) -> PyResult<Option<SharedTensor>> {
+        Ok(self.with(py, TensorReader::latest)?.map(SharedTensor::of))
+    }
+
+    /// What the tensors mean, as JSON: the fields of `robocache_ros/msg/FusedTensorInfo`. `None` if nothing has come.
+    fn info(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let info = self.with(py, |reader| Ok(reader.info()?.map(TensorInfo::read)))?;
+        let json = info.map(|info| info.map(|info| info_json(&info)).map_err(failed));
+        json.transpose()
+    }
+
+    /// Tensors that came and went while nobody looked.
+    #[getter]
+    fn missed(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |reader| Ok(reader.missed()))
+    }
+
+    /// Tensors that were copied, because the caller keeps as many as a reader may.
+    #[getter]
+    fn copied(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |reader| Ok(reader.copied()))
+    }
+
+    /// Ends the reader. Tensors that it gave stay valid.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.process.check("a TensorReader")?;
+        py.detach(|| drop(self.reader.get().lock().unwrap_or_else(PoisonError::into_inner).take()));
+        Ok(())
+    }
+}
+
+fn info_json(info: &TensorInfo) -> String {
+    json!({
+        "stamp_ns": info.stamp.nanos(),
+        "base_frame": info.base_frame,
+        "version": info.version,
+        "backend": info.backend,
+        "config_file": info.config_file,
+        "config": info.config,
+        "rate_hz": info.rate_hz,
+        "period_ns": info.period_ns,
+        "digest": info.digest,
+        "segments": info.segments,
+    })
+    .to_string()
+}
+
+/// The bytes of a `robocache_ros/msg/FusedTensor` in shared memory. NumPy makes views of them, which keep this alive.
+#[pyclass(frozen, module = "robocache._native")]
+pub struct SharedTensor(OfProcess<TensorSample>);
+
+impl SharedTensor {
+    fn of(sample: TensorSample) -> Self {
+        SharedTensor(OfProcess::new(sample))
+    }
+}
+
+#[pymethods]
+impl SharedTensor {
+    /// What NumPy reads: the bytes, read-only.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        array_interface(py, self.0.get().message())
+    }
+}

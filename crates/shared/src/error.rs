@@ -1,0 +1,99 @@
+//! Why tensors are not shared, or not read.
+
+/// An error of shared memory. Its text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum SharedError {
+    /// The name is not one of a service.
+    #[error(
+        "expected the name of a service, 1 to {most} letters, digits and / _ - ., found '{found}'"
+    )]
+    Name {
+        /// The name.
+        found: String,
+        /// The longest name.
+        most: usize,
+    },
+    /// There is no room for the memory of the tensors.
+    #[error(
+        "{folder} has room for {free} bytes, but the tensors of '{service}' need {needed}: make it larger (a \
+         container: --shm-size), remove what it holds, or publish smaller tensors"
+    )]
+    NoRoom {
+        /// The name of the service.
+        service: String,
+        /// Where the memory is.
+        folder: String,
+        /// The free bytes.
+        free: u64,
+        /// The bytes that the service needs.
+        needed: u64,
+    },
+    /// Another node shares its tensors under this name.
+    #[error("another node publishes as '{0}': end it, or choose another name in `shared_output`")]
+    Taken(String),
+    /// There are too many readers.
+    #[error("'{service}' has {most} readers already: end one")]
+    Full {
+        /// The name of the service.
+        service: String,
+        /// The most readers.
+        most: usize,
+    },
+    /// A service of this name was made by a program with other rules.
+    #[error(
+        "'{service}' was made by another version of robocache, or by another program: end all its readers and nodes \
+         ({why})"
+    )]
+    OtherVersion {
+        /// The name of the service.
+        service: String,
+        /// What the engine says.
+        why: String,
+    },
+    /// The process may not use the memory that other processes share.
+    #[error(
+        "cannot use the shared memory of '{service}' ({why}): /tmp/iceoryx2 and the memory belong to the user who shares \
+         first. Run the node and its policies as one user; in containers, share /tmp/iceoryx2 and the IPC namespace"
+    )]
+    Join {
+        /// The name of the service.
+        service: String,
+        /// What the engine says.
+        why: String,
+    },
+    /// The engine failed.
+    #[error("shared memory of '{service}': cannot {what}: {why}")]
+    Failed {
+        /// The name of the service.
+        service: String,
+        /// What failed.
+        what: &'static str,
+        /// What the engine says.
+        why: String,
+    },
+}
+
+impl SharedError {
+    /// Why a service cannot be opened or made, from the engine's error. Its kinds differ for each sort of service, but
+    /// not their names.
+    pub(crate) fn opening(service: &str, why: &dyn std::fmt::Debug) -> Self {
+        let (service, why) = (service.to_owned(), format!("{why:?}"));
+        let is_any = |names: &[&str]| names.iter().any(|name| why.contains(name));
+        if is_any(&["Incompatible", "DoesNotSupport", "VersionMismatch"]) {
+            return SharedError::OtherVersion { service, why };
+        }
+        if is_any(&["InsufficientPermissions"]) {
+            return SharedError::Join { service, why };
+        }
+        SharedError::Failed { service, what: "open it", why }
+    }
+
+    /// An error of the engine.
+    pub(crate) fn failed(
+        service: &str,
+        what: &'static str,
+    ) -> impl Fn(&dyn std::fmt::Debug) -> Self {
+        let service = service.to_owned();
+        move |why| SharedError::Failed { service: service.clone(), what, why: format!("{why:?}") }
+    }
+}

@@ -1,0 +1,275 @@
+//! Reads tensors from shared memory, without a copy.
+
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use iceoryx2::node::Node;
+use iceoryx2::port::ReceiveError;
+use iceoryx2::port::listener::Listener;
+use iceoryx2::port::subscriber::{Subscriber, SubscriberCreateError};
+use iceoryx2::sample::Sample;
+use robocache_core::config::describe::shared_memory::{HELD, PAGE, READERS};
+use robocache_ops::device::HostBuffer;
+
+use super::SharedError;
+use super::service::{Engine, Kind, Page, TensorHeader, Tensors, bytes_of, node, wakes};
+
+type Port = Subscriber<Engine, [Page], TensorHeader>;
+type Received = Sample<Engine, [Page], TensorHeader>;
+
+/// The longest wait without a look, if a reader was not woken.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Reads the tensors of a node. One thread at a time uses it.
+#[derive(Debug)]
+pub struct TensorReader {
+    service: String,
+    listener: Listener<Engine>,
+    /// `None` until a node has made the service.
+    ports: Option<Ports>,
+    /// Samples whose memory is still in use.
+    held: Arc<AtomicUsize>,
+    copied: u64,
+    missed: u64,
+    /// The run and the number of the newest tensor.
+    newest: Option<(u64, u64)>,
+    node: Node<Engine>,
+}
+
+#[derive(Debug)]
+struct Ports {
+    tensors: Arc<Port>,
+    /// `None` until a node has published it.
+    info: Option<Port>,
+    /// What the tensors mean, and the run that it is of.
+    meaning: Option<(u64, Vec<u8>)>,
+    _tensors: Tensors,
+}
+
+/// A tensor in shared memory. It is never written while this is alive.
+#[derive(Debug)]
+pub struct TensorSample {
+    bytes: SampleBytes,
+}
+
+#[derive(Debug)]
+enum SampleBytes {
+    Shared(Shared),
+    /// A copy, with the place of the message in it.
+    Copied(HostBuffer, usize),
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// The message, in the memory of `sample`.
+    bytes: *const [u8],
+    /// Taken only by the drop.
+    sample: ManuallyDrop<Received>,
+    held: Arc<AtomicUsize>,
+    /// The memory stays only while its reader is there: the node takes all back that an ended reader had.
+    _port: Arc<Port>,
+}
+
+// SAFETY: the bytes do not change while the sample is alive. A shared reference reads only them; the sample itself, which
+// may move between threads, is used only by the drop.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: dropped here alone, once.
+        unsafe { ManuallyDrop::drop(&mut self.sample) };
+        self.held.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl TensorSample {
+    /// The serialized `robocache_ros/msg/FusedTensor`. Its data is aligned to 64 bytes.
+    pub fn message(&self) -> &[u8] {
+        match &self.bytes {
+            // SAFETY: see `Shared`.
+            SampleBytes::Shared(shared) => unsafe { &*shared.bytes },
+            SampleBytes::Copied(buffer, start) => &buffer[*start..],
+        }
+    }
+}
+
+impl TensorReader {
+    /// A reader of the service of this name. A node need not have made it yet.
+    ///
+    /// # Errors
+    /// [`SharedError`]
+    pub fn new(service: &str) -> Result<Self, SharedError> {
+        let node = node(service)?;
+        let listener = wakes(&node, service)?.listener_builder().create().map_err(|why| {
+            use iceoryx2::port::listener::ListenerCreateError as Error;
+            match why {
+                Error::ExceedsMaxSupportedListeners => full(service),
+                why => SharedError::failed(service, "wait for tensors")(&why),
+            }
+        })?;
+        let mut reader = TensorReader {
+            service: service.to_owned(),
+            listener,
+            ports: None,
+            held: Arc::default(),
+            copied: 0,
+            missed: 0,
+            newest: None,
+            node,
+        };
+        reader.open()?;
+        Ok(reader)
+    }
+
+    /// Tensors that a newer one of the same run replaced before this reader took them.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// Tensors that were copied, because the caller keeps as many as a reader may ([`HELD`]).
+    pub fn copied(&self) -> u64 {
+        self.copied
+    }
+
+    /// What the tensors mean: a serialized `robocache_ros/msg/FusedTensorInfo`, of the run of the newest tensor. `None`
+    /// if none has come: the node looks for new readers once a second.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn info(&mut self) -> Result<Option<&[u8]>, SharedError> {
+        self.open_info()?;
+        let Some(ports) = &mut self.ports else { return Ok(None) };
+        if let Some(port) = &ports.info
+            && let Some(sample) = receive(port, &self.service)?
+        {
+            let bytes = message_in(&sample).unwrap_or_default().to_vec();
+            ports.meaning = Some((sample.user_header().run, bytes));
+        }
+        let run = self.newest.map(|(run, _)| run);
+        let meaning = ports.meaning.as_ref();
+        Ok(meaning.filter(|(of, _)| run.is_none_or(|run| run == *of)).map(|(_, bytes)| &bytes[..]))
+    }
+
+    /// The newest tensor that was not taken yet; `None` if there is none.
+    ///
+    /// # Errors
+    /// The engine failed, or the service is of another version.
+    pub fn latest(&mut self) -> Result<Option<TensorSample>, SharedError> {
+        self.open()?;
+        let Some(Ports { tensors, .. }) = &self.ports else { return Ok(None) };
+        let Some(sample) = receive(tensors, &self.service)? else { return Ok(None) };
+        let Some(bytes) = message_in(&sample) else {
+            return Err(SharedError::failed(&self.service, "read a tensor")(
+                &"its header is wrong",
+            ));
+        };
+        let TensorHeader { run, number, .. } = *sample.user_header();
+        self.missed = match self.newest {
+            Some((before, last)) if before == run => {
+                self.missed + number.saturating_sub(last).saturating_sub(1)
+            }
+            _ => self.missed,
+        };
+        self.newest = Some((run, number));
+        if self.held.load(Ordering::Acquire) >= HELD {
+            self.copied += 1;
+            return Ok(Some(TensorSample { bytes: copy_of(bytes) }));
+        }
+        let bytes: *const [u8] = bytes;
+        self.held.fetch_add(1, Ordering::AcqRel);
+        let (sample, held) = (ManuallyDrop::new(sample), Arc::clone(&self.held));
+        let shared = Shared { bytes, sample, held, _port: Arc::clone(tensors) };
+        Ok(Some(TensorSample { bytes: SampleBytes::Shared(shared) }))
+    }
+
+    /// Waits for a tensor that was not taken yet. Returns `None` if none came in time, or if a signal came.
+    ///
+    /// # Errors
+    /// As for [`TensorReader::latest`].
+    pub fn wait(&mut self, patience: Duration) -> Result<Option<TensorSample>, SharedError> {
+        use iceoryx2::port::listener::ListenerWaitError as Error;
+        let until = Instant::now().checked_add(patience);
+        loop {
+            if let Some(tensor) = self.latest()? {
+                return Ok(Some(tensor));
+            }
+            let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Ok(None);
+            }
+            match self.listener.timed_wait(|_| {}, left.min(LOOK)) {
+                Ok(_) => {}
+                Err(Error::InterruptSignal) => return Ok(None),
+                Err(why) => {
+                    return Err(SharedError::failed(&self.service, "wait for a tensor")(&why));
+                }
+            }
+        }
+    }
+
+    /// Opens the service, if a node has made it.
+    fn open(&mut self) -> Result<(), SharedError> {
+        if self.ports.is_some() {
+            return Ok(());
+        }
+        let Some(samples) = Kind::Tensors.open(&self.node, &self.service)? else { return Ok(()) };
+        let tensors = subscribe(&samples, &self.service)?;
+        let tensors = Arc::new(tensors);
+        self.ports = Some(Ports { tensors, info: None, meaning: None, _tensors: samples });
+        self.open_info()
+    }
+
+    /// Subscribes to what the tensors mean, if the node has published it.
+    fn open_info(&mut self) -> Result<(), SharedError> {
+        let Some(ports) = &mut self.ports else { return Ok(()) };
+        if ports.info.is_none()
+            && let Some(samples) = Kind::Info.open(&self.node, &self.service)?
+        {
+            ports.info = Some(subscribe(&samples, &self.service)?);
+        }
+        Ok(())
+    }
+}
+
+fn subscribe(samples: &Tensors, service: &str) -> Result<Port, SharedError> {
+    samples.subscriber_builder().history_request(1).create().map_err(|why| match why {
+        SubscriberCreateError::ExceedsMaxSupportedSubscribers => full(service),
+        why => SharedError::failed(service, "read tensors")(&why),
+    })
+}
+
+fn full(service: &str) -> SharedError {
+    SharedError::Full { service: service.to_owned(), most: READERS }
+}
+
+/// Takes the newest sample.
+fn receive(port: &Port, service: &str) -> Result<Option<Received>, SharedError> {
+    let mut newest = None;
+    loop {
+        match port.receive() {
+            Ok(Some(sample)) => newest = Some(sample),
+            Ok(None) => return Ok(newest),
+            Err(ReceiveError::ExceedsMaxBorrows) if newest.is_some() => return Ok(newest),
+            Err(why) => return Err(SharedError::failed(service, "receive a tensor")(&why)),
+        }
+    }
+}
+
+/// The message in a sample; `None` if the header does not fit.
+fn message_in(sample: &Received) -> Option<&[u8]> {
+    let TensorHeader { start, len, .. } = *sample.user_header();
+    let (start, len) = (usize::try_from(start).ok()?, usize::try_from(len).ok()?);
+    bytes_of(sample.payload()).get(start..start.checked_add(len)?)
+}
+
+/// A copy with the same alignment.
+fn copy_of(bytes: &[u8]) -> SampleBytes {
+    let start = bytes.as_ptr() as usize % PAGE;
+    let mut buffer = HostBuffer::new(start + bytes.len());
+    buffer[start..].copy_from_slice(bytes);
+    SampleBytes::Copied(buffer, start)
+}

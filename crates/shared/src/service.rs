@@ -1,0 +1,160 @@
+//! What publishers and readers agree on: names, types and limits.
+
+use iceoryx2::node::{Node, NodeBuilder};
+use iceoryx2::port::event_id::EventId;
+use iceoryx2::prelude::{Config, ServiceName, SignalHandlingMode, ZeroCopySend, ipc_threadsafe};
+use iceoryx2::service::builder::publish_subscribe::{
+    Builder, PublishSubscribeOpenError as OpenError,
+};
+use iceoryx2::service::port_factory::{event, publish_subscribe};
+
+use super::SharedError;
+use robocache_core::config::describe::shared_memory::{HELD, HISTORY, PAGE, READERS, WAITING};
+
+/// The engine's kind of service: between processes. Its ports may move between threads.
+pub(crate) type Engine = ipc_threadsafe::Service;
+/// The service of tensors: each sample is the memory of one message.
+pub(crate) type Tensors = publish_subscribe::PortFactory<Engine, [Page], TensorHeader>;
+type Samples = Builder<[Page], TensorHeader, Engine>;
+/// The service that wakes readers.
+pub(crate) type Wakes = event::PortFactory<Engine>;
+
+/// Most processes that use a service: its readers, its node, and programs that list services.
+const NODES: usize = READERS + 12;
+/// The longest name.
+const MOST_LETTERS: usize = 128;
+
+/// What a sample consists of: pages. The engine would give each byte of an aligned sample of bytes a page of its own.
+#[derive(Clone, Copy)]
+#[repr(C, align(4096))]
+pub(crate) struct Page([u8; PAGE]);
+
+// SAFETY: bytes, without pointers, and the same in every process.
+unsafe impl ZeroCopySend for Page {}
+
+impl std::fmt::Debug for Page {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Page")
+    }
+}
+
+/// The bytes of pages.
+pub(crate) fn bytes_of(pages: &[Page]) -> &[u8] {
+    // SAFETY: a page is bytes, without padding.
+    unsafe { std::slice::from_raw_parts(pages.as_ptr().cast(), size_of_val(pages)) }
+}
+
+/// The bytes of pages, to be written.
+pub(crate) fn bytes_of_mut(pages: &mut [Page]) -> &mut [u8] {
+    // SAFETY: as above; borrowed alone.
+    unsafe { std::slice::from_raw_parts_mut(pages.as_mut_ptr().cast(), size_of_val(pages)) }
+}
+
+/// What is said of a sample beside its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ZeroCopySend)]
+#[repr(C)]
+pub(crate) struct TensorHeader {
+    /// A number for each start of a node: what belongs together.
+    pub run: u64,
+    /// The number of the tensor in the run, from 1.
+    pub number: u64,
+    /// Where the message starts in the sample. So its data is aligned.
+    pub start: u64,
+    /// Bytes of the message.
+    pub len: u64,
+}
+
+/// A checked name.
+pub(crate) fn name_of(name: &str) -> Result<ServiceName, SharedError> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/_-.".contains(letter);
+    let error = || SharedError::Name { found: name.to_owned(), most: MOST_LETTERS };
+    if name.is_empty() || name.len() > MOST_LETTERS || !name.chars().all(is_plain) {
+        return Err(error());
+    }
+    ServiceName::new(name).map_err(|_| error())
+}
+
+/// A node of the engine: this process, as the others see it.
+pub(crate) fn node(service: &str) -> Result<Node<Engine>, SharedError> {
+    NodeBuilder::new()
+        // The program handles its signals itself.
+        .signal_handling_mode(SignalHandlingMode::Disabled)
+        // Not that of a file in a working folder: both sides must have the same.
+        .config(&Config::default())
+        .create::<Engine>()
+        .map_err(|why| SharedError::Join { service: service.to_owned(), why: format!("{why:?}") })
+}
+
+/// How a service of samples is opened or made.
+fn samples(node: &Node<Engine>, name: &ServiceName) -> Samples {
+    node.service_builder(name)
+        .publish_subscribe::<[Page]>()
+        .user_header::<TensorHeader>()
+        .enable_safe_overflow(true)
+        .subscriber_max_buffer_size(WAITING)
+        .subscriber_max_borrowed_samples(HELD + 1)
+        .history_size(HISTORY)
+        .max_publishers(1)
+        .max_subscribers(READERS)
+        .max_nodes(NODES)
+}
+
+/// The two services of samples below a name: tensors, and what they mean.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Tensors,
+    Info,
+}
+
+impl Kind {
+    fn name(self, service: &str) -> Result<ServiceName, SharedError> {
+        match self {
+            Kind::Tensors => name_of(service),
+            // A user cannot choose this name.
+            Kind::Info => {
+                name_of(service)?;
+                let name = ServiceName::new(&format!("{service}:info"));
+                name.map_err(|why| SharedError::failed(service, "name its info")(&why))
+            }
+        }
+    }
+
+    /// Opens the service, or makes it.
+    pub(crate) fn make(self, node: &Node<Engine>, service: &str) -> Result<Tensors, SharedError> {
+        let made = samples(node, &self.name(service)?).open_or_create();
+        made.map_err(|why| SharedError::opening(service, &why))
+    }
+
+    /// Opens the service; `None` if no node has made it.
+    pub(crate) fn open(
+        self,
+        node: &Node<Engine>,
+        service: &str,
+    ) -> Result<Option<Tensors>, SharedError> {
+        match samples(node, &self.name(service)?).open() {
+            Ok(opened) => Ok(Some(opened)),
+            // The others are of a service that is being made or removed, and of a signal.
+            Err(
+                OpenError::DoesNotExist
+                | OpenError::IsMarkedForDestruction
+                | OpenError::HangsInCreation
+                | OpenError::ServiceInCorruptedState
+                | OpenError::Interrupt,
+            ) => Ok(None),
+            Err(why) => Err(SharedError::opening(service, &why)),
+        }
+    }
+}
+
+/// Opens or makes the service that wakes readers. A reader may come first: then it makes the service, and the
+/// notifier of the node wakes it.
+pub(crate) fn wakes(node: &Node<Engine>, service: &str) -> Result<Wakes, SharedError> {
+    node.service_builder(&name_of(service)?)
+        .event()
+        .max_listeners(READERS)
+        .max_notifiers(2)
+        .max_nodes(NODES)
+        .notifier_created_event(EventId::new(1))
+        .open_or_create()
+        .map_err(|why| SharedError::opening(service, &why))
+}

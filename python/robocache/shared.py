@@ -1,0 +1,93 @@
+"""Tensors of a node on the same machine, for a policy without ROS.
+
+    from robocache.shared import TensorReader
+
+    for tensor in TensorReader("robot/fused_tensor"):     # the node's parameter shared_output
+        joints = tensor.segments["joints"]
+        if joints.valid.all():
+            act(joints.float32())
+
+The node writes each tensor into shared memory, and the arrays are views of it: nothing is copied. This module needs the
+wheel and NumPy. The process must run as the same user as the node; in containers, docs/policy.md says what they share.
+"""
+
+import json
+import warnings
+
+import numpy as np
+
+from ._native import SharedReader
+from .tensor import decode_views
+
+__all__ = ["TensorReader"]
+
+
+class TensorReader:
+    """Reads the tensors that a node shares under a name. The newest counts: an older one that was not taken is gone.
+
+    The node may start later, or start again: the reader waits, and goes on with the new tensors. A tensor owns its
+    memory until the last of its arrays is gone. Of each reader at most three tensors may be in shared memory. If more are
+    kept, the next one is a copy, and a warning says so once.
+
+    The arrays are read-only. One thread at a time uses a reader.
+
+    Args:
+        service: the value of the node's parameter `shared_output`.
+
+    Raises ValueError if the name is wrong, and RuntimeError if there are four readers already.
+    """
+
+    def __init__(self, service):
+        self._native = SharedReader(service)
+        self._has_warned = False
+
+    def wait(self, timeout_s=None):
+        """Waits for a tensor that was not taken yet: a `robocache.FusedTensor`, or None if none came in time."""
+        return self._tensor(self._native.wait(timeout_s))
+
+    def latest(self):
+        """The newest tensor if it was not taken yet, otherwise None. Does not wait."""
+        return self._tensor(self._native.latest())
+
+    def __iter__(self):
+        """Yields each newest tensor, for ever."""
+        while True:
+            yield self.wait()
+
+    @property
+    def missed(self):
+        """Tensors that a newer one replaced before they were taken."""
+        return self._native.missed
+
+    @property
+    def info(self):
+        """What the tensors mean: a dict with the fields of `robocache_ros/msg/FusedTensorInfo`; None before it came, up
+        to a second after the first tensor.
+
+        `info["segments"]` has the names of the channels of each segment, and `info["config"]` the node's configuration.
+        """
+        text = self._native.info()
+        return None if text is None else json.loads(text)
+
+    def close(self):
+        """Ends the reader. Tensors that it gave stay valid."""
+        self._native.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _tensor(self, native):
+        if native is None:
+            return None
+        if not self._has_warned and self._native.copied:
+            self._has_warned = True
+            warnings.warn(
+                "TensorReader: more than three tensors are kept, so the next ones are copied: keep"
+                " copies of what you need (array.copy()) instead of the tensors",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return decode_views(np.asarray(native), is_shared=True)
