@@ -31,6 +31,10 @@ Parameters (-p NAME:=VALUE, or --params-file FILE.yaml); read at start, read-onl
   digest                bool    true         whether each tensor has a digest (XXH3) of all of it
   visualize_hz          double  0.0 [Hz]     rate at which images and grids are published for RViz
                                              and Foxglove, on <output topic>/view/<stream>; 0: never
+  output_type           string  fused_tensor message type of the tensors: fused_tensor, or isaac_tensor_list
+                                             for nodes of Isaac ROS 4
+  shared_output         string  empty        name under which the tensors are in shared memory, for
+                                             policies without ROS; empty: they are not
   record_to             string  empty        folder in which each run records what it receives, for
                                              `robocache replay` and `verify`; empty: none
 If a parameter has another name, the node ignores it and logs a warning. If the name is almost one

@@ -261,7 +261,7 @@ def test_instants_of_two_dimensions_are_an_error():
         gpu.windows(np.zeros((4, 8), np.int64), np.full((4, 8), 500 * MS))
     size = len(gpu.windows([0], [500 * MS]).buffer)
     with pytest.raises(ValueError, match="out: expected"):
-        native = gpu.plan()._native
+        native = gpu.plan()._on_gpu
         native.launch((0, 0), (1 << 20, size), np.zeros(9, np.int64), np.zeros(9, np.int64))
 
 
