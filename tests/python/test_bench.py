@@ -18,6 +18,8 @@ def case(p99=1.0, worst=2.0, cpu=1.0, overruns=0, machine=0, **changes):
     }
     figures = {
         "title": "a case",
+        "seconds": 1.0,
+        "tick_to_policy_ms": {"p50": 1.0, "p99": 2.0, "max": 3.0},
         "tick_latency_ms": latency,
         "ticks_delivered": 100,
         "ticks_delivered_share": 1.0,
@@ -39,7 +41,7 @@ def verdicts(**results):
 
 def test_all_cases_are_measured_by_default():
     arguments = bench.parse_arguments([])
-    assert arguments.only == ["node", "plain", "peer", "1khz"]
+    assert arguments.only == ["node", "shared", "plain", "peer", "1khz", "shared-1khz"]
     assert arguments.domain_id is None
 
 
@@ -52,7 +54,7 @@ def test_each_case_can_be_chosen(name):
 def test_unknown_cases_are_refused(capsys):
     with pytest.raises(SystemExit):
         bench.parse_arguments(["--only", "node,pear"])
-    expected = "expected some of node, plain, peer, 1khz, found pear"
+    expected = "expected some of node, shared, plain, peer, 1khz, shared-1khz, found pear"
     assert expected in capsys.readouterr().err
 
 
@@ -60,6 +62,14 @@ def test_the_limit_of_p99_applies_to_the_worst_window():
     found = verdicts(node=case(p99=1.0, worst=4.5))
     assert found["tick latency p99, worst window [ms]"] == (4.5, False)
     assert verdicts(node=case(worst=3.9))["tick latency p99, worst window [ms]"] == (3.9, True)
+
+
+def test_shared_memory_is_compared_with_the_topic():
+    quick = {"p50": 0.4, "p99": 1.5, "max": 3.0}
+    found = verdicts(node=case(), shared=case(tick_to_policy_ms=quick))
+    assert found["shared memory / topic: tick to policy p50"] == (0.4, True)
+    assert found["shared memory / topic: tick to policy p99"] == (0.75, False)
+    assert found["shared memory / topic: CPU of node and policy per tick"] == (1.0, False)
 
 
 def test_overruns_count_even_if_the_machine_stalls():
