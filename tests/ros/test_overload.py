@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from fusion import MS, T0, segments, stamped, start_fusion, write_config
 from rclpy.parameter_client import AsyncParameterClient
+from robocache_ros.msg import FusedTensor
 from sensor_msgs.msg import Image
 
 pytestmark = pytest.mark.alone
@@ -212,7 +213,7 @@ def test_if_images_come_too_fast_the_oldest_are_dropped_and_counted(ros, start, 
     assert fusion.process.output.count(words) == 1
 
 
-def test_a_publishing_thread_that_never_waits_gives_up_its_priority(start, tmp_path):
+def test_a_publishing_thread_that_never_waits_gives_up_its_priority(ros, start, tmp_path):
     """The tick thread has the same rule; unit tests cover that, and when the priority comes back."""
     camera = {
         "type": "sensor_msgs/msg/Image",
@@ -224,6 +225,8 @@ def test_a_publishing_thread_that_never_waits_gives_up_its_priority(start, tmp_p
     }
     # A tensor of 144 MB in half a millisecond.
     path = write_config(tmp_path, {"rate_hz": 2000, "streams": {"camera": camera}})
+    # Without a subscriber nothing is published. This one takes none.
+    ros.node.create_subscription(FusedTensor, "fused_tensor", lambda message: None, 1)
     node = start("fusion_node", "--ros-args", "-p", f"config_file:={path}")
     node.wait_for("tensors are published at ")
     if "published at ordinary priority" in node.output:
