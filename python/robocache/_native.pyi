@@ -345,6 +345,14 @@ class SharedTensor:
 
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
+    @property
+    def run(self) -> int:
+        """The number of the node's start: all tensors of a run have their parts at the same places."""
+    def head(self) -> _Head: ...
+    def places(self) -> _Places: ...
+    @property
+    def device_len(self) -> None:
+        """None: the data is on the host."""
 
 class TensorBytes:
     """The bytes of a `robocache_ros/msg/FusedTensor`, in memory that is used again after its last view.

@@ -7,10 +7,15 @@ from .tensor import FusedTensor, Segment, array_at, steps_of
 
 
 class Views:
-    """Makes the tensors of one pipeline. All its messages have their parts at the same places."""
+    """Makes the tensors of one pipeline. All its messages have their parts at the same places.
 
-    def __init__(self):
+    Args:
+        is_shared: whether another process has written the bytes, so that this one must not.
+    """
+
+    def __init__(self, is_shared=False):
         self._places = None
+        self._is_shared = is_shared
 
     def of(self, native):
         """The tensor of native bytes. Its arrays are read-only views that keep the bytes alive."""
@@ -31,6 +36,7 @@ class Views:
                 dtype,
                 array_at(message, dtype, shape, at),
                 *steps_of(message, shape[0], steps_at),
+                is_shared=self._is_shared,
             )
             for name, dtype, shape, at, steps_at in places
         }

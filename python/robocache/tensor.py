@@ -199,11 +199,6 @@ def decode(message):
 
     Raises ValueError if the bytes are no such message. It says what was expected and found.
     """
-    return decode_views(message)
-
-
-def decode_views(message, is_shared=False):
-    """As `decode`. `is_shared`: another process has written the bytes, and this one must not."""
     whole = message if isinstance(message, bytes) else np.frombuffer(message, np.uint8)
     (stamp, tick, digest), places = _read_message()(whole)
     frame_id, big_endian, (data_at, data_len), found = places
@@ -214,8 +209,7 @@ def decode_views(message, is_shared=False):
         if big_endian:
             numbers = [values.astype(values.dtype.newbyteorder("=")) for values in numbers]
         # Any byte but 0 is true, as in C.
-        valid = valid.view(_BYTE) != 0
-        segments[name] = Segment(name, dtype, array, valid, *numbers, is_shared=is_shared)
+        segments[name] = Segment(name, dtype, array, valid.view(_BYTE) != 0, *numbers)
     data = np.ndarray(data_len, _BYTE, whole, data_at)
     return FusedTensor(tick, stamp, frame_id, segments, data, digest, message)
 

@@ -13,12 +13,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from fusion import MS, PATIENCE, T0, WRENCH, segments, start_fusion, wrench, write_config
+from fusion import MS, PATIENCE, RELIABLE, T0, WRENCH, segments, start_fusion, wrench, write_config
+from robocache_ros.msg import FusedTensor
 
 POLICY = REPOSITORY / "tests" / "ros" / "policy_process.py"
 #: How often a process is killed or suspended. Fewer by hand: ROBOCACHE_ROUNDS=3.
@@ -130,6 +132,34 @@ def test_a_policy_reads_the_bits_of_the_plain_topic(ros, start, tmp_path, servic
     assert said["info"] == ["wrench"]
     fusion.until(lambda: fusion.value("tick", "shared_readers") == 2, "two readers are reported")
     assert fusion.value("tick", "publish_failed") == 0
+
+
+@pytest.mark.alone
+def test_at_1_khz_each_tensor_is_that_of_the_topic(ros, start, service, policy):
+    silent = ("camera-front", "camera-wrist", "lidar", "imu")
+    start("sensor_sim", *(word for name in silent for word in (f"--{name}-hz", "0")))
+    config = REPOSITORY / "config" / "joints_1khz.yaml"
+    given = ["-p", f"config_file:={config}", "-p", f"shared_output:={service}"]
+    node = start("fusion_node", "--ros-args", *given)
+    plain, said = {}, []
+    ros.node.create_subscription(
+        FusedTensor, "fused_tensor", lambda message: plain.update({message.tick: message}), RELIABLE
+    )
+    reader = policy(service, "--ticks", "1500")
+    reading = threading.Thread(target=lambda: said.extend(reader.next() for _ in range(1500)))
+    reading.start()
+    assert ros.spin_until(lambda: len(said) == 1500), node.output
+    reading.join()
+    ros.spin_for(0.5)  # for the last messages of the topic
+    assert all(tensor["digest"] == tensor["digest_of"] != 0 for tensor in said)
+    common = [tensor for tensor in said if tensor["tick"] in plain]
+    assert len(common) > 500, (len(common), len(plain))
+    for tensor in common:
+        message = plain[tensor["tick"]]
+        assert tensor["digest"] == message.digest
+        valid = {part.name: list(part.valid) for part in message.segments}
+        assert {name: found for name, (found, _) in tensor["segments"].items()} == valid
+    assert any(all(all(found) for found, _ in tensor["segments"].values()) for tensor in common)
 
 
 @pytest.mark.alone
@@ -292,7 +322,6 @@ def test_nobody_reads_and_ticks_cost_no_message(ros, start, tmp_path):
     given = ["-p", f"config_file:={config}", "-p", "diagnostics_period_s:=0.1"]
     start("fusion_node", "--ros-args", *given)
     from diagnostic_msgs.msg import DiagnosticArray
-    from robocache_ros.msg import FusedTensor
 
     seen = {}
 

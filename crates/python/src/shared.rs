@@ -1,17 +1,18 @@
 //! Tensors of a node in shared memory.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use robocache_core::message::TensorInfo;
+use robocache_core::message::{Places, TensorInfo};
 use robocache_shared::{SharedError, TensorReader, TensorSample};
 use serde_json::json;
 
 use crate::errors::failed;
 use crate::freeing::without_lock;
+use crate::message::{self, Head, PlacesFound};
 use crate::process::Process;
 use crate::tensor::array_interface;
 
@@ -23,6 +24,8 @@ const SLICE: Duration = Duration::from_millis(100);
 pub struct SharedReader {
     /// `None` after `close`.
     reader: OfProcess<Mutex<Option<TensorReader>>>,
+    /// Where the parts of the tensors of the newest run are.
+    places: Mutex<Option<(u64, Arc<Places>)>>,
     process: Process,
 }
 
@@ -57,6 +60,18 @@ impl<T: Send> Drop for OfProcess<T> {
 }
 
 impl SharedReader {
+    /// A sample with the places of its parts, which are found once in a run.
+    fn tensor(&self, sample: Option<TensorSample>) -> PyResult<Option<SharedTensor>> {
+        let Some(sample) = sample else { return Ok(None) };
+        let mut known = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = match &*known {
+            Some((run, places)) if *run == sample.run() => Arc::clone(places),
+            _ => Arc::new(Places::read(sample.message()).map_err(failed)?),
+        };
+        *known = Some((sample.run(), Arc::clone(&places)));
+        Ok(Some(SharedTensor { sample: OfProcess::new(sample), places }))
+    }
+
     /// Uses the reader without the interpreter's lock.
     fn with<T: Send>(
         &self,
@@ -80,10 +95,8 @@ impl SharedReader {
             SharedError::Name { .. } => PyValueError::new_err(error.to_string()),
             error => failed(error),
         })?;
-        Ok(SharedReader {
-            reader: OfProcess::new(Mutex::new(Some(reader))),
-            process: Process::this(),
-        })
+        let reader = OfProcess::new(Mutex::new(Some(reader)));
+        Ok(SharedReader { reader, places: Mutex::default(), process: Process::this() })
     }
 
     /// The newest tensor that was not taken yet; `None` if none came in time.
@@ -104,7 +117,7 @@ impl SharedReader {
             let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()));
             let taken = self.with(py, |reader| reader.wait(left.min(SLICE)))?;
             if taken.is_some() || left.is_zero() {
-                return Ok(taken.map(SharedTensor::of));
+                return self.tensor(taken);
             }
             // It may have ended early: a signal came.
             py.check_signals()?;
@@ -113,7 +126,8 @@ impl SharedReader {
 
     /// The newest tensor that was not taken yet; `None` if there is none.
     fn latest(&self, py: Python<'_>) -> PyResult<Option<SharedTensor>> {
-        Ok(self.with(py, TensorReader::latest)?.map(SharedTensor::of))
+        let taken = self.with(py, TensorReader::latest)?;
+        self.tensor(taken)
     }
 
     /// What the tensors mean, as JSON: the fields of `robocache_ros/msg/FusedTensorInfo`. `None` if nothing has come.
@@ -161,19 +175,36 @@ fn info_json(info: &TensorInfo) -> String {
 
 /// The bytes of a `robocache_ros/msg/FusedTensor` in shared memory. NumPy makes views of them, which keep this alive.
 #[pyclass(frozen, module = "robocache._native")]
-pub struct SharedTensor(OfProcess<TensorSample>);
-
-impl SharedTensor {
-    fn of(sample: TensorSample) -> Self {
-        SharedTensor(OfProcess::new(sample))
-    }
+pub struct SharedTensor {
+    sample: OfProcess<TensorSample>,
+    places: Arc<Places>,
 }
 
 #[pymethods]
 impl SharedTensor {
+    /// The number of the node's start: all tensors of a run have their parts at the same places.
+    #[getter]
+    fn run(&self) -> u64 {
+        self.sample.get().run()
+    }
+
+    fn head(&self) -> Head {
+        message::head(&self.places, self.sample.get().message())
+    }
+
+    fn places(&self) -> PlacesFound {
+        message::found(&self.places)
+    }
+
+    /// None: the data is on the host.
+    #[getter]
+    fn device_len(&self) -> Option<usize> {
+        None
+    }
+
     /// What NumPy reads: the bytes, read-only.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        array_interface(py, self.0.get().message())
+        array_interface(py, self.sample.get().message())
     }
 }

@@ -52,6 +52,7 @@ struct Ports {
 #[derive(Debug)]
 pub struct TensorSample {
     bytes: SampleBytes,
+    run: u64,
 }
 
 #[derive(Debug)]
@@ -87,6 +88,11 @@ impl Drop for Shared {
 }
 
 impl TensorSample {
+    /// A number of the node's start. All tensors of a run have their parts at the same places.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
     /// The serialized `robocache_ros/msg/FusedTensor`. Its data is aligned to 64 bytes.
     pub fn message(&self) -> &[u8] {
         match &self.bytes {
@@ -177,13 +183,13 @@ impl TensorReader {
         self.newest = Some((run, number));
         if self.held.load(Ordering::Acquire) >= HELD {
             self.copied += 1;
-            return Ok(Some(TensorSample { bytes: copy_of(bytes) }));
+            return Ok(Some(TensorSample { bytes: copy_of(bytes), run }));
         }
         let bytes: *const [u8] = bytes;
         self.held.fetch_add(1, Ordering::AcqRel);
         let (sample, held) = (ManuallyDrop::new(sample), Arc::clone(&self.held));
         let shared = Shared { bytes, sample, held, _port: Arc::clone(tensors) };
-        Ok(Some(TensorSample { bytes: SampleBytes::Shared(shared) }))
+        Ok(Some(TensorSample { bytes: SampleBytes::Shared(shared), run }))
     }
 
     /// Waits for a tensor that was not taken yet. Returns `None` if none came in time, or if a signal came.

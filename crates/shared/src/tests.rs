@@ -39,6 +39,16 @@ fn pipeline(text: &str) -> Pipeline {
     Pipeline::new(config, backend).unwrap()
 }
 
+/// On the first GPU; `None` without one.
+#[cfg(feature = "cuda")]
+fn pipeline_on_gpu(text: &str) -> Option<Pipeline> {
+    let config = config::parse(text, "test.yaml").unwrap();
+    let device = robocache_ops::device::Device::open(0).ok()?;
+    let layout = Layout::new(&config);
+    let backend = robocache_core::backend::cuda::CudaBackend::new(&device, &config, &layout);
+    Some(Pipeline::new(config, Arc::new(backend.unwrap())).unwrap())
+}
+
 /// A node without threads: it fuses into messages that go around as in the runtime.
 struct Node {
     pipeline: Pipeline,
@@ -49,7 +59,10 @@ struct Node {
 
 impl Node {
     fn new(service: &str, text: &str, run: u64) -> Self {
-        let pipeline = pipeline(text);
+        Self::on(service, pipeline(text), run)
+    }
+
+    fn on(service: &str, pipeline: Pipeline, run: u64) -> Self {
         let publisher = TensorPublisher::new(service, run, &pipeline).unwrap();
         let messages = (0..3).map(|_| pipeline.new_message()).collect();
         Node { pipeline, publisher, messages, tick: 100 }
@@ -81,8 +94,22 @@ impl Node {
 
 #[test]
 fn a_reader_gets_each_tensor_in_place_and_the_bits_of_a_message_of_its_own() {
+    in_place(pipeline(WRENCH));
+}
+
+/// The GPU writes the memory that readers map.
+#[cfg(feature = "cuda")]
+#[test]
+fn on_a_gpu_too() {
+    match pipeline_on_gpu(WRENCH) {
+        Some(pipeline) => in_place(pipeline),
+        None => println!("was skipped: no GPU"),
+    }
+}
+
+fn in_place(pipeline_of_node: Pipeline) {
     let service = name();
-    let mut node = Node::new(&service, WRENCH, 1);
+    let mut node = Node::on(&service, pipeline_of_node, 1);
     // What `check` says, and what the engine notes of each chunk.
     let said = shared_output_bytes(node.pipeline.message_memory_len()) as u64;
     let taken = node.publisher.memory_bytes();
