@@ -34,8 +34,8 @@ class EpisodeCache:
         streams: a dict by name of what rows mean: `row_shape`, `dtype`, `channels`, `target_offsets_ns` and others.
         configuration: the text of the configuration that the rows were made with.
         device: the number of the GPU that makes the windows; None for the host.
-        memory: a dict by stream of where its rows are: `host`, or, if there is a device, `device`, `pinned` or `mapped`
-            (see `to`).
+        memory: a dict by stream of where its rows are: `host`, or `compressed` in the files of a store (see `load`); or, if
+            there is a device, `device`, `pinned` or `mapped` (see `to`).
         share: the pair (rank, world) that it was loaded with; None for others.
     """
 
@@ -49,7 +49,8 @@ class EpisodeCache:
         described = json.loads(self._native.described())
         self.configuration = described["configuration"]
         self.streams = {means["name"]: means for means in described["streams"]}
-        self.memory = dict.fromkeys(self.streams, "host") if gpu is None else gpu.memory
+        packed = dict.fromkeys(self._native.packed(), "compressed")
+        self.memory = dict.fromkeys(self.streams, "host") | packed if gpu is None else gpu.memory
         self.episodes = [{**about, "spans": []} for about in described["episodes"]]
         for span in described["spans"]:
             place = self.episodes[span["episode"]]["spans"]
@@ -57,7 +58,16 @@ class EpisodeCache:
 
     @classmethod
     def load(
-        cls, path, streams=None, *, episodes=None, verify=False, threads=None, device=None, **room
+        cls,
+        path,
+        streams=None,
+        *,
+        episodes=None,
+        compressed=False,
+        verify=False,
+        threads=None,
+        device=None,
+        **room,
     ):
         """Loads a store of `robocache replay --format rows` into memory, or opens a folder that `save` wrote.
 
@@ -67,6 +77,9 @@ class EpisodeCache:
                 is nothing to choose.
             episodes: which episodes: a slice, a list of increasing numbers, or a pair (rank, world): every `world`-th episode,
                 from `rank` on. Of a store, only their rows are read and held. All by default.
+            compressed: leave large rows (images, grids) of a store compressed in its files. A window unpacks its own, and
+                checks them then: a damaged row is an error of the batch that needs it. So a store may be larger than
+                memory, and loads at once.
             verify: whether the checksums of all files of the folder are checked, also those of rows. A store's are
                 checked always.
             threads: how many read the store at once; all cores by default.
@@ -85,10 +98,16 @@ class EpisodeCache:
                 raise ValueError(
                     "streams: expected None for a saved cache, whose rows stay on disk"
                 )
+            if compressed:
+                raise ValueError(
+                    "compressed: expected a store of `robocache replay --format rows`, found a saved cache, whose rows "
+                    "are not compressed"
+                )
             native = _native.Episodes.open(path, verify, numbers, of)
         else:
-            native = _native.Episodes.of_store(path, streams, threads, numbers, of)
-        cache = cls(native, (os.fspath(path.resolve()), streams, episodes), share=share)
+            native = _native.Episodes.of_store(path, streams, threads, numbers, of, compressed)
+        source = (os.fspath(path.resolve()), streams, episodes, compressed)
+        cache = cls(native, source, share=share)
         if device is None and room:
             raise TypeError(f"device: expected one for {', '.join(room)}, found None")
         return cache if device is None else cache.to(device, **room)
@@ -110,7 +129,8 @@ class EpisodeCache:
         """
         numbers, share, of = _numbers(episodes, lambda: _native.Episodes.count(store, False))
         native = _native.Episodes.convert(store, path, streams, threads, numbers, of)
-        return cls(native, (os.fspath(Path(path).resolve()), None, None), share=share)
+        source = (os.fspath(Path(path).resolve()), None, None, False)
+        return cls(native, source, share=share)
 
     def to(self, device, *, memory="auto", device_bytes=None, pinned_bytes=None):
         """The same cache with windows that a GPU makes, in its memory, on the current stream of torch (on the default stream,
@@ -342,8 +362,8 @@ class EpisodeCache:
         return f"EpisodeCache({len(self.episodes)} episodes of {', '.join(self.streams)}{where})"
 
 
-def _load_again(path, streams, episodes):
-    return EpisodeCache.load(path, streams, episodes=episodes)
+def _load_again(path, streams, episodes, compressed):
+    return EpisodeCache.load(path, streams, episodes=episodes, compressed=compressed)
 
 
 def _is_saved(path):

@@ -10,6 +10,7 @@ use robocache_data::replay::{Episode, Options};
 use robocache_tools::cli::{AskedError, ReplayArgs, offered_options};
 
 use crate::errors::{failed, wrong};
+use crate::recordings;
 
 /// Time between two looks for an interrupt.
 pub const PATIENCE: Duration = Duration::from_millis(50);
@@ -39,6 +40,21 @@ pub fn made_of(py: Python<'_>, words: Vec<OsString>) -> PyResult<Vec<(String, St
 /// The episodes that the words behind `robocache replay` ask for, and how they are replayed.
 pub fn asked(py: Python<'_>, words: Vec<OsString>) -> PyResult<(Vec<Episode>, Options)> {
     interruptible(py, || ReplayArgs::parse(words)?.asked())?.map_err(raised)
+}
+
+/// The same of recordings, which stand for the bags.
+pub fn asked_of(
+    words: Vec<OsString>,
+    recordings: &[Bound<'_, PyAny>],
+) -> PyResult<(Vec<Episode>, Options)> {
+    let args = ReplayArgs::parse(words).map_err(raised)?;
+    if args.common.divides() {
+        let what = "expected neither --start, --end, --episodes nor --episodes-by: a dataset has its own episodes";
+        return Err(wrong(what));
+    }
+    let episodes = recordings::episodes(recordings)?;
+    let bags: Vec<_> = episodes.iter().map(|episode| episode.bag.clone()).collect();
+    args.asked_of(&bags, episodes).map_err(raised)
 }
 
 /// The exception of an error.

@@ -107,14 +107,15 @@ fn reading<'a>(
     of: Option<usize>,
     threads: Option<usize>,
 ) -> Reading<'a> {
-    Reading { streams, episodes, of, threads: self::threads(threads) }
+    Reading { streams, episodes, of, threads: self::threads(threads), packed: false }
 }
 
 #[pymethods]
 impl Episodes {
-    /// Reads a store of `robocache replay --format rows`. `of` is how many episodes those were chosen of.
+    /// Reads a store of `robocache replay --format rows`. `of` is how many episodes those were chosen of. If `packed`,
+    /// large rows stay compressed in its files.
     #[staticmethod]
-    #[pyo3(signature = (path, streams=None, threads=None, episodes=None, of=None))]
+    #[pyo3(signature = (path, streams=None, threads=None, episodes=None, of=None, packed=false))]
     fn of_store(
         py: Python<'_>,
         path: PathBuf,
@@ -122,8 +123,10 @@ impl Episodes {
         threads: Option<usize>,
         episodes: Option<Vec<usize>>,
         of: Option<usize>,
+        packed: bool,
     ) -> PyResult<Self> {
         let reading = reading(streams.as_deref(), episodes.as_deref(), of, threads);
+        let reading = Reading { packed, ..reading };
         let read = py.detach(|| episodes::Episodes::of_store(&path, reading));
         Ok(Episodes::new(read.map_err(raised)?))
     }
@@ -203,6 +206,13 @@ impl Episodes {
         self.0.described()
     }
 
+    /// The names of the streams whose rows stay compressed.
+    fn packed(&self) -> Vec<String> {
+        let is_packed = |ring: &episodes::Ring| ring.rows.plain().is_none();
+        let streams = self.0.streams.iter().filter(|stream| stream.rings.iter().any(is_packed));
+        streams.map(|stream| stream.means.name.clone()).collect()
+    }
+
     /// Rows and bytes of a stream, over its groups.
     fn size(&self, stream: &str) -> PyResult<(usize, usize)> {
         let (_, stream) = self.0.stream(stream).map_err(raised)?;
@@ -278,7 +288,7 @@ fn raw_ring(columns: &Bound<'_, PyDict>) -> PyResult<RawRing> {
     let ends = ends.ok_or_else(|| PyValueError::new_err("expected episode_ends, found none"))?;
     let ends: Vec<u64> = ends.call_method0("tolist")?.extract()?;
     Ok(RawRing {
-        rows: all("rows", &[])?,
+        rows: all("rows", &[])?.into(),
         stamp_ns: all("stamp_ns", &[Element::I64])?,
         received_ns: all("received_ns", &[Element::I64])?,
         left_ns: all("left_ns", &[Element::I64])?,

@@ -8,7 +8,8 @@
 //! - [`operations`]: the operations on these arrays, on the CPU and on a GPU.
 //! - [`tensor`] and [`held_tensor`]: tensors in Python's hands, and their memory, which is used again.
 //! - [`pipeline`]: a pipeline by the caller's clock. [`live`]: one in the node's runtime, on threads.
-//! - [`replay`]: recorded episodes, tick by tick. [`replay_to`]: the command `robocache replay`.
+//! - [`replay`]: recorded episodes, tick by tick. [`replay_to`]: the command `robocache replay`. [`recordings`]: episodes
+//!   that Python reads.
 //! - [`episodes`]: windows of rows for training. `episodes::device`: the same, made by a GPU.
 //! - [`shared`]: tensors of a node in shared memory.
 //! - [`freeing`]: drops what takes long, without the interpreter's lock.
@@ -27,6 +28,7 @@ mod operations;
 mod pipeline;
 mod process;
 mod replay;
+mod recordings;
 mod replay_to;
 mod shared;
 mod tensor;

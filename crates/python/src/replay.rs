@@ -13,7 +13,6 @@ use robocache_core::backend;
 use robocache_core::layout::Layout;
 use robocache_core::message::TensorMessage;
 use robocache_core::pipeline::Pipeline;
-use robocache_data::bag::Bag;
 use robocache_data::file::OutputError;
 use robocache_data::output::Output;
 use robocache_data::replay::{
@@ -124,7 +123,7 @@ fn play(
     if let Some(wrong) = &episode.wrong {
         return Err(ReplayError::Wiring(wrong.clone()));
     }
-    let bag = Bag::open(&episode.bag)?;
+    let bag = episode.open()?;
     let definitions = BagDefinitions::new(&bag)?;
     let Settings { text, file, args, device, playing } = settings;
     let EpisodeArgs { rate_hz, remap, time, backend, .. } = &**args;

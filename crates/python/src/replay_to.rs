@@ -12,7 +12,7 @@ use robocache_data::replay::{Episode, Options, ReplayError};
 use robocache_ops::time::Stamp;
 use robocache_tools::cli::{Bars, log_above_bars};
 
-use crate::asked::{PATIENCE, asked, panicked};
+use crate::asked::{PATIENCE, asked, asked_of, panicked};
 use crate::errors::failed;
 
 /// How far the episodes are: by name, the part of it that is done.
@@ -65,20 +65,25 @@ impl BatchProgress for Shares {
 /// JSON, and why there is no store.
 ///
 /// `progress` gets how far each episode is. With `has_bar`, stderr has the bar and the warnings of the command instead.
-/// `kept_in` is a folder whose complete results are not made again.
+/// `kept_in` is a folder whose complete results are not made again. `recordings` are episodes that stand for the bags
+/// among the words; [`crate::recordings`] says what they are.
 #[pyfunction]
-#[pyo3(signature = (words, progress=None, has_bar=false, kept_in=None))]
+#[pyo3(signature = (words, progress=None, has_bar=false, kept_in=None, recordings=None))]
 pub fn replay_to(
     py: Python<'_>,
     words: Vec<OsString>,
     progress: Option<Py<PyAny>>,
     has_bar: bool,
     kept_in: Option<PathBuf>,
+    recordings: Option<Vec<Bound<'_, PyAny>>>,
 ) -> PyResult<(String, Option<String>)> {
     if has_bar {
         log_above_bars();
     }
-    let (episodes, options) = asked(py, words)?;
+    let (episodes, options) = match recordings {
+        None => asked(py, words)?,
+        Some(recordings) => asked_of(words, &recordings)?,
+    };
     let options = Options { kept_in, ..options };
     let shares = Shares::default();
     let bars = has_bar.then(|| Bars::new(episodes.len()));

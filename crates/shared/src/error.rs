@@ -5,7 +5,8 @@
 pub enum SharedError {
     /// The name is not one of a service.
     #[error(
-        "expected the name of a service, 1 to {most} letters, digits and / _ - ., found '{found}'"
+        "expected the name of a service, 1 to {most} letters, digits and _ - . with single / between them, such as \
+         robot/tensors, found '{found}'"
     )]
     Name {
         /// The name.

@@ -68,7 +68,9 @@ pub(crate) struct TensorHeader {
 pub(crate) fn name_of(name: &str) -> Result<ServiceName, SharedError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/_-.".contains(letter);
     let error = || SharedError::Name { found: name.to_owned(), most: MOST_LETTERS };
-    if name.is_empty() || name.len() > MOST_LETTERS || !name.chars().all(is_plain) {
+    // `/robot` and `robot//x` would be other services than the `robot` and `robot/x` that a user means.
+    let has_gap = name.split('/').any(str::is_empty);
+    if has_gap || name.len() > MOST_LETTERS || !name.chars().all(is_plain) {
         return Err(error());
     }
     ServiceName::new(name).map_err(|_| error())

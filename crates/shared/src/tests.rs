@@ -252,3 +252,11 @@ fn names_publishers_readers_and_memory_are_limited() {
     let error = words(room::check_in(folder.path(), "s", u64::MAX).unwrap_err());
     assert!(error.contains("has room for") && error.contains("--shm-size"), "{error}");
 }
+
+#[test]
+fn names_that_would_be_another_service_are_refused() {
+    for name in ["", "/", "/robot/x", "robot//x", "robot/", "robot x", "robot:info"] {
+        let refused = TensorReader::new(name);
+        assert!(matches!(refused, Err(SharedError::Name { .. })), "{name}");
+    }
+}

@@ -4,6 +4,8 @@
 //! as `ros2 bag play` does. Messages of equal stamps keep the order in which they were written. What
 //! cannot be read is left out and told ([`Problem`]); the rest is read.
 //!
+//! An episode of a dataset of another kind is a [`Bag`] too, if its reader is a [`Storage`].
+//!
 //! Memory does not grow with a bag's length: one chunk of each file that is being read is in memory,
 //! and those chunks whose times overlap. If these are too large, reading ends with an error.
 
@@ -87,8 +89,8 @@ pub enum Sorted {
     AsWritten,
 }
 
-/// A file of a bag.
-trait Storage: std::fmt::Debug + Send + Sync {
+/// A file of a bag, or another source of recorded messages, such as an episode of a dataset.
+pub trait Storage: std::fmt::Debug + Send + Sync {
     /// The topics, in any order; the file's messages name them by their positions.
     fn topics(&self) -> &[Topic];
 
@@ -98,17 +100,27 @@ trait Storage: std::fmt::Debug + Send + Sync {
 
     /// Reads the messages in this order. `wanted`, by the file's topics, says as what topic of the bag
     /// they are given; messages of other topics are skipped.
+    ///
+    /// # Errors
+    /// If it can no longer be opened.
     fn read(&self, wanted: &[Option<usize>], sorted: Sorted) -> Result<Box<dyn Reading>, BagError>;
 }
 
 /// The messages of a file that are yet to come.
-trait Reading: Send {
+pub trait Reading: Send {
     /// The next message; `None` at the end. A problem is added to `problems`, and reading goes on
     /// after it where that is possible.
     fn next(&mut self, problems: &mut Problems) -> Option<Recorded>;
 }
 
 impl Bag {
+    /// The messages of a source that is no file of rosbag2. `path` names it in errors and results.
+    pub fn of(path: PathBuf, source: Box<dyn Storage>) -> Bag {
+        let mut topics = source.topics().to_vec();
+        topics.sort_by(|a, b| a.name.cmp(&b.name));
+        Bag { path, topics, problems: Vec::new(), files: vec![source] }
+    }
+
     /// The position of a topic.
     pub fn topic(&self, name: &str) -> Option<usize> {
         self.topics.iter().position(|topic| topic.name == name)
@@ -185,7 +197,7 @@ impl Sorted {
     }
 
     /// Whether a message of this stamp is given.
-    fn may_have(self, received: Stamp) -> bool {
+    pub fn may_have(self, received: Stamp) -> bool {
         match self {
             Sorted::ByStamp(from) => received >= from,
             Sorted::AsWritten => true,

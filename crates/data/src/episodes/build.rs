@@ -1,7 +1,9 @@
 //! Episodes of columns, checked.
 
 use super::memory::numbers;
-use super::{About, Column, EpisodeError, Episodes, Ring, RowMeaning, Span, Stream, finite};
+use super::{
+    About, Column, EpisodeError, Episodes, Ring, RowColumn, RowMeaning, Span, Stream, finite,
+};
 use robocache_ops::windows::{SpanRows, bounds_of_times};
 
 /// Episodes before they are checked.
@@ -25,7 +27,7 @@ pub struct RawStream {
 /// The rows of a ring. The columns are those of [`Ring`].
 pub struct RawRing {
     /// The encoded rows.
-    pub rows: Column,
+    pub rows: RowColumn,
     /// int64 per row.
     pub stamp_ns: Column,
     /// int64 per row.
@@ -265,7 +267,7 @@ fn check_ring(means: &RowMeaning, number: usize, ring: &Ring) -> Result<(), Epis
     let len = |column: &Option<Column>| column.as_ref().map(|column| column.bytes().len());
     let expected = [
         ("stamp_ns", Some(of_rows(8)), Some(ring.stamp_ns.bytes().len())),
-        ("rows", Some(of_rows(row_bytes)), Some(ring.rows.bytes().len())),
+        ("rows", Some(of_rows(row_bytes)), Some(ring.rows.byte_len())),
         ("replaced", Some(rows), Some(ring.replaced.bytes().len())),
         ("until_next", means.plans.then_some(rows), len(&ring.until_next)),
         ("until_ns", inputs.map(|inputs| of_rows(8 * inputs)), len(&ring.until_ns)),

@@ -141,7 +141,9 @@ impl EpisodesOnDevice {
             if memory != RowMemory::Mapped {
                 for ring in &mut stream.rings {
                     if memory == RowMemory::Pinned {
-                        ring.rows = pinned(device, &ring.rows)?;
+                        if let Some(rows) = ring.rows.plain() {
+                            ring.rows = pinned(device, rows)?.into();
+                        }
                         let coordinates = ring.coordinates.take();
                         ring.coordinates =
                             coordinates.map(|column| pinned(device, &column)).transpose()?;
@@ -292,7 +294,20 @@ fn choose(
     // The table of spans, of an epoch and an instant each, is always there.
     let table = size_of::<u32>() * (episodes.episodes.len() + 1) + 2 * size_of::<i64>() * spans;
     let left = [device_bytes.saturating_sub(table), pinned_bytes];
-    Ok(place(&sizes, &room.of_streams, left))
+    let mut of_streams = room.of_streams.clone();
+    of_streams.resize(streams.len(), None);
+    for (stream, memory) in streams.iter().zip(&mut of_streams) {
+        if stream.rings.iter().all(|ring| ring.rows.plain().is_some()) {
+            continue;
+        }
+        if memory.is_some_and(|memory| memory != RowMemory::Mapped) {
+            let what = format!("memory of '{}'", stream.means.name);
+            let expected = "mapped, as its rows are compressed";
+            return Err(EpisodeError::of(what, expected, "device or pinned"));
+        }
+        *memory = Some(RowMemory::Mapped);
+    }
+    Ok(place(&sizes, &of_streams, left))
 }
 
 /// Bytes of a stream.
@@ -307,7 +322,7 @@ struct Size {
 impl Size {
     fn of(rings: &[Ring], spans: usize) -> Self {
         let len = |column: &Column| column.bytes().len();
-        let of_ring = |ring: &Ring| len(&ring.rows) + ring.coordinates.as_ref().map_or(0, len);
+        let of_ring = |ring: &Ring| ring.rows.byte_len() + ring.coordinates.as_ref().map_or(0, len);
         let rows = rings.iter().map(of_ring).sum();
         // Each row has two bounds beside its columns.
         let bounds = |ring: &Ring| 2 * size_of::<i64>() * ring.len();
@@ -385,10 +400,12 @@ fn pointers(
         Ok(address)
     };
     let mut some = |bytes: &[u8]| if bytes.is_empty() { Ok(0) } else { put(bytes) };
+    // Compressed rows are not here: windows of them are made on the host.
+    let rows = ring.rows.plain().map_or(&[][..], |column| column.bytes());
     let (rows, coordinates) = match memory {
         // Pinned memory has the same address on both sides.
-        RowMemory::Pinned => (view.rows.as_ptr() as u64, view.coordinates.as_ptr() as u64),
-        _ => (some(view.rows)?, some(view.coordinates)?),
+        RowMemory::Pinned => (rows.as_ptr() as u64, view.coordinates.as_ptr() as u64),
+        _ => (some(rows)?, some(view.coordinates)?),
     };
     let spans = view.spans.iter().map(|rows| SpanRows { begin: rows.begin, end: rows.end });
     Ok(RingPointers {

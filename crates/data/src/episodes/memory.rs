@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::packed::{self, Packed};
 use super::EpisodeError;
+use robocache_ops::windows::Rows;
 
 /// Bytes that stay where they are, and as they are.
 pub trait Bytes: Send + Sync {
@@ -12,6 +14,58 @@ pub trait Bytes: Send + Sync {
 
 /// A column. Clones share it.
 pub type Column = Arc<dyn Bytes>;
+
+/// The rows of a ring. Clones share them.
+#[derive(Clone)]
+pub enum RowColumn {
+    /// One after the other.
+    Plain(Column),
+    /// Compressed, in the files of a store.
+    Packed(Arc<Packed>),
+}
+
+impl RowColumn {
+    /// Bytes of all rows when they are unpacked.
+    pub fn byte_len(&self) -> usize {
+        self.view().byte_len()
+    }
+
+    /// The rows for windows.
+    pub fn view(&self) -> Rows<'_> {
+        match self {
+            RowColumn::Plain(column) => Rows::Plain(column.bytes()),
+            RowColumn::Packed(packed) => Rows::Packed(packed.as_ref()),
+        }
+    }
+
+    /// The rows as they are; `None` if they are compressed.
+    pub fn plain(&self) -> Option<&Column> {
+        match self {
+            RowColumn::Plain(column) => Some(column),
+            RowColumn::Packed(_) => None,
+        }
+    }
+
+    /// Hands all bytes to `take`, in their order, some at a time.
+    ///
+    /// # Errors
+    /// That of `take`, or of a row that cannot be read.
+    pub(super) fn for_each<E: From<String>>(
+        &self,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            RowColumn::Plain(column) => take(column.bytes()),
+            RowColumn::Packed(rows) => packed::for_each(rows, take),
+        }
+    }
+}
+
+impl From<Column> for RowColumn {
+    fn from(column: Column) -> Self {
+        RowColumn::Plain(column)
+    }
+}
 
 /// Bytes of our own, aligned for every number.
 pub struct Owned {

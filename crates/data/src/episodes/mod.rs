@@ -18,6 +18,7 @@ mod finite;
 mod mapped;
 mod means;
 mod memory;
+mod packed;
 mod request;
 mod saved;
 mod statistics;
@@ -28,7 +29,8 @@ use std::sync::Arc;
 
 pub use build::{Described, RawEpisodes, RawRing, RawStream};
 pub use means::RowMeaning;
-pub use memory::{Bytes, Column, Owned};
+pub use memory::{Bytes, Column, Owned, RowColumn};
+pub use packed::Packed;
 pub use request::{Choice, WindowBatch};
 pub use statistics::{ChannelStatistics, statistics};
 pub use store::Reading;
@@ -134,7 +136,7 @@ impl Stream {
 #[derive(Clone)]
 pub struct Ring {
     /// The encoded rows.
-    pub rows: Column,
+    pub rows: RowColumn,
     /// The instant of each row \[ns\].
     pub stamp_ns: Column,
     /// From when on ticks saw the row \[ns\].
@@ -173,7 +175,7 @@ impl Ring {
         let until_ns = self.until_ns.as_ref().map(|column| memory::numbers(column, "until_ns"));
         let count = self.count.as_ref().map(|column| memory::numbers(column, "count"));
         Ok(RingRows {
-            rows: self.rows.bytes(),
+            rows: self.rows.view(),
             stamp_ns: memory::numbers(&self.stamp_ns, "stamp_ns")?,
             received_ns: memory::numbers(&self.received_ns, "received_ns")?,
             left_ns: memory::numbers(&self.left_ns, "left_ns")?,
@@ -191,13 +193,13 @@ impl Ring {
     /// Bytes of all columns.
     pub fn byte_len(&self) -> usize {
         let columns = self.columns();
-        columns.iter().map(|(_, column)| column.bytes().len()).sum()
+        let others: usize = columns.iter().map(|(_, column)| column.bytes().len()).sum();
+        self.rows.byte_len() + others
     }
 
-    /// The columns that it has, by their names.
+    /// The columns beside the rows that it has, by their names.
     pub(crate) fn columns(&self) -> Vec<(&'static str, &Column)> {
         let always = [
-            ("rows", &self.rows),
             ("stamp_ns", &self.stamp_ns),
             ("received_ns", &self.received_ns),
             ("left_ns", &self.left_ns),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::mapped::Mapped;
 use super::store::{Reading, Written, chosen};
 use super::{
-    About, Bytes, Column, EpisodeError, Episodes, RawRing, Ring, RowMeaning, Span, Stream,
+    About, Bytes, Column, EpisodeError, Episodes, RawRing, Ring, RowColumn, RowMeaning, Span, Stream,
 };
 use robocache_ops::windows::SpanRows;
 
@@ -237,8 +237,11 @@ fn write_stream(
     let mut rings = Vec::with_capacity(stream.rings.len());
     for (at, ring) in stream.rings.iter().enumerate() {
         let mut columns = Vec::new();
-        for (name, column) in ring.columns() {
-            let bytes = column.bytes();
+        let rows = ("rows", &ring.rows);
+        let others = ring.columns().into_iter().map(|(name, column)| (name, column.clone().into()));
+        let others: Vec<(&str, RowColumn)> = others.collect();
+        let all = std::iter::once(rows).chain(others.iter().map(|(name, column)| (*name, column)));
+        for (name, column) in all {
             let there = written.iter().find(|(stream_name, ring, column, ..)| {
                 (stream_name.as_str(), *ring, *column) == (stream.means.name.as_str(), at, name)
             });
@@ -247,20 +250,42 @@ fn write_stream(
                 None => {
                     let file = format!("{number}.{at}.{name}");
                     let path = folder.join(&file);
-                    write(&path, bytes).map_err(|source| EpisodeError::File { path, source })?;
-                    (file, crc32c::crc32c(bytes))
+                    let crc32c = write_column(&path, column);
+                    (file, crc32c.map_err(|source| EpisodeError::File { path, source })?)
                 }
             };
             columns.push(ColumnIndex {
                 name: name.to_owned(),
                 file,
-                bytes: bytes.len() as u64,
+                bytes: column.byte_len() as u64,
                 crc32c,
             });
         }
         rings.push(RingIndex { spans: ring.spans.clone(), columns });
     }
     Ok(StreamIndex { means: stream.means.clone(), rings })
+}
+
+/// Writes a column, and returns its checksum.
+fn write_column(path: &Path, column: &RowColumn) -> io::Result<u32> {
+    let mut file = io::BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut crc32c = 0;
+    let written = column.for_each(|bytes| -> Result<(), Unwritten> {
+        crc32c = crc32c::crc32c_append(crc32c, bytes);
+        file.write_all(bytes).map_err(Unwritten)
+    });
+    written.map_err(|Unwritten(error)| error)?;
+    file.into_inner()?.sync_all()?;
+    Ok(crc32c)
+}
+
+/// Why a column was not written.
+struct Unwritten(io::Error);
+
+impl From<String> for Unwritten {
+    fn from(damaged: String) -> Self {
+        Unwritten(io::Error::new(io::ErrorKind::InvalidData, damaged))
+    }
 }
 
 /// Writes a file, and waits until it is on the disk.
@@ -297,7 +322,7 @@ fn open_ring(
         some(name).ok_or_else(lacks)
     };
     let raw = RawRing {
-        rows: all("rows")?,
+        rows: all("rows")?.into(),
         stamp_ns: all("stamp_ns")?,
         received_ns: all("received_ns")?,
         left_ns: all("left_ns")?,

@@ -47,7 +47,8 @@ pub fn statistics(
     for (number, (ring, group)) in stream.rings.iter().zip(&vector.groups).enumerate() {
         let dtype = means.row_dtypes[number];
         let row_bytes = group.channels.len() * dtype.size();
-        let (rows, replaced) = (ring.rows.bytes(), ring.replaced.bytes());
+        let Some(rows) = ring.rows.plain() else { continue }; // rows of vectors are never compressed
+        let (rows, replaced) = (rows.bytes(), ring.replaced.bytes());
         let row = |at: usize| &rows[at * row_bytes..][..row_bytes];
         // Rows of episodes that were not asked for are in no span.
         let own = ring.spans.iter().zip(&asked).filter(|(_, asked)| **asked);

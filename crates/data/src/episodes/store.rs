@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::mapped::Mapped;
 use super::{
-    About, Column, EpisodeError, Episodes, Owned, RawEpisodes, RawRing, RawStream, RowMeaning,
+    About, Column, EpisodeError, Episodes, Owned, Packed, RawEpisodes, RawRing, RawStream, RowColumn,
+    RowMeaning,
 };
 use crate::store::read::{self, Array};
 
@@ -24,6 +25,8 @@ pub struct Reading<'a> {
     pub of: Option<usize>,
     /// How many threads read at once.
     pub threads: usize,
+    /// Whether large rows (images, grids) stay compressed in the files of the store.
+    pub packed: bool,
 }
 
 /// A column that was written to a file: stream, ring, name of the column, file, and its checksum.
@@ -108,6 +111,7 @@ impl Episodes {
                 episodes: all.len(),
                 numbers: &numbers,
                 threads: reading.threads.max(1),
+                packed: reading.packed,
                 folder,
                 written: &mut written,
             };
@@ -152,6 +156,7 @@ struct StreamReader<'a> {
     episodes: usize,
     numbers: &'a [usize],
     threads: usize,
+    packed: bool,
     folder: Option<&'a Path>,
     written: &'a mut Vec<Written>,
 }
@@ -197,8 +202,14 @@ impl StreamReader<'_> {
             true => Some(self.large(&Array::of(&places)?, &ranges, number, "coordinates")?),
             false => None,
         };
+        // A row of a vector is one-dimensional.
+        let is_large = rows.shape.len() > 2 && rows.has_row_chunks();
+        let rows = match rows.dtype().filter(|_| self.packed && is_large && coordinates.is_none()) {
+            Some(dtype) => RowColumn::Packed(Arc::new(Packed::new(rows, dtype, &ranges)?)),
+            None => self.large(rows, &ranges, number, "rows")?.into(),
+        };
         Ok(RawRing {
-            rows: self.large(rows, &ranges, number, "rows")?,
+            rows,
             stamp_ns: all("stamp_ns")?,
             received_ns: all("received_ns")?,
             left_ns: all("left_ns")?,

@@ -289,7 +289,7 @@ impl Opened {
         if let Some(wrong) = &episode.wrong {
             return Err(ReplayError::Wiring(wrong.clone()));
         }
-        let bag = Bag::open(&episode.bag)?;
+        let bag = episode.open()?;
         let definitions = BagDefinitions::new(&bag)?;
         let config = definitions.configuration(text, &options.config, options.rate_hz)?;
         let made_of = made_of(episode, options, text, &config)?;

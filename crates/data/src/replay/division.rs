@@ -69,7 +69,8 @@ pub fn episodes(bags: &[PathBuf], parts: &Parts) -> Result<Vec<Episode>, ReplayE
             let (start, end) = (Some(listed.start), Some(listed.end));
             let task = listed.task.clone();
             let name = format!("{name}-{number:04}");
-            episodes.push(Episode { bag: bag.clone(), name, start, end, task, wrong: None });
+            let bag = bag.clone();
+            episodes.push(Episode { bag, name, start, end, task, ..Episode::default() });
         }
     }
     if episodes.is_empty() {

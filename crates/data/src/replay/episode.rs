@@ -1,14 +1,19 @@
 //! Episodes: bags, or parts of them.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::bag::{Bag, BagError, Storage};
 use robocache_ops::time::{NANOS_PER_S, Stamp};
 
 /// A bag, or a part of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Episode {
-    /// The bag.
+    /// The bag, or what stands for it: see `given`.
     pub bag: PathBuf,
+    /// What it is read from, if that is no bag of rosbag2.
+    pub given: Option<Given>,
     /// The name of its result, without an extension; no other episode has it.
     pub name: String,
     /// The first instant; `None` for that of the first message. A latched message from before it (a fixed
@@ -20,6 +25,49 @@ pub struct Episode {
     pub task: Option<String>,
     /// Why it cannot be played, if that is known already: for example, its bag has no edge.
     pub wrong: Option<String>,
+}
+
+/// An episode that is not in a bag of rosbag2, such as one of a dataset.
+pub trait Source: Send + Sync {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn open(&self) -> Result<Box<dyn Storage>, BagError>;
+
+    /// A text that differs if the messages may differ.
+    fn made_of(&self) -> String;
+}
+
+/// A [`Source`] that episodes share.
+#[derive(Clone)]
+pub struct Given(pub Arc<dyn Source>);
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Given").field(&self.0.made_of()).finish()
+    }
+}
+
+impl PartialEq for Given {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Given {}
+
+impl Episode {
+    /// Opens what the episode is read from.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn open(&self) -> Result<Bag, BagError> {
+        match &self.given {
+            None => Bag::open(&self.bag),
+            Some(Given(source)) => Ok(Bag::of(self.bag.clone(), source.open()?)),
+        }
+    }
 }
 
 /// Why a list of episodes cannot be used.

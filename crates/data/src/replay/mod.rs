@@ -25,7 +25,7 @@ mod wiring;
 
 pub use definitions::BagDefinitions;
 pub use division::{Division, Parts, episodes};
-pub use episode::{Episode, EpisodesError, Listed, Moment, read_episodes};
+pub use episode::{Episode, EpisodesError, Given, Listed, Moment, Source, read_episodes};
 pub use episode_topic::EpisodeTopic;
 pub use error::ReplayError;
 pub use find::find_bags;

@@ -10,7 +10,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Episode, Options, ReplayError, Summary};
+use super::{Episode, Given, Options, ReplayError, Summary};
 use crate::file::{OutputError, Partial, PartialFolder};
 use crate::output::Bf16;
 use crate::store::{FORMAT_VERSION, PART_FORMAT, Source, Table, identity};
@@ -474,7 +474,9 @@ pub(super) fn made_of(
     config: &Config,
 ) -> Result<String, OutputError> {
     let mut files: Vec<PathBuf> = vec![episode.bag.clone()];
-    if episode.bag.is_dir() {
+    if episode.given.is_some() {
+        files.clear();
+    } else if episode.bag.is_dir() {
         let listed = fs::read_dir(&episode.bag).map_err(OutputError::of(&episode.bag))?;
         files = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
         files.sort();
@@ -492,6 +494,10 @@ pub(super) fn made_of(
         let format = format!("; format {FORMAT_VERSION} of parts {PART_FORMAT}");
         made_of.push_str(&format);
         made_of.push_str(bf16);
+    }
+    if let Some(Given(source)) = &episode.given {
+        let given = format!("; {} {}", episode.bag.display(), source.made_of());
+        made_of.push_str(&given);
     }
     for file in files {
         let found = file.metadata().map_err(OutputError::of(&file))?;

@@ -40,6 +40,31 @@ impl Compress {
     }
 }
 
+/// Unpacks chunks.
+pub(crate) struct Unpack(zstd::bulk::Decompressor<'static>);
+
+impl Unpack {
+    pub fn new() -> io::Result<Self> {
+        Ok(Unpack(zstd::bulk::Decompressor::new()?))
+    }
+
+    /// Writes what a chunk was made of to `out`, which has its size.
+    ///
+    /// # Errors
+    /// The chunk is damaged.
+    pub fn chunk(&mut self, chunk: &[u8], out: &mut [u8]) -> io::Result<()> {
+        let found = self.0.decompress_to_buffer(checked(chunk)?, out)?;
+        match found == out.len() {
+            true => Ok(()),
+            false => Err(other_size(out.len(), found)),
+        }
+    }
+}
+
+fn other_size(expected: usize, found: usize) -> io::Error {
+    damaged(&format!("expected a chunk of {expected} bytes, found {found}"))
+}
+
 /// Reads a chunk as it is stored, at this place and of this length.
 pub(super) fn read(file: &File, [at, len]: [u64; 2], bytes: &mut Vec<u8>) -> io::Result<()> {
     let end = file.metadata()?.len();
@@ -63,9 +88,6 @@ pub(super) fn unpacked(chunk: &[u8], size: usize) -> io::Result<Vec<u8>> {
     let bytes = zstd::bulk::decompress(checked(chunk)?, size)?;
     match bytes.len() == size {
         true => Ok(bytes),
-        false => {
-            let what = format!("expected a chunk of {size} bytes, found {}", bytes.len());
-            Err(damaged(&what))
-        }
+        false => Err(other_size(size, bytes.len())),
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! The shards are written here rather than by the crate `zarrs`, which would encode each row again.
 
-mod chunk;
+pub(crate) mod chunk;
 mod column;
 mod order;
 mod part;

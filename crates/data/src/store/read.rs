@@ -38,6 +38,9 @@ pub struct Array {
     chunk: Option<(u64, Vec<u8>)>,
 }
 
+/// Files of shards, and of each row the number of its file, the place and the length of its chunk.
+pub type RowPlaces = (Vec<PathBuf>, Vec<(u32, u64, u32)>);
+
 /// The parts of `zarr.json` that are read.
 #[derive(Deserialize)]
 struct Meta {
@@ -256,14 +259,45 @@ impl Array {
         })
     }
 
+    /// Whether each row is a chunk of its own.
+    pub fn has_row_chunks(&self) -> bool {
+        self.chunk_rows == 1
+    }
+
+    /// Where the chunks of these rows are, if each row is one: the files, and for each row the number of its file, the
+    /// place and the length of its chunk. The length of a missing chunk is 0.
+    pub fn row_places(&self, ranges: &[Range<u64>]) -> Result<RowPlaces, String> {
+        let (mut files, mut places) = (Vec::new(), Vec::new());
+        let mut at_hand: Option<(u64, ShardReader)> = None;
+        for row in ranges.iter().cloned().flatten() {
+            let number = row / self.shard_chunks;
+            if at_hand.as_ref().is_none_or(|(shard, _)| *shard != number) {
+                let path = self.shard_path(number);
+                at_hand = Some((number, self.open_shard(&path)?));
+                files.push(path);
+            }
+            let Some((_, shard)) = &at_hand else { continue };
+            let [at, len] = shard.place(row % self.shard_chunks).unwrap_or_default();
+            let len = u32::try_from(len).map_err(|_| self.wrong("a chunk that is too large"))?;
+            places.push((files.len() as u32 - 1, at, len));
+        }
+        Ok((files, places))
+    }
+
+    fn shard_path(&self, number: u64) -> PathBuf {
+        self.folder.join(format!("c.{number}{}", ".0".repeat(self.shape.len() - 1)))
+    }
+
+    fn open_shard(&self, path: &Path) -> Result<ShardReader, String> {
+        let opened = ShardReader::open(path, self.shard_chunks as usize);
+        opened.map_err(|error| format!("{}: {error}", path.display()))
+    }
+
     fn read_chunk(&mut self, chunk: u64) -> Result<Vec<u8>, String> {
         let size = self.chunk_rows as usize * self.row_bytes;
         let shard = chunk / self.shard_chunks;
         if self.shard.as_ref().is_none_or(|(number, _)| *number != shard) {
-            let path = self.folder.join(format!("c.{shard}{}", ".0".repeat(self.shape.len() - 1)));
-            let opened = ShardReader::open(&path, self.shard_chunks as usize);
-            let opened = opened.map_err(|error| format!("{}: {error}", path.display()))?;
-            self.shard = Some((shard, opened));
+            self.shard = Some((shard, self.open_shard(&self.shard_path(shard))?));
         }
         let Some((_, shard)) = &self.shard else { return Ok(Vec::new()) };
         let Some(place) = shard.place(chunk % self.shard_chunks) else {

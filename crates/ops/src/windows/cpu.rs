@@ -5,6 +5,7 @@ mod source;
 use source::{Scratch, Source};
 
 use super::find::{RingRows, Search, SpanRows};
+use super::rows::Rows;
 use super::spec::{
     Items, PartKind, WindowError, WindowLayout, WindowPlan, WindowRing, WindowStream,
 };
@@ -48,20 +49,18 @@ pub fn windows(
             (rest, at) = (others, at + windows * part.window_bytes);
         }
     }
-    let mut own = None;
+    let mut shares = shares.into_iter();
+    let Some(own) = shares.next() else { return Ok(()) };
     std::thread::scope(|scope| {
-        for share in shares {
-            if share.first == 0 {
-                own = Some(share);
-            } else {
-                scope.spawn(move || write_share(plan, rows, items, share));
-            }
+        let others = shares.map(|share| scope.spawn(|| write_share(plan, rows, items, share)));
+        let others: Vec<_> = others.collect();
+        let mut done = write_share(plan, rows, items, own);
+        for other in others {
+            let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            done = done.and(other);
         }
-        if let Some(share) = own.take() {
-            write_share(plan, rows, items, share);
-        }
-    });
-    Ok(())
+        done
+    })
 }
 
 /// The windows of one thread, and its share of every part.
@@ -112,7 +111,7 @@ fn check_ring(
     let merged = stream.merge.as_ref().map_or(0, |merge| merge.max_age_ns.len());
     let sparse = stream.coordinates.unwrap_or(0);
     let sizes = [
-        ("bytes of rows", ring.row_len * ring.dtype.size() * count, rows.rows.len()),
+        ("bytes of rows", ring.row_len * ring.dtype.size() * count, rows.rows.byte_len()),
         ("received_ns", count, rows.received_ns.len()),
         ("left_ns", count, rows.left_ns.len()),
         ("replaced", count, rows.replaced.len()),
@@ -143,7 +142,15 @@ fn check_ring(
 }
 
 /// Writes a thread's windows, one stream after the other.
-fn write_share(plan: &WindowPlan, rows: &[Vec<RingRows<'_>>], items: Items<'_>, share: Share<'_>) {
+///
+/// # Errors
+/// A packed row cannot be read.
+fn write_share(
+    plan: &WindowPlan,
+    rows: &[Vec<RingRows<'_>>],
+    items: Items<'_>,
+    share: Share<'_>,
+) -> Result<(), WindowError> {
     let Share { first, parts } = share;
     let mut parts = parts.into_iter().peekable();
     for (number, stream) in plan.streams().iter().enumerate() {
@@ -164,9 +171,10 @@ fn write_share(plan: &WindowPlan, rows: &[Vec<RingRows<'_>>], items: Items<'_>, 
             let late = items.latency_ns.get(number * items.spans.len() + item).copied();
             let instant = items.instants[item].saturating_sub(late.unwrap_or(0));
             writer.align(items.spans[item] as usize, instant);
-            writer.write(window, &mut out);
+            writer.write(window, &mut out)?;
         }
     }
+    Ok(())
 }
 
 /// A thread's share of the parts of one stream.
@@ -187,6 +195,8 @@ struct Writer<'a> {
     /// `[rings, steps]`: the rows of the window at hand.
     found: Vec<Alignment<usize>>,
     scratch: Scratch,
+    /// The rows of the window at hand, if they were packed.
+    unpacked: Unpacked,
 }
 
 impl<'a> Writer<'a> {
@@ -198,6 +208,7 @@ impl<'a> Writer<'a> {
             interpolators: stream.rings.iter().map(|ring| Interpolator::new(&ring.lanes)).collect(),
             found: vec![nothing; stream.rings.len() * stream.steps()],
             scratch: Scratch::default(),
+            unpacked: Unpacked::default(),
         }
     }
 
@@ -232,7 +243,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the window that was aligned.
-    fn write(&mut self, window: usize, out: &mut Out<'_>) {
+    fn write(&mut self, window: usize, out: &mut Out<'_>) -> Result<(), WindowError> {
         let steps = self.stream.steps();
         for step in 0..steps {
             let of_step = self.found.iter().skip(step).step_by(steps);
@@ -244,31 +255,37 @@ impl<'a> Writer<'a> {
         let step_bytes = self.stream.step_len * self.stream.dtype.size();
         let values = &mut out.values[window * steps * step_bytes..][..steps * step_bytes];
         for ring in 0..self.rows.len() {
-            self.write_ring(ring, values, step_bytes);
+            self.write_ring(ring, values, step_bytes)?;
         }
         if let Some(numbers) = self.stream.coordinates {
             self.write_sparse(window, numbers * size_of::<i32>(), out);
         }
+        Ok(())
     }
 
     /// Writes a ring's part of all steps of a window.
-    fn write_ring(&mut self, number: usize, values: &mut [u8], step_bytes: usize) {
-        let Writer { stream, rows, interpolators, found, scratch } = self;
+    fn write_ring(
+        &mut self,
+        number: usize,
+        values: &mut [u8],
+        step_bytes: usize,
+    ) -> Result<(), WindowError> {
+        let Writer { stream, rows, interpolators, found, scratch, unpacked } = self;
         let (ring, rows) = (&stream.rings[number], rows[number].rows);
         let steps = stream.steps();
         let found = &found[number * steps..][..steps];
-        let outs = found.iter().zip(values.chunks_exact_mut(step_bytes.max(1)));
         if !stream.rule.strategy.interpolates() && ring.copies(stream) {
-            for (found, out) in outs {
-                match found.value {
-                    Value::Nothing => out.fill(0),
-                    Value::Row(row) | Value::Between { a: row, .. } => {
-                        out.copy_from_slice(&rows[row * step_bytes..][..step_bytes]);
-                    }
-                }
-            }
-            return;
+            return copy_rows(&stream.name, rows, found, values, step_bytes);
         }
+        let (rows, found) = match rows {
+            Rows::Plain(rows) => (rows, found),
+            Rows::Packed(_) => {
+                let row_bytes = ring.row_len * ring.dtype.size();
+                unpacked.read(&stream.name, rows, row_bytes, found)?;
+                (unpacked.rows.as_slice(), unpacked.found.as_slice())
+            }
+        };
+        let outs = found.iter().zip(values.chunks_exact_mut(step_bytes.max(1)));
         let source = Source { ring, rows, interpolator: &interpolators[number] };
         if let Some(stage) = &ring.stage {
             let wide = stage.unwraps().then(|| source.unwrapped(stream, found, scratch));
@@ -292,7 +309,7 @@ impl<'a> Writer<'a> {
                 place(stream, ring, Some(&part), scratch, out);
                 scratch.part = part;
             }
-            return;
+            return Ok(());
         }
         for (found, out) in outs {
             match found.value {
@@ -309,6 +326,7 @@ impl<'a> Writer<'a> {
                 _ => {}
             }
         }
+        Ok(())
     }
 
     /// Writes coordinates and counts of sparse rows.
@@ -330,6 +348,88 @@ impl<'a> Writer<'a> {
             };
             out.counts[at * 4..][..4].copy_from_slice(&count.to_le_bytes());
         }
+    }
+}
+
+/// Writes the rows of all steps as they are. A row of several steps is read once.
+fn copy_rows(
+    stream: &str,
+    rows: Rows<'_>,
+    found: &[Alignment<usize>],
+    values: &mut [u8],
+    step_bytes: usize,
+) -> Result<(), WindowError> {
+    let row_of = |step: usize| match found[step].value {
+        Value::Nothing => None,
+        Value::Row(row) | Value::Between { a: row, .. } => Some(row),
+    };
+    for step in 0..found.len() {
+        let (before, rest) = values.split_at_mut(step * step_bytes);
+        let out = &mut rest[..step_bytes];
+        match row_of(step) {
+            None => out.fill(0),
+            row if step > 0 && row == row_of(step - 1) => {
+                out.copy_from_slice(&before[before.len() - step_bytes..]);
+            }
+            Some(row) => rows.copy(stream, row, out)?,
+        }
+    }
+    Ok(())
+}
+
+/// The rows that the steps of a window need, unpacked.
+#[derive(Default)]
+struct Unpacked {
+    rows: Vec<u8>,
+    /// What was found of each step, with the numbers of its rows in `rows`.
+    found: Vec<Alignment<usize>>,
+    /// The numbers that they have in the ring.
+    numbers: Vec<usize>,
+}
+
+impl Unpacked {
+    /// Unpacks each row once.
+    fn read(
+        &mut self,
+        stream: &str,
+        rows: Rows<'_>,
+        row_bytes: usize,
+        found: &[Alignment<usize>],
+    ) -> Result<(), WindowError> {
+        self.rows.clear();
+        self.numbers.clear();
+        self.found.clear();
+        for found in found {
+            let mut found = *found;
+            match &mut found.value {
+                Value::Nothing => {}
+                Value::Row(row) => *row = self.number(stream, rows, row_bytes, *row)?,
+                Value::Between { a, b, .. } => {
+                    *a = self.number(stream, rows, row_bytes, *a)?;
+                    *b = self.number(stream, rows, row_bytes, *b)?;
+                }
+            }
+            self.found.push(found);
+        }
+        Ok(())
+    }
+
+    /// The number of a row here.
+    fn number(
+        &mut self,
+        stream: &str,
+        rows: Rows<'_>,
+        row_bytes: usize,
+        row: usize,
+    ) -> Result<usize, WindowError> {
+        if let Some(known) = self.numbers.iter().rposition(|known| *known == row) {
+            return Ok(known);
+        }
+        let begin = self.rows.len();
+        self.rows.resize(begin + row_bytes, 0);
+        rows.copy(stream, row, &mut self.rows[begin..])?;
+        self.numbers.push(row);
+        Ok(self.numbers.len() - 1)
     }
 }
 

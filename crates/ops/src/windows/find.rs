@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Visibility;
+use super::{Rows, Visibility};
 use crate::align::MergeSpec;
 use crate::align::{AlignRule, Alignment, Position, Value, align, align_invalid};
 use crate::time::Stamp;
@@ -16,8 +16,8 @@ const NO_CLOUD: i64 = i64::MIN;
 /// The rows of one ring, of all episodes. All columns have an entry per row.
 #[derive(Clone, Copy, Debug)]
 pub struct RingRows<'a> {
-    /// The rows, one after the other.
-    pub rows: &'a [u8],
+    /// The rows.
+    pub rows: Rows<'a>,
     /// Their instants \[ns\]. They do not decrease in a span.
     pub stamp_ns: &'a [i64],
     /// From when on ticks saw the row \[ns\].

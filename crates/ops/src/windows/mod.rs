@@ -8,11 +8,13 @@ pub mod cpu;
 #[allow(unsafe_code)] // launches; every block says why it is sound
 pub mod cuda;
 mod find;
+mod rows;
 mod spec;
 #[cfg(test)]
 mod tests;
 
 pub use find::{RingRows, SpanRows, bounds_of_times};
+pub use rows::{PackedRows, Rows};
 pub use spec::{
     BufferPart, Items, PartKind, Visibility, WindowError, WindowLayout, WindowPlan, WindowRing,
     WindowStream,

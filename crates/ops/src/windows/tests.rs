@@ -83,7 +83,7 @@ impl Rows {
 
     fn view(&self) -> RingRows<'_> {
         RingRows {
-            rows: &self.floats,
+            rows: super::Rows::Plain(&self.floats),
             stamp_ns: &self.stamps,
             received_ns: &self.received,
             left_ns: &self.left,
@@ -166,6 +166,59 @@ fn stream(random: &mut Random, widths: &[usize]) -> WindowStream {
     }
 }
 
+/// Rows that are packed: each byte is inverted. Rows that must not be read are damaged.
+struct Inverted {
+    bytes: Vec<u8>,
+    row_bytes: usize,
+    damaged: bool,
+}
+
+impl Inverted {
+    fn of((rows, width): (&Rows, &usize)) -> Self {
+        let bytes = rows.floats.iter().map(|byte| !byte).collect();
+        Inverted { bytes, row_bytes: width * 4, damaged: false }
+    }
+
+    fn rows(&self) -> super::Rows<'_> {
+        super::Rows::Packed(self)
+    }
+}
+
+impl PackedRows for Inverted {
+    fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn read(&self, row: usize, out: &mut [u8]) -> Result<(), String> {
+        assert_eq!(out.len(), self.row_bytes);
+        let row = &self.bytes[row * self.row_bytes..][..self.row_bytes];
+        out.iter_mut().zip(row).for_each(|(out, byte)| *out = !byte);
+        if self.damaged { Err("damaged".to_owned()) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn a_damaged_row_is_an_error_that_names_it() {
+    let mut random = Random::new(19);
+    let mut spec = stream(&mut random, &[3]);
+    (spec.view, spec.rule.max_age_ns) = (Visibility::All, i64::MAX);
+    let plan = WindowPlan::new(vec![spec]).unwrap();
+    let rows = loop {
+        let rows = Rows::random(&mut random, 3, 9, false);
+        if rows.spans[0].end > 0 {
+            break rows;
+        }
+    };
+    let packed = Inverted { damaged: true, ..Inverted::of((&rows, &3)) };
+    let view = RingRows { rows: packed.rows(), ..rows.view() };
+    let mut out = vec![0; plan.layout(8).unwrap().byte_len];
+    let items = Items { spans: &[0; 8], instants: &[i64::MAX / 2; 8], latency_ns: &[] };
+    for threads in [1, 4] {
+        let error = windows(&plan, &[vec![view]], items, &mut out, threads).unwrap_err().to_string();
+        assert!(error.starts_with("row ") && error.ends_with("found damaged"), "{error}");
+    }
+}
+
 #[test]
 fn windows_are_those_of_the_plain_rule() {
     let mut random = Random::new(11);
@@ -186,6 +239,12 @@ fn windows_are_those_of_the_plain_rule() {
         let items = Items { spans: &spans, instants: &instants, latency_ns: &latency };
         let views = vec![rows.iter().map(Rows::view).collect()];
         windows(&plan, &views, items, &mut out, 1 + case % 4).unwrap();
+        let packed: Vec<Inverted> = rows.iter().zip(widths).map(Inverted::of).collect();
+        let views = rows.iter().zip(&packed);
+        let views = views.map(|(rows, packed)| RingRows { rows: packed.rows(), ..rows.view() });
+        let mut unpacked = vec![0xAA; layout.byte_len];
+        windows(&plan, &[views.collect()], items, &mut unpacked, 1 + case % 3).unwrap();
+        assert!(unpacked == out, "case {case}: packed rows give other windows");
         let part = |kind| layout.parts.iter().find(|part| part.kind == kind).unwrap().byte_offset;
         let steps = spec.steps();
         for window in 0..count {

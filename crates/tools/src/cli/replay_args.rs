@@ -49,7 +49,7 @@ pub struct ReplayArgs {
     #[arg(long, value_enum)]
     bf16: Option<StoredBf16>,
     #[command(flatten)]
-    common: EpisodeArgs,
+    pub common: EpisodeArgs,
     /// Replay only the bags of one of N shares. If several processes have a share each, every bag is in one of them
     #[arg(long, value_name = "K/N")]
     share: Option<Share>,
@@ -251,11 +251,24 @@ impl ReplayArgs {
     /// # Errors
     /// There are no such bags, episodes or GPUs.
     pub fn asked(&self) -> Result<(Vec<Episode>, Options), AskedError> {
+        let (bags, episodes) = self.common.episodes(&self.bags, &self.out)?;
+        self.asked_of(&bags, episodes)
+    }
+
+    /// The episodes of these that the share has, and how they are replayed. The bags of the command line are not
+    /// looked at. `bags` are all bags in their order, or what stands for them.
+    ///
+    /// # Errors
+    /// Options do not go together, or there are no such GPUs.
+    pub fn asked_of(
+        &self,
+        bags: &[PathBuf],
+        mut episodes: Vec<Episode>,
+    ) -> Result<(Vec<Episode>, Options), AskedError> {
         self.check()?;
         let common = &self.common;
-        let (bags, mut episodes) = common.episodes(&self.bags, &self.out)?;
         if let Some(share) = self.share {
-            share.keep(&bags, &mut episodes);
+            share.keep(bags, &mut episodes);
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let options = Options {
@@ -298,6 +311,12 @@ impl EpisodeArgs {
         let parts = Parts { start: self.start, end: self.end, division };
         let episodes = replay::episodes(&bags, &parts)?;
         Ok((bags, episodes))
+    }
+
+    /// Whether an option says which part of a bag is an episode.
+    pub fn divides(&self) -> bool {
+        let Self { start, end, episodes, episodes_by, .. } = self;
+        start.is_some() || end.is_some() || episodes.is_some() || episodes_by.is_some()
     }
 
     /// The numbers of the GPUs.

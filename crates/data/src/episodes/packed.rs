@@ -1,0 +1,89 @@
+//! Rows that stay compressed in the files of a store. A window unpacks its own.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::finite;
+use super::mapped::Mapped;
+use super::memory::Bytes;
+use crate::store::chunk;
+use crate::store::read::Array;
+use robocache_ops::dtype::DType;
+use robocache_ops::windows::PackedRows;
+
+/// Rows of an array whose rows are chunks. The files are mapped: if a replay replaces the store, these rows stay as they
+/// are.
+pub struct Packed {
+    files: Vec<Mapped>,
+    /// Of each row: the number of its file, the place and the length of its chunk. The length of a missing chunk, whose
+    /// elements are zero, is 0.
+    places: Vec<(u32, u64, u32)>,
+    row_bytes: usize,
+    dtype: DType,
+}
+
+impl Packed {
+    /// The rows of ranges, one range after the other. Only indices are read.
+    ///
+    /// # Errors
+    /// A file of the array cannot be read.
+    pub fn new(array: &Array, dtype: DType, ranges: &[Range<u64>]) -> Result<Self, String> {
+        let (paths, places) = array.row_places(ranges)?;
+        let open = |path| Mapped::open(path).map_err(|error| format!("{}: {error}", path.display()));
+        let files = paths.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
+        Ok(Packed { files, places, row_bytes: array.row_bytes, dtype })
+    }
+
+    /// Bytes of the rows as they are stored.
+    pub fn stored_len(&self) -> u64 {
+        self.places.iter().map(|(_, _, len)| u64::from(*len)).sum()
+    }
+}
+
+thread_local! {
+    /// Made once per thread: it has 160 KB.
+    static UNPACK: RefCell<Option<chunk::Unpack>> = const { RefCell::new(None) };
+}
+
+impl PackedRows for Packed {
+    fn byte_len(&self) -> usize {
+        self.places.len().saturating_mul(self.row_bytes)
+    }
+
+    fn read(&self, row: usize, out: &mut [u8]) -> Result<(), String> {
+        let (file, at, len) = self.places[row];
+        if len == 0 {
+            out.fill(0);
+            return Ok(());
+        }
+        let bytes = self.files[file as usize].bytes();
+        let end = usize::try_from(at).ok().and_then(|at| at.checked_add(len as usize));
+        let chunk = end.and_then(|end| bytes.get(end - len as usize..end));
+        let chunk = chunk.ok_or("the place of a chunk is not in the file")?;
+        UNPACK.with_borrow_mut(|unpack| {
+            let unpack = match unpack {
+                Some(unpack) => unpack,
+                None => unpack.insert(chunk::Unpack::new().map_err(|error| error.to_string())?),
+            };
+            unpack.chunk(chunk, out).map_err(|error| error.to_string())
+        })?;
+        match finite::are_finite(self.dtype, out) {
+            true => Ok(()),
+            false => Err("a number that is not finite".to_owned()),
+        }
+    }
+}
+
+/// Reads all rows in their order, a block of them at a time.
+pub(super) fn for_each<E: From<String>>(
+    rows: &Arc<Packed>,
+    mut take: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut row = vec![0; rows.row_bytes];
+    for at in 0..rows.places.len() {
+        rows.read(at, &mut row).map_err(|error| format!("row {at}: {error}"))?;
+        take(&row)?;
+    }
+    Ok(())
+}
