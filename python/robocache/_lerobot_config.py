@@ -87,7 +87,7 @@ def _vector(feature, fps, has_stamps):
     lines += _ages(fps, has_stamps)
     if is_smooth:
         lines.append(
-            f"    max_gap_ms: {_number(round(1500 / fps, 6))} # one frame may not be missing"
+            f"    max_gap_ms: {_number(round(1500 / fps, 6))} # 1.5 frames, so no frame may be missing"
         )
     return [*lines, "    dtype: f32"]
 
@@ -108,11 +108,7 @@ def _image(feature, fps, has_stamps, preset, resize):
 def _ages(fps, has_stamps):
     """Without stamps a frame is at its tick. Otherwise a tick may come just before the next frame."""
     frames = 1.5 if has_stamps else 0.5
-    age = _number(round(frames * 1000 / fps, 6))
-    return [
-        f"    max_age_ms: {age} # {frames} frames",
-        f"    expected_rate_hz: {_number(fps)}",
-    ]
+    return [f"    max_age_ms: {_number(round(frames * 1000 / fps, 6))} # {frames} frames"]
 
 
 def _told(feature):

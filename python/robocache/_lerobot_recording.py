@@ -73,7 +73,7 @@ class Recording:
         self._dataset, self._topics, self._episode = dataset, topics, episode
         self._tolerance_s, self._threads = tolerance_s, threads
         self.name = episode.name
-        self.task = dataset.task(episode)
+        self.task = _task(dataset, episode)
         self.path = f"{dataset.root}#{episode.name}"
         pairs = zip(topics.names, topics.types(), strict=True)
         self.topics = [(name, kind, episode.length) for name, kind in pairs]
@@ -217,6 +217,14 @@ class Recording:
         )
         for stamp, image in zip(stamps, pixels, strict=False):
             yield [images.message(stamp, np.ascontiguousarray(image))]
+
+
+def _task(dataset, episode):
+    """The task of an episode. If its table is damaged, `messages` says so."""
+    try:
+        return dataset.task(episode)
+    except (ValueError, OSError):
+        return None
 
 
 def _by(size):

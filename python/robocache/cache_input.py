@@ -5,9 +5,11 @@ import numpy as np
 from . import _frame_stamps
 from ._dtypes import ARRAY_NAMES
 from ._interop import unmasked
+from .lerobot_dataset import Dataset
 
 _NAMES = {array: name for name, array in ARRAY_NAMES.items()}
 _NEVER = np.iinfo(np.int64)
+_FLOATS = ("float32", "float64")
 
 
 def nanoseconds(ms, what):
@@ -119,6 +121,18 @@ def of_lerobot(dataset, max_gap_ms):
     )
 
 
+def of_lerobot_files(path, max_gap_ms):
+    """The same of the files of a dataset, without LeRobot."""
+    dataset = Dataset(path)
+    vectors = {n: each.dtype for n, each in dataset.features.items() if each.kind == "vector"}
+    dtypes = {name: dtype for name, dtype in vectors.items() if dtype in _FLOATS}
+    has_tasks = "task_index" in dataset.columns
+    names = ["episode_index", "timestamp", "frame_index", *(["task_index"] if has_tasks else [])]
+    table = dataset.table([*names, *dtypes])
+    tasks = dataset.tasks if has_tasks else None
+    return of_frames(table.__getitem__, dtypes, dataset.fps, tasks, max_gap_ms)
+
+
 def of_frames(column, dtypes, fps, tasks, max_gap_ms):
     """The same of columns of all frames, in the order of their episodes.
 
@@ -137,7 +151,7 @@ def of_frames(column, dtypes, fps, tasks, max_gap_ms):
     gap = round(1500 / fps, 6) if max_gap_ms is None else max_gap_ms
     streams = {}
     for name, dtype in dtypes.items():
-        if dtype not in ("float32", "float64") or name == "timestamp":
+        if dtype not in _FLOATS or name == "timestamp":
             continue
         rows = np.asarray(column(name), np.float32)
         streams[name] = {

@@ -17,6 +17,7 @@ from . import _command, _native
 from ._lerobot_config import config_of
 from ._lerobot_recording import Recording, Topics
 from .lerobot_dataset import STAMPS, Dataset
+from .pipeline import Pipeline
 
 #: LeRobot's own: how far a frame of a video may be from the timestamp of its row [s].
 TOLERANCE_S = 1e-4
@@ -75,6 +76,20 @@ def import_dataset(
     if no_store is not None:
         raise RuntimeError(f"no new store: {no_store}")
     return outcomes
+
+
+def import_rows(dataset, out, config=None, **options):
+    """The path of the store of rows that `import_dataset` makes with these arguments.
+
+    Raises RuntimeError, when the store is complete, if an episode could not be read.
+    """
+    outcomes = import_dataset(dataset, out, config, format="rows", **options)
+    failures = _command.failures(outcomes)
+    store = Path(out) / "rows.zarr"
+    if failures:
+        lines = "\n".join(failures)
+        raise RuntimeError(f"{store}: expected every episode, so it has the others:\n{lines}")
+    return store
 
 
 def recordings(dataset, episodes=None, *, tolerance_s=TOLERANCE_S, threads=1):
@@ -140,8 +155,11 @@ def _run(dataset, out, config, words, reading, made, telling):
     if config is not None and any(value is not None for value in made.values()):
         raise ValueError("expected preset and resize only without a configuration, found both")
     if config is None:
-        config = _written(out, config_of(dataset, **made))
-    check_timelines(dataset, config)
+        text = config_of(dataset, **made)
+        check(dataset, text, "the generated configuration")
+        config = _written(out, text)
+    else:
+        check(dataset, config, config)
     cores = os.cpu_count() or 1
     count = len(chosen(dataset, reading["episodes"]))
     # The cores decode several episodes, or several frames of one.
@@ -169,17 +187,15 @@ def _written(out, text):
     return path
 
 
-def check_timelines(dataset, config):
-    """Raises ValueError if a stream takes the header's stamps of a dataset that has none."""
-    from .pipeline import Pipeline
-
+def check(dataset, config, name):
+    """Raises ValueError if a configuration is wrong, or a stream takes the header's stamps of a dataset that has none."""
     inputs = Pipeline(config, backend="cpu").inputs
     if STAMPS in dataset.columns:
         return
     wrong = [each["name"] for each in inputs if each["timeline"] == "header"]
     if wrong:
         raise ValueError(
-            f"{config}: stream {wrong[0]!r}: expected `timeline: receive`, found `header`. The frames of "
+            f"{name}: stream {wrong[0]!r}: expected `timeline: receive`, found `header`. The frames of "
             f"{dataset.root} have no stamps of their own (a column {STAMPS}), so their stamps begin with zero"
         )
 
@@ -199,6 +215,7 @@ def _main(parser, parsed):
     if parsed.write_config is not None:
         dataset = Dataset(parsed.dataset)
         text = config_of(dataset, preset=parsed.preset, resize=parsed.resize)
+        check(dataset, text, "the generated configuration")
         _new(parsed.write_config, text)
         _tell(dataset)
         print(

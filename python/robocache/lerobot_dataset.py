@@ -291,9 +291,10 @@ class Dataset:
             f"{episode.number}, found none"
         )
 
-    def column(self, name):
-        """A column of all episodes; of numbers that are no vectors [frames]."""
-        return np.concatenate([self.numbers(each, [name])[name] for each in self.episodes])
+    def table(self, columns):
+        """Columns of numbers of all episodes, by name: as of `numbers`, one episode after the other."""
+        of_episodes = [self.numbers(episode, columns) for episode in self.episodes]
+        return {name: np.concatenate([each[name] for each in of_episodes]) for name in columns}
 
 
 def picture_size(picture):
@@ -413,7 +414,7 @@ def _feature(name, about):
         return Feature(name, dtype, "uint8", _height_and_width(shape, names), ())
     if not _NUMBERS.fullmatch(dtype):
         return f"elements of {dtype}"
-    return Feature(name, "vector", dtype, shape, _element_names(names, math.prod(shape)))
+    return Feature(name, "vector", dtype, shape, _element_names(name, names, math.prod(shape)))
 
 
 def _height_and_width(shape, names):
@@ -425,8 +426,8 @@ def _height_and_width(shape, names):
     return tuple(shape[1:] if shape[0] in (1, 3, 4) and shape[2] not in (1, 3, 4) else shape[:2])
 
 
-def _element_names(names, count):
-    """The names of a vector's elements. If there is none for each, they are numbers."""
+def _element_names(feature, names, count):
+    """The names of a vector's elements. If there is none for each, they are numbers; a single one is as its feature."""
     if isinstance(names, dict):
         values = list(names.values())
         if len(values) == 1 and isinstance(values[0], (list, tuple)):
@@ -437,7 +438,7 @@ def _element_names(names, count):
     words = [str(word) for word in names] if fits else []
     if len(set(words)) == count and all(words):
         return tuple(words)
-    return tuple(str(at) for at in range(count))
+    return (feature.split(".")[-1],) if count == 1 else tuple(str(at) for at in range(count))
 
 
 def files_of(episode):
