@@ -218,50 +218,63 @@ class Dataset:
         """
         from pyarrow import compute
 
-        with _table(episode.table) as file:
-            missing = [name for name in columns if name not in file.schema_arrow.names]
-            if missing:
-                raise ValueError(f"{episode.table}: expected a column {missing[0]!r}, found none")
-            read = list(dict.fromkeys(["episode_index", *columns]))
-            table = file.read_row_groups(_groups(file, episode.number), columns=read)
+        table = _read(episode.table, columns, episode.number)
         table = table.filter(compute.equal(table["episode_index"], episode.number))
-        if table.num_rows != episode.length:
+        self._expect(table.num_rows, episode)
+        where = f"{episode.table}: episode {episode.number}"
+        return {name: self._array(where, name, table[name]) for name in columns}
+
+    def table(self, columns):
+        """Columns of numbers of all episodes, by name: as of `numbers`, one episode after the other."""
+        if not self.episodes:
+            raise ValueError(f"{self.root}: expected an episode or more, found none")
+        of_files = {}
+        for episode in self.episodes:
+            of_files.setdefault(episode.table, []).append(episode)
+        found = []
+        for path, episodes in of_files.items():
+            table = _read(path, columns)
+            arrays = {name: self._array(path, name, table[name]) for name in columns}
+            numbers = table["episode_index"].to_numpy()
+            order = np.argsort(numbers, kind="stable")
+            for episode in episodes:
+                ends = (np.searchsorted(numbers[order], episode.number + at) for at in (0, 1))
+                rows = order[slice(*ends)]
+                self._expect(len(rows), episode)
+                found.append({name: array[rows] for name, array in arrays.items()})
+        return {name: np.concatenate([each[name] for each in found]) for name in columns}
+
+    def _expect(self, frames, episode):
+        if frames != episode.length:
             raise ValueError(
                 f"{episode.table}: expected {episode.length} frames of episode {episode.number}, found "
-                f"{table.num_rows}"
+                f"{frames}"
             )
-        return {name: self._array(episode, name, table[name]) for name in columns}
 
-    def _array(self, episode, name, column):
+    def _array(self, where, name, column):
         """The values of a column; those of vectors flattened."""
         from pyarrow import compute, types
 
-        where = f"{episode.table}: column {name!r} of episode {episode.number}"
+        where, frames = f"{where}: column {name!r}", len(column)
         values = column.combine_chunks()
         values = getattr(values, "storage", values)  # Array2D of the package `datasets`
-        nulls, depth = values.null_count, 0
+        nulls = values.null_count
         while _is_list(types, values.type):
             values = compute.list_flatten(values)
-            nulls, depth = nulls + values.null_count, depth + 1
+            nulls += values.null_count
         if nulls:
             raise ValueError(f"{where}: expected a value for every frame, found {nulls} without")
         if not _NUMBERS.fullmatch(_dtype(values.type)):
             raise ValueError(f"{where}: expected numbers, found {values.type}")
         array = values.to_numpy(zero_copy_only=False)
-        feature = self.features.get(name)
-        if feature is None or feature.kind != "vector" or name == STAMPS:
-            if depth and len(array) == episode.length:  # one number in a list
-                depth = 0
-            if depth:
-                raise ValueError(f"{where}: expected a number for each frame, found lists")
-            return array
-        elements = math.prod(feature.shape)
-        if len(array) != episode.length * elements:
+        is_vector = name in self.features and name != STAMPS
+        shape = self.features[name].shape if is_vector else (1,)
+        if len(array) != frames * math.prod(shape):
             raise ValueError(
-                f"{where}: expected the shape {list(feature.shape)} of meta/info.json in every frame, found "
-                f"{len(array)} numbers in {episode.length} frames"
+                f"{where}: expected the shape {list(shape)} of meta/info.json in every frame, found "
+                f"{len(array)} numbers in {frames} frames"
             )
-        return array.reshape(episode.length, elements)
+        return array.reshape(frames, math.prod(shape)) if is_vector else array
 
     def pictures(self, episode, names):
         """Yields for each frame of an episode the bytes of its pictures, in the order of `names`.
@@ -290,11 +303,6 @@ class Dataset:
             f"{episode.table}: expected a picture in {name!r} for every frame of episode "
             f"{episode.number}, found none"
         )
-
-    def table(self, columns):
-        """Columns of numbers of all episodes, by name: as of `numbers`, one episode after the other."""
-        of_episodes = [self.numbers(episode, columns) for episode in self.episodes]
-        return {name: np.concatenate([each[name] for each in of_episodes]) for name in columns}
 
 
 def picture_size(picture):
@@ -362,6 +370,18 @@ class _table:
     def __exit__(self, *raised):
         self._file.close()
         self._damage.__exit__(*raised)
+
+
+def _read(path, columns, episode=None):
+    """Columns of a file, and `episode_index`; of the row groups that may have an episode, or of all."""
+    with _table(path) as file:
+        missing = [name for name in columns if name not in file.schema_arrow.names]
+        if missing:
+            raise ValueError(f"{path}: expected a column {missing[0]!r}, found none")
+        groups = range(file.num_row_groups) if episode is None else _groups(file, episode)
+        return file.read_row_groups(
+            list(groups), columns=list(dict.fromkeys(["episode_index", *columns]))
+        )
 
 
 def _groups(file, episode):

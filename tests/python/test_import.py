@@ -325,12 +325,12 @@ def wrong_tables():
 
     return {
         shorter: "expected 20 frames of episode 0, found 19",
-        another_shape: r"'observation.state' .* expected the shape \[3\] .* 40 numbers in 20 frames",
-        without_a_value: "'observation.state' .* expected a value for every frame, found 1 without",
+        another_shape: r"'observation.state': expected the shape \[3\] .* 40 numbers in 20 frames",
+        without_a_value: "episode 0: column 'observation.state': expected a value for every frame, found 1 without",
         without_a_column: "expected a column 'action', found none",
         not_finite: "expected finite timestamps",
         back: "expected increasing stamps, found 0 ns after 33333335 ns at frame 2",
-        text: "'action' .* expected numbers, found string",
+        text: "'action': expected numbers, found string",
     }
 
 
