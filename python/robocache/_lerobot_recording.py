@@ -22,6 +22,8 @@ _TYPES = {
     "image": _ros_messages.COMPRESSED_IMAGE,
 }
 _SUFFIX = ".position"
+#: What a JointState may have, as in `crates/core/src/input/joints.rs`.
+_MAX_JOINTS = 4096
 
 
 class Topics:
@@ -31,11 +33,17 @@ class Topics:
         features: the features that are topics, in their order.
         names: their topics.
         renamed: the names of features that are not those of their topics, by topic.
+        left_out: a dict by name of other features: why.
     """
 
     def __init__(self, dataset):
-        self.features = [each for name, each in dataset.features.items() if name != STAMPS]
-        self.names, self.renamed = [], {}
+        self.features, self.names, self.renamed = [], [], {}
+        self.left_out = dict(dataset.left_out)
+        for feature in dataset.features.values():
+            if len(feature.names) > _MAX_JOINTS:
+                self.left_out[feature.name] = f"{len(feature.names)} numbers, at most {_MAX_JOINTS}"
+            elif feature.name != STAMPS:
+                self.features.append(feature)
         for feature in self.features:
             plain = "/" + feature.name.replace(".", "/")
             name = _allowed(plain)

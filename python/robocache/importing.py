@@ -246,9 +246,10 @@ def _main(parser, parsed):
 def _tell(dataset):
     """Says on stderr what a user does not see in the results."""
     print(stamps_of(dataset), file=sys.stderr)
-    for topic, name in Topics(dataset).renamed.items():
+    topics = Topics(dataset)
+    for topic, name in topics.renamed.items():
         print(f"{name!r} is the topic {topic}", file=sys.stderr)
-    for name, why in dataset.left_out.items():
+    for name, why in topics.left_out.items():
         print(f"{name!r} is left out: {why}", file=sys.stderr)
 
 

@@ -391,6 +391,7 @@ def odd(root, dtype="image", **more):
         },
         "Left Arm": {"dtype": "int64", "shape": [2], "names": {"x": 1, "y": 0}},
         "note": {"dtype": "string", "shape": [1], "names": None},
+        "grid": {"dtype": "float32", "shape": [41, 100], "names": None},
     }
     files = Files(root, "v2.1", features={**features, **more.pop("features", {})})
     columns = {
@@ -450,7 +451,10 @@ def test_names_that_are_not_allowed_are_changed(tmp_path, capsys):
         "/observation/_2d": "observation.2d",
         "/Left_Arm": "Left Arm",
     }
-    assert dataset.left_out == {"note": "elements of string"}
+    assert Topics(dataset).left_out == {
+        "note": "elements of string",
+        "grid": "4100 numbers, at most 4096",
+    }
     file = tmp_path / "robot.yaml"
     assert importing.main([str(root), "--write-config", str(file)]) == 0
     said = capsys.readouterr().err

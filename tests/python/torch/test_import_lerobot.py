@@ -8,10 +8,11 @@ import pytest
 
 pytest.importorskip("lerobot")
 from lerobot.datasets.lerobot_dataset import LeRobotDataset  # noqa: E402
-from robots import picture  # noqa: E402
+from robots import CONFIG, picture, record  # noqa: E402
 
 import robocache  # noqa: E402
 from robocache import importing  # noqa: E402
+from robocache.lerobot import to_lerobot  # noqa: E402
 from robocache.lerobot_dataset import Dataset  # noqa: E402
 
 pytestmark = pytest.mark.timeout(600)
@@ -24,7 +25,8 @@ def offline(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
-@pytest.fixture(name="dataset", scope="module", params=["libsvtav1", "h264", "hevc", "image"])
+# LeRobot's loader with PyAV does not find all frames of hevc: tests/python/test_import.py has them.
+@pytest.fixture(name="dataset", scope="module", params=["libsvtav1", "h264", "image"])
 def dataset_fixture(request, tmp_path_factory):
     """A dataset of three episodes with a video, or with pictures in its table."""
     root = tmp_path_factory.mktemp("lerobot") / "dataset"
@@ -94,6 +96,32 @@ def test_the_numbers_of_a_path_are_those_of_the_dataset(dataset):
         assert np.array_equal(ours[name].array, theirs[name].array)
         assert np.array_equal(ours[name].valid, theirs[name].valid)
     assert caches[0].episodes == caches[1].episodes
+
+
+def test_a_dataset_of_bags_keeps_its_stamps(tmp_path):
+    """`to-lerobot` and back: ticks are at the stamps of the bag, and have its values."""
+    record(tmp_path / "bags" / "pick", seconds=1.0)
+    (tmp_path / "robot.yaml").write_text(CONFIG)
+    to_lerobot([tmp_path / "bags"], tmp_path / "robot.yaml", tmp_path / "dataset", images=True)
+    dataset = LeRobotDataset("local/dataset", root=tmp_path / "dataset")
+    own = Dataset(tmp_path / "dataset")
+    pipeline = robocache.Pipeline(importing.config_of(own), backend="cpu")
+    topics = {each["topic"] for each in pipeline.inputs}
+    for recording in importing.recordings(own):
+        wanted = [topic in topics for topic, *_ in recording.topics]
+        messages = [each for batch in recording.messages(wanted) for each in batch]
+        for k in range(recording.topics[0][2]):
+            item = dataset[k]
+            of_frame = [each for each in messages if each[1] == int(item["stamp_ns"])]
+            assert len(of_frame) == len(topics)
+            for topic, stamp, message in of_frame:
+                assert pipeline.push(recording.topics[topic][0], message, stamp)
+            tensor = pipeline.tick_at(int(item["stamp_ns"]))
+            assert tensor.tick == int(item["tick"])
+            assert np.array_equal(tensor["state"].float32()[0], item[STATE])
+            assert tensor["valid_joints"].float32()[0] == bool(item["valid.joints"])
+        channels = {each["name"]: each["channels"] for each in pipeline.layout}
+        assert channels["action"] == list(own.features["action"].names)
 
 
 def test_lerobot_is_not_imported(dataset):
