@@ -130,6 +130,16 @@ class Dataset:
             raise ValueError(f"{path}: expected {missing[0]!r}, found none")
         return info
 
+    def _path(self, info, key, **place):
+        """A file of the dataset, by the pattern that `meta/info.json` has for it."""
+        try:
+            return self.root / info[key].format(**place)
+        except (KeyError, AttributeError, IndexError):
+            raise ValueError(
+                f"{self.root}/meta/info.json: expected in {key!r} a pattern with {', '.join(place)}, found "
+                f"{info.get(key)!r}"
+            ) from None
+
     def _videos(self):
         return [name for name, each in self.features.items() if each.kind == "video"]
 
@@ -143,10 +153,10 @@ class Dataset:
                 "episode_index": number,
             }
             videos = {
-                key: Video(self.root / info["video_path"].format(video_key=key, **place), 0.0)
+                key: Video(self._path(info, "video_path", video_key=key, **place), 0.0)
                 for key in self._videos()
             }
-            table = self.root / info["data_path"].format(**place)
+            table = self._path(info, "data_path", **place)
             found.append(Episode(number, length, tuple(line.get("tasks") or ()), table, videos))
         return sorted(found, key=lambda episode: episode.number)
 
@@ -161,6 +171,8 @@ class Dataset:
         for path in sorted((self.root / "meta/episodes").rglob("*.parquet")):
             with _damage_of(path), parquet.ParquetFile(path) as file:
                 known = file.schema_arrow.names
+                if missing := [name for name in wanted[:3] if name not in known]:
+                    raise ValueError(f"{path}: expected a column {missing[0]!r}, found none")
                 # An episode without a camera says so when it is read.
                 table = file.read(columns=[name for name in wanted if name in known])
             for row in table.to_pylist():
@@ -169,20 +181,21 @@ class Dataset:
 
     def _episode_v3(self, info, row, videos):
         def file(pattern, key, **more):
+            """The file in the columns `key/...`; None if they have no value."""
             chunk, number = row.get(f"{key}/chunk_index"), row.get(f"{key}/file_index")
             if chunk is None or number is None:
                 return None
             place = {"chunk_index": int(chunk), "file_index": int(number), **more}
-            return self.root / pattern.format(**place)
+            return self._path(info, pattern, **place)
 
         of_videos = {}
         for key in videos:
-            path = file(info["video_path"], f"videos/{key}", video_key=key)
+            path = file("video_path", f"videos/{key}", video_key=key)
             if path is not None:
                 begin_s = float(row.get(f"videos/{key}/from_timestamp") or 0.0)
                 of_videos[key] = Video(path, begin_s)
         number, tasks = int(row["episode_index"]), tuple(row.get("tasks") or ())
-        table = file(info["data_path"], "data")
+        table = file("data_path", "data")
         if table is None:
             raise ValueError(f"{self.root}: expected the table of episode {number}, found none")
         return Episode(number, int(row["length"]), tasks, table, of_videos)

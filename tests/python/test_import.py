@@ -365,6 +365,11 @@ def test_a_damaged_table_is_an_error(dataset, tmp_path):
         ("meta/info.json", "{}", "expected 'codebase_version', found none"),
         ("meta/info.json", '{"codebase_version": "v1.6", "fps": 30, "features": {}}', "found v1.6"),
         ("meta/info.json", '{"codebase_version": "v2.1", "fps": 0, "features": {}}', "found fps 0"),
+        (
+            "meta/info.json",
+            '{"codebase_version": "v2.1", "fps": 3, "features": {}, "data_path": "{episode}"}',
+            "expected in 'data_path' a pattern with episode_chunk, episode_index, found '{episode}'",
+        ),
         ("meta/episodes.jsonl", None, "episodes.jsonl: expected a file of JSON lines, found none"),
         ("meta/episodes.jsonl", "no", "episodes.jsonl: expected JSON lines"),
     ],
